@@ -1,0 +1,299 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Store is the durable side of one run. One actor owns it.
+type Store interface {
+	// Load returns the committed state, the sequence of its last record, and
+	// the events that are not in the run's file yet. A run that does not exist
+	// has a new state and sequence 0.
+	Load() (s *workflow.State, seq int64, unfiled []decision.Event, err error)
+	// Commit makes records durable, with s as the state after them: all of
+	// them or, with an error, perhaps none.
+	Commit(s *workflow.State, records []decision.Record) error
+	// File brings the run's file up to what is committed, off the path, and
+	// calls done when it is durable, or when it could not be written: what is
+	// committed then stays in the log.
+	File(ch workflow.Changes, events []decision.Event, done func(error))
+	// Unfiled returns how much is committed that the file does not hold.
+	Unfiled() (records int, bytes int64)
+	// Close releases what the store holds open.
+	Close() error
+}
+
+// An Outbox carries effects away. Its methods return at once and do not call
+// back into the actor that calls them.
+type Outbox interface {
+	// Dispatch hands out an attempt of a task. The same key may come again.
+	Dispatch(d Dispatch)
+	// Withdraw says that a token's running attempt is no longer wanted, or has
+	// ended.
+	Withdraw(run workflow.RunID, token workflow.TokenID)
+	// Committed says that the run has moved on, and how it stands now.
+	Committed(o workflow.Outcome)
+	// Leave asks whether the actor, which is idle, may end. Once it has said
+	// yes nobody sends to this actor any more.
+	Leave(a *Actor) bool
+}
+
+// A Dispatch is a task on its way to the executor.
+type Dispatch struct {
+	decision.DispatchTask
+	Run       workflow.RunID
+	Workflow  string
+	Node      *workflow.GraphNode
+	Branch    workflow.Scope // the innermost branch; zero outside any
+	Total     int            // branches of its group
+}
+
+// Options bound an actor. Every field must be set.
+type Options struct {
+	Epoch       workflow.Epoch
+	Mailbox     int           // messages that wait
+	Batch       int           // messages committed together
+	Idle        time.Duration // without messages before it passivates
+	FileRecords int           // unfiled records before it files them
+	FileBytes   int64         // unfiled bytes before it files them
+	Fault       func(run workflow.RunID, err error)
+}
+
+// Errors that an actor answers with, besides those of package planning.
+var (
+	// ErrUnknown says that a commit failed: the message may or may not have
+	// been taken. Sending it again is safe.
+	ErrUnknown = errors.New("the outcome is unknown: the commit failed; sending it again is safe")
+	// ErrBusy says that the run's mailbox stayed full until the caller gave up.
+	ErrBusy = errors.New("busy: too many messages wait")
+	// ErrStopped says that the engine is closing.
+	ErrStopped = errors.New("the engine is closed")
+)
+
+// An Actor owns the state of one run. Only the goroutine in Run touches it.
+type Actor struct {
+	ID      workflow.RunID
+	store   Store
+	outbox  Outbox
+	options Options
+	mailbox chan envelope
+	filed   chan error
+	done    chan struct{}
+
+	state  *workflow.State
+	seq    int64
+	events []decision.Event // committed, not yet handed to File
+	filing bool
+	fresh  bool // nothing is committed that was not handed to File
+	alarm  *time.Timer
+	idle   *time.Timer
+}
+
+type envelope struct {
+	message workflow.Message
+	reply   chan error
+}
+
+// New returns the actor of a run. It does nothing until Run.
+func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
+	return &Actor{
+		ID: id, store: store, outbox: outbox, options: o,
+		mailbox: make(chan envelope, o.Mailbox), filed: make(chan error, 1), done: make(chan struct{}),
+	}
+}
+
+// Ask delivers m and waits until the answer to it is committed. It may be
+// called only while the outbox would not let the actor leave.
+func (a *Actor) Ask(ctx context.Context, m workflow.Message) error {
+	e := envelope{m, make(chan error, 1)}
+	select {
+	case a.mailbox <- e:
+	case <-a.done:
+		return ErrStopped
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+	}
+	select {
+	case err := <-e.reply:
+		return err
+	case <-a.done:
+		return a.lastWord(e)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lastWord returns the reply that an actor gave on its way out.
+func (a *Actor) lastWord(e envelope) error {
+	select {
+	case err := <-e.reply:
+		return err
+	default:
+		return ErrStopped
+	}
+}
+
+// Done is closed when Run has returned.
+func (a *Actor) Done() <-chan struct{} { return a.done }
+
+// Idle reports whether no message waits.
+func (a *Actor) Idle() bool { return len(a.mailbox) == 0 }
+
+// Run receives messages until ctx is done, the run has nothing to do, or its
+// state cannot be loaded. On its way out it answers everybody who waits.
+func (a *Actor) Run(ctx context.Context) error {
+	err := a.live(ctx)
+	if a.filing {
+		<-a.filed
+	}
+	if cerr := a.store.Close(); err == nil {
+		err = cerr
+	}
+	reason := err
+	if reason == nil {
+		reason = ErrStopped
+	}
+	for {
+		select {
+		case e := <-a.mailbox:
+			e.reply <- reason
+		default:
+			close(a.done)
+			return err
+		}
+	}
+}
+
+func (a *Actor) live(ctx context.Context) error {
+	a.alarm, a.idle = stoppedTimer(), time.NewTimer(a.options.Idle)
+	defer a.alarm.Stop()
+	defer a.idle.Stop()
+	if err := a.activate(); err != nil {
+		return err
+	}
+	for {
+		select {
+		case e := <-a.mailbox:
+			if err := a.turn(a.collect(e)); err != nil {
+				return err
+			}
+		case <-a.alarm.C:
+			if err := a.turn(a.alarmed()); err != nil {
+				return err
+			}
+		case err := <-a.filed:
+			a.filing = false
+			if err != nil {
+				return fmt.Errorf("file the run: %w", err)
+			}
+		case <-a.idle.C:
+			a.rest(true)
+			if a.mayLeave() {
+				return nil
+			}
+			a.idle.Reset(a.options.Idle)
+			continue
+		case <-ctx.Done():
+			return a.stop()
+		}
+		if a.ended() && a.mayLeave() {
+			return nil
+		}
+	}
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// ended reports whether the run has ended and nobody waits for an answer.
+func (a *Actor) ended() bool { return a.state.Status.Final() && a.Idle() }
+
+// mayLeave files what is left to file, and when that is done asks to end.
+func (a *Actor) mayLeave() bool {
+	a.rest(true)
+	return !a.filing && a.fresh && a.outbox.Leave(a)
+}
+
+// stop files what is committed, so that the next activation is quick. Nothing
+// depends on it.
+func (a *Actor) stop() error {
+	if a.filing {
+		if err := <-a.filed; err != nil {
+			a.filing = false
+			return nil
+		}
+		a.filing = false
+	}
+	a.rest(true)
+	return nil
+}
+
+// activate loads the run, sends again what it waits for and sets its alarm.
+func (a *Actor) activate() error {
+	if a.filing {
+		<-a.filed // what it wrote is part of what is loaded
+		a.filing = false
+	}
+	s, seq, unfiled, err := a.store.Load()
+	if err != nil {
+		return err
+	}
+	s.Epoch = a.options.Epoch
+	a.state, a.seq, a.events = s, seq, unfiled
+	records, _ := a.store.Unfiled()
+	a.fresh = records == 0
+	a.resend()
+	a.setAlarm()
+	return nil
+}
+
+func (a *Actor) resend() {
+	for _, e := range planning.Pending(a.state) {
+		a.send(e)
+	}
+}
+
+// send lets one effect leave.
+func (a *Actor) send(e decision.Effect) {
+	switch e := e.(type) {
+	case decision.DispatchTask:
+		t := a.state.Token(e.Token)
+		if t.Status != workflow.Dispatched || t.Attempt != e.Attempt {
+			return // withdrawn in the same batch
+		}
+		n := a.state.Graph.Node(t.Node)
+		d := Dispatch{DispatchTask: e, Run: a.ID, Workflow: a.state.Graph.Definition.Name, Node: n, Branch: t.Scope}
+		if g := a.state.Group(t.Scope.Group); g != nil {
+			d.Total = g.Total
+		}
+		a.outbox.Dispatch(d)
+	default:
+		panic(fmt.Sprintf("actor: unknown effect %T", e))
+	}
+}
+
+// maxNap bounds how long an alarm sleeps, so that a wall clock that jumps is
+// noticed.
+const maxNap = time.Minute
+
+func (a *Actor) setAlarm() {
+	a.alarm.Stop()
+	at := planning.Alarm(a.state)
+	if at.IsZero() {
+		return
+	}
+	a.alarm.Reset(min(max(time.Until(at), 0), maxNap))
+}
+
+func instant() time.Time { return timeout.Instant(time.Now()) }

@@ -1,0 +1,198 @@
+package actor
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// collect returns e and the messages that wait behind it, up to the bound of a
+// batch.
+func (a *Actor) collect(e envelope) []envelope {
+	batch := []envelope{e}
+	for len(batch) < a.options.Batch {
+		select {
+		case next := <-a.mailbox:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// alarmed returns the batch of an alarm: what waits in the mailbox first, so
+// that a result which came at the same instant counts.
+func (a *Actor) alarmed() []envelope {
+	at := planning.Alarm(a.state)
+	if at.IsZero() || at.After(instant()) {
+		return nil
+	}
+	alarm := envelope{workflow.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)}
+	select {
+	case e := <-a.mailbox:
+		return append(a.collect(e), alarm)
+	default:
+		return []envelope{alarm}
+	}
+}
+
+// A turn is what one batch of messages comes to.
+type turn struct {
+	records   []decision.Record
+	events    []decision.Event
+	effects   []decision.Effect
+	withdrawn []workflow.TokenID
+	answers   []error
+}
+
+// turn plans a batch, commits it, and then lets its effects and replies leave.
+// An error ends the actor.
+func (a *Actor) turn(batch []envelope) error {
+	if len(batch) == 0 {
+		a.setAlarm()
+		return nil
+	}
+	t, broken := a.plan(batch)
+	if broken != nil {
+		return a.quarantine(batch, broken)
+	}
+	if len(t.records) > 0 {
+		if err := a.store.Commit(a.state, t.records); err != nil {
+			return a.forget(batch, err)
+		}
+		a.release(t)
+	}
+	for i, e := range batch {
+		e.reply <- t.answers[i]
+	}
+	a.rest(false)
+	a.idle.Reset(a.options.Idle)
+	return nil
+}
+
+// plan answers each message of a batch, one after another, on the state in
+// memory. A panic of a planner is returned: the state is then spoilt.
+func (a *Actor) plan(batch []envelope) (t turn, broken error) {
+	defer func() {
+		if r := recover(); r != nil {
+			broken = fmt.Errorf("planner panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
+	now := instant()
+	t.answers = make([]error, len(batch))
+	for i, e := range batch {
+		if e.message == nil {
+			continue // somebody only wakes the run
+		}
+		plan, err := planning.Step(a.state, e.message, now)
+		if err != nil || len(plan.Decisions) == 0 {
+			t.answers[i] = err
+			continue
+		}
+		record := decision.Record{
+			Seq: a.seq + int64(len(t.records)) + 1, At: now, Epoch: a.options.Epoch,
+			Planner: planning.Version, Message: e.message, Decisions: plan.Decisions,
+		}
+		t.records = append(t.records, record)
+		for _, d := range plan.Decisions {
+			t.withdrawn = append(t.withdrawn, decision.Withdrawn(a.state, d)...)
+			t.events = append(t.events, decision.Apply(a.state, d, record.Seq, now)...)
+		}
+		t.effects = append(t.effects, plan.Effects()...)
+		if resumed(plan) {
+			t.effects = append(t.effects, planning.Pending(a.state)...)
+		}
+	}
+	return t, nil
+}
+
+// resumed reports whether a plan lets a suspended run go on.
+func resumed(p decision.Plan) bool {
+	for _, d := range p.Decisions {
+		if _, ok := d.(decision.ResumeRun); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// release is the output gate: what a committed turn sends.
+func (a *Actor) release(t turn) {
+	a.seq += int64(len(t.records))
+	a.events = append(a.events, t.events...)
+	a.fresh = false
+	for _, id := range t.withdrawn {
+		a.outbox.Withdraw(a.ID, id)
+	}
+	if a.state.Status == workflow.RunRunning {
+		for _, e := range t.effects {
+			a.send(e)
+		}
+	}
+	a.setAlarm()
+	a.outbox.Committed(a.Outcome())
+}
+
+// Outcome returns how the run stands. Only the actor's goroutine calls it.
+func (a *Actor) Outcome() workflow.Outcome { return decision.Outcome(a.state) }
+
+// forget answers a batch whose commit failed, and loads the run again.
+func (a *Actor) forget(batch []envelope, cause error) error {
+	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
+	for _, e := range batch {
+		e.reply <- fmt.Errorf("%w: %w", ErrUnknown, cause)
+	}
+	if err := a.activate(); err != nil {
+		return fmt.Errorf("load again after a failed commit: %w", err)
+	}
+	return nil
+}
+
+// quarantine suspends a run whose planner broke an invariant: it is loaded
+// again as it was, and the messages of the batch are refused.
+func (a *Actor) quarantine(batch []envelope, broken error) error {
+	a.options.Fault(a.ID, broken)
+	err := a.activate()
+	if err == nil {
+		suspend := envelope{workflow.Suspend{Cause: firstLine(broken)}, make(chan error, 1)}
+		t, again := a.plan([]envelope{suspend})
+		if err = again; err == nil && len(t.records) > 0 {
+			if err = a.store.Commit(a.state, t.records); err == nil {
+				a.release(t)
+			}
+		}
+	}
+	for _, e := range batch {
+		e.reply <- errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken)))
+	}
+	return err
+}
+
+func firstLine(err error) string {
+	text := err.Error()
+	for i := range text {
+		if text[i] == '\n' {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// rest files what is committed when there is enough of it, or at once.
+func (a *Actor) rest(now bool) {
+	if a.filing || a.fresh {
+		return
+	}
+	records, bytes := a.store.Unfiled()
+	if !now && records < a.options.FileRecords && bytes < a.options.FileBytes {
+		return
+	}
+	events := a.events
+	a.events, a.filing, a.fresh = nil, true, true
+	a.store.File(a.state.TakeChanges(), events, func(err error) { a.filed <- err })
+}

@@ -1,0 +1,27 @@
+package decision
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Apply evolves s by d and returns the events that it tells, numbered: what an
+// actor does with each decision of a plan, and what replays them does again.
+func Apply(s *workflow.State, d Decision, record int64, at time.Time) []Event {
+	events := Events(s, d)
+	for i := range events {
+		s.Events++
+		events[i].Seq, events[i].Record, events[i].At = s.Facts.Events, record, at
+	}
+	Evolve(s, d)
+	return events
+}
+
+// Outcome returns how a run stands.
+func Outcome(s *workflow.State) workflow.Outcome {
+	return workflow.Outcome{
+		Run: s.Run, Status: s.Status, Output: s.Output, Failure: s.Failure,
+		StartedAt: s.StartedAt, EndedAt: s.EndedAt,
+	}
+}

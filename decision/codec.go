@@ -1,0 +1,76 @@
+package decision
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// variants has one zero value of every Decision.
+var variants = [...]Decision{
+	CreateToken{}, CreateBranches{}, StartBranches{}, DispatchTask{}, ExtendTask{}, RetryTask{},
+	ParkTask{}, AwaitTimer{}, AwaitSiblings{}, CompleteToken{}, FailToken{}, ExpireToken{},
+	CancelToken{}, ArriveBranch{}, EndBranch{}, FailBranch{}, DropBranch{}, MergeBranches{},
+	FireGroup{}, FailGroup{}, AbandonGroup{}, SetData{}, AppendData{}, StartRun{}, CompleteRun{},
+	FailRun{}, ExpireRun{}, CancelRun{}, SuspendRun{}, ResumeRun{},
+}
+
+// Decisions encodes decisions for the journal.
+var Decisions = codec.New(variants[:]...)
+
+// A Record is one entry of a run's journal: a message, what was decided, and
+// everything else that the planner saw. Replaying the records of a run through
+// the planner of the same version gives the same decisions.
+type Record struct {
+	Seq       int64     // from 1, without gaps
+	At        time.Time // the planner's now
+	Epoch     workflow.Epoch
+	Planner   int // version of the planner
+	Message   workflow.Message
+	Decisions []Decision
+}
+
+// An Encoded is a Record in the text form of the journal. Values above 1 KiB
+// stand apart, under their sha256.
+type Encoded struct {
+	Seq       int64
+	At        time.Time
+	Epoch     workflow.Epoch
+	Planner   int
+	Message   []byte // JSON
+	Decisions []byte // JSON
+	Values    *codec.Values
+}
+
+// Encode returns the text form of r.
+func (r Record) Encode() (Encoded, error) {
+	e := Encoded{Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Values: &codec.Values{}}
+	var err error
+	if e.Message, err = workflow.Messages.Append(nil, r.Message, e.Values); err != nil {
+		return Encoded{}, fmt.Errorf("encode message of record %d: %w", r.Seq, err)
+	}
+	if e.Decisions, err = Decisions.AppendAll(nil, r.Decisions, e.Values); err != nil {
+		return Encoded{}, fmt.Errorf("encode decisions of record %d: %w", r.Seq, err)
+	}
+	return e, nil
+}
+
+// Decode returns the record that e encodes. lookup finds the values that stand
+// apart.
+func (e Encoded) Decode(lookup codec.Lookup) (Record, error) {
+	r := Record{Seq: e.Seq, At: e.At, Epoch: e.Epoch, Planner: e.Planner}
+	var err error
+	if r.Message, err = workflow.Messages.Decode(e.Message, lookup); err != nil {
+		return Record{}, fmt.Errorf("decode message of record %d: %w", e.Seq, err)
+	}
+	if r.Decisions, err = Decisions.DecodeAll(e.Decisions, lookup); err != nil {
+		return Record{}, fmt.Errorf("decode decisions of record %d: %w", e.Seq, err)
+	}
+	return r, nil
+}
+
+// A History is a run's journal, in order. An error ends it.
+type History = iter.Seq2[Record, error]

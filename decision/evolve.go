@@ -1,0 +1,238 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Evolve applies d to s. It is the meaning of a decision. It panics if d cannot
+// follow from s: a broken invariant of a planner.
+func Evolve(s *workflow.State, d Decision) {
+	switch d := d.(type) {
+	case CreateToken, CreateBranches, StartBranches, CompleteToken, FailToken, ExpireToken, CancelToken:
+		evolveToken(s, d)
+	case DispatchTask, ExtendTask, RetryTask, ParkTask, AwaitTimer, AwaitSiblings:
+		evolveWait(s, d)
+	case ArriveBranch, EndBranch, FailBranch, DropBranch, FireGroup, FailGroup, AbandonGroup:
+		evolveGroup(s, d)
+	case MergeBranches:
+		write(s, d.Scope, d.Path, d.Append, d.Value)
+	case SetData:
+		s.SetData(d.Scope, d.Path, d.Value)
+	case AppendData:
+		s.AppendData(d.Scope, d.Path, d.Value)
+	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun:
+		evolveRun(s, d)
+	default:
+		panic(fmt.Sprintf("decision: unknown %T", d))
+	}
+}
+
+func write(s *workflow.State, sc workflow.Scope, path []string, element bool, v any) {
+	if element {
+		s.AppendData(sc, path, v)
+		return
+	}
+	s.SetData(sc, path, v)
+}
+
+func evolveToken(s *workflow.State, d Decision) {
+	switch d := d.(type) {
+	case CreateToken:
+		if d.Token.ID != s.NextToken {
+			panic(fmt.Sprintf("decision: %v created out of order, want %v", d.Token.ID, s.NextToken))
+		}
+		s.PutToken(&d.Token)
+	case CreateBranches:
+		createBranches(s, d)
+	case StartBranches:
+		g := *s.Group(d.Group)
+		g.Started += d.Count
+		s.PutGroup(&g)
+	case CompleteToken:
+		t := *live(s, d.Token)
+		if d.Skipped {
+			t.Epoch = 0
+		}
+		end(s, &t, workflow.Completed, d.Output, nil)
+	case FailToken:
+		end(s, live(s, d.Token), workflow.Failed, nil, &d.Failure)
+	case ExpireToken:
+		end(s, live(s, d.Token), workflow.TimedOut, nil, &d.Failure)
+	case CancelToken:
+		end(s, live(s, d.Token), workflow.Cancelled, nil, nil)
+	}
+}
+
+// createBranches makes the first tokens of a group's branches.
+func createBranches(s *workflow.State, d CreateBranches) {
+	g := d.Group
+	if g.ID != s.NextGroup || (g.Total > 0 && g.First != s.NextToken) {
+		panic(fmt.Sprintf("decision: %v made out of order, want %v", g.ID, s.NextGroup))
+	}
+	tokens := make([]workflow.Token, 0, g.Total)
+	for _, sp := range g.Spawns {
+		t := s.Graph.Transition(sp.Transition)
+		counts := Traverse(s.Graph, g.Counts, t)
+		for range sp.Count {
+			i := len(tokens)
+			tokens = append(tokens, workflow.Token{
+				ID: g.First + workflow.TokenID(i), Node: t.To, Parent: g.Origin, Counts: counts,
+				Scope: workflow.Scope{Group: g.ID, Branch: i}, Caught: g.Caught,
+			})
+		}
+	}
+	s.PutBranches(&g, tokens, d.Items)
+}
+
+// Traverse returns the loop counts of a token that takes t: one more for t if
+// it loops, none for the loops nested in it.
+func Traverse(g *workflow.Graph, counts workflow.Counts, t *workflow.GraphTransition) workflow.Counts {
+	if t.Loop == nil {
+		return counts
+	}
+	out := make(workflow.Counts, len(counts)+1)
+	for id, n := range counts {
+		out[id] = n
+	}
+	out[t.ID]++
+	for _, id := range t.Resets {
+		delete(out, id)
+	}
+	return out
+}
+
+// live returns a token that a decision may change.
+func live(s *workflow.State, id workflow.TokenID) *workflow.Token {
+	t := s.Token(id)
+	if t == nil || !t.Live() {
+		panic(fmt.Sprintf("decision: %v is not live", id))
+	}
+	return t
+}
+
+// end makes a token terminal. What only a live token needs goes.
+func end(s *workflow.State, t *workflow.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
+	s.PutToken(&workflow.Token{
+		ID: t.ID, Node: t.Node, Status: status, Parent: t.Parent, Scope: t.Scope,
+		Attempt: t.Attempt, Epoch: t.Epoch, Failure: f, Via: t.Via,
+	})
+	note(s, t, status, output, f)
+}
+
+// note keeps how a token's node ended, if some expression asks for it.
+func note(s *workflow.State, t *workflow.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
+	n := s.Graph.Node(t.Node)
+	if n == nil || !n.KeepsEnd {
+		return
+	}
+	v := map[string]any{"status": status.String()}
+	if n.KeepsOutput && status == workflow.Completed {
+		v["output"] = output
+	}
+	if f != nil {
+		v["error"] = FailureValue(f)
+	}
+	s.SetData(t.Scope, []string{workflow.SectionNodes, string(t.Node)}, v)
+}
+
+// FailureValue returns f as expressions see it: {code, message, attempts}.
+func FailureValue(f *workflow.Failure) map[string]any {
+	return map[string]any{"code": f.Code, "message": f.Message, "attempts": int64(f.Attempts)}
+}
+
+// never is the instant of what time alone does not change.
+var never time.Time
+
+func evolveWait(s *workflow.State, d Decision) {
+	switch d := d.(type) {
+	case DispatchTask:
+		t := *live(s, d.Token)
+		t.Status, t.Attempt, t.Epoch = workflow.Dispatched, d.Attempt, d.Epoch
+		t.Input, t.Due, t.Beat = d.Input, d.Due, d.Beat
+		s.PutToken(&t)
+	case ExtendTask:
+		t := *live(s, d.Token)
+		t.Beat = d.Beat
+		s.PutToken(&t)
+	case RetryTask:
+		t := *live(s, d.Token)
+		t.Status, t.Due, t.Failure = workflow.Retrying, d.Due, d.Failure
+		t.Base, t.Beat = max(t.Base, d.Base), never
+		s.PutToken(&t)
+	case ParkTask:
+		t := *live(s, d.Token)
+		t.Status, t.Failure, t.Due, t.Beat = workflow.WaitingForOperator, &d.Failure, never, never
+		s.PutToken(&t)
+	case AwaitTimer:
+		t := *live(s, d.Token)
+		t.Status, t.Attempt, t.Due, t.Beat = workflow.WaitingForTimer, d.Attempt, d.Due, d.Limit
+		t.Input = d.Result
+		s.PutToken(&t)
+	case AwaitSiblings:
+		t := *live(s, d.Token)
+		if d.Completes {
+			note(s, &t, workflow.Completed, d.Output, nil)
+		}
+		if d.Skipped {
+			t.Epoch = 0
+		}
+		t.Status, t.Scope, t.Via, t.Source = workflow.WaitingForSiblings, d.Scope, d.Via, d.Source
+		t.Due, t.Beat, t.Input, t.Failure = never, never, nil, nil
+		s.PutToken(&t)
+	}
+}
+
+func evolveRun(s *workflow.State, d Decision) {
+	switch d := d.(type) {
+	case StartRun:
+		move(s, workflow.RunRunning)
+		s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
+		s.InitData()
+	case CompleteRun:
+		endAll(s)
+		move(s, workflow.RunCompleted)
+		s.Output, s.EndedAt = d.Output, d.At
+	case FailRun:
+		endAll(s)
+		move(s, workflow.RunFailed)
+		s.Failure, s.EndedAt = &d.Failure, d.At
+	case ExpireRun:
+		endAll(s)
+		move(s, workflow.RunTimedOut)
+		s.Failure, s.EndedAt = &d.Failure, d.At
+	case CancelRun:
+		endAll(s)
+		move(s, workflow.RunCancelled)
+		s.Failure, s.EndedAt = &d.Failure, d.At
+	case SuspendRun:
+		move(s, workflow.RunSuspended)
+		s.Failure = &d.Failure
+	case ResumeRun:
+		move(s, workflow.RunRunning)
+		s.Failure = nil
+	}
+}
+
+func move(s *workflow.State, to workflow.RunStatus) {
+	if !s.Status.May(to) {
+		panic(fmt.Sprintf("decision: run cannot move from %v to %v", s.Status, to))
+	}
+	s.Status = to
+}
+
+// endAll cancels every live token: the run ends.
+func endAll(s *workflow.State) {
+	if s.Live() == 0 {
+		return
+	}
+	cancel(s, s.LiveTokens())
+}
+
+func cancel(s *workflow.State, ids []workflow.TokenID) {
+	for _, id := range ids {
+		end(s, s.Token(id), workflow.Cancelled, nil, nil)
+	}
+}

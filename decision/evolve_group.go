@@ -1,0 +1,112 @@
+package decision
+
+import "github.com/pawl-run/pawl/workflow"
+
+func evolveGroup(s *workflow.State, d Decision) {
+	switch d := d.(type) {
+	case ArriveBranch:
+		g := *s.Group(d.Scope.Group)
+		g.Arrived++
+		if !d.Due.IsZero() {
+			g.Due = d.Due
+		}
+		s.PutBranchStatus(d.Scope, workflow.BranchArrived, nil)
+		s.PutGroup(&g)
+	case EndBranch:
+		g := *s.Group(d.Scope.Group)
+		g.Ended++
+		s.PutBranchStatus(d.Scope, workflow.BranchEnded, nil)
+		s.PutGroup(&g)
+		forget(s, d.Scope)
+	case FailBranch:
+		vacate(s, d.Scope)
+		g := *s.Group(d.Scope.Group)
+		g.Failed++
+		s.PutBranchStatus(d.Scope, workflow.BranchFailed, &d.Failure)
+		s.PutGroup(&g)
+	case DropBranch:
+		s.DropScope(d.Scope)
+	case FireGroup:
+		fire(s, d)
+	case FailGroup:
+		closeGroup(s, d.Group, workflow.Broken)
+	case AbandonGroup:
+		closeGroup(s, d.Group, workflow.Abandoned)
+	}
+}
+
+// fire completes the tokens that arrived at the join; what else lives in the
+// group is cancelled, or goes on as stragglers.
+func fire(s *workflow.State, d FireGroup) {
+	g := s.Group(d.Group)
+	for i := range g.Total {
+		fireBranch(s, workflow.Scope{Group: g.ID, Branch: i}, d.Cancel)
+	}
+	next := *s.Group(d.Group)
+	next.Phase, next.Due = workflow.Fired, never
+	if d.Cancel || next.Started == next.Total {
+		next.Result, next.Caught = nil, nil
+	}
+	s.PutGroup(&next)
+}
+
+func fireBranch(s *workflow.State, sc workflow.Scope, cancels bool) {
+	b := s.Branch(sc)
+	for _, id := range b.Tokens {
+		t := s.Token(id)
+		switch {
+		case t.Status == workflow.WaitingForSiblings && (b.Status == workflow.BranchArrived || !cancels):
+			complete(s, t)
+		case cancels:
+			end(s, t, workflow.Cancelled, nil, nil)
+		}
+	}
+	if cancels {
+		closeGroups(s, b.Groups)
+	}
+	forget(s, sc)
+}
+
+// complete ends a token whose node completed when it took its transition to
+// the join: only the token is left to end.
+func complete(s *workflow.State, t *workflow.Token) {
+	s.PutToken(&workflow.Token{
+		ID: t.ID, Node: t.Node, Status: workflow.Completed, Parent: t.Parent, Scope: t.Scope,
+		Attempt: t.Attempt, Epoch: t.Epoch,
+	})
+}
+
+// closeGroup ends a group that does not go on, with all that lives in it.
+func closeGroup(s *workflow.State, id workflow.GroupID, phase workflow.Phase) {
+	for i := range s.Group(id).Total {
+		vacate(s, workflow.Scope{Group: id, Branch: i})
+	}
+	g := *s.Group(id)
+	if g.Phase == workflow.Gathering {
+		g.Phase, g.Due, g.Result, g.Caught = phase, never, nil, nil
+		s.PutGroup(&g)
+	}
+}
+
+// closeGroups ends groups whose branch around them has ended: their joins never
+// fire.
+func closeGroups(s *workflow.State, ids []workflow.GroupID) {
+	for _, id := range ids {
+		closeGroup(s, id, workflow.Abandoned)
+	}
+}
+
+// vacate cancels what lives in a branch and drops its data.
+func vacate(s *workflow.State, sc workflow.Scope) {
+	b := s.Branch(sc)
+	cancel(s, b.Tokens)
+	closeGroups(s, b.Groups)
+	s.DropScope(sc)
+}
+
+// forget drops a branch's data once nothing lives in it that could see them.
+func forget(s *workflow.State, sc workflow.Scope) {
+	if b := s.Branch(sc); len(b.Tokens) == 0 && len(b.Groups) == 0 {
+		s.DropScope(sc)
+	}
+}

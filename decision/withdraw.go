@@ -1,0 +1,50 @@
+package decision
+
+import "github.com/pawl-run/pawl/workflow"
+
+// Withdrawn returns the tokens whose running task d makes unwanted, given the
+// state before it: their executors are told to stop.
+func Withdrawn(s *workflow.State, d Decision) []workflow.TokenID {
+	switch d := d.(type) {
+	case FailToken:
+		return running(s, d.Token)
+	case ExpireToken:
+		return running(s, d.Token)
+	case CancelToken:
+		return running(s, d.Token)
+	case CompleteToken:
+		return running(s, d.Token)
+	case RetryTask:
+		return running(s, d.Token)
+	case ParkTask:
+		return running(s, d.Token)
+	case AwaitSiblings:
+		return running(s, d.Token)
+	case FailBranch:
+		return running(s, s.TokensOf(d.Scope)...)
+	case FailGroup:
+		return running(s, s.GroupTokens(d.Group)...)
+	case FireGroup:
+		if !d.Cancel {
+			return nil
+		}
+		return running(s, s.GroupTokens(d.Group)...)
+	case CompleteRun, FailRun, ExpireRun, CancelRun:
+		if s.Live() == 0 {
+			return nil
+		}
+		return running(s, s.LiveTokens()...)
+	}
+	return nil
+}
+
+// running returns those of ids whose task is with the executor.
+func running(s *workflow.State, ids ...workflow.TokenID) []workflow.TokenID {
+	var out []workflow.TokenID
+	for _, id := range ids {
+		if t := s.Token(id); t != nil && t.Status == workflow.Dispatched {
+			out = append(out, id)
+		}
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package codec
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// maxDepth bounds how deep structs may be nested. Only a type that refers to
+// itself can come near it.
+const maxDepth = 64
+
+// An encoder writes one or several variants.
+type encoder struct {
+	values *Values
+	depth  int
+}
+
+// fields appends the fields of a struct that are not zero, each with a comma
+// before it.
+func (e *encoder) fields(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
+	if e.depth >= maxDepth {
+		return dst, failf(-1, "more than %d structs in each other", maxDepth)
+	}
+	e.depth++
+	for i := range p.fields {
+		f := &p.fields[i]
+		var err *Error
+		if dst, err = e.field(dst, f, v.Field(f.index)); err != nil {
+			return dst, err.under(f.name)
+		}
+	}
+	e.depth--
+	return dst, nil
+}
+
+func (e *encoder) field(dst []byte, f *field, v reflect.Value) ([]byte, *Error) {
+	if isZero(f.shape.class, v) {
+		return dst, nil
+	}
+	mark := len(dst)
+	dst = append(dst, f.inline...)
+	body := len(dst)
+	dst, err := e.append(dst, f.shape, v)
+	switch {
+	case err != nil:
+		return dst, err
+	case f.shape.class == classStruct && len(dst) == body+len("{}"):
+		return dst[:mark], nil
+	case f.shape.class.isValue() && len(dst)-body > InlineLimit && e.values != nil:
+		hash := e.values.Add(dst[body:])
+		dst = append(dst[:mark], f.ref...)
+		dst = append(dst, hash...)
+		return append(dst, '"'), nil
+	default:
+		return dst, nil
+	}
+}
+
+// isZero reports whether a field is left out. A struct is known to be zero only
+// when none of its fields was written.
+func isZero(c class, v reflect.Value) bool {
+	switch c {
+	case classString:
+		return v.Len() == 0
+	case classInt:
+		return v.Int() == 0
+	case classUint:
+		return v.Uint() == 0
+	case classBool:
+		return !v.Bool()
+	case classFloat:
+		return math.Float64bits(v.Float()) == 0 // -0 is not left out
+	case classTime:
+		return v.Interface().(time.Time).IsZero()
+	case classStruct:
+		return false
+	case classPointer, classSlice, classMap, classValue, classValueMap, classValueList:
+		return v.IsNil()
+	default:
+		panic(fmt.Sprintf("codec: unknown class %d", c))
+	}
+}
+
+func (e *encoder) append(dst []byte, s *shape, v reflect.Value) ([]byte, *Error) {
+	switch s.class {
+	case classString:
+		return appendString(dst, v.String())
+	case classInt:
+		return strconv.AppendInt(dst, v.Int(), 10), nil
+	case classUint:
+		return strconv.AppendUint(dst, v.Uint(), 10), nil
+	case classBool:
+		return strconv.AppendBool(dst, v.Bool()), nil
+	case classFloat:
+		return appendFloat(dst, v.Float())
+	case classTime:
+		return strconv.AppendInt(dst, v.Interface().(time.Time).UnixMilli(), 10), nil
+	case classStruct:
+		return e.object(dst, s.plan, v)
+	case classPointer:
+		return e.append(dst, s.elem, v.Elem())
+	case classSlice:
+		return e.slice(dst, s.elem, v)
+	case classMap:
+		return appendMap(dst, v)
+	case classValue, classValueMap, classValueList:
+		return appendValue(dst, v.Interface())
+	default:
+		panic(fmt.Sprintf("codec: unknown class %d", s.class))
+	}
+}
+
+func (e *encoder) object(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
+	mark := len(dst)
+	dst, err := e.fields(dst, p, v)
+	if err != nil {
+		return dst, err
+	}
+	if len(dst) == mark {
+		return append(dst, "{}"...), nil
+	}
+	dst[mark] = '{' // in place of the first comma
+	return append(dst, '}'), nil
+}
+
+func (e *encoder) slice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
+	dst = append(dst, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err *Error
+		if dst, err = e.append(dst, elem, v.Index(i)); err != nil {
+			return dst, err.at(i)
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+func appendMap(dst []byte, v reflect.Value) ([]byte, *Error) {
+	type entry struct {
+		key string
+		n   int64
+	}
+	entries := make([]entry, 0, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		entries = append(entries, entry{it.Key().String(), it.Value().Int()})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	dst = append(dst, '{')
+	for i, e := range entries {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err *Error
+		if dst, err = appendString(dst, e.key); err != nil {
+			return dst, err
+		}
+		dst = append(dst, ':')
+		dst = strconv.AppendInt(dst, e.n, 10)
+	}
+	return append(dst, '}'), nil
+}
+
+func appendString(dst []byte, s string) ([]byte, *Error) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return appendHardString(dst, s)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, s...)
+	return append(dst, '"'), nil
+}
+
+func appendHardString(dst []byte, s string) ([]byte, *Error) {
+	if !utf8.ValidString(s) {
+		return dst, failf(-1, "the text %.40q is not UTF-8", s)
+	}
+	return value.Append(dst, s), nil
+}
+
+func appendFloat(dst []byte, f float64) ([]byte, *Error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return dst, failf(-1, "%v is not a JSON number", f)
+	}
+	return strconv.AppendFloat(dst, f, 'g', -1, 64), nil
+}
+
+// appendValue appends a value of the engine. One outside the model makes
+// value.Append panic; that is recovered here because it concerns one run only,
+// while what encodes may be serving many.
+func appendValue(dst []byte, v any) (out []byte, err *Error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			out, err = dst, failf(-1, "%v", cause)
+		}
+	}()
+	return value.Append(dst, v), nil
+}

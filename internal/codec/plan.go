@@ -1,0 +1,200 @@
+package codec
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// A class says how a type is written.
+type class uint8
+
+const (
+	classString class = iota
+	classInt
+	classUint
+	classBool
+	classFloat
+	classTime
+	classStruct
+	classPointer
+	classSlice
+	classMap       // from a string kind to an integer kind
+	classValue     // any
+	classValueMap  // map[string]any
+	classValueList // []any
+)
+
+// isValue reports whether c holds a value of the engine.
+func (c class) isValue() bool { return c >= classValue }
+
+// A shape is what the codec knows about a type.
+type shape struct {
+	class class
+	typ   reflect.Type
+	elem  *shape // of classPointer, classSlice and classMap
+	plan  *plan  // of classStruct
+}
+
+// A plan lists the fields of a struct type in their order.
+type plan struct {
+	typ    reflect.Type
+	fields []field
+}
+
+// maxFields is how many fields a struct may have: decoding keeps a bit of each.
+const maxFields = 64
+
+type field struct {
+	name   string
+	inline string // ,"name":
+	ref    string // ,"name@":"
+	index  int    // in the struct
+	shape  *shape
+}
+
+// find returns the position of the field with this name; at is the likely one.
+func (p *plan) find(name []byte, at int) int {
+	for i := at; i < len(p.fields); i++ {
+		if p.fields[i].name == string(name) {
+			return i
+		}
+	}
+	for i := range min(at, len(p.fields)) {
+		if p.fields[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// A planner makes plans, each type's once: types may refer to themselves.
+type planner map[reflect.Type]*plan
+
+func (ps planner) plan(typ reflect.Type) *plan {
+	if known := ps[typ]; known != nil {
+		return known
+	}
+	p := &plan{typ: typ}
+	ps[typ] = p
+	seen := map[string]bool{"kind": true}
+	for i := range typ.NumField() {
+		name, ok := fieldName(typ, i)
+		if !ok {
+			continue
+		}
+		if seen[name] {
+			panic(fmt.Sprintf("codec: %v: the name %q is taken", typ, name))
+		}
+		seen[name] = true
+		p.fields = append(p.fields, field{
+			name: name, inline: `,"` + name + `":`, ref: `,"` + name + `@":"`,
+			index: i, shape: ps.field(typ, i),
+		})
+	}
+	if len(p.fields) > maxFields {
+		panic(fmt.Sprintf("codec: %v has %d fields, at most %d", typ, len(p.fields), maxFields))
+	}
+	return p
+}
+
+// fieldName returns the name in the json tag of field i; false for a field
+// that is not stored.
+func fieldName(typ reflect.Type, i int) (string, bool) {
+	f := typ.Field(i)
+	tag := f.Tag.Get("json")
+	if tag == "-" {
+		return "", false
+	}
+	if !f.IsExported() {
+		panic(fmt.Sprintf("codec: %v.%s is not exported; tag it json:\"-\" if it is not to be stored", typ, f.Name))
+	}
+	name, _, _ := strings.Cut(tag, ",")
+	if name == "" || strings.ContainsFunc(name, notInName) {
+		panic(fmt.Sprintf("codec: %v.%s needs a json tag with a plain name", typ, f.Name))
+	}
+	return name, true
+}
+
+func notInName(r rune) bool {
+	return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
+
+func (ps planner) field(typ reflect.Type, i int) *shape {
+	f := typ.Field(i)
+	s := ps.shape(f.Type)
+	if s == nil {
+		panic(fmt.Sprintf("codec: %v.%s: cannot encode %v", typ, f.Name, f.Type))
+	}
+	return s
+}
+
+var (
+	timeType      = reflect.TypeFor[time.Time]()
+	valueType     = reflect.TypeFor[any]()
+	valueMapType  = reflect.TypeFor[map[string]any]()
+	valueListType = reflect.TypeFor[[]any]()
+)
+
+// shape returns the shape of typ, or nil if the codec does not support it.
+func (ps planner) shape(typ reflect.Type) *shape {
+	switch typ {
+	case valueType:
+		return &shape{class: classValue, typ: typ}
+	case valueMapType:
+		return &shape{class: classValueMap, typ: typ}
+	case valueListType:
+		return &shape{class: classValueList, typ: typ}
+	}
+	switch typ.Kind() {
+	case reflect.Pointer:
+		return ps.holder(classPointer, typ)
+	case reflect.Slice:
+		return ps.holder(classSlice, typ)
+	case reflect.Map:
+		elem := ps.element(typ.Elem())
+		if typ.Key().Kind() != reflect.String || elem == nil || elem.class != classInt {
+			return nil
+		}
+		return &shape{class: classMap, typ: typ, elem: elem}
+	default:
+		return ps.element(typ)
+	}
+}
+
+// holder returns the shape of a pointer or slice; its elements are scalars or
+// structs, so that none of them can be nil.
+func (ps planner) holder(c class, typ reflect.Type) *shape {
+	elem := ps.element(typ.Elem())
+	if elem == nil {
+		return nil
+	}
+	return &shape{class: c, typ: typ, elem: elem}
+}
+
+// element returns the shape of a scalar or struct, nil for any other type.
+func (ps planner) element(typ reflect.Type) *shape {
+	s := &shape{typ: typ}
+	switch typ.Kind() {
+	case reflect.String:
+		s.class = classString
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		s.class = classInt
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		s.class = classUint
+	case reflect.Bool:
+		s.class = classBool
+	case reflect.Float64:
+		s.class = classFloat
+	case reflect.Struct:
+		if typ == timeType {
+			s.class = classTime
+		} else {
+			s.class, s.plan = classStruct, ps.plan(typ)
+		}
+	default:
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,47 @@
+package codec
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+func TestValues(t *testing.T) {
+	var values Values
+	assert.Zero(t, values.Len())
+	raw := []byte(`[1,2]`)
+	one := values.Add(raw)
+	raw[1] = '9' // Add has made a copy
+	two := values.Add([]byte(`"text"`))
+	assert.Equal(t, one, values.Add([]byte(`[1,2]`)))
+	assert.Equal(t, value.Hash([]any{int64(1), int64(2)}), one)
+	assert.Equal(t, 2, values.Len())
+
+	var seen []string
+	for hash, raw := range values.All() {
+		seen = append(seen, hash, string(raw))
+	}
+	assert.Equal(t, []string{one, `[1,2]`, two, `"text"`}, seen)
+	for hash := range values.All() {
+		assert.Equal(t, one, hash)
+		break
+	}
+
+	got, err := values.Lookup(two)
+	require.NoError(t, err)
+	assert.Equal(t, "text", got)
+	_, err = (&Values{}).Lookup(one)
+	assert.EqualError(t, err, "no value with the hash "+one)
+}
+
+func TestDecodeValue(t *testing.T) {
+	got, err := DecodeValue([]byte(`{"a":1}`))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"a": int64(1)}, got)
+	_, err = DecodeValue([]byte(`{`))
+	var e *value.Error
+	assert.ErrorAs(t, err, &e)
+}

@@ -1,0 +1,82 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+)
+
+// A Compiler compiles many expressions. It keeps an environment for each list
+// of variables it has met. It must not be used by several goroutines at a time.
+type Compiler struct {
+	limits Limits
+	known  map[string]*cel.Env
+}
+
+// maxKnown bounds the environments that a Compiler keeps.
+const maxKnown = 64
+
+// NewCompiler returns a Compiler with the given limits.
+func NewCompiler(lim Limits) *Compiler {
+	return &Compiler{limits: lim.withDefaults(), known: map[string]*cel.Env{}}
+}
+
+// Compile compiles source, in which the given variables may be used, in any
+// order. An error is an *Error with its place.
+func (c *Compiler) Compile(source string, variables []string) (*Program, error) {
+	p, err := c.compile(source, variables)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *Compiler) compile(source string, variables []string) (*Program, *Error) {
+	if len(source) > c.limits.Source {
+		return nil, exceeded(LimitSource, uint64(c.limits.Source))
+	}
+	env, err := c.environment(variables)
+	if err != nil {
+		return nil, err
+	}
+	parsed, issues := env.Parse(source)
+	if len(issues.Errors()) > 0 {
+		return nil, issueError(CodeSyntax, issues, nil)
+	}
+	tree := parsed.NativeRep()
+	refs := references(tree.Expr(), variables)
+	if err := rewrite(tree); err != nil {
+		return nil, err
+	}
+	checked, issues := env.Check(parsed)
+	if len(issues.Errors()) > 0 {
+		return nil, issueError(CodeType, issues, tree.Expr())
+	}
+	program, problem := env.Program(checked, programOptions(c.limits.Cost)...)
+	if problem != nil {
+		return nil, failf(CodeType, "%v", problem)
+	}
+	return &Program{source: source, references: refs, limits: c.limits, program: program, info: checked.NativeRep().SourceInfo()}, nil
+}
+
+// environment returns the base environment with the variables declared as dyn.
+func (c *Compiler) environment(variables []string) (*cel.Env, *Error) {
+	names := slices.Compact(slices.Sorted(slices.Values(variables)))
+	key := strings.Join(names, ",")
+	if env, ok := c.known[key]; ok {
+		return env, nil
+	}
+	var declare []cel.EnvOption
+	for _, name := range names {
+		declare = append(declare, cel.Variable(name, cel.DynType))
+	}
+	env, err := base.Extend(declare...)
+	if err != nil {
+		return nil, failf(CodeType, "declare the variables: %v", err)
+	}
+	if len(c.known) < maxKnown {
+		c.known[key] = env
+	}
+	return env, nil
+}

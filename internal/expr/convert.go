@@ -1,0 +1,212 @@
+package expr
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// A converter makes a model value of a result, within the limits.
+type converter struct {
+	limits Limits
+	bytes  int // of the canonical JSON so far
+	nodes  uint64
+}
+
+// entryNodes is what an entry of a map costs beyond its value.
+const entryNodes = 5
+
+func (c *converter) use(bytes int) *Error {
+	if c.bytes += bytes; c.bytes > c.limits.Bytes {
+		return exceeded(LimitBytes, uint64(c.limits.Bytes))
+	}
+	return nil
+}
+
+// value converts v, which is inside depth containers. What was built by the
+// expression may hold the same part many times, so that every visit counts.
+func (c *converter) value(v ref.Val, depth int) (any, *Error) {
+	if c.nodes++; c.nodes > c.limits.Cost {
+		return nil, exceeded(LimitCost, c.limits.Cost)
+	}
+	switch v := v.(type) {
+	case types.Null:
+		return nil, c.use(len("null"))
+	case types.Bool:
+		return bool(v), c.use(len("false"))
+	case types.Int:
+		return c.number(value.Int(int64(v)))
+	case types.Double:
+		return c.number(value.Float(float64(v)))
+	case types.Uint:
+		if v > value.MaxInteger {
+			return nil, failf(CodeExpression, "result: uint %d is above 2^53", uint64(v))
+		}
+		return c.number(value.Int(int64(v)))
+	case types.String:
+		return c.text(string(v))
+	case types.Timestamp:
+		return c.text(v.UTC().Format(time.RFC3339Nano))
+	case types.Duration:
+		return c.text(v.String())
+	case object:
+		return c.object(v.view, depth)
+	case list:
+		return c.list(v.view, depth)
+	case traits.Mapper:
+		return c.mapper(v, depth)
+	case traits.Lister:
+		return c.list(listerView{v}, depth)
+	default:
+		return nil, failf(CodeExpression, "result: %s has no JSON form", typeName(v))
+	}
+}
+
+func (c *converter) number(n any, err error) (any, *Error) {
+	if err != nil {
+		return nil, failf(CodeExpression, "result: %s", strings.TrimPrefix(err.Error(), "$: "))
+	}
+	return n, c.use(value.Size(n))
+}
+
+func (c *converter) text(s string) (any, *Error) {
+	if len(s) > c.limits.Bytes {
+		return nil, exceeded(LimitBytes, uint64(c.limits.Bytes))
+	}
+	if !utf8.ValidString(s) {
+		return nil, failf(CodeExpression, "result: string is not UTF-8")
+	}
+	return s, c.use(value.Size(s))
+}
+
+// open counts the brackets and separators of a container of size elements.
+func (c *converter) open(size, depth int) *Error {
+	if depth >= c.limits.Depth {
+		return exceeded(LimitDepth, uint64(c.limits.Depth))
+	}
+	return c.use(len("[]") + max(0, size-1))
+}
+
+func (c *converter) object(o value.Object, depth int) (any, *Error) {
+	if plain, ok := o.(plainObject); ok {
+		return map[string]any(plain), c.measure(map[string]any(plain), depth)
+	}
+	if err := c.open(o.Len(), depth); err != nil {
+		return nil, err
+	}
+	c.nodes += uint64(entryNodes * o.Len())
+	out := make(map[string]any, o.Len())
+	for _, key := range o.Keys() {
+		e, ok := o.Get(key)
+		if !ok {
+			continue
+		}
+		if err := c.entry(out, key, adapter{}.NativeToValue(e), depth); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (c *converter) entry(out map[string]any, key string, v ref.Val, depth int) *Error {
+	if _, err := c.text(key); err != nil {
+		return err
+	}
+	e, err := c.value(v, depth+1)
+	if err != nil {
+		return err
+	}
+	out[key] = e
+	return c.use(len(":"))
+}
+
+// mapper converts a map of the library, in key order.
+func (c *converter) mapper(m traits.Mapper, depth int) (any, *Error) {
+	if err := c.open(size(m), depth); err != nil {
+		return nil, err
+	}
+	c.nodes += uint64(entryNodes * size(m))
+	out := make(map[string]any, size(m))
+	for it := ordered(meter{}, m).(traits.Mapper).Iterator(); it.HasNext() == types.True; {
+		k := it.Next()
+		key, ok := k.(types.String)
+		if !ok {
+			return nil, failf(CodeExpression, "result: a key is %s, not a string", typeName(k))
+		}
+		v, _ := m.Find(k)
+		if err := c.entry(out, string(key), v, depth); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (c *converter) list(l value.List, depth int) (any, *Error) {
+	if plain, ok := l.(plainList); ok {
+		return []any(plain), c.measure([]any(plain), depth)
+	}
+	if err := c.open(l.Len(), depth); err != nil {
+		return nil, err
+	}
+	out := make([]any, l.Len())
+	for i := range out {
+		e, err := c.value(adapter{}.NativeToValue(l.At(i)), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = e
+	}
+	return out, nil
+}
+
+// listerView is a list of the library as a value.List.
+type listerView struct{ traits.Lister }
+
+// At implements value.List.
+func (l listerView) At(i int) any { return l.Get(types.Int(i)) }
+
+// Len implements value.List.
+func (l listerView) Len() int { return size(l.Lister) }
+
+// measure counts a plain value, which the result shares with the variables.
+func (c *converter) measure(v any, depth int) *Error {
+	switch v := v.(type) {
+	case map[string]any:
+		return c.measureMap(v, depth)
+	case []any:
+		if err := c.open(len(v), depth); err != nil {
+			return err
+		}
+		for _, e := range v {
+			if err := c.measure(e, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		return c.use(value.Size(v))
+	}
+}
+
+// measureMap visits the entries in any order: depth comes first, so that there
+// is one error whatever the order.
+func (c *converter) measureMap(m map[string]any, depth int) *Error {
+	if err := c.open(len(m), depth); err != nil {
+		return err
+	}
+	for k, e := range m {
+		if err := c.use(value.Size(k) + len(":")); err != nil {
+			return err
+		}
+		if err := c.measure(e, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}

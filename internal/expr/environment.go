@@ -1,0 +1,166 @@
+package expr
+
+import (
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/env"
+	"cel.dev/cel-go/common/functions"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/ext"
+)
+
+// The bounds of the parser.
+const (
+	maxNodes    = 10_000 // expressions after macros are expanded
+	maxNesting  = 100    // expressions inside each other; the checker takes their third power
+	maxRecovery = 4      // errors after which the parser gives up
+)
+
+// Functions that only rewrite calls; @ cannot be written in a source.
+const (
+	orderedFunction = "@ordered"
+	keyFunction     = "@key"
+	anyFunction     = "@any"
+)
+
+// replaced are the operators of the standard library that are declared anew.
+var replaced = []string{
+	operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo,
+	operators.Equals, operators.NotEquals,
+}
+
+// base is the environment of all expressions, without variables; library holds
+// the implementations of its functions by name and by overload. Both are built
+// once and never changed.
+var (
+	base    = newBase()
+	library = newLibrary(base)
+)
+
+func newBase() *cel.Env {
+	subset := env.NewLibrarySubset()
+	for _, name := range replaced {
+		subset.AddExcludedFunctions(env.NewFunction(name))
+	}
+	e, err := cel.NewCustomEnv(
+		cel.CustomTypeAdapter(adapter{}),
+		cel.StdLib(cel.StdLibSubset(subset)),
+		cel.OptionalTypes(cel.OptionalTypesVersion(4)),
+		cel.EnableErrorOnBadPresenceTest(true),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.EnableHiddenAccumulatorName(true),
+		cel.ParserExpressionSizeLimit(-1), // the Compiler checks the bytes
+		cel.ParserRecursionLimit(maxNesting),
+		cel.ParserErrorRecoveryLimit(maxRecovery),
+		cel.ExpressionNodeLimit(maxNodes),
+		ext.Bindings(ext.BindingsVersion(0)),
+		ext.Strings(ext.StringsVersion(5)),
+		ext.Lists(ext.ListsVersion(3)),
+		ext.Math(ext.MathVersion(2)),
+		ext.Sets(),
+		ext.Encoders(ext.EncodersVersion(0)),
+		ext.TwoVarComprehensions(),
+		operatorDeclarations(),
+	)
+	if err != nil {
+		panic(fmt.Sprintf("expr: base environment: %v", err))
+	}
+	return e
+}
+
+// operatorDeclarations declares the operators and the internal functions. They
+// have no binding: the metered calls implement them.
+func operatorDeclarations() cel.EnvOption {
+	a := cel.TypeParamType("A")
+	options := []cel.EnvOption{
+		cel.Function(orderedFunction, cel.Overload("pawl_ordered", []*cel.Type{a}, cel.DynType)),
+		cel.Function(anyFunction, cel.Overload("pawl_any", []*cel.Type{a}, cel.DynType)),
+		cel.Function(keyFunction, cel.Overload("pawl_key", []*cel.Type{a}, a)),
+		cel.Function(operators.Add, arithmetic("add", additions...)...),
+		cel.Function(operators.Subtract, arithmetic("subtract", subtractions...)...),
+		cel.Function(operators.Multiply, arithmetic("multiply")...),
+		cel.Function(operators.Divide, arithmetic("divide")...),
+		cel.Function(operators.Modulo, arithmetic("modulo")...),
+		cel.Function(operators.Equals, equality("equals")...),
+		cel.Function(operators.NotEquals, equality("not_equals")...),
+	}
+	return func(e *cel.Env) (*cel.Env, error) {
+		for _, option := range options {
+			if _, err := option(e); err != nil {
+				return nil, err
+			}
+		}
+		return e, nil
+	}
+}
+
+// A signature is the operands and the result of one overload of an operator.
+type signature struct{ left, right, result *cel.Type }
+
+var (
+	numeric = []signature{
+		{cel.IntType, cel.IntType, cel.IntType},
+		{cel.UintType, cel.UintType, cel.UintType},
+		{cel.DoubleType, cel.DoubleType, cel.DoubleType},
+		{cel.IntType, cel.DoubleType, cel.DoubleType},
+		{cel.DoubleType, cel.IntType, cel.DoubleType},
+	}
+	anyList   = cel.ListType(cel.DynType) // [1] + [2.5] is no error
+	additions = []signature{
+		{cel.StringType, cel.StringType, cel.StringType},
+		{cel.BytesType, cel.BytesType, cel.BytesType},
+		{anyList, anyList, anyList},
+		{cel.TimestampType, cel.DurationType, cel.TimestampType},
+		{cel.DurationType, cel.TimestampType, cel.TimestampType},
+		{cel.DurationType, cel.DurationType, cel.DurationType},
+	}
+	subtractions = []signature{
+		{cel.TimestampType, cel.TimestampType, cel.DurationType},
+		{cel.TimestampType, cel.DurationType, cel.TimestampType},
+		{cel.DurationType, cel.DurationType, cel.DurationType},
+	}
+)
+
+func arithmetic(name string, more ...signature) []cel.FunctionOpt {
+	return declarations(name, append(numeric[:len(numeric):len(numeric)], more...))
+}
+
+// equality takes any two values: numbers are equal across their types, values
+// of different types are not equal.
+func equality(name string) []cel.FunctionOpt {
+	return declarations(name, []signature{{cel.DynType, cel.DynType, cel.BoolType}})
+}
+
+func declarations(name string, signatures []signature) []cel.FunctionOpt {
+	var out []cel.FunctionOpt
+	for i, s := range signatures {
+		id := fmt.Sprintf("pawl_%s_%d", name, i)
+		out = append(out, cel.Overload(id, []*cel.Type{s.left, s.right}, s.result))
+	}
+	return out
+}
+
+func newLibrary(e *cel.Env) map[string]*functions.Overload {
+	out := map[string]*functions.Overload{}
+	for _, declared := range e.Functions() {
+		bindings, err := declared.Bindings()
+		if err != nil {
+			panic(fmt.Sprintf("expr: bindings of %s: %v", declared.Name(), err))
+		}
+		for _, b := range bindings {
+			out[b.Operator] = b
+		}
+	}
+	return out
+}
+
+// programOptions meter every call and bound the sum.
+func programOptions(costLimit uint64) []cel.ProgramOption {
+	return []cel.ProgramOption{
+		cel.CustomDecoratorV2(metered),
+		cel.CostTracking(prices{}),
+		cel.CostLimit(costLimit),
+	}
+}

@@ -1,0 +1,143 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// The codes of an Error. All but the last two are of Compile.
+const (
+	CodeSyntax          = "syntax"           // not an expression
+	CodeUnknownVariable = "unknown_variable" // Name is not among the variables
+	CodeType            = "type"             // an operation which these types do not have
+	CodeExpression      = "expression_error" // evaluation failed
+	CodeLimit           = "limit_exceeded"   // Limit was exceeded
+)
+
+// The names of the limits in an Error.
+const (
+	LimitCost    = "celCost"    // units of work
+	LimitSource  = "celSource"  // bytes of source
+	LimitNesting = "celNesting" // expressions inside each other
+	LimitNodes   = "celNodes"   // expressions after macros are expanded
+	LimitPattern = "celPattern" // bytes of a regular expression
+	LimitRegexp  = "celRegexp"  // its instructions
+	LimitDepth   = "jsonDepth"  // containers inside each other in the result
+	LimitBytes   = "celBytes"   // size of the result
+)
+
+// An Error says why an expression could not be compiled or evaluated.
+type Error struct {
+	Code    string
+	Message string
+	Line    int    // of the source, from 1; 0 if there is no place
+	Column  int    // in code points, from 1
+	Name    string // the variable, with CodeUnknownVariable
+	Limit   string // the limit, with CodeLimit
+	Max     uint64 // the value of that limit
+}
+
+// Error returns the message and its place on one line.
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.Message
+	}
+	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message)
+}
+
+func failf(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: shorten(fmt.Sprintf(format, args...))}
+}
+
+// maxMessage bounds a message: it may quote a key or a type of any length.
+const maxMessage = 400
+
+func shorten(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "..."
+}
+
+func exceeded(limit string, limitValue uint64) *Error {
+	e := failf(CodeLimit, "%s exceeds the limit of %d", limit, limitValue)
+	e.Limit, e.Max = limit, limitValue
+	return e
+}
+
+// at adds the place of the expression with the given id.
+func (e *Error) at(info *ast.SourceInfo, id int64) *Error {
+	if loc := info.GetStartLocation(id); loc.Line() > 0 {
+		e.Line, e.Column = loc.Line(), max(loc.Column()+1, 1)
+	}
+	return e
+}
+
+var undeclared = regexp.MustCompile(`^undeclared reference to '\.?([^']*)'`)
+
+// issueError turns the first problem of the parser or the checker into an Error.
+func issueError(code string, issues *cel.Issues, root ast.Expr) *Error {
+	first := issues.Errors()[0]
+	message, _, _ := strings.Cut(first.Message, "\n")
+	switch {
+	case strings.Contains(message, "recursion"):
+		return exceeded(LimitNesting, maxNesting)
+	case strings.Contains(message, "count exceeds limit"):
+		return exceeded(LimitNodes, maxNodes)
+	}
+	e := failf(code, "%s", message)
+	if line := first.Location.Line(); line > 0 {
+		e.Line, e.Column = line, max(first.Location.Column()+1, 1)
+	}
+	if m := undeclared.FindStringSubmatch(message); m != nil && isVariable(root, first.ExprID) {
+		e.Code, e.Name = CodeUnknownVariable, m[1]
+		e.Message = fmt.Sprintf("unknown variable %s", e.Name)
+	}
+	return e
+}
+
+// isVariable reports whether the expression with the given id is an identifier.
+func isVariable(root ast.Expr, id int64) bool {
+	found := false
+	if root != nil {
+		ast.PostOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
+			found = found || e.ID() == id && e.Kind() == ast.IdentKind
+		}))
+	}
+	return found
+}
+
+// evaluationError turns an error of the library into an Error.
+func (p *Program) evaluationError(err error) *Error {
+	var cancelled interpreter.EvalCancelledError
+	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+		return exceeded(LimitCost, p.limits.Cost)
+	}
+	e := failf(CodeExpression, "%s", err)
+	var limit *Error
+	if errors.As(err, &limit) {
+		copied := *limit
+		e = &copied
+	}
+	var at *types.Err
+	if errors.As(err, &at) {
+		e.at(p.info, at.NodeID())
+	}
+	return e
+}
+
+// typeName names the type of a value for an error.
+func typeName(v ref.Val) string {
+	if v == nil {
+		return "nothing"
+	}
+	return v.Type().TypeName()
+}

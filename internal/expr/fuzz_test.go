@@ -1,0 +1,44 @@
+package expr_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// Whatever the source: no panic, and two evaluations are equal. A result is a
+// value of the model.
+func FuzzCompileEval(f *testing.F) {
+	for _, seed := range macros {
+		f.Add(seed)
+	}
+	for _, seed := range []string{
+		`state.n + 1.5 == 4.5 && has(state.q)`, `state.?q.orValue([1, {"a": null}])`, `view.l.map(x, x == "b")`,
+		`cel.bind(x, [1], cel.bind(y, [x, x], y == [y]))`, `"%s".format([state])`, `"a,b".split(",").join("-")`,
+		`timestamp("2026-01-02T03:04:05Z").getHours("+02:00")`, `state.x.matches("^(a|b)*$")`, `{1: 2, "a": 3u, true: 1.5}`,
+		`lists.range(10).sortBy(x, -x)`, `math.greatest(1, 2.5)`, `[[1]].flatten()`, `state.l[?0].value()`, `b"a" + b"b"`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		lim := expr.Limits{Cost: 20_000, Source: 1 << 10}
+		p, err := expr.Compile(source, names, lim)
+		if err != nil {
+			require.IsType(t, &expr.Error{}, err)
+			return
+		}
+		first, err := p.Eval(vars())
+		again, errAgain := p.Eval(vars())
+		if err != nil {
+			require.IsType(t, &expr.Error{}, err)
+			require.NotContains(t, err.Error(), "internal error")
+			require.EqualError(t, errAgain, err.Error())
+			return
+		}
+		require.NoError(t, errAgain)
+		require.Equal(t, value.Encode(first), value.Encode(again))
+	})
+}

@@ -1,0 +1,216 @@
+package expr
+
+import (
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/functions"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
+)
+
+// The library charges for a call after it was made, and by figures which do not
+// see how large its arguments are. Here every call is replaced by one that
+// charges first; work whose size cannot be told before is charged as it is done.
+// The sum never depends on how a value is represented, only on the value.
+
+// A meter charges the evaluation that is under way. The zero meter is free.
+type meter struct {
+	tracker *cost.Tracker
+	id      int64
+}
+
+// charge adds n units. The library ends the evaluation, by a panic that it
+// recovers itself, once the sum exceeds the limit.
+func (m meter) charge(n int) {
+	switch {
+	case m.tracker == nil || n <= 0:
+	case n == 1:
+		m.tracker.Qualify(m.id)
+	default:
+		m.tracker.EvalUnary(nil, m.id, surcharge{}, types.Int(n), nil)
+	}
+}
+
+// A surcharge is the call by which a meter tells the tracker a price.
+type surcharge struct{}
+
+const surchargeName = "@charge"
+
+// Function implements cost.Call.
+func (surcharge) Function() string { return surchargeName }
+
+// OverloadID implements cost.Call.
+func (surcharge) OverloadID() string { return surchargeName }
+
+// prices tell the tracker the price of a surcharge; all else has the price that
+// the library gives it.
+type prices struct{}
+
+// CallCost implements cost.ActualCostEstimator.
+func (prices) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	if function != surchargeName {
+		return nil
+	}
+	n := uint64(args[0].(types.Int))
+	return &n
+}
+
+// bytesPerUnit is how much of a string is touched for one unit.
+const bytesPerUnit = 10
+
+// text charges for touching the bytes of v, if it is a string.
+func (m meter) text(v ref.Val) {
+	switch v := v.(type) {
+	case types.String:
+		m.charge(len(v) / bytesPerUnit)
+	case types.Bytes:
+		m.charge(len(v) / bytesPerUnit)
+	}
+}
+
+// An operation is what a call does. One of the fields is set for the number of
+// arguments that the call has; many takes any number.
+type operation struct {
+	one  func(m meter, a ref.Val) ref.Val
+	two  func(m meter, a, b ref.Val) ref.Val
+	many func(m meter, args []ref.Val) ref.Val
+}
+
+// metered replaces the calls in a plan, as a decorator of the library.
+func metered(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	c, ok := i.(interpreter.InterpretableCall)
+	if !ok {
+		return i, nil
+	}
+	switch c.Function() {
+	case operators.NotStrictlyFalse, operators.OldNotStrictlyFalse:
+		return i, nil // takes errors as arguments
+	}
+	return &call{InterpretableV2: i, args: c.Args(), function: c.Function(), operation: operationOf(c)}, nil
+}
+
+// operationOf returns the package's own operation, or that of the library.
+func operationOf(c interpreter.InterpretableCall) operation {
+	if c.Function() == matchesFunction {
+		return matching(c.Args())
+	}
+	if op, ok := operations[c.Function()]; ok {
+		return op
+	}
+	price, zoned := surcharges[c.Function()], hasZone(c)
+	o, ok := library[c.OverloadID()]
+	if !ok {
+		o, ok = library[c.Function()]
+	}
+	if !ok {
+		o = &functions.Overload{}
+	}
+	return operation{many: func(m meter, args []ref.Val) ref.Val {
+		if price != nil {
+			price(m, args)
+		}
+		if zoned {
+			if err := checkZone(args[1]); err != nil {
+				return err
+			}
+		}
+		return invoke(c, o, args)
+	}}
+}
+
+// invoke calls an implementation of the library, as the library would.
+func invoke(c interpreter.InterpretableCall, o *functions.Overload, args []ref.Val) ref.Val {
+	fits := o.OperandTrait == 0 || len(args) > 0 && args[0].Type().HasTrait(o.OperandTrait)
+	switch {
+	case fits && o.Unary != nil && len(args) == 1:
+		return o.Unary(args[0])
+	case fits && o.Binary != nil && len(args) == 2:
+		return o.Binary(args[0], args[1])
+	case fits && o.Function != nil:
+		return o.Function(args...)
+	case len(args) > 0 && args[0].Type().HasTrait(traits.ReceiverType):
+		return args[0].(traits.Receiver).Receive(c.Function(), c.OverloadID(), args[1:])
+	default:
+		return types.NewErr("no such overload: %s", c.Function())
+	}
+}
+
+// A call evaluates its arguments, charges for them, and does its operation. The
+// embedded plan gives only the id: the type must not offer more, or else the
+// library would take it for a call of its own.
+type call struct {
+	interpreter.InterpretableV2
+	function  string
+	args      []interpreter.InterpretableV2
+	operation operation
+}
+
+// Eval implements interpreter.InterpretableV2.
+func (c *call) Eval(vars interpreter.Activation) ref.Val {
+	return interpreter.EvalActivation(vars, c.Exec)
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	m := meter{frame.CostTracker(), c.ID()}
+	m.charge(1)
+	switch {
+	case len(c.args) == 1 && c.operation.one != nil:
+		return c.one(m, frame)
+	case len(c.args) == 2 && c.operation.two != nil:
+		return c.two(m, frame)
+	default:
+		return c.many(m, frame)
+	}
+}
+
+func (c *call) one(m meter, frame *interpreter.ExecutionFrame) ref.Val {
+	a := c.args[0].Exec(frame)
+	if types.IsUnknownOrError(a) {
+		return a
+	}
+	m.text(a)
+	return c.label(c.operation.one(m, a))
+}
+
+func (c *call) two(m meter, frame *interpreter.ExecutionFrame) ref.Val {
+	a := c.args[0].Exec(frame)
+	if types.IsUnknownOrError(a) {
+		return a
+	}
+	b := c.args[1].Exec(frame)
+	if types.IsUnknownOrError(b) {
+		return b
+	}
+	m.text(a)
+	m.text(b)
+	return c.label(c.operation.two(m, a, b))
+}
+
+func (c *call) many(m meter, frame *interpreter.ExecutionFrame) ref.Val {
+	args := make([]ref.Val, len(c.args))
+	for i, arg := range c.args {
+		args[i] = arg.Exec(frame)
+		if types.IsUnknownOrError(args[i]) {
+			return args[i]
+		}
+		m.text(args[i])
+	}
+	if c.operation.many == nil {
+		return c.label(noOverload)
+	}
+	return c.label(c.operation.many(m, args))
+}
+
+// noOverload is an error that the library shares between all evaluations.
+var noOverload = types.NoSuchOverloadErr()
+
+// label gives an error its place. The shared one must not be written to.
+func (c *call) label(v ref.Val) ref.Val {
+	if v == noOverload {
+		return types.NewErrWithNodeID(c.ID(), "no such overload: %s", c.function)
+	}
+	return types.LabelErrNode(c.ID(), v)
+}

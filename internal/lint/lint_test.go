@@ -1,0 +1,116 @@
+package lint
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// check returns every place where the module in dir breaks a rule.
+func check(t *testing.T, dir string) []string {
+	t.Helper()
+	source, err := load(dir)
+	require.NoError(t, err)
+	checkImports(source)
+	checkPurity(source)
+	checkDocs(source)
+	checkUnions(source)
+	checkSizes(source)
+	checkSleeps(source)
+	require.NoError(t, checkGoMod(source))
+	return source.problems
+}
+
+func TestModule(t *testing.T) {
+	for _, problem := range check(t, filepath.Join("..", "..")) {
+		t.Error(problem)
+	}
+}
+
+// Each module under testdata breaks one rule, but for the one that is clean.
+func TestRules(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			want, err := os.ReadFile(filepath.Join(dir, "want.txt"))
+			require.NoError(t, err)
+			got := check(t, dir)
+			slices.Sort(got)
+			assert.Equal(t, string(want), strings.Join(append(got, ""), "\n"))
+		})
+	}
+}
+
+// The bounds are exact: what is as long as allowed passes.
+func TestSizes(t *testing.T) {
+	body := func(lines int) string {
+		return "func f() {\n" + strings.Repeat("\tf()\n", lines-2) + "}\n"
+	}
+	tests := []struct {
+		source string
+		want   []string
+	}{
+		{"package merge\n" + body(maxFunction), nil},
+		{"package merge\n" + body(maxFunction+1), []string{"a.go:2: size: f has 71 lines, at most 70"}},
+		{"package merge\n" + strings.Repeat("\n", maxFile-1), nil},
+		{"package merge\n" + strings.Repeat("\n", maxFile), []string{"a.go: size: the file has 401 lines, at most 400"}},
+	}
+	for _, tt := range tests {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte(tt.source), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a_test.go"), []byte("package merge\n"+body(200)), 0o600))
+		source, err := load(dir)
+		require.NoError(t, err)
+		checkSizes(source)
+		assert.Equal(t, tt.want, source.problems)
+	}
+}
+
+// Every layer names packages of the table, and none of them leads back.
+func TestLayersPointDown(t *testing.T) {
+	for path, allowed := range layers {
+		for _, below := range allowed {
+			if below == "*" {
+				continue
+			}
+			back, listed := layers[below]
+			assert.True(t, listed, "%s may import %s, which is not in the table", path, below)
+			assert.NotContains(t, back, path, "%s and %s", path, below)
+		}
+	}
+	for path := range pure {
+		assert.Contains(t, layers, path)
+		for _, below := range layers[path] {
+			assert.Contains(t, pure, below, "%s is pure", path)
+		}
+	}
+}
+
+// A version of the C library that SQLite does not name is found.
+func TestLibC(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	require.NoError(t, err)
+	sums, err := os.ReadFile(filepath.Join("..", "..", "go.sum"))
+	require.NoError(t, err)
+	libc := regexp.MustCompile(`modernc\.org/libc v\S+`)
+	if !libc.Match(mod) {
+		t.Skip("SQLite is not required")
+	}
+	dir := t.TempDir()
+	mod = libc.ReplaceAll(mod, []byte("modernc.org/libc v1.0.0"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600))
+	source, err := load(dir)
+	require.NoError(t, err)
+	require.NoError(t, checkGoMod(source))
+	require.Len(t, source.problems, 1)
+	assert.Contains(t, source.problems[0], "go.mod: require: modernc.org/libc is v1.0.0, modernc.org/sqlite needs exactly v")
+}

@@ -1,0 +1,105 @@
+package lint
+
+import "slices"
+
+// module is the path of this module and of those under testdata.
+const module = "github.com/pawl-run/pawl"
+
+// layers lists every package and the packages of this module that it may
+// import; "." is the root package. A package that is not listed is refused: a
+// new one needs a place. A pattern ending in /* stands for the packages of one
+// folder, * alone for all packages.
+var layers = map[string][]string{
+	"merge":          {},
+	"timeout":        {},
+	"internal/value": {},
+	"internal/codec": {"internal/value"},
+	"internal/expr":  {"internal/value"},
+
+	"workflow": vocabulary,
+	"decision": slices.Concat(vocabulary, []string{"workflow"}),
+	"planning": decided,
+
+	"internal/sqlite":    {},
+	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
+	"store":              slices.Concat(decided, []string{"internal/sqlite"}),
+	"actor":              slices.Concat(decided, []string{"planning"}),
+
+	".":          slices.Concat(decided, []string{"internal/sqlite", "planning", "store", "actor"}),
+	"worker":     slices.Concat(vocabulary, []string{"workflow", "."}),
+	"pawltest":   slices.Concat(decided, []string{"internal/simulator", "internal/sqlite", "planning", "store", "actor", ".", "worker"}),
+	"cmd/*":      {"*"},
+	"examples":   {},
+	"examples/*": slices.Concat(vocabulary, []string{"workflow", ".", "worker", "pawltest"}),
+	"bench":      {"*"},
+
+	"internal/lint": {},
+}
+
+// vocabulary is what package workflow is built on, decided what is below the
+// packages that deal with decisions.
+var (
+	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec"}
+	decided    = slices.Concat(vocabulary, []string{"workflow", "decision"})
+)
+
+// pure are the packages without clock, I/O, randomness, goroutine, lock, logger
+// and context, and the modules outside the standard library that they use.
+var pure = map[string][]string{
+	"merge":          {},
+	"timeout":        {},
+	"internal/value": {},
+	"internal/codec": {},
+	"internal/expr":  {"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/protobuf"},
+	"workflow":       {"go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6"},
+	"decision":       {},
+	"planning":       {"github.com/santhosh-tekuri/jsonschema/v6", "github.com/evanphx/json-patch/v5"},
+}
+
+// impure are the packages that a pure package may not import, with all below
+// them.
+var impure = []string{
+	"context", "crypto/rand", "database/sql", "embed", "io/fs", "io/ioutil", "log", "math/rand",
+	"net", "os", "plugin", "sync", "syscall", "testing", "unsafe",
+}
+
+// clocks are the functions of package time that read or follow a clock.
+var clocks = []string{
+	"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick",
+}
+
+// A union is a sealed sum whose variants are listed in a table.
+type union struct{ pkg, method, table string }
+
+var unions = []union{
+	{"decision", "decision", "variants"},
+	{"workflow", "message", "messageVariants"},
+}
+
+// The bounds of files without tests, in lines.
+const (
+	maxFunction = 70
+	maxFile     = 400
+)
+
+// required are the modules that go.mod may require directly, and why.
+var required = map[string]string{
+	"cel.dev/cel-go":                           "expressions",
+	"github.com/alecthomas/kong":               "the command line",
+	"github.com/cockroachdb/datadriven":        "tests: scripts",
+	"github.com/evanphx/json-patch/v5":         "patches",
+	"github.com/google/uuid":                   "ids of runs",
+	"github.com/rogpeppe/go-internal":          "tests: testscript for the command line",
+	"github.com/santhosh-tekuri/jsonschema/v6": "JSON Schema",
+	"github.com/stretchr/testify":              "tests: assertions",
+	"go.opentelemetry.io/otel":                 "telemetry, the interfaces only",
+	"go.opentelemetry.io/otel/metric":          "telemetry, the interfaces only",
+	"go.opentelemetry.io/otel/trace":           "telemetry, the interfaces only",
+	"go.uber.org/goleak":                       "tests: goroutines that are left",
+	"go.yaml.in/yaml/v3":                       "definitions and scenarios in YAML",
+	"golang.org/x/sys":                         "flock and syncfs",
+	"google.golang.org/protobuf":               "the types of CEL's declarations",
+	"modernc.org/libc":                         "pinned to the version that modernc.org/sqlite is made for",
+	"modernc.org/sqlite":                       "SQLite without cgo",
+	"pgregory.net/rapid":                       "tests: properties",
+}

@@ -1,0 +1,3 @@
+package tools // a module of its own
+
+import _ "github.com/pawl-run/pawl/nowhere"

@@ -1,0 +1,23 @@
+// Package workflow is clean.
+package workflow
+
+import (
+	_ "go.yaml.in/yaml/v3"
+
+	_ "github.com/pawl-run/pawl/internal/codec"
+	_ "github.com/pawl-run/pawl/merge"
+)
+
+type (
+	// A Message is sealed.
+	Message interface{ message() }
+	// Start is a variant.
+	Start struct{}
+	// Cancel is a variant.
+	Cancel struct{}
+)
+
+func (Start) message()   {}
+func (*Cancel) message() {}
+
+var messageVariants = []Message{Start{}, &Cancel{}}

@@ -1,0 +1,2 @@
+// Package deep has no place either.
+package deep

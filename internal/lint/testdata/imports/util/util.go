@@ -1,0 +1,2 @@
+// Package util has no place.
+package util

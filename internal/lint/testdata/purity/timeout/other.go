@@ -1,0 +1,7 @@
+package timeout
+
+import . "time"
+
+var other string
+
+func wait() { Sleep(Second) }

@@ -1,0 +1,7 @@
+package store
+
+import "time"
+
+func wait() {
+	time.Sleep(time.Millisecond)
+}

@@ -1,0 +1,3 @@
+package decision
+
+var variants = [...]Decision{CreateToken{}}

@@ -1,0 +1,212 @@
+package value
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Append appends the canonical JSON of a model value to dst: no white space,
+// keys in ascending order of their bytes, the shortest form of a number which
+// decodes to the same number, and only those characters escaped that must be.
+// Equal values have equal encodings. It panics on a value outside the model,
+// which is a broken invariant.
+func Append(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case int64:
+		return appendInt(dst, v)
+	case float64:
+		return appendFloat(dst, v)
+	case string:
+		return appendString(dst, v)
+	case []any:
+		return appendList(dst, v)
+	case map[string]any:
+		return appendMap(dst, v)
+	default:
+		panic(fmt.Sprintf("value: %T is outside the model", v))
+	}
+}
+
+// Encode returns the canonical JSON of a model value; see Append.
+func Encode(v any) []byte {
+	return Append(nil, v)
+}
+
+// Hash returns the SHA-256 of the canonical JSON of a model value, in hex.
+func Hash(v any) string {
+	sum := sha256.Sum256(Encode(v))
+	return hex.EncodeToString(sum[:])
+}
+
+func appendList(dst []byte, list []any) []byte {
+	dst = append(dst, '[')
+	for i, e := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = Append(dst, e)
+	}
+	return append(dst, ']')
+}
+
+func appendMap(dst []byte, m map[string]any) []byte {
+	var small [16]string
+	keys := slices.AppendSeq(small[:0], maps.Keys(m))
+	slices.Sort(keys)
+	dst = append(dst, '{')
+	for i, k := range keys {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, k)
+		dst = append(dst, ':')
+		dst = Append(dst, m[k])
+	}
+	return append(dst, '}')
+}
+
+func appendInt(dst []byte, n int64) []byte {
+	if n < -MaxInteger || n > MaxInteger {
+		panic(fmt.Sprintf("value: int64 %d is outside the model", n))
+	}
+	return strconv.AppendInt(dst, n, 10)
+}
+
+// appendFloat writes a double. From 2^53 on it uses an exponent: the shortest
+// digits padded with zeros would be an integer literal of another value.
+func appendFloat(dst []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) || integral(f) {
+		panic(fmt.Sprintf("value: float64 %v is outside the model", f))
+	}
+	if a := math.Abs(f); a >= 1e-6 && a < MaxInteger {
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' { // e-07 is e-7
+		dst[n-2] = dst[n-1]
+		dst = dst[:n-1]
+	}
+	return dst
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start, ascii := 0, true
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			ascii = ascii && c < utf8.RuneSelf
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		dst = appendEscape(dst, c)
+		start = i + 1
+	}
+	if !ascii && !utf8.ValidString(s) {
+		panic(fmt.Sprintf("value: string %.40q is not UTF-8", s))
+	}
+	return append(append(dst, s[start:]...), '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	if short := shortEscape(c); short != 0 {
+		return append(dst, '\\', short)
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+// shortEscape returns the letter of the two-byte escape of c, or 0.
+func shortEscape(c byte) byte {
+	switch c {
+	case '"', '\\':
+		return c
+	case '\b':
+		return 'b'
+	case '\f':
+		return 'f'
+	case '\n':
+		return 'n'
+	case '\r':
+		return 'r'
+	case '\t':
+		return 't'
+	default:
+		return 0
+	}
+}
+
+// Size returns the number of bytes of the canonical JSON of a model value. It
+// allocates nothing. It panics on a value outside the model.
+func Size(v any) int {
+	switch v := v.(type) {
+	case nil:
+		return len("null")
+	case bool:
+		if v {
+			return len("true")
+		}
+		return len("false")
+	case int64:
+		return sizeInt(v)
+	case float64:
+		var buf [32]byte
+		return len(appendFloat(buf[:0], v))
+	case string:
+		return sizeString(v)
+	case []any:
+		n := len("[]") + max(0, len(v)-1)
+		for _, e := range v {
+			n += Size(e)
+		}
+		return n
+	case map[string]any:
+		n := len("{}") + max(0, len(v)-1)
+		for k, e := range v {
+			n += sizeString(k) + len(":") + Size(e)
+		}
+		return n
+	default:
+		panic(fmt.Sprintf("value: %T is outside the model", v))
+	}
+}
+
+func sizeInt(n int64) int {
+	size := 1
+	if n < 0 {
+		size, n = 2, -n
+	}
+	for ; n >= 10; n /= 10 {
+		size++
+	}
+	return size
+}
+
+func sizeString(s string) int {
+	n := len(s) + len(`""`)
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			n += sizeEscape(c)
+		}
+	}
+	return n
+}
+
+// sizeEscape returns how many bytes an escape of c takes beyond the one of c.
+func sizeEscape(c byte) int {
+	if shortEscape(c) != 0 {
+		return 1
+	}
+	return 5
+}

@@ -1,0 +1,111 @@
+package value
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The codes of an Error.
+const (
+	CodeJSON        = "invalid_json"   // the text is not JSON, or an object has a key twice
+	CodeNumber      = "invalid_number" // a number which the model cannot hold exactly
+	CodeString      = "invalid_string" // a string which is not UTF-8
+	CodeUnsupported = "invalid_value"  // a Go value which has no JSON form
+	CodeLimit       = "limit_exceeded" // deeper or larger than Limits allow
+	CodePath        = "invalid_path"   // the text of a Path or a JSON pointer
+)
+
+// The names of the limits in an Error.
+const (
+	LimitDepth = "jsonDepth"
+	LimitBytes = "payloadBytes"
+)
+
+// The defaults of Limits.
+const (
+	DefaultDepth = 128
+	DefaultBytes = 64 << 20
+)
+
+// Limits bound a value. The zero value means the defaults.
+type Limits struct {
+	// Depth is the largest number of containers inside each other: a scalar
+	// has depth 0, [] has depth 1. Zero means DefaultDepth.
+	Depth int
+	// Bytes is the largest size: of the text for Decode, of the canonical
+	// encoding for Normalize. Zero means DefaultBytes, below zero no bound.
+	Bytes int
+}
+
+func (l Limits) depth() int {
+	if l.Depth == 0 {
+		return DefaultDepth
+	}
+	return l.Depth
+}
+
+func (l Limits) bytes() int {
+	switch {
+	case l.Bytes == 0:
+		return DefaultBytes
+	case l.Bytes < 0:
+		return int(^uint(0) >> 1)
+	default:
+		return l.Bytes
+	}
+}
+
+// An Error says what is wrong with a value, and where.
+type Error struct {
+	Code    string // one of the Code constants
+	Message string // what is wrong, without the place
+	Path    string // the place in the value, such as $.a[3]; "" for a Path
+	Offset  int    // the byte in the text for Decode and ParsePath, else -1
+	Limit   string // the name of the limit that was exceeded, or ""
+	Max     int    // the value of that limit
+	Value   int    // the value that exceeded it, as far as it was measured
+}
+
+// Error returns one line with the place and what is wrong there.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Path != "" {
+		b.WriteString(e.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Message)
+	if e.Offset >= 0 {
+		fmt.Fprintf(&b, " at byte %d", e.Offset)
+	}
+	return b.String()
+}
+
+// failf returns an Error without an offset, at the root.
+func failf(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Path: "$", Offset: -1}
+}
+
+func exceeded(limit string, limitValue, v int) *Error {
+	e := failf(CodeLimit, "%s %d exceeds the limit of %d", limit, v, limitValue)
+	e.Limit, e.Max, e.Value = limit, limitValue, v
+	return e
+}
+
+// under moves the error below the element i of a list.
+func (e *Error) under(i int) *Error {
+	return e.move("[" + strconv.Itoa(i) + "]")
+}
+
+// below moves the error below the key of a map.
+func (e *Error) below(key string) *Error {
+	if identifier(key) {
+		return e.move("." + key)
+	}
+	return e.move("[" + string(appendString(nil, key)) + "]")
+}
+
+func (e *Error) move(step string) *Error {
+	e.Path = "$" + step + e.Path[1:]
+	return e
+}

@@ -1,0 +1,220 @@
+package value
+
+import (
+	"encoding/json"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"unicode/utf8"
+)
+
+// Normalize copies a Go value of the host into the model. The copy shares
+// nothing that the host may change. It takes what encoding/json takes, with the
+// same results: numbers of every type by the number rule, json.Number,
+// json.RawMessage, []byte as base64, time.Time in RFC 3339, pointers, typed maps
+// and slices (nil ones are null), and structs and marshalers through
+// encoding/json. Objects and Lists are copied too.
+//
+// It refuses strings that are not UTF-8, numbers which the model cannot hold
+// exactly, values without a JSON form, and whatever exceeds lim; a cycle
+// exceeds the depth. Errors are of type *Error and say the place.
+//
+// Inside a struct a float64 from 2^53 on may be refused: encoding/json writes
+// it with digits that are not its exact value.
+func Normalize(v any, lim Limits) (any, error) {
+	n := normalizer{depth: lim.depth(), bytes: lim.bytes()}
+	out, err := n.value(v, 0)
+	if err == nil {
+		return out, nil
+	}
+	n.used, n.sorted = 0, true // once more in key order: the same value, the same error
+	if _, first := n.value(v, 0); first != nil {
+		err = first
+	}
+	return nil, err
+}
+
+// A normalizer copies one value and counts the bytes of its encoding.
+type normalizer struct {
+	depth  int
+	bytes  int
+	used   int
+	sorted bool // visit the keys of maps in order
+}
+
+// use counts n more bytes of the encoding.
+func (n *normalizer) use(bytes int) *Error {
+	n.used += bytes
+	if n.used > n.bytes {
+		return exceeded(LimitBytes, n.bytes, n.used)
+	}
+	return nil
+}
+
+// value copies v, which is inside depth containers. Model values come first.
+func (n *normalizer) value(v any, depth int) (any, *Error) {
+	switch v := v.(type) {
+	case nil, bool:
+		return v, n.use(Size(v))
+	case string:
+		return n.text(v)
+	case int64:
+		return n.number(integer(v))
+	case int:
+		return n.number(integer(int64(v)))
+	case float64:
+		return n.number(float(v))
+	case map[string]any:
+		return n.plainMap(v, depth)
+	case []any:
+		return n.plainList(v, depth)
+	case json.Number:
+		return n.literal(v)
+	case json.RawMessage:
+		return n.raw(v, depth, false)
+	case Object:
+		return n.object(v, depth)
+	case List:
+		return n.list(v.Len(), v.At, depth)
+	default:
+		return n.reflected(reflect.ValueOf(v), depth)
+	}
+}
+
+func (n *normalizer) text(s string) (any, *Error) {
+	if !utf8.ValidString(s) {
+		return nil, failf(CodeString, "string is not UTF-8")
+	}
+	return s, n.use(sizeString(s))
+}
+
+func (n *normalizer) number(v any, err *Error) (any, *Error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, n.use(Size(v))
+}
+
+// literal takes a json.Number, whose zero value is 0 as in encoding/json.
+func (n *normalizer) literal(number json.Number) (any, *Error) {
+	if number == "" {
+		number = "0"
+	}
+	scan := scanner{data: []byte(number)}
+	v, err := scan.document(0)
+	if err != nil {
+		return nil, err
+	}
+	switch v.(type) {
+	case int64, float64:
+		return v, n.use(Size(v))
+	default:
+		return nil, failf(CodeNumber, "json.Number %q is not a number", shorten(string(number)))
+	}
+}
+
+// raw takes a JSON text at the given depth.
+func (n *normalizer) raw(text []byte, depth int, marshaled bool) (any, *Error) {
+	if text == nil {
+		return nil, n.use(len("null"))
+	}
+	scan := scanner{data: text, limit: n.depth, marshaled: marshaled}
+	v, err := scan.document(depth)
+	if err != nil {
+		return nil, err
+	}
+	return v, n.use(Size(v))
+}
+
+// open counts the brackets and commas of a container with size elements.
+func (n *normalizer) open(size, depth int) *Error {
+	if depth >= n.depth {
+		return exceeded(LimitDepth, n.depth, depth+1)
+	}
+	return n.use(len("[]") + max(0, size-1))
+}
+
+func (n *normalizer) plainMap(m map[string]any, depth int) (any, *Error) {
+	if m == nil {
+		return nil, n.use(len("null"))
+	}
+	if err := n.open(len(m), depth); err != nil {
+		return nil, err
+	}
+	out := make(map[string]any, len(m))
+	for k, e := range n.all(m) {
+		if err := n.entry(out, k, e, depth); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// all iterates over m, in key order if the normalizer says so.
+func (n *normalizer) all(m map[string]any) iter.Seq2[string, any] {
+	if !n.sorted {
+		return maps.All(m)
+	}
+	return func(yield func(string, any) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
+
+func (n *normalizer) entry(out map[string]any, key string, v any, depth int) *Error {
+	if _, err := n.text(key); err != nil {
+		return err
+	}
+	if err := n.use(len(":")); err != nil {
+		return err
+	}
+	e, err := n.value(v, depth+1)
+	if err != nil {
+		return err.below(key)
+	}
+	out[key] = e
+	return nil
+}
+
+func (n *normalizer) plainList(list []any, depth int) (any, *Error) {
+	if list == nil {
+		return nil, n.use(len("null"))
+	}
+	return n.list(len(list), func(i int) any { return list[i] }, depth)
+}
+
+func (n *normalizer) list(size int, at func(int) any, depth int) (any, *Error) {
+	if err := n.open(size, depth); err != nil {
+		return nil, err
+	}
+	out := make([]any, size)
+	for i := range out {
+		e, err := n.value(at(i), depth+1)
+		if err != nil {
+			return nil, err.under(i)
+		}
+		out[i] = e
+	}
+	return out, nil
+}
+
+func (n *normalizer) object(v Object, depth int) (any, *Error) {
+	if err := n.open(v.Len(), depth); err != nil {
+		return nil, err
+	}
+	out := make(map[string]any, v.Len())
+	for _, k := range v.Keys() {
+		e, ok := v.Get(k)
+		if !ok {
+			continue
+		}
+		if err := n.entry(out, k, e, depth); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

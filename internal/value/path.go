@@ -1,0 +1,213 @@
+package value
+
+import (
+	"slices"
+	"strings"
+)
+
+// The bounds of a Path.
+const (
+	maxPathBytes    = 16 << 10
+	maxPathSegments = DefaultDepth
+)
+
+// A Path names a place in a map of maps, where a value is to be written.
+//
+//	state.a.b          three segments
+//	state["a.b"].c     a key which is no identifier is quoted as in JSON
+//	state.log[]        appends one element to the list state.log
+//
+// A bare segment is an identifier as in CEL: letters of ASCII, digits and _,
+// not a digit first. Lists have no indices here.
+type Path struct {
+	Segments []string // the keys, outermost first
+	Append   bool     // the path ends in []
+}
+
+// ParsePath parses the text form of a path of at least one segment. The error
+// is an *Error with code invalid_path, what was expected, and where.
+func ParsePath(s string) (Path, error) {
+	p, err := parsePath(s)
+	if err != nil {
+		return Path{}, err
+	}
+	return p, nil
+}
+
+func parsePath(s string) (Path, *Error) {
+	if len(s) > maxPathBytes {
+		return Path{}, badPath(maxPathBytes, "path of %d bytes is longer than %d", len(s), maxPathBytes)
+	}
+	var p Path
+	for i := 0; i < len(s) || i == 0; {
+		if s[i:] == "[]" && i > 0 {
+			p.Append = true
+			return p, nil
+		}
+		segment, n, err := pathSegment(s, i)
+		if err != nil {
+			return Path{}, err
+		}
+		if p.Segments = append(p.Segments, segment); len(p.Segments) > maxPathSegments {
+			return Path{}, badPath(i, "path of more than %d segments", maxPathSegments)
+		}
+		i += n
+	}
+	return p, nil
+}
+
+func badPath(offset int, format string, args ...any) *Error {
+	e := failf(CodePath, format, args...)
+	e.Path, e.Offset = "", offset
+	return e
+}
+
+// pathSegment parses the segment at s[i:] and returns its length in s.
+func pathSegment(s string, i int) (segment string, n int, err *Error) {
+	rest := s[i:]
+	switch {
+	case strings.HasPrefix(rest, "[\""):
+		return quotedSegment(rest, i)
+	case strings.HasPrefix(rest, "[]"):
+		return "", 0, badPath(i, "[] before the end of the path")
+	case strings.HasPrefix(rest, "["):
+		return "", 0, badPath(i, "[ without a quoted key: write [\"key\"]")
+	case i > 0 && rest[0] != '.':
+		return "", 0, badPath(i, "%q in a bare key: write [\"key\"]", firstRune(rest))
+	case i > 0:
+		n = 1
+	}
+	end := n + identifierLen(rest[n:])
+	switch {
+	case end > n:
+		return rest[n:end], end, nil
+	case end == len(rest):
+		return "", 0, badPath(i+n, "a key is missing")
+	default:
+		return "", 0, badPath(i+n, "%q where a key was expected", firstRune(rest[n:]))
+	}
+}
+
+func firstRune(s string) rune {
+	for _, r := range s {
+		return r
+	}
+	return 0
+}
+
+// quotedSegment parses ["key"] at the start of rest, which is at offset.
+func quotedSegment(rest string, offset int) (segment string, n int, err *Error) {
+	scan := scanner{data: []byte(rest), pos: 1}
+	key, err := scan.text()
+	if err != nil {
+		return "", 0, badPath(offset+max(err.Offset, 0), "%s", err.Message)
+	}
+	if scan.peek() != ']' {
+		return "", 0, badPath(offset+scan.pos, "%s where ] was expected", scan.next())
+	}
+	return key, scan.pos + 1, nil
+}
+
+// identifier reports whether s is an identifier of CEL.
+func identifier(s string) bool {
+	return s != "" && identifierLen(s) == len(s)
+}
+
+// identifierLen returns the length of the identifier at the start of s.
+func identifierLen(s string) int {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || !isDigit(c)) {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// String returns the text form, which parses to the same path.
+func (p Path) String() string {
+	var dst []byte
+	for i, s := range p.Segments {
+		switch {
+		case !identifier(s):
+			dst = append(appendString(append(dst, '['), s), ']')
+		case i > 0:
+			dst = append(append(dst, '.'), s...)
+		default:
+			dst = append(dst, s...)
+		}
+	}
+	if p.Append {
+		dst = append(dst, "[]"...)
+	}
+	return string(dst)
+}
+
+// Equal reports whether both paths name the same place in the same way.
+func (p Path) Equal(q Path) bool {
+	return p.Append == q.Append && slices.Equal(p.Segments, q.Segments)
+}
+
+// Pointer returns the segments as a JSON pointer (RFC 6901). Append is not in it.
+func (p Path) Pointer() string {
+	var b strings.Builder
+	for _, s := range p.Segments {
+		b.WriteByte('/')
+		b.WriteString(pointerEscaper.Replace(s))
+	}
+	return b.String()
+}
+
+var (
+	pointerEscaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// ParsePointer parses a JSON pointer (RFC 6901); the empty one has no segments.
+// The error is an *Error with code invalid_path.
+func ParsePointer(s string) (Path, error) {
+	switch {
+	case s == "":
+		return Path{}, nil
+	case len(s) > maxPathBytes:
+		return Path{}, badPath(maxPathBytes, "pointer of %d bytes is longer than %d", len(s), maxPathBytes)
+	case s[0] != '/':
+		return Path{}, badPath(0, "pointer does not begin with /")
+	}
+	var p Path
+	offset := 1
+	for _, segment := range strings.Split(s[1:], "/") {
+		if i := badTilde(segment); i >= 0 {
+			return Path{}, badPath(offset+i, "~ without 0 or 1 after it")
+		}
+		p.Segments = append(p.Segments, pointerUnescaper.Replace(segment))
+		offset += len(segment) + 1
+	}
+	if n := len(p.Segments); n > maxPathSegments {
+		return Path{}, badPath(0, "pointer of %d segments, more than %d", n, maxPathSegments)
+	}
+	return p, nil
+}
+
+// badTilde returns the index of the first ~ which is no escape, or -1.
+func badTilde(s string) int {
+	for i := range len(s) {
+		if s[i] == '~' && !strings.HasPrefix(s[i:], "~0") && !strings.HasPrefix(s[i:], "~1") {
+			return i
+		}
+	}
+	return -1
+}
+
+// Overlaps reports whether writes to both paths may touch the same place: the
+// paths are equal, or one leads to the other. Two equal paths that append do
+// not overlap, for each adds an element of its own; an append and any other
+// write to the list, into it, or above it do.
+func Overlaps(a, b Path) bool {
+	if a.Append && b.Append && slices.Equal(a.Segments, b.Segments) {
+		return false
+	}
+	n := min(len(a.Segments), len(b.Segments))
+	return slices.Equal(a.Segments[:n], b.Segments[:n])
+}

@@ -1,0 +1,172 @@
+// Package value is the data model of a run: JSON values with exact numbers.
+//
+// A model value is nil, bool, int64, float64, string, []any or map[string]any,
+// and holds nothing but model values. It is immutable by convention: whoever
+// holds one may share it, nobody changes it.
+//
+// Numbers follow one rule, so that a value which is written to a file and read
+// again is the same value: a number with an integral value within +-2^53 is an
+// int64, any other a float64. NaN, infinities and negative zero are refused.
+//
+// The package is pure: no clock, no I/O, no randomness.
+package value
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// MaxInteger is the largest magnitude of an int64 in the model: 2^53, up to
+// which every integer is also a float64 and so survives any JSON reader.
+const MaxInteger = 1 << 53
+
+// An Object is a lazy view of a map. Its values are model values or views.
+type Object interface {
+	// Get returns the value under key, and whether there is one.
+	Get(key string) (any, bool)
+	// Keys returns all keys in ascending order; the caller does not change it.
+	Keys() []string
+	// Len returns the number of keys.
+	Len() int
+}
+
+// A List is a lazy view of a list. Its values are model values or views.
+type List interface {
+	// Len returns the number of elements.
+	Len() int
+	// At returns element i, which counts from 0; it panics outside 0..Len()-1.
+	At(i int) any
+}
+
+// Materialize turns an Object or List into a plain map or slice, and what they
+// hold as well. Any other value is returned as it is, shared, in constant time:
+// a plain map or slice holds plain values only.
+func Materialize(v any) any {
+	switch v := v.(type) {
+	case Object:
+		m := make(map[string]any, v.Len())
+		for _, k := range v.Keys() {
+			if e, ok := v.Get(k); ok {
+				m[k] = Materialize(e)
+			}
+		}
+		return m
+	case List:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = Materialize(v.At(i))
+		}
+		return list
+	default:
+		return v
+	}
+}
+
+// Equal reports whether two model values are the same value. It is false for
+// anything outside the model.
+func Equal(a, b any) bool {
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case bool:
+		b, ok := b.(bool)
+		return ok && a == b
+	case int64:
+		b, ok := b.(int64)
+		return ok && a == b
+	case float64:
+		b, ok := b.(float64)
+		return ok && a == b
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, Equal)
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, Equal)
+	default:
+		return false
+	}
+}
+
+// Clone returns a deep copy of a model value, for a caller who wants to change
+// it. Values outside the model are returned as they are.
+func Clone(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = Clone(e)
+		}
+		return list
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = Clone(e)
+		}
+		return m
+	default:
+		return v
+	}
+}
+
+// Float returns f as the model holds it: an int64 if it is integral and within
+// +-2^53, else a float64. NaN, infinities and negative zero are an error.
+func Float(f float64) (any, error) {
+	v, err := float(f)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Int returns n as the model holds it: an int64 within +-2^53, a float64 where
+// that is exact, and an error for any other.
+func Int(n int64) (any, error) {
+	v, err := integer(n)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func float(f float64) (any, *Error) {
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return nil, failf(CodeNumber, "%v is not a JSON number", f)
+	case f == 0 && math.Signbit(f):
+		return nil, failf(CodeNumber, "negative zero is refused")
+	case integral(f):
+		return int64(f), nil
+	default:
+		return f, nil
+	}
+}
+
+func integer(n int64) (any, *Error) {
+	if -MaxInteger <= n && n <= MaxInteger {
+		return n, nil
+	}
+	if f := float64(n); f < 1<<63 && int64(f) == n {
+		return f, nil
+	}
+	return nil, failf(CodeNumber, "integer %d is outside +-2^53 and not exact as a double", n)
+}
+
+func unsigned(n uint64) (any, *Error) {
+	if n <= MaxInteger {
+		return int64(n), nil
+	}
+	if f := float64(n); f < 1<<64 && uint64(f) == n {
+		return f, nil
+	}
+	return nil, failf(CodeNumber, "integer %d is outside +-2^53 and not exact as a double", n)
+}
+
+// integral reports whether the model holds f as an int64.
+func integral(f float64) bool {
+	return f >= -MaxInteger && f <= MaxInteger && f == math.Trunc(f)
+}

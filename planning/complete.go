@@ -1,0 +1,182 @@
+package planning
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A key names one attempt of one token under one life of an engine.
+type key struct {
+	token   workflow.TokenID
+	attempt int
+	epoch   workflow.Epoch
+}
+
+// running returns the token whose attempt k is with the executor, or nil.
+func (p *planner) running(k key) *workflow.Token {
+	t := p.s.Token(k.token)
+	if t == nil || t.Status != workflow.Dispatched || t.Attempt != k.attempt || t.Epoch != k.epoch {
+		return nil
+	}
+	return t
+}
+
+// taken answers a result whose attempt does not run: nil if this very result
+// was taken before, workflow.ErrStale otherwise.
+func taken(s *workflow.State, k key, completes bool) error {
+	t := s.Token(k.token)
+	if t == nil || t.Attempt != k.attempt || t.Epoch != k.epoch || t.Status == workflow.Dispatched {
+		return workflow.ErrStale
+	}
+	switch t.Status {
+	case workflow.Completed, workflow.WaitingForSiblings:
+		if completes {
+			return nil
+		}
+	case workflow.Cancelled:
+		if completes && t.Via != "" { // it had completed, and waited at a join
+			return nil
+		}
+	case workflow.Failed:
+		if !completes || unfit(t.Failure) {
+			return nil
+		}
+	case workflow.Retrying, workflow.WaitingForOperator:
+		if !completes && t.Failure != nil && !expiry(t.Failure) {
+			return nil
+		}
+	default:
+	}
+	return workflow.ErrStale
+}
+
+// expiry reports whether a failure was found by the engine's clock, not told by
+// the executor.
+func expiry(f *workflow.Failure) bool {
+	return f.Code == workflow.CodeTimeout || f.Code == workflow.CodeHeartbeatTimeout
+}
+
+// unfit reports whether a failure is that of a completed attempt: of its
+// result, its output mapping or its routing.
+func unfit(f *workflow.Failure) bool {
+	switch f.Code {
+	case workflow.CodeExpression, workflow.CodeSchema, workflow.CodeLimit, workflow.CodeUnmatched, workflow.CodeResultTooLarge:
+		return true
+	}
+	return false
+}
+
+func (p *planner) taskCompleted(m workflow.TaskCompleted) error {
+	k := key{m.Token, m.Attempt, m.Epoch}
+	t := p.running(k)
+	if t == nil {
+		return taken(p.s, k, true)
+	}
+	if most := p.s.Graph.Limits.PayloadBytes; value.Size(m.Output) > most {
+		p.fail(t, &workflow.Failure{
+			Code: workflow.CodeResultTooLarge, Permanent: true,
+			Message: fmt.Sprintf("the result has %d bytes, at most %d are taken inline", value.Size(m.Output), most),
+		}, false)
+		return nil
+	}
+	p.complete(t, completion{output: m.Output, metadata: m.Metadata})
+	return nil
+}
+
+func (p *planner) taskFailed(m workflow.TaskFailed) error {
+	k := key{m.Token, m.Attempt, m.Epoch}
+	t := p.running(k)
+	if t == nil {
+		return taken(p.s, k, false)
+	}
+	f := m.Failure
+	p.fail(t, &f, false)
+	return nil
+}
+
+func (p *planner) heartbeat(m workflow.Heartbeat) error {
+	t := p.running(key{m.Token, m.Attempt, m.Epoch})
+	if t == nil {
+		return workflow.ErrStale
+	}
+	if n := p.s.Graph.Node(t.Node); n.Heartbeat > 0 {
+		p.decide(decision.ExtendTask{Token: t.ID, Beat: timeout.Deadline(p.now, n.Heartbeat)})
+	}
+	return nil
+}
+
+// A completion is what a node completes with.
+type completion struct {
+	output   any
+	metadata map[string]any
+	skipped  bool // by an operator
+}
+
+// complete ends a node as completed: output mapping, then routing, as one act.
+// If anything in it fails, nothing of it is written and the node has failed.
+func (p *planner) complete(t *workflow.Token, c completion) {
+	n := p.s.Graph.Node(t.Node)
+	if f := schemaFailure("the result of the node", n.Schema.Check(c.output)); f != nil {
+		p.fail(t, f, false)
+		return
+	}
+	switch branch, f := p.leave(t, n, c); {
+	case branch != nil:
+		p.failArrival(t, branch)
+	case f != nil:
+		p.fail(t, f, false)
+	}
+}
+
+// leave writes a node's output mapping and follows its transitions. What can
+// fail comes first, on a fork where it writes; what is decided then holds.
+func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
+	q := p
+	if len(n.Output) > 0 {
+		q = p.fork()
+	}
+	v := vars{p: q, scope: t.Scope, token: t, result: c.output, bound: true, caught: t.Caught}
+	f := q.apply(n.Output, v)
+	if f != nil {
+		return nil, f
+	}
+	v.caught = nil
+	steps, branch, f := q.choose(n, v)
+	if q != p {
+		p.trace = append(p.trace, q.trace...)
+	}
+	if branch != nil || f != nil {
+		return branch, f
+	}
+	if q != p {
+		p.adopt(q)
+		v.p = p
+	}
+	p.follow(steps, v, func(arrival *decision.AwaitSiblings) bool {
+		if arrival == nil {
+			p.decide(decision.CompleteToken{Token: t.ID, Output: kept(n, c.output), Metadata: c.metadata, Skipped: c.skipped})
+			return false
+		}
+		arrival.Token, arrival.Completes, arrival.Skipped = t.ID, true, c.skipped
+		arrival.Output, arrival.Metadata = kept(n, c.output), c.metadata
+		p.arrive(*arrival)
+		return true
+	})
+	return nil, nil
+}
+
+// choose returns the transitions that a completed node takes.
+func (p *planner) choose(n *workflow.GraphNode, v vars) ([]step, *branchFailure, *workflow.Failure) {
+	matched, f := p.route(n.Success, v, nil)
+	if f != nil {
+		return nil, nil, f
+	}
+	if len(matched) == 0 && n.Unmatched == workflow.UnmatchedFail {
+		return nil, nil, &workflow.Failure{Code: workflow.CodeUnmatched, Permanent: true, Message: "no transition matches"}
+	}
+	return p.prepare(matched, v)
+}

@@ -1,0 +1,57 @@
+package planning
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// finish completes the run when nothing is left in it. It is asked after every
+// message.
+func (p *planner) finish() {
+	if p.s.Status == workflow.RunRunning && p.s.Live() == 0 {
+		p.completeRun()
+	}
+}
+
+// completeRun ends the run with its output, or fails it if the output cannot be
+// made or does not fit.
+func (p *planner) completeRun() {
+	output, f := p.output()
+	if f != nil {
+		p.failRun(*f)
+		return
+	}
+	p.decide(decision.CompleteRun{Output: output, At: p.now})
+}
+
+func (p *planner) output() (map[string]any, *workflow.Failure) {
+	g := p.s.Graph
+	if g.StateSchema != nil {
+		if f := schemaFailure("state", g.StateSchema.Check(p.s.Section(workflow.SectionState))); f != nil {
+			return nil, f
+		}
+	}
+	if g.Output == nil {
+		out := p.s.Section(workflow.SectionOutput)
+		return out, schemaFailure("output", g.OutputSchema.Check(out))
+	}
+	out := make(map[string]any, len(g.Output))
+	for _, m := range g.Output {
+		x, f := vars{p: p}.eval(m.Program)
+		if f != nil {
+			return nil, f
+		}
+		out[m.Name] = x
+	}
+	return out, schemaFailure("output", g.OutputSchema.Check(out))
+}
+
+// expireRun ends the run as timed out.
+func (p *planner) expireRun() {
+	p.decide(decision.ExpireRun{At: p.now, Failure: workflow.Failure{
+		Code: workflow.CodeTimeout, Permanent: true,
+		Message: fmt.Sprintf("the run did not end within %v", p.s.Graph.Definition.Timeout),
+	}})
+}

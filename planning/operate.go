@@ -1,0 +1,75 @@
+package planning
+
+import (
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// addressed returns the token that an operator means: by id, or the only one at
+// a node whose status is among those given.
+func (p *planner) addressed(id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*workflow.Token, error) {
+	fits := func(t *workflow.Token) bool {
+		for _, s := range statuses {
+			if t.Status == s {
+				return true
+			}
+		}
+		return false
+	}
+	if id != 0 {
+		if t := p.s.Token(id); t != nil && fits(t) {
+			return t, nil
+		}
+		return nil, workflow.ErrNotLive
+	}
+	var found *workflow.Token
+	for _, live := range p.s.LiveTokens() {
+		t := p.s.Token(live)
+		if t.Node != node || !fits(t) {
+			continue
+		}
+		if found != nil {
+			return nil, workflow.ErrAmbiguous
+		}
+		found = t
+	}
+	if found == nil {
+		return nil, workflow.ErrNotLive
+	}
+	return found, nil
+}
+
+// retryNow gives a parked task a fresh budget, or ends a back-off at once.
+func (p *planner) retryNow(m workflow.Retry) error {
+	t, err := p.addressed(m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
+	if err != nil {
+		return err
+	}
+	if t.Status == workflow.WaitingForOperator {
+		p.decide(decision.RetryTask{Token: t.ID, Due: p.now, Base: t.Attempt, Failure: t.Failure})
+	}
+	if again := p.s.Token(t.ID); !p.stopped() {
+		p.again(again)
+	}
+	return nil
+}
+
+// skip completes a task in the operator's name. The key of an attempt that runs
+// becomes stale.
+func (p *planner) skip(m workflow.Skip) error {
+	t, err := p.addressed(m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
+	if err != nil {
+		return err
+	}
+	p.complete(t, completion{output: m.Output, skipped: true})
+	return nil
+}
+
+// resume lets a suspended run go on: what it waits for is sent again.
+func (p *planner) resume() error {
+	if p.s.Status != workflow.RunSuspended {
+		return workflow.ErrNotLive
+	}
+	p.decide(decision.ResumeRun{})
+	return nil
+}

@@ -1,0 +1,20 @@
+package planning
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// retryAt returns when the next attempt of a failed token is due, if its budget
+// allows one.
+func (p *planner) retryAt(t *workflow.Token, n *workflow.GraphNode, f *workflow.Failure) (time.Time, bool) {
+	made := t.Attempt - t.Base
+	if made < 1 || made >= max(n.Node.Retry.MaxAttempts, 1) || !retryable(n.Node.Retry, f) {
+		return time.Time{}, false
+	}
+	delay := n.Retry.Delay(string(p.s.Run), int64(t.ID), made)
+	p.note(t.ID, "", "attempt %d of %d failed with %s: again in %v", made, n.Node.Retry.MaxAttempts, f.Code, delay)
+	return timeout.Instant(p.now.Add(delay)), true
+}

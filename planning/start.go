@@ -1,0 +1,91 @@
+package planning
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// start checks the input and puts the first token on the first node.
+func (p *planner) start(m workflow.Start) error {
+	g := p.s.Graph
+	if size := value.Size(inputOf(m)); size > g.Limits.PayloadBytes {
+		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(g.Limits.PayloadBytes), Got: int64(size)}
+	}
+	if err := g.InputSchema.Check(inputOf(m)); err != nil {
+		var se *workflow.SchemaError
+		if errors.As(err, &se) {
+			return &workflow.InputError{Path: se.Path, Message: se.Message}
+		}
+		return err
+	}
+	p.decide(decision.StartRun{Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout)})
+	p.create(workflow.Token{Node: g.Definition.Start}, nil)
+	return nil
+}
+
+func inputOf(m workflow.Start) map[string]any {
+	if m.Input == nil {
+		return map[string]any{}
+	}
+	return m.Input
+}
+
+// create puts a token on a node, to begin there with the result of the node
+// that was left.
+func (p *planner) create(t workflow.Token, result any) workflow.TokenID {
+	t.ID = p.s.NextToken
+	if p.crowded(1) {
+		return t.ID
+	}
+	p.decide(decision.CreateToken{Token: t})
+	p.entries = append(p.entries, entry{token: t.ID, result: result})
+	return t.ID
+}
+
+// crowded reports whether n more tokens would exceed a limit of the run; the
+// plan is then given up.
+func (p *planner) crowded(n int) bool {
+	l := p.s.Graph.Limits
+	switch {
+	case int(p.s.NextToken)-1+n > l.Tokens:
+		p.exceed("tokens", l.Tokens, "tokens made")
+	case p.s.Live()+n > l.LiveTokens:
+		p.exceed("liveTokens", l.LiveTokens, "tokens alive at once")
+	}
+	return p.limit != nil
+}
+
+// Alarm returns the earliest instant at which time alone changes s; zero if
+// there is none.
+func Alarm(s *workflow.State) time.Time {
+	if s.Status.Final() || s.Status == workflow.RunSuspended {
+		return time.Time{}
+	}
+	return timeout.Earliest(s.Due, s.NextDue())
+}
+
+// Pending returns the effects that s waits for, in the order of tokens. An
+// actor sends them again when it wakes: delivery is at least once, under the
+// key of the dispatch.
+func Pending(s *workflow.State) []decision.Effect {
+	if s.Status != workflow.RunRunning {
+		return nil
+	}
+	var out []decision.Effect
+	for _, id := range s.LiveTokens() {
+		t := s.Token(id)
+		if t.Status != workflow.Dispatched {
+			continue
+		}
+		out = append(out, decision.DispatchTask{
+			Token: id, Task: s.Graph.Node(t.Node).Task, Attempt: t.Attempt, Epoch: t.Epoch,
+			Input: t.Input, Due: t.Due, Beat: t.Beat,
+		})
+	}
+	return out
+}

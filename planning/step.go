@@ -1,0 +1,227 @@
+package planning
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Version is the version of the planner. A journal is replayed by the version
+// that wrote it.
+const Version = 1
+
+// Step plans the answer of a run in state s to message m at instant now, which
+// is in UTC and whole milliseconds. The state's Epoch is that of the engine
+// that plans.
+//
+// An error refuses the message: nothing changes. It is workflow.ErrStale for a
+// result whose attempt does not run, workflow.ErrEnded, workflow.ErrSuspended,
+// workflow.ErrNotLive or workflow.ErrAmbiguous. A plan without decisions and
+// without error says that the message was taken before.
+func Step(s *workflow.State, m workflow.Message, now time.Time) (decision.Plan, error) {
+	if err := admit(s, m); err != nil {
+		return decision.Plan{}, err
+	}
+	p := &planner{s: s.Overlay(), now: now}
+	if err := p.take(m); err != nil {
+		return decision.Plan{}, err
+	}
+	p.drain()
+	if p.limit == nil {
+		return decision.Plan{Decisions: p.decisions, Trace: p.trace}, nil
+	}
+	return p.abort(s, m), nil
+}
+
+// admit refuses messages that the run's status does not allow.
+func admit(s *workflow.State, m workflow.Message) error {
+	_, starts := m.(workflow.Start)
+	switch {
+	case starts != (s.Status == workflow.RunCreated):
+		if starts {
+			return workflow.ErrRunExists
+		}
+		return workflow.ErrNotLive
+	case s.Status.Final():
+		return admitEnded(s, m)
+	case s.Status == workflow.RunSuspended:
+		switch m.(type) {
+		case workflow.Cancel, workflow.Resume:
+			return nil
+		default:
+			return workflow.ErrSuspended
+		}
+	}
+	return nil
+}
+
+// admitEnded answers messages to a run that has ended: those that were taken
+// before, or have nothing left to do, are no error.
+func admitEnded(s *workflow.State, m workflow.Message) error {
+	switch m := m.(type) {
+	case workflow.Cancel, workflow.AlarmFired:
+		return nil
+	case workflow.TaskCompleted:
+		return taken(s, key{m.Token, m.Attempt, m.Epoch}, true)
+	case workflow.TaskFailed:
+		return taken(s, key{m.Token, m.Attempt, m.Epoch}, false)
+	case workflow.Heartbeat:
+		return workflow.ErrStale
+	default:
+		return workflow.ErrEnded
+	}
+}
+
+// errPlanLimit ends a plan that grows beyond a bound of the run.
+type errPlanLimit struct{ failure workflow.Failure }
+
+// A planner accumulates decisions, folding each into its overlay.
+type planner struct {
+	s         *workflow.State
+	now       time.Time
+	decisions []decision.Decision
+	trace     []decision.Note
+	fans      []fan            // groups just made, to be decided or begun
+	entries   []entry          // tokens that begin at their nodes, in order
+	touched   []workflow.Scope // branches that may have arrived or ended
+	limit     *errPlanLimit
+}
+
+// An entry is a token about to begin at its node.
+type entry struct {
+	token  workflow.TokenID
+	result any // of the node that was left
+}
+
+// A fan is a group just made, with the result that its branches begin with.
+type fan struct {
+	group  workflow.GroupID
+	result any
+}
+
+// decide makes a decision and folds it in. A run that has ended, or a plan that
+// has reached its bound, takes no further one.
+func (p *planner) decide(d decision.Decision) {
+	if p.stopped() {
+		return
+	}
+	if len(p.decisions) >= workflow.MaxPlan {
+		p.exceed("plan", workflow.MaxPlan, "decisions for one message")
+		return
+	}
+	decision.Evolve(p.s, d)
+	p.decisions = append(p.decisions, d)
+}
+
+func (p *planner) stopped() bool { return p.limit != nil || p.s.Status.Final() }
+
+// exceed gives the plan up: the run fails instead.
+func (p *planner) exceed(limit string, most int, what string) {
+	if p.limit == nil {
+		p.limit = &errPlanLimit{limitFailure(limit, most, what)}
+	}
+}
+
+func limitFailure(limit string, most int, what string) workflow.Failure {
+	return workflow.Failure{
+		Code: workflow.CodeLimit, Permanent: true,
+		Message: fmt.Sprintf("limit %s: more than %d %s", limit, most, what),
+	}
+}
+
+// abort returns the plan that fails the run at a bound, in place of the plan
+// that reached it.
+func (p *planner) abort(s *workflow.State, m workflow.Message) decision.Plan {
+	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace}
+	if start, ok := m.(workflow.Start); ok {
+		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now})
+	}
+	failing.decide(decision.FailRun{Failure: p.limit.failure, At: p.now})
+	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
+}
+
+func (p *planner) note(t workflow.TokenID, tr workflow.TransitionID, format string, args ...any) {
+	p.trace = append(p.trace, decision.Note{Token: t, Transition: tr, Text: fmt.Sprintf(format, args...)})
+}
+
+// fork returns a planner over p: what it writes is tentative until adopted.
+func (p *planner) fork() *planner { return &planner{s: p.s.Overlay(), now: p.now} }
+
+// adopt makes the decisions of a fork, which are writes, its own.
+func (p *planner) adopt(q *planner) {
+	for _, d := range q.decisions {
+		p.decide(d)
+	}
+}
+
+// drain lets every created token begin and every touched branch settle, until
+// nothing is left to do, and then sees whether the run is complete. A new group
+// comes first: it may be over before its branches begin.
+func (p *planner) drain() {
+	for !p.stopped() {
+		switch {
+		case len(p.fans) > 0:
+			f := p.fans[0]
+			p.fans = p.fans[1:]
+			p.open(f)
+		case len(p.entries) > 0:
+			e := p.entries[0]
+			p.entries = p.entries[1:]
+			p.begin(e)
+		case len(p.touched) > 0:
+			sc := p.touched[0]
+			p.touched = p.touched[1:]
+			p.settle(sc)
+		default:
+			p.finish()
+			return
+		}
+	}
+}
+
+// take plans what the message itself asks for.
+func (p *planner) take(m workflow.Message) error {
+	if p.s.Status.Final() {
+		return nil
+	}
+	switch m := m.(type) {
+	case workflow.Start:
+		return p.start(m)
+	case workflow.TaskCompleted:
+		return p.taskCompleted(m)
+	case workflow.TaskFailed:
+		return p.taskFailed(m)
+	case workflow.Heartbeat:
+		return p.heartbeat(m)
+	case workflow.AlarmFired:
+		p.expire(time.UnixMilli(m.At).UTC())
+		return nil
+	case workflow.Cancel:
+		p.decide(decision.CancelRun{Failure: workflow.Failure{Code: workflow.CodeCancelled, Message: m.Reason, Permanent: true}, At: p.now})
+		return nil
+	case workflow.Retry:
+		return p.retryNow(m)
+	case workflow.Skip:
+		return p.skip(m)
+	case workflow.Suspend:
+		p.decide(decision.SuspendRun{Failure: workflow.Failure{Code: workflow.CodeInternal, Message: m.Cause, Permanent: true}})
+		return nil
+	case workflow.Resume:
+		return p.resume()
+	default:
+		panic(fmt.Sprintf("planning: unknown %T", m))
+	}
+}
+
+// asFailure returns err as a failure with the given code, or as the failure
+// that it is.
+func asFailure(code string, err error) *workflow.Failure {
+	var f *workflow.Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return &workflow.Failure{Code: code, Message: err.Error(), Permanent: true}
+}

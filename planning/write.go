@@ -1,0 +1,128 @@
+package planning
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// apply evaluates all of a node's output mapping, and then writes it.
+func (p *planner) apply(mapping []workflow.Mapping, v vars) *workflow.Failure {
+	values := make([]any, len(mapping))
+	for i, m := range mapping {
+		x, f := v.eval(m.Program)
+		if f != nil {
+			return f
+		}
+		values[i] = x
+	}
+	for i, m := range mapping {
+		if f := p.writable(v.scope, m.Path, values[i]); f != nil {
+			return f
+		}
+		if m.Path.Append {
+			p.decide(decision.AppendData{Scope: v.scope, Path: m.Path.Segments, Value: values[i]})
+			continue
+		}
+		p.decide(decision.SetData{Scope: v.scope, Path: m.Path.Segments, Value: values[i]})
+	}
+	return p.conforms(v.scope, mapping)
+}
+
+// writable reports why a value cannot be written to a path as scope sc sees it.
+func (p *planner) writable(sc workflow.Scope, path value.Path, x any) *workflow.Failure {
+	for i := 1; i < len(path.Segments); i++ {
+		v, ok := p.s.Data(sc, path.Segments[:i]...)
+		if !ok {
+			break
+		}
+		if !isObject(v) {
+			return writeFailure(path, "%s is not an object", strings.Join(path.Segments[:i], "."))
+		}
+	}
+	if path.Append {
+		if v, ok := p.s.Data(sc, path.Segments...); ok && !isList(v) {
+			return writeFailure(path, "it is not a list")
+		}
+	}
+	if len(path.Segments) == 1 && !path.Append && !isObject(x) {
+		return writeFailure(path, "a section must be an object")
+	}
+	return nil
+}
+
+func writeFailure(path value.Path, format string, args ...any) *workflow.Failure {
+	return &workflow.Failure{
+		Code: workflow.CodeExpression, Permanent: true,
+		Message: fmt.Sprintf("cannot write %s: %s", path, fmt.Sprintf(format, args...)),
+	}
+}
+
+func isObject(v any) bool {
+	switch v.(type) {
+	case map[string]any, value.Object:
+		return true
+	}
+	return false
+}
+
+func isList(v any) bool {
+	switch v.(type) {
+	case []any, value.List:
+		return true
+	}
+	return false
+}
+
+// conforms checks what was written against the state's schema: each top-level
+// property as a whole, or the element that was appended to it.
+func (p *planner) conforms(sc workflow.Scope, mapping []workflow.Mapping) *workflow.Failure {
+	for _, m := range mapping {
+		if f := p.fits(sc, m.Path); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (p *planner) fits(sc workflow.Scope, path value.Path) *workflow.Failure {
+	if path.Segments[0] != workflow.SectionState || p.s.Graph.StateSchema == nil {
+		return nil
+	}
+	if len(path.Segments) == 1 {
+		whole, _ := p.s.Data(sc, workflow.SectionState)
+		return schemaFailure("state", p.s.Graph.StateSchema.Check(value.Materialize(whole)))
+	}
+	name := path.Segments[1]
+	if path.Append && len(path.Segments) == 2 {
+		list, _ := p.s.Data(sc, path.Segments...)
+		last := lastOf(list)
+		return schemaFailure(path.String(), p.s.Graph.Element(name).Check(value.Materialize(last)))
+	}
+	schema := p.s.Graph.Property(name)
+	if schema == nil {
+		return nil
+	}
+	v, _ := p.s.Data(sc, workflow.SectionState, name)
+	return schemaFailure(path.String(), schema.Check(value.Materialize(v)))
+}
+
+func lastOf(list any) any {
+	switch l := list.(type) {
+	case []any:
+		return l[len(l)-1]
+	case value.List:
+		return l.At(l.Len() - 1)
+	}
+	return nil
+}
+
+func schemaFailure(what string, err error) *workflow.Failure {
+	if err == nil {
+		return nil
+	}
+	return &workflow.Failure{Code: workflow.CodeSchema, Permanent: true, Message: what + ": " + err.Error()}
+}

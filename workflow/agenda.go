@@ -1,0 +1,111 @@
+package workflow
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// An Item of the agenda is a token or a group that time alone will change.
+type Item struct {
+	At    time.Time
+	Token TokenID // or, if 0,
+	Group GroupID
+}
+
+// compareItems orders by time, then tokens by id, then groups by id: what comes
+// of itself at an instant counts for the joins that time out at it.
+func compareItems(a, b Item) int {
+	if c := a.At.Compare(b.At); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Token, b.Token))
+}
+
+// An agenda is a binary heap of items. Items are never removed when they
+// become stale: readers check each one against the state, and the owner drops
+// stale ones from the top.
+type agenda struct{ heap []Item }
+
+func (a *agenda) push(it Item) {
+	a.heap = append(a.heap, it)
+	for i := len(a.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if compareItems(a.heap[up], a.heap[i]) <= 0 {
+			return
+		}
+		a.heap[up], a.heap[i] = a.heap[i], a.heap[up]
+		i = up
+	}
+}
+
+func (a *agenda) pop() {
+	last := len(a.heap) - 1
+	a.heap[0] = a.heap[last]
+	a.heap = a.heap[:last]
+	for i := 0; ; {
+		least := i
+		for _, c := range [...]int{2*i + 1, 2*i + 2} {
+			if c < last && compareItems(a.heap[c], a.heap[least]) < 0 {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		a.heap[i], a.heap[least] = a.heap[least], a.heap[i]
+		i = least
+	}
+}
+
+// until appends to out every item at or before t for which fresh holds,
+// visiting no other part of the heap.
+func (a *agenda) until(t time.Time, fresh func(Item) bool, out []Item) []Item {
+	var visit func(i int)
+	visit = func(i int) {
+		if i >= len(a.heap) || a.heap[i].At.After(t) {
+			return
+		}
+		if fresh(a.heap[i]) {
+			out = append(out, a.heap[i])
+		}
+		visit(2*i + 1)
+		visit(2*i + 2)
+	}
+	visit(0)
+	return out
+}
+
+// first returns the earliest item for which fresh holds.
+func (a *agenda) first(fresh func(Item) bool) (Item, bool) {
+	var best Item
+	var found bool
+	var visit func(i int)
+	visit = func(i int) {
+		if i >= len(a.heap) || (found && compareItems(a.heap[i], best) >= 0) {
+			return
+		}
+		if fresh(a.heap[i]) {
+			best, found = a.heap[i], true
+			return
+		}
+		visit(2*i + 1)
+		visit(2*i + 2)
+	}
+	visit(0)
+	return best, found
+}
+
+// trim drops stale items: from the top, and all of them when the heap has
+// grown to more than twice what live says it need hold.
+func (a *agenda) trim(fresh func(Item) bool, live int) {
+	for len(a.heap) > 0 && !fresh(a.heap[0]) {
+		a.pop()
+	}
+	if len(a.heap) < 2*live+64 {
+		return
+	}
+	a.heap = slices.DeleteFunc(a.heap, func(it Item) bool { return !fresh(it) })
+	slices.SortFunc(a.heap, compareItems)
+	a.heap = slices.CompactFunc(a.heap, func(x, y Item) bool { return compareItems(x, y) == 0 })
+}

@@ -1,0 +1,175 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+)
+
+// Changes are the rows of a state that differ from what its store last kept.
+// The rows are immutable and may be written while the state moves on.
+type Changes struct {
+	Facts    Facts
+	Tokens   []*Token
+	Groups   []*Group
+	Branches []BranchChange
+	Items    map[GroupID][]any // of new groups
+	Data     []DataChange      // in the order of writing
+}
+
+// A BranchChange is the resolution of a branch.
+type BranchChange struct {
+	Scope   Scope
+	Status  BranchStatus
+	Failure *Failure
+}
+
+// changes collects what Changes will say. Only a state without base collects.
+type changes struct {
+	branches map[Scope]bool
+	newItems map[GroupID]bool
+	writes   []DataChange
+	latest   map[string]int // scope and path of a DataSet: its place in writes
+}
+
+func (c *changes) branch(s *State, sc Scope) {
+	if s.base != nil {
+		return
+	}
+	if c.branches == nil {
+		c.branches = map[Scope]bool{}
+	}
+	c.branches[sc] = true
+}
+
+func (c *changes) items(s *State, id GroupID) {
+	if s.base != nil {
+		return
+	}
+	if c.newItems == nil {
+		c.newItems = map[GroupID]bool{}
+	}
+	c.newItems[id] = true
+}
+
+// data records a write. An earlier set of the same path is superseded, so that
+// a counter costs one row however often it is set.
+func (c *changes) data(s *State, w DataChange) {
+	if s.base != nil {
+		return
+	}
+	switch key := w.Scope.String(); w.Kind {
+	case DataSet:
+		for _, p := range w.Path {
+			key += "\x00" + p
+		}
+		if i, ok := c.latest[key]; ok {
+			c.writes[i].Path = nil // superseded
+		}
+		if c.latest == nil {
+			c.latest = map[string]int{}
+		}
+		c.latest[key] = len(c.writes)
+	case DataAppend:
+		// What cleared the list must stay before the elements.
+		for _, p := range w.Path {
+			key += "\x00" + p
+			delete(c.latest, key)
+		}
+	case DataDrop:
+	}
+	c.writes = append(c.writes, w)
+}
+
+// TakeChanges returns what has changed since the last call, or since the state
+// began, and starts anew.
+func (s *State) TakeChanges() Changes {
+	out := Changes{Facts: s.Facts, Items: map[GroupID][]any{}}
+	for _, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
+		out.Tokens = append(out.Tokens, s.tokens.get(id))
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.groups.dirty)) {
+		out.Groups = append(out.Groups, s.groups.get(id))
+	}
+	for sc := range s.changes.branches {
+		b := s.Branch(sc)
+		out.Branches = append(out.Branches, BranchChange{sc, b.Status, b.Failure})
+	}
+	slices.SortFunc(out.Branches, func(a, b BranchChange) int {
+		if a.Scope.Group != b.Scope.Group {
+			return int(a.Scope.Group - b.Scope.Group)
+		}
+		return a.Scope.Branch - b.Scope.Branch
+	})
+	for id := range s.changes.newItems {
+		out.Items[id] = s.items[id]
+	}
+	for _, w := range s.changes.writes {
+		if w.Kind == DataDrop || w.Path != nil {
+			out.Data = append(out.Data, w)
+		}
+	}
+	s.tokens.dirty, s.groups.dirty, s.changes = nil, nil, changes{}
+	return out
+}
+
+// Rows are a whole state as a store keeps it.
+type Rows struct {
+	Facts    Facts
+	Tokens   []*Token // dense, by id
+	Groups   []*Group // dense, by id
+	Branches []BranchChange
+	Items    map[GroupID][]any
+	Data     []DataChange // parents before children, elements in order
+}
+
+// Restore returns the state that rows describe. Counters are counted anew.
+func Restore(g *Graph, rows Rows) *State {
+	s := NewState(rows.Facts.Run, g)
+	for _, gr := range rows.Groups {
+		s.PutGroup(gr)
+	}
+	for id, xs := range rows.Items {
+		s.putItems(id, xs)
+	}
+	for _, t := range rows.Tokens {
+		if t.Scope.Group != 0 && !s.touched(t.Scope) {
+			s.putBranch(t.Scope, Branch{})
+		}
+	}
+	for _, b := range rows.Branches {
+		c := s.Branch(b.Scope)
+		c.Status, c.Failure = b.Status, b.Failure
+		s.putBranch(b.Scope, c)
+	}
+	for _, t := range rows.Tokens {
+		s.PutToken(t)
+	}
+	for _, w := range rows.Data {
+		s.RestoreData(w)
+	}
+	s.Facts = rows.Facts
+	s.TakeChanges()
+	return s
+}
+
+// All returns the whole state in its comparable form.
+func (s *State) All() Rows {
+	out := Rows{Facts: s.Facts, Items: map[GroupID][]any{}, Data: s.AllData()}
+	for id := TokenID(1); id < s.NextToken; id++ {
+		out.Tokens = append(out.Tokens, s.Token(id))
+	}
+	for id := GroupID(1); id < s.NextGroup; id++ {
+		g := s.Group(id)
+		out.Groups = append(out.Groups, g)
+		if xs := s.Items(id); xs != nil {
+			out.Items[id] = xs
+		}
+		for i := range g.Total {
+			sc := Scope{id, i}
+			if b := s.Branch(sc); b.Status != BranchRunning {
+				out.Branches = append(out.Branches, BranchChange{sc, b.Status, b.Failure})
+			}
+		}
+	}
+	return out
+}

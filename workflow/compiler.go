@@ -1,0 +1,53 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/expr"
+)
+
+// variables are those that an expression may use. Which of them are bound
+// depends on the place of the expression.
+var variables = []string{
+	"input", SectionState, SectionOutput, "result", "error", SectionNodes, "item", "index",
+	"branch", "run", "active", "count", "now", "payload",
+}
+
+// A compiler compiles the expressions of one definition, each source once.
+type compiler struct {
+	expressions *expr.Compiler
+	variables   []string
+	programs    map[string]compiled
+}
+
+type compiled struct {
+	program *expr.Program
+	err     error
+}
+
+// newCompiler returns a compiler that knows the variables and the limits of d.
+// Names of foreach elements that cannot be variables are left out.
+func newCompiler(d *Definition) *compiler {
+	limits := d.Limits.within(DefaultLimits())
+	names := map[string]bool{}
+	for i := range d.Transitions {
+		if f := d.Transitions[i].Foreach; f != nil && variableProblem(f.As) == "" {
+			names[f.As] = true
+		}
+	}
+	return &compiler{
+		expressions: expr.NewCompiler(expr.Limits{Cost: limits.CELCost, Source: MaxExpression, Depth: limits.JSONDepth}),
+		variables:   append(slices.Clone(variables), sortedKeys(names)...),
+		programs:    map[string]compiled{},
+	}
+}
+
+// compile compiles source. The error is an *expr.Error.
+func (c *compiler) compile(source string) (*expr.Program, error) {
+	done, ok := c.programs[source]
+	if !ok {
+		done.program, done.err = c.expressions.Compile(source, c.variables)
+		c.programs[source] = done
+	}
+	return done.program, done.err
+}

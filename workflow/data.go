@@ -1,0 +1,182 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// A layer holds what one scope has written below one path. What it does not
+// hold shows through from the layers beneath: the enclosing scope's, and, in an
+// overlay, those of the state that it lies over. Layers are owned by their
+// State; the values in them are immutable and shared.
+type layer struct {
+	set    bool              // value hides everything beneath
+	value  any               // with set
+	fields map[string]*layer // on top of value, or of what lies beneath
+	tail   []any             // elements appended to the list there
+}
+
+// child returns the layer at key, made if need be.
+func (l *layer) child(key string) *layer {
+	if c := l.fields[key]; c != nil {
+		return c
+	}
+	if l.fields == nil {
+		l.fields = map[string]*layer{}
+	}
+	c := &layer{}
+	l.fields[key] = c
+	return c
+}
+
+// at returns the layer at path, made if need be.
+func (l *layer) at(path []string) *layer {
+	for _, key := range path {
+		l = l.child(key)
+	}
+	return l
+}
+
+// A sheet is one layer of a view: a layer, or a plain value.
+type sheet struct {
+	layer *layer
+	value any // if layer is nil
+}
+
+// hides reports whether nothing beneath s can show through.
+func (s sheet) hides() bool { return s.layer == nil || s.layer.set }
+
+// plain returns what s sets, without what is written on top of it.
+func (s sheet) plain() (any, bool) {
+	if s.layer == nil {
+		return s.value, true
+	}
+	return s.layer.value, s.layer.set
+}
+
+// A view is what a scope sees at one path: sheets, innermost first, of which
+// only the last may hide. An empty view is a missing value.
+type view []sheet
+
+// child returns the view at key.
+func (v view) child(key string) view {
+	var out view
+	for _, s := range v {
+		if s.layer != nil {
+			if c := s.layer.fields[key]; c != nil {
+				out = append(out, sheet{layer: c})
+				if c.set {
+					return out
+				}
+			}
+		}
+		if base, ok := s.plain(); ok {
+			if m, isMap := base.(map[string]any); isMap {
+				if x, has := m[key]; has {
+					out = append(out, sheet{value: x})
+				}
+			}
+			return out
+		}
+	}
+	return out
+}
+
+// resolve returns the value that v shows: a plain value where one layer alone
+// decides, a lazy object or list otherwise.
+func (v view) resolve() (any, bool) {
+	v = slices.DeleteFunc(slices.Clone(v), func(s sheet) bool {
+		return s.layer != nil && !s.layer.set && len(s.layer.fields) == 0 && len(s.layer.tail) == 0
+	})
+	if len(v) == 0 {
+		return nil, false
+	}
+	if x, ok := v[0].plain(); ok && (v[0].layer == nil || len(v[0].layer.fields) == 0 && len(v[0].layer.tail) == 0) {
+		return x, true
+	}
+	for _, s := range v {
+		if s.layer != nil && len(s.layer.tail) > 0 {
+			return newListView(v), true
+		}
+	}
+	return objectView{v}, true
+}
+
+// An objectView is a value.Object over several layers.
+type objectView struct{ view view }
+
+// Get implements value.Object.
+func (o objectView) Get(key string) (any, bool) { return o.view.child(key).resolve() }
+
+// Keys implements value.Object.
+func (o objectView) Keys() []string {
+	seen := map[string]struct{}{}
+	for _, s := range o.view {
+		if s.layer != nil {
+			for k := range s.layer.fields {
+				seen[k] = struct{}{}
+			}
+		}
+		if base, ok := s.plain(); ok {
+			if m, isMap := base.(map[string]any); isMap {
+				for k := range m {
+					seen[k] = struct{}{}
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Len implements value.Object.
+func (o objectView) Len() int { return len(o.Keys()) }
+
+// A listView is a value.List made of segments: what was set, then what each
+// layer appended, outermost first.
+type listView struct {
+	segments [][]any
+	starts   []int
+	length   int
+}
+
+func newListView(v view) *listView {
+	l := &listView{}
+	for _, s := range slices.Backward(v) {
+		if base, ok := s.plain(); ok {
+			if xs, isList := base.([]any); isList {
+				l.add(xs)
+			}
+		}
+		if s.layer != nil {
+			l.add(s.layer.tail)
+		}
+	}
+	return l
+}
+
+func (l *listView) add(xs []any) {
+	if len(xs) == 0 {
+		return
+	}
+	l.segments, l.starts = append(l.segments, xs), append(l.starts, l.length)
+	l.length += len(xs)
+}
+
+// Len implements value.List.
+func (l *listView) Len() int { return l.length }
+
+// At implements value.List.
+func (l *listView) At(i int) any {
+	k, found := slices.BinarySearch(l.starts, i)
+	if !found {
+		k--
+	}
+	return l.segments[k][i-l.starts[k]]
+}
+
+var (
+	_ value.Object = objectView{}
+	_ value.List   = (*listView)(nil)
+)

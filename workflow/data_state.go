@@ -1,0 +1,184 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// The sections of a run's data. The section nodes holds the latest end of each
+// node that an expression asks for; expressions see it, mappings cannot write
+// it.
+const (
+	SectionState  = "state"
+	SectionOutput = "output"
+	SectionNodes  = "nodes"
+)
+
+// InitData sets the sections of the run's own scope at its start.
+func (s *State) InitData() {
+	initial := s.Graph.Definition.State.Initial
+	if initial == nil {
+		initial = map[string]any{}
+	}
+	s.SetData(Scope{}, []string{SectionState}, initial)
+	s.SetData(Scope{}, []string{SectionOutput}, map[string]any{})
+	s.SetData(Scope{}, []string{SectionNodes}, map[string]any{})
+}
+
+// Data returns what scope sc sees at path, whose first element is a section:
+// a value of the JSON model or a lazy value.Object or value.List, which is
+// valid until the state changes. It reports false for a missing value.
+func (s *State) Data(sc Scope, path ...string) (any, bool) {
+	v := s.stack(sc)
+	for _, key := range path {
+		v = v.child(key)
+	}
+	return v.resolve()
+}
+
+// stack returns the layers that sc sees, its own first.
+func (s *State) stack(sc Scope) view {
+	var v view
+	for {
+		for t := s; t != nil; t = t.base {
+			l, ok := t.scopes[sc]
+			if l != nil {
+				v = append(v, sheet{layer: l})
+			} else if ok {
+				break // dropped
+			}
+		}
+		if sc.Group == 0 {
+			return v
+		}
+		sc = s.Group(sc.Group).Scope
+	}
+}
+
+// SetData sets the value at path in scope sc. Missing parents are made.
+func (s *State) SetData(sc Scope, path []string, v any) {
+	l := s.layer(sc).at(path)
+	*l = layer{set: true, value: v}
+	s.changes.data(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataSet})
+}
+
+// AppendData appends one element to the list at path in scope sc.
+func (s *State) AppendData(sc Scope, path []string, v any) {
+	l := s.layer(sc).at(path)
+	l.tail = append(l.tail, v)
+	s.changes.data(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataAppend, Index: len(l.tail) - 1})
+}
+
+// DropScope forgets what scope sc has written. Nobody can read it any more.
+func (s *State) DropScope(sc Scope) {
+	if !s.HasData(sc) {
+		return
+	}
+	if s.base != nil {
+		s.putLayer(sc, nil) // hides what lies beneath
+		return
+	}
+	delete(s.scopes, sc)
+	s.changes.data(s, DataChange{Scope: sc, Kind: DataDrop})
+}
+
+func (s *State) layer(sc Scope) *layer {
+	l := s.scopes[sc]
+	if l == nil {
+		l = &layer{}
+		s.putLayer(sc, l)
+	}
+	return l
+}
+
+func (s *State) putLayer(sc Scope, l *layer) {
+	if s.scopes == nil {
+		s.scopes = map[Scope]*layer{}
+	}
+	s.scopes[sc] = l
+}
+
+// Section returns a whole section of the run's own scope as a plain value.
+func (s *State) Section(name string) map[string]any {
+	v, ok := s.Data(Scope{}, name)
+	if !ok {
+		return map[string]any{}
+	}
+	m, _ := value.Materialize(v).(map[string]any)
+	return m
+}
+
+// A DataKind says what a DataChange does.
+type DataKind uint8
+
+// The kinds of change to data.
+const (
+	DataSet    DataKind = iota // replaces what is at and below Path
+	DataAppend                 // adds element Index to what Path's list has been appended
+	DataDrop                   // forgets all of Scope
+)
+
+// A DataChange is one write to a run's data, as a store keeps it.
+type DataChange struct {
+	Scope Scope
+	Path  []string
+	Kind  DataKind
+	Index int
+	Value any
+}
+
+// RestoreData applies a change that a store kept. Changes of one scope come
+// parents first.
+func (s *State) RestoreData(c DataChange) {
+	switch c.Kind {
+	case DataSet:
+		l := s.layer(c.Scope).at(c.Path)
+		l.set, l.value = true, c.Value
+	case DataAppend:
+		l := s.layer(c.Scope).at(c.Path)
+		l.tail = append(l.tail, c.Value)
+	case DataDrop:
+		delete(s.scopes, c.Scope)
+	}
+}
+
+// AllData returns the writes that, restored in order, give the state's data:
+// the comparable form of it.
+func (s *State) AllData() []DataChange {
+	scopes := slices.SortedFunc(maps.Keys(s.scopes), func(a, b Scope) int {
+		if a.Group != b.Group {
+			return int(a.Group - b.Group)
+		}
+		return a.Branch - b.Branch
+	})
+	var out []DataChange
+	for _, sc := range scopes {
+		out = s.scopes[sc].list(sc, nil, out)
+	}
+	return out
+}
+
+func (l *layer) list(sc Scope, path []string, out []DataChange) []DataChange {
+	if l.set {
+		out = append(out, DataChange{Scope: sc, Path: path, Kind: DataSet, Value: l.value})
+	}
+	for i, v := range l.tail {
+		out = append(out, DataChange{Scope: sc, Path: path, Kind: DataAppend, Index: i, Value: v})
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.fields)) {
+		out = l.fields[key].list(sc, append(slices.Clip(slices.Clone(path)), key), out)
+	}
+	return out
+}
+
+// HasData reports whether scope sc holds writes of its own.
+func (s *State) HasData(sc Scope) bool {
+	for t := s; t != nil; t = t.base {
+		if l, ok := t.scopes[sc]; ok {
+			return l != nil
+		}
+	}
+	return false
+}

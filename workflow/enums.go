@@ -1,0 +1,160 @@
+package workflow
+
+import "fmt"
+
+// A Mode says how a definition is scheduled.
+type Mode string
+
+// The modes of a definition.
+const (
+	ModeGraph Mode = "graph" // tokens walk transitions
+	ModeDAG   Mode = "dag"   // every node at most once, by in-degree
+)
+
+// On says with which end of its node a transition is taken.
+type On string
+
+// The outcomes of a transition. The empty value is OnSuccess.
+const (
+	OnSuccess On = "success"
+	OnError   On = "error"
+	OnAlways  On = "always"
+)
+
+// Remaining says what becomes of branches that still run when their join fires.
+type Remaining string
+
+// What becomes of stragglers. The empty value is RemainingCancel.
+const (
+	RemainingCancel Remaining = "cancel"
+	RemainingIgnore Remaining = "ignore"
+	RemainingBlock  Remaining = "block"
+)
+
+// A JoinTimeout says what happens when a join has waited too long.
+type JoinTimeout string
+
+// The policies of a join timeout. The empty value is TimeoutFail.
+const (
+	TimeoutFail    JoinTimeout = "fail"
+	TimeoutProceed JoinTimeout = "proceed_with_available"
+)
+
+// A Shortfall says what happens when a quorum can no longer be met.
+type Shortfall string
+
+// The policies of a shortfall. The empty value is ShortfallFail.
+const (
+	ShortfallFail    Shortfall = "fail"
+	ShortfallProceed Shortfall = "proceed"
+)
+
+// An ApprovalTimeout says what an approval becomes when nobody has decided.
+type ApprovalTimeout string
+
+// The outcomes of an approval's timeout. The empty value is ApprovalFail.
+const (
+	ApprovalFail    ApprovalTimeout = "fail"
+	ApprovalApprove ApprovalTimeout = "approve"
+	ApprovalReject  ApprovalTimeout = "reject"
+)
+
+// Exhausted says what happens to a task whose attempts are used up.
+type Exhausted string
+
+// What an exhausted task does. The empty value is ExhaustedFail.
+const (
+	ExhaustedFail Exhausted = "fail"
+	ExhaustedPark Exhausted = "park" // wait for an operator, as a dead letter
+)
+
+// Unmatched says what happens when no transition of a completed node matches.
+type Unmatched string
+
+// What an unmatched token does. The empty value is UnmatchedEnd.
+const (
+	UnmatchedEnd  Unmatched = "end"
+	UnmatchedFail Unmatched = "fail"
+)
+
+// A Strategy says how many branches of a group a join waits for: an AND-join, a
+// discriminator or an m-out-of-n join (WCP-3, 9, 30). The zero Strategy is All.
+type Strategy struct {
+	some bool // a quorum rather than all
+	any  bool // written as any
+	n    int
+}
+
+// The strategies without a number.
+var (
+	All = Strategy{}
+	Any = Strategy{some: true, any: true, n: 1}
+)
+
+// MOfN returns the strategy that waits for n branches; n must be at least 1.
+func MOfN(n int) Strategy { return Strategy{some: true, n: n} }
+
+// IsAll reports whether s waits for every branch.
+func (s Strategy) IsAll() bool { return !s.some }
+
+// Quorum returns how many branches s waits for, 0 for all of them.
+func (s Strategy) Quorum() int { return s.n }
+
+// String returns the text form: all, any or mOfN(2).
+func (s Strategy) String() string {
+	switch {
+	case !s.some:
+		return "all"
+	case s.any:
+		return "any"
+	}
+	return fmt.Sprintf("mOfN(%d)", s.n)
+}
+
+// A Join says how a node waits for its incoming transitions. The zero Join of
+// a graph-mode node does not wait.
+type Join struct {
+	kind joinKind
+	n    int
+}
+
+type joinKind uint8
+
+const (
+	joinNone joinKind = iota
+	joinAll
+	joinSynchronize
+	joinAny
+	joinMOfN
+)
+
+// The joins without a number.
+var (
+	JoinNone        = Join{}
+	JoinAll         = Join{kind: joinAll}
+	JoinSynchronize = Join{kind: joinSynchronize}
+	JoinAny         = Join{kind: joinAny}
+)
+
+// JoinMOfN returns the dag join that runs its node after n live transitions.
+func JoinMOfN(n int) Join { return Join{kind: joinMOfN, n: n} }
+
+// Quorum returns the number of JoinMOfN, 1 for JoinAny and 0 for the others.
+func (j Join) Quorum() int {
+	switch j.kind {
+	case joinAny:
+		return 1
+	case joinMOfN:
+		return j.n
+	case joinNone, joinAll, joinSynchronize:
+	}
+	return 0
+}
+
+// String returns the text form: "", all, synchronize, any or mOfN(2).
+func (j Join) String() string {
+	if j.kind == joinMOfN {
+		return fmt.Sprintf("mOfN(%d)", j.n)
+	}
+	return [...]string{"", "all", "synchronize", "any"}[j.kind]
+}

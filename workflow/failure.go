@@ -1,0 +1,94 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Failure is an error as data: what a task reported, or what the engine
+// found. Definitions catch failures by Code.
+type Failure struct {
+	Code      string  `json:"code"`
+	Message   string  `json:"message,omitzero"`
+	Permanent bool    `json:"permanent,omitzero"` // never retried
+	Attempts  int     `json:"attempts,omitzero"`  // made when it was raised
+	Node      NodeID  `json:"node,omitzero"`      // where it was raised
+	Token     TokenID `json:"token,omitzero"`     // whose it was
+}
+
+// Error returns code, place and message in one line.
+func (f *Failure) Error() string {
+	where := ""
+	if f.Node != "" {
+		where = fmt.Sprintf(" at node %q (%v)", string(f.Node), f.Token)
+	}
+	if f.Message == "" {
+		return f.Code + where
+	}
+	return f.Code + where + ": " + f.Message
+}
+
+// The codes that the engine itself raises. Tasks may use any other.
+const (
+	CodeError            = "error"             // a handler's plain error
+	CodeTimeout          = "timeout"           // an attempt, or a child, took too long
+	CodeHeartbeatTimeout = "heartbeat_timeout" // a task was silent too long
+	CodePanic            = "panic"             // a handler panicked
+	CodeUnknownTask      = "unknown_task"      // no handler for the task type
+	CodeExpression       = "expression_error"  // an expression of the definition failed
+	CodeSchema           = "schema_error"      // a value does not fit its schema
+	CodeLimit            = "limit_exceeded"    // a bound of the engine or the definition
+	CodeUnmatched        = "unmatched"         // no transition matched
+	CodeJoinShortfall    = "join_shortfall"    // a quorum can no longer be met
+	CodeJoinTimeout      = "join_timeout"      // a join waited too long
+	CodeMerge            = "merge_error"       // branch values do not merge
+	CodeDeadlock         = "deadlock"          // only joins that can never fire are left
+	CodeResultTooLarge   = "result_too_large"  // a result above the payload limit
+	CodeInvalidResult    = "invalid_result"    // a result that is not JSON
+	CodeCancelled        = "cancelled"         // the run, or a child, was cancelled
+	CodeInternal         = "internal_error"    // a broken invariant of the engine
+)
+
+// Conditions that callers test with errors.Is.
+var (
+	// ErrStale answers a result whose key does not name a running attempt:
+	// late, for an older attempt, or of another timeline. Nothing changed.
+	ErrStale = errors.New("stale key: no such attempt is running")
+	// ErrEnded answers a message to a run that has ended. Nothing changed.
+	ErrEnded = errors.New("the run has ended")
+	// ErrNotLive answers a message about a token or node where nothing waits
+	// for it. Nothing changed.
+	ErrNotLive = errors.New("nothing there waits for this")
+	// ErrAmbiguous answers a message that several tokens could take; name one.
+	ErrAmbiguous = errors.New("ambiguous: more than one token fits")
+	// ErrRunExists answers a Start of an id that stands for another run.
+	ErrRunExists = errors.New("the run exists with another definition or input")
+	// ErrSuspended answers a message to a run that an internal fault suspended.
+	ErrSuspended = errors.New("the run is suspended")
+)
+
+// A LimitError reports a bound that a caller's message exceeds.
+type LimitError struct {
+	Limit string // its name, as in Limits or SEMANTICS
+	Max   int64
+	Got   int64 // 0 if it was not counted to the end
+}
+
+// Error names the limit and its value.
+func (e *LimitError) Error() string {
+	if e.Got == 0 {
+		return fmt.Sprintf("limit %s exceeded: at most %d", e.Limit, e.Max)
+	}
+	return fmt.Sprintf("limit %s exceeded: %d, at most %d", e.Limit, e.Got, e.Max)
+}
+
+// An InputError reports an input that does not fit the definition's schema.
+type InputError struct {
+	Path    string // RFC 6901 pointer into the input
+	Message string
+}
+
+// Error names the place and what is wrong there.
+func (e *InputError) Error() string {
+	return fmt.Sprintf("input does not fit the schema: at %q: %s", e.Path, e.Message)
+}

@@ -1,0 +1,330 @@
+package workflow
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/timeout"
+)
+
+// A Graph is a definition that was found valid, with its expressions and
+// schemas compiled and its edges indexed. It is immutable and shared by all
+// runs of the definition.
+type Graph struct {
+	Definition  *Definition
+	Hash        string // of the definition
+	Limits      Limits // with the engine's defaults filled in
+	Nodes       map[NodeID]*GraphNode
+	Transitions map[TransitionID]*GraphTransition
+	Groups      map[string]*GroupSpec // by sibling group
+	Loops       []TransitionID        // transitions with a loop, in definition order
+	UsesActive  bool                  // some expression asks for active
+	Output      []Mapping             // of the run; nil returns the output section
+
+	InputSchema  *Schema
+	StateSchema  *Schema
+	OutputSchema *Schema
+	properties   map[string]*Schema // of StateSchema, by top-level property
+	elements     map[string]*Schema // of the items of those that are lists
+}
+
+// A Mapping assigns the value of an expression to a field or a target path.
+type Mapping struct {
+	Name    string        // the field, or the target as it is written
+	Path    value.Path    // of a target
+	Program *expr.Program // nil: the whole value is taken as it is
+}
+
+// A GraphNode is a node with what leaves it.
+type GraphNode struct {
+	*Node
+	Kind        Kind
+	Input       []Mapping // sorted by name
+	Output      []Mapping // sorted by name
+	Until       *expr.Program
+	Schema      *Schema              // of its result
+	Retry       timeout.Retry        // its delays
+	Success     [][]*GraphTransition // tiers tried when it completes
+	Failure     [][]*GraphTransition // tiers tried when it fails
+	KeepsEnd    bool                 // some expression asks for nodes.ID
+	KeepsOutput bool                 // and for its output
+	InputCaught bool                 // its mappings ask for error
+	InputResult bool                 // its input mapping asks for result
+}
+
+// A GraphTransition is a transition with what it means.
+type GraphTransition struct {
+	*Transition
+	Condition  *expr.Program  // nil is true
+	Collection *expr.Program  // of a foreach
+	Source     *expr.Program  // of a merge; nil is the result
+	Resets     []TransitionID // loops nested in this one
+	Spawns     *GroupSpec     // the group that its branches form; nil without siblingGroup
+	Joins      *GroupSpec     // the group that it synchronizes
+}
+
+// Fans reports whether t makes branches.
+func (t *GraphTransition) Fans() bool {
+	return t.SpawnCount > 0 || t.Foreach != nil || t.SiblingGroup != ""
+}
+
+// A GroupSpec is a sibling group of the definition: who makes its branches and
+// where they meet.
+type GroupSpec struct {
+	Name     string
+	Spawners []*GraphTransition
+	Joins    []*GraphTransition // agreeing synchronizing transitions; may be empty
+	Sync     *Synchronization   // of the first of Joins; nil without
+	To       NodeID             // where Joins lead
+	Target   value.Path         // of the merge, if Sync.Merge has a target
+}
+
+// Compile validates d and returns its graph, which holds a copy of d with its
+// defaults filled in. The error is a *DefinitionError. What d refers to must
+// not be modified afterwards.
+func Compile(d *Definition) (*Graph, error) {
+	d = d.completed()
+	c := newChecker(d)
+	if err := d.invalid(c.check()); err != nil {
+		return nil, err
+	}
+	g := &Graph{
+		Definition: d, Hash: c.hash, Limits: c.limits,
+		Nodes:       make(map[NodeID]*GraphNode, len(d.Nodes)),
+		Transitions: make(map[TransitionID]*GraphTransition, len(d.Transitions)),
+		Groups:      map[string]*GroupSpec{},
+	}
+	b := &builder{graph: g, compiler: c.compiler}
+	b.schemas()
+	b.nodes()
+	b.transitions()
+	b.groups()
+	b.tiers()
+	b.loops()
+	b.references()
+	if b.err != nil {
+		return nil, b.err
+	}
+	return g, nil
+}
+
+// Node returns the node with the given id, or nil.
+func (g *Graph) Node(id NodeID) *GraphNode { return g.Nodes[id] }
+
+// Transition returns the transition with the given id, or nil.
+func (g *Graph) Transition(id TransitionID) *GraphTransition { return g.Transitions[id] }
+
+// Property returns the schema of a top-level property of state, or nil.
+func (g *Graph) Property(name string) *Schema { return g.properties[name] }
+
+// Element returns the schema of the elements of a top-level list of state, or
+// nil.
+func (g *Graph) Element(name string) *Schema { return g.elements[name] }
+
+// A builder makes a graph of a valid definition.
+type builder struct {
+	graph    *Graph
+	compiler *compiler
+	refs     [][]string // of every expression
+	err      error
+}
+
+func (b *builder) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// program compiles source, nil if it is empty.
+func (b *builder) program(source string) *expr.Program {
+	if source == "" {
+		return nil
+	}
+	p, err := b.compiler.compile(source)
+	if err != nil {
+		b.fail(err)
+		return nil
+	}
+	b.refs = append(b.refs, p.References()...)
+	return p
+}
+
+func (b *builder) schema(doc any, pointer string) *Schema {
+	s, err := compileSchemaAt(doc, pointer)
+	if err != nil {
+		b.fail(err)
+	}
+	return s
+}
+
+func (b *builder) schemas() {
+	g, d := b.graph, b.graph.Definition
+	g.InputSchema = b.schema(d.Input.Schema, "")
+	g.StateSchema = b.schema(d.State.Schema, "")
+	g.OutputSchema = b.schema(d.Output.Schema, "")
+	if d.Output.Mapping != nil {
+		g.Output = b.mappings(d.Output.Mapping, false)
+	}
+	g.properties, g.elements = map[string]*Schema{}, map[string]*Schema{}
+	doc, _ := d.State.Schema.(map[string]any)
+	properties, _ := doc["properties"].(map[string]any)
+	for name, sub := range properties {
+		pointer := "/properties/" + escapePointer(name)
+		g.properties[name] = b.schema(doc, pointer)
+		if m, ok := sub.(map[string]any); ok && m["items"] != nil {
+			g.elements[name] = b.schema(doc, pointer+"/items")
+		}
+	}
+}
+
+// mappings compiles fields or targets in the order of their names.
+func (b *builder) mappings(m map[string]string, targets bool) []Mapping {
+	out := make([]Mapping, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		next := Mapping{Name: name, Program: b.program(m[name])}
+		if targets {
+			path, err := value.ParsePath(name)
+			if err != nil {
+				b.fail(err)
+			}
+			next.Path = path
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+func (b *builder) nodes() {
+	d := b.graph.Definition
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		gn := &GraphNode{Node: n, Kind: n.Kind(), Input: b.mappings(n.Input, false), Output: b.mappings(n.Output, true)}
+		gn.Schema = b.schema(n.OutputSchema, "")
+		if n.Wait != nil {
+			gn.Until = b.program(n.Wait.Until)
+		}
+		if r := n.Retry; r != nil {
+			gn.Retry = timeout.Retry{MaxAttempts: r.MaxAttempts, InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
+		}
+		for _, m := range append(slices.Clone(gn.Input), gn.Output...) {
+			gn.InputCaught = gn.InputCaught || refersTo(m.Program, "error")
+		}
+		for _, m := range gn.Input {
+			gn.InputResult = gn.InputResult || refersTo(m.Program, "result")
+		}
+		b.graph.Nodes[n.ID] = gn
+	}
+}
+
+func refersTo(p *expr.Program, name string) bool {
+	return p != nil && slices.ContainsFunc(p.References(), func(ref []string) bool { return ref[0] == name })
+}
+
+func (b *builder) transitions() {
+	d := b.graph.Definition
+	for i := range d.Transitions {
+		t := &d.Transitions[i]
+		gt := &GraphTransition{Transition: t, Condition: b.program(t.Condition)}
+		if t.Foreach != nil {
+			gt.Collection = b.program(t.Foreach.Collection)
+		}
+		if s := t.Synchronization; s != nil && s.Merge != nil {
+			gt.Source = b.program(s.Merge.Source)
+		}
+		if t.Loop != nil {
+			b.graph.Loops = append(b.graph.Loops, t.ID)
+		}
+		b.graph.Transitions[t.ID] = gt
+	}
+}
+
+func (b *builder) groups() {
+	g := b.graph
+	for i := range g.Definition.Transitions {
+		t := g.Transitions[g.Definition.Transitions[i].ID]
+		if t.SiblingGroup != "" {
+			t.Spawns = b.group(t.SiblingGroup)
+			t.Spawns.Spawners = append(t.Spawns.Spawners, t)
+		}
+		if t.Synchronization == nil {
+			continue
+		}
+		t.Joins = b.group(t.Synchronization.SiblingGroup)
+		t.Joins.Joins = append(t.Joins.Joins, t)
+		if t.Joins.Sync != nil {
+			continue
+		}
+		t.Joins.Sync, t.Joins.To = t.Synchronization, t.To
+		if m := t.Synchronization.Merge; m != nil {
+			path, err := value.ParsePath(m.Target)
+			if err != nil {
+				b.fail(err)
+			}
+			t.Joins.Target = path
+		}
+	}
+}
+
+func (b *builder) group(name string) *GroupSpec {
+	s := b.graph.Groups[name]
+	if s == nil {
+		s = &GroupSpec{Name: name}
+		b.graph.Groups[name] = s
+	}
+	return s
+}
+
+func (b *builder) tiers() {
+	g := b.graph
+	success, failure := map[NodeID][]*GraphTransition{}, map[NodeID][]*GraphTransition{}
+	for i := range g.Definition.Transitions {
+		t := g.Transitions[g.Definition.Transitions[i].ID]
+		if t.Outcome != OnError {
+			success[t.From] = append(success[t.From], t)
+		}
+		if t.Outcome == OnError || t.Outcome == OnAlways {
+			failure[t.From] = append(failure[t.From], t)
+		}
+	}
+	for id, n := range g.Nodes {
+		n.Success, n.Failure = byTier(success[id]), byTier(failure[id])
+	}
+}
+
+// byTier groups transitions by priority, lowest first, in definition order.
+func byTier(ts []*GraphTransition) [][]*GraphTransition {
+	slices.SortStableFunc(ts, func(a, b *GraphTransition) int { return cmp.Compare(a.Priority, b.Priority) })
+	var out [][]*GraphTransition
+	for i, t := range ts {
+		if i == 0 || t.Priority != ts[i-1].Priority {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], t)
+	}
+	return out
+}
+
+// references notes what the expressions of the definition ask for.
+func (b *builder) references() {
+	g := b.graph
+	for _, ref := range b.refs {
+		switch {
+		case ref[0] == "active":
+			g.UsesActive = true
+		case ref[0] == SectionNodes && len(ref) == 1:
+			for _, n := range g.Nodes {
+				n.KeepsEnd, n.KeepsOutput = true, true
+			}
+		case ref[0] == SectionNodes:
+			n := g.Nodes[NodeID(ref[1])]
+			if n == nil {
+				continue
+			}
+			n.KeepsEnd = true
+			n.KeepsOutput = n.KeepsOutput || len(ref) == 2 || ref[2] == "output"
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package workflow
+
+import "cmp"
+
+// DefaultLimits returns the bounds that hold where a definition sets none.
+func DefaultLimits() Limits {
+	return Limits{
+		Foreach: 100_000, LiveTokens: 200_000, Tokens: 1_000_000, Loop: 1_000_000,
+		CELCost: 1_000_000, PayloadBytes: 1 << 20, JSONDepth: 128,
+		SubworkflowDepth: 16, Descendants: 10_000,
+	}
+}
+
+// Bounds that a definition cannot change.
+const (
+	MaxRunID           = 255      // bytes
+	MaxDefinitionBytes = 16 << 20 // of the definition as JSON
+	MaxNodes           = 10_000
+	MaxTransitions     = 50_000
+	MaxMergedBytes     = 16 << 20 // of a merged value
+	MaxExpression      = 16 << 10 // bytes of source
+	MaxPlan            = 500_000  // decisions that answer one message
+)
+
+// within returns l with d's values where l has none.
+func (l Limits) within(d Limits) Limits {
+	return Limits{
+		Foreach: cmp.Or(l.Foreach, d.Foreach), LiveTokens: cmp.Or(l.LiveTokens, d.LiveTokens),
+		Tokens: cmp.Or(l.Tokens, d.Tokens), Loop: cmp.Or(l.Loop, d.Loop),
+		CELCost: cmp.Or(l.CELCost, d.CELCost), PayloadBytes: cmp.Or(l.PayloadBytes, d.PayloadBytes),
+		JSONDepth: cmp.Or(l.JSONDepth, d.JSONDepth), SubworkflowDepth: cmp.Or(l.SubworkflowDepth, d.SubworkflowDepth),
+		Descendants: cmp.Or(l.Descendants, d.Descendants),
+	}
+}

@@ -1,0 +1,35 @@
+package workflow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// MarshalJSON returns d in the format that [ParseJSON] reads: canonical JSON of
+// the fields that do not have their default. It fails if a schema, a value or a
+// text in d has no JSON form.
+func (d *Definition) MarshalJSON() ([]byte, error) {
+	v, err := value.Normalize(written(definitionFormat(d)), value.Limits{Bytes: MaxDefinitionBytes})
+	if err != nil {
+		return nil, fmt.Errorf("definition %q as JSON: %w", d.Name, err)
+	}
+	return value.Encode(v), nil
+}
+
+// Hash returns the SHA-256 of the canonical JSON of d, in hexadecimal. A
+// default that is written out does not change it.
+func (d *Definition) Hash() (string, error) {
+	data, err := d.completed().MarshalJSON()
+	if err != nil {
+		return "", err
+	}
+	return hashOf(data), nil
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

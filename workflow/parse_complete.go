@@ -1,0 +1,65 @@
+package workflow
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// completed returns a copy of d with its version, the ids of its transitions,
+// and its schemas and first state in the form of the JSON model. The copy
+// shares with d what did not change; d is not modified.
+func (d *Definition) completed() *Definition {
+	c := *d
+	if c.Version == 0 {
+		c.Version = 1
+	}
+	c.Transitions = slices.Clone(d.Transitions)
+	completeIDs(c.Transitions)
+	c.Nodes = slices.Clone(d.Nodes)
+	for i := range c.Nodes {
+		c.Nodes[i].OutputSchema = normal(c.Nodes[i].OutputSchema)
+	}
+	c.Input.Schema = normal(d.Input.Schema)
+	c.State.Schema, c.Output.Schema = normal(d.State.Schema), normal(d.Output.Schema)
+	if d.State.Initial != nil {
+		c.State.Initial, _ = normal(d.State.Initial).(map[string]any)
+	}
+	return &c
+}
+
+// normal returns v in the form of the JSON model. A value that has none is
+// returned as it is, and reported when the definition is checked.
+func normal(v any) any {
+	if v == nil {
+		return nil
+	}
+	n, err := value.Normalize(v, value.Limits{})
+	if err != nil {
+		return v
+	}
+	return n
+}
+
+// completeIDs gives each transition without an id its default: FROM->TO, or
+// the first of FROM->TO#2, FROM->TO#3 and so on that is not taken.
+func completeIDs(ts []Transition) {
+	taken := make(map[TransitionID]bool, len(ts))
+	for i := range ts {
+		taken[ts[i].ID] = true
+	}
+	last := map[TransitionID]int{}
+	for i := range ts {
+		t := &ts[i]
+		if t.ID != "" {
+			continue
+		}
+		id := TransitionID(t.From) + "->" + TransitionID(t.To)
+		t.ID = id
+		for n := max(last[id], 1) + 1; taken[t.ID]; n++ {
+			t.ID, last[id] = id+"#"+TransitionID(strconv.Itoa(n)), n
+		}
+		taken[t.ID] = true
+	}
+}

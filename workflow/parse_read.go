@@ -1,0 +1,278 @@
+package workflow
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A place is where a field was written.
+type place struct {
+	field        string // path from its node, its transition or the definition
+	line, column int
+}
+
+// places are those of the fields of one node, transition or definition, sorted
+// by field.
+type places []place
+
+// find returns the place of a field, or of what it is a part of.
+func (ps places) find(field string) place {
+	for len(ps) > 0 {
+		i, ok := slices.BinarySearchFunc(ps, field, func(p place, field string) int { return strings.Compare(p.field, field) })
+		if ok {
+			return ps[i]
+		}
+		if field == "" {
+			break
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
+	return place{}
+}
+
+// An owner is what the fields at hand belong to.
+type owner struct {
+	node       NodeID
+	transition TransitionID
+	prefix     string // of fields, if there is no id
+	places     *places
+}
+
+// A parser reads elements into a definition and collects what is wrong.
+type parser struct {
+	owner    owner
+	here     place
+	problems []Problem
+}
+
+// report adds a problem at the place in hand.
+func (p *parser) report(code, format string, args ...any) {
+	p.problems = append(p.problems, Problem{
+		Code: code, Message: fmt.Sprintf(format, args...),
+		Node: p.owner.node, Transition: p.owner.transition,
+		Field: p.owner.prefix + p.here.field, Line: p.here.line, Column: p.here.column,
+	})
+}
+
+// expected reports that e is something else.
+func (p *parser) expected(e *element, what string) {
+	p.report(ProblemWrongType, "%s where %s is needed", e.describe(), what)
+}
+
+// is reports a problem unless e is of the given kind.
+func (p *parser) is(e *element, kind elementKind) bool {
+	if e.kind != kind {
+		p.expected(e, kind.String())
+	}
+	return e.kind == kind
+}
+
+// own reads something whose fields belong to o.
+func (p *parser) own(o owner, read func()) {
+	outer, here := p.owner, p.here
+	if o.node == "" && o.transition == "" && here.field != "" {
+		o.prefix = here.field + "."
+	}
+	p.owner, p.here = o, place{line: here.line, column: here.column}
+	p.note()
+	read()
+	slices.SortStableFunc(*o.places, func(a, b place) int { return strings.Compare(a.field, b.field) })
+	p.owner, p.here = outer, here
+}
+
+// note keeps the place in hand for problems that are found later.
+func (p *parser) note() { *p.owner.places = append(*p.owner.places, p.here) }
+
+// within reads something at another place.
+func (p *parser) within(at place, read func()) {
+	outer := p.here
+	p.here = at
+	read()
+	p.here = outer
+}
+
+// fields reads the members of an object into fields.
+func (p *parser) fields(e *element, fields []field) {
+	p.each(e, func(key string, value *element) {
+		for i := range fields {
+			if fields[i].name == key {
+				p.note()
+				fields[i].read(p, value)
+				return
+			}
+		}
+		p.report(ProblemUnknownField, "there is no such field%s", suggestion(key, fields))
+	})
+}
+
+// suggestion names the field that was probably meant.
+func suggestion(key string, fields []field) string {
+	for _, f := range fields {
+		if strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(key), f.name) || near(key, f.name) {
+			return fmt.Sprintf("; did you mean %s?", f.name)
+		}
+	}
+	return ""
+}
+
+// near reports whether a and b differ by one character, left out, put in or
+// changed.
+func near(a, b string) bool {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	a, b = a[n:], b[n:]
+	switch len(a) - len(b) {
+	case 0:
+		return len(a) > 0 && a[1:] == b[1:]
+	case 1:
+		return a[1:] == b
+	case -1:
+		return b[1:] == a
+	}
+	return false
+}
+
+// each reads the members of an object, with their keys in the path.
+func (p *parser) each(e *element, read func(key string, value *element)) {
+	if !p.is(e, objectElement) {
+		return
+	}
+	seen := make(map[string]bool, len(e.members))
+	for i := range e.members {
+		m := &e.members[i]
+		path := m.key
+		if p.here.field != "" {
+			path = p.here.field + "." + m.key
+		}
+		p.within(place{path, m.line, m.column}, func() {
+			switch {
+			case m.wrong != "":
+				p.report(ProblemWrongType, "%s as a key: a key is a string", m.wrong)
+			case seen[m.key]:
+				p.report(ProblemDuplicateKey, "the key is there twice")
+			default:
+				seen[m.key] = true
+				read(m.key, m.value)
+			}
+		})
+	}
+}
+
+// items reads the items of a list, with their indices in the path.
+func (p *parser) items(e *element, read func(*element)) {
+	if !p.is(e, listElement) {
+		return
+	}
+	for i, item := range e.items {
+		path := p.here.field + "[" + strconv.Itoa(i) + "]"
+		p.within(place{path, item.line, item.column}, func() { read(item) })
+	}
+}
+
+// name returns a string that is not empty.
+func (p *parser) name(e *element) (string, bool) {
+	switch {
+	case e.kind == stringElement && e.text == "":
+		p.report(ProblemMissing, "the string is empty: leave the field out or fill it")
+	case e.kind == stringElement && e.plain && ambiguous.MatchString(e.text):
+		p.report(ProblemWrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.text, e.text)
+	case e.kind == numberElement || e.kind == boolElement:
+		p.report(ProblemWrongType, "%s where a string is needed: write %q, in quotes", e.text, e.text)
+	default:
+		return e.text, p.is(e, stringElement)
+	}
+	return "", false
+}
+
+func (p *parser) expression(e *element) string {
+	switch e.kind {
+	case numberElement, boolElement:
+		return e.text
+	case stringElement:
+		if strings.TrimSpace(e.text) == "" {
+			p.report(ProblemMissing, "the expression is empty")
+		}
+		return e.text
+	case invalidElement, nullElement, listElement, objectElement:
+	}
+	p.expected(e, "an expression, a string,")
+	return ""
+}
+
+func (p *parser) integer(e *element) int64 {
+	v, err := e.number()
+	if err != nil {
+		p.report(ProblemWrongType, "%s", err)
+		return 0
+	}
+	n, ok := v.(int64)
+	if !ok || int64(int(n)) != n {
+		p.report(ProblemWrongType, "%s is not an integer", e.describe())
+		return 0
+	}
+	return n
+}
+
+func (p *parser) number(e *element) float64 {
+	v, err := e.number()
+	if err != nil {
+		p.report(ProblemWrongType, "%s", err)
+	}
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return math.NaN()
+}
+
+func (p *parser) duration(e *element) time.Duration {
+	if e.kind != stringElement {
+		p.expected(e, "a duration, a string such as 30s,")
+		return 0
+	}
+	d, err := time.ParseDuration(e.text)
+	switch {
+	case err != nil:
+		p.report(ProblemWrongType, "%q is not a duration such as 30s or 1h15m", e.text)
+	case d < 0:
+		p.report(ProblemOutOfRange, "%s is less than 0", e.text)
+	}
+	return max(d, 0)
+}
+
+// value returns e as a value of the JSON model.
+func (p *parser) value(e *element) any {
+	switch e.kind {
+	case nullElement:
+		return nil
+	case boolElement:
+		return e.text == "true"
+	case stringElement:
+		return e.text
+	case numberElement:
+		v, err := e.number()
+		if err != nil {
+			p.report(ProblemInvalidValue, "%s", err)
+		}
+		return v
+	case listElement:
+		out := make([]any, 0, len(e.items))
+		p.items(e, func(e *element) { out = append(out, p.value(e)) })
+		return out
+	case objectElement:
+		out := make(map[string]any, len(e.members))
+		p.each(e, func(key string, e *element) { out[key] = p.value(e) })
+		return out
+	case invalidElement:
+	}
+	p.report(ProblemInvalidValue, "%s", e.describe())
+	return nil
+}

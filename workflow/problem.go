@@ -1,0 +1,58 @@
+package workflow
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Problem is one thing that is wrong with a definition.
+type Problem struct {
+	Code       string // one of the Problem constants
+	Message    string // what is wrong, and what to do
+	Node       NodeID
+	Transition TransitionID
+	Field      string // path of the field within the node, transition or definition
+	Line       int    // from 1, when the definition was parsed; 0 if unknown
+	Column     int    // from 1, in code points; 0 if unknown
+	Warning    bool   // the definition can run all the same
+}
+
+// String returns the place and the message in one line.
+func (p Problem) String() string {
+	var b strings.Builder
+	switch {
+	case p.Line > 0 && p.Column > 0:
+		fmt.Fprintf(&b, "line %d:%d: ", p.Line, p.Column)
+	case p.Line > 0:
+		fmt.Fprintf(&b, "line %d: ", p.Line)
+	}
+	if p.Warning {
+		b.WriteString("warning: ")
+	}
+	if p.Node != "" {
+		fmt.Fprintf(&b, "node %q: ", string(p.Node))
+	}
+	if p.Transition != "" {
+		fmt.Fprintf(&b, "transition %q: ", string(p.Transition))
+	}
+	if p.Field != "" {
+		fmt.Fprintf(&b, "%s: ", p.Field)
+	}
+	fmt.Fprintf(&b, "%s (%s)", p.Message, p.Code)
+	return b.String()
+}
+
+// A DefinitionError reports every problem of a definition at once.
+type DefinitionError struct {
+	Name     string // of the definition
+	Problems []Problem
+}
+
+// Error lists the problems, one a line.
+func (e *DefinitionError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return fmt.Sprintf("invalid definition %q: %s", e.Name, strings.Join(lines, "\n\t"))
+}

@@ -1,0 +1,110 @@
+package workflow
+
+import (
+	"fmt"
+	"time"
+)
+
+// A RunID identifies a run within its engine: 1 to 255 bytes of UTF-8 without
+// control characters. An id given by a caller holds no slash; a child's id is
+// PARENT/TOKEN.ATTEMPT.
+type RunID string
+
+// A Run names one execution: an id and the definition, either inline or as the
+// name and version of a published one.
+type Run struct {
+	ID         RunID
+	Definition *Definition // inline; or
+	Workflow   string      // the name of a published definition
+	Version    int         // with Workflow; 0 is the latest
+}
+
+// A RunStatus is a stage in the life of a run.
+type RunStatus uint8
+
+// The statuses of a run. Those from RunCompleted on are final.
+const (
+	RunCreated RunStatus = iota // no message yet
+	RunRunning
+	RunPaused    // dispatches are held back
+	RunSuspended // an internal fault: nothing is done until Resume
+	RunCompleted
+	RunFailed
+	RunTimedOut
+	RunCancelled
+)
+
+var runStatusNames = [...]string{"created", "running", "paused", "suspended", "completed", "failed", "timed_out", "cancelled"}
+
+// String returns the text form, e.g. timed_out.
+func (s RunStatus) String() string { return runStatusNames[s] }
+
+// Final reports whether a run in status s has ended.
+func (s RunStatus) Final() bool { return s >= RunCompleted }
+
+// ParseRunStatus is the inverse of String.
+func ParseRunStatus(text string) (RunStatus, error) {
+	for i, name := range runStatusNames {
+		if name == text {
+			return RunStatus(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown run status %q", text)
+}
+
+// runMoves is the run's state machine: what may follow what.
+var runMoves = [...][]RunStatus{
+	RunCreated:   {RunRunning},
+	RunRunning:   {RunPaused, RunSuspended, RunCompleted, RunFailed, RunTimedOut, RunCancelled},
+	RunPaused:    {RunRunning, RunSuspended, RunCompleted, RunFailed, RunTimedOut, RunCancelled},
+	RunSuspended: {RunRunning, RunCancelled},
+	RunCompleted: {}, RunFailed: {}, RunTimedOut: {}, RunCancelled: {},
+}
+
+// May reports whether a run in status s may move to status to.
+func (s RunStatus) May(to RunStatus) bool {
+	for _, x := range runMoves[s] {
+		if x == to {
+			return true
+		}
+	}
+	return false
+}
+
+// An Outcome is how a run ended, or how it stands.
+type Outcome struct {
+	Run       RunID
+	Status    RunStatus
+	Output    map[string]any // of a completed run
+	Failure   *Failure       // of any other end
+	StartedAt time.Time
+	EndedAt   time.Time // zero while it runs
+}
+
+// Err returns nil for a completed run and its Failure, as an error, for any
+// other.
+func (o Outcome) Err() error {
+	if o.Status == RunCompleted {
+		return nil
+	}
+	f := o.Failure
+	if f == nil {
+		f = &Failure{Code: o.Status.String(), Message: "the run has not completed"}
+	}
+	return &RunError{Run: o.Run, Status: o.Status, Failure: *f}
+}
+
+// A RunError is the error of a run that did not complete.
+type RunError struct {
+	Run     RunID
+	Status  RunStatus
+	Failure Failure
+}
+
+// Error says which run ended how, and why.
+func (e *RunError) Error() string {
+	return fmt.Sprintf("run %q %s: %v", string(e.Run), e.Status, &e.Failure)
+}
+
+// Unwrap returns the failure.
+func (e *RunError) Unwrap() error { return &e.Failure }

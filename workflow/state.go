@@ -1,0 +1,392 @@
+package workflow
+
+import (
+	"slices"
+	"time"
+)
+
+// Facts are the parts of a run's state that are not rows: one of each per run.
+type Facts struct {
+	Run       RunID          `json:"run"`
+	Status    RunStatus      `json:"status"`
+	Input     map[string]any `json:"input,omitzero"`
+	StartedAt time.Time      `json:"startedAt,omitzero"`
+	EndedAt   time.Time      `json:"endedAt,omitzero"`
+	Due       time.Time      `json:"due,omitzero"`     // the run times out
+	Output    map[string]any `json:"output,omitzero"`  // of a completed run
+	Failure   *Failure       `json:"failure,omitzero"` // of any other end, or why it is suspended
+
+	NextToken TokenID `json:"nextToken"`
+	NextGroup GroupID `json:"nextGroup"`
+	Events    int64   `json:"events"` // written so far
+}
+
+// State is everything a planner sees of a run: its facts, tokens, groups and
+// data. One goroutine owns it. What its methods return is shared and must not
+// be modified; the Put and Set methods replace it.
+//
+// An overlay is a State that lies over another one: it reads through to it,
+// keeps its own changes, and leaves the other as it is. It is valid as long as
+// the other does not change.
+type State struct {
+	Facts
+	Graph *Graph // the run's definition, compiled; shared by all its runs
+	Epoch Epoch  // of the engine that plans now; not part of the run's state
+
+	base     *State
+	tokens   table[TokenID, Token]
+	groups   table[GroupID, Group]
+	branches map[Scope]*Branch
+	items    map[GroupID][]any
+	scopes   map[Scope]*layer
+	live     int
+	standing map[NodeID]int // live tokens per node, if the definition asks
+	agenda   agenda
+	changes  changes
+}
+
+// NewState returns the state of a run before its first message.
+func NewState(run RunID, g *Graph) *State {
+	return &State{Graph: g, Facts: Facts{Run: run, NextToken: 1, NextGroup: 1}}
+}
+
+// Overlay returns a State over s.
+func (s *State) Overlay() *State {
+	return &State{
+		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
+		tokens: s.tokens.overlay(), groups: s.groups.overlay(), live: s.live,
+	}
+}
+
+// Token returns the token with the given id, or nil.
+func (s *State) Token(id TokenID) *Token { return s.tokens.get(id) }
+
+// Group returns the group with the given id, or nil.
+func (s *State) Group(id GroupID) *Group { return s.groups.get(id) }
+
+// Live returns the number of tokens that are not terminal.
+func (s *State) Live() int { return s.live }
+
+// Standing returns the number of live tokens at a node. It counts only for
+// definitions whose expressions use the variable active.
+func (s *State) Standing(n NodeID) int {
+	for t := s; t != nil; t = t.base {
+		if c, ok := t.standing[n]; ok {
+			return c
+		}
+	}
+	return 0
+}
+
+// Items returns the elements that a group's foreach transitions fanned out
+// over, by branch; nil if it has none.
+func (s *State) Items(id GroupID) []any {
+	for t := s; t != nil; t = t.base {
+		if xs, ok := t.items[id]; ok {
+			return xs
+		}
+	}
+	return nil
+}
+
+// Branch returns branch sc.Branch of group sc.Group.
+func (s *State) Branch(sc Scope) Branch {
+	for t := s; t != nil; t = t.base {
+		if b := t.branches[sc]; b != nil {
+			return *b
+		}
+	}
+	g := s.Group(sc.Group)
+	if g == nil || sc.Branch < 0 || sc.Branch >= g.Total {
+		return Branch{}
+	}
+	// Nothing has happened to it yet: it is its first token.
+	id := g.First + TokenID(sc.Branch)
+	if t := s.Token(id); t == nil || !t.Live() || t.Scope != sc {
+		return Branch{}
+	}
+	return Branch{Live: 1, Tokens: []TokenID{id}}
+}
+
+// PutToken replaces a token, or adds the next one.
+func (s *State) PutToken(t *Token) {
+	old := s.tokens.get(t.ID)
+	if old == nil {
+		s.NextToken = t.ID + 1
+	}
+	s.tokens.put(t.ID, t)
+	s.schedule(Item{At: t.Alarm(), Token: t.ID})
+	wasLive := old != nil && old.Live()
+	if wasLive && t.Live() && old.Scope == t.Scope {
+		s.countWaiting(t.Scope, waits(t)-waits(old))
+		return
+	}
+	if wasLive {
+		s.count(old, -1)
+	}
+	if t.Live() {
+		s.count(t, +1)
+	}
+}
+
+func (s *State) countWaiting(sc Scope, d int) {
+	if d == 0 || sc.Group == 0 {
+		return
+	}
+	b := s.Branch(sc)
+	b.Waiting += d
+	s.putBranch(sc, b)
+}
+
+func (s *State) putBranch(sc Scope, b Branch) {
+	if s.branches == nil {
+		s.branches = map[Scope]*Branch{}
+	}
+	s.branches[sc] = &b
+}
+
+// waits returns 1 if t waits at its group's join.
+func waits(t *Token) int {
+	if t.Status == WaitingForSiblings {
+		return 1
+	}
+	return 0
+}
+
+// count adds d live tokens like t to the counters of everything that t is in.
+func (s *State) count(t *Token, d int) {
+	s.live += d
+	s.stand(t.Node, d)
+	if t.Scope.Group == 0 {
+		return
+	}
+	b := s.branchBefore(t, d)
+	b.Live += d
+	b.Waiting += d * waits(t)
+	b.Tokens = withID(b.Tokens, t.ID, d > 0)
+	s.putBranch(t.Scope, b)
+	s.rise(t.Scope, d)
+}
+
+// branchBefore returns the branch of t as it was before t, which is already
+// replaced, came into it or left it.
+func (s *State) branchBefore(t *Token, d int) Branch {
+	g := s.Group(t.Scope.Group)
+	if d < 0 && t.ID == g.First+TokenID(t.Scope.Branch) && !s.touched(t.Scope) {
+		return Branch{Live: 1, Tokens: []TokenID{t.ID}}
+	}
+	return s.Branch(t.Scope)
+}
+
+func (s *State) touched(sc Scope) bool {
+	for t := s; t != nil; t = t.base {
+		if t.branches[sc] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// rise adds d live tokens to the group of sc and to all that encloses it. The
+// branches around a group that has fired do not count what is left in it: it
+// holds stragglers only. Its group does, so that they can be found.
+func (s *State) rise(sc Scope, d int) {
+	straggling := false
+	for sc.Group != 0 {
+		g := *s.Group(sc.Group)
+		g.Live += d
+		s.groups.put(g.ID, &g)
+		if g.Scope.Group == 0 {
+			return
+		}
+		b := s.Branch(g.Scope)
+		b.Groups = withID(b.Groups, g.ID, g.present())
+		if straggling = straggling || g.Phase == Fired; !straggling {
+			b.Live += d
+		}
+		s.putBranch(g.Scope, b)
+		sc = g.Scope
+	}
+}
+
+func (s *State) stand(n NodeID, d int) {
+	if !s.Graph.UsesActive {
+		return
+	}
+	c := s.Standing(n) + d
+	if s.standing == nil {
+		s.standing = map[NodeID]int{}
+	}
+	s.standing[n] = c
+}
+
+// withID returns ids, which is sorted, with or without id, as a new slice.
+func withID[ID ~int64](ids []ID, id ID, in bool) []ID {
+	i, found := slices.BinarySearch(ids, id)
+	if found == in {
+		return ids
+	}
+	if in {
+		return slices.Insert(slices.Clip(slices.Clone(ids)), i, id)
+	}
+	return slices.Delete(slices.Clone(ids), i, i+1)
+}
+
+// PutGroup replaces a group. Its counters of live tokens stay as they are, and
+// where it becomes fired, what encloses it no longer counts what is left in it.
+func (s *State) PutGroup(g *Group) {
+	old := s.Group(g.ID)
+	c := *g
+	if c.Live = 0; old != nil {
+		c.Live = old.Live
+	} else {
+		s.NextGroup = g.ID + 1
+	}
+	if old != nil && old.Phase != Fired && c.Phase == Fired && c.Live > 0 {
+		s.disown(&c)
+	}
+	s.groups.put(c.ID, &c)
+	s.schedule(Item{At: c.Due, Group: c.ID})
+	if c.Scope.Group == 0 || old != nil && old.present() == c.present() {
+		return
+	}
+	b := s.Branch(c.Scope)
+	b.Groups = withID(b.Groups, c.ID, c.present())
+	s.putBranch(c.Scope, b)
+}
+
+// disown takes g's live tokens out of the branches that enclose it, except for
+// stragglers of fired groups within it, which are no longer counted there.
+func (s *State) disown(g *Group) {
+	n := 0
+	for i := range g.Total {
+		n += s.Branch(Scope{g.ID, i}).Live
+	}
+	for sc := g.Scope; sc.Group != 0; {
+		b := s.Branch(sc)
+		b.Live -= n
+		s.putBranch(sc, b)
+		outer := s.Group(sc.Group)
+		if outer.Phase == Fired {
+			return
+		}
+		sc = outer.Scope
+	}
+}
+
+// PutBranches adds g with its branches' first tokens, which the group's spawns
+// place, and the elements that they were made for. It is the bulk form of
+// PutGroup and PutToken.
+func (s *State) PutBranches(g *Group, tokens []Token, items []any) {
+	s.PutGroup(g)
+	if items != nil {
+		s.putItems(g.ID, items)
+		s.changes.items(s, g.ID)
+	}
+	for i := range tokens {
+		s.tokens.put(tokens[i].ID, &tokens[i])
+		s.stand(tokens[i].Node, +1)
+	}
+	if len(tokens) == 0 {
+		return
+	}
+	s.NextToken = tokens[len(tokens)-1].ID + 1
+	s.live += len(tokens)
+	s.rise(Scope{Group: g.ID}, len(tokens))
+}
+
+func (s *State) putItems(id GroupID, items []any) {
+	if s.items == nil {
+		s.items = map[GroupID][]any{}
+	}
+	s.items[id] = items
+}
+
+// PutBranchStatus resolves a branch.
+func (s *State) PutBranchStatus(sc Scope, status BranchStatus, f *Failure) {
+	b := s.Branch(sc)
+	b.Status, b.Failure = status, f
+	s.putBranch(sc, b)
+	s.changes.branch(s, sc)
+}
+
+func (s *State) schedule(it Item) {
+	if it.At.IsZero() {
+		return
+	}
+	s.agenda.push(it)
+	if s.base == nil {
+		s.agenda.trim(s.fresh, s.live+int(s.NextGroup))
+	}
+}
+
+// fresh reports whether the state still has it.
+func (s *State) fresh(it Item) bool {
+	if it.Token != 0 {
+		t := s.Token(it.Token)
+		return t != nil && t.Live() && t.Alarm().Equal(it.At)
+	}
+	g := s.Group(it.Group)
+	return g != nil && g.Phase == Gathering && g.Due.Equal(it.At)
+}
+
+// DueBy returns what is due at or before t, in order of time and id.
+func (s *State) DueBy(t time.Time) []Item {
+	var out []Item
+	for l := s; l != nil; l = l.base {
+		out = l.agenda.until(t, s.fresh, out)
+	}
+	slices.SortFunc(out, compareItems)
+	return slices.CompactFunc(out, func(a, b Item) bool { return compareItems(a, b) == 0 })
+}
+
+// NextDue returns the earliest instant at which time alone changes a token or
+// a group; zero if there is none.
+func (s *State) NextDue() time.Time {
+	var at time.Time
+	for l := s; l != nil; l = l.base {
+		if it, ok := l.agenda.first(s.fresh); ok && (at.IsZero() || it.At.Before(at)) {
+			at = it.At
+		}
+	}
+	return at
+}
+
+// TokensOf returns the live tokens of branch sc and of everything nested in it,
+// stragglers included, sorted.
+func (s *State) TokensOf(sc Scope) []TokenID {
+	if sc.Group == 0 {
+		return s.LiveTokens()
+	}
+	b := s.Branch(sc)
+	out := slices.Clone(b.Tokens)
+	for _, id := range b.Groups {
+		out = append(out, s.GroupTokens(id)...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// GroupTokens returns the live tokens of every branch of a group and of what is
+// nested in them, sorted.
+func (s *State) GroupTokens(id GroupID) []TokenID {
+	g := s.Group(id)
+	var out []TokenID
+	for i := range g.Total {
+		out = append(out, s.TokensOf(Scope{id, i})...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// LiveTokens returns every live token, sorted. It costs time in proportion to
+// all tokens ever made.
+func (s *State) LiveTokens() []TokenID {
+	out := make([]TokenID, 0, s.live)
+	for id := TokenID(1); id < s.NextToken; id++ {
+		if t := s.Token(id); t != nil && t.Live() {
+			out = append(out, id)
+		}
+	}
+	return out
+}

@@ -1,0 +1,47 @@
+package workflow
+
+// A table maps dense ids from 1 to immutable rows. A State's own table is a
+// slice; an overlay's holds what it changed and falls through to its base.
+type table[K ~int64, V any] struct {
+	base  *table[K, V]
+	dense []*V       // without base: row of id i at i-1
+	own   map[K]*V   // with base
+	dirty map[K]bool // without base: rows changed since the last TakeChanges
+}
+
+func (t *table[K, V]) overlay() table[K, V] {
+	return table[K, V]{base: t}
+}
+
+// get returns the row of id, or nil.
+func (t *table[K, V]) get(id K) *V {
+	for t.base != nil {
+		if v := t.own[id]; v != nil {
+			return v
+		}
+		t = t.base
+	}
+	if id < 1 || int(id) > len(t.dense) {
+		return nil
+	}
+	return t.dense[id-1]
+}
+
+// put replaces the row of id. Without base, a new id must be the next one.
+func (t *table[K, V]) put(id K, v *V) {
+	if t.base != nil {
+		if t.own == nil {
+			t.own = map[K]*V{}
+		}
+		t.own[id] = v
+		return
+	}
+	if int(id) == len(t.dense)+1 {
+		t.dense = append(t.dense, nil)
+	}
+	t.dense[id-1] = v
+	if t.dirty == nil {
+		t.dirty = map[K]bool{}
+	}
+	t.dirty[id] = true
+}

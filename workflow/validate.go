@@ -1,0 +1,154 @@
+package workflow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Validate returns a *DefinitionError with every problem of d that is not a
+// warning, nil if there is none.
+func (d *Definition) Validate() error { return d.invalid(d.Check()) }
+
+// Check returns all problems of d, warnings as well, in this order: those of
+// the definition, of its nodes and of its transitions, in definition order. It
+// takes time in proportion to the size of d, or n log n.
+func (d *Definition) Check() []Problem { return newChecker(d.completed()).check() }
+
+// invalid returns an error for those problems that are not warnings.
+func (d *Definition) invalid(problems []Problem) error {
+	errs := slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning })
+	if len(errs) == 0 {
+		return nil
+	}
+	return &DefinitionError{Name: d.Name, Problems: errs}
+}
+
+// A checker looks for the problems of a completed definition.
+type checker struct {
+	def      *Definition
+	limits   Limits
+	compiler *compiler
+	graph    *adjacency
+	binding  binding
+	found    []finding
+	hash     string // of the definition, if it has no problem
+}
+
+// A finding is a problem with its rank: that of what it belongs to.
+type finding struct {
+	rank    int
+	problem Problem
+}
+
+func newChecker(d *Definition) *checker {
+	return &checker{
+		def: d, limits: d.Limits.within(DefaultLimits()), compiler: newCompiler(d),
+		graph: newAdjacency(d), binding: newBinding(d),
+	}
+}
+
+func (c *checker) check() []Problem {
+	c.definition()
+	for i := range c.def.Nodes {
+		c.node(c.atNode(i), &c.def.Nodes[i])
+	}
+	for i := range c.def.Transitions {
+		c.transition(c.atTransition(i), &c.def.Transitions[i])
+	}
+	c.ids()
+	c.reachable()
+	c.cycles()
+	c.groups()
+	c.supported()
+	c.encode()
+	slices.SortStableFunc(c.found, func(a, b finding) int { return cmp.Compare(a.rank, b.rank) })
+	problems := make([]Problem, len(c.found))
+	for i, f := range c.found {
+		problems[i] = f.problem
+	}
+	return problems
+}
+
+// encode finds what has no JSON form, in a definition without other problems.
+func (c *checker) encode() {
+	for _, f := range c.found {
+		if !f.problem.Warning {
+			return
+		}
+	}
+	data, err := c.def.MarshalJSON()
+	if err != nil {
+		c.report(c.atDefinition(), "", ProblemInvalidValue, "%s", err)
+		return
+	}
+	c.hash = hashOf(data)
+}
+
+// A site is what a problem belongs to.
+type site struct {
+	rank       int
+	node       NodeID
+	transition TransitionID
+	prefix     string // of fields, if there is no id
+	places     places
+}
+
+func (c *checker) atDefinition() site { return site{places: c.def.places} }
+
+func (c *checker) atNode(i int) site {
+	n := &c.def.Nodes[i]
+	s := site{rank: 1 + i, node: n.ID, places: n.places}
+	if n.ID == "" {
+		s.prefix = "nodes[" + strconv.Itoa(i) + "]"
+	}
+	return s
+}
+
+func (c *checker) atTransition(i int) site {
+	t := &c.def.Transitions[i]
+	return site{rank: 1 + len(c.def.Nodes) + i, transition: t.ID, places: t.places}
+}
+
+// report adds a problem with a field of s.
+func (c *checker) report(s site, field, code, format string, args ...any) {
+	at := s.places.find(field)
+	p := Problem{
+		Code: code, Message: fmt.Sprintf(format, args...), Node: s.node, Transition: s.transition,
+		Field: field, Line: at.line, Column: at.column,
+	}
+	if s.prefix != "" {
+		p.Field = s.prefix
+		if field != "" {
+			p.Field += "." + field
+		}
+	}
+	c.found = append(c.found, finding{s.rank, p})
+}
+
+// warn is report for a problem with which the definition can run.
+func (c *checker) warn(s site, field, code, format string, args ...any) {
+	c.report(s, field, code, format, args...)
+	c.found[len(c.found)-1].problem.Warning = true
+}
+
+// ids finds those that are there twice.
+func (c *checker) ids() {
+	nodes := make(map[NodeID]bool, len(c.def.Nodes))
+	for i := range c.def.Nodes {
+		id := c.def.Nodes[i].ID
+		if nodes[id] && id != "" {
+			c.report(c.atNode(i), "id", ProblemDuplicateID, "an earlier node has this id")
+		}
+		nodes[id] = true
+	}
+	transitions := make(map[TransitionID]bool, len(c.def.Transitions))
+	for i := range c.def.Transitions {
+		id := c.def.Transitions[i].ID
+		if transitions[id] {
+			c.report(c.atTransition(i), "id", ProblemDuplicateID, "an earlier transition has this id")
+		}
+		transitions[id] = true
+	}
+}

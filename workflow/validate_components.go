@@ -1,0 +1,143 @@
+package workflow
+
+import "slices"
+
+// components are the strongly connected components of a graph, numbered so
+// that edges lead to components with the same or a lower number.
+type components struct {
+	of    []int // component, by node
+	count int
+}
+
+// components finds the strongly connected components over the edges that
+// follow accepts: Tarjan, Depth-first search and linear graph algorithms, 1972,
+// with a stack of its own instead of recursion.
+func (g *adjacency) components(follow func(edge) bool) components {
+	t := tarjan{
+		graph: g, follow: follow,
+		order: make([]int, len(g.nodes)), low: make([]int, len(g.nodes)),
+		found: components{of: make([]int, len(g.nodes))},
+	}
+	for i := range t.found.of {
+		t.found.of[i] = -1
+	}
+	for n := range g.nodes {
+		if t.order[n] == 0 {
+			t.visit(n)
+		}
+	}
+	return t.found
+}
+
+type tarjan struct {
+	graph  *adjacency
+	follow func(edge) bool
+	order  []int // of the visit, from 1; 0 is not visited
+	low    []int // lowest order that is reached
+	next   int
+	stack  []int // visited nodes without a component
+	found  components
+}
+
+// A frame is a node being visited and the edge to look at next.
+type frame struct{ node, edge int }
+
+func (t *tarjan) visit(root int) {
+	frames := []frame{t.enter(root)}
+	for len(frames) > 0 {
+		f := &frames[len(frames)-1]
+		out := t.graph.out[f.node]
+		if f.edge == len(out) {
+			t.leave(f.node)
+			frames = frames[:len(frames)-1]
+			if len(frames) > 0 {
+				parent := frames[len(frames)-1].node
+				t.low[parent] = min(t.low[parent], t.low[f.node])
+			}
+			continue
+		}
+		e := out[f.edge]
+		f.edge++
+		switch {
+		case !t.follow(e):
+		case t.order[e.to] == 0:
+			frames = append(frames, t.enter(e.to))
+		case t.found.of[e.to] < 0:
+			t.low[f.node] = min(t.low[f.node], t.order[e.to])
+		}
+	}
+}
+
+func (t *tarjan) enter(n int) frame {
+	t.next++
+	t.order[n], t.low[n] = t.next, t.next
+	t.stack = append(t.stack, n)
+	return frame{node: n}
+}
+
+// leave closes the component of n if n is its root.
+func (t *tarjan) leave(n int) {
+	if t.low[n] != t.order[n] {
+		return
+	}
+	for {
+		last := t.stack[len(t.stack)-1]
+		t.stack = t.stack[:len(t.stack)-1]
+		t.found.of[last] = t.found.count
+		if last == n {
+			t.found.count++
+			return
+		}
+	}
+}
+
+// members returns the nodes of each component in order; the components are in
+// the order of their first nodes.
+func (c components) members() [][]int {
+	sets := make([][]int, c.count)
+	var order []int
+	for n, k := range c.of {
+		if sets[k] == nil {
+			order = append(order, k)
+		}
+		sets[k] = append(sets[k], n)
+	}
+	out := make([][]int, 0, c.count)
+	for _, k := range order {
+		out = append(out, sets[k])
+	}
+	return out
+}
+
+// cycle returns the shortest cycle through the first of the nodes of one
+// component, nil if there is none.
+func (g *adjacency) cycle(nodes []int, c components, follow func(edge) bool) []int {
+	first := nodes[0]
+	before := map[int]int{} // the node from which another was reached first
+	for work := []int{first}; len(work) > 0; work = work[1:] {
+		n := work[0]
+		for _, e := range g.out[n] {
+			if !follow(e) || c.of[e.to] != c.of[first] {
+				continue
+			}
+			if e.to == first {
+				return trail(before, first, n)
+			}
+			if _, ok := before[e.to]; !ok {
+				before[e.to] = n
+				work = append(work, e.to)
+			}
+		}
+	}
+	return nil
+}
+
+func trail(before map[int]int, first, last int) []int {
+	out := []int{last}
+	for last != first {
+		last = before[last]
+		out = append(out, last)
+	}
+	slices.Reverse(out)
+	return out
+}

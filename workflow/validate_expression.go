@@ -1,0 +1,174 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// An expressionPlace says where an expression stands, on which it depends
+// which variables are bound.
+type expressionPlace int
+
+const (
+	placeOutput     expressionPlace = iota // output.mapping of the definition
+	placeMapping                           // input or output of a node
+	placeUntil                             // of a wait
+	placeMatch                             // of a wait
+	placeTransition                        // any field of a transition
+)
+
+// A binding says which variables some token of a definition can have.
+type binding struct {
+	foreach bool            // an element
+	names   map[string]bool // an element of this name
+	fans    bool            // a branch
+	caught  map[NodeID]bool // an error, at this node
+}
+
+func newBinding(d *Definition) binding {
+	b := binding{names: map[string]bool{}, caught: map[NodeID]bool{}}
+	for i := range d.Transitions {
+		t := &d.Transitions[i]
+		b.fans = b.fans || t.SpawnCount > 0 || t.Foreach != nil || t.SiblingGroup != ""
+		if t.Foreach != nil {
+			b.foreach, b.names[t.Foreach.As] = true, true
+		}
+		if t.Outcome == OnError || t.Outcome == OnAlways {
+			b.caught[t.To] = true
+		}
+	}
+	return b
+}
+
+func (c *checker) optionalExpression(s site, field, source string, at expressionPlace) {
+	if source != "" {
+		c.expression(s, field, source, at)
+	}
+}
+
+// expression checks an expression that must be there.
+func (c *checker) expression(s site, field, source string, at expressionPlace) {
+	if source == "" {
+		c.report(s, field, ProblemMissing, "the expression is empty")
+		return
+	}
+	program, err := c.compiler.compile(source)
+	if err != nil {
+		code, message := expressionProblem(err)
+		c.report(s, field, code, "%s", message)
+		return
+	}
+	reported := ""
+	for _, ref := range program.References() {
+		if why := c.unbound(s, ref[0], at); why != "" && ref[0] != reported {
+			reported = ref[0]
+			c.report(s, field, ProblemUnboundVariable, "%s has no value here: %s", ref[0], why)
+		}
+		c.reference(s, field, ref)
+	}
+}
+
+// expressionProblem returns the code and the message of a problem.
+func expressionProblem(err error) (code, message string) {
+	var e *expr.Error
+	if !errors.As(err, &e) {
+		return ProblemExpression, err.Error()
+	}
+	code, message = ProblemExpression, e.Message
+	if e.Code == expr.CodeUnknownVariable {
+		code = ProblemUnknownVariable
+	}
+	if e.Line > 0 {
+		message = fmt.Sprintf("at %d:%d of the expression: %s", e.Line, e.Column, message)
+	}
+	return code, message
+}
+
+// unbound says why a variable can never have a value where it is used; "" if
+// it may have one.
+func (c *checker) unbound(s site, variable string, at expressionPlace) string {
+	switch variable {
+	case "payload":
+		if at != placeMatch {
+			return "it is for match"
+		}
+	case "result":
+		if at == placeOutput {
+			return "no node has just ended when the run completes"
+		}
+	case "error":
+		return c.unboundError(s, at)
+	case "branch":
+		if !c.binding.fans || at == placeOutput {
+			return "it is for branches of a fan-out"
+		}
+	case "item", "index":
+		if !c.binding.foreach || at == placeOutput {
+			return "it is for branches of a foreach"
+		}
+	default:
+		if c.binding.names[variable] && at == placeOutput {
+			return "it is for branches of a foreach"
+		}
+	}
+	return ""
+}
+
+func (c *checker) unboundError(s site, at expressionPlace) string {
+	switch at {
+	case placeOutput:
+		return "no error is caught when the run completes"
+	case placeTransition:
+		t := &c.def.Transitions[s.rank-1-len(c.def.Nodes)]
+		if t.Outcome != OnError && t.Outcome != OnAlways {
+			return "it is for transitions with outcome: error or always"
+		}
+	case placeMapping, placeUntil, placeMatch:
+		if !c.binding.caught[s.node] {
+			return "no transition with outcome: error or always leads here"
+		}
+	}
+	return ""
+}
+
+// reference warns of what the definition does not have. A patch may add it.
+func (c *checker) reference(s site, field string, ref []string) {
+	if len(ref) < 2 {
+		return
+	}
+	switch variable, key := ref[0], ref[1]; variable {
+	case SectionNodes, "active":
+		if !c.graph.has(NodeID(key)) {
+			c.warn(s, field, ProblemUnknownReference, "there is no node %q for %s", key, variable)
+		}
+	case "count":
+		if !c.graph.loops[TransitionID(key)] {
+			c.warn(s, field, ProblemUnknownReference, "there is no transition %q with a loop for count", key)
+		}
+	}
+}
+
+// path checks where something is to be written.
+func (c *checker) path(s site, field, text string) (value.Path, bool) {
+	if text == "" {
+		c.report(s, field, ProblemMissing, "name where to write, such as state.total")
+		return value.Path{}, false
+	}
+	path, err := value.ParsePath(text)
+	if err != nil {
+		c.report(s, field, ProblemInvalidPath, "%q is not a path: %s", text, err)
+		return path, false
+	}
+	switch section := path.Segments[0]; {
+	case section != SectionState && section != SectionOutput:
+		c.report(s, field, ProblemInvalidPath, "%q is neither in state nor in output", text)
+	case len(path.Segments) == 1 && path.Append:
+		c.report(s, field, ProblemInvalidPath, "%s is not a list", section)
+	default:
+		return path, true
+	}
+	return path, false
+}

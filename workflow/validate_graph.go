@@ -1,0 +1,186 @@
+package workflow
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// An adjacency is the graph of a definition by the indices of its nodes. Edges
+// that lead from or to a node that does not exist are left out.
+type adjacency struct {
+	nodes []Node
+	index map[NodeID]int        // of the first node with an id
+	out   [][]edge              // by node, in definition order
+	in    []int                 // number of edges, by node
+	loops map[TransitionID]bool // transitions with a loop
+}
+
+// An edge leads to a node. An edge for needs has no transition.
+type edge struct {
+	to         int
+	transition *Transition
+}
+
+func newAdjacency(d *Definition) *adjacency {
+	g := &adjacency{
+		nodes: d.Nodes, index: make(map[NodeID]int, len(d.Nodes)),
+		out: make([][]edge, len(d.Nodes)), in: make([]int, len(d.Nodes)), loops: map[TransitionID]bool{},
+	}
+	for i := range d.Nodes {
+		if _, ok := g.index[d.Nodes[i].ID]; !ok && d.Nodes[i].ID != "" {
+			g.index[d.Nodes[i].ID] = i
+		}
+	}
+	for i := range d.Transitions {
+		t := &d.Transitions[i]
+		g.add(t.From, t.To, t)
+		if t.Loop != nil {
+			g.loops[t.ID] = true
+		}
+	}
+	for i := range d.Nodes {
+		for _, from := range d.Nodes[i].Needs {
+			g.add(from, d.Nodes[i].ID, nil)
+		}
+	}
+	return g
+}
+
+func (g *adjacency) add(from, to NodeID, t *Transition) {
+	f, ok := g.index[from]
+	n, found := g.index[to]
+	if ok && found {
+		g.out[f] = append(g.out[f], edge{n, t})
+		g.in[n]++
+	}
+}
+
+func (g *adjacency) has(id NodeID) bool {
+	_, ok := g.index[id]
+	return ok
+}
+
+// node returns the node with the given id, or nil.
+func (g *adjacency) node(id NodeID) *Node {
+	if i, ok := g.index[id]; ok {
+		return &g.nodes[i]
+	}
+	return nil
+}
+
+// incoming returns how many edges lead to a node.
+func (g *adjacency) incoming(id NodeID) int {
+	if i, ok := g.index[id]; ok {
+		return g.in[i]
+	}
+	return 0
+}
+
+// reachable finds nodes to which no path leads from the start.
+func (c *checker) reachable() {
+	g := c.graph
+	start, ok := g.index[c.def.Start]
+	if !ok || c.def.Mode == ModeDAG {
+		return
+	}
+	seen := make([]bool, len(g.nodes))
+	seen[start] = true
+	for work := []int{start}; len(work) > 0; {
+		n := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, e := range g.out[n] {
+			if !seen[e.to] {
+				seen[e.to] = true
+				work = append(work, e.to)
+			}
+		}
+	}
+	for i := range g.nodes {
+		if first, ok := g.index[g.nodes[i].ID]; ok && first == i && !seen[i] {
+			c.report(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
+		}
+	}
+}
+
+// cycles finds cycles: any in dag mode, in graph mode those without a bounded
+// loop or an exit.
+func (c *checker) cycles() {
+	dag := c.def.Mode == ModeDAG
+	follow := func(e edge) bool { return dag || e.transition != nil && e.transition.Loop == nil }
+	components := c.graph.components(follow)
+	for _, nodes := range components.members() {
+		cycle := c.graph.cycle(nodes, components, follow)
+		if cycle == nil {
+			continue
+		}
+		site := c.atNode(cycle[0])
+		switch {
+		case dag:
+			c.report(site, "", ProblemCycle, "a cycle: %s", c.graph.path(cycle))
+		case !slices.ContainsFunc(nodes, func(n int) bool { return c.graph.mayLeave(n, components) }):
+			c.warn(site, "", ProblemEndlessCycle, "a cycle without a bounded loop or an exit: %s", c.graph.path(cycle))
+		}
+	}
+}
+
+// path writes a cycle, shortened if it is long.
+func (g *adjacency) path(cycle []int) string {
+	const most = 10
+	names := make([]string, 0, most+2)
+	for _, n := range cycle[:min(most, len(cycle))] {
+		names = append(names, string(g.nodes[n].ID))
+	}
+	if len(cycle) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(append(names, string(g.nodes[cycle[0]].ID)), " -> ")
+}
+
+// mayLeave reports whether a token at node n may go on outside the component
+// of n only, or end: because it fails, or because of conditions.
+func (g *adjacency) mayLeave(n int, components components) bool {
+	stays := func(e edge) bool { return components.of[e.to] == components.of[n] }
+	var success []edge
+	for _, e := range g.out[n] {
+		t := e.transition
+		if t == nil {
+			continue
+		}
+		if (t.Outcome == OnError || t.Outcome == OnAlways) && !stays(e) {
+			return true
+		}
+		if t.Outcome != OnError {
+			success = append(success, e)
+		}
+	}
+	slices.SortStableFunc(success, func(a, b edge) int { return cmp.Compare(a.transition.Priority, b.transition.Priority) })
+	for len(success) > 0 {
+		tier := 1
+		for tier < len(success) && success[tier].transition.Priority == success[0].transition.Priority {
+			tier++
+		}
+		certain, inside, outside := summarize(success[:tier], stays)
+		if outside && !inside {
+			return true
+		}
+		if certain {
+			return false
+		}
+		success = success[tier:]
+	}
+	return true
+}
+
+// summarize says of the edges of one tier whether one is certainly taken,
+// whether one that stays is, and whether one leaves.
+func summarize(tier []edge, stays func(edge) bool) (certain, inside, outside bool) {
+	for _, e := range tier {
+		t := e.transition
+		unconditional := t.Condition == "" && t.Loop == nil && t.Foreach == nil
+		certain = certain || unconditional
+		inside = inside || unconditional && stays(e)
+		outside = outside || !stays(e)
+	}
+	return certain, inside, outside
+}

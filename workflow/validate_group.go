@@ -1,0 +1,192 @@
+package workflow
+
+import (
+	"reflect"
+	"slices"
+)
+
+// A siblings is a sibling group with the indices of the transitions that spawn
+// its branches, and of those that join them.
+type siblings struct {
+	name            string
+	spawners, joins []int
+}
+
+// groups checks each sibling group.
+func (c *checker) groups() {
+	var joined []*siblings
+	for _, s := range c.siblings() {
+		switch {
+		case len(s.joins) == 0:
+			c.warn(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "nobody joins the group %q; without siblingGroup its branches are on their own", s.name)
+		case len(s.spawners) == 0:
+			for _, i := range s.joins {
+				c.report(c.atTransition(i), "synchronization.siblingGroup", ProblemUnknownGroup, "nobody spawns the group %q", s.name)
+			}
+		default:
+			joined = append(joined, s)
+		}
+		c.agree(s)
+		c.quorum(s)
+	}
+	c.joinable(joined)
+}
+
+// siblings returns the groups in the order in which they are first named.
+func (c *checker) siblings() []*siblings {
+	var all []*siblings
+	byName := map[string]*siblings{}
+	get := func(name string) *siblings {
+		s := byName[name]
+		if s == nil {
+			s = &siblings{name: name}
+			byName[name] = s
+			all = append(all, s)
+		}
+		return s
+	}
+	for i := range c.def.Transitions {
+		t := &c.def.Transitions[i]
+		if t.SiblingGroup != "" {
+			s := get(t.SiblingGroup)
+			s.spawners = append(s.spawners, i)
+		}
+		if t.Synchronization != nil && t.Synchronization.SiblingGroup != "" {
+			s := get(t.Synchronization.SiblingGroup)
+			s.joins = append(s.joins, i)
+		}
+	}
+	return all
+}
+
+// agree compares the joins of a group with the first of them.
+func (c *checker) agree(s *siblings) {
+	if len(s.joins) < 2 {
+		return
+	}
+	first := agreed(&c.def.Transitions[s.joins[0]])
+	for _, i := range s.joins[1:] {
+		other := agreed(&c.def.Transitions[i])
+		for _, field := range differing(first, other) {
+			c.report(c.atTransition(i), field, ProblemDisagreeingJoins, "it differs from the join %q of the same group %q",
+				string(c.def.Transitions[s.joins[0]].ID), s.name)
+		}
+	}
+}
+
+// agreed returns those fields of a transition in which the joins of a group
+// must agree, by their paths.
+func agreed(t *Transition) map[string]any {
+	fields := written(transitionFormat(t))
+	for _, free := range []string{"id", "from", "condition", "priority", "loop", "synchronization"} {
+		delete(fields, free)
+	}
+	y := *t.Synchronization
+	if y.Merge != nil {
+		y.Merge = &Merge{Target: y.Merge.Target, Strategy: y.Merge.Strategy}
+	}
+	for name, v := range written(synchronizationFormat(&y)) {
+		fields["synchronization."+name] = v
+	}
+	return fields
+}
+
+func differing(a, b map[string]any) []string {
+	var out []string
+	for _, field := range sortedKeys(a) {
+		if !reflect.DeepEqual(a[field], b[field]) {
+			out = append(out, field)
+		}
+	}
+	for _, field := range sortedKeys(b) {
+		if _, ok := a[field]; !ok {
+			out = append(out, field)
+		}
+	}
+	return out
+}
+
+// quorum finds a node whose fan-out never makes enough branches: all of its
+// spawning transitions are counted that one routing can follow.
+func (c *checker) quorum(s *siblings) {
+	if len(s.joins) == 0 {
+		return
+	}
+	quorum := c.def.Transitions[s.joins[0]].Synchronization.Strategy.Quorum()
+	type routing struct {
+		failure bool
+		tier    int
+	}
+	tiers := map[NodeID]map[routing]int{}
+	var nodes []NodeID
+	for _, i := range s.spawners {
+		t := &c.def.Transitions[i]
+		if t.Foreach != nil || t.Open {
+			return
+		}
+		if tiers[t.From] == nil {
+			tiers[t.From] = map[routing]int{}
+			nodes = append(nodes, t.From)
+		}
+		if t.Outcome != OnError {
+			tiers[t.From][routing{false, t.Priority}] += max(t.SpawnCount, 1)
+		}
+		if t.Outcome == OnError || t.Outcome == OnAlways {
+			tiers[t.From][routing{true, t.Priority}] += max(t.SpawnCount, 1)
+		}
+	}
+	for _, id := range nodes {
+		most := 0
+		for _, n := range tiers[id] {
+			most = max(most, n)
+		}
+		if most < quorum {
+			c.report(c.atTransition(s.joins[0]), "synchronization.strategy", ProblemQuorum,
+				"it waits for %d branches of the group %q, but node %q makes at most %d", quorum, s.name, string(id), most)
+			return
+		}
+	}
+}
+
+// joinable finds groups no branch of which can reach a join. Groups are looked
+// at 64 at a time, as bits that flow against the edges.
+func (c *checker) joinable(groups []*siblings) {
+	if len(groups) == 0 {
+		return
+	}
+	all := c.graph.components(func(edge) bool { return true })
+	order := make([]int, len(c.graph.nodes)) // nodes, by component: successors first
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return all.of[a] - all.of[b] })
+	reach := make([]uint64, all.count)
+	for block := range slices.Chunk(groups, 64) {
+		clear(reach)
+		for bit, s := range block {
+			for _, i := range s.joins {
+				if n, ok := c.graph.index[c.def.Transitions[i].From]; ok {
+					reach[all.of[n]] |= 1 << bit
+				}
+			}
+		}
+		for _, n := range order {
+			for _, e := range c.graph.out[n] {
+				reach[all.of[n]] |= reach[all.of[e.to]]
+			}
+		}
+		for bit, s := range block {
+			c.joins(s, func(n int) bool { return reach[all.of[n]]&(1<<bit) != 0 })
+		}
+	}
+}
+
+// joins warns if no spawner of the group leads to a node that reaches a join.
+func (c *checker) joins(s *siblings, reaches func(node int) bool) {
+	for _, i := range s.spawners {
+		if n, ok := c.graph.index[c.def.Transitions[i].To]; !ok || reaches(n) {
+			return
+		}
+	}
+	c.warn(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "no path leads from the branches of the group %q to its join", s.name)
+}

@@ -1,0 +1,72 @@
+package workflow
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxName bounds names, ids and codes of a definition, in bytes.
+const MaxName = 255
+
+// nameProblem says what is wrong with a name, an id or a code; "" is nothing.
+func nameProblem(s string) string {
+	switch {
+	case len(s) > MaxName:
+		return fmt.Sprintf("%d bytes are more than %d", len(s), MaxName)
+	case !utf8.ValidString(s):
+		return "it is not UTF-8"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "it has control characters"
+	case strings.TrimSpace(s) != s || s == "":
+		return "it is blank at an end"
+	}
+	return ""
+}
+
+// reserved are words that CEL keeps for itself, and the names of its types,
+// which a variable would hide.
+var reserved = map[string]bool{}
+
+func init() {
+	const words = `as break const continue else false for function if import in let loop namespace null
+		package return true var void while bool bytes double dyn int list map null_type string type uint
+		optional_type cel`
+	for _, w := range strings.Fields(words) {
+		reserved[w] = true
+	}
+}
+
+// variableProblem says why s cannot name the element of a foreach; "" is
+// nothing.
+func variableProblem(s string) string {
+	switch {
+	case s == "":
+		return "it is empty"
+	case len(s) > MaxName:
+		return fmt.Sprintf("%d bytes are more than %d", len(s), MaxName)
+	case !isIdentifier(s):
+		return "it is not an identifier: letters of ASCII, digits and _, not a digit first"
+	case reserved[s] || strings.HasPrefix(s, "__"):
+		return "it is reserved"
+	case slices.Contains(variables, s):
+		return "every expression has a variable of this name"
+	}
+	return ""
+}
+
+func isIdentifier(s string) bool {
+	for i, c := range []byte(s) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
