@@ -49,11 +49,11 @@ type Outbox interface {
 // A Dispatch is a task on its way to the executor.
 type Dispatch struct {
 	decision.DispatchTask
-	Run       workflow.RunID
-	Workflow  string
-	Node      *workflow.GraphNode
-	Branch    workflow.Scope // the innermost branch; zero outside any
-	Total     int            // branches of its group
+	Run      workflow.RunID
+	Workflow string
+	Node     *workflow.GraphNode
+	Branch   workflow.Scope // the innermost branch; zero outside any
+	Total    int            // branches of its group
 }
 
 // Options bound an actor. Every field must be set.

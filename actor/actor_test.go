@@ -1,0 +1,299 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var errCrash = errors.New("crash")
+
+// A disk is the durable side of one run, in memory. It fails commits as it is
+// told to, before or after they took effect.
+type disk struct {
+	mu        sync.Mutex
+	graph     *workflow.Graph
+	records   []decision.Record
+	fault     func() string // "", "before" or "after"
+	unfiled   int
+	filings   int
+	fileError error
+}
+
+func (d *disk) Load() (*workflow.State, int64, []decision.Event, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := workflow.NewState("r", d.graph)
+	var events []decision.Event
+	for _, r := range d.records {
+		for _, x := range r.Decisions {
+			events = append(events, decision.Apply(s, x, r.Seq, r.At)...)
+		}
+	}
+	return s, int64(len(d.records)), events, nil
+}
+
+func (d *disk) Commit(_ *workflow.State, records []decision.Record) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fault := d.fault()
+	if fault == "before" {
+		return errCrash
+	}
+	for _, r := range records {
+		if r.Seq != int64(len(d.records))+1 {
+			panic(fmt.Sprintf("record %d after %d", r.Seq, len(d.records)))
+		}
+		d.records = append(d.records, r)
+		d.unfiled++
+	}
+	if fault == "after" {
+		return errCrash
+	}
+	return nil
+}
+
+func (d *disk) File(_ workflow.Changes, _ []decision.Event, done func(error)) {
+	d.mu.Lock()
+	d.unfiled, d.filings = 0, d.filings+1
+	d.mu.Unlock()
+	done(d.fileError)
+}
+
+func (d *disk) Unfiled() (int, int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unfiled, 0
+}
+
+func (d *disk) Close() error { return nil }
+
+// An office is the outbox: it performs each task after a delay, unless it is
+// withdrawn, and lets the actor leave when nobody sends.
+type office struct {
+	mu        sync.Mutex
+	perform   func(actor.Dispatch)
+	withdrawn []workflow.TokenID
+	outcome   workflow.Outcome
+	stays     bool
+}
+
+func (o *office) Dispatch(d actor.Dispatch) { o.perform(d) }
+func (o *office) Withdraw(_ workflow.RunID, t workflow.TokenID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.withdrawn = append(o.withdrawn, t)
+}
+
+func (o *office) Committed(out workflow.Outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.outcome = out
+}
+func (o *office) Leave(*actor.Actor) bool { return !o.stays }
+
+func options() actor.Options {
+	return actor.Options{
+		Epoch: 7, Mailbox: 16, Batch: 8, Idle: time.Hour, FileRecords: 4, FileBytes: 1 << 20,
+		Fault: func(workflow.RunID, error) {},
+	}
+}
+
+func graph(t require.TestingT, text string) *workflow.Graph {
+	d, err := workflow.ParseYAML([]byte(text))
+	require.NoError(t, err)
+	g, err := workflow.Compile(d)
+	require.NoError(t, err)
+	return g
+}
+
+const fanout = `
+name: fan
+start: split
+nodes: [{id: split}, {id: work, task: work, retry: {maxAttempts: 9}}, {id: nap, wait: {for: 300ms}}, {id: join, task: join, input: {all: result}}]
+output: {mapping: {all: state.all}}
+transitions:
+  - {from: split, to: work, spawnCount: 4, siblingGroup: g, maxConcurrency: 3}
+  - {from: work, to: nap}
+  - {from: nap, to: join, synchronization: {siblingGroup: g, strategy: all, merge: {source: branch.index, target: state.all, strategy: collect}}}
+`
+
+// A run ends with the same result however often its commits fail, before or
+// after they take effect, and however often its actor dies.
+func TestCrashesDoNotChangeTheResult(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rapid.SyncTest(rt, func(rt *rapid.T) {
+			faults := rapid.SliceOfN(rapid.SampledFrom([]string{"", "", "before", "after"}), 0, 12).Draw(rt, "faults")
+			deadly := rapid.Bool().Draw(rt, "deadly")
+			d := &disk{graph: graph(rt, fanout)}
+			crashed := make(chan struct{}, 64)
+			d.fault = func() string {
+				if len(faults) == 0 {
+					return ""
+				}
+				f := faults[0]
+				faults = faults[1:]
+				if f != "" && deadly {
+					crashed <- struct{}{}
+				}
+				return f
+			}
+			var out workflow.Outcome
+			for !out.Status.Final() {
+				out = life(rt, d, crashed)
+			}
+			require.Equal(rt, workflow.RunCompleted, out.Status)
+			require.Equal(rt, map[string]any{"all": []any{int64(0), int64(1), int64(2), int64(3)}}, out.Output)
+		})
+	})
+}
+
+// life runs an actor until the run has ended or a crash kills it, and returns
+// how the run stands then.
+func life(t *rapid.T, d *disk, crashed chan struct{}) workflow.Outcome {
+	ctx, die := context.WithCancel(context.Background())
+	defer die()
+	var tasks sync.WaitGroup
+	o := &office{}
+	a := actor.New("r", d, o, options())
+	o.perform = func(x actor.Dispatch) {
+		delay := time.Duration(rapid.IntRange(0, 500).Draw(t, "delay")) * time.Millisecond
+		tasks.Go(func() {
+			select {
+			case <-time.After(delay):
+			case <-ctx.Done():
+				return
+			}
+			m := workflow.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch, Output: "done"}
+			for errors.Is(a.Ask(ctx, m), actor.ErrUnknown) {
+				continue
+			}
+		})
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	tasks.Go(func() {
+		for errors.Is(a.Ask(ctx, workflow.Start{}), actor.ErrUnknown) {
+			continue
+		}
+	})
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-crashed:
+		die()
+		<-ended
+	}
+	die()
+	tasks.Wait()
+	s, _, _, err := d.Load()
+	require.NoError(t, err)
+	return decision.Outcome(s)
+}
+
+// A failed commit sends nothing: neither effects nor the answer that all is
+// well.
+func TestNothingLeavesBeforeTheCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := true
+		d := &disk{graph: graph(t, fanout), fault: func() string {
+			if fail {
+				return "before"
+			}
+			return ""
+		}}
+		var sent []workflow.TokenID
+		o := &office{perform: func(x actor.Dispatch) { sent = append(sent, x.Token) }}
+		a := actor.New("r", d, o, options())
+		ctx, stop := context.WithCancel(t.Context())
+		go a.Run(ctx)
+		require.ErrorIs(t, a.Ask(ctx, workflow.Start{}), actor.ErrUnknown)
+		require.Empty(t, sent)
+		require.Equal(t, workflow.Outcome{}, o.outcome)
+		fail = false
+		require.NoError(t, a.Ask(ctx, workflow.Start{}), "it may be repeated")
+		require.Len(t, sent, 3)
+		stop()
+		<-a.Done()
+	})
+}
+
+// Everybody who waits is answered when an actor ends.
+func TestAnActorAnswersOnItsWayOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, fanout), fault: func() string { return "" }}
+		o := &office{perform: func(actor.Dispatch) {}, stays: true}
+		a := actor.New("r", d, o, options())
+		answers := make(chan error, 40)
+		for range 40 {
+			go func() { answers <- a.Ask(context.Background(), workflow.Retry{Node: "nobody"}) }()
+		}
+		synctest.Wait() // 16 wait in the mailbox, the others for a place there
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		require.NoError(t, a.Run(ctx))
+		for range 40 {
+			require.Error(t, <-answers)
+		}
+	})
+}
+
+// A full mailbox holds callers back, and says so when they give up.
+func TestAFullMailboxHoldsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := actor.New("r", &disk{}, &office{}, options())
+		for range 16 {
+			go a.Ask(t.Context(), workflow.Resume{})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, a.Ask(ctx, workflow.Resume{}), actor.ErrBusy)
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		go a.Run(stopped)
+		<-a.Done()
+	})
+}
+
+// A planner that breaks an invariant suspends its run, with the cause kept; the
+// message is refused, and after Resume it is taken.
+func TestAPanicSuspendsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := graph(t, fanout)
+		d := &disk{graph: g, fault: func() string { return "" }}
+		var keys []actor.Dispatch
+		o := &office{perform: func(x actor.Dispatch) { keys = append(keys, x) }, stays: true}
+		a := actor.New("r", d, o, options())
+		ctx, stop := context.WithCancel(t.Context())
+		go a.Run(ctx)
+		require.NoError(t, a.Ask(ctx, workflow.Start{}))
+		nap := g.Nodes["nap"]
+		delete(g.Nodes, "nap") // what a bug of the planner would do
+		result := workflow.TaskCompleted{Token: keys[0].Token, Attempt: 1, Epoch: keys[0].Epoch}
+		require.ErrorIs(t, a.Ask(ctx, result), workflow.ErrSuspended)
+		require.Equal(t, workflow.RunSuspended, o.outcome.Status)
+		require.Equal(t, workflow.CodeInternal, o.outcome.Failure.Code)
+		require.Contains(t, o.outcome.Failure.Message, "panicked")
+		require.ErrorIs(t, a.Ask(ctx, result), workflow.ErrSuspended, "until it is resumed")
+
+		g.Nodes["nap"] = nap
+		keys = nil
+		require.NoError(t, a.Ask(ctx, workflow.Resume{}))
+		require.Len(t, keys, 3, "what it waits for is sent again")
+		require.NoError(t, a.Ask(ctx, result))
+		stop()
+		<-a.Done()
+	})
+}
