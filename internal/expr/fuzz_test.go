@@ -2,6 +2,7 @@ package expr_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,6 +25,8 @@ func FuzzCompileEval(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
+		start := time.Now()
+		defer func() { require.Less(t, time.Since(start), 5*time.Second) }()
 		lim := expr.Limits{Cost: 20_000, Source: 1 << 10}
 		p, err := expr.Compile(source, names, lim)
 		if err != nil {

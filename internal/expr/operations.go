@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"math"
 	"math/bits"
 	"strings"
 
@@ -30,12 +31,32 @@ var operations = map[string]operation{
 	"sets.equivalent":   lists(equivalent),
 	"sets.intersects":   lists(intersects),
 	orderedFunction:     {one: ordered},
-	keyFunction:         {one: same},
+	keyFunction:         {one: key},
 	anyFunction:         {one: same},
 }
 
-// same is for the sake of what every call is charged, or of the checker.
+// same is for the sake of the checker.
 func same(_ meter, a ref.Val) ref.Val { return a }
+
+// key lets only keys pass: the library hashes them, and bytes would panic.
+func key(_ meter, a ref.Val) ref.Val {
+	if !isKey(a) {
+		return types.NewErr("%s cannot be a key", typeName(a))
+	}
+	return a
+}
+
+// isKey reports whether v can be found again under itself in a map.
+func isKey(v ref.Val) bool {
+	switch v := v.(type) {
+	case types.String, types.Int, types.Uint, types.Bool:
+		return true
+	case types.Double:
+		return !math.IsNaN(float64(v))
+	default:
+		return false
+	}
+}
 
 // isPresent is optional.hasValue().
 func isPresent(_ meter, a ref.Val) ref.Val {

@@ -16,7 +16,7 @@ import (
 //     type: the type of cel.bind(b, {a: a}, ...) is twice as large as that of a,
 //     and the checker would take ever longer;
 //   - a computed key, in m[k] and in {k: v}, becomes @key(k), which charges for
-//     its length before it is hashed.
+//     its length before it is hashed, and refuses what cannot be.
 //
 // It refuses messages.
 func rewrite(tree *ast.AST) *Error {
@@ -67,9 +67,10 @@ func (r *rewriter) index(e ast.Expr) {
 	}
 }
 
-// wrap turns e, in place, into a call of function on what e was; literals stay.
+// wrap turns e, in place, into a call of function on what e was. Literals stay,
+// unless they are no key.
 func (r *rewriter) wrap(function string, e ast.Expr) {
-	if e.Kind() == ast.LiteralKind {
+	if e.Kind() == ast.LiteralKind && isKey(e.AsLiteral()) {
 		return
 	}
 	r.next++

@@ -3,6 +3,7 @@ package value
 import (
 	"encoding"
 	"encoding/json"
+	"math"
 	"reflect"
 )
 
@@ -48,7 +49,7 @@ func (n *normalizer) reflected(v reflect.Value, depth int) (any, *Error) {
 // single takes a float32 by its shortest decimal form, as encoding/json does:
 // float32(0.1) is 0.1.
 func (n *normalizer) single(v reflect.Value) (any, *Error) {
-	if f := v.Float(); integral(f) || f != f || f-f != 0 { // integers, NaN, infinities
+	if f := v.Float(); integral(f) || math.IsNaN(f) || math.IsInf(f, 0) {
 		return n.number(float(f))
 	}
 	return n.marshaled(v, 0)
