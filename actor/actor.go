@@ -86,6 +86,7 @@ type Actor struct {
 	options Options
 	mailbox chan envelope
 	filed   chan error
+	nudge   chan struct{}
 	done    chan struct{}
 
 	state  *workflow.State
@@ -106,7 +107,7 @@ type envelope struct {
 func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	return &Actor{
 		ID: id, store: store, outbox: outbox, options: o,
-		mailbox: make(chan envelope, o.Mailbox), filed: make(chan error, 1), done: make(chan struct{}),
+		mailbox: make(chan envelope, o.Mailbox), filed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
@@ -194,8 +195,8 @@ func (a *Actor) live(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("file the run: %w", err)
 			}
+		case <-a.nudge:
 		case <-a.idle.C:
-			a.rest(true)
 			if a.mayLeave() {
 				return nil
 			}
@@ -204,7 +205,7 @@ func (a *Actor) live(ctx context.Context) error {
 		case <-ctx.Done():
 			return a.stop()
 		}
-		if a.ended() && a.mayLeave() {
+		if a.over() && a.mayLeave() {
 			return nil
 		}
 	}
@@ -216,8 +217,20 @@ func stoppedTimer() *time.Timer {
 	return t
 }
 
-// ended reports whether the run has ended and nobody waits for an answer.
-func (a *Actor) ended() bool { return a.state.Status.Final() && a.Idle() }
+// over reports whether there is nothing more to do here: the run has ended, or
+// was refused and never began, and nobody waits for an answer.
+func (a *Actor) over() bool {
+	return (a.state.Status.Final() || a.state.Status == workflow.RunCreated) && a.Idle()
+}
+
+// Nudge tells an actor that nobody holds it any more, so that it may ask again
+// to leave.
+func (a *Actor) Nudge() {
+	select {
+	case a.nudge <- struct{}{}:
+	default:
+	}
+}
 
 // mayLeave files what is left to file, and when that is done asks to end.
 func (a *Actor) mayLeave() bool {

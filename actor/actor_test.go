@@ -214,7 +214,7 @@ func TestNothingLeavesBeforeTheCommit(t *testing.T) {
 			return ""
 		}}
 		var sent []workflow.TokenID
-		o := &office{perform: func(x actor.Dispatch) { sent = append(sent, x.Token) }}
+		o := &office{perform: func(x actor.Dispatch) { sent = append(sent, x.Token) }, stays: true}
 		a := actor.New("r", d, o, options())
 		ctx, stop := context.WithCancel(t.Context())
 		go a.Run(ctx)

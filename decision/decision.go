@@ -214,6 +214,7 @@ type (
 	FailGroup struct {
 		Group     workflow.GroupID `json:"group"`
 		Shortfall bool             `json:"shortfall,omitzero"` // fewer than the quorum
+		TimedOut  bool             `json:"timedOut,omitzero"`  // because its time was up: so have those that waited
 		Failure   workflow.Failure `json:"failure"`
 	}
 

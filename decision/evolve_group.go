@@ -29,6 +29,9 @@ func evolveGroup(s *workflow.State, d Decision) {
 	case FireGroup:
 		fire(s, d)
 	case FailGroup:
+		if d.TimedOut {
+			expireWaiting(s, s.Group(d.Group))
+		}
 		closeGroup(s, d.Group, workflow.Broken)
 	case AbandonGroup:
 		closeGroup(s, d.Group, workflow.Abandoned)
@@ -74,6 +77,17 @@ func complete(s *workflow.State, t *workflow.Token) {
 		ID: t.ID, Node: t.Node, Status: workflow.Completed, Parent: t.Parent, Scope: t.Scope,
 		Attempt: t.Attempt, Epoch: t.Epoch,
 	})
+}
+
+// expireWaiting ends the tokens that wait at a join whose time is up.
+func expireWaiting(s *workflow.State, g *workflow.Group) {
+	for i := range g.Total {
+		for _, id := range s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens {
+			if t := s.Token(id); t.Status == workflow.WaitingForSiblings {
+				end(s, t, workflow.TimedOut, nil, nil)
+			}
+		}
+	}
 }
 
 // closeGroup ends a group that does not go on, with all that lives in it.

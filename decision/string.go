@@ -89,8 +89,12 @@ func (l *line) failure(f *workflow.Failure) *line {
 
 // String implements fmt.Stringer.
 func (d CreateToken) String() string {
-	return say("create-token", d.Token.ID).field("node", string(d.Token.Node)).scope(d.Token.Scope).
-		field("counts", countsText(d.Token.Counts)).failure(d.Token.Caught).String()
+	l := say("create-token", d.Token.ID).field("node", string(d.Token.Node)).scope(d.Token.Scope).
+		field("counts", countsText(d.Token.Counts))
+	if f := d.Token.Caught; f != nil {
+		l.field("caught", f.Code)
+	}
+	return l.String()
 }
 
 func countsText(c workflow.Counts) string {
@@ -209,7 +213,9 @@ func (d FireGroup) String() string {
 }
 
 // String implements fmt.Stringer.
-func (d FailGroup) String() string { return say("fail-group", d.Group).failure(&d.Failure).String() }
+func (d FailGroup) String() string {
+	return say("fail-group", d.Group).flag("shortfall", d.Shortfall).flag("timed-out", d.TimedOut).failure(&d.Failure).String()
+}
 
 // String implements fmt.Stringer.
 func (d AbandonGroup) String() string { return say("abandon-group", d.Group).String() }

@@ -1,8 +1,6 @@
 package planning
 
 import (
-	"time"
-
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -126,6 +124,3 @@ func kept(n *workflow.GraphNode, output any) any {
 	}
 	return nil
 }
-
-// expiredBy reports whether an instant has come.
-func expiredBy(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }

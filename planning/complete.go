@@ -37,7 +37,7 @@ func taken(s *workflow.State, k key, completes bool) error {
 		if completes {
 			return nil
 		}
-	case workflow.Cancelled:
+	case workflow.Cancelled, workflow.TimedOut:
 		if completes && t.Via != "" { // it had completed, and waited at a join
 			return nil
 		}

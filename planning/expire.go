@@ -8,30 +8,31 @@ import (
 )
 
 // expire lets everything happen that is due by now, or by the instant for which
-// the alarm was armed, in order of time and token.
+// the alarm was armed, in order of time and token. It is then at least that
+// instant, whatever the clock says: nothing that begins here is due at once.
 func (p *planner) expire(armed time.Time) {
-	until := p.now
-	if armed.After(until) {
-		until = armed
+	if armed.After(p.now) {
+		p.now = armed
 	}
 	for !p.stopped() {
-		items := p.s.DueBy(until)
+		items := p.s.DueBy(p.now)
 		if len(items) == 0 {
 			break
 		}
 		for _, it := range items {
-			if p.runExpires(it.At, until) {
+			if p.runExpires(it.At) {
 				return
 			}
 			p.expireItem(it)
+			p.drain()
 		}
 	}
-	p.runExpires(until.Add(1), until)
+	p.runExpires(p.now.Add(1))
 }
 
 // runExpires ends the run if its time was up before at.
-func (p *planner) runExpires(at, until time.Time) bool {
-	if !expiredBy(p.s.Due, until) || !p.s.Due.Before(at) {
+func (p *planner) runExpires(at time.Time) bool {
+	if p.stopped() || p.s.Due.IsZero() || !p.s.Due.Before(at) {
 		return false
 	}
 	p.expireRun()
@@ -84,5 +85,5 @@ func (p *planner) joinTimeout(g *workflow.Group) {
 	p.failGroup(g.ID, &workflow.Failure{
 		Code: workflow.CodeJoinTimeout, Permanent: true,
 		Message: fmt.Sprintf("%d of %d branches of %q arrived within %v of the first", g.Arrived, g.Total, g.Name, sync.Timeout),
-	})
+	}, firing{timedOut: true})
 }

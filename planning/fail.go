@@ -40,13 +40,14 @@ func (p *planner) fail(t *workflow.Token, cause *workflow.Failure, expired bool)
 // raise looks for an error transition that catches f; without one the branch,
 // or the run, fails.
 func (p *planner) raise(t *workflow.Token, f *workflow.Failure, expired bool) {
-	q := p.fork()
-	caught, next := q.handle(t, f, expired)
-	if caught {
-		p.adopt(q)
+	caught, branch, next := p.handle(t, f, expired)
+	switch {
+	case caught:
 		return
-	}
-	if next != nil { // choosing among the error transitions failed: not caught again
+	case branch != nil:
+		p.failArrival(t, branch)
+		return
+	case next != nil: // choosing among the error transitions failed: not caught again
 		f = p.stamp(t, next)
 	}
 	p.endFailed(t.ID, f, expired)
@@ -55,25 +56,30 @@ func (p *planner) raise(t *workflow.Token, f *workflow.Failure, expired bool) {
 
 // handle follows the error transitions that catch f. Not caught, it returns the
 // failure of choosing among them, if that failed.
-func (p *planner) handle(t *workflow.Token, f *workflow.Failure, expired bool) (bool, *workflow.Failure) {
-	n := p.s.Graph.Node(t.Node)
+func (p *planner) handle(t *workflow.Token, f *workflow.Failure, expired bool) (bool, *branchFailure, *workflow.Failure) {
 	v := vars{p: p, scope: t.Scope, token: t, caught: f, bound: true}
-	matched, failure := p.route(n.Failure, v, f)
+	matched, failure := p.route(p.s.Graph.Node(t.Node).Failure, v, f)
 	if failure != nil || len(matched) == 0 {
-		return false, failure
+		return false, nil, failure
 	}
 	steps, branch, failure := p.prepare(matched, v)
-	if failure != nil {
-		return false, failure
-	}
-	if branch != nil {
-		return false, branch.failure
+	if branch != nil || failure != nil {
+		return false, branch, failure
 	}
 	p.follow(steps, v, func(*decision.AwaitSiblings) bool {
 		p.endFailed(t.ID, f, expired)
 		return false
 	})
-	return true, nil
+	return true, nil, nil
+}
+
+// failArrival fails the branch whose value could not be evaluated as t took the
+// transition to its join.
+func (p *planner) failArrival(t *workflow.Token, b *branchFailure) {
+	f := p.stamp(t, b.failure)
+	p.decide(decision.FailToken{Token: t.ID, Failure: *f})
+	p.touch(t.Scope)
+	p.failBranch(b.scope, f)
 }
 
 func (p *planner) endFailed(t workflow.TokenID, f *workflow.Failure, expired bool) {
@@ -98,34 +104,21 @@ func (p *planner) failRun(f workflow.Failure) { p.decide(decision.FailRun{Failur
 // failBranch fails a branch: what else lives in it is cancelled, and its group
 // is decided. Of a group that is done, the failure changes nothing more.
 func (p *planner) failBranch(sc workflow.Scope, f *workflow.Failure) {
-	g := p.s.Group(sc.Group)
-	if g.Phase == workflow.Gathering && p.s.Branch(sc).Status == workflow.BranchRunning {
-		p.decide(decision.FailBranch{Scope: sc, Failure: *f})
-		p.conclude(sc.Group, f)
-		p.touch(p.s.Group(sc.Group).Scope)
-		return
-	}
-	for _, id := range p.s.TokensOf(sc) {
-		if t := p.s.Token(id); t.Scope != sc || t.Status != workflow.WaitingForSiblings {
-			p.decide(decision.CancelToken{Token: id, Reason: "its branch failed"})
-		}
-	}
-	p.touch(sc)
+	p.decide(decision.FailBranch{Scope: sc, Failure: *f})
+	p.conclude(sc.Group, f)
+	p.touch(p.s.Group(sc.Group).Scope)
 }
 
 // failGroup ends a group as failed and raises the failure at the node that
 // fanned out.
-func (p *planner) failGroup(id workflow.GroupID, cause *workflow.Failure) {
+func (p *planner) failGroup(id workflow.GroupID, cause *workflow.Failure, why firing) {
 	g := p.s.Group(id)
 	f := *cause
 	f.Node, f.Token, f.Attempts = g.Node, g.Origin, 1
-	p.decide(decision.FailGroup{Group: id, Failure: f})
-	if p.stopped() {
-		return
-	}
+	p.decide(decision.FailGroup{Group: id, Failure: f, Shortfall: why.shortfall, TimedOut: why.timedOut})
+	p.touch(g.Scope)
 	if len(p.s.Graph.Node(g.Node).Failure) == 0 {
 		p.unhandled(g.Scope, &f)
-		p.touch(g.Scope)
 		return
 	}
 	if p.crowded(1) {
@@ -133,10 +126,7 @@ func (p *planner) failGroup(id workflow.GroupID, cause *workflow.Failure) {
 	}
 	t := workflow.Token{ID: p.s.NextToken, Node: g.Node, Parent: g.Origin, Scope: g.Scope, Counts: g.Counts, Attempt: 1}
 	p.decide(decision.CreateToken{Token: t})
-	if raised := p.s.Token(t.ID); raised != nil {
-		p.raise(raised, p.stamp(raised, &f), false)
-	}
-	p.touch(g.Scope)
+	p.raise(&t, p.stamp(&t, &f), false)
 }
 
 // retryable reports whether a policy retries a failure at all.

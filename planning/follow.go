@@ -33,11 +33,13 @@ func (p *planner) prepare(ts []*workflow.GraphTransition, v vars) ([]step, *bran
 		steps[i] = step{GraphTransition: t}
 		st := &steps[i]
 		if st.joins = p.standsIn(v.scope, t); st.joins.Group != 0 {
-			source, f := v.eval(t.Source)
+			var f *workflow.Failure
+			if t.Synchronization.Merge != nil {
+				st.source, f = v.eval(t.Source)
+			}
 			if f != nil {
 				return nil, &branchFailure{st.joins, f}, nil
 			}
-			st.source = source
 			continue
 		}
 		if f := p.spawn(st, v); f != nil {
@@ -174,11 +176,23 @@ func (p *planner) fanOut(name string, steps []step, v vars) {
 	if g.Max > 0 {
 		g.Result = v.result // for branches that begin later
 	}
+	if g.Total == 0 {
+		items = nil
+	}
 	p.decide(decision.CreateBranches{Group: g, Items: items})
-	if sync := p.syncOf(&g); g.Total == 0 || sync != nil && sync.Strategy.Quorum() > g.Total {
+	p.fans = append(p.fans, fan{g.ID, v.result})
+}
+
+// open lets a new group's branches begin, unless its join decides at once.
+func (p *planner) open(f fan) {
+	g := p.s.Group(f.group)
+	if g.Phase != workflow.Gathering {
+		return // cancelled before it began
+	}
+	if sync := p.syncOf(g); g.Total == 0 || sync != nil && sync.Strategy.Quorum() > g.Total {
 		p.conclude(g.ID, nil)
 	}
-	p.startBranches(g.ID, v.result)
+	p.startBranches(g.ID, f.result)
 }
 
 // join adds the branches of one transition to a group.
@@ -200,14 +214,15 @@ func (p *planner) join(g *workflow.Group, items []any, st *step) []any {
 	return items
 }
 
-// startBranches lets as many branches of a group begin as its bound allows.
+// startBranches lets as many branches of a group begin as its bound allows. Of
+// a group that has fired without cancelling, they begin as stragglers.
 func (p *planner) startBranches(id workflow.GroupID, result any) {
 	g := p.s.Group(id)
 	n := g.Total - g.Started
 	if g.Max > 0 {
 		n = min(n, g.Max-g.Running())
 	}
-	if n <= 0 || g.Phase != workflow.Gathering {
+	if next := p.s.Token(g.First + workflow.TokenID(g.Started)); n <= 0 || !next.Live() || p.stopped() {
 		return
 	}
 	p.decide(decision.StartBranches{Group: id, Count: n})

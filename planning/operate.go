@@ -2,6 +2,7 @@ package planning
 
 import (
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -60,6 +61,9 @@ func (p *planner) skip(m workflow.Skip) error {
 	t, err := p.addressed(m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
 	if err != nil {
 		return err
+	}
+	if size, most := value.Size(m.Output), p.s.Graph.Limits.PayloadBytes; size > most {
+		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(most), Got: int64(size)}
 	}
 	p.complete(t, completion{output: m.Output, skipped: true})
 	return nil

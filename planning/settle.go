@@ -13,14 +13,16 @@ import (
 // has changed, and decides its group.
 func (p *planner) settle(sc workflow.Scope) {
 	g, b := p.s.Group(sc.Group), p.s.Branch(sc)
-	if g.Phase != workflow.Gathering || b.Status != workflow.BranchRunning {
+	straggles := p.straggles(g)
+	switch {
+	case b.Status != workflow.BranchRunning, g.Phase != workflow.Gathering && !straggles:
 		p.drop(sc, g, b)
 		return
-	}
-	switch {
-	case b.Live == 0:
+	case p.undecided(b):
+		return
+	case b.Live == 0 && (!straggles || empty(b)):
 		p.decide(decision.EndBranch{Scope: sc})
-	case b.Live == b.Waiting:
+	case b.Live == b.Waiting && !straggles:
 		p.decide(decision.ArriveBranch{Scope: sc, Due: p.joinDue(g)})
 	default:
 		return
@@ -29,9 +31,29 @@ func (p *planner) settle(sc workflow.Scope) {
 	p.touch(g.Scope)
 }
 
+// straggles reports whether the join of a group has fired and left what still
+// runs in it to itself.
+func (p *planner) straggles(g *workflow.Group) bool {
+	return g.Phase == workflow.Fired && !cancels(p.syncOf(g))
+}
+
+// empty reports whether nothing lives in a branch, stragglers included.
+func empty(b workflow.Branch) bool { return len(b.Tokens) == 0 && len(b.Groups) == 0 }
+
+// undecided reports whether a group in a branch has run dry and is yet to be
+// decided: it may go on, in the branch.
+func (p *planner) undecided(b workflow.Branch) bool {
+	for _, id := range b.Groups {
+		if g := p.s.Group(id); g.Phase == workflow.Gathering && g.Live == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // drop forgets a branch that is done once its last token has ended.
 func (p *planner) drop(sc workflow.Scope, g *workflow.Group, b workflow.Branch) {
-	if len(b.Tokens) > 0 || len(b.Groups) > 0 {
+	if !empty(b) {
 		return
 	}
 	if p.s.HasData(sc) {
@@ -54,7 +76,13 @@ func (p *planner) joinDue(g *workflow.Group) (due time.Time) {
 // that failed just now, if one did.
 func (p *planner) conclude(id workflow.GroupID, last *workflow.Failure) {
 	g := p.s.Group(id)
-	if g.Phase != workflow.Gathering || p.stopped() {
+	switch {
+	case p.stopped():
+		return
+	case g.Phase == workflow.Fired: // what is left of it are stragglers
+		p.startBranches(id, g.Result)
+		return
+	case g.Phase != workflow.Gathering:
 		return
 	}
 	sync := p.syncOf(g)
@@ -67,7 +95,7 @@ func (p *planner) conclude(id workflow.GroupID, last *workflow.Failure) {
 	done := g.Unresolved() == 0 && !g.Open
 	switch {
 	case last != nil && intolerable(sync, g):
-		p.failGroup(id, last)
+		p.failGroup(id, last, firing{})
 	case quorum > 0 && g.Arrived >= quorum, quorum == 0 && done && (g.Arrived > 0 || g.Total == 0):
 		p.fire(g, firing{})
 	case quorum > 0 && !g.Open && g.Arrived+g.Unresolved() < quorum, quorum == 0 && done && g.Failed > 0:
@@ -85,7 +113,7 @@ func (p *planner) conclude(id workflow.GroupID, last *workflow.Failure) {
 func (p *planner) concludeUnjoined(g *workflow.Group, last *workflow.Failure) {
 	switch {
 	case last != nil:
-		p.failGroup(g.ID, last)
+		p.failGroup(g.ID, last, firing{})
 	case g.Unresolved() == 0 && !g.Open:
 		p.decide(decision.AbandonGroup{Group: g.ID})
 		p.touch(g.Scope)
@@ -111,7 +139,7 @@ func intolerable(sync *workflow.Synchronization, g *workflow.Group) bool {
 	case tol != nil && tol.Failures != nil:
 		return g.Failed > *tol.Failures
 	case tol != nil && tol.FailureRatio != nil:
-		return float64(g.Failed) > *tol.FailureRatio*float64(g.Total)
+		return float64(g.Failed)/float64(g.Total) > *tol.FailureRatio
 	}
 	return sync.Strategy.IsAll() && g.Failed > 0
 }
@@ -125,5 +153,5 @@ func (p *planner) shortfall(g *workflow.Group, sync *workflow.Synchronization) {
 	p.failGroup(g.ID, &workflow.Failure{
 		Code: workflow.CodeJoinShortfall, Permanent: true,
 		Message: fmt.Sprintf("%d of %d branches of %q arrived, %d failed: %v cannot be met", g.Arrived, g.Total, g.Name, g.Failed, sync.Strategy),
-	})
+	}, firing{shortfall: true})
 }

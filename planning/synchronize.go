@@ -22,17 +22,22 @@ func (p *planner) fire(g *workflow.Group, why firing) {
 	arrivals, loops := p.arrivals(g)
 	merged, f := p.merge(g, spec, arrivals)
 	if f != nil {
-		p.failGroup(g.ID, f)
+		p.failGroup(g.ID, f, firing{})
 		return
 	}
-	cancel := spec.Sync.Remaining == "" || spec.Sync.Remaining == workflow.RemainingCancel
-	p.decide(decision.FireGroup{Group: g.ID, Cancel: cancel, Shortfall: why.shortfall, TimedOut: why.timedOut})
+	p.decide(decision.FireGroup{Group: g.ID, Cancel: cancels(spec.Sync), Shortfall: why.shortfall, TimedOut: why.timedOut})
+	p.startBranches(g.ID, g.Result)
 	counts := g.Counts
 	for _, t := range loops {
 		counts = decision.Traverse(p.s.Graph, counts, t)
 	}
 	p.create(workflow.Token{Node: spec.To, Parent: g.Origin, Scope: g.Scope, Counts: counts}, merged)
 	p.touch(g.Scope)
+}
+
+// cancels reports whether a join that fires cancels what still runs.
+func cancels(sync *workflow.Synchronization) bool {
+	return sync.Remaining == "" || sync.Remaining == workflow.RemainingCancel
 }
 
 // arrivals returns the values of the branches that have arrived, and the

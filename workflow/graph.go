@@ -152,8 +152,8 @@ func (b *builder) program(source string) *expr.Program {
 	return p
 }
 
-func (b *builder) schema(doc any, pointer string) *Schema {
-	s, err := compileSchemaAt(doc, pointer)
+func (b *builder) schema(doc any) *Schema {
+	s, err := CompileSchema(doc)
 	if err != nil {
 		b.fail(err)
 	}
@@ -162,20 +162,38 @@ func (b *builder) schema(doc any, pointer string) *Schema {
 
 func (b *builder) schemas() {
 	g, d := b.graph, b.graph.Definition
-	g.InputSchema = b.schema(d.Input.Schema, "")
-	g.StateSchema = b.schema(d.State.Schema, "")
-	g.OutputSchema = b.schema(d.Output.Schema, "")
+	g.InputSchema = b.schema(d.Input.Schema)
+	g.OutputSchema = b.schema(d.Output.Schema)
 	if d.Output.Mapping != nil {
 		g.Output = b.mappings(d.Output.Mapping, false)
 	}
+	b.stateSchema(d.State.Schema)
+}
+
+// stateSchema compiles the schema of state, and its parts for single writes.
+func (b *builder) stateSchema(doc any) {
+	g := b.graph
+	source, err := newSchemaSource(doc)
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	part := func(pointer string) *Schema {
+		s, err := source.at(pointer)
+		if err != nil {
+			b.fail(err)
+		}
+		return s
+	}
+	g.StateSchema = part("")
 	g.properties, g.elements = map[string]*Schema{}, map[string]*Schema{}
-	doc, _ := d.State.Schema.(map[string]any)
-	properties, _ := doc["properties"].(map[string]any)
-	for name, sub := range properties {
+	root, _ := doc.(map[string]any)
+	properties, _ := root["properties"].(map[string]any)
+	for _, name := range sortedKeys(properties) {
 		pointer := "/properties/" + escapePointer(name)
-		g.properties[name] = b.schema(doc, pointer)
-		if m, ok := sub.(map[string]any); ok && m["items"] != nil {
-			g.elements[name] = b.schema(doc, pointer+"/items")
+		g.properties[name] = part(pointer)
+		if m, ok := properties[name].(map[string]any); ok && m["items"] != nil {
+			g.elements[name] = part(pointer + "/items")
 		}
 	}
 }
@@ -202,7 +220,7 @@ func (b *builder) nodes() {
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		gn := &GraphNode{Node: n, Kind: n.Kind(), Input: b.mappings(n.Input, false), Output: b.mappings(n.Output, true)}
-		gn.Schema = b.schema(n.OutputSchema, "")
+		gn.Schema = b.schema(n.OutputSchema)
 		if n.Wait != nil {
 			gn.Until = b.program(n.Wait.Until)
 		}

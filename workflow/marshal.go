@@ -11,8 +11,8 @@ import (
 // MarshalJSON returns d in the format that [ParseJSON] reads: canonical JSON of
 // the fields that do not have their default. It fails if a schema, a value or a
 // text in d has no JSON form.
-func (d *Definition) MarshalJSON() ([]byte, error) {
-	v, err := value.Normalize(written(definitionFormat(d)), value.Limits{Bytes: MaxDefinitionBytes})
+func (d Definition) MarshalJSON() ([]byte, error) {
+	v, err := value.Normalize(written(definitionFormat(&d)), value.Limits{Bytes: MaxDefinitionBytes})
 	if err != nil {
 		return nil, fmt.Errorf("definition %q as JSON: %w", d.Name, err)
 	}

@@ -52,7 +52,11 @@ func (p *parser) syntax(err error) {
 	if errors.As(err, &at) {
 		p.here = place{line: at.line, column: at.column}
 	}
-	p.report(ProblemSyntax, "%s", err)
+	code := ProblemSyntax
+	if errors.Is(err, errTooLarge) {
+		code = ProblemTooLarge
+	}
+	p.report(code, "%s", err)
 }
 
 func (p *parser) error(name string) error {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/pawl-run/pawl/internal/value"
@@ -44,33 +45,16 @@ type member struct {
 	value        *element
 }
 
-// Bounds of the elements of one definition, in units of memory: elementUnits
-// for each and one for each byte of its text. Ordinary definitions of
-// MaxDefinitionBytes are far below; aliases of YAML, which repeat what they
-// stand for, are not.
-const (
-	maxElementUnits = 2 * MaxDefinitionBytes
-	elementUnits    = 4
-)
+// errTooLarge is a text beyond the bounds of its elements.
+var errTooLarge = errors.New("the definition is too large")
 
-// A budget bounds the elements of one definition.
-type budget struct {
-	units int
-	depth int
-}
+// A depth counts the lists and objects inside each other.
+type depth int
 
-// take counts one element with the given text.
-func (b *budget) take(text string) error {
-	if b.units += elementUnits + len(text); b.units > maxElementUnits {
-		return fmt.Errorf("the definition has too many elements for %d bytes; aliases count as what they stand for", MaxDefinitionBytes)
-	}
-	return nil
-}
-
-// open enters a list or an object; the caller leaves it with b.depth--.
-func (b *budget) open() error {
-	if b.depth++; b.depth > value.DefaultDepth {
-		return fmt.Errorf("nested more than %d deep", value.DefaultDepth)
+// open enters a list or an object; the caller leaves it with *d--.
+func (d *depth) open() error {
+	if *d++; *d > value.DefaultDepth {
+		return fmt.Errorf("%w: nested more than %d deep", errTooLarge, value.DefaultDepth)
 	}
 	return nil
 }
@@ -99,26 +83,26 @@ func (e *element) number() (any, error) {
 		return nil, fmt.Errorf("%s is not a number", e.describe())
 	}
 	v, err := value.Decode([]byte(e.text), value.Limits{})
-	if err != nil {
-		return nil, fmt.Errorf("%s is not a number as JSON writes them: %w", e.describe(), err)
+	var bad *value.Error
+	switch {
+	case errors.As(err, &bad) && bad.Code == value.CodeNumber:
+		return nil, fmt.Errorf("%s cannot be held: %s", e.describe(), bad.Message)
+	case err != nil:
+		return nil, fmt.Errorf("%s is not a number as JSON writes them", e.describe())
 	}
-	switch v.(type) {
-	case int64, float64:
-		return v, nil
-	}
-	return nil, fmt.Errorf("%s is not a number as JSON writes them", e.describe())
+	return v, nil
 }
 
 // describe names e in a problem.
 func (e *element) describe() string {
 	const most = 40
 	text := e.text
-	if len(text) > most {
-		text = text[:most] + "..."
+	if runes := []rune(text[:min(4*most, len(text))]); len(runes) > most {
+		text = string(runes[:most]) + "..."
 	}
 	switch e.kind {
 	case invalidElement:
-		return text
+		return e.text
 	case numberElement, boolElement:
 		return text
 	case stringElement:

@@ -95,7 +95,11 @@ func unless[T comparable](def, v T) any {
 // integer is an int whose default is 0.
 func integer(to *int) form {
 	return form{
-		read:  func(p *parser, e *element) { *to = int(p.integer(e)) },
+		read: func(p *parser, e *element) {
+			if n, ok := p.integer(e); ok {
+				*to = int(n)
+			}
+		},
 		write: func() any { return unless(0, *to) },
 	}
 }
@@ -105,8 +109,8 @@ func integer(to *int) form {
 func positive[T int | uint64](to *T, def T) form {
 	return form{
 		read: func(p *parser, e *element) {
-			n := p.integer(e)
-			if n < 1 && e.kind == numberElement {
+			n, ok := p.integer(e)
+			if ok && n < 1 {
 				p.report(ProblemOutOfRange, "%s is less than 1", e.describe())
 			}
 			*to = T(max(n, 0))
@@ -138,9 +142,7 @@ func number(to *float64, def float64) form {
 func duration(to *time.Duration, def time.Duration) form {
 	return form{
 		read: func(p *parser, e *element) {
-			if *to = p.duration(e); *to == 0 && def != 0 && e.kind == stringElement {
-				p.report(ProblemOutOfRange, "a duration above 0 is needed here")
-			}
+			*to = p.duration(e, def == 0)
 		},
 		write: func() any {
 			if *to == 0 || *to == def {
@@ -240,7 +242,7 @@ func schema(to *any) form {
 	return form{
 		read: func(p *parser, e *element) {
 			if e.kind != objectElement && e.kind != boolElement {
-				p.expected(e, "a JSON Schema: an object or a boolean")
+				p.expected(e, "a JSON Schema, an object or a boolean,")
 				return
 			}
 			*to = p.value(e)

@@ -129,12 +129,7 @@ func eventFormat(s *WaitSpec) []field {
 // delay is a duration above 0.
 func delay(to *time.Duration) form {
 	c := duration(to, 0)
-	read := c.read
-	c.read = func(p *parser, e *element) {
-		if read(p, e); *to == 0 && e.kind == stringElement {
-			p.report(ProblemOutOfRange, "a duration above 0 is needed here")
-		}
-	}
+	c.read = func(p *parser, e *element) { *to = p.duration(e, false) }
 	return c
 }
 

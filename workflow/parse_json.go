@@ -16,9 +16,12 @@ import (
 type syntaxError struct {
 	line, column int
 	message      string
+	cause        error
 }
 
 func (e *syntaxError) Error() string { return e.message }
+
+func (e *syntaxError) Unwrap() error { return e.cause }
 
 // readJSON reads one JSON text into elements. The error is a *syntaxError.
 func readJSON(data []byte) (*element, error) {
@@ -42,7 +45,7 @@ func readJSON(data []byte) (*element, error) {
 type jsonReader struct {
 	data         []byte
 	decoder      *json.Decoder
-	budget       budget
+	depth        depth
 	start        int // of the last token
 	line, column int // of start
 }
@@ -79,7 +82,7 @@ func (r *jsonReader) fail(err error) error {
 		r.moveTo(len(r.data))
 		err = errors.New("the text ends too early")
 	}
-	return &syntaxError{r.line, r.column, err.Error()}
+	return &syntaxError{r.line, r.column, err.Error(), err}
 }
 
 // element reads the next value.
@@ -101,27 +104,26 @@ func (r *jsonReader) elementOf(token json.Token) (*element, error) {
 	case json.Number:
 		e.kind, e.text = numberElement, t.String()
 	case string:
-		return e, r.string(e, t)
+		r.string(e, t)
 	case json.Delim:
 		return e, r.container(e, t)
 	}
-	return e, r.budget.take(e.text)
+	return e, nil
 }
 
 // string takes a string. The decoder replaces half of a surrogate pair, which
 // package value refuses.
-func (r *jsonReader) string(e *element, text string) error {
+func (r *jsonReader) string(e *element, text string) {
 	e.kind, e.text = stringElement, text
 	if strings.ContainsRune(text, utf8.RuneError) {
 		if _, err := value.Decode(r.data[r.start:r.decoder.InputOffset()], value.Limits{}); err != nil {
 			e.kind, e.text = invalidElement, "a string with half of a surrogate pair"
 		}
 	}
-	return r.budget.take(e.text)
 }
 
 func (r *jsonReader) container(e *element, open json.Delim) error {
-	if err := errors.Join(r.budget.take(""), r.budget.open()); err != nil {
+	if err := r.depth.open(); err != nil {
 		return err
 	}
 	read, end := r.item, json.Delim(']')
@@ -135,7 +137,7 @@ func (r *jsonReader) container(e *element, open json.Delim) error {
 			return err
 		}
 		if token == end {
-			r.budget.depth--
+			r.depth--
 			return nil
 		}
 		if err := read(e, token); err != nil {
@@ -152,10 +154,9 @@ func (r *jsonReader) item(list *element, token json.Token) error {
 
 func (r *jsonReader) member(object *element, token json.Token) error {
 	key := element{}
-	if err := r.string(&key, token.(string)); err != nil {
-		return err
-	}
-	m := member{key: token.(string), line: r.line, column: r.column}
+	text, _ := token.(string) // the decoder takes no other key
+	r.string(&key, text)
+	m := member{key: text, line: r.line, column: r.column}
 	if key.kind == invalidElement {
 		m.wrong = key.text
 	}

@@ -111,8 +111,9 @@ func (p *parser) fields(e *element, fields []field) {
 
 // suggestion names the field that was probably meant.
 func suggestion(key string, fields []field) string {
+	joined := strings.ReplaceAll(strings.ReplaceAll(key, "_", ""), "-", "")
 	for _, f := range fields {
-		if strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(key), f.name) || near(key, f.name) {
+		if strings.EqualFold(joined, f.name) || near(key, f.name) {
 			return fmt.Sprintf("; did you mean %s?", f.name)
 		}
 	}
@@ -120,7 +121,7 @@ func suggestion(key string, fields []field) string {
 }
 
 // near reports whether a and b differ by one character, left out, put in or
-// changed.
+// changed, or by the order of two.
 func near(a, b string) bool {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -129,7 +130,8 @@ func near(a, b string) bool {
 	a, b = a[n:], b[n:]
 	switch len(a) - len(b) {
 	case 0:
-		return len(a) > 0 && a[1:] == b[1:]
+		swapped := len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
+		return len(a) > 0 && a[1:] == b[1:] || swapped
 	case 1:
 		return a[1:] == b
 	case -1:
@@ -195,7 +197,7 @@ func (p *parser) expression(e *element) string {
 	case numberElement, boolElement:
 		return e.text
 	case stringElement:
-		if strings.TrimSpace(e.text) == "" {
+		if e.text == "" {
 			p.report(ProblemMissing, "the expression is empty")
 		}
 		return e.text
@@ -205,18 +207,17 @@ func (p *parser) expression(e *element) string {
 	return ""
 }
 
-func (p *parser) integer(e *element) int64 {
+func (p *parser) integer(e *element) (n int64, ok bool) {
 	v, err := e.number()
 	if err != nil {
 		p.report(ProblemWrongType, "%s", err)
-		return 0
+		return 0, false
 	}
-	n, ok := v.(int64)
-	if !ok || int64(int(n)) != n {
+	if n, ok = v.(int64); !ok || int64(int(n)) != n {
 		p.report(ProblemWrongType, "%s is not an integer", e.describe())
-		return 0
+		return 0, false
 	}
-	return n
+	return n, true
 }
 
 func (p *parser) number(e *element) float64 {
@@ -233,7 +234,9 @@ func (p *parser) number(e *element) float64 {
 	return math.NaN()
 }
 
-func (p *parser) duration(e *element) time.Duration {
+// duration returns a duration that is not negative; zero says whether it may
+// be 0.
+func (p *parser) duration(e *element, zero bool) time.Duration {
 	if e.kind != stringElement {
 		p.expected(e, "a duration, a string such as 30s,")
 		return 0
@@ -244,6 +247,8 @@ func (p *parser) duration(e *element) time.Duration {
 		p.report(ProblemWrongType, "%q is not a duration such as 30s or 1h15m", e.text)
 	case d < 0:
 		p.report(ProblemOutOfRange, "%s is less than 0", e.text)
+	case d == 0 && !zero:
+		p.report(ProblemOutOfRange, "%s where a duration above 0 is needed", e.text)
 	}
 	return max(d, 0)
 }

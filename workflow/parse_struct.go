@@ -102,7 +102,9 @@ func writtenIDs(list *element) []TransitionID {
 	completeIDs(ts)
 	ids := make([]TransitionID, len(ts))
 	for i := range ts {
-		ids[i] = ts[i].ID
+		if ts[i].ID != "->" {
+			ids[i] = ts[i].ID
+		}
 	}
 	return ids
 }

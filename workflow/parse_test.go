@@ -1,7 +1,11 @@
 package workflow
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,4 +15,261 @@ func readFile(t testing.TB, path string) string {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(data)
+}
+
+// TestGoodDefinitions: what is in testdata/good is sound, but for features that
+// the engine does not run yet, and is the same after a round trip.
+func TestGoodDefinitions(t *testing.T) {
+	for file, text := range goodDefinitions(t) {
+		t.Run(file, func(t *testing.T) {
+			d, err := Parse([]byte(text))
+			require.NoError(t, err)
+			for _, p := range d.Check() {
+				require.Equal(t, ProblemUnsupported, p.Code, "%s", p)
+				require.Contains(t, file, "future", "%s", p)
+			}
+			requireRoundTrip(t, d)
+			if strings.HasSuffix(file, ".json") {
+				requireSame(t, d, text)
+			}
+		})
+	}
+}
+
+// requireRoundTrip writes d and reads it again, as JSON and as the YAML that
+// JSON is.
+func requireRoundTrip(t require.TestingT, d *Definition) {
+	data, err := d.MarshalJSON()
+	require.NoError(t, err)
+	for _, parse := range []func([]byte) (*Definition, error){ParseJSON, ParseYAML} {
+		again, err := parse(data)
+		require.NoError(t, err, "%s", data)
+		twice, err := again.MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, string(data), string(twice))
+		require.Equal(t, hashOfDefinition(t, d), hashOfDefinition(t, again))
+	}
+}
+
+func hashOfDefinition(t require.TestingT, d *Definition) string {
+	hash, err := d.Hash()
+	require.NoError(t, err)
+	return hash
+}
+
+// requireSame: the definition that a text says has the hash of d.
+func requireSame(t *testing.T, d *Definition, text string) {
+	again, err := Parse([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, hashOfDefinition(t, d), hashOfDefinition(t, again))
+}
+
+func TestSameInBothFormats(t *testing.T) {
+	j, err := ParseJSON([]byte(readFile(t, "testdata/good/minimal.json")))
+	require.NoError(t, err)
+	y, err := ParseYAML([]byte(readFile(t, "testdata/good/minimal.yaml")))
+	require.NoError(t, err)
+	require.Equal(t, hashOfDefinition(t, j), hashOfDefinition(t, y))
+}
+
+// TestDefaultsDoNotChangeTheHash: written out or not, and in any order.
+func TestDefaultsDoNotChangeTheHash(t *testing.T) {
+	short, err := ParseYAML([]byte(`
+name: x
+start: a
+nodes:
+  - {id: a, task: t, retry: {maxAttempts: 3}}
+  - {id: b, task: t, approval: {}}
+transitions: [{from: a, to: b, foreach: {collection: input.x}, siblingGroup: g}, {from: b, to: a, synchronization: {siblingGroup: g}}]
+`))
+	require.NoError(t, err)
+	long, err := ParseYAML([]byte(`
+transitions:
+  - {to: b, from: a, id: a->b, priority: 0, outcome: success, open: false, foreach: {collection: input.x}, siblingGroup: g, errors: []}
+  - {from: b, to: a, id: b->a, synchronization: {siblingGroup: g, strategy: all, remaining: cancel, onTimeout: fail, onShortfall: fail, timeout: 0s}}
+nodes:
+  - {id: a, task: t, retry: {maxAttempts: 3, initialInterval: 1000ms, backoffCoefficient: 2.0, jitter: 0, exhausted: fail, nonRetryable: []}, unmatched: end, priority: 0, input: {}, output: {}, cancels: []}
+  - {id: b, task: t, approval: {quorum: 1, rejectQuorum: 1, onTimeout: fail, message: ""}, timeout: 0s}
+start: a
+mode: graph
+version: 1
+name: x
+input: {}
+state: {initial: {}}
+limits: {}
+timeout: 0s
+`))
+	require.NoError(t, err)
+	require.Equal(t, hashOfDefinition(t, short), hashOfDefinition(t, long))
+	other := *short
+	other.Version = 2
+	require.NotEqual(t, hashOfDefinition(t, short), hashOfDefinition(t, &other))
+}
+
+// TestEmptyOutputMapping differs from none, which returns the output section.
+func TestEmptyOutputMapping(t *testing.T) {
+	d := Definition{Name: "x", Output: OutputSpec{Mapping: map[string]string{}}}
+	data, err := json.Marshal(&d)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name": "x", "output": {"mapping": {}}}`, string(data))
+	var again Definition
+	require.NoError(t, json.Unmarshal(data, &again))
+	require.NotNil(t, again.Output.Mapping)
+}
+
+func TestDefaultTransitionIDs(t *testing.T) {
+	d := &Definition{Transitions: []Transition{
+		{From: "a", To: "b"}, {From: "a", To: "b"}, {ID: "a->b#3", From: "b", To: "a"}, {From: "a", To: "b"}, {ID: "b->a", From: "a", To: "b"}, {From: "b", To: "a"},
+	}}
+	var ids []TransitionID
+	for _, tr := range d.completed().Transitions {
+		ids = append(ids, tr.ID)
+	}
+	require.Equal(t, []TransitionID{"a->b", "a->b#2", "a->b#3", "a->b#4", "b->a", "b->a#2"}, ids)
+	require.Empty(t, d.Transitions[0].ID, "the caller's definition is not modified")
+}
+
+func TestCompileCompletes(t *testing.T) {
+	d, err := Parse([]byte(readFile(t, "testdata/good/quotes.yaml")))
+	require.NoError(t, err)
+	before, err := d.MarshalJSON()
+	require.NoError(t, err)
+	g, err := Compile(d)
+	require.NoError(t, err)
+	require.Equal(t, hashOfDefinition(t, d), g.Hash)
+	require.NotNil(t, g.Transition("plan->quote"))
+	require.NotNil(t, g.Transition("again"))
+	require.Equal(t, 10, g.Limits.Loop)
+	after, err := d.MarshalJSON()
+	require.NoError(t, err)
+	require.Equal(t, before, after, "the caller's definition is not modified")
+	minimal, err := Compile(&Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}}})
+	require.NoError(t, err)
+	require.Equal(t, 1, minimal.Definition.Version)
+}
+
+func TestTooLarge(t *testing.T) {
+	_, err := ParseJSON(make([]byte, MaxDefinitionBytes+1))
+	var e *DefinitionError
+	require.True(t, errors.As(err, &e))
+	require.Equal(t, ProblemTooLarge, e.Problems[0].Code)
+
+	d := largeDefinition(MaxNodes + 1)
+	d.Transitions = d.Transitions[:MaxTransitions+1]
+	var codes []string
+	for _, p := range d.Check() {
+		codes = append(codes, p.Code+" "+p.Field)
+	}
+	require.Contains(t, codes, "too_large nodes")
+	require.Contains(t, codes, "too_large transitions")
+}
+
+// TestDeepText: nesting is bounded in both formats, and a valid definition of
+// the largest depth is written as well.
+func TestDeepText(t *testing.T) {
+	nested := func(n int) []byte {
+		return []byte(`{"name": "x", "state": {"initial": {"a": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}}`)
+	}
+	for _, parse := range []func([]byte) (*Definition, error){ParseJSON, ParseYAML} {
+		d, err := parse(nested(125))
+		require.NoError(t, err)
+		requireRoundTrip(t, d)
+		_, err = parse(nested(126))
+		require.ErrorContains(t, err, "nested more than 128 deep")
+		_, err = parse(nested(1_000_000))
+		require.Error(t, err)
+	}
+}
+
+func TestProblemsOfGoDefinitions(t *testing.T) {
+	nan := 0.0
+	nan /= nan
+	minus := -1
+	loop := []any{nil}
+	loop[0] = loop
+	d := &Definition{
+		Name: "x\xff", Version: -1, Mode: "tree", Start: "a", Timeout: -1, Limits: Limits{Tokens: -1},
+		Input: InputSpec{Schema: map[string]any{"type": make(chan int)}},
+		State: StateSpec{Initial: map[string]any{"x": loop}},
+		Nodes: []Node{
+			{ID: "a", Wait: &WaitSpec{Any: []WaitSpec{{Any: []WaitSpec{}}}}, Unmatched: "explode"},
+			{ID: "b", Approval: &ApprovalSpec{Quorum: -1, RejectQuorum: -1, OnTimeout: "maybe"}, Join: JoinMOfN(0)},
+			{ID: "c", Task: "t", Retry: &RetrySpec{MaxAttempts: -1, Jitter: nan, BackoffCoefficient: nan, MaxInterval: -1, Exhausted: "x", NonRetryable: []string{""}}},
+			{ID: NodeID(strings.Repeat("x", MaxName+1)), End: &EndSpec{Message: "m"}},
+		},
+		Transitions: []Transition{
+			{From: "a", To: "b", Outcome: "late", SpawnCount: -1, MaxConcurrency: -1, Loop: &Loop{}},
+			{From: "a", To: "c", Synchronization: &Synchronization{
+				SiblingGroup: "g", Strategy: MOfN(0), Remaining: "x", OnTimeout: "x", OnShortfall: "x", Timeout: -1,
+				Tolerate: &Tolerate{Failures: &minus, FailureRatio: &nan}, Merge: &Merge{Target: "state.x", Strategy: "x"},
+			}},
+		},
+	}
+	var found []string
+	for _, p := range d.Check() {
+		found = append(found, string(p.Node)+string(p.Transition)+" "+p.Field+" "+p.Code)
+	}
+	for _, want := range []string{
+		" name invalid_name", " version out_of_range", " mode unknown_value", " timeout out_of_range", " limits.tokens out_of_range",
+		" input.schema invalid_value", " state.initial invalid_value", "a wait.any[0].any invalid_field", "a unmatched unknown_value",
+		"b approval.quorum out_of_range", "b approval.rejectQuorum out_of_range", "b approval.onTimeout unknown_value",
+		"c retry.maxAttempts out_of_range", "c retry.jitter out_of_range", "c retry.backoffCoefficient out_of_range", "c retry.maxInterval out_of_range",
+		"c retry.exhausted unknown_value", "c retry.nonRetryable[0] missing",
+		"a->b outcome unknown_value", "a->b spawnCount out_of_range", "a->b maxConcurrency out_of_range", "a->b loop.maxIterations out_of_range",
+		"a->c synchronization.strategy out_of_range", "a->c synchronization.remaining unknown_value", "a->c synchronization.onTimeout unknown_value",
+		"a->c synchronization.onShortfall unknown_value", "a->c synchronization.timeout out_of_range",
+		"a->c synchronization.tolerate.failures out_of_range", "a->c synchronization.tolerate.failureRatio out_of_range",
+		"a->c synchronization.tolerate conflict", "a->c synchronization.merge.strategy unknown_value",
+	} {
+		require.True(t, slices.Contains(found, want), "%s is not in %q", want, found)
+	}
+	_, err := d.Hash()
+	require.Error(t, err)
+	_, err = d.MarshalJSON()
+	require.Error(t, err)
+}
+
+func TestSchemaOfGoNumbers(t *testing.T) {
+	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}},
+		Input: InputSpec{Schema: map[string]any{"minimum": 1, "required": []string{"a"}, "multipleOf": float32(0.5)}}}
+	g, err := Compile(d)
+	require.NoError(t, err)
+	require.Error(t, g.InputSchema.Check(int64(0)))
+	require.NoError(t, g.InputSchema.Check(1.5))
+	requireRoundTrip(t, d)
+}
+
+func TestTextThatIsNotUTF8(t *testing.T) {
+	for _, parse := range []func([]byte) (*Definition, error){ParseJSON, ParseYAML} {
+		_, err := parse([]byte("{\"name\": \"x\",\n \"start\": \"\xff\"}"))
+		require.ErrorContains(t, err, "line ")
+	}
+	_, err := ParseJSON([]byte("{\"name\": \"x\",\n \"start\": \"\xff\"}"))
+	require.ErrorContains(t, err, "line 2:12: the text is not UTF-8")
+}
+
+// TestColumnsAreCodePoints in both formats.
+func TestColumnsAreCodePoints(t *testing.T) {
+	const text = `{"name": "日本", "é": 1}`
+	_, j := ParseJSON([]byte(text))
+	_, y := ParseYAML([]byte(text))
+	require.ErrorContains(t, j, "line 1:16: é: there is no such field")
+	require.Equal(t, j.Error(), y.Error())
+}
+
+func TestUnmarshalJSONRefuses(t *testing.T) {
+	d := Definition{Name: "before"}
+	require.Error(t, json.Unmarshal([]byte(`{"nam": "x"}`), &d))
+	require.Equal(t, "before", d.Name)
+}
+
+func TestLongErrorsAreCut(t *testing.T) {
+	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}}}
+	for range 2 * maxListed {
+		d.Transitions = append(d.Transitions, Transition{From: "a", To: "b"})
+	}
+	var e *DefinitionError
+	require.True(t, errors.As(d.Validate(), &e))
+	require.Len(t, e.Problems, 2*maxListed)
+	require.Contains(t, e.Error(), "and 100 more")
 }

@@ -23,14 +23,14 @@ func readYAML(data []byte) (*element, error) {
 	var second yaml.Node
 	switch err := decoder.Decode(&second); {
 	case err == nil:
-		return nil, &syntaxError{second.Line, second.Column, "a second document: a definition is one"}
+		return nil, &syntaxError{line: second.Line, column: second.Column, message: "a second document: a definition is one"}
 	case !errors.Is(err, io.EOF):
 		return nil, yamlError(err)
 	}
 	r := yamlReader{}
 	e, err := r.element(document.Content[0])
 	if err != nil {
-		return nil, &syntaxError{r.line, r.column, err.Error()}
+		return nil, &syntaxError{r.line, r.column, err.Error(), err}
 	}
 	return e, nil
 }
@@ -40,7 +40,7 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 // yamlError takes the line out of a message of the library.
 func yamlError(err error) error {
 	if errors.Is(err, io.EOF) {
-		return &syntaxError{1, 1, "the text is empty"}
+		return &syntaxError{line: 1, column: 1, message: "the text is empty"}
 	}
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	e := &syntaxError{line: 1, message: message}
@@ -52,19 +52,34 @@ func yamlError(err error) error {
 }
 
 // A yamlReader turns the nodes of the library into elements. It writes aliases
-// out, within the budget.
+// out, within a bound.
 type yamlReader struct {
-	budget       budget
+	depth        depth
+	aliases      int // that the node in hand is in
+	copied       int // units made by aliases
 	line, column int // of the node in hand
 }
 
+// Bounds of what aliases stand for: each element counts copyUnits and its text.
+const (
+	copyUnits = 32
+	maxCopied = MaxDefinitionBytes / 2
+)
+
 func (r *yamlReader) element(n *yaml.Node) (*element, error) {
-	line, column := n.Line, n.Column
-	for n.Kind == yaml.AliasNode {
+	e := &element{line: n.Line, column: n.Column}
+	r.line, r.column = n.Line, n.Column
+	if n.Kind == yaml.AliasNode {
 		n = n.Alias
+		r.aliases++
+		defer func() { r.aliases-- }()
 	}
-	e := &element{line: line, column: column}
-	r.line, r.column = line, column
+	if r.aliases > 0 {
+		r.copied += copyUnits + len(n.Value)
+	}
+	if r.copied > maxCopied {
+		return nil, fmt.Errorf("%w: aliases stand for too much", errTooLarge)
+	}
 	switch n.Kind {
 	case yaml.MappingNode, yaml.SequenceNode:
 		return e, r.container(e, n)
@@ -73,7 +88,7 @@ func (r *yamlReader) element(n *yaml.Node) (*element, error) {
 	default:
 		e.kind, e.text = invalidElement, "something that is no value"
 	}
-	return e, r.budget.take(e.text)
+	return e, nil
 }
 
 // scalar says what a scalar is in the core schema of YAML 1.2. Numbers keep
@@ -90,16 +105,18 @@ func scalar(e *element, n *yaml.Node) {
 		e.kind = numberElement
 	case "!!str", "!!timestamp":
 		e.kind = stringElement
+	case "!!merge":
+		e.kind, e.text = invalidElement, "a merge key of YAML 1.1"
 	default:
 		e.kind, e.text = invalidElement, fmt.Sprintf("a value with the tag %s", tag)
 	}
 }
 
 func (r *yamlReader) container(e *element, n *yaml.Node) error {
-	if err := errors.Join(r.budget.take(""), r.budget.open()); err != nil {
+	if err := r.depth.open(); err != nil {
 		return err
 	}
-	defer func() { r.budget.depth-- }()
+	defer func() { r.depth-- }()
 	switch tag := n.ShortTag(); {
 	case tag != "!!map" && tag != "!!seq":
 		e.kind, e.text = invalidElement, fmt.Sprintf("a value with the tag %s", tag)
@@ -131,7 +148,7 @@ func (r *yamlReader) members(e *element, content []*yaml.Node) error {
 		}
 		m := member{key: key.text, line: key.line, column: key.column}
 		if key.kind != stringElement {
-			m.wrong = key.describe()
+			m.key, m.wrong = content[i].Value, key.describe()
 		}
 		if m.value, err = r.element(content[i+1]); err != nil {
 			return err

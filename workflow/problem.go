@@ -48,11 +48,18 @@ type DefinitionError struct {
 	Problems []Problem
 }
 
-// Error lists the problems, one a line.
+// maxListed bounds the problems in the text of an error.
+const maxListed = 100
+
+// Error lists the problems, one a line, the first hundred of them.
 func (e *DefinitionError) Error() string {
-	lines := make([]string, len(e.Problems))
+	var lines []string
 	for i, p := range e.Problems {
-		lines[i] = p.String()
+		if i == maxListed {
+			lines = append(lines, fmt.Sprintf("and %d more", len(e.Problems)-maxListed))
+			break
+		}
+		lines = append(lines, p.String())
 	}
 	return fmt.Sprintf("invalid definition %q: %s", e.Name, strings.Join(lines, "\n\t"))
 }

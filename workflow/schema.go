@@ -23,25 +23,40 @@ func (noLoader) Load(url string) (any, error) {
 
 // CompileSchema compiles a schema given as a value; nil gives nil.
 func CompileSchema(doc any) (*Schema, error) {
-	return compileSchemaAt(doc, "")
+	s, err := newSchemaSource(doc)
+	if err != nil {
+		return nil, err
+	}
+	return s.at("")
 }
 
-// compileSchemaAt compiles the part of doc at a JSON pointer.
-func compileSchemaAt(doc any, pointer string) (*Schema, error) {
+// A schemaSource compiles parts of one document. The zero value is no document.
+type schemaSource struct{ compiler *jsonschema.Compiler }
+
+func newSchemaSource(doc any) (schemaSource, error) {
 	if doc == nil {
-		return nil, nil
+		return schemaSource{}, nil
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	c.DefaultDraft(jsonschema.Draft2020)
 	if err := c.AddResource("mem:///schema", doc); err != nil {
-		return nil, err
+		return schemaSource{}, err
 	}
-	s, err := c.Compile("mem:///schema#" + pointer)
+	_, err := c.Compile("mem:///schema") // the whole, so that parts are there
+	return schemaSource{c}, err
+}
+
+// at compiles the part at a JSON pointer; of no document that is nil.
+func (s schemaSource) at(pointer string) (*Schema, error) {
+	if s.compiler == nil {
+		return nil, nil
+	}
+	compiled, err := s.compiler.Compile("mem:///schema#" + pointer)
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{s}, nil
+	return &Schema{compiled}, nil
 }
 
 // A SchemaError reports a value that does not fit its schema.

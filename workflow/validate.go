@@ -12,8 +12,8 @@ import (
 func (d *Definition) Validate() error { return d.invalid(d.Check()) }
 
 // Check returns all problems of d, warnings as well, in this order: those of
-// the definition, of its nodes and of its transitions, in definition order. It
-// takes time in proportion to the size of d, or n log n.
+// the definition, of its nodes and of its transitions, in definition order, and
+// then in the order of the text that was parsed. It takes time in proportion to the size of d, or n log n.
 func (d *Definition) Check() []Problem { return newChecker(d.completed()).check() }
 
 // invalid returns an error for those problems that are not warnings.
@@ -63,7 +63,10 @@ func (c *checker) check() []Problem {
 	c.groups()
 	c.supported()
 	c.encode()
-	slices.SortStableFunc(c.found, func(a, b finding) int { return cmp.Compare(a.rank, b.rank) })
+	slices.SortStableFunc(c.found, func(a, b finding) int {
+		p, q := &a.problem, &b.problem
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+	})
 	problems := make([]Problem, len(c.found))
 	for i, f := range c.found {
 		problems[i] = f.problem

@@ -83,6 +83,13 @@ func (c *checker) initial(s site) {
 	}
 	doc, _ := d.State.Schema.(map[string]any)
 	properties, _ := doc["properties"].(map[string]any)
+	if _, err := value.Normalize(doc, value.Limits{}); err != nil {
+		return // reported with the schema
+	}
+	source, err := newSchemaSource(d.State.Schema)
+	if err != nil {
+		return // reported with the schema
+	}
 	for _, name := range sortedKeys(d.State.Initial) {
 		field := "state.initial." + name
 		if _, ok := properties[name]; !ok {
@@ -91,9 +98,10 @@ func (c *checker) initial(s site) {
 			}
 			continue
 		}
-		compiled, err := compileSchemaAt(doc, "/properties/"+escapePointer(name))
+		compiled, err := source.at("/properties/" + escapePointer(name))
 		if err != nil {
-			return // reported with the schema
+			c.report(s, "state.schema", ProblemSchema, "%s", schemaMessage(err))
+			return
 		}
 		if err := compiled.Check(d.State.Initial[name]); err != nil {
 			c.report(s, field, ProblemInvalidValue, "it does not fit state.schema: %s", err)
@@ -168,8 +176,8 @@ func (c *checker) duration(s site, field string, d time.Duration) {
 func (c *checker) within(s site, field string, x, least, most float64) {
 	switch {
 	case x >= least && x <= most:
-	case math.IsInf(most, 1) || most == math.MaxFloat64:
-		c.report(s, field, ProblemOutOfRange, "%v is not a number from %v", x, least)
+	case most == math.MaxFloat64:
+		c.report(s, field, ProblemOutOfRange, "%v is not a number of at least %v", x, least)
 	default:
 		c.report(s, field, ProblemOutOfRange, "%v is not in %v..%v", x, least, most)
 	}

@@ -30,16 +30,11 @@ func nameProblem(s string) string {
 
 // reserved are words that CEL keeps for itself, and the names of its types,
 // which a variable would hide.
-var reserved = map[string]bool{}
-
-func init() {
-	const words = `as break const continue else false for function if import in let loop namespace null
-		package return true var void while bool bytes double dyn int list map null_type string type uint
-		optional_type cel`
-	for _, w := range strings.Fields(words) {
-		reserved[w] = true
-	}
-}
+var reserved = strings.Fields(`
+	as break const continue else false for function if import in let loop namespace null package
+	return true var void while
+	bool bytes double dyn int list map null_type optional optional_type string type uint
+	base64 cel google lists math optional sets strings`)
 
 // variableProblem says why s cannot name the element of a foreach; "" is
 // nothing.
@@ -51,7 +46,7 @@ func variableProblem(s string) string {
 		return fmt.Sprintf("%d bytes are more than %d", len(s), MaxName)
 	case !isIdentifier(s):
 		return "it is not an identifier: letters of ASCII, digits and _, not a digit first"
-	case reserved[s] || strings.HasPrefix(s, "__"):
+	case slices.Contains(reserved, s) || strings.HasPrefix(s, "__"):
 		return "it is reserved"
 	case slices.Contains(variables, s):
 		return "every expression has a variable of this name"

@@ -1,0 +1,279 @@
+package pawl
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A dispatcher hands tasks to the executor: those of lower priority number
+// first, first come first served among equals, at most so many at once. A key
+// that it holds is never executed a second time beside itself. Each running
+// task has one goroutine; there are none without work.
+type dispatcher struct {
+	engine *Engine
+	ctx    context.Context // of every task
+	most   int
+
+	mu      sync.Mutex
+	queue   taskQueue
+	held    map[Key]*outTask
+	latest  map[outKey]*outTask // the newest attempt of each token
+	order   int64               // of arrival
+	running int
+	stopped bool
+	group   sync.WaitGroup
+}
+
+type outKey struct {
+	run   workflow.RunID
+	token workflow.TokenID
+}
+
+// An outTask is an attempt that the dispatcher holds: queued, running, or
+// pending elsewhere.
+type outTask struct {
+	actor.Dispatch
+	key       Key
+	order     int64
+	index     int // in the queue; -1 outside
+	withdrawn bool
+	pending   bool // the handler said that the result comes later
+	cancel    context.CancelCauseFunc
+}
+
+func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
+	return &dispatcher{engine: e, ctx: ctx, most: most, held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+}
+
+// dispatch takes an attempt. It returns at once.
+func (d *dispatcher) dispatch(a actor.Dispatch) {
+	key := keyOf(a.Run, a.Token, a.Attempt, a.Epoch)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped || d.held[key] != nil {
+		return
+	}
+	d.order++
+	t := &outTask{Dispatch: a, key: key, order: d.order, index: -1}
+	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
+	if d.running >= d.most {
+		heap.Push(&d.queue, t)
+		return
+	}
+	d.begin(t)
+}
+
+// begin starts a task's goroutine. The lock is held.
+func (d *dispatcher) begin(t *outTask) {
+	d.running++
+	d.group.Add(1)
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	t.cancel = cancel
+	go d.run(ctx, t)
+}
+
+// withdraw tells a token's attempt that it is no longer wanted, or forgets one
+// that has ended.
+func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.latest[outKey{run, token}]
+	if t == nil {
+		return
+	}
+	t.withdrawn = true
+	switch {
+	case t.index >= 0:
+		heap.Remove(&d.queue, t.index)
+		d.forget(t)
+	case t.pending:
+		d.forget(t)
+	default:
+		t.cancel(errWithdrawn)
+	}
+}
+
+func (d *dispatcher) forget(t *outTask) {
+	delete(d.held, t.key)
+	if at := (outKey{t.Run, t.Token}); d.latest[at] == t {
+		delete(d.latest, at)
+	}
+}
+
+var errWithdrawn = errors.New("the task is no longer wanted")
+
+// run executes one attempt and delivers what it came to. The handler may panic,
+// or end the goroutine: the deferred functions run all the same. The context has
+// no deadline of its own: it is the run that decides that an attempt timed out,
+// and then the context is cancelled.
+func (d *dispatcher) run(ctx context.Context, t *outTask) {
+	defer d.finished(t)
+	defer t.cancel(nil)
+	m := failed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
+	defer func() {
+		if r := recover(); r != nil {
+			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
+			m = failed(t, workflow.Failure{Code: workflow.CodePanic, Message: fmt.Sprint(r), Permanent: true})
+		}
+		if m != nil {
+			d.engine.deliver(d.ctx, t.Run, m)
+		}
+	}()
+	output, err := d.engine.options.Executor.Execute(ctx, d.engine.task(t))
+	if errors.Is(err, ErrPending) {
+		m = nil
+		d.mu.Lock()
+		t.pending = true
+		d.mu.Unlock()
+		return
+	}
+	m = result(t, output, err)
+}
+
+// finished forgets an attempt that has returned, unless its result comes later,
+// and lets the next one begin.
+func (d *dispatcher) finished(t *outTask) {
+	defer d.group.Done()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	if !t.pending || t.withdrawn {
+		d.forget(t)
+	}
+	if !d.stopped && d.queue.Len() > 0 {
+		d.begin(heap.Pop(&d.queue).(*outTask))
+	}
+}
+
+// stop lets no further task begin and waits until those that run have returned,
+// or ctx is done.
+func (d *dispatcher) stop(ctx context.Context) error {
+	d.mu.Lock()
+	d.stopped = true
+	d.mu.Unlock()
+	returned := make(chan struct{})
+	go func() {
+		d.group.Wait()
+		close(returned)
+	}()
+	select {
+	case <-returned:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// task returns an attempt as the executor sees it.
+func (e *Engine) task(t *outTask) Task {
+	return Task{
+		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
+		Run: t.Run, Workflow: t.Workflow, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
+		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, engine: e,
+	}
+}
+
+func failed(t *outTask, f workflow.Failure) workflow.Message {
+	return workflow.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, Failure: f}
+}
+
+// result returns what a handler's return values say.
+func result(t *outTask, output any, err error) workflow.Message {
+	if err != nil {
+		return failed(t, failureOf(err))
+	}
+	m, err := completion(output)
+	if err != nil {
+		return failed(t, workflow.Failure{Code: workflow.CodeInvalidResult, Message: err.Error(), Permanent: true})
+	}
+	m.Token, m.Attempt, m.Epoch = t.Token, t.Attempt, t.Epoch
+	return m
+}
+
+// resultLimits bound what is normalised before the definition's own limits
+// apply.
+var resultLimits = value.Limits{Bytes: workflow.MaxMergedBytes}
+
+// completion normalises an output, which may be a Result.
+func completion(output any) (workflow.TaskCompleted, error) {
+	var m workflow.TaskCompleted
+	if r, ok := output.(Result); ok {
+		metadata, err := value.Normalize(r.Metadata, resultLimits)
+		if err != nil {
+			return m, fmt.Errorf("metadata: %w", err)
+		}
+		m.Metadata, _ = metadata.(map[string]any)
+		output = r.Output
+	}
+	v, err := value.Normalize(output, resultLimits)
+	if err != nil {
+		return m, fmt.Errorf("the result is not JSON: %w", err)
+	}
+	m.Output = v
+	return m, nil
+}
+
+// deliver hands a result to its run, again and again while the outcome of that
+// is unknown. A result that is refused was for an attempt that is over.
+func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Message) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := e.ask(ctx, run, m)
+		switch {
+		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
+			e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// A taskQueue is a heap of attempts by priority and arrival.
+type taskQueue []*outTask
+
+// Len implements heap.Interface.
+func (q taskQueue) Len() int { return len(q) }
+
+// Less implements heap.Interface.
+func (q taskQueue) Less(i, j int) bool {
+	if q[i].Node.Priority != q[j].Node.Priority {
+		return q[i].Node.Priority < q[j].Node.Priority
+	}
+	return q[i].order < q[j].order
+}
+
+// Swap implements heap.Interface.
+func (q taskQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (q *taskQueue) Push(x any) {
+	t := x.(*outTask)
+	t.index = len(*q)
+	*q = append(*q, t)
+}
+
+// Pop implements heap.Interface.
+func (q *taskQueue) Pop() any {
+	old := *q
+	t := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q, t.index = old[:len(old)-1], -1
+	return t
+}

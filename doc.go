@@ -1,0 +1,57 @@
+// Package pawl is an embeddable engine for durable workflows. A definition is
+// data: nodes and transitions, conditions in CEL, fan-out and fan-in, loops,
+// timers, retries. Each run is an actor with a private SQLite file. What a call
+// has acknowledged survives the death of the process and the loss of power.
+//
+//	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: handlers})
+//	defer engine.Close(ctx)
+//
+//	run := workflow.Run{ID: "order-42", Definition: def}
+//	err = engine.Start(ctx, run, input)         // durable when it returns
+//	outcome, err := engine.Wait(ctx, run.ID)    // works after a restart as well
+//
+// # How it works
+//
+// A message to a run goes to pure planners (package planning), which return
+// decisions as data (package decision). An applier commits them in one
+// transaction (package store); only then do effects leave (package actor).
+// Planners read no clock and do no I/O, so a run can be replayed from its
+// journal, decision by decision.
+//
+// # What is promised
+//
+//   - An acknowledged call survives kill -9, and with PowerLoss the loss of
+//     power, on a disk that honours fsync.
+//   - A message is applied whole or not at all.
+//   - Decisions are made exactly once. Tasks are dispatched at least once, under
+//     a key that stays the same: their effects happen exactly once only if the
+//     handler makes them so, by EffectKey.
+//   - Recovery needs no shutdown: Open goes on where the last process stopped.
+//
+// Not promised: exactly-once effects outside, network file systems, repair of
+// damaged files (they are refused, never followed).
+//
+// # Glossary
+//
+//   - definition: a directed graph of nodes and transitions, with a name and a
+//     version. (process model, WfMC)
+//   - node: a step: task, gateway, wait, end. (activity)
+//   - transition: an edge from node to node, as in WfMC, XPDL and jPDL; not a
+//     transition of a Petri net.
+//   - run: one execution of a definition. (process instance, case)
+//   - token: one thread of execution in a run; it stands at a node.
+//   - fan-out, group, branch: a fan-out makes a group of branches; a branch is
+//     everything that grew from one of them. (multiple instances)
+//   - join, fan-in: where branches meet: all of them (AND-join), any
+//     (discriminator) or m of n (partial join).
+//   - straggler: a branch that still runs when its join has fired.
+//   - scope: where data is visible: the run, or one branch.
+//   - message: what a run receives: a start, a result, an alarm, a cancel.
+//   - plan, decision, effect: what a planner makes of a message; one change to
+//     the run; a change whose message leaves the actor.
+//   - record, journal: a message with its decisions; all of them, in sequence.
+//   - attempt, key: one execution of a task; what names it.
+//   - dead letter: a task whose attempts are used up, parked for an operator.
+//   - epoch: one life of an engine on its directory.
+//   - to activate, to passivate: to bring a run into memory; to let it go.
+package pawl

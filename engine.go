@@ -1,0 +1,157 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/store"
+)
+
+// Durability says what an acknowledged call survives.
+type Durability = store.Durability
+
+// The durabilities. The zero value is PowerLoss.
+const (
+	PowerLoss    = store.PowerLoss    // the loss of power: every commit is synced
+	ProcessCrash = store.ProcessCrash // the death of the process, not of the machine
+)
+
+// Options configure an engine. The zero value of every field but Executor
+// works.
+type Options struct {
+	// Executor performs the tasks. Without one, every task waits for
+	// Engine.Complete, as if the executor had returned ErrPending.
+	Executor Executor
+	// Durability of acknowledged calls; PowerLoss by default.
+	Durability Durability
+	// Concurrency is how many tasks run at once; 256 by default.
+	Concurrency int
+	// MaxActive is how many runs may be active at once; beyond it, Start
+	// answers ErrBusy. 50,000 by default.
+	MaxActive int
+	// IdleAfter is how long a run stays in memory without a message; 10 s by
+	// default.
+	IdleAfter time.Duration
+	// Grace is how long Close lets running tasks go on before it cancels their
+	// contexts; 0 cancels them at once.
+	Grace time.Duration
+	// Logger gets what no caller can be told; nothing by default.
+	Logger *slog.Logger
+}
+
+// Bounds that every run's actor has.
+const (
+	mailboxSize = 1024
+	batchSize   = 64
+	fileRecords = 2048
+	fileBytes   = 4 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.Executor == nil {
+		o.Executor = Handlers{"*": func(context.Context, Task) (any, error) { return nil, ErrPending }}
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 256
+	}
+	if o.MaxActive <= 0 {
+		o.MaxActive = 50_000
+	}
+	if o.IdleAfter <= 0 {
+		o.IdleAfter = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// An Engine runs workflows in one directory. Its methods may be called from any
+// goroutine. One engine at a time, in one process, has a directory open.
+type Engine struct {
+	options    Options
+	dir        *store.Dir
+	registry   *registry
+	dispatcher *dispatcher
+	waiters    *waiters
+	alarms     *alarms
+	graphs     sync.Map        // of inline definitions, by hash: *workflow.Graph
+	ctx        context.Context // of actors and background work
+	stop       context.CancelFunc
+	stopTasks  context.CancelFunc
+	background sync.WaitGroup
+	closing    sync.Once
+	closed     error
+}
+
+// Open opens the engine directory at path, made if it does not exist, and goes
+// on with every unfinished run in it: tasks that were out are sent again under
+// the same key. It fails with ErrLocked if somebody else has it open, and with
+// ErrCorrupt or store.ErrVersion if it is not a directory that this version can
+// use. ctx bounds the opening only.
+func Open(ctx context.Context, path string, o Options) (*Engine, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("open engine directory %q: %w", path, err)
+	}
+	e := &Engine{options: o, dir: dir, waiters: newWaiters()}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	tasks, stopTasks := context.WithCancel(context.Background())
+	e.stopTasks = stopTasks
+	e.registry = newRegistry(o.MaxActive)
+	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
+	e.alarms = newAlarms(e)
+	if err := e.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
+	}
+	e.background.Go(e.alarms.run)
+	return e, nil
+}
+
+// recover wakes every unfinished run in the background, and files what finished
+// runs left in the log. A run that cannot be loaded is left as it is; the
+// others go on.
+func (e *Engine) recover() error {
+	unfinished, err := e.dir.Unfinished()
+	if err != nil {
+		return err
+	}
+	leftover, err := e.dir.Leftover()
+	if err != nil {
+		return err
+	}
+	e.background.Go(func() { e.wake(append(unfinished, leftover...)) })
+	return nil
+}
+
+// Close lets no further task begin, gives running ones the grace of the
+// options, commits everything, and releases the directory. Nothing is lost if
+// it does not run, or if ctx ends it early. Further calls return the same.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closing.Do(func() { e.closed = e.close(ctx) })
+	return e.closed
+}
+
+func (e *Engine) close(ctx context.Context) error {
+	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
+	late := e.dispatcher.stop(grace) != nil
+	cancel()
+	e.stopTasks()
+	if late {
+		_ = e.dispatcher.stop(ctx) // a handler that ignores its context is left behind
+	}
+	e.registry.close()
+	e.stop()
+	e.registry.wait()
+	e.background.Wait()
+	e.waiters.close()
+	return e.dir.Close()
+}

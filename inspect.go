@@ -1,0 +1,155 @@
+package pawl
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Snapshot is how a run stands: what Inspect returns.
+type Snapshot struct {
+	workflow.Outcome
+	Workflow string // name of the definition
+	Version  int
+	Seq      int64            // of the last record
+	Alarm    time.Time        // when time alone changes it next; zero if never
+	Tokens   []workflow.Token // all of them, by id
+	Groups   []workflow.Group // all of them, by id
+	State    map[string]any   // the run's own state
+	Live     int              // tokens that are not terminal
+}
+
+// Inspect returns how a run stands, as it is committed. It writes nothing and
+// does not disturb the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return Snapshot{}, err
+	}
+	h, err := e.dir.Head(id)
+	if err != nil {
+		return Snapshot{}, closedError(err)
+	}
+	s, err := e.dir.State(id)
+	if err != nil {
+		return Snapshot{}, closedError(err)
+	}
+	out := Snapshot{
+		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Seq: h.Seq,
+		Alarm: planning.Alarm(s), State: s.Section(workflow.SectionState), Live: s.Live(),
+	}
+	rows := s.All()
+	for _, t := range rows.Tokens {
+		out.Tokens = append(out.Tokens, *t)
+	}
+	for _, g := range rows.Groups {
+		out.Groups = append(out.Groups, *g)
+	}
+	return out, nil
+}
+
+// A RunSummary is one run of the index.
+type RunSummary struct {
+	workflow.Outcome
+	Workflow string // name of the definition
+	Version  int
+	Seq      int64     // of the last record
+	Alarm    time.Time // when time alone changes it next; zero if never
+}
+
+// A RunFilter selects runs of the index. The zero value selects all.
+type RunFilter struct {
+	Status   []workflow.RunStatus // any of these
+	Workflow string               // of this definition name
+}
+
+// Runs lists runs in the order of their ids, from the index, page by page. An
+// error ends the list.
+func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
+	return func(yield func(RunSummary, error) bool) {
+		for h, err := range e.dir.AllHeads(store.HeadFilter{Statuses: f.Status, Workflow: f.Workflow}) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(RunSummary{}, closedError(err))
+				return
+			}
+			if !yield(RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Seq: h.Seq, Alarm: h.Alarm}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// EventsOptions say which events of a run to list.
+type EventsOptions struct {
+	After  int64 // sequence of the last event already seen; 0 lists from the first
+	Follow bool  // wait for further events until the run has ended
+}
+
+// Events lists the events of a run, in sequence, without gaps. With Follow it
+// waits for new ones until the run has ended or ctx is done. An error ends the
+// list.
+func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[decision.Event, error] {
+	return func(yield func(decision.Event, error) bool) {
+		after := o.After
+		for {
+			moved := e.waiters.watch(id)
+			h, err := e.dir.Head(id)
+			if err != nil {
+				yield(decision.Event{}, closedError(err))
+			}
+			if err != nil || !list(e.dir.Events(id, after), &after, yield) || !o.Follow || h.Status.Final() {
+				e.waiters.unwatch(id, moved)
+				return
+			}
+			select {
+			case <-moved:
+			case <-ctx.Done():
+				e.waiters.unwatch(id, moved)
+				yield(decision.Event{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}
+
+// list yields events and keeps the sequence of the last one. It returns false
+// if the list is over: an error, or a caller who wants no more.
+func list(events iter.Seq2[decision.Event, error], after *int64, yield func(decision.Event, error) bool) bool {
+	for ev, err := range events {
+		if err != nil {
+			yield(decision.Event{}, closedError(err))
+			return false
+		}
+		*after = ev.Seq
+		if !yield(ev, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// Journal lists the records of a run: every message that was taken, and what
+// was decided. Replaying them gives the run again. An error ends the list.
+func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[decision.Record, error] {
+	return func(yield func(decision.Record, error) bool) {
+		for r, err := range e.dir.History(id) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(decision.Record{}, closedError(err))
+				return
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}

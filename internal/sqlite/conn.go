@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// Memory is the path of a database in memory, private to its connection.
+const Memory = ":memory:"
+
+// driverConn is what the driver's connections can do.
+type driverConn interface {
+	driver.Conn
+	driver.ExecerContext
+	driver.ConnPrepareContext
+	Serialize() ([]byte, error)
+	Deserialize([]byte) error
+}
+
+// driverStmt is what the driver's statements can do.
+type driverStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// A Conn is a connection to one database. Only one goroutine may use it at a
+// time.
+type Conn struct {
+	conn  driverConn
+	stmts map[string]driverStmt // by text
+	args  []driver.NamedValue   // reused
+}
+
+// Open opens the database at path, which must exist unless it is [Memory], and
+// runs pragmas, a script, in its order.
+func Open(path, pragmas string) (*Conn, error) {
+	connector, err := sqlite.NewConnector(dsn(path))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	raw, err := connector.Connect(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	c := &Conn{conn: raw.(driverConn), stmts: map[string]driverStmt{}}
+	if err := c.Script(pragmas); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, closing(c, err))
+	}
+	return c, nil
+}
+
+// dsn returns the URI of an existing file: SQLite makes a missing file
+// otherwise.
+func dsn(path string) string {
+	if path == Memory {
+		return path
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive letter
+	}
+	u := url.URL{Scheme: "file", Path: path, OmitHost: true, RawQuery: "mode=rw"}
+	return u.String()
+}
+
+func closing(c *Conn, err error) error {
+	_ = c.Close() // err is what the caller has to know
+	return err
+}
+
+// Close finalizes the statements and closes the connection.
+func (c *Conn) Close() error {
+	for _, s := range c.stmts {
+		_ = s.Close() // repeats the error of the last execution
+	}
+	c.stmts = nil
+	return c.conn.Close()
+}
+
+// Script runs any number of statements without parameters.
+func (c *Conn) Script(text string) error {
+	_, err := c.conn.ExecContext(context.Background(), text, nil)
+	return err
+}
+
+// Exec runs one statement and returns how many rows it changed. Arguments are
+// nil, int64, float64, string or []byte. The statement stays prepared under its
+// text, which must therefore be a constant.
+func (c *Conn) Exec(text string, args ...driver.Value) (int64, error) {
+	s, err := c.stmt(text)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.ExecContext(context.Background(), c.bind(args))
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// Each runs one query, as Exec does, and calls row with each row of the answer.
+// An error of row, and a value that is not of the type that row asked for, ends
+// it. row must not use c.
+func (c *Conn) Each(text string, row func(*Row) error, args ...driver.Value) error {
+	s, err := c.stmt(text)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(context.Background(), c.bind(args))
+	if err != nil {
+		return err
+	}
+	err = each(rows, row)
+	if closed := rows.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func each(rows driver.Rows, row func(*Row) error) error {
+	r := Row{columns: rows.Columns()}
+	r.values = make([]driver.Value, len(r.columns))
+	for {
+		err := rows.Next(r.values)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = row(&r)
+		}
+		if err == nil {
+			err = r.err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// One runs a query and calls row with the first row of the answer. It reports
+// whether there was one.
+func (c *Conn) One(text string, row func(*Row) error, args ...driver.Value) (bool, error) {
+	found := false
+	err := c.Each(text, func(r *Row) error {
+		if found {
+			return nil
+		}
+		found = true
+		return row(r)
+	}, args...)
+	return found, err
+}
+
+func (c *Conn) stmt(text string) (driverStmt, error) {
+	if s := c.stmts[text]; s != nil {
+		return s, nil
+	}
+	raw, err := c.conn.PrepareContext(context.Background(), text)
+	if err != nil {
+		return nil, err
+	}
+	s := raw.(driverStmt)
+	c.stmts[text] = s
+	return s, nil
+}
+
+func (c *Conn) bind(args []driver.Value) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, a := range args {
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+	}
+	return c.args
+}
+
+// Serialize returns the bytes of the database file as the connection sees it,
+// changes of an open transaction included.
+func (c *Conn) Serialize() ([]byte, error) { return c.conn.Serialize() }
+
+// Deserialize makes data, which must be the bytes of a database file, the
+// database of a connection to [Memory].
+func (c *Conn) Deserialize(data []byte) error { return c.conn.Deserialize(data) }

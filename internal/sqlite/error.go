@@ -1,0 +1,26 @@
+package sqlite
+
+import (
+	"errors"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// code returns the primary result code of err, 0 if SQLite did not report it.
+func code(err error) int {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.Code() & 0xff
+}
+
+// IsFull reports whether the disk, or the database, is full.
+func IsFull(err error) bool { return code(err) == lib.SQLITE_FULL }
+
+// IsBusy reports whether somebody else holds the database.
+func IsBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
+
+// IsDamaged reports whether the database is not one, or not in order.
+func IsDamaged(err error) bool { c := code(err); return c == lib.SQLITE_CORRUPT || c == lib.SQLITE_NOTADB }

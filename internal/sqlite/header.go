@@ -1,0 +1,36 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// HeaderSize is the size of the header at the start of a database file.
+const HeaderSize = 100
+
+var magic = []byte("SQLite format 3\x00")
+
+// A Header is what the start of a database file says about it. See section 1.3
+// of SQLite's "Database File Format".
+type Header struct {
+	PageSize      int
+	UserVersion   uint32 // PRAGMA user_version
+	ApplicationID uint32 // PRAGMA application_id
+}
+
+// ParseHeader reads the header in the first [HeaderSize] bytes of a database
+// file. It reports false if data is not the start of one.
+func ParseHeader(data []byte) (Header, bool) {
+	if len(data) < HeaderSize || !bytes.HasPrefix(data, magic) {
+		return Header{}, false
+	}
+	size := int(binary.BigEndian.Uint16(data[16:]))
+	if size == 1 {
+		size = 65536
+	}
+	return Header{
+		PageSize:      size,
+		UserVersion:   binary.BigEndian.Uint32(data[60:]),
+		ApplicationID: binary.BigEndian.Uint32(data[68:]),
+	}, true
+}

@@ -1,0 +1,52 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math"
+)
+
+// A Row is one row of an answer. Its methods return the zero value for NULL and
+// for a value of another type than they are named after; the latter also ends
+// the query with an error.
+type Row struct {
+	columns []string
+	values  []driver.Value
+	err     error
+}
+
+// Null reports whether column i, which counts from 0, is NULL.
+func (r *Row) Null(i int) bool { return r.values[i] == nil }
+
+// Int64 returns the integer in column i.
+func (r *Row) Int64(i int) int64 { return column[int64](r, i) }
+
+// Int returns the integer in column i, which must fit an int.
+func (r *Row) Int(i int) int {
+	n := r.Int64(i)
+	if n < math.MinInt || n > math.MaxInt {
+		r.fail(i, "a small INTEGER")
+		return 0
+	}
+	return int(n)
+}
+
+// Text returns the text in column i.
+func (r *Row) Text(i int) string { return column[string](r, i) }
+
+// Bytes returns the blob in column i, which the caller may keep.
+func (r *Row) Bytes(i int) []byte { return column[[]byte](r, i) }
+
+func column[T any](r *Row, i int) T {
+	v, ok := r.values[i].(T)
+	if !ok && r.values[i] != nil {
+		r.fail(i, fmt.Sprintf("%T", v))
+	}
+	return v
+}
+
+func (r *Row) fail(i int, want string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("column %s holds a %T, want %s", r.columns[i], r.values[i], want)
+	}
+}

@@ -1,0 +1,223 @@
+package planning_test
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// check fails unless what must hold after every message does.
+func (p *player) check() {
+	p.t.Helper()
+	p.recount(p.state)
+	if !p.state.Status.Final() {
+		p.sound()
+	}
+	again := workflow.Restore(p.graph, p.state.All())
+	p.same("All", again)
+	p.store.apply(p.t, p.state.TakeChanges())
+	p.same("TakeChanges", workflow.Restore(p.graph, p.store.all()))
+	for id, n := range p.fired {
+		if n > 1 {
+			p.t.Fatalf("%v fired %d times", id, n)
+		}
+	}
+}
+
+// same compares a restored state with the original.
+func (p *player) same(how string, s *workflow.State) {
+	p.t.Helper()
+	if got, want := snapshot(s), snapshot(p.state); !bytes.Equal(got, want) {
+		p.t.Fatalf("restored from %s:\n%s\nwant\n%s", how, got, want)
+	}
+	p.recount(s)
+	if !s.NextDue().Equal(p.state.NextDue()) {
+		p.t.Fatalf("restored from %s: due %v, want %v", how, s.NextDue(), p.state.NextDue())
+	}
+}
+
+// recount counts everything anew and compares.
+func (p *player) recount(s *workflow.State) {
+	p.t.Helper()
+	branches, groups, live := count(s)
+	if s.Live() != live {
+		p.t.Fatalf("%d tokens live, the state says %d", live, s.Live())
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		g := s.Group(id)
+		if g.Live != groups[id] {
+			p.t.Fatalf("%v: %d tokens live, the state says %d", id, groups[id], g.Live)
+		}
+		resolved := map[workflow.BranchStatus]int{}
+		for i := range g.Total {
+			sc := workflow.Scope{Group: id, Branch: i}
+			got, want := s.Branch(sc), cmp.Or(branches[sc], &workflow.Branch{})
+			resolved[got.Status]++
+			if got.Live != want.Live || got.Waiting != want.Waiting || !slices.Equal(got.Tokens, want.Tokens) || !slices.Equal(got.Groups, want.Groups) {
+				p.t.Fatalf("branch %v: %+v, counted %+v", sc, got, *want)
+			}
+		}
+		if g.Arrived != resolved[workflow.BranchArrived] || g.Ended != resolved[workflow.BranchEnded] || g.Failed != resolved[workflow.BranchFailed] {
+			p.t.Fatalf("%v: %+v, counted %v", id, g, resolved)
+		}
+	}
+}
+
+// count derives branches, the live tokens of groups, and all live tokens.
+func count(s *workflow.State) (map[workflow.Scope]*workflow.Branch, map[workflow.GroupID]int, int) {
+	branches, groups, live := map[workflow.Scope]*workflow.Branch{}, map[workflow.GroupID]int{}, 0
+	at := func(sc workflow.Scope) *workflow.Branch {
+		if branches[sc] == nil {
+			branches[sc] = &workflow.Branch{}
+		}
+		return branches[sc]
+	}
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
+		t := s.Token(id)
+		if !t.Live() {
+			continue
+		}
+		live++
+		if t.Scope.Group != 0 {
+			b := at(t.Scope)
+			b.Tokens = append(b.Tokens, id)
+			if t.Status == workflow.WaitingForSiblings {
+				b.Waiting++
+			}
+		}
+		counts := true
+		for sc := t.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
+			groups[sc.Group]++
+			if counts {
+				at(sc).Live++
+			}
+			counts = counts && s.Group(sc.Group).Phase != workflow.Fired
+		}
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0) {
+			b := at(g.Scope)
+			b.Groups = append(b.Groups, id)
+		}
+	}
+	return branches, groups, live
+}
+
+// sound checks that nothing of a running run is left over or stuck.
+func (p *player) sound() {
+	p.t.Helper()
+	s := p.state
+	if s.Live() == 0 {
+		p.t.Fatalf("the run is %v and nothing lives in it", s.Status)
+	}
+	for _, id := range s.LiveTokens() {
+		t := s.Token(id)
+		waits := t.Status == workflow.WaitingForSiblings && s.Group(t.Scope.Group).Phase == workflow.Gathering
+		unbegun := t.Status == workflow.Pending && t.Scope.Branch >= s.Group(t.Scope.Group).Started
+		if (t.Status == workflow.Pending || t.Status == workflow.WaitingForSiblings) && !waits && !unbegun {
+			p.t.Fatalf("%v is stuck: %+v in %+v", id, t, s.Group(t.Scope.Group))
+		}
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		g := s.Group(id)
+		if next := s.Token(g.First + workflow.TokenID(g.Started)); g.Started < g.Total && next.Live() && (g.Max == 0 || g.Running() < g.Max) {
+			p.t.Fatalf("%v could begin in %+v", next, g)
+		}
+		if g.Phase != workflow.Gathering {
+			continue
+		}
+		if g.Live == 0 {
+			p.t.Fatalf("%v gathers and nothing lives in it: %+v", id, g)
+		}
+		if outer := s.Group(g.Scope.Group); outer != nil && outer.Phase > workflow.Fired {
+			p.t.Fatalf("%v gathers in %v, which is %v", id, outer.ID, outer.Phase)
+		}
+	}
+	for _, d := range s.AllData() {
+		if sc := d.Scope; sc.Group != 0 && len(s.TokensOf(sc)) == 0 {
+			p.t.Fatalf("the data of %v outlive it: %+v", sc, s.Branch(sc))
+		}
+	}
+}
+
+// rows are what a store keeps of a run: the model of its tables.
+type rows struct {
+	facts    workflow.Facts
+	tokens   map[workflow.TokenID]*workflow.Token
+	groups   map[workflow.GroupID]*workflow.Group
+	branches map[workflow.Scope]workflow.BranchChange
+	items    map[workflow.GroupID][]any
+	data     []workflow.DataChange
+}
+
+func newRows() *rows {
+	return &rows{
+		tokens: map[workflow.TokenID]*workflow.Token{}, groups: map[workflow.GroupID]*workflow.Group{},
+		branches: map[workflow.Scope]workflow.BranchChange{}, items: map[workflow.GroupID][]any{},
+	}
+}
+
+func (r *rows) apply(t failer, c workflow.Changes) {
+	t.Helper()
+	r.facts = c.Facts
+	for _, x := range c.Tokens {
+		r.tokens[x.ID] = x
+	}
+	for _, g := range c.Groups {
+		r.groups[g.ID] = g
+	}
+	for _, b := range c.Branches {
+		r.branches[b.Scope] = b
+	}
+	maps.Copy(r.items, c.Items)
+	for _, d := range c.Data {
+		r.write(t, d)
+	}
+}
+
+// write keeps one change of data: a set replaces what is at and below its path,
+// an element must be the next one, a drop forgets a scope.
+func (r *rows) write(t failer, d workflow.DataChange) {
+	t.Helper()
+	elements := 0
+	r.data = slices.DeleteFunc(r.data, func(x workflow.DataChange) bool {
+		switch below := x.Scope == d.Scope && len(x.Path) >= len(d.Path) && slices.Equal(x.Path[:len(d.Path)], d.Path); d.Kind {
+		case workflow.DataSet:
+			return below
+		case workflow.DataDrop:
+			return x.Scope == d.Scope
+		case workflow.DataAppend:
+			if below && len(x.Path) == len(d.Path) && x.Kind == workflow.DataAppend {
+				elements++
+			}
+		}
+		return false
+	})
+	if d.Kind == workflow.DataAppend && d.Index != elements {
+		t.Fatalf("element %d of %v %v comes after %d others", d.Index, d.Scope, d.Path, elements)
+	}
+	if d.Kind != workflow.DataDrop {
+		r.data = append(r.data, d)
+	}
+}
+
+func (r *rows) all() workflow.Rows {
+	out := workflow.Rows{Facts: r.facts, Items: r.items}
+	for _, id := range slices.Sorted(maps.Keys(r.tokens)) {
+		out.Tokens = append(out.Tokens, r.tokens[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.groups)) {
+		out.Groups = append(out.Groups, r.groups[id])
+	}
+	for _, b := range r.branches {
+		out.Branches = append(out.Branches, b)
+	}
+	out.Data = slices.SortedStableFunc(slices.Values(r.data), func(a, b workflow.DataChange) int {
+		return strings.Compare(strings.Join(a.Path, "\x00"), strings.Join(b.Path, "\x00"))
+	})
+	return out
+}

@@ -1,0 +1,146 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// ask delivers a message to a run and waits until the answer is committed. A
+// nil message only wakes the run.
+func (e *Engine) ask(ctx context.Context, id workflow.RunID, m workflow.Message) error {
+	return e.askOf(ctx, id, m, nil)
+}
+
+// askOf is ask, where birth, if not nil, is the run to make if there is none.
+func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Message, birth *birth) error {
+	a, err := e.registry.hold(id, birth != nil, func() *actor.Actor { return e.activate(id, birth) })
+	if err != nil {
+		return err
+	}
+	defer e.registry.release(a)
+	return closedError(a.Ask(ctx, m))
+}
+
+// A birth is a run about to begin.
+type birth struct {
+	graph     *workflow.Graph
+	inputHash string
+}
+
+// activate starts the actor of a run.
+func (e *Engine) activate(id workflow.RunID, b *birth) *actor.Actor {
+	s := &runStore{dir: e.dir, id: id, birth: b}
+	a := actor.New(id, s, outbox{e}, actor.Options{
+		Epoch: e.dir.Epoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
+		FileRecords: fileRecords, FileBytes: fileBytes,
+		Fault: func(id workflow.RunID, err error) {
+			e.options.Logger.Error("pawl: fault", "run", string(id), "error", err)
+		},
+	})
+	e.registry.group.Go(func() {
+		err := a.Run(e.ctx)
+		e.registry.gone(a)
+		if err != nil && !errors.Is(err, store.ErrRunNotFound) {
+			e.options.Logger.Error("pawl: a run's actor ended", "run", string(id), "error", err)
+		}
+		e.alarms.changed()
+	})
+	return a
+}
+
+// An outbox is the engine as its actors see it.
+type outbox struct{ engine *Engine }
+
+var _ actor.Outbox = outbox{}
+
+// Dispatch implements actor.Outbox.
+func (o outbox) Dispatch(d actor.Dispatch) { o.engine.dispatcher.dispatch(d) }
+
+// Withdraw implements actor.Outbox.
+func (o outbox) Withdraw(run workflow.RunID, token workflow.TokenID) {
+	o.engine.dispatcher.withdraw(run, token)
+}
+
+// Committed implements actor.Outbox.
+func (o outbox) Committed(out workflow.Outcome) { o.engine.waiters.tell(out) }
+
+// Leave implements actor.Outbox.
+func (o outbox) Leave(a *actor.Actor) bool { return o.engine.registry.leave(a) }
+
+// A runStore is the durable side of one run, as its actor sees it.
+type runStore struct {
+	dir   *store.Dir
+	id    workflow.RunID
+	birth *birth
+	run   *store.Run
+	head  store.Head
+}
+
+var _ actor.Store = (*runStore)(nil)
+
+// Load implements actor.Store.
+func (r *runStore) Load() (*workflow.State, int64, []decision.Event, error) {
+	if r.run != nil {
+		if err := r.run.Close(); err != nil {
+			return nil, 0, nil, err
+		}
+		r.run = nil
+	}
+	run, s, unfiled, err := r.dir.Load(r.id)
+	if errors.Is(err, store.ErrRunNotFound) && r.birth != nil {
+		return r.create()
+	}
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if r.head, err = r.dir.Head(r.id); err != nil {
+		return nil, 0, nil, err
+	}
+	r.run = run
+	return s, r.head.Seq, unfiled, nil
+}
+
+func (r *runStore) create() (*workflow.State, int64, []decision.Event, error) {
+	g := r.birth.graph
+	r.head = store.Head{
+		Run: r.id, Workflow: g.Definition.Name, Version: g.Definition.Version,
+		Definition: g.Hash, InputHash: r.birth.inputHash,
+	}
+	r.run = r.dir.New(r.head, g)
+	return workflow.NewState(r.id, g), 0, nil, nil
+}
+
+// Commit implements actor.Store.
+func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
+	r.head.Status, r.head.Seq = s.Status, records[len(records)-1].Seq
+	r.head.Alarm = planning.Alarm(s)
+	r.head.StartedAt, r.head.EndedAt = s.StartedAt, s.EndedAt
+	r.head.Output, r.head.Failure = s.Output, s.Failure
+	return r.run.Commit(records, r.head)
+}
+
+// File implements actor.Store.
+func (r *runStore) File(ch workflow.Changes, events []decision.Event, done func(error)) {
+	r.run.Materialize(ch, events, done)
+}
+
+// Unfiled implements actor.Store.
+func (r *runStore) Unfiled() (int, int64) { return r.run.Unfiled() }
+
+// Close implements actor.Store.
+func (r *runStore) Close() error {
+	if r.run == nil {
+		return nil
+	}
+	if err := r.run.Close(); err != nil {
+		return fmt.Errorf("close run %q: %w", string(r.id), err)
+	}
+	return nil
+}

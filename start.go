@@ -1,0 +1,142 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Start begins a run. When it returns nil the run is durable and goes on by
+// itself, also after a restart. Start again with the same id, definition and
+// input is nil as well, so that it may be repeated; anything else under that id
+// is ErrRunExists. input is an object, or nil for {}: anything that JSON can
+// say. Errors: *workflow.DefinitionError, *workflow.InputError,
+// *workflow.LimitError, ErrNotPublished, ErrInvalid (a bad id), ErrBusy,
+// ErrUnknown, ErrClosed.
+func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
+	if err := checkRunID(run.ID); err != nil {
+		return err
+	}
+	g, err := e.graph(run)
+	if err != nil {
+		return err
+	}
+	in, err := normalInput(g, input)
+	if err != nil {
+		return err
+	}
+	b := &birth{graph: g, inputHash: value.Hash(in)}
+	err = e.askOf(ctx, run.ID, workflow.Start{Input: in}, b)
+	if !errors.Is(err, workflow.ErrRunExists) {
+		return err
+	}
+	return e.startedBefore(run.ID, b)
+}
+
+// NewRunID returns an id that no other run has: a UUID of version 7, so that
+// ids sort by the time of their making.
+func NewRunID() workflow.RunID { return workflow.RunID(uuid.Must(uuid.NewV7()).String()) }
+
+// startedBefore returns nil if the run that exists is the one to be started.
+func (e *Engine) startedBefore(id workflow.RunID, b *birth) error {
+	h, err := e.dir.Head(id)
+	switch {
+	case err != nil:
+		return err
+	case h.Definition != b.graph.Hash:
+		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(id), h.Workflow, h.Version)
+	case h.InputHash != b.inputHash:
+		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(id))
+	}
+	return nil
+}
+
+// checkRunID returns an error that says what is wrong with an id given by a
+// caller.
+func checkRunID(id workflow.RunID) error {
+	s := string(id)
+	switch {
+	case s == "":
+		return fmt.Errorf("%w: the run id is empty", ErrInvalid)
+	case len(s) > workflow.MaxRunID:
+		return fmt.Errorf("%w: the run id has %d bytes, at most %d", ErrInvalid, len(s), workflow.MaxRunID)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%w: the run id %q is not UTF-8", ErrInvalid, s)
+	case strings.ContainsRune(s, '/'):
+		return fmt.Errorf("%w: the run id %q holds a slash, which only ids of child runs do", ErrInvalid, s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%w: the run id %q holds a control character", ErrInvalid, s)
+	}
+	return nil
+}
+
+// graph returns the compiled definition of a run.
+func (e *Engine) graph(run workflow.Run) (*workflow.Graph, error) {
+	switch {
+	case run.Definition != nil && run.Workflow != "":
+		return nil, fmt.Errorf("%w: run %q has both a definition and the name of one", ErrInvalid, string(run.ID))
+	case run.Definition != nil:
+		return e.compile(run.Definition)
+	case run.Workflow == "":
+		return nil, fmt.Errorf("%w: run %q has neither a definition nor the name of one", ErrInvalid, string(run.ID))
+	}
+	hash, err := e.dir.Published(run.Workflow, run.Version)
+	if err != nil {
+		return nil, err
+	}
+	return e.dir.Graph(hash)
+}
+
+// compile returns the graph of an inline definition. Equal definitions share
+// one graph.
+func (e *Engine) compile(d *workflow.Definition) (*workflow.Graph, error) {
+	hash, err := d.Hash()
+	if g, ok := e.graphs.Load(hash); ok && err == nil {
+		return g.(*workflow.Graph), nil
+	}
+	g, err := workflow.Compile(d)
+	if err != nil {
+		return nil, err
+	}
+	shared, _ := e.graphs.LoadOrStore(hash, g)
+	e.dir.AddDefinition(shared.(*workflow.Graph))
+	return shared.(*workflow.Graph), nil
+}
+
+// Publish stores a definition under its name and version, for runs that are
+// started by name. The same again is nil; other content is ErrPublished: a
+// published version never changes.
+func (e *Engine) Publish(d *workflow.Definition) error {
+	g, err := e.compile(d)
+	if err != nil {
+		return err
+	}
+	return e.dir.Publish(g)
+}
+
+// normalInput returns an input as an object of the JSON model.
+func normalInput(g *workflow.Graph, input any) (map[string]any, error) {
+	if input == nil {
+		return map[string]any{}, nil
+	}
+	v, err := value.Normalize(input, value.Limits{Depth: g.Limits.JSONDepth, Bytes: g.Limits.PayloadBytes})
+	if err != nil {
+		return nil, inputError(g, err)
+	}
+	m, ok := v.(map[string]any)
+	switch {
+	case v == nil:
+		return map[string]any{}, nil
+	case !ok:
+		return nil, &workflow.InputError{Message: "it must be an object"}
+	}
+	return m, nil
+}

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"database/sql/driver"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A table is where rows go, and how.
+type table struct {
+	verb    string // INSERT, or INSERT OR REPLACE for rows that change
+	name    string
+	columns int
+	// first is the column from which a run of siblings counts up, together
+	// with second: -1 if rows of the table are not like that.
+	first, second int
+}
+
+const (
+	once    = "INSERT INTO "
+	replace = "INSERT OR REPLACE INTO "
+	unless  = "INSERT OR IGNORE INTO "
+)
+
+var (
+	metaTable       = &table{replace, "meta", 8, -1, -1}
+	definitionTable = &table{unless, "definition", 2, -1, -1}
+	tokensTable     = &table{replace, "tokens", 17, 0, 5} // id and branch
+	groupsTable     = &table{replace, "groups", 20, -1, -1}
+	itemsTable      = &table{replace, "items", 3, -1, -1}
+	branchesTable   = &table{replace, "branches", 4, 1, 1}
+	dataTable       = &table{replace, "data", 5, -1, -1}
+	journalTable    = &table{once, "journal", 7, -1, -1}
+	valsTable       = &table{unless, "vals", 2, -1, -1}
+	eventsTable     = &table{once, "events", 8, -1, -1}
+)
+
+// A batch is rows of one table, or one statement that deletes.
+type batch struct {
+	table  *table
+	rows   [][]driver.Value
+	count  int    // rows like the only one, which counts up in two columns; 0: rows are as they stand
+	delete string // with the arguments in the only row
+}
+
+const (
+	deleteScope = `DELETE FROM data WHERE grp = ? AND branch = ?`
+	deleteBelow = `DELETE FROM data WHERE grp = ? AND branch = ? AND (path = ? OR path >= ? AND path < ?)`
+)
+
+// minSiblings is how many rows must be alike for one statement to make them.
+const minSiblings = 16
+
+// batches returns the statements that bring a file up to date. It is a pure
+// function of its arguments: what has changed in the state, the records and the
+// events since the file was written.
+func batches(ch *workflow.Changes, entries []entry, events []decision.Event) []batch {
+	var out []batch
+	out = add(out, groupsTable, ch.Groups, groupRow)
+	out = append(out, siblings(tokensTable, rowsOf(ch.Tokens, tokenRow))...)
+	out = append(out, siblings(branchesTable, rowsOf(ch.Branches, branchRow))...)
+	for _, id := range slices.Sorted(maps.Keys(ch.Items)) {
+		out = append(out, batch{table: itemsTable, rows: itemRows(id, ch.Items[id])})
+	}
+	out = append(out, dataBatches(ch.Data)...)
+	out = add(out, journalTable, entries, journalRow)
+	if rows := valueRows(entries); len(rows) > 0 {
+		out = append(out, batch{table: valsTable, rows: rows})
+	}
+	return add(out, eventsTable, events, eventRow)
+}
+
+func add[T any](out []batch, t *table, xs []T, row func(T) []driver.Value) []batch {
+	if len(xs) == 0 {
+		return out
+	}
+	return append(out, batch{table: t, rows: rowsOf(xs, row)})
+}
+
+func rowsOf[T any](xs []T, row func(T) []driver.Value) [][]driver.Value {
+	rows := make([][]driver.Value, len(xs))
+	for i, x := range xs {
+		rows[i] = row(x)
+	}
+	return rows
+}
+
+// siblings splits rows into runs that are alike but for the columns that count
+// up, and the rest, in order.
+func siblings(t *table, rows [][]driver.Value) []batch {
+	var out []batch
+	plain := 0 // rows before it are in out
+	for i := 0; i < len(rows); {
+		n := alike(t, rows[i:])
+		if n < minSiblings {
+			i += n
+			continue
+		}
+		if i > plain {
+			out = append(out, batch{table: t, rows: rows[plain:i]})
+		}
+		out = append(out, batch{table: t, rows: rows[i : i+1], count: n})
+		i += n
+		plain = i
+	}
+	if plain < len(rows) {
+		out = append(out, batch{table: t, rows: rows[plain:]})
+	}
+	return out
+}
+
+// alike returns how many rows from the first on are like it.
+func alike(t *table, rows [][]driver.Value) int {
+	n := 1
+	for n < len(rows) && sibling(t, rows[0], rows[n], int64(n)) {
+		n++
+	}
+	return n
+}
+
+func sibling(t *table, a, b []driver.Value, n int64) bool {
+	for c := range a {
+		if c == t.first || c == t.second {
+			if b[c] != a[c].(int64)+n {
+				return false
+			}
+		} else if a[c] != b[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// dataBatches keeps the order of writes: a set value hides what was below it.
+func dataBatches(changes []workflow.DataChange) []batch {
+	var out []batch
+	var rows [][]driver.Value
+	flush := func() {
+		if len(rows) > 0 {
+			out = append(out, batch{table: dataTable, rows: rows})
+			rows = nil
+		}
+	}
+	for _, c := range changes {
+		g, b := int64(c.Scope.Group), int64(c.Scope.Branch)
+		path := pointer(c.Path)
+		switch c.Kind {
+		case workflow.DataDrop:
+			flush()
+			out = append(out, batch{delete: deleteScope, rows: [][]driver.Value{{g, b}}})
+		case workflow.DataSet:
+			flush()
+			out = append(out, batch{delete: deleteBelow, rows: [][]driver.Value{{g, b, path, path + "/", path + "0"}}})
+			rows = append(rows, []driver.Value{g, b, path, int64(-1), text(c.Value)})
+		case workflow.DataAppend:
+			rows = append(rows, []driver.Value{g, b, path, int64(c.Index), text(c.Value)})
+		}
+	}
+	flush()
+	return out
+}
+
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
+// pointer returns a path as an RFC 6901 pointer.
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, p := range path {
+		b.WriteByte('/')
+		_, _ = escape.WriteString(&b, p) // a Builder never fails
+	}
+	return b.String()
+}
+
+// text returns a value of the model as JSON.
+func text(v any) string { return string(value.Encode(v)) }
+
+// optional is text, and NULL for nothing.
+func optional(v any) driver.Value {
+	if v == nil {
+		return nil
+	}
+	return text(v)
+}
+
+// named is a text that may be missing.
+func named[T ~string](s T) driver.Value {
+	if s == "" {
+		return nil
+	}
+	return string(s)
+}

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func names(d Durability) string { return [...]string{"PowerLoss", "ProcessCrash"}[d] }
+
+// step is the record of a typical step.
+func step(seq int64) decision.Record {
+	output := map[string]any{"n": seq, "text": "some output of a task"}
+	return decision.Record{
+		Seq: seq, At: at(int(seq)), Epoch: 7, Planner: 1,
+		Message: workflow.TaskCompleted{Token: workflow.TokenID(seq), Attempt: 1, Epoch: 7, Output: output},
+		Decisions: []decision.Decision{
+			decision.SetData{Path: []string{"state", "step"}, Value: output},
+			decision.CompleteToken{Token: workflow.TokenID(seq), Output: output},
+			createToken(int(seq)+1, "start"),
+			dispatch(int(seq) + 1),
+		},
+	}
+}
+
+// BenchmarkCommit commits steps of runs: as many runs at a time as there are
+// writers. Bare is the loop of the same statements without anything around it.
+func BenchmarkCommit(b *testing.B) {
+	for _, durability := range []Durability{PowerLoss, ProcessCrash} {
+		b.Run(names(durability), func(b *testing.B) {
+			b.Run("Bare", func(b *testing.B) { benchmarkBare(b, durability) })
+			for _, writers := range []int{1, 64} {
+				b.Run(fmt.Sprintf("Writers%d", writers), func(b *testing.B) { benchmarkCommit(b, durability, writers) })
+			}
+		})
+	}
+}
+
+func benchmarkCommit(b *testing.B, durability Durability, writers int) {
+	d := openWith(b, b.TempDir(), Options{Durability: durability})
+	g := graph(b)
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for w := range writers {
+		wg.Go(func() {
+			r := d.New(Head{Run: workflow.RunID(fmt.Sprint(w))}, g)
+			for seq := int64(1); left.Add(-1) >= 0; seq++ {
+				if err := r.Commit([]decision.Record{step(seq)}, Head{Status: workflow.RunRunning}); err != nil {
+					b.Error(err)
+					return
+				}
+				if seq%100 == 0 {
+					trimOnly(b, d, r)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+}
+
+// trimOnly removes records from the log as filing does, without a file.
+func trimOnly(b *testing.B, d *Dir, r *Run) {
+	r.unfiled = r.unfiled[:0]
+	err := d.update(func(db *sqlite.Conn) error {
+		_, err := db.Exec(trimLog, logKey(r.row.num, 0), logKey(r.row.num, r.row.Seq))
+		return err
+	})
+	if err != nil {
+		b.Error(err)
+	}
+}
+
+func benchmarkBare(b *testing.B, durability Durability) {
+	path := b.TempDir()
+	d := openWith(b, path, Options{})
+	require.NoError(b, d.Close())
+	db, err := sqlite.Open(filepath.Join(path, indexFile), indexPragmas)
+	require.NoError(b, err)
+	defer db.Close()
+	if durability == ProcessCrash {
+		require.NoError(b, db.Script(`PRAGMA synchronous=NORMAL`))
+	}
+	_, err = db.Exec(insertRun, int64(1), "r", "", int64(1), "", "", "", int64(1), nil, int64(1), int64(0), []byte{}, nil, nil, nil, nil)
+	require.NoError(b, err)
+	sum := firstSum("r")
+	b.ResetTimer()
+	for n := range b.N {
+		seq := int64(n + 1)
+		e, _ := step(seq).Encode()
+		sum = sum.next(&e)
+		_, err1 := db.Exec(begin)
+		err2 := db.Each(getEpoch, func(*sqlite.Row) error { return nil })
+		_, err3 := db.Exec(advanceRun, seq, sum[:], int64(1), seq-1)
+		err4 := appendLog(db, 1, &entry{e, sum})
+		_, err5 := db.Exec(commit)
+		for _, err := range []error{err1, err2, err3, err4, err5} {
+			require.NoError(b, err)
+		}
+		if seq%100 == 0 {
+			_, err := db.Exec(trimLog, logKey(1, 0), logKey(1, seq))
+			require.NoError(b, err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+}
+
+// BenchmarkFiles runs runs of five steps to their ends, 64 at a time, every one
+// with its file.
+func BenchmarkFiles(b *testing.B) {
+	for _, durability := range []Durability{PowerLoss, ProcessCrash} {
+		b.Run(names(durability), func(b *testing.B) { benchmarkFiles(b, durability) })
+	}
+}
+
+func benchmarkFiles(b *testing.B, durability Durability) {
+	d := openWith(b, b.TempDir(), Options{Durability: durability})
+	g := graph(b)
+	var next atomic.Int64
+	var wg, filed sync.WaitGroup
+	b.ResetTimer()
+	for range 64 {
+		wg.Go(func() {
+			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+				id := workflow.RunID(fmt.Sprint(n))
+				o := &owner{t: b, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
+				o.five(map[string]any{"n": n})
+				filed.Add(1)
+				o.run.Materialize(o.state.TakeChanges(), o.events, func(err error) {
+					if err != nil {
+						b.Error(err)
+					}
+					filed.Done()
+				})
+			}
+		})
+	}
+	wg.Wait()
+	filed.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"database/sql/driver"
+	_ "embed" // the schema
+	"fmt"
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+const (
+	fileID      = 0x70617772 // "pawr"
+	fileVersion = 1
+	filePage    = 1024
+)
+
+//go:embed file.sql
+var fileSchema string
+
+// memoryPragmas prepare a database that is built in memory. Nobody trusts it
+// before its bytes are synced.
+const memoryPragmas = `PRAGMA page_size=%d; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA trusted_schema=OFF; PRAGMA application_id=%d; PRAGMA user_version=%d;`
+
+// openMemory opens an empty database in memory with our stamp and a schema.
+func openMemory(schema string, page, id, version int) (*sqlite.Conn, error) {
+	return sqlite.Open(sqlite.Memory, fmt.Sprintf(memoryPragmas, page, id, version)+schema)
+}
+
+// newDatabase returns the bytes of an empty database.
+func newDatabase(schema string, page, id, version int) ([]byte, error) {
+	c, err := openMemory(schema, page, id, version)
+	if err != nil {
+		return nil, err
+	}
+	data, err := c.Serialize()
+	if closed := c.Close(); err == nil {
+		err = closed
+	}
+	return data, err
+}
+
+// A builder builds files in memory. It keeps one empty file and rolls back to
+// it after each: nothing is parsed or prepared twice.
+type builder struct{ empty *sqlite.Conn }
+
+// maxKept is the size in bytes of a file after which a builder gives its memory
+// back.
+const maxKept = 4 << 20
+
+// build returns the bytes of a file after fill, which begins with old, or empty
+// if that is nil.
+func (b *builder) build(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
+	if old != nil {
+		return b.rebuild(old, fill)
+	}
+	if b.empty == nil {
+		var err error
+		if b.empty, err = openMemory(fileSchema, filePage, fileID, fileVersion); err != nil {
+			return nil, err
+		}
+	}
+	data, err := filled(b.empty, fill)
+	if err == nil {
+		_, err = b.empty.Exec(rollback)
+	}
+	if err != nil || len(data) > maxKept {
+		b.close()
+	}
+	return data, err
+}
+
+// filled returns the bytes of a database after fill, in an open transaction.
+func filled(c *sqlite.Conn, fill func(*sqlite.Conn) error) ([]byte, error) {
+	if _, err := c.Exec(begin); err != nil {
+		return nil, err
+	}
+	if err := fill(c); err != nil {
+		return nil, err
+	}
+	return c.Serialize()
+}
+
+func (b *builder) rebuild(old []byte, fill func(*sqlite.Conn) error) (data []byte, err error) {
+	c, err := sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closed := c.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if err := c.Deserialize(old); err != nil {
+		return nil, err
+	}
+	if err := c.Script(`PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;`); err != nil {
+		return nil, err
+	}
+	if _, err := c.Exec(begin); err != nil {
+		return nil, err
+	}
+	if err := fill(c); err != nil {
+		return nil, err
+	}
+	if _, err := c.Exec(commit); err != nil {
+		return nil, err
+	}
+	return c.Serialize()
+}
+
+// close gives the memory back.
+func (b *builder) close() {
+	if b.empty != nil {
+		_ = b.empty.Close() // it holds nothing but memory
+		b.empty = nil
+	}
+}
+
+// run runs the statements of a batch.
+func (b *batch) run(c *sqlite.Conn) error {
+	switch {
+	case b.delete != "":
+		_, err := c.Exec(b.delete, b.rows[0]...)
+		return err
+	case b.count > 0:
+		_, err := c.Exec(b.table.siblings(), append([]driver.Value{int64(b.count)}, b.rows[0]...)...)
+		return err
+	}
+	return b.table.insert(c, b.rows)
+}
+
+// chunks are the numbers of rows that one statement inserts.
+var chunks = [...]int{50, 10, 3, 1}
+
+func (t *table) insert(c *sqlite.Conn, rows [][]driver.Value) error {
+	args := make([]driver.Value, 0, min(len(rows), chunks[0])*t.columns)
+	for _, n := range chunks {
+		for ; len(rows) >= n; rows = rows[n:] {
+			args = args[:0]
+			for _, row := range rows[:n] {
+				args = append(args, row...)
+			}
+			if _, err := c.Exec(t.values(n), args...); err != nil {
+				return fmt.Errorf("%s: %w", t.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// inserts has the statement that inserts n rows into each table.
+var inserts = func() map[string]map[int]string {
+	out := map[string]map[int]string{}
+	for _, t := range []*table{
+		metaTable, definitionTable, tokensTable, groupsTable, itemsTable,
+		branchesTable, dataTable, journalTable, valsTable, eventsTable,
+	} {
+		out[t.name] = map[int]string{}
+		row := "(" + strings.Repeat("?,", t.columns-1) + "?)"
+		for _, n := range chunks {
+			out[t.name][n] = t.verb + t.name + " VALUES " + strings.Repeat(row+",", n-1) + row
+		}
+	}
+	return out
+}()
+
+func (t *table) values(n int) string { return inserts[t.name][n] }
+
+// siblings returns the statement that inserts as many rows as its first
+// parameter says, alike but for the columns that count up.
+func (t *table) siblings() string {
+	columns := make([]string, t.columns)
+	for i := range columns {
+		columns[i] = "?"
+		if i == t.first || i == t.second {
+			columns[i] = "? + i"
+		}
+	}
+	return "WITH RECURSIVE n (i, end) AS (SELECT 0, ? UNION ALL SELECT i + 1, end FROM n WHERE i + 1 < end) " +
+		t.verb + t.name + " SELECT " + strings.Join(columns, ", ") + " FROM n"
+}

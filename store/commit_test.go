@@ -1,0 +1,180 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func openInChild(path string) {
+	d, err := Open(path, Options{})
+	switch {
+	case errors.Is(err, ErrLocked):
+		fmt.Print("locked")
+	case err != nil:
+		fmt.Print(err)
+	default:
+		fmt.Print("opened")
+		_ = d.Close()
+	}
+}
+
+func TestManyWriters(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	g := graph(t)
+	const writers, steps = 64, 20
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			id := workflow.RunID(fmt.Sprintf("r%d", i))
+			o := &owner{t: t, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
+			o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+			for n := range steps {
+				o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
+				if n%7 == i%7 {
+					o.run.Materialize(o.state.TakeChanges(), o.events, nil)
+					o.events = nil
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, d.Close())
+	d = open(t, path)
+	for i := range writers {
+		id := workflow.RunID(fmt.Sprintf("r%d", i))
+		require.Equal(t, map[string]any{"n": int64(steps - 1)}, load(t, d, id).state.Section("state"))
+		require.Len(t, all(t, d.History(id)), steps+1)
+	}
+}
+
+func TestRunExists(t *testing.T) {
+	d := open(t, t.TempDir())
+	start(t, d, "r1").five(nil)
+	o := start(t, d, "r1")
+	require.ErrorIs(t, o.try(workflow.Start{}, startRun(nil)), workflow.ErrRunExists)
+	require.ErrorIs(t, o.try(workflow.Start{}), workflow.ErrRunExists)
+	require.Len(t, all(t, d.History("r1")), 6)
+}
+
+func TestOneHandleWins(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	other := load(t, d, "r1")
+	other.do(workflow.Heartbeat{}, decision.SetData{Path: []string{"state", "n"}})
+	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
+	other.do(workflow.Heartbeat{})
+	require.Len(t, all(t, d.History("r1")), 3)
+}
+
+func TestRecordsHaveNoGap(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	r := o.record(workflow.Start{}, startRun(nil))
+	r.Seq = 2
+	require.ErrorContains(t, o.run.Commit([]decision.Record{r}, Head{}), "record 2 after record 0")
+	require.NoError(t, o.run.row.check(d))
+	_, err := d.Head("r1")
+	require.ErrorIs(t, err, ErrRunNotFound)
+}
+
+func TestARefusalLeavesTheGroup(t *testing.T) {
+	d := open(t, t.TempDir())
+	ok := func(key string) *request {
+		return &request{answer: make(chan error, 1), apply: func(db *sqlite.Conn) error {
+			_, err := db.Exec(`INSERT INTO meta (key, value) VALUES (?, 1)`, key)
+			return err
+		}}
+	}
+	no := &request{answer: make(chan error, 1), apply: func(*sqlite.Conn) error { return refuse("%w", ErrNotEnded) }}
+	bad := ok("a") // the key is taken by then
+	group := []*request{ok("a"), no, bad, ok("b")}
+	d.commit(group)
+	require.NoError(t, <-group[0].answer)
+	require.ErrorIs(t, <-group[1].answer, ErrNotEnded)
+	require.ErrorContains(t, <-group[2].answer, "UNIQUE")
+	require.NoError(t, <-group[3].answer)
+}
+
+func TestNoSpace(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	limit := func(pages int) {
+		require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
+	}
+	limit(30)
+	large := make([]any, 5000)
+	for i := range large {
+		large[i] = "0123456789012345678901234567890123456789"
+	}
+	big := decision.SetData{Path: []string{"state", "x"}, Value: large}
+	require.ErrorIs(t, o.try(workflow.Heartbeat{}, big), ErrNoSpace)
+	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrNoSpace, "the handle is dead")
+	other := start(t, d, "r2")
+	other.do(workflow.Start{}, startRun(nil))
+	limit(1 << 30)
+	o = load(t, d, "r1")
+	require.EqualValues(t, 1, o.run.Head().Seq)
+	o.do(workflow.Heartbeat{}, big)
+	require.NoError(t, o.file())
+}
+
+func TestFencedByAnEpoch(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	require.NoError(t, d.read(func(db *sqlite.Conn) error { _, err := db.Exec(putEpoch, int64(1)); return err }))
+	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
+	_, err := d.Head("r1")
+	require.ErrorIs(t, err, ErrFenced)
+	require.ErrorIs(t, start(t, d, "r2").try(workflow.Start{}, startRun(nil)), ErrFenced)
+	require.NoError(t, d.Close())
+}
+
+func TestFencedByAnotherLock(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	require.NoError(t, os.Remove(filepath.Join(path, lockFile)))
+	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
+}
+
+func TestCloseAnswersCommits(t *testing.T) {
+	d := open(t, t.TempDir())
+	g := graph(t)
+	var wg sync.WaitGroup
+	begun := make(chan struct{}, 16)
+	for i := range 16 {
+		wg.Go(func() {
+			id := workflow.RunID(fmt.Sprint(i))
+			o := &owner{t: t, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
+			err := o.try(workflow.Start{}, startRun(nil))
+			begun <- struct{}{}
+			for err == nil {
+				err = o.try(workflow.Heartbeat{})
+			}
+			if !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	for range 16 {
+		<-begun
+	}
+	require.NoError(t, d.Close())
+	wg.Wait()
+}

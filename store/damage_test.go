@@ -1,0 +1,257 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// twoRuns makes a directory with a run that is filed in part, and another, and
+// returns where the file of the first is.
+func twoRuns(t *testing.T, d *Dir) string {
+	for _, id := range []workflow.RunID{"r1", "r2"} {
+		o := start(t, d, id)
+		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(1)})
+		require.NoError(t, o.file())
+		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(2)})
+		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(3)})
+	}
+	h, err := d.Head("r1")
+	require.NoError(t, err)
+	return filepath.Join(d.path, h.File)
+}
+
+func TestDamagedFile(t *testing.T) {
+	edit := func(f func([]byte) []byte) func(*testing.T, *Dir, string) {
+		return func(t *testing.T, _ *Dir, path string) {
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, f(data), 0o600))
+		}
+	}
+	replace := func(f func(path string) error) func(*testing.T, *Dir, string) {
+		return func(t *testing.T, _ *Dir, path string) {
+			require.NoError(t, os.Rename(path, path+".moved"))
+			require.NoError(t, f(path))
+		}
+	}
+	tests := []struct {
+		name string
+		do   func(t *testing.T, d *Dir, path string)
+		want error
+		says string
+	}{
+		{"missing", replace(func(string) error { return nil }), ErrCorrupt, "missing"},
+		{"empty", edit(func([]byte) []byte { return nil }), ErrCorrupt, "empty"},
+		{"text", edit(func([]byte) []byte { return []byte("hello") }), ErrCorrupt, "not a database"},
+		{"cut short", edit(func(b []byte) []byte { return b[:len(b)-1024] }), ErrCorrupt, "damaged"},
+		{"flipped bit", edit(func(b []byte) []byte { b[len(b)-300] ^= 4; return b }), ErrCorrupt, "damaged"},
+		{"appended", edit(func(b []byte) []byte { return append(b, make([]byte, 1024)...) }), ErrCorrupt, "damaged"},
+		{"foreign", edit(func(b []byte) []byte { b[70] ^= 1; return b }), ErrCorrupt, "another program"},
+		{"newer", edit(func(b []byte) []byte { b[63] = 9; return b }), ErrVersion, "version 9"},
+		{"no version", edit(func(b []byte) []byte { b[63] = 0; return b }), ErrCorrupt, "format 0"},
+		{"of another run", func(t *testing.T, d *Dir, path string) {
+			h, err := d.Head("r2")
+			require.NoError(t, err)
+			require.NoError(t, copyFile(filepath.Join(d.path, h.File), path))
+		}, ErrCorrupt, "another file"},
+		{"directory", replace(func(p string) error { return os.Mkdir(p, 0o700) }), ErrCorrupt, "regular"},
+		{"symlink", replace(func(p string) error { return os.Symlink(p+".moved", p) }), ErrCorrupt, "regular"},
+		{"pipe", replace(func(p string) error { return syscall.Mkfifo(p, 0o600) }), ErrCorrupt, "regular"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := open(t, t.TempDir())
+			path := twoRuns(t, d)
+			tt.do(t, d, path)
+			before := contents(path)
+			refused(t, d, tt.want, tt.says)
+			require.Equal(t, before, contents(path))
+			other := load(t, d, "r2")
+			other.do(workflow.Heartbeat{Token: 1})
+			require.NoError(t, other.file())
+		})
+	}
+}
+
+// contents returns what is at a path, as far as it can be read without harm.
+func contents(path string) any {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return err == nil
+	}
+	data, _ := os.ReadFile(path)
+	return string(data)
+}
+
+// refused checks that every way to run r1 fails with an error that names it.
+func refused(t *testing.T, d *Dir, want error, says string) {
+	_, _, _, err := d.Load("r1")
+	require.ErrorIs(t, err, want)
+	require.ErrorContains(t, err, says)
+	if c := (*CorruptError)(nil); errors.As(err, &c) {
+		require.EqualValues(t, "r1", c.Run)
+	}
+	_, err = d.State("r1")
+	require.ErrorIs(t, err, want)
+	for _, err = range d.History("r1") {
+	}
+	require.ErrorIs(t, err, want)
+	for _, err = range d.Events("r1", 0) {
+	}
+	require.ErrorIs(t, err, want)
+}
+
+func TestOlderFile(t *testing.T) {
+	d := open(t, t.TempDir())
+	older := twoRuns(t, d)
+	copied := filepath.Join(t.TempDir(), "older.db")
+	require.NoError(t, copyFile(older, copied))
+	require.NoError(t, load(t, d, "r1").file())
+	h, err := d.Head("r1")
+	require.NoError(t, err)
+	require.NoError(t, copyFile(copied, filepath.Join(d.path, h.File)))
+	refused(t, d, ErrCorrupt, "another file")
+	require.NoError(t, load(t, d, "r2").file())
+}
+
+func TestDamagedIndex(t *testing.T) {
+	tests := []struct{ name, sql, says string }{
+		{"gap", `DELETE FROM log WHERE key = 1 << 32 | 3`, "record 4 follows record 2"},
+		{"end is missing", `DELETE FROM log WHERE key = 1 << 32 | 4`, "ends with record 3"},
+		{"all is missing", `DELETE FROM log WHERE key >> 32 = 1`, "ends with record 2"},
+		{"message", `UPDATE log SET message = replace(message, '1', '2') WHERE key = 1 << 32 | 3`, "checksum"},
+		{"time", `UPDATE log SET at = at + 1 WHERE key = 1 << 32 | 3`, "checksum"},
+		{"epoch", `UPDATE log SET epoch = epoch + 1 WHERE key = 1 << 32 | 4`, "checksum"},
+		{"sum", `UPDATE log SET sum = x'00' WHERE key = 1 << 32 | 3`, "a checksum is none"},
+		{"swapped", `UPDATE log SET decisions = (SELECT decisions FROM log WHERE key = 1 << 32 | 3) WHERE key = 1 << 32 | 4`, "checksum"},
+		{"another run's", `UPDATE log SET sum = (SELECT sum FROM log WHERE key = 2 << 32 | 3) WHERE key = 1 << 32 | 3`, "checksum"},
+		{"row's checksum", `UPDATE runs SET sum = x'00' WHERE num = 1`, "row"},
+		{"row's sequence", `UPDATE runs SET seq = 7 WHERE num = 1`, "ends with record 4"},
+		{"row's failure", `UPDATE runs SET failure = '{' WHERE num = 1`, "row"},
+		{"row's output", `UPDATE runs SET output = '[]' WHERE num = 1`, "row"},
+		{"row's status", `UPDATE runs SET status = 99 WHERE num = 1`, "row"},
+		{"row behind the file", `UPDATE runs SET seq = 1 WHERE num = 1`, "log of the run"},
+		{"definition", `UPDATE runs SET definition = 'x' WHERE num = 1`, "lacks the definition"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := open(t, t.TempDir())
+			twoRuns(t, d)
+			require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(tt.sql) }))
+			_, _, _, err := d.Load("r1")
+			require.ErrorIs(t, err, ErrCorrupt)
+			require.ErrorContains(t, err, tt.says)
+			load(t, d, "r2").do(workflow.Heartbeat{Token: 1})
+		})
+	}
+}
+
+func TestDamagedLargeValue(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(map[string]any{"x": strings.Repeat("x", 3000)}))
+	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE log SET vals = replace(vals, 'xxx', 'xyx')`) }))
+	refused(t, d, ErrCorrupt, "no value with the hash")
+	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE log SET vals = x'ff'`) }))
+	refused(t, d, ErrCorrupt, "large values")
+}
+
+// TestImpossibleRecord commits what no planner would.
+func TestImpossibleRecord(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	require.NoError(t, o.run.Commit([]decision.Record{o.record(workflow.Start{}, decision.CompleteToken{Token: 5})}, Head{}))
+	_, _, _, err := d.Load("r1")
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "record 1")
+}
+
+func TestDamagedDirectory(t *testing.T) {
+	write := func(name string, data []byte) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(filepath.Join(path, name), data, 0o600))
+		}
+	}
+	remove := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, path string) { require.NoError(t, os.Remove(filepath.Join(path, name))) }
+	}
+	tests := []struct {
+		name string
+		do   func(*testing.T, string)
+		want error
+		says string
+	}{
+		{"index is missing", remove(indexFile), ErrCorrupt, "missing"},
+		{"index is empty", write(indexFile, nil), ErrCorrupt, "empty"},
+		{"index is text", write(indexFile, []byte("SQLite")), ErrCorrupt, "not a database"},
+		{"log was deleted", remove(indexWAL), ErrCorrupt, "did not close"},
+		{"index is a directory", func(t *testing.T, path string) {
+			require.NoError(t, os.Remove(filepath.Join(path, indexFile)))
+			require.NoError(t, os.Mkdir(filepath.Join(path, indexFile), 0o700))
+		}, ErrCorrupt, "regular"},
+		{"log lost its epoch", func(t *testing.T, path string) {
+			data, err := os.ReadFile(filepath.Join(path, indexWAL))
+			require.NoError(t, err)
+			data[100] ^= 1
+			require.NoError(t, os.WriteFile(filepath.Join(path, indexWAL), data, 0o600))
+		}, ErrCorrupt, "another time"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := open(t, t.TempDir())
+			twoRuns(t, d)
+			path := crashed(t, d.path)
+			tt.do(t, path)
+			_, err := Open(path, Options{})
+			require.ErrorIs(t, err, tt.want)
+			require.ErrorContains(t, err, tt.says)
+			_, err = Open(path, Options{})
+			require.ErrorIs(t, err, tt.want, "nothing was repaired")
+		})
+	}
+}
+
+func TestNewerDirectory(t *testing.T) {
+	d := open(t, t.TempDir())
+	twoRuns(t, d)
+	require.NoError(t, d.Close())
+	path := filepath.Join(d.path, indexFile)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	data[63] = 2
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	_, err = Open(d.path, Options{})
+	var v *VersionError
+	require.ErrorAs(t, err, &v)
+	require.ErrorIs(t, err, ErrVersion)
+	require.Equal(t, VersionError{File: path, Version: 2, Known: 1}, *v)
+	require.Equal(t, string(data), contents(path))
+}
+
+// TestOlderIndex restores pawl.db alone from an older copy.
+func TestOlderIndex(t *testing.T) {
+	d := open(t, t.TempDir())
+	twoRuns(t, d)
+	require.NoError(t, d.Close())
+	path := filepath.Join(d.path, indexFile)
+	copied := filepath.Join(t.TempDir(), "older.db")
+	require.NoError(t, copyFile(path, copied))
+	d = open(t, d.path)
+	load(t, d, "r1").do(workflow.Heartbeat{Token: 1})
+	require.NoError(t, d.Close())
+	require.NoError(t, copyFile(copied, path))
+	_, err := Open(d.path, Options{})
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "another time")
+}

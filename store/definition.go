@@ -1,0 +1,177 @@
+package store
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// definitions are the compiled definitions that were asked for.
+type definitions struct {
+	mu     sync.Mutex
+	graphs map[string]*workflow.Graph // by hash
+	docs   map[string]string          // JSON, by hash
+	kept   map[string]bool            // hashes that pawl.db has
+}
+
+const (
+	getDefinition = `SELECT doc FROM definitions WHERE hash = ?`
+	putDefinition = `INSERT OR IGNORE INTO definitions (hash, doc) VALUES (?, ?)`
+	getPublished  = `SELECT hash FROM published WHERE name = ? AND version = ?`
+	getLatest     = `SELECT hash FROM published WHERE name = ? ORDER BY version DESC LIMIT 1`
+	putPublished  = `INSERT INTO published (name, version, hash) VALUES (?, ?, ?)`
+)
+
+// AddDefinition remembers a compiled definition. The first commit of a run that
+// needs it writes it down.
+func (d *Dir) AddDefinition(g *workflow.Graph) { d.definitions.add(g) }
+
+func (ds *definitions) add(g *workflow.Graph) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.graphs == nil {
+		ds.graphs, ds.docs, ds.kept = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}
+	}
+	if ds.graphs[g.Hash] == nil {
+		ds.graphs[g.Hash] = g
+	}
+}
+
+func (ds *definitions) graph(hash string) *workflow.Graph {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return ds.graphs[hash]
+}
+
+// doc returns the JSON of a definition that was added.
+func (ds *definitions) doc(g *workflow.Graph) (string, error) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if doc, ok := ds.docs[g.Hash]; ok {
+		return doc, nil
+	}
+	doc, err := g.Definition.MarshalJSON()
+	if err != nil {
+		return "", err
+	}
+	ds.docs[g.Hash] = string(doc)
+	return string(doc), nil
+}
+
+// isKept reports whether pawl.db has a definition; keep says that it does.
+func (ds *definitions) isKept(hash string) bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return ds.kept[hash]
+}
+
+func (ds *definitions) keep(hash string) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.kept[hash] = true
+}
+
+// Graph returns the compiled definition with a hash. It is compiled once.
+func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
+	if g := d.definitions.graph(hash); g != nil {
+		return g, nil
+	}
+	var doc string
+	err := d.read(func(db *sqlite.Conn) error {
+		return db.Each(getDefinition, func(r *sqlite.Row) error { doc = r.Text(0); return nil }, hash)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if doc == "" {
+		return nil, &CorruptError{File: d.at(indexFile), What: "it lacks the definition " + hash}
+	}
+	g, err := compile(doc, hash)
+	if err != nil {
+		return nil, &CorruptError{File: d.at(indexFile), What: "definition " + hash, Err: err}
+	}
+	d.definitions.add(g)
+	d.definitions.keep(hash)
+	return d.definitions.graph(hash), nil
+}
+
+func compile(doc, hash string) (*workflow.Graph, error) {
+	def, err := workflow.ParseJSON([]byte(doc))
+	if err != nil {
+		return nil, err
+	}
+	g, err := workflow.Compile(def)
+	if err != nil {
+		return nil, err
+	}
+	if g.Hash != hash {
+		return nil, fmt.Errorf("its content has the hash %s", g.Hash)
+	}
+	return g, nil
+}
+
+// keepDefinition writes a definition that pawl.db lacks, as part of a commit.
+func (d *Dir) keepDefinition(db *sqlite.Conn, hash, doc string) error {
+	if d.definitions.isKept(hash) {
+		return nil
+	}
+	_, err := db.Exec(putDefinition, hash, doc)
+	return err
+}
+
+// Publish stores a definition under its name and version, for good. The same
+// again is no error; another content is ErrPublished.
+func (d *Dir) Publish(g *workflow.Graph) error {
+	d.definitions.add(g)
+	doc, err := d.definitions.doc(g)
+	if err != nil {
+		return fmt.Errorf("publish %s: %w", g.Definition.Name, err)
+	}
+	err = d.update(func(db *sqlite.Conn) error { return d.publish(db, g, doc) })
+	if err == nil {
+		d.definitions.keep(g.Hash)
+	}
+	return err
+}
+
+func (d *Dir) publish(db *sqlite.Conn, g *workflow.Graph, doc string) error {
+	name, version := g.Definition.Name, int64(versionOf(g))
+	var have string
+	err := db.Each(getPublished, func(r *sqlite.Row) error { have = r.Text(0); return nil }, name, version)
+	if err != nil {
+		return err
+	}
+	switch have {
+	case g.Hash:
+		return nil
+	case "":
+	default:
+		return refuse("publish %s version %d: %w", name, version, ErrPublished)
+	}
+	if err := d.keepDefinition(db, g.Hash, doc); err != nil {
+		return err
+	}
+	_, err = db.Exec(putPublished, name, version, g.Hash)
+	return err
+}
+
+// versionOf returns the version of a definition, of which 1 may be left out.
+func versionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }
+
+// Published returns the hash of a published definition; version 0 is the
+// latest. It fails with ErrNotPublished.
+func (d *Dir) Published(name string, version int) (hash string, err error) {
+	err = d.read(func(db *sqlite.Conn) error {
+		take := func(r *sqlite.Row) error { hash = r.Text(0); return nil }
+		if version == 0 {
+			return db.Each(getLatest, take, name)
+		}
+		return db.Each(getPublished, take, name, int64(version))
+	})
+	if err == nil && hash == "" {
+		err = fmt.Errorf("%w: %s version %d", ErrNotPublished, name, version)
+	}
+	return hash, err
+}

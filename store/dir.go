@@ -1,0 +1,298 @@
+package store
+
+import (
+	"crypto/rand"
+	_ "embed" // the schemas
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Durability says what a commit survives.
+type Durability uint8
+
+// The durabilities.
+const (
+	// PowerLoss: the disk has it when Commit returns, if it honours fsync.
+	PowerLoss Durability = iota
+	// ProcessCrash: the operating system has it. A power loss may take the
+	// last commits, never a part of one.
+	ProcessCrash
+)
+
+// Options are the settings of a Dir. The zero value works.
+type Options struct {
+	Durability    Durability
+	Logger        *slog.Logger // of what no caller can be told; nil discards
+	Materializers int          // files that are built at a time; 0 is 2
+}
+
+// A Dir is an open engine directory. It may be used by many goroutines.
+type Dir struct {
+	path    string
+	options Options
+	root    *os.Root
+	lock    *os.File
+	owned   os.FileInfo // of the lock
+	epoch   workflow.Epoch
+	lastNum atomic.Int64 // of the runs
+
+	mu   sync.Mutex // guards db and dead
+	db   *sqlite.Conn
+	dead error // why nothing works any more
+
+	definitions definitions
+	committer   committer
+	filer       filer
+	close       sync.Once
+	closed      error
+}
+
+const (
+	indexFile    = "pawl.db"
+	indexWAL     = "pawl.db-wal"
+	runsDir      = "runs"
+	tmpDir       = "tmp"
+	lockFile     = "LOCK"
+	indexID      = 0x7061776c // "pawl"
+	indexVersion = 1
+)
+
+// indexPragmas prepare the connection to pawl.db, in this order.
+const indexPragmas = `
+PRAGMA busy_timeout=0;
+PRAGMA locking_mode=EXCLUSIVE; -- no shared memory, no lock per transaction
+PRAGMA journal_mode=WAL;
+PRAGMA synchronous=FULL;
+PRAGMA wal_autocheckpoint=4000;
+PRAGMA temp_store=MEMORY;
+PRAGMA trusted_schema=OFF;
+PRAGMA cell_size_check=ON;
+`
+
+//go:embed index.sql
+var indexSchema string
+
+// Open opens the engine directory at path, which it creates if there is none.
+// It fails with ErrLocked if the directory is in use, and with ErrCorrupt or
+// ErrVersion if pawl.db is not what the last engine left; then nothing has been
+// changed.
+func Open(path string, o Options) (*Dir, error) {
+	if o.Materializers <= 0 {
+		o.Materializers = 2
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Dir{path: path, options: o}
+	if err := d.open(); err != nil {
+		d.release()
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	d.committer.start(d)
+	d.filer.start(d)
+	return d, nil
+}
+
+func (d *Dir) open() error {
+	steps := []func() error{d.own, d.prepare, d.connect, d.begin}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own makes the directory and takes its lock.
+func (d *Dir) own() error {
+	if err := os.MkdirAll(d.path, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if d.lock, err = lock(filepath.Join(d.path, lockFile)); err != nil {
+		return err
+	}
+	if d.owned, err = d.lock.Stat(); err != nil {
+		return err
+	}
+	d.root, err = os.OpenRoot(d.path)
+	return err
+}
+
+// prepare checks pawl.db, or makes it, and clears what was being built.
+func (d *Dir) prepare() error {
+	if err := d.checkIndex(); err != nil {
+		return err
+	}
+	if err := d.root.RemoveAll(tmpDir); err != nil {
+		return err
+	}
+	for _, dir := range []string{runsDir, tmpDir} {
+		if err := d.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return d.syncDir(".")
+}
+
+func (d *Dir) checkIndex() error {
+	data, err := d.readStart(indexFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.createIndex()
+	}
+	if err != nil {
+		return err
+	}
+	return d.checkHeader(data, indexFile, indexID, indexVersion)
+}
+
+// createIndex makes pawl.db, whole or not at all, in a directory without runs.
+func (d *Dir) createIndex() error {
+	for _, name := range []string{runsDir, indexWAL} {
+		if _, err := d.root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return &CorruptError{File: d.at(indexFile), What: "it is missing, but there is " + name}
+		}
+	}
+	data, err := newDatabase(indexSchema, 4096, indexID, indexVersion)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", indexFile, err)
+	}
+	const building = indexFile + ".new"
+	if err := d.writeFile(building, data, true); err != nil {
+		return err
+	}
+	if err := d.root.Rename(building, indexFile); err != nil {
+		return err
+	}
+	return d.syncDir(".")
+}
+
+// connect opens pawl.db and takes it over: the epoch in it is ours.
+func (d *Dir) connect() error {
+	was, err := d.readMark()
+	if err != nil {
+		return err
+	}
+	if err := d.checkLog(was); err != nil {
+		return err
+	}
+	if d.db, err = sqlite.Open(filepath.Join(d.path, indexFile), indexPragmas); err != nil {
+		return d.indexError(err)
+	}
+	return d.checkEpoch(was)
+}
+
+// begin draws an epoch and writes it down.
+func (d *Dir) begin() error {
+	if err := d.mark(mark{}); err != nil {
+		return err
+	}
+	var bytes [8]byte
+	_, _ = rand.Read(bytes[:]) // it never fails
+	d.epoch = workflow.Epoch(binary.LittleEndian.Uint64(bytes[:])) | 1
+	if _, err := d.db.Exec(putEpoch, int64(d.epoch)); err != nil {
+		return d.indexError(err)
+	}
+	if err := d.mark(mark{open: true, epoch: d.epoch}); err != nil {
+		return err
+	}
+	if d.options.Durability == ProcessCrash {
+		if err := d.db.Script(`PRAGMA synchronous=NORMAL`); err != nil {
+			return err
+		}
+	}
+	return d.db.Each(maxNum, func(r *sqlite.Row) error { d.lastNum.Store(r.Int64(0)); return nil })
+}
+
+const (
+	putEpoch = `INSERT INTO meta (key, value) VALUES ('epoch', ?) ON CONFLICT DO UPDATE SET value = excluded.value`
+	getEpoch = `SELECT value FROM meta WHERE key = 'epoch'`
+	maxNum   = `SELECT coalesce(max(num), 0) FROM runs`
+)
+
+// Epoch returns the number drawn for this life of the directory.
+func (d *Dir) Epoch() workflow.Epoch { return d.epoch }
+
+// Close waits for the filing that was asked for, closes pawl.db and gives the
+// directory back. Commits that are under way succeed or fail with ErrClosed.
+func (d *Dir) Close() error {
+	d.close.Do(func() {
+		d.filer.stop()
+		d.committer.stop()
+		d.closed = d.finish()
+	})
+	return d.closed
+}
+
+// finish leaves the directory as a later Open likes it best. Nothing depends on
+// it having run.
+func (d *Dir) finish() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	alive := d.dead == nil
+	d.dead = ErrClosed
+	var err error
+	if alive {
+		err = d.checkpoint()
+	}
+	return errors.Join(err, d.release())
+}
+
+// checkpoint moves everything from the write-ahead log into pawl.db.
+func (d *Dir) checkpoint() error {
+	if err := d.db.Script(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return d.mark(mark{epoch: d.epoch})
+}
+
+// release closes whatever is open.
+func (d *Dir) release() error {
+	var errs []error
+	if d.db != nil {
+		errs = append(errs, d.db.Close())
+	}
+	if d.root != nil {
+		errs = append(errs, d.root.Close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// read calls f with the connection to pawl.db.
+func (d *Dir) read(f func(*sqlite.Conn) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead != nil {
+		return d.dead
+	}
+	return d.indexError(f(d.db))
+}
+
+// indexError makes an error of pawl.db say what it means.
+func (d *Dir) indexError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case sqlite.IsDamaged(err):
+		return &CorruptError{File: d.at(indexFile), What: "SQLite cannot read it", Err: err}
+	case sqlite.IsBusy(err):
+		return fmt.Errorf("%w: %s: %w", ErrLocked, d.at(indexFile), err)
+	}
+	return typed(err)
+}
+
+// at returns the path of a file in the directory, for messages.
+func (d *Dir) at(name string) string { return filepath.Join(d.path, name) }

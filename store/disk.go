@@ -1,0 +1,106 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// openRegular opens a file below the directory for reading, and nothing that
+// only looks like one.
+func (d *Dir) openRegular(name string) (*os.File, error) {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &CorruptError{File: d.at(name), What: "it is not a regular file but " + info.Mode().Type().String()}
+	}
+	return d.root.OpenFile(name, os.O_RDONLY|noFollow, 0)
+}
+
+// readStart returns the first bytes of a file: as many as there are, up to a
+// database's header.
+func (d *Dir) readStart(name string) ([]byte, error) {
+	f, err := d.openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, sqlite.HeaderSize))
+	_ = f.Close() // it was only read
+	return data, err
+}
+
+// readFile returns a whole file.
+func (d *Dir) readFile(name string) ([]byte, error) {
+	f, err := d.openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close() // it was only read
+		return nil, err
+	}
+	data := make([]byte, info.Size())
+	_, err = io.ReadFull(f, data)
+	_ = f.Close() // it was only read
+	return data, err
+}
+
+// writeFile writes a new file.
+func (d *Dir) writeFile(name string, data []byte, sync bool) error {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil && sync {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// syncFile makes the contents of a file durable.
+func (d *Dir) syncFile(name string) error {
+	f, err := d.openRegular(name)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	_ = f.Close() // it was only read
+	return err
+}
+
+// syncDir makes the names in a directory durable.
+func (d *Dir) syncDir(name string) error {
+	f, err := d.root.Open(name)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	_ = f.Close() // it was only read
+	return err
+}
+
+// checkHeader checks that data starts like one of our databases.
+func (d *Dir) checkHeader(data []byte, name string, id, version uint32) error {
+	h, ok := sqlite.ParseHeader(data)
+	switch {
+	case len(data) == 0:
+		return &CorruptError{File: d.at(name), What: "it is empty"}
+	case !ok:
+		return &CorruptError{File: d.at(name), What: "it is not a database"}
+	case h.ApplicationID != id:
+		return &CorruptError{File: d.at(name), What: fmt.Sprintf("it belongs to another program: application_id %#x", h.ApplicationID)}
+	case h.UserVersion > version:
+		return &VersionError{File: d.at(name), Version: h.UserVersion, Known: version}
+	case h.UserVersion != version:
+		return &CorruptError{File: d.at(name), What: fmt.Sprintf("no version of pawl wrote format %d", h.UserVersion)}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Conditions that callers test with errors.Is. A run id that is taken is
+// [workflow.ErrRunExists].
+var (
+	// ErrRunNotFound says that no run has this id.
+	ErrRunNotFound = errors.New("no such run")
+	// ErrNotPublished says that no definition has this name and version.
+	ErrNotPublished = errors.New("no such published definition")
+	// ErrPublished says that the name and version stand for another definition.
+	ErrPublished = errors.New("published with another content")
+	// ErrNotEnded says that only a run that has ended can be purged.
+	ErrNotEnded = errors.New("the run has not ended")
+	// ErrLocked says that another process, or another Dir of this one, owns the
+	// directory. Close that one first.
+	ErrLocked = errors.New("the directory is in use by another engine")
+	// ErrFenced says that another engine has taken the directory over. Nothing
+	// can be committed here any more.
+	ErrFenced = errors.New("the directory was taken over by another engine")
+	// ErrClosed says that the Dir, or the Run, was closed.
+	ErrClosed = errors.New("closed")
+	// ErrUnknown says that a commit failed in a way that leaves open whether it
+	// took place. Load the run again to find out.
+	ErrUnknown = errors.New("the outcome of the commit is unknown")
+	// ErrNoSpace says that the disk is full. Nothing was changed.
+	ErrNoSpace = errors.New("no space left")
+	// ErrCorrupt says that data is damaged, missing or not what was written. It
+	// is always a *CorruptError.
+	ErrCorrupt = errors.New("corrupt")
+	// ErrVersion says that a newer version of pawl wrote a file. It is always a
+	// *VersionError.
+	ErrVersion = errors.New("unknown format version")
+)
+
+// A CorruptError says what is wrong with a file, or with a run in it. Restore
+// it from a backup; the files are left as they are.
+type CorruptError struct {
+	Run  workflow.RunID // "" if all runs are concerned
+	File string
+	What string
+	Err  error // the cause, if there is one
+}
+
+// Error names the run, the file and what is wrong.
+func (e *CorruptError) Error() string {
+	text := "corrupt: " + e.What + " (" + e.File + "; restore it from a backup)"
+	if e.Run != "" {
+		text = fmt.Sprintf("run %q: %s", string(e.Run), text)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is reports whether target is ErrCorrupt.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// Unwrap returns the cause.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// A VersionError names a file that a newer version of pawl wrote.
+type VersionError struct {
+	File    string
+	Version uint32 // that it has
+	Known   uint32 // newest that this program reads
+}
+
+// Error names the file and says what to do.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("unknown format version %d of %s: this program knows %d; use a newer pawl", e.Version, e.File, e.Known)
+}
+
+// Is reports whether target is ErrVersion.
+func (e *VersionError) Is(target error) bool { return target == ErrVersion }
+
+// typed adds ErrNoSpace to an error of SQLite that means it.
+func typed(err error) error {
+	if sqlite.IsFull(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}

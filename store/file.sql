@@ -1,0 +1,134 @@
+-- The private file of one run: everything about it, readable with sqlite3.
+-- Instants are milliseconds since the Unix epoch. Scopes are a group and a
+-- branch of it, counted from 0; group 0 is the run itself.
+
+-- One row: what the file is.
+CREATE TABLE meta (
+  one        INTEGER PRIMARY KEY CHECK (one = 1),
+  run        TEXT NOT NULL,
+  workflow   TEXT NOT NULL,
+  version    INTEGER NOT NULL,
+  definition TEXT NOT NULL,   -- hash
+  seq        INTEGER NOT NULL, -- of the last record in the journal
+  sum        BLOB NOT NULL,   -- checksum of it
+  facts      TEXT NOT NULL    -- JSON: status, input, start, end, output, failure, next ids
+) STRICT;
+
+CREATE TABLE definition (
+  hash TEXT PRIMARY KEY,
+  doc  TEXT NOT NULL          -- JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tokens (
+  id      INTEGER PRIMARY KEY,
+  node    TEXT NOT NULL,
+  status  TEXT NOT NULL,
+  parent  INTEGER NOT NULL,   -- the token it grew from, 0 without
+  grp     INTEGER NOT NULL,
+  branch  INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  base    INTEGER NOT NULL,   -- attempts that no longer count
+  epoch   TEXT,               -- of the engine that dispatched the attempt, hexadecimal
+  due     INTEGER,            -- the attempt times out, the retry or timer is due
+  beat    INTEGER,            -- the next heartbeat is due
+  via     TEXT,               -- the transition by which it waits at its join
+  counts  TEXT,               -- JSON: traversals by loop transition
+  input   TEXT,               -- JSON
+  failure TEXT,               -- JSON, of the last attempt
+  caught  TEXT,               -- JSON, the error that it handles
+  source  TEXT                -- JSON, its value for the merge
+) STRICT;
+
+CREATE TABLE groups (
+  id      INTEGER PRIMARY KEY,
+  name    TEXT NOT NULL,      -- '' is never joined
+  origin  INTEGER NOT NULL,   -- the token that fanned out
+  node    TEXT NOT NULL,      -- where it stood
+  grp     INTEGER NOT NULL,   -- scope of the origin
+  branch  INTEGER NOT NULL,
+  phase   TEXT NOT NULL,
+  first   INTEGER NOT NULL,   -- token of branch 0
+  total   INTEGER NOT NULL,   -- branches
+  max     INTEGER NOT NULL,   -- branches that run at once, 0 without bound
+  open    INTEGER NOT NULL,   -- 1: branches may be added
+  started INTEGER NOT NULL,   -- branches by stage
+  arrived INTEGER NOT NULL,
+  ended   INTEGER NOT NULL,
+  failed  INTEGER NOT NULL,
+  due     INTEGER,            -- the join times out
+  spawns  TEXT,               -- JSON: branches by transition
+  counts  TEXT,               -- JSON, of the origin
+  result  TEXT,               -- JSON, of the origin
+  caught  TEXT                -- JSON
+) STRICT;
+
+-- The elements of foreach, by branch. An empty list is a row with idx -1.
+CREATE TABLE items (
+  grp   INTEGER NOT NULL,
+  idx   INTEGER NOT NULL,
+  value TEXT NOT NULL,        -- JSON
+  PRIMARY KEY (grp, idx)
+) STRICT, WITHOUT ROWID;
+
+-- The branches that are resolved.
+CREATE TABLE branches (
+  grp     INTEGER NOT NULL,
+  branch  INTEGER NOT NULL,
+  status  TEXT NOT NULL,
+  failure TEXT,               -- JSON
+  PRIMARY KEY (grp, branch)
+) STRICT, WITHOUT ROWID;
+
+-- What each scope has written, on top of what it sees of the scopes around it.
+CREATE TABLE data (
+  grp    INTEGER NOT NULL,
+  branch INTEGER NOT NULL,
+  path   TEXT NOT NULL,       -- RFC 6901 pointer
+  idx    INTEGER NOT NULL,    -- -1: the value there; from 0: an element appended to it
+  value  TEXT NOT NULL,       -- JSON
+  PRIMARY KEY (grp, branch, path, idx)
+) STRICT, WITHOUT ROWID;
+
+-- Every message with what was decided. Replaying the messages through the
+-- planner of that version gives the same decisions.
+CREATE TABLE journal (
+  seq       INTEGER PRIMARY KEY,
+  at        INTEGER NOT NULL,
+  epoch     TEXT NOT NULL,
+  planner   INTEGER NOT NULL,
+  message   TEXT NOT NULL,    -- JSON
+  decisions TEXT NOT NULL,    -- JSON
+  sum       BLOB NOT NULL     -- SHA-256 of the sum before and of this record
+) STRICT;
+
+-- The values above 1 KiB of the journal, once each.
+CREATE TABLE vals (
+  hash  TEXT PRIMARY KEY,     -- SHA-256
+  value TEXT NOT NULL         -- JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE events (
+  seq    INTEGER PRIMARY KEY,
+  record INTEGER NOT NULL,    -- of the journal
+  at     INTEGER NOT NULL,
+  type   TEXT NOT NULL,
+  token  INTEGER NOT NULL,    -- 0 if it concerns none
+  node   TEXT NOT NULL,
+  grp    INTEGER NOT NULL,
+  data   TEXT                 -- JSON
+) STRICT;
+
+-- Where tokens are, in words: root, and /NODE:BRANCH for every fan-out. In NODE,
+-- ~ is written ~0 and / is written ~1.
+CREATE VIEW paths (token, path) AS
+WITH RECURSIVE
+  prefix (grp, path) AS (
+    SELECT id, 'root' FROM groups WHERE grp = 0
+    UNION ALL
+    SELECT g.id, p.path || '/' || replace(replace(o.node, '~', '~0'), '/', '~1') || ':' || g.branch
+    FROM groups g JOIN prefix p ON p.grp = g.grp JOIN groups o ON o.id = g.grp
+  )
+SELECT t.id,
+  CASE WHEN t.grp = 0 THEN 'root'
+  ELSE p.path || '/' || replace(replace(g.node, '~', '~0'), '/', '~1') || ':' || t.branch END
+FROM tokens t LEFT JOIN groups g ON g.id = t.grp LEFT JOIN prefix p ON p.grp = t.grp;

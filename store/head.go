@@ -1,0 +1,295 @@
+package store
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Head is a run's row in the index: what can be known of it without loading
+// it. It is never behind the run.
+type Head struct {
+	Run        workflow.RunID
+	Workflow   string
+	Version    int
+	Definition string         // hash
+	InputHash  string         // tells a repeated start from another one
+	Parent     workflow.RunID // "" without
+	StartedAt  time.Time
+
+	// The rest changes with commits.
+	Status  workflow.RunStatus
+	Seq     int64             // of the last record; Commit sets it
+	Alarm   time.Time         // when time alone changes the run; zero if never
+	EndedAt time.Time         // zero while it runs
+	Output  map[string]any    // of a completed run
+	Failure *workflow.Failure // of any other end, or why it is suspended
+
+	File string // of the run, below the directory; "" before it has one
+}
+
+// Outcome returns how the run ended, or how it stands.
+func (h *Head) Outcome() workflow.Outcome {
+	return workflow.Outcome{
+		Run: h.Run, Status: h.Status, Output: h.Output, Failure: h.Failure,
+		StartedAt: h.StartedAt, EndedAt: h.EndedAt,
+	}
+}
+
+// A HeadFilter selects runs. The zero value selects all.
+type HeadFilter struct {
+	Workflow string               // its name; "" is any
+	Parent   workflow.RunID       // "" is any
+	Statuses []workflow.RunStatus // none is any
+}
+
+// mask returns the statuses as bits.
+func (f HeadFilter) mask() int64 {
+	var mask int64
+	for _, s := range f.Statuses {
+		mask |= 1 << s
+	}
+	return mask
+}
+
+// A row is a Head with what only the store knows of the run.
+type row struct {
+	Head
+	num       int64
+	nonce     uint64
+	sum       checksum
+	slot      slot
+	filed     int64
+	filedSum  checksum
+	fileHash  []byte
+	fileSize  int64
+	damage    error // in Output or Failure
+	malformed bool  // a checksum is none
+}
+
+const (
+	headColumns = `SELECT num, id, workflow, version, definition, input_hash, parent, nonce, started_at, status,
+		seq, sum, alarm, ended_at, output, failure, slot, filed, filed_sum, file_hash, file_size FROM runs `
+	getHead       = headColumns + `WHERE id = ?`
+	listHeads     = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND (? = '' OR parent = ?) AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
+	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
+	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
+	getDue        = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
+	getNextAlarm  = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
+)
+
+func readRow(r *sqlite.Row) row {
+	out := row{
+		num: r.Int64(0), nonce: uint64(r.Int64(7)), slot: slot(r.Int64(16)),
+		filed: r.Int64(17), fileHash: r.Bytes(19), fileSize: r.Int64(20),
+	}
+	out.Head = Head{
+		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), StartedAt: instant(r, 8),
+		Status: workflow.RunStatus(r.Int64(9)), Seq: r.Int64(10), Alarm: instant(r, 12), EndedAt: instant(r, 13),
+	}
+	out.malformed = !out.sum.set(r.Bytes(11)) || out.filed > 0 && !out.filedSum.set(r.Bytes(18)) ||
+		out.Status > workflow.RunCancelled || out.slot > 2 || (out.slot == 0) != (out.filed == 0)
+	out.Output, out.damage = object(r.Text(14))
+	if out.damage == nil {
+		out.Failure, out.damage = parseFailure(r.Text(15))
+	}
+	if out.slot != 0 {
+		out.File = fileName(out.Run, out.nonce, out.slot)
+	}
+	return out
+}
+
+// check returns a *CorruptError if the row is damaged.
+func (r *row) check(d *Dir) error {
+	if r.malformed || r.damage != nil {
+		return &CorruptError{Run: r.Run, File: d.at(indexFile), What: "its row in the index is damaged", Err: r.damage}
+	}
+	return nil
+}
+
+// instant returns the time in column i, zero if it is NULL.
+func instant(r *sqlite.Row, i int) time.Time {
+	if r.Null(i) {
+		return time.Time{}
+	}
+	return time.UnixMilli(r.Int64(i)).UTC()
+}
+
+// millis is the inverse of instant.
+func millis(t time.Time) driver.Value {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+func object(text string) (map[string]any, error) {
+	if text == "" {
+		return nil, nil
+	}
+	v, err := codec.DecodeValue([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%T where an object was expected", v)
+	}
+	return m, nil
+}
+
+func objectText(m map[string]any) driver.Value {
+	if m == nil {
+		return nil
+	}
+	return string(value.Encode(m))
+}
+
+func parseFailure(text string) (*workflow.Failure, error) {
+	if text == "" {
+		return nil, nil
+	}
+	f := new(workflow.Failure)
+	return f, json.Unmarshal([]byte(text), f)
+}
+
+func failureText(f *workflow.Failure) driver.Value {
+	if f == nil {
+		return nil
+	}
+	return jsonText(f)
+}
+
+// jsonText encodes what has only fields that encode.
+func jsonText(v any) driver.Value {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("store: %T: %v", v, err))
+	}
+	return string(text)
+}
+
+// row reads the row of one run.
+func (d *Dir) row(id workflow.RunID) (row, error) {
+	var out row
+	err := d.read(func(db *sqlite.Conn) (err error) {
+		out, err = d.getRow(db, id)
+		return err
+	})
+	return out, err
+}
+
+func (d *Dir) getRow(db *sqlite.Conn, id workflow.RunID) (out row, err error) {
+	found, err := db.One(getHead, func(r *sqlite.Row) error { out = readRow(r); return nil }, string(id))
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
+	}
+	if err == nil {
+		err = out.check(d)
+	}
+	return out, err
+}
+
+// Head returns the row of one run. It fails with ErrRunNotFound.
+func (d *Dir) Head(id workflow.RunID) (Head, error) {
+	r, err := d.row(id)
+	return r.Head, err
+}
+
+// Heads returns up to limit rows of runs that fit the filter, in order of id,
+// from the first behind after.
+func (d *Dir) Heads(after workflow.RunID, f HeadFilter, limit int) ([]Head, error) {
+	var out []Head
+	mask := f.mask()
+	err := d.read(func(db *sqlite.Conn) error {
+		return db.Each(listHeads, func(r *sqlite.Row) error {
+			row := readRow(r)
+			out = append(out, row.Head)
+			return row.check(d)
+		}, string(after), f.Workflow, f.Workflow, string(f.Parent), string(f.Parent), mask, mask, int64(limit))
+	})
+	return out, err
+}
+
+// Unfinished returns the runs that have not ended, oldest first.
+func (d *Dir) Unfinished() ([]workflow.RunID, error) { return d.ids(getUnfinished, 0) }
+
+// Leftover returns the runs that have ended and are not filed: load and
+// materialise them.
+func (d *Dir) Leftover() ([]workflow.RunID, error) { return d.ids(getLeftover, 0) }
+
+// DueAlarms returns the runs whose alarm is at or before an instant, earliest
+// first.
+func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
+	return d.ids(getDue, math.MinInt64, before.UnixMilli())
+}
+
+// idPage is how many ids are read at a time: commits go on in between.
+const idPage = 512
+
+// ids returns all ids that a query finds in pages. It takes the order and the
+// number of the last row before the page, rest, and the size of the page.
+func (d *Dir) ids(query string, order int64, rest ...driver.Value) ([]workflow.RunID, error) {
+	var out []workflow.RunID
+	for num, n := int64(0), idPage; n == idPage; {
+		n = 0
+		err := d.read(func(db *sqlite.Conn) error {
+			return db.Each(query, func(r *sqlite.Row) error {
+				out = append(out, workflow.RunID(r.Text(0)))
+				num, order = r.Int64(1), r.Int64(2)
+				n++
+				return nil
+			}, append(append([]driver.Value{order, num}, rest...), int64(idPage))...)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// NextAlarm returns the earliest alarm of any run after an instant; zero if
+// there is none.
+func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
+	from := int64(math.MinInt64)
+	if !after.IsZero() {
+		from = after.UnixMilli()
+	}
+	var at time.Time
+	err := d.read(func(db *sqlite.Conn) error {
+		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = instant(r, 0); return nil }, from)
+	})
+	return at, err
+}
+
+// AllHeads yields the rows of all runs that fit the filter, in order of id, in
+// pages: commits go on in between.
+func (d *Dir) AllHeads(f HeadFilter) iter.Seq2[Head, error] {
+	const page = 256
+	return func(yield func(Head, error) bool) {
+		for after, more := workflow.RunID(""), true; more; {
+			heads, err := d.Heads(after, f, page)
+			if err != nil {
+				yield(Head{}, err)
+				return
+			}
+			for h := range slices.Values(heads) {
+				if !yield(h, nil) {
+					return
+				}
+				after = h.Run
+			}
+			more = len(heads) == page
+		}
+	}
+}

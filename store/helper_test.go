@@ -1,0 +1,204 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv("PAWL_STORE_OPEN"); path != "" {
+		openInChild(path)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fan is a definition with a fan-out, a fan-in and a loop.
+const fan = `{
+  "name": "fan", "version": 3, "start": "start",
+  "nodes": [
+    {"id": "start", "task": "t"}, {"id": "wo/rk~1", "task": "t"}, {"id": "join", "task": "t"}
+  ],
+  "transitions": [
+    {"id": "spread", "from": "start", "to": "wo/rk~1", "spawnCount": 3, "siblingGroup": "g"},
+    {"id": "meet", "from": "wo/rk~1", "to": "join", "synchronization": {"siblingGroup": "g"}},
+    {"id": "again", "from": "join", "to": "start", "condition": "false", "loop": {"maxIterations": 9}}
+  ]
+}`
+
+func graph(t testing.TB) *workflow.Graph {
+	g, err := fanGraph()
+	require.NoError(t, err)
+	return g
+}
+
+var fanGraph = sync.OnceValues(func() (*workflow.Graph, error) {
+	def, err := workflow.ParseJSON([]byte(fan))
+	if err != nil {
+		return nil, err
+	}
+	return workflow.Compile(def)
+})
+
+// zero is when every test begins.
+var zero = time.UnixMilli(1_700_000_000_000).UTC()
+
+func at(n int) time.Time { return zero.Add(time.Duration(n) * time.Second) }
+
+// open opens a directory that is closed at the end of the test.
+func open(t testing.TB, path string) *Dir {
+	return openWith(t, path, Options{})
+}
+
+func openWith(t testing.TB, path string, o Options) *Dir {
+	d, err := Open(path, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// An owner does what a run's actor does: it evolves its state, and commits.
+type owner struct {
+	t      testing.TB
+	run    *Run
+	state  *workflow.State
+	events []decision.Event
+}
+
+func start(t testing.TB, d *Dir, id workflow.RunID) *owner {
+	g := graph(t)
+	return &owner{t: t, run: d.New(Head{Run: id, InputHash: "in"}, g), state: workflow.NewState(id, g)}
+}
+
+func load(t testing.TB, d *Dir, id workflow.RunID) *owner {
+	r, s, events, err := d.Load(id)
+	require.NoError(t, err)
+	return &owner{t: t, run: r, state: s, events: events}
+}
+
+// record makes the next record of a run.
+func (o *owner) record(m workflow.Message, ds ...decision.Decision) decision.Record {
+	seq := o.run.Head().Seq + 1
+	return decision.Record{Seq: seq, At: at(int(seq)), Epoch: o.run.dir.Epoch(), Planner: 1, Message: m, Decisions: ds}
+}
+
+// head returns what the state says for the index.
+func (o *owner) head() Head {
+	s := o.state
+	return Head{StartedAt: s.StartedAt, Status: s.Status, Alarm: s.NextDue(), EndedAt: s.EndedAt, Output: s.Output, Failure: s.Failure}
+}
+
+// try evolves and commits one record.
+func (o *owner) try(m workflow.Message, ds ...decision.Decision) error {
+	r := o.record(m, ds...)
+	require.NoError(o.t, fold(o.state, &r, func(es []decision.Event) { o.events = append(o.events, es...) }))
+	return o.run.Commit([]decision.Record{r}, o.head())
+}
+
+func (o *owner) do(m workflow.Message, ds ...decision.Decision) {
+	require.NoError(o.t, o.try(m, ds...))
+}
+
+// file materialises and waits for it.
+func (o *owner) file() error {
+	done := make(chan error, 1)
+	events := o.events
+	o.events = nil
+	o.run.Materialize(o.state.TakeChanges(), events, func(err error) { done <- err })
+	return <-done
+}
+
+func startRun(input map[string]any) decision.Decision {
+	return decision.StartRun{Input: input, At: at(0), Due: at(3600)}
+}
+
+func createToken(id int, node string) decision.Decision {
+	return decision.CreateToken{Token: workflow.Token{ID: workflow.TokenID(id), Node: workflow.NodeID(node)}}
+}
+
+// five runs a run of five steps to its end.
+func (o *owner) five(input map[string]any) {
+	o.do(workflow.Start{Input: input}, startRun(input), createToken(1, "start"), dispatch(1))
+	for i := 1; i < 5; i++ {
+		output := map[string]any{"n": int64(i)}
+		o.do(workflow.TaskCompleted{Token: workflow.TokenID(i), Attempt: 1, Output: output},
+			decision.SetData{Path: []string{"state", fmt.Sprintf("step%d", i)}, Value: output},
+			decision.CompleteToken{Token: workflow.TokenID(i), Output: output}, createToken(i+1, "start"), dispatch(i+1))
+	}
+	o.do(workflow.TaskCompleted{Token: 5, Attempt: 1}, decision.CompleteToken{Token: 5},
+		decision.CompleteRun{Output: map[string]any{"ok": true}, At: at(9)})
+}
+
+func dispatch(id int) decision.Decision {
+	return decision.DispatchTask{Token: workflow.TokenID(id), Task: "t", Attempt: 1, Epoch: 7, Input: map[string]any{"k": "v"}, Due: at(60)}
+}
+
+// crashed returns a copy of a directory as a crash of its process would leave
+// it now. Nothing may be committing.
+func crashed(t testing.TB, from string) string {
+	to := t.(interface{ TempDir() string }).TempDir()
+	copyDir(t, from, to)
+	return to
+}
+
+func copyDir(t testing.TB, from, to string) {
+	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil || e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		}
+		return copyFile(path, filepath.Join(to, rel))
+	})
+	require.NoError(t, err)
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// all collects a sequence that must not fail.
+func all[T any](t testing.TB, seq func(func(T, error) bool)) []T {
+	var out []T
+	for x, err := range seq {
+		require.NoError(t, err)
+		out = append(out, x)
+	}
+	return out
+}
+
+// logged returns how many records the log holds.
+func logged(t testing.TB, d *Dir) (n int) {
+	err := d.read(func(db *sqlite.Conn) error {
+		return db.Each(`SELECT count(*) FROM log`, func(r *sqlite.Row) error { n = r.Int(0); return nil })
+	})
+	require.NoError(t, err)
+	return n
+}

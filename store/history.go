@@ -1,0 +1,144 @@
+package store
+
+import (
+	"iter"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// page is how many rows of a file are read at a time.
+const page = 256
+
+const (
+	getJournal = `SELECT * FROM journal WHERE seq > ? ORDER BY seq LIMIT ?`
+	getEvents  = `SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?`
+)
+
+// History returns the journal of a run as of one commit: the file's part, then
+// the log's, from record 1 without a gap. Its checksums are verified on the
+// way. An error ends it.
+func (d *Dir) History(id workflow.RunID) decision.History {
+	return func(yield func(decision.Record, error) bool) {
+		snap, err := d.snapshot(id)
+		if err != nil {
+			yield(decision.Record{}, err)
+			return
+		}
+		defer snap.close()
+		for e, err := range snap.journal(d) {
+			var r decision.Record
+			if err == nil {
+				r, err = e.Decode(snap.lookup(&e))
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// journal yields all records of a run, checked.
+func (s *snapshot) journal(d *Dir) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		seq, sum := int64(0), firstSum(s.Run)
+		for e, err := range s.filedEntries() {
+			if err == nil {
+				err = e.follows(seq, sum)
+			}
+			if err != nil {
+				yield(entry{}, &CorruptError{Run: s.Run, File: d.at(s.File), What: "its journal is damaged", Err: err})
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+			seq, sum = e.Seq, e.sum
+		}
+		if seq != s.filed {
+			yield(entry{}, &CorruptError{Run: s.Run, File: d.at(s.File), What: "its journal ends too early"})
+			return
+		}
+		for i := range s.entries { // checked by readIndex
+			if !yield(s.entries[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// filedEntries yields the records in the file.
+func (s *snapshot) filedEntries() iter.Seq2[entry, error] {
+	return pages(s.file, getJournal, 0, (*reader).journal, func(e *entry) int64 { return e.Seq })
+}
+
+// pages yields the rows of a query by sequence, some at a time. A nil file has
+// none.
+func pages[T any](c *sqlite.Conn, query string, after int64, row func(*reader) T, seq func(*T) int64) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for c != nil {
+			var rows []T
+			err := c.Each(query, func(r *sqlite.Row) error {
+				rd := reader{Row: r}
+				rows = append(rows, row(&rd))
+				return rd.err
+			}, after, int64(page))
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for i := range rows {
+				if !yield(rows[i], nil) {
+					return
+				}
+			}
+			if len(rows) < page {
+				return
+			}
+			after = seq(&rows[len(rows)-1])
+		}
+	}
+}
+
+// Events returns what has happened in a run behind a sequence, as of one
+// commit: the file's events, then those of the log's records. An error ends it.
+func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, error] {
+	return func(yield func(decision.Event, error) bool) {
+		snap, err := d.snapshot(id)
+		if err != nil {
+			yield(decision.Event{}, err)
+			return
+		}
+		defer snap.close()
+		filed := pages(snap.file, getEvents, after, (*reader).event, func(e *decision.Event) int64 { return e.Seq })
+		for e, err := range filed {
+			if err != nil {
+				err = &CorruptError{Run: id, File: d.at(snap.File), What: "its events are damaged", Err: err}
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+		later, err := d.laterEvents(snap)
+		if err != nil {
+			yield(decision.Event{}, err)
+			return
+		}
+		for _, e := range later {
+			if e.Seq > after && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// laterEvents derives the events of the log's records.
+func (d *Dir) laterEvents(s *snapshot) (out []decision.Event, err error) {
+	if len(s.entries) == 0 {
+		return nil, nil
+	}
+	_, err = d.replay(s, func(es []decision.Event) { out = append(out, es...) })
+	return out, err
+}

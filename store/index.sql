@@ -1,0 +1,61 @@
+-- pawl.db: the log, the index of runs, and the definitions of one directory.
+-- The engine holds it open exclusively while it runs. All instants are
+-- milliseconds since the Unix epoch.
+
+CREATE TABLE meta (
+  key   TEXT PRIMARY KEY,
+  value ANY NOT NULL          -- epoch: random, of the engine that opened last
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE definitions (
+  hash TEXT PRIMARY KEY,      -- SHA-256 of the canonical JSON
+  doc  TEXT NOT NULL          -- JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE published (
+  name    TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  hash    TEXT NOT NULL,      -- of the definition
+  PRIMARY KEY (name, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+  num        INTEGER PRIMARY KEY,
+  id         TEXT NOT NULL UNIQUE,
+  workflow   TEXT NOT NULL,
+  version    INTEGER NOT NULL,
+  definition TEXT NOT NULL,      -- hash
+  input_hash TEXT NOT NULL,      -- tells a repeated start from another one
+  parent     TEXT NOT NULL,      -- run id, '' without
+  nonce      INTEGER NOT NULL,   -- part of the file's name, never used again
+  started_at INTEGER,
+  status     INTEGER NOT NULL,   -- created running paused suspended completed failed timed_out cancelled, from 0
+  seq        INTEGER NOT NULL,   -- of the last record
+  sum        BLOB NOT NULL,      -- checksum of the last record
+  alarm      INTEGER,            -- when time alone changes the run
+  ended_at   INTEGER,
+  output     TEXT,               -- JSON, of a completed run
+  failure    TEXT,               -- JSON, of any other end
+  slot       INTEGER NOT NULL DEFAULT 0, -- the file's name ends on a or b: 1, 2; 0 there is no file yet
+  filed      INTEGER NOT NULL DEFAULT 0, -- sequence of the last record in the file
+  filed_sum  BLOB,               -- its checksum
+  file_hash  BLOB,               -- SHA-256 of the file
+  file_size  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX runs_unfinished ON runs (num) WHERE status < 4;
+CREATE INDEX runs_alarm ON runs (alarm) WHERE alarm IS NOT NULL;
+
+-- The records that no run's file holds yet, in the order of their commits: what
+-- is committed together lies together, on few pages.
+CREATE TABLE log (
+  pos       INTEGER PRIMARY KEY,
+  key       INTEGER NOT NULL UNIQUE, -- number of the run * 2^32 + sequence
+  at        INTEGER NOT NULL,
+  epoch     INTEGER NOT NULL,    -- the 64 bits, signed
+  planner   INTEGER NOT NULL,
+  message   BLOB NOT NULL,       -- JSON
+  decisions BLOB NOT NULL,       -- JSON
+  vals      BLOB,                -- large values of both, each after its length as uvarint
+  sum       BLOB NOT NULL        -- SHA-256 of the sum before and of all of this
+) STRICT;

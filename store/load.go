@@ -1,0 +1,191 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Load returns a handle of a run, its state as of the last commit, and the
+// events that its file lacks. The state's TakeChanges returns what the file
+// lacks as well: both go into the next Materialize. It waits for filing of the
+// run that was asked for. It fails with ErrRunNotFound, and with ErrCorrupt or
+// ErrVersion if the run cannot be trusted.
+func (d *Dir) Load(id workflow.RunID) (*Run, *workflow.State, []decision.Event, error) {
+	d.filer.wait(id)
+	var events []decision.Event
+	snap, s, err := d.load(id, func(es []decision.Event) { events = append(events, es...) })
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("load: %w", err)
+	}
+	r := d.handle(snap.row, s.Graph)
+	r.unfiled = snap.entries
+	for i := range r.unfiled {
+		r.bytes += r.unfiled[i].size()
+	}
+	return r, s, events, nil
+}
+
+// State returns the state of a run as of its last commit. It is the caller's
+// own and independent of whoever owns the run.
+func (d *Dir) State(id workflow.RunID) (*workflow.State, error) {
+	_, s, err := d.load(id, func([]decision.Event) {})
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	return s, nil
+}
+
+func (d *Dir) load(id workflow.RunID, happened func([]decision.Event)) (*snapshot, *workflow.State, error) {
+	snap, err := d.snapshot(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer snap.close()
+	s, err := d.replay(snap, happened)
+	return snap, s, err
+}
+
+// replay returns the state of a snapshot: the file's, and the records after it.
+func (d *Dir) replay(snap *snapshot, happened func([]decision.Event)) (*workflow.State, error) {
+	g, err := d.Graph(snap.Definition)
+	if err != nil {
+		return nil, err
+	}
+	s, err := snap.state(d, g)
+	if err != nil {
+		return nil, err
+	}
+	for i := range snap.entries {
+		r, err := snap.entries[i].Decode(snap.lookup(&snap.entries[i]))
+		if err == nil {
+			err = fold(s, &r, happened)
+		}
+		if err != nil {
+			return nil, &CorruptError{Run: snap.Run, File: d.at(indexFile), What: "a record does not fit the state", Err: err}
+		}
+	}
+	s.Epoch = d.epoch
+	return s, nil
+}
+
+// fold applies a record to s and reports its events.
+func fold(s *workflow.State, r *decision.Record, happened func([]decision.Event)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("record %d: %v", r.Seq, p)
+		}
+	}()
+	for _, dec := range r.Decisions {
+		es := decision.Events(s, dec)
+		for i := range es {
+			s.Facts.Events++
+			es[i].Seq, es[i].Record, es[i].At = s.Facts.Events, r.Seq, r.At
+		}
+		decision.Evolve(s, dec)
+		happened(es)
+	}
+	return nil
+}
+
+// lookup finds the large values of a record: it brings those of its own, or
+// they are in the file.
+func (s *snapshot) lookup(e *entry) codec.Lookup {
+	if e.Values != nil {
+		return e.Values.Lookup
+	}
+	return func(hash string) (any, error) {
+		var raw string
+		found, err := s.file.One(getValue, func(r *sqlite.Row) error { raw = r.Text(0); return nil }, hash)
+		if err == nil && !found {
+			err = errors.New("no value with the hash " + hash)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return codec.DecodeValue([]byte(raw))
+	}
+}
+
+const (
+	getFacts    = `SELECT facts FROM meta`
+	getTokens   = `SELECT * FROM tokens ORDER BY id`
+	getGroups   = `SELECT * FROM groups ORDER BY id`
+	getItems    = `SELECT grp, idx, value FROM items ORDER BY grp, idx`
+	getBranches = `SELECT * FROM branches ORDER BY grp, branch`
+	getData     = `SELECT * FROM data ORDER BY grp, branch, path, idx`
+	getValue    = `SELECT value FROM vals WHERE hash = ?`
+)
+
+// state restores the state that the file holds, an empty one without a file.
+func (s *snapshot) state(d *Dir, g *workflow.Graph) (st *workflow.State, err error) {
+	if s.file == nil {
+		return workflow.NewState(s.Run, g), nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+		if err != nil {
+			err = &CorruptError{Run: s.Run, File: d.at(s.File), What: "its rows are no state", Err: err}
+		}
+	}()
+	rows, err := readRows(s.file)
+	if err != nil {
+		return nil, err
+	}
+	return workflow.Restore(g, rows), nil
+}
+
+// readRows reads a whole state.
+func readRows(c *sqlite.Conn) (workflow.Rows, error) {
+	out := workflow.Rows{Items: map[workflow.GroupID][]any{}}
+	tables := []struct {
+		query string
+		row   func(*reader)
+	}{
+		{getFacts, func(r *reader) {
+			f, err := facts.Decode([]byte(r.Text(0)), nil)
+			r.keep(err)
+			out.Facts, _ = f.(workflow.Facts)
+		}},
+		{getTokens, func(r *reader) { out.Tokens = append(out.Tokens, r.token()) }},
+		{getGroups, func(r *reader) { out.Groups = append(out.Groups, r.group()) }},
+		{getItems, func(r *reader) { readItem(r, out.Items) }},
+		{getBranches, func(r *reader) { out.Branches = append(out.Branches, r.branch()) }},
+		{getData, func(r *reader) { out.Data = append(out.Data, r.data()) }},
+	}
+	for _, t := range tables {
+		if err := eachRow(c, t.query, t.row); err != nil {
+			return workflow.Rows{}, err
+		}
+	}
+	return out, nil
+}
+
+// eachRow calls row with each row of a query.
+func eachRow(c *sqlite.Conn, query string, row func(*reader)) error {
+	return c.Each(query, func(r *sqlite.Row) error {
+		rd := reader{Row: r}
+		row(&rd)
+		return rd.err
+	})
+}
+
+func readItem(r *reader, items map[workflow.GroupID][]any) {
+	id, i := workflow.GroupID(r.Int64(0)), r.Int(1)
+	if items[id] == nil {
+		items[id] = []any{}
+	}
+	if i < 0 {
+		return // an empty list
+	}
+	if i != len(items[id]) {
+		r.keep(fmt.Errorf("element %d of %v is missing", len(items[id]), id))
+	}
+	items[id] = append(items[id], r.value(2))
+}

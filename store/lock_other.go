@@ -1,0 +1,16 @@
+//go:build !unix
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+const noFollow = 0
+
+// lock fails: there is no flock here.
+func lock(path string) (*os.File, error) {
+	return nil, fmt.Errorf("lock %s: %w", path, errors.ErrUnsupported)
+}

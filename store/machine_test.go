@@ -1,0 +1,308 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A machine checks that a directory keeps what decision.Evolve means, whatever
+// is filed, loaded, closed and crashed in between. Its model is a state that is
+// only ever evolved, and the events and records that it gave.
+type machine struct {
+	t       *testing.T
+	path    string
+	dir     *Dir
+	owner   *owner
+	model   *workflow.State
+	events  []decision.Event
+	records []decision.Record
+}
+
+const machineRun workflow.RunID = "run/1"
+
+func newMachine(t *testing.T, path string) *machine {
+	m := &machine{t: t, path: path}
+	m.open()
+	m.owner = start(t, m.dir, machineRun)
+	m.model = workflow.NewState(machineRun, m.owner.state.Graph)
+	m.commit(workflow.Start{Input: map[string]any{"x": 1.5}}, startRun(map[string]any{"x": 1.5}), createToken(1, "start"))
+	return m
+}
+
+func (m *machine) commit(msg workflow.Message, ds ...decision.Decision) {
+	r := m.owner.record(msg, ds...)
+	require.NoError(m.t, fold(m.model, &r, func(es []decision.Event) { m.events = append(m.events, es...) }))
+	m.records = append(m.records, r)
+	m.owner.do(msg, ds...)
+}
+
+// Commit draws a record of one to four decisions.
+func (m *machine) Commit(t *rapid.T) {
+	if m.model.Status.Final() {
+		t.Skip("the run has ended")
+	}
+	scratch, err := m.dir.State(machineRun)
+	require.NoError(m.t, err)
+	var ds []decision.Decision
+	for range rapid.IntRange(1, 4).Draw(t, "decisions") {
+		d := drawDecision(t, scratch)
+		if d == nil {
+			continue
+		}
+		decision.Evolve(scratch, d)
+		ds = append(ds, d)
+		if scratch.Status.Final() {
+			break
+		}
+	}
+	m.commit(workflow.Heartbeat{Token: 1, Attempt: len(m.records)}, ds...)
+}
+
+// File materialises.
+func (m *machine) File(*rapid.T) { require.NoError(m.t, m.owner.file()) }
+
+// Load forgets the state and loads it again, as passivation does.
+func (m *machine) Load(*rapid.T) { m.owner = load(m.t, m.dir, machineRun) }
+
+// Reopen closes the directory and opens it again.
+func (m *machine) Reopen(*rapid.T) {
+	require.NoError(m.t, m.dir.Close())
+	m.open()
+	m.owner = load(m.t, m.dir, machineRun)
+}
+
+// open opens the directory. It knows the definition: to compile it takes long.
+func (m *machine) open() {
+	d, err := Open(m.path, Options{Durability: ProcessCrash})
+	require.NoError(m.t, err)
+	d.AddDefinition(graph(m.t))
+	m.dir = d
+}
+
+// Crash goes on with what a crash would leave.
+func (m *machine) Crash(*rapid.T) { m.moveTo(crashed(m.t, m.path)) }
+
+// Interrupt goes on with what a crash in the middle of filing would leave.
+func (m *machine) Interrupt(t *rapid.T) {
+	at := rapid.SampledFrom([]stage{built, renamed, synced, trimmed}).Draw(t, "stage")
+	var copied string
+	m.dir.filer.stage = func(now stage) error {
+		if now != at {
+			return nil
+		}
+		copied = crashed(m.t, m.path)
+		return errors.New("crash")
+	}
+	require.Error(m.t, m.owner.file())
+	m.moveTo(copied)
+}
+
+func (m *machine) moveTo(path string) {
+	require.NoError(m.t, m.dir.Close())
+	m.path = path
+	m.open()
+	m.owner = load(m.t, m.dir, machineRun)
+}
+
+// Check compares everything with the model.
+func (m *machine) Check(*rapid.T) {
+	s, err := m.dir.State(machineRun)
+	require.NoError(m.t, err)
+	require.Equal(m.t, m.model.All(), m.owner.state.All())
+	require.Equal(m.t, m.model.All(), s.All())
+	require.Equal(m.t, m.events, all(m.t, m.dir.Events(machineRun, 0)))
+	require.Equal(m.t, m.records, all(m.t, m.dir.History(machineRun)))
+	after := len(m.events) / 2
+	require.Equal(m.t, m.events[after:], all(m.t, m.dir.Events(machineRun, int64(after))))
+}
+
+func TestFilesEqualEvolve(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		m := newMachine(t, fmt.Sprintf("%s/%d", base, n))
+		defer func() { _ = m.dir.Close() }()
+		rt.Repeat(map[string]func(*rapid.T){
+			"Commit": m.Commit, "Commit2": m.Commit, "Commit3": m.Commit, "File": m.File, "Load": m.Load,
+			"Reopen": m.Reopen, "Crash": m.Crash, "Interrupt": m.Interrupt, "": m.Check,
+		})
+	})
+}
+
+// drawDecision draws a decision that can follow from s, or nil.
+func drawDecision(t *rapid.T, s *workflow.State) decision.Decision {
+	draw := rapid.SampledFrom([]func(*rapid.T, *workflow.State) decision.Decision{
+		drawToken, drawToken, drawTask, drawTask, drawEnd, drawFan, drawBranch, drawBranch, drawGroup,
+		drawData, drawData, drawData, drawRun,
+	}).Draw(t, "kind")
+	return draw(t, s)
+}
+
+func drawToken(t *rapid.T, s *workflow.State) decision.Decision {
+	return decision.CreateToken{Token: workflow.Token{
+		ID: s.NextToken, Node: "start", Parent: 1, Scope: drawScope(t, s), Counts: drawCounts(t), Caught: drawFailure(t),
+	}}
+}
+
+func drawCounts(t *rapid.T) workflow.Counts {
+	if rapid.Bool().Draw(t, "uncounted") {
+		return nil
+	}
+	return workflow.Counts{"again": rapid.IntRange(1, 9).Draw(t, "count")}
+}
+
+func drawFailure(t *rapid.T) *workflow.Failure {
+	if rapid.Bool().Draw(t, "fine") {
+		return nil
+	}
+	return &workflow.Failure{Code: "error", Message: rapid.StringN(0, 5, -1).Draw(t, "message"), Permanent: true, Attempts: 2, Token: 1}
+}
+
+func drawTime(t *rapid.T) time.Time {
+	return at(rapid.IntRange(1, 1000).Draw(t, "time"))
+}
+
+func drawTask(t *rapid.T, s *workflow.State) decision.Decision {
+	id := drawLive(t, s)
+	if id == 0 {
+		return nil
+	}
+	f := workflow.Failure{Code: "timeout"}
+	return rapid.SampledFrom([]decision.Decision{
+		decision.DispatchTask{Token: id, Task: "t", Attempt: 2, Epoch: 1<<64 - 1, Input: drawValue(t), Due: drawTime(t), Beat: drawTime(t)},
+		decision.ExtendTask{Token: id, Beat: drawTime(t)},
+		decision.RetryTask{Token: id, Due: drawTime(t), Base: 1, Failure: drawFailure(t)},
+		decision.ParkTask{Token: id, Failure: f},
+		decision.AwaitTimer{Token: id, Due: drawTime(t)},
+	}).Draw(t, "task")
+}
+
+func drawEnd(t *rapid.T, s *workflow.State) decision.Decision {
+	id := drawLive(t, s)
+	if id == 0 {
+		return nil
+	}
+	f := workflow.Failure{Code: "timeout"}
+	return rapid.SampledFrom([]decision.Decision{
+		decision.CompleteToken{Token: id, Output: drawValue(t), Metadata: map[string]any{"took": int64(3)}},
+		decision.FailToken{Token: id, Failure: f},
+		decision.ExpireToken{Token: id, Failure: f},
+		decision.CancelToken{Token: id, Reason: "why"},
+	}).Draw(t, "end")
+}
+
+// drawFan makes a group of up to 40 branches: enough for siblings in bulk.
+func drawFan(t *rapid.T, s *workflow.State) decision.Decision {
+	n := rapid.SampledFrom([]int{0, 1, 3, 40}).Draw(t, "branches")
+	g := workflow.Group{
+		ID: s.NextGroup, Name: "g", Origin: 1, Node: "wo/rk~1", Scope: drawScope(t, s), First: s.NextToken, Total: n,
+		Spawns: []workflow.Spawn{{Transition: "spread", Count: n}}, Max: 2, Open: true, Result: drawValue(t),
+		Counts: drawCounts(t), Caught: drawFailure(t), Started: n,
+	}
+	var items []any
+	if rapid.Bool().Draw(t, "foreach") {
+		items = []any{}
+		for range n {
+			items = append(items, drawValue(t))
+		}
+	}
+	return decision.CreateBranches{Group: g, Items: items}
+}
+
+func drawBranch(t *rapid.T, s *workflow.State) decision.Decision {
+	sc := drawScope(t, s)
+	if sc.Group == 0 || s.Branch(sc).Status != workflow.BranchRunning {
+		return nil
+	}
+	f := workflow.Failure{Code: "error", Node: "start"}
+	out := []decision.Decision{
+		decision.ArriveBranch{Scope: sc, Due: drawTime(t)}, decision.EndBranch{Scope: sc},
+		decision.FailBranch{Scope: sc, Failure: f}, decision.DropBranch{Scope: sc},
+	}
+	if ids := s.Branch(sc).Tokens; len(ids) > 0 {
+		out = append(out, decision.AwaitSiblings{Token: ids[0], Scope: sc, Via: "meet", Source: drawValue(t), Completes: true})
+	}
+	return rapid.SampledFrom(out).Draw(t, "branch")
+}
+
+func drawGroup(t *rapid.T, s *workflow.State) decision.Decision {
+	sc := drawScope(t, s)
+	if sc.Group == 0 || s.Group(sc.Group).Phase != workflow.Gathering {
+		return nil
+	}
+	return rapid.SampledFrom([]decision.Decision{
+		decision.FireGroup{Group: sc.Group, Cancel: rapid.Bool().Draw(t, "cancel")},
+		decision.FailGroup{Group: sc.Group, Failure: workflow.Failure{Code: "error"}},
+		decision.AbandonGroup{Group: sc.Group},
+		decision.MergeBranches{Group: sc.Group, Scope: s.Group(sc.Group).Scope, Path: drawPath(t), Value: drawValue(t)},
+	}).Draw(t, "group")
+}
+
+func drawData(t *rapid.T, s *workflow.State) decision.Decision {
+	sc, path, v := drawScope(t, s), drawPath(t), drawValue(t)
+	if rapid.Bool().Draw(t, "append") {
+		return decision.AppendData{Scope: sc, Path: path, Value: v}
+	}
+	return decision.SetData{Scope: sc, Path: path, Value: v}
+}
+
+func drawPath(t *rapid.T) []string {
+	key := rapid.SampledFrom([]string{"a", "b", "a/b", "~0", "", "é", "a0"})
+	return append([]string{"state"}, rapid.SliceOfN(key, 0, 3).Draw(t, "path")...)
+}
+
+func drawRun(t *rapid.T, s *workflow.State) decision.Decision {
+	f := workflow.Failure{Code: "timeout"}
+	if s.Status == workflow.RunSuspended {
+		return decision.ResumeRun{}
+	}
+	if rapid.IntRange(0, 9).Draw(t, "goes on") > 0 {
+		return decision.SuspendRun{Failure: f}
+	}
+	return rapid.SampledFrom([]decision.Decision{
+		decision.CompleteRun{Output: map[string]any{"v": drawValue(t)}, At: drawTime(t)},
+		decision.FailRun{Failure: f, At: drawTime(t)}, decision.ExpireRun{Failure: f, At: drawTime(t)},
+		decision.CancelRun{Failure: f, At: drawTime(t)},
+	}).Draw(t, "run")
+}
+
+// drawLive draws a live token, 0 if there is none.
+func drawLive(t *rapid.T, s *workflow.State) workflow.TokenID {
+	ids := s.LiveTokens()
+	if len(ids) == 0 {
+		return 0
+	}
+	return rapid.SampledFrom(ids).Draw(t, "token")
+}
+
+// drawScope draws a branch that has not ended, or the run itself.
+func drawScope(t *rapid.T, s *workflow.State) workflow.Scope {
+	scopes := []workflow.Scope{{}}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		g := s.Group(id)
+		for i := range min(g.Total, 3) {
+			if sc := (workflow.Scope{Group: id, Branch: i}); g.Phase == workflow.Gathering && s.Branch(sc).Status == workflow.BranchRunning {
+				scopes = append(scopes, sc)
+			}
+		}
+	}
+	return rapid.SampledFrom(scopes).Draw(t, "scope")
+}
+
+var largeText = fmt.Sprintf("%02000d", 7)
+
+func drawValue(t *rapid.T) any {
+	return rapid.SampledFrom([]any{
+		nil, true, int64(1) << 53, 1e-7, 0.1, 1e23, "", "text\x00\u2028", largeText, []any{}, []any{nil, int64(-1), "x"},
+		map[string]any{}, map[string]any{"a": map[string]any{"b": []any{1.25}}, "": nil},
+	}).Draw(t, "value")
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4`
+
+// Purge forgets a run that has ended: its row, its records and its file. It
+// waits for filing of the run. It fails with ErrRunNotFound and ErrNotEnded.
+func (d *Dir) Purge(id workflow.RunID) error {
+	d.filer.wait(id)
+	r, err := d.row(id)
+	if damage := (*CorruptError)(nil); err != nil && !errors.As(err, &damage) {
+		return fmt.Errorf("purge: %w", err)
+	}
+	if err := d.update(func(db *sqlite.Conn) error { return purge(db, &r) }); err != nil {
+		return fmt.Errorf("purge: %w", err)
+	}
+	for _, s := range []slot{1, 2} {
+		err := d.root.Remove(fileName(id, r.nonce, s))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("purge run %q: %w", string(id), err)
+		}
+	}
+	return nil
+}
+
+func purge(db *sqlite.Conn, r *row) error {
+	n, err := db.Exec(deleteRun, r.num)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return refuse("%w: %q", ErrNotEnded, string(r.Run))
+	}
+	_, err = db.Exec(trimLog, logKey(r.num, 0), logKey(r.num, maxSeq))
+	return err
+}

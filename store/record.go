@@ -1,0 +1,145 @@
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A checksum chains the records of a run: each is of a record and of the
+// checksum before. Large values are covered through their hashes, which stand
+// in the record.
+type checksum [sha256.Size]byte
+
+// firstSum returns the checksum before the first record of a run.
+func firstSum(id workflow.RunID) checksum { return sha256.Sum256([]byte("pawl run " + string(id))) }
+
+func (c *checksum) set(b []byte) bool { return copy(c[:], b) == len(c) && len(b) == len(c) }
+
+// next returns the checksum of the record after c. Lengths make it unambiguous.
+func (c checksum) next(e *decision.Encoded) checksum {
+	var numbers [6 * 8]byte
+	for i, n := range [...]uint64{
+		uint64(e.Seq), uint64(e.At.UnixMilli()), uint64(e.Epoch), uint64(e.Planner),
+		uint64(len(e.Message)), uint64(len(e.Decisions)),
+	} {
+		binary.BigEndian.PutUint64(numbers[8*i:], n)
+	}
+	h := sha256.New()
+	h.Write(c[:])
+	h.Write(numbers[:])
+	h.Write(e.Message)
+	h.Write(e.Decisions)
+	var out checksum
+	h.Sum(out[:0])
+	return out
+}
+
+// An entry is a record as the log and the journal keep it.
+type entry struct {
+	decision.Encoded
+	sum checksum
+}
+
+// size returns about how many bytes the entry takes.
+func (e *entry) size() int64 {
+	n := len(e.Message) + len(e.Decisions) + 100
+	for hash, raw := range e.Values.All() {
+		n += len(hash) + len(raw)
+	}
+	return int64(n)
+}
+
+// maxSeq is the largest sequence that fits a key of the log.
+const maxSeq = 1<<32 - 1
+
+func logKey(num, seq int64) int64 { return num<<32 | seq }
+
+// packValues joins large values, each after its length; nil if there are none.
+func packValues(vs *codec.Values) []byte {
+	var out []byte
+	for _, raw := range vs.All() {
+		out = binary.AppendUvarint(out, uint64(len(raw)))
+		out = append(out, raw...)
+	}
+	return out
+}
+
+// unpackValues is the inverse of packValues. The hashes are computed: a value
+// that has changed is not found under the hash that a record names.
+func unpackValues(data []byte) (*codec.Values, error) {
+	vs := &codec.Values{}
+	for len(data) > 0 {
+		n, w := binary.Uvarint(data)
+		if w <= 0 || n > uint64(len(data)-w) {
+			return nil, errors.New("the large values do not end")
+		}
+		vs.Add(data[w : w+int(n)])
+		data = data[w+int(n):]
+	}
+	return vs, nil
+}
+
+const (
+	putLog  = `INSERT INTO log (key, at, epoch, planner, message, decisions, vals, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	getLog  = `SELECT key & 4294967295, at, epoch, planner, message, decisions, vals, sum FROM log WHERE key BETWEEN ? AND ? ORDER BY key`
+	trimLog = `DELETE FROM log WHERE key BETWEEN ? AND ?`
+)
+
+// appendLog inserts a record of run num into the log.
+func appendLog(db *sqlite.Conn, num int64, e *entry) error {
+	var vals any
+	if e.Values.Len() > 0 {
+		vals = packValues(e.Values)
+	}
+	_, err := db.Exec(putLog, logKey(num, e.Seq), e.At.UnixMilli(), int64(e.Epoch), int64(e.Planner), e.Message, e.Decisions, vals, e.sum[:])
+	return err
+}
+
+// readLog returns all records of run num behind a sequence. damage says that one
+// of them, the last returned, is none.
+func readLog(db *sqlite.Conn, num, after int64) (out []entry, damage, err error) {
+	err = db.Each(getLog, func(r *sqlite.Row) error {
+		if damage != nil {
+			return nil
+		}
+		var e entry
+		e, damage = readEntry(r)
+		out = append(out, e)
+		return nil
+	}, logKey(num, after+1), logKey(num, maxSeq))
+	return out, damage, err
+}
+
+func readEntry(r *sqlite.Row) (entry, error) {
+	e := entry{Encoded: decision.Encoded{
+		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: workflow.Epoch(r.Int64(2)),
+		Planner: r.Int(3), Message: r.Bytes(4), Decisions: r.Bytes(5),
+	}}
+	if !e.sum.set(r.Bytes(7)) {
+		return e, errors.New("a checksum is none")
+	}
+	var err error
+	e.Values, err = unpackValues(r.Bytes(6))
+	return e, err
+}
+
+// follows checks that e comes next after the record with the given sequence and
+// checksum.
+func (e *entry) follows(seq int64, sum checksum) error {
+	if e.Seq != seq+1 {
+		return fmt.Errorf("record %d follows record %d", e.Seq, seq)
+	}
+	if want := sum.next(&e.Encoded); !bytes.Equal(want[:], e.sum[:]) {
+		return fmt.Errorf("record %d does not have its checksum", e.Seq)
+	}
+	return nil
+}

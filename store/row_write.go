@@ -1,0 +1,107 @@
+package store
+
+import (
+	"database/sql/driver"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The functions here return rows of a run's file, in the order of the columns
+// in file.sql. row_read.go has their inverses.
+
+// facts encodes the facts of a state.
+var facts = codec.New[any](workflow.Facts{})
+
+func metaRow(h *Head, f *workflow.Facts, seq int64, sum checksum) ([]driver.Value, error) {
+	text, err := facts.Append(nil, *f, nil)
+	if err != nil {
+		return nil, err
+	}
+	return []driver.Value{
+		int64(1), string(h.Run), h.Workflow, int64(h.Version), h.Definition, seq, sum[:], string(text),
+	}, nil
+}
+
+func tokenRow(t *workflow.Token) []driver.Value {
+	return []driver.Value{
+		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
+		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), millis(t.Due), millis(t.Beat), named(t.Via),
+		countsText(t.Counts), optional(t.Input), failureText(t.Failure), failureText(t.Caught), optional(t.Source),
+	}
+}
+
+func groupRow(g *workflow.Group) []driver.Value {
+	var spawns driver.Value
+	if g.Spawns != nil {
+		spawns = jsonText(g.Spawns)
+	}
+	open := int64(0)
+	if g.Open {
+		open = 1
+	}
+	return []driver.Value{
+		int64(g.ID), g.Name, int64(g.Origin), string(g.Node), int64(g.Scope.Group), int64(g.Scope.Branch),
+		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), open,
+		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), millis(g.Due),
+		spawns, countsText(g.Counts), optional(g.Result), failureText(g.Caught),
+	}
+}
+
+func branchRow(b workflow.BranchChange) []driver.Value {
+	return []driver.Value{int64(b.Scope.Group), int64(b.Scope.Branch), b.Status.String(), failureText(b.Failure)}
+}
+
+// itemRows returns the elements of a foreach; an empty list is one row.
+func itemRows(id workflow.GroupID, items []any) [][]driver.Value {
+	if len(items) == 0 {
+		return [][]driver.Value{{int64(id), int64(-1), "null"}}
+	}
+	rows := make([][]driver.Value, len(items))
+	for i, v := range items {
+		rows[i] = []driver.Value{int64(id), int64(i), text(v)}
+	}
+	return rows
+}
+
+func journalRow(e entry) []driver.Value {
+	return []driver.Value{
+		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), string(e.Message), string(e.Decisions), e.sum[:],
+	}
+}
+
+// valueRows returns the large values of records, each once.
+func valueRows(entries []entry) [][]driver.Value {
+	var rows [][]driver.Value
+	seen := map[string]bool{}
+	for _, e := range entries {
+		for hash, raw := range e.Values.All() {
+			if !seen[hash] {
+				seen[hash] = true
+				rows = append(rows, []driver.Value{hash, string(raw)})
+			}
+		}
+	}
+	return rows
+}
+
+func eventRow(e decision.Event) []driver.Value {
+	return []driver.Value{
+		e.Seq, e.Record, e.At.UnixMilli(), string(e.Type), int64(e.Token), string(e.Node), int64(e.Group), objectText(e.Data),
+	}
+}
+
+func epochText(e workflow.Epoch) driver.Value {
+	if e == 0 {
+		return nil
+	}
+	return e.String()
+}
+
+func countsText(c workflow.Counts) driver.Value {
+	if c == nil {
+		return nil
+	}
+	return jsonText(c)
+}

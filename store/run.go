@@ -1,0 +1,231 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Run is the handle of a run for the one goroutine that owns it. It keeps the
+// records that are not filed yet, no descriptor and no goroutine. Of several
+// handles of one run the first that commits lives on.
+type Run struct {
+	dir   *Dir
+	graph *workflow.Graph
+	row   row
+	doc   string // of the definition, before the first commit
+	fresh bool   // the index does not know the run
+	dead  error  // why the handle cannot be used any more
+
+	unfiled []entry // committed since the last Materialize
+	bytes   int64   // that they take
+
+	request request
+	batch   []entry // of the commit under way
+	next    Head    // after it
+}
+
+// New returns the handle of a run that does not exist yet. Nothing is written
+// before its first Commit, which fails with workflow.ErrRunExists if the id is
+// taken by then. Of head, what does not change with commits is kept; Run must
+// be set.
+func (d *Dir) New(head Head, g *workflow.Graph) *Run {
+	d.definitions.add(g)
+	head.Workflow, head.Version, head.Definition = g.Definition.Name, versionOf(g), g.Hash
+	head.Status, head.Seq, head.File = workflow.RunCreated, 0, ""
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
+	r := d.handle(row{
+		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: firstSum(head.Run),
+	}, g)
+	r.fresh = true
+	return r
+}
+
+func (d *Dir) handle(row row, g *workflow.Graph) *Run {
+	r := &Run{dir: d, graph: g, row: row}
+	r.request = request{apply: r.write, answer: make(chan error, 1)}
+	return r
+}
+
+// Commit makes records durable, together with what head says of the run after
+// them. Their sequences must go on from the last commit. It blocks until that
+// is done. After any error the handle is dead; with ErrUnknown it may have been
+// done: load the run again. It fails with ErrNoSpace, ErrFenced, ErrClosed, or,
+// at the first commit, with workflow.ErrRunExists.
+func (r *Run) Commit(records []decision.Record, head Head) error {
+	if r.dead != nil {
+		return r.dead
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	err := r.encode(records, head)
+	if err == nil {
+		r.dir.filer.waitForRoom()
+		err = r.dir.committer.do(&r.request)
+	}
+	if err != nil {
+		r.dead = fmt.Errorf("commit run %q: %w", string(r.row.Run), err)
+		return r.dead
+	}
+	r.committed()
+	return nil
+}
+
+// encode prepares a commit: everything that does not need the database.
+func (r *Run) encode(records []decision.Record, head Head) error {
+	r.batch = r.batch[:0]
+	seq, sum := r.row.Seq, r.row.sum
+	for _, rec := range records {
+		e, err := rec.Encode()
+		if err != nil {
+			return err
+		}
+		if rec.Seq != seq+1 || rec.Seq > maxSeq {
+			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
+		}
+		seq, sum = rec.Seq, sum.next(&e)
+		r.batch = append(r.batch, entry{e, sum})
+	}
+	r.next = r.row.Head
+	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
+	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
+	if r.fresh {
+		r.next.StartedAt = head.StartedAt
+		var err error
+		r.doc, err = r.dir.definitions.doc(r.graph)
+		return err
+	}
+	return nil
+}
+
+const (
+	insertRun = `INSERT INTO runs (num, id, workflow, version, definition, input_hash, parent, nonce, started_at,
+		status, seq, sum, alarm, ended_at, output, failure)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	advanceRun = `UPDATE runs SET seq = ?, sum = ? WHERE num = ? AND seq = ?`
+	restateRun = `UPDATE runs SET seq = ?, sum = ?, status = ?, alarm = ?, ended_at = ?, output = ?, failure = ? WHERE num = ? AND seq = ?`
+)
+
+// write runs the statements of a commit.
+func (r *Run) write(db *sqlite.Conn) error {
+	if err := r.writeRow(db); err != nil {
+		return err
+	}
+	for i := range r.batch {
+		if err := appendLog(db, r.row.num, &r.batch[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeRow brings the run's row up to date, and refuses if that is not the one
+// that the handle knows.
+func (r *Run) writeRow(db *sqlite.Conn) error {
+	h, sum := &r.next, r.batch[len(r.batch)-1].sum[:]
+	if r.fresh {
+		return r.insert(db, h, sum)
+	}
+	var n int64
+	var err error
+	if r.restates() {
+		n, err = db.Exec(restateRun, h.Seq, sum, int64(h.Status), alarm(h), millis(h.EndedAt),
+			objectText(h.Output), failureText(h.Failure), r.row.num, r.row.Seq)
+	} else {
+		n, err = db.Exec(advanceRun, h.Seq, sum, r.row.num, r.row.Seq)
+	}
+	if err == nil && n == 0 {
+		err = refuse("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
+	}
+	return err
+}
+
+// restates reports whether a commit changes more of the row than its sequence.
+func (r *Run) restates() bool {
+	a, b := &r.row.Head, &r.next
+	return a.Status != b.Status || !a.Alarm.Equal(b.Alarm) || !a.EndedAt.Equal(b.EndedAt) ||
+		!reflect.DeepEqual(a.Failure, b.Failure) || a.Output != nil || b.Output != nil
+}
+
+func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte) error {
+	n, err := db.Exec(insertRun, r.row.num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
+		string(h.Parent), int64(r.row.nonce), millis(h.StartedAt), int64(h.Status), h.Seq, sum, alarm(h),
+		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return &refusal{workflow.ErrRunExists}
+	}
+	return r.dir.keepDefinition(db, h.Definition, r.doc)
+}
+
+// alarm returns the alarm of a run that can still change.
+func alarm(h *Head) any {
+	if h.Status.Final() {
+		return nil
+	}
+	return millis(h.Alarm)
+}
+
+// committed takes over what is durable now.
+func (r *Run) committed() {
+	if r.fresh {
+		r.fresh, r.doc = false, ""
+		r.dir.definitions.keep(r.next.Definition)
+	}
+	r.row.Head, r.row.sum = r.next, r.batch[len(r.batch)-1].sum
+	for i := range r.batch {
+		r.bytes += r.batch[i].size()
+	}
+	r.unfiled = append(r.unfiled, r.batch...)
+	clear(r.batch)
+}
+
+// Head returns the run's row as the last commit left it.
+func (r *Run) Head() Head { return r.row.Head }
+
+// Unfiled returns how many records were committed since the last Materialize,
+// and about how many bytes of the log they take.
+func (r *Run) Unfiled() (records int, bytes int64) { return len(r.unfiled), r.bytes }
+
+// Materialize has the run's file brought up to date: ch is what has changed in
+// the state since the last call, events what has happened. Both belong to the
+// store from now on. It returns at once; done, which may be nil and must not
+// block, is called when the file is durable and the records are gone from the
+// log, or with an error: usually from another goroutine, before Materialize
+// returns if the handle is dead. After an error the next Materialize tries
+// again.
+func (r *Run) Materialize(ch workflow.Changes, events []decision.Event, done func(error)) {
+	err := r.file(&filing{changes: ch, events: events, entries: r.unfiled, seq: r.row.Seq, sum: r.row.sum, done: done})
+	if err != nil && done != nil {
+		done(fmt.Errorf("materialise run %q: %w", string(r.row.Run), err))
+	}
+}
+
+func (r *Run) file(f *filing) error {
+	switch {
+	case r.dead != nil:
+		return r.dead
+	case r.fresh:
+		return ErrRunNotFound
+	}
+	r.unfiled, r.bytes = nil, 0
+	return r.dir.filer.add(r.row.num, r.row.Run, f)
+}
+
+// Close ends the use of the handle. Filing that it asked for goes on.
+func (r *Run) Close() error {
+	if r.dead == nil {
+		r.dead = ErrClosed
+	}
+	r.unfiled, r.batch = nil, nil
+	return nil
+}

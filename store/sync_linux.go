@@ -1,0 +1,14 @@
+package store
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncAll makes everything that was written below an open directory durable:
+// contents and names.
+func syncAll(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
+
+// canSyncAll says that one syncAll does for any number of files.
+const canSyncAll = true

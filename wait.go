@@ -1,0 +1,148 @@
+package pawl
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Run starts a run and waits for its outcome: Start and Wait in one.
+func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow.Outcome, error) {
+	if err := e.Start(ctx, run, input); err != nil {
+		return workflow.Outcome{}, err
+	}
+	return e.Wait(ctx, run.ID)
+}
+
+// Wait returns a run's outcome when it has ended. It needs no handle and works
+// after a restart as well. Errors: ErrRunNotFound, ErrClosed, the cause of ctx.
+// That the run failed is no error: see Outcome.Err.
+func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
+	w, err := e.waiters.add(id)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	defer e.waiters.remove(id, w)
+	h, err := e.dir.Head(id)
+	if err != nil {
+		return workflow.Outcome{}, closedError(err)
+	}
+	if h.Status.Final() {
+		return h.Outcome(), nil
+	}
+	select {
+	case out, ok := <-w:
+		if !ok {
+			return workflow.Outcome{}, ErrClosed
+		}
+		return out, nil
+	case <-ctx.Done():
+		return workflow.Outcome{}, context.Cause(ctx)
+	}
+}
+
+// waiters are those who wait for something to happen to a run: its end, or
+// anything at all.
+type waiters struct {
+	mu       sync.Mutex
+	ends     map[workflow.RunID]map[chan workflow.Outcome]struct{}
+	watchers map[workflow.RunID]map[chan struct{}]struct{}
+	closed   bool
+}
+
+func newWaiters() *waiters {
+	return &waiters{
+		ends:     map[workflow.RunID]map[chan workflow.Outcome]struct{}{},
+		watchers: map[workflow.RunID]map[chan struct{}]struct{}{},
+	}
+}
+
+// add returns a channel that gets the outcome of a run when it ends; it is
+// closed if the engine closes first.
+func (w *waiters) add(id workflow.RunID) (chan workflow.Outcome, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, ErrClosed
+	}
+	c := make(chan workflow.Outcome, 1)
+	enter(w.ends, id, c)
+	return c, nil
+}
+
+func (w *waiters) remove(id workflow.RunID, c chan workflow.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	leave(w.ends, id, c)
+}
+
+// watch returns a channel that gets a signal when a run has moved on, or when
+// the engine closes.
+func (w *waiters) watch(id workflow.RunID) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := make(chan struct{}, 1)
+	if w.closed {
+		close(c)
+		return c
+	}
+	enter(w.watchers, id, c)
+	return c
+}
+
+func (w *waiters) unwatch(id workflow.RunID, c chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	leave(w.watchers, id, c)
+}
+
+func enter[C comparable](of map[workflow.RunID]map[C]struct{}, id workflow.RunID, c C) {
+	if of[id] == nil {
+		of[id] = map[C]struct{}{}
+	}
+	of[id][c] = struct{}{}
+}
+
+func leave[C comparable](of map[workflow.RunID]map[C]struct{}, id workflow.RunID, c C) {
+	delete(of[id], c)
+	if len(of[id]) == 0 {
+		delete(of, id)
+	}
+}
+
+// tell says that a run has moved on, and gives its outcome to all who wait for
+// its end if that is what happened.
+func (w *waiters) tell(out workflow.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.watchers[out.Run] {
+		c <- struct{}{}
+	}
+	delete(w.watchers, out.Run)
+	if !out.Status.Final() {
+		return
+	}
+	for c := range w.ends[out.Run] {
+		c <- out
+	}
+	delete(w.ends, out.Run)
+}
+
+func (w *waiters) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, cs := range w.ends {
+		for c := range cs {
+			close(c)
+		}
+	}
+	for _, cs := range w.watchers {
+		for c := range cs {
+			close(c)
+		}
+	}
+	clear(w.ends)
+	clear(w.watchers)
+}

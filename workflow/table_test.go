@@ -1,0 +1,104 @@
+package workflow
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// A table behaves like a map, and its overlay like a changed copy of it.
+func TestTable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var base table[TokenID, int]
+		model := map[TokenID]int{}
+		put := func(tab *table[TokenID, int], next int) {
+			id := TokenID(rapid.IntRange(1, next).Draw(t, "id"))
+			v := rapid.Int().Draw(t, "value")
+			tab.put(id, &v)
+			model[id] = v
+		}
+		same := func(tab *table[TokenID, int]) {
+			for id := TokenID(0); id <= TokenID(len(model)+2); id++ {
+				want, ok := model[id]
+				got := tab.get(id)
+				require.Equal(t, ok, got != nil)
+				require.True(t, got == nil || *got == want)
+			}
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "rows") {
+			put(&base, len(model)+1)
+		}
+		same(&base)
+		require.Len(t, base.dirty, len(model))
+		before := map[TokenID]int{}
+		for id, v := range model {
+			before[id] = v
+		}
+		over := base.overlay()
+		top := over.overlay()
+		for range rapid.IntRange(0, 20).Draw(t, "changes") {
+			put(rapid.SampledFrom([]*table[TokenID, int]{&over, &top}).Draw(t, "layer"), len(model)+1)
+		}
+		for id := range model { // what top has changed hides what over has
+			if v := top.own[id]; v != nil {
+				model[id] = *v
+			}
+		}
+		same(&top)
+		model = before
+		same(&base)
+	})
+}
+
+// The agenda finds what is due, however stale the rest of it is.
+func TestAgenda(t *testing.T) {
+	start := time.UnixMilli(0).UTC()
+	rapid.Check(t, func(t *rapid.T) {
+		var a agenda
+		live := map[Item]bool{}
+		fresh := func(it Item) bool { return live[it] }
+		for range rapid.IntRange(0, 300).Draw(t, "steps") {
+			it := Item{At: start.Add(time.Duration(rapid.IntRange(1, 9).Draw(t, "at")) * time.Second)}
+			if n := rapid.IntRange(1, 5).Draw(t, "id"); rapid.Bool().Draw(t, "token") {
+				it.Token = TokenID(n)
+			} else {
+				it.Group = GroupID(n)
+			}
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				delete(live, it)
+			case 1:
+				a.trim(fresh, len(live))
+			default:
+				live[it] = true
+				a.push(it)
+			}
+		}
+		limit := start.Add(time.Duration(rapid.IntRange(0, 10).Draw(t, "until")) * time.Second)
+		var want []Item
+		for it := range live {
+			want = append(want, it)
+		}
+		slices.SortFunc(want, compareItems)
+		first, ok := a.first(fresh)
+		require.Equal(t, len(want) > 0, ok)
+		require.True(t, !ok || first == want[0])
+		want = slices.DeleteFunc(want, func(it Item) bool { return it.At.After(limit) })
+		got := a.until(limit, fresh, nil)
+		slices.SortFunc(got, compareItems)
+		require.True(t, slices.Equal(want, slices.Compact(got)), "%v, want %v", got, want)
+		a.trim(fresh, len(live))
+		require.LessOrEqual(t, len(a.heap), 2*len(live)+64)
+	})
+}
+
+// At one instant tokens come before the joins that time out at it.
+func TestAgendaOrder(t *testing.T) {
+	at := time.UnixMilli(5).UTC()
+	items := []Item{{At: at, Group: 1}, {At: at.Add(1), Token: 1}, {At: at, Token: 9}, {At: at, Token: 2}, {At: at, Group: 2}}
+	slices.SortFunc(items, compareItems)
+	require.Equal(t, []Item{{At: at, Token: 2}, {At: at, Token: 9}, {At: at, Group: 1}, {At: at, Group: 2}, {At: at.Add(1), Token: 1}}, items)
+}
