@@ -94,8 +94,11 @@ type Actor struct {
 	events []decision.Event // committed, not yet handed to File
 	filing bool
 	fresh  bool // nothing is committed that was not handed to File
-	alarm  *time.Timer
-	idle   *time.Timer
+
+	filedRecords int   // handed to File in this life
+	filedBytes   int64 // likewise
+	alarm        *time.Timer
+	idle         *time.Timer
 }
 
 type envelope struct {

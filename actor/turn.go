@@ -183,15 +183,18 @@ func firstLine(err error) string {
 	return text
 }
 
-// rest files what is committed when there is enough of it, or at once.
+// rest files what is committed when there is enough of it, or at once. A file
+// is written anew each time, so enough is a share of all that was filed before:
+// the cost of filing stays in proportion to the length of the run.
 func (a *Actor) rest(now bool) {
 	if a.filing || a.fresh {
 		return
 	}
 	records, bytes := a.store.Unfiled()
-	if !now && records < a.options.FileRecords && bytes < a.options.FileBytes {
+	if !now && records < max(a.options.FileRecords, a.filedRecords/2) && bytes < max(a.options.FileBytes, a.filedBytes/2) {
 		return
 	}
+	a.filedRecords, a.filedBytes = a.filedRecords+records, a.filedBytes+bytes
 	events := a.events
 	a.events, a.filing, a.fresh = nil, true, true
 	a.store.File(a.state.TakeChanges(), events, func(err error) { a.filed <- err })

@@ -16,6 +16,7 @@ type layer struct {
 	value  any               // with set
 	fields map[string]*layer // on top of value, or of what lies beneath
 	tail   []any             // elements appended to the list there
+	anew   bool              // of a scope: an overlay began it after dropping it
 }
 
 // child returns the layer at key, made if need be.

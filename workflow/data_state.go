@@ -46,7 +46,8 @@ func (s *State) stack(sc Scope) view {
 			l, ok := t.scopes[sc]
 			if l != nil {
 				v = append(v, sheet{layer: l})
-			} else if ok {
+			}
+			if ok && (l == nil || l.anew) {
 				break // dropped
 			}
 		}
@@ -85,9 +86,9 @@ func (s *State) DropScope(sc Scope) {
 }
 
 func (s *State) layer(sc Scope) *layer {
-	l := s.scopes[sc]
+	l, dropped := s.scopes[sc]
 	if l == nil {
-		l = &layer{}
+		l = &layer{anew: dropped}
 		s.putLayer(sc, l)
 	}
 	return l
