@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -120,6 +121,7 @@ func (a *alarms) fire() (time.Time, error) {
 		if len(asleep) == 0 || e.ctx.Err() != nil {
 			return e.dir.NextAlarm(now)
 		}
+		failpoint.Hit("alarm.wake")
 		e.wake(asleep)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -126,9 +127,12 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 		}
 		if m != nil {
 			d.engine.deliver(d.ctx, t.Run, m)
+			failpoint.Hit("task.delivered")
 		}
 	}()
+	failpoint.Hit("task.begin")
 	output, err := d.engine.options.Executor.Execute(ctx, d.engine.task(t))
+	failpoint.Hit("task.result")
 	if errors.Is(err, ErrPending) {
 		m = nil
 		d.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -120,6 +121,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 // runs left in the log. A run that cannot be loaded is left as it is; the
 // others go on.
 func (e *Engine) recover() error {
+	failpoint.Hit("recover.begin")
 	unfinished, err := e.dir.Unfinished()
 	if err != nil {
 		return err
@@ -128,6 +130,7 @@ func (e *Engine) recover() error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("recover.wake")
 	e.background.Go(func() { e.wake(append(unfinished, leftover...)) })
 	return nil
 }
@@ -141,6 +144,7 @@ func (e *Engine) Close(ctx context.Context) error {
 }
 
 func (e *Engine) close(ctx context.Context) error {
+	failpoint.Hit("close.begin")
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
 	late := e.dispatcher.stop(grace) != nil
 	cancel()
@@ -151,6 +155,7 @@ func (e *Engine) close(ctx context.Context) error {
 	e.registry.close()
 	e.stop()
 	e.registry.wait()
+	failpoint.Hit("close.actors")
 	e.background.Wait()
 	e.waiters.close()
 	return e.dir.Close()

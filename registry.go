@@ -91,13 +91,6 @@ func (r *registry) has(id workflow.RunID) bool {
 	return r.slots[id] != nil
 }
 
-// active returns how many runs are active.
-func (r *registry) active() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.slots)
-}
-
 // close lets nobody hold an actor any more.
 func (r *registry) close() {
 	r.mu.Lock()

@@ -19,13 +19,20 @@ func (e *Engine) ask(ctx context.Context, id workflow.RunID, m workflow.Message)
 }
 
 // askOf is ask, where birth, if not nil, is the run to make if there is none.
-func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Message, birth *birth) error {
-	a, err := e.registry.hold(id, birth != nil, func() *actor.Actor { return e.activate(id, birth) })
-	if err != nil {
-		return err
+func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Message, b *birth) error {
+	for {
+		a, err := e.registry.hold(id, b != nil, func() *actor.Actor { return e.activate(id, b) })
+		if err != nil {
+			return err
+		}
+		err = a.Ask(ctx, m)
+		e.registry.release(a)
+		if !errors.Is(err, actor.ErrStopped) || e.ctx.Err() != nil {
+			return closedError(err)
+		}
+		<-a.Done() // it ended of itself before it took the message
+		e.registry.gone(a)
 	}
-	defer e.registry.release(a)
-	return closedError(a.Ask(ctx, m))
 }
 
 // A birth is a run about to begin.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -34,7 +35,9 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 		return err
 	}
 	b := &birth{graph: g, inputHash: value.Hash(in)}
+	failpoint.Hit("start.ask")
 	err = e.askOf(ctx, run.ID, workflow.Start{Input: in}, b)
+	failpoint.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -123,6 +124,7 @@ func (w *waiters) tell(out workflow.Outcome) {
 	if !out.Status.Final() {
 		return
 	}
+	failpoint.Hit("end.tell")
 	for c := range w.ends[out.Run] {
 		c <- out
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -95,6 +96,8 @@ type Actor struct {
 	filing bool
 	fresh  bool // nothing is committed that was not handed to File
 
+	unfileable bool // a filing failed in this life
+
 	filedRecords int   // handed to File in this life
 	filedBytes   int64 // likewise
 	alarm        *time.Timer
@@ -155,9 +158,8 @@ func (a *Actor) Idle() bool { return len(a.mailbox) == 0 }
 // state cannot be loaded. On its way out it answers everybody who waits.
 func (a *Actor) Run(ctx context.Context) error {
 	err := a.live(ctx)
-	if a.filing {
-		<-a.filed
-	}
+	failpoint.Hit("actor.passivate")
+	a.awaitFiling()
 	if cerr := a.store.Close(); err == nil {
 		err = cerr
 	}
@@ -194,9 +196,8 @@ func (a *Actor) live(ctx context.Context) error {
 				return err
 			}
 		case err := <-a.filed:
-			a.filing = false
-			if err != nil {
-				return fmt.Errorf("file the run: %w", err)
+			if err := a.settleFiling(err); err != nil {
+				return err
 			}
 		case <-a.nudge:
 		case <-a.idle.C:
@@ -238,29 +239,46 @@ func (a *Actor) Nudge() {
 // mayLeave files what is left to file, and when that is done asks to end.
 func (a *Actor) mayLeave() bool {
 	a.rest(true)
-	return !a.filing && a.fresh && a.outbox.Leave(a)
+	return !a.filing && (a.fresh || a.unfileable) && a.outbox.Leave(a)
 }
 
 // stop files what is committed, so that the next activation is quick. Nothing
 // depends on it.
 func (a *Actor) stop() error {
-	if a.filing {
-		if err := <-a.filed; err != nil {
-			a.filing = false
-			return nil
-		}
-		a.filing = false
-	}
+	a.awaitFiling()
 	a.rest(true)
 	return nil
 }
 
+// settleFiling takes note of how a filing went. What could not be filed stays in
+// the log; the state is loaded again, since it no longer knows what its file
+// lacks, and filing is left to a later life.
+func (a *Actor) settleFiling(err error) error {
+	a.filing = false
+	if err == nil {
+		return nil
+	}
+	a.unfileable = true
+	a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+	return a.activate()
+}
+
+// awaitFiling waits for a filing that goes on.
+func (a *Actor) awaitFiling() {
+	if !a.filing {
+		return
+	}
+	a.filing = false
+	if err := <-a.filed; err != nil {
+		a.unfileable = true
+		a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+	}
+}
+
 // activate loads the run, sends again what it waits for and sets its alarm.
 func (a *Actor) activate() error {
-	if a.filing {
-		<-a.filed // what it wrote is part of what is loaded
-		a.filing = false
-	}
+	a.awaitFiling() // whatever it writes is part of what is loaded
+	failpoint.Hit("actor.load")
 	s, seq, unfiled, err := a.store.Load()
 	if err != nil {
 		return err
@@ -269,8 +287,10 @@ func (a *Actor) activate() error {
 	a.state, a.seq, a.events = s, seq, unfiled
 	records, _ := a.store.Unfiled()
 	a.fresh = records == 0
+	failpoint.Hit("actor.resend")
 	a.resend()
 	a.setAlarm()
+	failpoint.Hit("actor.active")
 	return nil
 }
 
@@ -293,6 +313,7 @@ func (a *Actor) send(e decision.Effect) {
 		if g := a.state.Group(t.Scope.Group); g != nil {
 			d.Total = g.Total
 		}
+		failpoint.Hit("release.dispatch")
 		a.outbox.Dispatch(d)
 	default:
 		panic(fmt.Sprintf("actor: unknown effect %T", e))

@@ -297,3 +297,24 @@ func TestAPanicSuspendsTheRun(t *testing.T) {
 		<-a.Done()
 	})
 }
+
+// A file that cannot be written costs the run nothing: it goes on from the log.
+func TestAFileThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, fanout), fault: func() string { return "" }, fileError: errCrash}
+		var faults int
+		opts := options()
+		opts.FileRecords, opts.Fault = 1, func(workflow.RunID, error) { faults++ }
+		o := &office{}
+		a := actor.New("r", d, o, opts)
+		o.perform = func(x actor.Dispatch) {
+			go a.Ask(context.Background(), workflow.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch})
+		}
+		go a.Run(t.Context())
+		require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+		<-a.Done()
+		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
+		require.Equal(t, 1, faults)
+		require.Equal(t, 1, d.filings)
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -123,6 +124,7 @@ func resumed(p decision.Plan) bool {
 
 // release is the output gate: what a committed turn sends.
 func (a *Actor) release(t turn) {
+	failpoint.Hit("release.begin")
 	a.seq += int64(len(t.records))
 	a.events = append(a.events, t.events...)
 	a.fresh = false
@@ -136,6 +138,7 @@ func (a *Actor) release(t turn) {
 	}
 	a.setAlarm()
 	a.outbox.Committed(a.Outcome())
+	failpoint.Hit("release.end")
 }
 
 // Outcome returns how the run stands. Only the actor's goroutine calls it.
@@ -187,7 +190,7 @@ func firstLine(err error) string {
 // is written anew each time, so enough is a share of all that was filed before:
 // the cost of filing stays in proportion to the length of the run.
 func (a *Actor) rest(now bool) {
-	if a.filing || a.fresh {
+	if a.filing || a.fresh || a.unfileable {
 		return
 	}
 	records, bytes := a.store.Unfiled()

@@ -92,8 +92,9 @@ func tokenEvents(s *workflow.State, d Decision) []Event {
 		return failed(s, d.Token, TokenTimedOut, &d.Failure)
 	case CancelToken:
 		return []Event{tokenEvent(s, TokenCancelled, d.Token, map[string]any{"reason": d.Reason})}
+	default:
+		return misplaced(d)
 	}
-	return nil
 }
 
 // completed puts task.completed before the event of a token whose task it was.
@@ -128,8 +129,9 @@ func taskEvents(s *workflow.State, d Decision) []Event {
 		return []Event{tokenEvent(s, TaskRetrying, d.Token, data)}
 	case ParkTask:
 		return []Event{tokenEvent(s, TaskParked, d.Token, FailureValue(&d.Failure))}
+	default:
+		return misplaced(d)
 	}
-	return nil
 }
 
 func groupEvents(s *workflow.State, d Decision) []Event {
@@ -162,8 +164,9 @@ func groupEvents(s *workflow.State, d Decision) []Event {
 		out := groupEvent(s, BranchesMerged, d.Group)
 		out.Data["target"] = pathText(d.Path, d.Append)
 		return []Event{out}
+	default:
+		return misplaced(d)
 	}
-	return nil
 }
 
 func groupEvent(s *workflow.State, typ EventType, id workflow.GroupID) Event {
@@ -191,8 +194,9 @@ func runEvents(s *workflow.State, d Decision) []Event {
 		return []Event{{Type: WorkflowSuspended, Data: FailureValue(&d.Failure)}}
 	case ResumeRun:
 		return []Event{{Type: WorkflowResumed}}
+	default:
+		return misplaced(d)
 	}
-	return nil
 }
 
 func scopeData(sc workflow.Scope) map[string]any {

@@ -30,6 +30,12 @@ func Evolve(s *workflow.State, d Decision) {
 	}
 }
 
+// misplaced panics: the switch over all variants gave d to the wrong one of
+// those behind it.
+func misplaced(d Decision) []Event {
+	panic(fmt.Sprintf("decision: %T is dealt with elsewhere", d))
+}
+
 func write(s *workflow.State, sc workflow.Scope, path []string, element bool, v any) {
 	if element {
 		s.AppendData(sc, path, v)
@@ -63,6 +69,8 @@ func evolveToken(s *workflow.State, d Decision) {
 		end(s, live(s, d.Token), workflow.TimedOut, nil, &d.Failure)
 	case CancelToken:
 		end(s, live(s, d.Token), workflow.Cancelled, nil, nil)
+	default:
+		misplaced(d)
 	}
 }
 
@@ -182,6 +190,8 @@ func evolveWait(s *workflow.State, d Decision) {
 		t.Status, t.Scope, t.Via, t.Source = workflow.WaitingForSiblings, d.Scope, d.Via, d.Source
 		t.Due, t.Beat, t.Input, t.Failure = never, never, nil, nil
 		s.PutToken(&t)
+	default:
+		misplaced(d)
 	}
 }
 
@@ -213,6 +223,8 @@ func evolveRun(s *workflow.State, d Decision) {
 	case ResumeRun:
 		move(s, workflow.RunRunning)
 		s.Failure = nil
+	default:
+		misplaced(d)
 	}
 }
 

@@ -35,6 +35,8 @@ func evolveGroup(s *workflow.State, d Decision) {
 		closeGroup(s, d.Group, workflow.Broken)
 	case AbandonGroup:
 		closeGroup(s, d.Group, workflow.Abandoned)
+	default:
+		misplaced(d)
 	}
 }
 
@@ -42,6 +44,7 @@ func evolveGroup(s *workflow.State, d Decision) {
 // group is cancelled, or goes on as stragglers.
 func fire(s *workflow.State, d FireGroup) {
 	g := s.Group(d.Group)
+	s.ReserveBranches(g.Total)
 	for i := range g.Total {
 		fireBranch(s, workflow.Scope{Group: g.ID, Branch: i}, d.Cancel)
 	}

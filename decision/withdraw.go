@@ -34,8 +34,9 @@ func Withdrawn(s *workflow.State, d Decision) []workflow.TokenID {
 			return nil
 		}
 		return running(s, s.LiveTokens()...)
+	default: // leaves what runs alone
+		return nil
 	}
-	return nil
 }
 
 // running returns those of ids whose task is with the executor.

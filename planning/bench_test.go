@@ -16,7 +16,7 @@ name: wide
 start: s
 nodes:
   - {id: s}
-  - {id: a, task: work, output: {state.x: result}}
+  - {id: a, task: work, output: {state.x: result}, timeout: 1h}
   - {id: next, task: work}
 transitions:
   - {from: s, to: a, siblingGroup: g, spawnCount: %d}
@@ -85,9 +85,30 @@ transitions: [{from: a, to: a, loop: {maxIterations: %d}}]
 	}
 }
 
-func mustSend(b *testing.B, p *player, m workflow.Message) {
+// mustSend does as an actor does: it sends a message, looks at the alarm, and
+// hands its changes to the store from time to time.
+func mustSend(b testing.TB, p *player, m workflow.Message) {
 	if _, err := p.send(m); err != nil {
 		b.Fatalf("%#v: %v", m, err)
+	}
+	planning.Alarm(p.state)
+	if p.sent++; p.sent%500 == 0 {
+		p.state.TakeChanges()
+	}
+}
+
+// What a step allocates does not depend on how many siblings live.
+func TestStepCostsTheSame(t *testing.T) {
+	var allocs []float64
+	for _, n := range []int{10, 20_000} {
+		p := newPlayer(t, wide(t, n))
+		p.quick = true
+		mustSend(t, p, workflow.Start{})
+		m := workflow.TaskCompleted{Token: 5, Attempt: 1, Epoch: epoch0, Output: int64(1)}
+		allocs = append(allocs, testing.AllocsPerRun(50, func() { _, _ = planning.Step(p.state, m, p.now) }))
+	}
+	if allocs[1] > allocs[0]+5 {
+		t.Fatalf("%v allocations among 10 siblings, %v among 20000", allocs[0], allocs[1])
 	}
 }
 

@@ -38,6 +38,7 @@ type player struct {
 	quick   bool // without the checks
 
 	failures int // of 40 attempts
+	sent     int // messages
 }
 
 func newPlayer(t failer, g *workflow.Graph) *player {
@@ -173,18 +174,6 @@ func (p *player) complete(id workflow.TokenID, output any) error {
 	t := p.state.Token(id)
 	_, err := p.send(workflow.TaskCompleted{Token: id, Attempt: t.Attempt, Epoch: t.Epoch, Output: output})
 	return err
-}
-
-func (p *player) fail(id workflow.TokenID, f workflow.Failure) error {
-	p.t.Helper()
-	t := p.state.Token(id)
-	_, err := p.send(workflow.TaskFailed{Token: id, Attempt: t.Attempt, Epoch: t.Epoch, Failure: f})
-	return err
-}
-
-// dispatched returns the tokens whose task is with the executor.
-func dispatched(s *workflow.State) []workflow.TokenID {
-	return slices.DeleteFunc(s.LiveTokens(), func(id workflow.TokenID) bool { return s.Token(id).Status != workflow.Dispatched })
 }
 
 // text is a plan, a line each decision and note.

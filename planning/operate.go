@@ -1,6 +1,8 @@
 package planning
 
 import (
+	"fmt"
+
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -64,6 +66,9 @@ func (p *planner) skip(m workflow.Skip) error {
 	}
 	if size, most := value.Size(m.Output), p.s.Graph.Limits.PayloadBytes; size > most {
 		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(most), Got: int64(size)}
+	}
+	if err := p.s.Graph.Node(t.Node).Schema.Check(m.Output); err != nil {
+		return fmt.Errorf("skip node %q: %w", string(t.Node), err)
 	}
 	p.complete(t, completion{output: m.Output, skipped: true})
 	return nil

@@ -90,6 +90,7 @@ func (p *player) repeat(m workflow.Message) {
 		return // an operator may ask for it again
 	case workflow.AlarmFired:
 		return // time may have come for something else
+	default:
 	}
 	plan, err := p.plan(m)
 	if len(plan.Decisions) > 0 {

@@ -1,7 +1,6 @@
 package planning
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -214,14 +213,4 @@ func (p *planner) take(m workflow.Message) error {
 	default:
 		panic(fmt.Sprintf("planning: unknown %T", m))
 	}
-}
-
-// asFailure returns err as a failure with the given code, or as the failure
-// that it is.
-func asFailure(code string, err error) *workflow.Failure {
-	var f *workflow.Failure
-	if errors.As(err, &f) {
-		return f
-	}
-	return &workflow.Failure{Code: code, Message: err.Error(), Permanent: true}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -51,6 +52,7 @@ const maxKept = 4 << 20
 // build returns the bytes of a file after fill, which begins with old, or empty
 // if that is nil.
 func (b *builder) build(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
+	failpoint.Hit("file.begin")
 	if old != nil {
 		return b.rebuild(old, fill)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -141,15 +142,18 @@ func (d *Dir) transact(group []*request) error {
 		d.dead = fmt.Errorf("%w: %s is another file now", ErrFenced, d.at(lockFile))
 		return d.dead
 	}
+	failpoint.Hit("commit.begin")
 	if _, err := d.db.Exec(begin); err != nil {
 		return d.indexError(err)
 	}
 	if err := d.applyAll(group); err != nil {
 		return d.rollback(d.indexError(err))
 	}
+	failpoint.Hit("commit.inside")
 	if _, err := d.db.Exec(commit); err != nil {
 		return d.lost(err)
 	}
+	failpoint.Hit("commit.done")
 	return nil
 }
 

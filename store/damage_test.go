@@ -130,7 +130,7 @@ func TestDamagedIndex(t *testing.T) {
 		{"gap", `DELETE FROM log WHERE key = 1 << 32 | 3`, "record 4 follows record 2"},
 		{"end is missing", `DELETE FROM log WHERE key = 1 << 32 | 4`, "ends with record 3"},
 		{"all is missing", `DELETE FROM log WHERE key >> 32 = 1`, "ends with record 2"},
-		{"message", `UPDATE log SET message = replace(message, '1', '2') WHERE key = 1 << 32 | 3`, "checksum"},
+		{"message", `UPDATE log SET message = CAST(replace(message, '1', '2') AS BLOB) WHERE key = 1 << 32 | 3`, "checksum"},
 		{"time", `UPDATE log SET at = at + 1 WHERE key = 1 << 32 | 3`, "checksum"},
 		{"epoch", `UPDATE log SET epoch = epoch + 1 WHERE key = 1 << 32 | 4`, "checksum"},
 		{"sum", `UPDATE log SET sum = x'00' WHERE key = 1 << 32 | 3`, "a checksum is none"},
@@ -161,7 +161,9 @@ func TestDamagedLargeValue(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(map[string]any{"x": strings.Repeat("x", 3000)}))
-	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE log SET vals = replace(vals, 'xxx', 'xyx')`) }))
+	require.NoError(t, d.read(func(db *sqlite.Conn) error {
+		return db.Script(`UPDATE log SET vals = CAST(replace(vals, 'xxx', 'xyx') AS BLOB)`)
+	}))
 	refused(t, d, ErrCorrupt, "no value with the hash")
 	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE log SET vals = x'ff'`) }))
 	refused(t, d, ErrCorrupt, "large values")
@@ -200,11 +202,16 @@ func TestDamagedDirectory(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(path, indexFile)))
 			require.NoError(t, os.Mkdir(filepath.Join(path, indexFile), 0o700))
 		}, ErrCorrupt, "regular"},
+		{"log is damaged", func(t *testing.T, path string) {
+			data, err := os.ReadFile(filepath.Join(path, indexWAL))
+			require.NoError(t, err)
+			data[len(data)/2] ^= 1
+			require.NoError(t, os.WriteFile(filepath.Join(path, indexWAL), data, 0o600))
+		}, ErrCorrupt, "commits would be lost"},
 		{"log lost its epoch", func(t *testing.T, path string) {
 			data, err := os.ReadFile(filepath.Join(path, indexWAL))
 			require.NoError(t, err)
-			data[100] ^= 1
-			require.NoError(t, os.WriteFile(filepath.Join(path, indexWAL), data, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(path, indexWAL), data[:100], 0o600))
 		}, ErrCorrupt, "another time"},
 	}
 	for _, tt := range tests {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -95,7 +96,7 @@ func Open(path string, o Options) (*Dir, error) {
 	}
 	d := &Dir{path: path, options: o}
 	if err := d.open(); err != nil {
-		d.release()
+		_ = d.release() // err is what the caller has to know
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	d.committer.start(d)
@@ -106,6 +107,7 @@ func Open(path string, o Options) (*Dir, error) {
 func (d *Dir) open() error {
 	steps := []func() error{d.own, d.prepare, d.connect, d.begin}
 	for _, step := range steps {
+		failpoint.Hit("open.step")
 		if err := step(); err != nil {
 			return err
 		}
@@ -171,6 +173,7 @@ func (d *Dir) createIndex() error {
 	if err := d.writeFile(building, data, true); err != nil {
 		return err
 	}
+	failpoint.Hit("open.create")
 	if err := d.root.Rename(building, indexFile); err != nil {
 		return err
 	}
@@ -194,7 +197,7 @@ func (d *Dir) connect() error {
 
 // begin draws an epoch and writes it down.
 func (d *Dir) begin() error {
-	if err := d.mark(mark{}); err != nil {
+	if err := d.mark(mark{state: markClosed}); err != nil {
 		return err
 	}
 	var bytes [8]byte
@@ -203,13 +206,16 @@ func (d *Dir) begin() error {
 	if _, err := d.db.Exec(putEpoch, int64(d.epoch)); err != nil {
 		return d.indexError(err)
 	}
-	if err := d.mark(mark{open: true, epoch: d.epoch}); err != nil {
-		return err
-	}
+	failpoint.Hit("open.epoch")
+	state := markSynced
 	if d.options.Durability == ProcessCrash {
+		state = markOpen
 		if err := d.db.Script(`PRAGMA synchronous=NORMAL`); err != nil {
 			return err
 		}
+	}
+	if err := d.mark(mark{state, d.epoch}); err != nil {
+		return err
 	}
 	return d.db.Each(maxNum, func(r *sqlite.Row) error { d.lastNum.Store(r.Int64(0)); return nil })
 }
@@ -245,15 +251,18 @@ func (d *Dir) finish() error {
 	if alive {
 		err = d.checkpoint()
 	}
+	failpoint.Hit("close.release")
 	return errors.Join(err, d.release())
 }
 
 // checkpoint moves everything from the write-ahead log into pawl.db.
 func (d *Dir) checkpoint() error {
+	failpoint.Hit("close.checkpoint")
 	if err := d.db.Script(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	return d.mark(mark{epoch: d.epoch})
+	failpoint.Hit("close.mark")
+	return d.mark(mark{markClosed, d.epoch})
 }
 
 // release closes whatever is open.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -56,6 +57,7 @@ func (d *Dir) writeFile(name string, data []byte, sync bool) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("disk.write")
 	if _, err = f.Write(data); err == nil && sync {
 		err = f.Sync()
 	}

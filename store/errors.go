@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
@@ -84,7 +85,7 @@ func (e *VersionError) Is(target error) bool { return target == ErrVersion }
 
 // typed adds ErrNoSpace to an error of SQLite that means it.
 func typed(err error) error {
-	if sqlite.IsFull(err) {
+	if sqlite.IsFull(err) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return err

@@ -30,7 +30,9 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 		for e, err := range snap.journal(d) {
 			var r decision.Record
 			if err == nil {
-				r, err = e.Decode(snap.lookup(&e))
+				if r, err = e.Decode(snap.lookup(&e)); err != nil {
+					err = &CorruptError{Run: id, File: d.at(snap.source(&e)), What: "a record cannot be read", Err: err}
+				}
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -66,6 +68,14 @@ func (s *snapshot) journal(d *Dir) iter.Seq2[entry, error] {
 			}
 		}
 	}
+}
+
+// source returns the file that a record is in.
+func (s *snapshot) source(e *entry) string {
+	if e.Seq <= s.filed {
+		return s.File
+	}
+	return indexFile
 }
 
 // filedEntries yields the records in the file.

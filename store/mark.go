@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,22 +15,28 @@ import (
 // A mark is what the lock file says about pawl.db. SQLite takes a lost or an
 // older write-ahead log for the truth; the mark tells.
 type mark struct {
-	open  bool           // an engine has the directory, or died with it
+	state markState
 	epoch workflow.Epoch // in pawl.db; 0: nothing is said
 }
+
+// A markState says how the last engine has left pawl.db.
+type markState string
+
+const (
+	markClosed markState = "closed"
+	markOpen   markState = "open"   // an engine has it, or died with it
+	markSynced markState = "synced" // likewise, and syncs every commit
+)
 
 const markFormat = "%s %016x\n"
 
 // mark writes m to the lock file, for good.
 func (d *Dir) mark(m mark) error {
-	state := "closed"
-	if m.open {
-		state = "open"
-	}
-	text := fmt.Sprintf(markFormat, state, uint64(m.epoch))
+	text := fmt.Sprintf(markFormat, m.state, uint64(m.epoch))
 	if err := d.lock.Truncate(0); err != nil {
 		return err
 	}
+	failpoint.Hit("mark.torn")
 	if _, err := d.lock.WriteAt([]byte(text), 0); err != nil {
 		return err
 	}
@@ -46,22 +53,30 @@ func (d *Dir) readMark() (mark, error) {
 	var state string
 	var epoch uint64
 	if n, _ := fmt.Sscanf(string(text), markFormat, &state, &epoch); n != 2 {
-		return mark{}, nil
+		return mark{state: markClosed}, nil
 	}
-	return mark{open: state == "open", epoch: workflow.Epoch(epoch)}, nil
+	return mark{markState(state), workflow.Epoch(epoch)}, nil
 }
 
-// checkLog finds that the write-ahead log was deleted: one is there from the
-// first commit of an engine until it closes.
+// checkLog finds that the write-ahead log was deleted or damaged: one is there
+// from the first commit of an engine until it closes.
 func (d *Dir) checkLog(m mark) error {
-	if !m.open {
+	if m.state == markClosed {
 		return nil
 	}
-	_, err := d.root.Lstat(indexWAL)
-	if errors.Is(err, fs.ErrNotExist) {
+	log, err := d.readFile(indexWAL)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return &CorruptError{File: d.at(indexWAL), What: "it is missing, but the last engine did not close"}
+	case err != nil:
+		return err
+	case m.state != markSynced:
+		return nil // the order of its frames on disk tells nothing
 	}
-	return err
+	if err := sqlite.CheckWAL(log); err != nil {
+		return &CorruptError{File: d.at(indexWAL), What: "commits would be lost", Err: err}
+	}
+	return nil
 }
 
 // checkEpoch finds that pawl.db, or its write-ahead log, is an older one.

@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -22,8 +24,9 @@ type Run struct {
 	fresh bool   // the index does not know the run
 	dead  error  // why the handle cannot be used any more
 
-	unfiled []entry // committed since the last Materialize
-	bytes   int64   // that they take
+	unfiled []entry      // committed since the last Materialize
+	bytes   int64        // that they take
+	size    atomic.Int64 // of the file
 
 	request request
 	batch   []entry // of the commit under way
@@ -49,6 +52,7 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 
 func (d *Dir) handle(row row, g *workflow.Graph) *Run {
 	r := &Run{dir: d, graph: g, row: row}
+	r.size.Store(row.fileSize)
 	r.request = request{apply: r.write, answer: make(chan error, 1)}
 	return r
 }
@@ -118,6 +122,7 @@ func (r *Run) write(db *sqlite.Conn) error {
 	if err := r.writeRow(db); err != nil {
 		return err
 	}
+	failpoint.Hit("commit.row")
 	for i := range r.batch {
 		if err := appendLog(db, r.row.num, &r.batch[i]); err != nil {
 			return err
@@ -196,6 +201,20 @@ func (r *Run) Head() Head { return r.row.Head }
 // and about how many bytes of the log they take.
 func (r *Run) Unfiled() (records int, bytes int64) { return len(r.unfiled), r.bytes }
 
+// Bounds of what is worth filing in the middle of a run.
+const (
+	ripeRecords = 1000
+	ripeBytes   = 1 << 20
+	ripeShare   = 4 // of the file, which is written anew
+)
+
+// Ripe reports whether filing is worth its cost while the run goes on: there is
+// much to file, and it is much compared with the file, so that the work stays
+// in proportion to the run.
+func (r *Run) Ripe() bool {
+	return (len(r.unfiled) >= ripeRecords || r.bytes >= ripeBytes) && r.bytes >= r.size.Load()/ripeShare
+}
+
 // Materialize has the run's file brought up to date: ch is what has changed in
 // the state since the last call, events what has happened. Both belong to the
 // store from now on. It returns at once; done, which may be nil and must not
@@ -204,7 +223,7 @@ func (r *Run) Unfiled() (records int, bytes int64) { return len(r.unfiled), r.by
 // returns if the handle is dead. After an error the next Materialize tries
 // again.
 func (r *Run) Materialize(ch workflow.Changes, events []decision.Event, done func(error)) {
-	err := r.file(&filing{changes: ch, events: events, entries: r.unfiled, seq: r.row.Seq, sum: r.row.sum, done: done})
+	err := r.file(&filing{changes: ch, events: events, entries: r.unfiled, seq: r.row.Seq, sum: r.row.sum, done: done, size: &r.size})
 	if err != nil && done != nil {
 		done(fmt.Errorf("materialise run %q: %w", string(r.row.Run), err))
 	}

@@ -3,6 +3,7 @@ package workflow
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pawl-run/pawl/internal/value"
 )
@@ -12,24 +13,32 @@ import (
 // overlay, those of the state that it lies over. Layers are owned by their
 // State; the values in them are immutable and shared.
 type layer struct {
-	set    bool              // value hides everything beneath
-	value  any               // with set
-	fields map[string]*layer // on top of value, or of what lies beneath
-	tail   []any             // elements appended to the list there
-	anew   bool              // of a scope: an overlay began it after dropping it
+	set    bool       // value hides everything beneath
+	value  any        // with set
+	fields []sublayer // on top of value, or of what lies beneath; sorted
+	tail   []any      // elements appended to the list there
+	anew   bool       // of a scope: an overlay began it after dropping it
+}
+
+// A sublayer is the layer at one key of another. There are as many as the paths of
+// a definition name.
+type sublayer struct {
+	key   string
+	layer *layer
+}
+
+// find returns the place of key among the fields, and whether it is there.
+func (l *layer) find(key string) (int, bool) {
+	return slices.BinarySearchFunc(l.fields, key, func(m sublayer, key string) int { return strings.Compare(m.key, key) })
 }
 
 // child returns the layer at key, made if need be.
 func (l *layer) child(key string) *layer {
-	if c := l.fields[key]; c != nil {
-		return c
+	i, ok := l.find(key)
+	if !ok {
+		l.fields = slices.Insert(l.fields, i, sublayer{key, &layer{}})
 	}
-	if l.fields == nil {
-		l.fields = map[string]*layer{}
-	}
-	c := &layer{}
-	l.fields[key] = c
-	return c
+	return l.fields[i].layer
 }
 
 // at returns the layer at path, made if need be.
@@ -45,9 +54,6 @@ type sheet struct {
 	layer *layer
 	value any // if layer is nil
 }
-
-// hides reports whether nothing beneath s can show through.
-func (s sheet) hides() bool { return s.layer == nil || s.layer.set }
 
 // plain returns what s sets, without what is written on top of it.
 func (s sheet) plain() (any, bool) {
@@ -66,9 +72,9 @@ func (v view) child(key string) view {
 	var out view
 	for _, s := range v {
 		if s.layer != nil {
-			if c := s.layer.fields[key]; c != nil {
-				out = append(out, sheet{layer: c})
-				if c.set {
+			if i, ok := s.layer.find(key); ok {
+				c := s.layer.fields[i].layer
+				if out = append(out, sheet{layer: c}); c.set {
 					return out
 				}
 			}
@@ -116,8 +122,8 @@ func (o objectView) Keys() []string {
 	seen := map[string]struct{}{}
 	for _, s := range o.view {
 		if s.layer != nil {
-			for k := range s.layer.fields {
-				seen[k] = struct{}{}
+			for _, m := range s.layer.fields {
+				seen[m.key] = struct{}{}
 			}
 		}
 		if base, ok := s.plain(); ok {

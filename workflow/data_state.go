@@ -168,8 +168,8 @@ func (l *layer) list(sc Scope, path []string, out []DataChange) []DataChange {
 	for i, v := range l.tail {
 		out = append(out, DataChange{Scope: sc, Path: path, Kind: DataAppend, Index: i, Value: v})
 	}
-	for _, key := range slices.Sorted(maps.Keys(l.fields)) {
-		out = l.fields[key].list(sc, append(slices.Clip(slices.Clone(path)), key), out)
+	for _, m := range l.fields {
+		out = m.layer.list(sc, append(slices.Clip(slices.Clone(path)), m.key), out)
 	}
 	return out
 }

@@ -51,8 +51,6 @@ type GraphNode struct {
 	Failure     [][]*GraphTransition // tiers tried when it fails
 	KeepsEnd    bool                 // some expression asks for nodes.ID
 	KeepsOutput bool                 // and for its output
-	InputCaught bool                 // its mappings ask for error
-	InputResult bool                 // its input mapping asks for result
 }
 
 // A GraphTransition is a transition with what it means.
@@ -227,18 +225,8 @@ func (b *builder) nodes() {
 		if r := n.Retry; r != nil {
 			gn.Retry = timeout.Retry{MaxAttempts: r.MaxAttempts, InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
 		}
-		for _, m := range append(slices.Clone(gn.Input), gn.Output...) {
-			gn.InputCaught = gn.InputCaught || refersTo(m.Program, "error")
-		}
-		for _, m := range gn.Input {
-			gn.InputResult = gn.InputResult || refersTo(m.Program, "result")
-		}
 		b.graph.Nodes[n.ID] = gn
 	}
-}
-
-func refersTo(p *expr.Program, name string) bool {
-	return p != nil && slices.ContainsFunc(p.References(), func(ref []string) bool { return ref[0] == name })
 }
 
 func (b *builder) transitions() {

@@ -310,11 +310,12 @@ func (s *State) PutBranchStatus(sc Scope, status BranchStatus, f *Failure) {
 	s.changes.branch(s, sc)
 }
 
+// schedule puts an item on the agenda, if it has an instant, and drops from the
+// top of the agenda what has become stale.
 func (s *State) schedule(it Item) {
-	if it.At.IsZero() {
-		return
+	if !it.At.IsZero() {
+		s.agenda.push(it)
 	}
-	s.agenda.push(it)
 	if s.base == nil {
 		s.agenda.trim(s.fresh, s.live+int(s.NextGroup))
 	}

@@ -1,5 +1,7 @@
 package workflow
 
+import "maps"
+
 // A table maps dense ids from 1 to immutable rows. A State's own table is a
 // slice; an overlay's holds what it changed and falls through to its base.
 type table[K ~int64, V any] struct {
@@ -27,6 +29,23 @@ func (t *table[K, V]) get(id K) *V {
 	return t.dense[id-1]
 }
 
+// reserve makes room for n changed rows.
+func (t *table[K, V]) reserve(n int) {
+	if t.base != nil {
+		t.own = room(t.own, n)
+	}
+}
+
+// room returns m, or a copy of it, with room for n more entries.
+func room[K comparable, V any](m map[K]V, n int) map[K]V {
+	if n < 64 {
+		return m
+	}
+	out := make(map[K]V, len(m)+n)
+	maps.Copy(out, m)
+	return out
+}
+
 // put replaces the row of id. Without base, a new id must be the next one.
 func (t *table[K, V]) put(id K, v *V) {
 	if t.base != nil {
@@ -44,4 +63,12 @@ func (t *table[K, V]) put(id K, v *V) {
 		t.dirty = map[K]bool{}
 	}
 	t.dirty[id] = true
+}
+
+// ReserveBranches makes room in an overlay for a change to each of n branches.
+func (s *State) ReserveBranches(n int) {
+	if s.base != nil {
+		s.tokens.reserve(n)
+		s.branches, s.scopes = room(s.branches, n), room(s.scopes, n)
+	}
 }

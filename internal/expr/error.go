@@ -129,7 +129,7 @@ func (p *Program) evaluationError(err error) *Error {
 	}
 	var at *types.Err
 	if errors.As(err, &at) {
-		e.at(p.info, at.NodeID())
+		_ = e.at(p.info, at.NodeID()) // changes e
 	}
 	return e
 }

@@ -85,7 +85,7 @@ func metered(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error)
 		return i, nil
 	}
 	switch c.Function() {
-	case operators.NotStrictlyFalse, operators.OldNotStrictlyFalse:
+	case operators.NotStrictlyFalse, operators.OldNotStrictlyFalse: //nolint:staticcheck // old plans still hold it
 		return i, nil // takes errors as arguments
 	}
 	return &call{InterpretableV2: i, args: c.Args(), function: c.Function(), operation: operationOf(c)}, nil

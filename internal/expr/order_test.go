@@ -78,7 +78,8 @@ func TestMapsIterateInKeyOrder(t *testing.T) {
 func outcome(p *expr.Program, v expr.Vars) string {
 	got, err := p.Eval(v)
 	if err != nil {
-		return "error: " + err.Error()[strings.Index(err.Error(), " "):]
+		_, message, _ := strings.Cut(err.Error(), " ")
+		return "error: " + message
 	}
 	return string(value.Encode(got))
 }

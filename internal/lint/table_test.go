@@ -20,12 +20,13 @@ var layers = map[string][]string{
 	"decision": slices.Concat(vocabulary, []string{"workflow"}),
 	"planning": decided,
 
+	"internal/failpoint": {},
 	"internal/sqlite":    {},
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
-	"store":              slices.Concat(decided, []string{"internal/sqlite"}),
-	"actor":              slices.Concat(decided, []string{"planning"}),
+	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite"}),
+	"actor":              slices.Concat(decided, []string{"internal/failpoint", "planning"}),
 
-	".":          slices.Concat(decided, []string{"internal/sqlite", "planning", "store", "actor"}),
+	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite", "planning", "store", "actor"}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/simulator", "internal/sqlite", "planning", "store", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
@@ -33,7 +34,8 @@ var layers = map[string][]string{
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", ".", "worker", "pawltest"}),
 	"bench":      {"*"},
 
-	"internal/lint": {},
+	"internal/crashtest": {},
+	"internal/lint":      {},
 }
 
 // vocabulary is what package workflow is built on, decided what is below the

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -133,7 +134,7 @@ func each(rows driver.Rows, row func(*Row) error) error {
 	r.values = make([]driver.Value, len(r.columns))
 	for {
 		err := rows.Next(r.values)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

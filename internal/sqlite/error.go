@@ -23,4 +23,7 @@ func IsFull(err error) bool { return code(err) == lib.SQLITE_FULL }
 func IsBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
 
 // IsDamaged reports whether the database is not one, or not in order.
-func IsDamaged(err error) bool { c := code(err); return c == lib.SQLITE_CORRUPT || c == lib.SQLITE_NOTADB }
+func IsDamaged(err error) bool {
+	c := code(err)
+	return c == lib.SQLITE_CORRUPT || c == lib.SQLITE_NOTADB
+}

@@ -1,0 +1,128 @@
+// Chain runs three tasks in a row: the smallest complete program.
+//
+//	go run ./examples/chain
+//	go run ./examples/chain DIRECTORY    # twice: the second time nothing is executed
+//
+// Read it from top to bottom.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "chain:", err)
+		os.Exit(1)
+	}
+}
+
+// A definition is data. Here it is a Go value; other examples write it as YAML.
+// Nodes do something, transitions say what comes next. What a task gets and
+// what becomes of its result is said by expressions (CEL): input is the run's
+// input, state is the run's own memory, output is what it returns.
+func receipts() *workflow.Definition {
+	return &workflow.Definition{
+		Name:  "chain",
+		Start: "price",
+		Nodes: []workflow.Node{
+			{
+				ID: "price", Task: "price",
+				Input:  map[string]string{"item": "input.item"},
+				Output: map[string]string{"state.cents": "result.cents * input.quantity"},
+			},
+			{
+				ID: "tax", Task: "tax",
+				Input:  map[string]string{"cents": "state.cents"},
+				Output: map[string]string{"state.tax": "result.cents"},
+			},
+			{
+				ID: "receipt", Task: "receipt",
+				Input:  map[string]string{"item": "input.item", "cents": "state.cents + state.tax"},
+				Output: map[string]string{"output.text": "result", "output.cents": "state.cents + state.tax"},
+			},
+		},
+		Transitions: []workflow.Transition{{From: "price", To: "tax"}, {From: "tax", To: "receipt"}},
+	}
+}
+
+// A handler performs the tasks of one type. What it returns becomes the result
+// of the node: anything that JSON can say.
+func price(_ context.Context, t pawl.Task) (any, error) {
+	var in struct{ Item string }
+	if err := t.Bind(&in); err != nil {
+		return nil, err
+	}
+	cents, ok := map[string]int{"apple": 40, "pear": 55}[in.Item]
+	if !ok {
+		return nil, fmt.Errorf("we do not sell %q", in.Item)
+	}
+	return map[string]any{"cents": cents}, nil
+}
+
+func tax(_ context.Context, t pawl.Task) (any, error) {
+	var in struct{ Cents int }
+	err := t.Bind(&in)
+	return map[string]any{"cents": in.Cents / 5}, err
+}
+
+func receipt(_ context.Context, t pawl.Task) (any, error) {
+	var in struct {
+		Item  string
+		Cents int
+	}
+	err := t.Bind(&in)
+	return fmt.Sprintf("%s: %d.%02d", in.Item, in.Cents/100, in.Cents%100), err
+}
+
+func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	dir, remove, err := directory(args)
+	if err != nil {
+		return err
+	}
+	defer remove()
+
+	// An engine has a directory, where everything is kept that it has promised.
+	engine, err := pawl.Open(ctx, dir, pawl.Options{
+		Executor: pawl.Handlers{"price": price, "tax": tax, "receipt": receipt},
+	})
+	if err != nil {
+		return err
+	}
+	defer engine.Close(ctx)
+
+	// Run is Start, which is durable when it returns, and Wait. To start the
+	// same run again is no error and no second run: the id says which one is
+	// meant, and Wait returns the outcome that it had.
+	order := workflow.Run{ID: "order-1", Definition: receipts()}
+	outcome, err := engine.Run(ctx, order, map[string]any{"item": "apple", "quantity": 3})
+	if err != nil {
+		return err // it could not be started, or not be waited for
+	}
+	fmt.Fprintf(stdout, "%s %s: %v\n", outcome.Run, outcome.Status, outcome.Output["text"])
+
+	// That a run fails is not an error of the engine. It is its outcome.
+	wrong := workflow.Run{ID: "order-2", Definition: receipts()}
+	outcome, err = engine.Run(ctx, wrong, map[string]any{"item": "plum", "quantity": 1})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s %s: %v\n", outcome.Run, outcome.Status, outcome.Failure)
+	return nil
+}
+
+// directory returns the directory that args name, or a temporary one, and what
+// to do with it at the end.
+func directory(args []string) (dir string, remove func(), err error) {
+	if len(args) > 0 {
+		return args[0], func() {}, nil
+	}
+	dir, err = os.MkdirTemp("", "pawl-chain-")
+	return dir, func() { _ = os.RemoveAll(dir) }, err
+}

@@ -1,0 +1,78 @@
+// Package failpoint names the places at which a crash must do no harm. In a
+// program they cost one atomic load each and do nothing. A test may have itself
+// told of every hit, or kill its process at one of them.
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// hook is what Hit calls; nil outside tests.
+var hook atomic.Pointer[func(name string)]
+
+// Hit says that the program is at the place with this name, which must be a
+// literal: tests read the names out of the source.
+func Hit(name string) {
+	if f := hook.Load(); f != nil {
+		(*f)(name)
+	}
+}
+
+// Set has f called at every hit, from whichever goroutine it is, and returns
+// what ends that. There is one f at a time.
+func Set(f func(name string)) (reset func()) {
+	hook.Store(&f)
+	return func() { hook.Store(nil) }
+}
+
+// Variable is the environment variable that FromEnv reads: NAME:N.
+const Variable = "PAWL_FAILPOINT"
+
+// FromEnv has the process killed as the environment says: at the N-th hit of a
+// name, counted from 1. Without the variable it does nothing. Only test binaries
+// call it.
+func FromEnv() error {
+	text := os.Getenv(Variable)
+	if text == "" {
+		return nil
+	}
+	name, n, err := parse(text)
+	if err != nil {
+		return err
+	}
+	Set(at(name, n, kill))
+	return nil
+}
+
+func parse(text string) (name string, n int64, err error) {
+	name, number, _ := strings.Cut(text, ":")
+	n, err = strconv.ParseInt(number, 10, 64)
+	if name == "" || err != nil || n < 1 {
+		return "", 0, fmt.Errorf("%s=%q is not NAME:N", Variable, text)
+	}
+	return name, n, nil
+}
+
+// at returns a hook that calls do at the n-th hit of a name.
+func at(name string, n int64, do func()) func(string) {
+	var hits atomic.Int64
+	return func(hit string) {
+		if hit == name && hits.Add(1) == n {
+			do()
+		}
+	}
+}
+
+// kill ends the process as kill -9 does. Nothing that comes after it in this
+// goroutine happens.
+func kill() {
+	p, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = p.Kill()
+	}
+	panic(fmt.Sprintf("failpoint: cannot kill this process: %v", err))
+}

@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// The write-ahead log is a header and frames, each a header and a page. See
+// section 4 of SQLite's "Database File Format".
+const (
+	walHeader   = 32
+	frameHeader = 24
+	walMagic    = 0x377f0682 // the lowest bit says that checksums are big-endian
+)
+
+// CheckWAL looks for damage in the middle of a write-ahead log whose every
+// transaction was synced before the next was written. SQLite takes the first
+// frame that does not have its checksum for the end, which is right after a
+// crash; but if a later transaction stands behind that frame's, it was in order
+// once, and everything since would be lost without a word.
+//
+// Damage of the last transaction looks like a crash and is not found.
+func CheckWAL(log []byte) error {
+	w, ok := parseWAL(log)
+	if !ok {
+		return nil // SQLite takes it for empty
+	}
+	n := w.valid()
+	commit := -1
+	for i := n; i < w.frames; i++ {
+		switch {
+		case !w.ours(i): // of the time before the last checkpoint, or damaged
+		case commit >= 0 && w.chained(i):
+			return fmt.Errorf("frame %d of the write-ahead log is damaged: transactions follow it", n)
+		case commit < 0 && w.commits(i):
+			commit = i
+		}
+	}
+	return nil
+}
+
+type wal struct {
+	log    []byte
+	page   int
+	frames int
+	order  binary.ByteOrder // of the words that checksums add up
+}
+
+func parseWAL(log []byte) (wal, bool) {
+	if len(log) < walHeader || binary.BigEndian.Uint32(log)&^1 != walMagic {
+		return wal{}, false
+	}
+	w := wal{log: log, page: int(binary.BigEndian.Uint32(log[8:])), order: binary.LittleEndian}
+	if log[3]&1 == 1 {
+		w.order = binary.BigEndian
+	}
+	if w.page < 512 || w.page > 65536 || w.page&(w.page-1) != 0 {
+		return wal{}, false
+	}
+	w.frames = (len(log) - walHeader) / (frameHeader + w.page)
+	return w, w.sum(checksum{}, log[:24]) == readSum(log[24:])
+}
+
+// A checksum is the pair of sums of the format.
+type checksum [2]uint32
+
+func readSum(b []byte) checksum {
+	return checksum{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])}
+}
+
+func (w *wal) sum(s checksum, data []byte) checksum {
+	for ; len(data) >= 8; data = data[8:] {
+		s[0] += w.order.Uint32(data) + s[1]
+		s[1] += w.order.Uint32(data[4:]) + s[0]
+	}
+	return s
+}
+
+func (w *wal) frame(i int) []byte {
+	size := frameHeader + w.page
+	return w.log[walHeader+i*size:][:size]
+}
+
+// stored returns the checksum that frame i, or with -1 the header, holds.
+func (w *wal) stored(i int) checksum {
+	if i < 0 {
+		return readSum(w.log[24:])
+	}
+	return readSum(w.frame(i)[16:])
+}
+
+// chained reports whether frame i has its checksum, taken on from the one that
+// the frame before holds.
+func (w *wal) chained(i int) bool {
+	f := w.frame(i)
+	return w.sum(w.sum(w.stored(i-1), f[:8]), f[frameHeader:]) == w.stored(i)
+}
+
+// ours reports whether frame i was written since the log was last begun anew.
+func (w *wal) ours(i int) bool { return string(w.frame(i)[8:16]) == string(w.log[16:24]) }
+
+// commits reports whether frame i ends a transaction.
+func (w *wal) commits(i int) bool { return binary.BigEndian.Uint32(w.frame(i)[4:]) != 0 }
+
+// valid returns how many frames SQLite accepts.
+func (w *wal) valid() int {
+	n := 0
+	for n < w.frames && w.ours(n) && w.chained(n) {
+		n++
+	}
+	return n
+}

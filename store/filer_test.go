@@ -1,0 +1,140 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// TestFilingIsRepeated fails filing at every stage before the index knows, and
+// tries again with the same handle.
+func TestFilingIsRepeated(t *testing.T) {
+	for _, at := range []stage{built, renamed, synced} {
+		t.Run(string(at), func(t *testing.T) {
+			d := open(t, t.TempDir())
+			o := start(t, d, "r1")
+			o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+			fails := true
+			d.filer.stage = func(now stage) error {
+				if now == at && fails {
+					return errors.New("no")
+				}
+				return nil
+			}
+			require.ErrorContains(t, o.file(), "no")
+			o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
+			require.ErrorContains(t, o.file(), "no")
+			require.Equal(t, 2, logged(t, d))
+			fails = false
+			o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "z"})
+			require.NoError(t, o.file())
+			require.Zero(t, logged(t, d))
+			require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
+			require.Len(t, all(t, d.History("r1")), 3)
+		})
+	}
+}
+
+// TestFilingWithoutADirectory makes filing fail for real, and come back.
+func TestFilingWithoutADirectory(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.five(nil)
+	runs := filepath.Join(d.path, runsDir)
+	require.NoError(t, os.RemoveAll(runs))
+	require.ErrorIs(t, o.file(), os.ErrNotExist)
+	require.NoError(t, os.Mkdir(runs, 0o700))
+	again := load(t, d, "r1")
+	require.Equal(t, o.state.All(), again.state.All())
+	require.NoError(t, again.file())
+}
+
+// TestManyFiles files more runs at a time than one round takes, while some of
+// them go on.
+func TestManyFiles(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	const runs = 3 * maxRound
+	var wg sync.WaitGroup
+	for i := range runs {
+		o := start(t, d, workflow.RunID(fmt.Sprint(i)))
+		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		for n := range i % 3 {
+			wg.Add(1)
+			events := o.events
+			o.events = nil
+			o.run.Materialize(o.state.TakeChanges(), events, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				wg.Done()
+			})
+			o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
+		}
+	}
+	wg.Wait()
+	for i := range runs {
+		s, err := d.State(workflow.RunID(fmt.Sprint(i)))
+		require.NoError(t, err)
+		require.Len(t, s.Section("state"), min(i%3, 1))
+	}
+}
+
+// TestReadersSeeOneCommit reads while a run goes on and is filed all the time.
+func TestReadersSeeOneCommit(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				s, err := d.State("r1")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n := s.Section("state")["n"]
+				if list, _ := s.Section("state")["list"].([]any); n != nil && n != int64(len(list)) {
+					t.Errorf("%v elements, want %v", len(list), n)
+				}
+				seq := int64(0)
+				for r, err := range d.History("r1") {
+					if seq++; err != nil || r.Seq != seq {
+						t.Errorf("record %d: %d %v", seq, r.Seq, err)
+					}
+				}
+			}
+		})
+	}
+	for n := range 40 {
+		o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: int64(n)},
+			decision.SetData{Path: []string{"state", "n"}, Value: int64(n + 1)})
+		require.NoError(t, o.file())
+	}
+	close(stop)
+	wg.Wait()
+}
+
+func TestRipe(t *testing.T) {
+	o := start(t, open(t, t.TempDir()), "r1")
+	o.run.bytes = ripeBytes
+	require.True(t, o.run.Ripe())
+	o.run.size.Store(ripeBytes*ripeShare + 4)
+	require.False(t, o.run.Ripe())
+	o.run.bytes = 9
+	require.False(t, o.run.Ripe())
+}

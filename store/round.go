@@ -1,0 +1,217 @@
+package store
+
+import (
+	"crypto/sha256"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// A round is what one worker does for one run.
+type round struct {
+	job     *job
+	filings []*filing
+	row     row    // before
+	name    string // of the new file
+	hash    [sha256.Size]byte
+	size    int
+	err     error
+}
+
+// file brings the files of some runs up to date. What fails for one run is that
+// run's.
+func (d *Dir) file(b *builder, rounds []*round) {
+	for _, r := range rounds {
+		r.err = typed(d.build(b, r))
+	}
+	failpoint.Hit("file.built")
+	d.step(rounds, built, func(r *round) error { return d.rename(r) })
+	failpoint.Hit("file.renamed")
+	d.step(rounds, renamed, nil)
+	if err := d.syncRounds(rounds); err != nil {
+		fail(rounds, err)
+	}
+	failpoint.Hit("file.synced")
+	d.step(rounds, synced, nil)
+	if err := d.trim(rounds); err != nil {
+		fail(rounds, err)
+	}
+	failpoint.Hit("file.trimmed")
+	d.step(rounds, trimmed, func(r *round) error { return d.removeOld(r) })
+	failpoint.Hit("file.end")
+}
+
+// step passes a stage and does do with every round that has not failed.
+func (d *Dir) step(rounds []*round, at stage, do func(*round) error) {
+	if d.filer.stage != nil {
+		if err := d.filer.stage(at); err != nil {
+			fail(rounds, err)
+		}
+	}
+	for _, r := range rounds {
+		if r.err == nil && do != nil {
+			r.err = do(r)
+		}
+	}
+}
+
+func fail(rounds []*round, err error) {
+	for _, r := range rounds {
+		if r.err == nil {
+			r.err = err
+		}
+	}
+}
+
+// build writes the new file of a run under a temporary name.
+func (d *Dir) build(b *builder, r *round) error {
+	var err error
+	if r.row, err = d.row(r.job.id); err != nil {
+		return err
+	}
+	if r.row.num != r.job.num {
+		return fmt.Errorf("%w: %q is another run by now", ErrRunNotFound, string(r.job.id))
+	}
+	var old []byte
+	if r.row.slot != 0 {
+		if old, err = d.readRunFile(&r.row); err != nil {
+			return err
+		}
+	}
+	data, err := b.build(old, func(c *sqlite.Conn) error { return d.fill(c, r) })
+	if err != nil {
+		return fmt.Errorf("build the file of run %q: %w", string(r.job.id), err)
+	}
+	r.hash, r.size = sha256.Sum256(data), len(data)
+	r.name = fileName(r.row.Run, r.row.nonce, r.row.slot.other())
+	return d.writeFile(r.tmp(), data, false)
+}
+
+func (r *round) tmp() string { return path.Join(tmpDir, path.Base(r.name)) }
+
+// fill writes into a file what it lacks.
+func (d *Dir) fill(c *sqlite.Conn, r *round) error {
+	g, err := d.Graph(r.row.Definition)
+	if err != nil {
+		return err
+	}
+	doc, err := d.definitions.doc(g)
+	if err != nil {
+		return err
+	}
+	if err := definitionTable.insert(c, [][]driver.Value{{g.Hash, doc}}); err != nil {
+		return err
+	}
+	last := r.filings[len(r.filings)-1]
+	meta, err := metaRow(&r.row.Head, &last.changes.Facts, last.seq, last.sum)
+	if err != nil {
+		return err
+	}
+	if err := metaTable.insert(c, [][]driver.Value{meta}); err != nil {
+		return err
+	}
+	failpoint.Hit("file.fill")
+	next := r.row.filed + 1
+	for _, f := range r.filings {
+		if err := f.fill(c, next); err != nil {
+			return err
+		}
+		next = f.seq + 1
+	}
+	return nil
+}
+
+func (f *filing) fill(c *sqlite.Conn, next int64) error {
+	if len(f.entries) > 0 && f.entries[0].Seq != next || len(f.entries) == 0 && f.seq != next-1 {
+		return fmt.Errorf("the file lacks record %d", next)
+	}
+	for _, b := range batches(&f.changes, f.entries, f.events) {
+		if err := b.run(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rename gives a new file its name, in the slot that is not in use.
+func (d *Dir) rename(r *round) error {
+	err := d.root.Rename(r.tmp(), r.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = d.root.Mkdir(path.Dir(r.name), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			err = d.root.Rename(r.tmp(), r.name)
+		}
+	}
+	return err
+}
+
+// syncRounds makes new files durable, with their names.
+func (d *Dir) syncRounds(rounds []*round) error {
+	if canSyncAll && len(rounds) >= minRound {
+		dir, err := d.root.Open(".")
+		if err != nil {
+			return err
+		}
+		err = syncAll(dir)
+		_ = dir.Close() // it was only read
+		return err
+	}
+	dirs := map[string]bool{".": false, runsDir: false}
+	for _, r := range rounds {
+		if r.err == nil {
+			r.err = d.syncFile(r.name)
+			dirs[path.Dir(r.name)], dirs[runsDir] = true, true
+		}
+	}
+	for dir, touched := range dirs {
+		if touched {
+			if err := d.syncDir(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const fileRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ? WHERE num = ? AND filed = ?`
+
+// trim makes the index name the new files and drops the records in them, in one
+// transaction.
+func (d *Dir) trim(rounds []*round) error {
+	return d.update(func(db *sqlite.Conn) error {
+		for _, r := range rounds {
+			if r.err != nil {
+				continue
+			}
+			last := r.filings[len(r.filings)-1]
+			n, err := db.Exec(fileRun, int64(r.row.slot.other()), last.seq, last.sum[:], r.hash[:], int64(r.size), r.row.num, r.row.filed)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				continue // purged in the meantime
+			}
+			failpoint.Hit("file.trim")
+			if _, err := db.Exec(trimLog, logKey(r.row.num, 0), logKey(r.row.num, last.seq)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// removeOld removes the file that the new one replaces.
+func (d *Dir) removeOld(r *round) error {
+	r.filings[0].size.Store(int64(r.size))
+	if r.row.slot == 0 {
+		return nil
+	}
+	if err := d.root.Remove(r.row.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.options.Logger.Warn("a run's old file is left behind", "file", d.at(r.row.File), "error", err)
+	}
+	return nil
+}
