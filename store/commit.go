@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -56,7 +55,6 @@ func (c *committer) run(d *Dir) {
 	for {
 		select {
 		case r := <-c.queue:
-			runtime.Gosched() // who is about to commit shall be in the group
 			group = c.gather(append(group[:0], r))
 		case <-c.quit:
 			if group = c.gather(group[:0]); len(group) == 0 {

@@ -1,0 +1,10 @@
+// Package crashtest holds the tests that kill processes. A child, which is the
+// test binary again, works on an engine directory and kills itself at a
+// failpoint; the parent compares what the child was told with what it finds, and
+// lets the runs end. There is nothing here but tests.
+//
+//	go test ./internal/crashtest                           # a sample of the kills
+//	go test ./internal/crashtest -timeout 2h -crash.all    # every hit of every failpoint
+//
+// docs/reliability.md says what is checked and what was found.
+package crashtest
