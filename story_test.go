@@ -1,0 +1,284 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The stories of planning/testdata are played a second time: by an actor on the
+// real store, in virtual time, next to the planner alone. Both must give the
+// same trace, and the same state: kept in memory throughout, or passivated,
+// filed and loaded again after every message, with the directory opened anew.
+func TestStoriesOnTheRealStore(t *testing.T) {
+	paths, err := filepath.Glob("planning/testdata/*.txt")
+	require.NoError(t, err)
+	require.Greater(t, len(paths), 40)
+	for _, path := range paths {
+		if filepath.Base(path) == "clock_jump.txt" {
+			continue // time in a bubble does not go back
+		}
+		for _, reopen := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/reopen=%t", filepath.Base(path), reopen), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					<-time.After(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)))
+					s := &story{reopen: reopen}
+					defer s.end()
+					datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+						s.t = t
+						s.play(d)
+						return d.Expected
+					})
+				})
+			})
+		}
+	}
+}
+
+// A story is played by a planner alone and by an actor on a store.
+type story struct {
+	t      *testing.T
+	reopen bool
+
+	model *workflow.State
+	seq   int64 // of the last record that was compared
+	trace []string
+
+	path  string
+	graph *workflow.Graph
+	dir   *store.Dir
+	actor *actor.Actor
+	stop  context.CancelFunc
+}
+
+// A quiet outbox: a story's tasks end as the story says.
+type quiet struct{}
+
+func (quiet) Dispatch(actor.Dispatch)                   {}
+func (quiet) Withdraw(workflow.RunID, workflow.TokenID) {}
+func (quiet) Committed(workflow.Outcome)                {}
+func (quiet) Leave(*actor.Actor) bool                   { return false }
+
+func (s *story) play(d *datadriven.TestData) {
+	if d.Cmd == "define" {
+		s.end()
+		s.define(d.Input)
+		return
+	}
+	if s.model == nil {
+		return // the definition is refused
+	}
+	switch d.Cmd {
+	case "advance":
+		s.advance(d)
+	case "sleep":
+		s.sleep()
+		<-time.After(s.duration(d))
+	case "wake":
+		s.live()
+		s.fire()
+		synctest.Wait()
+		s.compare()
+	default:
+		if m := s.message(d); m != nil {
+			s.send(m)
+		}
+	}
+}
+
+func (s *story) define(yaml string) {
+	def, err := workflow.ParseYAML([]byte(yaml))
+	if err != nil {
+		return
+	}
+	if s.graph, err = workflow.Compile(def); err != nil {
+		return
+	}
+	s.path, s.seq, s.trace = s.t.TempDir(), 0, nil
+	s.model = workflow.NewState("r", s.graph)
+	s.live()
+}
+
+// live brings the run to life, if it sleeps.
+func (s *story) live() {
+	if s.actor != nil {
+		return
+	}
+	var err error
+	if s.dir == nil {
+		s.dir, err = store.Open(s.path, store.Options{})
+		require.NoError(s.t, err)
+	}
+	s.model.Epoch = s.dir.Epoch()
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.actor = actor.New("r", &runStore{dir: s.dir, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
+		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FileRecords: 3, FileBytes: 1 << 20,
+		Fault: func(_ workflow.RunID, err error) { s.t.Error(err) },
+	})
+	go func(a *actor.Actor) {
+		if err := a.Run(ctx); err != nil {
+			s.t.Error(err)
+		}
+	}(s.actor)
+}
+
+// sleep passivates the run and closes its directory.
+func (s *story) sleep() {
+	if s.actor != nil {
+		s.stop()
+		<-s.actor.Done()
+		s.actor = nil
+	}
+	if s.dir != nil {
+		require.NoError(s.t, s.dir.Close())
+		s.dir = nil
+	}
+}
+
+func (s *story) end() {
+	s.sleep()
+	s.model = nil
+}
+
+// send gives a message to both, and compares what they make of it.
+func (s *story) send(m workflow.Message) {
+	want := s.step(m)
+	got := s.actor.Ask(s.t.Context(), m)
+	require.Equal(s.t, fmt.Sprint(want), fmt.Sprint(got), "%#v", m)
+	s.compare()
+	if s.reopen {
+		s.sleep()
+		s.live()
+		synctest.Wait()
+		s.compare()
+	}
+}
+
+// step is what the planner alone makes of a message.
+func (s *story) step(m workflow.Message) error {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	plan, err := planning.Step(s.model, m, now)
+	for _, d := range plan.Decisions {
+		s.trace = append(s.trace, d.String())
+		decision.Apply(s.model, d, 0, now)
+	}
+	return err
+}
+
+// fire lets the planner's alarm fire.
+func (s *story) fire() {
+	require.NoError(s.t, s.step(workflow.AlarmFired{At: planning.Alarm(s.model).UnixMilli()}))
+}
+
+// advance lets time go on for both: every alarm fires at its instant.
+func (s *story) advance(d *datadriven.TestData) {
+	until := time.Now().Add(s.duration(d))
+	for {
+		at := planning.Alarm(s.model)
+		if at.IsZero() || at.After(until) {
+			break
+		}
+		<-time.After(time.Until(at))
+		synctest.Wait() // the actor's alarm
+		s.fire()
+		s.compare()
+	}
+	<-time.After(time.Until(until))
+	synctest.Wait()
+	s.compare()
+}
+
+// compare holds the records of the store against the trace of the planner, and
+// what is stored against its state.
+func (s *story) compare() {
+	var got []string
+	for r, err := range s.dir.History("r") {
+		if err != nil {
+			require.ErrorIs(s.t, err, store.ErrRunNotFound)
+			break
+		}
+		if r.Seq > s.seq {
+			s.seq = r.Seq
+			for _, d := range r.Decisions {
+				got = append(got, d.String())
+			}
+		}
+	}
+	require.Equal(s.t, s.trace, got)
+	s.trace = nil
+	if s.seq > 0 {
+		stored, err := s.dir.State("r")
+		require.NoError(s.t, err)
+		require.Equal(s.t, s.model.All(), stored.All())
+	}
+}
+
+func (s *story) duration(d *datadriven.TestData) time.Duration {
+	out, err := time.ParseDuration(d.CmdArgs[0].Key)
+	require.NoError(s.t, err)
+	return out
+}
+
+// message returns what a command sends, nil if it only shows something.
+func (s *story) message(d *datadriven.TestData) workflow.Message {
+	var node, code string
+	token, attempt, epoch := 0, 1, 7
+	d.MaybeScanArgs(s.t, "token", &token)
+	d.MaybeScanArgs(s.t, "node", &node)
+	d.MaybeScanArgs(s.t, "code", &code)
+	id, life := workflow.TokenID(token), workflow.Epoch(0)
+	if t := s.model.Token(id); t != nil && t.Attempt > 0 {
+		attempt, life = t.Attempt, t.Epoch
+	}
+	d.MaybeScanArgs(s.t, "attempt", &attempt)
+	if d.MaybeScanArgs(s.t, "epoch", &epoch); epoch != 7 {
+		life++
+	}
+	text := strings.TrimSpace(d.Input)
+	switch d.Cmd {
+	case "start":
+		input, _ := s.json(text).(map[string]any)
+		return workflow.Start{Input: input}
+	case "complete":
+		return workflow.TaskCompleted{Token: id, Attempt: attempt, Epoch: life, Output: s.json(text)}
+	case "fail":
+		return workflow.TaskFailed{Token: id, Attempt: attempt, Epoch: life, Failure: workflow.Failure{Code: code, Message: text, Permanent: d.HasArg("permanent")}}
+	case "heartbeat":
+		return workflow.Heartbeat{Token: id, Attempt: attempt, Epoch: life}
+	case "cancel":
+		return workflow.Cancel{Reason: text}
+	case "retry":
+		return workflow.Retry{Token: id, Node: workflow.NodeID(node)}
+	case "skip":
+		return workflow.Skip{Token: id, Node: workflow.NodeID(node), Output: s.json(text)}
+	case "suspend":
+		return workflow.Suspend{Cause: text}
+	case "resume":
+		return workflow.Resume{}
+	}
+	return nil
+}
+
+func (s *story) json(text string) any {
+	if text == "" {
+		return nil
+	}
+	v, err := value.Decode([]byte(text), value.Limits{})
+	require.NoError(s.t, err)
+	return v
+}
