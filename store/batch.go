@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	metaTable       = &table{replace, "meta", 8, -1, -1}
+	metaTable       = &table{replace, "meta", 9, -1, -1}
 	definitionTable = &table{unless, "definition", 2, -1, -1}
 	tokensTable     = &table{replace, "tokens", 17, 0, 5} // id and branch
 	groupsTable     = &table{replace, "groups", 20, -1, -1}

@@ -130,7 +130,7 @@ func TestFileIsReadable(t *testing.T) {
 	require.Equal(t, []string{
 		"root", "root/wo~1rk~01:0", "root/wo~1rk~01:1", "root/wo~1rk~01:1/wo~1rk~01:0", "root/wo~1rk~01:1/wo~1rk~01:1",
 	}, list(`SELECT path FROM paths ORDER BY token`))
-	require.Equal(t, []string{"running"}, list(`SELECT 'running' FROM meta WHERE facts ->> 'status' = 1 AND run = 'r1'`))
+	require.Equal(t, []string{"running"}, list(`SELECT status FROM meta WHERE run = 'r1'`))
 	require.Equal(t, []string{"0.5"}, list(`SELECT value FROM data WHERE path = '/state/log'`))
 	require.Equal(t, []string{"workflow.started", "token.created", "fan_out.started", "fan_out.started"}, list(`SELECT type FROM events`))
 	require.Equal(t, []string{"ok"}, list(`PRAGMA integrity_check`))

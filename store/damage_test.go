@@ -220,11 +220,14 @@ func TestDamagedDirectory(t *testing.T) {
 			twoRuns(t, d)
 			path := crashed(t, d.path)
 			tt.do(t, path)
-			_, err := Open(path, Options{})
-			require.ErrorIs(t, err, tt.want)
-			require.ErrorContains(t, err, tt.says)
-			_, err = Open(path, Options{})
-			require.ErrorIs(t, err, tt.want, "nothing was repaired")
+			index, log := contents(filepath.Join(path, indexFile)), contents(filepath.Join(path, indexWAL))
+			for range 2 {
+				_, err := Open(path, Options{})
+				require.ErrorIs(t, err, tt.want)
+				require.ErrorContains(t, err, tt.says)
+				require.Equal(t, index, contents(filepath.Join(path, indexFile)))
+				require.Equal(t, log, contents(filepath.Join(path, indexWAL)))
+			}
 		})
 	}
 }
@@ -261,4 +264,7 @@ func TestOlderIndex(t *testing.T) {
 	_, err := Open(d.path, Options{})
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorContains(t, err, "another time")
+	require.Equal(t, contents(copied), contents(path))
+	require.NoFileExists(t, path+"-wal")
+	require.NoFileExists(t, path+"-shm")
 }

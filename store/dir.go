@@ -189,10 +189,11 @@ func (d *Dir) connect() error {
 	if err := d.checkLog(was); err != nil {
 		return err
 	}
-	if d.db, err = sqlite.Open(filepath.Join(d.path, indexFile), indexPragmas); err != nil {
-		return d.indexError(err)
+	if err := d.checkEpoch(was); err != nil {
+		return err
 	}
-	return d.checkEpoch(was)
+	d.db, err = sqlite.Open(d.at(indexFile), indexPragmas)
+	return d.indexError(err)
 }
 
 // begin draws an epoch and writes it down.

@@ -23,9 +23,9 @@ var (
 	// ErrLocked says that another process, or another Dir of this one, owns the
 	// directory. Close that one first.
 	ErrLocked = errors.New("the directory is in use by another engine")
-	// ErrFenced says that another engine has taken the directory over. Nothing
-	// can be committed here any more.
-	ErrFenced = errors.New("the directory was taken over by another engine")
+	// ErrFenced says that another engine has taken the directory over, or
+	// another handle the run. Nothing can be committed here any more.
+	ErrFenced = errors.New("taken over by another engine")
 	// ErrClosed says that the Dir, or the Run, was closed.
 	ErrClosed = errors.New("closed")
 	// ErrUnknown says that a commit failed in a way that leaves open whether it

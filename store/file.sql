@@ -8,10 +8,11 @@ CREATE TABLE meta (
   run        TEXT NOT NULL,
   workflow   TEXT NOT NULL,
   version    INTEGER NOT NULL,
-  definition TEXT NOT NULL,   -- hash
+  definition TEXT NOT NULL,    -- hash
+  status     TEXT NOT NULL,
   seq        INTEGER NOT NULL, -- of the last record in the journal
-  sum        BLOB NOT NULL,   -- checksum of it
-  facts      TEXT NOT NULL    -- JSON: status, input, start, end, output, failure, next ids
+  sum        BLOB NOT NULL,    -- checksum of it
+  facts      TEXT NOT NULL     -- JSON: input, start, end, output, failure, next ids
 ) STRICT;
 
 CREATE TABLE definition (

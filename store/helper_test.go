@@ -19,8 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv("PAWL_STORE_OPEN"); path != "" {
-		openInChild(path)
+	if isChild() {
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -79,20 +79,44 @@ func (d *Dir) checkLog(m mark) error {
 	return nil
 }
 
-// checkEpoch finds that pawl.db, or its write-ahead log, is an older one.
+// checkEpoch finds that pawl.db, or its write-ahead log, is an older one. It
+// changes neither.
 func (d *Dir) checkEpoch(m mark) error {
-	var found workflow.Epoch
-	err := d.db.Each(getEpoch, func(r *sqlite.Row) error {
+	if m.epoch == 0 {
+		return nil
+	}
+	_, noLog := d.root.Lstat(indexWAL)
+	found, err := d.readEpoch()
+	// A reader leaves shared memory behind, and an empty log if there was none.
+	litter := []string{indexFile + "-shm"}
+	if noLog != nil {
+		litter = append(litter, indexWAL)
+	}
+	for _, name := range litter {
+		if gone := d.root.Remove(name); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	if err == nil && found != m.epoch {
+		err = &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
+	}
+	return d.indexError(err)
+}
+
+// readEpoch returns the epoch in pawl.db, 0 if there is none.
+func (d *Dir) readEpoch() (found workflow.Epoch, err error) {
+	db, err := sqlite.OpenReadOnly(d.at(indexFile), `PRAGMA busy_timeout=0`)
+	if err != nil {
+		return 0, err
+	}
+	err = db.Each(getEpoch, func(r *sqlite.Row) error {
 		found = workflow.Epoch(r.Int64(0))
 		return nil
 	})
-	if err != nil {
-		return d.indexError(err)
+	if closed := db.Close(); err == nil {
+		err = closed
 	}
-	if m.epoch != 0 && m.epoch != found {
-		return &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
-	}
-	return nil
+	return found, err
 }
 
 // owns reports whether the lock file is still the one that we hold.

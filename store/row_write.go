@@ -20,7 +20,7 @@ func metaRow(h *Head, f *workflow.Facts, seq int64, sum checksum) ([]driver.Valu
 		return nil, err
 	}
 	return []driver.Value{
-		int64(1), string(h.Run), h.Workflow, int64(h.Version), h.Definition, seq, sum[:], string(text),
+		int64(1), string(h.Run), h.Workflow, int64(h.Version), h.Definition, f.Status.String(), seq, sum[:], string(text),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -60,7 +61,7 @@ func (c *changes) data(s *State, w DataChange) {
 	switch key := w.Scope.String(); w.Kind {
 	case DataSet:
 		for _, p := range w.Path {
-			key += "\x00" + p
+			key += fmt.Sprintf("/%d:%s", len(p), p)
 		}
 		if i, ok := c.latest[key]; ok {
 			c.writes[i].Path = nil // superseded
@@ -72,7 +73,7 @@ func (c *changes) data(s *State, w DataChange) {
 	case DataAppend:
 		// What cleared the list must stay before the elements.
 		for _, p := range w.Path {
-			key += "\x00" + p
+			key += fmt.Sprintf("/%d:%s", len(p), p)
 			delete(c.latest, key)
 		}
 	case DataDrop:

@@ -42,8 +42,14 @@ type Conn struct {
 
 // Open opens the database at path, which must exist unless it is [Memory], and
 // runs pragmas, a script, in its order.
-func Open(path, pragmas string) (*Conn, error) {
-	connector, err := sqlite.NewConnector(dsn(path))
+func Open(path, pragmas string) (*Conn, error) { return open(path, "rw", pragmas) }
+
+// OpenReadOnly is Open for a database, and a write-ahead log, that must stay as
+// they are, whatever they hold.
+func OpenReadOnly(path, pragmas string) (*Conn, error) { return open(path, "ro", pragmas) }
+
+func open(path, mode, pragmas string) (*Conn, error) {
+	connector, err := sqlite.NewConnector(dsn(path, mode))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -60,7 +66,7 @@ func Open(path, pragmas string) (*Conn, error) {
 
 // dsn returns the URI of an existing file: SQLite makes a missing file
 // otherwise.
-func dsn(path string) string {
+func dsn(path, mode string) string {
 	if path == Memory {
 		return path
 	}
@@ -71,7 +77,7 @@ func dsn(path string) string {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // a drive letter
 	}
-	u := url.URL{Scheme: "file", Path: path, OmitHost: true, RawQuery: "mode=rw"}
+	u := url.URL{Scheme: "file", Path: path, OmitHost: true, RawQuery: "mode=" + mode}
 	return u.String()
 }
 

