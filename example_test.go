@@ -4,36 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// check ends an example that cannot go on.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
 // example opens an engine on a temporary directory, and returns a function that
 // closes it and removes the directory.
 func example(handlers pawl.Handlers) (*pawl.Engine, func()) {
 	dir, err := os.MkdirTemp("", "pawl-example-")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	engine, err := pawl.Open(context.Background(), dir, pawl.Options{Executor: handlers})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	return engine, func() {
-		if err := errors.Join(engine.Close(context.Background()), os.RemoveAll(dir)); err != nil {
-			log.Fatal(err)
-		}
+		check(errors.Join(engine.Close(context.Background()), os.RemoveAll(dir)))
 	}
 }
 
 func parse(yaml string) *workflow.Definition {
 	def, err := workflow.ParseYAML([]byte(yaml))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	return def
 }
 
@@ -90,9 +88,7 @@ func ExampleEngine_Complete() {
 	}})
 	defer done()
 	def := parse("name: ask\nstart: ask\nnodes: [{id: ask, task: ask, output: {output.answer: result}}]\n")
-	if err := engine.Start(ctx, workflow.Run{ID: "a", Definition: def}, nil); err != nil {
-		log.Fatal(err)
-	}
+	check(engine.Start(ctx, workflow.Run{ID: "a", Definition: def}, nil))
 	key := <-keys
 	fmt.Println(engine.Complete(ctx, key, 42))
 	fmt.Println(engine.Complete(ctx, key, 43), "- a duplicate changes nothing")
@@ -116,13 +112,9 @@ start: flaky
 nodes: [{id: flaky, task: flaky, retry: {maxAttempts: 1, exhausted: park}, output: {output.by: result}}]
 `)
 	run := workflow.Run{ID: "p", Definition: def}
-	if err := engine.Start(ctx, run, nil); err != nil {
-		log.Fatal(err)
-	}
+	check(engine.Start(ctx, run, nil))
 	for ev, err := range engine.Events(ctx, run.ID, pawl.EventsOptions{Follow: true}) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		if ev.Type == "task.parked" {
 			fmt.Println(ev.Type, ev.Node, ev.Data["message"])
 			fmt.Println(engine.Skip(ctx, pawl.Target{Run: run.ID, Node: "flaky"}, "the operator"))
@@ -142,13 +134,10 @@ func ExampleEngine_Journal() {
 	engine, done := example(pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return "hi", nil }})
 	defer done()
 	def := parse("name: greet\nstart: greet\nnodes: [{id: greet, task: greet, output: {output.text: result}}]\n")
-	if _, err := engine.Run(ctx, workflow.Run{ID: "g", Definition: def}, nil); err != nil {
-		log.Fatal(err)
-	}
+	_, err := engine.Run(ctx, workflow.Run{ID: "g", Definition: def}, nil)
+	check(err)
 	for record, err := range engine.Journal(ctx, "g") {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Printf("%d %T\n", record.Seq, record.Message)
 		for _, d := range record.Decisions {
 			fmt.Println("  ", d)
