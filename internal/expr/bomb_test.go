@@ -143,7 +143,9 @@ func TestBombsEndInAnError(t *testing.T) {
 			}
 		}
 		t.Logf("%-24s %8s %v", name, took.Round(time.Millisecond), err)
-		assert.Less(t, took, 2*time.Second, name)
+		// Each takes well below 200 ms on an idle core. What is unbounded takes
+		// for ever, and this machine may be busy and the race detector on.
+		assert.Less(t, took, 20*time.Second, name)
 	}
 }
 
