@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -33,13 +34,22 @@ func (e *Engine) wake(ids []workflow.RunID) {
 	group.Wait()
 }
 
+// wakeOne activates a run. What is damaged is left as it is; any other error
+// may pass (no descriptors, no memory, a disk that does not answer), so the run
+// is tried again later.
 func (e *Engine) wakeOne(id workflow.RunID) {
-	err := e.ask(e.ctx, id, nil)
-	if err == nil || errors.Is(err, ErrClosed) || e.ctx.Err() != nil {
-		return
+	err := e.alarms.up(id)
+	switch {
+	case err == nil:
+		e.alarms.woken(id)
+	case errors.Is(err, ErrClosed), e.ctx.Err() != nil:
+	case errors.Is(err, ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, ErrRunNotFound):
+		e.alarms.leave(id)
+		e.options.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
+	default:
+		wait := e.alarms.retry(id)
+		e.options.Logger.Warn("pawl: a run cannot be woken now", "run", string(id), "again", wait, "error", err)
 	}
-	e.alarms.leave(id)
-	e.options.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
 }
 
 // alarms wakes sleeping runs when they are due. It keeps no alarm itself: the
@@ -48,12 +58,30 @@ type alarms struct {
 	engine *Engine
 	poke   chan struct{}
 
+	up func(id workflow.RunID) error // activates a run
+
 	mu     sync.Mutex
-	broken map[workflow.RunID]bool // runs that could not be woken
+	broken map[workflow.RunID]bool  // runs that could not be woken
+	later  map[workflow.RunID]delay // runs to be tried again
 }
 
+// A delay is how long a run was left alone after its last failure, and until when.
+type delay struct {
+	wait time.Duration
+	at   time.Time
+}
+
+// Between two attempts to wake a run, the first time and at most.
+const (
+	firstDelay = 100 * time.Millisecond
+	maxDelay   = time.Minute
+)
+
 func newAlarms(e *Engine) *alarms {
-	return &alarms{engine: e, poke: make(chan struct{}, 1), broken: map[workflow.RunID]bool{}}
+	return &alarms{
+		engine: e, poke: make(chan struct{}, 1), up: func(id workflow.RunID) error { return e.ask(e.ctx, id, nil) },
+		broken: map[workflow.RunID]bool{}, later: map[workflow.RunID]delay{},
+	}
 }
 
 // changed says that the earliest alarm may have changed.
@@ -71,10 +99,47 @@ func (a *alarms) leave(id workflow.RunID) {
 	a.broken[id] = true
 }
 
+// left reports whether a run is not to be woken, or not yet.
 func (a *alarms) left(id workflow.RunID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.broken[id]
+	_, later := a.later[id]
+	return a.broken[id] || later
+}
+
+// woken says that a run is up.
+func (a *alarms) woken(id workflow.RunID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.later, id)
+}
+
+// retry says that a run is to be woken again, and returns after how long.
+func (a *alarms) retry(id workflow.RunID) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d := a.later[id]
+	d.wait = min(max(2*d.wait, firstDelay), maxDelay)
+	d.at = time.Now().Add(d.wait)
+	a.later[id] = d
+	a.changed()
+	return d.wait
+}
+
+// again returns the runs that are to be tried again by now, and when the next
+// one is; zero if none.
+func (a *alarms) again(now time.Time) (due []workflow.RunID, next time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, d := range a.later {
+		switch {
+		case !d.at.After(now):
+			due = append(due, id)
+		case next.IsZero() || d.at.Before(next):
+			next = d.at
+		}
+	}
+	return due, next
 }
 
 // maxNap bounds how long alarms sleeps, so that a wall clock that jumps is
@@ -112,14 +177,18 @@ func (a *alarms) fire() (time.Time, error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		var asleep []workflow.RunID
+		asleep, again := a.again(now)
 		for _, id := range due {
 			if !e.registry.has(id) && !a.left(id) {
 				asleep = append(asleep, id)
 			}
 		}
 		if len(asleep) == 0 || e.ctx.Err() != nil {
-			return e.dir.NextAlarm(now)
+			next, err := e.dir.NextAlarm(now)
+			if next.IsZero() || !again.IsZero() && again.Before(next) {
+				next = again
+			}
+			return next, err
 		}
 		failpoint.Hit("alarm.wake")
 		e.wake(asleep)

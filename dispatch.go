@@ -123,7 +123,7 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 	defer func() {
 		if r := recover(); r != nil {
 			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
-			m = failed(t, workflow.Failure{Code: workflow.CodePanic, Message: fmt.Sprint(r), Permanent: true})
+			m = failed(t, workflow.Failure{Code: workflow.CodePanic, Message: legible(fmt.Sprint(r), maxMessage), Permanent: true})
 		}
 		if m != nil {
 			d.engine.deliver(d.ctx, t.Run, m)
@@ -133,6 +133,10 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 	failpoint.Hit("task.begin")
 	output, err := d.engine.options.Executor.Execute(ctx, d.engine.task(t))
 	failpoint.Hit("task.result")
+	if err != nil && d.ctx.Err() != nil {
+		m = nil // Close interrupted it: that is no failure, the task is sent again
+		return
+	}
 	if errors.Is(err, ErrPending) {
 		m = nil
 		d.mu.Lock()
@@ -207,11 +211,14 @@ func result(t *outTask, output any, err error) workflow.Message {
 // apply.
 var resultLimits = value.Limits{Bytes: workflow.MaxMergedBytes}
 
+// metadataLimits bound the metadata of a result, which no definition limits.
+var metadataLimits = value.Limits{Bytes: workflow.DefaultLimits().PayloadBytes}
+
 // completion normalises an output, which may be a Result.
 func completion(output any) (workflow.TaskCompleted, error) {
 	var m workflow.TaskCompleted
 	if r, ok := output.(Result); ok {
-		metadata, err := value.Normalize(r.Metadata, resultLimits)
+		metadata, err := value.Normalize(r.Metadata, metadataLimits)
 		if err != nil {
 			return m, fmt.Errorf("metadata: %w", err)
 		}
@@ -230,7 +237,7 @@ func completion(output any) (workflow.TaskCompleted, error) {
 // is unknown. A result that is refused was for an attempt that is over.
 func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Message) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := e.ask(ctx, run, m)
+		err := e.ask(e.ctx, run, m) // Close waits for results that come
 		switch {
 		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
 			return

@@ -32,7 +32,8 @@ type Options struct {
 	// Concurrency is how many tasks run at once; 256 by default.
 	Concurrency int
 	// MaxActive is how many runs may be active at once; beyond it, Start
-	// answers ErrBusy. 50,000 by default.
+	// answers ErrBusy. Runs that go on, after Open or by an alarm or a result,
+	// are not held back by it. 50,000 by default.
 	MaxActive int
 	// IdleAfter is how long a run stays in memory without a message; 10 s by
 	// default.
@@ -80,7 +81,6 @@ type Engine struct {
 	dispatcher *dispatcher
 	waiters    *waiters
 	alarms     *alarms
-	graphs     sync.Map        // of inline definitions, by hash: *workflow.Graph
 	ctx        context.Context // of actors and background work
 	stop       context.CancelFunc
 	stopTasks  context.CancelFunc
@@ -92,7 +92,7 @@ type Engine struct {
 // Open opens the engine directory at path, made if it does not exist, and goes
 // on with every unfinished run in it: tasks that were out are sent again under
 // the same key. It fails with ErrLocked if somebody else has it open, and with
-// ErrCorrupt or store.ErrVersion if it is not a directory that this version can
+// ErrCorrupt or ErrVersion if it is not a directory that this version can
 // use. ctx bounds the opening only.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
@@ -136,8 +136,10 @@ func (e *Engine) recover() error {
 }
 
 // Close lets no further task begin, gives running ones the grace of the
-// options, commits everything, and releases the directory. Nothing is lost if
-// it does not run, or if ctx ends it early. Further calls return the same.
+// options, commits everything, and releases the directory. Handlers that ignore
+// their context are waited for until ctx is done, so ctx should have a deadline,
+// and a handler must not call Close. Nothing is lost if Close does not run, or
+// leaves handlers behind. Further calls return the same.
 func (e *Engine) Close(ctx context.Context) error {
 	e.closing.Do(func() { e.closed = e.close(ctx) })
 	return e.closed

@@ -3,6 +3,8 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/store"
@@ -26,6 +28,11 @@ var (
 	// ErrCorrupt: what is stored is damaged, or not ours; errors.As a
 	// *store.CorruptError says what and where. Nothing was changed.
 	ErrCorrupt = store.ErrCorrupt
+	// ErrVersion: a newer version of pawl wrote what is stored. Nothing was
+	// changed.
+	ErrVersion = store.ErrVersion
+	// ErrNoSpace: the disk is full. Nothing was changed.
+	ErrNoSpace = store.ErrNoSpace
 	// ErrStale: the key names no attempt that runs. Nothing changed.
 	ErrStale = workflow.ErrStale
 	// ErrEnded: the run has ended.
@@ -51,7 +58,9 @@ var (
 )
 
 // A TaskError is an error that a handler chooses a code for. Definitions catch
-// it by Code; a retry policy retries it if it is Retryable.
+// it by Code; a retry policy retries it if it is Retryable. Of Code 256 bytes
+// are kept, of Message, as of any error's text, 16 KiB, and what is not UTF-8 is
+// replaced.
 type TaskError struct {
 	Code      string
 	Message   string
@@ -61,8 +70,13 @@ type TaskError struct {
 // Error returns code and message.
 func (e TaskError) Error() string { return e.Code + ": " + e.Message }
 
-// Permanent returns err as an error that no policy retries.
-func Permanent(err error) error { return permanent{err} }
+// Permanent returns err as an error that no policy retries; nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
 
 type permanent struct{ error }
 
@@ -70,16 +84,42 @@ func (p permanent) Unwrap() error { return p.error }
 
 // failureOf returns a handler's error as a failure.
 func failureOf(err error) workflow.Failure {
-	f := workflow.Failure{Code: workflow.CodeError, Message: err.Error()}
 	var te TaskError
+	var at *TaskError
 	var p permanent
 	switch {
 	case errors.As(err, &te):
-		f.Code, f.Message, f.Permanent = te.Code, te.Message, !te.Retryable
-	case errors.As(err, &p):
-		f.Permanent = true
+		return failureFrom(te)
+	case errors.As(err, &at) && at != nil:
+		return failureFrom(*at)
 	}
-	return f
+	return workflow.Failure{Code: workflow.CodeError, Message: legible(err.Error(), maxMessage), Permanent: errors.As(err, &p)}
+}
+
+func failureFrom(e TaskError) workflow.Failure {
+	return workflow.Failure{Code: legible(e.Code, maxCode), Message: legible(e.Message, maxMessage), Permanent: !e.Retryable}
+}
+
+// Bounds of what a host says in words, in bytes; more is cut off.
+const (
+	maxCode    = 256
+	maxMessage = 16 << 10
+)
+
+// legible returns a host's text as a record can hold it: UTF-8, of at most so
+// many bytes. A text that cannot be stored must not keep a run from going on.
+func legible(text string, most int) string {
+	if len(text) > most {
+		const more = "..."
+		cut := most - len(more)
+		for back := cut - utf8.UTFMax; cut > back && !utf8.RuneStart(text[cut]); cut-- {
+		}
+		text = text[:cut] + more
+	}
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > most {
+		return strings.ToValidUTF8(text[:most], "")
+	}
+	return text
 }
 
 // closedError returns err, or ErrClosed where it says that the engine stops.

@@ -99,12 +99,13 @@ func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions)
 	return func(yield func(decision.Event, error) bool) {
 		after := o.After
 		for {
-			moved := e.waiters.watch(id)
-			h, err := e.dir.Head(id)
+			moved, err := e.waiters.watch(id)
 			if err != nil {
-				yield(decision.Event{}, closedError(err))
+				yield(decision.Event{}, err)
+				return
 			}
-			if err != nil || !list(e.dir.Events(id, after), &after, yield) || !o.Follow || h.Status.Final() {
+			more := e.eventsNow(ctx, id, &after, yield)
+			if !more || !o.Follow {
 				e.waiters.unwatch(id, moved)
 				return
 			}
@@ -119,10 +120,24 @@ func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions)
 	}
 }
 
+// eventsNow yields what has happened so far, and reports whether more may come:
+// the run goes on, and the caller wants more.
+func (e *Engine) eventsNow(ctx context.Context, id workflow.RunID, after *int64, yield func(decision.Event, error) bool) bool {
+	h, err := e.dir.Head(id)
+	if err != nil {
+		yield(decision.Event{}, closedError(err))
+		return false
+	}
+	return list(ctx, e.dir.Events(id, *after), after, yield) && !h.Status.Final()
+}
+
 // list yields events and keeps the sequence of the last one. It returns false
 // if the list is over: an error, or a caller who wants no more.
-func list(events iter.Seq2[decision.Event, error], after *int64, yield func(decision.Event, error) bool) bool {
+func list(ctx context.Context, events iter.Seq2[decision.Event, error], after *int64, yield func(decision.Event, error) bool) bool {
 	for ev, err := range events {
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
 			yield(decision.Event{}, closedError(err))
 			return false

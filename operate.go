@@ -12,7 +12,7 @@ import (
 // Cancel ends a run as cancelled: its tokens and tasks are withdrawn. Cancel of
 // a run that has ended is no error.
 func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
-	return e.ask(ctx, id, workflow.Cancel{Reason: reason})
+	return e.ask(ctx, id, workflow.Cancel{Reason: legible(reason, maxMessage)})
 }
 
 // Complete delivers the result of an attempt, for an Executor that returned

@@ -20,6 +20,9 @@ func (e *Engine) ask(ctx context.Context, id workflow.RunID, m workflow.Message)
 
 // askOf is ask, where birth, if not nil, is the run to make if there is none.
 func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Message, b *birth) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	for {
 		a, err := e.registry.hold(id, b != nil, func() *actor.Actor { return e.activate(id, b) })
 		if err != nil {
@@ -56,6 +59,7 @@ func (e *Engine) activate(id workflow.RunID, b *birth) *actor.Actor {
 		e.registry.gone(a)
 		if err != nil && !errors.Is(err, store.ErrRunNotFound) {
 			e.options.Logger.Error("pawl: a run's actor ended", "run", string(id), "error", err)
+			e.alarms.retry(id) // not before a while
 		}
 		e.alarms.changed()
 	})

@@ -53,7 +53,7 @@ func (e *Engine) startedBefore(id workflow.RunID, b *birth) error {
 	h, err := e.dir.Head(id)
 	switch {
 	case err != nil:
-		return err
+		return closedError(err)
 	case h.Definition != b.graph.Hash:
 		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(id), h.Workflow, h.Version)
 	case h.InputHash != b.inputHash:
@@ -93,36 +93,39 @@ func (e *Engine) graph(run workflow.Run) (*workflow.Graph, error) {
 	}
 	hash, err := e.dir.Published(run.Workflow, run.Version)
 	if err != nil {
-		return nil, err
+		return nil, closedError(err)
 	}
-	return e.dir.Graph(hash)
+	g, err := e.dir.Graph(hash)
+	return g, closedError(err)
 }
 
 // compile returns the graph of an inline definition. Equal definitions share
 // one graph.
 func (e *Engine) compile(d *workflow.Definition) (*workflow.Graph, error) {
-	hash, err := d.Hash()
-	if g, ok := e.graphs.Load(hash); ok && err == nil {
-		return g.(*workflow.Graph), nil
+	if hash, err := d.Hash(); err == nil {
+		if g := e.dir.Known(hash); g != nil {
+			return g, nil
+		}
 	}
 	g, err := workflow.Compile(d)
 	if err != nil {
 		return nil, err
 	}
-	shared, _ := e.graphs.LoadOrStore(hash, g)
-	e.dir.AddDefinition(shared.(*workflow.Graph))
-	return shared.(*workflow.Graph), nil
+	return e.dir.AddDefinition(g), nil
 }
 
 // Publish stores a definition under its name and version, for runs that are
 // started by name. The same again is nil; other content is ErrPublished: a
 // published version never changes.
 func (e *Engine) Publish(d *workflow.Definition) error {
+	if d == nil {
+		return fmt.Errorf("%w: the definition is nil", ErrInvalid)
+	}
 	g, err := e.compile(d)
 	if err != nil {
 		return err
 	}
-	return e.dir.Publish(g)
+	return closedError(e.dir.Publish(g))
 }
 
 // normalInput returns an input as an object of the JSON model.

@@ -18,7 +18,8 @@ func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow
 
 // Wait returns a run's outcome when it has ended. It needs no handle and works
 // after a restart as well. Errors: ErrRunNotFound, ErrClosed, the cause of ctx.
-// That the run failed is no error: see Outcome.Err.
+// That the run failed is no error: see Outcome.Err. A run that is suspended or
+// cannot be loaded has not ended, so Wait goes on waiting: Inspect tells why.
 func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
 	w, err := e.waiters.add(id)
 	if err != nil {
@@ -80,16 +81,15 @@ func (w *waiters) remove(id workflow.RunID, c chan workflow.Outcome) {
 
 // watch returns a channel that gets a signal when a run has moved on, or when
 // the engine closes.
-func (w *waiters) watch(id workflow.RunID) chan struct{} {
+func (w *waiters) watch(id workflow.RunID) (chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := make(chan struct{}, 1)
 	if w.closed {
-		close(c)
-		return c
+		return nil, ErrClosed
 	}
+	c := make(chan struct{}, 1)
 	enter(w.watchers, id, c)
-	return c
+	return c, nil
 }
 
 func (w *waiters) unwatch(id workflow.RunID, c chan struct{}) {

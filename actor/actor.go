@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -98,6 +99,8 @@ type Actor struct {
 
 	unfileable bool // a filing failed in this life
 
+	pause time.Duration // before the next alarm, since commits fail
+
 	filedRecords int   // handed to File in this life
 	filedBytes   int64 // likewise
 	alarm        *time.Timer
@@ -122,11 +125,15 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 func (a *Actor) Ask(ctx context.Context, m workflow.Message) error {
 	e := envelope{m, make(chan error, 1)}
 	select {
-	case a.mailbox <- e:
-	case <-a.done:
-		return ErrStopped
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+	case a.mailbox <- e: // first, so that ErrBusy says that it was full
+	default:
+		select {
+		case a.mailbox <- e:
+		case <-a.done:
+			return ErrStopped
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+		}
 	}
 	select {
 	case err := <-e.reply:
@@ -157,7 +164,7 @@ func (a *Actor) Idle() bool { return len(a.mailbox) == 0 }
 // Run receives messages until ctx is done, the run has nothing to do, or its
 // state cannot be loaded. On its way out it answers everybody who waits.
 func (a *Actor) Run(ctx context.Context) error {
-	err := a.live(ctx)
+	err := a.guard(func() error { return a.live(ctx) })
 	failpoint.Hit("actor.passivate")
 	a.awaitFiling()
 	if cerr := a.store.Close(); err == nil {
@@ -176,6 +183,17 @@ func (a *Actor) Run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// guard turns a panic, which is a broken invariant, into an error that ends the
+// actor: the fault of one run must not end the host.
+func (a *Actor) guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 func (a *Actor) live(ctx context.Context) error {
@@ -320,6 +338,13 @@ func (a *Actor) send(e decision.Effect) {
 	}
 }
 
+// Between two alarms whose commits fail, the first time and at most: a full disk
+// must not make a run spin.
+const (
+	firstPause = 10 * time.Millisecond
+	maxPause   = 10 * time.Second
+)
+
 // maxNap bounds how long an alarm sleeps, so that a wall clock that jumps is
 // noticed.
 const maxNap = time.Minute
@@ -330,7 +355,7 @@ func (a *Actor) setAlarm() {
 	if at.IsZero() {
 		return
 	}
-	a.alarm.Reset(min(max(time.Until(at), 0), maxNap))
+	a.alarm.Reset(min(max(time.Until(at), a.pause), maxNap))
 }
 
 func instant() time.Time { return timeout.Instant(time.Now()) }

@@ -318,3 +318,62 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		require.Equal(t, 1, d.filings)
 	})
 }
+
+// A broken invariant anywhere else ends the actor, not the host, and everybody
+// is answered.
+func TestAPanicOutsideThePlannerEndsTheActor(t *testing.T) {
+	for _, where := range []string{"commit", "release"} {
+		t.Run(where, func(t *testing.T) {
+			d := &disk{graph: graph(t, fanout), fault: func() string { return "" }}
+			o := &office{perform: func(actor.Dispatch) { panic("no room") }, stays: true}
+			if where == "commit" {
+				d.fault = func() string { d.fault = func() string { return "" }; panic("no room") }
+				o.perform = func(actor.Dispatch) {}
+			}
+			a := actor.New("r", d, o, options())
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- a.Run(ctx) }()
+			require.ErrorIs(t, a.Ask(ctx, workflow.Start{}), actor.ErrUnknown)
+			if where == "commit" {
+				require.NoError(t, a.Ask(ctx, workflow.Start{}), "it was loaded again")
+				stop()
+				require.NoError(t, <-ended)
+				return
+			}
+			require.ErrorContains(t, <-ended, "no room")
+			stop()
+		})
+	}
+}
+
+// An alarm whose commit fails comes again after a pause that grows.
+func TestAnAlarmOnAFullDiskDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full, faults := false, 0
+		d := &disk{graph: graph(t, `{name: nap, start: nap, nodes: [{id: nap, wait: {for: 1s}}]}`)}
+		d.fault = func() string {
+			if full {
+				return "before"
+			}
+			return ""
+		}
+		opt := options()
+		opt.Fault = func(workflow.RunID, error) { faults++ }
+		o := &office{perform: func(actor.Dispatch) {}}
+		a := actor.New("r", d, o, opt)
+		go a.Run(t.Context())
+		require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+		d.mu.Lock()
+		full = true
+		d.mu.Unlock()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		require.Less(t, faults, 20)
+		d.mu.Lock()
+		full = false
+		d.mu.Unlock()
+		<-a.Done()
+		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
+	})
+}

@@ -63,10 +63,12 @@ func (a *Actor) turn(batch []envelope) error {
 		return a.quarantine(batch, broken)
 	}
 	if len(t.records) > 0 {
-		if err := a.store.Commit(a.state, t.records); err != nil {
+		if err := a.guard(func() error { return a.store.Commit(a.state, t.records) }); err != nil {
 			return a.forget(batch, err)
 		}
-		a.release(t)
+		if err := a.guard(func() error { a.release(t); return nil }); err != nil {
+			return a.giveUp(batch, err)
+		}
 	}
 	for i, e := range batch {
 		e.reply <- t.answers[i]
@@ -125,6 +127,7 @@ func resumed(p decision.Plan) bool {
 // release is the output gate: what a committed turn sends.
 func (a *Actor) release(t turn) {
 	failpoint.Hit("release.begin")
+	a.pause = 0
 	a.seq += int64(len(t.records))
 	a.events = append(a.events, t.events...)
 	a.fresh = false
@@ -147,6 +150,7 @@ func (a *Actor) Outcome() workflow.Outcome { return decision.Outcome(a.state) }
 // forget answers a batch whose commit failed, and loads the run again.
 func (a *Actor) forget(batch []envelope, cause error) error {
 	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
+	a.pause = min(max(2*a.pause, firstPause), maxPause)
 	for _, e := range batch {
 		e.reply <- fmt.Errorf("%w: %w", ErrUnknown, cause)
 	}
@@ -156,24 +160,39 @@ func (a *Actor) forget(batch []envelope, cause error) error {
 	return nil
 }
 
+// giveUp answers a batch whose effects could not leave: the messages are
+// committed, and whoever comes next has the effects sent again.
+func (a *Actor) giveUp(batch []envelope, broken error) error {
+	for _, e := range batch {
+		e.reply <- fmt.Errorf("%w: %s", ErrUnknown, firstLine(broken))
+	}
+	return broken
+}
+
 // quarantine suspends a run whose planner broke an invariant: it is loaded
 // again as it was, and the messages of the batch are refused.
 func (a *Actor) quarantine(batch []envelope, broken error) error {
 	a.options.Fault(a.ID, broken)
-	err := a.activate()
-	if err == nil {
-		suspend := envelope{workflow.Suspend{Cause: firstLine(broken)}, make(chan error, 1)}
-		t, again := a.plan([]envelope{suspend})
-		if err = again; err == nil && len(t.records) > 0 {
-			if err = a.store.Commit(a.state, t.records); err == nil {
-				a.release(t)
-			}
-		}
-	}
+	err := a.guard(func() error { return a.suspend(firstLine(broken)) })
 	for _, e := range batch {
 		e.reply <- errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken)))
 	}
 	return err
+}
+
+func (a *Actor) suspend(cause string) error {
+	if err := a.activate(); err != nil {
+		return err
+	}
+	t, err := a.plan([]envelope{{workflow.Suspend{Cause: cause}, make(chan error, 1)}})
+	if err != nil || len(t.records) == 0 {
+		return err
+	}
+	if err := a.store.Commit(a.state, t.records); err != nil {
+		return err
+	}
+	a.release(t)
+	return nil
 }
 
 func firstLine(err error) string {

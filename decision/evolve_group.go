@@ -33,8 +33,8 @@ func evolveGroup(s *workflow.State, d Decision) {
 			expireWaiting(s, s.Group(d.Group))
 		}
 		closeGroup(s, d.Group, workflow.Broken)
-	case AbandonGroup:
-		closeGroup(s, d.Group, workflow.Abandoned)
+	case AbandonGroup: // what lives in it are stragglers, left to themselves
+		endGroup(s, d.Group, workflow.Abandoned)
 	default:
 		misplaced(d)
 	}
@@ -98,6 +98,11 @@ func closeGroup(s *workflow.State, id workflow.GroupID, phase workflow.Phase) {
 	for i := range s.Group(id).Total {
 		vacate(s, workflow.Scope{Group: id, Branch: i})
 	}
+	endGroup(s, id, phase)
+}
+
+// endGroup notes how a group ended that does not go on.
+func endGroup(s *workflow.State, id workflow.GroupID, phase workflow.Phase) {
 	g := *s.Group(id)
 	if g.Phase == workflow.Gathering {
 		g.Phase, g.Due, g.Result, g.Caught = phase, never, nil, nil

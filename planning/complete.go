@@ -46,7 +46,7 @@ func taken(s *workflow.State, k key, completes bool) error {
 			return nil
 		}
 	case workflow.Retrying, workflow.WaitingForOperator:
-		if !completes && t.Failure != nil && !expiry(t.Failure) {
+		if t.Failure != nil && !expiry(t.Failure) && (!completes || unfit(t.Failure)) {
 			return nil
 		}
 	default:

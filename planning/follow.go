@@ -34,7 +34,7 @@ func (p *planner) prepare(ts []*workflow.GraphTransition, v vars) ([]step, *bran
 		st := &steps[i]
 		if st.joins = p.standsIn(v.scope, t); st.joins.Group != 0 {
 			var f *workflow.Failure
-			if t.Synchronization.Merge != nil {
+			if t.Synchronization.Merge != nil && !p.late(st.joins) {
 				st.source, f = v.eval(t.Source)
 			}
 			if f != nil {
@@ -86,7 +86,7 @@ func (p *planner) spawn(st *step, v vars) *workflow.Failure {
 		}
 		st.count, st.items = len(items), items
 	}
-	if most := p.s.Graph.Limits.Foreach; st.count > most {
+	if most := p.s.Graph.Limits.Foreach; st.Foreach != nil && st.count > most {
 		f := limitFailure("foreach", most, "branches of one transition")
 		return &f
 	}
@@ -134,8 +134,13 @@ func (p *planner) arrival(steps []step) *decision.AwaitSiblings {
 }
 
 // carry makes a further token that arrives at a join, where the one that
-// completed is needed elsewhere or has failed.
+// completed is needed elsewhere or has failed. Where it would change nothing,
+// none is made.
 func (p *planner) carry(st *step, v vars) {
+	if p.late(st.joins) {
+		p.touch(st.joins)
+		return
+	}
 	id := p.s.NextToken
 	if p.crowded(1) {
 		return
@@ -144,10 +149,15 @@ func (p *planner) carry(st *step, v vars) {
 	p.arrive(decision.AwaitSiblings{Token: id, Scope: st.joins, Via: st.ID, Source: st.source})
 }
 
-// arrive lets a token wait at the join of a branch, unless that join has fired:
-// then the token of a straggler just ends.
+// late reports whether a token is too late for the join of a branch: the join,
+// or the branch, is decided already. It is a straggler, and just ends.
+func (p *planner) late(sc workflow.Scope) bool {
+	return p.s.Group(sc.Group).Phase != workflow.Gathering || p.s.Branch(sc).Status != workflow.BranchRunning
+}
+
+// arrive lets a token wait at the join of a branch, unless it is late.
 func (p *planner) arrive(d decision.AwaitSiblings) {
-	if p.s.Group(d.Scope.Group).Phase != workflow.Gathering {
+	if p.late(d.Scope) {
 		p.decide(decision.CompleteToken{Token: d.Token, Output: d.Output, Metadata: d.Metadata, Skipped: d.Skipped})
 	} else {
 		p.decide(d)
@@ -167,13 +177,13 @@ func (p *planner) fanOut(name string, steps []step, v vars) {
 			items = p.join(&g, items, st)
 		}
 	}
-	if p.crowded(g.Total) {
+	if p.crowded(g.Total) || p.deep(v.scope) {
 		return
 	}
 	if g.Max >= g.Total {
 		g.Max = 0
 	}
-	if g.Max > 0 {
+	if g.Max > 0 && p.asked(&g) {
 		g.Result = v.result // for branches that begin later
 	}
 	if g.Total == 0 {
@@ -181,6 +191,28 @@ func (p *planner) fanOut(name string, steps []step, v vars) {
 	}
 	p.decide(decision.CreateBranches{Group: g, Items: items})
 	p.fans = append(p.fans, fan{g.ID, v.result})
+}
+
+// asked reports whether the branches of a group begin with the origin's result:
+// it may be large, and is written with the group whenever a branch begins.
+func (p *planner) asked(g *workflow.Group) bool {
+	return slices.ContainsFunc(g.Spawns, func(sp workflow.Spawn) bool {
+		return p.s.Graph.Node(p.s.Graph.Transition(sp.Transition).To).AsksResult
+	})
+}
+
+// deep reports whether a group in scope sc would exceed the bound of groups
+// within each other, each of which costs with every token in them; the plan is
+// then given up.
+func (p *planner) deep(sc workflow.Scope) bool {
+	n := 1
+	for ; sc.Group != 0; n++ {
+		sc = p.s.Group(sc.Group).Scope
+	}
+	if n > workflow.MaxNesting {
+		p.exceed("nesting", workflow.MaxNesting, "groups within each other")
+	}
+	return p.limit != nil
 }
 
 // open lets a new group's branches begin, unless its join decides at once.

@@ -142,7 +142,11 @@ func (p *planner) abort(s *workflow.State, m workflow.Message) decision.Plan {
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
 }
 
+// note says why. Beyond a bound, the reasons of one message are not kept.
 func (p *planner) note(t workflow.TokenID, tr workflow.TransitionID, format string, args ...any) {
+	if len(p.trace) >= workflow.MaxNotes {
+		return
+	}
 	p.trace = append(p.trace, decision.Note{Token: t, Transition: tr, Text: fmt.Sprintf(format, args...)})
 }
 

@@ -24,19 +24,29 @@ const (
 	putPublished  = `INSERT INTO published (name, version, hash) VALUES (?, ?, ?)`
 )
 
-// AddDefinition remembers a compiled definition. The first commit of a run that
-// needs it writes it down.
-func (d *Dir) AddDefinition(g *workflow.Graph) { d.definitions.add(g) }
+// AddDefinition remembers a compiled definition, and returns the one to share:
+// g, or an equal one that came before. The first commit of a run that needs it
+// writes it down.
+func (d *Dir) AddDefinition(g *workflow.Graph) *workflow.Graph { return d.definitions.add(g) }
 
-func (ds *definitions) add(g *workflow.Graph) {
+// Known returns the compiled definition with a hash if it is remembered; nil if
+// it is not.
+func (d *Dir) Known(hash string) *workflow.Graph { return d.definitions.graph(hash) }
+
+// maxKnown bounds how many definitions are remembered. Runs that are active
+// hold their own.
+const maxKnown = 1024
+
+func (ds *definitions) add(g *workflow.Graph) *workflow.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if ds.graphs == nil {
+	if ds.graphs == nil || len(ds.graphs) >= maxKnown {
 		ds.graphs, ds.docs, ds.kept = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}
 	}
 	if ds.graphs[g.Hash] == nil {
 		ds.graphs[g.Hash] = g
 	}
+	return ds.graphs[g.Hash]
 }
 
 func (ds *definitions) graph(hash string) *workflow.Graph {
@@ -92,9 +102,9 @@ func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 	if err != nil {
 		return nil, &CorruptError{File: d.at(indexFile), What: "definition " + hash, Err: err}
 	}
-	d.definitions.add(g)
+	g = d.definitions.add(g)
 	d.definitions.keep(hash)
-	return d.definitions.graph(hash), nil
+	return g, nil
 }
 
 func compile(doc, hash string) (*workflow.Graph, error) {

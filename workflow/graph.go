@@ -49,6 +49,7 @@ type GraphNode struct {
 	Retry       timeout.Retry        // its delays
 	Success     [][]*GraphTransition // tiers tried when it completes
 	Failure     [][]*GraphTransition // tiers tried when it fails
+	AsksResult  bool                 // what is evaluated as it is entered asks for result
 	KeepsEnd    bool                 // some expression asks for nodes.ID
 	KeepsOutput bool                 // and for its output
 }
@@ -222,11 +223,20 @@ func (b *builder) nodes() {
 		if n.Wait != nil {
 			gn.Until = b.program(n.Wait.Until)
 		}
+		gn.AsksResult = asksResult(gn)
 		if r := n.Retry; r != nil {
 			gn.Retry = timeout.Retry{MaxAttempts: r.MaxAttempts, InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
 		}
 		b.graph.Nodes[n.ID] = gn
 	}
+}
+
+// asksResult reports whether entering a node takes the result of the node left.
+func asksResult(n *GraphNode) bool {
+	asks := func(p *expr.Program) bool {
+		return p != nil && slices.ContainsFunc(p.References(), func(ref []string) bool { return ref[0] == "result" })
+	}
+	return asks(n.Until) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
 }
 
 func (b *builder) transitions() {

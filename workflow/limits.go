@@ -20,6 +20,8 @@ const (
 	MaxMergedBytes     = 16 << 20 // of a merged value
 	MaxExpression      = 16 << 10 // bytes of source
 	MaxPlan            = 500_000  // decisions that answer one message
+	MaxNotes           = 100_000  // of why they were made
+	MaxNesting         = 256      // groups within each other
 )
 
 // within returns l with d's values where l has none.

@@ -195,7 +195,7 @@ func (s *State) rise(sc Scope, d int) {
 	for sc.Group != 0 {
 		g := *s.Group(sc.Group)
 		g.Live += d
-		s.groups.put(g.ID, &g)
+		s.groups.recount(g.ID, &g)
 		if g.Scope.Group == 0 {
 			return
 		}

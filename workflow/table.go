@@ -48,6 +48,19 @@ func room[K comparable, V any](m map[K]V, n int) map[K]V {
 
 // put replaces the row of id. Without base, a new id must be the next one.
 func (t *table[K, V]) put(id K, v *V) {
+	t.recount(id, v)
+	if t.base != nil {
+		return
+	}
+	if t.dirty == nil {
+		t.dirty = map[K]bool{}
+	}
+	t.dirty[id] = true
+}
+
+// recount is put for a row of which only that has changed which is counted from
+// other rows: nothing that a store keeps.
+func (t *table[K, V]) recount(id K, v *V) {
 	if t.base != nil {
 		if t.own == nil {
 			t.own = map[K]*V{}
@@ -59,10 +72,6 @@ func (t *table[K, V]) put(id K, v *V) {
 		t.dense = append(t.dense, nil)
 	}
 	t.dense[id-1] = v
-	if t.dirty == nil {
-		t.dirty = map[K]bool{}
-	}
-	t.dirty[id] = true
 }
 
 // ReserveBranches makes room in an overlay for a change to each of n branches.
