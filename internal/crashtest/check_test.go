@@ -1,0 +1,134 @@
+package crashtest
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// check holds what a host remembers against what it finds after a life, and
+// against what was there before it. It returns what is wrong.
+func check(was, now snapshot, lines []entry, life int) []string {
+	c := &checker{was: was, now: now, last: life, keys: map[string]pawl.Key{}, begun: map[begin]bool{}, ended: map[pawl.Key]bool{}}
+	for _, e := range lines {
+		c.entry(e)
+	}
+	c.forward()
+	c.results()
+	return c.wrong
+}
+
+type checker struct {
+	was, now snapshot
+	last     int // number of the life that was the last
+	keys     map[string]pawl.Key
+	begun    map[begin]bool
+	ended    map[pawl.Key]bool
+	wrong    []string
+}
+
+type begin struct {
+	life int
+	key  pawl.Key
+}
+
+func (c *checker) bad(format string, args ...any) {
+	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
+}
+
+// entry checks one line of the ledger: what was acknowledged is there.
+func (c *checker) entry(e entry) {
+	if e.What == closed {
+		return
+	}
+	f := c.now[e.Run]
+	if f == nil {
+		c.bad("%s %s: the run is lost", e.What, e.Run)
+		return
+	}
+	switch e.What {
+	case begins:
+		c.begins(f, e)
+	case ends:
+		c.ended[e.Key] = true
+	case answered:
+		if f.results[e.Key] == 0 {
+			c.bad("the result of %s was acknowledged and is lost", e.Key)
+		}
+	case cancelled:
+		if f.head.Status != workflow.RunCancelled {
+			c.bad("the cancel of %s was acknowledged; it is %v", e.Run, f.head.Status)
+		}
+	case ended:
+		if text := outcomeText(f.head.Outcome()); text != e.Outcome {
+			c.bad("%s ended as %s; it is now %s", e.Run, e.Outcome, text)
+		}
+	}
+}
+
+// begins checks one execution: its dispatch was committed, its key is the same
+// as in other lives, it did not run twice in one life, and nobody knew that it
+// was over.
+func (c *checker) begins(f *found, e entry) {
+	if f.out[e.Key] == 0 {
+		c.bad("%s was executed; its dispatch is not committed", e.Key)
+	}
+	attempt := fmt.Sprintf("%s %d", e.Effect, e.Attempt)
+	if k := c.keys[attempt]; k != "" && k != e.Key {
+		c.bad("%s was executed as %s and as %s", attempt, k, e.Key)
+	}
+	c.keys[attempt] = e.Key
+	at := begin{e.Life, e.Key}
+	if c.begun[at] {
+		c.bad("%s was executed twice in life %d", e.Key, e.Life)
+	}
+	c.begun[at] = true
+	before := c.was[e.Run]
+	if e.Life == c.last && before != nil && before.out[e.Key] != 0 && !before.pending[e.Key] {
+		c.bad("%s was executed in life %d, but was over before", e.Key, e.Life)
+	}
+}
+
+// forward checks that the journals have only grown.
+func (c *checker) forward() {
+	for id, before := range c.was {
+		now := c.now[id]
+		if now == nil || len(now.records) < len(before.records) {
+			c.bad("%s had %d records and lost some", id, len(before.records))
+			continue
+		}
+		for i, r := range before.records {
+			if !reflect.DeepEqual(r, now.records[i]) {
+				c.bad("%s: record %d was %v and is %v", id, r.Seq, r, now.records[i])
+			}
+		}
+	}
+}
+
+// results checks that nobody has answered but the executor.
+func (c *checker) results() {
+	for _, f := range c.now {
+		for key, seq := range f.results {
+			if !c.ended[key] {
+				c.bad("record %d is a result of %s, which was not executed to its end", seq, key)
+			}
+		}
+	}
+}
+
+// repeated returns how many executions repeat one of an earlier life.
+func repeated(lines []entry) (n int) {
+	seen := map[pawl.Key]bool{}
+	for _, e := range lines {
+		if e.What != begins {
+			continue
+		}
+		if seen[e.Key] {
+			n++
+		}
+		seen[e.Key] = true
+	}
+	return n
+}

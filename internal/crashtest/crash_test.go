@@ -1,0 +1,248 @@
+package crashtest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// atOnce is how many trials run side by side.
+const atOnce = 2
+
+// A suite is all trials and what they came to.
+type suite struct {
+	t      *testing.T
+	dir    string
+	counts map[string]map[string]int    // hits by work and failpoint, without a crash
+	wants  map[string]map[string]string // outcomes by work and run
+
+	mu       sync.Mutex
+	trials   int
+	kills    map[string]int // by failpoint
+	chains   map[int]int    // trials by number of kills
+	missed   int            // kills that never came: the hit is not always reached
+	repeated int            // executions that repeat one of an earlier life
+	wrong    int
+}
+
+// Processes are killed at every failpoint while they do every work, at its
+// first hit, one in the middle and its last, or at all of them; and again while
+// they recover. Nothing that was acknowledged is lost, nothing is done twice that
+// was known to be done, and every run ends as it does without a crash.
+func TestKills(t *testing.T) {
+	before := descriptors(t)
+	s := &suite{
+		t: t, dir: workspace(t), counts: map[string]map[string]int{}, wants: map[string]map[string]string{},
+		kills: map[string]int{}, chains: map[int]int{},
+	}
+	for _, w := range s.works() {
+		s.reference(w)
+	}
+	if t.Failed() {
+		return
+	}
+	s.runAll(slices.Concat(s.singles(), s.chainsOf()))
+	s.report()
+	require.Equal(t, before, descriptors(t), "open descriptors")
+}
+
+func (s *suite) works() []work {
+	if *only != "" {
+		return []work{workNamed(*only)}
+	}
+	return works
+}
+
+// reference does a work without a crash: how often each failpoint is hit, and
+// how the runs end.
+func (s *suite) reference(w work) {
+	t, err := newTrial(filepath.Join(s.dir, "reference-"+w.name), w, nil)
+	require.NoError(s.t, err)
+	t.lives++
+	counts := filepath.Join(t.dir, "counts")
+	require.NoError(s.t, t.child(childCount+"="+counts))
+	t.look(!w.closes)
+	t.finish()
+	s.counts[w.name], err = loadCounts(counts)
+	require.NoError(s.t, err)
+	require.Empty(s.t, t.wrong, "%s, without a crash", w.name)
+	s.wants[w.name] = map[string]string{}
+	for id, f := range t.was {
+		s.wants[w.name][string(id)] = outcomeText(f.head.Outcome())
+		s.t.Logf("%s: %d records: %.100s", id, len(f.records), s.wants[w.name][string(id)])
+	}
+}
+
+// A plan is a work and where its lives end.
+type plan struct {
+	work  work
+	kills []kill
+}
+
+func (p plan) String() string { return fmt.Sprintf("%s %v", p.work.name, p.kills) }
+
+// singles returns the plans with one kill.
+func (s *suite) singles() []plan {
+	var out []plan
+	for _, w := range s.works() {
+		for _, point := range slices.Sorted(maps.Keys(s.counts[w.name])) {
+			for _, n := range sample(s.counts[w.name][point]) {
+				out = append(out, plan{w, []kill{{point, n}}})
+			}
+		}
+	}
+	return out
+}
+
+// sample returns which of some hits to kill at.
+func sample(hits int) (out []int) {
+	for n := 1; n <= hits; n++ {
+		ends := !raced && (n == 1 || n == hits)
+		if *all || ends || n == (hits+1)/2 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// recovery are the failpoints that a life meets while it takes over from one
+// that was killed, each with how often at least, if there is anything to do.
+var recovery = []kill{
+	{"open.step", 4}, {"mark.torn", 2}, {"open.epoch", 1}, {"recover.begin", 1}, {"recover.wake", 1},
+	{"actor.load", 1}, {"actor.resend", 1}, {"actor.active", 1}, {"actor.passivate", 1},
+	{"release.dispatch", 1}, {"task.begin", 1}, {"task.result", 1}, {"commit.begin", 2}, {"commit.inside", 2},
+	{"commit.done", 2}, {"file.begin", 1}, {"file.built", 1}, {"file.renamed", 1}, {"file.synced", 1},
+	{"file.trim", 1}, {"file.trimmed", 1}, {"close.checkpoint", 1}, {"close.mark", 1}, {"close.release", 1},
+}
+
+// chainsPerWork is how many chains of kills there are for each work.
+const (
+	chainsPerWork      = 20
+	racedChainsPerWork = 2
+	allChainsPerWork   = 200
+)
+
+// chainsOf returns plans with several kills: the first anywhere, up to three
+// more in the recovery from it, and in the recovery from that.
+func (s *suite) chainsOf() []plan {
+	r := rand.New(rand.NewPCG(*seed, 0))
+	n := chainsPerWork
+	switch {
+	case *all:
+		n = allChainsPerWork
+	case raced:
+		n = racedChainsPerWork
+	}
+	var out []plan
+	for _, w := range s.works() {
+		points := slices.Sorted(maps.Keys(s.counts[w.name]))
+		for range n {
+			point := points[r.IntN(len(points))]
+			p := plan{w, []kill{{point, 1 + r.IntN(s.counts[w.name][point])}}}
+			for range 1 + r.IntN(3) {
+				again := recovery[r.IntN(len(recovery))]
+				p.kills = append(p.kills, kill{again.point, 1 + r.IntN(again.n)})
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (s *suite) runAll(plans []plan) {
+	queue := make(chan plan)
+	var group sync.WaitGroup
+	for range atOnce {
+		group.Go(func() {
+			for p := range queue {
+				s.run(p)
+			}
+		})
+	}
+	for _, p := range plans {
+		queue <- p
+	}
+	close(queue)
+	group.Wait()
+}
+
+// run does one plan. How commits are grouped is not the same every time, so a
+// late hit may not come: then an earlier one is taken.
+func (s *suite) run(p plan) {
+	for done := false; !done; {
+		dir, err := os.MkdirTemp(s.dir, p.work.name)
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		done = s.try(dir, p)
+		if first := &p.kills[0]; !done {
+			p.kills = slices.Clone(p.kills)
+			p.kills[0] = kill{first.point, first.n - 1}
+			done = first.n == 1
+		}
+	}
+}
+
+// try does one plan in dir. It returns false if its first kill did not come.
+func (s *suite) try(dir string, p plan) bool {
+	t, err := newTrial(dir, p.work, s.wants[p.work.name])
+	if err != nil {
+		s.t.Error(err)
+		return true
+	}
+	killed := 0
+	for i, k := range p.kills {
+		if !t.die(k) {
+			s.miss()
+			if i == 0 {
+				_ = os.RemoveAll(dir) // the whole workspace goes in the end
+				return false
+			}
+			continue
+		}
+		killed++
+		s.count(k)
+	}
+	t.finish()
+	s.end(p, t, killed)
+	return true
+}
+
+func (s *suite) miss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missed++
+}
+
+func (s *suite) count(k kill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kills[k.point]++
+}
+
+// end takes note of a trial. What went wrong is kept for inspection.
+func (s *suite) end(p plan, t *trial, killed int) {
+	lines, err := readLedger(filepath.Join(t.dir, "ledger"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trials++
+	s.chains[killed]++
+	s.repeated += repeated(lines)
+	if err == nil && len(t.wrong) == 0 {
+		_ = os.RemoveAll(t.dir) // the whole workspace goes in the end
+		return
+	}
+	s.wrong++
+	s.t.Errorf("%v: %v", p, err)
+	for _, text := range t.wrong {
+		s.t.Errorf("  %.2000s", text)
+	}
+}

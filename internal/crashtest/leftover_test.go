@@ -1,0 +1,44 @@
+package crashtest
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/failpoint"
+)
+
+// A run that had ended when its process died, but was not in its file yet, gets
+// there although nobody asks for it.
+func TestLeftover(t *testing.T) {
+	before := descriptors(t)
+	w := workNamed("nested")
+	trial, err := newTrial(workspace(t), w, nil)
+	require.NoError(t, err)
+	require.True(t, trial.die(kill{"end.tell", 1}))
+	require.True(t, trial.was[w.runs[0].id].head.Status.Final())
+
+	filed := make(chan struct{}, 1)
+	defer failpoint.Set(func(name string) {
+		if name == "file.end" {
+			filed <- struct{}{}
+		}
+	})()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	engine, err := pawl.Open(ctx, filepath.Join(trial.dir, "engine"), pawl.Options{})
+	require.NoError(t, err)
+	select {
+	case <-filed:
+	case <-ctx.Done():
+		t.Error("it was not filed")
+	}
+	require.NoError(t, engine.Close(t.Context()))
+	trial.lives++
+	trial.look(true)
+	require.Empty(t, trial.wrong)
+	require.Equal(t, before, descriptors(t), "open descriptors")
+}

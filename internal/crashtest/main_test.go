@@ -1,0 +1,126 @@
+package crashtest
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pawl-run/pawl/internal/failpoint"
+)
+
+// The environment that makes the test binary a child.
+const (
+	childWork  = "PAWL_CRASHTEST_WORK"  // name of the work
+	childDir   = "PAWL_CRASHTEST_DIR"   // of the trial
+	childLife  = "PAWL_CRASHTEST_LIFE"  // number of the life, from 1
+	childCount = "PAWL_CRASHTEST_COUNT" // file for the hits of each failpoint, instead of a kill
+)
+
+// patience is how long a life may take before it counts as stuck.
+const patience = 30 * time.Second
+
+var (
+	all  = flag.Bool("crash.all", false, "kill at every hit of every failpoint, not at a sample")
+	seed = flag.Uint64("crash.seed", 1, "of the chains of kills")
+	only = flag.String("crash.work", "", "the only work to do")
+	disk = flag.Bool("crash.disk", false, "work in the temporary directory, not in memory")
+)
+
+// workspace returns an empty directory for engine directories. A process that is
+// killed loses nothing that it has written, whether it is synced or not: so it is
+// in memory, where syncing is quick, if there is a file system in memory.
+func workspace(t *testing.T) string {
+	const memory = "/dev/shm"
+	info, err := os.Stat(memory)
+	if *disk || err != nil || !info.IsDir() {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "pawl-crashtest-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childWork) == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	if err := child(); err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		os.Exit(2)
+	}
+}
+
+func child() error {
+	w := workNamed(os.Getenv(childWork))
+	number, err := strconv.Atoi(os.Getenv(childLife))
+	if err != nil {
+		return err
+	}
+	hits := counter{hits: map[string]int{}}
+	counts := os.Getenv(childCount)
+	if counts != "" {
+		defer failpoint.Set(hits.hit)()
+	} else if err := failpoint.FromEnv(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := live(ctx, os.Getenv(childDir), w, number); err != nil || counts == "" {
+		return err
+	}
+	return hits.save(counts)
+}
+
+// A counter counts hits of failpoints.
+type counter struct {
+	mu   sync.Mutex
+	hits map[string]int
+}
+
+func (c *counter) hit(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hits[name]++
+}
+
+func (c *counter) save(path string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text, err := json.Marshal(c.hits)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+func loadCounts(path string) (map[string]int, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int{}
+	return out, json.Unmarshal(text, &out)
+}
+
+// environment returns the variables of a child.
+func environment(dir string, w work, number int, more ...string) []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PAWL_") {
+			env = append(env, v)
+		}
+	}
+	return append(append(env, childDir+"="+dir, childWork+"="+w.name, childLife+"="+strconv.Itoa(number)), more...)
+}

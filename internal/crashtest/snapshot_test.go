@@ -1,0 +1,247 @@
+package crashtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A snapshot is what a process has left behind: every run, as a copy of the
+// engine directory has it.
+type snapshot map[workflow.RunID]*found
+
+// A found is one run of a snapshot.
+type found struct {
+	head    store.Head
+	records []decision.Record
+	events  []decision.Event
+	out     map[pawl.Key]int64 // keys that were ever sent, and in which record
+	pending map[pawl.Key]bool  // keys that are out
+	results map[pawl.Key]int64 // keys that have a result, and in which record
+}
+
+// take copies the engine directory of a trial, which no process has open, and
+// reads the copy. It checks what must be true of any directory at any time. With
+// whole, all runs have ended and the engine was closed: everything must be in the
+// files of the runs.
+func take(dir string, w work, whole bool) (snapshot, error) {
+	from, to := filepath.Join(dir, "engine"), filepath.Join(dir, "copy")
+	if _, err := os.Lstat(from); errors.Is(err, os.ErrNotExist) {
+		return snapshot{}, nil
+	}
+	defer os.RemoveAll(to)
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return nil, err
+	}
+	d, err := store.Open(to, store.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("copy: %w", err)
+	}
+	snap, err := read(d, w)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return nil, fmt.Errorf("copy: %w", err)
+	}
+	if whole {
+		err = snap.checkFiles(to, w)
+	}
+	return snap, err
+}
+
+func read(d *store.Dir, w work) (snapshot, error) {
+	snap := snapshot{}
+	for _, j := range w.runs {
+		h, err := d.Head(j.id)
+		if errors.Is(err, store.ErrRunNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f := &found{head: h, out: map[pawl.Key]int64{}, pending: map[pawl.Key]bool{}, results: map[pawl.Key]int64{}}
+		if err := f.read(d); err != nil {
+			return nil, fmt.Errorf("run %q: %w", string(j.id), err)
+		}
+		snap[j.id] = f
+	}
+	return snap, nil
+}
+
+// read replays the journal of a run through the planner and finds the same
+// decisions, events and state as are stored.
+func (f *found) read(d *store.Dir) error {
+	g, err := d.Graph(f.head.Definition)
+	if err != nil {
+		return err
+	}
+	s := workflow.NewState(f.head.Run, g)
+	var events []decision.Event
+	for r, err := range d.History(f.head.Run) {
+		if err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		if r.Seq != int64(len(f.records))+1 {
+			return fmt.Errorf("record %d follows record %d", r.Seq, len(f.records))
+		}
+		es, err := f.replay(s, r)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+		events = append(events, es...)
+	}
+	for e, err := range d.Events(f.head.Run, 0) {
+		if err != nil {
+			return fmt.Errorf("events: %w", err)
+		}
+		f.events = append(f.events, e)
+	}
+	return f.compare(d, s, events)
+}
+
+func (f *found) replay(s *workflow.State, r decision.Record) ([]decision.Event, error) {
+	s.Epoch = r.Epoch
+	plan, err := planning.Step(s, r.Message, r.At)
+	if err != nil {
+		return nil, fmt.Errorf("refused: %w", err)
+	}
+	if !reflect.DeepEqual(plan.Decisions, r.Decisions) {
+		return nil, fmt.Errorf("decided %v, now %v", r.Decisions, plan.Decisions)
+	}
+	if key, ok := resultOf(s.Run, r.Message); ok {
+		if f.results[key] != 0 {
+			return nil, fmt.Errorf("a second result of %s, after record %d", key, f.results[key])
+		}
+		f.results[key] = r.Seq
+	}
+	var events []decision.Event
+	for _, d := range plan.Decisions {
+		events = append(events, decision.Apply(s, d, r.Seq, r.At)...)
+	}
+	for _, e := range plan.Effects() {
+		t := e.(decision.DispatchTask)
+		key := keyOf(s.Run, t.Token, t.Attempt, t.Epoch)
+		if f.out[key] != 0 {
+			return nil, fmt.Errorf("%s is dispatched again, after record %d", key, f.out[key])
+		}
+		f.out[key] = r.Seq
+	}
+	f.records = append(f.records, r)
+	return events, nil
+}
+
+// compare holds the replayed state against the one that is stored.
+func (f *found) compare(d *store.Dir, s *workflow.State, events []decision.Event) error {
+	stored, err := d.State(f.head.Run)
+	if err != nil {
+		return err
+	}
+	out := decision.Outcome(s)
+	switch {
+	case f.head.Seq != int64(len(f.records)):
+		return fmt.Errorf("the index ends with record %d, the journal with %d", f.head.Seq, len(f.records))
+	case outcomeText(f.head.Outcome()) != outcomeText(out):
+		return fmt.Errorf("the index says %s, the journal %s", outcomeText(f.head.Outcome()), outcomeText(out))
+	case !f.head.Alarm.Equal(planning.Alarm(s)):
+		return fmt.Errorf("the index has the alarm %v, the journal %v", f.head.Alarm, planning.Alarm(s))
+	case rowsText(stored) != rowsText(s):
+		return fmt.Errorf("the stored state is\n%s\nthe replayed one\n%s", rowsText(stored), rowsText(s))
+	case !sameEvents(f.events, events):
+		return fmt.Errorf("the stored events are %v, the replayed ones %v", f.events, events)
+	}
+	for _, e := range planning.Pending(s) {
+		t := e.(decision.DispatchTask)
+		f.pending[keyOf(s.Run, t.Token, t.Attempt, t.Epoch)] = true
+	}
+	if !s.Status.Final() && len(f.pending) == 0 && planning.Alarm(s).IsZero() {
+		return errors.New("it waits for nothing and has not ended")
+	}
+	return nil
+}
+
+func sameEvents(a, b []decision.Event) bool {
+	for i := range min(len(a), len(b)) {
+		if a[i].Seq != int64(i)+1 || fmt.Sprint(a[i]) != fmt.Sprint(b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// rowsText is all that a state says.
+func rowsText(s *workflow.State) string {
+	rows := s.All()
+	text := fmt.Sprintf("%+v\n", rows.Facts)
+	for _, t := range rows.Tokens {
+		text += fmt.Sprintf("%+v\n", *t)
+	}
+	for _, g := range rows.Groups {
+		text += fmt.Sprintf("%+v\n", *g)
+	}
+	text += fmt.Sprintf("%+v\n%+v\n", rows.Branches, rows.Items)
+	for _, d := range rows.Data {
+		text += fmt.Sprintf("%v %v %v %s\n", d.Scope, d.Path, d.Kind, value.Encode(d.Value))
+	}
+	return text
+}
+
+// resultOf returns the key that a message is the result of.
+func resultOf(run workflow.RunID, m workflow.Message) (pawl.Key, bool) {
+	switch m := m.(type) {
+	case workflow.TaskCompleted:
+		return keyOf(run, m.Token, m.Attempt, m.Epoch), true
+	case workflow.TaskFailed:
+		return keyOf(run, m.Token, m.Attempt, m.Epoch), true
+	default:
+		return "", false
+	}
+}
+
+// keyOf is how a host sees an attempt. Hosts take keys as they are; that this is
+// the text of one is checked by the tests themselves, which find every key.
+func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) pawl.Key {
+	return pawl.Key(fmt.Sprintf("%s#%d.%d.%v", string(run), int64(token), attempt, epoch))
+}
+
+// checkFiles opens the files of runs as anybody may, and finds everything in
+// them, and nothing left in the log.
+func (snap snapshot) checkFiles(dir string, w work) error {
+	if n, err := count(filepath.Join(dir, "pawl.db"), `SELECT count(*) FROM log`); err != nil || n != 0 {
+		return errors.Join(err, fmt.Errorf("%d records are left in the log", n))
+	}
+	for _, j := range w.runs {
+		f := snap[j.id]
+		for query, want := range map[string]int{
+			`SELECT seq FROM meta`:            len(f.records),
+			`SELECT count(*) FROM journal`:    len(f.records),
+			`SELECT count(*) FROM events`:     len(f.events),
+			`SELECT count(*) FROM definition`: 1,
+			`PRAGMA application_id`:           0x70617772,
+			`SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'`: 1,
+		} {
+			n, err := count(filepath.Join(dir, f.head.File), query)
+			if err != nil || n != want {
+				return errors.Join(err, fmt.Errorf("file of run %q: %s: %d, want %d", string(j.id), query, n, want))
+			}
+		}
+	}
+	return nil
+}
+
+// count returns the number that a query of a database answers.
+func count(path, query string) (n int, err error) {
+	c, err := sqlite.Open(path, ``)
+	if err != nil {
+		return 0, err
+	}
+	_, err = c.One(query, func(r *sqlite.Row) error { n = r.Int(0); return nil })
+	return n, errors.Join(err, c.Close())
+}
