@@ -111,7 +111,8 @@ func loadCounts(path string) (map[string]int, error) {
 		return nil, err
 	}
 	out := map[string]int{}
-	return out, json.Unmarshal(text, &out)
+	err = json.Unmarshal(text, &out)
+	return out, err
 }
 
 // environment returns the variables of a child.
