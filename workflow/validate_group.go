@@ -30,6 +30,33 @@ func (c *checker) groups() {
 		c.quorum(s)
 	}
 	c.joinable(joined)
+	c.uncounted(joined)
+}
+
+// uncounted finds loop bounds that never count: on a transition that spawns a
+// group, where the way back leads through the group's join. What goes on from
+// the join has the counts of the token that fanned out.
+func (c *checker) uncounted(groups []*siblings) {
+	var all *components
+	for _, s := range groups {
+		if slices.ContainsFunc(s.joins, func(i int) bool { return c.def.Transitions[i].Loop != nil }) {
+			continue
+		}
+		to := c.def.Transitions[s.joins[0]].To
+		for _, i := range s.spawners {
+			t := &c.def.Transitions[i]
+			if t.Loop == nil || !c.graph.has(t.From) || !c.graph.has(to) {
+				continue
+			}
+			if all == nil {
+				found := c.graph.components(func(edge) bool { return true })
+				all = &found
+			}
+			if all.of[c.graph.index[t.From]] == all.of[c.graph.index[to]] {
+				c.warn(c.atTransition(i), "loop", ProblemEndlessCycle, "this bound does not count across the join of %q: put the loop on the synchronizing transition, or on the way back", s.name)
+			}
+		}
+	}
 }
 
 // siblings returns the groups in the order in which they are first named.
