@@ -49,8 +49,8 @@ type Options struct {
 const (
 	mailboxSize = 1024
 	batchSize   = 64
-	fileRecords = 2048
-	fileBytes   = 4 << 20
+	fileRecords = 8192
+	fileBytes   = 16 << 20
 )
 
 func (o Options) withDefaults() Options {

@@ -206,14 +206,14 @@ func firstLine(err error) string {
 }
 
 // rest files what is committed when there is enough of it, or at once. A file
-// is written anew each time, so enough is a share of all that was filed before:
+// is written anew each time, so enough is as much as all that was filed before:
 // the cost of filing stays in proportion to the length of the run.
 func (a *Actor) rest(now bool) {
 	if a.filing || a.fresh || a.unfileable {
 		return
 	}
 	records, bytes := a.store.Unfiled()
-	if !now && records < max(a.options.FileRecords, a.filedRecords/2) && bytes < max(a.options.FileBytes, a.filedBytes/2) {
+	if !now && records < max(a.options.FileRecords, a.filedRecords) && bytes < max(a.options.FileBytes, a.filedBytes) {
 		return
 	}
 	a.filedRecords, a.filedBytes = a.filedRecords+records, a.filedBytes+bytes
