@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // Durability says what an acknowledged call survives.
@@ -41,6 +42,9 @@ type Options struct {
 	// Grace is how long Close lets running tasks go on before it cancels their
 	// contexts; 0 cancels them at once.
 	Grace time.Duration
+	// Bounds say how large a definition may be that is started or published;
+	// what a limit of the format is by default.
+	Bounds workflow.Bounds
 	// Logger gets what no caller can be told; nothing by default.
 	Logger *slog.Logger
 }
@@ -81,6 +85,7 @@ type Engine struct {
 	dispatcher *dispatcher
 	waiters    *waiters
 	alarms     *alarms
+	courier    *courier
 	ctx        context.Context // of actors and background work
 	stop       context.CancelFunc
 	stopTasks  context.CancelFunc
@@ -110,6 +115,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.registry = newRegistry(o.MaxActive)
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
 	e.alarms = newAlarms(e)
+	e.courier = newCourier(e)
 	if err := e.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
 	}
@@ -157,6 +163,7 @@ func (e *Engine) close(ctx context.Context) error {
 	e.registry.close()
 	e.stop()
 	e.registry.wait()
+	e.courier.close()
 	failpoint.Hit("close.actors")
 	e.background.Wait()
 	e.waiters.close()

@@ -41,6 +41,10 @@ var (
 	ErrNotLive = workflow.ErrNotLive
 	// ErrAmbiguous: several tokens fit; name one.
 	ErrAmbiguous = workflow.ErrAmbiguous
+	// ErrAlreadyVoted: this person has voted on this approval.
+	ErrAlreadyVoted = workflow.ErrAlreadyVoted
+	// ErrGroupClosed: the join of the group has fired, or it has ended otherwise.
+	ErrGroupClosed = workflow.ErrGroupClosed
 	// ErrSuspended: an internal fault suspended the run; see its Failure.
 	ErrSuspended = workflow.ErrSuspended
 	// ErrUnknown: a commit failed, so the message may or may not have been

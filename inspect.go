@@ -57,21 +57,23 @@ type RunSummary struct {
 	workflow.Outcome
 	Workflow string // name of the definition
 	Version  int
-	Seq      int64     // of the last record
-	Alarm    time.Time // when time alone changes it next; zero if never
+	Seq      int64          // of the last record
+	Alarm    time.Time      // when time alone changes it next; zero if never
+	Parent   workflow.RunID // of a child run; "" without
 }
 
 // A RunFilter selects runs of the index. The zero value selects all.
 type RunFilter struct {
 	Status   []workflow.RunStatus // any of these
 	Workflow string               // of this definition name
+	Parent   workflow.RunID       // children of this run
 }
 
 // Runs lists runs in the order of their ids, from the index, page by page. An
 // error ends the list.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
-		for h, err := range e.dir.AllHeads(store.HeadFilter{Statuses: f.Status, Workflow: f.Workflow}) {
+		for h, err := range e.dir.AllHeads(store.HeadFilter{Statuses: f.Status, Workflow: f.Workflow, Parent: f.Parent}) {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -79,7 +81,30 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 				yield(RunSummary{}, closedError(err))
 				return
 			}
-			if !yield(RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Seq: h.Seq, Alarm: h.Alarm}, nil) {
+			if !yield(RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Seq: h.Seq, Alarm: h.Alarm, Parent: h.Parent}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// An Approval is one that waits for people, in whichever run: what Approvals
+// lists. Vote on it by Run and Token.
+type Approval = store.Approval
+
+// Approvals lists the open approvals of all runs, from the index, page by page,
+// oldest run first. An error ends the list.
+func (e *Engine) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
+	return func(yield func(Approval, error) bool) {
+		for a, err := range e.dir.Approvals() {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(Approval{}, closedError(err))
+				return
+			}
+			if !yield(a, nil) {
 				return
 			}
 		}

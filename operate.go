@@ -87,8 +87,81 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 	return e.ask(ctx, t.Run, workflow.Skip{Token: t.Token, Node: t.Node, Output: v})
 }
 
-// Resume lets a run go on that an internal fault suspended, for instance after
-// an upgrade: what it waits for is sent again.
+// Pause holds back what a run would dispatch: tasks, children and locks. All
+// else goes on: results are taken, time passes, signals and votes count. It
+// passes on to children. Pause of a paused run is no error.
+func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
+	return e.ask(ctx, id, workflow.Pause{})
+}
+
+// Signal gives an event to whoever waits for its name in a run, or keeps it
+// until somebody does. One with an id counts once per run, so that it may be
+// repeated. Errors: ErrInvalid (no name), ErrEnded, *workflow.LimitError.
+func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signal) error {
+	if s.Name == "" {
+		return fmt.Errorf("%w: a signal needs a name", ErrInvalid)
+	}
+	if s.TTL < 0 {
+		return fmt.Errorf("%w: the ttl %v of the signal %q is less than 0", ErrInvalid, s.TTL, s.Name)
+	}
+	payload, err := value.Normalize(s.Payload, resultLimits)
+	if err != nil {
+		return fmt.Errorf("%w: the payload is not JSON: %w", ErrInvalid, err)
+	}
+	s.Payload = payload
+	return e.ask(ctx, id, s)
+}
+
+// Vote adds a vote to an open approval; the target's fields win over those of
+// the ballot. Errors: ErrInvalid (nobody votes), ErrAlreadyVoted, ErrNotLive (it
+// is decided, or never was), ErrAmbiguous, *workflow.LimitError.
+func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
+	if b.By == "" {
+		return fmt.Errorf("%w: a vote needs a name: set By", ErrInvalid)
+	}
+	data, err := value.Normalize(b.Data, resultLimits)
+	if err != nil {
+		return fmt.Errorf("%w: the data of the vote is not JSON: %w", ErrInvalid, err)
+	}
+	b.Data, b.Comment = data, legible(b.Comment, maxMessage)
+	b.Token, b.Node = t.Token, t.Node
+	return e.ask(ctx, t.Run, b)
+}
+
+// CancelNodes ends the live tokens at some nodes of a run, which goes on without
+// them: a branch that ends so has ended by choice. It fails with ErrNotLive if
+// none stands there.
+func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...workflow.NodeID) error {
+	return e.ask(ctx, id, workflow.CancelNodes{Nodes: nodes})
+}
+
+// A GroupTarget names a live group of a run: by its sibling group, and by the
+// token that fanned out where several of that name are live.
+type GroupTarget struct {
+	Run    workflow.RunID
+	Group  string
+	Origin workflow.TokenID // 0: the only one of that name
+}
+
+// AddBranch adds a branch to a live group, by the group's first transition; item
+// is its element if that is a foreach. Errors: ErrGroupClosed (its join has
+// fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
+func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
+	v, err := value.Normalize(item, resultLimits)
+	if err != nil {
+		return fmt.Errorf("%w: the item is not JSON: %w", ErrInvalid, err)
+	}
+	return e.ask(ctx, t.Run, workflow.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
+}
+
+// CloseGroup ends a live group: its join fires with what has arrived. Errors: as
+// of AddBranch.
+func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
+	return e.ask(ctx, t.Run, workflow.CloseGroup{Group: t.Group, Origin: t.Origin})
+}
+
+// Resume lets a run go on that is paused, or that an internal fault suspended,
+// for instance after an upgrade: what it waits for is sent again.
 func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
 	return e.ask(ctx, id, workflow.Resume{})
 }

@@ -1,9 +1,11 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
@@ -24,7 +26,7 @@ func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Messag
 		return context.Cause(ctx)
 	}
 	for {
-		a, err := e.registry.hold(id, b != nil, func() *actor.Actor { return e.activate(id, b) })
+		a, err := e.registry.hold(id, b != nil && b.parent == nil, func() *actor.Actor { return e.activate(id, b) })
 		if err != nil {
 			return err
 		}
@@ -42,6 +44,7 @@ func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Messag
 type birth struct {
 	graph     *workflow.Graph
 	inputHash string
+	parent    *workflow.Parent // of a child run
 }
 
 // activate starts the actor of a run.
@@ -124,6 +127,9 @@ func (r *runStore) create() (*workflow.State, int64, []decision.Event, error) {
 		Run: r.id, Workflow: g.Definition.Name, Version: g.Definition.Version,
 		Definition: g.Hash, InputHash: r.birth.inputHash,
 	}
+	if p := r.birth.parent; p != nil {
+		r.head.Parent, r.head.Root = p.Run, p.Root
+	}
 	r.run = r.dir.New(r.head, g)
 	return workflow.NewState(r.id, g), 0, nil, nil
 }
@@ -134,7 +140,32 @@ func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
 	r.head.Alarm = planning.Alarm(s)
 	r.head.StartedAt, r.head.EndedAt = s.StartedAt, s.EndedAt
 	r.head.Output, r.head.Failure = s.Output, s.Failure
+	r.head.Approvals = approvals(s)
 	return r.run.Commit(records, r.head)
+}
+
+// approvals returns the open approvals of a run, by token.
+func approvals(s *workflow.State) []store.Approval {
+	if s.Census(workflow.WaitingForApproval) == 0 || s.Status.Final() {
+		return nil
+	}
+	var out []store.Approval
+	for t := range s.Line(workflow.WaitKey{Kind: workflow.LineApproval}) {
+		a := store.Approval{
+			Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,
+			Message: s.Graph.Node(t.Node).Approval.Message, Due: t.Due,
+		}
+		for _, v := range t.Votes {
+			if v.Approved {
+				a.Approved++
+			} else {
+				a.Rejected++
+			}
+		}
+		out = append(out, a)
+	}
+	slices.SortFunc(out, func(a, b store.Approval) int { return cmp.Compare(a.Token, b.Token) })
+	return out
 }
 
 // File implements actor.Store.

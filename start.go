@@ -34,9 +34,13 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	if err != nil {
 		return err
 	}
+	pins, err := e.pins(g)
+	if err != nil {
+		return err
+	}
 	b := &birth{graph: g, inputHash: value.Hash(in)}
 	failpoint.Hit("start.ask")
-	err = e.askOf(ctx, run.ID, workflow.Start{Input: in}, b)
+	err = e.askOf(ctx, run.ID, workflow.Start{Input: in, Pins: pins}, b)
 	failpoint.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err
@@ -107,7 +111,7 @@ func (e *Engine) compile(d *workflow.Definition) (*workflow.Graph, error) {
 			return g, nil
 		}
 	}
-	g, err := workflow.Compile(d)
+	g, err := e.options.Bounds.Compile(d)
 	if err != nil {
 		return nil, err
 	}

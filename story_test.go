@@ -75,6 +75,11 @@ func (quiet) Dispatch(actor.Dispatch)                   {}
 func (quiet) Withdraw(workflow.RunID, workflow.TokenID) {}
 func (quiet) Committed(workflow.Outcome)                {}
 func (quiet) Leave(*actor.Actor) bool                   { return false }
+func (quiet) StartChild(actor.Child)                    {}
+func (quiet) CancelChild(workflow.RunID)                {}
+
+func (quiet) ChildEnded(workflow.RunID, workflow.Parent, workflow.ChildEnded) {}
+func (quiet) ChildAsks(workflow.RunID, workflow.Parent)                       {}
 
 func (s *story) play(d *datadriven.TestData) {
 	if d.Cmd == "define" {
@@ -256,7 +261,9 @@ func (s *story) message(d *datadriven.TestData) workflow.Message {
 	switch d.Cmd {
 	case "start":
 		input, _ := s.json(text).(map[string]any)
-		return workflow.Start{Input: input}
+		return family(s.t, d, workflow.Start{Input: input})
+	case "child-ended", "child-asks":
+		return s.fromChild(d, id, attempt)
 	case "complete":
 		return workflow.TaskCompleted{Token: id, Attempt: attempt, Epoch: life, Output: s.json(text)}
 	case "fail":
@@ -271,8 +278,46 @@ func (s *story) message(d *datadriven.TestData) workflow.Message {
 		return workflow.Skip{Token: id, Node: workflow.NodeID(node), Output: s.json(text)}
 	case "suspend":
 		return workflow.Suspend{Cause: text}
+	case "signal", "vote", "pause", "resume", "cancel-nodes", "add-branch", "close-group":
+		return waitMessage(s.t, d, s.json(text))
+	}
+	return nil
+}
+
+// waitMessage returns what the commands send that are about events, approvals,
+// groups and pauses.
+func waitMessage(t *testing.T, d *datadriven.TestData, body any) workflow.Message {
+	var name, id, by, group string
+	var nodes []string
+	token, origin, ttl, node := 0, 0, 0, ""
+	d.MaybeScanArgs(t, "name", &name)
+	d.MaybeScanArgs(t, "id", &id)
+	d.MaybeScanArgs(t, "by", &by)
+	d.MaybeScanArgs(t, "group", &group)
+	d.MaybeScanArgs(t, "nodes", &nodes)
+	d.MaybeScanArgs(t, "token", &token)
+	d.MaybeScanArgs(t, "node", &node)
+	d.MaybeScanArgs(t, "origin", &origin)
+	d.MaybeScanArgs(t, "ttl", &ttl)
+	switch d.Cmd {
+	case "signal":
+		return workflow.Signal{Name: name, ID: id, Payload: body, Transient: d.HasArg("transient"), TTL: time.Duration(ttl) * time.Second}
+	case "vote":
+		return workflow.Ballot{Token: workflow.TokenID(token), Node: workflow.NodeID(node), By: by, Approved: d.HasArg("approved"), Data: body}
+	case "pause":
+		return workflow.Pause{Parent: d.HasArg("parent")}
 	case "resume":
-		return workflow.Resume{}
+		return workflow.Resume{Parent: d.HasArg("parent")}
+	case "cancel-nodes":
+		m := workflow.CancelNodes{}
+		for _, n := range nodes {
+			m.Nodes = append(m.Nodes, workflow.NodeID(n))
+		}
+		return m
+	case "add-branch":
+		return workflow.AddBranch{Group: group, Origin: workflow.TokenID(origin), Item: body}
+	case "close-group":
+		return workflow.CloseGroup{Group: group, Origin: workflow.TokenID(origin)}
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type Outbox interface {
 	Withdraw(run workflow.RunID, token workflow.TokenID)
 	// Committed says that the run has moved on, and how it stands now.
 	Committed(o workflow.Outcome)
+	Family
 	// Leave asks whether the actor, which is idle, may end. Once it has said
 	// yes nobody sends to this actor any more.
 	Leave(a *Actor) bool
@@ -210,6 +211,7 @@ func (a *Actor) live(ctx context.Context) error {
 				return err
 			}
 		case <-a.alarm.C:
+			failpoint.Hit("actor.alarm")
 			if err := a.turn(a.alarmed()); err != nil {
 				return err
 			}
@@ -316,6 +318,7 @@ func (a *Actor) resend() {
 	for _, e := range planning.Pending(a.state) {
 		a.send(e)
 	}
+	a.resendFamily()
 }
 
 // send lets one effect leave.
@@ -333,6 +336,8 @@ func (a *Actor) send(e decision.Effect) {
 		}
 		failpoint.Hit("release.dispatch")
 		a.outbox.Dispatch(d)
+	case decision.StartChild:
+		a.sendChild(e)
 	default:
 		panic(fmt.Sprintf("actor: unknown effect %T", e))
 	}

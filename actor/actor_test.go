@@ -101,7 +101,12 @@ func (o *office) Committed(out workflow.Outcome) {
 	defer o.mu.Unlock()
 	o.outcome = out
 }
-func (o *office) Leave(*actor.Actor) bool { return !o.stays }
+func (o *office) Leave(*actor.Actor) bool    { return !o.stays }
+func (o *office) StartChild(actor.Child)     {}
+func (o *office) CancelChild(workflow.RunID) {}
+
+func (o *office) ChildEnded(workflow.RunID, workflow.Parent, workflow.ChildEnded) {}
+func (o *office) ChildAsks(workflow.RunID, workflow.Parent)                       {}
 
 func options() actor.Options {
 	return actor.Options{

@@ -48,6 +48,8 @@ type turn struct {
 	events    []decision.Event
 	effects   []decision.Effect
 	withdrawn []workflow.TokenID
+	unwanted  []workflow.RunID // children
+	paused    bool             // the run
 	answers   []error
 }
 
@@ -103,7 +105,7 @@ func (a *Actor) plan(batch []envelope) (t turn, broken error) {
 		}
 		t.records = append(t.records, record)
 		for _, d := range plan.Decisions {
-			t.withdrawn = append(t.withdrawn, decision.Withdrawn(a.state, d)...)
+			a.withdraw(&t, d)
 			t.events = append(t.events, decision.Apply(a.state, d, record.Seq, now)...)
 		}
 		t.effects = append(t.effects, plan.Effects()...)
@@ -139,6 +141,7 @@ func (a *Actor) release(t turn) {
 			a.send(e)
 		}
 	}
+	a.tellFamily(t)
 	a.setAlarm()
 	a.outbox.Committed(a.Outcome())
 	failpoint.Hit("release.end")

@@ -16,6 +16,10 @@ var variants = [...]Decision{
 	CancelToken{}, ArriveBranch{}, EndBranch{}, FailBranch{}, DropBranch{}, MergeBranches{},
 	FireGroup{}, FailGroup{}, AbandonGroup{}, SetData{}, AppendData{}, StartRun{}, CompleteRun{},
 	FailRun{}, ExpireRun{}, CancelRun{}, SuspendRun{}, ResumeRun{},
+	StartChild{}, EndChild{}, RequestApproval{}, AddVote{}, DecideApproval{}, AwaitEvent{},
+	KeepSignal{}, TakeSignal{}, LoseSignal{}, RejectSignal{}, AwaitLock{}, TakeLock{},
+	HoldToken{}, AwaitJoin{}, FireJoin{}, CancelTokens{}, AddBranch{}, CloseGroup{},
+	ArmGroup{}, ListErrors{}, PauseRun{}, StartStep{}, EndStep{}, DeferFailure{},
 }
 
 // Decisions encodes decisions for the journal.

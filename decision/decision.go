@@ -243,9 +243,11 @@ type (
 type (
 	// StartRun begins the run with its input.
 	StartRun struct {
-		Input map[string]any `json:"input"`
-		At    time.Time      `json:"at"`
-		Due   time.Time      `json:"due,omitzero"` // the run times out
+		Input  map[string]any   `json:"input"`
+		At     time.Time        `json:"at"`
+		Due    time.Time        `json:"due,omitzero"`    // the run times out
+		Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
+		Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
 	}
 
 	// CompleteRun ends the run with its output and cancels what lives.
@@ -277,39 +279,64 @@ type (
 		Failure workflow.Failure `json:"failure"`
 	}
 
-	// ResumeRun lets a suspended run go on.
+	// ResumeRun lets a paused or suspended run go on.
 	ResumeRun struct{}
 )
 
-func (CreateToken) decision()    {}
-func (CreateBranches) decision() {}
-func (StartBranches) decision()  {}
-func (DispatchTask) decision()   {}
-func (ExtendTask) decision()     {}
-func (RetryTask) decision()      {}
-func (ParkTask) decision()       {}
-func (AwaitTimer) decision()     {}
-func (AwaitSiblings) decision()  {}
-func (CompleteToken) decision()  {}
-func (FailToken) decision()      {}
-func (ExpireToken) decision()    {}
-func (CancelToken) decision()    {}
-func (ArriveBranch) decision()   {}
-func (EndBranch) decision()      {}
-func (FailBranch) decision()     {}
-func (DropBranch) decision()     {}
-func (MergeBranches) decision()  {}
-func (FireGroup) decision()      {}
-func (FailGroup) decision()      {}
-func (AbandonGroup) decision()   {}
-func (SetData) decision()        {}
-func (AppendData) decision()     {}
-func (StartRun) decision()       {}
-func (CompleteRun) decision()    {}
-func (FailRun) decision()        {}
-func (ExpireRun) decision()      {}
-func (CancelRun) decision()      {}
-func (SuspendRun) decision()     {}
-func (ResumeRun) decision()      {}
+func (CreateToken) decision()     {}
+func (CreateBranches) decision()  {}
+func (StartBranches) decision()   {}
+func (DispatchTask) decision()    {}
+func (ExtendTask) decision()      {}
+func (RetryTask) decision()       {}
+func (ParkTask) decision()        {}
+func (AwaitTimer) decision()      {}
+func (AwaitSiblings) decision()   {}
+func (CompleteToken) decision()   {}
+func (FailToken) decision()       {}
+func (ExpireToken) decision()     {}
+func (CancelToken) decision()     {}
+func (ArriveBranch) decision()    {}
+func (EndBranch) decision()       {}
+func (FailBranch) decision()      {}
+func (DropBranch) decision()      {}
+func (MergeBranches) decision()   {}
+func (FireGroup) decision()       {}
+func (FailGroup) decision()       {}
+func (AbandonGroup) decision()    {}
+func (SetData) decision()         {}
+func (AppendData) decision()      {}
+func (StartRun) decision()        {}
+func (CompleteRun) decision()     {}
+func (FailRun) decision()         {}
+func (ExpireRun) decision()       {}
+func (CancelRun) decision()       {}
+func (SuspendRun) decision()      {}
+func (ResumeRun) decision()       {}
+func (StartChild) decision()      {}
+func (EndChild) decision()        {}
+func (RequestApproval) decision() {}
+func (AddVote) decision()         {}
+func (DecideApproval) decision()  {}
+func (AwaitEvent) decision()      {}
+func (KeepSignal) decision()      {}
+func (TakeSignal) decision()      {}
+func (LoseSignal) decision()      {}
+func (RejectSignal) decision()    {}
+func (AwaitLock) decision()       {}
+func (TakeLock) decision()        {}
+func (HoldToken) decision()       {}
+func (AwaitJoin) decision()       {}
+func (FireJoin) decision()        {}
+func (CancelTokens) decision()    {}
+func (AddBranch) decision()       {}
+func (CloseGroup) decision()      {}
+func (ArmGroup) decision()        {}
+func (ListErrors) decision()      {}
+func (PauseRun) decision()        {}
+func (StartStep) decision()       {}
+func (EndStep) decision()         {}
+func (DeferFailure) decision()    {}
 
 func (DispatchTask) effect() {}
+func (StartChild) effect()   {}

@@ -50,6 +50,22 @@ const (
 	FanInFailed       EventType = "fan_in.failed"
 	FanInShortfall    EventType = "fan_in.shortfall"
 	BranchesMerged    EventType = "branches.merged"
+	BranchAdded       EventType = "fan_out.added"
+	GroupClosed       EventType = "fan_out.closed"
+	JoinCompleted     EventType = "join.completed"
+	NodeSkipped       EventType = "node.skipped"
+
+	WorkflowPaused       EventType = "workflow.paused"
+	SubworkflowStarted   EventType = "subworkflow.started"
+	SubworkflowCompleted EventType = "subworkflow.completed"
+	SubworkflowFailed    EventType = "subworkflow.failed"
+	SignalReceived       EventType = "signal.received"
+	SignalTaken          EventType = "signal.taken"
+	SignalLost           EventType = "signal.lost"
+	SignalRejected       EventType = "signal.rejected"
+	ApprovalRequested    EventType = "approval.requested"
+	ApprovalVoted        EventType = "approval.voted"
+	ApprovalDecided      EventType = "approval.decided"
 )
 
 // Events returns what d tells the world, given the state before it. It is pure
@@ -62,8 +78,16 @@ func Events(s *workflow.State, d Decision) []Event {
 		return taskEvents(s, d)
 	case CreateBranches, FireGroup, FailGroup, AbandonGroup, MergeBranches:
 		return groupEvents(s, d)
-	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun:
+	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun, PauseRun:
 		return runEvents(s, d)
+	case StartChild, EndChild, RequestApproval, AddVote, DecideApproval, AwaitLock, HoldToken, AwaitJoin, FireJoin, CancelTokens:
+		return holdEvents(s, d)
+	case AwaitEvent, KeepSignal, TakeSignal, LoseSignal, RejectSignal:
+		return signalEvents(s, d)
+	case AddBranch, CloseGroup, EndStep:
+		return openEvents(s, d)
+	case TakeLock, ArmGroup, ListErrors, StartStep, DeferFailure:
+		return nil
 	case StartBranches, ArriveBranch, EndBranch, FailBranch, DropBranch, ExtendTask, SetData, AppendData:
 		return nil
 	default:
@@ -80,6 +104,9 @@ func tokenEvents(s *workflow.State, d Decision) []Event {
 	case AwaitSiblings:
 		waiting := tokenEvent(s, TokenWaiting, d.Token, map[string]any{"for": "siblings", "via": string(d.Via)})
 		waiting.Group = d.Scope.Group
+		if d.Completes {
+			waiting.Data["completes"] = true
+		}
 		if !d.Completes {
 			return []Event{waiting}
 		}
@@ -194,6 +221,8 @@ func runEvents(s *workflow.State, d Decision) []Event {
 		return []Event{{Type: WorkflowSuspended, Data: FailureValue(&d.Failure)}}
 	case ResumeRun:
 		return []Event{{Type: WorkflowResumed}}
+	case PauseRun:
+		return []Event{{Type: WorkflowPaused}}
 	default:
 		return misplaced(d)
 	}

@@ -23,7 +23,17 @@ func Evolve(s *workflow.State, d Decision) {
 		s.SetData(d.Scope, d.Path, d.Value)
 	case AppendData:
 		s.AppendData(d.Scope, d.Path, d.Value)
-	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun:
+	case ListErrors:
+		write(s, d.Scope, d.Path, d.Append, d.Value)
+	case StartChild, EndChild, RequestApproval, AddVote, DecideApproval, AwaitLock, TakeLock, HoldToken, AwaitJoin, FireJoin, CancelTokens:
+		evolveHold(s, d)
+	case AwaitEvent, KeepSignal, TakeSignal, LoseSignal, RejectSignal:
+		evolveSignal(s, d)
+	case AddBranch, CloseGroup, ArmGroup:
+		evolveOpen(s, d)
+	case StartStep, EndStep:
+		evolveStep(s, d)
+	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun, PauseRun, DeferFailure:
 		evolveRun(s, d)
 	default:
 		panic(fmt.Sprintf("decision: unknown %T", d))
@@ -54,9 +64,7 @@ func evolveToken(s *workflow.State, d Decision) {
 	case CreateBranches:
 		createBranches(s, d)
 	case StartBranches:
-		g := *s.Group(d.Group)
-		g.Started += d.Count
-		s.PutGroup(&g)
+		startBranches(s, d)
 	case CompleteToken:
 		t := *live(s, d.Token)
 		if d.Skipped {
@@ -159,7 +167,7 @@ func evolveWait(s *workflow.State, d Decision) {
 	case DispatchTask:
 		t := *live(s, d.Token)
 		t.Status, t.Attempt, t.Epoch = workflow.Dispatched, d.Attempt, d.Epoch
-		t.Input, t.Due, t.Beat = d.Input, d.Due, d.Beat
+		t.Input, t.Due, t.Beat, t.Held = d.Input, d.Due, d.Beat, false
 		s.PutToken(&t)
 	case ExtendTask:
 		t := *live(s, d.Token)
@@ -168,11 +176,12 @@ func evolveWait(s *workflow.State, d Decision) {
 	case RetryTask:
 		t := *live(s, d.Token)
 		t.Status, t.Due, t.Failure = workflow.Retrying, d.Due, d.Failure
-		t.Base, t.Beat = max(t.Base, d.Base), never
+		t.Base, t.Beat, t.Held = max(t.Base, d.Base), never, false
 		s.PutToken(&t)
 	case ParkTask:
 		t := *live(s, d.Token)
 		t.Status, t.Failure, t.Due, t.Beat = workflow.WaitingForOperator, &d.Failure, never, never
+		t.Held, t.Order = false, s.NextPlace()
 		s.PutToken(&t)
 	case AwaitTimer:
 		t := *live(s, d.Token)
@@ -188,7 +197,7 @@ func evolveWait(s *workflow.State, d Decision) {
 			t.Epoch = 0
 		}
 		t.Status, t.Scope, t.Via, t.Source = workflow.WaitingForSiblings, d.Scope, d.Via, d.Source
-		t.Due, t.Beat, t.Input, t.Failure = never, never, nil, nil
+		leave(&t)
 		s.PutToken(&t)
 	default:
 		misplaced(d)
@@ -200,6 +209,7 @@ func evolveRun(s *workflow.State, d Decision) {
 	case StartRun:
 		move(s, workflow.RunRunning)
 		s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
+		s.Parent, s.Pins = d.Parent, d.Pins
 		s.InitData()
 	case CompleteRun:
 		endAll(s)
@@ -222,7 +232,12 @@ func evolveRun(s *workflow.State, d Decision) {
 		s.Failure = &d.Failure
 	case ResumeRun:
 		move(s, workflow.RunRunning)
-		s.Failure = nil
+		s.Failure, s.ParentPauses = nil, false
+	case PauseRun:
+		move(s, workflow.RunPaused)
+		s.ParentPauses = d.Parent
+	case DeferFailure:
+		s.Deferred = &d.Failure
 	default:
 		misplaced(d)
 	}

@@ -15,6 +15,7 @@ func evolveGroup(s *workflow.State, d Decision) {
 	case EndBranch:
 		g := *s.Group(d.Scope.Group)
 		g.Ended++
+		g.Unstarted += unstarted(&g, d.Scope)
 		s.PutBranchStatus(d.Scope, workflow.BranchEnded, nil)
 		s.PutGroup(&g)
 		forget(s, d.Scope)
@@ -22,6 +23,7 @@ func evolveGroup(s *workflow.State, d Decision) {
 		vacate(s, d.Scope)
 		g := *s.Group(d.Scope.Group)
 		g.Failed++
+		g.Unstarted += unstarted(&g, d.Scope)
 		s.PutBranchStatus(d.Scope, workflow.BranchFailed, &d.Failure)
 		s.PutGroup(&g)
 	case DropBranch:
@@ -38,6 +40,27 @@ func evolveGroup(s *workflow.State, d Decision) {
 	default:
 		misplaced(d)
 	}
+}
+
+// unstarted returns 1 if a branch is resolved before it has begun.
+func unstarted(g *workflow.Group, sc workflow.Scope) int {
+	if sc.Branch >= g.Started {
+		return 1
+	}
+	return 0
+}
+
+// startBranches lets the next branches begin. Those that were resolved before
+// are passed over.
+func startBranches(s *workflow.State, d StartBranches) {
+	g := *s.Group(d.Group)
+	for i := g.Started; g.Unstarted > 0 && i < g.Started+d.Count; i++ {
+		if s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Status != workflow.BranchRunning {
+			g.Unstarted--
+		}
+	}
+	g.Started += d.Count
+	s.PutGroup(&g)
 }
 
 // fire completes the tokens that arrived at the join; what else lives in the

@@ -2,8 +2,9 @@ package decision
 
 import "github.com/pawl-run/pawl/workflow"
 
-// Withdrawn returns the tokens whose running task d makes unwanted, given the
-// state before it: their executors are told to stop.
+// Withdrawn returns the tokens whose running task or child d makes unwanted,
+// given the state before it: their executors, or the child runs, are told to
+// stop.
 func Withdrawn(s *workflow.State, d Decision) []workflow.TokenID {
 	switch d := d.(type) {
 	case FailToken:
@@ -20,6 +21,8 @@ func Withdrawn(s *workflow.State, d Decision) []workflow.TokenID {
 		return running(s, d.Token)
 	case AwaitSiblings:
 		return running(s, d.Token)
+	case CancelTokens:
+		return running(s, Standing(s, d)...)
 	case FailBranch:
 		return running(s, s.TokensOf(d.Scope)...)
 	case FailGroup:
@@ -39,11 +42,12 @@ func Withdrawn(s *workflow.State, d Decision) []workflow.TokenID {
 	}
 }
 
-// running returns those of ids whose task is with the executor.
+// running returns those of ids whose task is with the executor, or whose child
+// runs.
 func running(s *workflow.State, ids ...workflow.TokenID) []workflow.TokenID {
 	var out []workflow.TokenID
 	for _, id := range ids {
-		if t := s.Token(id); t != nil && t.Status == workflow.Dispatched {
+		if t := s.Token(id); t != nil && (t.Status == workflow.Dispatched || t.Status == workflow.WaitingForChild) {
 			out = append(out, id)
 		}
 	}

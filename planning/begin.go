@@ -13,8 +13,13 @@ func (p *planner) begin(e entry) {
 	if t == nil || t.Status != workflow.Pending {
 		return // cancelled before it began
 	}
+	n := p.s.Graph.Node(t.Node)
+	if p.queues(t, n, e.result) {
+		return
+	}
+	t = p.s.Token(t.ID)
 	v := vars{p: p, scope: t.Scope, token: t, result: e.result, bound: true, caught: t.Caught}
-	switch n := p.s.Graph.Node(t.Node); n.Kind {
+	switch n.Kind {
 	case workflow.KindGateway:
 		p.complete(t, completion{output: map[string]any{}})
 	case workflow.KindEnd:
@@ -28,11 +33,45 @@ func (p *planner) begin(e entry) {
 		p.dispatch(t, input)
 	case workflow.KindWait:
 		p.wait(t, n, v)
-	case workflow.KindSubworkflow, workflow.KindApproval:
-		panic("planning: node kind " + string(n.Kind) + " is refused by Validate")
+	case workflow.KindApproval:
+		p.requestApproval(t, n)
+	case workflow.KindSubworkflow:
+		input, f := p.input(n, v)
+		if f != nil {
+			p.fail(t, f, false)
+			return
+		}
+		p.startChild(t, input)
 	default:
 		panic("planning: unknown node kind " + string(n.Kind))
 	}
+}
+
+// queues lets a token that has come to its node wait, where it may not begin
+// there yet: at the node's join, while the run is paused, or for the node's lock.
+func (p *planner) queues(t *workflow.Token, n *workflow.GraphNode, result any) bool {
+	switch via := p.via(t, n); {
+	case via != "":
+		p.decide(decision.AwaitJoin{Token: t.ID, Via: via})
+		p.arrived = append(p.arrived, joinPlace{n.ID, t.Scope})
+		return true
+	case p.s.Status == workflow.RunPaused && holds(n):
+		p.decide(decision.HoldToken{Token: t.ID, Result: result})
+		return true
+	case n.Lock == "" || t.Holds != "":
+		return false
+	}
+	if p.s.Holder(n.Lock) != 0 || p.s.First(workflow.WaitKey{Kind: workflow.LineLock, Name: n.Lock}) != nil {
+		p.decide(decision.AwaitLock{Token: t.ID, Result: result})
+		return true
+	}
+	p.decide(decision.TakeLock{Token: t.ID, Lock: n.Lock})
+	return p.stopped()
+}
+
+// holds reports whether a pause keeps tokens from beginning at a node.
+func holds(n *workflow.GraphNode) bool {
+	return n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow || n.Lock != ""
 }
 
 // input evaluates a node's input mapping.
@@ -61,40 +100,24 @@ func (p *planner) dispatch(t *workflow.Token, input any) {
 	})
 }
 
-// wait starts a durable timer, or completes at once where it is past.
-func (p *planner) wait(t *workflow.Token, n *workflow.GraphNode, v vars) {
-	due := timeout.Deadline(p.now, n.Wait.For)
-	if n.Until != nil {
-		at, err := n.Until.EvalTime(v)
-		if err != nil {
-			p.fail(t, evalFailure(n.Until, err), false)
-			return
-		}
-		due = timeout.Instant(at)
-	}
-	if due.IsZero() || !due.After(p.now) {
-		p.complete(t, completion{output: timerOutput()})
-		return
-	}
-	d := decision.AwaitTimer{Token: t.ID, Attempt: t.Attempt + 1, Due: due, Limit: timeout.Deadline(p.now, n.Timeout)}
-	if n.Until != nil && n.Node.Retry != nil {
-		d.Result = v.result
-	}
-	p.decide(d)
-}
-
-// timerOutput is the output of a wait that a timer ended.
-func timerOutput() map[string]any { return map[string]any{"cause": "timer"} }
-
 // again begins the next attempt of a token that waited for it.
 func (p *planner) again(t *workflow.Token) {
 	n := p.s.Graph.Node(t.Node)
+	if p.s.Status == workflow.RunPaused && holds(n) {
+		p.decide(decision.HoldToken{Token: t.ID, Result: t.Input})
+		return
+	}
 	switch n.Kind {
 	case workflow.KindTask:
 		p.dispatch(t, t.Input)
+	case workflow.KindSubworkflow:
+		input, _ := t.Input.(map[string]any)
+		p.startChild(t, input)
+	case workflow.KindApproval:
+		p.requestApproval(t, n)
 	case workflow.KindWait:
 		p.wait(t, n, vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught})
-	case workflow.KindGateway, workflow.KindEnd, workflow.KindSubworkflow, workflow.KindApproval:
+	case workflow.KindGateway, workflow.KindEnd:
 		panic("planning: a " + string(n.Kind) + " node has no attempts")
 	}
 }

@@ -111,26 +111,29 @@ func count(s *workflow.State) (map[workflow.Scope]*workflow.Branch, map[workflow
 func (p *player) sound() {
 	p.t.Helper()
 	s := p.state
-	if s.Live() == 0 {
+	if s.Live() == 0 && s.OpenGroups() == 0 {
 		p.t.Fatalf("the run is %v and nothing lives in it", s.Status)
 	}
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
 		waits := t.Status == workflow.WaitingForSiblings && s.Group(t.Scope.Group).Phase == workflow.Gathering
-		unbegun := t.Status == workflow.Pending && t.Scope.Branch >= s.Group(t.Scope.Group).Started
+		unbegun := t.Held || t.Status == workflow.Pending && t.Scope.Branch >= s.Group(t.Scope.Group).Started
 		if (t.Status == workflow.Pending || t.Status == workflow.WaitingForSiblings) && !waits && !unbegun {
 			p.t.Fatalf("%v is stuck: %+v in %+v", id, t, s.Group(t.Scope.Group))
 		}
 	}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
-		if next := s.Token(g.First + workflow.TokenID(g.Started)); g.Started < g.Total && next.Live() && (g.Max == 0 || g.Running() < g.Max) {
+		if g.Total == 0 {
+			continue
+		}
+		if next := s.Token(g.TokenOf(min(g.Started, g.Total-1))); g.Started < g.Total && next.Live() && (g.Max == 0 || g.Running() < g.Max) {
 			p.t.Fatalf("%v could begin in %+v", next, g)
 		}
 		if g.Phase != workflow.Gathering {
 			continue
 		}
-		if g.Live == 0 {
+		if g.Live == 0 && !g.Open {
 			p.t.Fatalf("%v gathers and nothing lives in it: %+v", id, g)
 		}
 		if outer := s.Group(g.Scope.Group); outer != nil && outer.Phase > workflow.Fired {
@@ -152,12 +155,15 @@ type rows struct {
 	branches map[workflow.Scope]workflow.BranchChange
 	items    map[workflow.GroupID][]any
 	data     []workflow.DataChange
+	signals  map[workflow.SignalID]*workflow.KeptSignal
+	steps    map[workflow.NodeID]*workflow.Step
 }
 
 func newRows() *rows {
 	return &rows{
 		tokens: map[workflow.TokenID]*workflow.Token{}, groups: map[workflow.GroupID]*workflow.Group{},
 		branches: map[workflow.Scope]workflow.BranchChange{}, items: map[workflow.GroupID][]any{},
+		signals: map[workflow.SignalID]*workflow.KeptSignal{}, steps: map[workflow.NodeID]*workflow.Step{},
 	}
 }
 
@@ -174,6 +180,12 @@ func (r *rows) apply(t failer, c workflow.Changes) {
 		r.branches[b.Scope] = b
 	}
 	maps.Copy(r.items, c.Items)
+	for _, k := range c.Signals {
+		r.signals[k.Seq] = k
+	}
+	for _, x := range c.Steps {
+		r.steps[x.Node] = x
+	}
 	for _, d := range c.Data {
 		r.write(t, d)
 	}
@@ -212,6 +224,12 @@ func (r *rows) all() workflow.Rows {
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.groups)) {
 		out.Groups = append(out.Groups, r.groups[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.signals)) {
+		out.Signals = append(out.Signals, r.signals[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.steps)) {
+		out.Steps = append(out.Steps, r.steps[id])
 	}
 	for _, b := range r.branches {
 		out.Branches = append(out.Branches, b)

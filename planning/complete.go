@@ -136,7 +136,7 @@ func (p *planner) complete(t *workflow.Token, c completion) {
 // fail comes first, on a fork where it writes; what is decided then holds.
 func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
 	q := p
-	if len(n.Output) > 0 {
+	if len(n.Output) > 0 || len(n.Cancels) > 0 {
 		q = p.fork()
 	}
 	v := vars{p: q, scope: t.Scope, token: t, result: c.output, bound: true, caught: t.Caught}
@@ -145,6 +145,9 @@ func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) 
 		return nil, f
 	}
 	v.caught = nil
+	if len(n.Cancels) > 0 {
+		q.cancelTokens(decision.CancelTokens{Scope: t.Scope, Nodes: n.Cancels, Except: t.ID})
+	}
 	steps, branch, f := q.choose(n, v)
 	if q != p {
 		p.trace = append(p.trace, q.trace...)
@@ -154,6 +157,7 @@ func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) 
 	}
 	if q != p {
 		p.adopt(q)
+		p.touched, p.entries = append(p.touched, q.touched...), append(p.entries, q.entries...)
 		v.p = p
 	}
 	p.follow(steps, v, func(arrival *decision.AwaitSiblings) bool {

@@ -58,12 +58,16 @@ func (p *planner) expireItem(it workflow.Item) {
 	switch t.Status {
 	case workflow.Retrying:
 		p.again(t)
-	case workflow.WaitingForTimer:
+	case workflow.WaitingForApproval:
+		p.approvalTimeout(t, n)
+	case workflow.WaitingForTimer, workflow.WaitingForEvent:
 		if it.At.Equal(t.Due) {
 			p.complete(t, completion{output: timerOutput()})
 			return
 		}
 		p.fail(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("not over within %v", n.Timeout)}, true)
+	case workflow.WaitingForChild:
+		p.fail(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("the child did not end within %v", n.Timeout)}, true)
 	case workflow.Dispatched:
 		if it.At.Equal(t.Due) {
 			p.fail(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("no result within %v", n.Timeout)}, true)

@@ -90,13 +90,17 @@ func (p *planner) endFailed(t workflow.TokenID, f *workflow.Failure, expired boo
 	p.decide(decision.FailToken{Token: t, Failure: *f})
 }
 
-// unhandled lets what encloses a failure fail: the branch, or the run.
+// unhandled lets what encloses a failure fail: the branch, or the run; in a dag,
+// what follows from the node.
 func (p *planner) unhandled(sc workflow.Scope, f *workflow.Failure) {
-	if sc.Group == 0 {
+	switch {
+	case p.dag():
+		p.failStep(f)
+	case sc.Group == 0:
 		p.failRun(*f)
-		return
+	default:
+		p.failBranch(sc, f)
 	}
-	p.failBranch(sc, f)
 }
 
 func (p *planner) failRun(f workflow.Failure) { p.decide(decision.FailRun{Failure: f, At: p.now}) }

@@ -7,17 +7,25 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// finish completes the run when nothing is left in it. It is asked after every
-// message.
+// finish completes the run when nothing is left in it, or fails it when nothing
+// that is left can go on. It is asked after every message.
 func (p *planner) finish() {
-	if p.s.Status == workflow.RunRunning && p.s.Live() == 0 {
+	switch {
+	case p.s.Status != workflow.RunRunning && p.s.Status != workflow.RunPaused:
+	case p.s.Live() == 0 && p.s.OpenGroups() == 0:
 		p.completeRun()
+	case p.deadlocked():
+		p.failRun(p.deadlock())
 	}
 }
 
 // completeRun ends the run with its output, or fails it if the output cannot be
-// made or does not fit.
+// made or does not fit, or if the failure of a node was put off.
 func (p *planner) completeRun() {
+	if p.s.Deferred != nil {
+		p.failRun(*p.s.Deferred)
+		return
+	}
 	output, f := p.output()
 	if f != nil {
 		p.failRun(*f)

@@ -99,6 +99,11 @@ func (p *planner) spawn(st *step, v vars) *workflow.Failure {
 // at the first join it arrives at, nil if there is none, and reports whether it
 // waits there itself; where it cannot, another token is carried there.
 func (p *planner) follow(steps []step, v vars, ends func(arrival *decision.AwaitSiblings) bool) {
+	if p.dag() {
+		ends(nil)
+		p.followSteps(steps, v)
+		return
+	}
 	var made []string
 	arrival := p.arrival(steps)
 	waits := ends(arrival)
@@ -111,7 +116,7 @@ func (p *planner) follow(steps []step, v vars, ends func(arrival *decision.Await
 			}
 		case !st.Fans():
 			t := v.token
-			p.create(workflow.Token{Node: st.To, Parent: t.ID, Scope: v.scope, Counts: decision.Traverse(p.s.Graph, t.Counts, st.GraphTransition), Caught: v.caught}, v.result)
+			p.create(workflow.Token{Node: st.To, Via: p.meeting(st.ID, st.To), Parent: t.ID, Scope: v.scope, Counts: decision.Traverse(p.s.Graph, t.Counts, st.GraphTransition), Caught: v.caught}, v.result)
 		case st.SiblingGroup == "":
 			p.fanOut("", steps[i:i+1], v)
 		case !slices.Contains(made, st.SiblingGroup):
@@ -183,7 +188,7 @@ func (p *planner) fanOut(name string, steps []step, v vars) {
 	if g.Max >= g.Total {
 		g.Max = 0
 	}
-	if g.Max > 0 && p.asked(&g) {
+	if (g.Max > 0 || name != "") && p.asked(&g) {
 		g.Result = v.result // for branches that begin later
 	}
 	if g.Total == 0 {
@@ -221,7 +226,7 @@ func (p *planner) open(f fan) {
 	if g.Phase != workflow.Gathering {
 		return // cancelled before it began
 	}
-	if sync := p.syncOf(g); g.Total == 0 || sync != nil && sync.Strategy.Quorum() > g.Total {
+	if sync := p.syncOf(g); g.Total == 0 || sync != nil && sync.Strategy.Quorum() > g.Total && !g.Open {
 		p.conclude(g.ID, nil)
 	}
 	p.startBranches(g.ID, f.result)
@@ -240,6 +245,7 @@ func (p *planner) join(g *workflow.Group, items []any, st *step) []any {
 	}
 	g.Spawns = append(g.Spawns, workflow.Spawn{Transition: st.ID, Count: st.count})
 	g.Total += st.count
+	g.Open = g.Open || st.Open
 	if st.MaxConcurrency > 0 && (g.Max == 0 || st.MaxConcurrency < g.Max) {
 		g.Max = st.MaxConcurrency
 	}
@@ -247,20 +253,30 @@ func (p *planner) join(g *workflow.Group, items []any, st *step) []any {
 }
 
 // startBranches lets as many branches of a group begin as its bound allows. Of
-// a group that has fired without cancelling, they begin as stragglers.
+// a group that has fired without cancelling, they begin as stragglers. Branches
+// whose token was cancelled before are passed over.
 func (p *planner) startBranches(id workflow.GroupID, result any) {
 	g := p.s.Group(id)
-	n := g.Total - g.Started
-	if g.Max > 0 {
-		n = min(n, g.Max-g.Running())
-	}
-	if next := p.s.Token(g.First + workflow.TokenID(g.Started)); n <= 0 || !next.Live() || p.stopped() {
+	if g.Started == g.Total || p.stopped() {
 		return
 	}
-	p.decide(decision.StartBranches{Group: id, Count: n})
-	for i := range n {
-		p.entries = append(p.entries, entry{token: g.First + workflow.TokenID(g.Started+i), result: result})
+	most := g.Total
+	if g.Max > 0 {
+		most = g.Max - g.Running()
 	}
+	passed := 0
+	var begin []entry
+	for i := g.Started; i < g.Total && len(begin) < most; i++ {
+		if t := p.s.Token(g.TokenOf(i)); t.Live() {
+			begin = append(begin, entry{token: t.ID, result: result})
+			passed = i + 1 - g.Started
+		}
+	}
+	if len(begin) == 0 {
+		return
+	}
+	p.decide(decision.StartBranches{Group: id, Count: passed})
+	p.entries = append(p.entries, begin...)
 }
 
 // touch notes that a branch may have arrived or ended.

@@ -73,12 +73,3 @@ func (p *planner) skip(m workflow.Skip) error {
 	p.complete(t, completion{output: m.Output, skipped: true})
 	return nil
 }
-
-// resume lets a suspended run go on: what it waits for is sent again.
-func (p *planner) resume() error {
-	if p.s.Status != workflow.RunSuspended {
-		return workflow.ErrNotLive
-	}
-	p.decide(decision.ResumeRun{})
-	return nil
-}

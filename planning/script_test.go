@@ -84,7 +84,7 @@ func (s *script) message(d *datadriven.TestData) workflow.Message {
 		if d.Input != "" {
 			m.Input, _ = s.json(d.Input).(map[string]any)
 		}
-		return m
+		return family(s.t.(*testing.T), d, m)
 	case "complete":
 		id, attempt, epoch := s.key(d)
 		return workflow.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: s.json(d.Input)}
@@ -96,6 +96,13 @@ func (s *script) message(d *datadriven.TestData) workflow.Message {
 	case "heartbeat":
 		id, attempt, epoch := s.key(d)
 		return workflow.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
+	case "child-ended", "child-asks":
+		var input any
+		if !d.HasArg("status") {
+			input = s.json(d.Input)
+		}
+		id, attempt, _ := s.key(d)
+		return childMessage(s.t.(*testing.T), d, id, attempt, input)
 	case "alarm-fired":
 		return workflow.AlarmFired{At: s.now.UnixMilli()}
 	case "cancel":
@@ -108,8 +115,46 @@ func (s *script) message(d *datadriven.TestData) workflow.Message {
 		return workflow.Skip{Token: id, Node: node, Output: s.json(d.Input)}
 	case "suspend":
 		return workflow.Suspend{Cause: strings.TrimSpace(d.Input)}
+	case "signal", "vote", "pause", "resume", "cancel-nodes", "add-branch", "close-group":
+		return waitMessage(s.t.(*testing.T), d, s.json(d.Input))
+	}
+	return nil
+}
+
+// waitMessage returns what the commands send that are about events, approvals,
+// groups and pauses.
+func waitMessage(t *testing.T, d *datadriven.TestData, body any) workflow.Message {
+	var name, id, by, group string
+	var nodes []string
+	token, origin, ttl, node := 0, 0, 0, ""
+	d.MaybeScanArgs(t, "name", &name)
+	d.MaybeScanArgs(t, "id", &id)
+	d.MaybeScanArgs(t, "by", &by)
+	d.MaybeScanArgs(t, "group", &group)
+	d.MaybeScanArgs(t, "nodes", &nodes)
+	d.MaybeScanArgs(t, "token", &token)
+	d.MaybeScanArgs(t, "node", &node)
+	d.MaybeScanArgs(t, "origin", &origin)
+	d.MaybeScanArgs(t, "ttl", &ttl)
+	switch d.Cmd {
+	case "signal":
+		return workflow.Signal{Name: name, ID: id, Payload: body, Transient: d.HasArg("transient"), TTL: time.Duration(ttl) * time.Second}
+	case "vote":
+		return workflow.Ballot{Token: workflow.TokenID(token), Node: workflow.NodeID(node), By: by, Approved: d.HasArg("approved"), Data: body}
+	case "pause":
+		return workflow.Pause{Parent: d.HasArg("parent")}
 	case "resume":
-		return workflow.Resume{}
+		return workflow.Resume{Parent: d.HasArg("parent")}
+	case "cancel-nodes":
+		m := workflow.CancelNodes{}
+		for _, n := range nodes {
+			m.Nodes = append(m.Nodes, workflow.NodeID(n))
+		}
+		return m
+	case "add-branch":
+		return workflow.AddBranch{Group: group, Origin: workflow.TokenID(origin), Item: body}
+	case "close-group":
+		return workflow.CloseGroup{Group: group, Origin: workflow.TokenID(origin)}
 	}
 	return nil
 }

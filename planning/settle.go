@@ -12,6 +12,11 @@ import (
 // settle sees whether a branch has arrived or ended, now that something in it
 // has changed, and decides its group.
 func (p *planner) settle(sc workflow.Scope) {
+	p.settleBranch(sc)
+	p.unblock(p.s.Group(sc.Group))
+}
+
+func (p *planner) settleBranch(sc workflow.Scope) {
 	g, b := p.s.Group(sc.Group), p.s.Branch(sc)
 	straggles := p.straggles(g)
 	switch {
@@ -65,7 +70,7 @@ func (p *planner) drop(sc workflow.Scope, g *workflow.Group, b workflow.Branch) 
 // joinDue returns when a group's join times out, at its first arrival.
 func (p *planner) joinDue(g *workflow.Group) (due time.Time) {
 	spec := p.s.Graph.Groups[g.Name]
-	if g.Arrived > 0 || spec == nil || spec.Sync == nil {
+	if !g.Due.IsZero() || spec == nil || spec.Sync == nil || p.blocked(g) {
 		return due
 	}
 	return timeout.Deadline(p.now, spec.Sync.Timeout)
@@ -96,6 +101,8 @@ func (p *planner) conclude(id workflow.GroupID, last *workflow.Failure) {
 	switch {
 	case last != nil && intolerable(sync, g):
 		p.failGroup(id, last, firing{})
+	case p.blocked(g):
+		p.startBranches(id, g.Result)
 	case quorum > 0 && g.Arrived >= quorum, quorum == 0 && done && (g.Arrived > 0 || g.Total == 0):
 		p.fire(g, firing{})
 	case quorum > 0 && !g.Open && g.Arrived+g.Unresolved() < quorum, quorum == 0 && done && g.Failed > 0:

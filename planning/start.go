@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// start checks the input and puts the first token on the first node.
+// start checks the input and puts the first token on the first node; in a dag,
+// one on every node to which nothing leads.
 func (p *planner) start(m workflow.Start) error {
 	g := p.s.Graph
 	if size := value.Size(inputOf(m)); size > g.Limits.PayloadBytes {
@@ -23,7 +24,13 @@ func (p *planner) start(m workflow.Start) error {
 		}
 		return err
 	}
-	p.decide(decision.StartRun{Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout)})
+	p.decide(decision.StartRun{
+		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins,
+	})
+	if p.dag() {
+		p.startSteps()
+		return nil
+	}
 	p.create(workflow.Token{Node: g.Definition.Start}, nil)
 	return nil
 }
@@ -78,14 +85,16 @@ func Pending(s *workflow.State) []decision.Effect {
 	}
 	var out []decision.Effect
 	for _, id := range s.LiveTokens() {
-		t := s.Token(id)
-		if t.Status != workflow.Dispatched {
-			continue
+		switch t := s.Token(id); t.Status {
+		case workflow.Dispatched:
+			out = append(out, decision.DispatchTask{
+				Token: id, Task: s.Graph.Node(t.Node).Task, Attempt: t.Attempt, Epoch: t.Epoch,
+				Input: t.Input, Due: t.Due, Beat: t.Beat,
+			})
+		case workflow.WaitingForChild:
+			out = append(out, pendingChild(s, t))
+		default:
 		}
-		out = append(out, decision.DispatchTask{
-			Token: id, Task: s.Graph.Node(t.Node).Task, Attempt: t.Attempt, Epoch: t.Epoch,
-			Input: t.Input, Due: t.Due, Beat: t.Beat,
-		})
 	}
 	return out
 }

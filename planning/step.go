@@ -86,6 +86,7 @@ type planner struct {
 	fans      []fan            // groups just made, to be decided or begun
 	entries   []entry          // tokens that begin at their nodes, in order
 	touched   []workflow.Scope // branches that may have arrived or ended
+	arrived   []joinPlace      // nodes' joins at which a token has come to wait
 	limit     *errPlanLimit
 }
 
@@ -136,7 +137,7 @@ func limitFailure(limit string, most int, what string) workflow.Failure {
 func (p *planner) abort(s *workflow.State, m workflow.Message) decision.Plan {
 	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace}
 	if start, ok := m.(workflow.Start); ok {
-		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now})
+		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins})
 	}
 	failing.decide(decision.FailRun{Failure: p.limit.failure, At: p.now})
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
@@ -158,6 +159,9 @@ func (p *planner) adopt(q *planner) {
 	for _, d := range q.decisions {
 		p.decide(d)
 	}
+	if p.limit == nil {
+		p.limit = q.limit
+	}
 }
 
 // drain lets every created token begin and every touched branch settle, until
@@ -174,15 +178,31 @@ func (p *planner) drain() {
 			e := p.entries[0]
 			p.entries = p.entries[1:]
 			p.begin(e)
+		case len(p.arrived) > 0:
+			at := p.arrived[0]
+			p.arrived = p.arrived[1:]
+			p.pair(at)
+		case p.granted():
 		case len(p.touched) > 0:
 			sc := p.touched[0]
 			p.touched = p.touched[1:]
 			p.settle(sc)
+		case p.synchronize():
 		default:
 			p.finish()
 			return
 		}
 	}
+}
+
+// granted gives the locks that have become free to those who wait for them, and
+// reports whether there were any.
+func (p *planner) granted() bool {
+	freed := p.s.TakeFreed()
+	for _, lock := range freed {
+		p.grant(lock)
+	}
+	return len(freed) > 0
 }
 
 // take plans what the message itself asks for.
@@ -213,7 +233,23 @@ func (p *planner) take(m workflow.Message) error {
 		p.decide(decision.SuspendRun{Failure: workflow.Failure{Code: workflow.CodeInternal, Message: m.Cause, Permanent: true}})
 		return nil
 	case workflow.Resume:
-		return p.resume()
+		return p.resume(m)
+	case workflow.Pause:
+		return p.pause(m)
+	case workflow.Signal:
+		return p.signal(m)
+	case workflow.Ballot:
+		return p.vote(m)
+	case workflow.CancelNodes:
+		return p.cancelNodes(m)
+	case workflow.AddBranch:
+		return p.addBranch(m)
+	case workflow.CloseGroup:
+		return p.closeGroup(m)
+	case workflow.ChildEnded:
+		return p.childEnded(m)
+	case workflow.ChildAsks:
+		return p.childAsks(m)
 	default:
 		panic(fmt.Sprintf("planning: unknown %T", m))
 	}

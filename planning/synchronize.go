@@ -20,18 +20,24 @@ type firing struct {
 func (p *planner) fire(g *workflow.Group, why firing) {
 	spec := p.s.Graph.Groups[g.Name]
 	arrivals, loops := p.arrivals(g)
-	merged, f := p.merge(g, spec, arrivals)
+	q := p.fork()
+	merged, f := q.merge(g, spec, arrivals)
+	if f == nil {
+		f = q.listErrors(g, spec)
+	}
 	if f != nil {
 		p.failGroup(g.ID, f, firing{})
 		return
 	}
+	via := p.meeting(p.arrivedBy(g, spec), spec.To)
+	p.adopt(q)
 	p.decide(decision.FireGroup{Group: g.ID, Cancel: cancels(spec.Sync), Shortfall: why.shortfall, TimedOut: why.timedOut})
 	p.startBranches(g.ID, g.Result)
 	counts := g.Counts
 	for _, t := range loops {
 		counts = decision.Traverse(p.s.Graph, counts, t)
 	}
-	p.create(workflow.Token{Node: spec.To, Parent: g.Origin, Scope: g.Scope, Counts: counts}, merged)
+	p.create(workflow.Token{Node: spec.To, Via: via, Parent: g.Origin, Scope: g.Scope, Counts: counts}, merged)
 	p.touch(g.Scope)
 }
 
@@ -92,14 +98,43 @@ func (p *planner) merge(g *workflow.Group, spec *workflow.GroupSpec, arrivals []
 		f := limitFailure("mergedBytes", workflow.MaxMergedBytes, "bytes of a merged value")
 		return nil, &f
 	}
-	q := p.fork()
-	if f := q.writable(g.Scope, spec.Target, v); f != nil {
+	if f := p.writable(g.Scope, spec.Target, v); f != nil {
 		return nil, f
 	}
-	q.decide(decision.MergeBranches{Group: g.ID, Scope: g.Scope, Path: spec.Target.Segments, Append: spec.Target.Append, Value: v})
-	if f := q.fits(g.Scope, spec.Target); f != nil {
-		return nil, f
+	p.decide(decision.MergeBranches{Group: g.ID, Scope: g.Scope, Path: spec.Target.Segments, Append: spec.Target.Append, Value: v})
+	return v, p.fits(g.Scope, spec.Target)
+}
+
+// listErrors writes the failures that a join tolerates to its errors target.
+func (p *planner) listErrors(g *workflow.Group, spec *workflow.GroupSpec) *workflow.Failure {
+	if spec.Sync.Errors == "" {
+		return nil
 	}
-	p.adopt(q)
-	return v, nil
+	list := []any{}
+	for i := 0; i < g.Total && len(list) < g.Failed; i++ {
+		if b := p.s.Branch(workflow.Scope{Group: g.ID, Branch: i}); b.Status == workflow.BranchFailed {
+			list = append(list, map[string]any{"index": int64(i), "code": b.Failure.Code, "message": b.Failure.Message})
+		}
+	}
+	if f := p.writable(g.Scope, spec.Errors, list); f != nil {
+		return f
+	}
+	p.decide(decision.ListErrors{Group: g.ID, Scope: g.Scope, Path: spec.Errors.Segments, Append: spec.Errors.Append, Value: list})
+	return p.fits(g.Scope, spec.Errors)
+}
+
+// arrivedBy returns the synchronizing transition by which a group goes on: that
+// of its first branch that arrived, or the first of all.
+func (p *planner) arrivedBy(g *workflow.Group, spec *workflow.GroupSpec) workflow.TransitionID {
+	if p.s.Graph.Node(spec.To).Join == workflow.JoinNone {
+		return ""
+	}
+	for i := range g.Total {
+		for _, id := range p.s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens {
+			if t := p.s.Token(id); t.Status == workflow.WaitingForSiblings {
+				return t.Via
+			}
+		}
+	}
+	return spec.Joins[0].ID
 }

@@ -19,6 +19,9 @@ type vars struct {
 	result any             // if bound
 	bound  bool
 	caught *workflow.Failure // if the expression may ask for error
+
+	payload   any // of an event, if signalled
+	signalled bool
 }
 
 var _ expr.Vars = vars{}
@@ -49,6 +52,8 @@ func (v vars) Lookup(name string) (any, bool) {
 		return v.counts(), true
 	case "branch":
 		return v.branch()
+	case "payload":
+		return v.payload, v.signalled
 	}
 	return v.element(name)
 }

@@ -30,13 +30,15 @@ const (
 var (
 	metaTable       = &table{replace, "meta", 9, -1, -1}
 	definitionTable = &table{unless, "definition", 2, -1, -1}
-	tokensTable     = &table{replace, "tokens", 17, 0, 5} // id and branch
-	groupsTable     = &table{replace, "groups", 20, -1, -1}
+	tokensTable     = &table{replace, "tokens", 21, 0, 5} // id and branch
+	groupsTable     = &table{replace, "groups", 22, -1, -1}
 	itemsTable      = &table{replace, "items", 3, -1, -1}
 	branchesTable   = &table{replace, "branches", 4, 1, 1}
 	dataTable       = &table{replace, "data", 5, -1, -1}
 	journalTable    = &table{once, "journal", 7, -1, -1}
 	valsTable       = &table{unless, "vals", 2, -1, -1}
+	signalsTable    = &table{replace, "signals", 6, -1, -1}
+	stepsTable      = &table{replace, "steps", 4, -1, -1}
 	eventsTable     = &table{once, "events", 8, -1, -1}
 )
 
@@ -67,6 +69,8 @@ func batches(ch *workflow.Changes, entries []entry, events []decision.Event) []b
 	for _, id := range slices.Sorted(maps.Keys(ch.Items)) {
 		out = append(out, batch{table: itemsTable, rows: itemRows(id, ch.Items[id])})
 	}
+	out = add(out, signalsTable, ch.Signals, signalRow)
+	out = add(out, stepsTable, ch.Steps, stepRow)
 	out = append(out, dataBatches(ch.Data)...)
 	out = add(out, journalTable, entries, journalRow)
 	if rows := valueRows(entries); len(rows) > 0 {

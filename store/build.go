@@ -156,7 +156,7 @@ var inserts = func() map[string]map[int]string {
 	out := map[string]map[int]string{}
 	for _, t := range []*table{
 		metaTable, definitionTable, tokensTable, groupsTable, itemsTable,
-		branchesTable, dataTable, journalTable, valsTable, eventsTable,
+		branchesTable, dataTable, journalTable, valsTable, eventsTable, signalsTable, stepsTable,
 	} {
 		out[t.name] = map[int]string{}
 		row := "(" + strings.Repeat("?,", t.columns-1) + "?)"

@@ -108,11 +108,11 @@ func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 }
 
 func compile(doc, hash string) (*workflow.Graph, error) {
-	def, err := workflow.ParseJSON([]byte(doc))
+	def, err := workflow.Boundless().ParseJSON([]byte(doc))
 	if err != nil {
 		return nil, err
 	}
-	g, err := workflow.Compile(def)
+	g, err := workflow.Boundless().Compile(def)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ var (
 	ErrNotPublished = errors.New("no such published definition")
 	// ErrPublished says that the name and version stand for another definition.
 	ErrPublished = errors.New("published with another content")
+	// ErrNoRoom says that a root run has as many descendants as its definition's
+	// limits allow.
+	ErrNoRoom = errors.New("limit descendants: the root run has as many as it may have")
 	// ErrNotEnded says that only a run that has ended can be purged.
 	ErrNotEnded = errors.New("the run has not ended")
 	// ErrLocked says that another process, or another Dir of this one, owns the

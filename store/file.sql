@@ -37,7 +37,11 @@ CREATE TABLE tokens (
   input   TEXT,               -- JSON
   failure TEXT,               -- JSON, of the last attempt
   caught  TEXT,               -- JSON, the error that it handles
-  source  TEXT                -- JSON, its value for the merge
+  source  TEXT,               -- JSON, its value for the merge
+  ord     INTEGER NOT NULL,   -- its place among those that wait, 0 without
+  holds   TEXT,               -- the lock that it holds
+  held    INTEGER NOT NULL,   -- 1: pending because the run is paused
+  votes   TEXT                -- JSON, of its approval
 ) STRICT;
 
 CREATE TABLE groups (
@@ -60,8 +64,28 @@ CREATE TABLE groups (
   spawns  TEXT,               -- JSON: branches by transition
   counts  TEXT,               -- JSON, of the origin
   result  TEXT,               -- JSON, of the origin
-  caught  TEXT                -- JSON
+  caught  TEXT,               -- JSON
+  added   TEXT,               -- JSON: tokens of the last branches, which were added later
+  unstarted INTEGER NOT NULL  -- branches that were resolved before they began
 ) STRICT;
+
+-- The signals that came before anybody waited, and the ids of all that had one.
+CREATE TABLE signals (
+  seq     INTEGER PRIMARY KEY,
+  name    TEXT NOT NULL,
+  id      TEXT NOT NULL,      -- of the sender, '' without
+  payload TEXT,               -- JSON
+  due     INTEGER,            -- it is lost then
+  done    INTEGER NOT NULL    -- 1: taken or lost
+) STRICT;
+
+-- The nodes of a dag to which something has happened.
+CREATE TABLE steps (
+  node     TEXT PRIMARY KEY,
+  phase    INTEGER NOT NULL,  -- waiting started done skipped, from 0
+  resolved INTEGER NOT NULL,  -- incoming transitions that are taken or dead
+  live     INTEGER NOT NULL   -- of these, taken ones
+) STRICT, WITHOUT ROWID;
 
 -- The elements of foreach, by branch. An empty list is a row with idx -1.
 CREATE TABLE items (

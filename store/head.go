@@ -24,6 +24,8 @@ type Head struct {
 	Definition string         // hash
 	InputHash  string         // tells a repeated start from another one
 	Parent     workflow.RunID // "" without
+	Root       workflow.RunID // the first of its ancestors; "" without
+	Room       int            // of a root: how many descendants it may still have
 	StartedAt  time.Time
 
 	// The rest changes with commits.
@@ -33,6 +35,8 @@ type Head struct {
 	EndedAt time.Time         // zero while it runs
 	Output  map[string]any    // of a completed run
 	Failure *workflow.Failure // of any other end, or why it is suspended
+
+	Approvals []Approval // open ones, by token; only Commit looks at them
 
 	File string // of the run, below the directory; "" before it has one
 }
@@ -78,9 +82,10 @@ type row struct {
 
 const (
 	headColumns = `SELECT num, id, workflow, version, definition, input_hash, parent, nonce, started_at, status,
-		seq, sum, alarm, ended_at, output, failure, slot, filed, filed_sum, file_hash, file_size FROM runs `
+		seq, sum, alarm, ended_at, output, failure, slot, filed, filed_sum, file_hash, file_size, root, room FROM runs `
 	getHead       = headColumns + `WHERE id = ?`
 	listHeads     = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND (? = '' OR parent = ?) AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
+	listChildren  = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
 	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
 	getDue        = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
@@ -96,6 +101,7 @@ func readRow(r *sqlite.Row) row {
 		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
 		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), StartedAt: instant(r, 8),
 		Status: workflow.RunStatus(r.Int64(9)), Seq: r.Int64(10), Alarm: instant(r, 12), EndedAt: instant(r, 13),
+		Root: workflow.RunID(r.Text(21)), Room: r.Int(22),
 	}
 	out.malformed = !out.sum.set(r.Bytes(11)) || out.filed > 0 && !out.filedSum.set(r.Bytes(18)) ||
 		out.Status > workflow.RunCancelled || out.slot > 2 || (out.slot == 0) != (out.filed == 0)
@@ -211,8 +217,12 @@ func (d *Dir) Head(id workflow.RunID) (Head, error) {
 func (d *Dir) Heads(after workflow.RunID, f HeadFilter, limit int) ([]Head, error) {
 	var out []Head
 	mask := f.mask()
+	query := listHeads
+	if f.Parent != "" {
+		query = listChildren
+	}
 	err := d.read(func(db *sqlite.Conn) error {
-		return db.Each(listHeads, func(r *sqlite.Row) error {
+		return db.Each(query, func(r *sqlite.Row) error {
 			row := readRow(r)
 			out = append(out, row.Head)
 			return row.check(d)

@@ -40,11 +40,27 @@ CREATE TABLE runs (
   filed      INTEGER NOT NULL DEFAULT 0, -- sequence of the last record in the file
   filed_sum  BLOB,               -- its checksum
   file_hash  BLOB,               -- SHA-256 of the file
-  file_size  INTEGER NOT NULL DEFAULT 0
+  file_size  INTEGER NOT NULL DEFAULT 0,
+  root       TEXT NOT NULL,      -- id of the first of its ancestors, '' without
+  room       INTEGER NOT NULL    -- of a root: how many descendants it may still have
 ) STRICT;
 
 CREATE INDEX runs_unfinished ON runs (num) WHERE status < 4;
+CREATE INDEX runs_parent ON runs (parent, id) WHERE parent <> '';
 CREATE INDEX runs_alarm ON runs (alarm) WHERE alarm IS NOT NULL;
+
+-- The approvals that wait for people, in all runs. What is derived from the runs
+-- changes with their commits.
+CREATE TABLE approvals (
+  num       INTEGER NOT NULL,    -- of the run
+  token     INTEGER NOT NULL,
+  node      TEXT NOT NULL,
+  message   TEXT NOT NULL,
+  approved  INTEGER NOT NULL,    -- votes
+  rejected  INTEGER NOT NULL,    -- votes
+  due       INTEGER,             -- it times out
+  PRIMARY KEY (num, token)
+) STRICT, WITHOUT ROWID;
 
 -- The records that no run's file holds yet, in the order of their commits: what
 -- is committed together lies together, on few pages.

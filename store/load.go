@@ -118,6 +118,8 @@ const (
 	getItems    = `SELECT grp, idx, value FROM items ORDER BY grp, idx`
 	getBranches = `SELECT * FROM branches ORDER BY grp, branch`
 	getData     = `SELECT * FROM data ORDER BY grp, branch, path, idx`
+	getSignals  = `SELECT * FROM signals ORDER BY seq`
+	getSteps    = `SELECT * FROM steps ORDER BY node`
 	getValue    = `SELECT value FROM vals WHERE hash = ?`
 )
 
@@ -157,6 +159,8 @@ func readRows(c *sqlite.Conn) (workflow.Rows, error) {
 		{getGroups, func(r *reader) { out.Groups = append(out.Groups, r.group()) }},
 		{getItems, func(r *reader) { readItem(r, out.Items) }},
 		{getBranches, func(r *reader) { out.Branches = append(out.Branches, r.branch()) }},
+		{getSignals, func(r *reader) { out.Signals = append(out.Signals, r.signal()) }},
+		{getSteps, func(r *reader) { out.Steps = append(out.Steps, r.step()) }},
 		{getData, func(r *reader) { out.Data = append(out.Data, r.data()) }},
 	}
 	for _, t := range tables {

@@ -70,6 +70,7 @@ func (r *reader) token() *workflow.Token {
 		Scope: r.scope(4), Attempt: r.Int(6), Base: r.Int(7), Epoch: r.epoch(8), Due: instant(r.Row, 9),
 		Beat: instant(r.Row, 10), Via: workflow.TransitionID(r.Text(11)), Counts: r.counts(12), Input: r.value(13),
 		Failure: r.failure(14), Caught: r.failure(15), Source: r.value(16),
+		Order: r.Int64(17), Holds: r.Text(18), Held: r.Int64(19) == 1, Votes: r.votes(20),
 	}
 	var err error
 	t.Status, err = workflow.ParseTokenStatus(r.Text(2))
@@ -83,6 +84,7 @@ func (r *reader) group() *workflow.Group {
 		Node: workflow.NodeID(r.Text(3)), Scope: r.scope(4), First: workflow.TokenID(r.Int64(7)), Total: r.Int(8),
 		Max: r.Int(9), Open: r.Int64(10) == 1, Started: r.Int(11), Arrived: r.Int(12), Ended: r.Int(13),
 		Failed: r.Int(14), Due: instant(r.Row, 15), Counts: r.counts(17), Result: r.value(18), Caught: r.failure(19),
+		Unstarted: r.Int(21),
 	}
 	var err error
 	g.Phase, err = workflow.ParsePhase(r.Text(6))
@@ -90,7 +92,30 @@ func (r *reader) group() *workflow.Group {
 	if !r.Null(16) {
 		r.keep(json.Unmarshal([]byte(r.Text(16)), &g.Spawns))
 	}
+	if !r.Null(20) {
+		r.keep(json.Unmarshal([]byte(r.Text(20)), &g.Added))
+	}
 	return g
+}
+
+func (r *reader) votes(i int) []workflow.Vote {
+	if r.Null(i) {
+		return nil
+	}
+	v, err := votes.Decode([]byte(r.Text(i)), nil)
+	r.keep(err)
+	b, _ := v.(ballots)
+	return b.Votes
+}
+
+func (r *reader) signal() *workflow.KeptSignal {
+	return &workflow.KeptSignal{
+		Seq: workflow.SignalID(r.Int64(0)), Name: r.Text(1), ID: r.Text(2), Payload: r.value(3), Due: instant(r.Row, 4), Done: r.Int64(5) == 1,
+	}
+}
+
+func (r *reader) step() *workflow.Step {
+	return &workflow.Step{Node: workflow.NodeID(r.Text(0)), Phase: workflow.StepPhase(r.Int(1)), Resolved: r.Int(2), Live: r.Int(3)}
 }
 
 func (r *reader) branch() workflow.BranchChange {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql/driver"
+	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
@@ -29,6 +30,7 @@ func tokenRow(t *workflow.Token) []driver.Value {
 		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
 		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), millis(t.Due), millis(t.Beat), named(t.Via),
 		countsText(t.Counts), optional(t.Input), failureText(t.Failure), failureText(t.Caught), optional(t.Source),
+		t.Order, named(lockName(t.Holds)), truth(t.Held), votesText(t.Votes),
 	}
 }
 
@@ -37,15 +39,16 @@ func groupRow(g *workflow.Group) []driver.Value {
 	if g.Spawns != nil {
 		spawns = jsonText(g.Spawns)
 	}
-	open := int64(0)
-	if g.Open {
-		open = 1
+	var added driver.Value
+	if g.Added != nil {
+		added = jsonText(g.Added)
 	}
 	return []driver.Value{
 		int64(g.ID), g.Name, int64(g.Origin), string(g.Node), int64(g.Scope.Group), int64(g.Scope.Branch),
-		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), open,
+		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), truth(g.Open),
 		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), millis(g.Due),
 		spawns, countsText(g.Counts), optional(g.Result), failureText(g.Caught),
+		added, int64(g.Unstarted),
 	}
 }
 
@@ -104,4 +107,40 @@ func countsText(c workflow.Counts) driver.Value {
 		return nil
 	}
 	return jsonText(c)
+}
+
+// A lockName is text that may be missing.
+type lockName string
+
+func truth(b bool) driver.Value {
+	if b {
+		return int64(1)
+	}
+	return int64(0)
+}
+
+// votes encodes the votes of an approval: their data keeps its types.
+var votes = codec.New[any](ballots{})
+
+type ballots struct {
+	Votes []workflow.Vote `json:"votes"`
+}
+
+func votesText(vs []workflow.Vote) driver.Value {
+	if vs == nil {
+		return nil
+	}
+	text, err := votes.Append(nil, ballots{vs}, nil)
+	if err != nil {
+		panic(fmt.Sprintf("store: votes: %v", err))
+	}
+	return string(text)
+}
+
+func signalRow(k *workflow.KeptSignal) []driver.Value {
+	return []driver.Value{int64(k.Seq), k.Name, k.ID, optional(k.Payload), millis(k.Due), truth(k.Done)}
+}
+
+func stepRow(x *workflow.Step) []driver.Value {
+	return []driver.Value{string(x.Node), int64(x.Phase), int64(x.Resolved), int64(x.Live)}
 }

@@ -17,12 +17,13 @@ import (
 // records that are not filed yet, no descriptor and no goroutine. Of several
 // handles of one run the first that commits lives on.
 type Run struct {
-	dir   *Dir
-	graph *workflow.Graph
-	row   row
-	doc   string // of the definition, before the first commit
-	fresh bool   // the index does not know the run
-	dead  error  // why the handle cannot be used any more
+	dir    *Dir
+	graph  *workflow.Graph
+	row    row
+	doc    string // of the definition, before the first commit
+	fresh  bool   // the index does not know the run
+	listed bool   // row.Approvals are those of the index
+	dead   error  // why the handle cannot be used any more
 
 	unfiled []entry      // committed since the last Materialize
 	bytes   int64        // that they take
@@ -41,12 +42,15 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	d.definitions.add(g)
 	head.Workflow, head.Version, head.Definition = g.Definition.Name, versionOf(g), g.Hash
 	head.Status, head.Seq, head.File = workflow.RunCreated, 0, ""
+	if head.Room = 0; head.Root == "" {
+		head.Room = g.Limits.Descendants
+	}
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
 	r := d.handle(row{
 		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: firstSum(head.Run),
 	}, g)
-	r.fresh = true
+	r.fresh, r.listed = true, true
 	return r
 }
 
@@ -100,6 +104,7 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 	r.next = r.row.Head
 	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
 	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
+	r.next.Approvals = head.Approvals
 	if r.fresh {
 		r.next.StartedAt = head.StartedAt
 		var err error
@@ -111,8 +116,10 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 
 const (
 	insertRun = `INSERT INTO runs (num, id, workflow, version, definition, input_hash, parent, nonce, started_at,
-		status, seq, sum, alarm, ended_at, output, failure)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+		status, seq, sum, alarm, ended_at, output, failure, root, room)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	getRoom    = `SELECT room FROM runs WHERE id = ?`
+	takeRoom   = `UPDATE runs SET room = room - 1 WHERE id = ?`
 	advanceRun = `UPDATE runs SET seq = ?, sum = ? WHERE num = ? AND seq = ?`
 	restateRun = `UPDATE runs SET seq = ?, sum = ?, status = ?, alarm = ?, ended_at = ?, output = ?, failure = ? WHERE num = ? AND seq = ?`
 )
@@ -120,6 +127,9 @@ const (
 // write runs the statements of a commit.
 func (r *Run) write(db *sqlite.Conn) error {
 	if err := r.writeRow(db); err != nil {
+		return err
+	}
+	if err := r.writeApprovals(db); err != nil {
 		return err
 	}
 	failpoint.Hit("commit.row")
@@ -160,16 +170,38 @@ func (r *Run) restates() bool {
 }
 
 func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte) error {
+	if err := r.checkRoom(db, h.Root); err != nil {
+		return err
+	}
 	n, err := db.Exec(insertRun, r.row.num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
 		string(h.Parent), int64(r.row.nonce), millis(h.StartedAt), int64(h.Status), h.Seq, sum, alarm(h),
-		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure))
+		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure), string(h.Root), int64(h.Room))
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		return &refusal{workflow.ErrRunExists}
 	}
+	if h.Root != "" {
+		if _, err := db.Exec(takeRoom, string(h.Root)); err != nil {
+			return err
+		}
+	}
 	return r.dir.keepDefinition(db, h.Definition, r.doc)
+}
+
+// checkRoom refuses a child run whose root has as many descendants as it may
+// have, or is gone.
+func (r *Run) checkRoom(db *sqlite.Conn, root workflow.RunID) error {
+	if root == "" {
+		return nil
+	}
+	room := int64(0)
+	err := db.Each(getRoom, func(x *sqlite.Row) error { room = x.Int64(0); return nil }, string(root))
+	if err == nil && room <= 0 {
+		err = refuse("%w: run %q", ErrNoRoom, string(root))
+	}
+	return err
 }
 
 // alarm returns the alarm of a run that can still change.
@@ -186,6 +218,7 @@ func (r *Run) committed() {
 		r.fresh, r.doc = false, ""
 		r.dir.definitions.keep(r.next.Definition)
 	}
+	r.listed = true
 	r.row.Head, r.row.sum = r.next, r.batch[len(r.batch)-1].sum
 	for i := range r.batch {
 		r.bytes += r.batch[i].size()

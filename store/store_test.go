@@ -32,7 +32,7 @@ func TestCommitAndLoad(t *testing.T) {
 	h, err := d.Head("r1")
 	require.NoError(t, err)
 	require.Equal(t, Head{
-		Run: "r1", Workflow: "fan", Version: 3, Definition: o.state.Graph.Hash, InputHash: "in", StartedAt: at(0),
+		Run: "r1", Workflow: "fan", Version: 3, Definition: o.state.Graph.Hash, InputHash: "in", StartedAt: at(0), Room: workflow.DefaultLimits().Descendants,
 		Status: workflow.RunCompleted, Seq: 6, EndedAt: at(9), Output: map[string]any{"ok": true},
 	}, h)
 	leftover, err := d.Leftover()

@@ -109,3 +109,46 @@ func (a *agenda) trim(fresh func(Item) bool, live int) {
 	slices.SortFunc(a.heap, compareItems)
 	a.heap = slices.CompactFunc(a.heap, func(x, y Item) bool { return compareItems(x, y) == 0 })
 }
+
+// schedule puts an item on the agenda, if it has an instant, and drops from the
+// top of the agenda what has become stale.
+func (s *State) schedule(it Item) {
+	if !it.At.IsZero() {
+		s.agenda.push(it)
+	}
+	if s.base == nil {
+		s.agenda.trim(s.fresh, s.live+int(s.NextGroup))
+	}
+}
+
+// fresh reports whether the state still has it.
+func (s *State) fresh(it Item) bool {
+	if it.Token != 0 {
+		t := s.Token(it.Token)
+		return t != nil && t.Live() && t.Alarm().Equal(it.At)
+	}
+	g := s.Group(it.Group)
+	return g != nil && g.Phase == Gathering && g.Due.Equal(it.At)
+}
+
+// DueBy returns what is due at or before t, in order of time and id.
+func (s *State) DueBy(t time.Time) []Item {
+	var out []Item
+	for l := s; l != nil; l = l.base {
+		out = l.agenda.until(t, s.fresh, out)
+	}
+	slices.SortFunc(out, compareItems)
+	return slices.CompactFunc(out, func(a, b Item) bool { return compareItems(a, b) == 0 })
+}
+
+// NextDue returns the earliest instant at which time alone changes a token or
+// a group; zero if there is none.
+func (s *State) NextDue() time.Time {
+	var at time.Time
+	for l := s; l != nil; l = l.base {
+		if it, ok := l.agenda.first(s.fresh); ok && (at.IsZero() || it.At.Before(at)) {
+			at = it.At
+		}
+	}
+	return at
+}

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,8 @@ type Changes struct {
 	Branches []BranchChange
 	Items    map[GroupID][]any // of new groups
 	Data     []DataChange      // in the order of writing
+	Signals  []*KeptSignal
+	Steps    []*Step
 }
 
 // A BranchChange is the resolution of a branch.
@@ -29,6 +32,7 @@ type changes struct {
 	branches map[Scope]bool
 	newItems map[GroupID]bool
 	writes   []DataChange
+	steps    map[NodeID]bool
 	latest   map[string]int // scope and path of a DataSet: its place in writes
 }
 
@@ -91,6 +95,12 @@ func (s *State) TakeChanges() Changes {
 	for _, id := range slices.Sorted(maps.Keys(s.groups.dirty)) {
 		out.Groups = append(out.Groups, s.groups.get(id))
 	}
+	for _, id := range slices.Sorted(maps.Keys(s.signals.dirty)) {
+		out.Signals = append(out.Signals, s.signals.get(id))
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.changes.steps)) {
+		out.Steps = append(out.Steps, s.steps[id])
+	}
 	for sc := range s.changes.branches {
 		b := s.Branch(sc)
 		out.Branches = append(out.Branches, BranchChange{sc, b.Status, b.Failure})
@@ -109,8 +119,15 @@ func (s *State) TakeChanges() Changes {
 			out.Data = append(out.Data, w)
 		}
 	}
-	s.tokens.dirty, s.groups.dirty, s.changes = nil, nil, changes{}
+	s.tokens.dirty, s.groups.dirty, s.signals.dirty, s.changes = nil, nil, nil, changes{}
 	return out
+}
+
+// lineUp puts the lines of a state that was restored in order.
+func (s *State) lineUp() {
+	for _, line := range s.waiting {
+		slices.SortStableFunc(line, func(a, b spot) int { return cmp.Compare(a.order, b.order) })
+	}
 }
 
 // Rows are a whole state as a store keeps it.
@@ -120,7 +137,9 @@ type Rows struct {
 	Groups   []*Group // dense, by id
 	Branches []BranchChange
 	Items    map[GroupID][]any
-	Data     []DataChange // parents before children, elements in order
+	Data     []DataChange  // parents before children, elements in order
+	Signals  []*KeptSignal // dense, by number
+	Steps    []*Step       // by node
 }
 
 // Restore returns the state that rows describe. Counters are counted anew.
@@ -145,6 +164,13 @@ func Restore(g *Graph, rows Rows) *State {
 	for _, t := range rows.Tokens {
 		s.PutToken(t)
 	}
+	s.lineUp()
+	for _, k := range rows.Signals {
+		s.PutSignal(k)
+	}
+	for _, x := range rows.Steps {
+		s.PutStep(x)
+	}
 	for _, w := range rows.Data {
 		s.RestoreData(w)
 	}
@@ -158,6 +184,14 @@ func (s *State) All() Rows {
 	out := Rows{Facts: s.Facts, Items: map[GroupID][]any{}, Data: s.AllData()}
 	for id := TokenID(1); id < s.NextToken; id++ {
 		out.Tokens = append(out.Tokens, s.Token(id))
+	}
+	for id := SignalID(1); id < s.NextSignal; id++ {
+		if k := s.signals.get(id); k != nil {
+			out.Signals = append(out.Signals, k)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.steps)) {
+		out.Steps = append(out.Steps, s.steps[id])
 	}
 	for id := GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)

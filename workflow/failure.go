@@ -46,6 +46,8 @@ const (
 	CodeResultTooLarge   = "result_too_large"  // a result above the payload limit
 	CodeInvalidResult    = "invalid_result"    // a result that is not JSON
 	CodeCancelled        = "cancelled"         // the run, or a child, was cancelled
+	CodeApprovalTimeout  = "approval_timeout"  // nobody decided in time
+	CodeIDConflict       = "id_conflict"       // the id of a child belongs to another run
 	CodeInternal         = "internal_error"    // a broken invariant of the engine
 )
 
@@ -63,6 +65,11 @@ var (
 	ErrAmbiguous = errors.New("ambiguous: more than one token fits")
 	// ErrRunExists answers a Start of an id that stands for another run.
 	ErrRunExists = errors.New("the run exists with another definition or input")
+	// ErrAlreadyVoted answers a second vote of one person on one approval.
+	ErrAlreadyVoted = errors.New("already voted")
+	// ErrGroupClosed answers a message about a group whose join has fired, or
+	// that has ended in another way.
+	ErrGroupClosed = errors.New("the group is closed")
 	// ErrSuspended answers a message to a run that an internal fault suspended.
 	ErrSuspended = errors.New("the run is suspended")
 )

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -22,6 +21,8 @@ type Graph struct {
 	Groups      map[string]*GroupSpec // by sibling group
 	Loops       []TransitionID        // transitions with a loop, in definition order
 	UsesActive  bool                  // some expression asks for active
+	TracksRoot  bool                  // what is outside any group is looked up
+	Synchronize []*GraphNode          // the nodes with join: synchronize, in definition order
 	Output      []Mapping             // of the run; nil returns the output section
 
 	InputSchema  *Schema
@@ -45,6 +46,11 @@ type GraphNode struct {
 	Input       []Mapping // sorted by name
 	Output      []Mapping // sorted by name
 	Until       *expr.Program
+	Waits       []GraphWait          // what a wait node waits for: one, or any of several
+	Incoming    []*GraphTransition   // in definition order
+	Outgoing    []*GraphTransition   // in definition order
+	Index       int                  // its place in the definition
+	Reach       [][]uint64           // join: synchronize: by incoming transition, a bit for each node from which it can be reached
 	Schema      *Schema              // of its result
 	Retry       timeout.Retry        // its delays
 	Success     [][]*GraphTransition // tiers tried when it completes
@@ -52,6 +58,24 @@ type GraphNode struct {
 	AsksResult  bool                 // what is evaluated as it is entered asks for result
 	KeepsEnd    bool                 // some expression asks for nodes.ID
 	KeepsOutput bool                 // and for its output
+}
+
+// A GraphWait is one thing that a wait node waits for.
+type GraphWait struct {
+	*WaitSpec
+	Until *expr.Program
+	Match *expr.Program // nil is true
+}
+
+// Events returns the names of the events that a wait node waits for, each once.
+func (n *GraphNode) Events() []string {
+	var out []string
+	for _, w := range n.Waits {
+		if w.Event != "" && !slices.Contains(out, w.Event) {
+			out = append(out, w.Event)
+		}
+	}
+	return out
 }
 
 // A GraphTransition is a transition with what it means.
@@ -79,14 +103,18 @@ type GroupSpec struct {
 	Sync     *Synchronization   // of the first of Joins; nil without
 	To       NodeID             // where Joins lead
 	Target   value.Path         // of the merge, if Sync.Merge has a target
+	Errors   value.Path         // of the tolerated failures, if Sync.Errors is set
 }
 
 // Compile validates d and returns its graph, which holds a copy of d with its
 // defaults filled in. The error is a *DefinitionError. What d refers to must
 // not be modified afterwards.
-func Compile(d *Definition) (*Graph, error) {
+func Compile(d *Definition) (*Graph, error) { return Bounds{}.Compile(d) }
+
+func (b Bounds) compile(d *Definition) (*Graph, error) {
 	d = d.completed()
 	c := newChecker(d)
+	c.bounded = b.withDefaults()
 	if err := d.invalid(c.check()); err != nil {
 		return nil, err
 	}
@@ -96,18 +124,23 @@ func Compile(d *Definition) (*Graph, error) {
 		Transitions: make(map[TransitionID]*GraphTransition, len(d.Transitions)),
 		Groups:      map[string]*GroupSpec{},
 	}
-	b := &builder{graph: g, compiler: c.compiler}
+	if err := (&builder{graph: g, compiler: c.compiler}).build(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func (b *builder) build() error {
 	b.schemas()
 	b.nodes()
 	b.transitions()
+	b.needs()
 	b.groups()
 	b.tiers()
 	b.loops()
+	b.reach()
 	b.references()
-	if b.err != nil {
-		return nil, b.err
-	}
-	return g, nil
+	return b.err
 }
 
 // Node returns the node with the given id, or nil.
@@ -218,10 +251,15 @@ func (b *builder) nodes() {
 	d := b.graph.Definition
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		gn := &GraphNode{Node: n, Kind: n.Kind(), Input: b.mappings(n.Input, false), Output: b.mappings(n.Output, true)}
+		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Input: b.mappings(n.Input, false), Output: b.mappings(n.Output, true)}
 		gn.Schema = b.schema(n.OutputSchema)
 		if n.Wait != nil {
-			gn.Until = b.program(n.Wait.Until)
+			gn.Waits = b.waits(n.Wait)
+			gn.Until = gn.Waits[0].Until
+		}
+		b.graph.TracksRoot = b.graph.TracksRoot || len(n.Cancels) > 0 || n.Join == JoinSynchronize
+		if n.Join == JoinSynchronize {
+			b.graph.Synchronize = append(b.graph.Synchronize, gn)
 		}
 		gn.AsksResult = asksResult(gn)
 		if r := n.Retry; r != nil {
@@ -231,30 +269,29 @@ func (b *builder) nodes() {
 	}
 }
 
+func (b *builder) waits(w *WaitSpec) []GraphWait {
+	specs := w.Any
+	if specs == nil {
+		specs = []WaitSpec{*w}
+	}
+	out := make([]GraphWait, len(specs))
+	for i := range specs {
+		out[i] = GraphWait{&specs[i], b.program(specs[i].Until), b.program(specs[i].Match)}
+	}
+	return out
+}
+
 // asksResult reports whether entering a node takes the result of the node left.
 func asksResult(n *GraphNode) bool {
 	asks := func(p *expr.Program) bool {
 		return p != nil && slices.ContainsFunc(p.References(), func(ref []string) bool { return ref[0] == "result" })
 	}
-	return asks(n.Until) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
-}
-
-func (b *builder) transitions() {
-	d := b.graph.Definition
-	for i := range d.Transitions {
-		t := &d.Transitions[i]
-		gt := &GraphTransition{Transition: t, Condition: b.program(t.Condition)}
-		if t.Foreach != nil {
-			gt.Collection = b.program(t.Foreach.Collection)
+	for _, w := range n.Waits {
+		if asks(w.Until) || asks(w.Match) {
+			return true
 		}
-		if s := t.Synchronization; s != nil && s.Merge != nil {
-			gt.Source = b.program(s.Merge.Source)
-		}
-		if t.Loop != nil {
-			b.graph.Loops = append(b.graph.Loops, t.ID)
-		}
-		b.graph.Transitions[t.ID] = gt
 	}
+	return slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
 }
 
 func (b *builder) groups() {
@@ -274,6 +311,13 @@ func (b *builder) groups() {
 			continue
 		}
 		t.Joins.Sync, t.Joins.To = t.Synchronization, t.To
+		if e := t.Synchronization.Errors; e != "" {
+			path, err := value.ParsePath(e)
+			if err != nil {
+				b.fail(err)
+			}
+			t.Joins.Errors = path
+		}
 		if m := t.Synchronization.Merge; m != nil {
 			path, err := value.ParsePath(m.Target)
 			if err != nil {
@@ -291,36 +335,6 @@ func (b *builder) group(name string) *GroupSpec {
 		b.graph.Groups[name] = s
 	}
 	return s
-}
-
-func (b *builder) tiers() {
-	g := b.graph
-	success, failure := map[NodeID][]*GraphTransition{}, map[NodeID][]*GraphTransition{}
-	for i := range g.Definition.Transitions {
-		t := g.Transitions[g.Definition.Transitions[i].ID]
-		if t.Outcome != OnError {
-			success[t.From] = append(success[t.From], t)
-		}
-		if t.Outcome == OnError || t.Outcome == OnAlways {
-			failure[t.From] = append(failure[t.From], t)
-		}
-	}
-	for id, n := range g.Nodes {
-		n.Success, n.Failure = byTier(success[id]), byTier(failure[id])
-	}
-}
-
-// byTier groups transitions by priority, lowest first, in definition order.
-func byTier(ts []*GraphTransition) [][]*GraphTransition {
-	slices.SortStableFunc(ts, func(a, b *GraphTransition) int { return cmp.Compare(a.Priority, b.Priority) })
-	var out [][]*GraphTransition
-	for i, t := range ts {
-		if i == 0 || t.Priority != ts[i-1].Priority {
-			out = append(out, nil)
-		}
-		out[len(out)-1] = append(out[len(out)-1], t)
-	}
-	return out
 }
 
 // references notes what the expressions of the definition ask for.

@@ -22,6 +22,8 @@ const (
 	MaxPlan            = 500_000  // decisions that answer one message
 	MaxNotes           = 100_000  // of why they were made
 	MaxNesting         = 256      // groups within each other
+	MaxSignals         = 10_000   // that are kept until somebody takes them
+	MaxVotes           = 1_000    // on one approval
 )
 
 // within returns l with d's values where l has none.

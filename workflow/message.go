@@ -1,6 +1,10 @@
 package workflow
 
-import "github.com/pawl-run/pawl/internal/codec"
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/internal/codec"
+)
 
 // A Message is something that a run's actor receives. Its variants are the
 // types below and no others; they are part of the journal's format.
@@ -11,7 +15,9 @@ type Message interface{ message() }
 type (
 	// Start begins the run.
 	Start struct {
-		Input map[string]any `json:"input,omitzero"`
+		Input  map[string]any `json:"input,omitzero"`
+		Parent *Parent        `json:"parent,omitzero"` // of a child run
+		Pins   Pins           `json:"pins,omitzero"`   // the definitions of subworkflows
 	}
 	// TaskCompleted reports the output of an attempt.
 	TaskCompleted struct {
@@ -61,7 +67,59 @@ type (
 		Cause string `json:"cause"`
 	}
 	// Resume lets a suspended run go on.
-	Resume struct{}
+	Resume struct {
+		Parent bool `json:"parent,omitzero"` // said by the parent run
+	}
+	// Pause holds back what the run would dispatch.
+	Pause struct {
+		Parent bool `json:"parent,omitzero"` // said by the parent run
+	}
+	// Signal is an event for whoever waits for its name in the run.
+	Signal struct {
+		Name      string        `json:"name"`
+		ID        string        `json:"id,omitzero"` // taken once per run; "" is always new
+		Payload   any           `json:"payload,omitzero"`
+		Transient bool          `json:"transient,omitzero"` // lost if nobody waits
+		TTL       time.Duration `json:"ttl,omitzero"`       // kept so long; 0 is for ever
+	}
+	// Ballot is one vote on an approval. It names the token, or the node if one
+	// approval is open there.
+	Ballot struct {
+		Token    TokenID `json:"token,omitzero"`
+		Node     NodeID  `json:"node,omitzero"`
+		By       string  `json:"by"`
+		Approved bool    `json:"approved"`
+		Comment  string  `json:"comment,omitzero"`
+		Data     any     `json:"data,omitzero"`
+	}
+	// CancelNodes ends the live tokens at some nodes.
+	CancelNodes struct {
+		Nodes []NodeID `json:"nodes"`
+	}
+	// AddBranch adds a branch to a live group, by the group's first transition.
+	AddBranch struct {
+		Group  string  `json:"group"`
+		Origin TokenID `json:"origin,omitzero"` // 0: the only live group of that name
+		Item   any     `json:"item,omitzero"`   // its element, if that transition is a foreach
+	}
+	// CloseGroup fires the join of a live group with what has arrived.
+	CloseGroup struct {
+		Group  string  `json:"group"`
+		Origin TokenID `json:"origin,omitzero"` // 0: the only live group of that name
+	}
+	// ChildEnded reports how a child run has ended, or that it cannot begin.
+	ChildEnded struct {
+		Token   TokenID        `json:"token"`
+		Attempt int            `json:"attempt"`
+		Status  RunStatus      `json:"status"`
+		Output  map[string]any `json:"output,omitzero"`  // of a completed child
+		Failure *Failure       `json:"failure,omitzero"` // of any other
+	}
+	// ChildAsks is a child run's question whether it is still wanted.
+	ChildAsks struct {
+		Token   TokenID `json:"token"`
+		Attempt int     `json:"attempt"`
+	}
 )
 
 func (Start) message()         {}
@@ -74,11 +132,20 @@ func (Retry) message()         {}
 func (Skip) message()          {}
 func (Suspend) message()       {}
 func (Resume) message()        {}
+func (Pause) message()         {}
+func (Signal) message()        {}
+func (Ballot) message()        {}
+func (CancelNodes) message()   {}
+func (AddBranch) message()     {}
+func (CloseGroup) message()    {}
+func (ChildEnded) message()    {}
+func (ChildAsks) message()     {}
 
 // messageVariants has one zero value of every Message.
 var messageVariants = [...]Message{
 	Start{}, TaskCompleted{}, TaskFailed{}, Heartbeat{}, AlarmFired{}, Cancel{},
-	Retry{}, Skip{}, Suspend{}, Resume{},
+	Retry{}, Skip{}, Suspend{}, Resume{}, Pause{}, Signal{}, Ballot{}, CancelNodes{}, AddBranch{},
+	CloseGroup{}, ChildEnded{}, ChildAsks{},
 }
 
 // Messages encodes messages for the journal.

@@ -20,17 +20,17 @@ func Parse(data []byte) (*Definition, error) {
 //
 // What a text says is not checked here: see [Definition.Validate], whose
 // problems name the places in the text as well.
-func ParseJSON(data []byte) (*Definition, error) { return parse(data, readJSON) }
+func ParseJSON(data []byte) (*Definition, error) { return Bounds{}.parse(data, readJSON) }
 
 // ParseYAML reads a definition from one document of YAML 1.2; see [ParseJSON].
 // Ids, names and codes that YAML does not take for strings, such as 1 or null,
 // and those that some readers do not, such as yes or off, need quotes.
-func ParseYAML(data []byte) (*Definition, error) { return parse(data, readYAML) }
+func ParseYAML(data []byte) (*Definition, error) { return Bounds{}.parse(data, readYAML) }
 
-func parse(data []byte, read func([]byte) (*element, error)) (*Definition, error) {
+func (b Bounds) parse(data []byte, read func([]byte) (*element, error)) (*Definition, error) {
 	p := &parser{}
-	if len(data) > MaxDefinitionBytes {
-		p.report(ProblemTooLarge, "%d bytes are more than %d", len(data), MaxDefinitionBytes)
+	if most := b.withDefaults().Bytes; len(data) > most {
+		p.report(ProblemTooLarge, "%d bytes are more than %d", len(data), most)
 		return nil, p.error("")
 	}
 	e, err := read(data)

@@ -19,7 +19,6 @@ const (
 	ProblemInvalidField = "invalid_field" // a field that has no meaning where it stands
 	ProblemConflict     = "conflict"      // fields that exclude each other
 	ProblemSchema       = "schema"        // not a JSON Schema
-	ProblemUnsupported  = "unsupported"   // a feature that the engine does not run
 )
 
 // The codes of a Problem with an expression or a path.

@@ -19,6 +19,41 @@ type Run struct {
 	Version    int         // with Workflow; 0 is the latest
 }
 
+// A Parent says whose child a run is.
+type Parent struct {
+	Run     RunID   `json:"run"`
+	Token   TokenID `json:"token"`
+	Attempt int     `json:"attempt"`
+	Root    RunID   `json:"root"`  // the first of its ancestors
+	Depth   int     `json:"depth"` // of the child: 1 below a root
+}
+
+// ChildID returns the id of the child that an attempt of a token starts.
+func ChildID(parent RunID, token TokenID, attempt int) RunID {
+	return RunID(fmt.Sprintf("%s/%d.%d", string(parent), int64(token), attempt))
+}
+
+// Pins say which definition each subworkflow node below a root run executes:
+// what its name and version meant when the root started.
+type Pins []Pin
+
+// A Pin is the definition that a name and version stand for.
+type Pin struct {
+	Name    string `json:"name"`
+	Version int    `json:"version,omitzero"` // 0: the latest
+	Hash    string `json:"hash"`
+}
+
+// Of returns the hash of the definition that s names, "" if it is not pinned.
+func (p Pins) Of(s *SubworkflowSpec) string {
+	for _, pin := range p {
+		if pin.Name == s.Name && pin.Version == s.Version {
+			return pin.Hash
+		}
+	}
+	return ""
+}
+
 // A RunStatus is a stage in the life of a run.
 type RunStatus uint8
 

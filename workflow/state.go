@@ -16,6 +16,14 @@ type Facts struct {
 	Output    map[string]any `json:"output,omitzero"`  // of a completed run
 	Failure   *Failure       `json:"failure,omitzero"` // of any other end, or why it is suspended
 
+	Parent       *Parent  `json:"parent,omitzero"`       // of a child run
+	Pins         Pins     `json:"pins,omitzero"`         // the definitions of subworkflows
+	ParentPauses bool     `json:"parentPauses,omitzero"` // paused by the parent run
+	Deferred     *Failure `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
+
+	NextOrder  int64    `json:"nextOrder,omitzero"` // of what begins to wait
+	NextSignal SignalID `json:"nextSignal,omitzero"`
+
 	NextToken TokenID `json:"nextToken"`
 	NextGroup GroupID `json:"nextGroup"`
 	Events    int64   `json:"events"` // written so far
@@ -43,11 +51,23 @@ type State struct {
 	standing map[NodeID]int // live tokens per node, if the definition asks
 	agenda   agenda
 	changes  changes
+
+	census  [Completed]int // live tokens by status
+	held    int            // of the pending ones, those that a pause holds
+	open    int            // groups that gather and are open
+	root    *Branch        // tokens and groups outside any group, if the definition asks
+	waiting map[WaitKey][]spot
+	holders map[string]TokenID // by lock; 0 is free
+	freed   []string           // locks that became free; overlays only
+	signals table[SignalID, KeptSignal]
+	known   map[string]bool // ids of signals
+	kept    int             // signals that nobody has taken
+	steps   map[NodeID]*Step
 }
 
 // NewState returns the state of a run before its first message.
 func NewState(run RunID, g *Graph) *State {
-	return &State{Graph: g, Facts: Facts{Run: run, NextToken: 1, NextGroup: 1}}
+	return &State{Graph: g, Facts: Facts{Run: run, NextToken: 1, NextGroup: 1, NextSignal: 1}}
 }
 
 // Overlay returns a State over s.
@@ -55,6 +75,7 @@ func (s *State) Overlay() *State {
 	return &State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
 		tokens: s.tokens.overlay(), groups: s.groups.overlay(), live: s.live,
+		census: s.census, held: s.held, open: s.open, signals: s.signals.overlay(), kept: s.kept,
 	}
 }
 
@@ -91,6 +112,9 @@ func (s *State) Items(id GroupID) []any {
 
 // Branch returns branch sc.Branch of group sc.Group.
 func (s *State) Branch(sc Scope) Branch {
+	if sc.Group == 0 {
+		return s.rootBranch()
+	}
 	for t := s; t != nil; t = t.base {
 		if b := t.branches[sc]; b != nil {
 			return *b
@@ -101,7 +125,7 @@ func (s *State) Branch(sc Scope) Branch {
 		return Branch{}
 	}
 	// Nothing has happened to it yet: it is its first token.
-	id := g.First + TokenID(sc.Branch)
+	id := g.TokenOf(sc.Branch)
 	if t := s.Token(id); t == nil || !t.Live() || t.Scope != sc {
 		return Branch{}
 	}
@@ -116,8 +140,9 @@ func (s *State) PutToken(t *Token) {
 	}
 	s.tokens.put(t.ID, t)
 	s.schedule(Item{At: t.Alarm(), Token: t.ID})
+	s.sort(old, t)
 	wasLive := old != nil && old.Live()
-	if wasLive && t.Live() && old.Scope == t.Scope {
+	if wasLive && t.Live() && old.Scope == t.Scope && old.Node == t.Node {
 		s.countWaiting(t.Scope, waits(t)-waits(old))
 		return
 	}
@@ -158,6 +183,7 @@ func (s *State) count(t *Token, d int) {
 	s.live += d
 	s.stand(t.Node, d)
 	if t.Scope.Group == 0 {
+		s.rootToken(t.ID, d > 0)
 		return
 	}
 	b := s.branchBefore(t, d)
@@ -172,8 +198,11 @@ func (s *State) count(t *Token, d int) {
 // replaced, came into it or left it.
 func (s *State) branchBefore(t *Token, d int) Branch {
 	g := s.Group(t.Scope.Group)
-	if d < 0 && t.ID == g.First+TokenID(t.Scope.Branch) && !s.touched(t.Scope) {
+	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.touched(t.Scope) {
 		return Branch{Live: 1, Tokens: []TokenID{t.ID}}
+	}
+	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.touched(t.Scope) {
+		return Branch{} // it was added
 	}
 	return s.Branch(t.Scope)
 }
@@ -197,6 +226,7 @@ func (s *State) rise(sc Scope, d int) {
 		g.Live += d
 		s.groups.recount(g.ID, &g)
 		if g.Scope.Group == 0 {
+			s.rootGroup(g.ID, g.present())
 			return
 		}
 		b := s.Branch(g.Scope)
@@ -247,7 +277,12 @@ func (s *State) PutGroup(g *Group) {
 	}
 	s.groups.put(c.ID, &c)
 	s.schedule(Item{At: c.Due, Group: c.ID})
-	if c.Scope.Group == 0 || old != nil && old.present() == c.present() {
+	s.sortGroup(old, &c)
+	if c.Scope.Group == 0 {
+		s.rootGroup(c.ID, c.present())
+		return
+	}
+	if old != nil && old.present() == c.present() {
 		return
 	}
 	b := s.Branch(c.Scope)
@@ -292,7 +327,14 @@ func (s *State) PutBranches(g *Group, tokens []Token, items []any) {
 	}
 	s.NextToken = tokens[len(tokens)-1].ID + 1
 	s.live += len(tokens)
+	s.census[Pending] += len(tokens)
 	s.rise(Scope{Group: g.ID}, len(tokens))
+}
+
+// PutItems replaces the elements of a group's branches.
+func (s *State) PutItems(id GroupID, items []any) {
+	s.putItems(id, items)
+	s.changes.items(s, id)
 }
 
 func (s *State) putItems(id GroupID, items []any) {
@@ -310,53 +352,10 @@ func (s *State) PutBranchStatus(sc Scope, status BranchStatus, f *Failure) {
 	s.changes.branch(s, sc)
 }
 
-// schedule puts an item on the agenda, if it has an instant, and drops from the
-// top of the agenda what has become stale.
-func (s *State) schedule(it Item) {
-	if !it.At.IsZero() {
-		s.agenda.push(it)
-	}
-	if s.base == nil {
-		s.agenda.trim(s.fresh, s.live+int(s.NextGroup))
-	}
-}
-
-// fresh reports whether the state still has it.
-func (s *State) fresh(it Item) bool {
-	if it.Token != 0 {
-		t := s.Token(it.Token)
-		return t != nil && t.Live() && t.Alarm().Equal(it.At)
-	}
-	g := s.Group(it.Group)
-	return g != nil && g.Phase == Gathering && g.Due.Equal(it.At)
-}
-
-// DueBy returns what is due at or before t, in order of time and id.
-func (s *State) DueBy(t time.Time) []Item {
-	var out []Item
-	for l := s; l != nil; l = l.base {
-		out = l.agenda.until(t, s.fresh, out)
-	}
-	slices.SortFunc(out, compareItems)
-	return slices.CompactFunc(out, func(a, b Item) bool { return compareItems(a, b) == 0 })
-}
-
-// NextDue returns the earliest instant at which time alone changes a token or
-// a group; zero if there is none.
-func (s *State) NextDue() time.Time {
-	var at time.Time
-	for l := s; l != nil; l = l.base {
-		if it, ok := l.agenda.first(s.fresh); ok && (at.IsZero() || it.At.Before(at)) {
-			at = it.At
-		}
-	}
-	return at
-}
-
 // TokensOf returns the live tokens of branch sc and of everything nested in it,
 // stragglers included, sorted.
 func (s *State) TokensOf(sc Scope) []TokenID {
-	if sc.Group == 0 {
+	if sc.Group == 0 && !s.Graph.TracksRoot {
 		return s.LiveTokens()
 	}
 	b := s.Branch(sc)

@@ -68,7 +68,7 @@ func (t *table[K, V]) recount(id K, v *V) {
 		t.own[id] = v
 		return
 	}
-	if int(id) == len(t.dense)+1 {
+	for int(id) > len(t.dense) {
 		t.dense = append(t.dense, nil)
 	}
 	t.dense[id-1] = v

@@ -110,9 +110,24 @@ type Token struct {
 	Failure *Failure  `json:"failure,omitzero"` // of its last attempt
 	Caught  *Failure  `json:"caught,omitzero"`  // the error whose transition it came by
 
-	// While it waits for siblings; Via also when it was cancelled there.
-	Via    TransitionID `json:"via,omitzero"`    // the synchronizing transition that it took
+	// While it waits for siblings, or at a node's join; Via also when it was
+	// cancelled there.
+	Via    TransitionID `json:"via,omitzero"`    // the transition that it took
 	Source any          `json:"source,omitzero"` // its merge source, evaluated at arrival
+
+	Order int64  `json:"order,omitzero"` // its place among all that wait for something else than time
+	Holds string `json:"holds,omitzero"` // the lock that it holds
+	Held  bool   `json:"held,omitzero"`  // pending because the run is paused
+	Votes []Vote `json:"votes,omitzero"` // of its approval, in the order of voting
+}
+
+// A Vote is what one person has said to an approval.
+type Vote struct {
+	By       string    `json:"by"`
+	Approved bool      `json:"approved"`
+	Comment  string    `json:"comment,omitzero"`
+	Data     any       `json:"data,omitzero"`
+	At       time.Time `json:"at"`
 }
 
 // Live reports whether t can still change.
@@ -185,13 +200,24 @@ type Group struct {
 	Failed  int   `json:"failed,omitzero"`
 
 	Due time.Time `json:"due,omitzero"` // its join times out
+
+	Added     []TokenID `json:"added,omitzero"`     // tokens of the last branches, which were added later
+	Unstarted int       `json:"unstarted,omitzero"` // branches from Started on that are resolved
+}
+
+// TokenOf returns the first token of branch i.
+func (g *Group) TokenOf(i int) TokenID {
+	if n := g.Total - len(g.Added); i >= n {
+		return g.Added[i-n]
+	}
+	return g.First + TokenID(i)
 }
 
 // Unresolved returns how many branches of g have not arrived, ended or failed.
 func (g *Group) Unresolved() int { return g.Total - g.Arrived - g.Ended - g.Failed }
 
 // Running returns how many branches of g have begun and are not resolved.
-func (g *Group) Running() int { return g.Started - g.Arrived - g.Ended - g.Failed }
+func (g *Group) Running() int { return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted }
 
 // present reports whether the branch in which g began still has to do with it.
 func (g *Group) present() bool { return g.Live > 0 || g.Phase == Gathering }
@@ -199,8 +225,13 @@ func (g *Group) present() bool { return g.Live > 0 || g.Phase == Gathering }
 // SpawnOf returns the transition that made branch i and i's place among the
 // branches of that transition.
 func (g *Group) SpawnOf(i int) (TransitionID, int) {
-	for _, s := range g.Spawns {
+	for at, s := range g.Spawns {
 		if i < s.Count {
+			for _, before := range g.Spawns[:at] {
+				if before.Transition == s.Transition {
+					i += before.Count
+				}
+			}
 			return s.Transition, i
 		}
 		i -= s.Count

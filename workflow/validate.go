@@ -29,6 +29,7 @@ func (d *Definition) invalid(problems []Problem) error {
 type checker struct {
 	def      *Definition
 	limits   Limits
+	bounded  Bounds // of its size
 	compiler *compiler
 	graph    *adjacency
 	binding  binding
@@ -44,7 +45,7 @@ type finding struct {
 
 func newChecker(d *Definition) *checker {
 	return &checker{
-		def: d, limits: d.Limits.within(DefaultLimits()), compiler: newCompiler(d),
+		def: d, limits: d.Limits.within(DefaultLimits()), bounded: Bounds{}.withDefaults(), compiler: newCompiler(d),
 		graph: newAdjacency(d), binding: newBinding(d),
 	}
 }
@@ -61,7 +62,7 @@ func (c *checker) check() []Problem {
 	c.reachable()
 	c.cycles()
 	c.groups()
-	c.supported()
+	c.synchronizable()
 	c.encode()
 	slices.SortStableFunc(c.found, func(a, b finding) int {
 		p, q := &a.problem, &b.problem
@@ -84,6 +85,10 @@ func (c *checker) encode() {
 	data, err := c.def.MarshalJSON()
 	if err != nil {
 		c.report(c.atDefinition(), "", ProblemInvalidValue, "%s", err)
+		return
+	}
+	if most := c.bounded.Bytes; len(data) > most {
+		c.report(c.atDefinition(), "", ProblemTooLarge, "%d bytes as JSON are more than %d", len(data), most)
 		return
 	}
 	c.hash = hashOf(data)

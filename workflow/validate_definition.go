@@ -32,12 +32,7 @@ func (c *checker) identity(s site) {
 	d := c.def
 	c.name(s, "name", d.Name)
 	c.atLeast(s, "version", d.Version, 1)
-	if n := len(d.Nodes); n > MaxNodes {
-		c.report(s, "nodes", ProblemTooLarge, "%d nodes are more than %d", n, MaxNodes)
-	}
-	if n := len(d.Transitions); n > MaxTransitions {
-		c.report(s, "transitions", ProblemTooLarge, "%d transitions are more than %d", n, MaxTransitions)
-	}
+	c.tooLarge(s)
 }
 
 func (c *checker) start(s site) {

@@ -55,6 +55,15 @@ func live(ctx context.Context, dir string, w work, number int) (err error) {
 
 // do starts the runs and waits for them.
 func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
+	for _, file := range l.calls {
+		def, err := definition(file)
+		if err == nil {
+			err = engine.Publish(def)
+		}
+		if err != nil {
+			return fmt.Errorf("publish %s: %w", file, err)
+		}
+	}
 	for _, j := range l.runs {
 		if err := l.start(ctx, engine, j); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -34,7 +35,7 @@ type found struct {
 // reads the copy. It checks what must be true of any directory at any time. With
 // whole, all runs have ended and the engine was closed: everything must be in the
 // files of the runs.
-func take(dir string, w work, whole bool) (snapshot, error) {
+func take(dir string, whole bool) (snapshot, error) {
 	from, to := filepath.Join(dir, "engine"), filepath.Join(dir, "copy")
 	if _, err := os.Lstat(from); errors.Is(err, os.ErrNotExist) {
 		return snapshot{}, nil
@@ -47,31 +48,27 @@ func take(dir string, w work, whole bool) (snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy: %w", err)
 	}
-	snap, err := read(d, w)
+	snap, err := read(d)
 	if err := errors.Join(err, d.Close()); err != nil {
 		return nil, fmt.Errorf("copy: %w", err)
 	}
 	if whole {
-		err = snap.checkFiles(to, w)
+		err = snap.checkFiles(to)
 	}
 	return snap, err
 }
 
-func read(d *store.Dir, w work) (snapshot, error) {
+func read(d *store.Dir) (snapshot, error) {
 	snap := snapshot{}
-	for _, j := range w.runs {
-		h, err := d.Head(j.id)
-		if errors.Is(err, store.ErrRunNotFound) {
-			continue
-		}
+	for h, err := range d.AllHeads(store.HeadFilter{}) {
 		if err != nil {
 			return nil, err
 		}
 		f := &found{head: h, out: map[pawl.Key]int64{}, pending: map[pawl.Key]bool{}, results: map[pawl.Key]int64{}}
 		if err := f.read(d); err != nil {
-			return nil, fmt.Errorf("run %q: %w", string(j.id), err)
+			return nil, fmt.Errorf("run %q: %w", string(h.Run), err)
 		}
-		snap[j.id] = f
+		snap[h.Run] = f
 	}
 	return snap, nil
 }
@@ -127,7 +124,10 @@ func (f *found) replay(s *workflow.State, r decision.Record) ([]decision.Event, 
 		events = append(events, decision.Apply(s, d, r.Seq, r.At)...)
 	}
 	for _, e := range plan.Effects() {
-		t := e.(decision.DispatchTask)
+		t, ok := e.(decision.DispatchTask)
+		if !ok {
+			continue // a child
+		}
 		key := keyOf(s.Run, t.Token, t.Attempt, t.Epoch)
 		if f.out[key] != 0 {
 			return nil, fmt.Errorf("%s is dispatched again, after record %d", key, f.out[key])
@@ -158,10 +158,11 @@ func (f *found) compare(d *store.Dir, s *workflow.State, events []decision.Event
 		return fmt.Errorf("the stored events are %v, the replayed ones %v", f.events, events)
 	}
 	for _, e := range planning.Pending(s) {
-		t := e.(decision.DispatchTask)
-		f.pending[keyOf(s.Run, t.Token, t.Attempt, t.Epoch)] = true
+		if t, ok := e.(decision.DispatchTask); ok {
+			f.pending[keyOf(s.Run, t.Token, t.Attempt, t.Epoch)] = true
+		}
 	}
-	if !s.Status.Final() && len(f.pending) == 0 && planning.Alarm(s).IsZero() {
+	if !s.Status.Final() && len(planning.Pending(s)) == 0 && planning.Alarm(s).IsZero() {
 		return errors.New("it waits for nothing and has not ended")
 	}
 	return nil
@@ -179,7 +180,11 @@ func sameEvents(a, b []decision.Event) bool {
 // rowsText is all that a state says.
 func rowsText(s *workflow.State) string {
 	rows := s.All()
-	text := fmt.Sprintf("%+v\n", rows.Facts)
+	facts, err := json.Marshal(rows.Facts)
+	if err != nil {
+		panic(fmt.Sprintf("facts: %v", err))
+	}
+	text := string(facts) + "\n"
 	for _, t := range rows.Tokens {
 		text += fmt.Sprintf("%+v\n", *t)
 	}
@@ -213,12 +218,11 @@ func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workfl
 
 // checkFiles opens the files of runs as anybody may, and finds everything in
 // them, and nothing left in the log.
-func (snap snapshot) checkFiles(dir string, w work) error {
+func (snap snapshot) checkFiles(dir string) error {
 	if n, err := count(filepath.Join(dir, "pawl.db"), `SELECT count(*) FROM log`); err != nil || n != 0 {
 		return errors.Join(err, fmt.Errorf("%d records are left in the log", n))
 	}
-	for _, j := range w.runs {
-		f := snap[j.id]
+	for id, f := range snap {
 		for query, want := range map[string]int{
 			`SELECT seq FROM meta`:            len(f.records),
 			`SELECT count(*) FROM journal`:    len(f.records),
@@ -229,7 +233,7 @@ func (snap snapshot) checkFiles(dir string, w work) error {
 		} {
 			n, err := count(filepath.Join(dir, f.head.File), query)
 			if err != nil || n != want {
-				return errors.Join(err, fmt.Errorf("file of run %q: %s: %d, want %d", string(j.id), query, n, want))
+				return errors.Join(err, fmt.Errorf("file of run %q: %s: %d, want %d", string(id), query, n, want))
 			}
 		}
 	}

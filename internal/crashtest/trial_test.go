@@ -105,7 +105,7 @@ func (t *trial) look(whole bool) {
 		t.bad("%v", err)
 		return
 	}
-	now, err := take(t.dir, t.work, whole)
+	now, err := take(t.dir, whole)
 	if err != nil {
 		t.bad("after life %d: %v", t.lives, err)
 		return

@@ -23,6 +23,7 @@ type work struct {
 	idle   time.Duration           // before a run passivates; 0 is the default
 	closes bool                    // the child closes the engine when the first task holds
 	alone  map[workflow.RunID]bool // runs that must go on without a Start
+	calls  []string                // files of the definitions that the runs call
 }
 
 // A job is one run of a work.
@@ -54,6 +55,8 @@ var works = []work{
 	{name: "sleeper", runs: jobs("sleeper", object{}), idle: 2 * time.Millisecond},
 	{name: "later", runs: append(
 		jobs("later", object{"v": 7}), job{id: "endless-1", file: "endless", input: object{}, cancel: true})},
+	{name: "family", runs: jobs("family", object{"v": 3}, object{"v": 5}), idle: 2 * time.Millisecond,
+		calls: []string{"link", "leaf", "broken", "stuck"}},
 	{name: "closing", runs: jobs("closing", object{}), closes: true},
 }
 
@@ -77,7 +80,11 @@ func workNamed(name string) work {
 }
 
 func (j job) definition() (*workflow.Definition, error) {
-	text, err := testdata.ReadFile("testdata/" + j.file + ".yaml")
+	return definition(j.file)
+}
+
+func definition(file string) (*workflow.Definition, error) {
+	text, err := testdata.ReadFile("testdata/" + file + ".yaml")
 	if err != nil {
 		return nil, err
 	}

@@ -21,14 +21,15 @@ var layers = map[string][]string{
 	"planning": decided,
 
 	"internal/failpoint": {},
+	"internal/hook":      {},
 	"internal/sqlite":    {},
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
 	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite"}),
 	"actor":              slices.Concat(decided, []string{"internal/failpoint", "planning"}),
 
-	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite", "planning", "store", "actor"}),
+	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "actor"}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "."}),
-	"pawltest":   slices.Concat(decided, []string{"internal/simulator", "internal/sqlite", "planning", "store", "actor", ".", "worker"}),
+	"pawltest":   slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
 	"examples":   {},
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", ".", "worker", "pawltest"}),

@@ -1,0 +1,100 @@
+package actor
+
+import (
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Family carries what parent and child runs tell each other, at least once.
+// Like all of an Outbox it returns at once.
+type Family interface {
+	// StartChild asks for a child run: that it exists, and goes on or is paused
+	// as its parent is. The same may come again. If the child has ended, or
+	// cannot begin, the parent is told.
+	StartChild(c Child)
+	// CancelChild says that a child run is no longer wanted. It comes after the
+	// StartChild of that child.
+	CancelChild(child workflow.RunID)
+	// ChildEnded tells a parent how its child has ended.
+	ChildEnded(child workflow.RunID, p workflow.Parent, m workflow.ChildEnded)
+	// ChildAsks asks a parent whether it still wants its child, which is to be
+	// cancelled if not.
+	ChildAsks(child workflow.RunID, p workflow.Parent)
+}
+
+// A Child is a child run as its parent wants it.
+type Child struct {
+	decision.StartChild
+	ID     workflow.RunID
+	Parent workflow.Parent
+	Pins   workflow.Pins
+	Paused bool // as the parent is
+}
+
+// sendChild asks for the child that a token waits for.
+func (a *Actor) sendChild(e decision.StartChild) {
+	t := a.state.Token(e.Token)
+	if t.Status != workflow.WaitingForChild || t.Attempt != e.Attempt {
+		return // withdrawn in the same batch
+	}
+	p := workflow.Parent{Run: a.ID, Token: e.Token, Attempt: e.Attempt, Root: a.ID, Depth: 1}
+	if own := a.state.Parent; own != nil {
+		p.Root, p.Depth = own.Root, own.Depth+1
+	}
+	failpoint.Hit("release.child")
+	a.outbox.StartChild(Child{
+		StartChild: e, ID: workflow.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins,
+		Paused: a.state.Status == workflow.RunPaused,
+	})
+}
+
+// withdraw notes whose task or child a decision makes unwanted, before it is
+// applied.
+func (a *Actor) withdraw(t *turn, d decision.Decision) {
+	for _, id := range decision.Withdrawn(a.state, d) {
+		if token := a.state.Token(id); token.Status == workflow.WaitingForChild {
+			t.unwanted = append(t.unwanted, workflow.ChildID(a.ID, id, token.Attempt))
+			continue
+		}
+		t.withdrawn = append(t.withdrawn, id)
+	}
+	if _, ok := d.(decision.PauseRun); ok {
+		t.paused = true
+	}
+}
+
+// tellFamily tells children and parent what a committed turn means for them.
+func (a *Actor) tellFamily(t turn) {
+	for _, child := range t.unwanted {
+		a.outbox.CancelChild(child)
+	}
+	if t.paused && a.state.Status == workflow.RunPaused {
+		a.sendChildren()
+	}
+	if p := a.state.Parent; p != nil && a.state.Status.Final() {
+		a.outbox.ChildEnded(a.ID, *p, Ended(*p, a.Outcome()))
+	}
+}
+
+// Ended returns what a parent is told of the end of its child.
+func Ended(p workflow.Parent, o workflow.Outcome) workflow.ChildEnded {
+	return workflow.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure}
+}
+
+// resendFamily sends again what a run that wakes is not sure to have said.
+func (a *Actor) resendFamily() {
+	if a.state.Status == workflow.RunPaused {
+		a.sendChildren()
+	}
+	if p := a.state.Parent; p != nil && !a.state.Status.Final() {
+		a.outbox.ChildAsks(a.ID, *p)
+	}
+}
+
+func (a *Actor) sendChildren() {
+	for _, e := range planning.Children(a.state) {
+		a.sendChild(e)
+	}
+}

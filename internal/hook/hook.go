@@ -1,0 +1,9 @@
+// Package hook lets packages of this module reach what the engine does not
+// offer to its hosts. The root package fills it in.
+package hook
+
+// Fence makes a *pawl.Engine stop dead: from now on nothing that it does is
+// committed, and nothing that it holds can be read. It is what a crash of the
+// process does to the engine; its files stay as they are. The engine is to be
+// closed afterwards.
+var Fence func(engine any)

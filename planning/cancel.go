@@ -1,0 +1,38 @@
+package planning
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// cancelNodes ends the live tokens at some nodes of the run.
+func (p *planner) cancelNodes(m workflow.CancelNodes) error {
+	for _, id := range m.Nodes {
+		if p.s.Graph.Node(id) == nil {
+			return fmt.Errorf("%w: there is no node %q", workflow.ErrNotLive, string(id))
+		}
+	}
+	if !p.cancelTokens(decision.CancelTokens{Nodes: m.Nodes}) {
+		return workflow.ErrNotLive
+	}
+	return nil
+}
+
+// cancelTokens ends tokens, and lets the branches settle that they were in. It
+// reports whether there were any.
+func (p *planner) cancelTokens(d decision.CancelTokens) bool {
+	ids := decision.Standing(p.s, d)
+	if len(ids) == 0 {
+		return false
+	}
+	p.decide(d)
+	for _, id := range ids {
+		if p.dag() {
+			p.stepCancelled(id)
+		}
+		p.touch(p.s.Token(id).Scope)
+	}
+	return true
+}

@@ -1,0 +1,141 @@
+package planning
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// codeUnknownSubworkflow is the failure of a node whose definition is not
+// pinned. Start refuses such runs, so only a run begun without the engine has it.
+const codeUnknownSubworkflow = "unknown_subworkflow"
+
+// startChild hands the start of the child run of a token's next attempt to the
+// engine.
+func (p *planner) startChild(t *workflow.Token, input map[string]any) {
+	n := p.s.Graph.Node(t.Node)
+	depth := 1
+	if p.s.Parent != nil {
+		depth = p.s.Parent.Depth + 1
+	}
+	if most := p.s.Graph.Limits.SubworkflowDepth; depth > most {
+		f := limitFailure("subworkflowDepth", most, "subworkflows within each other")
+		p.fail(t, &f, false)
+		return
+	}
+	hash := p.s.Pins.Of(n.Subworkflow)
+	if hash == "" {
+		p.fail(t, &workflow.Failure{
+			Code: codeUnknownSubworkflow, Permanent: true,
+			Message: fmt.Sprintf("no definition is pinned for subworkflow %s version %d", n.Subworkflow.Name, n.Subworkflow.Version),
+		}, false)
+		return
+	}
+	p.decide(decision.StartChild{
+		Token: t.ID, Attempt: t.Attempt + 1, Definition: hash, Input: input, Due: timeout.Deadline(p.now, n.Timeout),
+	})
+}
+
+// childOf returns the token that waits for the child of an attempt; nil if none
+// does.
+func childOf(s *workflow.State, id workflow.TokenID, attempt int) *workflow.Token {
+	t := s.Token(id)
+	if t == nil || t.Status != workflow.WaitingForChild || t.Attempt != attempt {
+		return nil
+	}
+	return t
+}
+
+// childEnded takes the end of a child: its node completes or fails with it.
+func (p *planner) childEnded(m workflow.ChildEnded) error {
+	t := childOf(p.s, m.Token, m.Attempt)
+	if t == nil {
+		return childTaken(p.s, m)
+	}
+	p.decide(decision.EndChild{Token: t.ID, Status: m.Status, Failure: m.Failure})
+	if p.stopped() {
+		return nil
+	}
+	t = p.s.Token(t.ID)
+	if m.Status == workflow.RunCompleted {
+		output := m.Output
+		if output == nil {
+			output = map[string]any{}
+		}
+		p.complete(t, completion{output: output})
+		return nil
+	}
+	p.fail(t, childFailure(m), false)
+	return nil
+}
+
+// childFailure returns the failure of a node whose child has not completed.
+// What a child failed with passes through.
+func childFailure(m workflow.ChildEnded) *workflow.Failure {
+	f := workflow.Failure{Permanent: true}
+	if m.Failure != nil {
+		f.Code, f.Message, f.Permanent = m.Failure.Code, m.Failure.Message, m.Failure.Permanent
+	}
+	switch m.Status {
+	case workflow.RunTimedOut:
+		f.Code, f.Permanent = workflow.CodeTimeout, true
+	case workflow.RunCancelled:
+		f.Code, f.Permanent = workflow.CodeCancelled, true
+	default:
+	}
+	return &f
+}
+
+// childTaken answers the end of a child for which nothing waits: nil if it was
+// taken before, workflow.ErrStale otherwise.
+func childTaken(s *workflow.State, m workflow.ChildEnded) error {
+	t := s.Token(m.Token)
+	if t == nil || t.Attempt != m.Attempt {
+		return workflow.ErrStale
+	}
+	completed := m.Status == workflow.RunCompleted
+	taken := false
+	switch t.Status {
+	case workflow.Completed, workflow.WaitingForSiblings, workflow.WaitingForJoin:
+		taken = completed
+	case workflow.Cancelled:
+		taken = completed && t.Via != "" // it had completed, and waited at a join
+	case workflow.Failed, workflow.Retrying, workflow.WaitingForOperator:
+		own := t.Failure == nil || t.Failure.Code == workflow.CodeTimeout && !t.Failure.Permanent
+		taken = !own && (!completed || unfit(t.Failure))
+	default:
+	}
+	if !taken {
+		return workflow.ErrStale
+	}
+	return nil
+}
+
+// childAsks answers a child that asks whether it is still wanted.
+func (p *planner) childAsks(m workflow.ChildAsks) error {
+	if childOf(p.s, m.Token, m.Attempt) == nil {
+		return workflow.ErrStale
+	}
+	return nil
+}
+
+// pendingChild returns the start of the child that a token waits for.
+func pendingChild(s *workflow.State, t *workflow.Token) decision.StartChild {
+	return decision.StartChild{
+		Token: t.ID, Attempt: t.Attempt, Definition: s.Pins.Of(s.Graph.Node(t.Node).Subworkflow), Input: t.Input, Due: t.Due,
+	}
+}
+
+// Children returns the starts of the child runs that s waits for, in the order
+// of tokens.
+func Children(s *workflow.State) []decision.StartChild {
+	var out []decision.StartChild
+	for _, id := range s.LiveTokens() {
+		if t := s.Token(id); t.Status == workflow.WaitingForChild {
+			out = append(out, pendingChild(s, t))
+		}
+	}
+	return out
+}

@@ -1,0 +1,307 @@
+package planning
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A joinPlace is a node's join in one branch. Tokens of different branches never
+// pair.
+type joinPlace struct {
+	node  workflow.NodeID
+	scope workflow.Scope
+}
+
+// via returns the transition by which a token has come to a node with a join,
+// "" where it begins there at once: the node has none, or the token is the start
+// or what goes on from the join.
+func (p *planner) via(t *workflow.Token, n *workflow.GraphNode) workflow.TransitionID {
+	if n.Join == workflow.JoinNone || p.dag() || t.Via != "" {
+		if n.Join == workflow.JoinNone || p.dag() {
+			return ""
+		}
+		return t.Via
+	}
+	if g := p.s.Group(t.Scope.Group); g != nil && g.TokenOf(t.Scope.Branch) == t.ID {
+		id, _ := g.SpawnOf(t.Scope.Branch)
+		return id
+	}
+	return ""
+}
+
+// meeting returns id if it leads to a node with a join: a token that is made by
+// it remembers which way it came.
+func (p *planner) meeting(id workflow.TransitionID, to workflow.NodeID) workflow.TransitionID {
+	if p.s.Graph.Node(to).Join == workflow.JoinNone || p.dag() {
+		return ""
+	}
+	return id
+}
+
+// first returns the token that has waited longest at a join by one transition.
+func (p *planner) first(t *workflow.GraphTransition, sc workflow.Scope) *workflow.Token {
+	return p.s.First(workflow.WaitKey{Kind: workflow.LineJoin, Name: string(t.ID), Scope: sc})
+}
+
+// pair fires the joins of a node, join: all, as often as a token waits on every
+// incoming transition.
+func (p *planner) pair(at joinPlace) {
+	n := p.s.Graph.Node(at.node)
+	if n.Join != workflow.JoinAll {
+		return // decided when nothing else goes on
+	}
+	for !p.stopped() {
+		for _, t := range n.Incoming {
+			if p.first(t, at.scope) == nil {
+				return
+			}
+		}
+		p.fireJoin(n, at.scope)
+	}
+}
+
+// fireJoin takes one token from each incoming transition that has one, and goes
+// on with a new one in their place.
+func (p *planner) fireJoin(n *workflow.GraphNode, sc workflow.Scope) {
+	var ids []workflow.TokenID
+	var last *workflow.Token
+	counts := workflow.Counts{}
+	for _, tr := range n.Incoming {
+		t := p.first(tr, sc)
+		if t == nil {
+			continue
+		}
+		ids = append(ids, t.ID)
+		if last == nil || t.Order > last.Order {
+			last = t
+		}
+		for id, c := range t.Counts {
+			counts[id] = max(counts[id], c)
+		}
+	}
+	if len(counts) == 0 {
+		counts = nil
+	}
+	p.decide(decision.FireJoin{Node: n.ID, Tokens: ids})
+	p.create(workflow.Token{Node: n.ID, Parent: last.ID, Scope: sc, Counts: counts}, nil)
+	p.touch(sc)
+}
+
+// synchronize fires one join: synchronize that no live token can still reach by
+// another way, in definition order, and reports whether there was one. Of those
+// that wait for each other only, the first fires.
+func (p *planner) synchronize() bool {
+	if p.s.Census(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
+		return false
+	}
+	places := p.synchronizing()
+	for _, at := range places {
+		if p.blockers(at, func(*workflow.Token) bool { return false }) {
+			p.fireJoin(p.s.Graph.Node(at.node), at.scope)
+			return true
+		}
+	}
+	if at, ok := p.standoff(places); ok {
+		p.note(0, "", "%s waits for joins that wait for it: it fires", string(at.node))
+		p.fireJoin(p.s.Graph.Node(at.node), at.scope)
+		return true
+	}
+	return false
+}
+
+// synchronizing returns where tokens wait at joins: synchronize, in definition
+// order.
+func (p *planner) synchronizing() []joinPlace {
+	var out []joinPlace
+	for _, n := range p.s.Graph.Synchronize {
+		seen := map[workflow.Scope]bool{}
+		for t := range p.s.Line(workflow.WaitKey{Kind: workflow.LineSynchronize, Name: string(n.ID)}) {
+			if !seen[t.Scope] {
+				seen[t.Scope] = true
+				out = append(out, joinPlace{n.ID, t.Scope})
+			}
+		}
+	}
+	return out
+}
+
+// blockers calls f with every live token that can still come to an incoming
+// transition on which nobody waits, until f returns false, and reports whether
+// it always returned true. A group that may fail at its origin is asked for as
+// nil.
+func (p *planner) blockers(at joinPlace, f func(*workflow.Token) bool) bool {
+	n := p.s.Graph.Node(at.node)
+	var empty []int
+	for i, t := range n.Incoming {
+		if p.first(t, at.scope) == nil {
+			empty = append(empty, i)
+		}
+	}
+	if len(empty) == 0 {
+		return true
+	}
+	return p.within(at.scope, func(t *workflow.Token) bool {
+		for _, i := range empty {
+			if p.mayCome(n, i, t) {
+				return f(t)
+			}
+		}
+		return true
+	}, func(g *workflow.Group) bool {
+		for _, i := range empty {
+			if p.mayRaise(n, i, g) {
+				return f(nil)
+			}
+		}
+		return true
+	})
+}
+
+// within visits the live tokens of a branch and of what is nested in it, and the
+// groups that gather there, stragglers excepted, newest first, until a visit
+// returns false.
+func (p *planner) within(sc workflow.Scope, token func(*workflow.Token) bool, group func(*workflow.Group) bool) bool {
+	b := p.s.Branch(sc)
+	for i := len(b.Tokens) - 1; i >= 0; i-- {
+		if !token(p.s.Token(b.Tokens[i])) {
+			return false
+		}
+	}
+	for i := len(b.Groups) - 1; i >= 0; i-- {
+		g := p.s.Group(b.Groups[i])
+		if g.Phase == workflow.Fired {
+			continue
+		}
+		if g.Phase == workflow.Gathering && !group(g) {
+			return false
+		}
+		for j := g.Total - 1; j >= 0 && g.Live > 0; j-- {
+			if !p.within(workflow.Scope{Group: g.ID, Branch: j}, token, group) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// mayCome reports whether a token can still take incoming transition i of n
+// without passing n.
+func (p *planner) mayCome(n *workflow.GraphNode, i int, t *workflow.Token) bool {
+	switch t.Status {
+	case workflow.WaitingForJoin:
+		if t.Node == n.ID {
+			return false
+		}
+	case workflow.WaitingForSiblings:
+		return p.leads(n, i, p.s.Graph.Transition(t.Via))
+	default:
+	}
+	return n.Reaches(i, p.s.Graph.Node(t.Node))
+}
+
+// leads reports whether a transition is, or leads to, incoming transition i of n
+// without passing n.
+func (p *planner) leads(n *workflow.GraphNode, i int, t *workflow.GraphTransition) bool {
+	return t.ID == n.Incoming[i].ID || t.To != n.ID && n.Reaches(i, p.s.Graph.Node(t.To))
+}
+
+// mayRaise reports whether the failure of a group, raised at its origin, can
+// still lead to incoming transition i of n, or its join can.
+func (p *planner) mayRaise(n *workflow.GraphNode, i int, g *workflow.Group) bool {
+	for _, tier := range p.s.Graph.Node(g.Node).Failure {
+		for _, t := range tier {
+			if p.leads(n, i, t) {
+				return true
+			}
+		}
+	}
+	spec := p.s.Graph.Groups[g.Name]
+	return g.Name != "" && spec != nil && spec.Sync != nil && p.leads(n, i, spec.Joins[0])
+}
+
+// standoff returns the first of those joins that wait for each other and for
+// nothing else.
+func (p *planner) standoff(places []joinPlace) (joinPlace, bool) {
+	waits := map[joinPlace]map[joinPlace]bool{}
+	for _, at := range places {
+		others := map[joinPlace]bool{}
+		if p.blockers(at, func(t *workflow.Token) bool {
+			if t == nil || t.Status != workflow.WaitingForJoin || t.Scope != at.scope || p.s.Graph.Node(t.Node).Join != workflow.JoinSynchronize {
+				return false
+			}
+			others[joinPlace{t.Node, t.Scope}] = true
+			return true
+		}) {
+			waits[at] = others
+		}
+	}
+	for _, at := range places {
+		if waits[at] == nil {
+			continue
+		}
+		reached, closed := reachedFrom(at, waits)
+		if !closed {
+			continue
+		}
+		mutual := true
+		for other := range reached {
+			back, _ := reachedFrom(other, waits)
+			mutual = mutual && back[at]
+		}
+		if mutual {
+			return at, true
+		}
+	}
+	return joinPlace{}, false
+}
+
+// reachedFrom returns what a join waits for, through others, and whether all of
+// that waits for joins only.
+func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[joinPlace]bool, bool) {
+	reached, work := map[joinPlace]bool{}, []joinPlace{at}
+	for len(work) > 0 {
+		next := work[len(work)-1]
+		work = work[:len(work)-1]
+		if waits[next] == nil {
+			return reached, false
+		}
+		for other := range waits[next] {
+			if !reached[other] {
+				reached[other] = true
+				work = append(work, other)
+			}
+		}
+	}
+	return reached, true
+}
+
+// deadlocked reports whether all that is left waits at joins that can never
+// fire, or for what does.
+func (p *planner) deadlocked() bool {
+	s := p.s
+	joins := s.Census(workflow.WaitingForJoin)
+	stuck := joins + s.Census(workflow.WaitingForSiblings) + s.Census(workflow.Pending) - s.Held()
+	return joins > 0 && s.Live() == stuck && s.OpenGroups() == 0 && s.NextDue().IsZero()
+}
+
+// deadlock is the failure of a run in which only joins wait.
+func (p *planner) deadlock() workflow.Failure {
+	const most = 10
+	var where []string
+	for _, id := range p.s.LiveTokens() {
+		if t := p.s.Token(id); t.Status == workflow.WaitingForJoin {
+			if len(where) == most {
+				where = append(where, "...")
+				break
+			}
+			where = append(where, fmt.Sprintf("%v at %q by %q", id, string(t.Node), string(t.Via)))
+		}
+	}
+	return workflow.Failure{
+		Code: workflow.CodeDeadlock, Permanent: true,
+		Message: "only joins that can never fire are left: " + strings.Join(where, ", "),
+	}
+}

@@ -1,0 +1,58 @@
+package planning
+
+import (
+	"slices"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// pause holds back what the run would dispatch.
+func (p *planner) pause(m workflow.Pause) error {
+	if p.s.Status == workflow.RunPaused && (m.Parent || !p.s.ParentPauses) {
+		return nil
+	}
+	if p.s.Status == workflow.RunPaused {
+		p.decide(decision.ResumeRun{}) // from now on it is held by its own operator
+	}
+	p.decide(decision.PauseRun(m))
+	return nil
+}
+
+// resume lets a paused or suspended run go on: what it held back begins, in the
+// order in which it came, and what it waits for is sent again.
+func (p *planner) resume(m workflow.Resume) error {
+	switch {
+	case p.s.Status == workflow.RunRunning && m.Parent, p.s.Status == workflow.RunPaused && m.Parent && !p.s.ParentPauses:
+		return nil
+	case p.s.Status != workflow.RunPaused && p.s.Status != workflow.RunSuspended:
+		return workflow.ErrNotLive
+	}
+	p.decide(decision.ResumeRun{})
+	for _, t := range slices.Collect(p.s.Line(workflow.WaitKey{Kind: workflow.LineHeld})) {
+		if t.Attempt > 0 {
+			p.again(t)
+			continue
+		}
+		p.entries = append(p.entries, entry{token: t.ID, result: t.Input})
+	}
+	for i := range p.s.Graph.Definition.Nodes {
+		if lock := p.s.Graph.Definition.Nodes[i].Lock; lock != "" {
+			p.grant(lock)
+		}
+	}
+	return nil
+}
+
+// grant gives a lock that is free to the token that has waited for it longest.
+func (p *planner) grant(lock string) {
+	if p.s.Status == workflow.RunPaused || p.s.Holder(lock) != 0 || p.stopped() {
+		return
+	}
+	t := p.s.First(workflow.WaitKey{Kind: workflow.LineLock, Name: lock})
+	if t == nil {
+		return
+	}
+	p.decide(decision.TakeLock{Token: t.ID, Lock: lock})
+	p.entries = append(p.entries, entry{token: t.ID, result: t.Input})
+}

@@ -1,0 +1,127 @@
+package planning
+
+import (
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// dag reports whether nodes become ready by their incoming transitions, and
+// each runs at most once.
+func (p *planner) dag() bool { return p.s.Graph.Definition.Mode == workflow.ModeDAG }
+
+// startSteps starts every node of a dag to which nothing leads.
+func (p *planner) startSteps() {
+	g := p.s.Graph
+	for i := range g.Definition.Nodes {
+		if n := g.Node(g.Definition.Nodes[i].ID); len(n.Incoming) == 0 {
+			p.startStep(n, workflow.Token{})
+		}
+	}
+}
+
+// startStep puts the token of a node on it, which has t's parent and failure.
+func (p *planner) startStep(n *workflow.GraphNode, t workflow.Token) {
+	t.Node = n.ID
+	p.decide(decision.StartStep{Node: n.ID})
+	p.create(t, nil)
+}
+
+// followSteps resolves what leaves the node of a token that has ended: the
+// transitions given are taken, the others dead.
+func (p *planner) followSteps(steps []step, v vars) {
+	d := decision.EndStep{Node: v.token.Node}
+	if d.All = len(steps) > 0 && len(steps) == len(p.s.Graph.Node(d.Node).Outgoing); !d.All {
+		for i := range steps {
+			d.Taken = append(d.Taken, steps[i].ID)
+		}
+	}
+	p.endStep(d, v)
+}
+
+// endStep resolves what leaves a node. Where a join is decided by that, the
+// node starts or is skipped, which resolves what leaves it in turn. A node to
+// which one transition alone leads begins with the failure that was caught.
+func (p *planner) endStep(d decision.EndStep, v vars) {
+	p.decide(d)
+	work := []*workflow.GraphNode{p.s.Graph.Node(d.Node)}
+	for len(work) > 0 && !p.stopped() {
+		from := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, t := range from.Outgoing {
+			n := p.s.Graph.Node(t.To)
+			switch p.standing(n) {
+			case runs:
+				next := workflow.Token{Parent: v.token.ID}
+				if len(n.Incoming) == 1 {
+					next.Caught = v.caught
+				}
+				p.startStep(n, next)
+			case skips:
+				p.decide(decision.EndStep{Node: n.ID, Skipped: true})
+				work = append(work, n)
+			case waits:
+			}
+		}
+	}
+}
+
+// A readiness says what becomes of a node of a dag.
+type readiness uint8
+
+const (
+	waits readiness = iota // or has been decided before
+	runs
+	skips
+)
+
+// standing returns what the transitions that are resolved so far decide of a
+// node.
+func (p *planner) standing(n *workflow.GraphNode) readiness {
+	x := p.s.Step(n.ID)
+	quorum, open := n.Join.Quorum(), len(n.Incoming)-x.Resolved
+	switch {
+	case x.Phase != workflow.StepWaiting:
+		return waits
+	case quorum > 0 && x.Live >= quorum:
+		return runs
+	case quorum > 0 && x.Live+open < quorum:
+		return skips
+	case quorum > 0 || open > 0:
+		return waits
+	case x.Live > 0:
+		return runs
+	}
+	return skips
+}
+
+// failStep ends a node whose failure nothing catches: at once the run fails, or,
+// without failFast, what can be reached from the node and has not begun is
+// skipped, and the run fails when the rest of it has ended.
+func (p *planner) failStep(f *workflow.Failure) {
+	if fast := p.s.Graph.Definition.FailFast; fast == nil || *fast {
+		p.failRun(*f)
+		return
+	}
+	if p.s.Deferred == nil {
+		p.decide(decision.DeferFailure{Failure: *f})
+	}
+	p.decide(decision.EndStep{Node: f.Node})
+	work := []*workflow.GraphNode{p.s.Graph.Node(f.Node)}
+	for len(work) > 0 && !p.stopped() {
+		from := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, t := range from.Outgoing {
+			if p.s.Step(t.To).Phase == workflow.StepWaiting {
+				p.decide(decision.EndStep{Node: t.To, Skipped: true})
+				work = append(work, p.s.Graph.Node(t.To))
+			}
+		}
+	}
+}
+
+// stepCancelled resolves what leaves the node of a token that was cancelled:
+// nothing is taken.
+func (p *planner) stepCancelled(id workflow.TokenID) {
+	t := p.s.Token(id)
+	p.endStep(decision.EndStep{Node: t.Node}, vars{token: t})
+}

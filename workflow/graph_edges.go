@@ -1,0 +1,80 @@
+package workflow
+
+import (
+	"cmp"
+	"slices"
+)
+
+func (b *builder) transitions() {
+	d := b.graph.Definition
+	for i := range d.Transitions {
+		t := &d.Transitions[i]
+		gt := &GraphTransition{Transition: t, Condition: b.program(t.Condition)}
+		if t.Foreach != nil {
+			gt.Collection = b.program(t.Foreach.Collection)
+		}
+		if s := t.Synchronization; s != nil && s.Merge != nil {
+			gt.Source = b.program(s.Merge.Source)
+		}
+		if t.Loop != nil {
+			b.graph.Loops = append(b.graph.Loops, t.ID)
+		}
+		b.connect(gt)
+	}
+}
+
+// needs makes the transitions of a dag that nodes' needs are short for. They
+// follow those of the definition, in the order of the nodes; their ids are
+// FROM->TO, numbered as ids by default are.
+func (b *builder) needs() {
+	d := b.graph.Definition
+	all := slices.Clone(d.Transitions)
+	for i := range d.Nodes {
+		for _, from := range d.Nodes[i].Needs {
+			all = append(all, Transition{From: from, To: d.Nodes[i].ID})
+		}
+	}
+	if len(all) == len(d.Transitions) {
+		return
+	}
+	completeIDs(all)
+	for i := range all[len(d.Transitions):] {
+		b.connect(&GraphTransition{Transition: &all[len(d.Transitions)+i]})
+	}
+}
+
+// connect adds a transition to the nodes that it joins.
+func (b *builder) connect(t *GraphTransition) {
+	b.graph.Transitions[t.ID] = t
+	to, from := b.graph.Nodes[t.To], b.graph.Nodes[t.From]
+	from.Outgoing = append(from.Outgoing, t)
+	to.Incoming = append(to.Incoming, t)
+}
+
+func (b *builder) tiers() {
+	for _, n := range b.graph.Nodes {
+		var success, failure []*GraphTransition
+		for _, t := range n.Outgoing {
+			if t.Outcome != OnError {
+				success = append(success, t)
+			}
+			if t.Outcome == OnError || t.Outcome == OnAlways {
+				failure = append(failure, t)
+			}
+		}
+		n.Success, n.Failure = byTier(success), byTier(failure)
+	}
+}
+
+// byTier groups transitions by priority, lowest first, in definition order.
+func byTier(ts []*GraphTransition) [][]*GraphTransition {
+	slices.SortStableFunc(ts, func(a, b *GraphTransition) int { return cmp.Compare(a.Priority, b.Priority) })
+	var out [][]*GraphTransition
+	for i, t := range ts {
+		if i == 0 || t.Priority != ts[i-1].Priority {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], t)
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package workflow
+
+// A StepPhase says how a node of a dag stands.
+type StepPhase uint8
+
+// The phases of a step. Those from StepDone on are final.
+const (
+	StepWaiting StepPhase = iota // for its incoming transitions
+	StepStarted                  // its token is made
+	StepDone                     // its token has ended
+	StepSkipped                  // it never runs
+)
+
+var stepPhaseNames = [...]string{"waiting", "started", "done", "skipped"}
+
+// String returns the text form: waiting, started, done or skipped.
+func (p StepPhase) String() string { return stepPhaseNames[p] }
+
+// A Step is a node of a dag and how far its incoming transitions are resolved.
+// Steps are immutable: a change replaces the step.
+type Step struct {
+	Node     NodeID
+	Phase    StepPhase
+	Resolved int // incoming transitions that are taken or dead
+	Live     int // of these, taken ones
+}
+
+// Step returns the step of a node: a fresh one, if nothing has happened to it.
+func (s *State) Step(id NodeID) Step {
+	for t := s; t != nil; t = t.base {
+		if x := t.steps[id]; x != nil {
+			return *x
+		}
+	}
+	return Step{Node: id}
+}
+
+// PutStep replaces the step of a node.
+func (s *State) PutStep(x *Step) {
+	if s.steps == nil {
+		s.steps = map[NodeID]*Step{}
+	}
+	s.steps[x.Node] = x
+	if s.base != nil {
+		return
+	}
+	if s.changes.steps == nil {
+		s.changes.steps = map[NodeID]bool{}
+	}
+	s.changes.steps[x.Node] = true
+}

@@ -1,0 +1,322 @@
+package workflow
+
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
+// A WaitKind says what several tokens or groups may wait for in line.
+type WaitKind uint8
+
+// The kinds of line.
+const (
+	LineEvent       WaitKind = iota // tokens that wait for an event of a name
+	LineLock                        // tokens that wait for a lock of a name
+	LineJoin                        // tokens that wait at a node's join, by the transition that they took
+	LineSynchronize                 // tokens that wait at a node with join: synchronize, in whatever branch
+	LineHeld                        // tokens that a pause holds back
+	LineApproval                    // tokens whose approval is open
+	LineParked                      // tokens that wait for an operator
+	LineSignal                      // kept signals of a name
+	LineGather                      // groups of a name that gather, where stragglers block
+	LineDrain                       // groups of a name that have fired and hold stragglers, likewise
+)
+
+// A WaitKey names a line: tokens, groups or signals in the order in which they
+// began to wait.
+type WaitKey struct {
+	Kind  WaitKind
+	Name  string // of the event, lock, transition or group
+	Scope Scope  // of a join or a group
+}
+
+// A spot is one entry of a line. It is stale once what it names has left; who
+// reads the line looks.
+type spot struct{ order, id int64 }
+
+// Line returns the tokens that wait in a line, first come first.
+func (s *State) Line(k WaitKey) iter.Seq[*Token] {
+	return func(yield func(*Token) bool) {
+		for p := range s.line(k) {
+			t := s.Token(TokenID(p.id))
+			if t != nil && t.Order == p.order && slices.Contains(s.linesOf(t), k) && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// First returns the first token of a line, nil if it is empty.
+func (s *State) First(k WaitKey) *Token {
+	for t := range s.Line(k) {
+		return t
+	}
+	return nil
+}
+
+// line yields the places of a line, of the base first: what overlays add comes
+// later.
+func (s *State) line(k WaitKey) iter.Seq[spot] {
+	return func(yield func(spot) bool) {
+		var layers []*State
+		for t := s; t != nil; t = t.base {
+			layers = append(layers, t)
+		}
+		for i := len(layers) - 1; i >= 0; i-- {
+			for _, p := range layers[i].waiting[k] {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// linesOf returns the lines in which a token waits.
+func (s *State) linesOf(t *Token) []WaitKey {
+	switch t.Status {
+	case WaitingForEvent:
+		var out []WaitKey
+		for _, name := range s.Graph.Node(t.Node).Events() {
+			out = append(out, WaitKey{Kind: LineEvent, Name: name})
+		}
+		return out
+	case WaitingForLock:
+		return []WaitKey{{Kind: LineLock, Name: s.Graph.Node(t.Node).Lock}}
+	case WaitingForJoin:
+		k := WaitKey{Kind: LineJoin, Name: string(t.Via), Scope: t.Scope}
+		if n := s.Graph.Node(t.Node); n.Join == JoinSynchronize {
+			return []WaitKey{k, {Kind: LineSynchronize, Name: string(t.Node)}}
+		}
+		return []WaitKey{k}
+	case WaitingForApproval:
+		return []WaitKey{{Kind: LineApproval}}
+	case WaitingForOperator:
+		return []WaitKey{{Kind: LineParked}}
+	case Pending:
+		if t.Held {
+			return []WaitKey{{Kind: LineHeld}}
+		}
+	default:
+	}
+	return nil
+}
+
+// NextPlace returns the order of what begins to wait now.
+func (s *State) NextPlace() int64 {
+	s.NextOrder++
+	return s.NextOrder
+}
+
+// enter puts something at the end of a line.
+func (s *State) enter(k WaitKey, p spot, fresh func(spot) bool) {
+	if s.waiting == nil {
+		s.waiting = map[WaitKey][]spot{}
+	}
+	line := s.waiting[k]
+	if n := len(line); s.base == nil && n >= 32 && n&(n-1) == 0 { // at every doubling
+		line = slices.DeleteFunc(line, func(p spot) bool { return !fresh(p) })
+	}
+	s.waiting[k] = append(line, p)
+}
+
+// sort keeps what is counted and found of tokens: who waits in which line, how
+// many there are by status, and who holds which lock.
+func (s *State) sort(old, t *Token) {
+	if old != nil && old.Live() {
+		s.census[old.Status]--
+		s.held -= one(old.Held)
+	}
+	if t.Live() {
+		s.census[t.Status]++
+		s.held += one(t.Held)
+	}
+	if old != nil && old.Holds != "" && old.Holds != t.Holds {
+		s.hold(old.Holds, 0)
+		if s.base != nil {
+			s.freed = append(s.freed, old.Holds)
+		}
+	}
+	if t.Holds != "" {
+		s.hold(t.Holds, t.ID)
+	}
+	if t.Order == 0 || old != nil && old.Order == t.Order && old.Status == t.Status {
+		return
+	}
+	for _, k := range s.linesOf(t) {
+		s.enter(k, spot{t.Order, int64(t.ID)}, func(p spot) bool {
+			w := s.Token(TokenID(p.id))
+			return w != nil && w.Order == p.order && slices.Contains(s.linesOf(w), k)
+		})
+	}
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (s *State) hold(lock string, by TokenID) {
+	if s.holders == nil {
+		s.holders = map[string]TokenID{}
+	}
+	s.holders[lock] = by
+}
+
+// Holder returns the token that holds a lock, 0 if it is free.
+func (s *State) Holder(lock string) TokenID {
+	for t := s; t != nil; t = t.base {
+		if id, ok := t.holders[lock]; ok {
+			return id
+		}
+	}
+	return 0
+}
+
+// TakeFreed returns the locks that became free in an overlay since the last
+// call, in order.
+func (s *State) TakeFreed() []string {
+	out := s.freed
+	s.freed = nil
+	return out
+}
+
+// Census returns how many live tokens have a status.
+func (s *State) Census(status TokenStatus) int { return s.census[status] }
+
+// Held returns how many pending tokens a pause holds back.
+func (s *State) Held() int { return s.held }
+
+// OpenGroups returns how many groups gather and are open: while there is one,
+// the run is not over.
+func (s *State) OpenGroups() int { return s.open }
+
+// sortGroup keeps what is counted and found of groups.
+func (s *State) sortGroup(old, g *Group) {
+	was := old != nil && old.Open && old.Phase == Gathering
+	s.open += one(g.Open && g.Phase == Gathering) - one(was)
+	spec := s.Graph.Groups[g.Name]
+	if g.Name == "" || spec == nil || spec.Sync == nil || spec.Sync.Remaining != RemainingBlock {
+		return
+	}
+	if old == nil {
+		k := WaitKey{LineGather, g.Name, g.Scope}
+		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Phase == Gathering })
+	}
+	if g.Phase == Fired && (old == nil || old.Phase != Fired) {
+		k := WaitKey{LineDrain, g.Name, g.Scope}
+		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Live > 0 })
+	}
+}
+
+// Gathering returns the first group of a name, begun in a scope, that gathers;
+// nil if there is none. It knows only groups whose stragglers block.
+func (s *State) Gathering(name string, sc Scope) *Group {
+	for p := range s.line(WaitKey{LineGather, name, sc}) {
+		if g := s.Group(GroupID(p.id)); g.Phase == Gathering {
+			return g
+		}
+	}
+	return nil
+}
+
+// Draining returns a group of a name, begun in a scope, that has fired and still
+// holds stragglers; nil if there is none. It knows only groups whose stragglers
+// block.
+func (s *State) Draining(name string, sc Scope) *Group {
+	for p := range s.line(WaitKey{LineDrain, name, sc}) {
+		if g := s.Group(GroupID(p.id)); g.Phase == Fired && g.Live > 0 {
+			return g
+		}
+	}
+	return nil
+}
+
+// rootBranch returns what is outside any group, if the definition asks for it.
+func (s *State) rootBranch() Branch {
+	for t := s; t != nil; t = t.base {
+		if t.root != nil {
+			return *t.root
+		}
+	}
+	return Branch{}
+}
+
+func (s *State) rootToken(id TokenID, in bool) {
+	if s.Graph.TracksRoot {
+		b := s.rootBranch()
+		b.Tokens = withID(b.Tokens, id, in)
+		s.root = &b
+	}
+}
+
+func (s *State) rootGroup(id GroupID, in bool) {
+	if s.Graph.TracksRoot {
+		b := s.rootBranch()
+		b.Groups = withID(b.Groups, id, in)
+		s.root = &b
+	}
+}
+
+// A SignalID numbers the signals of a run that were kept, from 1.
+type SignalID int64
+
+// A KeptSignal is an event that came before anybody waited for it, or an id
+// that must not count twice.
+type KeptSignal struct {
+	Seq     SignalID
+	Name    string
+	ID      string // of the sender; "" without
+	Payload any
+	Due     time.Time // it is lost then; zero if never
+	Done    bool      // taken, lost, or never kept
+}
+
+// PutSignal replaces a signal, or adds the next one.
+func (s *State) PutSignal(k *KeptSignal) {
+	old := s.signals.get(k.Seq)
+	if old == nil {
+		s.NextSignal = k.Seq + 1
+		if k.ID != "" {
+			if s.known == nil {
+				s.known = map[string]bool{}
+			}
+			s.known[k.ID] = true
+		}
+	}
+	s.kept += one(!k.Done) - one(old != nil && !old.Done)
+	s.signals.put(k.Seq, k)
+	if old == nil && !k.Done {
+		s.enter(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+	}
+}
+
+// Signal returns the signal with the given number, or nil.
+func (s *State) Signal(id SignalID) *KeptSignal { return s.signals.get(id) }
+
+// KnowsSignal reports whether a signal with this id of the sender has come.
+func (s *State) KnowsSignal(id string) bool {
+	for t := s; t != nil; t = t.base {
+		if t.known[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// Kept returns how many signals are kept.
+func (s *State) Kept() int { return s.kept }
+
+// KeptOf yields the kept signals of a name, oldest first.
+func (s *State) KeptOf(name string) iter.Seq[*KeptSignal] {
+	return func(yield func(*KeptSignal) bool) {
+		for p := range s.line(WaitKey{Kind: LineSignal, Name: name}) {
+			if k := s.signals.get(SignalID(p.id)); !k.Done && !yield(k) {
+				return
+			}
+		}
+	}
+}
