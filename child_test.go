@@ -82,7 +82,9 @@ func TestChildCompletes(t *testing.T) {
 }
 
 func TestChildFails(t *testing.T) {
-	boom := func(context.Context, pawl.Task) (any, error) { return nil, pawl.TaskError{Code: "mine", Message: "boom"} }
+	boom := func(context.Context, pawl.Task) (any, error) {
+		return nil, pawl.TaskError{Code: "mine", Message: "boom"}
+	}
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": boom}})
 	startParent(t, e, "p", map[string]int{"n": 1}, parentOfOne, oneTask)
 	out := wait(t, e, "p")

@@ -136,7 +136,7 @@ func (a *Actor) release(t turn) {
 	for _, id := range t.withdrawn {
 		a.outbox.Withdraw(a.ID, id)
 	}
-	if a.state.Status == workflow.RunRunning {
+	if a.state.Status == workflow.RunRunning || a.state.Status == workflow.RunPaused {
 		for _, e := range t.effects {
 			a.send(e)
 		}

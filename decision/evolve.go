@@ -207,34 +207,34 @@ func evolveWait(s *workflow.State, d Decision) {
 func evolveRun(s *workflow.State, d Decision) {
 	switch d := d.(type) {
 	case StartRun:
-		move(s, workflow.RunRunning)
+		move(s, workflow.MoveStart)
 		s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
 		s.Parent, s.Pins = d.Parent, d.Pins
 		s.InitData()
 	case CompleteRun:
 		endAll(s)
-		move(s, workflow.RunCompleted)
+		move(s, workflow.MoveComplete)
 		s.Output, s.EndedAt = d.Output, d.At
 	case FailRun:
 		endAll(s)
-		move(s, workflow.RunFailed)
+		move(s, workflow.MoveFail)
 		s.Failure, s.EndedAt = &d.Failure, d.At
 	case ExpireRun:
 		endAll(s)
-		move(s, workflow.RunTimedOut)
+		move(s, workflow.MoveExpire)
 		s.Failure, s.EndedAt = &d.Failure, d.At
 	case CancelRun:
 		endAll(s)
-		move(s, workflow.RunCancelled)
+		move(s, workflow.MoveCancel)
 		s.Failure, s.EndedAt = &d.Failure, d.At
 	case SuspendRun:
-		move(s, workflow.RunSuspended)
+		move(s, workflow.MoveSuspend)
 		s.Failure = &d.Failure
 	case ResumeRun:
-		move(s, workflow.RunRunning)
+		move(s, workflow.MoveResume)
 		s.Failure, s.ParentPauses = nil, false
 	case PauseRun:
-		move(s, workflow.RunPaused)
+		move(s, workflow.MovePause)
 		s.ParentPauses = d.Parent
 	case DeferFailure:
 		s.Deferred = &d.Failure
@@ -243,9 +243,10 @@ func evolveRun(s *workflow.State, d Decision) {
 	}
 }
 
-func move(s *workflow.State, to workflow.RunStatus) {
-	if !s.Status.May(to) {
-		panic(fmt.Sprintf("decision: run cannot move from %v to %v", s.Status, to))
+func move(s *workflow.State, m workflow.RunMove) {
+	to, err := s.Status.Next(m)
+	if err != nil {
+		panic("decision: " + err.Error())
 	}
 	s.Status = to
 }

@@ -9,6 +9,7 @@
 // changes, not of what lives. [Pending] and [Alarm] derive from a state what it
 // waits for: after a crash the state is the outbox.
 //
-// One file per verb: start, route, follow, begin, complete, fail, synchronize,
-// settle, expire, finish, operate.
+// One file per verb: start, route, follow, begin, wait, complete, fail,
+// synchronize, settle, join (over incoming transitions), ready (the in-degree
+// queue of a dag), child, cancel, open, pause, expire, finish, operate.
 package planning

@@ -92,11 +92,12 @@ type dagModel struct {
 // taken reports whether an edge is live once its node has ended.
 func (m *dagModel) taken(e dagEdge) bool {
 	n := m.nodes[e.from]
-	switch {
-	case e.outcome == workflow.OnAlways:
+	switch e.outcome {
+	case workflow.OnAlways:
 		return true
-	case e.outcome == workflow.OnError:
+	case workflow.OnError:
 		return n.fails && n.value >= e.at
+	case workflow.OnSuccess:
 	}
 	return !n.fails && n.value >= e.at
 }

@@ -78,9 +78,10 @@ func Alarm(s *workflow.State) time.Time {
 
 // Pending returns the effects that s waits for, in the order of tokens. An
 // actor sends them again when it wakes: delivery is at least once, under the
-// key of the dispatch.
+// key of the dispatch. Of a paused run, these are the tasks that were out when it
+// was paused.
 func Pending(s *workflow.State) []decision.Effect {
-	if s.Status != workflow.RunRunning {
+	if s.Status != workflow.RunRunning && s.Status != workflow.RunPaused {
 		return nil
 	}
 	var out []decision.Effect
@@ -92,7 +93,9 @@ func Pending(s *workflow.State) []decision.Effect {
 				Input: t.Input, Due: t.Due, Beat: t.Beat,
 			})
 		case workflow.WaitingForChild:
-			out = append(out, pendingChild(s, t))
+			if s.Status == workflow.RunRunning {
+				out = append(out, pendingChild(s, t))
+			}
 		default:
 		}
 	}

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,7 @@ import (
 func TestBounds(t *testing.T) {
 	d := &Definition{Name: "x", Mode: ModeDAG}
 	for i := range MaxNodes + 1 {
-		d.Nodes = append(d.Nodes, Node{ID: NodeID(string(rune('a'+i%26)) + string(rune('0'+i/26)))})
+		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("n", i))})
 	}
 	_, err := Compile(d)
 	require.ErrorContains(t, err, "10001 nodes are more than 10000")

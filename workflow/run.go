@@ -87,23 +87,52 @@ func ParseRunStatus(text string) (RunStatus, error) {
 	return 0, fmt.Errorf("unknown run status %q", text)
 }
 
-// runMoves is the run's state machine: what may follow what.
-var runMoves = [...][]RunStatus{
-	RunCreated:   {RunRunning},
-	RunRunning:   {RunPaused, RunSuspended, RunCompleted, RunFailed, RunTimedOut, RunCancelled},
-	RunPaused:    {RunRunning, RunSuspended, RunCompleted, RunFailed, RunTimedOut, RunCancelled},
-	RunSuspended: {RunRunning, RunCancelled},
+// A RunMove is what moves a run from one status to another: the typed events of
+// its state machine.
+type RunMove uint8
+
+// The moves of a run.
+const (
+	MoveStart RunMove = iota
+	MovePause
+	MoveSuspend // an internal fault
+	MoveResume  // from a pause, or a fault
+	MoveComplete
+	MoveFail
+	MoveExpire // its time is up
+	MoveCancel
+)
+
+var runMoveNames = [...]string{"start", "pause", "suspend", "resume", "complete", "fail", "expire", "cancel"}
+
+// String returns the text form, e.g. start.
+func (m RunMove) String() string { return runMoveNames[m] }
+
+// runMoves is the run's state machine: where each move leads from each status.
+// What is not listed cannot happen.
+var runMoves = [...]map[RunMove]RunStatus{
+	RunCreated: {MoveStart: RunRunning},
+	RunRunning: {
+		MovePause: RunPaused, MoveSuspend: RunSuspended, MoveComplete: RunCompleted,
+		MoveFail: RunFailed, MoveExpire: RunTimedOut, MoveCancel: RunCancelled,
+	},
+	RunPaused: {
+		MoveResume: RunRunning, MoveSuspend: RunSuspended, MoveComplete: RunCompleted,
+		MoveFail: RunFailed, MoveExpire: RunTimedOut, MoveCancel: RunCancelled,
+	},
+	RunSuspended: {MoveResume: RunRunning, MoveCancel: RunCancelled},
 	RunCompleted: {}, RunFailed: {}, RunTimedOut: {}, RunCancelled: {},
 }
 
-// May reports whether a run in status s may move to status to.
-func (s RunStatus) May(to RunStatus) bool {
-	for _, x := range runMoves[s] {
-		if x == to {
-			return true
+// Next returns where m leads from s, and an error that names both if it cannot
+// happen there.
+func (s RunStatus) Next(m RunMove) (RunStatus, error) {
+	if int(s) < len(runMoves) {
+		if to, ok := runMoves[s][m]; ok {
+			return to, nil
 		}
 	}
-	return false
+	return s, fmt.Errorf("a run that is %v cannot %v", s, m)
 }
 
 // An Outcome is how a run ended, or how it stands.

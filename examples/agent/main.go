@@ -1,0 +1,124 @@
+// Agent lets a model decide what happens next: it plans, its subtasks run side
+// by side, and it plans again with what they found, until it is done or a bound
+// is met. The model here is a fake, so the example says the same every time.
+//
+//	go run ./examples/agent
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+// The definition: read agent.yaml next, it is the point of this example.
+//
+//go:embed agent.yaml
+var definition []byte
+
+// plan is called once per round, with all that the rounds before have found. A
+// call of a model costs time and money: its result is committed, so a crash
+// later on does not repeat it.
+func (m model) plan(_ context.Context, t pawl.Task) (any, error) {
+	var in struct {
+		Goal   string
+		Rounds [][]note
+	}
+	if err := t.Bind(&in); err != nil {
+		return nil, err
+	}
+	return m.next(in.Goal, in.Rounds), nil
+}
+
+// work is called once per subtask. It returns a list: a subtask may find
+// several things, and the join makes one list of them all.
+func (m model) work(_ context.Context, t pawl.Task) (any, error) {
+	var in struct{ Topic string }
+	if err := t.Bind(&in); err != nil {
+		return nil, err
+	}
+	return []note{m.look(in.Topic)}, nil
+}
+
+func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	dir, remove, err := directory(args)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	def, err := workflow.ParseYAML(definition)
+	if err != nil {
+		return err
+	}
+	var m model
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"plan": m.plan, "work": m.work}})
+	if err != nil {
+		return err
+	}
+	defer engine.Close(ctx)
+
+	// The second goal has no end: there the bound of the loop is the way out.
+	for i, goal := range []string{"coffee", "1"} {
+		fmt.Fprintf(stdout, "goal: %s\n", goal)
+		id := workflow.RunID(fmt.Sprintf("agent-%d", i+1))
+		outcome, err := engine.Run(ctx, workflow.Run{ID: id, Definition: def}, map[string]string{"goal": goal})
+		if err != nil {
+			return err
+		}
+		if err := show(stdout, outcome); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show prints which subtasks there were in each round, and the answer.
+func show(w io.Writer, outcome workflow.Outcome) error {
+	if err := outcome.Err(); err != nil {
+		return err
+	}
+	var out struct {
+		Answer string
+		Rounds [][]note
+	}
+	text, err := json.Marshal(outcome.Output)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return err
+	}
+	for i, round := range out.Rounds {
+		var topics []string
+		for _, n := range round {
+			topics = append(topics, n.Topic)
+		}
+		fmt.Fprintf(w, "  round %d: %s\n", i+1, strings.Join(topics, ", "))
+	}
+	fmt.Fprintf(w, "  answer: %s\n", out.Answer)
+	return nil
+}
+
+// directory returns the directory that args name, or a temporary one, and what
+// to do with it at the end.
+func directory(args []string) (dir string, remove func(), err error) {
+	if len(args) > 0 {
+		return args[0], func() {}, nil
+	}
+	dir, err = os.MkdirTemp("", "pawl-agent-")
+	return dir, func() { _ = os.RemoveAll(dir) }, err
+}

@@ -1,0 +1,240 @@
+package pawltest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Failure is one expectation that does not hold.
+type Failure struct {
+	What     string `json:"what"` // the expectation, as a path: expect.nodes.quote
+	Expected string `json:"expected"`
+	Got      string `json:"got"`
+}
+
+// String returns the failure in one line.
+func (f Failure) String() string {
+	return fmt.Sprintf("%s: expected %s, got %s", f.What, f.Expected, f.Got)
+}
+
+// A checker compares what has happened with what was expected.
+type checker struct {
+	*history
+	expect   *expectation
+	scenario *Scenario
+	failures []Failure
+}
+
+func (c *checker) fail(what, expected, got string, args ...any) {
+	c.failures = append(c.failures, Failure{"expect." + what, expected, fmt.Sprintf(got, args...)})
+}
+
+// check returns the expectations of a scenario that do not hold after it was
+// played.
+func (d *driver) check(h *history) []Failure {
+	c := &checker{history: h, expect: &d.scenario.document.Expect, scenario: d.scenario}
+	d.checkActions(c)
+	status, failure, end := d.outcome(h)
+	c.status(status, failure)
+	c.data(failure)
+	c.counts()
+	c.order()
+	c.below()
+	if want := c.expect.Duration; want != nil && *want != end {
+		c.fail("duration", want.String(), "%v", end)
+	}
+	return c.failures
+}
+
+// outcome returns how the scenario's run has ended, or stands, with its failure
+// as a value, and how long it took.
+func (d *driver) outcome(h *history) (status string, failure map[string]any, took time.Duration) {
+	if start := d.actions[0]; len(h.runs) == 0 {
+		return "refused", refusal(start.err), 0
+	}
+	root := h.runs[0]
+	if f := root.Failure; f != nil {
+		failure = map[string]any{"code": f.Code, "message": f.Message, "node": string(f.Node), "attempts": int64(f.Attempts)}
+	}
+	end := root.EndedAt
+	if end.IsZero() {
+		end = root.records[len(root.records)-1].At
+	}
+	return root.Status.String(), failure, end.Sub(root.StartedAt)
+}
+
+// refusal returns the error of a start that was refused as a failure.
+func refusal(err error) map[string]any {
+	if err == nil {
+		return nil
+	}
+	code := "error"
+	var input *workflow.InputError
+	var limit *workflow.LimitError
+	var definition *workflow.DefinitionError
+	switch {
+	case errors.As(err, &definition), errors.Is(err, pawl.ErrNotPublished), errors.Is(err, pawl.ErrPublished):
+		code = "invalid_definition"
+	case errors.As(err, &input), errors.As(err, &limit):
+		code = "invalid_input"
+	}
+	return map[string]any{"code": code, "message": err.Error()}
+}
+
+// checkActions compares which events were refused.
+func (d *driver) checkActions(c *checker) {
+	for _, a := range d.actions {
+		if a.event < 0 {
+			continue
+		}
+		expected := slices.Contains(c.expect.Rejected, a.event)
+		switch {
+		case !a.done:
+			c.fail("rejected", fmt.Sprintf("an answer to event %d", a.event), "none")
+		case expected && a.err == nil:
+			c.fail("rejected", fmt.Sprintf("event %d to be refused", a.event), "it was accepted")
+		case !expected && a.err != nil:
+			c.fail("rejected", fmt.Sprintf("event %d to be accepted", a.event), "%v", a.err)
+		}
+	}
+}
+
+func (c *checker) status(status string, failure map[string]any) {
+	want := c.expect.Status
+	if want == "" {
+		want = "completed"
+	}
+	switch {
+	case status == want:
+	case failure == nil:
+		c.fail("status", want, "%s", status)
+	default:
+		c.fail("status", want, "%s (%v: %v)", status, failure["code"], failure["message"])
+	}
+}
+
+func (c *checker) data(failure map[string]any) {
+	var output, state map[string]any
+	if len(c.runs) > 0 {
+		output, state = c.runs[0].Output, c.runs[0].State
+	}
+	if want := c.expect.Output; want.set && !value.Equal(want.value, plain(output)) {
+		c.diff("output", want.value, plain(output), false)
+	}
+	if want := c.expect.State; want.set {
+		c.diff("state", want.value, plain(state), true)
+	}
+	if want := c.expect.Error; want.set {
+		c.diff("error", want.value, plain(failure), true)
+	}
+}
+
+func plain(m map[string]any) any {
+	if m == nil {
+		return nil
+	}
+	return m
+}
+
+// diff reports where two values differ. Of objects, only the fields that are
+// expected count if the others may be there.
+func (c *checker) diff(at string, want, got any, more bool) {
+	w, ok1 := want.(map[string]any)
+	g, ok2 := got.(map[string]any)
+	if !ok1 || !ok2 {
+		if !value.Equal(want, got) {
+			c.fail(at, string(value.Encode(want)), "%s", value.Encode(got))
+		}
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(w)) {
+		have, ok := g[key]
+		if !ok {
+			c.fail(at+"."+key, string(value.Encode(w[key])), "nothing")
+			continue
+		}
+		c.diff(at+"."+key, w[key], have, more)
+	}
+	for _, key := range slices.Sorted(maps.Keys(g)) {
+		if _, ok := w[key]; !ok && !more {
+			c.fail(at+"."+key, "nothing", "%s", value.Encode(g[key]))
+		}
+	}
+}
+
+func (c *checker) counts() {
+	for _, node := range slices.Sorted(maps.Keys(c.expect.Nodes)) {
+		want, got := c.expect.Nodes[node], c.count(node, completed)
+		if want != got {
+			c.fail("nodes."+node, times(want, "completion"), "%d", got)
+		}
+	}
+	for _, typ := range slices.Sorted(maps.Keys(c.expect.Events)) {
+		if want, got := c.expect.Events[typ], c.events[typ]; want != got {
+			c.fail("events."+typ, times(want, "event"), "%d", got)
+		}
+	}
+}
+
+func times(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (c *checker) order() {
+	if want := c.expect.Path; want != nil && !slices.Equal(*want, c.path()) {
+		c.fail("path", fmt.Sprint(*want), "%v", c.path())
+	}
+	for _, pair := range c.expect.Before {
+		a, b := pair[0], pair[1]
+		ended, begun := slices.Index(c.steps, step{a, completed}), c.begins(b, c.scenario.isTask(b))
+		want := fmt.Sprintf("%s to complete before %s starts", a, b)
+		switch {
+		case ended < 0:
+			c.fail("before", want, "%s never completed", a)
+		case begun < 0:
+			c.fail("before", want, "%s never started", b)
+		case ended > begun:
+			c.fail("before", want, "%s started first", b)
+		}
+	}
+	for _, node := range c.expect.Never {
+		if c.begins(node, c.scenario.isTask(node)) >= 0 {
+			c.fail("never", node+" never to start", "it did")
+		}
+	}
+}
+
+// isTask reports whether a node is a task in one of the scenario's definitions.
+func (s *Scenario) isTask(node string) bool {
+	for _, src := range append(slices.Clone(s.definitions), s.definition) {
+		if src.definition == nil {
+			continue
+		}
+		for i := range src.definition.Nodes {
+			if n := &src.definition.Nodes[i]; string(n.ID) == node && n.Task != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *checker) below() {
+	got := c.children()
+	for _, name := range slices.Sorted(maps.Keys(c.expect.Children)) {
+		if want := c.expect.Children[name]; !slices.Equal(want, got[name]) {
+			c.fail("children."+name, "["+strings.Join(want, " ")+"]", "%v", got[name])
+		}
+	}
+}

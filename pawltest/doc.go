@@ -1,0 +1,30 @@
+// Package pawltest plays scenario files: a definition, mocked tasks, things
+// that happen at given times, and what must come out. They run on the real
+// engine and on real files, in virtual time: a scenario of thirty days takes
+// milliseconds.
+//
+// A test plays all scenarios of a file or folder as subtests:
+//
+//	func TestOrders(t *testing.T) { pawltest.Run(t, "testdata/orders") }
+//
+// The same files are played from the shell by "pawl test". A file holds one
+// scenario per YAML document; its format is described by [Schema].
+//
+// # Order within an instant
+//
+// Virtual time stands still while anything can happen. What happens at one
+// instant happens one after the other, and is committed before the next begins:
+//
+//  1. results of mocks with a delay that are due, in the order of their tasks
+//  2. events of the scenario, in the order of the file
+//  3. results of mocks without a delay, in the order of their tasks
+//  4. timers and timeouts of the engine
+//
+// so that a result wins over a timeout at the same instant. Options.Shuffle
+// permutes the results.
+//
+// # Limits
+//
+// One scenario is played at a time in a process. While one is played, no other
+// test of the process may run an engine within testing/synctest.
+package pawltest

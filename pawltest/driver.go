@@ -1,0 +1,382 @@
+package pawltest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A driver plays one scenario once. It owns time: everything that happens does
+// so because the driver lets it, one thing after the other, and the next when
+// all goroutines of the engine have come to rest.
+//
+// The fields above mu belong to the driver's goroutine.
+type driver struct {
+	scenario *Scenario
+	options  playing
+	ctx      context.Context
+	folder   string // the parent of the engine's directories
+	began    time.Time
+
+	promises map[pawl.Key]promise
+	taken    map[string]int // calls per node, or per node and branch index
+	keys     map[attemptName]pawl.Key
+	actions  []*action // in the order in which they were asked for
+	next     int       // event that has not happened yet
+	shuffle  *rand.Rand
+	still    int64     // records when nothing happened any more
+	rested   time.Time // when that is long enough ago
+	resume   bool      // after the last crash, tasks end when they would have without it
+	steps    int
+
+	wake chan struct{} // of capacity 1: something has happened
+
+	mu      sync.Mutex
+	engine  *pawl.Engine // the driver's goroutine reads it without mu
+	life    int          // of the engine, from 1
+	crashed bool         // the engine of this life is fenced
+	commits int          // that runs have made, over all lives
+	arrived []*call      // not admitted yet
+	calls   []*call      // admitted, not answered
+	until   time.Time    // the driver sleeps until then; zero if it is awake
+	gates   []chan struct{}
+}
+
+// A playing is how a scenario is played.
+type playing struct {
+	crashAt int    // crash after so many commits of runs; 0 never
+	shuffle *int64 // permute what happens at one instant
+}
+
+// Bounds of one play.
+const (
+	maxSteps = 2_000_000
+	rest     = 2 * time.Minute // after which an engine that has done nothing does nothing more
+)
+
+var (
+	errUnsupported = errors.New("not supported")
+	errEndless     = errors.New("the scenario does not come to an end")
+)
+
+func newDriver(s *Scenario, p playing, folder string) *driver {
+	d := &driver{
+		scenario: s, options: p, ctx: context.Background(), folder: folder, began: time.Now(),
+		promises: map[pawl.Key]promise{}, taken: map[string]int{}, keys: map[attemptName]pawl.Key{},
+		still: -1, wake: make(chan struct{}, 1),
+	}
+	if p.shuffle != nil {
+		d.shuffle = rand.New(rand.NewPCG(uint64(*p.shuffle), 0))
+	}
+	return d
+}
+
+// play lets everything happen, until nothing more can.
+func (d *driver) play() error {
+	d.ask(-1)
+	for {
+		synctest.Wait()
+		if d.steps++; d.steps > maxSteps {
+			return fmt.Errorf("%w: %d steps", errEndless, maxSteps)
+		}
+		if err := d.unsupported(); err != nil {
+			return err
+		}
+		if d.down() {
+			if err := d.reopen(0); err != nil {
+				return err
+			}
+			continue
+		}
+		d.settle()
+		if err := d.admit(); err != nil {
+			return err
+		}
+		moved, err := d.advance()
+		if err != nil {
+			return err
+		}
+		if moved || d.openGates() {
+			continue
+		}
+		at, err := d.later()
+		if err != nil || at.IsZero() {
+			return err
+		}
+		d.sleep(at)
+	}
+}
+
+// advance lets one thing happen that is due, and reports whether there was one.
+func (d *driver) advance() (bool, error) {
+	now := time.Now()
+	if c := d.dueCall(now, true); c != nil {
+		d.release(c)
+		return true, nil
+	}
+	if events := d.scenario.document.Events; d.next < len(d.order()) {
+		i := d.order()[d.next]
+		if !d.began.Add(*events[i].At).After(now) {
+			d.next++
+			return true, d.happen(i)
+		}
+	}
+	if c := d.dueCall(now, false); c != nil {
+		d.release(c)
+		return true, nil
+	}
+	return d.heartbeats(now), nil
+}
+
+// order returns the events by time, and in the order of the file at one instant.
+func (d *driver) order() []int {
+	events := d.scenario.document.Events
+	out := make([]int, len(events))
+	for i := range out {
+		out[i] = i
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(*events[a].At, *events[b].At) })
+	return out
+}
+
+func (d *driver) happen(i int) error {
+	e := &d.scenario.document.Events[i]
+	if e.Crash {
+		d.actions = append(d.actions, &action{event: i, at: time.Now(), done: true})
+		return d.reopen(e.Downtime)
+	}
+	d.ask(i)
+	return nil
+}
+
+// dueCall returns a call whose answer is due: the first, or any of them if they
+// are shuffled. Those with a delay and those without have their own turn.
+func (d *driver) dueCall(now time.Time, late bool) *call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var due []*call
+	for _, c := range d.calls {
+		if c.late == late && !c.due.After(now) {
+			due = append(due, c)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	if d.shuffle != nil {
+		return due[d.shuffle.IntN(len(due))]
+	}
+	return slices.MinFunc(due, func(a, b *call) int { return a.due.Compare(b.due) }) // the first of them
+}
+
+// release answers a call.
+func (d *driver) release(c *call) {
+	d.mu.Lock()
+	d.calls = without(d.calls, c)
+	d.mu.Unlock()
+	c.answer <- d.result(c)
+}
+
+// heartbeats says of every call whose time has come that it is alive.
+func (d *driver) heartbeats(now time.Time) bool {
+	d.mu.Lock()
+	var due []pawl.Key
+	for _, c := range d.calls {
+		if !c.beat.IsZero() && !c.beat.After(now) {
+			c.beat = now.Add(c.entry.Heartbeats)
+			due = append(due, c.Key)
+		}
+	}
+	d.mu.Unlock()
+	engine := d.engine
+	for _, key := range due {
+		go func() { _ = engine.Heartbeat(d.ctx, key) }() // it ends with the engine
+	}
+	return len(due) > 0
+}
+
+// later returns when something can happen next; zero if nothing will.
+func (d *driver) later() (time.Time, error) {
+	var at time.Time
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if order := d.order(); d.next < len(order) {
+		earlier(d.began.Add(*d.scenario.document.Events[order[d.next]].At))
+	}
+	d.mu.Lock()
+	for _, c := range d.calls {
+		earlier(c.due)
+		earlier(c.beat)
+	}
+	d.mu.Unlock()
+	if !at.IsZero() {
+		d.still = -1
+		return at, nil
+	}
+	return d.restless()
+}
+
+// restless returns until when to wait for an engine that only time can move. An
+// engine that has done nothing for a while after its last alarm will do nothing
+// more.
+func (d *driver) restless() (time.Time, error) {
+	var alarm time.Time
+	records, live := int64(0), false
+	for r, err := range d.engine.Runs(d.ctx, pawl.RunFilter{}) {
+		if err != nil {
+			return alarm, err
+		}
+		records += r.Seq
+		if r.Status.Final() {
+			continue
+		}
+		live = true
+		if !r.Alarm.IsZero() && (alarm.IsZero() || r.Alarm.Before(alarm)) {
+			alarm = r.Alarm
+		}
+	}
+	now := time.Now()
+	if !live || records == d.still && !now.Before(d.rested) {
+		return time.Time{}, nil
+	}
+	if alarm.Before(now) {
+		alarm = now
+	}
+	if records != d.still {
+		d.still, d.rested = records, alarm.Add(rest)
+	}
+	return d.rested, nil
+}
+
+// sleep lets time pass until an instant, or until something happens.
+func (d *driver) sleep(at time.Time) {
+	d.mu.Lock()
+	d.until = at
+	d.mu.Unlock()
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.wake:
+	}
+	d.mu.Lock()
+	d.until = time.Time{}
+	d.mu.Unlock()
+}
+
+func (d *driver) poke() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ask asks the engine for an event, or for the start of the run, in a goroutine
+// that ends with its answer. The run may be held up at a gate, so the answer can
+// be late.
+func (d *driver) ask(event int) {
+	a := &action{event: event, at: time.Now()}
+	if event >= 0 {
+		if snap, err := d.engine.Inspect(d.ctx, d.scenario.document.Events[event].runID()); err == nil {
+			a.base = snap.Seq
+		}
+	}
+	d.actions = append(d.actions, a)
+	d.send(a)
+}
+
+func (d *driver) send(a *action) {
+	engine := d.engine
+	go func() {
+		var err error
+		if a.event < 0 {
+			err = d.start(engine)
+		} else {
+			err = d.do(d.ctx, engine, &d.scenario.document.Events[a.event])
+		}
+		d.mu.Lock()
+		a.done, a.err = true, err
+		d.mu.Unlock()
+		d.poke()
+	}()
+}
+
+// start publishes the definitions and starts the run.
+func (d *driver) start(engine *pawl.Engine) error {
+	s := d.scenario
+	for _, src := range append(slices.Clone(s.definitions), s.definition) {
+		if src.problem != nil {
+			return src.problem
+		}
+		if err := engine.Publish(src.definition); err != nil {
+			if src.inline {
+				return withoutPlaces(err)
+			}
+			return err
+		}
+	}
+	return engine.Start(d.ctx, workflow.Run{ID: rootRun, Definition: s.definition.definition}, s.document.Input.or(nil))
+}
+
+// settle asks again for what was asked of an engine that is gone, and got no
+// answer.
+func (d *driver) settle() {
+	for _, a := range d.actions {
+		d.mu.Lock()
+		lost := a.done && unanswered(a.err)
+		d.mu.Unlock()
+		if !lost {
+			continue
+		}
+		a.done, a.err, a.again = false, nil, true
+		if a.event >= 0 && d.journaled(a) {
+			a.done = true
+			continue
+		}
+		d.send(a)
+		return // the others when this one has its answer
+	}
+}
+
+// unanswered reports whether an error leaves open if the message was taken.
+func unanswered(err error) bool {
+	return errors.Is(err, pawl.ErrUnknown) || errors.Is(err, pawl.ErrClosed)
+}
+
+// journaled reports whether an action, whose answer was lost, is in the journal.
+func (d *driver) journaled(a *action) bool {
+	e := &d.scenario.document.Events[a.event]
+	for r, err := range d.engine.Journal(d.ctx, e.runID()) {
+		if err != nil {
+			return false
+		}
+		if r.Seq > a.base && messageName(r.Message) == e.messageOf() {
+			return true
+		}
+	}
+	return false
+}
+
+// unsupported returns the error of an event that the engine has no method for.
+func (d *driver) unsupported() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.actions {
+		if a.done && errors.Is(a.err, errUnsupported) {
+			return fmt.Errorf("event %d: %w", a.event, a.err)
+		}
+	}
+	return nil
+}

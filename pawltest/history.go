@@ -1,0 +1,245 @@
+package pawltest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A history is what has happened in a scenario: its run and the runs below it.
+type history struct {
+	runs   []*runHistory // the scenario's first, if it was started
+	steps  []step        // of all runs, in the order in which they happened
+	events map[string]int
+}
+
+// A runHistory is what has happened in one run.
+type runHistory struct {
+	pawl.Snapshot
+	records []decision.Record
+	left    []decision.Record // not merged yet
+	nodes   map[workflow.TokenID]workflow.NodeID
+}
+
+// A step is one thing that has happened to a node.
+type step struct {
+	node string
+	kind stepKind
+}
+
+// A stepKind says what has happened to a node.
+type stepKind int
+
+// The kinds of step.
+const (
+	created stepKind = iota // a token was put there
+	started                 // its task was handed out
+	completed
+)
+
+// look reads what has happened from the engine.
+func (d *driver) look() (*history, error) {
+	h := &history{events: map[string]int{}}
+	for r, err := range d.engine.Runs(d.ctx, pawl.RunFilter{}) {
+		if err != nil {
+			return nil, err
+		}
+		run, err := d.lookAt(r.Run, h.events)
+		if err != nil {
+			return nil, fmt.Errorf("run %q: %w", string(r.Run), err)
+		}
+		h.runs = append(h.runs, run)
+	}
+	slices.SortFunc(h.runs, func(a, b *runHistory) int { return compareRuns(a.Run, b.Run) })
+	h.merge()
+	return h, nil
+}
+
+func (d *driver) lookAt(id workflow.RunID, events map[string]int) (*runHistory, error) {
+	snap, err := d.engine.Inspect(d.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	run := &runHistory{Snapshot: snap, nodes: map[workflow.TokenID]workflow.NodeID{}}
+	for i := range snap.Tokens {
+		run.nodes[snap.Tokens[i].ID] = snap.Tokens[i].Node
+	}
+	for r, err := range d.engine.Journal(d.ctx, id) {
+		if err != nil {
+			return nil, err
+		}
+		run.records = append(run.records, r)
+	}
+	for e, err := range d.engine.Events(d.ctx, id, pawl.EventsOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		events[string(e.Type)]++
+	}
+	return run, nil
+}
+
+// merge puts the records of all runs in order: by their time, and at one instant
+// what a parent does before what its child does, except that a parent hears of
+// its child's end after that.
+func (h *history) merge() {
+	for _, r := range h.runs {
+		r.left = r.records
+	}
+	for {
+		first := h.first()
+		if first == nil {
+			return
+		}
+		for _, x := range first.left[0].Decisions {
+			h.steps = append(h.steps, first.stepsOf(x)...)
+		}
+		first.left = first.left[1:]
+	}
+}
+
+// first returns the run whose next record comes first; nil if none is left.
+func (h *history) first() *runHistory {
+	var first, held *runHistory
+	for _, r := range h.runs {
+		if len(r.left) == 0 {
+			continue
+		}
+		if h.waits(r) {
+			held = r
+			continue
+		}
+		if first == nil || r.left[0].At.Before(first.left[0].At) {
+			first = r
+		}
+	}
+	if first == nil {
+		return held
+	}
+	return first
+}
+
+// waits reports whether the next record of a run is the end of a child of which
+// there are still records.
+func (h *history) waits(r *runHistory) bool {
+	m, ok := r.left[0].Message.(workflow.ChildEnded)
+	if !ok {
+		return false
+	}
+	child := workflow.ChildID(r.Run, m.Token, m.Attempt)
+	return slices.ContainsFunc(h.runs, func(x *runHistory) bool {
+		return x.Run == child && len(x.left) > 0 && !x.left[0].At.After(r.left[0].At)
+	})
+}
+
+// stepsOf returns what a decision does to nodes. A node completes with
+// CompleteToken, or with AwaitSiblings where that says that it completes its
+// node.
+func (r *runHistory) stepsOf(x decision.Decision) []step {
+	switch x := x.(type) {
+	case decision.CreateToken:
+		return []step{{string(x.Token.Node), created}}
+	case decision.CreateBranches:
+		var out []step
+		for i := range x.Group.Total {
+			out = append(out, step{string(r.nodes[x.Group.TokenOf(i)]), created})
+		}
+		return out
+	case decision.DispatchTask:
+		return []step{{string(r.nodes[x.Token]), started}}
+	case decision.CompleteToken:
+		return []step{{string(r.nodes[x.Token]), completed}}
+	case decision.AwaitSiblings:
+		if x.Completes {
+			return []step{{string(r.nodes[x.Token]), completed}}
+		}
+		return nil
+	default: // says nothing of a node's beginning or end
+		return nil
+	}
+}
+
+// count returns how often something has happened to a node.
+func (h *history) count(node string, kind stepKind) (n int) {
+	for _, s := range h.steps {
+		if s.node == node && s.kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// begins returns the place of the first start of a node, -1 if there is none: of
+// a task its first dispatch, of any other node its first token.
+func (h *history) begins(node string, task bool) int {
+	kind := created
+	if task {
+		kind = started
+	}
+	return slices.Index(h.steps, step{node, kind})
+}
+
+// path returns the nodes in the order of their completions.
+func (h *history) path() []string {
+	out := []string{}
+	for _, s := range h.steps {
+		if s.kind == completed {
+			out = append(out, s.node)
+		}
+	}
+	return out
+}
+
+// children returns how the runs of each definition below the first have ended,
+// in the order of their starts.
+func (h *history) children() map[string][]string {
+	out := map[string][]string{}
+	below := slices.Clone(h.runs[min(1, len(h.runs)):])
+	slices.SortStableFunc(below, func(a, b *runHistory) int { return a.StartedAt.Compare(b.StartedAt) })
+	for _, r := range below {
+		out[r.Workflow] = append(out[r.Workflow], r.Status.String())
+	}
+	return out
+}
+
+// trace lists the messages of all runs and what was decided, one line each.
+func (h *history) trace(began time.Time) (out []string) {
+	for _, run := range h.runs {
+		for _, r := range run.records {
+			out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), run.Run, r.Seq, describeMessage(r.Message)))
+			for _, x := range r.Decisions {
+				out = append(out, "    "+shorten(x.String()))
+			}
+		}
+	}
+	return out
+}
+
+// maxLine bounds a line of a trace, in bytes.
+const maxLine = 400
+
+func shorten(text string) string {
+	if len(text) <= maxLine {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxLine], "") + "..."
+}
+
+func messageName(m workflow.Message) string { return reflect.TypeOf(m).Name() }
+
+func describeMessage(m workflow.Message) string {
+	text := messageName(m)
+	v := reflect.ValueOf(m)
+	for _, name := range []string{"Token", "Node", "Attempt", "Name", "By", "Status", "Failure"} {
+		if f := v.FieldByName(name); f.IsValid() && !f.IsZero() {
+			text += fmt.Sprintf(" %s=%v", strings.ToLower(name), f.Interface())
+		}
+	}
+	return shorten(text)
+}

@@ -1,0 +1,87 @@
+package pawltest
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// rootRun is the id of a scenario's run.
+const rootRun workflow.RunID = "scenario"
+
+// runOf returns the id of a run of the scenario, given what follows the root's.
+func runOf(suffix string) workflow.RunID {
+	if suffix = strings.Trim(suffix, "/"); suffix == "" {
+		return rootRun
+	}
+	return rootRun + "/" + workflow.RunID(suffix)
+}
+
+// compareRuns orders runs: a parent before its children, and those by token and
+// attempt.
+func compareRuns(a, b workflow.RunID) int {
+	as, bs := strings.Split(string(a), "/"), strings.Split(string(b), "/")
+	for i := range min(len(as), len(bs)) {
+		if c := compareNumbers(as[i], bs[i]); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(as), len(bs))
+}
+
+func compareNumbers(a, b string) int {
+	at, aa, _ := strings.Cut(a, ".")
+	bt, ba, _ := strings.Cut(b, ".")
+	return cmp.Or(cmp.Compare(number(at), number(bt)), cmp.Compare(number(aa), number(ba)), strings.Compare(a, b))
+}
+
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// tokenOf returns the token that a key is of: a key ends in #TOKEN.ATTEMPT.EPOCH.
+func tokenOf(k pawl.Key) workflow.TokenID {
+	text := string(k)
+	token, _, _ := strings.Cut(text[strings.LastIndexByte(text, '#')+1:], ".")
+	return workflow.TokenID(number(token))
+}
+
+// foreignKey returns a key of an attempt that never was.
+func foreignKey(run workflow.RunID, attempt int) pawl.Key {
+	return pawl.Key(fmt.Sprintf("%s#%d.%d.%016x", string(run), int64(1)<<40, max(attempt, 1), 1))
+}
+
+// An attemptName is how a scenario names an attempt.
+type attemptName struct {
+	run     workflow.RunID
+	node    string
+	index   int // of the innermost branch; -1 for any
+	attempt int
+}
+
+// note remembers the key of a call, for results that events give.
+func (d *driver) note(c *call) {
+	for _, index := range []int{c.Branch.Index, -1} {
+		d.keys[attemptName{c.Run, string(c.Node), index, c.Attempt}] = c.Key
+	}
+}
+
+// keyOf returns the key that a result event names.
+func (d *driver) keyOf(r *resultEvent, index *int, run workflow.RunID) pawl.Key {
+	name := attemptName{run: run, node: r.Node, index: -1, attempt: max(r.Attempt, 1)}
+	if index != nil {
+		name.index = *index
+	}
+	if key, ok := d.keys[name]; ok {
+		return key
+	}
+	return foreignKey(run, r.Attempt)
+}

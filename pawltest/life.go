@@ -1,0 +1,186 @@
+package pawltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/hook"
+)
+
+// begin opens the engine's first life and listens to it. It returns what ends
+// both.
+func (d *driver) begin() (end func() error, err error) {
+	reset := failpoint.Set(d.hit)
+	if err := d.open(); err != nil {
+		reset()
+		return nil, err
+	}
+	return func() error {
+		defer reset()
+		d.mu.Lock()
+		d.crashed = true // no gate closes, no task arrives
+		d.mu.Unlock()
+		d.openGates()
+		return d.engine.Close(d.ctx)
+	}, nil
+}
+
+// open opens the engine of the next life on its directory.
+func (d *driver) open() error {
+	d.mu.Lock()
+	d.life++
+	d.crashed = false
+	life := d.life
+	d.mu.Unlock()
+	engine, err := pawl.Open(d.ctx, d.path(life), pawl.Options{
+		Executor: pawl.Handlers{"*": d.perform(life)}, Durability: pawl.ProcessCrash, Concurrency: 1 << 20,
+	})
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.engine = engine
+	d.mu.Unlock()
+	return nil
+}
+
+// path returns the directory of the engine in one of its lives.
+func (d *driver) path(life int) string { return filepath.Join(d.folder, fmt.Sprint(life)) }
+
+// down reports whether the engine has crashed.
+func (d *driver) down() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.crashed
+}
+
+// reopen lets the process crash, unless it has, and begin anew after a while: of
+// the engine nothing is left but its files, as they are at this moment.
+func (d *driver) reopen(downtime time.Duration) error {
+	synctest.Wait()
+	d.mu.Lock()
+	d.resume = d.crashed
+	if !d.crashed {
+		d.crashed = true
+		hook.Fence(d.engine)
+	}
+	d.arrived, d.calls = nil, nil
+	old, next := d.path(d.life), d.path(d.life+1)
+	d.mu.Unlock()
+	synctest.Wait() // what was being written is written
+	if err := copyFolder(old, next); err != nil {
+		return err
+	}
+	d.openGates()
+	ctx, cancel := context.WithCancel(d.ctx)
+	cancel()
+	_ = d.engine.Close(ctx) // the remains of the crash
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	if downtime > 0 {
+		d.sleepThrough(time.Now().Add(downtime))
+	}
+	return d.open()
+}
+
+// sleepThrough lets time pass until an instant, whatever happens.
+func (d *driver) sleepThrough(at time.Time) {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	<-timer.C
+}
+
+// copyFolder copies a folder as a crash would leave it. What vanishes in the
+// meantime is not copied.
+func copyFolder(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), data, 0o600)
+	})
+}
+
+// hit is what the engine's goroutines call at its failpoints.
+func (d *driver) hit(name string) {
+	if time.Now().Year() > 2020 {
+		return // another engine of this process: time in a bubble begins in 2000
+	}
+	switch name {
+	case "actor.alarm":
+		d.gate()
+	case "release.begin":
+		d.committed()
+	}
+}
+
+// committed counts a commit of a run, and crashes after the one that it is to
+// crash after: what is committed is there, nothing of it has left.
+func (d *driver) committed() {
+	d.mu.Lock()
+	d.commits++
+	crash := d.commits == d.options.crashAt
+	if crash {
+		d.crashed = true
+		hook.Fence(d.engine)
+	}
+	d.mu.Unlock()
+	if crash {
+		d.poke()
+		panic("the process has crashed")
+	}
+}
+
+// gate holds up the alarm of a run while the driver has something else to let
+// happen at the same instant.
+func (d *driver) gate() {
+	d.mu.Lock()
+	busy := d.until.IsZero() || !time.Now().Before(d.until)
+	if !busy || d.crashed {
+		d.mu.Unlock()
+		return
+	}
+	open := make(chan struct{})
+	d.gates = append(d.gates, open)
+	d.mu.Unlock()
+	d.poke()
+	<-open
+}
+
+// openGates lets the alarms go on, and reports whether there were any.
+func (d *driver) openGates() bool {
+	d.mu.Lock()
+	gates := d.gates
+	d.gates = nil
+	d.mu.Unlock()
+	for _, open := range gates {
+		close(open)
+	}
+	return len(gates) > 0
+}

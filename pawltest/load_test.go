@@ -1,0 +1,184 @@
+package pawltest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const head = "scenario: s\ndefinition: {name: d, start: a, nodes: [{id: a, task: t}]}\n"
+
+// What cannot be read as a scenario is refused, with its place.
+func TestLoadErrors(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"", "s.yaml: the file is empty"},
+		{"scenario: [", "s.yaml:1: did not find expected node content"},
+		{"a: 1", `s.yaml:1:1: unknown field "a"; there are: definition, definitions, events, expect, file, input, mocks, scenario`},
+		{"- 1", "s.yaml:1:1: a list, not a mapping"},
+		{head, "s.yaml:1:1: a scenario needs expect"},
+		{"expect: {}", "s.yaml:1:1: a scenario needs a name, in the field scenario"},
+		{"scenario: s\nexpect: {}", "s.yaml:1:1: a scenario has either a definition or a file"},
+		{head + "file: x\nexpect: {}", "s.yaml:1:1: a scenario has either a definition or a file"},
+		{"scenario: s\nfile: nowhere.yaml\nexpect: {}", "s.yaml:1:1: file: nowhere.yaml: no such file or directory"},
+		{"scenario: 7\nexpect: {}", "s.yaml:1:11: scenario: an integer, not a string"},
+		{head + "expect:\n  satus: failed", `s.yaml:4:3: unknown field "satus"`},
+		{head + "expect: {status: fine}", `s.yaml:1:1: expect: status: "fine" is none of completed, failed`},
+		{head + "expect: {status: failed, status: failed}", `s.yaml:3:26: expect: "status" is there twice`},
+		{head + "expect: {duration: 3}", "s.yaml:3:20: expect: duration: not a duration such as 30s or 1h30m"},
+		{head + "expect: {nodes: {a: x}}", "s.yaml:3:21: expect: nodes: a: a string, not an integer"},
+		{head + "expect: {nodes: {z: 1}}", `s.yaml:1:1: expect: nodes: no definition has a node "z"`},
+		{head + "expect: {never: [z]}", `s.yaml:1:1: expect: never: no definition has a node "z"`},
+		{head + "expect: {before: [[a]]}", "s.yaml:1:1: expect: before: a list of pairs of nodes"},
+		{head + "expect: {rejected: [0]}", "s.yaml:1:1: expect: rejected: there is no event 0; the first is 0"},
+		{head + "mocks: {z: []}\nexpect: {}", `s.yaml:1:1: mocks: no definition has a node "z"`},
+		{head + "mocks: {a: [{expr: 'x +'}]}\nexpect: {}", "s.yaml:3:20: mocks: a: expr: "},
+		{head + "mocks: {a: [{delay: -1s}]}\nexpect: {}", "s.yaml:3:21: mocks: a: delay: a duration is not negative, and whole milliseconds"},
+		{head + "mocks: {a: {byIndex: {x: []}}}\nexpect: {}", `s.yaml:3:12: mocks: a: byIndex: "x" is not the index of a branch`},
+		{head + "events: [{cancel: true}]\nexpect: {}", "s.yaml:3:10: events: an event needs at"},
+		{head + "events: [{at: 1s}]\nexpect: {}", "s.yaml:3:10: events: an event is exactly one thing, not 0"},
+		{head + "events: [{at: 1s, cancel: true, pause: true}]\nexpect: {}", "s.yaml:3:10: events: an event is exactly one thing, not 2"},
+		{head + "events: [{at: 1s, cancel: true, downtime: 1s}]\nexpect: {}", "s.yaml:3:10: events: downtime goes with crash"},
+		{head + "events:\n  - {at: 1s, retry: {nod: a}}\nexpect: {}", `s.yaml:4:22: unknown field "nod"`},
+		{head + "expect: {}\n---\nscenario: second\nexpect: {}", "s.yaml:5:1: a scenario has either"},
+	}
+	for _, tt := range tests {
+		folder := t.TempDir()
+		path := filepath.Join(folder, "s.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(tt.text), 0o600))
+		_, err := Load(path)
+		var at *FileError
+		require.ErrorAs(t, err, &at, tt.text)
+		assert.Contains(t, err.Error(), filepath.Join(folder, tt.want), tt.text)
+	}
+	_, err := Load(filepath.Join(t.TempDir(), "nothing"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Load(t.TempDir())
+	assert.ErrorContains(t, err, "no file in it holds a scenario")
+}
+
+// Aliases do not make a small file stand for a huge document.
+func TestLoadBomb(t *testing.T) {
+	text := "scenario: s\na: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for c := 'b'; c <= 'j'; c++ {
+		p := "*" + string(c-1)
+		text += string(c) + ": &" + string(c) + " [" + p + ", " + p + ", " + p + ", " + p + ", " + p + ", " + p + ", " + p + ", " + p + "]\n"
+	}
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	_, err := Load(path)
+	assert.ErrorContains(t, err, "the document holds too much")
+}
+
+// A definition may stand in a file of its own, which is not taken for a scenario.
+func TestLoadFolder(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	write("defs/d.yaml", "name: d\nstart: a\nnodes: [{id: a, task: t}]\n")
+	write("a.yaml", "scenario: one\nfile: defs/d.yaml\nexpect: {path: [a]}\n")
+	write("deep/b.yml", "scenario: two\nfile: ../defs/d.yaml\nexpect: {path: [a]}\n---\nscenario: three\nfile: ../defs/d.yaml\nexpect: {}\n")
+	scenarios, err := Load(folder)
+	require.NoError(t, err)
+	var names []string
+	for _, s := range scenarios {
+		names = append(names, s.Name)
+	}
+	assert.Equal(t, []string{"one", "two", "three"}, names)
+	Run(t, folder)
+}
+
+func schema(t *testing.T) *jsonschema.Schema {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("mem:///scenario", doc))
+	s, err := c.Compile("mem:///scenario")
+	require.NoError(t, err)
+	return s
+}
+
+// Every scenario of the repository fits the schema.
+func TestSchema(t *testing.T) {
+	s := schema(t)
+	for _, folder := range folders(t) {
+		paths, err := filepath.Glob(filepath.Join(folder, "*.y*ml"))
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			nodes, err := documents(data)
+			require.NoError(t, err)
+			for _, n := range nodes {
+				doc, err := plainOf(n)
+				require.NoError(t, err)
+				text, err := json.Marshal(doc)
+				require.NoError(t, err)
+				v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+				require.NoError(t, err)
+				assert.NoError(t, s.Validate(v), "%s:%d", path, n.Line)
+			}
+		}
+	}
+}
+
+// The schema has the fields that are read, and no others.
+func TestSchemaFields(t *testing.T) {
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(Schema, &doc))
+	at := func(path ...string) map[string]any {
+		v := doc
+		for _, key := range path {
+			v = v[key].(map[string]any)
+		}
+		return v["properties"].(map[string]any)
+	}
+	tests := []struct {
+		properties map[string]any
+		read       any
+	}{
+		{at(), document{}}, {at("$defs", "mock"), mock{}}, {at("$defs", "error"), mockError{}}, {at("$defs", "event"), event{}},
+		{at("$defs", "event", "properties", "signal"), signalEvent{}}, {at("$defs", "event", "properties", "vote"), voteEvent{}},
+		{at("$defs", "event", "properties", "result"), resultEvent{}}, {at("$defs", "group"), groupEvent{}},
+		{at("$defs", "node"), nodeEvent{}}, {at("$defs", "expect"), expectation{}},
+	}
+	for _, tt := range tests {
+		var want, got []string
+		typ := reflect.TypeOf(tt.read)
+		for i := range typ.NumField() {
+			if name := typ.Field(i).Tag.Get("yaml"); name != "" {
+				want = append(want, name)
+			}
+		}
+		for name := range tt.properties {
+			got = append(got, name)
+		}
+		assert.ElementsMatch(t, want, got, typ.Name())
+	}
+}
+
+// Any text is a list of scenarios or an error that names the file.
+func FuzzLoad(f *testing.F) {
+	f.Add(head + "expect: {}")
+	f.Add("a: &a [*a]")
+	f.Add("? {}\n: []")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(t.TempDir(), "s.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := Load(path)
+		var at *FileError
+		if err != nil && !errors.As(err, &at) {
+			t.Errorf("%T: %v", err, err)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package pawltest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A call is an attempt of a task that a mock performs, from when the engine
+// hands it over until it is answered or given up.
+type call struct {
+	pawl.Task
+	life   int // of the engine
+	entry  mock
+	due    time.Time // when it is answered
+	beat   time.Time // when it says next that it is alive; zero if never
+	late   bool      // it is answered at a later instant than it came at
+	answer chan answer
+}
+
+type answer struct {
+	output any
+	err    error
+}
+
+// A promise is what an attempt was found to come to, for when it is handed over
+// again.
+type promise struct {
+	entry mock
+	due   time.Time
+}
+
+// errCrashed ends the tasks of an engine that has crashed.
+var errCrashed = errors.New("the process has crashed")
+
+// perform returns the handler of all tasks in one life of the engine: it hands
+// the task to the driver and waits for the answer.
+func (d *driver) perform(life int) func(context.Context, pawl.Task) (any, error) {
+	return func(ctx context.Context, t pawl.Task) (any, error) {
+		c := &call{Task: t, life: life, answer: make(chan answer, 1)}
+		d.mu.Lock()
+		if d.life == life && !d.crashed {
+			d.arrived = append(d.arrived, c)
+		}
+		d.mu.Unlock()
+		d.poke()
+		select {
+		case a := <-c.answer:
+			return a.output, a.err
+		case <-ctx.Done():
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.arrived = without(d.arrived, c)
+			d.calls = without(d.calls, c)
+			return nil, errors.Join(errCrashed, context.Cause(ctx))
+		}
+	}
+}
+
+func without(calls []*call, c *call) []*call {
+	return slices.DeleteFunc(calls, func(x *call) bool { return x == c })
+}
+
+// admit decides what the calls come to that have arrived since the last time. It
+// takes them in the order of their runs and tokens, so that it does not matter
+// which goroutine was first.
+func (d *driver) admit() error {
+	d.mu.Lock()
+	arrived := d.arrived
+	d.arrived = nil
+	d.mu.Unlock()
+	slices.SortFunc(arrived, func(a, b *call) int {
+		return cmp.Or(compareRuns(a.Run, b.Run), cmp.Compare(tokenOf(a.Key), tokenOf(b.Key)), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	now := time.Now()
+	for _, c := range arrived {
+		p, again := d.promises[c.Key]
+		if !again {
+			p.entry = d.take(c)
+		}
+		if !again || !d.resume {
+			p.due = now.Add(p.entry.Delay)
+		}
+		d.promises[c.Key] = p
+		d.note(c)
+		c.entry, c.due, c.late = p.entry, p.due, p.due.After(now)
+		if c.entry.Heartbeats > 0 {
+			c.beat = now.Add(c.entry.Heartbeats)
+		}
+	}
+	d.mu.Lock()
+	d.calls = append(d.calls, arrived...)
+	d.mu.Unlock()
+	return nil
+}
+
+// take returns the entry of the mocks of a node that a new call takes.
+func (d *driver) take(c *call) mock {
+	m, ok := d.scenario.document.Mocks[string(c.Node)]
+	if !ok {
+		return mock{}
+	}
+	list, counted := m.calls, string(c.Node)
+	if m.byIndex != nil {
+		index := strconv.Itoa(c.Branch.Index)
+		list, counted = m.byIndex[index], counted+"\x00"+index
+	}
+	k := d.taken[counted]
+	d.taken[counted]++
+	if len(list) == 0 {
+		return mock{}
+	}
+	return list[min(k, len(list)-1)]
+}
+
+// result returns what a call comes to.
+func (d *driver) result(c *call) answer {
+	m := c.entry
+	switch {
+	case m.Error != nil:
+		return answer{err: m.Error.err()}
+	case m.Expr != nil:
+		v, err := m.Expr.Eval(d.variables(c))
+		if err != nil {
+			return answer{err: pawl.TaskError{Code: "mock", Message: fmt.Sprintf("expr %s: %v", m.Expr.Source(), err)}}
+		}
+		return answer{output: v}
+	}
+	return answer{output: m.Output.or(c.Input)}
+}
+
+func (m *mockError) err() error {
+	return pawl.TaskError{
+		Code: cmp.Or(m.Code, workflow.CodeError), Message: m.Message,
+		Retryable: m.Retryable == nil || *m.Retryable,
+	}
+}
+
+// variables returns what the expr of a mock may use. item and index are those of
+// the innermost branch that has an element.
+func (d *driver) variables(c *call) expr.Map {
+	v := expr.Map{"input": c.Input, "attempt": int64(c.Attempt)}
+	if c.Branch.Total == 0 {
+		return v
+	}
+	v["index"] = int64(c.Branch.Index)
+	branch := map[string]any{"index": int64(c.Branch.Index), "total": int64(c.Branch.Total)}
+	snap, err := d.engine.Inspect(d.ctx, c.Run)
+	if err != nil {
+		return v
+	}
+	groups := map[workflow.GroupID]workflow.Group{}
+	for _, g := range snap.Groups {
+		groups[g.ID] = g
+	}
+	scope := scopeOf(snap, tokenOf(c.Key))
+	branch["group"] = groups[scope.Group].Name
+	v["branch"] = branch
+	items := d.items(c.Run)
+	for ; scope.Group != 0; scope = groups[scope.Group].Scope {
+		if list := items[scope.Group]; scope.Branch < len(list) {
+			v["item"] = list[scope.Branch]
+			break
+		}
+	}
+	return v
+}
+
+func scopeOf(snap pawl.Snapshot, id workflow.TokenID) workflow.Scope {
+	for i := range snap.Tokens {
+		if snap.Tokens[i].ID == id {
+			return snap.Tokens[i].Scope
+		}
+	}
+	return workflow.Scope{}
+}
+
+// items returns the elements of the branches of a run's groups.
+func (d *driver) items(run workflow.RunID) map[workflow.GroupID][]any {
+	out := map[workflow.GroupID][]any{}
+	for r, err := range d.engine.Journal(d.ctx, run) {
+		if err != nil {
+			break
+		}
+		for _, x := range r.Decisions {
+			if b, ok := x.(decision.CreateBranches); ok && b.Items != nil {
+				out[b.Group.ID] = b.Items
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package pawltest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	crash    = flag.Bool("scenarios.crash", false, "play the scenarios with a crash after every commit, in short mode too")
+	shuffles = flag.Int64("scenarios.shuffles", 3, "play the scenarios so often with results at one instant permuted")
+)
+
+// folders returns the folders of scenarios that there are.
+func folders(t *testing.T) (out []string) {
+	for _, name := range []string{"scenarios", "patterns"} {
+		path := filepath.Join("..", "testdata", name)
+		if files, err := filepath.Glob(filepath.Join(path, "*.y*ml")); err == nil && len(files) > 0 {
+			out = append(out, path)
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// Every scenario of the repository comes out as it says.
+func TestScenarios(t *testing.T) {
+	for _, folder := range folders(t) {
+		t.Run(filepath.Base(folder), func(t *testing.T) { Run(t, folder) })
+	}
+}
+
+// Every scenario comes out as it says with a crash after any commit.
+func TestScenariosWithCrashes(t *testing.T) {
+	if testing.Short() && !*crash {
+		t.Skip("long: -scenarios.crash plays it in short mode too")
+	}
+	for _, folder := range folders(t) {
+		t.Run(filepath.Base(folder), func(t *testing.T) { RunWith(t, folder, Options{Crash: true}) })
+	}
+}
+
+// Every scenario comes out as it says in whichever order results come that are
+// due at one instant.
+func TestScenariosShuffled(t *testing.T) {
+	for seed := range *shuffles {
+		for _, folder := range folders(t) {
+			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) { RunWith(t, folder, Options{Shuffle: &seed}) })
+		}
+	}
+}
+
+// load reads one scenario out of a text.
+func load(t *testing.T, text string) *Scenario {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	scenarios, err := Load(path)
+	require.NoError(t, err)
+	require.Len(t, scenarios, 1)
+	return scenarios[0]
+}
+
+const twoSteps = `
+scenario: two steps
+definition:
+  name: two
+  start: a
+  state: {initial: {list: [1, 2]}}
+  nodes:
+    - {id: a, task: t, output: {state.x.y: result.n}}
+    - {id: b, task: t, output: {output.n: state.x.y}}
+    - {id: c, task: t}
+  transitions: [{from: a, to: b}, {from: b, to: c, condition: "false"}]
+mocks: {a: [{output: {n: 7}, delay: 2s}]}
+events: [{at: 1s, retry: {node: c}}]
+expect:
+  rejected: [0]
+`
+
+// Each expectation that does not hold is reported with what was expected and
+// what came.
+func TestFailures(t *testing.T) {
+	tests := []struct{ expect, want string }{
+		{"status: failed", "expect.status: expected failed, got completed"},
+		{"output: {n: 8}", "expect.output.n: expected 8, got 7"},
+		{"output: {}", "expect.output.n: expected nothing, got 7"},
+		{"output: {n: 7, m: 1}", "expect.output.m: expected 1, got nothing"},
+		{"state: {x: {y: 8}}", "expect.state.x.y: expected 8, got 7"},
+		{"state: {list: [1]}", "expect.state.list: expected [1], got [1,2]"},
+		{"error: {code: e}", `expect.error: expected {"code":"e"}, got null`},
+		{"nodes: {a: 2}", "expect.nodes.a: expected 2 completions, got 1"},
+		{"path: [b, a]", "expect.path: expected [b a], got [a b]"},
+		{"before: [[b, a]]", "expect.before: expected b to complete before a starts, got a started first"},
+		{"before: [[c, a]]", "expect.before: expected c to complete before a starts, got c never completed"},
+		{"before: [[a, c]]", "expect.before: expected a to complete before c starts, got c never started"},
+		{"never: [b]", "expect.never: expected b never to start, got it did"},
+		{"children: {two: [completed]}", "expect.children.two: expected [completed], got []"},
+		{"events: {task.dispatched: 1}", "expect.events.task.dispatched: expected 1 event, got 2"},
+		{"duration: 3s", "expect.duration: expected 3s, got 2s"},
+	}
+	for _, tt := range tests {
+		s := load(t, twoSteps+"  "+tt.expect+"\n")
+		r := Play(t, s, Options{})
+		require.Len(t, r.Failures, 1, tt.expect)
+		assert.Equal(t, tt.want, r.Failures[0].String())
+		assert.False(t, r.Passed)
+		text := r.String()
+		assert.Contains(t, text, "expected: "+r.Failures[0].Expected)
+		assert.Contains(t, text, "+2s scenario 2 TaskCompleted token=t1 attempt=1\n")
+		assert.Contains(t, text, "        set-data state.x.y=7\n", "the decisions")
+	}
+}
+
+// Events that are refused, and those that are not, are told apart.
+func TestRejected(t *testing.T) {
+	r := Play(t, load(t, strings.Replace(twoSteps, "rejected: [0]", "nodes: {a: 1}", 1)), Options{})
+	require.Len(t, r.Failures, 1)
+	assert.Contains(t, r.Failures[0].String(), "expect.rejected: expected event 0 to be accepted, got nothing there waits for this")
+	r = Play(t, load(t, strings.Replace(twoSteps, "{at: 1s, retry: {node: c}}", "{at: 1s, cancel: true}", 1)+"  status: cancelled\n"), Options{})
+	require.Len(t, r.Failures, 1)
+	assert.Contains(t, r.Failures[0].String(), "expect.rejected: expected event 0 to be refused, got it was accepted")
+}
+
+// With Crash there is a play for every commit, and in each of them the process
+// crashes once.
+func TestCrashes(t *testing.T) {
+	r := Play(t, load(t, twoSteps), Options{Crash: true})
+	require.True(t, r.Passed, r.String())
+	assert.Equal(t, 4, r.Plays, "one, and one for each of three commits")
+	assert.Equal(t, 1+3*2, r.lives)
+}
+
+// A play that fails only after a crash says which.
+func TestCrashReport(t *testing.T) {
+	s := load(t, twoSteps)
+	var r Report
+	r.play(t, s, playing{crashAt: 2})
+	require.True(t, r.Passed, r.String())
+	assert.Equal(t, 2, r.lives)
+	s.document.Expect.Never = []string{"a"}
+	r = Report{}
+	r.play(t, s, playing{crashAt: 2})
+	assert.Contains(t, r.String(), "with a crash after commit 2:\nexpect.never")
+}
+
+// Two plays of one scenario make the same decisions at the same times.
+func TestPlaysAreEqual(t *testing.T) {
+	scenarios, err := Load(filepath.Join("..", "testdata", "scenarios"))
+	require.NoError(t, err)
+	for _, s := range scenarios {
+		s.document.Expect.Status = "suspended" // so that there is a trace
+		first := Play(t, s, Options{})
+		require.NotEmpty(t, first.Failures)
+		for range 3 {
+			require.Equal(t, first, Play(t, s, Options{}), s.Name)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package pawltest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// Options say how scenarios are played. The zero value plays each once.
+type Options struct {
+	// Crash plays each scenario once more for every commit that it makes, and
+	// lets the process crash right after that commit. What is expected must come
+	// out all the same. The work of tasks goes on outside: it ends when it would
+	// have ended without the crash.
+	Crash bool
+	// Shuffle, if not nil, permutes the results that come at one instant, with
+	// this seed.
+	Shuffle *int64
+	// Run, if not nil, chooses scenarios by their names.
+	Run *regexp.Regexp
+}
+
+// A Report is what came of playing one scenario.
+type Report struct {
+	Name     string    `json:"name"`
+	File     string    `json:"file"`
+	Line     int       `json:"line"`
+	Passed   bool      `json:"passed"`
+	Plays    int       `json:"plays"`              // how often it was played
+	Crash    int       `json:"crash,omitempty"`    // the failed play crashed after so many commits; 0: it did not
+	Error    string    `json:"error,omitempty"`    // why it could not be played to the end
+	Failures []Failure `json:"failures,omitempty"` // what did not come out as expected
+	Trace    []string  `json:"trace,omitempty"`    // of a failed play: the messages, and what was decided
+
+	lives int // of the engine, over all plays
+}
+
+// String returns what failed and the decisions that led there; "" if nothing
+// did.
+func (r Report) String() string {
+	if r.Passed {
+		return ""
+	}
+	var b strings.Builder
+	if r.Crash > 0 {
+		fmt.Fprintf(&b, "with a crash after commit %d:\n", r.Crash)
+	}
+	if r.Error != "" {
+		fmt.Fprintf(&b, "%s\n", r.Error)
+	}
+	for _, f := range r.Failures {
+		fmt.Fprintf(&b, "%s\n    expected: %s\n    got:      %s\n", f.What, f.Expected, f.Got)
+	}
+	if len(r.Trace) > 0 {
+		fmt.Fprintf(&b, "decisions:\n    %s\n", strings.Join(r.Trace, "\n    "))
+	}
+	return b.String()
+}
+
+// Run plays the scenarios of a file or folder, each as a subtest.
+func Run(t *testing.T, path string) {
+	t.Helper()
+	RunWith(t, path, Options{})
+}
+
+// RunWith plays the scenarios of a file or folder, each as a subtest.
+func RunWith(t *testing.T, path string, o Options) {
+	t.Helper()
+	scenarios, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios {
+		if o.Run != nil && !o.Run.MatchString(s.Name) {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			if r := Play(t, s, o); !r.Passed {
+				t.Errorf("%s:%d: %s\n%v", s.File, s.Line, s.Name, r)
+			}
+		})
+	}
+}
+
+// Play plays a scenario and reports what came of it. It does not fail the test.
+func Play(t *testing.T, s *Scenario, o Options) Report {
+	t.Helper()
+	r := Report{Name: s.Name, File: s.File, Line: s.Line, Passed: true}
+	commits := r.play(t, s, playing{shuffle: o.Shuffle})
+	for k := 1; o.Crash && r.Passed && k <= commits; k++ {
+		r.play(t, s, playing{shuffle: o.Shuffle, crashAt: k})
+	}
+	return r
+}
+
+// stage is held while a scenario is played: failpoints tell one listener.
+var stage sync.Mutex
+
+// play plays a scenario once in a bubble of its own, and returns how many
+// commits its runs have made.
+func (r *Report) play(t *testing.T, s *Scenario, p playing) (commits int) {
+	t.Helper()
+	stage.Lock()
+	defer stage.Unlock()
+	folder, err := os.MkdirTemp("", "pawl-scenario-")
+	if err == nil {
+		synctest.Test(t, func(*testing.T) { commits, err = r.once(s, p, folder) })
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	r.Plays++
+	if err != nil {
+		r.Error = err.Error()
+	}
+	r.Passed = err == nil && len(r.Failures) == 0
+	if r.Passed {
+		r.Trace = nil
+	} else {
+		r.Crash = p.crashAt
+	}
+	return commits
+}
+
+// once plays a scenario within a bubble.
+func (r *Report) once(s *Scenario, p playing, folder string) (commits int, err error) {
+	d := newDriver(s, p, folder)
+	end, err := d.begin()
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		r.lives += d.life
+		err = errors.Join(err, end())
+	}()
+	err = d.play()
+	h, lookErr := d.look()
+	if lookErr != nil {
+		return d.commits, errors.Join(err, lookErr)
+	}
+	r.Trace = h.trace(d.began)
+	if err == nil {
+		r.Failures = d.check(h)
+	}
+	return d.commits, err
+}

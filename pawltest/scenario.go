@@ -1,0 +1,223 @@
+package pawltest
+
+import (
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Scenario is one document of a scenario file, ready to be played any number
+// of times.
+type Scenario struct {
+	Name string
+	File string
+	Line int // of the document in the file, from 1
+
+	definition  source
+	definitions []source
+	document    document
+}
+
+// A source is a definition, or what is wrong with it.
+type source struct {
+	definition *workflow.Definition
+	problem    error
+	inline     bool // its places are not those of a file
+}
+
+// A document is a scenario as it is written.
+type document struct {
+	Scenario    string           `yaml:"scenario"`
+	Definition  *yaml.Node       `yaml:"definition"`
+	File        string           `yaml:"file"`
+	Definitions []*yaml.Node     `yaml:"definitions"`
+	Input       optional         `yaml:"input"`
+	Mocks       map[string]mocks `yaml:"mocks"`
+	Events      []event          `yaml:"events"`
+	Expect      expectation      `yaml:"expect"`
+}
+
+// mocks are what the tasks of one node come to.
+type mocks struct {
+	calls   []mock            // the k-th call takes the k-th; the last one repeats
+	byIndex map[string][]mock // or likewise, by the index of the innermost branch
+}
+
+// A mock is what one call of a task comes to.
+type mock struct {
+	Output     optional      `yaml:"output"`
+	Error      *mockError    `yaml:"error"`
+	Delay      time.Duration `yaml:"delay"`
+	Heartbeats time.Duration `yaml:"heartbeats"`
+	Expr       *mockProgram  `yaml:"expr"`
+}
+
+type mockError struct {
+	Code      string `yaml:"code"`
+	Message   string `yaml:"message"`
+	Retryable *bool  `yaml:"retryable"`
+}
+
+func (m *mocks) read(n *yaml.Node) error {
+	if n.Kind == yaml.SequenceNode {
+		return decode(n, &m.calls)
+	}
+	var by struct {
+		Index map[string][]mock `yaml:"byIndex"`
+	}
+	if err := decode(n, &by); err != nil {
+		return err
+	}
+	if by.Index == nil {
+		return wrong(n, "neither a list of calls nor byIndex")
+	}
+	m.byIndex = by.Index
+	for key := range by.Index {
+		if i, err := strconv.Atoi(key); err != nil || i < 0 || strconv.Itoa(i) != key {
+			return wrong(n, "byIndex: %q is not the index of a branch", key)
+		}
+	}
+	return nil
+}
+
+// A mockProgram computes the output of a mock.
+type mockProgram struct{ *expr.Program }
+
+// mockVariables may be used in the expr of a mock.
+var mockVariables = []string{"input", "item", "index", "branch", "attempt"}
+
+func (p *mockProgram) read(n *yaml.Node) error {
+	var text string
+	if err := decode(n, &text); err != nil {
+		return err
+	}
+	program, err := expr.Compile(text, mockVariables, expr.Limits{})
+	if err != nil {
+		return wrong(n, "%v", err)
+	}
+	p.Program = program
+	return nil
+}
+
+// An event is something that happens to a run from outside.
+type event struct {
+	line int
+
+	At    *time.Duration `yaml:"at"`
+	Index *int           `yaml:"index"` // chooses among tokens at a node
+	Run   string         `yaml:"run"`   // a child run, by what follows the id of the scenario's
+
+	Signal      *signalEvent  `yaml:"signal"`
+	Vote        *voteEvent    `yaml:"vote"`
+	Crash       bool          `yaml:"crash"`
+	Downtime    time.Duration `yaml:"downtime"` // with crash: until the engine is back
+	Result      *resultEvent  `yaml:"result"`
+	Cancel      bool          `yaml:"cancel"`
+	Pause       bool          `yaml:"pause"`
+	Resume      bool          `yaml:"resume"`
+	Patch       optional      `yaml:"patch"`
+	AddBranch   *groupEvent   `yaml:"addBranch"`
+	CloseGroup  *groupEvent   `yaml:"closeGroup"`
+	CancelNodes []string      `yaml:"cancelNodes"`
+	Retry       *nodeEvent    `yaml:"retry"`
+	Skip        *nodeEvent    `yaml:"skip"`
+}
+
+type signalEvent struct {
+	Name    string         `yaml:"name"`
+	Payload optional       `yaml:"payload"`
+	ID      string         `yaml:"id"`
+	TTL     *time.Duration `yaml:"ttl"`
+	Run     string         `yaml:"run"`
+}
+
+type voteEvent struct {
+	Node     string   `yaml:"node"`
+	Index    *int     `yaml:"index"`
+	Run      string   `yaml:"run"`
+	By       string   `yaml:"by"`
+	Approved bool     `yaml:"approved"`
+	Comment  string   `yaml:"comment"`
+	Data     optional `yaml:"data"`
+}
+
+type resultEvent struct {
+	Node    string     `yaml:"node"`
+	Index   *int       `yaml:"index"`
+	Run     string     `yaml:"run"`
+	Attempt int        `yaml:"attempt"`
+	Output  optional   `yaml:"output"`
+	Error   *mockError `yaml:"error"`
+}
+
+type groupEvent struct {
+	Group string   `yaml:"group"`
+	Run   string   `yaml:"run"`
+	Item  optional `yaml:"item"`
+}
+
+type nodeEvent struct {
+	Node   string   `yaml:"node"`
+	Index  *int     `yaml:"index"`
+	Run    string   `yaml:"run"`
+	Output optional `yaml:"output"`
+}
+
+// An expectation is what must come out of a scenario.
+type expectation struct {
+	Status   string              `yaml:"status"`
+	Output   optional            `yaml:"output"`
+	State    optional            `yaml:"state"`
+	Error    optional            `yaml:"error"`
+	Nodes    map[string]int      `yaml:"nodes"`
+	Path     *[]string           `yaml:"path"`
+	Before   [][]string          `yaml:"before"`
+	Never    []string            `yaml:"never"`
+	Children map[string][]string `yaml:"children"`
+	Events   map[string]int      `yaml:"events"`
+	Rejected []int               `yaml:"rejected"`
+	Duration *time.Duration      `yaml:"duration"`
+}
+
+func (e *event) read(n *yaml.Node) error {
+	type plain event // without this method
+	if err := decode(n, (*plain)(e)); err != nil {
+		return err
+	}
+	e.line = n.Line
+	if e.At == nil {
+		return wrong(n, "an event needs at")
+	}
+	what := 0
+	for _, is := range []bool{
+		e.Signal != nil, e.Vote != nil, e.Crash, e.Result != nil, e.Cancel, e.Pause, e.Resume, e.Patch.set,
+		e.AddBranch != nil, e.CloseGroup != nil, e.CancelNodes != nil, e.Retry != nil, e.Skip != nil,
+	} {
+		if is {
+			what++
+		}
+	}
+	switch {
+	case what != 1:
+		return wrong(n, "an event is exactly one thing, not %d", what)
+	case e.Downtime > 0 && !e.Crash:
+		return wrong(n, "downtime goes with crash")
+	}
+	return nil
+}
+
+// target returns the place that an event names: inside the event, or beside it.
+func (e *event) target(inner *int, innerRun string) (index *int, run workflow.RunID) {
+	index, suffix := e.Index, e.Run
+	if inner != nil {
+		index = inner
+	}
+	if innerRun != "" {
+		suffix = innerRun
+	}
+	return index, runOf(suffix)
+}
