@@ -1,6 +1,6 @@
 // Package pawl is an embeddable engine for durable workflows. A definition is
 // data: nodes and transitions, conditions in CEL, fan-out and fan-in, loops,
-// timers, retries. Each run is an actor with a private SQLite file. What a call
+// subworkflows, timers, events, approvals, retries. Each run is an actor with a private SQLite file. What a call
 // has acknowledged survives the death of the process and the loss of power.
 //
 //	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: handlers})
@@ -35,7 +35,7 @@
 //
 //   - definition: a directed graph of nodes and transitions, with a name and a
 //     version. (process model, WfMC)
-//   - node: a step: task, gateway, wait, end. (activity)
+//   - node: a step: task, subworkflow, approval, wait, gateway, end. (activity)
 //   - transition: an edge from node to node, as in WfMC, XPDL and jPDL; not a
 //     transition of a Petri net.
 //   - run: one execution of a definition. (process instance, case)
@@ -44,6 +44,16 @@
 //     everything that grew from one of them. (multiple instances)
 //   - join, fan-in: where branches meet: all of them (AND-join), any
 //     (discriminator) or m of n (partial join).
+//   - node join: where tokens meet that came by different transitions: all
+//     (AND-join) or synchronize (OR-join, general synchronizing merge).
+//   - dag: a definition whose nodes run at most once, by in-degree; a step is
+//     one of its nodes as a run sees it; a dead path is one not taken.
+//   - child, parent, root: a run that a subworkflow node started, the run of
+//     that node, and the first of all; pins are the definitions below a root.
+//   - signal: an event from outside, kept until a token takes it. (trigger)
+//   - approval, vote, quorum: a wait for people, what one of them says, and how
+//     many must say the same.
+//   - lock: what one token of a run holds at a time. (critical section)
 //   - straggler: a branch that still runs when its join has fired.
 //   - scope: where data is visible: the run, or one branch.
 //   - message: what a run receives: a start, a result, an alarm, a cancel.

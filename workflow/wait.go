@@ -39,8 +39,7 @@ type spot struct{ order, id int64 }
 func (s *State) Line(k WaitKey) iter.Seq[*Token] {
 	return func(yield func(*Token) bool) {
 		for p := range s.line(k) {
-			t := s.Token(TokenID(p.id))
-			if t != nil && t.Order == p.order && slices.Contains(s.linesOf(t), k) && !yield(t) {
+			if s.waitsIn(k, p) && !yield(s.Token(TokenID(p.id))) {
 				return
 			}
 		}
@@ -141,14 +140,40 @@ func (s *State) sort(old, t *Token) {
 	if t.Holds != "" {
 		s.hold(t.Holds, t.ID)
 	}
-	if t.Order == 0 || old != nil && old.Order == t.Order && old.Status == t.Status {
+	if t.Order == 0 && (old == nil || old.Order == 0) || old != nil && old.Order == t.Order && old.Status == t.Status {
+		return
+	}
+	if old != nil && old.Order > 0 {
+		for _, k := range s.linesOf(old) {
+			s.shorten(k, func(p spot) bool { return s.waitsIn(k, p) })
+		}
+	}
+	if t.Order == 0 {
 		return
 	}
 	for _, k := range s.linesOf(t) {
-		s.enter(k, spot{t.Order, int64(t.ID)}, func(p spot) bool {
-			w := s.Token(TokenID(p.id))
-			return w != nil && w.Order == p.order && slices.Contains(s.linesOf(w), k)
-		})
+		s.enter(k, spot{t.Order, int64(t.ID)}, func(p spot) bool { return s.waitsIn(k, p) })
+	}
+}
+
+// waitsIn reports whether a place of a line of tokens is not stale.
+func (s *State) waitsIn(k WaitKey, p spot) bool {
+	t := s.Token(TokenID(p.id))
+	return t != nil && t.Order == p.order && slices.Contains(s.linesOf(t), k)
+}
+
+// shorten drops the stale places at the head of a line, so that who looks for
+// the first finds it at once. Overlays leave their base as it is.
+func (s *State) shorten(k WaitKey, fresh func(spot) bool) {
+	line := s.waiting[k]
+	if s.base != nil || len(line) == 0 {
+		return
+	}
+	for len(line) > 0 && !fresh(line[0]) {
+		line = line[1:]
+	}
+	if s.waiting[k] = line; len(line) == 0 {
+		delete(s.waiting, k)
 	}
 }
 
@@ -289,6 +314,9 @@ func (s *State) PutSignal(k *KeptSignal) {
 	}
 	s.kept += one(!k.Done) - one(old != nil && !old.Done)
 	s.signals.put(k.Seq, k)
+	if k.Done {
+		s.shorten(WaitKey{Kind: LineSignal, Name: k.Name}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+	}
 	if old == nil && !k.Done {
 		s.enter(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
 	}
