@@ -110,6 +110,7 @@ func (p *planner) failRun(f workflow.Failure) { p.decide(decision.FailRun{Failur
 func (p *planner) failBranch(sc workflow.Scope, f *workflow.Failure) {
 	p.decide(decision.FailBranch{Scope: sc, Failure: *f})
 	p.conclude(sc.Group, f)
+	p.touch(sc)
 	p.touch(p.s.Group(sc.Group).Scope)
 }
 

@@ -185,7 +185,7 @@ func (p *planner) fanOut(name string, steps []step, v vars) {
 	if p.crowded(g.Total) || p.deep(v.scope) {
 		return
 	}
-	if g.Max >= g.Total {
+	if name == "" && g.Max >= g.Total {
 		g.Max = 0
 	}
 	if (g.Max > 0 || name != "") && p.asked(&g) {

@@ -9,6 +9,9 @@ import (
 
 // gathering returns the live group of a name, and of an origin if one is given.
 func (p *planner) gathering(name string, origin workflow.TokenID) (*workflow.Group, error) {
+	if name == "" {
+		return nil, workflow.ErrNotLive // anonymous groups are nobody's
+	}
 	var found *workflow.Group
 	err := workflow.ErrNotLive
 	for id := p.s.NextGroup - 1; id > 0; id-- {
@@ -75,19 +78,22 @@ func (p *planner) blocked(g *workflow.Group) bool {
 	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.Draining(g.Name, g.Scope) != nil
 }
 
-// unblock decides the next occurrence of a group whose last straggler has ended.
-// The time of its join begins now, if a branch has arrived.
+// unblock decides the next occurrences of a group whose last straggler has
+// ended, until one blocks again. The time of their joins begins now, if a branch
+// has arrived.
 func (p *planner) unblock(g *workflow.Group) {
 	sync := p.syncOf(g)
 	if g.Phase != workflow.Fired || g.Live > 0 || sync == nil || sync.Remaining != workflow.RemainingBlock {
 		return
 	}
-	next := p.s.Gathering(g.Name, g.Scope)
-	if next == nil || p.blocked(next) {
-		return
-	}
-	p.conclude(next.ID, nil)
-	if next = p.s.Group(next.ID); next.Phase == workflow.Gathering && next.Arrived > 0 && next.Due.IsZero() && sync.Timeout > 0 {
-		p.decide(decision.ArmGroup{Group: next.ID, Due: timeout.Deadline(p.now, sync.Timeout)})
+	for _, id := range p.s.Gathering(g.Name, g.Scope) {
+		next := p.s.Group(id)
+		if p.blocked(next) || p.stopped() {
+			return
+		}
+		p.conclude(id, nil)
+		if next = p.s.Group(id); next.Phase == workflow.Gathering && next.Arrived > 0 && next.Due.IsZero() && sync.Timeout > 0 {
+			p.decide(decision.ArmGroup{Group: id, Due: timeout.Deadline(p.now, sync.Timeout)})
+		}
 	}
 }

@@ -30,6 +30,9 @@ func (p *planner) resume(m workflow.Resume) error {
 	}
 	p.decide(decision.ResumeRun{})
 	for _, t := range slices.Collect(p.s.Line(workflow.WaitKey{Kind: workflow.LineHeld})) {
+		if t = p.s.Token(t.ID); !t.Held || !t.Live() {
+			continue // what began before it has ended it
+		}
 		if t.Attempt > 0 {
 			p.again(t)
 			continue

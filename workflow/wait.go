@@ -237,15 +237,16 @@ func (s *State) sortGroup(old, g *Group) {
 	}
 }
 
-// Gathering returns the first group of a name, begun in a scope, that gathers;
-// nil if there is none. It knows only groups whose stragglers block.
-func (s *State) Gathering(name string, sc Scope) *Group {
+// Gathering returns the groups of a name, begun in a scope, that gather, oldest
+// first. It knows only groups whose stragglers block.
+func (s *State) Gathering(name string, sc Scope) []GroupID {
+	var out []GroupID
 	for p := range s.line(WaitKey{LineGather, name, sc}) {
 		if g := s.Group(GroupID(p.id)); g.Phase == Gathering {
-			return g
+			out = append(out, g.ID)
 		}
 	}
-	return nil
+	return out
 }
 
 // Draining returns a group of a name, begun in a scope, that has fired and still
