@@ -45,6 +45,9 @@ var (
 	ErrAlreadyVoted = workflow.ErrAlreadyVoted
 	// ErrGroupClosed: the join of the group has fired, or it has ended otherwise.
 	ErrGroupClosed = workflow.ErrGroupClosed
+	// ErrConflict: the run's definition has another revision than the patch is
+	// for; read it again with Engine.Definition.
+	ErrConflict = workflow.ErrConflict
 	// ErrSuspended: an internal fault suspended the run; see its Failure.
 	ErrSuspended = workflow.ErrSuspended
 	// ErrUnknown: a commit failed, so the message may or may not have been

@@ -153,3 +153,34 @@ func ExampleEngine_Journal() {
 	//    complete-token t1
 	//    complete-run output={"text":"hi"}
 }
+
+// A run that waits gets a further step before it goes on.
+func ExampleEngine_Patch() {
+	engine, end := example(pawl.Handlers{"*": func(_ context.Context, task pawl.Task) (any, error) {
+		fmt.Println(task.Node)
+		return nil, nil
+	}})
+	defer end()
+	def := parse(`
+name: order
+start: wait
+nodes: [{id: wait, wait: {event: paid}}, {id: ship, task: ship}]
+transitions: [{from: wait, to: ship, id: t1}]
+`)
+	ctx := context.Background()
+	check(engine.Start(ctx, workflow.Run{ID: "order-7", Definition: def}, nil))
+	revision, err := engine.Patch(ctx, "order-7", pawl.Patch{Base: 1, Ops: []any{
+		map[string]any{"op": "add", "path": "/nodes/check", "value": map[string]any{"task": "check"}},
+		map[string]any{"op": "replace", "path": "/transitions/t1/to", "value": "check"},
+		map[string]any{"op": "add", "path": "/transitions/t2", "value": map[string]any{"from": "check", "to": "ship"}},
+	}})
+	check(err)
+	fmt.Println("revision", revision)
+	check(engine.Signal(ctx, "order-7", workflow.Signal{Name: "paid"}))
+	_, err = engine.Wait(ctx, "order-7")
+	check(err)
+	// Output:
+	// revision 2
+	// check
+	// ship
+}

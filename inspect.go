@@ -16,6 +16,7 @@ type Snapshot struct {
 	workflow.Outcome
 	Workflow string // name of the definition
 	Version  int
+	Revision int              // of its definition: 1, and one more for every patch
 	Seq      int64            // of the last record
 	Alarm    time.Time        // when time alone changes it next; zero if never
 	Tokens   []workflow.Token // all of them, by id
@@ -39,7 +40,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 		return Snapshot{}, closedError(err)
 	}
 	out := Snapshot{
-		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Seq: h.Seq,
+		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Revision: s.Revision(), Seq: h.Seq,
 		Alarm: planning.Alarm(s), State: s.Section(workflow.SectionState), Live: s.Live(),
 	}
 	rows := s.All()

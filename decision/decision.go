@@ -334,6 +334,7 @@ func (CloseGroup) decision()      {}
 func (ArmGroup) decision()        {}
 func (ListErrors) decision()      {}
 func (PauseRun) decision()        {}
+func (PatchRun) decision()        {}
 func (StartStep) decision()       {}
 func (EndStep) decision()         {}
 func (DeferFailure) decision()    {}

@@ -218,9 +218,12 @@ var lines = map[string]decision.Decision{
 	`arm-group g1 due=2030-01-01T00:00:01.000Z`:        decision.ArmGroup{Group: 1, Due: at},
 	`list-errors g1 in=g1:2 target=state.bad value=[]`: decision.ListErrors{Group: 1, Scope: scope, Path: []string{"state", "bad"}, Value: []any{}},
 	`pause-run parent`:                                 decision.PauseRun{Parent: true},
-	`start-step node=a`:                                decision.StartStep{Node: "a"},
-	`end-step node=a taken=e skipped`:                  decision.EndStep{Node: "a", Taken: []workflow.TransitionID{"e"}, Skipped: true},
-	`defer-failure error=busy (later)`:                 decision.DeferFailure{Failure: failure},
+	`patch-run revision=2 definition={"name":"w"} due=2030-01-01T00:00:01.000Z step=a:1/2`: decision.PatchRun{
+		Revision: 2, Definition: map[string]any{"name": "w"}, Due: at, Steps: []workflow.Step{{Node: "a", Live: 1, Resolved: 2}},
+	},
+	`start-step node=a`:                decision.StartStep{Node: "a"},
+	`end-step node=a taken=e skipped`:  decision.EndStep{Node: "a", Taken: []workflow.TransitionID{"e"}, Skipped: true},
+	`defer-failure error=busy (later)`: decision.DeferFailure{Failure: failure},
 }
 
 func TestString(t *testing.T) {

@@ -159,6 +159,17 @@ type (
 		Value  any              `json:"value,omitzero"`
 	}
 
+	// PatchRun replaces the run's definition. Steps are those of a dag whose
+	// incoming transitions it changes.
+	PatchRun struct {
+		Revision   int             `json:"revision"`
+		Definition any             `json:"definition"` // as a value
+		Pins       workflow.Pins   `json:"pins,omitzero"`
+		Due        time.Time       `json:"due,omitzero"` // the run times out
+		Steps      []workflow.Step `json:"steps,omitzero"`
+		Graph      *workflow.Graph `json:"-"` // of Definition; nil until it is asked for
+	}
+
 	// PauseRun holds back what the run would dispatch.
 	PauseRun struct {
 		Parent bool `json:"parent,omitzero"` // because the parent run is paused

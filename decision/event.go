@@ -56,6 +56,7 @@ const (
 	NodeSkipped       EventType = "node.skipped"
 
 	WorkflowPaused       EventType = "workflow.paused"
+	WorkflowPatched      EventType = "workflow.patched"
 	SubworkflowStarted   EventType = "subworkflow.started"
 	SubworkflowCompleted EventType = "subworkflow.completed"
 	SubworkflowFailed    EventType = "subworkflow.failed"
@@ -78,7 +79,7 @@ func Events(s *workflow.State, d Decision) []Event {
 		return taskEvents(s, d)
 	case CreateBranches, FireGroup, FailGroup, AbandonGroup, MergeBranches:
 		return groupEvents(s, d)
-	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun, PauseRun:
+	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun, PauseRun, PatchRun:
 		return runEvents(s, d)
 	case StartChild, EndChild, RequestApproval, AddVote, DecideApproval, AwaitLock, HoldToken, AwaitJoin, FireJoin, CancelTokens:
 		return holdEvents(s, d)
@@ -223,6 +224,8 @@ func runEvents(s *workflow.State, d Decision) []Event {
 		return []Event{{Type: WorkflowResumed}}
 	case PauseRun:
 		return []Event{{Type: WorkflowPaused}}
+	case PatchRun:
+		return []Event{{Type: WorkflowPatched, Data: map[string]any{"revision": int64(d.Revision)}}}
 	default:
 		return misplaced(d)
 	}

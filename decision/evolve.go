@@ -33,6 +33,8 @@ func Evolve(s *workflow.State, d Decision) {
 		evolveOpen(s, d)
 	case StartStep, EndStep:
 		evolveStep(s, d)
+	case PatchRun:
+		evolvePatch(s, d)
 	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun, PauseRun, DeferFailure:
 		evolveRun(s, d)
 	default:

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -116,6 +117,15 @@ func (d ListErrors) String() string {
 
 // String implements fmt.Stringer.
 func (d PauseRun) String() string { return say("pause-run").flag("parent", d.Parent).String() }
+
+// String implements fmt.Stringer.
+func (d PatchRun) String() string {
+	w := say("patch-run").field("revision", strconv.Itoa(d.Revision)).value("definition", d.Definition).time("due", d.Due)
+	for _, x := range d.Steps {
+		w = w.field("step", fmt.Sprintf("%s:%d/%d", x.Node, x.Live, x.Resolved))
+	}
+	return w.String()
+}
 
 // String implements fmt.Stringer.
 func (d StartStep) String() string { return say("start-step").field("node", string(d.Node)).String() }

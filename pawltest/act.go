@@ -3,7 +3,6 @@ package pawltest
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -23,23 +22,23 @@ func (d *driver) do(ctx context.Context, engine *pawl.Engine, e *event) error {
 	case e.Cancel:
 		return engine.Cancel(ctx, run, "cancelled by the scenario")
 	case e.Pause:
-		return invoke(engine, "Pause", ctx, run)
+		return engine.Pause(ctx, run)
 	case e.Resume:
 		return engine.Resume(ctx, run)
 	case e.Patch.set:
 		return d.patch(ctx, engine, run, e.Patch.value)
 	case e.AddBranch != nil:
 		_, run := e.target(nil, e.AddBranch.Run)
-		return invoke(engine, "AddBranch", ctx, fields{"Run": run, "Group": e.AddBranch.Group}, e.AddBranch.Item.value)
+		return engine.AddBranch(ctx, pawl.GroupTarget{Run: run, Group: e.AddBranch.Group}, e.AddBranch.Item.value)
 	case e.CloseGroup != nil:
 		_, run := e.target(nil, e.CloseGroup.Run)
-		return invoke(engine, "CloseGroup", ctx, fields{"Run": run, "Group": e.CloseGroup.Group})
+		return engine.CloseGroup(ctx, pawl.GroupTarget{Run: run, Group: e.CloseGroup.Group})
 	case e.CancelNodes != nil:
-		args := []any{ctx, run}
-		for _, n := range e.CancelNodes {
-			args = append(args, workflow.NodeID(n))
+		nodes := make([]workflow.NodeID, len(e.CancelNodes))
+		for i, n := range e.CancelNodes {
+			nodes[i] = workflow.NodeID(n)
 		}
-		return invoke(engine, "CancelNodes", args...)
+		return engine.CancelNodes(ctx, run, nodes...)
 	case e.Retry != nil:
 		t, err := d.at(ctx, engine, e, e.Retry.Node, e.Retry.Index, e.Retry.Run)
 		if err != nil {
@@ -62,7 +61,7 @@ func (d *driver) signal(ctx context.Context, engine *pawl.Engine, e *event) erro
 	if ttl := e.Signal.TTL; ttl != nil {
 		s.TTL, s.Transient = *ttl, *ttl == 0
 	}
-	return invoke(engine, "Signal", ctx, run, s)
+	return engine.Signal(ctx, run, s)
 }
 
 func (d *driver) vote(ctx context.Context, engine *pawl.Engine, e *event) error {
@@ -71,7 +70,7 @@ func (d *driver) vote(ctx context.Context, engine *pawl.Engine, e *event) error 
 	if err != nil {
 		return err
 	}
-	return invoke(engine, "Vote", ctx, t, workflow.Ballot{By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
+	return engine.Vote(ctx, t, workflow.Ballot{By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
 }
 
 func (d *driver) report(ctx context.Context, engine *pawl.Engine, e *event) error {
@@ -89,16 +88,12 @@ func (d *driver) patch(ctx context.Context, engine *pawl.Engine, run workflow.Ru
 	if !ok {
 		return fmt.Errorf("%w: a patch is a list of operations", pawl.ErrInvalid)
 	}
-	return invoke(engine, "Patch", ctx, run, fields{"Base": d.revision(ctx, engine, run), "Ops": list})
-}
-
-// revision returns the revision of a run's definition, 1 if it was never patched.
-func (d *driver) revision(ctx context.Context, engine *pawl.Engine, run workflow.RunID) int {
 	snap, err := engine.Inspect(ctx, run)
-	if f := reflect.ValueOf(snap).FieldByName("Revision"); err == nil && f.IsValid() && f.CanInt() {
-		return int(f.Int())
+	if err != nil {
+		return err
 	}
-	return 1
+	_, err = engine.Patch(ctx, run, pawl.Patch{Base: snap.Revision, Ops: list})
+	return err
 }
 
 // at returns the token that an event is about: the one at a node, or the one of
@@ -120,37 +115,6 @@ func (d *driver) at(ctx context.Context, engine *pawl.Engine, e *event, node str
 		}
 	}
 	return t, fmt.Errorf("%w: no token of branch %d is at node %q", pawl.ErrNotLive, *index, node)
-}
-
-// fields are the fields of a struct that invoke makes.
-type fields map[string]any
-
-// invoke calls a method of the engine by name, and returns its error, or one
-// that says that there is no such method. An argument of type fields becomes the
-// struct that the method takes.
-func invoke(engine *pawl.Engine, name string, args ...any) error {
-	m := reflect.ValueOf(engine).MethodByName(name)
-	if !m.IsValid() {
-		return fmt.Errorf("%w: the engine has no %s", errUnsupported, name)
-	}
-	in := make([]reflect.Value, len(args))
-	for i, arg := range args {
-		t := m.Type().In(min(i, m.Type().NumIn()-1))
-		switch arg := arg.(type) {
-		case nil:
-			in[i] = reflect.Zero(t)
-		case fields:
-			in[i] = reflect.New(t).Elem()
-			for field, v := range arg {
-				in[i].FieldByName(field).Set(reflect.ValueOf(v))
-			}
-		default:
-			in[i] = reflect.ValueOf(arg)
-		}
-	}
-	out := m.Call(in)
-	err, _ := out[len(out)-1].Interface().(error)
-	return err
 }
 
 // messageOf returns the name of the message that an event becomes; "" if it

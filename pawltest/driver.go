@@ -64,8 +64,7 @@ const (
 )
 
 var (
-	errUnsupported = errors.New("not supported")
-	errEndless     = errors.New("the scenario does not come to an end")
+	errEndless = errors.New("the scenario does not come to an end")
 )
 
 func newDriver(s *Scenario, p playing, folder string) *driver {
@@ -87,9 +86,6 @@ func (d *driver) play() error {
 		synctest.Wait()
 		if d.steps++; d.steps > maxSteps {
 			return fmt.Errorf("%w: %d steps", errEndless, maxSteps)
-		}
-		if err := d.unsupported(); err != nil {
-			return err
 		}
 		if d.down() {
 			if err := d.reopen(0); err != nil {
@@ -367,16 +363,4 @@ func (d *driver) journaled(a *action) bool {
 		}
 	}
 	return false
-}
-
-// unsupported returns the error of an event that the engine has no method for.
-func (d *driver) unsupported() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, a := range d.actions {
-		if a.done && errors.Is(a.err, errUnsupported) {
-			return fmt.Errorf("event %d: %w", a.event, a.err)
-		}
-	}
-	return nil
 }

@@ -17,10 +17,10 @@ func (p *player) check() {
 	if !p.state.Status.Final() {
 		p.sound()
 	}
-	again := workflow.Restore(p.graph, p.state.All())
+	again := workflow.Restore(p.state.Graph, p.state.All())
 	p.same("All", again)
 	p.store.apply(p.t, p.state.TakeChanges())
-	p.same("TakeChanges", workflow.Restore(p.graph, p.store.all()))
+	p.same("TakeChanges", workflow.Restore(p.state.Graph, p.store.all()))
 	for id, n := range p.fired {
 		if n > 1 {
 			p.t.Fatalf("%v fired %d times", id, n)

@@ -246,6 +246,8 @@ func (p *planner) take(m workflow.Message) error {
 		return p.addBranch(m)
 	case workflow.CloseGroup:
 		return p.closeGroup(m)
+	case workflow.Patch:
+		return p.patch(m)
 	case workflow.ChildEnded:
 		return p.childEnded(m)
 	case workflow.ChildAsks:

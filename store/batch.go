@@ -29,7 +29,7 @@ const (
 
 var (
 	metaTable       = &table{replace, "meta", 9, -1, -1}
-	definitionTable = &table{unless, "definition", 2, -1, -1}
+	definitionTable = &table{unless, "definition", 3, -1, -1}
 	tokensTable     = &table{replace, "tokens", 21, 0, 5} // id and branch
 	groupsTable     = &table{replace, "groups", 22, -1, -1}
 	itemsTable      = &table{replace, "items", 3, -1, -1}
@@ -71,6 +71,7 @@ func batches(ch *workflow.Changes, entries []entry, events []decision.Event) []b
 	}
 	out = add(out, signalsTable, ch.Signals, signalRow)
 	out = add(out, stepsTable, ch.Steps, stepRow)
+	out = add(out, definitionTable, ch.Revisions, revisionRow)
 	out = append(out, dataBatches(ch.Data)...)
 	out = add(out, journalTable, entries, journalRow)
 	if rows := valueRows(entries); len(rows) > 0 {

@@ -15,10 +15,12 @@ CREATE TABLE meta (
   facts      TEXT NOT NULL     -- JSON: input, start, end, output, failure, next ids
 ) STRICT;
 
+-- The definition that the run began with, and what each patch made of it.
 CREATE TABLE definition (
-  hash TEXT PRIMARY KEY,
-  doc  TEXT NOT NULL          -- JSON
-) STRICT, WITHOUT ROWID;
+  revision INTEGER PRIMARY KEY, -- from 1
+  hash     TEXT NOT NULL,
+  doc      TEXT NOT NULL        -- JSON
+) STRICT;
 
 CREATE TABLE tokens (
   id      INTEGER PRIMARY KEY,

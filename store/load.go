@@ -120,6 +120,7 @@ const (
 	getData     = `SELECT * FROM data ORDER BY grp, branch, path, idx`
 	getSignals  = `SELECT * FROM signals ORDER BY seq`
 	getSteps    = `SELECT * FROM steps ORDER BY node`
+	getRevision = `SELECT doc FROM definition WHERE revision = ?`
 	getValue    = `SELECT value FROM vals WHERE hash = ?`
 )
 
@@ -140,7 +141,32 @@ func (s *snapshot) state(d *Dir, g *workflow.Graph) (st *workflow.State, err err
 	if err != nil {
 		return nil, err
 	}
+	if hash := rows.Facts.Definition; hash != "" {
+		if g, err = s.patched(d, hash, rows.Facts.Patches+1); err != nil {
+			return nil, err
+		}
+	}
 	return workflow.Restore(g, rows), nil
+}
+
+// patched returns the compiled definition that the last patch made.
+func (s *snapshot) patched(d *Dir, hash string, revision int) (*workflow.Graph, error) {
+	if g := d.definitions.graph(hash); g != nil {
+		return g, nil
+	}
+	var doc string
+	found, err := s.file.One(getRevision, func(r *sqlite.Row) error { doc = r.Text(0); return nil }, int64(revision))
+	if err == nil && !found {
+		err = fmt.Errorf("it lacks revision %d of the definition", revision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g, err := compile(doc, hash)
+	if err != nil {
+		return nil, fmt.Errorf("revision %d of the definition: %w", revision, err)
+	}
+	return d.definitions.add(g), nil
 }
 
 // readRows reads a whole state.

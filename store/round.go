@@ -104,7 +104,7 @@ func (d *Dir) fill(c *sqlite.Conn, r *round) error {
 	if err != nil {
 		return err
 	}
-	if err := definitionTable.insert(c, [][]driver.Value{{g.Hash, doc}}); err != nil {
+	if err := definitionTable.insert(c, [][]driver.Value{{int64(1), g.Hash, doc}}); err != nil {
 		return err
 	}
 	last := r.filings[len(r.filings)-1]

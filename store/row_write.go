@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -143,4 +144,8 @@ func signalRow(k *workflow.KeptSignal) []driver.Value {
 
 func stepRow(x *workflow.Step) []driver.Value {
 	return []driver.Value{string(x.Node), int64(x.Phase), int64(x.Resolved), int64(x.Live)}
+}
+
+func revisionRow(r *workflow.Revision) []driver.Value {
+	return []driver.Value{int64(r.Number), r.Graph.Hash, string(value.Encode(r.Document))}
 }

@@ -10,14 +10,15 @@ import (
 // Changes are the rows of a state that differ from what its store last kept.
 // The rows are immutable and may be written while the state moves on.
 type Changes struct {
-	Facts    Facts
-	Tokens   []*Token
-	Groups   []*Group
-	Branches []BranchChange
-	Items    map[GroupID][]any // of new groups
-	Data     []DataChange      // in the order of writing
-	Signals  []*KeptSignal
-	Steps    []*Step
+	Facts     Facts
+	Tokens    []*Token
+	Groups    []*Group
+	Branches  []BranchChange
+	Items     map[GroupID][]any // of new groups
+	Data      []DataChange      // in the order of writing
+	Signals   []*KeptSignal
+	Steps     []*Step
+	Revisions []*Revision
 }
 
 // A BranchChange is the resolution of a branch.
@@ -29,11 +30,12 @@ type BranchChange struct {
 
 // changes collects what Changes will say. Only a state without base collects.
 type changes struct {
-	branches map[Scope]bool
-	newItems map[GroupID]bool
-	writes   []DataChange
-	steps    map[NodeID]bool
-	latest   map[string]int // scope and path of a DataSet: its place in writes
+	branches  map[Scope]bool
+	newItems  map[GroupID]bool
+	writes    []DataChange
+	steps     map[NodeID]bool
+	revisions []*Revision
+	latest    map[string]int // scope and path of a DataSet: its place in writes
 }
 
 func (c *changes) branch(s *State, sc Scope) {
@@ -88,7 +90,7 @@ func (c *changes) data(s *State, w DataChange) {
 // TakeChanges returns what has changed since the last call, or since the state
 // began, and starts anew.
 func (s *State) TakeChanges() Changes {
-	out := Changes{Facts: s.Facts, Items: map[GroupID][]any{}}
+	out := Changes{Facts: s.Facts, Items: map[GroupID][]any{}, Revisions: s.changes.revisions}
 	for _, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
 		out.Tokens = append(out.Tokens, s.tokens.get(id))
 	}

@@ -70,6 +70,9 @@ var (
 	// ErrGroupClosed answers a message about a group whose join has fired, or
 	// that has ended in another way.
 	ErrGroupClosed = errors.New("the group is closed")
+	// ErrConflict answers a patch of another revision than the run has. Nothing
+	// changed.
+	ErrConflict = errors.New("the run has another revision")
 	// ErrSuspended answers a message to a run that an internal fault suspended.
 	ErrSuspended = errors.New("the run is suspended")
 )
@@ -98,4 +101,23 @@ type InputError struct {
 // Error names the place and what is wrong there.
 func (e *InputError) Error() string {
 	return fmt.Sprintf("input does not fit the schema: at %q: %s", e.Path, e.Message)
+}
+
+// A PatchError says why a patch is refused. Nothing changed.
+type PatchError struct {
+	Op      int    // index of the operation; -1 if it is what all of them come to
+	Path    string // in the document that it changes; "" is all of it
+	Message string // what is wrong
+}
+
+// Error names the operation, the place and what is wrong there.
+func (e *PatchError) Error() string {
+	where := "patch refused: "
+	if e.Op >= 0 {
+		where += fmt.Sprintf("operation %d: ", e.Op)
+	}
+	if e.Path != "" {
+		where += e.Path + ": "
+	}
+	return where + e.Message
 }

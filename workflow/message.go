@@ -107,6 +107,12 @@ type (
 		Group  string  `json:"group"`
 		Origin TokenID `json:"origin,omitzero"` // 0: the only live group of that name
 	}
+	// Patch changes the definition of the run.
+	Patch struct {
+		Base int   `json:"base"`          // the revision that the operations are for
+		Ops  []any `json:"ops"`           // of a JSON patch, RFC 6902
+		Pins Pins  `json:"pins,omitzero"` // the definitions of subworkflows that it adds
+	}
 	// ChildEnded reports how a child run has ended, or that it cannot begin.
 	ChildEnded struct {
 		Token   TokenID        `json:"token"`
@@ -138,6 +144,7 @@ func (Ballot) message()        {}
 func (CancelNodes) message()   {}
 func (AddBranch) message()     {}
 func (CloseGroup) message()    {}
+func (Patch) message()         {}
 func (ChildEnded) message()    {}
 func (ChildAsks) message()     {}
 
@@ -145,7 +152,7 @@ func (ChildAsks) message()     {}
 var messageVariants = [...]Message{
 	Start{}, TaskCompleted{}, TaskFailed{}, Heartbeat{}, AlarmFired{}, Cancel{},
 	Retry{}, Skip{}, Suspend{}, Resume{}, Pause{}, Signal{}, Ballot{}, CancelNodes{}, AddBranch{},
-	CloseGroup{}, ChildEnded{}, ChildAsks{},
+	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{},
 }
 
 // Messages encodes messages for the journal.

@@ -24,6 +24,9 @@ type Facts struct {
 	NextOrder  int64    `json:"nextOrder,omitzero"` // of what begins to wait
 	NextSignal SignalID `json:"nextSignal,omitzero"`
 
+	Patches    int    `json:"patches,omitzero"`    // how often its definition was patched
+	Definition string `json:"definition,omitzero"` // hash of what the last patch made of it
+
 	NextToken TokenID `json:"nextToken"`
 	NextGroup GroupID `json:"nextGroup"`
 	Events    int64   `json:"events"` // written so far

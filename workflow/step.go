@@ -19,10 +19,10 @@ func (p StepPhase) String() string { return stepPhaseNames[p] }
 // A Step is a node of a dag and how far its incoming transitions are resolved.
 // Steps are immutable: a change replaces the step.
 type Step struct {
-	Node     NodeID
-	Phase    StepPhase
-	Resolved int // incoming transitions that are taken or dead
-	Live     int // of these, taken ones
+	Node     NodeID    `json:"node"`
+	Phase    StepPhase `json:"phase,omitzero"`
+	Resolved int       `json:"resolved,omitzero"` // incoming transitions that are taken or dead
+	Live     int       `json:"live,omitzero"`     // of these, taken ones
 }
 
 // Step returns the step of a node: a fresh one, if nothing has happened to it.

@@ -1,0 +1,101 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Patch changes the definition of one run. Ops are those of a JSON patch (RFC
+// 6902): objects with op, path and value. In the document that they change,
+// nodes and transitions are objects keyed by id, so that a path names what it
+// changes wherever that stands: /nodes/verify/timeout. What is added has its key
+// as id and comes last.
+type Patch struct {
+	Base int   // the revision that the patch is for
+	Ops  []any // at most workflow.MaxPatch
+}
+
+// Patch changes the definition of a run that goes on, whole or not at all, and
+// returns the number of its new revision. The published definition and all
+// other runs stay as they are.
+//
+// What has begun goes on as it began: attempts that are out, inputs, deadlines,
+// finished nodes. What is decided from now on is decided by the new definition.
+// Approvals, groups and joins are decided again at once; waits that the patch
+// changes begin anew. Child runs keep their own definitions; one that a new node
+// names is the one that is published now.
+//
+// Errors: ErrConflict (another revision), *workflow.PatchError (an operation that
+// cannot be applied, or something live would be left without its place),
+// *workflow.DefinitionError (what the operations come to is no sound definition),
+// *workflow.LimitError, ErrNotPublished, ErrEnded, ErrInvalid.
+func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
+	ops, err := value.Normalize(p.Ops, resultLimits)
+	if err != nil {
+		return 0, fmt.Errorf("%w: the operations are not JSON: %w", ErrInvalid, err)
+	}
+	list, _ := ops.([]any)
+	if len(list) == 0 {
+		return 0, fmt.Errorf("%w: a patch needs operations", ErrInvalid)
+	}
+	pins, err := e.patchPins(id, p.Base, list)
+	if err != nil {
+		return 0, err
+	}
+	if err := e.ask(ctx, id, workflow.Patch{Base: p.Base, Ops: list, Pins: pins}); err != nil {
+		return 0, err
+	}
+	return p.Base + 1, nil
+}
+
+// patchPins applies a patch within the bounds of the engine, and returns the
+// definitions of the subworkflows that it adds.
+func (e *Engine) patchPins(id workflow.RunID, base int, ops []any) (workflow.Pins, error) {
+	s, err := e.dir.State(id)
+	switch {
+	case err != nil:
+		return nil, closedError(err)
+	case s.Status.Final():
+		return nil, workflow.ErrEnded
+	case s.Revision() != base:
+		return nil, fmt.Errorf("%w: it is at %d, the patch is for %d", ErrConflict, s.Revision(), base)
+	}
+	g, err := planning.Patched(s.Graph, ops, e.options.Bounds)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.pins(g)
+	if err != nil {
+		return nil, err
+	}
+	var added workflow.Pins
+	for _, pin := range all {
+		if s.Pins.Of(&workflow.SubworkflowSpec{Name: pin.Name, Version: pin.Version}) == "" {
+			added = append(added, pin)
+		}
+	}
+	return added, nil
+}
+
+// Definition returns the definition that a run has now and the number of its
+// revision: 1, and one more for every patch. Earlier revisions are in the table
+// definition of the run's file. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	s, err := e.dir.State(id)
+	if err != nil {
+		return nil, 0, closedError(err)
+	}
+	raw, err := s.Graph.Definition.MarshalJSON()
+	if err != nil {
+		return nil, 0, err
+	}
+	d, err := workflow.Boundless().ParseJSON(raw) // the caller's own
+	return d, s.Revision(), err
+}

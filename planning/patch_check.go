@@ -1,0 +1,217 @@
+package planning
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A patchCheck finds whether a run can go on by another definition.
+type patchCheck struct {
+	s        *workflow.State
+	old, new *workflow.Graph
+	pins     workflow.Pins
+	steps    []workflow.Step // of a dag, as they stand then
+}
+
+func (c *patchCheck) run() error {
+	for _, check := range []func() error{c.identity, c.subworkflows, c.tokens, c.groups, c.dag} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refused(path, format string, args ...any) error {
+	return &workflow.PatchError{Op: -1, Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+func nodePath(id workflow.NodeID) string { return "/nodes/" + escape(string(id)) }
+
+func transitionPath(id workflow.TransitionID) string { return "/transitions/" + escape(string(id)) }
+
+// identity keeps what a run is known by.
+func (c *patchCheck) identity() error {
+	was, is := c.old.Definition, c.new.Definition
+	switch {
+	case was.Name != is.Name:
+		return refused("/name", "the name of a run's definition cannot be patched")
+	case was.Version != is.Version:
+		return refused("/version", "the version of a run's definition cannot be patched: patches are counted as revisions")
+	case was.Mode != is.Mode:
+		return refused("/mode", "the mode of a run's definition cannot be patched")
+	}
+	return nil
+}
+
+// subworkflows finds nodes whose child definition nobody has looked up.
+func (c *patchCheck) subworkflows() error {
+	for i := range c.new.Definition.Nodes {
+		n := &c.new.Definition.Nodes[i]
+		if n.Subworkflow != nil && c.pins.Of(n.Subworkflow) == "" {
+			return refused(nodePath(n.ID)+"/subworkflow", "the definition %q is not pinned", n.Subworkflow.Name)
+		}
+	}
+	return nil
+}
+
+// tokens finds live tokens that could not go on where they stand.
+func (c *patchCheck) tokens() error {
+	for _, id := range c.s.LiveTokens() {
+		if err := c.token(c.s.Token(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *patchCheck) token(t *workflow.Token) error {
+	path, was, is := nodePath(t.Node), c.old.Node(t.Node), c.new.Node(t.Node)
+	switch {
+	case is == nil:
+		return refused(path, "%v stands there", t.ID)
+	case was.Kind != is.Kind:
+		return refused(path, "%v stands there: the node stays a %s", t.ID, was.Kind)
+	case was.Lock != is.Lock && (t.Holds != "" || t.Status == workflow.WaitingForLock):
+		return refused(path+"/lock", "%v holds the lock or waits for it", t.ID)
+	case (was.Join == workflow.JoinNone) != (is.Join == workflow.JoinNone) && (t.Status == workflow.WaitingForJoin || t.Status == workflow.Pending):
+		return refused(path+"/join", "%v waits there", t.ID)
+	}
+	if t.Via == "" {
+		return nil
+	}
+	path, before, via := transitionPath(t.Via), c.old.Transition(t.Via), c.new.Transition(t.Via)
+	switch {
+	case via == nil:
+		return refused(path, "%v waits at its end", t.ID)
+	case via.To != before.To:
+		return refused(path+"/to", "%v waits at its end", t.ID)
+	case groupOf(via.Joins) != groupOf(before.Joins):
+		return refused(path+"/synchronization", "%v waits there for the branches of %q", t.ID, groupOf(before.Joins))
+	}
+	return nil
+}
+
+func groupOf(spec *workflow.GroupSpec) string {
+	if spec == nil {
+		return ""
+	}
+	return spec.Name
+}
+
+// groups finds live groups whose branches could not go on.
+func (c *patchCheck) groups() error {
+	for id := workflow.GroupID(1); id < c.s.NextGroup; id++ {
+		g := c.s.Group(id)
+		if g.Phase != workflow.Gathering && g.Live == 0 {
+			continue
+		}
+		if c.new.Node(g.Node) == nil {
+			return refused(nodePath(g.Node), "the live group %v of %q began there", g.ID, g.Name)
+		}
+		for _, sp := range g.Spawns {
+			was, is := c.old.Transition(sp.Transition), c.new.Transition(sp.Transition)
+			switch path := transitionPath(sp.Transition); {
+			case is == nil:
+				return refused(path, "it made branches of the live group %v of %q", g.ID, g.Name)
+			case is.SiblingGroup != was.SiblingGroup:
+				return refused(path+"/siblingGroup", "it made branches of the live group %v of %q", g.ID, g.Name)
+			case (is.Foreach == nil) != (was.Foreach == nil), is.Foreach != nil && is.Foreach.As != was.Foreach.As:
+				return refused(path+"/foreach", "it made branches of the live group %v of %q", g.ID, g.Name)
+			}
+		}
+		if joined(c.old, g) != joined(c.new, g) {
+			return refused("/transitions", "the group %v of %q is live: a patch neither adds its join nor takes it away", g.ID, g.Name)
+		}
+	}
+	return nil
+}
+
+func joined(g *workflow.Graph, group *workflow.Group) bool {
+	spec := g.Groups[group.Name]
+	return group.Name != "" && spec != nil && spec.Sync != nil
+}
+
+// dag counts anew what leads to nodes that have not begun. Which transitions a
+// node took that has ended is not kept: those stay as they are, and new ones
+// must be taken whatever its result.
+func (c *patchCheck) dag() error {
+	if c.new.Definition.Mode != workflow.ModeDAG {
+		return nil
+	}
+	ends := map[workflow.NodeID]workflow.TokenStatus{}
+	for id := workflow.TokenID(1); id < c.s.NextToken; id++ {
+		if t := c.s.Token(id); t != nil {
+			ends[t.Node] = t.Status
+		}
+	}
+	for i := range c.new.Definition.Nodes {
+		n := c.new.Node(c.new.Definition.Nodes[i].ID)
+		x := c.s.Step(n.ID)
+		if x.Phase != workflow.StepWaiting {
+			continue
+		}
+		y := workflow.Step{Node: n.ID}
+		if was := c.old.Node(n.ID); was != nil {
+			y.Live = x.Live
+			if err := c.keeps(was, n); err != nil {
+				return err
+			}
+		}
+		for _, t := range n.Incoming {
+			from := c.s.Step(t.From)
+			if from.Phase < workflow.StepDone {
+				continue
+			}
+			y.Resolved++
+			if before := c.old.Transition(t.ID); before != nil && before.To == t.To || from.Phase == workflow.StepSkipped {
+				continue
+			}
+			taken, known := certain(t, ends[t.From])
+			if !known {
+				return refused(transitionPath(t.ID), "%q has ended: a transition added to it has no condition and asks for no error", string(t.From))
+			}
+			if taken {
+				y.Live++
+			}
+		}
+		if x != y {
+			c.steps = append(c.steps, y)
+		}
+	}
+	return nil
+}
+
+// certain returns whether a node that ended so would have taken a transition.
+func certain(t *workflow.GraphTransition, end workflow.TokenStatus) (taken, known bool) {
+	succeeded := end == workflow.Completed
+	switch {
+	case t.Condition != nil || len(t.Errors) > 0 || t.Outcome == workflow.OnError:
+		return false, false
+	case t.Outcome == workflow.OnAlways:
+		return true, true
+	}
+	return succeeded, true
+}
+
+// keeps finds transitions from nodes that have ended to one that waits which a
+// patch changes.
+func (c *patchCheck) keeps(was, is *workflow.GraphNode) error {
+	for _, t := range was.Incoming {
+		if c.s.Step(t.From).Phase != workflow.StepDone {
+			continue
+		}
+		after := c.new.Transition(t.ID)
+		if after == nil || !slices.Contains(is.Incoming, after) || !sameRule(t.Transition, after.Transition) {
+			return refused(transitionPath(t.ID), "%q has ended: what leads from there to %q stays", string(t.From), string(is.ID))
+		}
+	}
+	return nil
+}
+
+// sameRule reports whether two transitions are taken on the same terms.
+func sameRule(a, b *workflow.Transition) bool {
+	return a.From == b.From && a.To == b.To && a.Condition == b.Condition && a.Outcome == b.Outcome && slices.Equal(a.Errors, b.Errors)
+}

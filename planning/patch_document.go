@@ -1,0 +1,266 @@
+package planning
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Patched returns the graph of g's definition after the operations of a JSON
+// patch (RFC 6902). In the document that they change, nodes and transitions
+// are objects keyed by id: /nodes/verify/timeout, /transitions/t3/condition.
+// Elements that are added have their keys as ids and come last, in the order of
+// the operations that name them first. The errors are a *workflow.PatchError,
+// *workflow.LimitError and *workflow.DefinitionError.
+func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Graph, error) {
+	if len(ops) > workflow.MaxPatch {
+		return nil, &workflow.LimitError{Limit: "patch", Max: workflow.MaxPatch, Got: int64(len(ops))}
+	}
+	if err := checkOps(ops); err != nil {
+		return nil, err
+	}
+	before, err := documentOf(g.Definition)
+	if err != nil {
+		return nil, err
+	}
+	after, err := apply(value.Encode(before.keyed()), ops)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := value.Decode(after, value.Limits{Bytes: -1})
+	if err != nil {
+		return nil, &workflow.PatchError{Op: -1, Message: err.Error()}
+	}
+	listed, err := before.listed(doc, ops)
+	if err != nil {
+		return nil, err
+	}
+	def, err := bounds.ParseJSON(value.Encode(listed))
+	if err != nil {
+		return nil, unplaced(err)
+	}
+	patched, err := bounds.Compile(def)
+	return patched, unplaced(err)
+}
+
+// unplaced takes the lines out of the problems of a definition that nobody wrote
+// as a text.
+func unplaced(err error) error {
+	var de *workflow.DefinitionError
+	if !errors.As(err, &de) {
+		return err
+	}
+	out := &workflow.DefinitionError{Name: de.Name, Problems: slices.Clone(de.Problems)}
+	for i := range out.Problems {
+		out.Problems[i].Line, out.Problems[i].Column = 0, 0
+	}
+	return out
+}
+
+// checkOps finds the first operation that is none.
+func checkOps(ops []any) error {
+	for i, op := range ops {
+		m, ok := op.(map[string]any)
+		if !ok {
+			return &workflow.PatchError{Op: i, Message: "an operation is an object with op and path"}
+		}
+		path, ok := m["path"].(string)
+		if !ok || path == "" {
+			return &workflow.PatchError{Op: i, Message: "path is missing: it is a pointer below the definition, such as /nodes/ID/timeout"}
+		}
+		fail := func(format string, args ...any) error {
+			return &workflow.PatchError{Op: i, Path: path, Message: fmt.Sprintf(format, args...)}
+		}
+		if !strings.HasPrefix(path, "/") {
+			return fail("a path begins with /")
+		}
+		from, hasFrom := m["from"].(string)
+		_, hasValue := m["value"]
+		switch name, _ := m["op"].(string); name {
+		case "add", "replace", "test":
+			if !hasValue {
+				return fail("%s needs a value", name)
+			}
+		case "move", "copy":
+			if !hasFrom || !strings.HasPrefix(from, "/") {
+				return fail("%s needs from, a path that begins with /", name)
+			}
+		case "remove":
+		default:
+			return fail("op is %q: it is one of add, remove, replace, move, copy and test", name)
+		}
+	}
+	return nil
+}
+
+// apply applies operations to a document. An error names the first of them that
+// cannot be applied.
+func apply(doc []byte, ops []any) ([]byte, error) {
+	patch, err := jsonpatch.DecodePatch(value.Encode(ops))
+	if err != nil {
+		return nil, &workflow.PatchError{Op: -1, Message: err.Error()}
+	}
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false
+	options.AccumulatedCopySizeLimit = workflow.MaxDefinitionBytes
+	options.EscapeHTML = false
+	after, err := patch.ApplyWithOptions(doc, options)
+	if err == nil {
+		return after, nil
+	}
+	bad := sort.Search(len(patch), func(n int) bool {
+		_, err := patch[:n+1].ApplyWithOptions(doc, options)
+		return err != nil
+	})
+	_, err = patch[:bad+1].ApplyWithOptions(doc, options)
+	path, _ := patch[bad].Path()
+	return nil, &workflow.PatchError{Op: bad, Path: path, Message: reason(err)}
+}
+
+// reason says in our words why an operation cannot be applied.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, jsonpatch.ErrTestFailed):
+		return "the test fails: another value is there"
+	case errors.Is(err, jsonpatch.ErrMissing):
+		return "nothing is there; a field that has its default is absent: add it"
+	case errors.Is(err, jsonpatch.ErrInvalidIndex):
+		return "that is no index of the list"
+	}
+	return err.Error()
+}
+
+// A document is a definition as a value, with its elements in order.
+type document struct {
+	fields map[string]any
+	lists  map[string]elements
+}
+
+// keyedLists are the fields of a definition that a patch sees as objects.
+var keyedLists = [...]string{"nodes", "transitions"}
+
+// elements are a list whose elements have ids.
+type elements struct {
+	ids  []string
+	byID map[string]any
+}
+
+func documentOf(d *workflow.Definition) (document, error) {
+	raw, err := d.MarshalJSON()
+	if err != nil {
+		return document{}, err
+	}
+	v, err := value.Decode(raw, value.Limits{Bytes: -1})
+	if err != nil {
+		return document{}, err
+	}
+	fields, _ := v.(map[string]any)
+	nodes := elements{byID: map[string]any{}}
+	for i, x := range listOf(fields["nodes"]) {
+		nodes.add(string(d.Nodes[i].ID), x)
+	}
+	transitions := elements{byID: map[string]any{}}
+	for i, x := range listOf(fields["transitions"]) {
+		transitions.add(string(d.Transitions[i].ID), x)
+	}
+	return document{fields, map[string]elements{"nodes": nodes, "transitions": transitions}}, nil
+}
+
+func listOf(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+// add adds an element. Its id stands as its key, not in it.
+func (e *elements) add(id string, x any) {
+	m, _ := x.(map[string]any)
+	delete(m, "id")
+	e.ids = append(e.ids, id)
+	e.byID[id] = m
+}
+
+// keyed returns the document that a patch is applied to.
+func (d document) keyed() map[string]any {
+	out := map[string]any{}
+	for name, v := range d.fields {
+		out[name] = v
+	}
+	for _, name := range keyedLists {
+		out[name] = d.lists[name].byID
+	}
+	return out
+}
+
+// listed returns a patched document in the form of a definition.
+func (d document) listed(doc any, ops []any) (map[string]any, error) {
+	out, ok := doc.(map[string]any)
+	if !ok {
+		return nil, &workflow.PatchError{Op: -1, Message: "what it leaves is no object"}
+	}
+	for _, name := range keyedLists {
+		byID, ok := out[name].(map[string]any)
+		if !ok && out[name] != nil {
+			return nil, &workflow.PatchError{Op: -1, Path: "/" + name, Message: "what is left there is no object whose keys are ids"}
+		}
+		var list []any
+		for _, id := range d.lists[name].order(name, byID, ops) {
+			m, ok := byID[id].(map[string]any)
+			if !ok {
+				return nil, &workflow.PatchError{Op: -1, Path: "/" + name + "/" + escape(id), Message: "what is left there is no object"}
+			}
+			if own, set := m["id"]; set && own != any(id) {
+				return nil, &workflow.PatchError{Op: -1, Path: "/" + name + "/" + escape(id), Message: fmt.Sprintf("its id is its key, not %v", own)}
+			}
+			m["id"] = id
+			list = append(list, m)
+		}
+		if out[name] = list; list == nil {
+			delete(out, name)
+		}
+	}
+	return out, nil
+}
+
+// order returns the ids of a patched list: those that were there first, in their
+// old order, then the added ones as the operations name them.
+func (e elements) order(list string, byID map[string]any, ops []any) []string {
+	var out []string
+	seen := map[string]bool{}
+	take := func(id string) {
+		if _, ok := byID[id]; ok && !seen[id] {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	for _, id := range e.ids {
+		take(id)
+	}
+	for _, op := range ops {
+		path, _ := op.(map[string]any)["path"].(string)
+		if id, ok := strings.CutPrefix(path, "/"+list+"/"); ok {
+			id, _, _ = strings.Cut(id, "/")
+			take(unescape.Replace(id))
+		}
+	}
+	rest := make([]string, 0, len(byID))
+	for id := range byID {
+		rest = append(rest, id)
+	}
+	slices.Sort(rest) // of a list that was replaced as a whole
+	for _, id := range rest {
+		take(id)
+	}
+	return out
+}
+
+// unescape undoes the escapes of a pointer (RFC 6901).
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+func escape(id string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(id) }
