@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// dag returns a dag of n nodes and 25 transitions for every 6 of them. What leads
+// to a node comes from 50 to 150 nodes before it, so that 50 are ready at a time.
+func dag(n int) *workflow.Definition {
+	d := &workflow.Definition{Name: "dag", Mode: workflow.ModeDAG}
+	for i := range n {
+		d.Nodes = append(d.Nodes, workflow.Node{ID: node(i), Task: "noop"})
+		for k := range 5 {
+			if from := i - 50 - (k*k*7+i*k%13)%100; from >= 0 && len(d.Transitions) < n*25/6 {
+				d.Transitions = append(d.Transitions, workflow.Transition{From: node(from), To: node(i)})
+			}
+		}
+	}
+	return d
+}
+
+// runDAG runs a dag of n nodes rounds times, from its start to its last result,
+// all on files, and returns the median time per node in microseconds.
+func runDAG(t testing.TB, n, rounds int) float64 {
+	def := dag(n)
+	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{
+		Executor: pawl.Handlers{"noop": func(context.Context, pawl.Task) (any, error) { return nil, nil }},
+		Bounds:   workflow.Bounds{Nodes: n, Transitions: len(def.Transitions), Bytes: 256 << 20},
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(context.Background())) }()
+	require.NoError(t, e.Publish(def))
+	var times []float64
+	for i := range rounds {
+		id := workflow.RunID(fmt.Sprint("dag-", i))
+		begin := time.Now()
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Workflow: "dag"}, nil))
+		out, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		times = append(times, float64(time.Since(begin).Microseconds())/float64(n))
+	}
+	snap, err := e.Inspect(t.Context(), "dag-0")
+	require.NoError(t, err)
+	require.Len(t, snap.Tokens, n)
+	return median(times)
+}
+
+// A dag of 60,000 nodes and 250,000 transitions completes, on files, and its
+// size does not show in the time per node. The bound here is generous, for
+// machines that do other things too: BenchmarkDAG gives the figure.
+func TestLargeDAG(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	small, large := runDAG(t, 1_000, 20), runDAG(t, 60_000, 1)
+	t.Logf("%.0f us a node of 1,000, %.0f us a node of 60,000: ratio %.2f", small, large, large/small)
+	require.Less(t, large, 4*small)
+}
+
+// BenchmarkDAG runs dags of 1,000 and 60,000 nodes on files, in turns.
+func BenchmarkDAG(b *testing.B) {
+	var small, large []float64
+	for range b.N {
+		small = append(small, runDAG(b, 1_000, 20))
+		large = append(large, runDAG(b, 60_000, 1))
+	}
+	b.ReportMetric(median(small), "us/node-of-1000")
+	b.ReportMetric(median(large), "us/node-of-60000")
+	b.ReportMetric(median(large)/median(small), "ratio")
+}
