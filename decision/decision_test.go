@@ -216,6 +216,7 @@ var lines = map[string]decision.Decision{
 	`add-branch g1 token=t9 item=1`:                    decision.AddBranch{Group: 1, Token: 9, Item: int64(1)},
 	`close-group g1`:                                   decision.CloseGroup{Group: 1},
 	`arm-group g1 due=2030-01-01T00:00:01.000Z`:        decision.ArmGroup{Group: 1, Due: at},
+	`arm-group g1 off`:                                 decision.ArmGroup{Group: 1},
 	`list-errors g1 in=g1:2 target=state.bad value=[]`: decision.ListErrors{Group: 1, Scope: scope, Path: []string{"state", "bad"}, Value: []any{}},
 	`pause-run parent`:                                 decision.PauseRun{Parent: true},
 	`patch-run revision=2 definition={"name":"w"} due=2030-01-01T00:00:01.000Z step=a:1/2`: decision.PatchRun{

@@ -144,10 +144,10 @@ type (
 	}
 
 	// ArmGroup starts the time of a group's join, which stragglers of an earlier
-	// occurrence had blocked.
+	// occurrence had blocked. Without Due it stops the time: they block it now.
 	ArmGroup struct {
 		Group workflow.GroupID `json:"group"`
-		Due   time.Time        `json:"due"`
+		Due   time.Time        `json:"due,omitzero"`
 	}
 
 	// ListErrors writes the failures that a group's join tolerates.

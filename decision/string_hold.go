@@ -108,7 +108,9 @@ func (d AddBranch) String() string {
 func (d CloseGroup) String() string { return say("close-group", d.Group).String() }
 
 // String implements fmt.Stringer.
-func (d ArmGroup) String() string { return say("arm-group", d.Group).time("due", d.Due).String() }
+func (d ArmGroup) String() string {
+	return say("arm-group", d.Group).time("due", d.Due).flag("off", d.Due.IsZero()).String()
+}
 
 // String implements fmt.Stringer.
 func (d ListErrors) String() string {

@@ -78,6 +78,19 @@ func (p *planner) blocked(g *workflow.Group) bool {
 	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.Draining(g.Name, g.Scope) != nil
 }
 
+// disarm stops the time of the occurrences that the stragglers of a group that
+// has just fired block. It begins when the block lifts.
+func (p *planner) disarm(g *workflow.Group) {
+	if sync := p.syncOf(g); sync.Remaining != workflow.RemainingBlock || g.Live == 0 {
+		return
+	}
+	for _, id := range p.s.Gathering(g.Name, g.Scope) {
+		if next := p.s.Group(id); !next.Due.IsZero() {
+			p.decide(decision.ArmGroup{Group: id})
+		}
+	}
+}
+
 // unblock decides the next occurrences of a group whose last straggler has
 // ended, until one blocks again. The time of their joins begins now, if a branch
 // has arrived.

@@ -32,6 +32,7 @@ func (p *planner) fire(g *workflow.Group, why firing) {
 	via := p.meeting(p.arrivedBy(g, spec), spec.To)
 	p.adopt(q)
 	p.decide(decision.FireGroup{Group: g.ID, Cancel: cancels(spec.Sync), Shortfall: why.shortfall, TimedOut: why.timedOut})
+	p.disarm(p.s.Group(g.ID))
 	p.startBranches(g.ID, g.Result)
 	counts := g.Counts
 	for _, t := range loops {
