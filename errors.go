@@ -43,7 +43,8 @@ var (
 	ErrAmbiguous = workflow.ErrAmbiguous
 	// ErrAlreadyVoted: this person has voted on this approval.
 	ErrAlreadyVoted = workflow.ErrAlreadyVoted
-	// ErrGroupClosed: the join of the group has fired, or it has ended otherwise.
+	// ErrGroupClosed: the group was closed, its join has fired, or it has ended
+	// otherwise.
 	ErrGroupClosed = workflow.ErrGroupClosed
 	// ErrConflict: the run's definition has another revision than the patch is
 	// for; read it again with Engine.Definition.

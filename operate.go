@@ -144,8 +144,8 @@ type GroupTarget struct {
 }
 
 // AddBranch adds a branch to a live group, by the group's first transition; item
-// is its element if that is a foreach. Errors: ErrGroupClosed (its join has
-// fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
+// is its element if that is a foreach. Errors: ErrGroupClosed (it was
+// closed, or its join has fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
 func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 	v, err := value.Normalize(item, resultLimits)
 	if err != nil {
@@ -154,8 +154,9 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 	return e.ask(ctx, t.Run, workflow.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
 }
 
-// CloseGroup ends a live group: its join fires with what has arrived. Errors: as
-// of AddBranch.
+// CloseGroup ends a live group: its join fires with what has arrived, at once or,
+// where stragglers of an earlier occurrence block it, when the last of them has
+// ended. Errors: as of AddBranch.
 func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
 	return e.ask(ctx, t.Run, workflow.CloseGroup{Group: t.Group, Origin: t.Origin})
 }

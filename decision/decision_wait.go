@@ -138,7 +138,8 @@ type (
 		Item  any              `json:"item,omitzero"`
 	}
 
-	// CloseGroup lets a group take no further branches.
+	// CloseGroup lets a group take no further branches. Its join fires with what
+	// has arrived: now, or when nothing blocks it any more.
 	CloseGroup struct {
 		Group workflow.GroupID `json:"group"`
 	}

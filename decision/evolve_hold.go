@@ -124,7 +124,7 @@ func evolveOpen(s *workflow.State, d Decision) {
 		addBranch(s, d)
 	case CloseGroup:
 		g := *s.Group(d.Group)
-		g.Open = false
+		g.Open, g.Closed = false, true
 		s.PutGroup(&g)
 	case ArmGroup:
 		g := *s.Group(d.Group)

@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// gathering returns the live group of a name, and of an origin if one is given.
+// gathering returns the live group of a name, and of an origin if one is given,
+// that has not been closed.
 func (p *planner) gathering(name string, origin workflow.TokenID) (*workflow.Group, error) {
 	if name == "" {
 		return nil, workflow.ErrNotLive // anonymous groups are nobody's
@@ -18,7 +19,7 @@ func (p *planner) gathering(name string, origin workflow.TokenID) (*workflow.Gro
 		g := p.s.Group(id)
 		switch {
 		case g.Name != name || origin != 0 && g.Origin != origin:
-		case g.Phase != workflow.Gathering:
+		case g.Phase != workflow.Gathering, g.Closed:
 			err = workflow.ErrGroupClosed
 		case found != nil:
 			return nil, workflow.ErrAmbiguous
@@ -55,19 +56,14 @@ func (p *planner) addBranch(m workflow.AddBranch) error {
 }
 
 // closeGroup lets a group take no further branches, and fires its join with what
-// has arrived.
+// has arrived: at once, or when the stragglers that block it have ended.
 func (p *planner) closeGroup(m workflow.CloseGroup) error {
 	g, err := p.gathering(m.Group, m.Origin)
 	if err != nil {
 		return err
 	}
 	p.decide(decision.CloseGroup{Group: g.ID})
-	g = p.s.Group(g.ID)
-	if p.syncOf(g) == nil || p.blocked(g) {
-		p.conclude(g.ID, nil)
-		return nil
-	}
-	p.fire(g, firing{})
+	p.conclude(g.ID, nil)
 	return nil
 }
 

@@ -103,7 +103,7 @@ func (p *planner) conclude(id workflow.GroupID, last *workflow.Failure) {
 		p.failGroup(id, last, firing{})
 	case p.blocked(g):
 		p.startBranches(id, g.Result)
-	case quorum > 0 && g.Arrived >= quorum, quorum == 0 && done && (g.Arrived > 0 || g.Total == 0):
+	case g.Closed, quorum > 0 && g.Arrived >= quorum, quorum == 0 && done && (g.Arrived > 0 || g.Total == 0):
 		p.fire(g, firing{})
 	case quorum > 0 && !g.Open && g.Arrived+g.Unresolved() < quorum, quorum == 0 && done && g.Failed > 0:
 		p.shortfall(g, sync)

@@ -68,7 +68,8 @@ CREATE TABLE groups (
   result  TEXT,               -- JSON, of the origin
   caught  TEXT,               -- JSON
   added   TEXT,               -- JSON: tokens of the last branches, which were added later
-  unstarted INTEGER NOT NULL  -- branches that were resolved before they began
+  unstarted INTEGER NOT NULL, -- branches that were resolved before they began
+  closed    INTEGER NOT NULL  -- 1: no branch is taken, the join fires as soon as it may
 ) STRICT;
 
 -- The signals that came before anybody waited, and the ids of all that had one.

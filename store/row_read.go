@@ -84,7 +84,7 @@ func (r *reader) group() *workflow.Group {
 		Node: workflow.NodeID(r.Text(3)), Scope: r.scope(4), First: workflow.TokenID(r.Int64(7)), Total: r.Int(8),
 		Max: r.Int(9), Open: r.Int64(10) == 1, Started: r.Int(11), Arrived: r.Int(12), Ended: r.Int(13),
 		Failed: r.Int(14), Due: instant(r.Row, 15), Counts: r.counts(17), Result: r.value(18), Caught: r.failure(19),
-		Unstarted: r.Int(21),
+		Unstarted: r.Int(21), Closed: r.Int64(22) == 1,
 	}
 	var err error
 	g.Phase, err = workflow.ParsePhase(r.Text(6))

@@ -49,7 +49,7 @@ func groupRow(g *workflow.Group) []driver.Value {
 		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), truth(g.Open),
 		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), millis(g.Due),
 		spawns, countsText(g.Counts), optional(g.Result), failureText(g.Caught),
-		added, int64(g.Unstarted),
+		added, int64(g.Unstarted), truth(g.Closed),
 	}
 }
 

@@ -67,8 +67,8 @@ var (
 	ErrRunExists = errors.New("the run exists with another definition or input")
 	// ErrAlreadyVoted answers a second vote of one person on one approval.
 	ErrAlreadyVoted = errors.New("already voted")
-	// ErrGroupClosed answers a message about a group whose join has fired, or
-	// that has ended in another way.
+	// ErrGroupClosed answers a message about a group that was closed, whose join
+	// has fired, or that has ended in another way.
 	ErrGroupClosed = errors.New("the group is closed")
 	// ErrConflict answers a patch of another revision than the run has. Nothing
 	// changed.

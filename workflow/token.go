@@ -189,6 +189,7 @@ type Group struct {
 	Spawns []Spawn  `json:"spawns,omitzero"`
 	Max    int      `json:"max,omitzero"` // branches that run at once; 0 is no bound
 	Open   bool     `json:"open,omitzero"`
+	Closed bool     `json:"closed,omitzero"` // by CloseGroup: it takes no branches, and its join fires as soon as it may
 	Result any      `json:"result,omitzero"` // of the origin, kept for branches that begin later
 	Caught *Failure `json:"caught,omitzero"` // likewise, the error whose transition made the branches
 
