@@ -13,10 +13,8 @@ import (
 // first: an event that is kept, and then a timer that is past, end it at once.
 func (p *planner) wait(t *workflow.Token, n *workflow.GraphNode, v vars) {
 	names := n.Events()
-	for _, name := range names {
-		if p.takeKept(t, n, name, v) {
-			return
-		}
+	if p.takeKept(t, n, names, v) {
+		return
 	}
 	due, past, f := p.waitDue(n, v)
 	switch {
@@ -70,16 +68,16 @@ func eventOutput(name string, payload any) map[string]any {
 	return map[string]any{"cause": "event", "event": name, "payload": payload}
 }
 
-// takeKept completes a wait with the oldest kept event of a name that matches.
-// Those whose time is up are lost.
-func (p *planner) takeKept(t *workflow.Token, n *workflow.GraphNode, name string, v vars) bool {
-	for k := range p.s.KeptOf(name) {
+// takeKept completes a wait with the oldest kept event, of whichever name, that
+// matches. Those whose time is up are lost.
+func (p *planner) takeKept(t *workflow.Token, n *workflow.GraphNode, names []string, v vars) bool {
+	for k := range p.s.KeptOf(names...) {
 		switch {
-		case !k.Due.IsZero() && !k.Due.After(p.now):
-			p.decide(decision.LoseSignal{Seq: k.Seq, Name: name})
-		case p.wants(t, n, name, k.Payload, v):
-			p.decide(decision.TakeSignal{Token: t.ID, Seq: k.Seq, Name: name})
-			p.complete(p.s.Token(t.ID), completion{output: eventOutput(name, k.Payload)})
+		case k.Expired(p.now):
+			p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})
+		case p.wants(t, n, k.Name, k.Payload, v):
+			p.decide(decision.TakeSignal{Token: t.ID, Seq: k.Seq, Name: k.Name})
+			p.complete(p.s.Token(t.ID), completion{output: eventOutput(k.Name, k.Payload)})
 			return true
 		}
 	}

@@ -3,7 +3,6 @@ package workflow
 import (
 	"iter"
 	"slices"
-	"time"
 )
 
 // A WaitKind says what several tokens or groups may wait for in line.
@@ -58,18 +57,26 @@ func (s *State) First(k WaitKey) *Token {
 // later.
 func (s *State) line(k WaitKey) iter.Seq[spot] {
 	return func(yield func(spot) bool) {
-		var layers []*State
-		for t := s; t != nil; t = t.base {
-			layers = append(layers, t)
-		}
-		for i := len(layers) - 1; i >= 0; i-- {
-			for _, p := range layers[i].waiting[k] {
+		for _, line := range s.layers(k) {
+			for _, p := range line {
 				if !yield(p) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// layers returns the parts of a line that are not empty, of the base first.
+func (s *State) layers(k WaitKey) [][]spot {
+	var out [][]spot
+	for t := s; t != nil; t = t.base {
+		if line := t.waiting[k]; len(line) > 0 {
+			out = append(out, line)
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // linesOf returns the lines in which a token waits.
@@ -284,68 +291,5 @@ func (s *State) rootGroup(id GroupID, in bool) {
 		b := s.rootBranch()
 		b.Groups = withID(b.Groups, id, in)
 		s.root = &b
-	}
-}
-
-// A SignalID numbers the signals of a run that were kept, from 1.
-type SignalID int64
-
-// A KeptSignal is an event that came before anybody waited for it, or an id
-// that must not count twice.
-type KeptSignal struct {
-	Seq     SignalID
-	Name    string
-	ID      string // of the sender; "" without
-	Payload any
-	Due     time.Time // it is lost then; zero if never
-	Done    bool      // taken, lost, or never kept
-}
-
-// PutSignal replaces a signal, or adds the next one.
-func (s *State) PutSignal(k *KeptSignal) {
-	old := s.signals.get(k.Seq)
-	if old == nil {
-		s.NextSignal = k.Seq + 1
-		if k.ID != "" {
-			if s.known == nil {
-				s.known = map[string]bool{}
-			}
-			s.known[k.ID] = true
-		}
-	}
-	s.kept += one(!k.Done) - one(old != nil && !old.Done)
-	s.signals.put(k.Seq, k)
-	if k.Done {
-		s.shorten(WaitKey{Kind: LineSignal, Name: k.Name}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
-	}
-	if old == nil && !k.Done {
-		s.enter(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
-	}
-}
-
-// Signal returns the signal with the given number, or nil.
-func (s *State) Signal(id SignalID) *KeptSignal { return s.signals.get(id) }
-
-// KnowsSignal reports whether a signal with this id of the sender has come.
-func (s *State) KnowsSignal(id string) bool {
-	for t := s; t != nil; t = t.base {
-		if t.known[id] {
-			return true
-		}
-	}
-	return false
-}
-
-// Kept returns how many signals are kept.
-func (s *State) Kept() int { return s.kept }
-
-// KeptOf yields the kept signals of a name, oldest first.
-func (s *State) KeptOf(name string) iter.Seq[*KeptSignal] {
-	return func(yield func(*KeptSignal) bool) {
-		for p := range s.line(WaitKey{Kind: LineSignal, Name: name}) {
-			if k := s.signals.get(SignalID(p.id)); !k.Done && !yield(k) {
-				return
-			}
-		}
 	}
 }
