@@ -44,3 +44,45 @@ transitions:
 		})
 	}
 }
+
+// TestExpiredSignalsDoNotCount: signals whose ttl has passed make room for new
+// ones, and the others are kept.
+func TestExpiredSignalsDoNotCount(t *testing.T) {
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+nodes: [{id: a, task: work}]
+`))
+	p.quick = true
+	keep := func(name string, ttl time.Duration) (int, error) {
+		plan, err := p.send(workflow.Signal{Name: name, TTL: ttl})
+		return len(plan.Decisions), err
+	}
+	_, err := p.send(workflow.Start{})
+	require.NoError(t, err)
+	for i := range workflow.MaxSignals {
+		name, ttl := "old", time.Minute
+		if i%2 > 0 {
+			name, ttl = "new", 0
+		}
+		_, err := keep(name, ttl)
+		require.NoError(t, err)
+	}
+	p.now = p.now.Add(time.Minute - time.Millisecond)
+	_, err = keep("new", 0)
+	var limit *workflow.LimitError
+	require.ErrorAs(t, err, &limit, "none has expired")
+	require.Equal(t, "signals", limit.Limit)
+
+	p.now = p.now.Add(time.Millisecond)
+	decided, err := keep("new", 0)
+	require.NoError(t, err)
+	require.Equal(t, workflow.MaxSignals/2+1, decided, "every expired one is lost, and one is kept")
+	require.Equal(t, workflow.MaxSignals/2+1, p.state.Kept())
+	for k := range p.state.KeptOf("old", "new") {
+		require.Equal(t, "new", k.Name)
+	}
+	decided, err = keep("old", time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, 1, decided, "there is room")
+}

@@ -135,12 +135,23 @@ func (p *planner) signal(m workflow.Signal) error {
 		return nil
 	}
 	if p.s.Kept() >= workflow.MaxSignals {
+		p.loseExpired()
+	}
+	if p.s.Kept() >= workflow.MaxSignals {
 		return &workflow.LimitError{Limit: "signals", Max: workflow.MaxSignals}
 	}
 	d.Payload, d.Done = m.Payload, false
 	d.Due = timeout.Deadline(p.now, m.TTL)
 	p.decide(d)
 	return nil
+}
+
+// loseExpired makes room: signals whose time is up are kept only until somebody
+// looks.
+func (p *planner) loseExpired() {
+	for _, k := range p.s.Expired(p.now) {
+		p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})
+	}
 }
 
 // requestApproval lets a token wait for people.

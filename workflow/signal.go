@@ -1,7 +1,9 @@
 package workflow
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -86,4 +88,24 @@ func (s *State) KeptOf(names ...string) iter.Seq[*KeptSignal] {
 			}
 		}
 	}
+}
+
+// Expired returns the kept signals of whatever name whose time is up at now,
+// oldest first. It costs time in proportion to all that are kept.
+func (s *State) Expired(now time.Time) []*KeptSignal {
+	var out []*KeptSignal
+	for t := s; t != nil; t = t.base {
+		for k, line := range t.waiting {
+			if k.Kind != LineSignal {
+				continue
+			}
+			for _, p := range line {
+				if x := s.signals.get(SignalID(p.id)); x.Expired(now) {
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *KeptSignal) int { return cmp.Compare(a.Seq, b.Seq) })
+	return out
 }
