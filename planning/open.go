@@ -71,7 +71,7 @@ func (p *planner) closeGroup(m workflow.CloseGroup) error {
 // join from firing, or an earlier occurrence itself that waits for them.
 func (p *planner) blocked(g *workflow.Group) bool {
 	sync := p.syncOf(g)
-	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.Draining(g.Name, g.Scope) != nil
+	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.Draining(g.Name, g.Scope)
 }
 
 // disarm stops the time of the occurrences that the stragglers of a group that

@@ -125,8 +125,13 @@ func (s *State) TakeChanges() Changes {
 	return out
 }
 
-// lineUp puts the lines of a state that was restored in order.
+// lineUp puts the lines of a state that was restored in order: tokens in that of
+// their places, groups in that of their ids. Which groups hold stragglers is
+// known only now.
 func (s *State) lineUp() {
+	for id := GroupID(1); id < s.NextGroup; id++ {
+		s.drains(s.Group(id))
+	}
 	for _, line := range s.waiting {
 		slices.SortStableFunc(line, func(a, b spot) int { return cmp.Compare(a.order, b.order) })
 	}

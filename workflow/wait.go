@@ -230,15 +230,28 @@ func (s *State) OpenGroups() int { return s.open }
 func (s *State) sortGroup(old, g *Group) {
 	was := old != nil && old.Open && old.Phase == Gathering
 	s.open += one(g.Open && g.Phase == Gathering) - one(was)
-	spec := s.Graph.Groups[g.Name]
-	if g.Name == "" || spec == nil || spec.Sync == nil || spec.Sync.Remaining != RemainingBlock {
+	if !s.blocks(g) {
 		return
 	}
 	if old == nil {
 		k := WaitKey{LineGather, g.Name, g.Scope}
 		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Phase == Gathering })
 	}
-	if g.Phase == Fired && (old == nil || old.Phase != Fired) {
+	if old != nil && old.Phase != Fired {
+		s.drains(g)
+	}
+}
+
+// blocks reports whether stragglers of g block the next occurrence.
+func (s *State) blocks(g *Group) bool {
+	spec := s.Graph.Groups[g.Name]
+	return g.Name != "" && spec != nil && spec.Sync != nil && spec.Sync.Remaining == RemainingBlock
+}
+
+// drains puts a group in line if it has fired and holds stragglers. One without
+// never gets any.
+func (s *State) drains(g *Group) {
+	if g.Phase == Fired && g.Live > 0 && s.blocks(g) {
 		k := WaitKey{LineDrain, g.Name, g.Scope}
 		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Live > 0 })
 	}
@@ -256,16 +269,15 @@ func (s *State) Gathering(name string, sc Scope) []GroupID {
 	return out
 }
 
-// Draining returns a group of a name, begun in a scope, that has fired and still
-// holds stragglers; nil if there is none. It knows only groups whose stragglers
-// block.
-func (s *State) Draining(name string, sc Scope) *Group {
+// Draining reports whether a group of a name, begun in a scope, has fired and
+// still holds stragglers. It knows only groups whose stragglers block.
+func (s *State) Draining(name string, sc Scope) bool {
 	for p := range s.line(WaitKey{LineDrain, name, sc}) {
-		if g := s.Group(GroupID(p.id)); g.Phase == Fired && g.Live > 0 {
-			return g
+		if s.Group(GroupID(p.id)).Live > 0 {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // rootBranch returns what is outside any group, if the definition asks for it.
