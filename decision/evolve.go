@@ -188,7 +188,7 @@ func evolveWait(s *workflow.State, d Decision) {
 	case AwaitTimer:
 		t := *live(s, d.Token)
 		t.Status, t.Attempt, t.Due, t.Beat = workflow.WaitingForTimer, d.Attempt, d.Due, d.Limit
-		t.Input = d.Result
+		t.Input, t.Held = d.Result, false
 		s.PutToken(&t)
 	case AwaitSiblings:
 		t := *live(s, d.Token)

@@ -26,7 +26,7 @@ func evolveHold(s *workflow.State, d Decision) {
 	case RequestApproval:
 		t := *live(s, d.Token)
 		t.Status, t.Attempt, t.Due, t.Votes = workflow.WaitingForApproval, d.Attempt, d.Due, nil
-		t.Order = s.NextPlace()
+		t.Order, t.Held = s.NextPlace(), false
 		s.PutToken(&t)
 	case AddVote:
 		t := *live(s, d.Token)
@@ -80,7 +80,7 @@ func evolveSignal(s *workflow.State, d Decision) {
 	case AwaitEvent:
 		t := *live(s, d.Token)
 		t.Status, t.Attempt, t.Due, t.Beat = workflow.WaitingForEvent, d.Attempt, d.Due, d.Limit
-		t.Input, t.Order = d.Result, s.NextPlace()
+		t.Input, t.Order, t.Held = d.Result, s.NextPlace(), false
 		s.PutToken(&t)
 	case KeepSignal:
 		k := &workflow.KeptSignal{Seq: d.Seq, Name: d.Name, ID: d.ID, Due: d.Due, Done: d.Done}

@@ -116,6 +116,9 @@ func (p *player) sound() {
 	}
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
+		if t.Held && t.Status != workflow.Pending {
+			p.t.Fatalf("%v is held and %v", id, t.Status)
+		}
 		waits := t.Status == workflow.WaitingForSiblings && s.Group(t.Scope.Group).Phase == workflow.Gathering
 		unbegun := t.Held || t.Status == workflow.Pending && t.Scope.Branch >= s.Group(t.Scope.Group).Started
 		if (t.Status == workflow.Pending || t.Status == workflow.WaitingForSiblings) && !waits && !unbegun {
