@@ -257,6 +257,7 @@ func TestPins(t *testing.T) {
 	err := e.Start(t.Context(), run, map[string]int{"n": 4})
 	require.ErrorIs(t, err, pawl.ErrNotPublished)
 	require.ErrorContains(t, err, `"sub"`)
+	require.ErrorContains(t, err, "no version of one is published")
 
 	require.NoError(t, e.Publish(define(t, oneTask)))
 	require.NoError(t, e.Start(t.Context(), run, map[string]int{"n": 4}))

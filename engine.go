@@ -33,8 +33,9 @@ type Options struct {
 	// Concurrency is how many tasks run at once; 256 by default.
 	Concurrency int
 	// MaxActive is how many runs may be active at once; beyond it, Start
-	// answers ErrBusy. Runs that go on, after Open or by an alarm or a result,
-	// are not held back by it. 50,000 by default.
+	// answers ErrBusy. Child runs count while they are active, but are never
+	// held back: they begin although more are active. Neither are runs that go
+	// on, after Open or by an alarm or a result. 50,000 by default.
 	MaxActive int
 	// IdleAfter is how long a run stays in memory without a message; 10 s by
 	// default.

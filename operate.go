@@ -72,13 +72,14 @@ type Target struct {
 }
 
 // Retry gives a parked task a fresh budget of attempts, or ends a back-off at
-// once. Errors: ErrNotLive, ErrAmbiguous.
+// once. Errors: ErrNotLive, ErrEnded, ErrAmbiguous.
 func (e *Engine) Retry(ctx context.Context, t Target) error {
 	return e.ask(ctx, t.Run, workflow.Retry{Token: t.Token, Node: t.Node})
 }
 
 // Skip completes a task with the given output, in the operator's name. A
-// running attempt's key becomes stale. Errors: ErrNotLive, ErrAmbiguous.
+// running attempt's key becomes stale. Errors: ErrInvalid (the output is not
+// JSON), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.LimitError.
 func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 	v, err := value.Normalize(output, resultLimits)
 	if err != nil {
@@ -114,7 +115,8 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 
 // Vote adds a vote to an open approval; the target's fields win over those of
 // the ballot. Errors: ErrInvalid (nobody votes), ErrAlreadyVoted, ErrNotLive (it
-// is decided, or never was), ErrAmbiguous, *workflow.LimitError.
+// is decided, or never was), ErrEnded (the run has), ErrAmbiguous,
+// *workflow.LimitError.
 func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 	if b.By == "" {
 		return fmt.Errorf("%w: a vote needs a name: set By", ErrInvalid)

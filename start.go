@@ -59,7 +59,7 @@ func (e *Engine) startedBefore(id workflow.RunID, b *birth) error {
 	case err != nil:
 		return closedError(err)
 	case h.Definition != b.graph.Hash:
-		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(id), h.Workflow, h.Version)
+		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(id), h.Workflow, max(h.Version, 1))
 	case h.InputHash != b.inputHash:
 		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(id))
 	}

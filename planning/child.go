@@ -27,9 +27,13 @@ func (p *planner) startChild(t *workflow.Token, input map[string]any) {
 	}
 	hash := p.s.Pins.Of(n.Subworkflow)
 	if hash == "" {
+		which := "any version"
+		if v := n.Subworkflow.Version; v > 0 {
+			which = fmt.Sprintf("version %d", v)
+		}
 		p.fail(t, &workflow.Failure{
 			Code: codeUnknownSubworkflow, Permanent: true,
-			Message: fmt.Sprintf("no definition is pinned for subworkflow %s version %d", n.Subworkflow.Name, n.Subworkflow.Version),
+			Message: fmt.Sprintf("no definition is pinned for %s of subworkflow %s", which, n.Subworkflow.Name),
 		}, false)
 		return
 	}

@@ -180,8 +180,11 @@ func (d *Dir) Published(name string, version int) (hash string, err error) {
 		}
 		return db.Each(getPublished, take, name, int64(version))
 	})
-	if err == nil && hash == "" {
-		err = fmt.Errorf("%w: %s version %d", ErrNotPublished, name, version)
+	switch {
+	case err != nil || hash != "":
+		return hash, err
+	case version == 0:
+		return "", fmt.Errorf("%w: no version of %s is published", ErrNotPublished, name)
 	}
-	return hash, err
+	return "", fmt.Errorf("%w: %s version %d", ErrNotPublished, name, version)
 }
