@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/internal/story"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -39,7 +38,7 @@ func TestStoriesOnTheRealStore(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/reopen=%t", filepath.Base(path), reopen), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					<-time.After(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)))
-					s := &story{reopen: reopen}
+					s := &duet{reopen: reopen}
 					defer s.end()
 					datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 						s.t = t
@@ -52,8 +51,8 @@ func TestStoriesOnTheRealStore(t *testing.T) {
 	}
 }
 
-// A story is played by a planner alone and by an actor on a store.
-type story struct {
+// A duet is a story played by a planner alone and by an actor on a store.
+type duet struct {
 	t      *testing.T
 	reopen bool
 
@@ -81,7 +80,7 @@ func (quiet) CancelChild(workflow.RunID)                {}
 func (quiet) ChildEnded(workflow.RunID, workflow.Parent, workflow.ChildEnded) {}
 func (quiet) ChildAsks(workflow.RunID, workflow.Parent)                       {}
 
-func (s *story) play(d *datadriven.TestData) {
+func (s *duet) play(d *datadriven.TestData) {
 	if d.Cmd == "define" {
 		s.end()
 		s.define(d.Input)
@@ -95,20 +94,20 @@ func (s *story) play(d *datadriven.TestData) {
 		s.advance(d)
 	case "sleep":
 		s.sleep()
-		<-time.After(s.duration(d))
+		<-time.After(s.reader().Duration(d))
 	case "wake":
 		s.live()
 		s.fire()
 		synctest.Wait()
 		s.compare()
 	default:
-		if m := s.message(d); m != nil {
+		if m := s.reader().Message(d); m != nil {
 			s.send(m)
 		}
 	}
 }
 
-func (s *story) define(yaml string) {
+func (s *duet) define(yaml string) {
 	def, err := workflow.ParseYAML([]byte(yaml))
 	if err != nil {
 		return
@@ -122,7 +121,7 @@ func (s *story) define(yaml string) {
 }
 
 // live brings the run to life, if it sleeps.
-func (s *story) live() {
+func (s *duet) live() {
 	if s.actor != nil {
 		return
 	}
@@ -146,7 +145,7 @@ func (s *story) live() {
 }
 
 // sleep passivates the run and closes its directory.
-func (s *story) sleep() {
+func (s *duet) sleep() {
 	if s.actor != nil {
 		s.stop()
 		<-s.actor.Done()
@@ -158,13 +157,13 @@ func (s *story) sleep() {
 	}
 }
 
-func (s *story) end() {
+func (s *duet) end() {
 	s.sleep()
 	s.model = nil
 }
 
 // send gives a message to both, and compares what they make of it.
-func (s *story) send(m workflow.Message) {
+func (s *duet) send(m workflow.Message) {
 	want := s.step(m)
 	got := s.actor.Ask(s.t.Context(), m)
 	require.Equal(s.t, fmt.Sprint(want), fmt.Sprint(got), "%#v", m)
@@ -178,7 +177,7 @@ func (s *story) send(m workflow.Message) {
 }
 
 // step is what the planner alone makes of a message.
-func (s *story) step(m workflow.Message) error {
+func (s *duet) step(m workflow.Message) error {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	plan, err := planning.Step(s.model, m, now)
 	for _, d := range plan.Decisions {
@@ -189,13 +188,13 @@ func (s *story) step(m workflow.Message) error {
 }
 
 // fire lets the planner's alarm fire.
-func (s *story) fire() {
+func (s *duet) fire() {
 	require.NoError(s.t, s.step(workflow.AlarmFired{At: planning.Alarm(s.model).UnixMilli()}))
 }
 
 // advance lets time go on for both: every alarm fires at its instant.
-func (s *story) advance(d *datadriven.TestData) {
-	until := time.Now().Add(s.duration(d))
+func (s *duet) advance(d *datadriven.TestData) {
+	until := time.Now().Add(s.reader().Duration(d))
 	for {
 		at := planning.Alarm(s.model)
 		if at.IsZero() || at.After(until) {
@@ -213,7 +212,7 @@ func (s *story) advance(d *datadriven.TestData) {
 
 // compare holds the records of the store against the trace of the planner, and
 // what is stored against its state.
-func (s *story) compare() {
+func (s *duet) compare() {
 	var got []string
 	for r, err := range s.dir.History("r") {
 		if err != nil {
@@ -236,97 +235,13 @@ func (s *story) compare() {
 	}
 }
 
-func (s *story) duration(d *datadriven.TestData) time.Duration {
-	out, err := time.ParseDuration(d.CmdArgs[0].Key)
-	require.NoError(s.t, err)
-	return out
-}
-
-// message returns what a command sends, nil if it only shows something.
-func (s *story) message(d *datadriven.TestData) workflow.Message {
-	var node, code string
-	token, attempt, epoch := 0, 1, 7
-	d.MaybeScanArgs(s.t, "token", &token)
-	d.MaybeScanArgs(s.t, "node", &node)
-	d.MaybeScanArgs(s.t, "code", &code)
-	id, life := workflow.TokenID(token), workflow.Epoch(0)
-	if t := s.model.Token(id); t != nil && t.Attempt > 0 {
-		attempt, life = t.Attempt, t.Epoch
-	}
-	d.MaybeScanArgs(s.t, "attempt", &attempt)
-	if d.MaybeScanArgs(s.t, "epoch", &epoch); epoch != 7 {
-		life++
-	}
-	text := strings.TrimSpace(d.Input)
-	switch d.Cmd {
-	case "start":
-		input, _ := s.json(text).(map[string]any)
-		return family(s.t, d, workflow.Start{Input: input})
-	case "child-ended", "child-asks":
-		return s.fromChild(d, id, attempt)
-	case "complete":
-		return workflow.TaskCompleted{Token: id, Attempt: attempt, Epoch: life, Output: s.json(text)}
-	case "fail":
-		return workflow.TaskFailed{Token: id, Attempt: attempt, Epoch: life, Failure: workflow.Failure{Code: code, Message: text, Permanent: d.HasArg("permanent")}}
-	case "heartbeat":
-		return workflow.Heartbeat{Token: id, Attempt: attempt, Epoch: life}
-	case "cancel":
-		return workflow.Cancel{Reason: text}
-	case "retry":
-		return workflow.Retry{Token: id, Node: workflow.NodeID(node)}
-	case "skip":
-		return workflow.Skip{Token: id, Node: workflow.NodeID(node), Output: s.json(text)}
-	case "suspend":
-		return workflow.Suspend{Cause: text}
-	case "signal", "vote", "pause", "resume", "cancel-nodes", "add-branch", "close-group":
-		return waitMessage(s.t, d, s.json(text))
-	}
-	return nil
-}
-
-// waitMessage returns what the commands send that are about events, approvals,
-// groups and pauses.
-func waitMessage(t *testing.T, d *datadriven.TestData, body any) workflow.Message {
-	var name, id, by, group string
-	var nodes []string
-	token, origin, ttl, node := 0, 0, 0, ""
-	d.MaybeScanArgs(t, "name", &name)
-	d.MaybeScanArgs(t, "id", &id)
-	d.MaybeScanArgs(t, "by", &by)
-	d.MaybeScanArgs(t, "group", &group)
-	d.MaybeScanArgs(t, "nodes", &nodes)
-	d.MaybeScanArgs(t, "token", &token)
-	d.MaybeScanArgs(t, "node", &node)
-	d.MaybeScanArgs(t, "origin", &origin)
-	d.MaybeScanArgs(t, "ttl", &ttl)
-	switch d.Cmd {
-	case "signal":
-		return workflow.Signal{Name: name, ID: id, Payload: body, Transient: d.HasArg("transient"), TTL: time.Duration(ttl) * time.Second}
-	case "vote":
-		return workflow.Ballot{Token: workflow.TokenID(token), Node: workflow.NodeID(node), By: by, Approved: d.HasArg("approved"), Data: body}
-	case "pause":
-		return workflow.Pause{Parent: d.HasArg("parent")}
-	case "resume":
-		return workflow.Resume{Parent: d.HasArg("parent")}
-	case "cancel-nodes":
-		m := workflow.CancelNodes{}
-		for _, n := range nodes {
-			m.Nodes = append(m.Nodes, workflow.NodeID(n))
+// reader makes messages of commands. A token that runs no attempt has a key of
+// no epoch.
+func (s *duet) reader() story.Reader {
+	return story.Reader{T: s.t, Key: func(id workflow.TokenID) (int, workflow.Epoch) {
+		if t := s.model.Token(id); t != nil && t.Attempt > 0 {
+			return t.Attempt, t.Epoch
 		}
-		return m
-	case "add-branch":
-		return workflow.AddBranch{Group: group, Origin: workflow.TokenID(origin), Item: body}
-	case "close-group":
-		return workflow.CloseGroup{Group: group, Origin: workflow.TokenID(origin)}
-	}
-	return nil
-}
-
-func (s *story) json(text string) any {
-	if text == "" {
-		return nil
-	}
-	v, err := value.Decode([]byte(text), value.Limits{})
-	require.NoError(s.t, err)
-	return v
+		return 1, 0
+	}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/story"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -46,15 +47,20 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		t.Fatalf("%s: there is no definition", d.Pos)
 	}
 	s.t = t
-	if m := s.message(d); m != nil {
+	reader := s.reader(t)
+	if d.Cmd == "alarm-fired" {
+		plan, err := s.send(workflow.AlarmFired{At: s.now.UnixMilli()})
+		return answer(plan, err, d.HasArg("notes"))
+	}
+	if m := reader.Message(d); m != nil {
 		plan, err := s.send(m)
 		return answer(plan, err, d.HasArg("notes"))
 	}
 	switch d.Cmd {
 	case "advance":
-		return s.advance(s.now.Add(duration(s.t, d)), d.HasArg("notes"))
+		return s.advance(s.now.Add(reader.Duration(d)), d.HasArg("notes"))
 	case "sleep":
-		s.now = s.now.Add(duration(s.t, d))
+		s.now = s.now.Add(reader.Duration(d))
 		return ""
 	case "wake":
 		plan, err := s.send(workflow.AlarmFired{At: planning.Alarm(s.state).UnixMilli()})
@@ -76,126 +82,15 @@ func (s *script) define(t *testing.T, yaml string) string {
 	return ""
 }
 
-// message returns what a command sends, nil if it sends nothing.
-func (s *script) message(d *datadriven.TestData) workflow.Message {
-	switch d.Cmd {
-	case "start":
-		m := workflow.Start{}
-		if d.Input != "" {
-			m.Input, _ = s.json(d.Input).(map[string]any)
+// reader makes messages of commands. A token that runs no attempt has the first
+// one's key.
+func (s *script) reader(t *testing.T) story.Reader {
+	return story.Reader{T: t, Key: func(id workflow.TokenID) (int, workflow.Epoch) {
+		if t := s.state.Token(id); t != nil && t.Attempt > 0 {
+			return t.Attempt, epoch0
 		}
-		return family(s.t.(*testing.T), d, m)
-	case "complete":
-		id, attempt, epoch := s.key(d)
-		return workflow.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: s.json(d.Input)}
-	case "fail":
-		id, attempt, epoch := s.key(d)
-		f := workflow.Failure{Message: strings.TrimSpace(d.Input), Permanent: d.HasArg("permanent")}
-		d.MaybeScanArgs(s.t.(*testing.T), "code", &f.Code)
-		return workflow.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: f}
-	case "heartbeat":
-		id, attempt, epoch := s.key(d)
-		return workflow.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
-	case "child-ended", "child-asks":
-		var input any
-		if !d.HasArg("status") {
-			input = s.json(d.Input)
-		}
-		id, attempt, _ := s.key(d)
-		return childMessage(s.t.(*testing.T), d, id, attempt, input)
-	case "alarm-fired":
-		return workflow.AlarmFired{At: s.now.UnixMilli()}
-	case "cancel":
-		return workflow.Cancel{Reason: strings.TrimSpace(d.Input)}
-	case "retry":
-		id, node := s.place(d)
-		return workflow.Retry{Token: id, Node: node}
-	case "skip":
-		id, node := s.place(d)
-		return workflow.Skip{Token: id, Node: node, Output: s.json(d.Input)}
-	case "suspend":
-		return workflow.Suspend{Cause: strings.TrimSpace(d.Input)}
-	case "signal", "vote", "pause", "resume", "cancel-nodes", "add-branch", "close-group":
-		return waitMessage(s.t.(*testing.T), d, s.json(d.Input))
-	}
-	return nil
-}
-
-// waitMessage returns what the commands send that are about events, approvals,
-// groups and pauses.
-func waitMessage(t *testing.T, d *datadriven.TestData, body any) workflow.Message {
-	var name, id, by, group string
-	var nodes []string
-	token, origin, ttl, node := 0, 0, 0, ""
-	d.MaybeScanArgs(t, "name", &name)
-	d.MaybeScanArgs(t, "id", &id)
-	d.MaybeScanArgs(t, "by", &by)
-	d.MaybeScanArgs(t, "group", &group)
-	d.MaybeScanArgs(t, "nodes", &nodes)
-	d.MaybeScanArgs(t, "token", &token)
-	d.MaybeScanArgs(t, "node", &node)
-	d.MaybeScanArgs(t, "origin", &origin)
-	d.MaybeScanArgs(t, "ttl", &ttl)
-	switch d.Cmd {
-	case "signal":
-		return workflow.Signal{Name: name, ID: id, Payload: body, Transient: d.HasArg("transient"), TTL: time.Duration(ttl) * time.Second}
-	case "vote":
-		return workflow.Ballot{Token: workflow.TokenID(token), Node: workflow.NodeID(node), By: by, Approved: d.HasArg("approved"), Data: body}
-	case "pause":
-		return workflow.Pause{Parent: d.HasArg("parent")}
-	case "resume":
-		return workflow.Resume{Parent: d.HasArg("parent")}
-	case "cancel-nodes":
-		m := workflow.CancelNodes{}
-		for _, n := range nodes {
-			m.Nodes = append(m.Nodes, workflow.NodeID(n))
-		}
-		return m
-	case "add-branch":
-		return workflow.AddBranch{Group: group, Origin: workflow.TokenID(origin), Item: body}
-	case "close-group":
-		return workflow.CloseGroup{Group: group, Origin: workflow.TokenID(origin)}
-	}
-	return nil
-}
-
-// key reads token=N and, where it is not the running one, attempt=N, epoch=N.
-func (s *script) key(d *datadriven.TestData) (workflow.TokenID, int, workflow.Epoch) {
-	id, _ := s.place(d)
-	attempt, epoch := 1, int(epoch0)
-	if t := s.state.Token(id); t != nil && t.Attempt > 0 {
-		attempt = t.Attempt
-	}
-	d.MaybeScanArgs(s.t.(*testing.T), "attempt", &attempt)
-	d.MaybeScanArgs(s.t.(*testing.T), "epoch", &epoch)
-	return id, attempt, workflow.Epoch(epoch)
-}
-
-func (s *script) place(d *datadriven.TestData) (workflow.TokenID, workflow.NodeID) {
-	var id int
-	var node string
-	d.MaybeScanArgs(s.t.(*testing.T), "token", &id)
-	d.MaybeScanArgs(s.t.(*testing.T), "node", &node)
-	return workflow.TokenID(id), workflow.NodeID(node)
-}
-
-func (s *script) json(in string) any {
-	if strings.TrimSpace(in) == "" {
-		return nil
-	}
-	v, err := value.Decode([]byte(in), value.Limits{})
-	if err != nil {
-		s.t.Fatalf("%v", err)
-	}
-	return v
-}
-
-func duration(t failer, d *datadriven.TestData) time.Duration {
-	after, err := time.ParseDuration(d.CmdArgs[0].Key)
-	if err != nil {
-		t.Fatalf("%s: %v", d.Pos, err)
-	}
-	return after
+		return 1, epoch0
+	}}
 }
 
 // advance lets time go on until t: every alarm fires at its instant.

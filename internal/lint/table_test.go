@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"internal/failpoint": {},
 	"internal/hook":      {},
 	"internal/sqlite":    {},
+	"internal/story":     decided,
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
 	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite"}),
 	"actor":              slices.Concat(decided, []string{"internal/failpoint", "planning"}),
