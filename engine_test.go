@@ -319,7 +319,7 @@ func TestEventsFollowARun(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, len(types)+1, ev.Seq)
 		types = append(types, string(ev.Type))
-		if ev.Type == "task.dispatched" {
+		if ev.Type == pawl.EventTaskDispatched {
 			close(release)
 		}
 	}

@@ -121,13 +121,13 @@ type EventsOptions struct {
 // Events lists the events of a run, in sequence, without gaps. With Follow it
 // waits for new ones until the run has ended or ctx is done. An error ends the
 // list.
-func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[decision.Event, error] {
-	return func(yield func(decision.Event, error) bool) {
+func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
 		after := o.After
 		for {
 			moved, err := e.waiters.watch(id)
 			if err != nil {
-				yield(decision.Event{}, err)
+				yield(Event{}, err)
 				return
 			}
 			more := e.eventsNow(ctx, id, &after, yield)
@@ -139,7 +139,7 @@ func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions)
 			case <-moved:
 			case <-ctx.Done():
 				e.waiters.unwatch(id, moved)
-				yield(decision.Event{}, context.Cause(ctx))
+				yield(Event{}, context.Cause(ctx))
 				return
 			}
 		}
@@ -148,10 +148,10 @@ func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions)
 
 // eventsNow yields what has happened so far, and reports whether more may come:
 // the run goes on, and the caller wants more.
-func (e *Engine) eventsNow(ctx context.Context, id workflow.RunID, after *int64, yield func(decision.Event, error) bool) bool {
+func (e *Engine) eventsNow(ctx context.Context, id workflow.RunID, after *int64, yield func(Event, error) bool) bool {
 	h, err := e.dir.Head(id)
 	if err != nil {
-		yield(decision.Event{}, closedError(err))
+		yield(Event{}, closedError(err))
 		return false
 	}
 	return list(ctx, e.dir.Events(id, *after), after, yield) && !h.Status.Final()
@@ -159,13 +159,13 @@ func (e *Engine) eventsNow(ctx context.Context, id workflow.RunID, after *int64,
 
 // list yields events and keeps the sequence of the last one. It returns false
 // if the list is over: an error, or a caller who wants no more.
-func list(ctx context.Context, events iter.Seq2[decision.Event, error], after *int64, yield func(decision.Event, error) bool) bool {
+func list(ctx context.Context, events iter.Seq2[Event, error], after *int64, yield func(Event, error) bool) bool {
 	for ev, err := range events {
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			yield(decision.Event{}, closedError(err))
+			yield(Event{}, closedError(err))
 			return false
 		}
 		*after = ev.Seq
@@ -178,14 +178,14 @@ func list(ctx context.Context, events iter.Seq2[decision.Event, error], after *i
 
 // Journal lists the records of a run: every message that was taken, and what
 // was decided. Replaying them gives the run again. An error ends the list.
-func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[decision.Record, error] {
-	return func(yield func(decision.Record, error) bool) {
+func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
 		for r, err := range e.dir.History(id) {
 			if err == nil {
 				err = ctx.Err()
 			}
 			if err != nil {
-				yield(decision.Record{}, closedError(err))
+				yield(Record{}, closedError(err))
 				return
 			}
 			if !yield(r, nil) {
