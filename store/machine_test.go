@@ -248,6 +248,8 @@ func drawGroup(t *rapid.T, s *workflow.State) decision.Decision {
 		decision.FireGroup{Group: sc.Group, Cancel: rapid.Bool().Draw(t, "cancel")},
 		decision.FailGroup{Group: sc.Group, Failure: workflow.Failure{Code: "error"}},
 		decision.AbandonGroup{Group: sc.Group},
+		decision.CloseGroup{Group: sc.Group},
+		decision.ArmGroup{Group: sc.Group, Due: drawTime(t)},
 		decision.MergeBranches{Group: sc.Group, Scope: s.Group(sc.Group).Scope, Path: drawPath(t), Value: drawValue(t)},
 	}).Draw(t, "group")
 }
