@@ -23,6 +23,7 @@ const (
 	EventWorkflowSuspended = decision.WorkflowSuspended // workflow.suspended
 	EventWorkflowResumed   = decision.WorkflowResumed   // workflow.resumed
 	EventWorkflowPaused    = decision.WorkflowPaused    // workflow.paused
+	EventWorkflowPatched   = decision.WorkflowPatched   // workflow.patched
 )
 
 // Events of tokens, which walk the nodes of a run.
