@@ -89,29 +89,6 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 	}
 }
 
-// An Approval is one that waits for people, in whichever run: what Approvals
-// lists. Vote on it by Run and Token.
-type Approval = store.Approval
-
-// Approvals lists the open approvals of all runs, from the index, page by page,
-// oldest run first. An error ends the list.
-func (e *Engine) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
-	return func(yield func(Approval, error) bool) {
-		for a, err := range e.dir.Approvals() {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				yield(Approval{}, closedError(err))
-				return
-			}
-			if !yield(a, nil) {
-				return
-			}
-		}
-	}
-}
-
 // EventsOptions say which events of a run to list.
 type EventsOptions struct {
 	After  int64 // sequence of the last event already seen; 0 lists from the first
@@ -179,18 +156,5 @@ func list(ctx context.Context, events iter.Seq2[Event, error], after *int64, yie
 // Journal lists the records of a run: every message that was taken, and what
 // was decided. Replaying them gives the run again. An error ends the list.
 func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
-		for r, err := range e.dir.History(id) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				yield(Record{}, closedError(err))
-				return
-			}
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
+	return paged(ctx, e.dir.History(id))
 }

@@ -1,11 +1,9 @@
 package pawl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
@@ -140,32 +138,8 @@ func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
 	r.head.Alarm = planning.Alarm(s)
 	r.head.StartedAt, r.head.EndedAt = s.StartedAt, s.EndedAt
 	r.head.Output, r.head.Failure = s.Output, s.Failure
-	r.head.Approvals = approvals(s)
+	r.head.Listings = listings(s, records[len(records)-1].At)
 	return r.run.Commit(records, r.head)
-}
-
-// approvals returns the open approvals of a run, by token.
-func approvals(s *workflow.State) []store.Approval {
-	if s.Census(workflow.WaitingForApproval) == 0 || s.Status.Final() {
-		return nil
-	}
-	var out []store.Approval
-	for t := range s.Line(workflow.WaitKey{Kind: workflow.LineApproval}) {
-		a := store.Approval{
-			Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,
-			Message: s.Graph.Node(t.Node).Approval.Message, Due: t.Due,
-		}
-		for _, v := range t.Votes {
-			if v.Approved {
-				a.Approved++
-			} else {
-				a.Rejected++
-			}
-		}
-		out = append(out, a)
-	}
-	slices.SortFunc(out, func(a, b store.Approval) int { return cmp.Compare(a.Token, b.Token) })
-	return out
 }
 
 // File implements actor.Store.

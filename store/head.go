@@ -36,7 +36,7 @@ type Head struct {
 	Output  map[string]any    // of a completed run
 	Failure *workflow.Failure // of any other end, or why it is suspended
 
-	Approvals []Approval // open ones, by token; only Commit looks at them
+	Listings []Listing // what changes in the lists of all runs, by token; only Commit looks at them
 
 	File string // of the run, below the directory; "" before it has one
 }

@@ -62,6 +62,19 @@ CREATE TABLE approvals (
   PRIMARY KEY (num, token)
 ) STRICT, WITHOUT ROWID;
 
+-- The tasks that wait for an operator, in all runs, likewise.
+CREATE TABLE dead_letters (
+  num       INTEGER NOT NULL,    -- of the run
+  token     INTEGER NOT NULL,
+  node      TEXT NOT NULL,
+  task      TEXT NOT NULL,       -- its type
+  attempts  INTEGER NOT NULL,    -- made
+  failure   TEXT NOT NULL,       -- JSON, of the last attempt
+  input     TEXT NOT NULL,       -- JSON
+  at        INTEGER NOT NULL,    -- since when
+  PRIMARY KEY (num, token)
+) STRICT, WITHOUT ROWID;
+
 -- The records that no run's file holds yet, in the order of their commits: what
 -- is committed together lies together, on few pages.
 CREATE TABLE log (

@@ -70,6 +70,7 @@ func (d *Dir) replay(snap *snapshot, happened func([]decision.Event)) (*workflow
 		}
 	}
 	s.Epoch = d.epoch
+	s.TakeListings() // the index has them
 	return s, nil
 }
 

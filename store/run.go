@@ -17,13 +17,12 @@ import (
 // records that are not filed yet, no descriptor and no goroutine. Of several
 // handles of one run the first that commits lives on.
 type Run struct {
-	dir    *Dir
-	graph  *workflow.Graph
-	row    row
-	doc    string // of the definition, before the first commit
-	fresh  bool   // the index does not know the run
-	listed bool   // row.Approvals are those of the index
-	dead   error  // why the handle cannot be used any more
+	dir   *Dir
+	graph *workflow.Graph
+	row   row
+	doc   string // of the definition, before the first commit
+	fresh bool   // the index does not know the run
+	dead  error  // why the handle cannot be used any more
 
 	unfiled []entry      // committed since the last Materialize
 	bytes   int64        // that they take
@@ -50,7 +49,7 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	r := d.handle(row{
 		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: firstSum(head.Run),
 	}, g)
-	r.fresh, r.listed = true, true
+	r.fresh = true
 	return r
 }
 
@@ -104,7 +103,7 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 	r.next = r.row.Head
 	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
 	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
-	r.next.Approvals = head.Approvals
+	r.next.Listings = head.Listings
 	if r.fresh {
 		r.next.StartedAt = head.StartedAt
 		var err error
@@ -129,7 +128,7 @@ func (r *Run) write(db *sqlite.Conn) error {
 	if err := r.writeRow(db); err != nil {
 		return err
 	}
-	if err := r.writeApprovals(db); err != nil {
+	if err := r.writeListings(db); err != nil {
 		return err
 	}
 	failpoint.Hit("commit.row")
@@ -218,7 +217,6 @@ func (r *Run) committed() {
 		r.fresh, r.doc = false, ""
 		r.dir.definitions.keep(r.next.Definition)
 	}
-	r.listed = true
 	r.row.Head, r.row.sum = r.next, r.batch[len(r.batch)-1].sum
 	for i := range r.batch {
 		r.bytes += r.batch[i].size()

@@ -183,6 +183,7 @@ func Restore(g *Graph, rows Rows) *State {
 	}
 	s.Facts = rows.Facts
 	s.TakeChanges()
+	s.TakeListings()
 	return s
 }
 

@@ -28,7 +28,7 @@ func (s *State) PutRevision(r Revision) {
 		return
 	}
 	fresh.tokens.dirty, fresh.groups.dirty, fresh.signals.dirty = s.tokens.dirty, s.groups.dirty, s.signals.dirty
-	fresh.changes = s.changes
+	fresh.changes, fresh.listings = s.changes, s.listings
 	fresh.changes.revisions = append(fresh.changes.revisions, &r)
 	*s = *fresh
 }

@@ -54,6 +54,7 @@ type State struct {
 	standing map[NodeID]int // live tokens per node, if the definition asks
 	agenda   agenda
 	changes  changes
+	listings map[TokenID]bool // tokens whose place in the lists of all runs has changed
 
 	census  [Completed]int // live tokens by status
 	held    int            // of the pending ones, those that a pause holds
@@ -144,6 +145,7 @@ func (s *State) PutToken(t *Token) {
 	s.tokens.put(t.ID, t)
 	s.schedule(Item{At: t.Alarm(), Token: t.ID})
 	s.sort(old, t)
+	s.list(old, t)
 	wasLive := old != nil && old.Live()
 	if wasLive && t.Live() && old.Scope == t.Scope && old.Node == t.Node {
 		s.countWaiting(t.Scope, waits(t)-waits(old))

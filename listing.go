@@ -1,0 +1,137 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// listings returns what a commit at an instant changes in the lists of all runs.
+func listings(s *workflow.State, at time.Time) []store.Listing {
+	ids := s.TakeListings()
+	if len(ids) > 0 && s.Status.Final() {
+		return []store.Listing{{}} // nothing waits any more
+	}
+	out := make([]store.Listing, len(ids))
+	for i, id := range ids {
+		out[i].Token = id
+		switch t := s.Token(id); t.Status {
+		case workflow.WaitingForApproval:
+			out[i].Approval = approvalOf(s, t)
+		case workflow.WaitingForOperator:
+			out[i].DeadLetter = deadLetterOf(s, t, at)
+		default:
+		}
+	}
+	return out
+}
+
+func approvalOf(s *workflow.State, t *workflow.Token) *store.Approval {
+	a := &store.Approval{
+		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,
+		Message: s.Graph.Node(t.Node).Approval.Message, Due: t.Due,
+	}
+	for _, v := range t.Votes {
+		if v.Approved {
+			a.Approved++
+		} else {
+			a.Rejected++
+		}
+	}
+	return a
+}
+
+func deadLetterOf(s *workflow.State, t *workflow.Token, at time.Time) *store.DeadLetter {
+	l := &store.DeadLetter{
+		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node, Task: s.Graph.Node(t.Node).Task,
+		Attempts: t.Attempt, Input: t.Input, At: at,
+	}
+	if t.Failure != nil {
+		l.Failure = *t.Failure
+	}
+	return l
+}
+
+// An Approval is one that waits for people, in whichever run: what Approvals
+// lists. Vote on it by Run and Token.
+type Approval = store.Approval
+
+// Approvals lists the open approvals of all runs, from the index, page by page,
+// oldest run first. An error ends the list.
+func (e *Engine) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
+	return paged(ctx, e.dir.Approvals())
+}
+
+// A DeadLetter is a task that has used up its attempts and waits for an
+// operator, in whichever run: what DeadLetters lists. Retry or Skip it by Run and
+// Token.
+type DeadLetter = store.DeadLetter
+
+// A DeadLetterFilter selects dead letters. The zero value selects all.
+type DeadLetterFilter = store.DeadLetterFilter
+
+// DeadLetters lists the tasks of all runs that wait for an operator (their node
+// says exhausted: park), from the index, page by page, oldest run first. An error
+// ends the list.
+func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
+	return paged(ctx, e.dir.DeadLetters(f))
+}
+
+// RetryAll gives every dead letter that fits the filter a fresh budget of
+// attempts, as Retry does, and returns how many. One that is parked again
+// meanwhile is not retried a second time.
+func (e *Engine) RetryAll(ctx context.Context, f DeadLetterFilter) (int, error) {
+	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
+		return e.Retry(ctx, Target{Run: l.Run, Token: l.Token})
+	})
+}
+
+// SkipAll completes every dead letter that fits the filter with the given output,
+// as Skip does, and returns how many. It stops at one whose node or limits refuse
+// that output.
+func (e *Engine) SkipAll(ctx context.Context, f DeadLetterFilter, output any) (int, error) {
+	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
+		return e.Skip(ctx, Target{Run: l.Run, Token: l.Token}, output)
+	})
+}
+
+// eachDeadLetter acts on dead letters, and counts those that still were there.
+func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act func(*DeadLetter) error) (n int, err error) {
+	for l, err := range e.DeadLetters(ctx, f) {
+		if err != nil {
+			return n, err
+		}
+		switch err := act(&l); {
+		case err == nil:
+			n++
+		case errors.Is(err, ErrNotLive), errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):
+			// somebody else was first
+		default:
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// paged ends a list of the store with an error of ours, or when ctx is done.
+func paged[T any](ctx context.Context, list iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for x, err := range list {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				var none T
+				yield(none, closedError(err))
+				return
+			}
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}

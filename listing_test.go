@@ -1,0 +1,138 @@
+package pawl_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const parking = `
+name: orders
+start: split
+nodes:
+  - {id: split}
+  - {id: charge, task: card, input: {n: item}, retry: {maxAttempts: 2, exhausted: park}}
+  - {id: done}
+transitions:
+  - {from: split, to: charge, foreach: {collection: input.list}, siblingGroup: g}
+  - {from: charge, to: done, synchronization: {siblingGroup: g}}
+`
+
+// letters returns what DeadLetters lists, in words.
+func letters(t *testing.T, e *pawl.Engine, f pawl.DeadLetterFilter) (out []string) {
+	t.Helper()
+	for l, err := range e.DeadLetters(t.Context(), f) {
+		require.NoError(t, err)
+		require.Equal(t, "orders", l.Workflow)
+		require.Equal(t, 2, l.Attempts)
+		require.Equal(t, "card", l.Task)
+		require.Equal(t, workflow.NodeID("charge"), l.Node)
+		out = append(out, fmt.Sprintf("%s %v %v %s", string(l.Run), l.Token, l.Input, l.Failure.Code))
+	}
+	return out
+}
+
+// Dead letters of all runs are listed with all that an operator needs, also
+// after a restart, and can be retried and skipped one by one or by filter.
+func TestDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		dir := t.TempDir()
+		options := pawl.Options{Executor: pawl.Handlers{"card": func(_ context.Context, task pawl.Task) (any, error) {
+			in := task.Input.(map[string]any)
+			if broken.Load() && in["n"] != "good" {
+				return nil, pawl.TaskError{Code: fmt.Sprint(in["n"]), Message: "no", Retryable: true}
+			}
+			return in, nil
+		}}}
+		e, err := pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+		begin := time.Now()
+		for id, list := range map[workflow.RunID][]string{"a": {"x", "good", "y"}, "b": {"x"}} {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: define(t, parking)}, map[string]any{"list": list}))
+			<-time.After(5 * time.Second) // virtual: until the attempts are used up
+		}
+		for l, err := range e.DeadLetters(t.Context(), pawl.DeadLetterFilter{Run: "b"}) {
+			require.NoError(t, err)
+			require.True(t, l.At.After(begin) && l.At.Before(time.Now()), l.At)
+		}
+		require.NoError(t, e.Close(context.Background()))
+		e, err = pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+
+		all := letters(t, e, pawl.DeadLetterFilter{})
+		require.ElementsMatch(t, []string{"a t2 map[n:x] x", "a t4 map[n:y] y", "b t2 map[n:x] x"}, all)
+		require.Len(t, letters(t, e, pawl.DeadLetterFilter{Code: "x"}), 2)
+		require.Len(t, letters(t, e, pawl.DeadLetterFilter{Code: "x", Run: "a"}), 1)
+		require.Len(t, letters(t, e, pawl.DeadLetterFilter{Node: "charge", Task: "card", Workflow: "orders"}), 3)
+		for _, f := range []pawl.DeadLetterFilter{{Code: "z"}, {Node: "done"}, {Task: "other"}, {Workflow: "other"}, {Run: "c"}} {
+			require.Empty(t, letters(t, e, f))
+		}
+
+		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Run: "b"}) // in vain
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Len(t, letters(t, e, pawl.DeadLetterFilter{}), 2, "it is tried")
+		<-time.After(5 * time.Second) // virtual
+		var attempts int
+		for l, err := range e.DeadLetters(t.Context(), pawl.DeadLetterFilter{Run: "b"}) {
+			require.NoError(t, err)
+			attempts = l.Attempts
+		}
+		require.Equal(t, 4, attempts, "and parked again")
+
+		broken.Store(false)
+		n, err = e.SkipAll(t.Context(), pawl.DeadLetterFilter{Code: "y"}, "skipped")
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		n, err = e.RetryAll(t.Context(), pawl.DeadLetterFilter{})
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		for _, id := range []workflow.RunID{"a", "b"} {
+			out, err := e.Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.NoError(t, out.Err())
+		}
+		require.Empty(t, letters(t, e, pawl.DeadLetterFilter{}))
+	})
+}
+
+// A run that ends takes its dead letters and approvals off the lists.
+func TestListingsEndWithTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"card": func(context.Context, pawl.Task) (any, error) {
+			return nil, pawl.TaskError{Code: "no"}
+		}}})
+		d := define(t, parking)
+		d.Nodes = append(d.Nodes, workflow.Node{ID: "gate", Approval: &workflow.ApprovalSpec{Message: "go on?"}})
+		d.Transitions = append(d.Transitions, workflow.Transition{From: "split", To: "gate"})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: d}, map[string]any{"list": []int{1, 2, 3}}))
+		synctest.Wait()
+		count := func() (dead, open int) {
+			for _, err := range e.DeadLetters(t.Context(), pawl.DeadLetterFilter{}) {
+				require.NoError(t, err)
+				dead++
+			}
+			for _, err := range e.Approvals(t.Context()) {
+				require.NoError(t, err)
+				open++
+			}
+			return dead, open
+		}
+		dead, open := count()
+		require.Equal(t, []int{3, 1}, []int{dead, open})
+		require.NoError(t, e.Cancel(t.Context(), "a", "enough"))
+		dead, open = count()
+		require.Equal(t, []int{0, 0}, []int{dead, open})
+	})
+}

@@ -1,0 +1,177 @@
+package store
+
+import (
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Listing is how a token stands in the lists of all runs from now on: in one of
+// them, or, with neither, in none. Token 0 says that no token of the run is in
+// any.
+type Listing struct {
+	Token      workflow.TokenID
+	Approval   *Approval
+	DeadLetter *DeadLetter
+}
+
+// An Approval is one that waits for people.
+type Approval struct {
+	Run      workflow.RunID
+	Workflow string // name of the run's definition
+	Token    workflow.TokenID
+	Node     workflow.NodeID
+	Message  string
+	Approved int       // votes so far
+	Rejected int       // votes so far
+	Due      time.Time // it times out; zero if never
+}
+
+// A DeadLetter is a task that has used up its attempts and waits for an
+// operator.
+type DeadLetter struct {
+	Run      workflow.RunID
+	Workflow string // name of the run's definition
+	Token    workflow.TokenID
+	Node     workflow.NodeID
+	Task     string           // its type
+	Attempts int              // made so far
+	Failure  workflow.Failure // of the last attempt
+	Input    any              // of the task, a value of the JSON model
+	At       time.Time        // since when it waits
+}
+
+// A DeadLetterFilter selects dead letters. The zero value of a field is any.
+type DeadLetterFilter struct {
+	Run      workflow.RunID
+	Workflow string // name of the run's definition
+	Node     workflow.NodeID
+	Task     string // its type
+	Code     string // of the last failure
+}
+
+const (
+	putApproval = `INSERT OR REPLACE INTO approvals (num, token, node, message, approved, rejected, due) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	putDead     = `INSERT OR REPLACE INTO dead_letters (num, token, node, task, attempts, failure, input, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
+	dropApproval  = `DELETE FROM approvals WHERE num = ? AND token = ?`
+	dropApprovals = `DELETE FROM approvals WHERE num = ?`
+	dropDead      = `DELETE FROM dead_letters WHERE num = ? AND token = ?`
+	dropAllDead   = `DELETE FROM dead_letters WHERE num = ?`
+
+	listApprovals = `SELECT r.id, r.workflow, a.token, a.node, a.message, a.approved, a.rejected, a.due, a.num
+		FROM approvals a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) ORDER BY a.num, a.token LIMIT ?`
+	listDead = `SELECT r.id, r.workflow, a.token, a.node, a.task, a.attempts, a.failure, a.input, a.at, a.num
+		FROM dead_letters a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?)
+		AND (? = '' OR r.id = ?) AND (? = '' OR r.workflow = ?) AND (? = '' OR a.node = ?) AND (? = '' OR a.task = ?)
+		AND (? = '' OR a.failure ->> 'code' = ?) ORDER BY a.num, a.token LIMIT ?`
+)
+
+// writeListings brings the lists of all runs up to date.
+func (r *Run) writeListings(db *sqlite.Conn) error {
+	for i := range r.next.Listings {
+		if err := r.writeListing(db, &r.next.Listings[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) writeListing(db *sqlite.Conn, l *Listing) error {
+	var err error
+	drop := func(query string, token ...workflow.TokenID) {
+		if err == nil && len(token) == 0 {
+			_, err = db.Exec(query, r.row.num)
+		} else if err == nil {
+			_, err = db.Exec(query, r.row.num, int64(token[0]))
+		}
+	}
+	if l.Token == 0 {
+		drop(dropApprovals)
+		drop(dropAllDead)
+		return err
+	}
+	if a := l.Approval; a != nil {
+		_, err = db.Exec(putApproval, r.row.num, int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), millis(a.Due))
+	} else {
+		drop(dropApproval, l.Token)
+	}
+	if d := l.DeadLetter; d != nil && err == nil {
+		_, err = db.Exec(putDead, r.row.num, int64(d.Token), string(d.Node), d.Task, int64(d.Attempts),
+			jsonText(d.Failure), string(value.Encode(d.Input)), millis(d.At))
+	} else {
+		drop(dropDead, l.Token)
+	}
+	return err
+}
+
+// Approvals yields the open approvals of all runs, oldest run first, in pages:
+// commits go on in between.
+func (d *Dir) Approvals() iter.Seq2[Approval, error] {
+	return listPages(d, func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, a Approval)) error {
+		return db.Each(listApprovals, func(r *sqlite.Row) error {
+			row(r.Int64(8), r.Int64(2), Approval{
+				Run: workflow.RunID(r.Text(0)), Workflow: r.Text(1), Token: workflow.TokenID(r.Int64(2)), Node: workflow.NodeID(r.Text(3)),
+				Message: r.Text(4), Approved: r.Int(5), Rejected: r.Int(6), Due: instant(r, 7),
+			})
+			return nil
+		}, num, token, page)
+	})
+}
+
+// DeadLetters yields the tasks of all runs that wait for an operator and fit the
+// filter, oldest run first, in pages: commits go on in between.
+func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
+	return listPages(d, func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, l DeadLetter)) error {
+		run, node := string(f.Run), string(f.Node)
+		return db.Each(listDead, func(r *sqlite.Row) error {
+			l := DeadLetter{
+				Run: workflow.RunID(r.Text(0)), Workflow: r.Text(1), Token: workflow.TokenID(r.Int64(2)), Node: workflow.NodeID(r.Text(3)),
+				Task: r.Text(4), Attempts: r.Int(5), At: instant(r, 8),
+			}
+			failure, err := parseFailure(r.Text(6))
+			if err == nil {
+				l.Failure = *failure
+				l.Input, err = codec.DecodeValue([]byte(r.Text(7)))
+			}
+			if err != nil {
+				return &CorruptError{Run: l.Run, File: d.at(indexFile), What: "a dead letter in the index is damaged", Err: err}
+			}
+			row(r.Int64(9), r.Int64(2), l)
+			return nil
+		}, num, token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code, page)
+	})
+}
+
+// listPages yields what query reads, page by page, from behind the last run and
+// token.
+func listPages[T any](d *Dir, query func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, x T)) error) iter.Seq2[T, error] {
+	const page = 256
+	return func(yield func(T, error) bool) {
+		num, token := int64(0), int64(0)
+		for more := true; more; {
+			var out []T
+			err := d.read(func(db *sqlite.Conn) error {
+				return query(db, num, token, page, func(n, t int64, x T) {
+					out = append(out, x)
+					num, token = n, t
+				})
+			})
+			for _, x := range out {
+				if !yield(x, nil) {
+					return
+				}
+			}
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			more = len(out) == page
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+)
+
+// inLists reports whether a token is in the lists of all runs: it waits for
+// people or for an operator.
+func inLists(t *Token) bool {
+	return t != nil && (t.Status == WaitingForApproval || t.Status == WaitingForOperator)
+}
+
+// list remembers a token whose place in the lists of all runs changes.
+func (s *State) list(old, t *Token) {
+	if s.base != nil || !inLists(old) && !inLists(t) {
+		return
+	}
+	if s.listings == nil {
+		s.listings = map[TokenID]bool{}
+	}
+	s.listings[t.ID] = true
+}
+
+// TakeListings returns the tokens that since the last call have begun or ceased
+// to wait for people or for an operator, or that changed meanwhile, sorted.
+func (s *State) TakeListings() []TokenID {
+	out := slices.Sorted(maps.Keys(s.listings))
+	s.listings = nil
+	return out
+}
