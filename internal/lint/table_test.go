@@ -29,6 +29,7 @@ var layers = map[string][]string{
 	"actor":              slices.Concat(decided, []string{"internal/failpoint", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "actor"}),
+	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},

@@ -1,0 +1,96 @@
+package handler
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// permit refuses a URL that the options do not allow.
+func (h *requester) permit(u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return permanent(CodeHTTPDenied, "the scheme %s is not http or https", quote(u.Scheme))
+	}
+	if len(h.options.Hosts) > 0 && !slices.ContainsFunc(h.options.Hosts, func(allowed string) bool { return names(allowed, u) }) {
+		return permanent(CodeHTTPDenied, "the host %s is not among those that are allowed", quote(u.Host))
+	}
+	if h.options.Allow != nil {
+		if err := h.options.Allow(u); err != nil {
+			return permanent(CodeHTTPDenied, "%s: %v", place(u), err)
+		}
+	}
+	return nil
+}
+
+// names reports whether an entry of Hosts stands for the host of u.
+func names(allowed string, u *url.URL) bool {
+	entry := &url.URL{Scheme: u.Scheme, Host: allowed}
+	if strings.Count(allowed, ":") > 1 && !strings.HasPrefix(allowed, "[") { // a bare IPv6 address
+		entry.Host = "[" + allowed + "]"
+	}
+	return hostname(entry) == hostname(u) && (entry.Port() == "" || entry.Port() == port(u))
+}
+
+func hostname(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
+
+func port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
+}
+
+// place returns a URL as a message shows it: without query, fragment and user,
+// which may hold secrets.
+func place(u *url.URL) string {
+	text := u.Scheme + "://" + u.Host + u.EscapedPath()
+	if len(text) > 256 {
+		text = strings.ToValidUTF8(text[:256], "") + "..."
+	}
+	return text
+}
+
+// refusePrivate is a net.Dialer's Control: it refuses addresses that are not
+// public.
+func refusePrivate(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !public(at.Addr()) {
+		return permanent(CodeHTTPDenied, "the address %s is not public", address)
+	}
+	return nil
+}
+
+// special are the blocks within the unicast space that are not, or not surely,
+// hosts of the public Internet: the registries of special purpose addresses of
+// IANA (RFC 6890 and its successors), and those that embed an IPv4 address.
+var special = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
+	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		out[i] = netip.MustParsePrefix(text)
+	}
+	return out
+}
+
+// global is what IANA gives out as public IPv6 addresses.
+var global = netip.MustParsePrefix("2000::/3")
+
+// public reports whether an address is one of the public Internet.
+func public(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if a.Is6() && !global.Contains(a) {
+		return false
+	}
+	return a.IsValid() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+}

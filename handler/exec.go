@@ -1,0 +1,195 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+)
+
+// ExecOptions say what Exec may run. With the zero value it runs nothing.
+type ExecOptions struct {
+	// Programs are the programs that may be run, as the first element of argv
+	// names them: "pdftotext", which is looked up in the PATH of this process, or
+	// "/usr/bin/pdftotext". Each is allowed with every argument.
+	Programs []string
+	// AnyProgram allows every program. Whoever can write a definition or an input
+	// can then do what this process can do.
+	AnyProgram bool
+	// Env is the environment of the programs: "NAME=value", or "NAME" for the
+	// value that it has in this process. Nothing else is passed on but the four
+	// variables that say what the task is.
+	Env []string
+	// InputEnv are the names of the variables that an input may set.
+	InputEnv []string
+	// Dir is the working directory; that of this process by default.
+	Dir string
+	// Timeout bounds how long a program runs; 60 s by default. An input may set
+	// a shorter one.
+	Timeout time.Duration
+	// OutputBytes bounds standard output; 1 MiB by default.
+	OutputBytes int
+}
+
+// The bounds of Exec that are not options.
+const (
+	maxArguments = 1024            // with the name of the program
+	maxArgBytes  = 128 << 10       // of all arguments; systems allow at least as much in one
+	maxErrors    = 4 << 10         // bytes of the end of standard error that are kept
+	waitDelay    = 2 * time.Second // for output that a left process holds open
+)
+
+// Exec returns a handler that runs one program, without a shell.
+//
+// The input has argv, a list of strings: the program and its arguments. It may
+// have stdin (any value, written as JSON and closed), env (an object of
+// strings, of the names in InputEnv), timeout (such as "5s"), accept (exit
+// statuses that are no failure besides 0) and text (true: stdin is a string that
+// is written as it is, and standard output is text). The output has status (the
+// exit status), stdout (a JSON value, or text; null if it is empty) and stderr
+// (its end, at most 4 KiB).
+//
+// The program finds the task in PAWL_EFFECT_KEY, PAWL_RUN, PAWL_NODE and
+// PAWL_ATTEMPT. The effect key is the same in every attempt.
+//
+// When the timeout has passed, or the task is withdrawn, the program is killed,
+// on Unix with its whole process group, so that its children end too; what it
+// leaves running in its group is killed when it ends by itself. It survives
+// the death of the engine's process, and the task is sent again when that is
+// back: two of one task may then run at a time.
+//
+// An exit status that is not accepted fails the task with exec_exit_N and is
+// retryable; a policy's nonRetryable names those that are not worth it.
+// Retryable are CodeExecTimeout and CodeExecSignal as well, and CodeExecStart
+// unless the program is missing or may not be executed. Permanent are
+// CodeInvalidInput, CodeExecDenied, CodeExecOutput and CodeExecTooLarge.
+func Exec(o ExecOptions) Func {
+	o.Timeout, o.OutputBytes = time.Duration(or(int64(o.Timeout), int64(60*time.Second))), or(o.OutputBytes, 1<<20)
+	h := &runner{options: o}
+	return h.execute
+}
+
+type runner struct{ options ExecOptions }
+
+// The reasons why a program is killed.
+var (
+	errExecTimeout  = errors.New("the timeout has passed")
+	errExecTooLarge = errors.New("standard output is too large")
+)
+
+func (h *runner) execute(ctx context.Context, t pawl.Task) (any, error) {
+	c, err := readCommand(t.Input, h.options.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.permit(c); err != nil {
+		return nil, err
+	}
+	killable, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	timed, cancel := context.WithTimeoutCause(killable, c.timeout, errExecTimeout)
+	defer cancel()
+	stdout := &bounded{most: h.options.OutputBytes, exceeded: func() { kill(errExecTooLarge) }}
+	stderr := &tail{most: maxErrors}
+	cmd := exec.CommandContext(timed, c.argv[0], c.argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = h.options.Dir, h.environment(c, t), waitDelay
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.reader(), stdout, stderr
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, startError(timed, c, err)
+	}
+	err = cmd.Wait()
+	killGroup(cmd)
+	if err := ended(timed, c, err, stderr); err != nil {
+		return nil, err
+	}
+	out, err := decodeBody(stdout.data, !c.text)
+	if err != nil {
+		return nil, permanent(CodeExecOutput, "%s: standard output is %v", c, err)
+	}
+	return map[string]any{"status": cmd.ProcessState.ExitCode(), "stdout": out, "stderr": stderr.String()}, nil
+}
+
+// permit refuses what the options do not allow.
+func (h *runner) permit(c *command) error {
+	if !h.options.AnyProgram && !slices.Contains(h.options.Programs, c.argv[0]) {
+		return permanent(CodeExecDenied, "the program %s is not among those that are allowed", quote(c.argv[0]))
+	}
+	for _, name := range c.variables() {
+		if !slices.Contains(h.options.InputEnv, name) {
+			return permanent(CodeExecDenied, "env: %s is not among the variables that an input may set", quote(name))
+		}
+	}
+	return nil
+}
+
+// environment returns the variables of a program; the last of a name counts.
+func (h *runner) environment(c *command, t pawl.Task) []string {
+	env := []string{}
+	for _, entry := range h.options.Env {
+		if strings.Contains(entry, "=") {
+			env = append(env, entry)
+		} else if v, ok := os.LookupEnv(entry); ok {
+			env = append(env, entry+"="+v)
+		}
+	}
+	for _, name := range c.variables() {
+		env = append(env, name+"="+c.env[name])
+	}
+	return append(env, "PAWL_EFFECT_KEY="+t.EffectKey, "PAWL_RUN="+string(t.Run), "PAWL_NODE="+string(t.Node),
+		fmt.Sprintf("PAWL_ATTEMPT=%d", t.Attempt))
+}
+
+func startError(ctx context.Context, c *command, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return stopped(ctx, c)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, exec.ErrDot), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return permanent(CodeExecStart, "%s: %v", c, err)
+	default:
+		return retryable(CodeExecStart, "%s: %v", c, err)
+	}
+}
+
+// ended returns why a program that has run is a failure, if it is one. err is
+// that of Wait.
+func ended(ctx context.Context, c *command, err error, stderr *tail) error {
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(context.Cause(ctx), errExecTooLarge):
+		return stopped(ctx, c)
+	case err == nil: // even if the time has passed meanwhile
+		return nil
+	case ctx.Err() != nil:
+		return stopped(ctx, c)
+	case errors.Is(err, exec.ErrWaitDelay):
+		return permanent(CodeExecOutput, "%s: it has ended, but a process that it left holds its output open", c)
+	case !errors.As(err, &exit):
+		return fmt.Errorf("%s: %w", c, err) // its pipes broke
+	case exit.ExitCode() < 0:
+		return retryable(CodeExecSignal, "%s: %v%s", c, exit, stderr.excerpt())
+	case c.accept[exit.ExitCode()]:
+		return nil
+	default:
+		return retryable(fmt.Sprintf("exec_exit_%d", exit.ExitCode()), "%s: %v%s", c, exit, stderr.excerpt())
+	}
+}
+
+// stopped returns why a program was killed.
+func stopped(ctx context.Context, c *command) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errExecTimeout):
+		return retryable(CodeExecTimeout, "%s: it ran longer than %v", c, c.timeout)
+	case errors.Is(cause, errExecTooLarge):
+		return permanent(CodeExecTooLarge, "%s: standard output exceeds the limit", c)
+	default:
+		return fmt.Errorf("%s: %w", c, cause) // withdrawn, or the engine closes
+	}
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package handler_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pawl-run/pawl/handler"
+)
+
+// Somebody else kills the program: the machine was out of memory, say.
+func TestExecSignal(t *testing.T) {
+	f, self := run(t, handler.ExecOptions{})
+	failure := fails(t, f, object{"argv": append(self, "die")})
+	assert.Equal(t, handler.CodeExecSignal, failure.Code)
+	assert.Contains(t, failure.Message, "signal: killed")
+	assert.True(t, failure.Retryable)
+}
+
+// What a program leaves behind in its group ends with it.
+func TestExecLeavesNothing(t *testing.T) {
+	f, self := run(t, handler.ExecOptions{})
+	l := listen(t)
+	out := gives(t, f, object{"argv": append(self, "leave", l.Addr().String())})
+	assert.Equal(t, int64(1), out["stdout"])
+	name, conn := l.next(t)
+	assert.Equal(t, "hang", name)
+	dead(t, conn)
+}
+
+// A child that left the group but holds the output open does not keep the task
+// from ending.
+func TestExecOutputHeldOpen(t *testing.T) {
+	f, self := run(t, handler.ExecOptions{})
+	l := listen(t)
+	failure := fails(t, f, object{"argv": append(self, "escape", l.Addr().String())})
+	assert.Equal(t, handler.CodeExecOutput, failure.Code)
+	assert.Contains(t, failure.Message, "a process that it left holds its output open")
+	_, conn := l.next(t)
+	assert.NoError(t, conn.Close()) // which ends it
+}
+
+func init() { escape = escapeGroup }
+
+// escapeGroup is leave with a child in a session of its own, which has the output.
+func escapeGroup(address string) int {
+	cmd := exec.Command(os.Args[0], "child", "hang", address)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Stdout = os.Stdout
+	ready, err := cmd.StderrPipe()
+	if err != nil || cmd.Start() != nil {
+		return 1
+	}
+	_, _ = ready.Read(make([]byte, 1))
+	fmt.Print("1")
+	return 0
+}

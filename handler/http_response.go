@@ -1,0 +1,92 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// result returns what a response comes to.
+func (h *requester) result(ctx context.Context, r *request, resp *http.Response) (any, error) {
+	if !r.accepts(resp.StatusCode) {
+		return nil, unaccepted(r, resp)
+	}
+	most := h.options.ResponseBytes
+	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
+	if err != nil {
+		return nil, broken(ctx, r, err)
+	}
+	if len(data) > most {
+		return nil, permanent(CodeHTTPTooLarge, "%s: the body exceeds the limit of %d bytes", r, most)
+	}
+	body, err := decodeBody(data, !r.text && isJSON(resp.Header.Get("Content-Type")))
+	if err != nil {
+		return nil, permanent(CodeHTTPBody, "%s: the body is %v", r, err)
+	}
+	return map[string]any{"status": resp.StatusCode, "headers": headers(resp.Header), "body": body}, nil
+}
+
+// unaccepted returns the error for a status.
+func unaccepted(r *request, resp *http.Response) error {
+	message := fmt.Sprintf("%s: %d %s", r, resp.StatusCode, http.StatusText(resp.StatusCode))
+	if after := resp.Header.Get("Retry-After"); after != "" {
+		message += ", Retry-After " + quote(after)
+	}
+	// The text only helps to understand: half of it will do.
+	excerpt, _ := io.ReadAll(io.LimitReader(resp.Body, maxExcerpt))
+	if text := strings.TrimSpace(strings.ToValidUTF8(string(excerpt), "\uFFFD")); text != "" {
+		message += ": " + text
+	}
+	failure := permanent(fmt.Sprintf("http_%dxx", resp.StatusCode/100), "%s", message)
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		failure.Retryable = true
+	default:
+		failure.Retryable = resp.StatusCode/100 == 5
+	}
+	return failure
+}
+
+// isJSON reports whether a media type is JSON: application/json, or one with the
+// suffix +json (RFC 6839).
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// decodeBody returns JSON or text as a value, nil if it is empty. Its error
+// continues "it is ".
+func decodeBody(data []byte, asJSON bool) (any, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if asJSON {
+		v, err := value.Decode(data, value.Limits{Bytes: len(data)})
+		if err != nil {
+			return nil, fmt.Errorf("not JSON: %w", err)
+		}
+		return v, nil
+	}
+	if !utf8.Valid(data) {
+		return nil, fmt.Errorf("not UTF-8")
+	}
+	return string(data), nil
+}
+
+// headers returns the headers of a response. Set-Cookie is left out: it is a
+// secret, which a run would store, and its values cannot be joined.
+func headers(h http.Header) map[string]any {
+	out := map[string]any{}
+	for name, values := range h {
+		if name != "Set-Cookie" {
+			out[strings.ToLower(name)] = strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
+		}
+	}
+	return out
+}
