@@ -18,11 +18,14 @@ import (
 	"github.com/pawl-run/pawl/handler"
 )
 
+// quickExit keeps the race detector from waiting a second before a program ends.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
 // run returns a handler that may run the test binary, and the start of its argv.
 func run(t testing.TB, o handler.ExecOptions) (handler.Func, []any) {
 	t.Helper()
 	self := program(t)
-	o.Programs = append(o.Programs, self)
+	o.Programs, o.Env = append(o.Programs, self), append(o.Env, quickExit)
 	return handler.Exec(o), []any{self, "child"}
 }
 
@@ -50,7 +53,7 @@ func TestExecEnvironment(t *testing.T) {
 	env := out["stdout"].([]any)
 	if runtime.GOOS != "windows" { // which adds what no program can do without
 		assert.ElementsMatch(t, []any{
-			"HANDLER_PASSED=yes", "HANDLER_SET=2", "LANG=C", "PAWL_EFFECT_KEY=run-1/node/7", "PAWL_RUN=run-1", "PAWL_NODE=node", "PAWL_ATTEMPT=3",
+			"HANDLER_PASSED=yes", "HANDLER_SET=2", "LANG=C", "PAWL_EFFECT_KEY=run-1/node/7", "PAWL_RUN=run-1", "PAWL_NODE=node", "PAWL_ATTEMPT=3", quickExit,
 		}, env)
 	}
 	failure := fails(t, f, object{"argv": append(self, "environment"), "env": object{"LD_PRELOAD": "x"}})
