@@ -43,6 +43,11 @@ type Options struct {
 	// Grace is how long Close lets running tasks go on before it cancels their
 	// contexts; 0 cancels them at once.
 	Grace time.Duration
+	// StallAfter is after how long without progress a run fails with the code
+	// stalled, if it waits for no timer, event, approval, child or operator:
+	// usually for a task without a timeout whose result never came. 0 lets such
+	// runs wait.
+	StallAfter time.Duration
 	// Bounds say how large a definition may be that is started or published;
 	// what a limit of the format is by default.
 	Bounds workflow.Bounds
@@ -121,6 +126,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
 	}
 	e.background.Go(e.alarms.run)
+	if o.StallAfter > 0 {
+		e.background.Go(newSupervisor(e).run)
+	}
 	return e, nil
 }
 

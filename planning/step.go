@@ -61,7 +61,7 @@ func admit(s *workflow.State, m workflow.Message) error {
 // before, or have nothing left to do, are no error.
 func admitEnded(s *workflow.State, m workflow.Message) error {
 	switch m := m.(type) {
-	case workflow.Cancel, workflow.AlarmFired:
+	case workflow.Cancel, workflow.AlarmFired, workflow.Stall:
 		return nil
 	case workflow.TaskCompleted:
 		return taken(s, key{m.Token, m.Attempt, m.Epoch}, true)
@@ -248,6 +248,8 @@ func (p *planner) take(m workflow.Message) error {
 		return p.closeGroup(m)
 	case workflow.Patch:
 		return p.patch(m)
+	case workflow.Stall:
+		return p.stall(m)
 	case workflow.ChildEnded:
 		return p.childEnded(m)
 	case workflow.ChildAsks:

@@ -88,6 +88,7 @@ const (
 	listChildren  = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
 	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
+	getQuiet      = `SELECT id, num, at, seq FROM runs WHERE status = 1 AND at <= ? AND num > ? ORDER BY num LIMIT ?`
 	getDue        = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
 	getNextAlarm  = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
 )
@@ -242,6 +243,34 @@ func (d *Dir) Leftover() ([]workflow.RunID, error) { return d.ids(getLeftover, 0
 // first.
 func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
 	return d.ids(getDue, math.MinInt64, before.UnixMilli())
+}
+
+// A QuietRun is one that goes on and has not moved for a while.
+type QuietRun struct {
+	Run workflow.RunID
+	Seq int64     // of its last record
+	At  time.Time // of its last record
+}
+
+// Quiet returns the running runs without a record after an instant, oldest run
+// first.
+func (d *Dir) Quiet(since time.Time) ([]QuietRun, error) {
+	var out []QuietRun
+	for num, n := int64(0), idPage; n == idPage; {
+		n = 0
+		err := d.read(func(db *sqlite.Conn) error {
+			return db.Each(getQuiet, func(r *sqlite.Row) error {
+				out = append(out, QuietRun{Run: workflow.RunID(r.Text(0)), Seq: r.Int64(3), At: instant(r, 2)})
+				num = r.Int64(1)
+				n++
+				return nil
+			}, since.UnixMilli(), num, int64(idPage))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // idPage is how many ids are read at a time: commits go on in between.

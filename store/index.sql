@@ -42,7 +42,8 @@ CREATE TABLE runs (
   file_hash  BLOB,               -- SHA-256 of the file
   file_size  INTEGER NOT NULL DEFAULT 0,
   root       TEXT NOT NULL,      -- id of the first of its ancestors, '' without
-  room       INTEGER NOT NULL    -- of a root: how many descendants it may still have
+  room       INTEGER NOT NULL,   -- of a root: how many descendants it may still have
+  at         INTEGER NOT NULL    -- of the last record
 ) STRICT;
 
 CREATE INDEX runs_unfinished ON runs (num) WHERE status < 4;

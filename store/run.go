@@ -115,12 +115,12 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 
 const (
 	insertRun = `INSERT INTO runs (num, id, workflow, version, definition, input_hash, parent, nonce, started_at,
-		status, seq, sum, alarm, ended_at, output, failure, root, room)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+		status, seq, sum, alarm, ended_at, output, failure, root, room, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	getRoom    = `SELECT room FROM runs WHERE id = ?`
 	takeRoom   = `UPDATE runs SET room = room - 1 WHERE id = ?`
-	advanceRun = `UPDATE runs SET seq = ?, sum = ? WHERE num = ? AND seq = ?`
-	restateRun = `UPDATE runs SET seq = ?, sum = ?, status = ?, alarm = ?, ended_at = ?, output = ?, failure = ? WHERE num = ? AND seq = ?`
+	advanceRun = `UPDATE runs SET seq = ?, sum = ?, at = ? WHERE num = ? AND seq = ?`
+	restateRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, status = ?, alarm = ?, ended_at = ?, output = ?, failure = ? WHERE num = ? AND seq = ?`
 )
 
 // write runs the statements of a commit.
@@ -143,17 +143,17 @@ func (r *Run) write(db *sqlite.Conn) error {
 // writeRow brings the run's row up to date, and refuses if that is not the one
 // that the handle knows.
 func (r *Run) writeRow(db *sqlite.Conn) error {
-	h, sum := &r.next, r.batch[len(r.batch)-1].sum[:]
+	h, sum, at := &r.next, r.batch[len(r.batch)-1].sum[:], millis(r.batch[len(r.batch)-1].At)
 	if r.fresh {
-		return r.insert(db, h, sum)
+		return r.insert(db, h, sum, at)
 	}
 	var n int64
 	var err error
 	if r.restates() {
-		n, err = db.Exec(restateRun, h.Seq, sum, int64(h.Status), alarm(h), millis(h.EndedAt),
+		n, err = db.Exec(restateRun, h.Seq, sum, at, int64(h.Status), alarm(h), millis(h.EndedAt),
 			objectText(h.Output), failureText(h.Failure), r.row.num, r.row.Seq)
 	} else {
-		n, err = db.Exec(advanceRun, h.Seq, sum, r.row.num, r.row.Seq)
+		n, err = db.Exec(advanceRun, h.Seq, sum, at, r.row.num, r.row.Seq)
 	}
 	if err == nil && n == 0 {
 		err = refuse("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
@@ -168,13 +168,13 @@ func (r *Run) restates() bool {
 		!reflect.DeepEqual(a.Failure, b.Failure) || a.Output != nil || b.Output != nil
 }
 
-func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte) error {
+func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte, at any) error {
 	if err := r.checkRoom(db, h.Root); err != nil {
 		return err
 	}
 	n, err := db.Exec(insertRun, r.row.num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
 		string(h.Parent), int64(r.row.nonce), millis(h.StartedAt), int64(h.Status), h.Seq, sum, alarm(h),
-		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure), string(h.Root), int64(h.Room))
+		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure), string(h.Root), int64(h.Room), at)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ const (
 	CodeCancelled        = "cancelled"         // the run, or a child, was cancelled
 	CodeApprovalTimeout  = "approval_timeout"  // nobody decided in time
 	CodeIDConflict       = "id_conflict"       // the id of a child belongs to another run
+	CodeStalled          = "stalled"           // no progress, and nothing to wait for
 	CodeInternal         = "internal_error"    // a broken invariant of the engine
 )
 

@@ -113,6 +113,12 @@ type (
 		Ops  []any `json:"ops"`           // of a JSON patch, RFC 6902
 		Pins Pins  `json:"pins,omitzero"` // the definitions of subworkflows that it adds
 	}
+	// Stall fails a run that has done nothing for a time and waits for nothing
+	// that comes by itself.
+	Stall struct {
+		Events int64         `json:"events"` // that the run had written when it was looked at
+		Idle   time.Duration `json:"idle"`   // how long it has been quiet
+	}
 	// ChildEnded reports how a child run has ended, or that it cannot begin.
 	ChildEnded struct {
 		Token   TokenID        `json:"token"`
@@ -145,6 +151,7 @@ func (CancelNodes) message()   {}
 func (AddBranch) message()     {}
 func (CloseGroup) message()    {}
 func (Patch) message()         {}
+func (Stall) message()         {}
 func (ChildEnded) message()    {}
 func (ChildAsks) message()     {}
 
@@ -152,7 +159,7 @@ func (ChildAsks) message()     {}
 var messageVariants = [...]Message{
 	Start{}, TaskCompleted{}, TaskFailed{}, Heartbeat{}, AlarmFired{}, Cancel{},
 	Retry{}, Skip{}, Suspend{}, Resume{}, Pause{}, Signal{}, Ballot{}, CancelNodes{}, AddBranch{},
-	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{},
+	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{},
 }
 
 // Messages encodes messages for the journal.

@@ -1,0 +1,53 @@
+package planning
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Waits reports whether a run waits for something that comes by itself or from
+// outside: a timer, an event, an approval, a child, an operator, a further
+// branch. A task that is out counts only if it can time out.
+func Waits(s *workflow.State) bool {
+	if s.Status != workflow.RunRunning || s.OpenGroups() > 0 || !s.NextDue().IsZero() {
+		return true
+	}
+	for _, status := range []workflow.TokenStatus{
+		workflow.WaitingForTimer, workflow.WaitingForEvent, workflow.WaitingForApproval, workflow.WaitingForChild,
+		workflow.WaitingForOperator, workflow.Retrying,
+	} {
+		if s.Census(status) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// stall fails the run if it has not moved since it was looked at and waits for
+// nothing, and says what it had hoped for.
+func (p *planner) stall(m workflow.Stall) error {
+	if p.s.Events != m.Events || Waits(p.s) {
+		return nil
+	}
+	const most = 10
+	var out []string
+	for _, id := range p.s.LiveTokens() {
+		t := p.s.Token(id)
+		if t.Status != workflow.Dispatched {
+			continue
+		}
+		if len(out) == most {
+			out = append(out, fmt.Sprintf("and %d more", p.s.Census(workflow.Dispatched)-most))
+			break
+		}
+		out = append(out, fmt.Sprintf("%v of node %q (task type %q, attempt %d)", t.ID, string(t.Node), p.s.Graph.Node(t.Node).Task, t.Attempt))
+	}
+	p.decide(decision.FailRun{At: p.now, Failure: workflow.Failure{
+		Code: workflow.CodeStalled, Permanent: true,
+		Message: fmt.Sprintf("no progress for %v; no result came for %s", m.Idle, strings.Join(out, ", ")),
+	}})
+	return nil
+}

@@ -1,0 +1,99 @@
+package pawl_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A run whose task never answers is failed once it has made no progress for as
+// long as the option says, with a reason that names the task, also after a
+// restart. A run that waits for something that may still come is left alone.
+func TestStalledRunsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pending := pawl.Handlers{
+			"lost":  func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
+			"fails": func(context.Context, pawl.Task) (any, error) { return nil, pawl.TaskError{Code: "no"} },
+		}
+		dir := t.TempDir()
+		options := pawl.Options{Executor: pending, StallAfter: time.Hour}
+		e, err := pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+		nodes := map[workflow.RunID]string{
+			"stalled": `{task: lost}`, "times-out": `{task: lost, timeout: 100h}`, "timer": `{wait: {for: 100h}}`,
+			"event": `{wait: {event: e}}`, "approval": `{approval: {}}`, "parked": `{task: fails, retry: {exhausted: park}}`,
+			"paused": `{task: lost}`,
+		}
+		for id, node := range nodes {
+			d := define(t, "name: w\nstart: s\nnodes: [{id: s}, "+`{id: n, `+node[1:]+"]\ntransitions: [{from: s, to: n}]\n")
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, nil))
+		}
+		require.NoError(t, e.Pause(t.Context(), "paused"))
+		d := define(t, "name: child\nstart: n\nnodes: [{id: n, wait: {event: e}}]\n")
+		require.NoError(t, e.Publish(d))
+		d = define(t, "name: parent\nstart: n\nnodes: [{id: n, subworkflow: {name: child}}]\n")
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "parent", Definition: d}, nil))
+
+		<-time.After(40 * time.Minute)
+		require.NoError(t, e.Close(context.Background()))
+		e, err = pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+		status := func() map[workflow.RunStatus][]string {
+			out := map[workflow.RunStatus][]string{}
+			for r, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+				require.NoError(t, err)
+				if r.Parent == "" {
+					out[r.Status] = append(out[r.Status], string(r.Run))
+				}
+			}
+			return out
+		}
+		require.Empty(t, status()[workflow.RunFailed])
+		<-time.After(19 * time.Minute)
+		require.Empty(t, status()[workflow.RunFailed])
+		<-time.After(2 * time.Minute)
+		require.Equal(t, []string{"stalled"}, status()[workflow.RunFailed])
+		<-time.After(3 * time.Hour)
+		require.Equal(t, map[workflow.RunStatus][]string{
+			workflow.RunFailed: {"stalled"}, workflow.RunPaused: {"paused"},
+			workflow.RunRunning: {"approval", "event", "parent", "parked", "timer", "times-out"},
+		}, status())
+		out, err := e.Wait(t.Context(), "stalled")
+		require.NoError(t, err)
+		require.Equal(t, "stalled", out.Failure.Code)
+		require.Regexp(t, `^no progress for 1h\d+m\d+(\.\d+)?s; no result came for t2 of node "n" \(task type "lost", attempt 1\)$`, out.Failure.Message)
+	})
+}
+
+// A run that moves now and then is not stalled, and without the option none is.
+func TestSlowRunsAreNotStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := pawl.Handlers{"*": func(ctx context.Context, _ pawl.Task) (any, error) {
+			select {
+			case <-time.After(50 * time.Minute):
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}}
+		d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}, {id: b, task: t}, {id: c, task: t}]\ntransitions: [{from: a, to: b}, {from: b, to: c}]\n")
+		e := open(t, t.TempDir(), pawl.Options{Executor: slow, StallAfter: time.Hour})
+		out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: d}, nil)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+
+		never := open(t, t.TempDir(), pawl.Options{})
+		require.NoError(t, never.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+		<-time.After(1000 * time.Hour)
+		snap, err := never.Inspect(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunRunning, snap.Status)
+	})
+}
