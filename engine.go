@@ -92,6 +92,7 @@ type Engine struct {
 	waiters    *waiters
 	alarms     *alarms
 	courier    *courier
+	once       turns           // of the keys of Once
 	ctx        context.Context // of actors and background work
 	stop       context.CancelFunc
 	stopTasks  context.CancelFunc

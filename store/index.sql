@@ -76,6 +76,13 @@ CREATE TABLE dead_letters (
   PRIMARY KEY (num, token)
 ) STRICT, WITHOUT ROWID;
 
+-- The outcomes of effects that must not be repeated, by business key.
+CREATE TABLE outcomes (
+  key   TEXT PRIMARY KEY,
+  value TEXT NOT NULL,           -- JSON
+  at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The records that no run's file holds yet, in the order of their commits: what
 -- is committed together lies together, on few pages.
 CREATE TABLE log (

@@ -1,0 +1,140 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxOnceKey is the longest key of Once, in bytes.
+const maxOnceKey = 255
+
+// Once returns the outcome that is kept under a business key, such as
+// "invoice/2026-17", or calls f and keeps what it returns, as a value of the JSON
+// model, in the engine's directory. It is for effects that must not be repeated
+// by another attempt, another run or the next life of the process: the pattern is
+// the idempotent receiver of Hohpe and Woolf, Enterprise Integration Patterns.
+//
+// One call of f goes on at a time under a key; further callers wait for it until
+// their ctx is done. Only a success is kept: after an error the next caller calls
+// f again. It returns without error only once the outcome is durable. If the
+// process dies, or the commit fails, between f's effect and that, f is called
+// again: let it pass the key on, or look first whether the effect is there.
+//
+// Outcomes are kept until Forget or ForgetBefore; Purge of a run leaves them.
+// Errors: that of f, ErrInvalid (the key is empty, longer than 255 bytes or not
+// UTF-8; the outcome is not JSON), *workflow.LimitError (more than 1 MiB),
+// ErrUnknown, ErrClosed.
+func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
+	if key == "" || len(key) > maxOnceKey || !utf8.ValidString(key) {
+		return nil, fmt.Errorf("%w: the key %.300q: use 1 to %d bytes of UTF-8", ErrInvalid, key, maxOnceKey)
+	}
+	for {
+		turn, mine := e.once.enter(key)
+		if !mine {
+			select {
+			case <-turn:
+				continue // it may have failed
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		return e.onceAlone(ctx, key, turn, f)
+	}
+}
+
+// onceAlone is Once for the only caller under a key.
+func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, f func(context.Context) (any, error)) (any, error) {
+	defer e.once.leave(key, turn)
+	kept, err := e.dir.Outcome(key)
+	if err == nil {
+		return kept, nil
+	}
+	if !errors.Is(err, store.ErrNoOutcome) {
+		return nil, closedError(err)
+	}
+	out, err := f(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limit := workflow.DefaultLimits().PayloadBytes
+	v, err := value.Normalize(out, resultLimits)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the outcome under the key %q is not JSON: %w", ErrInvalid, key, err)
+	}
+	if size := value.Size(v); size > limit {
+		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
+	}
+	if err := e.dir.KeepOutcome(key, v, time.Now()); err != nil {
+		if errors.Is(err, store.ErrUnknown) {
+			err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+		return nil, fmt.Errorf("keep the outcome under the key %q: %w", key, closedError(err))
+	}
+	return v, nil
+}
+
+// Forget forgets the outcome that Once keeps under a key. A key without one is no
+// error.
+func (e *Engine) Forget(_ context.Context, key string) error {
+	return closedError(e.dir.ForgetOutcome(key))
+}
+
+// ForgetBefore forgets the outcomes that Once has kept since before an instant,
+// and returns how many.
+func (e *Engine) ForgetBefore(_ context.Context, before time.Time) (int, error) {
+	n, err := e.dir.ForgetOutcomes(before)
+	return n, closedError(err)
+}
+
+// Once is Engine.Once for a handler. With an empty key it is the task's
+// EffectKey: f succeeds once over all attempts of the task.
+func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
+	if key == "" {
+		key = onceKey(t.EffectKey)
+	}
+	return t.engine.Once(ctx, key, f)
+}
+
+// onceKey returns an effect key as one that Once takes.
+func onceKey(effect string) string {
+	if len(effect) <= maxOnceKey {
+		return effect
+	}
+	return "sha256:" + value.Hash(effect)
+}
+
+// turns let one caller at a time act under a key.
+type turns struct {
+	mu  sync.Mutex
+	now map[string]chan struct{} // closed when the caller is done
+}
+
+// enter returns the turn of a key, and whether it is the caller's own.
+func (t *turns) enter(key string) (turn chan struct{}, mine bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if turn := t.now[key]; turn != nil {
+		return turn, false
+	}
+	if t.now == nil {
+		t.now = map[string]chan struct{}{}
+	}
+	turn = make(chan struct{})
+	t.now[key] = turn
+	return turn, true
+}
+
+func (t *turns) leave(key string, turn chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.now, key)
+	close(turn)
+}

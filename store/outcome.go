@@ -1,0 +1,67 @@
+package store
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// ErrNoOutcome says that no outcome is kept under a key.
+var ErrNoOutcome = errors.New("no outcome is kept under this key")
+
+const (
+	getOutcome     = `SELECT value FROM outcomes WHERE key = ?`
+	putOutcome     = `INSERT OR REPLACE INTO outcomes (key, value, at) VALUES (?, ?, ?)`
+	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
+	dropOldOutcome = `DELETE FROM outcomes WHERE at < ?`
+)
+
+// Outcome returns the value of the JSON model that is kept under a key. It fails
+// with ErrNoOutcome.
+func (d *Dir) Outcome(key string) (any, error) {
+	var out any
+	err := d.read(func(db *sqlite.Conn) error {
+		found, err := db.One(getOutcome, func(r *sqlite.Row) (err error) {
+			if out, err = codec.DecodeValue([]byte(r.Text(0))); err != nil {
+				err = &CorruptError{File: d.at(indexFile), What: "the outcome kept under " + key + " is damaged", Err: err}
+			}
+			return err
+		}, key)
+		if err == nil && !found {
+			err = ErrNoOutcome
+		}
+		return err
+	})
+	return out, err
+}
+
+// KeepOutcome keeps a value of the JSON model under a key, durably.
+func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
+	text := string(value.Encode(v))
+	return d.update(func(db *sqlite.Conn) error {
+		_, err := db.Exec(putOutcome, key, text, at.UnixMilli())
+		return err
+	})
+}
+
+// ForgetOutcome forgets what is kept under a key.
+func (d *Dir) ForgetOutcome(key string) error {
+	return d.update(func(db *sqlite.Conn) error {
+		_, err := db.Exec(dropOutcome, key)
+		return err
+	})
+}
+
+// ForgetOutcomes forgets what has been kept since before an instant, and returns
+// how many outcomes that were.
+func (d *Dir) ForgetOutcomes(before time.Time) (n int, err error) {
+	err = d.update(func(db *sqlite.Conn) error {
+		rows, err := db.Exec(dropOldOutcome, before.UnixMilli())
+		n = int(rows)
+		return err
+	})
+	return n, err
+}
