@@ -37,6 +37,8 @@ var (
 	ErrStale = workflow.ErrStale
 	// ErrEnded: the run has ended.
 	ErrEnded = workflow.ErrEnded
+	// ErrNotEnded: the run goes on.
+	ErrNotEnded = store.ErrNotEnded
 	// ErrNotLive: nothing at that token or node waits for this.
 	ErrNotLive = workflow.ErrNotLive
 	// ErrAmbiguous: several tokens fit; name one.

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -17,6 +18,7 @@ type registry struct {
 
 	mu     sync.Mutex
 	slots  map[workflow.RunID]*slot
+	barred map[workflow.RunID]chan struct{} // runs that may have no actor; closed when they may again
 	closed bool
 }
 
@@ -26,7 +28,7 @@ type slot struct {
 }
 
 func newRegistry(most int) *registry {
-	return &registry{most: most, slots: map[workflow.RunID]*slot{}}
+	return &registry{most: most, slots: map[workflow.RunID]*slot{}, barred: map[workflow.RunID]chan struct{}{}}
 }
 
 // hold returns the actor of a run, started by start if it has none, and keeps
@@ -34,6 +36,11 @@ func newRegistry(most int) *registry {
 func (r *registry) hold(id workflow.RunID, fresh bool, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for bar := r.barred[id]; bar != nil && !r.closed; bar = r.barred[id] {
+		r.mu.Unlock()
+		<-bar
+		r.mu.Lock()
+	}
 	if r.closed {
 		return nil, ErrClosed
 	}
@@ -47,6 +54,39 @@ func (r *registry) hold(id workflow.RunID, fresh bool, start func() *actor.Actor
 	}
 	s.held++
 	return s.actor, nil
+}
+
+// reserve waits until a run has no actor and keeps it from getting one until
+// release is called.
+func (r *registry) reserve(ctx context.Context, id workflow.RunID) (release func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.slots[id] != nil || r.barred[id] != nil {
+		s := r.slots[id]
+		var free <-chan struct{} = r.barred[id]
+		if s != nil {
+			free = s.actor.Done()
+		}
+		r.mu.Unlock()
+		select {
+		case <-free:
+			r.mu.Lock()
+			if s != nil && r.slots[id] == s {
+				delete(r.slots, id) // it ended of itself
+			}
+		case <-ctx.Done():
+			r.mu.Lock()
+			return nil, context.Cause(ctx)
+		}
+	}
+	bar := make(chan struct{})
+	r.barred[id] = bar
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.barred, id)
+		close(bar)
+	}, nil
 }
 
 // release ends a hold.

@@ -1,0 +1,83 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Purge forgets an ended run with all that is below it, and its id is free.
+func TestPurge(t *testing.T) {
+	dir := t.TempDir()
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"work": double, "hold": hold}})
+	require.NoError(t, err)
+	require.NoError(t, e.Publish(define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n")))
+	require.NoError(t, e.Publish(define(t, "name: middle\nstart: a\nnodes: [{id: a, subworkflow: {name: leaf}}]\n")))
+	family := define(t, "name: top\nstart: a\nnodes: [{id: a}, {id: b, subworkflow: {name: middle}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]\n")
+	one := define(t, oneTask)
+	for id, d := range map[workflow.RunID]*workflow.Definition{"family": family, "one": one, "kept": one} {
+		out, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: d}, map[string]any{"n": 1})
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+	}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "going", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: hold}]\n")}, nil))
+	runs := func() (out []string) {
+		for r, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+			require.NoError(t, err)
+			out = append(out, string(r.Run))
+		}
+		return out
+	}
+	require.Len(t, runs(), 10)
+	require.ErrorIs(t, e.Purge(t.Context(), "going"), pawl.ErrNotEnded)
+	require.ErrorIs(t, e.Purge(t.Context(), "family/2.1"), pawl.ErrInvalid)
+	require.ErrorIs(t, e.Purge(t.Context(), "nobody"), pawl.ErrRunNotFound)
+	require.Len(t, runs(), 10)
+
+	require.NoError(t, e.Purge(t.Context(), "family"))
+	require.NoError(t, e.Purge(t.Context(), "one"))
+	require.Equal(t, []string{"going", "kept"}, runs())
+	require.ErrorIs(t, e.Purge(t.Context(), "one"), pawl.ErrRunNotFound)
+	_, err = e.Wait(t.Context(), "one")
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	out, err := e.Run(t.Context(), workflow.Run{ID: "one", Definition: one}, map[string]any{"n": 50})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"n": int64(100)}, out.Output, "the id is free")
+
+	var group sync.WaitGroup
+	for range 20 { // who asks for it meanwhile starts it anew, or finds it gone
+		group.Go(func() {
+			if out, err := e.Run(t.Context(), workflow.Run{ID: "one", Definition: one}, map[string]any{"n": 50}); err == nil {
+				if out.Err() != nil {
+					t.Error(out.Err())
+				}
+			} else {
+				require.ErrorIs(t, err, pawl.ErrRunNotFound)
+			}
+		})
+		group.Go(func() {
+			if err := e.Purge(t.Context(), "one"); err != nil {
+				for _, fine := range []error{pawl.ErrRunNotFound, pawl.ErrNotEnded} {
+					if errors.Is(err, fine) {
+						return
+					}
+				}
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	require.NoError(t, e.Cancel(t.Context(), "going", ""))
+	left := runs()
+	require.NoError(t, e.Close(context.Background()))
+	files, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*.db"))
+	require.NoError(t, err)
+	require.Len(t, files, len(left), "no file is left of those that are gone")
+}
