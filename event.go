@@ -23,6 +23,8 @@ const (
 	EventWorkflowSuspended = decision.WorkflowSuspended // workflow.suspended
 	EventWorkflowResumed   = decision.WorkflowResumed   // workflow.resumed
 	EventWorkflowPaused    = decision.WorkflowPaused    // workflow.paused
+	EventArtifactStaged    = decision.ArtifactStaged    // artifact.staged
+	EventArtifactCommitted = decision.ArtifactCommitted // artifact.committed
 	EventWorkflowPatched   = decision.WorkflowPatched   // workflow.patched
 )
 

@@ -22,6 +22,14 @@ func Apply(s *workflow.State, d Decision, record int64, at time.Time) []Event {
 func Outcome(s *workflow.State) workflow.Outcome {
 	return workflow.Outcome{
 		Run: s.Run, Status: s.Status, Output: s.Output, Failure: s.Failure,
-		StartedAt: s.StartedAt, EndedAt: s.EndedAt,
+		StartedAt: s.StartedAt, EndedAt: s.EndedAt, Artifacts: endedArtifacts(s),
 	}
+}
+
+// endedArtifacts returns the artifacts of a run that has ended.
+func endedArtifacts(s *workflow.State) []workflow.Artifact {
+	if !s.Status.Final() {
+		return nil
+	}
+	return s.Artifacts
 }

@@ -20,7 +20,7 @@ var variants = [...]Decision{
 	KeepSignal{}, TakeSignal{}, LoseSignal{}, RejectSignal{}, AwaitLock{}, TakeLock{},
 	HoldToken{}, AwaitJoin{}, FireJoin{}, CancelTokens{}, AddBranch{}, CloseGroup{},
 	ArmGroup{}, ListErrors{}, PauseRun{}, StartStep{}, EndStep{}, DeferFailure{},
-	PatchRun{},
+	PatchRun{}, StageArtifacts{},
 }
 
 // Decisions encodes decisions for the journal.

@@ -335,6 +335,7 @@ func (ArmGroup) decision()        {}
 func (ListErrors) decision()      {}
 func (PauseRun) decision()        {}
 func (PatchRun) decision()        {}
+func (StageArtifacts) decision()  {}
 func (StartStep) decision()       {}
 func (EndStep) decision()         {}
 func (DeferFailure) decision()    {}

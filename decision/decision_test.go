@@ -219,6 +219,7 @@ var lines = map[string]decision.Decision{
 	`arm-group g1 off`:                                 decision.ArmGroup{Group: 1},
 	`list-errors g1 in=g1:2 target=state.bad value=[]`: decision.ListErrors{Group: 1, Scope: scope, Path: []string{"state", "bad"}, Value: []any{}},
 	`pause-run parent`:                                 decision.PauseRun{Parent: true},
+	`stage-artifacts t1 artifact=a.pdf:3`:              decision.StageArtifacts{Token: 1, Artifacts: []workflow.Artifact{{Name: "a.pdf", Hash: "sha256:1", Size: 3}}},
 	`patch-run revision=2 definition={"name":"w"} due=2030-01-01T00:00:01.000Z step=a:1/2`: decision.PatchRun{
 		Revision: 2, Definition: map[string]any{"name": "w"}, Due: at, Steps: []workflow.Step{{Node: "a", Live: 1, Resolved: 2}},
 	},

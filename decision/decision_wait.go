@@ -171,6 +171,13 @@ type (
 		Graph      *workflow.Graph `json:"-"` // of Definition; nil until it is asked for
 	}
 
+	// StageArtifacts adds what a token's task hands over to the artifacts of the
+	// run.
+	StageArtifacts struct {
+		Token     workflow.TokenID    `json:"token"`
+		Artifacts []workflow.Artifact `json:"artifacts"`
+	}
+
 	// PauseRun holds back what the run would dispatch.
 	PauseRun struct {
 		Parent bool `json:"parent,omitzero"` // because the parent run is paused

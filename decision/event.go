@@ -57,6 +57,8 @@ const (
 
 	WorkflowPaused       EventType = "workflow.paused"
 	WorkflowPatched      EventType = "workflow.patched"
+	ArtifactStaged       EventType = "artifact.staged"
+	ArtifactCommitted    EventType = "artifact.committed"
 	SubworkflowStarted   EventType = "subworkflow.started"
 	SubworkflowCompleted EventType = "subworkflow.completed"
 	SubworkflowFailed    EventType = "subworkflow.failed"
@@ -87,6 +89,8 @@ func Events(s *workflow.State, d Decision) []Event {
 		return signalEvents(s, d)
 	case AddBranch, CloseGroup, EndStep:
 		return openEvents(s, d)
+	case StageArtifacts:
+		return []Event{tokenEvent(s, ArtifactStaged, d.Token, map[string]any{"artifacts": artifactValues(d.Artifacts)})}
 	case TakeLock, ArmGroup, ListErrors, StartStep, DeferFailure:
 		return nil
 	case StartBranches, ArriveBranch, EndBranch, FailBranch, DropBranch, ExtendTask, SetData, AppendData:
@@ -211,7 +215,10 @@ func runEvents(s *workflow.State, d Decision) []Event {
 		def := s.Graph.Definition
 		return []Event{{Type: WorkflowStarted, Data: map[string]any{"workflow": def.Name, "version": int64(def.Version)}}}
 	case CompleteRun:
-		return []Event{{Type: WorkflowCompleted}}
+		if len(s.Artifacts) == 0 {
+			return []Event{{Type: WorkflowCompleted}}
+		}
+		return []Event{{Type: ArtifactCommitted, Data: map[string]any{"count": int64(len(s.Artifacts))}}, {Type: WorkflowCompleted}}
 	case FailRun:
 		return []Event{{Type: WorkflowFailed, Data: FailureValue(&d.Failure)}}
 	case ExpireRun:
@@ -239,3 +246,11 @@ func scopeData(sc workflow.Scope) map[string]any {
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func artifactValues(as []workflow.Artifact) []any {
+	out := make([]any, len(as))
+	for i, a := range as {
+		out[i] = map[string]any{"name": a.Name, "hash": a.Hash, "size": a.Size}
+	}
+	return out
+}

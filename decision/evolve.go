@@ -35,6 +35,8 @@ func Evolve(s *workflow.State, d Decision) {
 		evolveStep(s, d)
 	case PatchRun:
 		evolvePatch(s, d)
+	case StageArtifacts:
+		s.AddArtifacts(d.Artifacts)
 	case StartRun, CompleteRun, FailRun, ExpireRun, CancelRun, SuspendRun, ResumeRun, PauseRun, DeferFailure:
 		evolveRun(s, d)
 	default:

@@ -130,6 +130,15 @@ func (d PatchRun) String() string {
 }
 
 // String implements fmt.Stringer.
+func (d StageArtifacts) String() string {
+	w := say("stage-artifacts", d.Token)
+	for _, a := range d.Artifacts {
+		w = w.field("artifact", fmt.Sprintf("%s:%d", a.Name, a.Size))
+	}
+	return w.String()
+}
+
+// String implements fmt.Stringer.
 func (d StartStep) String() string { return say("start-step").field("node", string(d.Node)).String() }
 
 // String implements fmt.Stringer.

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/value"
@@ -83,7 +84,12 @@ func (p *planner) taskCompleted(m workflow.TaskCompleted) error {
 		}, false)
 		return nil
 	}
-	p.complete(t, completion{output: m.Output, metadata: m.Metadata})
+	if n := len(p.s.Artifacts) + len(m.Artifacts); n > workflow.MaxArtifacts && len(m.Artifacts) > 0 {
+		f := limitFailure("artifacts", workflow.MaxArtifacts, "artifacts in one run")
+		p.fail(t, &f, false)
+		return nil
+	}
+	p.complete(t, completion{output: m.Output, metadata: m.Metadata, artifacts: m.Artifacts})
 	return nil
 }
 
@@ -111,9 +117,10 @@ func (p *planner) heartbeat(m workflow.Heartbeat) error {
 
 // A completion is what a node completes with.
 type completion struct {
-	output   any
-	metadata map[string]any
-	skipped  bool // by an operator
+	output    any
+	metadata  map[string]any
+	skipped   bool // by an operator
+	artifacts []workflow.Artifact
 }
 
 // complete ends a node as completed: output mapping, then routing, as one act.
@@ -160,6 +167,9 @@ func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) 
 		p.touched, p.entries = append(p.touched, q.touched...), append(p.entries, q.entries...)
 		v.p = p
 	}
+	if len(c.artifacts) > 0 {
+		p.stage(t, c.artifacts)
+	}
 	p.follow(steps, v, func(arrival *decision.AwaitSiblings) bool {
 		if arrival == nil {
 			p.decide(decision.CompleteToken{Token: t.ID, Output: kept(n, c.output), Metadata: c.metadata, Skipped: c.skipped})
@@ -183,4 +193,13 @@ func (p *planner) choose(n *workflow.GraphNode, v vars) ([]step, *branchFailure,
 		return nil, nil, &workflow.Failure{Code: workflow.CodeUnmatched, Permanent: true, Message: "no transition matches"}
 	}
 	return p.prepare(matched, v)
+}
+
+// stage adds what a task hands over to the artifacts of the run.
+func (p *planner) stage(t *workflow.Token, as []workflow.Artifact) {
+	d := decision.StageArtifacts{Token: t.ID, Artifacts: slices.Clone(as)}
+	for i := range d.Artifacts {
+		d.Artifacts[i].Node, d.Artifacts[i].Token = t.Node, t.ID
+	}
+	p.decide(d)
 }

@@ -24,6 +24,7 @@ const (
 	MaxNesting         = 256      // groups within each other
 	MaxSignals         = 10_000   // that are kept until somebody takes them
 	MaxVotes           = 1_000    // on one approval
+	MaxArtifacts       = 10_000   // of one run
 	MaxPatch           = 1_000    // operations of one patch
 )
 

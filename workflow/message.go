@@ -21,11 +21,12 @@ type (
 	}
 	// TaskCompleted reports the output of an attempt.
 	TaskCompleted struct {
-		Token    TokenID        `json:"token"`
-		Attempt  int            `json:"attempt"`
-		Epoch    Epoch          `json:"epoch"`
-		Output   any            `json:"output,omitzero"`
-		Metadata map[string]any `json:"metadata,omitzero"` // kept on the event
+		Token     TokenID        `json:"token"`
+		Attempt   int            `json:"attempt"`
+		Epoch     Epoch          `json:"epoch"`
+		Output    any            `json:"output,omitzero"`
+		Metadata  map[string]any `json:"metadata,omitzero"`  // kept on the event
+		Artifacts []Artifact     `json:"artifacts,omitzero"` // names and blobs
 	}
 	// TaskFailed reports that an attempt failed.
 	TaskFailed struct {

@@ -24,8 +24,9 @@ type Facts struct {
 	NextOrder  int64    `json:"nextOrder,omitzero"` // of what begins to wait
 	NextSignal SignalID `json:"nextSignal,omitzero"`
 
-	Patches    int    `json:"patches,omitzero"`    // how often its definition was patched
-	Definition string `json:"definition,omitzero"` // hash of what the last patch made of it
+	Artifacts  []Artifact `json:"artifacts,omitzero"`  // staged so far, in order
+	Patches    int        `json:"patches,omitzero"`    // how often its definition was patched
+	Definition string     `json:"definition,omitzero"` // hash of what the last patch made of it
 
 	NextToken TokenID `json:"nextToken"`
 	NextGroup GroupID `json:"nextGroup"`
@@ -394,4 +395,12 @@ func (s *State) LiveTokens() []TokenID {
 		}
 	}
 	return out
+}
+
+// AddArtifacts adds to the artifacts of the run.
+func (s *State) AddArtifacts(as []Artifact) {
+	if s.base != nil {
+		s.Artifacts = slices.Clip(s.Artifacts) // the base may have room that is its own
+	}
+	s.Artifacts = append(s.Artifacts, as...)
 }
