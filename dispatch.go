@@ -97,6 +97,7 @@ func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
 		heap.Remove(&d.queue, t.index)
 		d.forget(t)
 	case t.pending:
+		t.cancel(errWithdrawn)
 		d.forget(t)
 	default:
 		t.cancel(errWithdrawn)
@@ -115,10 +116,10 @@ var errWithdrawn = errors.New("the task is no longer wanted")
 // run executes one attempt and delivers what it came to. The handler may panic,
 // or end the goroutine: the deferred functions run all the same. The context has
 // no deadline of its own: it is the run that decides that an attempt timed out,
-// and then the context is cancelled.
+// and then the context is cancelled. That of an attempt whose result comes later
+// lives on until the attempt is over.
 func (d *dispatcher) run(ctx context.Context, t *outTask) {
 	defer d.finished(t)
-	defer t.cancel(nil)
 	m := failed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
 	defer func() {
 		if r := recover(); r != nil {
@@ -155,6 +156,7 @@ func (d *dispatcher) finished(t *outTask) {
 	defer d.mu.Unlock()
 	d.running--
 	if !t.pending || t.withdrawn {
+		t.cancel(nil)
 		d.forget(t)
 	}
 	if !d.stopped && d.queue.Len() > 0 {
@@ -186,6 +188,7 @@ func (e *Engine) task(t *outTask) Task {
 	return Task{
 		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
 		Run: t.Run, Workflow: t.Workflow, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
+		Priority: t.Node.Priority, Order: t.order,
 		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, engine: e,
 	}
 }

@@ -18,6 +18,8 @@ import (
 // after a crash: delivery is at least once. Its output is anything that JSON
 // can say; its error fails the attempt, with the code of a TaskError if it is
 // one. ErrPending says that the result comes later through Engine.Complete.
+// ctx is cancelled when the attempt is over, also after ErrPending, and when the
+// engine is closed.
 type Executor interface {
 	Execute(ctx context.Context, t Task) (output any, err error)
 }
@@ -34,6 +36,8 @@ type Task struct {
 	Input     any       // the node's input mapping: an object of the JSON model
 	Branch    Branch    // the innermost branch of a fan-out that it runs in
 	Deadline  time.Time // when the attempt times out; zero if never
+	Priority  int       // of the node; lower first
+	Order     int64     // of dispatch: a task with a lower one was dispatched earlier in this life of the engine
 
 	engine *Engine
 }
