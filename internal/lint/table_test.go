@@ -20,6 +20,7 @@ var layers = map[string][]string{
 	"decision": slices.Concat(vocabulary, []string{"workflow"}),
 	"planning": decided,
 
+	"blob":               {},
 	"internal/failpoint": {},
 	"internal/hook":      {},
 	"internal/sqlite":    {},
@@ -28,13 +29,13 @@ var layers = map[string][]string{
 	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite"}),
 	"actor":              slices.Concat(decided, []string{"internal/failpoint", "planning"}),
 
-	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "actor"}),
+	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
-	"worker":     slices.Concat(vocabulary, []string{"workflow", "."}),
-	"pawltest":   slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "actor", ".", "worker"}),
+	"worker":     slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
+	"pawltest":   slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
 	"examples":   {},
-	"examples/*": slices.Concat(vocabulary, []string{"workflow", ".", "worker", "pawltest"}),
+	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "pawltest"}),
 	"bench":      {"*"},
 
 	"internal/crashtest": {},

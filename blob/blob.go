@@ -1,0 +1,135 @@
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"strings"
+	"time"
+)
+
+// Info is what a Store knows of a blob without reading it.
+type Info struct {
+	Hash string
+	Size int64     // in bytes
+	Time time.Time // when it was last put: at which Put gave it its name
+}
+
+// A Store keeps blobs. Its methods may be called by many goroutines. Their
+// errors are of type *Error, but for the context's own and those of the reader
+// that Put reads from. A hash that is none is an *Error with fs.ErrInvalid.
+type Store interface {
+	// Put reads r to its end and keeps what it read. When it returns without
+	// an error, the blob survives a crash and a loss of power. The same bytes
+	// are kept once; put anew they get a new Info.Time, and what was damaged
+	// of them is whole again. After an error nothing of r is kept, or all of it
+	// without the promise of durability. It ends early when ctx does, between
+	// two reads.
+	Put(ctx context.Context, r io.Reader) (hash string, size int64, err error)
+	// Open returns the content, or an *Error with ErrMissing. Reading to the
+	// end checks it: if it is not what was put, the last Read returns an *Error
+	// with ErrDamaged in place of io.EOF. The caller closes it. ctx does not
+	// concern the reading.
+	Open(ctx context.Context, hash string) (io.ReadCloser, error)
+	// Stat returns what is known of a blob without reading it, or an *Error
+	// with ErrMissing.
+	Stat(ctx context.Context, hash string) (Info, error)
+	// Delete removes a blob unless it was put at or after before, and reports
+	// whether it did; no Put of the same bytes comes between the two. A missing
+	// blob is false without an error. A removal need not survive a loss of
+	// power; then the blob is back, whole.
+	Delete(ctx context.Context, hash string, before time.Time) (bool, error)
+	// All iterates over all blobs in the order of their hashes. Blobs that are
+	// put or deleted meanwhile are in it or not. What cannot be looked at comes
+	// as an error with as much of its Info as is known, and the iteration goes
+	// on if the caller does; it ends when ctx does, with its error.
+	All(ctx context.Context) iter.Seq2[Info, error]
+}
+
+// Conditions that callers test with errors.Is.
+var (
+	// ErrMissing says that the Store has no such blob.
+	ErrMissing = errors.New("missing")
+	// ErrDamaged says that what is kept is not what was put. To put the same
+	// bytes again, or to restore the file from a backup, repairs it.
+	ErrDamaged = errors.New("damaged")
+)
+
+// An Error says what is wrong with a blob, or with the Store of blobs.
+type Error struct {
+	Hash   string // "" where it is not known, as while Put reads, or concerns all
+	Err    error  // ErrMissing, ErrDamaged, or what the system says
+	Detail string // more of it, or ""
+}
+
+// Error names the blob and what is wrong with it.
+func (e *Error) Error() string {
+	text := "blob"
+	if e.Hash != "" {
+		text += " " + e.Hash
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// wrap makes an *Error of err, unless it is nil or one already.
+func wrap(hash, detail string, err error) error {
+	if e := (*Error)(nil); err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &Error{Hash: hash, Err: err, Detail: detail}
+}
+
+const scheme = "sha256:"
+
+// An address is a hash that is well formed: 64 lower-case hexadecimal digits.
+type address string
+
+// parseAddress returns the address that hash stands for, and whether it is one.
+func parseAddress(hash string) (address, bool) {
+	digits, ok := strings.CutPrefix(hash, scheme)
+	return address(digits), ok && len(digits) == 2*sha256.Size && isHex(digits)
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// locate is parseAddress with an error.
+func locate(hash string) (address, error) {
+	a, ok := parseAddress(hash)
+	if !ok {
+		return "", &Error{Hash: hash, Err: fs.ErrInvalid, Detail: "not sha256: and 64 lower-case hexadecimal digits"}
+	}
+	return a, nil
+}
+
+func addressOf(sum []byte) address { return address(hex.EncodeToString(sum)) }
+
+func (a address) hash() string { return scheme + string(a) }
+
+// first returns the number that is the name of the folder.
+func (a address) first() byte {
+	b, err := hex.DecodeString(a.folder())
+	if err != nil {
+		panic("blob: no address: " + string(a))
+	}
+	return b[0]
+}
+
+func (a address) folder() string { return string(a[:2]) }
+func (a address) path() string   { return string(a[:2]) + "/" + string(a[2:]) }

@@ -1,0 +1,326 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	tmpFolder = "tmp"
+	tmpPrefix = "put-" // and 32 hexadecimal digits
+)
+
+// Files is the Store on a folder. Every content is one file that is never
+// changed.
+type Files struct {
+	dir string
+
+	mu       sync.Mutex // guards these
+	root     *os.Root   // nil until there is a folder
+	prepared bool       // the folder and tmp exist, and outlast a loss of power
+	closed   bool
+
+	// names is held while a file gets its address or a new time, and while one
+	// is removed.
+	names  sync.Mutex
+	synced [256]atomic.Bool // the folders whose own names are durable
+
+	// For tests: at is called at every boundary, write returns what Put writes
+	// to in place of the file, sync makes a file or a folder durable.
+	at    func(stage)
+	write func(*os.File) io.Writer
+	sync  func(*os.File) error
+}
+
+// A stage is a boundary of Put at which a crash must do no harm.
+type stage string
+
+// The stages, in their order.
+const (
+	created   stage = "created"   // the folder, and the name in tmp
+	written   stage = "written"   // a chunk of the content, or all of it
+	compared  stage = "compared"  // with what stands at its address: the same
+	stored    stage = "stored"    // the content is durable, still under its name in tmp
+	named     stage = "named"     // it stands at its address
+	refreshed stage = "refreshed" // or what stands there has a new time
+	listed    stage = "listed"    // and that is durable too
+)
+
+// OpenFiles opens the Store in the folder dir, which need not exist: the first
+// Put makes it. It removes what interrupted Puts have left in its folder tmp, and
+// nothing else. dir may be a link to a folder; below it no link is followed. Only
+// one Files at a time may be open on a folder.
+func OpenFiles(dir string) (*Files, error) {
+	if dir == "" {
+		return nil, &Error{Err: fs.ErrInvalid, Detail: "open: no folder"}
+	}
+	f := &Files{
+		dir: dir, at: func(stage) {},
+		write: func(f *os.File) io.Writer { return f }, sync: (*os.File).Sync,
+	}
+	root, err := os.OpenRoot(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case err != nil:
+		return nil, wrap("", "open", err)
+	}
+	if err := clearTemporary(root); err != nil {
+		_ = root.Close() // err is what the caller has to know
+		return nil, wrap("", "open", err)
+	}
+	f.root = root
+	return f, nil
+}
+
+// clearTemporary removes the regular files in tmp that have the name of ours.
+func clearTemporary(root *os.Root) error {
+	err := checkFolder(root, tmpFolder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := readFolder(root, tmpFolder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		digits, ours := strings.CutPrefix(e.Name(), tmpPrefix)
+		if !ours || len(digits) != 32 || !isHex(digits) || !e.Type().IsRegular() {
+			continue
+		}
+		if err := root.Remove(tmpFolder + "/" + e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close gives the folder back. Afterwards every method fails with an *Error with
+// fs.ErrClosed; a Put that is under way fails, or has been done. Readers that
+// are open stay so.
+func (f *Files) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	if f.root == nil {
+		return nil
+	}
+	return wrap("", "close", f.root.Close())
+}
+
+// folder returns the folder, nil if there is none yet.
+func (f *Files) folder(ctx context.Context) (*os.Root, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, &Error{Err: fs.ErrClosed}
+	}
+	return f.root, nil
+}
+
+// find is folder for one blob, which is missing if there is none.
+func (f *Files) find(ctx context.Context, hash string) (address, *os.Root, error) {
+	a, err := locate(hash)
+	if err != nil {
+		return "", nil, err
+	}
+	root, err := f.folder(ctx)
+	if err == nil && root == nil {
+		err = &Error{Hash: hash, Err: ErrMissing}
+	}
+	return a, root, err
+}
+
+// Open is that of Store.
+func (f *Files) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
+	a, root, err := f.find(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	file, _, err := openBlob(root, a)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(file, a), nil
+}
+
+// Stat is that of Store. The size is that of the file.
+func (f *Files) Stat(ctx context.Context, hash string) (Info, error) {
+	a, root, err := f.find(ctx, hash)
+	if err != nil {
+		return Info{}, err
+	}
+	return stat(root, a)
+}
+
+func stat(root *os.Root, a address) (Info, error) {
+	file, err := lookUp(root, a)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{Hash: a.hash(), Size: file.Size(), Time: file.ModTime()}, nil
+}
+
+// Delete is that of Store. What stands in the place of a blob and is no regular
+// file is left alone and an *Error with ErrDamaged.
+func (f *Files) Delete(ctx context.Context, hash string, before time.Time) (bool, error) {
+	a, root, err := f.find(ctx, hash)
+	if err == nil {
+		err = f.remove(root, a, before)
+	}
+	if errors.Is(err, ErrMissing) || errors.Is(err, errYounger) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// errYounger says that a blob was put too late to be removed.
+var errYounger = errors.New("younger")
+
+func (f *Files) remove(root *os.Root, a address, before time.Time) error {
+	f.names.Lock()
+	defer f.names.Unlock()
+	info, err := stat(root, a)
+	switch {
+	case err != nil:
+		return err
+	case !info.Time.Before(before):
+		return errYounger
+	}
+	return wrap(a.hash(), "delete", root.Remove(a.path()))
+}
+
+// All is that of Store. Files and folders with other names than those of blobs
+// are passed over.
+func (f *Files) All(ctx context.Context) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		root, err := f.folder(ctx)
+		if err != nil {
+			yield(Info{}, err)
+			return
+		}
+		if root == nil {
+			return
+		}
+		folders, err := readFolder(root, ".")
+		if err != nil {
+			yield(Info{}, wrap("", "list", err))
+			return
+		}
+		for _, e := range folders {
+			if len(e.Name()) == 2 && isHex(e.Name()) && !allIn(ctx, root, e.Name(), yield) {
+				return
+			}
+		}
+	}
+}
+
+// allIn iterates over the blobs in one folder and reports whether to go on.
+func allIn(ctx context.Context, root *os.Root, folder string, yield func(Info, error) bool) bool {
+	err := checkFolder(root, folder)
+	var entries []fs.DirEntry
+	if err == nil {
+		entries, err = readFolder(root, folder)
+	}
+	if err != nil {
+		return yield(Info{}, wrap("", "list", err))
+	}
+	for _, e := range entries {
+		a, ok := parseAddress(scheme + folder + e.Name())
+		if !ok {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Info{}, err)
+			return false
+		}
+		info, err := stat(root, a)
+		if errors.Is(err, ErrMissing) {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			info.Hash = a.hash()
+		}
+		if !yield(info, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// readFolder returns what is in a folder, by name.
+func readFolder(root *os.Root, name string) ([]fs.DirEntry, error) {
+	return fs.ReadDir(root.FS(), name)
+}
+
+// checkFolder fails if a name is not that of a folder: links are not followed.
+func checkFolder(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err == nil && !info.IsDir() {
+		return &Error{Err: ErrDamaged, Detail: filepath.Join(root.Name(), name) + " is no folder but " + describe(info)}
+	}
+	return err
+}
+
+// describe returns the mode of a file as ls writes it: "Lrwxrwxrwx" for a link.
+func describe(info fs.FileInfo) string { return info.Mode().String() }
+
+// lookUp returns what stands at an address, if it is a regular file.
+func lookUp(root *os.Root, a address) (fs.FileInfo, error) {
+	err := checkFolder(root, a.folder())
+	var info fs.FileInfo
+	if err == nil {
+		info, err = root.Lstat(a.path())
+	}
+	var damaged *Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &Error{Hash: a.hash(), Err: ErrMissing}
+	case errors.As(err, &damaged):
+		damaged.Hash = a.hash()
+		return nil, damaged
+	case err != nil:
+		return nil, wrap(a.hash(), "look up", err)
+	case !info.Mode().IsRegular():
+		return nil, &Error{Hash: a.hash(), Err: ErrDamaged, Detail: "no regular file but " + describe(info)}
+	}
+	return info, nil
+}
+
+// openBlob opens what stands at an address for reading, if it is a regular file.
+func openBlob(root *os.Root, a address) (*os.File, fs.FileInfo, error) {
+	if _, err := lookUp(root, a); err != nil {
+		return nil, nil, err
+	}
+	file, err := root.OpenFile(a.path(), os.O_RDONLY|noWait, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &Error{Hash: a.hash(), Err: ErrMissing}
+	}
+	if err != nil {
+		return nil, nil, wrap(a.hash(), "open", err)
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &Error{Hash: a.hash(), Err: ErrDamaged, Detail: "replaced by " + describe(info)}
+	}
+	if err != nil {
+		_ = file.Close() // it was not even read
+		return nil, nil, wrap(a.hash(), "open", err)
+	}
+	return file, info, nil
+}

@@ -1,0 +1,56 @@
+package blob
+
+import (
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"os"
+	"strconv"
+)
+
+// A reader hands out a blob and checks it at its end.
+type reader struct {
+	file *os.File
+	a    address
+	sum  hash.Hash
+	size int64 // that was read
+	end  error // once there is nothing more to read
+}
+
+func newReader(file *os.File, a address) *reader {
+	return &reader{file: file, a: a, sum: sha256.New()}
+}
+
+// Read returns the next bytes; at the end io.EOF if all of them were right.
+func (r *reader) Read(p []byte) (int, error) {
+	if r.end != nil {
+		return 0, r.end
+	}
+	n, err := r.file.Read(p)
+	_, _ = r.sum.Write(p[:n]) // it never fails
+	r.size += int64(n)
+	switch {
+	case errors.Is(err, io.EOF):
+		r.end = r.check()
+		err = r.end
+	case err != nil:
+		err = wrap(r.a.hash(), "read", err)
+	}
+	return n, err
+}
+
+func (r *reader) check() error {
+	sum := r.sum.Sum(nil)
+	if addressOf(sum) == r.a {
+		return io.EOF
+	}
+	return &Error{
+		Hash:   r.a.hash(),
+		Err:    ErrDamaged,
+		Detail: "its " + strconv.FormatInt(r.size, 10) + " bytes have the hash " + addressOf(sum).hash(),
+	}
+}
+
+// Close closes the file. What was not read to its end was not checked.
+func (r *reader) Close() error { return wrap(r.a.hash(), "close", r.file.Close()) }
