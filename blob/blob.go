@@ -81,12 +81,19 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// wrap makes an *Error of err, unless it is nil or one already.
+// wrap makes an *Error of err, unless it is nil or one already; that gets the
+// hash if it has none.
 func wrap(hash, detail string, err error) error {
-	if e := (*Error)(nil); err == nil || errors.As(err, &e) {
-		return err
+	var e *Error
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &e):
+		return &Error{Hash: hash, Err: err, Detail: detail}
+	case e.Hash == "":
+		e.Hash = hash
 	}
-	return &Error{Hash: hash, Err: err, Detail: detail}
+	return err
 }
 
 const scheme = "sha256:"

@@ -41,10 +41,10 @@ type Files struct {
 	sync  func(*os.File) error
 }
 
-// A stage is a boundary of Put at which a crash must do no harm.
+// A stage is a boundary of Put at which a crash must do no harm, or of Delete.
 type stage string
 
-// The stages, in their order.
+// The stages, those of Put in their order.
 const (
 	created   stage = "created"   // the folder, and the name in tmp
 	written   stage = "written"   // a chunk of the content, or all of it
@@ -53,6 +53,8 @@ const (
 	named     stage = "named"     // it stands at its address
 	refreshed stage = "refreshed" // or what stands there has a new time
 	listed    stage = "listed"    // and that is durable too
+
+	judged stage = "judged" // Delete has found it old, and excludes Put
 )
 
 // OpenFiles opens the Store in the folder dir, which need not exist: the first
@@ -202,6 +204,7 @@ func (f *Files) remove(root *os.Root, a address, before time.Time) error {
 	case !info.Time.Before(before):
 		return errYounger
 	}
+	f.at(judged)
 	return wrap(a.hash(), "delete", root.Remove(a.path()))
 }
 
@@ -287,13 +290,9 @@ func lookUp(root *os.Root, a address) (fs.FileInfo, error) {
 	if err == nil {
 		info, err = root.Lstat(a.path())
 	}
-	var damaged *Error
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &Error{Hash: a.hash(), Err: ErrMissing}
-	case errors.As(err, &damaged):
-		damaged.Hash = a.hash()
-		return nil, damaged
 	case err != nil:
 		return nil, wrap(a.hash(), "look up", err)
 	case !info.Mode().IsRegular():

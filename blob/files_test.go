@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -40,10 +41,12 @@ func TestPutOpenProperty(t *testing.T) {
 		got, err := get(f, hash)
 		require.NoError(r, err)
 		require.True(r, bytes.Equal(content, got))
-		in, err := f.Open(context.Background(), hash)
-		require.NoError(r, err)
-		require.NoError(r, iotest.TestReader(in, content[:min(size, 1<<20)]))
-		require.NoError(r, in.Close())
+		if size < chunkSize/2 { // it reads byte by byte
+			in, err := f.Open(context.Background(), hash)
+			require.NoError(r, err)
+			require.NoError(r, iotest.TestReader(in, content))
+			require.NoError(r, in.Close())
+		}
 		info, err := f.Stat(context.Background(), hash)
 		require.NoError(r, err)
 		require.EqualValues(r, size, info.Size)
@@ -400,6 +403,79 @@ func TestConcurrent(t *testing.T) {
 	assert.Empty(t, must(os.ReadDir(filepath.Join(dir, tmpFolder))))
 }
 
+// No Delete comes between a Put and its time: what was put since before is there.
+func TestDeleteAgainstPut(t *testing.T) {
+	f := open(t, t.TempDir())
+	hash := put(t, f, []byte("a"))
+	var before atomic.Pointer[time.Time]
+	before.Store(&time.Time{})
+	var group sync.WaitGroup
+	defer group.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	group.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_, err := f.Delete(context.Background(), hash, *before.Load())
+				assert.NoError(t, err)
+			}
+		}
+	})
+	for range 300 {
+		info, _ := f.Stat(t.Context(), hash)
+		now := time.Now()
+		before.Store(&now)
+		put(t, f, []byte("a"))
+		_, err := f.Stat(t.Context(), hash)
+		require.NoError(t, err, "put at %s, before that at %s", now, info.Time)
+	}
+}
+
+// Delete judges and removes in one step.
+func TestDeleteExcludesPut(t *testing.T) {
+	f := open(t, t.TempDir())
+	hash := put(t, f, []byte("a"))
+	judges := 0
+	f.at = func(s stage) {
+		if s == judged {
+			judges++
+			require.False(t, f.names.TryLock())
+		}
+	}
+	deleted, err := f.Delete(t.Context(), hash, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	require.True(t, deleted)
+	require.Equal(t, 1, judges)
+}
+
+// A blob that is deleted while All is on its way is passed over.
+func TestDeletedDuringAll(t *testing.T) {
+	f := open(t, t.TempDir())
+	folders := map[string][]string{}
+	var pair []string
+	for i := 0; pair == nil; i++ {
+		hash := hashOf([]byte{byte(i), byte(i >> 8)})
+		folder := must(locate(hash)).folder()
+		if folders[folder] = append(folders[folder], hash); len(folders[folder]) == 2 {
+			pair = folders[folder]
+		}
+		put(t, f, []byte{byte(i), byte(i >> 8)})
+	}
+	slices.Sort(pair)
+	for info, err := range f.All(t.Context()) {
+		require.NoError(t, err)
+		require.NotEqual(t, pair[1], info.Hash)
+		if info.Hash == pair[0] {
+			deleted, err := f.Delete(t.Context(), pair[1], time.Now().Add(time.Hour))
+			require.NoError(t, err)
+			require.True(t, deleted)
+		}
+	}
+}
+
 // A blob that is deleted after Put has compared it is written after all. Once it
 // has its new time it is too young to be deleted.
 func TestDeleteDuringPut(t *testing.T) {
@@ -408,7 +484,10 @@ func TestDeleteDuringPut(t *testing.T) {
 	future := time.Now().Add(time.Hour)
 	var got []stage
 	f.at = func(s stage) {
-		if got = append(got, s); s == compared {
+		if s != judged {
+			got = append(got, s)
+		}
+		if s == compared {
 			deleted, err := f.Delete(t.Context(), hash, future)
 			require.NoError(t, err)
 			require.True(t, deleted)

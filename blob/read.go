@@ -15,7 +15,6 @@ type reader struct {
 	a    address
 	sum  hash.Hash
 	size int64 // that was read
-	end  error // once there is nothing more to read
 }
 
 func newReader(file *os.File, a address) *reader {
@@ -24,16 +23,12 @@ func newReader(file *os.File, a address) *reader {
 
 // Read returns the next bytes; at the end io.EOF if all of them were right.
 func (r *reader) Read(p []byte) (int, error) {
-	if r.end != nil {
-		return 0, r.end
-	}
 	n, err := r.file.Read(p)
 	_, _ = r.sum.Write(p[:n]) // it never fails
 	r.size += int64(n)
 	switch {
 	case errors.Is(err, io.EOF):
-		r.end = r.check()
-		err = r.end
+		err = r.check()
 	case err != nil:
 		err = wrap(r.a.hash(), "read", err)
 	}
