@@ -49,6 +49,7 @@ type outTask struct {
 	withdrawn bool
 	pending   bool // the handler said that the result comes later
 	cancel    context.CancelCauseFunc
+	pins      []string // blobs that it has put
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
@@ -106,6 +107,7 @@ func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
 
 func (d *dispatcher) forget(t *outTask) {
 	delete(d.held, t.key)
+	d.engine.pinned.drop(t.pins...)
 	if at := (outKey{t.Run, t.Token}); d.latest[at] == t {
 		delete(d.latest, at)
 	}
@@ -120,6 +122,8 @@ var errWithdrawn = errors.New("the task is no longer wanted")
 // lives on until the attempt is over.
 func (d *dispatcher) run(ctx context.Context, t *outTask) {
 	defer d.finished(t)
+	release := func() {}
+	defer func() { release() }()
 	m := failed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
 	defer func() {
 		if r := recover(); r != nil {
@@ -146,6 +150,24 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 		return
 	}
 	m = result(t, output, err)
+	if done, ok := m.(workflow.TaskCompleted); ok {
+		unpin, err := d.engine.refer(d.ctx, done.Output, done.Artifacts...)
+		if err != nil {
+			m = failed(t, referFailure(err))
+			return
+		}
+		release = unpin
+	}
+}
+
+// pin keeps a blob from being collected while an attempt is not over.
+func (d *dispatcher) pin(key Key, hash string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.held[key]; t != nil {
+		d.engine.pinned.add(hash)
+		t.pins = append(t.pins, hash)
+	}
 }
 
 // finished forgets an attempt that has returned, unless its result comes later,
@@ -226,6 +248,9 @@ func completion(output any) (workflow.TaskCompleted, error) {
 			return m, fmt.Errorf("metadata: %w", err)
 		}
 		m.Metadata, _ = metadata.(map[string]any)
+		if m.Artifacts, err = staged(r.Artifacts); err != nil {
+			return m, err
+		}
 		output = r.Output
 	}
 	v, err := value.Normalize(output, resultLimits)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -43,6 +44,12 @@ type Options struct {
 	// Grace is how long Close lets running tasks go on before it cancels their
 	// contexts; 0 cancels them at once.
 	Grace time.Duration
+	// Blobs keeps large values; by default they are files in the directory's
+	// folder blobs. A store given here is not closed by the engine.
+	Blobs blob.Store
+	// KeepArtifacts keeps the artifacts of runs that do not complete, and lists
+	// them in their outcomes.
+	KeepArtifacts bool
 	// StallAfter is after how long without progress a run fails with the code
 	// stalled, if it waits for no timer, event, approval, child or operator:
 	// usually for a task without a timeout whose result never came. 0 lets such
@@ -92,7 +99,10 @@ type Engine struct {
 	waiters    *waiters
 	alarms     *alarms
 	courier    *courier
-	once       turns           // of the keys of Once
+	once       turns // of the keys of Once
+	blobs      blob.Store
+	files      *blob.Files     // blobs, if they are the engine's own
+	pinned     blobPins        // blobs that are on their way into a run
 	ctx        context.Context // of actors and background work
 	stop       context.CancelFunc
 	stopTasks  context.CancelFunc
@@ -116,6 +126,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, err)
 	}
 	e := &Engine{options: o, dir: dir, waiters: newWaiters()}
+	if err := e.openBlobs(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
+	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	tasks, stopTasks := context.WithCancel(context.Background())
 	e.stopTasks = stopTasks
@@ -177,5 +190,9 @@ func (e *Engine) close(ctx context.Context) error {
 	failpoint.Hit("close.actors")
 	e.background.Wait()
 	e.waiters.close()
-	return e.dir.Close()
+	err := e.dir.Close()
+	if e.files != nil {
+		err = errors.Join(err, e.files.Close())
+	}
+	return err
 }

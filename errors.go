@@ -103,6 +103,9 @@ func failureOf(err error) workflow.Failure {
 	case errors.As(err, &at) && at != nil:
 		return failureFrom(*at)
 	}
+	if f := blobFailure(err); f != nil {
+		return *f
+	}
 	return workflow.Failure{Code: workflow.CodeError, Message: legible(err.Error(), maxMessage), Permanent: errors.As(err, &p)}
 }
 

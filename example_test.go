@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
+	"sync/atomic"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -183,4 +187,106 @@ transitions: [{from: wait, to: ship, id: t1}]
 	// revision 2
 	// check
 	// ship
+}
+
+// A task hands a large value on by reference, and a report over as an artifact.
+func ExampleTask_Put() {
+	engine, end := example(pawl.Handlers{
+		"render": func(ctx context.Context, task pawl.Task) (any, error) {
+			pages := strings.NewReader(strings.Repeat("page ", 1_000_000))
+			ref, err := task.Put(ctx, pages, "text/plain")
+			return pawl.Result{
+				Output:    map[string]any{"text": ref},
+				Artifacts: []pawl.Artifact{{Name: "book.txt", Blob: ref}},
+			}, err
+		},
+		"count": func(ctx context.Context, task pawl.Task) (any, error) {
+			var in struct{ Text blob.Ref }
+			if err := task.Bind(&in); err != nil {
+				return nil, err
+			}
+			r, err := task.Open(ctx, in.Text)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { check(r.Close()) }()
+			return io.Copy(io.Discard, r)
+		},
+	})
+	defer end()
+	def := parse(`
+name: book
+start: render
+nodes:
+  - {id: render, task: render}
+  - {id: count, task: count, input: {text: result.text}, output: {output.bytes: result}}
+transitions: [{from: render, to: count}]
+`)
+	outcome, err := engine.Run(context.Background(), workflow.Run{ID: "book", Definition: def}, nil)
+	check(err)
+	fmt.Println(outcome.Output["bytes"])
+	for _, a := range outcome.Artifacts {
+		fmt.Println(a.Name, a.Size, a.Type)
+	}
+	// Output:
+	// 5000000
+	// book.txt 5000000 text/plain
+}
+
+// An invoice is charged once, whichever attempt, run or life of the process asks.
+func ExampleEngine_Once() {
+	engine, end := example(nil)
+	defer end()
+	charge := func(context.Context) (any, error) {
+		fmt.Println("charging")
+		return map[string]any{"receipt": 17}, nil
+	}
+	for range 2 {
+		receipt, err := engine.Once(context.Background(), "invoice/2026-17", charge)
+		check(err)
+		fmt.Println(receipt)
+	}
+	// Output:
+	// charging
+	// map[receipt:17]
+	// map[receipt:17]
+}
+
+// Tasks that have used up their attempts wait for an operator, who lists and
+// retries them.
+func ExampleEngine_DeadLetters() {
+	var mended atomic.Bool
+	engine, end := example(pawl.Handlers{"charge": func(context.Context, pawl.Task) (any, error) {
+		if mended.Load() {
+			return nil, nil
+		}
+		return nil, pawl.TaskError{Code: "bank_closed", Message: "come back on Monday"}
+	}})
+	defer end()
+	def := parse(`
+name: order
+start: charge
+nodes: [{id: charge, task: charge, input: {order: input.order}, retry: {exhausted: park}}]
+`)
+	ctx := context.Background()
+	check(engine.Start(ctx, workflow.Run{ID: "order-7", Definition: def}, map[string]any{"order": 7}))
+	for _, err := range engine.Events(ctx, "order-7", pawl.EventsOptions{Follow: true}) {
+		check(err)
+		if snap, err := engine.Inspect(ctx, "order-7"); err == nil && snap.Tokens[0].Status == workflow.WaitingForOperator {
+			break
+		}
+	}
+	for letter, err := range engine.DeadLetters(ctx, pawl.DeadLetterFilter{Code: "bank_closed"}) {
+		check(err)
+		fmt.Println(letter.Run, letter.Node, letter.Input, &letter.Failure)
+	}
+	mended.Store(true)
+	n, err := engine.RetryAll(ctx, pawl.DeadLetterFilter{})
+	check(err)
+	outcome, err := engine.Wait(ctx, "order-7")
+	check(err)
+	fmt.Println(n, outcome.Status)
+	// Output:
+	// order-7 charge map[order:7] bank_closed at node "charge" (t1): come back on Monday
+	// 1 completed
 }

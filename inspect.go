@@ -43,6 +43,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Revision: s.Revision(), Seq: h.Seq,
 		Alarm: planning.Alarm(s), State: s.Section(workflow.SectionState), Live: s.Live(),
 	}
+	out.Artifacts = h.Artifacts
 	rows := s.All()
 	for _, t := range rows.Tokens {
 		out.Tokens = append(out.Tokens, *t)

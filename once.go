@@ -72,6 +72,11 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 	if size := value.Size(v); size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
 	}
+	release, err := e.refer(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if err := e.dir.KeepOutcome(key, v, time.Now()); err != nil {
 		if errors.Is(err, store.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", ErrUnknown, err)

@@ -28,6 +28,11 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	m.Token, m.Attempt, m.Epoch = token, attempt, epoch
+	release, err := e.refer(ctx, m.Output, m.Artifacts...)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return e.report(ctx, run, m)
 }
 
@@ -85,6 +90,11 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 	if err != nil {
 		return fmt.Errorf("%w: the output is not JSON: %w", ErrInvalid, err)
 	}
+	release, err := e.refer(ctx, v)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return e.ask(ctx, t.Run, workflow.Skip{Token: t.Token, Node: t.Node, Output: v})
 }
 
@@ -110,6 +120,11 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 		return fmt.Errorf("%w: the payload is not JSON: %w", ErrInvalid, err)
 	}
 	s.Payload = payload
+	release, err := e.refer(ctx, payload)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return e.ask(ctx, id, s)
 }
 
@@ -127,6 +142,11 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 	}
 	b.Data, b.Comment = data, legible(b.Comment, maxMessage)
 	b.Token, b.Node = t.Token, t.Node
+	release, err := e.refer(ctx, data)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return e.ask(ctx, t.Run, b)
 }
 
@@ -153,6 +173,11 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 	if err != nil {
 		return fmt.Errorf("%w: the item is not JSON: %w", ErrInvalid, err)
 	}
+	release, err := e.refer(ctx, v)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return e.ask(ctx, t.Run, workflow.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
 }
 

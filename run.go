@@ -47,7 +47,7 @@ type birth struct {
 
 // activate starts the actor of a run.
 func (e *Engine) activate(id workflow.RunID, b *birth) *actor.Actor {
-	s := &runStore{dir: e.dir, id: id, birth: b}
+	s := &runStore{dir: e.dir, id: id, birth: b, keep: e.options.KeepArtifacts}
 	a := actor.New(id, s, outbox{e}, actor.Options{
 		Epoch: e.dir.Epoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FileRecords: fileRecords, FileBytes: fileBytes,
@@ -81,7 +81,12 @@ func (o outbox) Withdraw(run workflow.RunID, token workflow.TokenID) {
 }
 
 // Committed implements actor.Outbox.
-func (o outbox) Committed(out workflow.Outcome) { o.engine.waiters.tell(out) }
+func (o outbox) Committed(out workflow.Outcome) {
+	if out.Status != workflow.RunCompleted && !o.engine.options.KeepArtifacts {
+		out.Artifacts = nil
+	}
+	o.engine.waiters.tell(out)
+}
 
 // Leave implements actor.Outbox.
 func (o outbox) Leave(a *actor.Actor) bool { return o.engine.registry.leave(a) }
@@ -93,6 +98,7 @@ type runStore struct {
 	birth *birth
 	run   *store.Run
 	head  store.Head
+	keep  bool // the artifacts of a run that fails
 }
 
 var _ actor.Store = (*runStore)(nil)
@@ -138,6 +144,7 @@ func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
 	r.head.Alarm = planning.Alarm(s)
 	r.head.StartedAt, r.head.EndedAt = s.StartedAt, s.EndedAt
 	r.head.Output, r.head.Failure = s.Output, s.Failure
+	r.head.Artifacts, r.head.Dropped = artifacts(s, r.keep)
 	r.head.Listings = listings(s, records[len(records)-1].At)
 	return r.run.Commit(records, r.head)
 }

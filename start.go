@@ -38,6 +38,11 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	if err != nil {
 		return err
 	}
+	release, err := e.refer(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer release()
 	b := &birth{graph: g, inputHash: value.Hash(in)}
 	failpoint.Hit("start.ask")
 	err = e.askOf(ctx, run.ID, workflow.Start{Input: in, Pins: pins}, b)

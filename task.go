@@ -61,10 +61,12 @@ func (t Task) Bind(v any) error {
 func (t Task) Heartbeat(ctx context.Context) error { return t.engine.Heartbeat(ctx, t.Key) }
 
 // A Result is an output with metadata about how it was made, which is kept on
-// the task's event. An Executor may return one in place of a plain output.
+// the task's event, and with artifacts: named blobs that count when the run
+// completes. An Executor may return one in place of a plain output.
 type Result struct {
-	Output   any
-	Metadata map[string]any
+	Output    any
+	Metadata  map[string]any
+	Artifacts []Artifact
 }
 
 // Handlers is an Executor that chooses a function by task type. The type "*"

@@ -29,12 +29,14 @@ type Head struct {
 	StartedAt  time.Time
 
 	// The rest changes with commits.
-	Status  workflow.RunStatus
-	Seq     int64             // of the last record; Commit sets it
-	Alarm   time.Time         // when time alone changes the run; zero if never
-	EndedAt time.Time         // zero while it runs
-	Output  map[string]any    // of a completed run
-	Failure *workflow.Failure // of any other end, or why it is suspended
+	Status    workflow.RunStatus
+	Seq       int64               // of the last record; Commit sets it
+	Alarm     time.Time           // when time alone changes the run; zero if never
+	EndedAt   time.Time           // zero while it runs
+	Output    map[string]any      // of a completed run
+	Failure   *workflow.Failure   // of any other end, or why it is suspended
+	Artifacts []workflow.Artifact // of a run that has ended
+	Dropped   bool                // its artifacts are not wanted any more; only Commit looks at it
 
 	Listings []Listing // what changes in the lists of all runs, by token; only Commit looks at them
 
@@ -45,7 +47,7 @@ type Head struct {
 func (h *Head) Outcome() workflow.Outcome {
 	return workflow.Outcome{
 		Run: h.Run, Status: h.Status, Output: h.Output, Failure: h.Failure,
-		StartedAt: h.StartedAt, EndedAt: h.EndedAt,
+		StartedAt: h.StartedAt, EndedAt: h.EndedAt, Artifacts: h.Artifacts,
 	}
 }
 
@@ -82,7 +84,7 @@ type row struct {
 
 const (
 	headColumns = `SELECT num, id, workflow, version, definition, input_hash, parent, nonce, started_at, status,
-		seq, sum, alarm, ended_at, output, failure, slot, filed, filed_sum, file_hash, file_size, root, room FROM runs `
+		seq, sum, alarm, ended_at, output, failure, slot, filed, filed_sum, file_hash, file_size, root, room, artifacts FROM runs `
 	getHead       = headColumns + `WHERE id = ?`
 	listHeads     = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND (? = '' OR parent = ?) AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	listChildren  = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
@@ -109,6 +111,9 @@ func readRow(r *sqlite.Row) row {
 	out.Output, out.damage = object(r.Text(14))
 	if out.damage == nil {
 		out.Failure, out.damage = parseFailure(r.Text(15))
+	}
+	if text := r.Text(23); out.damage == nil && text != "" {
+		out.damage = json.Unmarshal([]byte(text), &out.Artifacts)
 	}
 	if out.slot != 0 {
 		out.File = fileName(out.Run, out.nonce, out.slot)
@@ -175,6 +180,13 @@ func failureText(f *workflow.Failure) driver.Value {
 		return nil
 	}
 	return jsonText(f)
+}
+
+func artifactsText(as []workflow.Artifact) driver.Value {
+	if len(as) == 0 {
+		return nil
+	}
+	return jsonText(as)
 }
 
 // jsonText encodes what has only fields that encode.

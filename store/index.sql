@@ -43,7 +43,8 @@ CREATE TABLE runs (
   file_size  INTEGER NOT NULL DEFAULT 0,
   root       TEXT NOT NULL,      -- id of the first of its ancestors, '' without
   room       INTEGER NOT NULL,   -- of a root: how many descendants it may still have
-  at         INTEGER NOT NULL    -- of the last record
+  at         INTEGER NOT NULL,   -- of the last record
+  artifacts  TEXT                -- JSON, of a run that has ended
 ) STRICT;
 
 CREATE INDEX runs_unfinished ON runs (num) WHERE status < 4;
@@ -78,10 +79,21 @@ CREATE TABLE dead_letters (
 
 -- The outcomes of effects that must not be repeated, by business key.
 CREATE TABLE outcomes (
-  key   TEXT PRIMARY KEY,
+  id    INTEGER PRIMARY KEY,
+  key   TEXT NOT NULL UNIQUE,
   value TEXT NOT NULL,           -- JSON
   at    INTEGER NOT NULL
+) STRICT;
+
+-- Who refers to which blob.
+CREATE TABLE blob_refs (
+  hash     TEXT NOT NULL,        -- sha256:...
+  num      INTEGER NOT NULL,     -- of a run; or, negative, of an outcome
+  artifact INTEGER NOT NULL,     -- 1: only an artifact does
+  PRIMARY KEY (hash, num)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX blob_refs_num ON blob_refs (num);
 
 -- The records that no run's file holds yet, in the order of their commits: what
 -- is committed together lies together, on few pages.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/value"
@@ -15,8 +16,11 @@ var ErrNoOutcome = errors.New("no outcome is kept under this key")
 const (
 	getOutcome     = `SELECT value FROM outcomes WHERE key = ?`
 	putOutcome     = `INSERT OR REPLACE INTO outcomes (key, value, at) VALUES (?, ?, ?)`
+	getOutcomeID   = `SELECT id FROM outcomes WHERE key = ?`
 	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
+	dropRefsOf     = `DELETE FROM blob_refs WHERE num = (SELECT -id FROM outcomes WHERE key = ?)`
 	dropOldOutcome = `DELETE FROM outcomes WHERE at < ?`
+	dropOldRefs    = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE at < ?)`
 )
 
 // Outcome returns the value of the JSON model that is kept under a key. It fails
@@ -40,16 +44,34 @@ func (d *Dir) Outcome(key string) (any, error) {
 
 // KeepOutcome keeps a value of the JSON model under a key, durably.
 func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
+	refs, err := blob.Refs(v)
+	if err != nil {
+		return err
+	}
 	text := string(value.Encode(v))
 	return d.update(func(db *sqlite.Conn) error {
-		_, err := db.Exec(putOutcome, key, text, at.UnixMilli())
-		return err
+		if _, err := db.Exec(putOutcome, key, text, at.UnixMilli()); err != nil || len(refs) == 0 {
+			return err
+		}
+		var id int64
+		if _, err := db.One(getOutcomeID, func(r *sqlite.Row) error { id = r.Int64(0); return nil }, key); err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			if _, err := db.Exec(putRef, ref.Hash, -id, int64(0)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
 // ForgetOutcome forgets what is kept under a key.
 func (d *Dir) ForgetOutcome(key string) error {
 	return d.update(func(db *sqlite.Conn) error {
+		if _, err := db.Exec(dropRefsOf, key); err != nil {
+			return err
+		}
 		_, err := db.Exec(dropOutcome, key)
 		return err
 	})
@@ -59,6 +81,9 @@ func (d *Dir) ForgetOutcome(key string) error {
 // how many outcomes that were.
 func (d *Dir) ForgetOutcomes(before time.Time) (n int, err error) {
 	err = d.update(func(db *sqlite.Conn) error {
+		if _, err := db.Exec(dropOldRefs, before.UnixMilli()); err != nil {
+			return err
+		}
 		rows, err := db.Exec(dropOldOutcome, before.UnixMilli())
 		n = int(rows)
 		return err

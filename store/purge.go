@@ -39,6 +39,9 @@ func purge(db *sqlite.Conn, r *row) error {
 	if n == 0 {
 		return refuse("%w: %q", ErrNotEnded, string(r.Run))
 	}
+	if _, err = db.Exec(dropRefs, r.num); err != nil {
+		return err
+	}
 	_, err = db.Exec(trimLog, logKey(r.num, 0), logKey(r.num, maxSeq))
 	return err
 }

@@ -29,8 +29,9 @@ type Run struct {
 	size    atomic.Int64 // of the file
 
 	request request
-	batch   []entry // of the commit under way
-	next    Head    // after it
+	batch   []entry   // of the commit under way
+	next    Head      // after it
+	refs    []blobRef // that it brings
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -100,10 +101,14 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 		seq, sum = rec.Seq, sum.next(&e)
 		r.batch = append(r.batch, entry{e, sum})
 	}
+	if err := r.findRefs(records); err != nil {
+		return err
+	}
 	r.next = r.row.Head
 	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
 	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
 	r.next.Listings = head.Listings
+	r.next.Artifacts, r.next.Dropped = head.Artifacts, head.Dropped
 	if r.fresh {
 		r.next.StartedAt = head.StartedAt
 		var err error
@@ -115,12 +120,12 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 
 const (
 	insertRun = `INSERT INTO runs (num, id, workflow, version, definition, input_hash, parent, nonce, started_at,
-		status, seq, sum, alarm, ended_at, output, failure, root, room, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+		status, seq, sum, alarm, ended_at, output, failure, root, room, at, artifacts)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	getRoom    = `SELECT room FROM runs WHERE id = ?`
 	takeRoom   = `UPDATE runs SET room = room - 1 WHERE id = ?`
 	advanceRun = `UPDATE runs SET seq = ?, sum = ?, at = ? WHERE num = ? AND seq = ?`
-	restateRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, status = ?, alarm = ?, ended_at = ?, output = ?, failure = ? WHERE num = ? AND seq = ?`
+	restateRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, status = ?, alarm = ?, ended_at = ?, output = ?, failure = ?, artifacts = ? WHERE num = ? AND seq = ?`
 )
 
 // write runs the statements of a commit.
@@ -129,6 +134,9 @@ func (r *Run) write(db *sqlite.Conn) error {
 		return err
 	}
 	if err := r.writeListings(db); err != nil {
+		return err
+	}
+	if err := r.writeRefs(db); err != nil {
 		return err
 	}
 	failpoint.Hit("commit.row")
@@ -151,7 +159,7 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 	var err error
 	if r.restates() {
 		n, err = db.Exec(restateRun, h.Seq, sum, at, int64(h.Status), alarm(h), millis(h.EndedAt),
-			objectText(h.Output), failureText(h.Failure), r.row.num, r.row.Seq)
+			objectText(h.Output), failureText(h.Failure), artifactsText(h.Artifacts), r.row.num, r.row.Seq)
 	} else {
 		n, err = db.Exec(advanceRun, h.Seq, sum, at, r.row.num, r.row.Seq)
 	}
@@ -174,7 +182,7 @@ func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte, at any) error {
 	}
 	n, err := db.Exec(insertRun, r.row.num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
 		string(h.Parent), int64(r.row.nonce), millis(h.StartedAt), int64(h.Status), h.Seq, sum, alarm(h),
-		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure), string(h.Root), int64(h.Room), at)
+		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure), string(h.Root), int64(h.Room), at, artifactsText(h.Artifacts))
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ const (
 	CodeCancelled        = "cancelled"         // the run, or a child, was cancelled
 	CodeApprovalTimeout  = "approval_timeout"  // nobody decided in time
 	CodeIDConflict       = "id_conflict"       // the id of a child belongs to another run
+	CodeBlobMissing      = "blob_missing"      // a blob that is referred to is gone
+	CodeBlobDamaged      = "blob_damaged"      // its content is not what its hash says
 	CodeStalled          = "stalled"           // no progress, and nothing to wait for
 	CodeInternal         = "internal_error"    // a broken invariant of the engine
 )

@@ -146,17 +146,6 @@ type Outcome struct {
 	Artifacts []Artifact // of a run that has ended, in the order of staging
 }
 
-// An Artifact is a named blob that a task hands over with its result. It counts
-// when the run completes. Names may repeat: each task stages its own.
-type Artifact struct {
-	Name  string  `json:"name"`
-	Node  NodeID  `json:"node,omitzero"`
-	Token TokenID `json:"token,omitzero"`
-	Hash  string  `json:"hash"`          // sha256: and 64 hexadecimal digits
-	Size  int64   `json:"size"`          // bytes
-	Type  string  `json:"type,omitzero"` // media type
-}
-
 // Err returns nil for a completed run and its Failure, as an error, for any
 // other.
 func (o Outcome) Err() error {

@@ -396,11 +396,3 @@ func (s *State) LiveTokens() []TokenID {
 	}
 	return out
 }
-
-// AddArtifacts adds to the artifacts of the run.
-func (s *State) AddArtifacts(as []Artifact) {
-	if s.base != nil {
-		s.Artifacts = slices.Clip(s.Artifacts) // the base may have room that is its own
-	}
-	s.Artifacts = append(s.Artifacts, as...)
-}

@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"internal/sqlite":    {},
 	"internal/story":     decided,
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
-	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite"}),
+	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite", "blob"}),
 	"actor":              slices.Concat(decided, []string{"internal/failpoint", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),

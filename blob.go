@@ -1,0 +1,239 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// openBlobs opens the folder of blobs, unless the host has a store of its own.
+func (e *Engine) openBlobs(dir string) (err error) {
+	if e.blobs = e.options.Blobs; e.blobs != nil {
+		return nil
+	}
+	if e.files, err = blob.OpenFiles(filepath.Join(dir, "blobs")); err == nil {
+		e.blobs = e.files
+	}
+	return err
+}
+
+// PutBlob stores everything that r gives, durably, by its content, and returns a
+// reference to it for inputs, payloads and outcomes: a value may hold up to 1 MiB,
+// a blob is as large as the disk allows. The media type may be empty. A blob that
+// nothing refers to is removed by CollectBlobs.
+func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
+	hash, size, err := e.blobs.Put(ctx, r)
+	if err != nil {
+		return blob.Ref{}, fmt.Errorf("put a blob: %w", err)
+	}
+	return blob.Ref{Hash: hash, Size: size, Type: mediaType}, nil
+}
+
+// OpenBlob opens a blob for reading. Its content is checked on the way: at the
+// end of a damaged one, reading fails instead of ending. The errors are
+// *blob.Error with the hash; errors.Is tells blob.ErrMissing and blob.ErrDamaged.
+func (e *Engine) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
+	return e.blobs.Open(ctx, ref.Hash)
+}
+
+// OpenArtifact opens an artifact of an Outcome, as OpenBlob does.
+func (e *Engine) OpenArtifact(ctx context.Context, a workflow.Artifact) (io.ReadCloser, error) {
+	return e.blobs.Open(ctx, a.Hash)
+}
+
+// Put is Engine.PutBlob for a handler: the blob stays at least until the attempt
+// is over.
+func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
+	ref, err := t.engine.PutBlob(ctx, r, mediaType)
+	if err == nil {
+		t.engine.dispatcher.pin(t.Key, ref.Hash)
+	}
+	return ref, err
+}
+
+// Open is Engine.OpenBlob for a handler. A handler that returns its error fails
+// with the code blob_missing or blob_damaged, for good.
+func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
+	return t.engine.OpenBlob(ctx, ref)
+}
+
+// An Artifact is a named blob that a task hands over with its result, see
+// Result. It counts when the run completes.
+type Artifact struct {
+	Name string // 1 to 255 bytes of UTF-8; it need not be unique
+	Blob blob.Ref
+}
+
+// staged returns the artifacts of a result as a message has them.
+func staged(as []Artifact) ([]workflow.Artifact, error) {
+	var out []workflow.Artifact
+	for _, a := range as {
+		if a.Name == "" || len(a.Name) > 255 || !utf8.ValidString(a.Name) {
+			return nil, fmt.Errorf("the name of the artifact %.300q: use 1 to 255 bytes of UTF-8", a.Name)
+		}
+		if _, err := blob.ParseRef(a.Blob.Value()); err != nil {
+			return nil, fmt.Errorf("the artifact %q: %w", a.Name, err)
+		}
+		out = append(out, workflow.Artifact{Name: a.Name, Hash: a.Blob.Hash, Size: a.Blob.Size, Type: a.Blob.Type})
+	}
+	return out, nil
+}
+
+// artifacts returns what a commit says of the artifacts of a run: those of its
+// outcome, and whether those that were staged are not wanted any more.
+func artifacts(s *workflow.State, keep bool) (out []workflow.Artifact, dropped bool) {
+	switch {
+	case !s.Status.Final():
+		return nil, false
+	case s.Status == workflow.RunCompleted || keep:
+		return s.Artifacts, false
+	}
+	return nil, len(s.Artifacts) > 0
+}
+
+// minBlobAge is the least age of what CollectBlobs may remove: between putting a
+// blob and referring to it, some time goes by.
+const minBlobAge = time.Minute
+
+// Collected is what CollectBlobs has removed.
+type Collected struct {
+	Blobs int
+	Bytes int64
+}
+
+// CollectBlobs removes the blobs that no run, artifact or kept outcome refers to
+// and that were last put longer ago than age, which is a minute at least: give
+// it the longest time that callers take from PutBlob to the call that refers to
+// it. Runs refer to their blobs until they are purged. It may run at any time.
+func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected, error) {
+	var out Collected
+	if age < minBlobAge {
+		return out, fmt.Errorf("%w: blobs of an age of %v may still be on their way into a run: use %v or more", ErrInvalid, age, minBlobAge)
+	}
+	before := time.Now().Add(-age)
+	for info, err := range e.blobs.All(ctx) {
+		if err != nil {
+			return out, fmt.Errorf("collect blobs: %w", err)
+		}
+		if !info.Time.Before(before) {
+			continue
+		}
+		gone, err := e.pinned.collect(info.Hash, func() (bool, error) {
+			referred, err := e.dir.Refers(info.Hash)
+			if err != nil || referred {
+				return false, closedError(err)
+			}
+			return e.blobs.Delete(ctx, info.Hash, before)
+		})
+		if err != nil {
+			return out, fmt.Errorf("collect blobs: %w", err)
+		}
+		if gone {
+			out.Blobs++
+			out.Bytes += info.Size
+		}
+	}
+	return out, nil
+}
+
+// refer finds the blobs that a value, which is about to enter a run, refers to,
+// and keeps them from being collected until release is called. It fails if one
+// of them is not there.
+func (e *Engine) refer(ctx context.Context, v any, as ...workflow.Artifact) (release func(), err error) {
+	refs, err := blob.Refs(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if len(refs) == 0 && len(as) == 0 {
+		return func() {}, nil
+	}
+	hashes := make([]string, 0, len(refs)+len(as))
+	for _, ref := range refs {
+		hashes = append(hashes, ref.Hash)
+	}
+	for _, a := range as {
+		hashes = append(hashes, a.Hash)
+	}
+	e.pinned.add(hashes...)
+	release = func() { e.pinned.drop(hashes...) }
+	for _, hash := range hashes {
+		if _, err := e.blobs.Stat(ctx, hash); err != nil {
+			release()
+			return nil, err
+		}
+	}
+	return release, nil
+}
+
+// referFailure returns the failure of a result that refers to what is not there.
+func referFailure(err error) workflow.Failure {
+	if f := blobFailure(err); f != nil {
+		return *f
+	}
+	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: legible(err.Error(), maxMessage), Permanent: true}
+}
+
+// blobFailure returns the failure of a task for want of a blob, nil if err is no
+// error about one.
+func blobFailure(err error) *workflow.Failure {
+	var be *blob.Error
+	if !errors.As(err, &be) {
+		return nil
+	}
+	f := &workflow.Failure{Message: legible(err.Error(), maxMessage)}
+	switch {
+	case errors.Is(be, blob.ErrMissing):
+		f.Code, f.Permanent = workflow.CodeBlobMissing, true
+	case errors.Is(be, blob.ErrDamaged):
+		f.Code, f.Permanent = workflow.CodeBlobDamaged, true
+	default:
+		f.Code = workflow.CodeError
+	}
+	return f
+}
+
+// blobPins are blobs that are on their way into a run, with how often.
+type blobPins struct {
+	mu   sync.Mutex
+	held map[string]int // by hash
+}
+
+func (p *blobPins) add(hashes ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held == nil {
+		p.held = map[string]int{}
+	}
+	for _, hash := range hashes {
+		p.held[hash]++
+	}
+}
+
+func (p *blobPins) drop(hashes ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, hash := range hashes {
+		if p.held[hash]--; p.held[hash] <= 0 {
+			delete(p.held, hash)
+		}
+	}
+}
+
+// collect removes a blob, unless it is pinned. Whoever pins it afterwards finds
+// it gone.
+func (p *blobPins) collect(hash string, remove func() (bool, error)) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held[hash] > 0 {
+		return false, nil
+	}
+	return remove()
+}

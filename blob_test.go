@@ -1,0 +1,271 @@
+package pawl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Large values go by reference: through results, mappings, merges and children,
+// and every task that asks for them reads the bytes that were put.
+func TestBlobs(t *testing.T) {
+	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<17) // 2 MiB
+	read := 0
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+		"inline": func(context.Context, pawl.Task) (any, error) { return string(large), nil },
+		"put": func(ctx context.Context, task pawl.Task) (any, error) {
+			ref, err := task.Put(ctx, bytes.NewReader(large), "text/plain")
+			return map[string]any{"file": ref, "branch": task.Branch.Index}, err
+		},
+		"read": func(ctx context.Context, task pawl.Task) (any, error) {
+			var in struct{ File blob.Ref }
+			if err := task.Bind(&in); err != nil {
+				return nil, err
+			}
+			r, err := task.Open(ctx, in.File)
+			if err != nil {
+				return nil, err
+			}
+			got, err := io.ReadAll(r)
+			if err = errors.Join(err, r.Close()); err == nil && !bytes.Equal(got, large) {
+				err = errors.New("other bytes")
+			}
+			read++
+			return in.File.Size, err
+		},
+	}})
+	out, err := e.Run(t.Context(), workflow.Run{ID: "inline", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: inline}]\n")}, nil)
+	require.NoError(t, err)
+	require.Equal(t, workflow.CodeResultTooLarge, out.Failure.Code)
+
+	require.NoError(t, e.Publish(define(t, `
+name: child
+start: r
+nodes: [{id: r, task: read, input: {file: input.file}, output: {output.size: result}}]
+`)))
+	out, err = e.Run(t.Context(), workflow.Run{ID: "w", Definition: define(t, `
+name: w
+start: s
+nodes:
+  - {id: s}
+  - {id: put, task: put}
+  - {id: sub, subworkflow: {name: child}, input: {file: "state.files[1].file"}, output: {output.size: result.size}}
+  - {id: again, task: read, input: {file: input.first}, output: {output.first: result}}
+transitions:
+  - {from: s, to: put, foreach: {collection: "[0, 1]"}, siblingGroup: g}
+  - {from: put, to: sub, synchronization: {siblingGroup: g, merge: {target: state.files, strategy: append}}}
+  - {from: sub, to: again}
+`)}, map[string]any{"first": must(e.PutBlob(t.Context(), bytes.NewReader(large), ""))})
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	require.Equal(t, map[string]any{"size": int64(2 << 20), "first": int64(2 << 20)}, out.Output)
+	require.Equal(t, 2, read)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A reference to what is not there is refused where it would enter a run, and a
+// damaged blob fails the task that reads it, with its hash.
+func TestMissingAndDamagedBlobs(t *testing.T) {
+	dir := t.TempDir()
+	nowhere := blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64), Size: 3}
+	var damaged blob.Ref
+	e := open(t, dir, pawl.Options{Executor: pawl.Handlers{
+		"missing": func(context.Context, pawl.Task) (any, error) { return map[string]any{"x": nowhere}, nil },
+		"bad":     func(context.Context, pawl.Task) (any, error) { return map[string]any{"$blob": 7}, nil },
+		"artifact": func(context.Context, pawl.Task) (any, error) {
+			return pawl.Result{Artifacts: []pawl.Artifact{{Name: "a", Blob: nowhere}}}, nil
+		},
+		"nameless": func(context.Context, pawl.Task) (any, error) {
+			return pawl.Result{Artifacts: []pawl.Artifact{{Blob: nowhere}}}, nil
+		},
+		"read": func(ctx context.Context, task pawl.Task) (any, error) {
+			r, err := task.Open(ctx, damaged)
+			if err != nil {
+				return nil, err
+			}
+			_, err = io.Copy(io.Discard, r)
+			return nil, errors.Join(err, r.Close())
+		},
+	}})
+	damaged = must(e.PutBlob(t.Context(), strings.NewReader("precious"), ""))
+	hash := strings.TrimPrefix(damaged.Hash, "sha256:")
+	path := filepath.Join(dir, "blobs", hash[:2], hash[2:])
+	require.NoError(t, os.Chmod(path, 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("previous"), 0o600))
+	fails := map[string]string{
+		"missing": workflow.CodeBlobMissing, "artifact": workflow.CodeBlobMissing, "bad": workflow.CodeInvalidResult,
+		"nameless": workflow.CodeInvalidResult, "read": workflow.CodeBlobDamaged,
+	}
+	for task, code := range fails {
+		d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: "+task+", retry: {maxAttempts: 3, initialInterval: 1ms}}]\n")
+		out, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(task), Definition: d}, nil)
+		require.NoError(t, err)
+		require.Equal(t, code, out.Failure.Code, task)
+		require.Equal(t, 1, out.Failure.Attempts, "it is not retried")
+	}
+	out, err := e.Wait(t.Context(), "read")
+	require.NoError(t, err)
+	require.Contains(t, out.Failure.Message, damaged.Hash)
+
+	input := map[string]any{"list": []any{nowhere}}
+	d := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: e}}]\n")
+	var be *blob.Error
+	err = e.Start(t.Context(), workflow.Run{ID: "s", Definition: d}, input)
+	require.ErrorAs(t, err, &be)
+	require.Equal(t, nowhere.Hash, be.Hash)
+	require.ErrorIs(t, err, blob.ErrMissing)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "s", Definition: d}, nil))
+	require.ErrorIs(t, e.Signal(t.Context(), "s", workflow.Signal{Name: "e", Payload: input}), blob.ErrMissing)
+	require.ErrorIs(t, e.Signal(t.Context(), "s", workflow.Signal{Name: "e", Payload: map[string]any{"$blob": "x"}}), pawl.ErrInvalid)
+	_, err = e.Once(t.Context(), "k", func(context.Context) (any, error) { return nowhere, nil })
+	require.ErrorIs(t, err, blob.ErrMissing)
+}
+
+// What no run, artifact or kept outcome refers to is collected once it is old
+// enough, and nothing else.
+func TestCollectBlobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		put := func(e *pawl.Engine, text string) blob.Ref {
+			return must(e.PutBlob(t.Context(), strings.NewReader(text), ""))
+		}
+		release := make(chan struct{})
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"slow": func(ctx context.Context, task pawl.Task) (any, error) {
+			ref, err := task.Put(ctx, strings.NewReader("slow"), "")
+			<-release
+			return ref, err
+		}}})
+		slow := define(t, "name: slow\nstart: a\nnodes: [{id: a, task: slow}]\n")
+		waits := define(t, "name: waits\nstart: a\nnodes: [{id: a, wait: {event: e}}]\n")
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "slow", Definition: slow}, nil))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "input", Definition: waits}, map[string]any{"f": put(e, "input")}))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "signal", Definition: waits}, nil))
+		require.NoError(t, e.Signal(t.Context(), "signal", workflow.Signal{Name: "other", Payload: put(e, "signal")}))
+		_, err := e.Once(t.Context(), "k", func(context.Context) (any, error) { return put(e, "outcome"), nil })
+		require.NoError(t, err)
+		lost := put(e, "lost")
+		synctest.Wait()
+
+		_, err = e.CollectBlobs(t.Context(), time.Second)
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		collect := func() pawl.Collected {
+			return must(e.CollectBlobs(t.Context(), time.Hour))
+		}
+		require.Zero(t, collect(), "all are young")
+		<-time.After(2 * time.Hour)
+		put(e, "young")
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 4}, collect())
+		_, err = e.OpenBlob(t.Context(), lost)
+		require.ErrorIs(t, err, blob.ErrMissing)
+		close(release)
+		_, err = e.Wait(t.Context(), "slow")
+		require.NoError(t, err)
+		<-time.After(2 * time.Hour)
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 5}, collect(), "what was young")
+		require.Zero(t, collect())
+
+		require.NoError(t, e.Forget(t.Context(), "k"))
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 7}, collect())
+		require.NoError(t, e.Purge(t.Context(), "slow"))
+		require.NoError(t, e.Cancel(t.Context(), "input", ""))
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 4}, collect())
+		require.NoError(t, e.Purge(t.Context(), "input"))
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 5}, collect())
+	})
+}
+
+const staging = `
+name: w
+start: a
+nodes: [{id: a, task: stage}, {id: b, task: stage}, {id: c, task: last}]
+transitions: [{from: a, to: b}, {from: b, to: c}]
+`
+
+// Artifacts are listed in the outcome once, in the order of staging, and can be
+// read; those of a run that fails are dropped, or kept by option.
+func TestArtifacts(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			fail := false
+			options := pawl.Options{KeepArtifacts: keep, Executor: pawl.Handlers{
+				"stage": func(ctx context.Context, task pawl.Task) (any, error) {
+					ref, err := task.Put(ctx, strings.NewReader(string(task.Run+" "+workflow.RunID(task.Node))), "text/plain")
+					return pawl.Result{Artifacts: []pawl.Artifact{{Name: "report.txt", Blob: ref}}}, err
+				},
+				"last": func(context.Context, pawl.Task) (any, error) {
+					if fail {
+						return nil, errors.New("no")
+					}
+					return nil, nil
+				},
+			}}
+			e, err := pawl.Open(t.Context(), dir, options)
+			require.NoError(t, err)
+			d := define(t, staging)
+			good, err := e.Run(t.Context(), workflow.Run{ID: "good", Definition: d}, nil)
+			require.NoError(t, err)
+			require.Len(t, good.Artifacts, 2)
+			require.Equal(t, []workflow.NodeID{"a", "b"}, []workflow.NodeID{good.Artifacts[0].Node, good.Artifacts[1].Node})
+			fail = true
+			bad, err := e.Run(t.Context(), workflow.Run{ID: "bad", Definition: d}, nil)
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunFailed, bad.Status)
+			require.NoError(t, e.Close(context.Background()))
+
+			e, err = pawl.Open(t.Context(), dir, options)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, e.Close(context.Background())) }()
+			again, err := e.Wait(t.Context(), "good")
+			require.NoError(t, err)
+			require.Equal(t, good.Artifacts, again.Artifacts)
+			r, err := e.OpenArtifact(t.Context(), again.Artifacts[1])
+			require.NoError(t, err)
+			text, err := io.ReadAll(r)
+			require.NoError(t, errors.Join(err, r.Close()))
+			require.Equal(t, "good b", string(text))
+			againBad, err := e.Wait(t.Context(), "bad")
+			require.NoError(t, err)
+			require.Equal(t, bad.Artifacts, againBad.Artifacts)
+
+			<-time.After(time.Hour)
+			gone, err := e.CollectBlobs(t.Context(), time.Minute)
+			require.NoError(t, err)
+			if keep {
+				require.Len(t, bad.Artifacts, 2)
+				require.Zero(t, gone)
+				return
+			}
+			require.Empty(t, bad.Artifacts)
+			require.Equal(t, pawl.Collected{Blobs: 2, Bytes: 10}, gone)
+			snap, err := e.Inspect(t.Context(), "good")
+			require.NoError(t, err)
+			require.Len(t, snap.Artifacts, 2)
+			counts := map[pawl.EventType]int{}
+			for ev, err := range e.Events(t.Context(), "good", pawl.EventsOptions{}) {
+				require.NoError(t, err)
+				counts[ev.Type]++
+			}
+			require.Equal(t, 2, counts[pawl.EventArtifactStaged])
+			require.Equal(t, 1, counts[pawl.EventArtifactCommitted])
+		})
+	}
+}

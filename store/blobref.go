@@ -1,0 +1,103 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A blobRef is a blob that a run refers to from now on.
+type blobRef struct {
+	hash     string
+	artifact bool // only as an artifact
+}
+
+const (
+	putRef = `INSERT INTO blob_refs (hash, num, artifact) VALUES (?, ?, ?)
+		ON CONFLICT (hash, num) DO UPDATE SET artifact = min(artifact, excluded.artifact)`
+	getRef        = `SELECT 1 FROM blob_refs WHERE hash = ? LIMIT 1`
+	dropRefs      = `DELETE FROM blob_refs WHERE num = ?`
+	dropArtifacts = `DELETE FROM blob_refs WHERE num = ? AND artifact = 1`
+)
+
+// findRefs finds the blobs that records refer to. All of them come in by
+// messages: what is decided only passes them on.
+func (r *Run) findRefs(records []decision.Record) error {
+	r.refs = r.refs[:0]
+	for i := range records {
+		if err := r.addRefs(records[i].Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) addRefs(m workflow.Message) error {
+	if done, ok := m.(workflow.TaskCompleted); ok {
+		for _, a := range done.Artifacts {
+			r.refs = append(r.refs, blobRef{a.Hash, true})
+		}
+	}
+	refs, err := blob.Refs(payload(m))
+	if err != nil {
+		return fmt.Errorf("%T: %w", m, err)
+	}
+	for _, ref := range refs {
+		r.refs = append(r.refs, blobRef{ref.Hash, false})
+	}
+	return nil
+}
+
+// payload returns the value that a message brings, nil if it brings none.
+func payload(m workflow.Message) any {
+	switch m := m.(type) {
+	case workflow.Start:
+		return m.Input
+	case workflow.TaskCompleted:
+		return m.Output
+	case workflow.ChildEnded:
+		return m.Output
+	case workflow.Skip:
+		return m.Output
+	case workflow.Signal:
+		return m.Payload
+	case workflow.Ballot:
+		return m.Data
+	case workflow.AddBranch:
+		return m.Item
+	default:
+		return nil
+	}
+}
+
+// writeRefs writes down what the commit refers to, and forgets the artifacts of
+// a run that has failed.
+func (r *Run) writeRefs(db *sqlite.Conn) error {
+	for _, ref := range r.refs {
+		artifact := int64(0)
+		if ref.artifact {
+			artifact = 1
+		}
+		if _, err := db.Exec(putRef, ref.hash, r.row.num, artifact); err != nil {
+			return err
+		}
+	}
+	if !r.next.Dropped {
+		return nil
+	}
+	_, err := db.Exec(dropArtifacts, r.row.num)
+	return err
+}
+
+// Refers reports whether a run or a kept outcome refers to a blob.
+func (d *Dir) Refers(hash string) (bool, error) {
+	var found bool
+	err := d.read(func(db *sqlite.Conn) (err error) {
+		found, err = db.One(getRef, func(*sqlite.Row) error { return nil }, hash)
+		return err
+	})
+	return found, err
+}
