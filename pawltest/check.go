@@ -129,11 +129,28 @@ func (c *checker) data(failure map[string]any) {
 	if want := c.expect.Output; want.set && !value.Equal(want.value, plain(output)) {
 		c.diff("output", want.value, plain(output), false)
 	}
+	if want := c.expect.Artifacts; want != nil {
+		c.artifacts(*want)
+	}
 	if want := c.expect.State; want.set {
 		c.diff("state", want.value, plain(state), true)
 	}
 	if want := c.expect.Error; want.set {
 		c.diff("error", want.value, plain(failure), true)
+	}
+}
+
+// artifacts compares the names of the artifacts of the scenario's run, in the
+// order of staging.
+func (c *checker) artifacts(want []string) {
+	got := []string{}
+	if len(c.runs) > 0 {
+		for _, a := range c.runs[0].Artifacts {
+			got = append(got, a.Name)
+		}
+	}
+	if !slices.Equal(want, got) {
+		c.fail("artifacts", fmt.Sprint(want), "%v", got)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -55,7 +57,10 @@ func (d *driver) perform(life int) func(context.Context, pawl.Task) (any, error)
 		d.poke()
 		select {
 		case a := <-c.answer:
-			return a.output, a.err
+			if a.err != nil || len(c.entry.Artifacts) == 0 {
+				return a.output, a.err
+			}
+			return c.hand(ctx, a.output)
 		case <-ctx.Done():
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -64,6 +69,19 @@ func (d *driver) perform(life int) func(context.Context, pawl.Task) (any, error)
 			return nil, errors.Join(errCrashed, context.Cause(ctx))
 		}
 	}
+}
+
+// hand adds the artifacts of a mock to its output.
+func (c *call) hand(ctx context.Context, output any) (any, error) {
+	r := pawl.Result{Output: output}
+	for _, name := range slices.Sorted(maps.Keys(c.entry.Artifacts)) {
+		ref, err := c.Put(ctx, strings.NewReader(c.entry.Artifacts[name]), "text/plain")
+		if err != nil {
+			return nil, err
+		}
+		r.Artifacts = append(r.Artifacts, pawl.Artifact{Name: name, Blob: ref})
+	}
+	return r, nil
 }
 
 func without(calls []*call, c *call) []*call {

@@ -49,11 +49,12 @@ type mocks struct {
 
 // A mock is what one call of a task comes to.
 type mock struct {
-	Output     optional      `yaml:"output"`
-	Error      *mockError    `yaml:"error"`
-	Delay      time.Duration `yaml:"delay"`
-	Heartbeats time.Duration `yaml:"heartbeats"`
-	Expr       *mockProgram  `yaml:"expr"`
+	Output     optional          `yaml:"output"`
+	Error      *mockError        `yaml:"error"`
+	Delay      time.Duration     `yaml:"delay"`
+	Heartbeats time.Duration     `yaml:"heartbeats"`
+	Expr       *mockProgram      `yaml:"expr"`
+	Artifacts  map[string]string `yaml:"artifacts"` // contents, by name
 }
 
 type mockError struct {
@@ -169,18 +170,19 @@ type nodeEvent struct {
 
 // An expectation is what must come out of a scenario.
 type expectation struct {
-	Status   string              `yaml:"status"`
-	Output   optional            `yaml:"output"`
-	State    optional            `yaml:"state"`
-	Error    optional            `yaml:"error"`
-	Nodes    map[string]int      `yaml:"nodes"`
-	Path     *[]string           `yaml:"path"`
-	Before   [][]string          `yaml:"before"`
-	Never    []string            `yaml:"never"`
-	Children map[string][]string `yaml:"children"`
-	Events   map[string]int      `yaml:"events"`
-	Rejected []int               `yaml:"rejected"`
-	Duration *time.Duration      `yaml:"duration"`
+	Status    string              `yaml:"status"`
+	Output    optional            `yaml:"output"`
+	State     optional            `yaml:"state"`
+	Error     optional            `yaml:"error"`
+	Nodes     map[string]int      `yaml:"nodes"`
+	Path      *[]string           `yaml:"path"`
+	Before    [][]string          `yaml:"before"`
+	Never     []string            `yaml:"never"`
+	Children  map[string][]string `yaml:"children"`
+	Events    map[string]int      `yaml:"events"`
+	Rejected  []int               `yaml:"rejected"`
+	Artifacts *[]string           `yaml:"artifacts"`
+	Duration  *time.Duration      `yaml:"duration"`
 }
 
 func (e *event) read(n *yaml.Node) error {
