@@ -46,3 +46,35 @@ func TestNeeds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, g.Hash, other.Hash)
 }
+
+// A dag of 100,000 nodes and 500,000 transitions is compiled, written and read
+// again, in a time that goes with its size.
+func TestLargeDefinition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	const n = 100_000
+	d := &Definition{Name: "x", Mode: ModeDAG}
+	for i := range n {
+		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("n", i)), Task: "t"})
+		for k := 1; k <= 5 && i > 0; k++ {
+			d.Transitions = append(d.Transitions, Transition{From: d.Nodes[max(i-k*k*k, 0)].ID, To: d.Nodes[i].ID})
+		}
+	}
+	d.Transitions = append(d.Transitions, make([]Transition, 5)...)
+	for i := range 5 {
+		d.Transitions[len(d.Transitions)-5+i] = Transition{From: "n0", To: d.Nodes[n-1-i].ID}
+	}
+	require.Len(t, d.Transitions, 500_000)
+	b := Bounds{Nodes: n, Transitions: 500_000, Bytes: 128 << 20}
+	g, err := b.Compile(d)
+	require.NoError(t, err)
+	require.Len(t, g.Transitions, 500_000)
+	raw, err := g.Definition.MarshalJSON()
+	require.NoError(t, err)
+	again, err := b.ParseJSON(raw)
+	require.NoError(t, err)
+	hash, err := again.Hash()
+	require.NoError(t, err)
+	require.Equal(t, g.Hash, hash)
+}
