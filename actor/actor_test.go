@@ -87,6 +87,7 @@ type office struct {
 	withdrawn []workflow.TokenID
 	outcome   workflow.Outcome
 	stays     bool
+	ended     []workflow.RunStatus // told to the parent
 }
 
 func (o *office) Dispatch(d actor.Dispatch) { o.perform(d) }
@@ -105,8 +106,12 @@ func (o *office) Leave(*actor.Actor) bool    { return !o.stays }
 func (o *office) StartChild(actor.Child)     {}
 func (o *office) CancelChild(workflow.RunID) {}
 
-func (o *office) ChildEnded(workflow.RunID, workflow.Parent, workflow.ChildEnded) {}
-func (o *office) ChildAsks(workflow.RunID, workflow.Parent)                       {}
+func (o *office) ChildEnded(_ workflow.RunID, _ workflow.Parent, m workflow.ChildEnded) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = append(o.ended, m.Status)
+}
+func (o *office) ChildAsks(workflow.RunID, workflow.Parent) {}
 
 func options() actor.Options {
 	return actor.Options{
@@ -229,6 +234,35 @@ func TestNothingLeavesBeforeTheCommit(t *testing.T) {
 		fail = false
 		require.NoError(t, a.Ask(ctx, workflow.Start{}), "it may be repeated")
 		require.Len(t, sent, 3)
+		stop()
+		<-a.Done()
+	})
+}
+
+// A commit that failed and took effect all the same is told to everybody whom it
+// concerns: who waits, the parent, and the tasks that are not wanted any more.
+func TestAFailedCommitThatTookEffectIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after := false
+		d := &disk{graph: graph(t, fanout), fault: func() string {
+			if after {
+				return "after"
+			}
+			return ""
+		}}
+		o := &office{perform: func(actor.Dispatch) {}, stays: true}
+		a := actor.New("r", d, o, options())
+		ctx, stop := context.WithCancel(t.Context())
+		go a.Run(ctx)
+		require.NoError(t, a.Ask(ctx, workflow.Start{Parent: &workflow.Parent{Run: "p", Token: 3, Attempt: 1, Root: "p", Depth: 1}}))
+		after = true
+		require.ErrorIs(t, a.Ask(ctx, workflow.Cancel{}), actor.ErrUnknown)
+		synctest.Wait()
+		o.mu.Lock()
+		require.Equal(t, workflow.RunCancelled, o.outcome.Status)
+		require.Equal(t, []workflow.RunStatus{workflow.RunCancelled}, o.ended)
+		require.Equal(t, []workflow.TokenID{2, 3, 4}, o.withdrawn)
+		o.mu.Unlock()
 		stop()
 		<-a.Done()
 	})

@@ -66,7 +66,7 @@ func (a *Actor) turn(batch []envelope) error {
 	}
 	if len(t.records) > 0 {
 		if err := a.guard(func() error { return a.store.Commit(a.state, t.records) }); err != nil {
-			return a.forget(batch, err)
+			return a.forget(batch, t, err)
 		}
 		if err := a.guard(func() error { a.release(t); return nil }); err != nil {
 			return a.giveUp(batch, err)
@@ -150,16 +150,26 @@ func (a *Actor) release(t turn) {
 // Outcome returns how the run stands. Only the actor's goroutine calls it.
 func (a *Actor) Outcome() workflow.Outcome { return decision.Outcome(a.state) }
 
-// forget answers a batch whose commit failed, and loads the run again.
-func (a *Actor) forget(batch []envelope, cause error) error {
+// forget answers a batch whose commit failed, and loads the run again. If the
+// commit took effect after all, whom it concerns is told.
+func (a *Actor) forget(batch []envelope, t turn, cause error) error {
 	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
 	a.pause = min(max(2*a.pause, firstPause), maxPause)
 	for _, e := range batch {
 		e.reply <- fmt.Errorf("%w: %w", ErrUnknown, cause)
 	}
+	after := a.seq + int64(len(t.records))
 	if err := a.activate(); err != nil {
 		return fmt.Errorf("load again after a failed commit: %w", err)
 	}
+	if a.seq < after {
+		return nil
+	}
+	for _, id := range t.withdrawn { // it took effect; what it sends was sent again
+		a.outbox.Withdraw(a.ID, id)
+	}
+	a.tellFamily(t)
+	a.outbox.Committed(a.Outcome())
 	return nil
 }
 
