@@ -1,0 +1,54 @@
+// Package worker hands the tasks of an engine to workers: functions of this
+// process, and programs in any language that join over HTTP. A Pool is the
+// coordinator, and the engine's executor:
+//
+//	pool := worker.New(worker.Options{})
+//	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pool})
+//	pool.Attach(engine) // results go there
+//
+//	err = pool.Start(worker.Registration{ID: "here", Capacity: 4}, worker.Handlers{"resize": resize})
+//	address, err := pool.Listen("127.0.0.1:8080") // or mount pool.Handler() yourself
+//
+// and in another process
+//
+//	c := worker.Client{URL: "http://127.0.0.1:8080", ID: "there", Capacity: 4}
+//	err := c.Run(ctx, worker.Handlers{"resize": resize})
+//
+// # What holds
+//
+//   - The queue is derived: it holds the tasks that the engine has dispatched,
+//     and nothing of it is stored. When the engine is opened again it dispatches
+//     what is unfinished, under the same keys, and the queue stands again.
+//   - Tasks are handed out by priority, lower first, and first come first served
+//     within one; the order is that in which the engine dispatched them.
+//   - A worker takes the types it registers for; "*" takes every type. It gets
+//     work when it registers or asks, and at every completion, up to its
+//     capacity. A worker that registers again keeps what it holds and gets no
+//     more than its capacity leaves.
+//   - A worker holds a task under a lease (60 s by default), which it renews by
+//     heartbeat. A lease that expires puts the task back to the head of its
+//     line, under the same key. At most one live lease is on a key.
+//   - Only the holder can complete a task. Where nobody holds it, because the
+//     coordinator was restarted, whoever heartbeats or completes it first is the
+//     holder. A completion that is repeated is answered like the first one, and
+//     changes nothing. It is answered when the result is committed.
+//   - A task that is over, since its run was cancelled or it timed out, leaves the queue
+//     at once; its holder is told at its next contact.
+//   - Nothing is lost between assignment and delivery: a worker that polls says
+//     what it works on, and is given again what it has a lease on but did not
+//     name.
+//
+// Delivery is at least once: a worker that dies, or loses its lease, may have
+// done its work. Task.EffectKey is the same in every delivery of one task.
+//
+// # How it is built
+//
+// The queue (lines, leases, limits, seats) is a plain struct without goroutine,
+// lock or clock: every method takes the time, and what it hands out is left in
+// a list. An operation costs O(log n) in the number of queued tasks, and
+// nothing in the number of workers. Pool puts a lock, a timer and the engine
+// around it, Pool.Handler the protocol (docs/workers.md), Client is the other end.
+//
+// The words: a line is the tasks of one type that wait; a seat is what the
+// queue knows of a worker; a lease ties a task to a seat.
+package worker

@@ -1,0 +1,45 @@
+package worker
+
+import "time"
+
+// A Limit bounds how the tasks of one type are handed out. The zero value of
+// each field is no bound.
+type Limit struct {
+	// Concurrency is how many workers may hold a task of this type at once.
+	Concurrency int
+	// Rate is how many tasks of this type are handed out per second, on average.
+	Rate float64
+	// Burst is how many may be handed out at once after a pause; 1 by default.
+	// Without a Rate it means nothing.
+	Burst int
+}
+
+// A bucket spaces events by a rate: the generic cell rate algorithm (ITU-T
+// I.371), which needs to know one instant only. The zero value has no bound.
+type bucket struct {
+	interval time.Duration // between events at the full rate
+	slack    time.Duration // how far ahead of that a burst may be
+	due      time.Time     // when the next event would come at the full rate
+}
+
+func newBucket(l Limit) bucket {
+	if l.Rate <= 0 {
+		return bucket{}
+	}
+	interval := time.Duration(float64(time.Second) / l.Rate)
+	return bucket{interval: interval, slack: time.Duration(max(l.Burst, 1)-1) * interval}
+}
+
+// free returns when the next event may be; it has passed if that is now.
+func (b *bucket) free() time.Time { return b.due.Add(-b.slack) }
+
+// take counts an event.
+func (b *bucket) take(now time.Time) {
+	if b.interval == 0 {
+		return
+	}
+	if b.due.Before(now) {
+		b.due = now
+	}
+	b.due = b.due.Add(b.interval)
+}

@@ -1,0 +1,440 @@
+package worker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const (
+	testLease  = 60 * time.Second
+	testExpiry = 300 * time.Second
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// A model is the queue written down naively: every question is answered by
+// looking at all tasks and all workers.
+type model struct {
+	*rapid.T
+	q     *queue
+	now   time.Time
+	order int64
+	limit map[string]Limit
+	rates map[string]*bucket
+
+	tasks   map[pawl.Key]*modelTask
+	workers map[string]*modelWorker
+	done    map[pawl.Key]string
+	added   int
+	over    int // completed, withdrawn, or a claim that ran out
+}
+
+type modelTask struct {
+	pawl.Task
+	known, withdrawn, closing bool
+	holder                    string
+	until                     time.Time
+}
+
+type modelWorker struct {
+	Registration
+	joined, standing, draining, leaving bool
+	waits                               bool
+}
+
+func (w *modelWorker) takes(kind string) bool {
+	return slices.Contains(w.Types, kind) || slices.Contains(w.Types, every)
+}
+
+func (m *model) held(by string) (n int) {
+	for _, t := range m.tasks {
+		if t.holder == by {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) heldOf(kind string) (n int) {
+	for _, t := range m.tasks {
+		if t.holder != "" && t.Type == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// may says that the limits let a task of this type out now.
+func (m *model) may(kind string) bool {
+	l := m.limit[kind]
+	return (l.Concurrency == 0 || m.heldOf(kind) < l.Concurrency) && !m.rates[kind].free().After(m.now)
+}
+
+func (m *model) room(id string) bool {
+	w := m.workers[id]
+	return w != nil && w.joined && !w.draining && !w.leaving && m.held(id) < w.Capacity
+}
+
+func ahead(a, b *modelTask) bool {
+	return a.Priority < b.Priority || a.Priority == b.Priority && a.Order < b.Order
+}
+
+// taken checks each assignment against the state before it, and notes it.
+func (m *model) taken() {
+	for _, a := range m.q.out {
+		id, k := a.seat.id, a.item.task.Key
+		t, w := m.tasks[k], m.workers[id]
+		require.NotNil(m, t, "%s was handed out and is not there", k)
+		require.Empty(m, t.holder, "%s is held by two", k)
+		require.NotNil(m, w)
+		require.True(m, m.room(id), "%s got more than its capacity leaves", id)
+		require.True(m, w.takes(t.Type), "%s does not take %s", id, t.Type)
+		require.True(m, w.standing || w.waits, "%s did not ask", id)
+		require.True(m, m.may(t.Type), "the limit of %s", t.Type)
+		for _, u := range m.tasks {
+			if u.holder == "" && w.takes(u.Type) && m.may(u.Type) {
+				require.False(m, ahead(u, t), "%s was handed out before %s", k, u.Key)
+			}
+		}
+		m.rates[t.Type].take(m.now)
+		t.holder = id
+		if !w.standing {
+			t.until = m.now.Add(testLease)
+		}
+	}
+	for _, a := range m.q.out {
+		m.workers[a.seat.id].waits = false
+	}
+	m.q.out = nil
+}
+
+// let lets go of a task.
+func (m *model) let(t *modelTask, requeue bool) {
+	by := t.holder
+	t.holder, t.closing, t.until = "", false, time.Time{}
+	if !requeue || !t.known || t.withdrawn {
+		delete(m.tasks, t.Key)
+		m.over++
+	}
+	if w := m.workers[by]; w.leaving && m.held(by) == 0 {
+		delete(m.workers, by)
+	}
+}
+
+// tick lets what is due happen.
+func (m *model) tick() {
+	for _, t := range m.tasks {
+		if t.holder != "" && !t.until.IsZero() && !t.closing && !t.until.After(m.now) {
+			m.let(t, true)
+		}
+	}
+	m.q.advance(m.now)
+	m.taken()
+	for id := range m.workers { // forgotten for want of contact, when idle
+		if m.q.seats[id] == nil {
+			w := m.workers[id]
+			require.False(m, w.standing || w.waits || m.held(id) > 0, "%s was forgotten", id)
+			delete(m.workers, id)
+		}
+	}
+}
+
+var (
+	kinds = []string{"a", "b", "c"}
+	ids   = []string{"ann", "bob", "cy", "dee"}
+)
+
+func (m *model) id() string { return rapid.SampledFrom(ids).Draw(m.T, "worker") }
+
+func (m *model) key() pawl.Key {
+	keys := slices.Sorted(maps.Keys(m.tasks))
+	if len(keys) == 0 {
+		m.Skip("no task")
+	}
+	return rapid.SampledFrom(keys).Draw(m.T, "key")
+}
+
+func (m *model) remote() *modelWorker {
+	id := m.id()
+	w := m.workers[id]
+	if w == nil || w.standing || w.leaving {
+		m.Skip("no such remote worker")
+	}
+	return w
+}
+
+func (m *model) actions() map[string]func(*rapid.T) {
+	all := map[string]func(){
+		"add": m.add, "again": m.again, "withdraw": m.withdraw, "register": m.register, "ask": m.ask, "unask": m.unask,
+		"hold": m.hold, "claim": m.claim, "begin": m.begin, "finish": m.finish, "release": m.release,
+		"leave": m.leave, "drain": m.drain, "pass": m.pass,
+	}
+	actions := map[string]func(*rapid.T){"": func(*rapid.T) { m.check() }}
+	for name, do := range all {
+		actions[name] = func(t *rapid.T) {
+			m.T = t
+			m.tick()
+			do()
+			m.taken()
+		}
+	}
+	return actions
+}
+
+func (m *model) add() {
+	m.order++
+	t := pawl.Task{
+		Key: pawl.Key(fmt.Sprintf("k%03d", m.order)), Order: m.order,
+		Type: rapid.SampledFrom(kinds).Draw(m.T, "type"), Priority: rapid.IntRange(0, 2).Draw(m.T, "priority"),
+	}
+	m.tasks[t.Key] = &modelTask{Task: t, known: true}
+	m.added++
+	m.q.add(t, m.order, m.now)
+}
+
+// again: the engine was opened again and dispatches a key once more.
+func (m *model) again() {
+	t := m.tasks[m.key()]
+	m.order++
+	t.Order, t.known, t.withdrawn = m.order, true, false
+	if t.Type == "" {
+		t.Type = rapid.SampledFrom(kinds).Draw(m.T, "type")
+	}
+	m.q.add(t.Task, t.Order, m.now)
+}
+
+func (m *model) withdraw() {
+	t := m.tasks[m.key()]
+	if rapid.IntRange(0, 9).Draw(m.T, "old") == 0 {
+		m.q.withdraw(t.Key, t.Order-1, m.now) // of an earlier dispatch: nothing
+		return
+	}
+	if !t.known {
+		m.Skip("not dispatched")
+	}
+	if t.holder == "" {
+		delete(m.tasks, t.Key)
+		m.over++
+	} else {
+		t.withdrawn = true
+	}
+	m.q.withdraw(t.Key, t.Order, m.now)
+}
+
+func (m *model) register() {
+	id := m.id()
+	w := m.workers[id]
+	standing := id == "dee"
+	if w == nil {
+		w = &modelWorker{}
+		m.workers[id] = w
+	}
+	r := Registration{ID: id, Capacity: rapid.IntRange(1, 3).Draw(m.T, "capacity")}
+	for _, k := range append([]string{every}, kinds...) {
+		if rapid.Bool().Draw(m.T, "takes "+k) {
+			r.Types = append(r.Types, k)
+		}
+	}
+	if r.Types == nil {
+		r.Types = []string{every}
+	}
+	*w = modelWorker{Registration: r, joined: true, standing: standing}
+	m.q.register(r, standing, m.now)
+}
+
+func (m *model) ask() {
+	w := m.remote()
+	w.waits = m.room(w.ID)
+	m.q.ask(m.q.seats[w.ID], rapid.IntRange(1, 4).Draw(m.T, "n"), m.now)
+}
+
+func (m *model) unask() {
+	w := m.remote()
+	w.waits = false
+	m.q.unask(m.q.seats[w.ID], m.now)
+}
+
+// meet is what hold and begin do for a worker that need not have registered.
+func (m *model) meet(call func(string, pawl.Key, time.Time) standing) (*modelTask, standing) {
+	id, k := rapid.SampledFrom(ids[:3]).Draw(m.T, "worker"), m.key()
+	t := m.tasks[k]
+	want := holder
+	switch {
+	case t.holder == "":
+		if m.workers[id] == nil {
+			m.workers[id] = &modelWorker{Registration: Registration{ID: id}}
+		}
+		t.holder = id
+		m.workers[id].waits = m.workers[id].waits && m.room(id)
+	case t.holder != id:
+		want = stranger
+	case t.withdrawn && !t.closing:
+		want = over
+		m.let(t, false)
+	}
+	got := call(id, k, m.now)
+	require.Equal(m, want, got)
+	if want == holder && !t.closing {
+		t.until = m.now.Add(testLease)
+	}
+	return t, got
+}
+
+func (m *model) hold() { m.meet(m.q.hold) }
+
+func (m *model) begin() {
+	if t, got := m.meet(m.q.begin); got == holder {
+		t.closing = true
+	}
+}
+
+func (m *model) finish() {
+	t := m.tasks[m.key()]
+	if !t.closing {
+		m.Skip("not closing")
+	}
+	by := t.holder
+	switch rapid.IntRange(0, 2).Draw(m.T, "how") {
+	case 0:
+		t.closing = false
+		if !m.workers[by].standing {
+			t.until = m.now.Add(testLease)
+		}
+		m.q.reopen(t.Key, m.now)
+		return
+	case 1:
+		m.let(t, false)
+		m.q.finish(t.Key, false, false, m.now)
+		return
+	}
+	require.NotContains(m, m.done, t.Key, "%s is counted twice", t.Key)
+	m.done[t.Key] = by
+	m.let(t, false)
+	m.q.finish(t.Key, true, false, m.now)
+	require.Equal(m, over, m.q.hold(by, t.Key, m.now), "a duplicate is answered")
+	require.Equal(m, elsewhere, m.q.hold("else", t.Key, m.now))
+}
+
+func (m *model) claim() {
+	m.order++
+	w := m.remote()
+	k := pawl.Key(fmt.Sprintf("k%03d", m.order))
+	require.Equal(m, unknown, m.q.hold(w.ID, k, m.now))
+	m.tasks[k] = &modelTask{Task: pawl.Task{Key: k}, holder: w.ID, until: m.now.Add(testLease)}
+	m.added++
+	w.waits = w.waits && m.room(w.ID)
+	m.q.claim(w.ID, k, m.now)
+}
+
+func (m *model) release() {
+	t := m.tasks[m.key()]
+	if t.holder == "" || t.closing {
+		m.Skip("not held")
+	}
+	m.let(t, true)
+	m.q.release(t.Key, m.now)
+}
+
+func (m *model) leave() {
+	id := m.id()
+	w := m.workers[id]
+	if w == nil {
+		m.Skip("no such worker")
+	}
+	w.leaving, w.waits = true, false
+	if !w.standing {
+		for _, t := range m.tasks {
+			if t.holder == id && !t.closing {
+				m.let(t, true)
+			}
+		}
+	}
+	if m.held(id) == 0 {
+		delete(m.workers, id)
+	}
+	m.q.leave(m.q.seats[id], m.now)
+}
+
+func (m *model) drain() {
+	id := m.id()
+	w := m.workers[id]
+	if w == nil {
+		m.Skip("no such worker")
+	}
+	w.draining, w.waits = true, false
+	m.q.drain(m.q.seats[id])
+}
+
+func (m *model) pass() {
+	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 90_000).Draw(m.T, "ms")) * time.Millisecond)
+	if next := m.q.next(); !next.IsZero() && rapid.Bool().Draw(m.T, "to what is due") && next.After(m.now) {
+		m.now = next
+	}
+	m.tick()
+}
+
+// check compares the whole state, and says that nothing waits for nothing.
+func (m *model) check() {
+	require.Len(m, m.q.items, len(m.tasks), "no task is lost, none made up")
+	require.Equal(m, m.added, len(m.tasks)+m.over)
+	for k, t := range m.tasks {
+		i := m.q.items[k]
+		require.NotNil(m, i, "%s is lost", k)
+		if t.holder == "" {
+			require.Nil(m, i.seat)
+			require.Same(m, i, m.q.lines[t.Type].items.of[i.place])
+			require.Equal(m, -1, i.lease)
+			continue
+		}
+		require.Equal(m, t.holder, i.seat.id)
+		require.Same(m, i, i.seat.held[k])
+		require.Equal(m, -1, i.place)
+		require.Equal(m, t.until.IsZero() || t.closing, i.lease < 0, "%s has a lease that ends", k)
+		require.True(m, t.closing || i.until.Equal(t.until))
+	}
+	require.Len(m, m.q.seats, len(m.workers))
+	for id, w := range m.workers {
+		s := m.q.seats[id]
+		require.Len(m, s.held, m.held(id))
+		require.Equal(m, w.waits || w.standing && m.room(id), len(s.places) > 0, "%s waits", id)
+		if len(s.places) == 0 {
+			continue
+		}
+		for k, t := range m.tasks {
+			waits := t.holder == "" && w.takes(t.Type) && m.room(id) && m.may(t.Type)
+			require.False(m, waits, "%s waits for nothing: %s could have it", k, id)
+		}
+	}
+	for kind, l := range m.q.lines {
+		require.Equal(m, m.heldOf(kind), l.held)
+		require.False(m, l.idle(), "the line of %q is not needed", kind)
+	}
+}
+
+// Every task is held by at most one worker, none is lost, what is handed out is
+// always the first that may be, and nothing waits that somebody could take,
+// whatever happens in whatever order.
+func TestQueueIsTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := map[string]Limit{}
+		if rapid.Bool().Draw(t, "limited") {
+			limits = map[string]Limit{"a": {Concurrency: 1}, "b": {Rate: 0.1, Burst: 2}}
+		}
+		m := &model{
+			T: t, q: newQueue(testLease, testExpiry, limits), now: epoch, limit: limits, rates: map[string]*bucket{},
+			tasks: map[pawl.Key]*modelTask{}, workers: map[string]*modelWorker{}, done: map[pawl.Key]string{},
+		}
+		for _, k := range append([]string{""}, kinds...) {
+			b := newBucket(limits[k])
+			m.rates[k] = &b
+		}
+		t.Repeat(m.actions())
+	})
+}

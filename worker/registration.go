@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Registration says what a worker takes.
+type Registration struct {
+	// ID names the worker; no two that run at once may have the same.
+	ID string
+	// Types are the task types that it takes; "*" is every type.
+	Types []string
+	// Capacity is how many tasks it holds at once; 1 by default.
+	Capacity int
+}
+
+// Bounds of a registration.
+const (
+	MaxID       = 255    // bytes of an id, and of a type
+	MaxTypes    = 256    // types of one worker
+	MaxCapacity = 10_000 // tasks of one worker
+)
+
+// checked returns the registration with its defaults, or an *Error that says
+// what is wrong with it.
+func (r Registration) checked() (Registration, error) {
+	if r.Capacity == 0 {
+		r.Capacity = 1
+	}
+	if err := checkName("the id of a worker", r.ID); err != nil {
+		return r, err
+	}
+	switch {
+	case len(r.Types) == 0:
+		return r, invalid("worker %q names no types: name the task types that it takes, or \"*\" for all", r.ID)
+	case len(r.Types) > MaxTypes:
+		return r, invalid("worker %q names %d types; at most %d: use \"*\", or several workers", r.ID, len(r.Types), MaxTypes)
+	case r.Capacity < 0 || r.Capacity > MaxCapacity:
+		return r, invalid("the capacity of worker %q is %d: it must be from 1 to %d", r.ID, r.Capacity, MaxCapacity)
+	}
+	seen := map[string]bool{}
+	for _, kind := range r.Types {
+		if err := checkName("a task type", kind); err != nil {
+			return r, err
+		}
+		if seen[kind] {
+			return r, invalid("worker %q names the type %q twice", r.ID, kind)
+		}
+		seen[kind] = true
+	}
+	return r, nil
+}
+
+func checkName(what, name string) error {
+	switch {
+	case name == "":
+		return invalid("%s is missing", what)
+	case len(name) > MaxID:
+		return invalid("%s has %d bytes; at most %d", what, len(name), MaxID)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return invalid("%s must be UTF-8 without control characters, not %q", what, name)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return &Error{Status: 400, Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}
+}
