@@ -88,6 +88,10 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
+// IsPermanent says whether a handler's error is one that no policy retries: of
+// Permanent, or a TaskError that is not Retryable.
+func IsPermanent(err error) bool { return err != nil && failureOf(err).Permanent }
+
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }

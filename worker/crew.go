@@ -13,7 +13,8 @@ const (
 	unknown   standing = iota // the queue does not know the key
 	holder                    // the worker holds it
 	stranger                  // another worker holds it
-	over                      // the attempt is over, or the worker has completed it
+	over                      // the attempt is over
+	repeated                  // the worker has completed it
 	elsewhere                 // another worker has completed it
 )
 
@@ -116,7 +117,7 @@ func (q *queue) hold(id string, k pawl.Key, now time.Time) standing {
 		case by != id:
 			return elsewhere
 		}
-		return over
+		return repeated
 	case i.seat == nil:
 		q.adopt(i, id, now)
 	case i.seat.id != id:
@@ -167,25 +168,27 @@ func (q *queue) begin(id string, k pawl.Key, now time.Time) standing {
 	return at
 }
 
-// finish ends a task that begin was called for. counted says that the result was
-// taken, and failed that it is an error.
-func (q *queue) finish(k pawl.Key, counted, failed bool, now time.Time) {
+// finish ends a completion that begin was called for. counted says that the
+// result was taken, and failed that it is an error.
+func (q *queue) finish(id string, k pawl.Key, counted, failed bool, now time.Time) {
 	q.advance(now)
 	i := q.items[k]
-	if i == nil || i.seat == nil {
-		return
-	}
-	s := i.seat
-	if counted {
+	if counted && q.ended.add(k, id) {
+		s := q.seats[id]
+		if s == nil {
+			s = &seat{}
+		}
 		s.processed++
 		q.processed++
 		if failed {
 			s.failed++
 			q.failed++
 		}
-		q.ended.add(k, s.id)
 	}
-	q.settle(now, []*line{q.free(i, false, now)}, s)
+	if i != nil && i.seat != nil && i.seat.id == id {
+		s := i.seat
+		q.settle(now, []*line{q.free(i, false, now)}, s)
+	}
 }
 
 // reopen undoes begin: the result could not be taken for now.
@@ -217,7 +220,11 @@ type memory struct {
 	at   int
 }
 
-func (m *memory) add(k pawl.Key, by string) {
+// add notes by whom a key was completed, and says whether that is new.
+func (m *memory) add(k pawl.Key, by string) bool {
+	if _, known := m.of[k]; known {
+		return false
+	}
 	if m.of == nil {
 		m.of = map[pawl.Key]string{}
 	}
@@ -229,4 +236,5 @@ func (m *memory) add(k pawl.Key, by string) {
 		m.at = (m.at + 1) % maxEnded
 	}
 	m.of[k] = by
+	return true
 }

@@ -311,14 +311,14 @@ func (m *model) finish() {
 		return
 	case 1:
 		m.let(t, false)
-		m.q.finish(t.Key, false, false, m.now)
+		m.q.finish(by, t.Key, false, false, m.now)
 		return
 	}
 	require.NotContains(m, m.done, t.Key, "%s is counted twice", t.Key)
 	m.done[t.Key] = by
 	m.let(t, false)
-	m.q.finish(t.Key, true, false, m.now)
-	require.Equal(m, over, m.q.hold(by, t.Key, m.now), "a duplicate is answered")
+	m.q.finish(by, t.Key, true, false, m.now)
+	require.Equal(m, repeated, m.q.hold(by, t.Key, m.now), "a duplicate is answered")
 	require.Equal(m, elsewhere, m.q.hold("else", t.Key, m.now))
 }
 

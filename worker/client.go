@@ -1,0 +1,181 @@
+package worker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Client is a worker in another process than the engine. Run is all that most
+// need; the other methods are the protocol's calls, one each. URL and ID must be
+// set. Its methods may be called from any goroutine.
+type Client struct {
+	URL      string       // of the pool, without /v1
+	ID       string       // of the worker: no two that run at once may have the same
+	Token    string       // that of the pool, if it has one
+	Capacity int          // how many tasks at once; 1 by default
+	Types    []string     // what it takes; the types of the handlers by default
+	HTTP     *http.Client // http.DefaultClient by default; it should have no timeout
+	Logger   *slog.Logger // gets what Run cannot return; nothing by default
+}
+
+// maxReply bounds an answer of the pool, in bytes.
+const maxReply = 256 << 20
+
+// callTimeout bounds every call, besides the time that a poll waits.
+const callTimeout = 40 * time.Second
+
+// Register joins the pool, or changes what the worker takes. It returns how long
+// a lease is.
+func (c *Client) Register(ctx context.Context, types ...string) (lease time.Duration, err error) {
+	var a registerReply
+	q := registerRequest{Version: Version, Worker: c.ID, Types: types, Capacity: max(c.Capacity, 1)}
+	if err := c.call(ctx, "register", q, &a); err != nil {
+		return 0, err
+	}
+	return time.ParseDuration(a.Lease)
+}
+
+// Polled is the answer to a poll.
+type Polled struct {
+	Tasks    []Task
+	Drop     []pawl.Key // of those that the worker holds: no longer wanted
+	Draining bool       // there will be no more: finish what you hold, and leave
+}
+
+// Poll asks for tasks, as many as the capacity leaves, and waits for one if there
+// is none. holding is what the worker works on: these leases are renewed, and
+// what it holds beyond is given to it again.
+func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.Key) (Polled, error) {
+	var a pollReply
+	q := pollRequest{Version: Version, Worker: c.ID, Wait: wait.String(), Holding: holding}
+	if err := c.call(ctx, "poll", q, &a); err != nil {
+		return Polled{}, err
+	}
+	polled := Polled{Drop: a.Drop, Draining: a.Draining}
+	for _, m := range a.Tasks {
+		t, err := m.task()
+		if err != nil {
+			return Polled{}, err
+		}
+		polled.Tasks = append(polled.Tasks, t)
+	}
+	return polled, nil
+}
+
+// Heartbeat renews the leases on keys, and returns those that are not wanted from
+// this worker any more.
+func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.Key, err error) {
+	var a heartbeatReply
+	err = c.call(ctx, "heartbeat", heartbeatRequest{Version: Version, Worker: c.ID, Keys: keys}, &a)
+	return a.Drop, err
+}
+
+// Complete delivers what a handler returned for a task: an output, which may be a
+// pawl.Result, or an error. It returns when that is committed, or has been
+// before; ErrStale and ErrNotHolder say that it was not wanted.
+func (c *Client) Complete(ctx context.Context, t Task, output any, cause error) error {
+	q := completeRequest{Version: Version, Worker: c.ID, Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: statusCompleted}
+	if err := q.set(output); cause == nil && err != nil {
+		cause = pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()}
+	}
+	if cause != nil {
+		q.fail(cause)
+	}
+	err := c.call(ctx, "complete", q, &completeReply{})
+	var e *Error
+	if errors.As(err, &e) && e.Status == http.StatusRequestEntityTooLarge && cause == nil {
+		q.fail(pawl.TaskError{Code: workflow.CodeResultTooLarge, Message: e.Message})
+		err = c.call(ctx, "complete", q, &completeReply{})
+	}
+	return err
+}
+
+// set puts an output into a completion.
+func (m *completeRequest) set(output any) error {
+	var metadata map[string]any
+	if r, ok := output.(pawl.Result); ok {
+		output, metadata = r.Output, r.Metadata
+	}
+	v, err := value.Normalize(output, value.Limits{Bytes: workflow.MaxMergedBytes})
+	if err != nil {
+		return fmt.Errorf("the result is not JSON: %w", err)
+	}
+	m.Result = value.Encode(v)
+	if metadata == nil {
+		return nil
+	}
+	if v, err = value.Normalize(metadata, value.Limits{}); err != nil {
+		return fmt.Errorf("the metadata are not JSON: %w", err)
+	}
+	m.Metadata = value.Encode(v)
+	return nil
+}
+
+// fail makes a completion that of an error.
+func (m *completeRequest) fail(cause error) {
+	f := &failureMessage{Code: workflow.CodeError, Message: strings.ToValidUTF8(cause.Error(), "\uFFFD")}
+	var te pawl.TaskError
+	if errors.As(cause, &te) {
+		f.Code, f.Message = te.Code, te.Message
+	}
+	retryable := !pawl.IsPermanent(cause)
+	f.Retryable = &retryable
+	m.Status, m.Result, m.Metadata, m.Error = statusFailed, nil, nil, f
+}
+
+// Leave gives back what the worker holds, and has the pool forget it.
+func (c *Client) Leave(ctx context.Context) error {
+	return c.call(ctx, "leave", leaveRequest{Version: Version, Worker: c.ID}, &struct{}{})
+}
+
+// call sends one message and reads the answer. An answer that refuses is an
+// *Error.
+func (c *Client) call(ctx context.Context, path string, q, a any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+maxWait)
+	defer cancel()
+	text, err := json.Marshal(q)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.URL, "/")+"/v1/"+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	response, err := cmp.Or(c.HTTP, http.DefaultClient).Do(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer response.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(response.Body, maxReply))
+	if err != nil {
+		return fmt.Errorf("%s: read the answer: %w", path, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		var refused errorReply
+		if json.Unmarshal(text, &refused) != nil || refused.Error == nil {
+			return errorf(response.StatusCode, CodeInvalid, "%s: the answer is %s, not one of a pool", path, response.Status)
+		}
+		return refused.Error
+	}
+	if err := json.Unmarshal(text, a); err != nil {
+		return fmt.Errorf("%s: the answer is not JSON: %w", path, err)
+	}
+	return nil
+}

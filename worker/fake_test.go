@@ -1,0 +1,202 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawl-run/pawl"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// TestMain fails if a test leaves a goroutine behind.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// A fake is an engine as a pool sees it: it takes one result per key.
+type fake struct {
+	mu      sync.Mutex
+	pool    *Pool
+	order   int64
+	open    map[pawl.Key]context.CancelFunc
+	results map[pawl.Key]any // an output, or an error
+	beats   map[pawl.Key]int
+	err     error // of every call
+}
+
+// newPool returns a pool with a fake engine. It is closed at the end.
+func newPool(t *testing.T, o Options) (*Pool, *fake) {
+	t.Helper()
+	p := New(o)
+	f := newFake(p)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	return p, f
+}
+
+func newFake(p *Pool) *fake {
+	f := &fake{pool: p, open: map[pawl.Key]context.CancelFunc{}, results: map[pawl.Key]any{}, beats: map[pawl.Key]int{}}
+	p.attach(f)
+	return f
+}
+
+// dispatch sends tasks named by their keys.
+func (f *fake) dispatch(kind string, keys ...pawl.Key) {
+	for _, k := range keys {
+		f.send(pawl.Task{Key: k, Type: kind})
+	}
+}
+
+func (f *fake) send(task pawl.Task) {
+	f.mu.Lock()
+	f.order++
+	task.Order, task.Run, task.Node = f.order, "run", "node"
+	ctx, cancel := context.WithCancel(context.Background())
+	f.open[task.Key] = cancel
+	f.mu.Unlock()
+	_, _ = f.pool.Execute(ctx, task)
+}
+
+// end ends an attempt from elsewhere: it timed out, or its run was cancelled.
+func (f *fake) end(k pawl.Key) {
+	f.mu.Lock()
+	cancel := f.open[k]
+	delete(f.open, k)
+	f.mu.Unlock()
+	cancel()
+}
+
+func (f *fake) take(k pawl.Key, result any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return f.err
+	}
+	if _, again := f.results[k]; again {
+		return nil
+	}
+	cancel := f.open[k]
+	if cancel == nil {
+		return pawl.ErrStale
+	}
+	delete(f.open, k)
+	f.results[k] = result
+	cancel()
+	return nil
+}
+
+func (f *fake) Complete(_ context.Context, k pawl.Key, output any) error {
+	if r, ok := output.(pawl.Result); ok && r.Metadata == nil {
+		output = r.Output
+	}
+	return f.take(k, output)
+}
+
+func (f *fake) Fail(_ context.Context, k pawl.Key, cause error) error { return f.take(k, cause) }
+
+func (f *fake) Heartbeat(_ context.Context, k pawl.Key) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.beats[k]++
+	if f.err == nil && f.open[k] == nil {
+		return pawl.ErrStale
+	}
+	return f.err
+}
+
+func (f *fake) result(k pawl.Key) any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.results[k]
+}
+
+// direct is a transport that calls a handler, without a network.
+type direct struct{ handler http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := make(chan *http.Response, 1)
+	in := r.Clone(r.Context())
+	in.RemoteAddr = "127.0.0.1:1"
+	go func() {
+		w := httptest.NewRecorder()
+		d.handler.ServeHTTP(w, in)
+		answer <- w.Result()
+	}()
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-r.Context().Done():
+		<-answer
+		return nil, r.Context().Err()
+	}
+}
+
+func client(p *Pool, id string, capacity int) *Client {
+	return &Client{URL: "http://127.0.0.1:1", ID: id, Capacity: capacity, HTTP: &http.Client{Transport: direct{p.Handler()}}}
+}
+
+// joined returns a client that has registered.
+func joined(t *testing.T, p *Pool, id string, capacity int, types ...string) *Client {
+	t.Helper()
+	c := client(p, id, capacity)
+	lease, err := c.Register(t.Context(), types...)
+	require.NoError(t, err)
+	require.Equal(t, p.options.Lease, lease)
+	return c
+}
+
+// poll returns the keys that a poll without waiting gets.
+func poll1(t *testing.T, c *Client, holding ...pawl.Key) []pawl.Key {
+	t.Helper()
+	polled, err := c.Poll(t.Context(), 0, holding...)
+	require.NoError(t, err)
+	keys := []pawl.Key{}
+	for _, task := range polled.Tasks {
+		keys = append(keys, task.Key)
+	}
+	return keys
+}
+
+func done(t *testing.T, c *Client, k pawl.Key, output any) {
+	t.Helper()
+	require.NoError(t, c.Complete(t.Context(), Task{Key: k}, output, nil))
+}
+
+func keysOf(n int) []pawl.Key {
+	keys := make([]pawl.Key, n)
+	for i := range keys {
+		keys[i] = pawl.Key(fmt.Sprintf("k%d", i+1))
+	}
+	return keys
+}
+
+// ask sends a raw request.
+func ask(p *Pool, method, path, body string, header ...string) (int, *Error) {
+	r := httptest.NewRequest(method, "http://127.0.0.1"+path, nil)
+	if body != "" {
+		r = httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+	}
+	r.RemoteAddr = "127.0.0.1:1"
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		if header[i] == "From" {
+			r.RemoteAddr = header[i+1]
+		}
+	}
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, r)
+	var e errorReply
+	if json.Unmarshal(w.Body.Bytes(), &e) != nil {
+		return w.Code, &Error{Code: "not JSON", Message: w.Body.String()}
+	}
+	return w.Code, e.Error
+}

@@ -1,0 +1,276 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+)
+
+// Bounds of one request, besides those of its messages.
+const (
+	readTimeout   = 30 * time.Second // of a body
+	attachTimeout = 5 * time.Second  // for a result that comes before Attach
+	commitTimeout = 30 * time.Second // for a result
+)
+
+// Handler returns the protocol of remote workers, paths /v1/..., for a server of
+// the host. Every answer is JSON; an error is {"error": {status, code, message}}.
+// Without Options.Token it serves this machine only, by the address of the peer;
+// behind a proxy, which is such a peer itself, a token is needed.
+func (p *Pool) Handler() http.Handler {
+	paths := map[string]http.Handler{
+		"/v1/register":  post(p, p.serveRegister),
+		"/v1/poll":      post(p, p.servePoll),
+		"/v1/heartbeat": post(p, p.serveHeartbeat),
+		"/v1/complete":  post(p, p.serveComplete),
+		"/v1/leave":     post(p, p.serveLeave),
+		"/v1/status":    http.HandlerFunc(p.serveStatus),
+	}
+	return p.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := paths[r.URL.Path]; h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		refuse(w, wrongPath(r.URL.Path))
+	}))
+}
+
+// guard lets through who may ask.
+func (p *Pool) guard(next http.Handler) http.Handler {
+	token := sha256.Sum256([]byte(p.options.Token))
+	cross := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := cross.Check(r); err != nil {
+			refuse(w, errorf(http.StatusForbidden, CodeForbidden, "a page of another site may not ask: %v", err))
+			return
+		}
+		if p.options.Token == "" {
+			if !loopback(r.RemoteAddr) || !loopback(r.Host) {
+				refuse(w, errorf(http.StatusForbidden, CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token"))
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		sum := sha256.Sum256([]byte(given)) // of equal length, so that the time tells nothing
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], token[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+			refuse(w, errorf(http.StatusUnauthorized, CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopback says that a host, with or without a port, is this machine.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// post serves a path that takes one JSON object and answers one.
+func post[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			refuse(w, wrongMethod(w, http.MethodPost, r))
+			return
+		}
+		body, err := p.body(w, r)
+		var q Q
+		if err == nil {
+			err = decode(body, &q)
+		}
+		var a any
+		if err == nil {
+			a, err = serve(r.Context(), q)
+		}
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		reply(w, http.StatusOK, a)
+	})
+}
+
+// body reads a request's body, within its bounds of size and time.
+func (p *Pool) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // a host's server may not have it
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.options.MaxBody))
+	_ = control.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, errorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body has more than %d bytes: store large results elsewhere and send a resultRef", large.Limit)
+	case err != nil:
+		return nil, invalid("the body could not be read: %v", err)
+	}
+	return body, nil
+}
+
+func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
+	w.Header().Set("Allow", want)
+	return errorf(http.StatusMethodNotAllowed, CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
+}
+
+func wrongPath(path string) error {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if len(first) > 1 && first[0] == 'v' && first != "v1" && strings.Trim(first[1:], "0123456789") == "" {
+		return errorf(http.StatusNotFound, CodeVersion, "this pool does not speak %s: use the paths under /v1", first)
+	}
+	return errorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, leave and status")
+}
+
+// refuse answers with an error. What is not an *Error is our fault.
+func refuse(w http.ResponseWriter, err error) {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = errorf(http.StatusInternalServerError, "internal", "%v", err)
+	}
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	reply(w, e.Status, errorReply{e})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error": {"status": 500, "code": "internal", "message": "the answer is not JSON"}}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // who is gone gets the task again
+}
+
+func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		refuse(w, wrongMethod(w, http.MethodGet, r))
+		return
+	}
+	reply(w, http.StatusOK, p.Status())
+}
+
+func (p *Pool) serveRegister(_ context.Context, q registerRequest) (any, error) {
+	if err := checkVersion(q.Version); err != nil {
+		return nil, err
+	}
+	if err := p.register(Registration{ID: q.Worker, Types: q.Types, Capacity: q.Capacity}); err != nil {
+		return nil, err
+	}
+	return registerReply{Version: Version, Lease: p.options.Lease.String()}, nil
+}
+
+func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
+	w := want{worker: q.Worker, most: q.Max, wait: 30 * time.Second, holding: q.Holding}
+	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker), checkKeys(q.Holding)); err != nil {
+		return nil, err
+	}
+	if q.Wait != "" {
+		d, err := time.ParseDuration(q.Wait)
+		if err != nil || d < 0 {
+			return nil, invalid("wait is %q: it must be a duration like \"30s\"", q.Wait)
+		}
+		w.wait = min(d, maxWait)
+	}
+	if w.most < 0 {
+		return nil, invalid("max is %d: it must be positive, or left out for as many as the capacity leaves", w.most)
+	}
+	if w.most == 0 {
+		w.most = MaxCapacity
+	}
+	drop, err := p.beat(ctx, w.worker, w.holding)
+	if err != nil {
+		return nil, err
+	}
+	if len(drop) > 0 {
+		w.wait = 0 // it should know at once
+	}
+	tasks, draining, err := p.poll(ctx, w)
+	return pollReply{Tasks: messagesOf(tasks, p.options.Lease), Drop: drop, Draining: draining}, err
+}
+
+func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, error) {
+	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker), checkKeys(q.Keys)); err != nil {
+		return nil, err
+	}
+	drop, err := p.beat(ctx, q.Worker, q.Keys)
+	if drop == nil {
+		drop = []pawl.Key{}
+	}
+	return heartbeatReply{Drop: drop}, err
+}
+
+// serveComplete commits a result, even if the worker does not wait for that.
+func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error) {
+	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker)); err != nil {
+		return nil, err
+	}
+	c, err := q.completion()
+	if err != nil {
+		return nil, err
+	}
+	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	if err := p.complete(committing, c); err != nil {
+		return nil, err
+	}
+	a := completeReply{Status: "accepted"}
+	if q.Take > 0 {
+		tasks, _, err := p.poll(ctx, want{worker: q.Worker, most: q.Take, holding: p.holding(q.Worker)})
+		if err == nil { // the result is taken, whatever comes next
+			a.Tasks = messagesOf(tasks, p.options.Lease)
+		}
+	}
+	return a, nil
+}
+
+// serveLeave takes back what a worker holds. To leave twice is no error.
+func (p *Pool) serveLeave(_ context.Context, q leaveRequest) (any, error) {
+	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker)); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.queue.seats[q.Worker]
+	if p.locals[s] != nil {
+		return nil, localID(q.Worker)
+	}
+	if s != nil {
+		p.leave(s)
+	}
+	return struct{}{}, nil
+}
+
+// holding returns the keys that a worker holds.
+func (p *Pool) holding(id string) []pawl.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var keys []pawl.Key
+	if s := p.queue.seats[id]; s != nil {
+		for k := range s.held {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// ErrTokenNeeded says that a pool without a token may listen on a loopback
+// address only.
+var ErrTokenNeeded = errors.New("a pool without a token may only listen on a loopback address, like 127.0.0.1:0: set Options.Token")
+
+// Listen serves the protocol at a TCP address, until Close, and returns the
+// address, whose port is a free one for port 0. The host is to be named:
+// "127.0.0.1:8080" serves this machine. Another address needs Options.Token, and
+// a proxy with TLS, since the token and the data go in clear.
+func (p *Pool) Listen(address string) (net.Addr, error) {
+	if p.options.Token == "" && !loopback(address) {
+		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serve workers: %w", err)
+	}
+	if !loopback(listener.Addr().String()) && p.options.Token == "" { // what the name stands for decides
+		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded), listener.Close())
+	}
+	s := &http.Server{
+		Handler: p.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * maxWait, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(p.options.Logger.Handler(), slog.LevelWarn),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.Join(ErrClosed, listener.Close())
+	}
+	p.servers = append(p.servers, s)
+	p.group.Go(func() {
+		if err := s.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.options.Logger.Error("worker: the server ended", "address", listener.Addr().String(), "error", err)
+		}
+	})
+	return listener.Addr(), nil
+}

@@ -1,0 +1,286 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl"
+)
+
+// Options configure a pool. The zero value of every field works.
+type Options struct {
+	// Lease is how long a worker holds a task without a heartbeat; 60 s by
+	// default.
+	Lease time.Duration
+	// Expiry is how long a worker is remembered that holds nothing and is not
+	// heard of; 5 min by default.
+	Expiry time.Duration
+	// Limits bound how tasks are handed out, by task type. "*" is for each of
+	// the types that have none of their own.
+	Limits map[string]Limit
+	// MaxWorkers is how many workers may be registered; 10,000 by default.
+	MaxWorkers int
+	// Token is what remote workers must send as "Authorization: Bearer TOKEN".
+	// Without one, only this machine is served.
+	Token string
+	// MaxBody bounds a request's body, in bytes; 2 MiB by default.
+	MaxBody int64
+	// Logger gets what no caller can be told; nothing by default.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Lease <= 0 {
+		o.Lease = time.Minute
+	}
+	if o.Expiry <= 0 {
+		o.Expiry = 5 * time.Minute
+	}
+	if o.MaxWorkers <= 0 {
+		o.MaxWorkers = 10_000
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = 2 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// results is what a pool needs of an engine.
+type results interface {
+	Complete(ctx context.Context, key pawl.Key, output any) error
+	Fail(ctx context.Context, key pawl.Key, cause error) error
+	Heartbeat(ctx context.Context, key pawl.Key) error
+}
+
+// A Pool hands the tasks of one engine to workers. It is the engine's Executor,
+// or what a route of pawl.Handlers calls. Its methods may be called from any
+// goroutine.
+type Pool struct {
+	options Options
+	ctx     context.Context // of in-process workers
+	stop    context.CancelCauseFunc
+	group   sync.WaitGroup // of in-process tasks, and of the servers
+
+	mu       sync.Mutex
+	queue    *queue
+	owners   int64 // calls of Execute
+	timer    *time.Timer
+	armed    time.Time // when the timer fires; zero if it does not
+	polls    map[*seat]*poll
+	locals   map[*seat]*local
+	engine   results
+	attached chan struct{} // closed when there is an engine
+	changed  chan struct{} // closed, and made anew, when a task is let go: for Drain
+	servers  []*http.Server
+	closed   bool
+}
+
+// errStopped is why the tasks of in-process workers end at Close.
+var errStopped = errors.New("the pool is closed")
+
+// New returns a pool without workers.
+func New(o Options) *Pool {
+	o = o.withDefaults()
+	p := &Pool{
+		options: o, queue: newQueue(o.Lease, o.Expiry, o.Limits), polls: map[*seat]*poll{}, locals: map[*seat]*local{},
+		attached: make(chan struct{}), changed: make(chan struct{}),
+	}
+	p.ctx, p.stop = context.WithCancelCause(context.Background())
+	p.timer = time.AfterFunc(time.Hour, p.tick)
+	p.timer.Stop()
+	return p
+}
+
+// Attach says which engine gets the results. It is called once the engine is
+// open, and again for one that is opened later; results wait for it.
+func (p *Pool) Attach(e *pawl.Engine) { p.attach(e) }
+
+func (p *Pool) attach(e results) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		close(p.attached)
+	}
+	p.engine = e
+}
+
+// Execute implements pawl.Executor: it puts the task into the queue and returns
+// pawl.ErrPending. The task leaves the queue when ctx is cancelled.
+func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, pawl.ErrPending // it is dispatched again when the engine is opened again
+	}
+	p.owners++
+	owner := p.owners
+	p.queue.add(t, owner, time.Now())
+	p.deliver()
+	context.AfterFunc(ctx, func() { p.withdraw(t.Key, owner) })
+	return nil, pawl.ErrPending
+}
+
+// withdraw removes a task that is over, and tells an in-process worker so.
+func (p *Pool) withdraw(k pawl.Key, owner int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.queue.withdraw(k, owner, time.Now())
+	if l := p.locals[s]; l != nil {
+		l.cancel(k)
+	}
+	p.deliver()
+}
+
+// tick does what is due.
+func (p *Pool) tick() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.armed = time.Time{}
+	if !p.closed {
+		p.queue.advance(time.Now())
+		p.deliver()
+	}
+}
+
+// deliver brings what the queue has handed out to the workers, and sets the
+// timer to what is due next. It ends everything that changes the queue; the lock
+// is held.
+func (p *Pool) deliver() {
+	for _, a := range p.queue.out {
+		if l := p.locals[a.seat]; l != nil {
+			p.begin(l, a.item)
+		} else if at := p.polls[a.seat]; at != nil {
+			at.end(a.item)
+		}
+	}
+	clear(p.queue.out)
+	p.queue.out = p.queue.out[:0]
+	if next := p.queue.next(); !next.IsZero() && !p.closed && (p.armed.IsZero() || next.Before(p.armed)) {
+		p.armed = next
+		p.timer.Reset(max(time.Until(next), time.Millisecond))
+	}
+}
+
+// freed tells Drain that a task was let go. The lock is held.
+func (p *Pool) freed() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Drain lets the workers that are named, or all of them, get nothing new, and
+// waits until they hold nothing or ctx is done. Without names the pool hands out
+// nothing any more; a worker that is named gets work again when it registers
+// again.
+func (p *Pool) Drain(ctx context.Context, workers ...string) error {
+	p.mu.Lock()
+	for _, id := range workers {
+		s := p.queue.seats[id]
+		if s == nil {
+			p.mu.Unlock()
+			return ErrUnknownWorker
+		}
+		p.queue.drain(s)
+		if at := p.polls[s]; at != nil {
+			at.end()
+		}
+	}
+	p.queue.drained = p.queue.drained || len(workers) == 0
+	for p.busy(workers) {
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		p.mu.Lock()
+	}
+	p.mu.Unlock()
+	return nil
+}
+
+// busy says whether one of these workers, or any, holds a task. The lock is held.
+func (p *Pool) busy(workers []string) bool {
+	if len(workers) == 0 {
+		for _, s := range p.queue.seats {
+			if len(s.held) > 0 {
+				return true
+			}
+		}
+	}
+	for _, id := range workers {
+		if s := p.queue.seats[id]; s != nil && len(s.held) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Leave removes a worker: what it holds goes back to the heads of the lines at
+// once. The contexts of an in-process worker's tasks are cancelled, and each
+// goes back when its function has returned. It fails with ErrUnknownWorker.
+func (p *Pool) Leave(id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.queue.seats[id]
+	if s == nil {
+		return ErrUnknownWorker
+	}
+	p.leave(s)
+	return nil
+}
+
+func (p *Pool) leave(s *seat) {
+	if l := p.locals[s]; l != nil {
+		l.cancelAll()
+	}
+	if at := p.polls[s]; at != nil {
+		at.end()
+	}
+	p.queue.leave(s, time.Now())
+	if l := p.locals[s]; l != nil {
+		p.forgetLocal(l)
+	}
+	p.freed()
+	p.deliver()
+}
+
+// Close hands out nothing more, ends polls and servers, cancels the contexts of
+// in-process workers, and waits until their functions have returned or ctx is
+// done. Call Drain first to let them finish. The engine may be closed before or
+// after; tasks that are left are dispatched again when it is opened again.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed, p.queue.drained = true, true
+	p.timer.Stop()
+	p.stop(errStopped)
+	for _, at := range p.polls {
+		at.end()
+	}
+	servers := p.servers
+	p.mu.Unlock()
+	var errs []error
+	for _, s := range servers {
+		if err := s.Shutdown(ctx); err != nil {
+			errs = append(errs, err, s.Close())
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		p.group.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		errs = append(errs, context.Cause(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,237 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Version is that of the protocol. Messages of another minor version are
+// understood.
+const Version = "1.0"
+
+// The messages of the protocol; docs/workers.md describes them. Durations are
+// texts like "30s".
+type (
+	registerRequest struct {
+		Version  string   `json:"version,omitempty"`
+		Worker   string   `json:"worker"`
+		Types    []string `json:"types"`
+		Capacity int      `json:"capacity"`
+	}
+	registerReply struct {
+		Version string `json:"version"`
+		Lease   string `json:"lease"`
+	}
+	pollRequest struct {
+		Version string     `json:"version,omitempty"`
+		Worker  string     `json:"worker"`
+		Max     int        `json:"max,omitempty"`
+		Wait    string     `json:"wait,omitempty"`
+		Holding []pawl.Key `json:"holding,omitempty"`
+	}
+	pollReply struct {
+		Tasks    []taskMessage `json:"tasks"`
+		Drop     []pawl.Key    `json:"drop,omitempty"`
+		Draining bool          `json:"draining,omitempty"`
+	}
+	heartbeatRequest struct {
+		Version string     `json:"version,omitempty"`
+		Worker  string     `json:"worker"`
+		Keys    []pawl.Key `json:"keys"`
+	}
+	heartbeatReply struct {
+		Drop []pawl.Key `json:"drop"`
+	}
+	completeRequest struct {
+		Version   string          `json:"version"`
+		Worker    string          `json:"worker"`
+		Key       pawl.Key        `json:"key"`
+		Run       string          `json:"run,omitempty"`
+		Node      string          `json:"node,omitempty"`
+		Status    string          `json:"status"`
+		Result    json.RawMessage `json:"result,omitempty"`
+		ResultRef string          `json:"resultRef,omitempty"`
+		Error     *failureMessage `json:"error,omitempty"`
+		Metadata  json.RawMessage `json:"metadata,omitempty"`
+		Take      int             `json:"take,omitempty"`
+	}
+	completeReply struct {
+		Status string        `json:"status"`
+		Tasks  []taskMessage `json:"tasks,omitempty"`
+	}
+	failureMessage struct {
+		Code      string `json:"code"`
+		Message   string `json:"message"`
+		Retryable *bool  `json:"retryable,omitempty"`
+	}
+	leaveRequest struct {
+		Version string `json:"version,omitempty"`
+		Worker  string `json:"worker"`
+	}
+	taskMessage struct {
+		Key       pawl.Key        `json:"key"`
+		EffectKey string          `json:"effectKey"`
+		Run       workflow.RunID  `json:"run"`
+		Workflow  string          `json:"workflow"`
+		Node      workflow.NodeID `json:"node"`
+		Type      string          `json:"type"`
+		Attempt   int             `json:"attempt"`
+		Priority  int             `json:"priority"`
+		Input     json.RawMessage `json:"input"`
+		Branch    branchMessage   `json:"branch"`
+		Deadline  time.Time       `json:"deadline,omitzero"`
+		Lease     string          `json:"lease"`
+	}
+	branchMessage struct {
+		Index int `json:"index"`
+		Total int `json:"total"`
+	}
+	errorReply struct {
+		Error *Error `json:"error"`
+	}
+)
+
+// The values of status in a completion.
+const (
+	statusCompleted = "completed"
+	statusFailed    = "failed"
+)
+
+// Bounds of requests.
+const (
+	maxWait    = time.Minute // of a poll
+	maxHolding = MaxCapacity // keys in a poll or heartbeat
+	maxRef     = 4096        // bytes of a reference
+)
+
+// decode reads one JSON object with no more than the fields of v.
+func decode(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		if errors.Is(err, io.EOF) {
+			return invalid("the body is empty: send one JSON object, as docs/workers.md describes")
+		}
+		return invalid("the body is not the JSON object that this path takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return invalid("there is something after the JSON object in the body: send one object per request")
+	}
+	return nil
+}
+
+// checkVersion accepts every minor version of the major one that is spoken here.
+func checkVersion(v string) error {
+	if major, _, _ := strings.Cut(v, "."); v != "" && major != "1" {
+		return errorf(400, CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, Version, Version)
+	}
+	return nil
+}
+
+func checkKeys(keys []pawl.Key) error {
+	if len(keys) > maxHolding {
+		return invalid("%d keys in one message; at most %d: send several", len(keys), maxHolding)
+	}
+	return nil
+}
+
+// completion returns what the message says, checked.
+func (m completeRequest) completion() (completion, error) {
+	c := completion{worker: m.Worker, key: m.Key, run: m.Run, node: m.Node}
+	switch {
+	case m.Version == "":
+		return c, errorf(400, CodeVersion, "the completion has no version: send \"version\": %q", Version)
+	case m.Key == "":
+		return c, invalid("the completion has no key: send the key of the task")
+	case m.Status == statusFailed:
+		c.cause = m.failure()
+		if m.Error == nil {
+			return c, invalid("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")
+		}
+		return c, nil
+	case m.Status != statusCompleted:
+		return c, invalid("status is %q: it must be \"completed\" or \"failed\"", m.Status)
+	case m.Error != nil:
+		return c, invalid("status is \"completed\" and there is an error: send \"status\": \"failed\", or no error")
+	case m.Result != nil && m.ResultRef != "":
+		return c, invalid("there are a result and a resultRef: send one of them")
+	case len(m.ResultRef) > maxRef:
+		return c, invalid("resultRef has %d bytes; at most %d", len(m.ResultRef), maxRef)
+	}
+	err := m.output(&c)
+	return c, err
+}
+
+func (m completeRequest) output(c *completion) error {
+	var out pawl.Result
+	var err error
+	switch {
+	case m.ResultRef != "":
+		out.Output = map[string]any{"$ref": m.ResultRef}
+	case m.Result != nil:
+		if out.Output, err = value.Decode(m.Result, value.Limits{}); err != nil {
+			return invalid("result: %v", err)
+		}
+	}
+	if m.Metadata != nil {
+		metadata, err := value.Decode(m.Metadata, value.Limits{})
+		if err != nil {
+			return invalid("metadata: %v", err)
+		}
+		var ok bool
+		if out.Metadata, ok = metadata.(map[string]any); !ok && metadata != nil {
+			return invalid("metadata must be an object")
+		}
+	}
+	c.output = out
+	return nil
+}
+
+func (m completeRequest) failure() error {
+	if m.Error == nil {
+		return nil
+	}
+	code := m.Error.Code
+	if code == "" {
+		code = workflow.CodeError
+	}
+	return pawl.TaskError{Code: code, Message: m.Error.Message, Retryable: m.Error.Retryable == nil || *m.Error.Retryable}
+}
+
+func messageOf(t pawl.Task, lease time.Duration) taskMessage {
+	return taskMessage{
+		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Node: t.Node, Type: t.Type,
+		Attempt: t.Attempt, Priority: t.Priority, Input: value.Encode(t.Input),
+		Branch: branchMessage(t.Branch), Deadline: t.Deadline, Lease: lease.String(),
+	}
+}
+
+func messagesOf(tasks []pawl.Task, lease time.Duration) []taskMessage {
+	messages := make([]taskMessage, 0, len(tasks))
+	for _, t := range tasks {
+		messages = append(messages, messageOf(t, lease))
+	}
+	return messages
+}
+
+// task returns a message as a worker sees it.
+func (m taskMessage) task() (Task, error) {
+	input, err := value.Decode(m.Input, value.Limits{})
+	if err != nil {
+		return Task{}, fmt.Errorf("input of task %q: %w", string(m.Key), err)
+	}
+	lease, err := time.ParseDuration(m.Lease)
+	return Task{
+		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Workflow: m.Workflow, Node: m.Node, Type: m.Type,
+		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, Lease: lease,
+	}, err
+}

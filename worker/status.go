@@ -1,0 +1,106 @@
+package worker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Status is how a pool stands. Counts are since New; JSON has
+// durations in nanoseconds.
+type Status struct {
+	Workers      []WorkerStatus `json:"workers"` // by id
+	Queued       int            `json:"queued"`
+	OldestQueued time.Duration  `json:"oldestQueuedNs"` // how long
+	Types        []TypeStatus   `json:"types"`          // by name; those with something to say
+	Active       []ActiveStatus `json:"active"`         // the oldest first
+	Processed    int64          `json:"processed"`      // results taken
+	Failed       int64          `json:"failed"`         // of these, errors
+	Expired      int64          `json:"expired"`        // leases that ran out
+	Draining     bool           `json:"draining"`       // nothing is handed out any more
+}
+
+// A WorkerStatus is how a worker stands.
+type WorkerStatus struct {
+	ID         string        `json:"id"`
+	Types      []string      `json:"types"`
+	Capacity   int           `json:"capacity"`
+	Active     int           `json:"active"` // tasks that it holds
+	InProcess  bool          `json:"inProcess"`
+	Registered bool          `json:"registered"` // false: it holds a task from before a restart, and has not registered again
+	Waiting    bool          `json:"waiting"`    // it asks for a task
+	Draining   bool          `json:"draining"`
+	Age        time.Duration `json:"ageNs"`    // since it registered
+	Silent     time.Duration `json:"silentNs"` // since its last contact
+	Processed  int64         `json:"processed"`
+	Failed     int64         `json:"failed"`
+	Expired    int64         `json:"expired"`
+}
+
+// A TypeStatus is how the tasks of one type stand.
+type TypeStatus struct {
+	Type   string `json:"type"`
+	Queued int    `json:"queued"`
+	Active int    `json:"active"`
+}
+
+// An ActiveStatus is a task that a worker holds.
+type ActiveStatus struct {
+	Key    pawl.Key        `json:"key"`
+	Run    workflow.RunID  `json:"run"`
+	Node   workflow.NodeID `json:"node"`
+	Type   string          `json:"type"`
+	Worker string          `json:"worker"`
+	Age    time.Duration   `json:"ageNs"`   // since it was handed out
+	Lease  time.Duration   `json:"leaseNs"` // what is left of it; 0 if it does not run out
+}
+
+// Status returns how the pool stands. It looks at every task and every worker.
+func (p *Pool) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.queue.advance(now)
+	p.deliver()
+	return p.queue.status(now)
+}
+
+func (q *queue) status(now time.Time) Status {
+	s := Status{
+		Workers: []WorkerStatus{}, Types: []TypeStatus{}, Active: []ActiveStatus{},
+		Processed: q.processed, Failed: q.failed, Expired: q.expired, Draining: q.drained,
+	}
+	for _, i := range q.items {
+		if i.seat == nil {
+			s.Queued++
+			s.OldestQueued = max(s.OldestQueued, now.Sub(i.since))
+			continue
+		}
+		a := ActiveStatus{Key: i.task.Key, Run: i.task.Run, Node: i.task.Node, Type: i.task.Type, Worker: i.seat.id, Age: now.Sub(i.since)}
+		if i.lease >= 0 {
+			a.Lease = i.until.Sub(now)
+		}
+		s.Active = append(s.Active, a)
+	}
+	slices.SortFunc(s.Active, func(a, b ActiveStatus) int {
+		return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.Key, b.Key))
+	})
+	for _, l := range q.lines {
+		if l.items.Len() > 0 || l.held > 0 {
+			s.Types = append(s.Types, TypeStatus{Type: l.kind, Queued: l.items.Len(), Active: l.held})
+		}
+	}
+	slices.SortFunc(s.Types, func(a, b TypeStatus) int { return cmp.Compare(a.Type, b.Type) })
+	for _, t := range q.seats {
+		s.Workers = append(s.Workers, WorkerStatus{
+			ID: t.id, Types: slices.Clone(t.types), Capacity: t.capacity, Active: len(t.held),
+			InProcess: t.standing, Registered: t.joined, Waiting: len(t.places) > 0, Draining: t.draining || t.leaving,
+			Age: now.Sub(t.since), Silent: now.Sub(t.seen), Processed: t.processed, Failed: t.failed, Expired: t.expired,
+		})
+	}
+	slices.SortFunc(s.Workers, func(a, b WorkerStatus) int { return cmp.Compare(a.ID, b.ID) })
+	return s
+}
