@@ -1,0 +1,287 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/stretchr/testify/require"
+)
+
+const secret = "correct horse"
+
+// Every refusal is JSON with a status, a code, and a message that says what to
+// do.
+func TestRefusals(t *testing.T) {
+	p, f := newPool(t, Options{MaxBody: 1000})
+	joined(t, p, "ann", 1, "a")
+	f.dispatch("a", "k1")
+	poll1(t, client(p, "ann", 1))
+	complete := func(fields string) string {
+		return `{"version": "1.0", "worker": "ann", "key": "k1"` + fields + `}`
+	}
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		code, says         string
+	}{
+		{"POST", "/v1/poll", ``, 400, CodeInvalid, "the body is empty: send one JSON object"},
+		{"POST", "/v1/poll", `{`, 400, CodeInvalid, "not the JSON object that this path takes"},
+		{"POST", "/v1/poll", `[]`, 400, CodeInvalid, "not the JSON object"},
+		{"POST", "/v1/poll", `{"workre": "ann"}`, 400, CodeInvalid, `unknown field "workre"`},
+		{"POST", "/v1/poll", `{"worker": 7}`, 400, CodeInvalid, "worker"},
+		{"POST", "/v1/poll", `{"worker": "ann"} {}`, 400, CodeInvalid, "one object per request"},
+		{"POST", "/v1/poll", `{"worker": "ann", "wait": "soon"}`, 400, CodeInvalid, `a duration like "30s"`},
+		{"POST", "/v1/poll", `{"worker": "ann", "wait": "-1s"}`, 400, CodeInvalid, `a duration like "30s"`},
+		{"POST", "/v1/poll", `{"worker": "ann", "max": -1}`, 400, CodeInvalid, "must be positive"},
+		{"POST", "/v1/poll", `{"version": "2.0", "worker": "ann"}`, 400, CodeVersion, `send "version": "1.0"`},
+		{"POST", "/v1/poll", `{"worker": "bob"}`, 404, CodeUnknownWorker, "register it again"},
+		{"POST", "/v1/poll", `{}`, 400, CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/poll", `{"worker": "` + strings.Repeat("x", 1000) + `"}`, 413, CodeTooLarge, "more than 1000 bytes: store large results elsewhere and send a resultRef"},
+		{"GET", "/v1/poll", ``, 405, CodeMethod, "takes POST, not GET"},
+		{"POST", "/v1/status", `{}`, 405, CodeMethod, "takes GET, not POST"},
+		{"POST", "/v2/poll", `{}`, 404, CodeVersion, "use the paths under /v1"},
+		{"POST", "/poll", `{}`, 404, CodeNotFound, "there are /v1/register"},
+		{"POST", "//v1/poll", `{}`, 404, CodeNotFound, "no such path"},
+		{"POST", "/v1/register", `{"worker": "ann"}`, 400, CodeInvalid, "name the task types that it takes"},
+		{"POST", "/v1/heartbeat", `{"keys": []}`, 400, CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/leave", `{}`, 400, CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/complete", `{"worker": "ann", "key": "k1", "status": "completed"}`, 400, CodeVersion, `has no version: send "version": "1.0"`},
+		{"POST", "/v1/complete", `{"version": "0.9", "worker": "ann"}`, 400, CodeVersion, "this pool speaks 1.0"},
+		{"POST", "/v1/complete", `{"version": "1.0", "worker": "ann"}`, 400, CodeInvalid, "send the key of the task"},
+		{"POST", "/v1/complete", complete(``), 400, CodeInvalid, `must be "completed" or "failed"`},
+		{"POST", "/v1/complete", complete(`, "status": "failed"`), 400, CodeInvalid, `send "error"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "error": {}`), 400, CodeInvalid, "or no error"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1, "resultRef": "x"`), 400, CodeInvalid, "send one of them"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": -0`), 400, CodeInvalid, "result:"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": []`), 400, CodeInvalid, "metadata must be an object"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": {"a": 1e999}`), 400, CodeInvalid, "metadata:"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "run": "other"`), 400, CodeInvalid, `the key is of run "run", not "other"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "node": "other"`), 400, CodeInvalid, `the key is of node "node", not "other"`},
+		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k1", "status": "completed"}`, 409, CodeNotHolder, "drop the result"},
+		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k9", "status": "completed"}`, 409, CodeStale, "drop the result"},
+	} {
+		status, e := ask(p, c.method, c.path, c.body)
+		require.NotNil(t, e, "%s %s", c.path, c.body)
+		require.Equal(t, c.status, status, "%s %s: %v", c.path, c.body, e)
+		require.Equal(t, status, e.Status)
+		require.Equal(t, c.code, e.Code, "%s %s: %v", c.path, c.body, e)
+		require.Contains(t, e.Message, c.says)
+	}
+	require.Empty(t, f.results, "nothing of it did anything")
+	require.Len(t, p.Status().Active, 1)
+}
+
+// The completion carries version, key, run, node, status, result or reference,
+// and metadata.
+func TestCompletions(t *testing.T) {
+	p, f := newPool(t, Options{})
+	joined(t, p, "ann", 9, "a")
+	for i, c := range []struct {
+		fields string
+		want   any
+	}{
+		{`"status": "completed"`, nil},
+		{`"version": "1.7", "status": "completed", "result": {"n": 9007199254740992}`, map[string]any{"n": int64(9007199254740992)}},
+		{`"status": "completed", "run": "run", "node": "node", "result": [1.5]`, []any{1.5}},
+		{`"status": "completed", "resultRef": "s3://bucket/x"`, map[string]any{"$ref": "s3://bucket/x"}},
+	} {
+		k := keysOf(9)[i]
+		f.dispatch("a", k)
+		status, e := ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1.0", "worker": "ann", "key": %q, %s}`, k, c.fields))
+		require.Nil(t, e)
+		require.Equal(t, 200, status)
+		require.Equal(t, c.want, f.result(k))
+	}
+	f.dispatch("a", "m", "x")
+	_, e := ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "m", "status": "completed", "result": 1, "metadata": {"execution_time_ms": 1234}}`)
+	require.Nil(t, e)
+	require.Equal(t, "{1 map[execution_time_ms:1234]}", fmt.Sprint(f.result("m")))
+	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"code": "gone", "message": "no", "retryable": false}}`)
+	require.Nil(t, e)
+	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no"}, f.result("x"))
+}
+
+// take answers a completion with the next task.
+func TestACompletionMayTakeTheNextTask(t *testing.T) {
+	p, f := newPool(t, Options{})
+	ann := joined(t, p, "ann", 2, "a")
+	f.dispatch("a", keysOf(4)...)
+	require.Equal(t, []pawl.Key{"k1", "k2"}, poll1(t, ann))
+	r := httptest.NewRequest("POST", "/v1/complete", strings.NewReader(`{"version": "1.0", "worker": "ann", "key": "k1", "status": "completed", "take": 2}`))
+	r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, r)
+	var a completeReply
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a))
+	require.Equal(t, "accepted", a.Status)
+	require.Len(t, a.Tasks, 1, "its capacity leaves one")
+	require.EqualValues(t, "k3", a.Tasks[0].Key)
+}
+
+func TestTokens(t *testing.T) {
+	p, _ := newPool(t, Options{Token: secret})
+	for _, c := range []struct {
+		header []string
+		status int
+	}{
+		{nil, 401},
+		{[]string{"Authorization", "Bearer "}, 401},
+		{[]string{"Authorization", "Bearer " + secret + "x"}, 401},
+		{[]string{"Authorization", "Basic " + secret}, 401},
+		{[]string{"Authorization", secret}, 401},
+		{[]string{"Authorization", "Bearer " + secret}, 200},
+		{[]string{"Authorization", "bearer " + secret, "From", "192.0.2.1:7", "Host", "pool.example"}, 200},
+		{[]string{"Authorization", "Bearer " + secret, "Sec-Fetch-Site", "cross-site"}, 403},
+	} {
+		status, e := ask(p, "POST", "/v1/leave", `{"worker": "x"}`, c.header...)
+		require.Equal(t, c.status, status, "%v", c.header)
+		if status == 401 {
+			require.Equal(t, CodeUnauthorized, e.Code)
+			require.Contains(t, e.Message, "Authorization: Bearer TOKEN")
+			require.NotContains(t, e.Message, secret)
+		}
+	}
+	c := client(p, "ann", 1)
+	_, err := c.Register(t.Context(), "a")
+	require.ErrorContains(t, err, "the token is missing or wrong")
+	require.ErrorContains(t, c.Run(t.Context(), Handlers{"a": nil}), "unauthorized", "Run does not try for ever")
+	c.Token = secret
+	_, err = c.Register(t.Context(), "a")
+	require.NoError(t, err)
+}
+
+func TestWithoutATokenThisMachineIsServed(t *testing.T) {
+	p, _ := newPool(t, Options{})
+	for _, c := range []struct {
+		header []string
+		status int
+	}{
+		{nil, 200},
+		{[]string{"From", "[::1]:7", "Host", "localhost:80"}, 200},
+		{[]string{"From", "[::ffff:127.0.0.1]:7", "Host", "[::1]"}, 200},
+		{[]string{"From", "192.0.2.1:7"}, 403},
+		{[]string{"From", "nonsense"}, 403},
+		{[]string{"Host", "rebound.example"}, 403}, // a page that made its own name point here
+		{[]string{"Origin", "http://page.example"}, 403},
+	} {
+		status, e := ask(p, "POST", "/v1/leave", `{"worker": "x"}`, c.header...)
+		require.Equal(t, c.status, status, "%v %v", c.header, e)
+	}
+}
+
+func TestListen(t *testing.T) {
+	p, _ := newPool(t, Options{})
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "pool.example:0"} {
+		_, err := p.Listen(address)
+		require.ErrorIs(t, err, ErrTokenNeeded, address)
+	}
+	_, err := p.Listen("127.0.0.1:none")
+	require.ErrorContains(t, err, "serve workers")
+	address, err := p.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	require.True(t, address.(*net.TCPAddr).IP.IsLoopback())
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	c := &Client{URL: "http://" + address.String() + "/", ID: "ann", HTTP: &http.Client{Transport: transport}}
+	_, err = c.Register(t.Context(), "a")
+	require.NoError(t, err)
+	require.Empty(t, poll1(t, c))
+
+	open, _ := newPool(t, Options{Token: secret})
+	_, err = open.Listen("0.0.0.0:0")
+	require.NoError(t, err)
+}
+
+// A host mounts the handler where it likes.
+func TestHandlerBehindAPrefix(t *testing.T) {
+	p, f := newPool(t, Options{})
+	mux := http.NewServeMux()
+	mux.Handle("/pool/", http.StripPrefix("/pool", p.Handler()))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	c := &Client{URL: server.URL + "/pool", ID: "ann", HTTP: server.Client()}
+	_, err := c.Register(t.Context(), "a")
+	require.NoError(t, err)
+	f.dispatch("a", "k1")
+	require.Equal(t, []pawl.Key{"k1"}, poll1(t, c))
+}
+
+func FuzzProtocol(f *testing.F) {
+	for _, s := range []struct{ path, body, token string }{
+		{"/v1/register", `{"worker": "ann", "types": ["a"], "capacity": 1}`, secret},
+		{"/v1/poll", `{"worker": "ann", "holding": ["k1"], "wait": "0s"}`, secret},
+		{"/v1/poll", `{"worker": "ann", "max": -1}`, secret},
+		{"/v1/heartbeat", `{"worker": "ann", "keys": ["k1", "k9"]}`, secret},
+		{"/v1/complete", `{"version": "1.0", "worker": "ann", "key": "k1", "status": "completed", "result": {"a": [1, null]}, "take": 1}`, secret},
+		{"/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k1", "status": "failed", "error": {"code": "x", "message": "y"}}`, secret},
+		{"/v1/complete", `{"version": "9.0", "worker": "bob", "key": "k1"}`, secret},
+		{"/v1/leave", `{"worker": "ann"}`, secret},
+		{"/v1/status", ``, secret},
+		{"/v2/poll", `{}`, secret},
+		{"/v1/poll", `{}`, "wrong"},
+		{"/v1/poll", strings.Repeat(" ", 5000), secret},
+		{"/v1/complete", strings.Repeat(`{"result":`, 400), secret},
+		{"/v1/poll", "\xff\x00", secret},
+	} {
+		f.Add(s.path, []byte(s.body), s.token)
+	}
+	f.Fuzz(func(t *testing.T, path string, body []byte, token string) {
+		p, engine := newPool(t, Options{Token: secret, MaxBody: 4096, MaxWorkers: 3})
+		engine.dispatch("a", keysOf(3)...)
+		joined := client(p, "ann", 1)
+		joined.Token = secret
+		_, err := joined.Register(t.Context(), "a")
+		require.NoError(t, err)
+		r := httptest.NewRequest("POST", "http://127.0.0.1/", bytes.NewReader(body))
+		r.URL.Path, r.RemoteAddr = path, "127.0.0.1:1"
+		r.Header.Set("Authorization", "Bearer "+token)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // a poll may wait a minute
+		defer cancel()
+		r = r.WithContext(ctx)
+		w := httptest.NewRecorder()
+		p.Handler().ServeHTTP(w, r)
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		require.True(t, json.Valid(w.Body.Bytes()), "%s", w.Body)
+		if w.Code != http.StatusOK {
+			var e errorReply
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &e))
+			require.Equal(t, w.Code, e.Error.Status)
+			require.Less(t, w.Code, 500, "%s", w.Body)
+			require.NotEmpty(t, e.Error.Code)
+			require.NotEmpty(t, e.Error.Message)
+		}
+		if token != secret {
+			require.Equal(t, 401, w.Code)
+		}
+		s := p.Status()
+		require.LessOrEqual(t, len(s.Workers), 3)
+		require.LessOrEqual(t, s.Queued+len(s.Active)+len(engine.results), 4)
+	})
+}
+
+// An answer that is not a pool's is an error that says so.
+func TestAnswersOfOthers(t *testing.T) {
+	for answer, want := range map[string]string{"<html>": "not one of a pool", `{"a": 1}`: "not one of a pool"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(w, answer)
+		}))
+		c := &Client{URL: server.URL, ID: "ann", HTTP: server.Client()}
+		_, err := c.Register(t.Context(), "a")
+		require.ErrorContains(t, err, want)
+		server.Close()
+	}
+	c := &Client{URL: ":", ID: "ann"}
+	_, err := c.Register(t.Context(), "a")
+	require.ErrorContains(t, err, "register")
+}
