@@ -1,0 +1,153 @@
+package worker
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/stretchr/testify/require"
+)
+
+// loaded is a queue with so many tasks and workers, all of which are busy.
+type loaded struct {
+	*queue
+	seats []*seat
+	order int64
+	now   time.Time
+	next  int
+}
+
+func load(tasks, workers int) *loaded {
+	l := &loaded{queue: newQueue(testLease, testExpiry, nil), now: epoch}
+	for range tasks + workers {
+		l.dispatch()
+	}
+	for w := range workers {
+		l.seats = append(l.seats, l.register(Registration{ID: fmt.Sprint("w", w), Types: []string{"a", "b"}, Capacity: 1}, false, l.now))
+		l.ask(l.seats[w], 1, l.now)
+	}
+	l.out = l.out[:0]
+	return l
+}
+
+func (l *loaded) dispatch() {
+	l.order++
+	l.add(pawl.Task{Key: pawl.Key(fmt.Sprint("k", l.order)), Type: "a", Order: l.order, Priority: int(l.order % 3)}, l.order, l.now)
+}
+
+// turn is one assignment and all that belongs to it: a worker completes its task
+// and gets the next one, with a heartbeat in between, and a new task comes.
+func (l *loaded) turn() {
+	s := l.seats[l.next%len(l.seats)]
+	l.next++
+	l.now = l.now.Add(time.Microsecond)
+	for k := range s.held {
+		l.hold(s.id, k, l.now)
+		l.begin(s.id, k, l.now)
+		l.finish(s.id, k, true, false, l.now)
+	}
+	l.ask(s, 1, l.now)
+	l.out = l.out[:0]
+	l.dispatch()
+}
+
+var sizes = []struct{ tasks, workers int }{{1000, 10}, {1000, 1000}, {100_000, 10}, {100_000, 1000}}
+
+// BenchmarkAssignment is the cost of an assignment, with the completion before
+// it, in the queue alone.
+func BenchmarkAssignment(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprintf("queued=%d/workers=%d", size.tasks, size.workers), func(b *testing.B) {
+			l := load(size.tasks, size.workers)
+			b.ReportAllocs()
+			for b.Loop() {
+				l.turn()
+			}
+		})
+	}
+}
+
+// BenchmarkPool is the same through Pool with its lock and timer: a call of
+// Execute, a completion and a poll.
+func BenchmarkPool(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprintf("queued=%d/workers=%d", size.tasks, size.workers), func(b *testing.B) {
+			p := New(Options{})
+			f := newFake(p)
+			ids, held := make([]string, size.workers), make([]pawl.Key, size.workers)
+			sent := 0
+			dispatch := func() {
+				sent++
+				f.dispatch("a", pawl.Key(fmt.Sprint("k", sent)))
+			}
+			take := func(w int) {
+				tasks, _, err := p.poll(b.Context(), want{worker: ids[w], most: 1})
+				require.NoError(b, err)
+				require.Len(b, tasks, 1)
+				held[w] = tasks[0].Key
+			}
+			for range size.tasks + size.workers {
+				dispatch()
+			}
+			for w := range ids {
+				ids[w] = fmt.Sprint("w", w)
+				require.NoError(b, p.register(Registration{ID: ids[w], Types: []string{"a"}}))
+				take(w)
+			}
+			i := 0
+			for b.Loop() {
+				w := i % size.workers
+				i++
+				require.NoError(b, p.complete(b.Context(), completion{worker: ids[w], key: held[w]}))
+				take(w)
+				dispatch()
+			}
+			b.StopTimer()
+			require.NoError(b, p.Close(b.Context()))
+		})
+	}
+}
+
+// The cost of an assignment is flat in tasks that wait and in workers. It is
+// counted in comparisons, which no machine disturbs, and measured in time.
+func TestTheCostOfAnAssignmentIsFlat(t *testing.T) {
+	compared := func(tasks, workers int) float64 {
+		l := load(tasks, workers)
+		n := 0
+		for _, line := range l.lines {
+			less := line.items.less
+			line.items.less = func(a, b *item) bool { n++; return less(a, b) }
+		}
+		less := l.leases.less
+		l.leases.less = func(a, b *item) bool { n++; return less(a, b) }
+		const turns = 10_000
+		for range turns {
+			l.turn()
+		}
+		return float64(n) / turns
+	}
+	few, many := compared(1000, 10), compared(100_000, 10)
+	crowd := compared(1000, 1000)
+	t.Logf("comparisons: %.0f with 1,000 tasks and 10 workers, %.0f with 100,000 tasks, %.0f with 1,000 workers", few, many, crowd)
+	require.Less(t, many/few, 3.0)
+	require.Less(t, crowd/few, 3.0)
+
+	spent := func(tasks, workers int) time.Duration {
+		best := time.Hour
+		for range 5 { // the best of five: what disturbs only adds
+			l := load(tasks, workers)
+			const turns = 5000
+			begin := time.Now()
+			for range turns {
+				l.turn()
+			}
+			best = min(best, time.Since(begin)/turns)
+		}
+		return best
+	}
+	a, b, c := spent(1000, 10), spent(100_000, 10), spent(1000, 1000)
+	t.Logf("time: %v with 1,000 tasks and 10 workers, %v with 100,000 tasks, %v with 1,000 workers", a, b, c)
+	require.Less(t, b, 10*a, "a scan would be a hundred times as slow")
+	require.Less(t, c, 10*a)
+}

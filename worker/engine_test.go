@@ -1,0 +1,285 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/worker"
+	"github.com/pawl-run/pawl/workflow"
+	"github.com/stretchr/testify/require"
+)
+
+// fanOut is a definition with a task of type work per element of the input.
+const fanOut = `
+name: fan
+start: each
+nodes:
+  - {id: each}
+  - {id: work, task: work, input: {n: item}, retry: {maxAttempts: 3}}
+  - {id: sum, output: {output.results: state.results}}
+transitions:
+  - {from: each, to: work, foreach: {collection: input.items}, siblingGroup: all}
+  - {from: work, to: sum, synchronization: {siblingGroup: all, merge: {target: state.results, strategy: collect}}}
+`
+
+func define(t testing.TB, yaml string) *workflow.Definition {
+	t.Helper()
+	def, err := workflow.ParseYAML([]byte(yaml))
+	require.NoError(t, err)
+	return def
+}
+
+// host is an engine with its pool, in this process.
+type host struct {
+	pool   *worker.Pool
+	engine *pawl.Engine
+	server *httptest.Server
+}
+
+func start(t testing.TB, dir string, o worker.Options) *host {
+	t.Helper()
+	h := &host{pool: worker.New(o)}
+	var err error
+	h.engine, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: h.pool, Durability: pawl.ProcessCrash})
+	require.NoError(t, err)
+	h.pool.Attach(h.engine)
+	h.server = httptest.NewServer(h.pool.Handler())
+	return h
+}
+
+func (h *host) stop(t testing.TB) {
+	t.Helper()
+	require.NoError(t, h.pool.Close(context.Background()))
+	require.NoError(t, h.engine.Close(context.Background()))
+	h.server.Close()
+}
+
+func (h *host) client(id string) *worker.Client {
+	return &worker.Client{URL: h.server.URL, ID: id, HTTP: h.server.Client()}
+}
+
+func items(n int) map[string]any {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return map[string]any{"items": list}
+}
+
+// The queue stands again after a restart, and who still works on a task from
+// before completes it.
+func TestARestartOfTheEngine(t *testing.T) {
+	dir := t.TempDir()
+	h := start(t, dir, worker.Options{})
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(3)))
+	ann := h.client("ann")
+	_, err := ann.Register(t.Context(), "work")
+	require.NoError(t, err)
+	polled, err := ann.Poll(t.Context(), 10*time.Second)
+	require.NoError(t, err)
+	require.Len(t, polled.Tasks, 1)
+	mine := polled.Tasks[0]
+	h.stop(t)
+
+	h = start(t, dir, worker.Options{})
+	defer h.stop(t)
+	ann.URL, ann.HTTP = h.server.URL, h.server.Client()
+	require.NoError(t, ann.Complete(t.Context(), mine, "from before", nil))
+	require.NoError(t, ann.Complete(t.Context(), mine, "again", nil), "a duplicate is answered")
+	seen := make(chan worker.Task, 3)
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here", Capacity: 2}, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+		seen <- task
+		return "here", nil
+	}}))
+	out, err := h.engine.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	results := out.Output["results"].([]any)
+	require.ElementsMatch(t, []any{"from before", "here", "here"}, results)
+	require.Equal(t, "from before", results[mine.Branch.Index])
+	require.Len(t, seen, 2, "it is not executed again")
+	other := <-seen
+	require.Equal(t, mine.Run, other.Run)
+	require.NotEqual(t, mine.EffectKey, other.EffectKey)
+}
+
+// The order of the queue is that of dispatch, whatever goroutine is first.
+func TestFirstComeFirstServedThroughTheEngine(t *testing.T) {
+	h := start(t, t.TempDir(), worker.Options{})
+	defer h.stop(t)
+	const n = 300
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
+	for h.pool.Status().Queued < n {
+		<-time.After(time.Millisecond)
+	}
+	var mu sync.Mutex
+	var order []int
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, task.Branch.Index)
+		return nil, nil
+	}}))
+	_, err := h.engine.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.Len(t, order, n)
+	require.IsIncreasing(t, order)
+}
+
+// A run that is cancelled leaves nothing in the queue, and its tasks are
+// cancelled where they are.
+func TestACancelledRun(t *testing.T) {
+	h := start(t, t.TempDir(), worker.Options{})
+	defer h.stop(t)
+	begun, cancelled := make(chan bool, 1), make(chan error, 1)
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, worker.Handlers{"work": func(ctx context.Context, task worker.Task) (any, error) {
+		begun <- true
+		<-ctx.Done()
+		cancelled <- task.Heartbeat(context.Background())
+		return nil, ctx.Err()
+	}}))
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(5)))
+	<-begun
+	require.NoError(t, h.engine.Cancel(t.Context(), "r", "enough"))
+	require.Error(t, <-cancelled)
+	require.NoError(t, h.pool.Drain(t.Context()))
+	for h.pool.Status().Queued > 0 {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// A node's heartbeat is that of the worker.
+func TestTheHeartbeatOfANode(t *testing.T) {
+	h := start(t, t.TempDir(), worker.Options{})
+	defer h.stop(t)
+	def := define(t, `
+name: beat
+start: a
+nodes: [{id: a, task: work, heartbeat: 500ms}]
+`)
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+	ann := h.client("ann")
+	_, err := ann.Register(t.Context(), "work")
+	require.NoError(t, err)
+	polled, err := ann.Poll(t.Context(), 10*time.Second)
+	require.NoError(t, err)
+	for range 10 {
+		<-time.After(100 * time.Millisecond)
+		drop, err := ann.Heartbeat(t.Context(), polled.Tasks[0].Key)
+		require.NoError(t, err)
+		require.Empty(t, drop)
+	}
+	require.NoError(t, ann.Complete(t.Context(), polled.Tasks[0], "alive", nil))
+	out, err := h.engine.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+}
+
+// A mortal is a connection that may die: in the middle of a call, before it is
+// sent or after it is done, and then for good.
+type mortal struct {
+	base  http.RoundTripper
+	dead  atomic.Bool
+	calls atomic.Int64 // until it dies
+	after bool         // it dies when the call is done
+}
+
+var errDead = errors.New("the worker was killed")
+
+func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	last := m.calls.Add(-1) <= 0
+	if m.dead.Load() || last && !m.after {
+		m.dead.Store(true)
+		return nil, errDead
+	}
+	response, err := m.base.RoundTrip(r)
+	if last {
+		m.dead.Store(true)
+	}
+	if err == nil && m.dead.Load() {
+		response.Body.Close()
+		return nil, errDead
+	}
+	return response, err
+}
+
+// 10,000 tasks, and workers that die at random: none is lost, and no result
+// counts twice.
+func TestWorkersThatDie(t *testing.T) {
+	n := 10_000
+	if testing.Short() {
+		n = 1000
+	}
+	h := start(t, t.TempDir(), worker.Options{Lease: 300 * time.Millisecond})
+	defer h.stop(t)
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var executed, kills atomic.Int64
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for w := range 8 {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(w)))
+			for life := 0; ctx.Err() == nil; life++ {
+				m := &mortal{base: h.server.Client().Transport, after: random.IntN(2) == 0}
+				m.calls.Store(random.Int64N(int64(n / 50)))
+				c := h.client(fmt.Sprintf("w%d", w)) // it comes back as itself
+				if w%2 == 0 {
+					c.ID = fmt.Sprintf("w%d-%d", w, life) // or as another: its lease must run out
+				}
+				c.Capacity, c.HTTP = 1+random.IntN(4), &http.Client{Transport: m}
+				alive, die := context.WithCancel(ctx)
+				killed := make(chan struct{})
+				go func() {
+					defer close(killed)
+					for !m.dead.Load() && ctx.Err() == nil {
+						<-time.After(time.Millisecond)
+					}
+					die()
+				}()
+				if err := c.Run(alive, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+					executed.Add(1)
+					return task.Input.(map[string]any)["n"], nil
+				}}); err != nil {
+					t.Error(err)
+				}
+				kills.Add(1)
+				<-killed
+			}
+		})
+	}
+	out, err := h.engine.Wait(t.Context(), "r")
+	cancel()
+	group.Wait()
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	results := out.Output["results"].([]any)
+	require.Len(t, results, n)
+	for i, r := range results {
+		require.EqualValues(t, i, r, "every result in its place")
+	}
+	completed := 0
+	for e, err := range h.engine.Events(t.Context(), "r", pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		if e.Type == "task.completed" {
+			completed++
+		}
+	}
+	require.Equal(t, n, completed, "every result counts once")
+	require.NoError(t, h.pool.Drain(t.Context())) // calls of the dead may still be at it
+	s := h.pool.Status()
+	require.EqualValues(t, n, s.Processed)
+	require.Zero(t, s.Queued)
+	t.Logf("%d kills, %d executions, %d leases ran out", kills.Load(), executed.Load(), s.Expired)
+	require.Greater(t, kills.Load(), int64(10))
+	require.Greater(t, executed.Load(), int64(n), "some died with a result in hand")
+}

@@ -1,0 +1,183 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/stretchr/testify/require"
+)
+
+// switched is a transport to a pool that can be exchanged, or unreachable.
+type switched struct{ to atomic.Pointer[Pool] }
+
+func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
+	p := s.to.Load()
+	if p == nil {
+		return nil, errors.New("connection refused")
+	}
+	return direct{p.Handler()}.RoundTrip(r)
+}
+
+// running runs a client and returns a function that ends it.
+func running(t *testing.T, c *Client, h Handlers) (stop func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, h) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func TestRunRenewsLeasesByItself(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		stop := running(t, client(p, "ann", 2), Handlers{"a": func(_ context.Context, t Task) (any, error) {
+			pass(10 * time.Minute)
+			return "done " + string(t.Key), t.Heartbeat(context.Background())
+		}})
+		f.dispatch("a", keysOf(3)...)
+		pass(25 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, "done k3", f.result("k3"))
+		s := p.Status()
+		require.EqualValues(t, 3, s.Processed)
+		require.Zero(t, s.Expired)
+		require.NoError(t, stop())
+		require.Empty(t, p.Status().Workers, "it says goodbye")
+	})
+}
+
+func TestRunOutlivesThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s switched
+		c := &Client{URL: "http://localhost", ID: "ann", HTTP: &http.Client{Transport: &s}}
+		begun, finish := make(chan pawl.Key, 1), make(chan bool)
+		stop := running(t, c, Handlers{"a": func(_ context.Context, t Task) (any, error) {
+			begun <- t.Key
+			<-finish
+			return 1, nil
+		}})
+		pass(time.Minute) // nobody is there yet
+		first := New(Options{})
+		f := newFake(first)
+		f.dispatch("a", "k1")
+		s.to.Store(first)
+		require.Equal(t, pawl.Key("k1"), <-begun)
+		s.to.Store(nil)
+		require.NoError(t, first.Close(t.Context()))
+		pass(time.Hour)
+
+		second := New(Options{}) // the host was restarted
+		f = newFake(second)
+		s.to.Store(second)
+		pass(time.Minute) // a heartbeat comes before the dispatch, or after
+		f.open["k1"] = func() {}
+		pass(time.Minute)
+		f.dispatch("a", "k1", "k2")
+		finish <- true
+		require.Equal(t, pawl.Key("k2"), <-begun, "it has registered again, and did not get k1 twice")
+		finish <- true
+		synctest.Wait()
+		require.Equal(t, map[pawl.Key]any{"k1": int64(1), "k2": int64(1)}, f.results)
+		require.NoError(t, stop())
+		require.NoError(t, second.Close(t.Context()))
+	})
+}
+
+func TestRunDropsWhatIsNotWanted(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		causes := make(chan error)
+		stop := running(t, client(p, "ann", 2), Handlers{every: func(ctx context.Context, _ Task) (any, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return nil, ctx.Err()
+		}})
+		f.dispatch("a", "k1")
+		synctest.Wait()
+		f.end("k1")
+		require.ErrorIs(t, <-causes, errDropped, "at the next heartbeat")
+		f.dispatch("a", "k2")
+		synctest.Wait()
+		ended := make(chan error)
+		go func() { ended <- stop() }()
+		require.ErrorIs(t, <-causes, context.Canceled)
+		require.NoError(t, <-ended)
+		require.Equal(t, 1, p.Status().Queued, "what was interrupted goes back")
+		require.Empty(t, f.results)
+	})
+}
+
+func TestRunEndsWhenDrained(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		begun, finish, ended := make(chan bool, 1), make(chan bool), make(chan error)
+		go func() {
+			ended <- client(p, "ann", 2).Run(t.Context(), Handlers{"a": func(context.Context, Task) (any, error) {
+				begun <- true
+				<-finish
+				return 1, nil
+			}})
+		}()
+		synctest.Wait()
+		f.dispatch("a", "k1")
+		<-begun
+		drained := make(chan error)
+		go func() { drained <- p.Drain(t.Context(), "ann") }()
+		synctest.Wait()
+		f.dispatch("a", "k2")
+		finish <- true
+		require.NoError(t, <-drained)
+		require.NoError(t, <-ended)
+		require.Equal(t, int64(1), f.result("k1"))
+		require.Nil(t, f.result("k2"))
+	})
+}
+
+func TestRunSaysWhatHandlersReturn(t *testing.T) {
+	bubble(t, Options{MaxBody: 10_000}, func(t *testing.T, p *Pool, f *fake) {
+		handlers := Handlers{
+			"panic":     func(context.Context, Task) (any, error) { panic("boom") },
+			"code":      func(context.Context, Task) (any, error) { return nil, pawl.TaskError{Code: "mine", Retryable: true} },
+			"plain":     func(context.Context, Task) (any, error) { return nil, errors.New("plain") },
+			"permanent": func(context.Context, Task) (any, error) { return nil, pawl.Permanent(errors.New("for good")) },
+			"not json":  func(context.Context, Task) (any, error) { return make(chan int), nil },
+			"bad meta": func(context.Context, Task) (any, error) {
+				return pawl.Result{Metadata: map[string]any{"a": make(chan int)}}, nil
+			},
+			"large": func(context.Context, Task) (any, error) { return string(make([]byte, 10_000)), nil },
+			"result": func(context.Context, Task) (any, error) {
+				return pawl.Result{Output: 1, Metadata: map[string]any{"tokens": 7}}, nil
+			},
+		}
+		stop := running(t, client(p, "ann", 9), handlers)
+		for k := range handlers {
+			f.dispatch(k, pawl.Key(k))
+		}
+		pass(time.Second)
+		for k, want := range map[pawl.Key]any{
+			"panic":     pawl.TaskError{Code: "panic", Message: "boom"},
+			"code":      pawl.TaskError{Code: "mine", Retryable: true},
+			"plain":     pawl.TaskError{Code: "error", Message: "plain", Retryable: true},
+			"permanent": pawl.TaskError{Code: "error", Message: "for good"},
+			"result":    pawl.Result{Output: int64(1), Metadata: map[string]any{"tokens": int64(7)}},
+		} {
+			require.Equal(t, want, f.result(k))
+		}
+		for k, code := range map[pawl.Key]string{"not json": "invalid_result", "bad meta": "invalid_result", "large": "result_too_large"} {
+			require.Equal(t, code, f.result(k).(pawl.TaskError).Code)
+			require.False(t, f.result(k).(pawl.TaskError).Retryable)
+		}
+		require.NoError(t, stop())
+	})
+}
+
+func TestRunRefusesWhatIsNotValid(t *testing.T) {
+	p, _ := newPool(t, Options{})
+	require.ErrorContains(t, client(p, "", 1).Run(t.Context(), Handlers{"a": nil}), "the id of a worker is missing")
+	require.ErrorContains(t, client(p, "ann", 1).Run(t.Context(), nil), "names no types")
+}
