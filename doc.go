@@ -61,6 +61,8 @@
 //     the run; a change whose message leaves the actor.
 //   - record, journal: a message with its decisions; all of them, in sequence.
 //   - attempt, key: one execution of a task; what names it.
+//   - worker, pool, lease: who performs tasks; what hands them out (package
+//     worker); the right to complete one, for a time. (task list, job queue)
 //   - dead letter: a task whose attempts are used up, parked for an operator.
 //   - epoch: one life of an engine on its directory.
 //   - to activate, to passivate: to bring a run into memory; to let it go.

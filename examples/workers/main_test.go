@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets the test binary be a worker.
+func TestMain(m *testing.M) {
+	if os.Getenv(poolURL) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestWorkers(t *testing.T) {
+	begin := time.Now()
+	var stdout bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{t.TempDir()}, &stdout, t.Output()))
+	require.Regexp(t, `^1000 tasks by 4 worker processes, which were killed [1-9]\d* times
+1000 results, each of them once
+$`, stdout.String())
+	t.Logf("%v\n%s", time.Since(begin), stdout.String())
+}
