@@ -183,6 +183,65 @@ nodes: [{id: a, task: work, heartbeat: 500ms}]
 	require.NoError(t, out.Err())
 }
 
+// The coordinator is closed and opened again while workers work: they go on, and
+// every result counts once.
+func TestRestartsUnderWorkers(t *testing.T) {
+	const n, lives = 600, 5
+	var current atomic.Pointer[worker.Pool]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := current.Load(); p != nil {
+			p.Handler().ServeHTTP(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	var executed atomic.Int64
+	for w := range 4 {
+		group.Go(func() {
+			c := worker.Client{URL: server.URL, HTTP: server.Client(), ID: fmt.Sprint("w", w), Capacity: 2}
+			if err := c.Run(ctx, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+				executed.Add(1)
+				<-time.After(3 * time.Millisecond)
+				return task.Input.(map[string]any)["n"], nil
+			}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	dir := t.TempDir()
+	for life := range lives {
+		h := start(t, dir, worker.Options{})
+		if life == 0 {
+			require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
+		}
+		current.Store(h.pool)
+		if life == lives-1 {
+			out, err := h.engine.Wait(t.Context(), "r")
+			require.NoError(t, err)
+			for i, r := range out.Output["results"].([]any) {
+				require.EqualValues(t, i, r)
+			}
+			require.Len(t, out.Output["results"], n)
+		} else {
+			for h.pool.Status().Processed < n/lives/2 {
+				<-time.After(time.Millisecond)
+			}
+		}
+		current.Store(nil)
+		if life == lives-1 {
+			cancel()
+		}
+		h.stop(t)
+	}
+	group.Wait()
+	t.Logf("%d executions of %d tasks in %d lives", executed.Load(), n, lives)
+	require.Less(t, executed.Load(), int64(n+lives*16), "what is held is not done again, but for what was on its way")
+}
+
 // A mortal is a connection that may die: in the middle of a call, before it is
 // sent or after it is done, and then for good.
 type mortal struct {

@@ -63,6 +63,13 @@ func (f *fake) send(task pawl.Task) {
 	_, _ = f.pool.Execute(ctx, task)
 }
 
+// know opens an attempt that is not dispatched yet in this life.
+func (f *fake) know(k pawl.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[k] = func() {}
+}
+
 // end ends an attempt from elsewhere: it timed out, or its run was cancelled.
 func (f *fake) end(k pawl.Key) {
 	f.mu.Lock()

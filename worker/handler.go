@@ -19,7 +19,6 @@ import (
 // Bounds of one request, besides those of its messages.
 const (
 	readTimeout   = 30 * time.Second // of a body
-	attachTimeout = 5 * time.Second  // for a result that comes before Attach
 	commitTimeout = 30 * time.Second // for a result
 )
 
@@ -183,7 +182,7 @@ func (p *Pool) serveRegister(_ context.Context, q registerRequest) (any, error) 
 
 func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	w := want{worker: q.Worker, most: q.Max, wait: 30 * time.Second, holding: q.Holding}
-	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker), checkKeys(q.Holding)); err != nil {
+	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker), checkKeys(q.Holding)); err != nil {
 		return nil, err
 	}
 	if q.Wait != "" {
@@ -211,7 +210,7 @@ func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 }
 
 func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, error) {
-	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker), checkKeys(q.Keys)); err != nil {
+	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker), checkKeys(q.Keys)); err != nil {
 		return nil, err
 	}
 	drop, err := p.beat(ctx, q.Worker, q.Keys)
@@ -223,7 +222,7 @@ func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, err
 
 // serveComplete commits a result, even if the worker does not wait for that.
 func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error) {
-	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker)); err != nil {
+	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker)); err != nil {
 		return nil, err
 	}
 	c, err := q.completion()
@@ -247,19 +246,29 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 
 // serveLeave takes back what a worker holds. To leave twice is no error.
 func (p *Pool) serveLeave(_ context.Context, q leaveRequest) (any, error) {
-	if err := errors.Join(checkVersion(q.Version), checkName("the id of a worker", q.Worker)); err != nil {
+	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker)); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.queue.seats[q.Worker]
-	if p.locals[s] != nil {
-		return nil, localID(q.Worker)
-	}
-	if s != nil {
+	if s := p.queue.seats[q.Worker]; s != nil {
 		p.leave(s)
 	}
 	return struct{}{}, nil
+}
+
+// checkWorker refuses ids that no remote worker has: nobody may speak for a
+// worker of this process.
+func (p *Pool) checkWorker(id string) error {
+	if err := checkName("the id of a worker", id); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.queue.seats[id]; s != nil && p.locals[s] != nil {
+		return localID(id)
+	}
+	return nil
 }
 
 // holding returns the keys that a worker holds.

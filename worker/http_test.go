@@ -81,6 +81,30 @@ func TestRefusals(t *testing.T) {
 	require.Len(t, p.Status().Active, 1)
 }
 
+// Nobody else may speak for a worker of this process.
+func TestInProcessWorkersHaveNoProtocol(t *testing.T) {
+	p, f := newPool(t, Options{})
+	begun, finish := make(chan bool), make(chan bool)
+	require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(context.Context, Task) (any, error) {
+		begun <- true
+		<-finish
+		return "here", nil
+	}}))
+	f.dispatch("a", "k1")
+	<-begun
+	for path, body := range map[string]string{
+		"register": `"types": ["a"]`, "poll": `"wait": "0s"`, "heartbeat": `"keys": ["k1"]`, "leave": `"version": "1"`,
+		"complete": `"version": "1.0", "key": "k1", "status": "completed"`,
+	} {
+		status, e := ask(p, "POST", "/v1/"+path, `{"worker": "here", `+body+`}`)
+		require.Equal(t, 400, status, path)
+		require.Contains(t, e.Message, "choose another id")
+	}
+	finish <- true
+	require.NoError(t, p.Drain(t.Context()))
+	require.Equal(t, "here", f.result("k1"))
+}
+
 // The completion carries version, key, run, node, status, result or reference,
 // and metadata.
 func TestCompletions(t *testing.T) {

@@ -68,8 +68,6 @@ func (p *Pool) remote(id string) (*seat, error) {
 		return nil, ErrClosed
 	case s == nil || !s.joined || s.leaving:
 		return nil, ErrUnknownWorker
-	case p.locals[s] != nil:
-		return nil, localID(id)
 	}
 	return s, nil
 }

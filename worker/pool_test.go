@@ -176,7 +176,7 @@ func TestASecondPollTakesOver(t *testing.T) {
 // still works on a key is its holder, registered or not.
 func TestTheHolderFromBeforeARestart(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
-		f.open["early"] = func() {}
+		f.know("early")
 		ann := client(p, "ann", 1)
 		drop, err := ann.Heartbeat(t.Context(), "early", "never")
 		require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestTheHolderFromBeforeARestart(t *testing.T) {
 // The result may come before the engine has dispatched the task again.
 func TestAResultBeforeTheDispatch(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
-		f.open["k1"] = func() {}
+		f.know("k1")
 		ann := client(p, "ann", 1)
 		done(t, ann, "k1", "early")
 		done(t, ann, "k1", "again")
@@ -215,7 +215,7 @@ func TestAResultBeforeTheDispatch(t *testing.T) {
 // A claim on a key that the engine never dispatches runs out.
 func TestAClaimRunsOut(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
-		f.open["k1"] = func() {}
+		f.know("k1")
 		_, err := client(p, "ann", 1).Heartbeat(t.Context(), "k1")
 		require.NoError(t, err)
 		require.Len(t, p.Status().Active, 1)
@@ -559,3 +559,18 @@ func TestManyAtOnce(t *testing.T) {
 
 // pass lets virtual time pass.
 func pass(d time.Duration) { <-time.After(d) }
+
+// A poll that was broken off with tasks in hand does not give back what the next
+// poll of the same worker has got.
+func TestAPollThatTookOverKeepsTheTasks(t *testing.T) {
+	p, f := newPool(t, Options{})
+	ann := joined(t, p, "ann", 1, "a")
+	f.dispatch("a", "k1")
+	require.Len(t, poll1(t, ann), 1)
+	s := p.queue.seats["ann"]
+	broken := &poll{done: make(chan struct{})}
+	broken.end(s.held["k1"])
+	p.polls[s] = broken
+	require.Equal(t, []pawl.Key{"k1"}, poll1(t, ann))
+	require.Empty(t, broken.items)
+}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -172,7 +173,7 @@ func (m *model) remote() *modelWorker {
 
 func (m *model) actions() map[string]func(*rapid.T) {
 	all := map[string]func(){
-		"add": m.add, "again": m.again, "withdraw": m.withdraw, "register": m.register, "ask": m.ask, "unask": m.unask,
+		"add": m.add, "add more": m.add, "again": m.again, "withdraw": m.withdraw, "register": m.register, "ask": m.ask, "ask more": m.ask, "unask": m.unask,
 		"hold": m.hold, "claim": m.claim, "begin": m.begin, "finish": m.finish, "release": m.release,
 		"leave": m.leave, "drain": m.drain, "pass": m.pass,
 	}
@@ -422,6 +423,12 @@ func (m *model) check() {
 // always the first that may be, and nothing waits that somebody could take,
 // whatever happens in whatever order.
 func TestQueueIsTheModel(t *testing.T) {
+	require.NoError(t, flag.Set("rapid.steps", "200")) // long enough for queues to grow
+	defer func() { require.NoError(t, flag.Set("rapid.steps", "30")) }()
+	checkQueue(t)
+}
+
+func checkQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := map[string]Limit{}
 		if rapid.Bool().Draw(t, "limited") {
@@ -437,4 +444,22 @@ func TestQueueIsTheModel(t *testing.T) {
 		}
 		t.Repeat(m.actions())
 	})
+}
+
+// Lines that become ready at the same time hand out in the order of the queue.
+func TestLinesThatBecomeReadyTogether(t *testing.T) {
+	for range 20 { // whatever order a map has
+		q := newQueue(testLease, testExpiry, map[string]Limit{every: {Rate: 0.1}})
+		s := q.register(Registration{ID: "ann", Types: []string{every}, Capacity: 9}, false, epoch)
+		for i, kind := range []string{"a", "b", "c", "b", "c", "a"} {
+			q.add(pawl.Task{Key: pawl.Key(fmt.Sprint(i)), Type: kind, Order: int64(i)}, 1, epoch)
+		}
+		q.ask(s, 9, epoch)
+		require.Len(t, q.out, 3)
+		q.ask(s, 1, epoch)
+		require.Equal(t, epoch.Add(10*time.Second), q.next())
+		q.advance(q.next())
+		require.Len(t, q.out, 4)
+		require.Equal(t, pawl.Key("3"), q.out[3].item.task.Key)
+	}
 }

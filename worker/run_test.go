@@ -77,7 +77,7 @@ func TestRunOutlivesThePool(t *testing.T) {
 		f = newFake(second)
 		s.to.Store(second)
 		pass(time.Minute) // a heartbeat comes before the dispatch, or after
-		f.open["k1"] = func() {}
+		f.know("k1")
 		pass(time.Minute)
 		f.dispatch("a", "k1", "k2")
 		finish <- true
