@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,6 +69,7 @@ func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.K
 		if err != nil {
 			return Polled{}, err
 		}
+		t.remote = c
 		polled.Tasks = append(polled.Tasks, t)
 	}
 	return polled, nil
@@ -108,6 +108,9 @@ func (m *completeRequest) set(output any) error {
 	var metadata map[string]any
 	if r, ok := output.(pawl.Result); ok {
 		output, metadata = r.Output, r.Metadata
+		for _, a := range r.Artifacts {
+			m.Artifacts = append(m.Artifacts, artifactMessage{a.Name, a.Blob})
+		}
 	}
 	v, err := value.Normalize(output, value.Limits{Bytes: workflow.MaxMergedBytes})
 	if err != nil {
@@ -133,7 +136,7 @@ func (m *completeRequest) fail(cause error) {
 	}
 	retryable := !pawl.IsPermanent(cause)
 	f.Retryable = &retryable
-	m.Status, m.Result, m.Metadata, m.Error = statusFailed, nil, nil, f
+	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error = statusFailed, nil, nil, nil, f
 }
 
 // Leave gives back what the worker holds, and has the pool forget it.
@@ -150,29 +153,14 @@ func (c *Client) call(ctx context.Context, path string, q, a any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.URL, "/")+"/v1/"+path, bytes.NewReader(text))
+	response, err := c.send(ctx, http.MethodPost, path, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if c.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	response, err := cmp.Or(c.HTTP, http.DefaultClient).Do(r)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return err
 	}
 	defer response.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(response.Body, maxReply))
 	if err != nil {
 		return fmt.Errorf("%s: read the answer: %w", path, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		var refused errorReply
-		if json.Unmarshal(text, &refused) != nil || refused.Error == nil {
-			return errorf(response.StatusCode, CodeInvalid, "%s: the answer is %s, not one of a pool", path, response.Status)
-		}
-		return refused.Error
 	}
 	if err := json.Unmarshal(text, a); err != nil {
 		return fmt.Errorf("%s: the answer is not JSON: %w", path, err)

@@ -37,6 +37,7 @@
 //   - Nothing is lost between assignment and delivery: a worker that polls says
 //     what it works on, and is given again what it has a lease on but did not
 //     name.
+//   - Large data goes by reference: Task.Put and Task.Open work in every process.
 //
 // Delivery is at least once: a worker that dies, or loses its lease, may have
 // done its work. Task.EffectKey is the same in every delivery of one task.

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -181,6 +184,61 @@ nodes: [{id: a, task: work, heartbeat: 500ms}]
 	out, err := h.engine.Wait(t.Context(), "r")
 	require.NoError(t, err)
 	require.NoError(t, out.Err())
+}
+
+// Large data goes by reference: a remote worker stores a blob and an artifact,
+// one of this process reads it, and another one over HTTP.
+func TestBlobs(t *testing.T) {
+	h := start(t, t.TempDir(), worker.Options{MaxBlob: 3 << 20})
+	defer h.stop(t)
+	def := define(t, `
+name: large
+start: make
+nodes:
+  - {id: make, task: make, output: {state.made: result}}
+  - {id: here, task: size, input: {made: state.made}, output: {output.here: result}}
+  - {id: there, task: size there, input: {made: state.made}, output: {output.there: result}}
+  - {id: over, task: over, output: {output.over: result}}
+transitions: [{from: make, to: here}, {from: here, to: there}, {from: there, to: over}]
+`)
+	make3 := func(ctx context.Context, task worker.Task) (any, error) {
+		ref, err := task.Put(ctx, strings.NewReader(strings.Repeat("x", 3<<20)), "text/plain")
+		return pawl.Result{Output: ref, Artifacts: []pawl.Artifact{{Name: "xs", Blob: ref}}}, err
+	}
+	size := func(ctx context.Context, task worker.Task) (any, error) {
+		var in struct{ Made blob.Ref }
+		if err := task.Bind(&in); err != nil {
+			return nil, err
+		}
+		content, err := task.Open(ctx, in.Made)
+		if err != nil {
+			return nil, err
+		}
+		defer content.Close()
+		return io.Copy(io.Discard, content)
+	}
+	over := func(ctx context.Context, task worker.Task) (any, error) {
+		_, err := task.Put(ctx, strings.NewReader(strings.Repeat("x", 3<<20+1)), "")
+		var refused *worker.Error
+		if !errors.As(err, &refused) {
+			return nil, fmt.Errorf("not refused: %w", err)
+		}
+		return refused.Code, task.Heartbeat(ctx)
+	}
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, worker.Handlers{"size": size}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- h.client("there").Run(ctx, worker.Handlers{"make": make3, "size there": size, "over": over})
+	}()
+	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "r", Definition: def}, nil)
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	require.Equal(t, map[string]any{"here": int64(3 << 20), "there": int64(3 << 20), "over": worker.CodeTooLarge}, out.Output)
+	require.Len(t, out.Artifacts, 1)
+	require.Equal(t, "xs", out.Artifacts[0].Name)
+	cancel()
+	require.NoError(t, <-ended)
 }
 
 // The coordinator is closed and opened again while workers work: they go on, and

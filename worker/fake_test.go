@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -99,7 +102,7 @@ func (f *fake) take(k pawl.Key, result any) error {
 }
 
 func (f *fake) Complete(_ context.Context, k pawl.Key, output any) error {
-	if r, ok := output.(pawl.Result); ok && r.Metadata == nil {
+	if r, ok := output.(pawl.Result); ok && r.Metadata == nil && r.Artifacts == nil {
 		output = r.Output
 	}
 	return f.take(k, output)
@@ -116,6 +119,16 @@ func (f *fake) Heartbeat(_ context.Context, k pawl.Key) error {
 	}
 	return f.err
 }
+
+func (f *fake) OpenBlob(_ context.Context, ref blob.Ref) (io.ReadCloser, error) {
+	if ref.Hash == damaged {
+		return io.NopCloser(iotest.ErrReader(blob.ErrDamaged)), nil
+	}
+	return nil, blob.ErrMissing
+}
+
+// damaged is a blob that cannot be read.
+const damaged = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
 
 func (f *fake) result(k pawl.Key) any {
 	f.mu.Lock()

@@ -33,6 +33,7 @@ func (p *Pool) Handler() http.Handler {
 		"/v1/heartbeat": post(p, p.serveHeartbeat),
 		"/v1/complete":  post(p, p.serveComplete),
 		"/v1/leave":     post(p, p.serveLeave),
+		"/v1/blobs":     http.HandlerFunc(p.serveBlobs),
 		"/v1/status":    http.HandlerFunc(p.serveStatus),
 	}
 	return p.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +136,7 @@ func wrongPath(path string) error {
 	if len(first) > 1 && first[0] == 'v' && first != "v1" && strings.Trim(first[1:], "0123456789") == "" {
 		return errorf(http.StatusNotFound, CodeVersion, "this pool does not speak %s: use the paths under /v1", first)
 	}
-	return errorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, leave and status")
+	return errorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, blobs, leave and status")
 }
 
 // refuse answers with an error. What is not an *Error is our fault.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/stretchr/testify/require"
 )
 
@@ -67,6 +68,13 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": {"a": 1e999}`), 400, CodeInvalid, "metadata:"},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "run": "other"`), 400, CodeInvalid, `the key is of run "run", not "other"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "node": "other"`), 400, CodeInvalid, `the key is of node "node", not "other"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`), 400, CodeInvalid, "send what POST /v1/blobs answered"},
+		{"POST", "/v1/blobs?worker=bob&key=k1", `content`, 409, CodeNotHolder, "drop the result"},
+		{"POST", "/v1/blobs?worker=ann&key=k9", `content`, 409, CodeStale, "drop the result"},
+		{"POST", "/v1/blobs", `content`, 400, CodeInvalid, "the id of a worker is missing"},
+		{"GET", "/v1/blobs", ``, 400, CodeInvalid, "hash: "},
+		{"GET", "/v1/blobs?hash=sha256:" + strings.Repeat("0", 64), ``, 404, CodeNotFound, "send the $blob of a reference"},
+		{"PUT", "/v1/blobs", ``, 405, CodeMethod, "takes GET, POST, not PUT"},
 		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k1", "status": "completed"}`, 409, CodeNotHolder, "drop the result"},
 		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k9", "status": "completed"}`, 409, CodeStale, "drop the result"},
 	} {
@@ -129,7 +137,7 @@ func TestCompletions(t *testing.T) {
 	f.dispatch("a", "m", "x")
 	_, e := ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "m", "status": "completed", "result": 1, "metadata": {"execution_time_ms": 1234}}`)
 	require.Nil(t, e)
-	require.Equal(t, "{1 map[execution_time_ms:1234]}", fmt.Sprint(f.result("m")))
+	require.Equal(t, pawl.Result{Output: int64(1), Metadata: map[string]any{"execution_time_ms": int64(1234)}}, f.result("m"))
 	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"code": "gone", "message": "no", "retryable": false}}`)
 	require.Nil(t, e)
 	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no"}, f.result("x"))
@@ -238,6 +246,25 @@ func TestHandlerBehindAPrefix(t *testing.T) {
 	require.NoError(t, err)
 	f.dispatch("a", "k1")
 	require.Equal(t, []pawl.Key{"k1"}, poll1(t, c))
+}
+
+// A blob that cannot be read to its end breaks the connection: no reader takes
+// the part for the whole.
+func TestADamagedBlob(t *testing.T) {
+	p, _ := newPool(t, Options{})
+	server := httptest.NewServer(p.Handler())
+	defer server.Close()
+	c := &Client{URL: server.URL, ID: "ann", HTTP: server.Client()}
+	content, err := c.Open(t.Context(), blob.Ref{Hash: damaged})
+	if err == nil {
+		defer content.Close()
+		_, err = io.ReadAll(content)
+	}
+	require.Error(t, err)
+	var e *Error
+	_, err = c.Open(t.Context(), blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, CodeNotFound, e.Code)
 }
 
 func FuzzProtocol(f *testing.F) {

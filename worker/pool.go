@@ -3,12 +3,14 @@ package worker
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 )
 
 // Options configure a pool. The zero value of every field works.
@@ -29,6 +31,9 @@ type Options struct {
 	Token string
 	// MaxBody bounds a request's body, in bytes; 2 MiB by default.
 	MaxBody int64
+	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
+	// default.
+	MaxBlob int64
 	// Logger gets what no caller can be told; nothing by default.
 	Logger *slog.Logger
 }
@@ -46,6 +51,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 2 << 20
 	}
+	if o.MaxBlob <= 0 {
+		o.MaxBlob = 1 << 30
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -57,6 +65,7 @@ type results interface {
 	Complete(ctx context.Context, key pawl.Key, output any) error
 	Fail(ctx context.Context, key pawl.Key, cause error) error
 	Heartbeat(ctx context.Context, key pawl.Key) error
+	OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error)
 }
 
 // A Pool hands the tasks of one engine to workers. It is the engine's Executor,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -52,17 +53,22 @@ type (
 		Drop []pawl.Key `json:"drop"`
 	}
 	completeRequest struct {
-		Version   string          `json:"version"`
-		Worker    string          `json:"worker"`
-		Key       pawl.Key        `json:"key"`
-		Run       string          `json:"run,omitempty"`
-		Node      string          `json:"node,omitempty"`
-		Status    string          `json:"status"`
-		Result    json.RawMessage `json:"result,omitempty"`
-		ResultRef string          `json:"resultRef,omitempty"`
-		Error     *failureMessage `json:"error,omitempty"`
-		Metadata  json.RawMessage `json:"metadata,omitempty"`
-		Take      int             `json:"take,omitempty"`
+		Version   string            `json:"version"`
+		Worker    string            `json:"worker"`
+		Key       pawl.Key          `json:"key"`
+		Run       string            `json:"run,omitempty"`
+		Node      string            `json:"node,omitempty"`
+		Status    string            `json:"status"`
+		Result    json.RawMessage   `json:"result,omitempty"`
+		ResultRef string            `json:"resultRef,omitempty"`
+		Error     *failureMessage   `json:"error,omitempty"`
+		Metadata  json.RawMessage   `json:"metadata,omitempty"`
+		Artifacts []artifactMessage `json:"artifacts,omitempty"`
+		Take      int               `json:"take,omitempty"`
+	}
+	artifactMessage struct {
+		Name string   `json:"name"`
+		Blob blob.Ref `json:"blob"`
 	}
 	completeReply struct {
 		Status string        `json:"status"`
@@ -191,6 +197,12 @@ func (m completeRequest) output(c *completion) error {
 		if out.Metadata, ok = metadata.(map[string]any); !ok && metadata != nil {
 			return invalid("metadata must be an object")
 		}
+	}
+	for _, a := range m.Artifacts {
+		if _, err := blob.ParseRef(a.Blob.Value()); err != nil {
+			return invalid("the artifact %q: %v: send what POST /v1/blobs answered", a.Name, err)
+		}
+		out.Artifacts = append(out.Artifacts, pawl.Artifact{Name: a.Name, Blob: a.Blob})
 	}
 	c.output = out
 	return nil

@@ -31,7 +31,8 @@ type Task struct {
 	Deadline  time.Time     // when the attempt times out; zero if never
 	Lease     time.Duration // how long the worker holds it without a heartbeat; 0 in the engine's process: without end
 
-	beat func(ctx context.Context) error
+	local  pawl.Task // in the engine's process
+	remote *Client   // in another
 }
 
 // Bind decodes the input into v, as encoding/json would.
@@ -42,14 +43,18 @@ func (t Task) Bind(v any) error {
 	return nil
 }
 
-// Heartbeat says that the task is alive, where its node has a heartbeat and this
-// is the engine's process. Client.Run renews leases, and tells the engine, by
-// itself. An error says that the attempt is no longer wanted.
+// Heartbeat says that the task is alive, where its node has a heartbeat. The
+// leases of Client.Run are renewed by themselves, which is such a heartbeat as
+// well. An error says that the attempt is no longer wanted.
 func (t Task) Heartbeat(ctx context.Context) error {
-	if t.beat == nil {
-		return nil
+	if t.remote == nil {
+		return t.local.Heartbeat(ctx)
 	}
-	return t.beat(ctx)
+	drop, err := t.remote.Heartbeat(ctx, t.Key)
+	if err == nil && len(drop) > 0 {
+		return ErrStale
+	}
+	return err
 }
 
 // Handlers are the functions of a worker, by task type; "*" is the default
@@ -96,6 +101,6 @@ func (e *panicError) Unwrap() error { return e.error }
 func taskOf(t pawl.Task) Task {
 	return Task{
 		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Node: t.Node, Type: t.Type,
-		Attempt: t.Attempt, Priority: t.Priority, Input: t.Input, Branch: t.Branch, Deadline: t.Deadline, beat: t.Heartbeat,
+		Attempt: t.Attempt, Priority: t.Priority, Input: t.Input, Branch: t.Branch, Deadline: t.Deadline, local: t,
 	}
 }

@@ -1,0 +1,177 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+)
+
+// blobTime is how long one blob may take on its way.
+const blobTime = time.Hour
+
+// Put stores everything that r gives, by its content, and returns a reference to
+// put into the result: see pawl.Task.Put.
+func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
+	if t.remote != nil {
+		return t.remote.Put(ctx, t, r, mediaType)
+	}
+	return t.local.Put(ctx, r, mediaType)
+}
+
+// Open opens a blob that the input refers to. Where the content was damaged on
+// its way, reading fails instead of ending.
+func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
+	if t.remote != nil {
+		return t.remote.Open(ctx, ref)
+	}
+	return t.local.Open(ctx, ref)
+}
+
+// Put is Task.Put over HTTP. The worker must hold the task.
+func (c *Client) Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error) {
+	query := url.Values{"worker": {c.ID}, "key": {string(t.Key)}, "type": {mediaType}}
+	response, err := c.send(ctx, http.MethodPost, "blobs?"+query.Encode(), r)
+	if err != nil {
+		return blob.Ref{}, err
+	}
+	defer response.Body.Close()
+	var ref blob.Ref
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxRef)).Decode(&ref); err != nil {
+		return blob.Ref{}, fmt.Errorf("blobs: the answer is not JSON: %w", err)
+	}
+	return ref, nil
+}
+
+// Open is Task.Open over HTTP. A connection that breaks fails the reading: the
+// length is known beforehand.
+func (c *Client) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
+	query := url.Values{"hash": {ref.Hash}}
+	response, err := c.send(ctx, http.MethodGet, "blobs?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// send sends one request and returns the answer if it is not a refusal.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	name, _, _ := strings.Cut(path, "?")
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/v1/"+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	response, err := cmp.Or(c.HTTP, http.DefaultClient).Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return response, nil
+	}
+	defer response.Body.Close()
+	var refused errorReply
+	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&refused) != nil || refused.Error == nil {
+		return nil, errorf(response.StatusCode, CodeInvalid, "%s: the answer is %s, not one of a pool", name, response.Status)
+	}
+	return nil, refused.Error
+}
+
+// serveBlobs takes a blob from the holder of a task (POST), or gives one (GET).
+func (p *Pool) serveBlobs(w http.ResponseWriter, r *http.Request) {
+	var err error
+	switch r.Method {
+	case http.MethodPost:
+		err = p.takeBlob(w, r)
+	case http.MethodGet:
+		err = p.giveBlob(w, r)
+	default:
+		err = wrongMethod(w, "GET, POST", r)
+	}
+	if err != nil {
+		refuse(w, err)
+	}
+}
+
+func (p *Pool) takeBlob(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	t, err := p.heldBy(q.Get("worker"), pawl.Key(q.Get("key")))
+	if err != nil {
+		return err
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(blobTime)) // a host's server may not have it
+	body := http.MaxBytesReader(w, r.Body, p.options.MaxBlob)
+	ref, err := t.Put(r.Context(), body, q.Get("type"))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return errorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the blob has more than %d bytes (Options.MaxBlob): store it elsewhere and send a resultRef", large.Limit)
+	case err != nil:
+		return errorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be stored, try again: %v", err)
+	}
+	reply(w, http.StatusOK, ref)
+	return nil
+}
+
+// heldBy returns a task that a remote worker holds.
+func (p *Pool) heldBy(id string, k pawl.Key) (pawl.Task, error) {
+	if err := p.checkWorker(id); err != nil {
+		return pawl.Task{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.mayHold(id); err != nil {
+		return pawl.Task{}, err
+	}
+	at := p.queue.hold(id, k, time.Now())
+	p.deliver()
+	switch {
+	case at == stranger, at == elsewhere:
+		return pawl.Task{}, ErrNotHolder
+	case at != holder:
+		return pawl.Task{}, ErrStale
+	case !p.queue.items[k].known:
+		return pawl.Task{}, errorf(http.StatusServiceUnavailable, CodeBusy, "the engine has not dispatched this task again yet: try again")
+	}
+	return p.queue.items[k].task, nil
+}
+
+func (p *Pool) giveBlob(w http.ResponseWriter, r *http.Request) error {
+	ref, err := blob.ParseRef(map[string]any{"$blob": r.URL.Query().Get("hash"), "size": int64(0)})
+	if err != nil {
+		return invalid("hash: %v", err)
+	}
+	engine, err := p.results(r.Context())
+	if err != nil {
+		return err
+	}
+	content, err := engine.OpenBlob(r.Context(), ref)
+	switch {
+	case errors.Is(err, blob.ErrMissing):
+		return errorf(http.StatusNotFound, CodeNotFound, "%v: send the $blob of a reference as it came", err)
+	case err != nil:
+		return errorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be opened, try again: %v", err)
+	}
+	defer content.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if _, err := io.Copy(w, content); err != nil {
+		p.options.Logger.Warn("worker: a blob was not sent whole", "hash", ref.Hash, "error", err)
+		panic(http.ErrAbortHandler) // breaks the connection, so that the reader fails as well
+	}
+	return nil
+}
