@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"bench":      {"*"},
 
 	"internal/crashtest": {},
+	"internal/planted":   {},
 	"internal/lint":      {},
 }
 

@@ -1,0 +1,179 @@
+package planted
+
+import (
+	"context"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var plant = flag.Bool("planted", false, "plant every bug in a copy and run the test that catches it: minutes")
+
+// A bug is a change of one place in the source, and who catches it.
+type bug struct {
+	name     string
+	file     string // below the root of the module
+	was, is  string // was stands in the file exactly once
+	pkg, run string // the tests one of which fails with it
+}
+
+var bugs = []bug{
+	{
+		"tasks are dispatched before the commit", "actor/turn.go",
+		"	if len(t.records) > 0 {\n", "	if len(t.records) > 0 {\n		for _, e := range t.effects {\n			a.send(e)\n		}\n",
+		"./actor", "TestNothingLeavesBeforeTheCommit",
+	},
+	{
+		"a result of an older attempt is taken", "planning/complete.go",
+		"t.Status != workflow.Dispatched || t.Attempt != k.attempt || t.Epoch != k.epoch", "t.Status != workflow.Dispatched",
+		".", "TestForeignKeysAreStale",
+	},
+	{
+		"the epoch is not checked in commits", "store/commit.go",
+		"ours = r.Int64(0) == int64(d.epoch)", "ours = true",
+		"./store", "",
+	},
+	{
+		"an error of a commit is ignored", "actor/turn.go",
+		"return a.forget(batch, t, err)", "_ = err",
+		"./actor", "TestNothingLeavesBeforeTheCommit",
+	},
+	{
+		"branches are merged in the order of arrival", "merge/merge.go",
+		"	sorted := byIndex(branches)\n", "	sorted := branches\n",
+		"./merge", "",
+	},
+	{
+		"groups are told apart by name, not by origin", "planning/open.go",
+		"case g.Name != name || origin != 0 && g.Origin != origin:", "case g.Name != name:",
+		"./planning", "TestScripts",
+	},
+	{
+		"after a restart an alarm has its full time again", "actor/actor.go",
+		"a.alarm.Reset(min(max(time.Until(at), a.pause), maxNap))", "a.alarm.Reset(maxNap)",
+		"./pawltest", "TestScenarios/scenarios",
+	},
+	{
+		"what is out is not sent again on activation", "actor/actor.go",
+		"	a.resend()\n", "",
+		"./actor", "TestCrashesDoNotChangeTheResult",
+	},
+	{
+		"the planner writes into the state that it is given", "planning/step.go",
+		"p := &planner{s: s.Overlay(), now: now}\n	if err := p.take(m)", "p := &planner{s: s, now: now}\n	if err := p.take(m)",
+		"./planning", "TestEveryInterleavingEnds",
+	},
+	{
+		"commits are not synced", "store/dir.go",
+		"PRAGMA synchronous=FULL;\n", "PRAGMA synchronous=OFF;\n",
+		"./store", "TestDurabilityOfCommits",
+	},
+	{
+		"a quorum asks for one branch more", "planning/settle.go",
+		"case quorum > 0 && g.Arrived >= quorum,", "case quorum > 0 && g.Arrived > quorum,",
+		"./planning", "TestEveryOrderOfSixBranches",
+	},
+}
+
+const root = "../.."
+
+// Every bug can be planted: its place is there, once.
+func TestBugsCanBePlanted(t *testing.T) {
+	require.GreaterOrEqual(t, len(bugs), 10)
+	for _, b := range bugs {
+		text, err := os.ReadFile(filepath.Join(root, b.file))
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(text), b.was), "%s: the place of the bug in %s", b.name, b.file)
+		require.NotEqual(t, b.was, b.is, b.name)
+	}
+}
+
+// Every planted bug is caught by the test that is named for it, which passes
+// without it.
+func TestPlantedBugsAreCaught(t *testing.T) {
+	if !*plant {
+		t.Skip("minutes: -planted plants them")
+	}
+	dir := t.TempDir()
+	require.NoError(t, copyModule(dir))
+	caught := 0
+	for _, b := range bugs {
+		text, err := os.ReadFile(filepath.Join(dir, b.file))
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(text), b.was), "%s: the place of the bug in %s", b.name, b.file)
+		out, ok := run(t, dir, b)
+		require.True(t, ok, "without the bug %q the test fails:\n%s", b.name, out)
+		planted := strings.Replace(string(text), b.was, b.is, 1)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, b.file), []byte(planted), 0o600))
+		out, ok = run(t, dir, b)
+		switch {
+		case ok:
+			t.Errorf("not caught: %s", b.name)
+		case strings.Contains(out, "[build failed]"):
+			t.Errorf("it does not compile: %s\n%s", b.name, out)
+		default:
+			caught++
+			t.Logf("| %s | %s | %s |", b.name, b.pkg, failing(out))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, b.file), text, 0o600))
+	}
+	t.Logf("%d of %d planted bugs are caught", caught, len(bugs))
+}
+
+// run runs the test that is to catch a bug, and returns what it says and whether
+// it passed.
+func run(t *testing.T, dir string, b bug) (string, bool) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-count=1", "-timeout=2m", "-run="+b.run, b.pkg)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// failing returns the name of the first test that failed.
+func failing(out string) string {
+	if m := failed.FindStringSubmatch(out); m != nil {
+		return m[1]
+	}
+	if strings.Contains(out, "test timed out") {
+		return "a test that hangs"
+	}
+	return "a panic"
+}
+
+// copyModule copies the source of the module.
+func copyModule(to string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir() && d.Name() == ".git":
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), data, 0o600)
+	})
+}
