@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"internal/crashtest": {},
 	"internal/planted":   {},
 	"internal/lint":      {},
+	"internal/reference": {},
 }
 
 // vocabulary is what package workflow is built on, decided what is below the

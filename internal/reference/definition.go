@@ -1,0 +1,149 @@
+package reference
+
+// A Join says how a node waits for its incoming transitions.
+type Join int
+
+// The joins of a node.
+const (
+	NoJoin      Join = iota
+	All              // a token on every incoming transition
+	Synchronize      // tokens on those by which one can still come
+)
+
+// An Outcome says with which end of its node a transition is taken.
+type Outcome int
+
+// The outcomes of a transition.
+const (
+	Success Outcome = iota
+	Error
+	Always
+)
+
+// A Definition is a graph of nodes and edges, which are named by their indices.
+type Definition struct {
+	Start int
+	Nodes []Node
+	Edges []Edge
+}
+
+// A Node is a task, the end of the run, or a gateway, which completes at once.
+type Node struct {
+	Task          bool
+	End           bool
+	Join          Join
+	FailUnmatched bool  // it fails if no transition matches
+	Cancels       []int // nodes whose tokens it cancels when it completes
+}
+
+// An Edge is a transition.
+type Edge struct {
+	From, To int
+	Tier     int // lower first
+	Outcome  Outcome
+	Code     string // of the errors that it catches; "" catches any
+	AtLeast  int    // it is taken if the result is at least that; 0: always
+	Loop     int    // how often it may be taken; 0: no bound
+
+	Fan   bool   // it makes branches
+	Group string // the name of their group; "": one of its own
+	Count int    // how many
+	Most  int    // how many run at once; 0: no bound
+
+	Sync *Sync // it joins the branches of a group
+}
+
+// A Remaining says what becomes of branches that run when their join fires.
+type Remaining int
+
+// What becomes of stragglers.
+const (
+	Cancel Remaining = iota
+	Ignore
+	Block
+)
+
+// A Sync joins the branches of a group. All of a group's are equal.
+type Sync struct {
+	Group     string
+	Quorum    int // 0: all branches
+	Remaining Remaining
+	Tolerate  int  // failures; below 0: the default
+	Proceed   bool // in a shortfall
+}
+
+// unset marks an edge that is none.
+const unset = -1
+
+// out returns the edges that leave a node, in definition order.
+func (d *Definition) out(node int) []int {
+	return d.where(func(e Edge) bool { return e.From == node })
+}
+
+// in returns the edges that lead to a node, in definition order.
+func (d *Definition) in(node int) []int { return d.where(func(e Edge) bool { return e.To == node }) }
+
+// joins returns the edges that join a group, in definition order.
+func (d *Definition) joins(group string) []int {
+	return d.where(func(e Edge) bool { return e.Sync != nil && e.Sync.Group == group && group != "" })
+}
+
+func (d *Definition) where(fits func(Edge) bool) []int {
+	var out []int
+	for i, e := range d.Edges {
+		if fits(e) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// reaches reports whether a token that stands at node from, and has passed it,
+// can come to take an edge without passing the node to which that leads.
+func (d *Definition) reaches(from, edge int) bool {
+	target := d.Edges[edge].To
+	seen := map[int]bool{}
+	var visit func(node int) bool
+	visit = func(node int) bool {
+		if node == d.Edges[edge].From {
+			return true
+		}
+		for _, e := range d.out(node) {
+			if to := d.Edges[e].To; to != target && !seen[to] {
+				seen[to] = true
+				if visit(to) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return visit(from)
+}
+
+// loop returns the natural loop of an edge: its two nodes, and those that reach
+// its source without passing its target.
+func (d *Definition) loop(edge int) map[int]bool {
+	from, to := d.Edges[edge].From, d.Edges[edge].To
+	body := map[int]bool{from: true, to: true}
+	for changed := true; changed; {
+		changed = false
+		for _, e := range d.Edges {
+			if body[e.To] && e.To != to && !body[e.From] {
+				body[e.From], changed = true, true
+			}
+		}
+	}
+	return body
+}
+
+// inside reports whether the loop of an edge is strictly within that of another.
+func (d *Definition) inside(inner, outer int) bool {
+	a, b := d.loop(inner), d.loop(outer)
+	for node := range a {
+		if !b[node] {
+			return false
+		}
+	}
+	return len(a) < len(b)
+}

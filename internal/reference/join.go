@@ -1,0 +1,192 @@
+package reference
+
+import "slices"
+
+// A place is the join of a node in one branch.
+type place struct {
+	node   int
+	branch *Branch
+}
+
+// waiting returns the tokens that wait at a place by an edge, in the order in
+// which they came.
+func (r *Run) waiting(p place, edge int) []*Token {
+	var out []*Token
+	for _, t := range r.line {
+		if t.State == AtJoin && t.Node == p.node && t.Branch == p.branch && t.Via == edge {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// places returns where tokens wait at joins of a kind, in definition order; the
+// branches of one node in the order in which tokens came.
+func (r *Run) places(kind Join) []place {
+	var out []place
+	for node, n := range r.def.Nodes {
+		if n.Join != kind {
+			continue
+		}
+		for _, t := range r.line {
+			if p := (place{node, t.Branch}); t.State == AtJoin && t.Node == node && !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// pair fires one join of a node that has tokens on all of its edges.
+func (r *Run) pair() bool {
+	for _, p := range r.places(All) {
+		if !slices.ContainsFunc(r.def.in(p.node), func(e int) bool { return len(r.waiting(p, e)) == 0 }) {
+			r.fireJoin(p)
+			return true
+		}
+	}
+	return false
+}
+
+// synchronize fires those joins of nodes that synchronize and wait for nothing,
+// or the first of those that wait for each other.
+func (r *Run) synchronize() bool {
+	places := r.places(Synchronize)
+	waiting := slices.DeleteFunc(slices.Clone(places), func(p place) bool {
+		others, free := r.waitsFor(p)
+		return free && len(others) == 0
+	})
+	if len(waiting) < len(places) {
+		for _, p := range places {
+			if !slices.Contains(waiting, p) {
+				r.fireJoin(p)
+			}
+		}
+		return true
+	}
+	for _, p := range places {
+		if r.mutual(p) {
+			r.fireJoin(p)
+			return true
+		}
+	}
+	return false
+}
+
+// fireJoin takes a token from each edge that has one and goes on with another.
+func (r *Run) fireJoin(p place) {
+	counts := map[int]int{}
+	var last *Token
+	for _, e := range r.def.in(p.node) {
+		line := r.waiting(p, e)
+		if len(line) == 0 {
+			continue
+		}
+		t := line[0]
+		t.State = Gone
+		if last == nil || slices.Index(r.line, t) > slices.Index(r.line, last) {
+			last = t
+		}
+		for loop, n := range t.Counts {
+			counts[loop] = max(counts[loop], n)
+		}
+	}
+	r.create(&Token{Parent: last, Node: p.node, Branch: p.branch, Counts: counts, State: Fresh, Via: unset, Joined: true})
+}
+
+// waitsFor returns the other synchronizing joins of the same branch from which a
+// token may still come to a place by an edge that has none. It is not free if
+// something else may come as well.
+func (r *Run) waitsFor(p place) (others []place, free bool) {
+	var missing []int
+	for _, e := range r.def.in(p.node) {
+		if len(r.waiting(p, e)) == 0 {
+			missing = append(missing, e)
+		}
+	}
+	free = true
+	for _, t := range r.Tokens {
+		if !r.counts(t.Branch, p.branch) || !slices.ContainsFunc(missing, func(e int) bool { return r.comes(t, e) }) {
+			continue
+		}
+		if t.State != AtJoin || t.Branch != p.branch || r.def.Nodes[t.Node].Join != Synchronize {
+			free = false
+		} else {
+			others = append(others, place{t.Node, t.Branch})
+		}
+	}
+	for _, g := range r.groups {
+		if g.Phase != Gathering || !r.counts(g.Outer, p.branch) {
+			continue
+		}
+		var ways []int // by which the group may go on
+		if joins := r.def.joins(g.name); len(joins) > 0 {
+			ways = append(ways, joins[0])
+		}
+		for _, e := range r.def.out(g.Origin.Node) {
+			if r.def.Edges[e].Outcome != Success {
+				ways = append(ways, e)
+			}
+		}
+		for _, w := range ways {
+			free = free && !slices.ContainsFunc(missing, func(e int) bool { return r.leads(w, e) })
+		}
+	}
+	return others, free
+}
+
+// counts reports whether branch b is, or is nested in, another; what lives in
+// groups that have fired does not count.
+func (r *Run) counts(b, in *Branch) bool {
+	for ; b != in; b = b.Group.Outer {
+		if b == nil || b.Group.Phase == Fired {
+			return false
+		}
+	}
+	return true
+}
+
+// comes reports whether a token may come to take an edge without passing the
+// node to which that leads.
+func (r *Run) comes(t *Token, edge int) bool {
+	switch t.State {
+	case AtGroup:
+		return r.leads(t.Via, edge)
+	case Unbegun, AtJoin: // it has not passed its node
+		return t.Node != r.def.Edges[edge].To && r.def.reaches(t.Node, edge)
+	default:
+		return r.def.reaches(t.Node, edge)
+	}
+}
+
+// leads reports whether a way is an edge, or leads on to it.
+func (r *Run) leads(way, edge int) bool {
+	to := r.def.Edges[way].To
+	return way == edge || to != r.def.Edges[edge].To && r.def.reaches(to, edge)
+}
+
+// mutual reports whether a place and all those that it waits for wait for each
+// other, and for nothing else.
+func (r *Run) mutual(p place) bool {
+	closure := func(p place) ([]place, bool) {
+		var seen []place
+		for work := []place{p}; len(work) > 0; work = work[1:] {
+			others, free := r.waitsFor(work[0])
+			if !free {
+				return seen, false
+			}
+			for _, o := range others {
+				if !slices.Contains(seen, o) {
+					seen, work = append(seen, o), append(work, o)
+				}
+			}
+		}
+		return seen, true
+	}
+	all, free := closure(p)
+	for _, o := range all {
+		back, _ := closure(o)
+		free = free && slices.Contains(back, p)
+	}
+	return free
+}

@@ -1,0 +1,251 @@
+package reference
+
+import (
+	"maps"
+	"slices"
+)
+
+// A State is what a token does.
+type State int
+
+// The states of a token.
+const (
+	Unbegun State = iota // its branch waits until others have ended
+	Fresh                // it has come to its node
+	Running              // its task is out
+	AtJoin               // it waits at the join of its node
+	AtGroup              // it waits at the join of its group
+	Gone
+)
+
+// A Token stands at a node.
+type Token struct {
+	Parent *Token // the one that completed before; of a branch or a continuation, the one that fanned out
+	Node   int
+	Branch *Branch // nil outside all groups
+	Counts map[int]int
+	State  State
+	Via    int  // the edge by which it came, or waits
+	Joined bool // it goes on from the join of its node
+
+	born *Branch
+}
+
+// Born returns the branch in which the token was made. One that waits for an
+// outer group has left it.
+func (t *Token) Born() *Branch { return t.born }
+
+// A Status is that of a run.
+type Status int
+
+// The statuses of a run.
+const (
+	Going Status = iota
+	Completed
+	Failed
+)
+
+// A Run executes a definition.
+type Run struct {
+	Status Status
+	Code   string // of the failure
+	Tokens []*Token
+
+	def    *Definition
+	groups []*Group
+	line   []*Token // that have come to a node or its join, in the order in which they came
+}
+
+// New starts a run.
+func New(def *Definition) *Run {
+	r := &Run{def: def}
+	r.create(&Token{Node: def.Start, State: Fresh, Via: unset})
+	r.advance()
+	return r
+}
+
+// Complete ends the task of a token with a result; below 0 it is one that cannot
+// be compared.
+func (r *Run) Complete(t *Token, result int) {
+	r.complete(t, result)
+	r.advance()
+}
+
+// Fail ends the task of a token with an error.
+func (r *Run) Fail(t *Token, code string) {
+	r.fail(t, code)
+	r.advance()
+}
+
+// advance does what there is to do, one act at a time, and looks at everything
+// again after each. Tokens that have come to a node at one instant all begin
+// there before it is asked what arrived.
+func (r *Run) advance() {
+	for acted := true; acted && r.Status == Going; {
+		r.Tokens, r.line = slices.DeleteFunc(r.Tokens, gone), slices.DeleteFunc(r.line, gone)
+		acted = r.open() || r.begin() || r.pair() || r.decide() || r.synchronize()
+	}
+	switch {
+	case r.Status != Going:
+		r.Tokens = nil
+	case len(r.Tokens) == 0:
+		r.Status = Completed
+	case !slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State == Running }):
+		r.end("deadlock")
+	}
+}
+
+// end fails the run.
+func (r *Run) end(code string) {
+	if r.Status == Going {
+		r.Status, r.Code, r.Tokens = Failed, code, nil
+	}
+}
+
+func (r *Run) create(t *Token) *Token {
+	t.born = t.Branch
+	r.Tokens, r.line = append(r.Tokens, t), append(r.line, t)
+	return t
+}
+
+// begin lets the token begin that has come to its node first.
+func (r *Run) begin() bool {
+	i := slices.IndexFunc(r.line, func(t *Token) bool { return t.State == Fresh })
+	if i < 0 {
+		return false
+	}
+	t := r.line[i]
+	r.line = slices.Delete(r.line, i, i+1)
+	n := r.def.Nodes[t.Node]
+	switch {
+	case n.Join != NoJoin && t.Via != unset && !t.Joined:
+		t.State, r.line = AtJoin, append(r.line, t)
+	case n.End:
+		r.Status = Completed
+	case n.Task:
+		t.State = Running
+	default:
+		r.complete(t, 0)
+	}
+	return true
+}
+
+// complete ends a node and follows its edges.
+func (r *Run) complete(t *Token, result int) {
+	n := r.def.Nodes[t.Node]
+	edges, ok := r.choose(t, result, func(e Edge) bool { return e.Outcome != Error })
+	switch {
+	case !ok:
+		r.fail(t, "expression_error")
+		return
+	case len(edges) == 0 && n.FailUnmatched:
+		r.fail(t, "unmatched")
+		return
+	}
+	for _, other := range r.Tokens {
+		if other != t && other.State != AtGroup && within(other.Branch, t.Branch) && slices.Contains(n.Cancels, other.Node) {
+			other.State = Gone
+		}
+	}
+	r.follow(t, edges)
+}
+
+// choose returns the matching edges of the first tier that has any; not ok if a
+// condition cannot be evaluated.
+func (r *Run) choose(t *Token, result int, fits func(Edge) bool) (chosen []int, ok bool) {
+	tiers := map[int]bool{}
+	for _, e := range r.def.out(t.Node) {
+		tiers[r.def.Edges[e].Tier] = true
+	}
+	for _, tier := range slices.Sorted(maps.Keys(tiers)) {
+		for _, i := range r.def.out(t.Node) {
+			e := r.def.Edges[i]
+			switch {
+			case e.Tier != tier || !fits(e) || e.Loop > 0 && t.Counts[i] >= e.Loop:
+			case e.AtLeast > 0 && result < 0:
+				return nil, false
+			case e.AtLeast == 0 || result >= e.AtLeast:
+				chosen = append(chosen, i)
+			}
+		}
+		if len(chosen) > 0 {
+			return chosen, true
+		}
+	}
+	return nil, true
+}
+
+// fail ends a node with an error, which an edge may catch.
+func (r *Run) fail(t *Token, code string) {
+	edges, _ := r.choose(t, 0, func(e Edge) bool {
+		return e.Outcome != Success && (e.Code == "" || e.Code == code)
+	})
+	if len(edges) > 0 {
+		r.follow(t, edges)
+		return
+	}
+	t.State = Gone
+	r.raise(t.Branch, code)
+}
+
+// raise fails a branch, or the run.
+func (r *Run) raise(b *Branch, code string) {
+	if b == nil {
+		r.end(code)
+		return
+	}
+	r.empty(b)
+	b.Status, b.Group.lastCode = BranchFailed, code
+}
+
+// follow takes edges, in definition order. The token itself waits at the first
+// join of a group among them.
+func (r *Run) follow(t *Token, edges []int) {
+	from := t.Branch
+	t.State = Gone
+	made := map[string]bool{}
+	waits := false
+	for _, i := range edges {
+		if b := r.standsIn(from, i); b != nil && !waits {
+			waits = true
+			if !b.late() {
+				t.State, t.Branch, t.Via = AtGroup, b, i
+			}
+		} else if b != nil && !b.late() {
+			r.create(&Token{Parent: t, Node: t.Node, Branch: b, Counts: t.Counts, State: AtGroup, Via: i})
+		}
+	}
+	for k, i := range edges {
+		e := r.def.Edges[i]
+		switch {
+		case r.standsIn(from, i) != nil:
+		case !e.Fan:
+			r.create(&Token{Parent: t, Node: e.To, Branch: from, Counts: r.traverse(t.Counts, i), State: Fresh, Via: i})
+		case e.Group == "":
+			r.fanOut(t, from, edges[k:k+1])
+		case !made[e.Group]:
+			made[e.Group] = true
+			r.fanOut(t, from, slices.DeleteFunc(slices.Clone(edges), func(j int) bool {
+				return !r.def.Edges[j].Fan || r.def.Edges[j].Group != e.Group
+			}))
+		}
+	}
+}
+
+// traverse returns the counts of a token that has taken an edge: one more if it
+// loops, none for the loops in it.
+func (r *Run) traverse(counts map[int]int, edge int) map[int]int {
+	if r.def.Edges[edge].Loop == 0 {
+		return counts
+	}
+	out := map[int]int{}
+	for e, n := range counts {
+		if !r.def.inside(e, edge) {
+			out[e] = n
+		}
+	}
+	out[edge]++
+	return out
+}
+
+func gone(t *Token) bool { return t.State == Gone }
