@@ -2,6 +2,7 @@ package planning
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
@@ -90,26 +91,28 @@ func (p *planner) fireJoin(n *workflow.GraphNode, sc workflow.Scope) {
 	p.touch(sc)
 }
 
-// synchronize fires one join: synchronize that no live token can still reach by
-// another way, in definition order, and reports whether there was one. Of those
+// synchronize fires the joins: synchronize that no live token can still reach by
+// another way, in definition order, and reports whether there was one. They fire
+// together: what one of them sets free takes nothing from the others. Of those
 // that wait for each other only, the first fires.
 func (p *planner) synchronize() bool {
 	if p.s.Census(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
 		return false
 	}
 	places := p.synchronizing()
-	for _, at := range places {
-		if p.blockers(at, func(*workflow.Token) bool { return false }) {
-			p.fireJoin(p.s.Graph.Node(at.node), at.scope)
-			return true
+	free := slices.DeleteFunc(slices.Clone(places), func(at joinPlace) bool {
+		return !p.blockers(at, func(*workflow.Token) bool { return false })
+	})
+	if len(free) == 0 {
+		if at, ok := p.standoff(places); ok {
+			p.note(0, "", "%s waits for joins that wait for it: it fires", string(at.node))
+			free = []joinPlace{at}
 		}
 	}
-	if at, ok := p.standoff(places); ok {
-		p.note(0, "", "%s waits for joins that wait for it: it fires", string(at.node))
+	for _, at := range free {
 		p.fireJoin(p.s.Graph.Node(at.node), at.scope)
-		return true
 	}
-	return false
+	return len(free) > 0
 }
 
 // synchronizing returns where tokens wait at joins: synchronize, in definition
@@ -191,9 +194,9 @@ func (p *planner) within(sc workflow.Scope, token func(*workflow.Token) bool, gr
 // without passing n.
 func (p *planner) mayCome(n *workflow.GraphNode, i int, t *workflow.Token) bool {
 	switch t.Status {
-	case workflow.WaitingForJoin:
-		if t.Node == n.ID {
-			return false
+	case workflow.WaitingForJoin, workflow.Pending:
+		if t.Node == n.ID && !t.Held {
+			return false // it has not passed n yet
 		}
 	case workflow.WaitingForSiblings:
 		return p.leads(n, i, p.s.Graph.Transition(t.Via))

@@ -131,7 +131,11 @@ func (p *planner) arrivedBy(g *workflow.Group, spec *workflow.GroupSpec) workflo
 		return ""
 	}
 	for i := range g.Total {
-		for _, id := range p.s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens {
+		b := p.s.Branch(workflow.Scope{Group: g.ID, Branch: i})
+		if b.Status != workflow.BranchArrived {
+			continue // a token of it may wait, but others of it live
+		}
+		for _, id := range b.Tokens {
 			if t := p.s.Token(id); t.Status == workflow.WaitingForSiblings {
 				return t.Via
 			}
