@@ -1,0 +1,356 @@
+package planning_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/reference"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Any graph, whose tasks end in any order and way, does the same in the planner
+// as in the reference interpreter: after every message the same tasks are out,
+// the same tokens wait at the same joins, and in the end both say the same.
+// With -rapid.checks=N it looks at 4 N graphs.
+func TestReference(t *testing.T) {
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { rapid.Check(t, playBoth) })
+	}
+}
+
+func playBoth(t *rapid.T) {
+	def := drawGraph(t)
+	g, err := workflow.Compile(translate(def))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	l := &lockstep{player: newPlayer(t, g), ids: map[string]int{}, planned: map[workflow.TokenID]int{}, made: map[*reference.Token]int{}}
+	l.quick = rapid.IntRange(0, 3).Draw(t, "quick") > 0
+	l.play(t, def)
+	if !l.quick {
+		l.replay()
+	}
+}
+
+// A lockstep plays a run in the planner and in the reference interpreter. A
+// token is known in both by where it comes from: ids numbers the origins.
+type lockstep struct {
+	*player
+	run     *reference.Run
+	ids     map[string]int
+	planned map[workflow.TokenID]int
+	made    map[*reference.Token]int
+	log     []string
+}
+
+// maxEnds bounds the tasks of a run that end before it is cancelled.
+const maxEnds = 40
+
+func (l *lockstep) play(t *rapid.T, def *reference.Definition) {
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s\n%s", shown(l.graph.Definition), strings.Join(l.log, "\n"))
+		}
+	}()
+	l.tell(t, workflow.Start{})
+	l.run = reference.New(def)
+	failures := rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "failures") // of 16 tasks
+	for ends := 0; ; ends++ {
+		l.compare()
+		out := l.out()
+		if l.run.Status != reference.Going {
+			return
+		}
+		if ends == maxEnds || len(out) > 100 {
+			l.tell(t, workflow.Cancel{})
+			return
+		}
+		next := rapid.SampledFrom(slices.Sorted(maps.Keys(out))).Draw(t, "next")
+		tok := l.state.Token(out[next][0])
+		other := l.of(next)
+		b := &net{t: t}
+		result := b.upTo("result", 4) - 1
+		if b.upTo("fails", 16) <= failures {
+			result = -b.upTo("how", 2)
+		}
+		switch result {
+		case -2:
+			code := rapid.SampledFrom([]string{"e1", "e2"}).Draw(t, "code")
+			l.tell(t, workflow.TaskFailed{Token: tok.ID, Attempt: 1, Epoch: epoch0, Failure: workflow.Failure{Code: code}})
+			l.run.Fail(other, code)
+		case -1:
+			l.tell(t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: "text"})
+			l.run.Complete(other, result)
+		default:
+			l.tell(t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: int64(result)})
+			l.run.Complete(other, result)
+		}
+	}
+}
+
+// shown is a definition, a line each node and transition.
+func shown(d *workflow.Definition) string {
+	var out strings.Builder
+	for i := range d.Nodes {
+		line(&out, d.Nodes[i])
+	}
+	for i := range d.Transitions {
+		line(&out, d.Transitions[i])
+	}
+	return out.String()
+}
+
+func line(out *strings.Builder, x any) {
+	v := reflect.ValueOf(x)
+	for i := range v.NumField() {
+		if f := v.Field(i); f.CanInterface() && !f.IsZero() {
+			fmt.Fprintf(out, "%s:%+v ", v.Type().Field(i).Name, reflect.Indirect(f))
+		}
+	}
+	out.WriteString("\n")
+}
+
+// tell sends a message and learns the tokens that it makes.
+func (l *lockstep) tell(t *rapid.T, m workflow.Message) {
+	l.log = append(l.log, fmt.Sprintf("%#v", m))
+	plan, err := l.send(m)
+	if err != nil {
+		t.Fatalf("%#v: %v", m, err)
+	}
+	l.log = append(l.log, text(decision.Plan{Decisions: plan.Decisions}))
+	joined := false
+	for _, d := range plan.Decisions {
+		if made, ok := d.(decision.CreateToken); ok {
+			l.learn(made.Token, joined)
+		}
+		if made, ok := d.(decision.CreateBranches); ok {
+			l.learnBranches(made.Group)
+		}
+		_, joined = d.(decision.FireJoin)
+	}
+}
+
+// learnBranches notes where the first tokens of branches come from.
+func (l *lockstep) learnBranches(g workflow.Group) {
+	for i := range g.Total {
+		id, _ := g.SpawnOf(i)
+		tr := l.graph.Transition(id)
+		l.learn(workflow.Token{
+			ID: g.TokenOf(i), Node: tr.To, Parent: g.Origin, Scope: workflow.Scope{Group: g.ID, Branch: i},
+			Counts: decision.Traverse(l.graph, g.Counts, tr),
+		}, false)
+	}
+}
+
+// identity numbers an origin.
+func (l *lockstep) identity(format string, args ...any) int {
+	key := fmt.Sprintf(format, args...)
+	if _, ok := l.ids[key]; !ok {
+		l.ids[key] = len(l.ids) + 1
+	}
+	return l.ids[key]
+}
+
+// learn notes where a token of the planner comes from. Which of several tokens
+// that met at a node's join came last is not asked.
+func (l *lockstep) learn(t workflow.Token, joined bool) {
+	parent := 0
+	if !joined {
+		parent = l.planned[t.Parent]
+	}
+	counts := map[string]int{}
+	for id, n := range t.Counts {
+		counts[string(id)] = n
+	}
+	l.planned[t.ID] = l.identity("token %d %t %s %d %v", parent, joined, t.Node, l.branch(t.Scope), counts)
+}
+
+func (l *lockstep) branch(sc workflow.Scope) int {
+	if sc.Group == 0 {
+		return 0
+	}
+	g := l.state.Group(sc.Group)
+	return l.identity("branch %d %s %d", l.planned[g.Origin], g.Spawns[0].Transition, sc.Branch)
+}
+
+// twin is learn for a token of the reference.
+func (l *lockstep) twin(t *reference.Token) int {
+	if t == nil {
+		return 0
+	}
+	if id := l.made[t]; id != 0 {
+		return id
+	}
+	parent := 0
+	if !t.Joined {
+		parent = l.twin(t.Parent)
+	}
+	counts := map[string]int{}
+	for e, n := range t.Counts {
+		counts[string(edgeID(e))] = n
+	}
+	id := l.identity("token %d %t %s %d %v", parent, t.Joined, graphID(t.Node), l.twinBranch(t.Born()), counts)
+	l.made[t] = id
+	return id
+}
+
+func (l *lockstep) twinBranch(b *reference.Branch) int {
+	if b == nil {
+		return 0
+	}
+	return l.identity("branch %d %s %d", l.twin(b.Group.Origin), edgeID(b.Group.First), b.Index)
+}
+
+// out returns the tokens whose tasks are out, by where they come from.
+func (l *lockstep) out() map[int][]workflow.TokenID {
+	out := map[int][]workflow.TokenID{}
+	for _, id := range l.state.LiveTokens() {
+		if l.state.Token(id).Status == workflow.Dispatched {
+			out[l.planned[id]] = append(out[l.planned[id]], id)
+		}
+	}
+	return out
+}
+
+// of returns the token of the reference that comes from the same.
+func (l *lockstep) of(id int) *reference.Token {
+	for _, t := range l.run.Tokens {
+		if t.State == reference.Running && l.twin(t) == id {
+			return t
+		}
+	}
+	panic("the reference has no such token")
+}
+
+// compare fails unless the planner's run stands as the reference's.
+func (l *lockstep) compare() {
+	l.t.Helper()
+	want := map[reference.Status]workflow.RunStatus{
+		reference.Going: workflow.RunRunning, reference.Completed: workflow.RunCompleted, reference.Failed: workflow.RunFailed,
+	}[l.run.Status]
+	code := ""
+	if l.state.Failure != nil {
+		code = l.state.Failure.Code
+	}
+	if l.state.Status != want || code != l.run.Code {
+		l.t.Fatalf("the run is %v %s, the reference says %v %s", l.state.Status, code, want, l.run.Code)
+	}
+	if got, want := l.live(), l.twins(); !slices.Equal(got, want) {
+		l.t.Fatalf("planner: %v\nreference: %v", got, want)
+	}
+}
+
+func (l *lockstep) live() []string {
+	var out []string
+	for _, id := range l.state.LiveTokens() {
+		switch t := l.state.Token(id); t.Status {
+		case workflow.WaitingForJoin:
+			out = append(out, fmt.Sprintf("%s #%d waits by %s", t.Node, l.planned[id], t.Via))
+		case workflow.WaitingForSiblings:
+			out = append(out, fmt.Sprintf("#%d has arrived by %s", l.branch(t.Scope), t.Via))
+		case workflow.Pending:
+			out = append(out, fmt.Sprintf("%s #%d has not begun", t.Node, l.planned[id]))
+		case workflow.Dispatched:
+			out = append(out, fmt.Sprintf("%s #%d is out", t.Node, l.planned[id]))
+		default:
+			l.t.Fatalf("%v is %v", id, t.Status)
+		}
+	}
+	slices.SortFunc(out, cmp.Compare)
+	return out
+}
+
+func (l *lockstep) twins() []string {
+	var out []string
+	for _, t := range l.run.Tokens {
+		switch t.State {
+		case reference.AtJoin:
+			out = append(out, fmt.Sprintf("%s #%d waits by %s", graphID(t.Node), l.twin(t), edgeID(t.Via)))
+		case reference.AtGroup:
+			out = append(out, fmt.Sprintf("#%d has arrived by %s", l.twinBranch(t.Branch), edgeID(t.Via)))
+		case reference.Unbegun:
+			out = append(out, fmt.Sprintf("%s #%d has not begun", graphID(t.Node), l.twin(t)))
+		case reference.Running:
+			out = append(out, fmt.Sprintf("%s #%d is out", graphID(t.Node), l.twin(t)))
+		case reference.Fresh, reference.Gone:
+			l.t.Fatalf("the reference has left %+v", t)
+		}
+	}
+	slices.SortFunc(out, cmp.Compare)
+	return out
+}
+
+func graphID(i int) workflow.NodeID { return workflow.NodeID(fmt.Sprintf("n%d", i)) }
+
+func edgeID(i int) workflow.TransitionID { return workflow.TransitionID(fmt.Sprintf("e%d", i)) }
+
+// translate writes a definition of the reference as the engine's.
+func translate(def *reference.Definition) *workflow.Definition {
+	d := &workflow.Definition{Name: "graph", Start: graphID(def.Start)}
+	for i, n := range def.Nodes {
+		x := workflow.Node{ID: graphID(i), Join: [...]workflow.Join{workflow.JoinNone, workflow.JoinAll, workflow.JoinSynchronize}[n.Join]}
+		if n.Task {
+			x.Task = "work"
+		}
+		if n.End {
+			x.End = &workflow.EndSpec{}
+		}
+		if n.FailUnmatched {
+			x.Unmatched = workflow.UnmatchedFail
+		}
+		for _, c := range n.Cancels {
+			x.Cancels = append(x.Cancels, graphID(c))
+		}
+		d.Nodes = append(d.Nodes, x)
+	}
+	for i, e := range def.Edges {
+		d.Transitions = append(d.Transitions, translateEdge(i, e))
+	}
+	return d
+}
+
+func translateEdge(i int, e reference.Edge) workflow.Transition {
+	x := workflow.Transition{
+		ID: edgeID(i), From: graphID(e.From), To: graphID(e.To), Priority: e.Tier,
+		Outcome:      [...]workflow.On{workflow.OnSuccess, workflow.OnError, workflow.OnAlways}[e.Outcome],
+		SiblingGroup: e.Group, MaxConcurrency: e.Most,
+	}
+	if e.Code != "" {
+		x.Errors = []string{e.Code}
+	}
+	if e.AtLeast > 0 {
+		x.Condition = fmt.Sprintf("result >= %d", e.AtLeast)
+	}
+	if e.Loop > 0 {
+		x.Loop = &workflow.Loop{MaxIterations: e.Loop}
+	}
+	switch {
+	case e.Fan && e.Count == 0:
+		x.Foreach = &workflow.Foreach{Collection: "[]"}
+	case e.Fan && (e.Count > 1 || e.Group == ""):
+		x.SpawnCount = e.Count
+	}
+	if s := e.Sync; s != nil {
+		y := &workflow.Synchronization{SiblingGroup: s.Group}
+		y.Remaining = [...]workflow.Remaining{workflow.RemainingCancel, workflow.RemainingIgnore, workflow.RemainingBlock}[s.Remaining]
+		if s.Quorum > 0 {
+			y.Strategy = workflow.MOfN(s.Quorum)
+		}
+		if s.Tolerate >= 0 {
+			y.Tolerate = &workflow.Tolerate{Failures: &s.Tolerate}
+		}
+		if s.Proceed {
+			y.OnShortfall = workflow.ShortfallProceed
+		}
+		x.Synchronization = y
+	}
+	return x
+}
