@@ -181,7 +181,7 @@ func (p *planner) within(sc workflow.Scope, token func(*workflow.Token) bool, gr
 		if g.Phase == workflow.Gathering && !group(g) {
 			return false
 		}
-		for j := g.Total - 1; j >= 0 && g.Live > 0; j-- {
+		for j := g.Total - 1; j >= 0 && (g.Live > 0 || g.Phase == workflow.Gathering); j-- {
 			if !p.within(workflow.Scope{Group: g.ID, Branch: j}, token, group) {
 				return false
 			}
@@ -212,8 +212,12 @@ func (p *planner) leads(n *workflow.GraphNode, i int, t *workflow.GraphTransitio
 }
 
 // mayRaise reports whether the failure of a group, raised at its origin, can
-// still lead to incoming transition i of n, or its join can.
+// still lead to incoming transition i of n, or its join can, or a branch that is
+// added to it while it is open.
 func (p *planner) mayRaise(n *workflow.GraphNode, i int, g *workflow.Group) bool {
+	if g.Open && p.leads(n, i, p.s.Graph.Transition(g.Spawns[0].Transition)) {
+		return true
+	}
 	for _, tier := range p.s.Graph.Node(g.Node).Failure {
 		for _, t := range tier {
 			if p.leads(n, i, t) {
