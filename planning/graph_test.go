@@ -102,6 +102,7 @@ func (b *sketch) group(name string) {
 			e := reference.Edge{From: from, To: b.between(from, to), Fan: true, Group: name}
 			e.Count = of(&b.net, "branches", 1, 1, 2, 2, 3, 0)
 			e.Most = of(&b.net, "most", 0, 0, 0, 1, 2)
+			e.Open = b.one("open", 12)
 			if b.def.Nodes[from].Task && b.one("conditional", 4) {
 				e.AtLeast = 2
 			}
@@ -151,7 +152,7 @@ func (b *sketch) prune() {
 		bounded := true
 		for _, e := range b.def.Edges {
 			if e.Fan && e.Group == s.Group {
-				bounded = bounded && e.Count > 0
+				bounded = bounded && e.Count > 0 && !e.Open
 				tiers[[2]int{e.From, e.Tier}] += e.Count
 				most[e.From] = max(most[e.From], tiers[[2]int{e.From, e.Tier}])
 			}

@@ -32,7 +32,7 @@ func playBoth(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	l := &lockstep{player: newPlayer(t, g), ids: map[string]int{}, planned: map[workflow.TokenID]int{}, made: map[*reference.Token]int{}}
+	l := &lockstep{player: newPlayer(t, g), ids: map[string]int{}, planned: map[workflow.TokenID]int{}, made: map[*reference.Token]int{}, alike: [2]map[int]int{{}, {}}}
 	l.quick = rapid.IntRange(0, 3).Draw(t, "quick") > 0
 	l.play(t, def)
 	if !l.quick {
@@ -41,13 +41,15 @@ func playBoth(t *rapid.T) {
 }
 
 // A lockstep plays a run in the planner and in the reference interpreter. A
-// token is known in both by where it comes from: ids numbers the origins.
+// token is known in both by where it comes from, and by how many came from there
+// before it: ids numbers that.
 type lockstep struct {
 	*player
 	run     *reference.Run
 	ids     map[string]int
 	planned map[workflow.TokenID]int
 	made    map[*reference.Token]int
+	alike   [2]map[int]int // tokens that come from the same, so far: of the planner, of the reference
 	log     []string
 }
 
@@ -73,27 +75,69 @@ func (l *lockstep) play(t *rapid.T, def *reference.Definition) {
 			l.tell(t, workflow.Cancel{})
 			return
 		}
-		next := rapid.SampledFrom(slices.Sorted(maps.Keys(out))).Draw(t, "next")
-		tok := l.state.Token(out[next][0])
-		other := l.of(next)
-		b := &net{t: t}
-		result := b.upTo("result", 4) - 1
-		if b.upTo("fails", 16) <= failures {
-			result = -b.upTo("how", 2)
-		}
-		switch result {
-		case -2:
-			code := rapid.SampledFrom([]string{"e1", "e2"}).Draw(t, "code")
-			l.tell(t, workflow.TaskFailed{Token: tok.ID, Attempt: 1, Epoch: epoch0, Failure: workflow.Failure{Code: code}})
-			l.run.Fail(other, code)
-		case -1:
-			l.tell(t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: "text"})
-			l.run.Complete(other, result)
-		default:
-			l.tell(t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: int64(result)})
-			l.run.Complete(other, result)
+		if b := (&net{t: t}); len(out) == 0 || b.one("operate", 10) {
+			l.operate(b)
+		} else {
+			l.endTask(b, out, failures)
 		}
 	}
+}
+
+// endTask ends a task, in both.
+func (l *lockstep) endTask(b *net, out map[int][]workflow.TokenID, failures int) {
+	next := rapid.SampledFrom(slices.Sorted(maps.Keys(out))).Draw(b.t, "next")
+	tok, other := l.state.Token(out[next][0]), l.of(next)
+	result := b.upTo("result", 4) - 1
+	if b.upTo("fails", 16) <= failures {
+		result = -b.upTo("how", 2)
+	}
+	switch result {
+	case -2:
+		code := rapid.SampledFrom([]string{"e1", "e2"}).Draw(b.t, "code")
+		l.tell(b.t, workflow.TaskFailed{Token: tok.ID, Attempt: 1, Epoch: epoch0, Failure: workflow.Failure{Code: code}})
+		l.run.Fail(other, code)
+	case -1:
+		l.tell(b.t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: "text"})
+		l.run.Complete(other, result)
+	default:
+		l.tell(b.t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: int64(result)})
+		l.run.Complete(other, result)
+	}
+}
+
+// operate cancels the tokens at a node, or adds a branch to a group or closes
+// it, in both.
+func (l *lockstep) operate(b *net) {
+	groups := l.run.Gathering()
+	if len(groups) == 0 || len(l.out()) > 0 && b.one("cancel", 3) {
+		node := b.upTo("node", len(l.graph.Definition.Nodes)) - 1
+		err := l.try(workflow.CancelNodes{Nodes: []workflow.NodeID{graphID(node)}})
+		if found := l.run.CancelNodes(node); found != (err == nil) {
+			b.t.Fatalf("cancel n%d: %v, the reference says %t", node, err, found)
+		}
+		return
+	}
+	g := rapid.SampledFrom(groups).Draw(b.t, "group")
+	name, origin := l.addressed(g)
+	if b.one("add", 2) {
+		l.tell(b.t, workflow.AddBranch{Group: name, Origin: origin})
+		l.run.AddBranch(g)
+		return
+	}
+	l.tell(b.t, workflow.CloseGroup{Group: name, Origin: origin})
+	l.run.CloseGroup(g)
+}
+
+// addressed returns the name and the origin of the planner's group that comes
+// from the same as one of the reference.
+func (l *lockstep) addressed(g *reference.Group) (string, workflow.TokenID) {
+	for id := workflow.GroupID(1); id < l.state.NextGroup; id++ {
+		x := l.state.Group(id)
+		if x.Phase == workflow.Gathering && x.Spawns[0].Transition == edgeID(g.First) && l.planned[x.Origin] == l.made[g.Origin] {
+			return x.Name, x.Origin
+		}
+	}
+	panic("the planner has no such group")
 }
 
 // shown is a definition, a line each node and transition.
@@ -120,10 +164,16 @@ func line(out *strings.Builder, x any) {
 
 // tell sends a message and learns the tokens that it makes.
 func (l *lockstep) tell(t *rapid.T, m workflow.Message) {
+	if err := l.try(m); err != nil {
+		t.Fatalf("%#v: %v", m, err)
+	}
+}
+
+func (l *lockstep) try(m workflow.Message) error {
 	l.log = append(l.log, fmt.Sprintf("%#v", m))
 	plan, err := l.send(m)
 	if err != nil {
-		t.Fatalf("%#v: %v", m, err)
+		return err
 	}
 	l.log = append(l.log, text(decision.Plan{Decisions: plan.Decisions}))
 	joined := false
@@ -132,15 +182,20 @@ func (l *lockstep) tell(t *rapid.T, m workflow.Message) {
 			l.learn(made.Token, joined)
 		}
 		if made, ok := d.(decision.CreateBranches); ok {
-			l.learnBranches(made.Group)
+			l.learnBranches(*l.state.Group(made.Group.ID), 0, made.Group.Total)
+		}
+		if made, ok := d.(decision.AddBranch); ok {
+			g := l.state.Group(made.Group)
+			l.learnBranches(*g, g.Total-1, g.Total)
 		}
 		_, joined = d.(decision.FireJoin)
 	}
+	return nil
 }
 
 // learnBranches notes where the first tokens of branches come from.
-func (l *lockstep) learnBranches(g workflow.Group) {
-	for i := range g.Total {
+func (l *lockstep) learnBranches(g workflow.Group, from, to int) {
+	for i := from; i < to; i++ {
 		id, _ := g.SpawnOf(i)
 		tr := l.graph.Transition(id)
 		l.learn(workflow.Token{
@@ -170,7 +225,7 @@ func (l *lockstep) learn(t workflow.Token, joined bool) {
 	for id, n := range t.Counts {
 		counts[string(id)] = n
 	}
-	l.planned[t.ID] = l.identity("token %d %t %s %d %v", parent, joined, t.Node, l.branch(t.Scope), counts)
+	l.planned[t.ID] = l.next(0, "token %d %t %s %d %v", parent, joined, t.Node, l.branch(t.Scope), counts)
 }
 
 func (l *lockstep) branch(sc workflow.Scope) int {
@@ -181,32 +236,33 @@ func (l *lockstep) branch(sc workflow.Scope) int {
 	return l.identity("branch %d %s %d", l.planned[g.Origin], g.Spawns[0].Transition, sc.Branch)
 }
 
-// twin is learn for a token of the reference.
-func (l *lockstep) twin(t *reference.Token) int {
-	if t == nil {
-		return 0
+// next numbers a token by its origin and those that came from there before it.
+func (l *lockstep) next(side int, format string, args ...any) int {
+	id := l.identity(format, args...)
+	l.alike[side][id]++
+	return l.identity("%d of %d", l.alike[side][id], id)
+}
+
+// learnTwins is learn for the tokens of the reference.
+func (l *lockstep) learnTwins() {
+	for _, t := range l.run.Made[len(l.made):] {
+		parent := 0
+		if !t.Joined {
+			parent = l.made[t.Parent]
+		}
+		counts := map[string]int{}
+		for e, n := range t.Counts {
+			counts[string(edgeID(e))] = n
+		}
+		l.made[t] = l.next(1, "token %d %t %s %d %v", parent, t.Joined, graphID(t.Node), l.twinBranch(t.Born()), counts)
 	}
-	if id := l.made[t]; id != 0 {
-		return id
-	}
-	parent := 0
-	if !t.Joined {
-		parent = l.twin(t.Parent)
-	}
-	counts := map[string]int{}
-	for e, n := range t.Counts {
-		counts[string(edgeID(e))] = n
-	}
-	id := l.identity("token %d %t %s %d %v", parent, t.Joined, graphID(t.Node), l.twinBranch(t.Born()), counts)
-	l.made[t] = id
-	return id
 }
 
 func (l *lockstep) twinBranch(b *reference.Branch) int {
 	if b == nil {
 		return 0
 	}
-	return l.identity("branch %d %s %d", l.twin(b.Group.Origin), edgeID(b.Group.First), b.Index)
+	return l.identity("branch %d %s %d", l.made[b.Group.Origin], edgeID(b.Group.First), b.Index)
 }
 
 // out returns the tokens whose tasks are out, by where they come from.
@@ -223,7 +279,7 @@ func (l *lockstep) out() map[int][]workflow.TokenID {
 // of returns the token of the reference that comes from the same.
 func (l *lockstep) of(id int) *reference.Token {
 	for _, t := range l.run.Tokens {
-		if t.State == reference.Running && l.twin(t) == id {
+		if t.State == reference.Running && l.made[t] == id {
 			return t
 		}
 	}
@@ -233,6 +289,7 @@ func (l *lockstep) of(id int) *reference.Token {
 // compare fails unless the planner's run stands as the reference's.
 func (l *lockstep) compare() {
 	l.t.Helper()
+	l.learnTwins()
 	want := map[reference.Status]workflow.RunStatus{
 		reference.Going: workflow.RunRunning, reference.Completed: workflow.RunCompleted, reference.Failed: workflow.RunFailed,
 	}[l.run.Status]
@@ -273,13 +330,13 @@ func (l *lockstep) twins() []string {
 	for _, t := range l.run.Tokens {
 		switch t.State {
 		case reference.AtJoin:
-			out = append(out, fmt.Sprintf("%s #%d waits by %s", graphID(t.Node), l.twin(t), edgeID(t.Via)))
+			out = append(out, fmt.Sprintf("%s #%d waits by %s", graphID(t.Node), l.made[t], edgeID(t.Via)))
 		case reference.AtGroup:
 			out = append(out, fmt.Sprintf("#%d has arrived by %s", l.twinBranch(t.Branch), edgeID(t.Via)))
 		case reference.Unbegun:
-			out = append(out, fmt.Sprintf("%s #%d has not begun", graphID(t.Node), l.twin(t)))
+			out = append(out, fmt.Sprintf("%s #%d has not begun", graphID(t.Node), l.made[t]))
 		case reference.Running:
-			out = append(out, fmt.Sprintf("%s #%d is out", graphID(t.Node), l.twin(t)))
+			out = append(out, fmt.Sprintf("%s #%d is out", graphID(t.Node), l.made[t]))
 		case reference.Fresh, reference.Gone:
 			l.t.Fatalf("the reference has left %+v", t)
 		}
@@ -321,7 +378,7 @@ func translateEdge(i int, e reference.Edge) workflow.Transition {
 	x := workflow.Transition{
 		ID: edgeID(i), From: graphID(e.From), To: graphID(e.To), Priority: e.Tier,
 		Outcome:      [...]workflow.On{workflow.OnSuccess, workflow.OnError, workflow.OnAlways}[e.Outcome],
-		SiblingGroup: e.Group, MaxConcurrency: e.Most,
+		SiblingGroup: e.Group, MaxConcurrency: e.Most, Open: e.Open,
 	}
 	if e.Code != "" {
 		x.Errors = []string{e.Code}

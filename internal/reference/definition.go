@@ -49,6 +49,7 @@ type Edge struct {
 	Group string // the name of their group; "": one of its own
 	Count int    // how many
 	Most  int    // how many run at once; 0: no bound
+	Open  bool   // the group takes further branches until it is closed
 
 	Sync *Sync // it joins the branches of a group
 }

@@ -40,6 +40,7 @@ type Group struct {
 	Branches []*Branch
 	Phase    Phase
 
+	taking   bool // further branches, until it is closed
 	opened   bool
 	name     string
 	counts   map[int]int
@@ -83,6 +84,7 @@ func (r *Run) fanOut(t *Token, outer *Branch, edges []int) {
 			g.Branches = append(g.Branches, b)
 			r.create(&Token{Parent: t, Node: e.To, Branch: b, Counts: r.traverse(t.Counts, i), Via: i})
 		}
+		g.taking = g.taking || e.Open
 		if e.Most > 0 && (g.most == 0 || e.Most < g.most) {
 			g.most = e.Most
 		}
@@ -98,7 +100,7 @@ func (r *Run) open() bool {
 			continue
 		}
 		g.opened = true
-		if s := r.sync(g); g.Phase == Gathering && (len(g.Branches) == 0 || s != nil && len(g.Branches) < s.Quorum) {
+		if s := r.sync(g); g.Phase == Gathering && !g.taking && (len(g.Branches) == 0 || s != nil && len(g.Branches) < s.Quorum) {
 			r.conclude(g)
 		}
 		for r.start(g) {
@@ -108,15 +110,12 @@ func (r *Run) open() bool {
 	return false
 }
 
-// decide makes the first decision about a branch or a group that is due.
+// decide makes the first decision about a branch and its group that is due.
+// Branches that are done at one instant are looked at one after another.
 func (r *Run) decide() bool {
 	for _, g := range r.groups {
-		for _, b := range g.Branches {
-			if b.Status == BranchOpen && r.resolve(b) {
-				return true
-			}
-		}
-		if g.Phase == Gathering && r.conclude(g) || r.start(g) {
+		resolved := slices.ContainsFunc(g.Branches, func(b *Branch) bool { return b.Status == BranchOpen && r.resolve(b) })
+		if g.Phase == Gathering && r.conclude(g) || r.start(g) || resolved {
 			return true
 		}
 	}
@@ -153,9 +152,15 @@ func (r *Run) resolve(b *Branch) bool {
 	return true
 }
 
-// lives reports whether anything lives in a branch or nested in it.
+// hasToken reports whether a token lives in a branch or nested in it.
+func (r *Run) hasToken(b *Branch) bool {
+	return slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State != Gone && within(t.Branch, b) })
+}
+
+// lives reports whether a branch may go on: a token lives in it, or a group
+// gathers.
 func (r *Run) lives(b *Branch) bool {
-	return slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State != Gone && within(t.Branch, b) }) ||
+	return r.hasToken(b) ||
 		slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && within(g.Outer, b) })
 }
 
@@ -185,24 +190,25 @@ func (r *Run) conclude(g *Group) bool {
 		switch {
 		case failed > 0:
 			r.failGroup(g, g.lastCode)
-		case open == 0:
+		case open == 0 && !g.taking:
 			g.Phase = Over
 		default:
 			return false
 		}
 		return true
 	}
-	short := s.Quorum > 0 && arrived+open < s.Quorum || s.Quorum == 0 && open == 0 && failed > 0
+	done := open == 0 && !g.taking
+	short := s.Quorum > 0 && arrived+open < s.Quorum && !g.taking || s.Quorum == 0 && done && failed > 0
 	switch {
 	case s.Tolerate >= 0 && failed > s.Tolerate, s.Tolerate < 0 && s.Quorum == 0 && failed > 0:
 		r.failGroup(g, g.lastCode)
 	case r.blocked(g, s):
 		return false
-	case s.Quorum > 0 && arrived >= s.Quorum, s.Quorum == 0 && open == 0 && (arrived > 0 || len(g.Branches) == 0), short && s.Proceed:
+	case s.Quorum > 0 && arrived >= s.Quorum, s.Quorum == 0 && done && (arrived > 0 || len(g.Branches) == 0), short && s.Proceed:
 		r.fire(g, s)
 	case short:
 		r.failGroup(g, "join_shortfall")
-	case open == 0:
+	case done && s.Quorum == 0:
 		g.Phase = Over
 	default:
 		return false
@@ -217,7 +223,7 @@ func (r *Run) blocked(g *Group, s *Sync) bool {
 		return false
 	}
 	return slices.ContainsFunc(r.groups, func(e *Group) bool {
-		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.lives)
+		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.hasToken)
 	})
 }
 

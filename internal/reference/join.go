@@ -123,6 +123,9 @@ func (r *Run) waitsFor(p place) (others []place, free bool) {
 		if joins := r.def.joins(g.name); len(joins) > 0 {
 			ways = append(ways, joins[0])
 		}
+		if g.taking {
+			ways = append(ways, g.First)
+		}
 		for _, e := range r.def.out(g.Origin.Node) {
 			if r.def.Edges[e].Outcome != Success {
 				ways = append(ways, e)

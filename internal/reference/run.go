@@ -48,8 +48,9 @@ const (
 // A Run executes a definition.
 type Run struct {
 	Status Status
-	Code   string // of the failure
-	Tokens []*Token
+	Code   string   // of the failure
+	Tokens []*Token // that live
+	Made   []*Token // so far, in order
 
 	def    *Definition
 	groups []*Group
@@ -88,6 +89,7 @@ func (r *Run) advance() {
 	switch {
 	case r.Status != Going:
 		r.Tokens = nil
+	case slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && g.taking }): // it waits to be closed
 	case len(r.Tokens) == 0:
 		r.Status = Completed
 	case !slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State == Running }):
@@ -104,7 +106,7 @@ func (r *Run) end(code string) {
 
 func (r *Run) create(t *Token) *Token {
 	t.born = t.Branch
-	r.Tokens, r.line = append(r.Tokens, t), append(r.line, t)
+	r.Tokens, r.Made, r.line = append(r.Tokens, t), append(r.Made, t), append(r.line, t)
 	return t
 }
 
@@ -212,7 +214,7 @@ func (r *Run) follow(t *Token, edges []int) {
 				t.State, t.Branch, t.Via = AtGroup, b, i
 			}
 		} else if b != nil && !b.late() {
-			r.create(&Token{Parent: t, Node: t.Node, Branch: b, Counts: t.Counts, State: AtGroup, Via: i})
+			r.create(&Token{Parent: t, Node: t.Node, Branch: b, Counts: t.Counts, State: AtGroup, Via: i}).born = from
 		}
 	}
 	for k, i := range edges {

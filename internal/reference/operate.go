@@ -1,0 +1,40 @@
+package reference
+
+import "slices"
+
+// Gathering returns the groups with a name that have not been decided.
+func (r *Run) Gathering() []*Group {
+	return slices.DeleteFunc(slices.Clone(r.groups), func(g *Group) bool { return g.name == "" || g.Phase != Gathering })
+}
+
+// CancelNodes ends the tokens that stand at a node, and reports whether there
+// were any.
+func (r *Run) CancelNodes(node int) bool {
+	found := false
+	for _, t := range r.Tokens {
+		if t.Node == node && t.State != AtGroup {
+			t.State, found = Gone, true
+		}
+	}
+	r.advance()
+	return found
+}
+
+// AddBranch adds a branch to a group, by the group's first edge.
+func (r *Run) AddBranch(g *Group) *Token {
+	b := &Branch{Group: g, Index: len(g.Branches)}
+	g.Branches = append(g.Branches, b)
+	t := r.create(&Token{Parent: g.Origin, Node: r.def.Edges[g.First].To, Branch: b, Counts: r.traverse(g.counts, g.First), Via: g.First})
+	r.advance()
+	return t
+}
+
+// CloseGroup lets a group take no further branches, and fires its join with what
+// has arrived, unless stragglers block it.
+func (r *Run) CloseGroup(g *Group) {
+	g.taking = false
+	if s := r.sync(g); s != nil && !r.blocked(g, s) {
+		r.fire(g, s)
+	}
+	r.advance()
+}
