@@ -89,6 +89,9 @@ func (p *planner) conclude(id workflow.GroupID, last *workflow.Failure) {
 		return
 	case g.Phase != workflow.Gathering:
 		return
+	case p.closed(g.Scope):
+		p.decide(decision.AbandonGroup{Group: id})
+		return
 	}
 	sync := p.syncOf(g)
 	if sync == nil {
@@ -113,6 +116,19 @@ func (p *planner) conclude(id workflow.GroupID, last *workflow.Failure) {
 	default:
 		p.startBranches(id, g.Result)
 	}
+}
+
+// closed reports whether all that lives in a branch has been cancelled with it,
+// or with one around it. A group in it that ran dry just before does not go on.
+func (p *planner) closed(sc workflow.Scope) bool {
+	for sc.Group != 0 {
+		g := p.s.Group(sc.Group)
+		if g.Phase == workflow.Broken || g.Phase == workflow.Fired && cancels(p.syncOf(g)) || p.s.Branch(sc).Status == workflow.BranchFailed {
+			return true
+		}
+		sc = g.Scope
+	}
+	return false
 }
 
 // concludeUnjoined decides a group that no transition joins: its first failure
