@@ -206,21 +206,21 @@ func (r *Run) follow(t *Token, edges []int) {
 	from := t.Branch
 	t.State = Gone
 	made := map[string]bool{}
-	waits := false
+	arrival := unset
 	for _, i := range edges {
-		if b := r.standsIn(from, i); b != nil && !waits {
-			waits = true
+		if b := r.standsIn(from, i); b != nil && arrival == unset {
+			arrival = i
 			if !b.late() {
 				t.State, t.Branch, t.Via = AtGroup, b, i
 			}
-		} else if b != nil && !b.late() {
-			r.create(&Token{Parent: t, Node: t.Node, Branch: b, Counts: t.Counts, State: AtGroup, Via: i}).born = from
 		}
 	}
 	for k, i := range edges {
 		e := r.def.Edges[i]
-		switch {
-		case r.standsIn(from, i) != nil:
+		switch b := r.standsIn(from, i); {
+		case b != nil && (i == arrival || b.late()):
+		case b != nil:
+			r.create(&Token{Parent: t, Node: t.Node, Branch: b, Counts: t.Counts, State: AtGroup, Via: i}).born = from
 		case !e.Fan:
 			r.create(&Token{Parent: t, Node: e.To, Branch: from, Counts: r.traverse(t.Counts, i), State: Fresh, Via: i})
 		case e.Group == "":
