@@ -221,11 +221,23 @@ func (l *lockstep) learn(t workflow.Token, joined bool) {
 	if !joined {
 		parent = l.planned[t.Parent]
 	}
-	counts := map[string]int{}
-	for id, n := range t.Counts {
-		counts[string(id)] = n
+	l.planned[t.ID] = l.next(0, "token %d %t %s %d %v", parent, joined, t.Node, l.branch(t.Scope), counted(t.Counts))
+}
+
+func counted(c workflow.Counts) map[string]int {
+	out := map[string]int{}
+	for id, n := range c {
+		out[string(id)] = n
 	}
-	l.planned[t.ID] = l.next(0, "token %d %t %s %d %v", parent, joined, t.Node, l.branch(t.Scope), counts)
+	return out
+}
+
+func counts(t *reference.Token) map[string]int {
+	out := map[string]int{}
+	for e, n := range t.Counts {
+		out[string(edgeID(e))] = n
+	}
+	return out
 }
 
 func (l *lockstep) branch(sc workflow.Scope) int {
@@ -250,11 +262,7 @@ func (l *lockstep) learnTwins() {
 		if !t.Joined {
 			parent = l.made[t.Parent]
 		}
-		counts := map[string]int{}
-		for e, n := range t.Counts {
-			counts[string(edgeID(e))] = n
-		}
-		l.made[t] = l.next(1, "token %d %t %s %d %v", parent, t.Joined, graphID(t.Node), l.twinBranch(t.Born()), counts)
+		l.made[t] = l.next(1, "token %d %t %s %d %v", parent, t.Joined, graphID(t.Node), l.twinBranch(t.Born()), counts(t))
 	}
 }
 
@@ -305,12 +313,15 @@ func (l *lockstep) compare() {
 	}
 }
 
+// live lists what lives in the planner's run. Of tokens that wait at a node's
+// join it tells what matters there: which of several that came at one instant
+// was first is not asked.
 func (l *lockstep) live() []string {
 	var out []string
 	for _, id := range l.state.LiveTokens() {
 		switch t := l.state.Token(id); t.Status {
 		case workflow.WaitingForJoin:
-			out = append(out, fmt.Sprintf("%s #%d waits by %s", t.Node, l.planned[id], t.Via))
+			out = append(out, fmt.Sprintf("%s in #%d waits by %s with %v", t.Node, l.branch(t.Scope), t.Via, counted(t.Counts)))
 		case workflow.WaitingForSiblings:
 			out = append(out, fmt.Sprintf("#%d has arrived by %s", l.branch(t.Scope), t.Via))
 		case workflow.Pending:
@@ -330,7 +341,7 @@ func (l *lockstep) twins() []string {
 	for _, t := range l.run.Tokens {
 		switch t.State {
 		case reference.AtJoin:
-			out = append(out, fmt.Sprintf("%s #%d waits by %s", graphID(t.Node), l.made[t], edgeID(t.Via)))
+			out = append(out, fmt.Sprintf("%s in #%d waits by %s with %v", graphID(t.Node), l.twinBranch(t.Branch), edgeID(t.Via), counts(t)))
 		case reference.AtGroup:
 			out = append(out, fmt.Sprintf("#%d has arrived by %s", l.twinBranch(t.Branch), edgeID(t.Via)))
 		case reference.Unbegun:

@@ -152,16 +152,20 @@ func (r *Run) resolve(b *Branch) bool {
 	return true
 }
 
-// hasToken reports whether a token lives in a branch or nested in it.
-func (r *Run) hasToken(b *Branch) bool {
-	return slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State != Gone && within(t.Branch, b) })
-}
-
 // lives reports whether a branch may go on: a token lives in it, or a group
 // gathers.
 func (r *Run) lives(b *Branch) bool {
-	return r.hasToken(b) ||
-		slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && within(g.Outer, b) })
+	return r.holds(b, func(*Group) bool { return true })
+}
+
+// straggles is lives, without groups that wait for nothing but to be closed.
+func (r *Run) straggles(b *Branch) bool {
+	return r.holds(b, func(g *Group) bool { return !g.taking })
+}
+
+func (r *Run) holds(b *Branch, counts func(*Group) bool) bool {
+	return slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State != Gone && within(t.Branch, b) }) ||
+		slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && within(g.Outer, b) && counts(g) })
 }
 
 func (g *Group) number(s BranchStatus) int {
@@ -223,7 +227,7 @@ func (r *Run) blocked(g *Group, s *Sync) bool {
 		return false
 	}
 	return slices.ContainsFunc(r.groups, func(e *Group) bool {
-		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.hasToken)
+		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.straggles)
 	})
 }
 
