@@ -143,10 +143,14 @@ func (b *sketch) ends() {
 // shut lets no group be open where branches may be left to themselves: what an
 // open group is worth in which nothing lives, within such a branch, is not asked.
 func (b *sketch) shut() {
-	strays := slices.ContainsFunc(b.def.Edges, func(e reference.Edge) bool { return e.Sync != nil && e.Sync.Remaining != reference.Cancel })
 	for i := range b.def.Edges {
-		b.def.Edges[i].Open = b.def.Edges[i].Open && !strays
+		b.def.Edges[i].Open = b.def.Edges[i].Open && !leaves(&b.def, reference.Ignore, reference.Block)
 	}
+}
+
+// leaves reports whether some join leaves its stragglers to one of these.
+func leaves(def *reference.Definition, to ...reference.Remaining) bool {
+	return slices.ContainsFunc(def.Edges, func(e reference.Edge) bool { return e.Sync != nil && slices.Contains(to, e.Sync.Remaining) })
 }
 
 // prune takes out what no definition may have: a quorum that a node's fan-out
