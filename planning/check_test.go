@@ -153,7 +153,7 @@ func (p *player) sound() {
 // waits reports whether a group that gathers may do so with nothing alive in it:
 // it waits to be closed, or for stragglers, or a group in it does.
 func (p *player) waits(g *workflow.Group) bool {
-	if g.Open || p.state.Draining(g.Name, g.Scope) != nil {
+	if g.Open || p.state.Draining(g.Name, g.Scope) {
 		return true
 	}
 	for id := g.ID + 1; id < p.state.NextGroup; id++ {

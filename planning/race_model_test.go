@@ -18,6 +18,7 @@ type raceModel struct {
 	clock    time.Duration // since the beginning
 	due      time.Duration // the timeout of the join; 0: none runs
 	kept     int           // events
+	patched  bool          // its definition
 }
 
 // A raceBranch is one branch: what it waits for (out, retry, parked, held, event,
@@ -47,7 +48,8 @@ func (m *raceModel) take(r racer, b int) verdict {
 	case !m.run.Final():
 		return r.does(m, b)
 	}
-	if _, alarm := msg.(workflow.AlarmFired); alarm || cancels {
+	_, stall := msg.(workflow.Stall)
+	if _, alarm := msg.(workflow.AlarmFired); alarm || cancels || stall {
 		return ignored
 	}
 	if workflow.Messages.Kind(msg) == "Heartbeat" || strings.HasPrefix(workflow.Messages.Kind(msg), "Task") {

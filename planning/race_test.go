@@ -193,6 +193,24 @@ var racers = []racer{
 		does: (*raceModel).cancelNodes,
 	},
 	{
+		name: "Patch", kind: "task",
+		make: func(*workflow.Token, time.Time) workflow.Message {
+			return workflow.Patch{Base: 1, Ops: []any{operation("add", "/limits", map[string]any{"loop": int64(500)})}}
+		},
+		does: func(m *raceModel, _ int) verdict {
+			if m.patched {
+				return refused(workflow.ErrConflict)
+			}
+			m.patched = true
+			return accepted
+		},
+	},
+	{
+		name: "Stall", kind: "task", // of a run that has moved since it was looked at
+		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Stall{Idle: time.Hour} },
+		does: func(*raceModel, int) verdict { return ignored },
+	},
+	{
 		name: "Retry", kind: "retry",
 		make: func(t *workflow.Token, _ time.Time) workflow.Message { return workflow.Retry{Token: t.ID} },
 		does: (*raceModel).retry,
