@@ -98,8 +98,16 @@ func count(s *workflow.State) (map[workflow.Scope]*workflow.Branch, map[workflow
 			counts = counts && s.Group(sc.Group).Phase != workflow.Fired
 		}
 	}
+	inner := map[workflow.GroupID]bool{} // something in it gathers
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0) {
+		if g := s.Group(id); g.Phase == workflow.Gathering {
+			for sc := g.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
+				inner[sc.Group] = true
+			}
+		}
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0 || inner[id]) {
 			b := at(g.Scope)
 			b.Groups = append(b.Groups, id)
 		}

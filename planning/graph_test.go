@@ -144,7 +144,7 @@ func (b *sketch) ends() {
 // open group is worth in which nothing lives, within such a branch, is not asked.
 func (b *sketch) shut() {
 	for i := range b.def.Edges {
-		b.def.Edges[i].Open = b.def.Edges[i].Open && !leaves(&b.def, reference.Ignore, reference.Block)
+		b.def.Edges[i].Open = b.def.Edges[i].Open && !leaves(&b.def, reference.Block)
 	}
 }
 

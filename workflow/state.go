@@ -268,53 +268,6 @@ func withID[ID ~int64](ids []ID, id ID, in bool) []ID {
 	return slices.Delete(slices.Clone(ids), i, i+1)
 }
 
-// PutGroup replaces a group. Its counters of live tokens stay as they are, and
-// where it becomes fired, what encloses it no longer counts what is left in it.
-func (s *State) PutGroup(g *Group) {
-	old := s.Group(g.ID)
-	c := *g
-	if c.Live = 0; old != nil {
-		c.Live = old.Live
-	} else {
-		s.NextGroup = g.ID + 1
-	}
-	if old != nil && old.Phase != Fired && c.Phase == Fired && c.Live > 0 {
-		s.disown(&c)
-	}
-	s.groups.put(c.ID, &c)
-	s.schedule(Item{At: c.Due, Group: c.ID})
-	s.sortGroup(old, &c)
-	if c.Scope.Group == 0 {
-		s.rootGroup(c.ID, c.present())
-		return
-	}
-	if old != nil && old.present() == c.present() {
-		return
-	}
-	b := s.Branch(c.Scope)
-	b.Groups = withID(b.Groups, c.ID, c.present())
-	s.putBranch(c.Scope, b)
-}
-
-// disown takes g's live tokens out of the branches that enclose it, except for
-// stragglers of fired groups within it, which are no longer counted there.
-func (s *State) disown(g *Group) {
-	n := 0
-	for i := range g.Total {
-		n += s.Branch(Scope{g.ID, i}).Live
-	}
-	for sc := g.Scope; sc.Group != 0; {
-		b := s.Branch(sc)
-		b.Live -= n
-		s.putBranch(sc, b)
-		outer := s.Group(sc.Group)
-		if outer.Phase == Fired {
-			return
-		}
-		sc = outer.Scope
-	}
-}
-
 // PutBranches adds g with its branches' first tokens, which the group's spawns
 // place, and the elements that they were made for. It is the bulk form of
 // PutGroup and PutToken.

@@ -195,6 +195,7 @@ type Group struct {
 
 	Phase   Phase `json:"phase,omitzero"`
 	Live    int   `json:"-"`                // live tokens in it and nested in it; counted, not a fact
+	Inner   int   `json:"-"`                // groups within it, at any depth, that gather; counted
 	Started int   `json:"started,omitzero"` // branches 0..Started-1 have begun
 	Arrived int   `json:"arrived,omitzero"`
 	Ended   int   `json:"ended,omitzero"`
@@ -221,7 +222,7 @@ func (g *Group) Unresolved() int { return g.Total - g.Arrived - g.Ended - g.Fail
 func (g *Group) Running() int { return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted }
 
 // present reports whether the branch in which g began still has to do with it.
-func (g *Group) present() bool { return g.Live > 0 || g.Phase == Gathering }
+func (g *Group) present() bool { return g.Live > 0 || g.Inner > 0 || g.Phase == Gathering }
 
 // SpawnOf returns the transition that made branch i and i's place among the
 // branches of that transition.
