@@ -53,8 +53,11 @@ func TestPatchesAtAnyMoment(t *testing.T) {
 		p.replay()
 		p.numbered()
 	})
-	require.Greater(t, taken, 10)
-	require.Greater(t, refused, 10)
+	t.Logf("%d patches taken, %d refused", taken, refused)
+	if !testing.Short() { // few runs are drawn then
+		require.Greater(t, taken, 10)
+		require.Greater(t, refused, 10)
+	}
 }
 
 // legitimate fails unless a patch was refused for a reason that it has.
