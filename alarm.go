@@ -114,6 +114,14 @@ func (a *alarms) woken(id workflow.RunID) {
 	delete(a.later, id)
 }
 
+// forget forgets what is known of a run that is gone.
+func (a *alarms) forget(id workflow.RunID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.broken, id)
+	delete(a.later, id)
+}
+
 // retry says that a run is to be woken again, and returns after how long.
 func (a *alarms) retry(id workflow.RunID) time.Duration {
 	a.mu.Lock()

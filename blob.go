@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ func (e *Engine) openBlobs(dir string) (err error) {
 func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
 	hash, size, err := e.blobs.Put(ctx, r)
 	if err != nil {
-		return blob.Ref{}, fmt.Errorf("put a blob: %w", err)
+		return blob.Ref{}, fmt.Errorf("put a blob: %w", blobError(err))
 	}
 	return blob.Ref{Hash: hash, Size: size, Type: mediaType}, nil
 }
@@ -41,12 +42,13 @@ func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (bl
 // end of a damaged one, reading fails instead of ending. The errors are
 // *blob.Error with the hash; errors.Is tells blob.ErrMissing and blob.ErrDamaged.
 func (e *Engine) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
-	return e.blobs.Open(ctx, ref.Hash)
+	r, err := e.blobs.Open(ctx, ref.Hash)
+	return r, blobError(err)
 }
 
 // OpenArtifact opens an artifact of an Outcome, as OpenBlob does.
 func (e *Engine) OpenArtifact(ctx context.Context, a workflow.Artifact) (io.ReadCloser, error) {
-	return e.blobs.Open(ctx, a.Hash)
+	return e.OpenBlob(ctx, blob.Ref{Hash: a.Hash, Size: a.Size, Type: a.Type})
 }
 
 // Put is Engine.PutBlob for a handler: the blob stays at least until the attempt
@@ -119,9 +121,11 @@ func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected
 		return out, fmt.Errorf("%w: blobs of an age of %v may still be on their way into a run: use %v or more", ErrInvalid, age, minBlobAge)
 	}
 	before := time.Now().Add(-age)
+	var errs []error
 	for info, err := range e.blobs.All(ctx) {
 		if err != nil {
-			return out, fmt.Errorf("collect blobs: %w", err)
+			errs = append(errs, err) // the others are collected all the same
+			continue
 		}
 		if !info.Time.Before(before) {
 			continue
@@ -133,15 +137,30 @@ func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected
 			}
 			return e.blobs.Delete(ctx, info.Hash, before)
 		})
+		if errors.Is(err, ErrClosed) || ctx.Err() != nil {
+			return out, errors.Join(append(errs, err)...)
+		}
 		if err != nil {
-			return out, fmt.Errorf("collect blobs: %w", err)
+			errs = append(errs, err)
 		}
 		if gone {
 			out.Blobs++
 			out.Bytes += info.Size
 		}
 	}
+	if len(errs) > 0 {
+		return out, fmt.Errorf("collect blobs: %w", blobError(errors.Join(errs...)))
+	}
 	return out, nil
+}
+
+// blobError makes an error of the engine's own blobs, which are closed with it,
+// say so.
+func blobError(err error) error {
+	if errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return err
 }
 
 // refer finds the blobs that a value, which is about to enter a run, refers to,
@@ -167,7 +186,7 @@ func (e *Engine) refer(ctx context.Context, v any, as ...workflow.Artifact) (rel
 	for _, hash := range hashes {
 		if _, err := e.blobs.Stat(ctx, hash); err != nil {
 			release()
-			return nil, err
+			return nil, blobError(err)
 		}
 	}
 	return release, nil
@@ -177,6 +196,10 @@ func (e *Engine) refer(ctx context.Context, v any, as ...workflow.Artifact) (rel
 func referFailure(err error) workflow.Failure {
 	if f := blobFailure(err); f != nil {
 		return *f
+	}
+	var re *blob.RefError
+	if !errors.As(err, &re) {
+		return workflow.Failure{Code: workflow.CodeError, Message: legible(err.Error(), maxMessage)}
 	}
 	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: legible(err.Error(), maxMessage), Permanent: true}
 }

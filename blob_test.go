@@ -269,3 +269,57 @@ func TestArtifacts(t *testing.T) {
 		})
 	}
 }
+
+// A task that succeeds while the engine closes keeps its success, blobs and all.
+func TestBlobResultWhileClosing(t *testing.T) {
+	dir := t.TempDir()
+	began := make(chan struct{}, 2)
+	options := pawl.Options{Executor: pawl.Handlers{"put": func(ctx context.Context, task pawl.Task) (any, error) {
+		ref, err := task.Put(ctx, strings.NewReader("kept"), "")
+		began <- struct{}{}
+		<-ctx.Done()
+		return ref, err
+	}}}
+	e, err := pawl.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: put, output: {output.ref: result}}]\n")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "w", Definition: d}, nil))
+	<-began
+	require.NoError(t, e.Close(context.Background()))
+	_, err = e.PutBlob(t.Context(), strings.NewReader("late"), "")
+	require.ErrorIs(t, err, pawl.ErrClosed)
+	_, err = e.OpenBlob(t.Context(), blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
+	require.ErrorIs(t, err, pawl.ErrClosed)
+	e, err = pawl.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(context.Background())) }()
+	out, err := e.Wait(t.Context(), "w")
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	require.Contains(t, out.Output, "ref")
+}
+
+// Something else in the folder of blobs does not keep the rest from being
+// collected; what only looks like a reference does not stop a run.
+func TestCollectGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		e := open(t, dir, pawl.Options{})
+		for _, text := range []string{"a", "b", "c", "d"} {
+			must(e.PutBlob(t.Context(), strings.NewReader(text), ""))
+		}
+		bad := filepath.Join(dir, "blobs", "00")
+		require.NoError(t, os.MkdirAll(bad, 0o700))
+		require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(bad, strings.Repeat("0", 62))))
+		<-time.After(time.Hour)
+		gone, err := e.CollectBlobs(t.Context(), time.Minute)
+		require.Error(t, err)
+		require.Equal(t, 4, gone.Blobs)
+
+		require.NoError(t, e.Publish(define(t, "name: child\nstart: a\nnodes: [{id: a, output: {output.x: \"{'$blob': 'x'}\"}}]\n")))
+		d := define(t, "name: w\nstart: a\nnodes: [{id: a, subworkflow: {name: child}, output: {output.x: result.x}}]\n")
+		out, err := e.Run(t.Context(), workflow.Run{ID: "w", Definition: d}, nil)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+	})
+}

@@ -151,7 +151,7 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 	}
 	m = result(t, output, err)
 	if done, ok := m.(workflow.TaskCompleted); ok {
-		unpin, err := d.engine.refer(d.ctx, done.Output, done.Artifacts...)
+		unpin, err := d.engine.refer(context.WithoutCancel(d.ctx), done.Output, done.Artifacts...)
 		if err != nil {
 			m = failed(t, referFailure(err))
 			return

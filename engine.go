@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
@@ -52,8 +53,9 @@ type Options struct {
 	KeepArtifacts bool
 	// StallAfter is after how long without progress a run fails with the code
 	// stalled, if it waits for no timer, event, approval, child or operator:
-	// usually for a task without a timeout whose result never came. 0 lets such
-	// runs wait.
+	// usually for a task without a timeout whose result never came. It must
+	// exceed the time that any task takes without a heartbeat. 0 lets such runs
+	// wait.
 	StallAfter time.Duration
 	// Bounds say how large a definition may be that is started or published;
 	// what a limit of the format is by default.
@@ -99,7 +101,9 @@ type Engine struct {
 	waiters    *waiters
 	alarms     *alarms
 	courier    *courier
-	once       turns // of the keys of Once
+	purges     atomic.Uint64 // runs that were purged in this life
+	supervisor *supervisor   // nil without StallAfter
+	once       turns         // of the keys of Once
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run
@@ -141,7 +145,8 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	e.background.Go(e.alarms.run)
 	if o.StallAfter > 0 {
-		e.background.Go(newSupervisor(e).run)
+		e.supervisor = newSupervisor(e)
+		e.background.Go(e.supervisor.run)
 	}
 	return e, nil
 }

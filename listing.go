@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -101,6 +102,7 @@ func (e *Engine) SkipAll(ctx context.Context, f DeadLetterFilter, output any) (i
 
 // eachDeadLetter acts on dead letters, and counts those that still were there.
 func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act func(*DeadLetter) error) (n int, err error) {
+	var errs []error
 	for l, err := range e.DeadLetters(ctx, f) {
 		if err != nil {
 			return n, err
@@ -110,11 +112,13 @@ func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act fun
 			n++
 		case errors.Is(err, ErrNotLive), errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):
 			// somebody else was first
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSuspended):
+			errs = append(errs, fmt.Errorf("run %q: %w", string(l.Run), err)) // the others can be helped
 		default:
-			return n, err
+			return n, errors.Join(append(errs, err)...)
 		}
 	}
-	return n, nil
+	return n, errors.Join(errs...)
 }
 
 // paged ends a list of the store with an error of ours, or when ctx is done.

@@ -136,3 +136,32 @@ func TestListingsEndWithTheRun(t *testing.T) {
 		require.Equal(t, []int{0, 0}, []int{dead, open})
 	})
 }
+
+// A patch is seen in the lists: of what they say of a parked task and of an
+// approval, the new definition holds.
+func TestListingsAfterAPatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
+			return nil, pawl.TaskError{Code: "no"}
+		}}})
+		d := define(t, `
+name: w
+start: s
+nodes: [{id: s}, {id: a, task: old, retry: {exhausted: park}}, {id: b, approval: {message: old}}]
+transitions: [{from: s, to: a}, {from: s, to: b}]
+`)
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: d}, nil))
+		synctest.Wait()
+		_, err := e.Patch(t.Context(), "a", pawl.Patch{Base: 1, Ops: []any{
+			op("replace", "/nodes/a/task", "new"), op("replace", "/nodes/b/approval/message", "new"),
+		}})
+		require.NoError(t, err)
+		for a, err := range e.Approvals(t.Context()) {
+			require.NoError(t, err)
+			require.Equal(t, "new", a.Message)
+		}
+		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Task: "new"})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}

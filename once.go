@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -28,14 +29,19 @@ const maxOnceKey = 255
 // process dies, or the commit fails, between f's effect and that, f is called
 // again: let it pass the key on, or look first whether the effect is there.
 //
-// Outcomes are kept until Forget or ForgetBefore; Purge of a run leaves them.
+// Outcomes are kept until Forget or ForgetBefore; Purge of a run leaves them. f
+// must not call Once with the same key: it would wait for itself.
 // Errors: that of f, ErrInvalid (the key is empty, longer than 255 bytes or not
 // UTF-8; the outcome is not JSON), *workflow.LimitError (more than 1 MiB),
 // ErrUnknown, ErrClosed.
 func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
-	if key == "" || len(key) > maxOnceKey || !utf8.ValidString(key) {
-		return nil, fmt.Errorf("%w: the key %.300q: use 1 to %d bytes of UTF-8", ErrInvalid, key, maxOnceKey)
+	if key == "" || len(key) > maxOnceKey || !utf8.ValidString(key) || strings.HasPrefix(key, ownKeys) {
+		return nil, fmt.Errorf("%w: the key %.300q: use 1 to %d bytes of UTF-8 that do not begin with %s", ErrInvalid, key, maxOnceKey, ownKeys)
 	}
+	return e.onceUnder(ctx, key, f)
+}
+
+func (e *Engine) onceUnder(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
 	for {
 		turn, mine := e.once.enter(key)
 		if !mine {
@@ -72,7 +78,7 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 	if size := value.Size(v); size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
 	}
-	release, err := e.refer(ctx, v)
+	release, err := e.refer(context.WithoutCancel(ctx), v)
 	if err != nil {
 		return nil, err
 	}
@@ -100,21 +106,20 @@ func (e *Engine) ForgetBefore(_ context.Context, before time.Time) (int, error) 
 }
 
 // Once is Engine.Once for a handler. With an empty key it is the task's
-// EffectKey: f succeeds once over all attempts of the task.
+// EffectKey: f succeeds once over all attempts of the task, and Purge of the run
+// forgets the outcome.
 func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
-	if key == "" {
-		key = onceKey(t.EffectKey)
+	if key != "" {
+		return t.engine.Once(ctx, key, f)
 	}
-	return t.engine.Once(ctx, key, f)
+	return t.engine.onceUnder(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
 }
 
-// onceKey returns an effect key as one that Once takes.
-func onceKey(effect string) string {
-	if len(effect) <= maxOnceKey {
-		return effect
-	}
-	return "sha256:" + value.Hash(effect)
-}
+// ownKeys is how the keys begin that belong to tasks.
+const ownKeys = "pawl:"
+
+// onceKeyOf returns how the keys of a run's tasks begin.
+func onceKeyOf(run workflow.RunID) string { return ownKeys + value.Hash(string(run)) + ":" }
 
 // turns let one caller at a time act under a key.
 type turns struct {

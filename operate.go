@@ -55,7 +55,11 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key) error {
 	if err != nil {
 		return err
 	}
-	return e.report(ctx, run, workflow.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch})
+	err = e.report(ctx, run, workflow.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch})
+	if err == nil {
+		e.supervisor.beat(run)
+	}
+	return err
 }
 
 // report delivers what an executor says. A run that does not exist makes the

@@ -32,7 +32,8 @@ type Patch struct {
 // Errors: ErrConflict (another revision), *workflow.PatchError (an operation that
 // cannot be applied, or something live would be left without its place),
 // *workflow.DefinitionError (what the operations come to is no sound definition),
-// *workflow.LimitError, ErrNotPublished, ErrEnded, ErrInvalid.
+// *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
+// ErrInvalid, ErrUnknown, ErrClosed.
 func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
 	ops, err := value.Normalize(p.Ops, resultLimits)
 	if err != nil {

@@ -20,6 +20,9 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	if err != nil && !errors.Is(err, ErrCorrupt) { // what is damaged can be forgotten
 		return closedError(err)
 	}
+	if err == nil && !h.Status.Final() {
+		return fmt.Errorf("%w: run %q", ErrNotEnded, string(id))
+	}
 	if err == nil && h.Parent != "" {
 		return fmt.Errorf("%w: run %q is a child of %q: purge the run %q", ErrInvalid, string(id), string(h.Parent), string(h.Root))
 	}
@@ -68,5 +71,17 @@ func (e *Engine) purge(ctx context.Context, id workflow.RunID) error {
 		return err
 	}
 	defer release()
-	return e.dir.Purge(id)
+	if err := e.dir.Purge(id, onceKeyOf(id)); err != nil {
+		return err
+	}
+	e.purges.Add(1)
+	e.alarms.forget(id)
+	return nil
+}
+
+// epoch returns the epoch of what is dispatched from now on. It is another one
+// after every purge, so that no key of a run that is gone fits one that has its
+// id later.
+func (e *Engine) epoch() workflow.Epoch {
+	return e.dir.Epoch() + workflow.Epoch(2*e.purges.Load()) // odd, as every epoch is
 }

@@ -81,3 +81,62 @@ func TestPurge(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, files, len(left), "no file is left of those that are gone")
 }
+
+// A running root keeps its children, those that have ended too.
+func TestPurgeOfARunningRoot(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"hold": hold}})
+	require.NoError(t, e.Publish(define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n")))
+	d := define(t, "name: top\nstart: a\nnodes: [{id: a}, {id: b, subworkflow: {name: leaf}}, {id: c, task: hold}]\ntransitions: [{from: a, to: b}, {from: a, to: c}]\n")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "top", Definition: d}, nil))
+	_, err := e.Wait(t.Context(), "top/2.1")
+	for errors.Is(err, pawl.ErrRunNotFound) {
+		_, err = e.Wait(t.Context(), "top/2.1")
+	}
+	require.NoError(t, err)
+	require.ErrorIs(t, e.Purge(t.Context(), "top"), pawl.ErrNotEnded)
+	_, err = e.Inspect(t.Context(), "top/2.1")
+	require.NoError(t, err)
+}
+
+// Nothing of a run that is gone belongs to the one that has its id later: no key
+// of an attempt, no handler that still runs, no outcome of a task.
+func TestPurgedIDIsAnotherRun(t *testing.T) {
+	old, results := make(chan pawl.Key, 1), make(chan struct{})
+	first := true
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+		"pending": func(_ context.Context, task pawl.Task) (any, error) {
+			select {
+			case old <- task.Key:
+			default:
+			}
+			return nil, pawl.ErrPending
+		},
+		"deaf": func(ctx context.Context, task pawl.Task) (any, error) {
+			if first {
+				first = false
+				<-results // it does not look at its context
+				return "old", nil
+			}
+			return task.Once(ctx, "", func(context.Context) (any, error) { return "new", nil })
+		},
+	}})
+	pending := define(t, "name: p\nstart: a\nnodes: [{id: a, task: pending}]\n")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "p", Definition: pending}, nil))
+	key := <-old
+	require.NoError(t, e.Cancel(t.Context(), "p", ""))
+	require.NoError(t, e.Purge(t.Context(), "p"))
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "p", Definition: pending}, nil))
+	require.ErrorIs(t, e.Complete(t.Context(), key, 1), pawl.ErrStale)
+
+	deaf := define(t, "name: d\nstart: a\nnodes: [{id: a, task: deaf, output: {output.who: result}}]\n")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "d", Definition: deaf}, nil))
+	require.NoError(t, e.Cancel(t.Context(), "d", ""))
+	require.NoError(t, e.Purge(t.Context(), "d"))
+	for range 2 {
+		out, err := e.Run(t.Context(), workflow.Run{ID: "d", Definition: deaf}, nil)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"who": "new"}, out.Output)
+		require.NoError(t, e.Purge(t.Context(), "d"))
+	}
+	close(results)
+}

@@ -49,7 +49,7 @@ type birth struct {
 func (e *Engine) activate(id workflow.RunID, b *birth) *actor.Actor {
 	s := &runStore{dir: e.dir, id: id, birth: b, keep: e.options.KeepArtifacts}
 	a := actor.New(id, s, outbox{e}, actor.Options{
-		Epoch: e.dir.Epoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
+		Epoch: e.epoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FileRecords: fileRecords, FileBytes: fileBytes,
 		Fault: func(id workflow.RunID, err error) {
 			e.options.Logger.Error("pawl: fault", "run", string(id), "error", err)

@@ -20,8 +20,8 @@ import (
 // input is nil as well, so that it may be repeated; anything else under that id
 // is ErrRunExists. input is an object, or nil for {}: anything that JSON can
 // say. Errors: *workflow.DefinitionError, *workflow.InputError,
-// *workflow.LimitError, ErrNotPublished, ErrInvalid (a bad id), ErrBusy,
-// ErrUnknown, ErrClosed.
+// *workflow.LimitError, *blob.Error (the input refers to what is not there),
+// ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	if err := checkRunID(run.ID); err != nil {
 		return err

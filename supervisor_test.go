@@ -56,8 +56,8 @@ func TestStalledRunsFail(t *testing.T) {
 			return out
 		}
 		require.Empty(t, status()[workflow.RunFailed])
-		<-time.After(19 * time.Minute)
-		require.Empty(t, status()[workflow.RunFailed])
+		<-time.After(59 * time.Minute)
+		require.Empty(t, status()[workflow.RunFailed], "what is out was sent again a while ago only")
 		<-time.After(2 * time.Minute)
 		require.Equal(t, []string{"stalled"}, status()[workflow.RunFailed])
 		<-time.After(3 * time.Hour)
@@ -68,7 +68,26 @@ func TestStalledRunsFail(t *testing.T) {
 		out, err := e.Wait(t.Context(), "stalled")
 		require.NoError(t, err)
 		require.Equal(t, "stalled", out.Failure.Code)
-		require.Regexp(t, `^no progress for 1h\d+m\d+(\.\d+)?s; no result came for t2 of node "n" \(task type "lost", attempt 1\)$`, out.Failure.Message)
+		require.Regexp(t, `^no progress for 1h4\d+m\d+(\.\d+)?s; no result came for t2 of node "n" \(task type "lost", attempt 1\)$`, out.Failure.Message)
+	})
+}
+
+// A heartbeat is progress, also at a node without heartbeat.
+func TestHeartbeatsAreProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{StallAfter: time.Hour, Executor: pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
+			for range 10 {
+				<-time.After(40 * time.Minute)
+				if err := task.Heartbeat(ctx); err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		}}})
+		d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}]\n")
+		out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: d}, nil)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
 	})
 }
 

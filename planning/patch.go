@@ -48,6 +48,7 @@ func (p *planner) patch(m workflow.Patch) error {
 
 // resettle decides what waits again, by the definition that the run now has.
 func (p *planner) resettle(old *workflow.Graph) {
+	end := p.s.NextGroup // what begins now has the new rules from the first
 	for _, id := range p.s.LiveTokens() {
 		if p.stopped() {
 			return
@@ -62,7 +63,7 @@ func (p *planner) resettle(old *workflow.Graph) {
 		default:
 		}
 	}
-	for id := workflow.GroupID(1); id < p.s.NextGroup && !p.stopped(); id++ {
+	for id := workflow.GroupID(1); id < end && !p.stopped(); id++ {
 		if g := p.s.Group(id); g.Phase == workflow.Gathering {
 			p.regather(g, old)
 		}
@@ -123,9 +124,7 @@ func (p *planner) regather(g *workflow.Group, old *workflow.Graph) {
 // as its timeout now says, or from now on if it had none.
 func (p *planner) rearmed(g *workflow.Group, was, is *workflow.Synchronization) time.Time {
 	switch {
-	case was.Timeout == is.Timeout || g.Arrived == 0 || p.blocked(g):
-		return g.Due
-	case is.Timeout == 0:
+	case g.Arrived == 0 || is.Timeout == 0 || p.blocked(g):
 		return time.Time{}
 	case g.Due.IsZero():
 		return timeout.Deadline(p.now, is.Timeout)

@@ -80,7 +80,7 @@ func (c *patchCheck) token(t *workflow.Token) error {
 		return refused(path+"/join", "%v waits there", t.ID)
 	}
 	if t.Via == "" {
-		return nil
+		return c.waiting(t, was, is)
 	}
 	path, before, via := transitionPath(t.Via), c.old.Transition(t.Via), c.new.Transition(t.Via)
 	switch {
@@ -92,6 +92,40 @@ func (c *patchCheck) token(t *workflow.Token) error {
 		return refused(path+"/synchronization", "%v waits there for the branches of %q", t.ID, groupOf(before.Joins))
 	}
 	return nil
+}
+
+// waiting finds a token that its new node would not know what to do with: it
+// waits for another child, has not kept what is asked for now, or has come by a
+// transition that leads elsewhere now.
+func (c *patchCheck) waiting(t *workflow.Token, was, is *workflow.GraphNode) error {
+	path := nodePath(t.Node)
+	switch {
+	case t.Status == workflow.WaitingForChild && *was.Subworkflow != *is.Subworkflow:
+		return refused(path+"/subworkflow", "the child of %v runs", t.ID)
+	case is.AsksResult && !was.AsksResult && forgets(t):
+		return refused(path, "%v stands there, and the result that it came with was not kept: result cannot be asked for", t.ID)
+	}
+	g := c.s.Group(t.Scope.Group)
+	if t.Status != workflow.Pending || is.Join == workflow.JoinNone || g == nil || g.TokenOf(t.Scope.Branch) != t.ID {
+		return nil
+	}
+	if id, _ := g.SpawnOf(t.Scope.Branch); c.new.Transition(id) != nil && c.new.Transition(id).To != t.Node {
+		return refused(transitionPath(id)+"/to", "%v has not begun at %q, where it waits for other transitions", t.ID, string(t.Node))
+	}
+	return nil
+}
+
+// forgets reports whether a token that waits keeps the result of the node that
+// it left only if its node asks for it.
+func forgets(t *workflow.Token) bool {
+	switch t.Status {
+	case workflow.Pending:
+		return !t.Held
+	case workflow.WaitingForEvent, workflow.WaitingForTimer:
+		return true
+	default:
+		return false
+	}
 }
 
 func groupOf(spec *workflow.GroupSpec) string {
@@ -120,6 +154,12 @@ func (c *patchCheck) groups() error {
 				return refused(path+"/siblingGroup", "it made branches of the live group %v of %q", g.ID, g.Name)
 			case (is.Foreach == nil) != (was.Foreach == nil), is.Foreach != nil && is.Foreach.As != was.Foreach.As:
 				return refused(path+"/foreach", "it made branches of the live group %v of %q", g.ID, g.Name)
+			}
+		}
+		if g.Phase == workflow.Fired && joined(c.old, g) && joined(c.new, g) {
+			was, is := c.old.Groups[g.Name].Sync, c.new.Groups[g.Name].Sync
+			if cancels(was) != cancels(is) {
+				return refused(transitionPath(c.new.Groups[g.Name].Joins[0].ID)+"/synchronization/remaining", "stragglers of the group %v of %q go on", g.ID, g.Name)
 			}
 		}
 		if joined(c.old, g) != joined(c.new, g) {
@@ -166,7 +206,7 @@ func (c *patchCheck) dag() error {
 				continue
 			}
 			y.Resolved++
-			if before := c.old.Transition(t.ID); before != nil && before.To == t.To || from.Phase == workflow.StepSkipped {
+			if before := c.old.Transition(t.ID); before != nil && before.From == t.From && before.To == t.To || from.Phase == workflow.StepSkipped {
 				continue
 			}
 			taken, known := certain(t, ends[t.From])
@@ -188,6 +228,8 @@ func (c *patchCheck) dag() error {
 func certain(t *workflow.GraphTransition, end workflow.TokenStatus) (taken, known bool) {
 	succeeded := end == workflow.Completed
 	switch {
+	case end == workflow.Cancelled:
+		return false, true
 	case t.Condition != nil || len(t.Errors) > 0 || t.Outcome == workflow.OnError:
 		return false, false
 	case t.Outcome == workflow.OnAlways:

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"fmt"
-
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -25,30 +23,51 @@ const (
 
 // findRefs finds the blobs that records refer to. All of them come in by
 // messages: what is decided only passes them on.
-func (r *Run) findRefs(records []decision.Record) error {
+func (r *Run) findRefs(records []decision.Record) {
 	r.refs = r.refs[:0]
 	for i := range records {
-		if err := r.addRefs(records[i].Message); err != nil {
-			return err
-		}
+		r.addRefs(records[i].Message)
 	}
-	return nil
 }
 
-func (r *Run) addRefs(m workflow.Message) error {
-	if done, ok := m.(workflow.TaskCompleted); ok {
-		for _, a := range done.Artifacts {
+func (r *Run) addRefs(m workflow.Message) {
+	r.addRefsOf(payload(m))
+	switch m := m.(type) {
+	case workflow.TaskCompleted:
+		r.addRefsOf(m.Metadata)
+		for _, a := range m.Artifacts {
 			r.refs = append(r.refs, blobRef{a.Hash, true})
 		}
+	case workflow.Start:
+		r.addRefsOf(r.graph.Definition.State.Initial)
+	default:
 	}
-	refs, err := blob.Refs(payload(m))
-	if err != nil {
-		return fmt.Errorf("%T: %w", m, err)
+}
+
+// addRefsOf adds the references in a value. What only looks like one, as an
+// expression may make it, is passed over: who reads it will say so.
+func (r *Run) addRefsOf(v any) {
+	refs, err := blob.Refs(v)
+	if err == nil {
+		for _, ref := range refs {
+			r.refs = append(r.refs, blobRef{ref.Hash, false})
+		}
+		return
 	}
-	for _, ref := range refs {
+	if ref, err := blob.ParseRef(v); err == nil {
 		r.refs = append(r.refs, blobRef{ref.Hash, false})
+		return
 	}
-	return nil
+	switch v := v.(type) {
+	case map[string]any:
+		for _, x := range v {
+			r.addRefsOf(x)
+		}
+	case []any:
+		for _, x := range v {
+			r.addRefsOf(x)
+		}
+	}
 }
 
 // payload returns the value that a message brings, nil if it brings none.
@@ -68,6 +87,8 @@ func payload(m workflow.Message) any {
 		return m.Data
 	case workflow.AddBranch:
 		return m.Item
+	case workflow.Patch:
+		return m.Ops
 	default:
 		return nil
 	}

@@ -19,6 +19,8 @@ const (
 	getOutcomeID   = `SELECT id FROM outcomes WHERE key = ?`
 	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
 	dropRefsOf     = `DELETE FROM blob_refs WHERE num = (SELECT -id FROM outcomes WHERE key = ?)`
+	dropPrefix     = `DELETE FROM outcomes WHERE key >= ? AND key < ?`
+	dropPrefixRefs = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE key >= ? AND key < ?)`
 	dropOldOutcome = `DELETE FROM outcomes WHERE at < ?`
 	dropOldRefs    = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE at < ?)`
 )
@@ -75,6 +77,20 @@ func (d *Dir) ForgetOutcome(key string) error {
 		_, err := db.Exec(dropOutcome, key)
 		return err
 	})
+}
+
+// dropOutcomes forgets what is kept under the keys that begin with a prefix of
+// ASCII.
+func dropOutcomes(db *sqlite.Conn, prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	end := prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
+	if _, err := db.Exec(dropPrefixRefs, prefix, end); err != nil {
+		return err
+	}
+	_, err := db.Exec(dropPrefix, prefix, end)
+	return err
 }
 
 // ForgetOutcomes forgets what has been kept since before an instant, and returns

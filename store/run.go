@@ -101,9 +101,7 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 		seq, sum = rec.Seq, sum.next(&e)
 		r.batch = append(r.batch, entry{e, sum})
 	}
-	if err := r.findRefs(records); err != nil {
-		return err
-	}
+	r.findRefs(records)
 	r.next = r.row.Head
 	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
 	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
