@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
@@ -289,4 +290,29 @@ nodes: [{id: charge, task: charge, input: {order: input.order}, retry: {exhauste
 	// Output:
 	// order-7 charge map[order:7] bank_closed at node "charge" (t1): come back on Monday
 	// 1 completed
+}
+
+// A run whose task never answers is failed once it has made no progress for a
+// while.
+func Example_stallAfter() {
+	dir, err := os.MkdirTemp("", "pawl-example-")
+	check(err)
+	engine, err := pawl.Open(context.Background(), dir, pawl.Options{
+		StallAfter: 100 * time.Millisecond, // hours, outside an example
+		Executor: pawl.Handlers{"ask": func(context.Context, pawl.Task) (any, error) {
+			return nil, pawl.ErrPending // and nobody calls Engine.Complete
+		}},
+	})
+	check(err)
+	defer func() { check(errors.Join(engine.Close(context.Background()), os.RemoveAll(dir))) }()
+	def := parse(`
+name: question
+start: ask
+nodes: [{id: ask, task: ask}]
+`)
+	outcome, err := engine.Run(context.Background(), workflow.Run{ID: "q-1", Definition: def}, nil)
+	check(err)
+	fmt.Println(outcome.Status, outcome.Failure.Code)
+	// Output:
+	// failed stalled
 }
