@@ -86,10 +86,11 @@ func readLedger(path string) ([]entry, error) {
 // outcomeText says how a run ended, in all that does not depend on when.
 func outcomeText(o workflow.Outcome) string {
 	text, err := json.Marshal(struct {
-		Status  string
-		Output  map[string]any
-		Failure *workflow.Failure
-	}{o.Status.String(), o.Output, o.Failure})
+		Status    string
+		Output    map[string]any
+		Failure   *workflow.Failure
+		Artifacts int `json:",omitzero"`
+	}{o.Status.String(), o.Output, o.Failure, len(o.Artifacts)})
 	if err != nil {
 		panic(fmt.Sprintf("outcome of %q: %v", string(o.Run), err))
 	}

@@ -16,8 +16,10 @@ import (
 type life struct {
 	work
 	ledger *ledger
+	engine *pawl.Engine
 	later  chan answer   // results that come after their handlers have returned
 	holds  chan struct{} // closed when a task holds
+	opened chan struct{} // closed when engine is set
 	once   sync.Once     // of that
 }
 
@@ -31,7 +33,7 @@ type answer struct {
 // live opens the engine in dir, starts what has not been started, waits for all
 // outcomes and closes it. Everything it does may have been done before.
 func live(ctx context.Context, dir string, w work, number int) (err error) {
-	l := &life{work: w, later: make(chan answer, 64), holds: make(chan struct{})}
+	l := &life{work: w, later: make(chan answer, 64), holds: make(chan struct{}), opened: make(chan struct{})}
 	if l.ledger, err = openLedger(filepath.Join(dir, "ledger"), number); err != nil {
 		return err
 	}
@@ -40,6 +42,8 @@ func live(ctx context.Context, dir string, w work, number int) (err error) {
 	if err != nil {
 		return err
 	}
+	l.engine = engine
+	close(l.opened)
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() { l.answer(ctx, engine, stop) })

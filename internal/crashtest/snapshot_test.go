@@ -1,12 +1,12 @@
 package crashtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
@@ -110,8 +110,18 @@ func (f *found) replay(s *workflow.State, r decision.Record) ([]decision.Event, 
 	if err != nil {
 		return nil, fmt.Errorf("refused: %w", err)
 	}
-	if !reflect.DeepEqual(plan.Decisions, r.Decisions) {
-		return nil, fmt.Errorf("decided %v, now %v", r.Decisions, plan.Decisions)
+	was, err := r.Encode()
+	if err != nil {
+		return nil, err
+	}
+	now := r
+	now.Decisions = plan.Decisions
+	is, err := now.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(is.Decisions, was.Decisions) {
+		return nil, fmt.Errorf("decided %s, now %s", was.Decisions, is.Decisions)
 	}
 	if key, ok := resultOf(s.Run, r.Message); ok {
 		if f.results[key] != 0 {
@@ -233,11 +243,11 @@ func (snap snapshot) checkFiles(dir string) error {
 			continue
 		}
 		for query, want := range map[string]int{
-			`SELECT seq FROM meta`:            len(f.records),
-			`SELECT count(*) FROM journal`:    len(f.records),
-			`SELECT count(*) FROM events`:     len(f.events),
-			`SELECT count(*) FROM definition`: 1,
-			`PRAGMA application_id`:           0x70617772,
+			`SELECT seq FROM meta`:                            len(f.records),
+			`SELECT count(*) FROM journal`:                    len(f.records),
+			`SELECT count(*) FROM events`:                     len(f.events),
+			`SELECT max(revision) - count(*) FROM definition`: 0,
+			`PRAGMA application_id`:                           0x70617772,
 			`SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'`: 1,
 		} {
 			n, err := count(filepath.Join(dir, f.head.File), query)

@@ -57,6 +57,7 @@ var works = []work{
 		jobs("later", object{"v": 7}), job{id: "endless-1", file: "endless", input: object{}, cancel: true})},
 	{name: "family", runs: jobs("family", object{"v": 3}, object{"v": 5}), idle: 2 * time.Millisecond,
 		calls: []string{"link", "leaf", "broken", "stuck"}},
+	{name: "parcel", runs: jobs("parcel", object{"v": 1}, object{"v": 2})},
 	{name: "closing", runs: jobs("closing", object{}), closes: true},
 }
 
@@ -99,9 +100,15 @@ func (l *life) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	if err := t.Bind(&in); err != nil {
 		return nil, err
 	}
-	output := object{"v": in.V, "long": in.Long}
+	var output any = object{"v": in.V, "long": in.Long}
 	var err error
 	switch {
+	case t.Type == "pack":
+		output, err = pack(ctx, t, in.V)
+	case t.Type == "amend":
+		output, err = l.amend(ctx, t)
+	case t.Type == "weigh":
+		output, err = weigh(ctx, t)
 	case t.Type == "later":
 		l.later <- answer{t.Run, t.Key, output}
 		return nil, pawl.ErrPending
