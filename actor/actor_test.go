@@ -268,6 +268,26 @@ func TestAFailedCommitThatTookEffectIsTold(t *testing.T) {
 	})
 }
 
+// An alarm rings when it is due, also in a later life of the actor.
+func TestAlarmsAreOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, "name: w\nstart: a\nnodes: [{id: a, wait: {for: 40s}}]\n"), fault: func() string { return "" }}
+		began := time.Now()
+		for _, stays := range []time.Duration{15 * time.Second, time.Hour} {
+			o := &office{perform: func(actor.Dispatch) {}}
+			a := actor.New("r", d, o, options())
+			ctx, stop := context.WithTimeout(t.Context(), stays)
+			go func() { _ = a.Ask(ctx, workflow.Start{}) }() // the second time it is refused
+			require.NoError(t, a.Run(ctx))
+			stop()
+		}
+		require.Equal(t, 40*time.Second, time.Since(began))
+		s, _, _, err := d.Load()
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, s.Status)
+	})
+}
+
 // Everybody who waits is answered when an actor ends.
 func TestAnActorAnswersOnItsWayOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -59,7 +59,7 @@ var bugs = []bug{
 	{
 		"after a restart an alarm has its full time again", "actor/actor.go",
 		"a.alarm.Reset(min(max(time.Until(at), a.pause), maxNap))", "a.alarm.Reset(maxNap)",
-		"./pawltest", "TestScenarios/scenarios",
+		"./actor", "TestAlarmsAreOnTime",
 	},
 	{
 		"what is out is not sent again on activation", "actor/actor.go",
