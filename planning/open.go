@@ -77,7 +77,7 @@ func (p *planner) blocked(g *workflow.Group) bool {
 // disarm stops the time of the occurrences that the stragglers of a group that
 // has just fired block. It begins when the block lifts.
 func (p *planner) disarm(g *workflow.Group) {
-	if sync := p.syncOf(g); sync.Remaining != workflow.RemainingBlock || g.Live == 0 {
+	if sync := p.syncOf(g); sync.Remaining != workflow.RemainingBlock || !g.Busy() {
 		return
 	}
 	for _, id := range p.s.Gathering(g.Name, g.Scope) {
@@ -92,7 +92,7 @@ func (p *planner) disarm(g *workflow.Group) {
 // has arrived.
 func (p *planner) unblock(g *workflow.Group) {
 	sync := p.syncOf(g)
-	if g.Phase != workflow.Fired || g.Live > 0 || sync == nil || sync.Remaining != workflow.RemainingBlock {
+	if g.Phase != workflow.Fired || g.Busy() || sync == nil || sync.Remaining != workflow.RemainingBlock {
 		return
 	}
 	for _, id := range p.s.Gathering(g.Name, g.Scope) {

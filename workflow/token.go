@@ -222,7 +222,11 @@ func (g *Group) Unresolved() int { return g.Total - g.Arrived - g.Ended - g.Fail
 func (g *Group) Running() int { return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted }
 
 // present reports whether the branch in which g began still has to do with it.
-func (g *Group) present() bool { return g.Live > 0 || g.Inner > 0 || g.Phase == Gathering }
+func (g *Group) present() bool { return g.Busy() || g.Phase == Gathering }
+
+// Busy reports whether something in g may go on: a token lives in it or nested
+// in it, or a group in it gathers, if only to be decided.
+func (g *Group) Busy() bool { return g.Live > 0 || g.Inner > 0 }
 
 // SpawnOf returns the transition that made branch i and i's place among the
 // branches of that transition.

@@ -251,9 +251,9 @@ func (s *State) blocks(g *Group) bool {
 // drains puts a group in line if it has fired and holds stragglers. One without
 // never gets any.
 func (s *State) drains(g *Group) {
-	if g.Phase == Fired && g.Live > 0 && s.blocks(g) {
+	if g.Phase == Fired && g.Busy() && s.blocks(g) {
 		k := WaitKey{LineDrain, g.Name, g.Scope}
-		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Live > 0 })
+		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Busy() })
 	}
 }
 
@@ -273,7 +273,7 @@ func (s *State) Gathering(name string, sc Scope) []GroupID {
 // still holds stragglers. It knows only groups whose stragglers block.
 func (s *State) Draining(name string, sc Scope) bool {
 	for p := range s.line(WaitKey{LineDrain, name, sc}) {
-		if s.Group(GroupID(p.id)).Live > 0 {
+		if s.Group(GroupID(p.id)).Busy() {
 			return true
 		}
 	}

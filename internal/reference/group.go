@@ -155,17 +155,8 @@ func (r *Run) resolve(b *Branch) bool {
 // lives reports whether a branch may go on: a token lives in it, or a group
 // gathers.
 func (r *Run) lives(b *Branch) bool {
-	return r.holds(b, func(*Group) bool { return true })
-}
-
-// straggles is lives, without groups that wait for nothing but to be closed.
-func (r *Run) straggles(b *Branch) bool {
-	return r.holds(b, func(g *Group) bool { return !g.taking })
-}
-
-func (r *Run) holds(b *Branch, counts func(*Group) bool) bool {
 	return slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State != Gone && within(t.Branch, b) }) ||
-		slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && within(g.Outer, b) && counts(g) })
+		slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && within(g.Outer, b) })
 }
 
 func (g *Group) number(s BranchStatus) int {
@@ -227,7 +218,7 @@ func (r *Run) blocked(g *Group, s *Sync) bool {
 		return false
 	}
 	return slices.ContainsFunc(r.groups, func(e *Group) bool {
-		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.straggles)
+		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.lives)
 	})
 }
 
