@@ -190,7 +190,8 @@ func (r *Run) fail(t *Token, code string) {
 	r.raise(t.Branch, code)
 }
 
-// raise fails a branch, or the run.
+// raise fails a branch, or the run. What that decides of the group is decided at
+// once, as an error outside all groups ends the run at once.
 func (r *Run) raise(b *Branch, code string) {
 	if b == nil {
 		r.end(code)
@@ -198,6 +199,9 @@ func (r *Run) raise(b *Branch, code string) {
 	}
 	r.empty(b)
 	b.Status, b.Group.lastCode = BranchFailed, code
+	if b.Group.Phase == Gathering {
+		r.conclude(b.Group)
+	}
 }
 
 // follow takes edges, in definition order. The token itself waits at the first
