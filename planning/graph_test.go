@@ -39,7 +39,6 @@ func drawGraph(t *rapid.T) *reference.Definition {
 		b.back()
 	}
 	b.ends()
-	b.shut()
 	b.prune()
 	return &b.def
 }
@@ -137,14 +136,6 @@ func (b *sketch) ends() {
 		if n := &b.def.Nodes[i]; !leads && b.one("end", 6) {
 			*n = reference.Node{End: true, Join: n.Join}
 		}
-	}
-}
-
-// shut lets no group be open where branches may be left to themselves: what an
-// open group is worth in which nothing lives, within such a branch, is not asked.
-func (b *sketch) shut() {
-	for i := range b.def.Edges {
-		b.def.Edges[i].Open = b.def.Edges[i].Open && !leaves(&b.def, reference.Block)
 	}
 }
 

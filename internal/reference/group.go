@@ -41,6 +41,7 @@ type Group struct {
 	Phase    Phase
 
 	taking   bool // further branches, until it is closed
+	closed   bool // its join fires with what has arrived, when nothing blocks it
 	opened   bool
 	name     string
 	counts   map[int]int
@@ -199,7 +200,7 @@ func (r *Run) conclude(g *Group) bool {
 		r.failGroup(g, g.lastCode)
 	case r.blocked(g, s):
 		return false
-	case s.Quorum > 0 && arrived >= s.Quorum, s.Quorum == 0 && done && (arrived > 0 || len(g.Branches) == 0), short && s.Proceed:
+	case g.closed, s.Quorum > 0 && arrived >= s.Quorum, s.Quorum == 0 && done && (arrived > 0 || len(g.Branches) == 0), short && s.Proceed:
 		r.fire(g, s)
 	case short:
 		r.failGroup(g, "join_shortfall")

@@ -2,9 +2,10 @@ package reference
 
 import "slices"
 
-// Gathering returns the groups with a name that have not been decided.
+// Gathering returns the groups with a name that have neither been decided nor
+// closed.
 func (r *Run) Gathering() []*Group {
-	return slices.DeleteFunc(slices.Clone(r.groups), func(g *Group) bool { return g.name == "" || g.Phase != Gathering })
+	return slices.DeleteFunc(slices.Clone(r.groups), func(g *Group) bool { return g.name == "" || g.Phase != Gathering || g.closed })
 }
 
 // CancelNodes ends the tokens that stand at a node, and reports whether there
@@ -32,9 +33,7 @@ func (r *Run) AddBranch(g *Group) *Token {
 // CloseGroup lets a group take no further branches, and fires its join with what
 // has arrived, unless stragglers block it.
 func (r *Run) CloseGroup(g *Group) {
-	g.taking = false
-	if s := r.sync(g); s != nil && !r.blocked(g, s) {
-		r.fire(g, s)
-	}
+	g.taking, g.closed = false, true
+	r.conclude(g)
 	r.advance()
 }
