@@ -1,7 +1,9 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/workflow"
@@ -20,19 +22,26 @@ func (p *planner) cancelNodes(m workflow.CancelNodes) error {
 	return nil
 }
 
-// cancelTokens ends tokens, and lets the branches settle that they were in. It
-// reports whether there were any.
+// cancelTokens ends tokens, and lets the branches settle that they were in, by
+// group and index, whichever tokens came first. It reports whether there were any.
 func (p *planner) cancelTokens(d decision.CancelTokens) bool {
 	ids := decision.Standing(p.s, d)
 	if len(ids) == 0 {
 		return false
 	}
 	p.decide(d)
-	for _, id := range ids {
+	left := make([]workflow.Scope, len(ids))
+	for i, id := range ids {
 		if p.dag() {
 			p.stepCancelled(id)
 		}
-		p.touch(p.s.Token(id).Scope)
+		left[i] = p.s.Token(id).Scope
+	}
+	slices.SortFunc(left, func(a, b workflow.Scope) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Branch, b.Branch))
+	})
+	for _, sc := range left {
+		p.touch(sc)
 	}
 	return true
 }
