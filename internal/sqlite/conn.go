@@ -23,6 +23,7 @@ type driverConn interface {
 	driver.ConnPrepareContext
 	Serialize() ([]byte, error)
 	Deserialize([]byte) error
+	NewBackup(string) (*sqlite.Backup, error)
 }
 
 // driverStmt is what the driver's statements can do.
