@@ -114,7 +114,8 @@ type Collected struct {
 // CollectBlobs removes the blobs that no run, artifact or kept outcome refers to
 // and that were last put longer ago than age, which is a minute at least: give
 // it the longest time that callers take from PutBlob to the call that refers to
-// it. Runs refer to their blobs until they are purged. It may run at any time.
+// it. Runs refer to their blobs until they are purged. It may run at any time;
+// while a backup is made it removes nothing.
 func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected, error) {
 	var out Collected
 	if age < minBlobAge {
@@ -225,8 +226,9 @@ func blobFailure(err error) *workflow.Failure {
 
 // blobPins are blobs that are on their way into a run, with how often.
 type blobPins struct {
-	mu   sync.Mutex
-	held map[string]int // by hash
+	mu     sync.Mutex
+	held   map[string]int // by hash
+	frozen int            // backups under way: nothing is collected
 }
 
 func (p *blobPins) add(hashes ...string) {
@@ -250,12 +252,24 @@ func (p *blobPins) drop(hashes ...string) {
 	}
 }
 
+// freeze keeps all blobs from being collected until thaw is called.
+func (p *blobPins) freeze() (thaw func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frozen++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.frozen--
+	}
+}
+
 // collect removes a blob, unless it is pinned. Whoever pins it afterwards finds
 // it gone.
 func (p *blobPins) collect(hash string, remove func() (bool, error)) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[hash] > 0 {
+	if p.held[hash] > 0 || p.frozen > 0 {
 		return false, nil
 	}
 	return remove()

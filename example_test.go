@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -315,4 +316,30 @@ nodes: [{id: ask, task: ask}]
 	fmt.Println(outcome.Status, outcome.Failure.Code)
 	// Output:
 	// failed stalled
+}
+
+// A backup is made while the engine goes on. It is a directory like any other.
+func ExampleEngine_Backup() {
+	ctx := context.Background()
+	engine, done := example(pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return "ok", nil }})
+	defer done()
+	run := workflow.Run{ID: "order-42", Definition: parse("name: order\nstart: pay\nnodes: [{id: pay, task: pay}]\n")}
+	_, err := engine.Run(ctx, run, nil)
+	check(err)
+
+	folder, err := os.MkdirTemp("", "pawl-backups-")
+	check(err)
+	defer os.RemoveAll(folder)
+	info, err := engine.Backup(ctx, filepath.Join(folder, "monday"))
+	check(err)
+	fmt.Println(info.Runs, "run,", len(info.Damaged), "damaged")
+
+	copied, err := pawl.Open(ctx, info.Path, pawl.Options{})
+	check(err)
+	out, err := copied.Wait(ctx, "order-42")
+	fmt.Println(out.Status, err)
+	check(copied.Close(ctx))
+	// Output:
+	// 1 run, 0 damaged
+	// completed <nil>
 }

@@ -1,11 +1,16 @@
 package store
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -148,4 +153,63 @@ func benchmarkFiles(b *testing.B, durability Durability) {
 	wg.Wait()
 	filed.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
+}
+
+// BenchmarkCommitDuringBackup measures how long commits of 16 runs take beside
+// nothing, and beside one backup after the other of a directory with 2,000 runs.
+func BenchmarkCommitDuringBackup(b *testing.B) {
+	for _, backups := range []bool{false, true} {
+		b.Run(fmt.Sprintf("backups=%v", backups), func(b *testing.B) { commitsBesideBackups(b, backups) })
+	}
+}
+
+func commitsBesideBackups(b *testing.B, backups bool) {
+	d := open(b, b.TempDir())
+	var filing sync.WaitGroup
+	for i := range 2000 {
+		o := start(b, d, workflow.RunID(fmt.Sprint("old", i)))
+		o.five(map[string]any{"x": strings.Repeat("x", 500)})
+		filing.Add(1)
+		o.run.Materialize(o.state.TakeChanges(), o.events, func(error) { filing.Done() })
+	}
+	filing.Wait()
+	ctx, cancel := context.WithCancel(b.Context())
+	var others sync.WaitGroup
+	made, took := 0, time.Duration(0)
+	if backups {
+		others.Go(func() {
+			for parent := b.TempDir(); ctx.Err() == nil; {
+				began := time.Now()
+				if info, err := d.Backup(ctx, filepath.Join(parent, fmt.Sprint(made)), nil); err == nil {
+					made, took = made+1, took+time.Since(began)
+					_ = os.RemoveAll(info.Path)
+				}
+			}
+		})
+	}
+	latencies := make([][]time.Duration, 16)
+	b.ResetTimer()
+	var runs sync.WaitGroup
+	for i := range latencies {
+		o := start(b, d, workflow.RunID(fmt.Sprint("new", i)))
+		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		runs.Go(func() {
+			for range b.N/len(latencies) + 1 {
+				began := time.Now()
+				o.do(workflow.Heartbeat{Token: 1})
+				latencies[i] = append(latencies[i], time.Since(began))
+			}
+		})
+	}
+	runs.Wait()
+	b.StopTimer()
+	cancel()
+	others.Wait()
+	sorted := slices.Sorted(slices.Values(slices.Concat(latencies...)))
+	for what, i := range map[string]int{"p50": len(sorted) / 2, "p99": len(sorted) * 99 / 100, "p999": len(sorted) * 999 / 1000, "max": len(sorted) - 1} {
+		b.ReportMetric(float64(sorted[i].Microseconds()), what+"-us")
+	}
+	if made > 0 {
+		b.ReportMetric(took.Seconds()/float64(made), "s/backup")
+	}
 }

@@ -54,6 +54,8 @@ type Dir struct {
 	definitions definitions
 	committer   committer
 	filer       filer
+	backing     chan struct{} // holds one while a backup is under way, and for good once closed
+	closing     chan struct{} // closed when Close begins
 	close       sync.Once
 	closed      error
 }
@@ -94,7 +96,7 @@ func Open(path string, o Options) (*Dir, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Dir{path: path, options: o}
+	d := &Dir{path: path, options: o, backing: make(chan struct{}, 1), closing: make(chan struct{})}
 	if err := d.open(); err != nil {
 		_ = d.release() // err is what the caller has to know
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -231,9 +233,12 @@ const (
 func (d *Dir) Epoch() workflow.Epoch { return d.epoch }
 
 // Close waits for the filing that was asked for, closes pawl.db and gives the
-// directory back. Commits that are under way succeed or fail with ErrClosed.
+// directory back. Commits that are under way succeed or fail with ErrClosed; a
+// backup fails with it.
 func (d *Dir) Close() error {
 	d.close.Do(func() {
+		close(d.closing)
+		d.backing <- struct{}{}
 		d.filer.stop()
 		d.committer.stop()
 		d.closed = d.finish()

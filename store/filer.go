@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -42,6 +43,8 @@ type filer struct {
 	changed *sync.Cond // whenever a job is queued or has ended
 	jobs    map[workflow.RunID]*job
 	queue   []*job
+	later   []*job          // put off until the backup that is under way has ended
+	kept    map[string]bool // files that it may still copy and nobody else needs; nil without one
 	stopped bool
 	workers sync.WaitGroup
 	stage   func(stage) error // for tests: called at every boundary
@@ -119,7 +122,7 @@ func (f *filer) wait(id workflow.RunID) {
 func (f *filer) waitForRoom() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for len(f.queue) >= maxBacklog && !f.stopped {
+	for len(f.queue)+len(f.later) >= maxBacklog && !f.stopped {
 		f.changed.Wait()
 	}
 }
@@ -153,6 +156,10 @@ func (f *filer) end(rounds []*round) (tell []func()) {
 	for _, r := range rounds {
 		j := r.job
 		j.busy = false
+		if errors.Is(r.err, errPutOff) {
+			f.putOff(r)
+			continue
+		}
 		more := len(j.filings) > 0 // came in the meantime
 		tell = append(tell, r.answers()...)
 		if r.err != nil {

@@ -115,7 +115,7 @@ func readRow(r *sqlite.Row) row {
 	if text := r.Text(23); out.damage == nil && text != "" {
 		out.damage = json.Unmarshal([]byte(text), &out.Artifacts)
 	}
-	if out.slot != 0 {
+	if out.slot == 1 || out.slot == 2 {
 		out.File = fileName(out.Run, out.nonce, out.slot)
 	}
 	return out

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
@@ -24,8 +23,7 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 		return fmt.Errorf("purge: %w", err)
 	}
 	for _, s := range []slot{1, 2} {
-		err := d.root.Remove(fileName(id, r.nonce, s))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.discard(fileName(id, r.nonce, s)); err != nil {
 			return fmt.Errorf("purge run %q: %w", string(id), err)
 		}
 	}

@@ -77,6 +77,10 @@ func (d *Dir) build(b *builder, r *round) error {
 	if r.row.num != r.job.num {
 		return fmt.Errorf("%w: %q is another run by now", ErrRunNotFound, string(r.job.id))
 	}
+	r.name = fileName(r.row.Run, r.row.nonce, r.row.slot.other())
+	if d.filer.keeps(r.name) {
+		return errPutOff
+	}
 	var old []byte
 	if r.row.slot != 0 {
 		if old, err = d.readRunFile(&r.row); err != nil {
@@ -88,7 +92,6 @@ func (d *Dir) build(b *builder, r *round) error {
 		return fmt.Errorf("build the file of run %q: %w", string(r.job.id), err)
 	}
 	r.hash, r.size = sha256.Sum256(data), len(data)
-	r.name = fileName(r.row.Run, r.row.nonce, r.row.slot.other())
 	return d.writeFile(r.tmp(), data, false)
 }
 
@@ -210,7 +213,7 @@ func (d *Dir) removeOld(r *round) error {
 	if r.row.slot == 0 {
 		return nil
 	}
-	if err := d.root.Remove(r.row.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.discard(r.row.File); err != nil {
 		d.options.Logger.Warn("a run's old file is left behind", "file", d.at(r.row.File), "error", err)
 	}
 	return nil

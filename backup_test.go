@@ -1,0 +1,103 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const threeSteps = `
+name: three
+start: a
+nodes:
+  - {id: a, task: work, input: {n: input.n}, output: {state.a: result}}
+  - {id: b, task: work, input: {n: state.a}, output: {state.b: result}}
+  - {id: c, task: work, input: {n: state.b}, output: {output.n: result}}
+transitions: [{from: a, to: b}, {from: b, to: c}]
+`
+
+// A backup that is made in the middle of many runs is a directory of its own, in
+// which each of them is as it was at some commit, and comes to its end.
+func TestABackupGoesOnByItself(t *testing.T) {
+	const runs = 60
+	var tasks atomic.Int32
+	half, backedUp := make(chan struct{}), make(chan struct{})
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+		if n := tasks.Add(1); n == 3*runs/2 {
+			close(half)
+		} else if n == 2*runs {
+			<-backedUp // some are not at their end when the backup is made
+		}
+		return double(ctx, task)
+	}}})
+	ref, err := e.PutBlob(t.Context(), strings.NewReader("large"), "")
+	require.NoError(t, err)
+	for i := range runs {
+		run := workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, threeSteps)}
+		require.NoError(t, e.Start(t.Context(), run, map[string]any{"n": i, "file": ref}))
+	}
+	<-half
+	into := filepath.Join(t.TempDir(), "backup")
+	info, err := e.Backup(t.Context(), into)
+	require.NoError(t, err)
+	close(backedUp)
+	require.Empty(t, info.Damaged)
+	require.Equal(t, []int{runs, 1}, []int{info.Runs, info.Blobs})
+	for i := range runs {
+		_, err := e.Wait(t.Context(), workflow.RunID(fmt.Sprint("r", i)))
+		require.NoError(t, err)
+	}
+
+	idle := open(t, copyOf(t, into), pawl.Options{})
+	ended := 0
+	for r, err := range idle.Runs(t.Context(), pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunCompleted}}) {
+		require.NoError(t, err)
+		require.Positive(t, r.Seq)
+		ended++
+	}
+	require.Less(t, ended, runs)
+
+	again := open(t, into, pawl.Options{Executor: pawl.Handlers{"work": double}})
+	for i := range runs {
+		id := workflow.RunID(fmt.Sprint("r", i))
+		out, err := again.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"n": int64(8 * i)}, out.Output)
+	}
+	r, err := again.OpenBlob(t.Context(), ref)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+}
+
+// copyOf copies a directory that no engine has open.
+func copyOf(t *testing.T, dir string) string {
+	to := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+func TestBackupErrors(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{})
+	for _, into := range []string{"", dir, filepath.Join(dir, "below"), filepath.Join(dir, "LOCK")} {
+		_, err := e.Backup(t.Context(), into)
+		require.ErrorIs(t, err, pawl.ErrInvalid, into)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	_, err := e.Backup(ctx, filepath.Join(t.TempDir(), "b"))
+	require.ErrorContains(t, err, "enough")
+	require.NoError(t, e.Close(t.Context()))
+	_, err = e.Backup(t.Context(), filepath.Join(t.TempDir(), "b"))
+	require.ErrorIs(t, err, pawl.ErrClosed)
+}

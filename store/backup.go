@@ -1,0 +1,350 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// ErrNotEmpty says that a new directory cannot be made where something is.
+var ErrNotEmpty = errors.New("there is something already")
+
+// A BackupInfo says what is in a backup.
+type BackupInfo struct {
+	Path  string
+	Runs  int   // in the index
+	Files int   // of runs; a run has none before it was filed first
+	Blobs int   // that the index refers to, if the directory keeps them
+	Bytes int64 // of all of it
+	// Damaged says what could not be copied because it is damaged or missing
+	// where it was copied from: of type *CorruptError, *VersionError or
+	// *blob.Error. The backup is like the original there, and whole otherwise.
+	Damaged []error
+}
+
+// stepPages is how many pages of pawl.db are copied between two commits.
+const stepPages = 32
+
+// Backup makes a copy of the directory as it is at one moment, between two
+// commits, in a new directory: into must not exist, or be an empty one, or it
+// fails with ErrNotEmpty; it may not lie below this one. Commits and filing go
+// on meanwhile; only a run that is filed for the second time waits for its file,
+// and commits wait if there are thousands of those. Of blobs, which may be nil,
+// those are copied that the copy refers to; the caller keeps them from being
+// deleted. Backups are made one at a time. What fails, or ends early because ctx
+// does or with ErrClosed, leaves nothing under the name; a crash leaves a folder
+// beside it with the name and .partial- in it.
+func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
+	select {
+	case d.backing <- struct{}{}:
+		defer func() { <-d.backing }()
+	case <-d.closing:
+		return BackupInfo{}, ErrClosed
+	case <-ctx.Done():
+		return BackupInfo{}, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // until the backup has ended
+		select {
+		case <-d.closing:
+			cancel(ErrClosed)
+		case <-ctx.Done():
+		}
+	}()
+	if err := d.apart(into); err != nil {
+		return BackupInfo{}, fmt.Errorf("back up: %w", err)
+	}
+	b := &backup{dir: d, blobs: blobs, info: BackupInfo{Path: into}}
+	if err := newDirectory(into, func(building string) error { return b.run(ctx, building) }); err != nil {
+		return BackupInfo{}, fmt.Errorf("back up into %s: %w", into, typed(err))
+	}
+	return b.info, nil
+}
+
+// apart checks that a path is not one below the directory.
+func (d *Dir) apart(into string) error {
+	abs, err := filepath.Abs(into)
+	if err != nil {
+		return err
+	}
+	ours, err := d.root.Stat(".")
+	if err != nil {
+		return err
+	}
+	for at := abs; ; at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err == nil && os.SameFile(info, ours) {
+			return fmt.Errorf("%w: %s is in the directory itself", ErrNotEmpty, into)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+// newDirectory makes a directory, whole and durable or not at all: build fills
+// one of another name beside it.
+func newDirectory(into string, build func(building string) error) error {
+	into = filepath.Clean(into)
+	if err := checkVacant(into); err != nil {
+		return err
+	}
+	building, err := os.MkdirTemp(filepath.Dir(into), filepath.Base(into)+".partial-")
+	if err != nil {
+		return err
+	}
+	if err = build(building); err == nil {
+		err = name(building, into)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(building))
+	}
+	return syncPath(filepath.Dir(into))
+}
+
+// name gives a directory the name at which nothing is but perhaps an empty
+// directory. What is in its files is durable already.
+func name(building, into string) error {
+	if err := syncDirs(building); err != nil {
+		return err
+	}
+	if err := os.Remove(into); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrNotEmpty, err)
+	}
+	return os.Rename(building, into)
+}
+
+// checkVacant checks that nothing is at a path but perhaps an empty directory.
+func checkVacant(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%w: %s is not a directory", ErrNotEmpty, path)
+	}
+	entries, err := os.ReadDir(path)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%w: the directory %s is not empty", ErrNotEmpty, path)
+	}
+	return err
+}
+
+// syncDirs makes all names below a directory durable.
+func syncDirs(root string) error {
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return syncPath(path)
+	})
+}
+
+// writeSynced makes a file, durably. To sync each by itself disturbs the commits
+// of others less than to sync everything at the end, which would hold them up.
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// syncPath makes a file, or the names in a directory, durable.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	_ = f.Close() // it was only read
+	return err
+}
+
+// A backup is one that is under way.
+type backup struct {
+	dir   *Dir
+	blobs blob.Store
+	info  BackupInfo
+}
+
+func (b *backup) run(ctx context.Context, building string) error {
+	d := b.dir
+	d.filer.keep()
+	defer d.filer.letGo(func(name string) {
+		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.options.Logger.Warn("a run's old file is left behind", "file", d.at(name), "error", err)
+		}
+	})
+	if err := d.copyIndex(ctx, filepath.Join(building, indexFile)); err != nil {
+		return err
+	}
+	copied, err := sqlite.OpenReadOnly(filepath.Join(building, indexFile), `PRAGMA trusted_schema=OFF`)
+	if err != nil {
+		return err
+	}
+	err = b.copyAll(ctx, copied, building)
+	if closed := copied.Close(); err == nil {
+		err = closed
+	}
+	for _, litter := range []string{indexWAL, indexFile + "-shm"} { // of a reader
+		if gone := os.Remove(filepath.Join(building, litter)); err == nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = gone
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := syncPath(filepath.Join(building, indexFile)); err != nil {
+		return err
+	}
+	return b.weigh(building)
+}
+
+// copyIndex copies pawl.db, some pages at a time: commits go on in between.
+func (d *Dir) copyIndex(ctx context.Context, to string) error {
+	var copying *sqlite.Backup
+	err := d.read(func(db *sqlite.Conn) (err error) { copying, err = db.Backup(to); return err })
+	if err != nil {
+		return err
+	}
+	for more := true; more && err == nil; {
+		if err = context.Cause(ctx); err == nil {
+			err = d.read(func(*sqlite.Conn) (err error) { more, err = copying.Step(stepPages); return err })
+		}
+	}
+	d.mu.Lock() // also if nothing works any more
+	defer d.mu.Unlock()
+	if finished := copying.Finish(); err == nil {
+		err = finished
+	}
+	return err
+}
+
+// copyAll copies what a copy of the index names, and marks the copy as one that
+// was closed.
+func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building string) error {
+	if err := b.copyFiles(ctx, copied, building); err != nil {
+		return err
+	}
+	if err := b.copyBlobs(ctx, copied, building); err != nil {
+		return err
+	}
+	var epoch workflow.Epoch
+	if err := copied.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil }); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(markFormat, markClosed, uint64(epoch))
+	return writeSynced(filepath.Join(building, lockFile), []byte(text))
+}
+
+const allRows = headColumns + `ORDER BY num`
+
+func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building string) error {
+	if err := os.Mkdir(filepath.Join(building, runsDir), 0o700); err != nil {
+		return err
+	}
+	return copied.Each(allRows, func(r *sqlite.Row) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		row := readRow(r)
+		b.info.Runs++
+		if err := row.check(b.dir); err != nil {
+			b.info.Damaged = append(b.info.Damaged, err)
+		}
+		if row.File == "" {
+			return nil
+		}
+		return b.copyFile(&row, building)
+	})
+}
+
+// copyFile copies the file of a run, if it is what the index says.
+func (b *backup) copyFile(r *row, building string) error {
+	data, err := b.dir.readRunFile(r)
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
+		b.info.Damaged = append(b.info.Damaged, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(building, filepath.FromSlash(r.File))
+	if err := os.Mkdir(filepath.Dir(to), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	b.info.Files++
+	return writeSynced(to, data)
+}
+
+// blobsDir is the folder of the blobs, which package pawl opens.
+const blobsDir = "blobs"
+
+const allRefs = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
+
+func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building string) error {
+	if b.blobs == nil {
+		return nil
+	}
+	to, err := blob.OpenFiles(filepath.Join(building, blobsDir))
+	if err != nil {
+		return err
+	}
+	err = copied.Each(allRefs, func(r *sqlite.Row) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		err := copyBlob(ctx, b.blobs, to, r.Text(0))
+		switch {
+		case err == nil:
+			b.info.Blobs++
+		case errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged):
+			b.info.Damaged = append(b.info.Damaged, err)
+		default:
+			return err
+		}
+		return nil
+	})
+	return errors.Join(err, to.Close())
+}
+
+// copyBlob copies a blob, whole or not at all.
+func copyBlob(ctx context.Context, from, to blob.Store, hash string) error {
+	r, err := from.Open(ctx, hash)
+	if err != nil {
+		return err
+	}
+	_, _, err = to.Put(ctx, r)
+	_ = r.Close() // it was only read
+	return err
+}
+
+// weigh adds up the bytes.
+func (b *backup) weigh(building string) error {
+	return filepath.WalkDir(building, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			b.info.Bytes += info.Size()
+		}
+		return err
+	})
+}

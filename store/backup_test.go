@@ -1,0 +1,315 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// furnished makes a directory with something of everything: runs that were never
+// filed, are filed in part, are filed, have ended; a child, an approval, a dead
+// letter; a published definition, a kept outcome, and blobs.
+func furnished(t *testing.T, path string) (*Dir, *blob.Files) {
+	d := open(t, path)
+	files, err := blob.OpenFiles(filepath.Join(path, blobsDir))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = files.Close() })
+	put := func(text string) map[string]any {
+		hash, size, err := files.Put(t.Context(), bytes.NewBufferString(text))
+		require.NoError(t, err)
+		return blob.Ref{Hash: hash, Size: size}.Value()
+	}
+	fresh := start(t, d, "fresh")
+	fresh.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	parts := start(t, d, "parts")
+	parts.do(workflow.Start{Input: map[string]any{"x": put("in")}}, startRun(map[string]any{"x": put("in")}), createToken(1, "start"), dispatch(1))
+	require.NoError(t, parts.file())
+	parts.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: largeText})
+	require.NoError(t, parts.file())
+	parts.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(3)})
+	ended := start(t, d, "ended")
+	ended.five(map[string]any{"big": largeText})
+	require.NoError(t, ended.file())
+	leftover := start(t, d, "leftover")
+	leftover.five(nil)
+	require.NoError(t, d.Publish(graph(t)))
+	require.NoError(t, d.KeepOutcome("paid", put("receipt"), zero))
+	return d, files
+}
+
+// same checks that two directories hold the same.
+func same(t *testing.T, want, got *Dir) {
+	heads := all(t, want.AllHeads(HeadFilter{}))
+	require.Equal(t, heads, all(t, got.AllHeads(HeadFilter{})))
+	for _, h := range heads {
+		require.Equal(t, all(t, want.History(h.Run)), all(t, got.History(h.Run)))
+		require.Equal(t, all(t, want.Events(h.Run, 0)), all(t, got.Events(h.Run, 0)))
+		ws, err := want.State(h.Run)
+		require.NoError(t, err)
+		gs, err := got.State(h.Run)
+		require.NoError(t, err)
+		require.Equal(t, ws.All(), gs.All())
+	}
+	hash, err := want.Published("fan", 0)
+	require.NoError(t, err)
+	again, err := got.Published("fan", 0)
+	require.NoError(t, err)
+	require.Equal(t, hash, again)
+	paid, err := got.Outcome("paid")
+	require.NoError(t, err)
+	require.Contains(t, paid, "$blob")
+}
+
+func TestBackup(t *testing.T) {
+	d, files := furnished(t, t.TempDir())
+	into := filepath.Join(t.TempDir(), "backup")
+	require.NoError(t, os.Mkdir(into, 0o700), "an empty directory may be there")
+	info, err := d.Backup(t.Context(), into, files)
+	require.NoError(t, err)
+	require.Empty(t, info.Damaged)
+	require.Equal(t, []int{4, 2, 2}, []int{info.Runs, info.Files, info.Blobs})
+	require.Positive(t, info.Bytes)
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(into), "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{into}, names, "nothing is left beside it")
+
+	copied := open(t, into)
+	same(t, d, copied)
+	load(t, copied, "parts").do(workflow.Heartbeat{Token: 1})
+	load(t, d, "parts").do(workflow.Heartbeat{Token: 1})
+	require.NoError(t, copied.Close())
+	blobs, err := blob.OpenFiles(filepath.Join(into, blobsDir))
+	require.NoError(t, err)
+	n := 0
+	for _, err := range blobs.All(t.Context()) {
+		require.NoError(t, err)
+		n++
+	}
+	require.Equal(t, 2, n)
+	require.NoError(t, blobs.Close())
+}
+
+// Backups that are made while runs commit, are filed, and are purged, each hold a
+// prefix of every run.
+func TestBackupsOfABusyDirectory(t *testing.T) {
+	d := open(t, t.TempDir())
+	var busy sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 4 {
+		id := workflow.RunID(fmt.Sprint("long", i))
+		o := start(t, d, id)
+		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		busy.Go(func() {
+			for n := int64(0); ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: n})
+				if n%10 == 0 {
+					require.NoError(t, o.file())
+				}
+				if n%30 == 0 {
+					short := workflow.RunID(fmt.Sprint("short", i))
+					s := start(t, d, short)
+					s.five(nil)
+					require.NoError(t, s.file())
+					require.NoError(t, d.Purge(short))
+				}
+			}
+		})
+	}
+	var backups []string
+	for i := range 8 {
+		into := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		info, err := d.Backup(t.Context(), into, nil)
+		require.NoError(t, err)
+		require.Empty(t, info.Damaged)
+		backups = append(backups, into)
+	}
+	close(stop)
+	busy.Wait()
+	for _, into := range backups {
+		copied := open(t, into)
+		for h, err := range copied.AllHeads(HeadFilter{}) {
+			require.NoError(t, err)
+			got := all(t, copied.History(h.Run))
+			require.Len(t, got, int(h.Seq))
+			if strings.HasPrefix(string(h.Run), "long") { // the others are purged
+				require.Equal(t, all(t, d.History(h.Run))[:len(got)], got)
+			}
+			_, err := copied.State(h.Run)
+			require.NoError(t, err)
+		}
+		require.NoError(t, copied.Close())
+	}
+	files, err := filepath.Glob(filepath.Join(d.path, runsDir, "*", "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 4, "what was kept for the backups is gone: %v", files)
+}
+
+// While files are kept, a run is filed once more, and the next time when they
+// are let go; what fails nobody, and nothing is lost.
+func TestFilingWhileFilesAreKept(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
+	require.NoError(t, o.file())
+	first := o.headFile()
+	d.filer.keep()
+	o.do(workflow.Heartbeat{Token: 1})
+	require.NoError(t, o.file())
+	second := o.headFile()
+	require.NotEqual(t, first, second)
+	require.FileExists(t, d.at(first))
+	o.do(workflow.Heartbeat{Token: 1})
+	done := make(chan error, 1)
+	o.run.Materialize(o.state.TakeChanges(), nil, func(err error) { done <- err })
+	for putOff := false; !putOff; {
+		d.filer.mu.Lock()
+		if putOff = len(d.filer.later) == 1; !putOff {
+			d.filer.changed.Wait()
+		}
+		d.filer.mu.Unlock()
+	}
+	o.do(workflow.Heartbeat{Token: 1}) // commits go on
+	require.Equal(t, second, o.headFile())
+	d.filer.letGo(func(name string) {
+		require.Equal(t, first, name)
+		require.NoError(t, d.root.Remove(name))
+	})
+	require.NoError(t, <-done)
+	require.Equal(t, first, o.headFile())
+	require.NoFileExists(t, d.at(second))
+	require.Equal(t, 1, logged(t, d))
+	require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
+}
+
+func (o *owner) headFile() string {
+	h, err := o.run.dir.Head(o.run.Head().Run)
+	require.NoError(o.t, err)
+	return h.File
+}
+
+func TestBackupFails(t *testing.T) {
+	path := t.TempDir()
+	d, files := furnished(t, path)
+	beside := t.TempDir()
+	into := filepath.Join(beside, "backup")
+	full := filepath.Join(t.TempDir(), "full")
+	require.NoError(t, os.MkdirAll(filepath.Join(full, "x"), 0o700))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(beside, link))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := []struct {
+		ctx  context.Context
+		into string
+		want error
+	}{
+		{t.Context(), full, ErrNotEmpty},
+		{t.Context(), filepath.Join(full, "..", "full"), ErrNotEmpty},
+		{t.Context(), link, ErrNotEmpty},
+		{t.Context(), filepath.Join(path, indexFile), ErrNotEmpty},
+		{t.Context(), filepath.Join(path, "backup"), ErrNotEmpty},
+		{t.Context(), filepath.Join(path, "runs", "a", "b"), ErrNotEmpty},
+		{t.Context(), filepath.Join(beside, "no", "parent"), os.ErrNotExist},
+		{ctx, into, context.Canceled},
+	}
+	for _, tt := range tests {
+		info, err := d.Backup(tt.ctx, tt.into, files)
+		require.ErrorIs(t, err, tt.want, tt.into)
+		require.Zero(t, info)
+	}
+	entries, err := os.ReadDir(beside)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	require.NoError(t, d.Close())
+	_, err = d.Backup(t.Context(), into, files)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// A gate is a store of blobs that lets a backup go on when it is told to.
+type gate struct {
+	*blob.Files
+	reached, open chan struct{}
+}
+
+func (g gate) Open(ctx context.Context, hash string) (r io.ReadCloser, err error) {
+	g.reached <- struct{}{}
+	select {
+	case <-g.open:
+		return g.Files.Open(ctx, hash)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close ends a backup that is under way, and one that waits for it; and so does
+// the end of a context.
+func TestCloseEndsABackup(t *testing.T) {
+	d, files := furnished(t, t.TempDir())
+	g := gate{files, make(chan struct{}), make(chan struct{})}
+	beside := t.TempDir()
+	errs := make(chan error, 2)
+	go func() {
+		_, err := d.Backup(context.Background(), filepath.Join(beside, "one"), g)
+		errs <- err
+	}()
+	<-g.reached
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	_, err := d.Backup(ctx, filepath.Join(beside, "two"), g)
+	require.ErrorContains(t, err, "enough")
+	go func() {
+		_, err := d.Backup(context.Background(), filepath.Join(beside, "three"), g)
+		errs <- err
+	}()
+	require.NoError(t, d.Close())
+	require.ErrorIs(t, <-errs, ErrClosed)
+	require.ErrorIs(t, <-errs, ErrClosed)
+	entries, err := os.ReadDir(beside)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+// What is damaged is named and left out; the rest is backed up.
+func TestBackupOfWhatIsDamaged(t *testing.T) {
+	d, files := furnished(t, t.TempDir())
+	h, err := d.Head("ended")
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(d.at(h.File)))
+	paid, err := d.Outcome("paid")
+	require.NoError(t, err)
+	ref, err := blob.ParseRef(paid)
+	require.NoError(t, err)
+	_, err = files.Delete(t.Context(), ref.Hash, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	into := filepath.Join(t.TempDir(), "backup")
+	info, err := d.Backup(t.Context(), into, files)
+	require.NoError(t, err)
+	require.Len(t, info.Damaged, 2)
+	require.ErrorIs(t, info.Damaged[0], ErrCorrupt)
+	require.ErrorContains(t, info.Damaged[0], "ended")
+	require.ErrorIs(t, info.Damaged[1], blob.ErrMissing)
+	copied := open(t, into)
+	_, err = copied.State("ended")
+	require.ErrorIs(t, err, ErrCorrupt)
+	_, err = copied.State("parts")
+	require.NoError(t, err)
+}
