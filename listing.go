@@ -5,57 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/pawl-run/pawl/store"
-	"github.com/pawl-run/pawl/workflow"
 )
-
-// listings returns what a commit at an instant changes in the lists of all runs.
-func listings(s *workflow.State, at time.Time) []store.Listing {
-	ids := s.TakeListings()
-	if len(ids) > 0 && s.Status.Final() {
-		return []store.Listing{{}} // nothing waits any more
-	}
-	out := make([]store.Listing, len(ids))
-	for i, id := range ids {
-		out[i].Token = id
-		switch t := s.Token(id); t.Status {
-		case workflow.WaitingForApproval:
-			out[i].Approval = approvalOf(s, t)
-		case workflow.WaitingForOperator:
-			out[i].DeadLetter = deadLetterOf(s, t, at)
-		default:
-		}
-	}
-	return out
-}
-
-func approvalOf(s *workflow.State, t *workflow.Token) *store.Approval {
-	a := &store.Approval{
-		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,
-		Message: s.Graph.Node(t.Node).Approval.Message, Due: t.Due,
-	}
-	for _, v := range t.Votes {
-		if v.Approved {
-			a.Approved++
-		} else {
-			a.Rejected++
-		}
-	}
-	return a
-}
-
-func deadLetterOf(s *workflow.State, t *workflow.Token, at time.Time) *store.DeadLetter {
-	l := &store.DeadLetter{
-		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node, Task: s.Graph.Node(t.Node).Task,
-		Attempts: t.Attempt, Input: t.Input, At: at,
-	}
-	if t.Failure != nil {
-		l.Failure = *t.Failure
-	}
-	return l
-}
 
 // An Approval is one that waits for people, in whichever run: what Approvals
 // lists. Vote on it by Run and Token.

@@ -145,7 +145,7 @@ func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
 	r.head.StartedAt, r.head.EndedAt = s.StartedAt, s.EndedAt
 	r.head.Output, r.head.Failure = s.Output, s.Failure
 	r.head.Artifacts, r.head.Dropped = artifacts(s, r.keep)
-	r.head.Listings = listings(s, records[len(records)-1].At)
+	r.head.Listings = store.Listings(s, records[len(records)-1].At)
 	return r.run.Commit(records, r.head)
 }
 

@@ -22,7 +22,8 @@ const (
 // Files is the Store on a folder. Every content is one file that is never
 // changed.
 type Files struct {
-	dir string
+	dir      string
+	readOnly bool
 
 	mu       sync.Mutex // guards these
 	root     *os.Root   // nil until there is a folder
@@ -109,6 +110,22 @@ func clearTemporary(root *os.Root) error {
 	return nil
 }
 
+// OpenReadOnly opens the Store in the folder dir, which need not exist, to look
+// at it: nothing in it is changed, and Put and Delete fail with an *Error with
+// fs.ErrPermission. Any number of them may be open on a folder.
+func OpenReadOnly(dir string) (*Files, error) {
+	if dir == "" {
+		return nil, &Error{Err: fs.ErrInvalid, Detail: "open: no folder"}
+	}
+	f := &Files{dir: dir, readOnly: true}
+	root, err := os.OpenRoot(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, wrap("", "open", err)
+	}
+	f.root = root
+	return f, nil
+}
+
 // Close gives the folder back. Afterwards every method fails with an *Error with
 // fs.ErrClosed; a Put that is under way fails, or has been done. Readers that
 // are open stay so.
@@ -181,6 +198,9 @@ func stat(root *os.Root, a address) (Info, error) {
 // Delete is that of Store. What stands in the place of a blob and is no regular
 // file is left alone and an *Error with ErrDamaged.
 func (f *Files) Delete(ctx context.Context, hash string, before time.Time) (bool, error) {
+	if f.readOnly {
+		return false, &Error{Hash: hash, Err: fs.ErrPermission}
+	}
 	a, root, err := f.find(ctx, hash)
 	if err == nil {
 		err = f.remove(root, a, before)

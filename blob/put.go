@@ -60,6 +60,8 @@ func (f *Files) prepare(ctx context.Context) (*os.Root, error) {
 	switch {
 	case f.closed:
 		return nil, &Error{Err: fs.ErrClosed}
+	case f.readOnly:
+		return nil, &Error{Err: fs.ErrPermission, Detail: "put"}
 	case f.prepared:
 		return f.root, nil
 	}

@@ -22,52 +22,53 @@ const (
 )
 
 // findRefs finds the blobs that records refer to. All of them come in by
-// messages: what is decided only passes them on.
+// messages, but for those in the first state: what is decided only passes them
+// on.
 func (r *Run) findRefs(records []decision.Record) {
 	r.refs = r.refs[:0]
 	for i := range records {
-		r.addRefs(records[i].Message)
-	}
-}
-
-func (r *Run) addRefs(m workflow.Message) {
-	r.addRefsOf(payload(m))
-	switch m := m.(type) {
-	case workflow.TaskCompleted:
-		r.addRefsOf(m.Metadata)
-		for _, a := range m.Artifacts {
-			r.refs = append(r.refs, blobRef{a.Hash, true})
+		r.refs, _ = appendRefs(r.refs, records[i].Message)
+		if _, ok := records[i].Message.(workflow.Start); ok {
+			r.refs = appendRefsOf(r.refs, r.graph.Definition.State.Initial)
 		}
-	case workflow.Start:
-		r.addRefsOf(r.graph.Definition.State.Initial)
-	default:
 	}
 }
 
-// addRefsOf adds the references in a value. What only looks like one, as an
-// expression may make it, is passed over: who reads it will say so.
-func (r *Run) addRefsOf(v any) {
+// appendRefs appends the blobs that a message refers to.
+func appendRefs(out []blobRef, m workflow.Message) ([]blobRef, error) {
+	if done, ok := m.(workflow.TaskCompleted); ok {
+		out = appendRefsOf(out, done.Metadata)
+		for _, a := range done.Artifacts {
+			out = append(out, blobRef{a.Hash, true})
+		}
+	}
+	return appendRefsOf(out, payload(m)), nil
+}
+
+// appendRefsOf appends the references in a value. What only looks like one, as
+// an expression may make it, is passed over: who reads it will say so.
+func appendRefsOf(out []blobRef, v any) []blobRef {
 	refs, err := blob.Refs(v)
 	if err == nil {
 		for _, ref := range refs {
-			r.refs = append(r.refs, blobRef{ref.Hash, false})
+			out = append(out, blobRef{ref.Hash, false})
 		}
-		return
+		return out
 	}
 	if ref, err := blob.ParseRef(v); err == nil {
-		r.refs = append(r.refs, blobRef{ref.Hash, false})
-		return
+		return append(out, blobRef{ref.Hash, false})
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		for _, x := range v {
-			r.addRefsOf(x)
+			out = appendRefsOf(out, x)
 		}
 	case []any:
 		for _, x := range v {
-			r.addRefsOf(x)
+			out = appendRefsOf(out, x)
 		}
 	}
+	return out
 }
 
 // payload returns the value that a message brings, nil if it brings none.

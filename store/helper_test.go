@@ -97,7 +97,10 @@ func (o *owner) record(m workflow.Message, ds ...decision.Decision) decision.Rec
 // head returns what the state says for the index.
 func (o *owner) head() Head {
 	s := o.state
-	return Head{StartedAt: s.StartedAt, Status: s.Status, Alarm: s.NextDue(), EndedAt: s.EndedAt, Output: s.Output, Failure: s.Failure}
+	return Head{
+		StartedAt: s.StartedAt, Status: s.Status, Alarm: alarmOf(s), EndedAt: s.EndedAt, Output: s.Output, Failure: s.Failure,
+		Listings: Listings(s, at(int(o.run.Head().Seq)+1)),
+	}
 }
 
 // try evolves and commits one record.

@@ -14,3 +14,6 @@ const noFollow = 0
 func lock(path string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, errors.ErrUnsupported)
 }
+
+// lockShared fails likewise.
+func lockShared(path string) (*os.File, error) { return lock(path) }

@@ -18,12 +18,27 @@ func lock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close() // the other error tells more
-		if err == unix.EWOULDBLOCK {
-			return nil, fmt.Errorf("%w: %s", ErrLocked, path)
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+	return flock(f, unix.LOCK_EX)
+}
+
+// lockShared keeps engines away from the lock file at path, which must exist,
+// until it is closed. Others may do so at the same time.
+func lockShared(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
 	}
-	return f, nil
+	return flock(f, unix.LOCK_SH)
+}
+
+func flock(f *os.File, how int) (*os.File, error) {
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if err == nil {
+		return f, nil
+	}
+	_ = f.Close() // the other error tells more
+	if err == unix.EWOULDBLOCK {
+		return nil, fmt.Errorf("%w: %s", ErrLocked, f.Name())
+	}
+	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 }

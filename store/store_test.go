@@ -148,7 +148,7 @@ func TestListings(t *testing.T) {
 	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	p := start(t, d, "e")
 	p.run.row.Parent = "d"
-	p.do(workflow.Start{}, decision.StartRun{At: at(1), Due: at(5)})
+	p.do(workflow.Start{}, decision.StartRun{At: at(1)})
 
 	ids := func(hs []Head) (out []workflow.RunID) {
 		for _, h := range hs {

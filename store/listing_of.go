@@ -1,0 +1,70 @@
+package store
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Listings returns what a commit at an instant changes in the lists of all runs:
+// of the tokens that the state's TakeListings names.
+func Listings(s *workflow.State, at time.Time) []Listing {
+	ids := s.TakeListings()
+	if len(ids) > 0 && s.Status.Final() {
+		return []Listing{{}} // nothing waits any more
+	}
+	out := make([]Listing, len(ids))
+	for i, id := range ids {
+		out[i] = listingOf(s, s.Token(id), at)
+	}
+	return out
+}
+
+// listingOf returns how a token stands in the lists since an instant.
+func listingOf(s *workflow.State, t *workflow.Token, at time.Time) Listing {
+	l := Listing{Token: t.ID}
+	switch t.Status {
+	case workflow.WaitingForApproval:
+		l.Approval = approvalOf(s, t)
+	case workflow.WaitingForOperator:
+		l.DeadLetter = deadLetterOf(s, t, at)
+	default:
+	}
+	return l
+}
+
+func approvalOf(s *workflow.State, t *workflow.Token) *Approval {
+	a := &Approval{
+		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,
+		Message: s.Graph.Node(t.Node).Approval.Message, Due: t.Due,
+	}
+	for _, v := range t.Votes {
+		if v.Approved {
+			a.Approved++
+		} else {
+			a.Rejected++
+		}
+	}
+	return a
+}
+
+func deadLetterOf(s *workflow.State, t *workflow.Token, at time.Time) *DeadLetter {
+	l := &DeadLetter{
+		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node, Task: s.Graph.Node(t.Node).Task,
+		Attempts: t.Attempt, Input: t.Input, At: at,
+	}
+	if t.Failure != nil {
+		l.Failure = *t.Failure
+	}
+	return l
+}
+
+// alarmOf returns when time alone changes a run next, zero if never: what its
+// row says.
+func alarmOf(s *workflow.State) time.Time {
+	if s.Status.Final() || s.Status == workflow.RunSuspended {
+		return time.Time{}
+	}
+	return timeout.Earliest(s.Due, s.NextDue())
+}
