@@ -101,6 +101,9 @@ func Play(t *testing.T, s *Scenario, o Options) Report {
 // stage is held while a scenario is played: failpoints tell one listener.
 var stage sync.Mutex
 
+// inspect, of our own tests, looks at the directories that a play leaves.
+var inspect func(folder string) error
+
 // play plays a scenario once in a bubble of its own, and returns how many
 // commits its runs have made.
 func (r *Report) play(t *testing.T, s *Scenario, p playing) (commits int) {
@@ -110,6 +113,9 @@ func (r *Report) play(t *testing.T, s *Scenario, p playing) (commits int) {
 	folder, err := os.MkdirTemp("", "pawl-scenario-")
 	if err == nil {
 		synctest.Test(t, func(*testing.T) { commits, err = r.once(s, p, folder) })
+		if err == nil && inspect != nil {
+			err = inspect(folder)
+		}
 		err = errors.Join(err, os.RemoveAll(folder))
 	}
 	r.Plays++

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// ErrNotOurs says that a directory is none of an engine.
+var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db nor runs")
+
+// An inspection is a directory that is looked at and not opened. Nothing in it is
+// changed: its Dir reads the files of runs where they are, and a copy of pawl.db.
+type inspection struct {
+	*Dir    // with neither committer nor filer; without db if pawl.db cannot be read
+	temp    string
+	trusted bool // pawl.db is what the last engine left
+	report  Report
+}
+
+// inspect begins an inspection. Close it. It fails if the directory cannot be
+// looked at; what is wrong with pawl.db is in the report.
+func inspect(path string) (*inspection, error) {
+	in := &inspection{
+		Dir:     &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler)}},
+		trusted: true, report: Report{Path: path},
+	}
+	err := in.hold()
+	if err == nil {
+		in.temp, err = os.MkdirTemp("", "pawl-inspect-")
+	}
+	if err == nil {
+		err = in.inspectIndex()
+	}
+	if err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	return in, nil
+}
+
+// hold finds the directory and keeps engines away from it.
+func (in *inspection) hold() (err error) {
+	if in.root, err = os.OpenRoot(in.path); err != nil {
+		return err
+	}
+	_, noIndex := in.root.Lstat(indexFile)
+	_, noRuns := in.root.Lstat(runsDir)
+	if noIndex != nil && noRuns != nil {
+		return ErrNotOurs
+	}
+	in.lock, err = lockShared(in.at(lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		in.note(lockFile, "make sure that no engine has the directory open", "it is missing, so nothing tells whether pawl.db is the last one")
+		return nil
+	}
+	return err
+}
+
+func (in *inspection) close() error {
+	err := in.release()
+	if in.temp != "" {
+		err = errors.Join(err, os.RemoveAll(in.temp))
+	}
+	return err
+}
+
+// inspectIndex copies pawl.db with its log, opens the copy, and compares it with
+// the mark. It fails only if a newer version wrote it, or the disk does.
+func (in *inspection) inspectIndex() error {
+	m := mark{state: markClosed}
+	if in.lock != nil {
+		var err error
+		if m, err = in.readMark(); err != nil {
+			return err
+		}
+	}
+	data, err := in.readStart(indexFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &CorruptError{File: in.at(indexFile), What: "it is missing"}
+	}
+	if err == nil {
+		err = in.checkHeader(data, indexFile, indexID, indexVersion)
+	}
+	if err == nil {
+		if err := in.checkLog(m); err != nil {
+			in.distrust(indexWAL, err)
+		}
+		err = in.openCopy()
+	}
+	switch {
+	case errors.Is(err, ErrVersion):
+		return err
+	case err != nil && !errors.Is(err, ErrCorrupt):
+		return err
+	case err != nil:
+		in.distrust(indexFile, err)
+		return nil
+	}
+	in.inspectCopy(m)
+	return nil
+}
+
+// distrust notes that pawl.db is not what the last engine left.
+func (in *inspection) distrust(file string, err error) {
+	in.trusted = false
+	in.damage("", file, err, doRepair)
+}
+
+// openCopy opens a copy of pawl.db.
+func (in *inspection) openCopy() error {
+	err := in.copyOut(indexFile)
+	if err != nil {
+		return err
+	}
+	if err := in.copyOut(indexWAL); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	in.db, err = sqlite.Open(filepath.Join(in.temp, indexFile), `PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; SELECT count(*) FROM sqlite_schema;`)
+	if err != nil {
+		in.db = nil
+	}
+	return in.indexError(err)
+}
+
+// copyOut copies a file of the directory into ours.
+func (in *inspection) copyOut(name string) error {
+	from, err := in.openRegular(name)
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(filepath.Join(in.temp, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = io.Copy(to, from)
+		if closed := to.Close(); err == nil {
+			err = closed
+		}
+	}
+	_ = from.Close() // it was only read
+	return err
+}
+
+// inspectCopy looks for damage of the copy as a whole.
+func (in *inspection) inspectCopy(m mark) {
+	if m.epoch != 0 {
+		found := uint64(0)
+		err := in.read(func(db *sqlite.Conn) error {
+			return db.Each(getEpoch, func(r *sqlite.Row) error { found = uint64(r.Int64(0)); return nil })
+		})
+		if err == nil && found != uint64(m.epoch) {
+			err = &CorruptError{File: in.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %016x, not %v", found, m.epoch)}
+		}
+		if err != nil {
+			in.distrust(indexFile, err)
+		}
+	}
+	if text := in.integrity(in.db); text != "" {
+		in.distrust(indexFile, errors.New("SQLite's integrity check says: "+text))
+	}
+}
+
+const checkIntegrity = `PRAGMA integrity_check(5)`
+
+// integrity returns what SQLite finds wrong with a database, "" if nothing.
+func (in *inspection) integrity(db *sqlite.Conn) string {
+	var lines []string
+	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
+		if line := r.Text(0); line != "ok" {
+			lines = append(lines, line)
+		}
+		return nil
+	})
+	if err != nil {
+		lines = append(lines, err.Error())
+	}
+	return strings.Join(lines, ", ")
+}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Report is what Verify or Repair has found.
+type Report struct {
+	Path     string    `json:"path"`
+	Findings []Finding `json:"-"`
+	Damage   int       `json:"damage"` // findings that are
+	Notes    int       `json:"notes"`  // the other findings
+	Runs     int       `json:"runs"`   // looked at; of Repair, restored
+	Records  int64     `json:"records"`
+	Files    int       `json:"files"` // of runs
+	Blobs    int       `json:"blobs"`
+}
+
+// A Finding is one thing that is not as it should be. It is printed in one line.
+type Finding struct {
+	Damage bool           `json:"damage"`        // something is wrong, or lost; false is a note
+	Run    workflow.RunID `json:"run,omitempty"` // "" if it concerns no single run
+	File   string         `json:"file"`          // below the directory
+	What   string         `json:"what"`
+	Do     string         `json:"do"` // about it
+}
+
+// String returns the finding as one line.
+func (f Finding) String() string {
+	text := "note: "
+	if f.Damage {
+		text = "damage: "
+	}
+	if f.File != "" {
+		text += f.File + ": "
+	}
+	if f.Run != "" {
+		text += fmt.Sprintf("run %q: ", string(f.Run))
+	}
+	text += f.What
+	if f.Do != "" {
+		text += "; " + f.Do
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// String returns the counts as one line.
+func (r *Report) String() string {
+	return fmt.Sprintf("%s, %s, %s and %s: %d damaged, %s", count(int64(r.Runs), "run"), count(r.Records, "record"),
+		count(int64(r.Files), "file"), count(int64(r.Blobs), "blob"), r.Damage, count(int64(r.Notes), "note"))
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (r *Report) add(f Finding) {
+	if f.Damage {
+		r.Damage++
+	} else {
+		r.Notes++
+	}
+	r.Findings = append(r.Findings, f)
+}
+
+// What to do about findings.
+const (
+	doRepair  = "take the directory from a backup, or restore what is left with pawl repair"
+	doRebuild = "pawl repair builds it anew"
+	doBlob    = "put the same bytes again, or take the file from a backup"
+	doLeave   = "it does no harm"
+)
+
+// damage adds an error that says what is damaged, or cannot be read.
+func (in *inspection) damage(id workflow.RunID, file string, err error, do string) {
+	f := Finding{Damage: true, Run: id, File: file, Do: do}
+	var c *CorruptError
+	if errors.As(err, &c) {
+		f.What = c.What
+		if c.Err != nil {
+			f.What += ": " + c.Err.Error()
+		}
+		if f.Run == "" {
+			f.Run = c.Run
+		}
+		if rel, err := filepath.Rel(in.path, c.File); err == nil {
+			f.File = filepath.ToSlash(rel)
+		}
+	} else {
+		f.What = err.Error()
+	}
+	in.report.add(f)
+}
+
+// wrong adds what does not agree with the rest.
+func (in *inspection) wrong(id workflow.RunID, file, do, format string, args ...any) {
+	in.report.add(Finding{Damage: true, Run: id, File: file, What: fmt.Sprintf(format, args...), Do: do})
+}
+
+// note adds what is no damage.
+func (in *inspection) note(file, do, format string, args ...any) {
+	in.report.add(Finding{File: file, What: fmt.Sprintf(format, args...), Do: do})
+}

@@ -1,0 +1,252 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Verify checks everything in the engine directory at path, which no engine has
+// open, and changes nothing in it: that pawl.db is the one that the last engine
+// left and in order; of every run that its file has its checksum, its journal and
+// log the chain of theirs, that its records decode, that its state and events are
+// those that the journal tells, and that the index and the lists of all runs agree
+// with them; that every definition, outcome and blob is what it was. What nothing
+// refers to is a note. It needs room for a copy of pawl.db among the temporary
+// files.
+//
+// It fails if the directory cannot be looked at: with ErrLocked if an engine has
+// it open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs.
+func Verify(path string) (*Report, error) {
+	in, err := inspect(path)
+	if err != nil {
+		return nil, fmt.Errorf("verify %s: %w", path, err)
+	}
+	in.verify()
+	if err := in.close(); err != nil {
+		return nil, fmt.Errorf("verify %s: %w", path, err)
+	}
+	return &in.report, nil
+}
+
+func (in *inspection) verify() {
+	named := map[string]bool{} // files of runs
+	if in.db != nil {
+		in.verifyDefinitions()
+		in.verifyOutcomes()
+		for _, id := range in.runIDs() {
+			in.verifyRun(id, named)
+		}
+		in.verifyStrays()
+		in.verifyBlobs()
+		in.noteFiles(named)
+	}
+	in.noteOthers()
+}
+
+const (
+	allRunIDs      = `SELECT id FROM runs ORDER BY num`
+	allDefinitions = `SELECT hash, doc FROM definitions ORDER BY hash`
+	allPublished   = `SELECT name, version, hash, hash IN (SELECT hash FROM definitions) FROM published ORDER BY name, version`
+	allOutcomes    = `SELECT key, value, id FROM outcomes ORDER BY id`
+	refsOf         = `SELECT hash FROM blob_refs WHERE num = ?`
+	whoRefers      = `SELECT count(*), coalesce(min(id), '') FROM blob_refs LEFT JOIN runs USING (num) WHERE hash = ?`
+	strayLog       = `SELECT count(DISTINCT key >> 32) FROM log WHERE key >> 32 NOT IN (SELECT num FROM runs)`
+	strayLists     = `SELECT count(*) FROM (SELECT num FROM approvals UNION ALL SELECT num FROM dead_letters) WHERE num NOT IN (SELECT num FROM runs)`
+	strayRefs      = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
+)
+
+// each reads rows of pawl.db; that it cannot be read is damage.
+func (in *inspection) each(query string, row func(*sqlite.Row) error, args ...driver.Value) {
+	err := in.read(func(db *sqlite.Conn) error { return db.Each(query, row, args...) })
+	if err != nil {
+		in.damage("", indexFile, err, doRepair)
+	}
+}
+
+// runIDs returns the ids of all runs in the index, as far as it can be read.
+func (in *inspection) runIDs() (ids []workflow.RunID) {
+	in.each(allRunIDs, func(r *sqlite.Row) error { ids = append(ids, workflow.RunID(r.Text(0))); return nil })
+	return ids
+}
+
+func (in *inspection) verifyDefinitions() {
+	in.each(allDefinitions, func(r *sqlite.Row) error {
+		if g, err := compile(r.Text(1), r.Text(0)); err != nil {
+			in.wrong("", indexFile, doRepair, "definition %s: %v", r.Text(0), err)
+		} else {
+			in.definitions.add(g)
+		}
+		return nil
+	})
+	in.each(allPublished, func(r *sqlite.Row) error {
+		if r.Int64(3) == 0 {
+			in.wrong("", indexFile, "publish it again", "it lacks the definition that is published as %s version %d", r.Text(0), r.Int64(1))
+		}
+		return nil
+	})
+}
+
+func (in *inspection) verifyOutcomes() {
+	refs := map[int64][]blob.Ref{}
+	in.each(allOutcomes, func(r *sqlite.Row) error {
+		v, err := codec.DecodeValue([]byte(r.Text(1)))
+		if err == nil {
+			refs[r.Int64(2)], err = blob.Refs(v)
+		}
+		if err != nil {
+			in.wrong("", indexFile, "find out whether its effect took place, and forget it if not", "the outcome kept under %q is damaged: %v", r.Text(0), err)
+		}
+		return nil
+	})
+	for id, want := range refs {
+		if len(want) == 0 {
+			continue
+		}
+		have := in.refsOf(-id)
+		for _, ref := range want {
+			if !have[ref.Hash] {
+				in.wrong("", indexFile, doRebuild, "the list of references lacks %s, of a kept outcome", ref.Hash)
+			}
+		}
+	}
+}
+
+// refsOf returns the blobs that a run, by its number, is listed to refer to.
+func (in *inspection) refsOf(num int64) map[string]bool {
+	out := map[string]bool{}
+	in.each(refsOf, func(r *sqlite.Row) error { out[r.Text(0)] = true; return nil }, num)
+	return out
+}
+
+// verifyStrays finds rows of runs that the index does not have.
+func (in *inspection) verifyStrays() {
+	for _, q := range []struct{ query, what string }{
+		{strayLog, "the log has records of runs that the index does not know: %d"},
+		{strayLists, "the lists have rows of runs that the index does not know: %d"},
+		{strayRefs, "the list of references to blobs has rows of runs that the index does not know: %d"},
+	} {
+		in.each(q.query, func(r *sqlite.Row) error {
+			if n := r.Int64(0); n > 0 {
+				in.wrong("", indexFile, doRepair, q.what, n)
+			}
+			return nil
+		})
+	}
+}
+
+// verifyBlobs reads every blob that the index refers to.
+func (in *inspection) verifyBlobs() {
+	var hashes []string
+	in.each(allRefs, func(r *sqlite.Row) error { hashes = append(hashes, r.Text(0)); return nil })
+	if _, err := in.root.Lstat(blobsDir); err != nil {
+		if len(hashes) > 0 {
+			in.note(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", count(int64(len(hashes)), "blob"))
+		}
+		return
+	}
+	files, err := blob.OpenReadOnly(in.at(blobsDir))
+	if err != nil {
+		in.damage("", blobsDir, err, doBlob)
+		return
+	}
+	wanted := map[string]bool{}
+	for _, hash := range hashes {
+		wanted[hash] = true
+		in.report.Blobs++
+		if err := readBlob(files, hash); err != nil {
+			in.damage(in.whoRefers(hash), blobPath(hash), err, doBlob)
+		}
+	}
+	in.noteBlobs(files, wanted)
+	_ = files.Close() // it was only read
+}
+
+// whoRefers returns a run that refers to a blob, "" if none does.
+func (in *inspection) whoRefers(hash string) (id workflow.RunID) {
+	in.each(whoRefers, func(r *sqlite.Row) error { id = workflow.RunID(r.Text(1)); return nil }, hash)
+	return id
+}
+
+// readBlob reads a blob through, which checks it.
+func readBlob(files blob.Store, hash string) error {
+	r, err := files.Open(context.Background(), hash)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, r)
+	_ = r.Close() // it was only read
+	return err
+}
+
+// blobPath returns where a blob is, for messages.
+func blobPath(hash string) string {
+	digits := strings.TrimPrefix(hash, "sha256:")
+	if len(digits) < 3 {
+		return blobsDir
+	}
+	return path.Join(blobsDir, digits[:2], digits[2:])
+}
+
+// noteBlobs notes blobs that nothing refers to.
+func (in *inspection) noteBlobs(files *blob.Files, wanted map[string]bool) {
+	n := int64(0)
+	for info, err := range files.All(context.Background()) {
+		switch {
+		case err != nil && info.Hash == "":
+			in.damage("", blobsDir, err, doBlob)
+		case !wanted[info.Hash]:
+			n++
+		}
+	}
+	if n > 0 {
+		in.note(blobsDir, "CollectBlobs removes them", "nothing refers to %s", count(n, "blob"))
+	}
+}
+
+// noteFiles notes files of runs that the index does not name.
+func (in *inspection) noteFiles(named map[string]bool) {
+	err := fs.WalkDir(in.root.FS(), runsDir, func(name string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !e.IsDir() && !named[name] {
+			in.note(name, "it may be removed if everything else is sound", "the index does not name it: left by a crash, or not of pawl")
+		}
+		return err
+	})
+	if err != nil {
+		in.damage("", runsDir, err, doRepair)
+	}
+}
+
+// noteOthers notes what else is in the directory.
+func (in *inspection) noteOthers() {
+	known := map[string]bool{indexFile: true, indexWAL: true, runsDir: true, lockFile: true, blobsDir: true}
+	entries, err := fs.ReadDir(in.root.FS(), ".")
+	if err != nil {
+		in.damage("", ".", err, doRepair)
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case known[name]:
+		case name == tmpDir:
+			if left, err := fs.ReadDir(in.root.FS(), tmpDir); err == nil && len(left) > 0 {
+				in.note(name, "the next Open removes them", "%s that were being built", count(int64(len(left)), "file"))
+			}
+		default:
+			in.note(filepath.ToSlash(name), doLeave, "it is not of pawl, or left by a crash")
+		}
+	}
+}

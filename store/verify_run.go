@@ -1,0 +1,227 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// verifyRun checks a run and adds its file to those that are named.
+func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
+	in.report.Runs++
+	r, err := in.row(id)
+	if r.File != "" {
+		named[r.File] = true
+		in.report.Files++
+	}
+	if err != nil {
+		in.damage(id, indexFile, err, doRepair)
+		return
+	}
+	snap, err := in.snapshot(id)
+	if err != nil {
+		in.damage(id, indexFile, err, doRepair)
+		return
+	}
+	defer snap.close()
+	if snap.file != nil {
+		if text := in.integrity(snap.file); text != "" {
+			in.wrong(id, snap.File, doRepair, "SQLite's integrity check says: %s", text)
+		}
+	}
+	var later []decision.Event
+	s, err := in.replay(snap, func(es []decision.Event) { later = append(later, es...) })
+	if err != nil {
+		in.damage(id, indexFile, err, doRepair)
+		return
+	}
+	t, err := in.retell(snap)
+	if err != nil {
+		in.damage(id, snap.File, err, doRepair)
+		return
+	}
+	in.report.Records += snap.Seq
+	in.compareStates(snap, s, t.state)
+	in.compareEvents(snap, later, t.events)
+	in.compareHead(snap, t)
+	in.compareLists(snap, t.state)
+	in.compareRefs(snap, t)
+}
+
+// A tale is what the journal of a run tells from its beginning.
+type tale struct {
+	state  *workflow.State
+	events []decision.Event
+	refs   []blobRef
+	start  workflow.Start
+}
+
+// retell folds the whole journal of a run.
+func (in *inspection) retell(snap *snapshot) (*tale, error) {
+	g, err := in.Graph(snap.Definition)
+	if err != nil {
+		return nil, err
+	}
+	t := &tale{state: workflow.NewState(snap.Run, g)}
+	for e, err := range snap.journal(in.Dir) {
+		if err != nil {
+			return nil, err
+		}
+		if err := t.tell(&e, snap); err != nil {
+			return nil, &CorruptError{Run: snap.Run, File: in.at(snap.source(&e)), What: "the journal cannot be replayed", Err: err}
+		}
+	}
+	return t, nil
+}
+
+func (t *tale) tell(e *entry, snap *snapshot) error {
+	r, err := e.Decode(snap.lookup(e))
+	if err != nil {
+		return err
+	}
+	if start, ok := r.Message.(workflow.Start); ok && r.Seq == 1 {
+		t.start = start
+	}
+	if t.refs, err = appendRefs(t.refs, r.Message); err != nil {
+		return err
+	}
+	return fold(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
+}
+
+// compareStates compares what the file and the log say with what the journal
+// tells.
+func (in *inspection) compareStates(snap *snapshot, s, told *workflow.State) {
+	have, want := s.All(), told.All()
+	if reflect.DeepEqual(have, want) {
+		return
+	}
+	var parts []string
+	h, w := reflect.ValueOf(have), reflect.ValueOf(want)
+	for i := range h.NumField() {
+		if !reflect.DeepEqual(h.Field(i).Interface(), w.Field(i).Interface()) {
+			parts = append(parts, strings.ToLower(h.Type().Field(i).Name))
+		}
+	}
+	in.wrong(snap.Run, snap.File, doRebuild, "its state is not what its journal tells: %s", strings.Join(parts, ", "))
+}
+
+// compareEvents compares the events of the file, and those of the log, with what
+// the journal tells.
+func (in *inspection) compareEvents(snap *snapshot, later, told []decision.Event) {
+	n := 0
+	differs := func(e *decision.Event) bool {
+		if n++; n > len(told) || !reflect.DeepEqual(*e, told[n-1]) {
+			in.wrong(snap.Run, snap.File, doRebuild, "event %d is not what its journal tells", n)
+			return true
+		}
+		return false
+	}
+	for e, err := range pages(snap.file, getEvents, 0, (*reader).event, func(e *decision.Event) int64 { return e.Seq }) {
+		if err != nil {
+			in.damage(snap.Run, snap.File, err, doRebuild)
+			return
+		}
+		if differs(&e) {
+			return
+		}
+	}
+	for i := range later {
+		if differs(&later[i]) {
+			return
+		}
+	}
+	if n < len(told) {
+		in.wrong(snap.Run, snap.File, doRebuild, "it lacks events from %d on", n+1)
+	}
+}
+
+// compareHead compares the row of a run with what its journal tells.
+func (in *inspection) compareHead(snap *snapshot, t *tale) {
+	h, s := &snap.Head, t.state
+	var parent, root workflow.RunID
+	if p := t.start.Parent; p != nil {
+		parent, root = p.Run, p.Root
+	}
+	instants := func(a, b time.Time) bool { return millis(a) == millis(b) }
+	agrees := []struct {
+		what string
+		ok   bool
+	}{
+		{"status", h.Status == s.Status},
+		{"alarm", instants(h.Alarm, alarmOf(s))},
+		{"start", instants(h.StartedAt, s.StartedAt)},
+		{"end", instants(h.EndedAt, s.EndedAt)},
+		{"output", reflect.DeepEqual(h.Output, s.Output)},
+		{"failure", reflect.DeepEqual(failureText(h.Failure), failureText(s.Failure))},
+		{"parent", h.Parent == parent && h.Root == root},
+		{"artifacts", s.Status != workflow.RunCompleted || artifactsText(h.Artifacts) == artifactsText(s.Artifacts)},
+	}
+	for _, a := range agrees {
+		if !a.ok {
+			in.wrong(snap.Run, indexFile, doRebuild, "the %s in its row is not what its journal tells", a.what)
+		}
+	}
+}
+
+const (
+	approvalsOf   = `SELECT token, node, message, approved, rejected, due FROM approvals WHERE num = ? ORDER BY token`
+	deadLettersOf = `SELECT token, node, task, attempts, failure, input FROM dead_letters WHERE num = ? ORDER BY token`
+)
+
+// compareLists compares what the lists of all runs say of a run with its state.
+func (in *inspection) compareLists(snap *snapshot, s *workflow.State) {
+	want, have := map[string]bool{}, map[string]bool{}
+	if !s.Status.Final() {
+		for _, id := range s.LiveTokens() {
+			l := listingOf(s, s.Token(id), time.Time{})
+			if a := l.Approval; a != nil {
+				want[fmt.Sprint("approval of token ", int64(id), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", millis(a.Due))] = true
+			}
+			if d := l.DeadLetter; d != nil {
+				want[fmt.Sprint("dead letter of token ", int64(id), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", jsonText(d.Failure), " ", string(value.Encode(d.Input)))] = true
+			}
+		}
+	}
+	in.each(approvalsOf, func(r *sqlite.Row) error {
+		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", millis(instant(r, 5)))] = true
+		return nil
+	}, snap.num)
+	in.each(deadLettersOf, func(r *sqlite.Row) error {
+		have[fmt.Sprint("dead letter of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Text(4), " ", r.Text(5))] = true
+		return nil
+	}, snap.num)
+	for _, l := range slices.Sorted(maps.Keys(want)) {
+		if !have[l] {
+			in.wrong(snap.Run, indexFile, doRebuild, "the lists of all runs lack the %s", l)
+		}
+	}
+	for _, l := range slices.Sorted(maps.Keys(have)) {
+		if !want[l] {
+			in.wrong(snap.Run, indexFile, doRebuild, "the lists of all runs have a wrong %s", l)
+		}
+	}
+}
+
+// compareRefs checks that every blob that the run refers to is listed. Those of
+// artifacts are not after a run has failed.
+func (in *inspection) compareRefs(snap *snapshot, t *tale) {
+	if len(t.refs) == 0 {
+		return
+	}
+	have := in.refsOf(snap.num)
+	for _, ref := range t.refs {
+		if have[ref.hash] || ref.artifact && t.state.Status.Final() && t.state.Status != workflow.RunCompleted {
+			continue
+		}
+		have[ref.hash] = true // said once
+		in.wrong(snap.Run, indexFile, doRebuild, "the list of references lacks %s, which might be collected", ref.hash)
+	}
+}
