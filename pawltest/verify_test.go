@@ -15,7 +15,8 @@ func init() {
 		lives, err := os.ReadDir(folder)
 		for _, life := range lives {
 			r, failed := store.Verify(filepath.Join(folder, life.Name()))
-			if err = errors.Join(err, failed); failed != nil {
+			err = errors.Join(err, failed)
+			if failed != nil {
 				continue
 			}
 			for _, f := range r.Findings {

@@ -17,12 +17,13 @@ import (
 // records that are not filed yet, no descriptor and no goroutine. Of several
 // handles of one run the first that commits lives on.
 type Run struct {
-	dir   *Dir
-	graph *workflow.Graph
-	row   row
-	doc   string // of the definition, before the first commit
-	fresh bool   // the index does not know the run
-	dead  error  // why the handle cannot be used any more
+	dir     *Dir
+	graph   *workflow.Graph
+	row     row
+	doc     string // of the definition, before the first commit
+	fresh   bool   // the index does not know the run
+	adopted bool   // it comes from another directory
+	dead    error  // why the handle cannot be used any more
 
 	unfiled []entry      // committed since the last Materialize
 	bytes   int64        // that they take
@@ -101,8 +102,31 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 		seq, sum = rec.Seq, sum.next(&e)
 		r.batch = append(r.batch, entry{e, sum})
 	}
+	return r.prepare(records, head)
+}
+
+// adopt is Commit for records that another directory has kept: their text and
+// their checksums stay as they are. A child run finds room, whatever its root
+// says.
+func (r *Run) adopt(entries []entry, records []decision.Record, head Head) error {
+	r.batch, r.adopted = append(r.batch[:0], entries...), true
+	err := r.prepare(records, head)
+	if err == nil {
+		r.dir.filer.waitForRoom()
+		err = r.dir.committer.do(&r.request)
+	}
+	if err != nil {
+		return fmt.Errorf("restore run %q: %w", string(r.row.Run), err)
+	}
+	r.committed()
+	return nil
+}
+
+// prepare prepares what the batch of a commit brings besides its records.
+func (r *Run) prepare(records []decision.Record, head Head) error {
 	r.findRefs(records)
 	r.next = r.row.Head
+	seq := records[len(records)-1].Seq
 	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
 	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
 	r.next.Listings = head.Listings
@@ -198,7 +222,7 @@ func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte, at any) error {
 // checkRoom refuses a child run whose root has as many descendants as it may
 // have, or is gone.
 func (r *Run) checkRoom(db *sqlite.Conn, root workflow.RunID) error {
-	if root == "" {
+	if root == "" || r.adopted {
 		return nil
 	}
 	room := int64(0)

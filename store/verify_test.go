@@ -135,7 +135,14 @@ func inIndex(text string) func(testing.TB, string) {
 	return func(t testing.TB, dir string) { sql(t, dir, text) }
 }
 
-func TestVerifyFinds(t *testing.T) {
+// A harm is one way to damage a settled directory, and what Verify says of it.
+type harm struct {
+	name string
+	do   func(testing.TB, string)
+	says string
+}
+
+func harms() []harm {
 	flip := func(b []byte) []byte { b[len(b)/2] ^= 4; return b }
 	aBlob := func(t testing.TB, dir string) string {
 		found, err := filepath.Glob(filepath.Join(dir, blobsDir, "??", "*"))
@@ -143,11 +150,7 @@ func TestVerifyFinds(t *testing.T) {
 		require.Len(t, found, 2)
 		return found[0]
 	}
-	tests := []struct {
-		name string
-		do   func(testing.TB, string)
-		says string
-	}{
+	return []harm{
 		{"file is gone", func(t testing.TB, dir string) { require.NoError(t, os.Remove(fileOf(t, dir, "ended"))) }, `db: run "ended": the file is missing`},
 		{"file has a flipped bit", func(t testing.TB, dir string) { rewrite(t, fileOf(t, dir, "ended"), flip) }, "damaged, changed or another file"},
 		{"file is cut short", func(t testing.TB, dir string) {
@@ -192,7 +195,10 @@ func TestVerifyFinds(t *testing.T) {
 			rewrite(t, filepath.Join(dir, indexFile), func(b []byte) []byte { clear(b[8192:16384]); return b })
 		}, "pawl.db: "},
 	}
-	for _, tt := range tests {
+}
+
+func TestVerifyFinds(t *testing.T) {
+	for _, tt := range harms() {
 		t.Run(tt.name, func(t *testing.T) {
 			path := settled(t)
 			tt.do(t, path)

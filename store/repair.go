@@ -1,0 +1,296 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Repair restores what is left in the engine directory at path, which no engine
+// has open, into a new directory: into must not exist, or be an empty one, or it
+// fails with ErrNotEmpty. Nothing is changed at path.
+//
+// Of every run it takes the longest journal whose chain of checksums holds, out
+// of the run's file and the log, and derives everything else from it: state,
+// events, row and lists. If pawl.db cannot be read, or is not the last one, the
+// files of runs tell which runs there are. A run of which records are lost, or
+// may be, stands as it stood after the last record that is left, and is suspended
+// with a cause that says so, unless it has ended: Resume lets it go on from
+// there. Definitions, outcomes and sound blobs are copied.
+//
+// In the report Damage counts what is lost, the Notes what could be made whole
+// again; the other counts are of what was restored. It fails as Verify does, and
+// then leaves nothing behind.
+func Repair(path, into string) (*Report, error) {
+	in, err := inspect(path)
+	if err != nil {
+		return nil, fmt.Errorf("repair %s: %w", path, err)
+	}
+	if err = in.apart(into); err == nil {
+		err = newDirectory(into, in.repair)
+	}
+	for i := range in.report.Findings {
+		if f := &in.report.Findings[i]; f.Do == doRepair {
+			f.Do = "what only it held is lost"
+		}
+	}
+	if err := errors.Join(err, in.close()); err != nil {
+		return nil, fmt.Errorf("repair %s into %s: %w", path, into, err)
+	}
+	return &in.report, nil
+}
+
+// A repairer restores one directory into another.
+type repairer struct {
+	*inspection
+	to       *Dir
+	files    map[string][]string        // of runs, by the start of their names
+	graphs   map[string]*workflow.Graph // by hash
+	surveyed bool
+	strays   map[workflow.RunID][]string // files that have the name of another run
+	restored map[workflow.RunID]bool
+	filing   sync.WaitGroup
+
+	mu    sync.Mutex // guards
+	fault error      // of filing
+}
+
+// repair fills a new directory.
+func (in *inspection) repair(building string) error {
+	to, err := Open(building, Options{})
+	if err != nil {
+		return err
+	}
+	r := &repairer{
+		inspection: in, to: to, graphs: map[string]*workflow.Graph{},
+		strays: map[workflow.RunID][]string{}, restored: map[workflow.RunID]bool{},
+	}
+	err = r.run()
+	return errors.Join(err, to.Close())
+}
+
+func (r *repairer) run() error {
+	if err := r.listFiles(); err != nil {
+		return err
+	}
+	if err := r.restoreDefinitions(); err != nil {
+		return err
+	}
+	ids, err := r.everyRun()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := r.restoreRun(id); err != nil {
+			return err
+		}
+	}
+	r.filing.Wait()
+	if r.fault != nil {
+		return r.fault
+	}
+	if err := r.restoreOutcomes(); err != nil {
+		return err
+	}
+	return r.restoreBlobs()
+}
+
+// restoreDefinitions copies the definitions, and under which names they are
+// published.
+func (r *repairer) restoreDefinitions() error {
+	if r.db == nil {
+		r.wrong("", indexFile, "publish them again, and look after effects under business keys before they are repeated",
+			"the published definitions and the kept outcomes are lost")
+		return nil
+	}
+	docs := map[string]string{}
+	r.each(allDefinitions, func(x *sqlite.Row) error {
+		if g, err := compile(x.Text(1), x.Text(0)); err != nil {
+			r.note(indexFile, "files of its runs may have it", "definition %s is damaged: %v", x.Text(0), err)
+		} else {
+			r.graphs[g.Hash] = g
+			docs[g.Hash] = x.Text(1)
+		}
+		return nil
+	})
+	err := r.to.update(func(db *sqlite.Conn) error {
+		for hash, doc := range docs {
+			if _, err := db.Exec(putDefinition, hash, doc); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.restorePublished()
+}
+
+func (r *repairer) restorePublished() error {
+	type published struct {
+		name    string
+		version int64
+		hash    string
+	}
+	var rows []published
+	r.each(allPublished, func(x *sqlite.Row) error {
+		rows = append(rows, published{x.Text(0), x.Int64(1), x.Text(2)})
+		return nil
+	})
+	for _, p := range rows {
+		g := r.graph(p.hash)
+		if g == nil || g.Definition.Name != p.name || int64(versionOf(g)) != p.version {
+			r.wrong("", indexFile, "publish it again", "the definition published as %s version %d is lost", p.name, p.version)
+		} else if err := r.to.Publish(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const outcomesAt = `SELECT key, value, at FROM outcomes ORDER BY id`
+
+func (r *repairer) restoreOutcomes() error {
+	if r.db == nil {
+		return nil
+	}
+	type outcome struct {
+		key   string
+		value any
+		at    int64
+	}
+	var rows []outcome
+	r.each(outcomesAt, func(x *sqlite.Row) error {
+		v, err := codec.DecodeValue([]byte(x.Text(1)))
+		if err == nil {
+			_, err = blob.Refs(v)
+		}
+		if err != nil {
+			r.wrong("", indexFile, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)
+		} else {
+			rows = append(rows, outcome{x.Text(0), v, x.Int64(2)})
+		}
+		return nil
+	})
+	for _, o := range rows {
+		if err := r.to.KeepOutcome(o.key, o.value, time.UnixMilli(o.at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreBlobs copies all blobs that are sound, and names those that are
+// referred to and are not.
+func (r *repairer) restoreBlobs() error {
+	wanted := map[string]bool{}
+	err := r.to.read(func(db *sqlite.Conn) error {
+		return db.Each(allRefs, func(x *sqlite.Row) error { wanted[x.Text(0)] = true; return nil })
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := r.root.Lstat(blobsDir); err != nil {
+		if len(wanted) > 0 {
+			r.note(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", count(int64(len(wanted)), "blob"))
+		}
+		return nil
+	}
+	from, err := blob.OpenReadOnly(r.at(blobsDir))
+	if err != nil {
+		r.damage("", blobsDir, err, doBlob)
+		return nil
+	}
+	to, err := blob.OpenFiles(filepath.Join(r.to.path, blobsDir))
+	if err == nil {
+		err = r.copyBlobs(from, to, wanted)
+		err = errors.Join(err, to.Close())
+	}
+	_ = from.Close() // it was only read
+	return err
+}
+
+func (r *repairer) copyBlobs(from, to *blob.Files, wanted map[string]bool) error {
+	ctx := context.Background()
+	for info, err := range from.All(ctx) {
+		if err == nil {
+			err = copyBlob(ctx, from, to, info.Hash)
+		}
+		var lost *blob.Error
+		switch {
+		case err == nil:
+			r.report.Blobs++
+		case errors.As(err, &lost) && (errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged)):
+			r.loseBlob(info.Hash, err, wanted[info.Hash])
+		default:
+			return err
+		}
+		delete(wanted, info.Hash)
+	}
+	for hash := range wanted {
+		r.loseBlob(hash, &blob.Error{Hash: hash, Err: blob.ErrMissing}, true)
+	}
+	return nil
+}
+
+// loseBlob names a blob that cannot be restored.
+func (r *repairer) loseBlob(hash string, err error, wanted bool) {
+	if !wanted {
+		r.note(blobPath(hash), "nothing refers to it", "%v", err)
+		return
+	}
+	var id workflow.RunID
+	_ = r.to.read(func(db *sqlite.Conn) error { // the name is a courtesy
+		return db.Each(whoRefers, func(x *sqlite.Row) error { id = workflow.RunID(x.Text(1)); return nil }, hash)
+	})
+	r.damage(id, blobPath(hash), err, "put the same bytes again")
+}
+
+// everyRun returns the ids of all runs that are known of, parents before their
+// children.
+func (r *repairer) everyRun() ([]workflow.RunID, error) {
+	var ids []workflow.RunID
+	known, claimed := map[workflow.RunID]bool{}, map[string]bool{}
+	take := func(id workflow.RunID) {
+		if !known[id] {
+			known[id], claimed[fileStart(id)] = true, true
+			ids = append(ids, id)
+		}
+	}
+	if r.db != nil {
+		for _, id := range r.runIDs() {
+			take(id)
+		}
+	}
+	for _, start := range sortedKeys(r.files) {
+		if claimed[start] {
+			continue
+		}
+		for _, file := range r.files[start] {
+			if r.trusted {
+				r.note(file, "it was left behind, and is left out", "the index does not know it")
+				continue
+			}
+			if id, err := r.whose(file); err != nil {
+				r.damage("", file, err, "the run that it is of cannot be told, and is lost")
+			} else {
+				take(id)
+			}
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b workflow.RunID) int {
+		return strings.Count(string(a), "/") - strings.Count(string(b), "/")
+	})
+	return ids, nil
+}

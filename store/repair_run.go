@@ -1,0 +1,192 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// restoreRun restores what is left of one run.
+func (r *repairer) restoreRun(id workflow.RunID) error {
+	row, err := r.rowOf(id)
+	known := r.trusted && err == nil
+	var broken []error
+	if err != nil && !errors.Is(err, ErrRunNotFound) {
+		broken = append(broken, err)
+	}
+	m := &remnant{id: id, sum: firstSum(id)}
+	for _, file := range r.files[fileStart(id)] {
+		if known && file != row.File {
+			continue // of an older run of that id, or an older file
+		}
+		if m, err = r.longer(m, file); err != nil {
+			broken = append(broken, err)
+		}
+	}
+	if row.filed > m.seq || row.num == 0 {
+		r.survey()
+		for _, file := range r.strays[id] {
+			if m, err = r.longer(m, file); err != nil {
+				broken = append(broken, err)
+			}
+		}
+	}
+	if row.num != 0 {
+		if err := r.salvageLog(m, row.num); err != nil {
+			broken = append(broken, fmt.Errorf("the log: %w", err))
+		}
+		if g := r.graph(row.Definition); g != nil {
+			m.graphs = append([]*workflow.Graph{g}, m.graphs...)
+		}
+	}
+	if err := m.retell(); err != nil {
+		broken = append(broken, err)
+	}
+	if m.state == nil {
+		r.wrong(id, row.File, "start it again if it is still wanted", "nothing is left of it%s", because(broken))
+		return nil
+	}
+	r.say(m, &row, known, broken)
+	return r.keepRun(m, &row)
+}
+
+// longer returns what a file has of a run if that is more than m, and what is
+// wrong with the file.
+func (r *repairer) longer(m *remnant, file string) (*remnant, error) {
+	found, err := r.salvage(m.id, file)
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", file, err)
+	}
+	if found.broken != nil {
+		err = fmt.Errorf("%s: %w", file, found.broken)
+	}
+	if found.seq > m.seq {
+		return found, err
+	}
+	return m, err
+}
+
+// because joins reasons for a message.
+func because(reasons []error) string {
+	text := ""
+	for _, err := range reasons {
+		text += ": " + err.Error()
+	}
+	return text
+}
+
+// rowOf returns the row of a run. It fails with ErrRunNotFound if the index does
+// not have it, or cannot be read.
+func (r *repairer) rowOf(id workflow.RunID) (row, error) {
+	if r.db == nil {
+		return row{}, ErrRunNotFound
+	}
+	return r.row(id)
+}
+
+// say reports how a run is restored, and suspends it if it may have gone on.
+// known says that its row can be believed.
+func (r *repairer) say(m *remnant, row *row, known bool, broken []error) {
+	whole := known && m.seq == row.Seq && m.sum == row.sum || m.state.Status.Final()
+	switch {
+	case whole && len(broken) == 0 && r.fileSound(row):
+		return
+	case whole:
+		r.report.add(Finding{Run: m.id, File: row.File, What: "it is whole again: everything follows from its journal"})
+		return
+	}
+	what := fmt.Sprintf("it is restored up to record %d, and later ones may be lost", m.seq)
+	if row.Seq > m.seq {
+		what = fmt.Sprintf("it is restored up to record %d of %d", m.seq, row.Seq)
+	}
+	what += because(broken)
+	if _, err := m.state.Status.Next(workflow.MoveSuspend); err == nil {
+		m.suspend(r.to.Epoch(), "repaired: "+what)
+	}
+	r.wrong(m.id, row.File, "it is suspended: Resume lets it go on from there, Cancel ends it", "%s", what)
+}
+
+func (r *repairer) fileSound(row *row) bool {
+	if row.File == "" {
+		return true
+	}
+	_, err := r.readRunFile(row)
+	return err == nil
+}
+
+// maxCause bounds the cause of a suspension, in bytes.
+const maxCause = 1 << 10
+
+// suspend adds the record that suspends a run, as its planner would.
+func (m *remnant) suspend(epoch workflow.Epoch, cause string) {
+	if len(cause) > maxCause {
+		cause = cause[:maxCause] + "..."
+	}
+	cause = strings.ToValidUTF8(cause, "?")
+	last := &m.records[len(m.records)-1]
+	at := timeout.Instant(time.Now())
+	if at.Before(last.At) {
+		at = last.At
+	}
+	rec := decision.Record{
+		Seq: m.seq + 1, At: at, Epoch: epoch, Planner: last.Planner, Message: workflow.Suspend{Cause: cause},
+		Decisions: []decision.Decision{decision.SuspendRun{Failure: workflow.Failure{Code: workflow.CodeInternal, Message: cause, Permanent: true}}},
+	}
+	e, err := rec.Encode()
+	if err != nil {
+		panic(fmt.Sprintf("store: a suspension: %v", err)) // of text alone
+	}
+	m.seq, m.sum = rec.Seq, m.sum.next(&e)
+	m.entries, m.records = append(m.entries, entry{e, m.sum}), append(m.records, rec)
+	if err := m.fold(&rec); err != nil {
+		panic(fmt.Sprintf("store: a suspension: %v", err)) // the status allows it
+	}
+}
+
+// keepRun commits a run and has it filed.
+func (r *repairer) keepRun(m *remnant, row *row) error {
+	s := m.state
+	head := Head{Run: m.id, InputHash: row.InputHash}
+	if start, ok := m.records[0].Message.(workflow.Start); ok && start.Parent != nil {
+		head.Parent, head.Root = start.Parent.Run, start.Parent.Root
+		if !r.restored[head.Parent] && !s.Status.Final() {
+			r.report.add(Finding{Run: m.id, What: fmt.Sprintf("its parent, run %q, is lost: it will be cancelled", string(head.Parent))})
+		}
+	}
+	if head.InputHash == "" {
+		head.InputHash = value.Hash(s.Input)
+	}
+	run := r.to.New(head, m.graphs[0])
+	head.StartedAt, head.Status, head.Alarm, head.EndedAt = s.StartedAt, s.Status, alarmOf(s), s.EndedAt
+	head.Output, head.Failure, head.Artifacts = s.Output, s.Failure, row.Artifacts
+	if s.Status == workflow.RunCompleted {
+		head.Artifacts = s.Artifacts
+	}
+	head.Dropped = s.Status.Final() && len(head.Artifacts) == 0
+	for _, id := range slices.Sorted(maps.Keys(m.listings)) {
+		head.Listings = append(head.Listings, m.listings[id])
+	}
+	if err := run.adopt(m.entries, m.records, head); err != nil {
+		return err
+	}
+	r.restored[m.id] = true
+	r.report.Runs++
+	r.report.Files++
+	r.report.Records += m.seq
+	r.filing.Add(1)
+	run.Materialize(s.TakeChanges(), m.events, func(err error) {
+		r.mu.Lock()
+		r.fault = errors.Join(r.fault, err)
+		r.mu.Unlock()
+		r.filing.Done()
+	})
+	return run.Close()
+}

@@ -1,0 +1,200 @@
+package store
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// repaired repairs a directory into a new one, which must be sound, and checks
+// that the old one is as it was.
+func repaired(t testing.TB, path string) (*Dir, *Report) {
+	before := hashes(t, path)
+	into := filepath.Join(t.TempDir(), "repaired")
+	r, err := Repair(path, into)
+	require.NoError(t, err)
+	require.Equal(t, before, hashes(t, path))
+	beside, err := os.ReadDir(filepath.Dir(into))
+	require.NoError(t, err)
+	require.Len(t, beside, 1)
+	for _, f := range verified(t, into).Findings {
+		if !strings.HasSuffix(f.What, ": missing") { // a blob that was lost is
+			require.False(t, f.Damage, f.String())
+		}
+	}
+	return open(t, into), r
+}
+
+// lines returns all findings, one a line.
+func lines(r *Report) string {
+	var out []string
+	for _, f := range r.Findings {
+		out = append(out, f.String())
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestRepairOfASoundDirectory(t *testing.T) {
+	path := t.TempDir()
+	d, files := furnished(t, path)
+	_, err := Repair(path, filepath.Join(t.TempDir(), "x"))
+	require.ErrorIs(t, err, ErrLocked)
+	dead := crashed(t, path)
+	require.NoError(t, files.Close())
+	got, r := repaired(t, dead)
+	require.Empty(t, r.Findings)
+	require.Equal(t, []int{4, 4, 2, 16}, []int{r.Runs, r.Files, r.Blobs, int(r.Records)})
+	for h, err := range d.AllHeads(HeadFilter{}) {
+		require.NoError(t, err)
+		again, err := got.Head(h.Run)
+		require.NoError(t, err)
+		h.File, again.File = "", "" // another nonce
+		require.Equal(t, h, again)
+		require.Equal(t, all(t, d.History(h.Run)), all(t, got.History(h.Run)))
+		require.Equal(t, all(t, d.Events(h.Run, 0)), all(t, got.Events(h.Run, 0)))
+	}
+	_, err = got.Published("fan", 3)
+	require.NoError(t, err)
+	paid, err := got.Outcome("paid")
+	require.NoError(t, err)
+	require.Contains(t, paid, "$blob")
+	load(t, got, "parts").do(workflow.Heartbeat{Token: 1})
+}
+
+// Whatever was damaged, what is restored is sound: of every run that is there the
+// records are the first ones that it had, and perhaps its suspension.
+func TestRepairRestoresPrefixes(t *testing.T) {
+	for _, tt := range harms() {
+		t.Run(tt.name, func(t *testing.T) {
+			path := settled(t)
+			was := map[workflow.RunID][]decision.Record{}
+			d := open(t, path)
+			for h := range d.AllHeads(HeadFilter{}) {
+				was[h.Run] = all(t, d.History(h.Run))
+			}
+			require.NoError(t, d.Close())
+			tt.do(t, path)
+			got, r := repaired(t, path)
+			n := 0
+			for h, err := range got.AllHeads(HeadFilter{}) {
+				require.NoError(t, err)
+				records := all(t, got.History(h.Run))
+				if len(records) > 0 && h.Status == workflow.RunSuspended {
+					require.Contains(t, lines(r), string(h.Run))
+					require.Contains(t, h.Failure.Message, "repaired: it is restored up to record")
+					records = records[:len(records)-1]
+				} else {
+					require.Len(t, records, len(was[h.Run]))
+				}
+				require.Equal(t, was[h.Run][:len(records)], records)
+				n++
+			}
+			require.Equal(t, r.Runs, n)
+			for _, id := range slices.Collect(maps.Keys(was)) {
+				if _, err := got.Head(id); err != nil && len(r.files()) == 0 {
+					require.Contains(t, lines(r), string(id))
+				}
+			}
+		})
+	}
+}
+
+// files returns what was found about the index as a whole.
+func (r *Report) files() (out []Finding) {
+	for _, f := range r.Findings {
+		if f.Damage && f.Run == "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func TestRepairSays(t *testing.T) {
+	all := []workflow.RunID{"ended", "fresh", "leftover", "parts"}
+	tests := []struct {
+		harm      string
+		damage    int
+		runs      []workflow.RunID
+		suspended []workflow.RunID
+		says      string
+	}{
+		{"file is gone", 1, []workflow.RunID{"fresh", "leftover", "parts"}, nil, `run "ended": nothing is left of it`},
+		{"state", 0, all, nil, ""},
+		{"events", 0, all, nil, ""},
+		{"journal", 1, all, []workflow.RunID{"ended"}, `run "ended": it is restored up to record 1 of 6: runs/`},
+		{"values", 1, []workflow.RunID{"fresh", "leftover", "parts"}, nil, "no value with the hash"},
+		{"row", 0, all, nil, `note: `},
+		{"alarm", 0, all, nil, ""},
+		{"reference", 0, all, nil, ""},
+		{"published", 1, all, nil, "the definition published as fan version 3 is lost"},
+		{"outcome", 1, all, nil, `the outcome kept under "paid" is lost`},
+		{"blob is gone", 1, all, nil, "blobs/"},
+		{"blob is damaged", 1, all, nil, "damaged"},
+		{"index", 3, []workflow.RunID{"ended", "parts"}, []workflow.RunID{"parts"}, "the published definitions and the kept outcomes are lost"},
+		{"index is text", 3, []workflow.RunID{"ended", "parts"}, []workflow.RunID{"parts"}, `run "parts": it is restored up to record 2, and later ones may be lost`},
+	}
+	known := map[string]harm{}
+	for _, h := range harms() {
+		known[h.name] = h
+	}
+	for _, tt := range tests {
+		t.Run(tt.harm, func(t *testing.T) {
+			path := settled(t)
+			known[tt.harm].do(t, path)
+			d, r := repaired(t, path)
+			require.Equal(t, tt.damage, r.Damage, lines(r))
+			require.Contains(t, lines(r), tt.says)
+			var runs, suspended []workflow.RunID
+			for h, err := range d.AllHeads(HeadFilter{}) {
+				require.NoError(t, err)
+				runs = append(runs, h.Run)
+				if h.Status == workflow.RunSuspended {
+					suspended = append(suspended, h.Run)
+				}
+			}
+			require.Equal(t, tt.runs, runs)
+			require.Equal(t, tt.suspended, suspended)
+		})
+	}
+}
+
+// A log that was lost takes the newest commits with it; nothing that is left
+// goes on as if it had not.
+func TestRepairWithoutTheLog(t *testing.T) {
+	path := t.TempDir()
+	furnished(t, path)
+	dead := crashed(t, path)
+	require.NoError(t, os.Remove(filepath.Join(dead, indexWAL)))
+	d, r := repaired(t, dead)
+	require.Positive(t, r.Damage)
+	for h, err := range d.AllHeads(HeadFilter{}) {
+		require.NoError(t, err)
+		require.Contains(t, []workflow.RunStatus{workflow.RunCompleted, workflow.RunSuspended}, h.Status, h.Run)
+	}
+	_, err := d.Head("ended")
+	require.NoError(t, err, "its file tells of it")
+	o := load(t, d, "parts")
+	require.Equal(t, workflow.RunSuspended, o.state.Status)
+	o.do(workflow.Resume{}, decision.ResumeRun{})
+	o.do(workflow.Heartbeat{Token: 1})
+}
+
+func TestRepairRefuses(t *testing.T) {
+	path := settled(t)
+	before := hashes(t, path)
+	for _, into := range []string{path, filepath.Join(path, "x"), filepath.Join(path, indexFile)} {
+		_, err := Repair(path, into)
+		require.ErrorIs(t, err, ErrNotEmpty, into)
+	}
+	_, err := Repair(t.TempDir(), filepath.Join(t.TempDir(), "x"))
+	require.ErrorIs(t, err, ErrNotOurs)
+	require.Equal(t, before, hashes(t, path))
+}
