@@ -1,6 +1,8 @@
 // Command pawl works with workflow definitions from the shell.
 //
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
+//	pawl verify DIR               checks an engine directory; see store.Verify
+//	pawl repair DIR INTO          restores what is left of one; see store.Repair
 package main
 
 import (
@@ -13,13 +15,20 @@ import (
 
 // The exit statuses.
 const (
-	exitFailed   = 1 // a scenario failed
-	exitUnusable = 2 // a file or the command line cannot be read
+	exitFailed   = 1 // a scenario failed; damage was found; something is lost
+	exitUnusable = 2 // a file, a directory or the command line cannot be read
 )
 
 // A commandLine is what can be said to pawl.
 type commandLine struct {
-	Test testCommand `cmd:"" help:"Play scenario files in virtual time."`
+	Test   testCommand   `cmd:"" help:"Play scenario files in virtual time."`
+	Verify verifyCommand `cmd:"" help:"Check an engine directory that nobody has open. It is only read."`
+	Repair repairCommand `cmd:"" help:"Restore what is left of an engine directory into a new one."`
+}
+
+// A command does what it says and returns the exit status.
+type command interface {
+	do(out, errs io.Writer) int
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -39,7 +48,7 @@ func run(args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "pawl:", err)
 		return exitUnusable
 	}
-	_, err = parser.Parse(args)
+	chosen, err := parser.Parse(args)
 	if status >= 0 {
 		return status
 	}
@@ -47,5 +56,5 @@ func run(args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "pawl:", err)
 		return exitUnusable
 	}
-	return line.Test.do(out, errs)
+	return chosen.Selected().Target.Addr().Interface().(command).do(out, errs)
 }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"pawl": main})
+}
+
+// TestScripts plays the scripts in testdata. Besides those of testscript they
+// have the commands below, and status N ARGS..., which runs pawl and expects that
+// exit status.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"directory": directory, "damage": damage, "open": openForGood, "finish": finish, "hash": hash, "status": status,
+		},
+	})
+}
+
+const oneStep = "name: one\nstart: a\nnodes: [{id: a, task: work, input: {file: input.file}}]\n"
+
+func openEngine(ts *testscript.TestScript, dir string, e pawl.Executor) *pawl.Engine {
+	engine, err := pawl.Open(context.Background(), ts.MkAbs(dir), pawl.Options{Executor: e})
+	ts.Check(err)
+	return engine
+}
+
+// directory makes an engine directory with the runs a and b, which have ended,
+// and c, which waits for its task. b refers to a blob.
+func directory(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	work := func(_ context.Context, t pawl.Task) (any, error) {
+		if t.Run == "c" {
+			return nil, pawl.ErrPending
+		}
+		return "done", nil
+	}
+	engine := openEngine(ts, args[0], pawl.Handlers{"work": work})
+	ref, err := engine.PutBlob(ctx, strings.NewReader("large"), "")
+	ts.Check(err)
+	def, err := workflow.ParseYAML([]byte(oneStep))
+	ts.Check(err)
+	for id, file := range map[workflow.RunID]any{"a": nil, "b": ref, "c": nil} {
+		ts.Check(engine.Start(ctx, workflow.Run{ID: id, Definition: def}, map[string]any{"file": file}))
+		if id != "c" {
+			_, err = engine.Wait(ctx, id)
+			ts.Check(err)
+		}
+	}
+	ts.Check(engine.Close(ctx))
+}
+
+// damage flips a bit at the end of the file of run b and removes the blob.
+func damage(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	d, err := store.Open(dir, store.Options{})
+	ts.Check(err)
+	h, err := d.Head("b")
+	ts.Check(err)
+	ts.Check(d.Close())
+	path := filepath.Join(dir, h.File)
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	data[len(data)-300] ^= 4
+	ts.Check(os.WriteFile(path, data, 0o600))
+	blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "??", "*"))
+	ts.Check(err)
+	ts.Check(os.Remove(blobs[0]))
+}
+
+// openForGood opens a directory until the end of the script.
+func openForGood(ts *testscript.TestScript, _ bool, args []string) {
+	engine := openEngine(ts, args[0], nil)
+	ts.Defer(func() { ts.Check(engine.Close(context.Background())) })
+}
+
+// finish opens a directory, lets what is not suspended come to its end, and
+// writes how each run stands.
+func finish(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	engine := openEngine(ts, args[0], pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return "done", nil }})
+	for r, err := range engine.Runs(ctx, pawl.RunFilter{}) {
+		ts.Check(err)
+		if r.Status != workflow.RunSuspended {
+			r.Outcome, err = engine.Wait(ctx, r.Run)
+			ts.Check(err)
+		}
+		fmt.Fprintln(ts.Stdout(), r.Run, r.Status)
+	}
+	ts.Check(engine.Close(ctx))
+}
+
+// hash writes the hashes of all files of a directory into a file.
+func hash(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	var lines []string
+	ts.Check(filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		lines = append(lines, fmt.Sprintf("%s %x", strings.TrimPrefix(path, dir), sha256.Sum256(data)))
+		return err
+	}))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Join(lines, "\n")), 0o600))
+}
+
+// status runs pawl and expects an exit status.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec("pawl", args[1:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("the exit status is %d, not %s", code, args[0])
+	}
+}
