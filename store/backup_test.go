@@ -129,7 +129,7 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 					s := start(t, d, short)
 					s.five(nil)
 					require.NoError(t, s.file())
-					require.NoError(t, d.Purge(short))
+					require.NoError(t, d.Purge(short, ""))
 				}
 			}
 		})

@@ -27,7 +27,7 @@ const (
 func (r *Run) findRefs(records []decision.Record) {
 	r.refs = r.refs[:0]
 	for i := range records {
-		r.refs, _ = appendRefs(r.refs, records[i].Message)
+		r.refs = appendRefs(r.refs, records[i].Message)
 		if _, ok := records[i].Message.(workflow.Start); ok {
 			r.refs = appendRefsOf(r.refs, r.graph.Definition.State.Initial)
 		}
@@ -35,14 +35,14 @@ func (r *Run) findRefs(records []decision.Record) {
 }
 
 // appendRefs appends the blobs that a message refers to.
-func appendRefs(out []blobRef, m workflow.Message) ([]blobRef, error) {
+func appendRefs(out []blobRef, m workflow.Message) []blobRef {
 	if done, ok := m.(workflow.TaskCompleted); ok {
 		out = appendRefsOf(out, done.Metadata)
 		for _, a := range done.Artifacts {
 			out = append(out, blobRef{a.Hash, true})
 		}
 	}
-	return appendRefsOf(out, payload(m)), nil
+	return appendRefsOf(out, payload(m))
 }
 
 // appendRefsOf appends the references in a value. What only looks like one, as

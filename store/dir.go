@@ -281,7 +281,7 @@ func (d *Dir) release() error {
 		errs = append(errs, d.root.Close())
 	}
 	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
+		errs = append(errs, unlock(d.lock))
 	}
 	return errors.Join(errs...)
 }

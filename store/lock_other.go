@@ -17,3 +17,6 @@ func lock(path string) (*os.File, error) {
 
 // lockShared fails likewise.
 func lockShared(path string) (*os.File, error) { return lock(path) }
+
+// unlock closes the file.
+func unlock(f *os.File) error { return f.Close() }

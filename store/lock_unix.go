@@ -3,6 +3,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -41,4 +42,10 @@ func flock(f *os.File, how int) (*os.File, error) {
 		return nil, fmt.Errorf("%w: %s", ErrLocked, f.Name())
 	}
 	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+}
+
+// unlock gives a lock back. A process that is just being made has the file open
+// as well until it runs its program, so closing it is not enough.
+func unlock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }

@@ -90,8 +90,9 @@ func (t *tale) tell(e *entry, snap *snapshot) error {
 	if start, ok := r.Message.(workflow.Start); ok && r.Seq == 1 {
 		t.start = start
 	}
-	if t.refs, err = appendRefs(t.refs, r.Message); err != nil {
-		return err
+	t.refs = appendRefs(t.refs, r.Message)
+	if _, ok := r.Message.(workflow.Start); ok {
+		t.refs = appendRefsOf(t.refs, t.state.Graph.Definition.State.Initial)
 	}
 	return fold(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
 }
