@@ -207,11 +207,13 @@ func (a *Actor) live(ctx context.Context) error {
 	for {
 		select {
 		case e := <-a.mailbox:
+			failpoint.Turn(string(a.ID))
 			if err := a.turn(a.collect(e)); err != nil {
 				return err
 			}
 		case <-a.alarm.C:
 			failpoint.Hit("actor.alarm")
+			failpoint.Turn(string(a.ID))
 			if err := a.turn(a.alarmed()); err != nil {
 				return err
 			}

@@ -22,6 +22,24 @@ func Hit(name string) {
 	}
 }
 
+// turn is what Turn calls; nil outside tests.
+var turn atomic.Pointer[func(run string)]
+
+// Turn says that the actor of a run is about to plan what has come for it. A
+// test that wants one actor to go on at a time blocks it there.
+func Turn(run string) {
+	if f := turn.Load(); f != nil {
+		(*f)(run)
+	}
+}
+
+// SetTurn has f called at every turn of an actor, from its goroutine, and returns
+// what ends that. There is one f at a time.
+func SetTurn(f func(run string)) (reset func()) {
+	turn.Store(&f)
+	return func() { turn.Store(nil) }
+}
+
 // Set has f called at every hit, from whichever goroutine it is, and returns
 // what ends that. There is one f at a time.
 func Set(f func(name string)) (reset func()) {
