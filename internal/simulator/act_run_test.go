@@ -1,0 +1,249 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// group draws a group that gathers, or another.
+func (w *world) group(r *rand.Rand) (*model, *workflow.Group) {
+	var of1 []*workflow.Group
+	gathers := func(m *model) bool {
+		of1 = nil
+		for id := workflow.GroupID(1); id < m.state.NextGroup; id++ {
+			if g := m.state.Group(id); g.Name != "" && (g.Phase == workflow.Gathering || r.IntN(20) == 0) {
+				of1 = append(of1, g)
+			}
+		}
+		return m.live() && len(of1) > 0
+	}
+	m := w.model(r, gathers)
+	if m == nil || !gathers(m) {
+		return nil, nil
+	}
+	return m, of(r, of1...)
+}
+
+func (w *world) drawAddBranch(r *rand.Rand) *act {
+	m, g := w.group(r)
+	if m == nil {
+		return nil
+	}
+	item := int64(w.serial)
+	return &act{
+		run: m.id, message: workflow.AddBranch{Group: g.Name, Origin: g.Origin, Item: item},
+		do: func(ctx context.Context, e *pawl.Engine) error {
+			return e.AddBranch(ctx, pawl.GroupTarget{Run: m.id, Group: g.Name, Origin: g.Origin}, item)
+		},
+	}
+}
+
+func (w *world) drawCloseGroup(r *rand.Rand) *act {
+	m, g := w.group(r)
+	if m == nil {
+		return nil
+	}
+	return w.closeGroup(m, g)
+}
+
+func (w *world) closeGroup(m *model, g *workflow.Group) *act {
+	return &act{
+		run: m.id, message: workflow.CloseGroup{Group: g.Name, Origin: g.Origin},
+		do: func(ctx context.Context, e *pawl.Engine) error {
+			return e.CloseGroup(ctx, pawl.GroupTarget{Run: m.id, Group: g.Name, Origin: g.Origin})
+		},
+	}
+}
+
+func (w *world) drawCancelNodes(r *rand.Rand) *act {
+	m, t := w.token(r, func(*workflow.Token) bool { return true })
+	if m == nil {
+		return nil
+	}
+	return &act{
+		run: m.id, message: workflow.CancelNodes{Nodes: []workflow.NodeID{t.Node}},
+		do: func(ctx context.Context, e *pawl.Engine) error { return e.CancelNodes(ctx, m.id, t.Node) },
+	}
+}
+
+func (w *world) drawRetry(r *rand.Rand) *act {
+	m, t := w.token(r, in(workflow.WaitingForOperator, workflow.Retrying))
+	if m == nil {
+		return nil
+	}
+	return &act{
+		run: m.id, message: workflow.Retry{Token: t.ID},
+		do: func(ctx context.Context, e *pawl.Engine) error {
+			return e.Retry(ctx, pawl.Target{Run: m.id, Token: t.ID})
+		},
+	}
+}
+
+func (w *world) drawSkip(r *rand.Rand) *act {
+	m, t := w.token(r, in(workflow.WaitingForOperator, workflow.Retrying, workflow.Dispatched))
+	if m == nil {
+		return nil
+	}
+	return w.skip(m, t)
+}
+
+func (w *world) skip(m *model, t *workflow.Token) *act {
+	output := fmt.Sprint("skipped ", w.serial)
+	return &act{
+		run: m.id, message: workflow.Skip{Token: t.ID, Output: output},
+		do: func(ctx context.Context, e *pawl.Engine) error {
+			return e.Skip(ctx, pawl.Target{Run: m.id, Token: t.ID}, output)
+		},
+	}
+}
+
+func (w *world) drawRetryAll(*rand.Rand) *act {
+	if w.dead1() == 0 {
+		return nil
+	}
+	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
+		_, err := e.RetryAll(ctx, pawl.DeadLetterFilter{})
+		return err
+	}}
+}
+
+func (w *world) drawSkipAll(*rand.Rand) *act {
+	if w.dead1() == 0 {
+		return nil
+	}
+	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
+		_, err := e.SkipAll(ctx, pawl.DeadLetterFilter{Code: "gone"}, "skipped")
+		return err
+	}}
+}
+
+// dead1 returns how many dead letters are open.
+func (w *world) dead1() (n int) {
+	for _, m := range w.models {
+		n += m.state.Census(workflow.WaitingForOperator)
+	}
+	return n
+}
+
+func (w *world) drawPurge(r *rand.Rand) *act {
+	m := w.model(r, func(m *model) bool { return m.state.Parent == nil && !m.live() || r.IntN(20) == 0 })
+	if m == nil {
+		return nil
+	}
+	if m.state.Parent == nil {
+		w.purging[m.id] = true
+	}
+	return &act{run: m.id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Purge(ctx, m.id) }}
+}
+
+// drawComplete gives the result of an attempt that was left pending.
+func (w *world) drawComplete(r *rand.Rand) *act {
+	key := w.take(r)
+	if key == "" {
+		return nil
+	}
+	return w.complete(key)
+}
+
+// take takes one of the keys that wait for a result.
+func (w *world) take(r *rand.Rand) pawl.Key {
+	if len(w.pending) == 0 {
+		return ""
+	}
+	i := r.IntN(len(w.pending))
+	key := w.pending[i]
+	w.pending = slices.Delete(w.pending, i, i+1)
+	w.past = append(w.past, key)
+	return key
+}
+
+func (w *world) complete(key pawl.Key) *act {
+	output := fmt.Sprint("act ", w.serial)
+	message := resultOf(key)
+	message.Output = output
+	return &act{
+		run: runOf(key), message: message, needless: func(m *model) bool { return m.results[key] },
+		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, key, output) },
+	}
+}
+
+// drawFail gives a failure of an attempt that was left pending.
+func (w *world) drawFail(r *rand.Rand) *act {
+	key := w.take(r)
+	if key == "" {
+		return nil
+	}
+	cause := pawl.TaskError{Code: of(r, "busy", "gone"), Message: fmt.Sprint("act ", w.serial), Retryable: r.IntN(2) == 0}
+	return &act{
+		run: runOf(key),
+		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Fail(ctx, key, cause) },
+	}
+}
+
+// drawDuplicate gives further results of an attempt that had one, or had none in
+// time: none of them counts twice.
+func (w *world) drawDuplicate(r *rand.Rand) *act {
+	if len(w.past) == 0 {
+		return nil
+	}
+	key, times := of(r, w.past...), 1+r.IntN(4)
+	a := w.complete(key)
+	do := a.do
+	a.do = func(ctx context.Context, e *pawl.Engine) (err error) {
+		for range times {
+			err = do(ctx, e)
+		}
+		return err
+	}
+	return a
+}
+
+// drawForge gives the result of an attempt that never was: of another run, token,
+// attempt or life.
+func (w *world) drawForge(r *rand.Rand) *act {
+	m, t := w.token(r, in(workflow.Dispatched))
+	if m == nil || t.Status != workflow.Dispatched {
+		return nil
+	}
+	key := of(r,
+		keyOf(m.id, t.ID, t.Attempt, t.Epoch+1), keyOf(m.id, t.ID, t.Attempt+1, t.Epoch), keyOf(m.id, m.state.NextToken, t.Attempt, t.Epoch),
+		keyOf("nobody", t.ID, t.Attempt, t.Epoch), keyOf(m.id+"/9.9", t.ID, t.Attempt, t.Epoch), pawl.Key("#"), keyOf(m.id, -1, 0, 0),
+		keyOf(m.id, t.ID, -t.Attempt, t.Epoch),
+	)
+	return &act{
+		run: m.id, forged: true,
+		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, key, "forged") },
+	}
+}
+
+func (w *world) drawHeartbeat(r *rand.Rand) *act {
+	_, t := w.token(r, func(t *workflow.Token) bool { return t.Status == workflow.Dispatched && !t.Beat.IsZero() })
+	m := w.model(r, func(m *model) bool { return t != nil && m.state.Token(t.ID) == t })
+	if m == nil {
+		return nil
+	}
+	key := keyOf(m.id, t.ID, t.Attempt, t.Epoch)
+	return &act{
+		run: m.id,
+		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Heartbeat(ctx, key) },
+	}
+}
+
+func runOf(key pawl.Key) workflow.RunID {
+	return workflow.RunID(key[:strings.LastIndexByte(string(key), '#')])
+}
+
+func resultOf(key pawl.Key) (m workflow.TaskCompleted) {
+	var epoch uint64
+	if _, err := fmt.Sscanf(string(key[len(runOf(key))+1:]), "%d.%d.%x", &m.Token, &m.Attempt, &epoch); err != nil {
+		panic(err)
+	}
+	m.Epoch = workflow.Epoch(epoch)
+	return m
+}
