@@ -87,8 +87,10 @@ func (e *Engine) Retry(ctx context.Context, t Target) error {
 }
 
 // Skip completes a task with the given output, in the operator's name. A
-// running attempt's key becomes stale. Errors: ErrInvalid (the output is not
-// JSON), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.LimitError.
+// running attempt's key becomes stale. An output with which the node cannot
+// complete is refused, and nothing changes. Errors: ErrInvalid (the output is not
+// JSON), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.LimitError,
+// *workflow.Failure (the node's schema, output mapping or routing refuse it).
 func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 	v, err := value.Normalize(output, resultLimits)
 	if err != nil {

@@ -70,6 +70,12 @@ func (p *planner) skip(m workflow.Skip) error {
 	if err := p.s.Graph.Node(t.Node).Schema.Check(m.Output); err != nil {
 		return fmt.Errorf("skip node %q: %w", string(t.Node), err)
 	}
-	p.complete(t, completion{output: m.Output, skipped: true})
+	branch, f := p.leave(t, p.s.Graph.Node(t.Node), completion{output: m.Output, skipped: true})
+	if branch != nil {
+		f = branch.failure
+	}
+	if f != nil {
+		return fmt.Errorf("skip node %q: %w", string(t.Node), f)
+	}
 	return nil
 }
