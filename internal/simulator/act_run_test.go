@@ -66,9 +66,13 @@ func (w *world) drawCancelNodes(r *rand.Rand) *act {
 	if m == nil {
 		return nil
 	}
+	return w.cancelNodes(m, t.Node)
+}
+
+func (w *world) cancelNodes(m *model, n workflow.NodeID) *act {
 	return &act{
-		run: m.id, message: workflow.CancelNodes{Nodes: []workflow.NodeID{t.Node}},
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.CancelNodes(ctx, m.id, t.Node) },
+		run: m.id, message: workflow.CancelNodes{Nodes: []workflow.NodeID{n}},
+		do: func(ctx context.Context, e *pawl.Engine) error { return e.CancelNodes(ctx, m.id, n) },
 	}
 }
 
@@ -212,12 +216,12 @@ func (w *world) drawForge(r *rand.Rand) *act {
 		return nil
 	}
 	key := of(r,
-		keyOf(m.id, t.ID, t.Attempt, t.Epoch+1), keyOf(m.id, t.ID, t.Attempt+1, t.Epoch), keyOf(m.id, m.state.NextToken, t.Attempt, t.Epoch),
+		keyOf(m.id, t.ID, t.Attempt, t.Epoch+1<<40), keyOf(m.id, t.ID, t.Attempt+1, t.Epoch), keyOf(m.id, m.state.NextToken, t.Attempt, t.Epoch),
 		keyOf("nobody", t.ID, t.Attempt, t.Epoch), keyOf(m.id+"/9.9", t.ID, t.Attempt, t.Epoch), pawl.Key("#"), keyOf(m.id, -1, 0, 0),
 		keyOf(m.id, t.ID, -t.Attempt, t.Epoch),
 	)
 	return &act{
-		run: m.id, forged: true,
+		run: m.id, forged: true, key: key,
 		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, key, "forged") },
 	}
 }

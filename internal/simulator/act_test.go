@@ -24,8 +24,9 @@ type act struct {
 	message workflow.Message
 	// needless reports whether nothing was left to do, so that no record is right.
 	needless func(*model) bool
-	forged   bool // it must be refused
-	base     int  // records of the run when it was asked for
+	forged   bool     // it must be refused
+	key      pawl.Key // unless this has become the key of an attempt meanwhile
+	base     int      // records of the run when it was asked for
 
 	done bool // with mu
 	err  error
@@ -60,6 +61,16 @@ func (w *world) ask(a *act) {
 	if m := w.models[a.run]; m != nil {
 		a.base = len(m.messages)
 	}
+	for _, x := range w.acts {
+		if x.run != a.run && x.run != "" && a.run != "" {
+			continue
+		}
+		for _, y := range []*act{x, a} {
+			if !y.unique() {
+				y.message = nil // whose it is that the journal holds, nobody can tell
+			}
+		}
+	}
 	w.serial++
 	w.note("ask %s %s %T%+v", a.kind, a.run, a.message, a.message)
 	w.acts = append(w.acts, a)
@@ -70,6 +81,16 @@ func (w *world) ask(a *act) {
 		a.done, a.err = true, err
 		w.mu.Unlock()
 	}()
+}
+
+// unique reports whether no other act has the same message.
+func (a *act) unique() bool {
+	switch a.message.(type) {
+	case workflow.Pause, workflow.Resume, workflow.CancelNodes, workflow.CloseGroup, workflow.Retry:
+		return false
+	default:
+		return true
+	}
 }
 
 // answered takes the answers that have come, and checks them against the journals.
@@ -99,10 +120,10 @@ func (w *world) holds(a *act) error {
 	if a.err != nil && !w.allowed(a.err) {
 		return errors.New("no such refusal is documented")
 	}
-	if a.forged && a.err == nil {
+	m := w.models[a.run]
+	if a.forged && a.err == nil && (m == nil || m.out[a.key] == 0) {
 		return errors.New("it was forged")
 	}
-	m := w.models[a.run]
 	if a.message == nil || m == nil {
 		return nil
 	}
@@ -130,7 +151,8 @@ func (w *world) allowed(err error) bool {
 	var patch *workflow.PatchError
 	var definition *workflow.DefinitionError
 	var limit *workflow.LimitError
-	return errors.As(err, &patch) || errors.As(err, &definition) || errors.As(err, &limit) ||
+	var failure *workflow.Failure
+	return errors.As(err, &patch) || errors.As(err, &definition) || errors.As(err, &limit) || errors.As(err, &failure) ||
 		w.settings.MaxActive > 0 && errors.Is(err, pawl.ErrBusy)
 }
 

@@ -155,7 +155,7 @@ func awaited(s *workflow.State) error {
 	if s.Live() == 0 && s.OpenGroups() == 0 {
 		return fmt.Errorf("the run is %v and nothing lives in it", s.Status)
 	}
-	comes := false // something comes by itself, or can be made to come
+	comes := !planning.Alarm(s).IsZero() // something comes by itself, or can be made to come
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
 		if t.Held && t.Status != workflow.Pending {
@@ -193,6 +193,7 @@ func tokens(s *workflow.State) (out []string) {
 
 // grouped checks the groups of a running run.
 func grouped(s *workflow.State) error {
+	kept, holds := idle(s)
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
 		if g.Total == 0 {
@@ -204,7 +205,7 @@ func grouped(s *workflow.State) error {
 		if g.Phase != workflow.Gathering {
 			continue
 		}
-		if g.Live == 0 && (!g.Open || g.Closed) {
+		if g.Live == 0 && (!g.Open || g.Closed) && !holds[id] {
 			return fmt.Errorf("%v gathers and nothing lives in it: %+v", id, g)
 		}
 		if outer := s.Group(g.Scope.Group); outer != nil && outer.Phase > workflow.Fired {
@@ -212,9 +213,24 @@ func grouped(s *workflow.State) error {
 		}
 	}
 	for _, d := range s.AllData() {
-		if sc := d.Scope; sc.Group != 0 && len(s.TokensOf(sc)) == 0 && len(s.Branch(sc).Groups) == 0 {
+		if sc := d.Scope; sc.Group != 0 && !kept[sc] && len(s.TokensOf(sc)) == 0 {
 			return fmt.Errorf("the data of %v outlive it: %+v", sc, s.Branch(sc))
 		}
 	}
 	return nil
+}
+
+// idle returns the branches and groups in which a group is open or gathers: it
+// may have nobody in it, and go on when it is closed.
+func idle(s *workflow.State) (map[workflow.Scope]bool, map[workflow.GroupID]bool) {
+	scopes, groups := map[workflow.Scope]bool{}, map[workflow.GroupID]bool{}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		if g := s.Group(id); g.Phase != workflow.Gathering || !g.Open || g.Closed {
+			continue
+		}
+		for sc := s.Group(id).Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
+			scopes[sc], groups[sc.Group] = true, true
+		}
+	}
+	return scopes, groups
 }

@@ -51,7 +51,8 @@ type world struct {
 	models   map[workflow.RunID]*model
 	asked    map[workflow.RunID]*workflow.Graph // starts that may have been taken
 	purging  map[workflow.RunID]bool            // roots that may be gone
-	epochs   map[workflow.Epoch]int
+	former   map[pawl.Key]bool                  // of runs that are gone
+	epochs   map[workflow.Epoch]string
 	calls    []*call // admitted, not answered
 	pending  []pawl.Key
 	past     []pawl.Key // that were answered, or are over
@@ -90,7 +91,7 @@ func newWorld(p play, folder string) *world {
 	w := &world{
 		play: p, ctx: context.Background(), began: time.Now(), folder: folder,
 		graphs: map[string]*workflow.Graph{}, models: map[workflow.RunID]*model{}, asked: map[workflow.RunID]*workflow.Graph{},
-		purging: map[workflow.RunID]bool{}, epochs: map[workflow.Epoch]int{}, over: map[workflow.RunID]bool{},
+		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, epochs: map[workflow.Epoch]string{}, over: map[workflow.RunID]bool{},
 		trace: fnv.New64a(), tally: newTally(),
 	}
 	steps, runs := 40+r.IntN(160), 1+r.IntN(4)
@@ -270,8 +271,8 @@ func (w *world) blame(err error) {
 // note adds a line to the trace.
 func (w *world) note(format string, args ...any) {
 	line := fmt.Sprintf("%d @%d ", w.step, time.Since(w.began).Milliseconds()) + fmt.Sprintf(format, args...)
-	for epoch, n := range w.epochs {
-		line = strings.ReplaceAll(line, epoch.String(), fmt.Sprint("life", n))
+	for epoch, name := range w.epochs {
+		line = strings.ReplaceAll(line, epoch.String(), name)
 	}
 	fmt.Fprintln(w.trace, line)
 	if w.verbose {
@@ -307,6 +308,9 @@ func (w *world) observe() error {
 			return fmt.Errorf("run %s is lost", id)
 		}
 		w.note("gone %s", id)
+		for key := range w.models[id].out {
+			w.former[key] = true
+		}
 		delete(w.models, id)
 		delete(w.over, id)
 	}
@@ -349,8 +353,8 @@ func (w *world) follow(m *model, r pawl.RunSummary) error {
 }
 
 func (w *world) record(m *model, r decision.Record) error {
-	if w.epochs[r.Epoch] == 0 {
-		w.epochs[r.Epoch] = w.life
+	if w.epochs[r.Epoch] == "" {
+		w.epochs[r.Epoch] = fmt.Sprintf("life%d.%d", w.life, len(w.epochs))
 	}
 	w.tally.records++
 	w.tally.messages[strings.TrimPrefix(fmt.Sprintf("%T", r.Message), "workflow.")]++
@@ -359,6 +363,11 @@ func (w *world) record(m *model, r decision.Record) error {
 	}
 	w.note("%s %d %s at %d: %v", m.id, r.Seq, messageText(r.Message), r.At.Sub(w.began).Milliseconds(), r.Decisions)
 	m.messages = append(m.messages, r.Message)
+	for _, d := range r.Decisions {
+		if x, ok := d.(decision.DispatchTask); ok && w.former[keyOf(m.id, x.Token, x.Attempt, x.Epoch)] {
+			return fmt.Errorf("%v: its key is that of a run that was purged", x)
+		}
+	}
 	return m.take(r)
 }
 
