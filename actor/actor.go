@@ -208,7 +208,7 @@ func (a *Actor) live(ctx context.Context) error {
 		select {
 		case e := <-a.mailbox:
 			failpoint.Turn(string(a.ID))
-			if err := a.turn(a.collect(e)); err != nil {
+			if err := a.turn(a.withAlarm(a.collect(e))); err != nil {
 				return err
 			}
 		case <-a.alarm.C:
@@ -310,6 +310,7 @@ func (a *Actor) activate() error {
 	records, _ := a.store.Unfiled()
 	a.fresh = records == 0
 	failpoint.Hit("actor.resend")
+	failpoint.Turn(string(a.ID))
 	a.resend()
 	a.setAlarm()
 	failpoint.Hit("actor.active")

@@ -29,17 +29,25 @@ func (a *Actor) collect(e envelope) []envelope {
 // alarmed returns the batch of an alarm: what waits in the mailbox first, so
 // that a result which came at the same instant counts.
 func (a *Actor) alarmed() []envelope {
-	at := planning.Alarm(a.state)
-	if at.IsZero() || at.After(instant()) {
+	if at := planning.Alarm(a.state); at.IsZero() || at.After(instant()) {
 		return nil
 	}
-	alarm := envelope{workflow.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)}
 	select {
 	case e := <-a.mailbox:
-		return append(a.collect(e), alarm)
+		return a.withAlarm(a.collect(e))
 	default:
-		return []envelope{alarm}
+		return a.withAlarm(nil)
 	}
+}
+
+// withAlarm adds the alarm to a batch if it is due: it comes behind the messages
+// that were there, whichever of the two the actor has noticed first.
+func (a *Actor) withAlarm(batch []envelope) []envelope {
+	at := planning.Alarm(a.state)
+	if at.IsZero() || at.After(instant()) {
+		return batch
+	}
+	return append(batch, envelope{workflow.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
 }
 
 // A turn is what one batch of messages comes to.

@@ -25,8 +25,9 @@ func Hit(name string) {
 // turn is what Turn calls; nil outside tests.
 var turn atomic.Pointer[func(run string)]
 
-// Turn says that the actor of a run is about to plan what has come for it. A
-// test that wants one actor to go on at a time blocks it there.
+// Turn says that the actor of a run is about to send what it waits for, or to plan
+// what has come for it. A test that wants one actor to go on at a time blocks it
+// there.
 func Turn(run string) {
 	if f := turn.Load(); f != nil {
 		(*f)(run)
