@@ -278,7 +278,7 @@ func (w *world) drawPause(r *rand.Rand) *act {
 	}
 	return &act{
 		run: m.id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Pause(ctx, m.id) },
-		message: workflow.Pause{}, needless: func(m *model) bool { return m.state.Status == workflow.RunPaused },
+		message: workflow.Pause{}, needless: func(m *model) bool { return m.state.Status == workflow.RunPaused || !m.live() },
 	}
 }
 
@@ -293,7 +293,7 @@ func (w *world) drawResume(r *rand.Rand) *act {
 func (w *world) resume(m *model) *act {
 	return &act{
 		run: m.id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Resume(ctx, m.id) },
-		message: workflow.Resume{}, needless: func(m *model) bool { return m.state.Status == workflow.RunRunning },
+		message: workflow.Resume{}, needless: func(m *model) bool { return m.state.Status == workflow.RunRunning || !m.live() },
 	}
 }
 

@@ -20,13 +20,13 @@ import (
 // token and attempt: the same in every life.
 type call struct {
 	pawl.Task
-	token  workflow.TokenID
-	answer chan func() (any, error)
-	due    time.Time
-	comes  func() (any, error)
-	how    string
-	deaf   bool // it ignores its context
-	over   bool // it has returned
+	token    workflow.TokenID
+	answer   chan func() (any, error)
+	due      time.Time
+	comes    func() (any, error)
+	how      string
+	deaf     bool // it ignores its context
+	unwanted bool // its context is done; with mu
 }
 
 var errGone = errors.New("the process is gone")
@@ -49,7 +49,6 @@ func (w *world) execute(life int, dead chan struct{}) func(context.Context, pawl
 		w.mu.Unlock()
 		defer func() {
 			w.mu.Lock()
-			c.over = true
 			delete(w.running, t.Key)
 			w.mu.Unlock()
 		}()
@@ -69,17 +68,30 @@ func (w *world) perform(ctx context.Context, c *call, dead chan struct{}) (any, 
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
-	deaf := c.deaf
+	c.unwanted = true
 	w.mu.Unlock()
-	if !deaf {
-		return nil, context.Cause(ctx)
-	}
 	select {
 	case f := <-c.answer:
 		return f()
 	case <-dead:
 		return nil, errGone
 	}
+}
+
+// dismiss lets one call return that is no longer wanted and not deaf, and reports
+// whether there was one.
+func (w *world) dismiss() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, c := range w.calls {
+		if c.unwanted && !c.deaf {
+			w.calls = slices.Delete(w.calls, i, i+1)
+			w.past = append(w.past, c.Key)
+			c.answer <- func() (any, error) { return nil, context.Canceled }
+			return true
+		}
+	}
+	return false
 }
 
 // isCommitted checks, while the engine waits for the executor, that what it
@@ -109,12 +121,6 @@ func (w *world) admit() error {
 	w.mu.Lock()
 	arrived := w.arrived
 	w.arrived = nil
-	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
-		if c.over {
-			w.past = append(w.past, c.Key)
-		}
-		return c.over
-	})
 	w.mu.Unlock()
 	for _, c := range arrived {
 		if m := w.models[c.Run]; m == nil || m.out[c.Key] == 0 {
@@ -127,19 +133,26 @@ func (w *world) admit() error {
 			return fmt.Errorf("key %s: %w", c.Key, err)
 		}
 	}
-	slices.SortFunc(arrived, func(a, b *call) int {
-		return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.token, b.token), cmp.Compare(a.Attempt, b.Attempt))
-	})
+	slices.SortFunc(arrived, compareCalls)
 	for _, c := range arrived {
-		w.tally.calls++
+		w.tally.Calls++
 		w.plan(c)
 		w.note("call %s token %d attempt %d: %s", c.Run, c.token, c.Attempt, c.how)
 	}
 	w.calls = append(w.calls, arrived...)
+	slices.SortFunc(w.calls, compareCalls)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.final = map[string]bool{}
 	for id, m := range w.models {
 		w.over[id] = m.state.Status.Final()
+		w.final[string(id)] = w.over[id]
 	}
 	return nil
+}
+
+func compareCalls(a, b *call) int {
+	return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.token, b.token), cmp.Compare(a.Attempt, b.Attempt))
 }
 
 // plan draws what a call comes to.
@@ -194,7 +207,7 @@ func (w *world) dueCalls() []*call {
 func (w *world) answer(c *call) {
 	w.calls = slices.DeleteFunc(w.calls, func(x *call) bool { return x == c })
 	w.note("answer %s token %d attempt %d", c.Run, c.token, c.Attempt)
-	w.tally.answers[c.how]++
+	w.tally.Answers[c.how]++
 	if c.how == "pending" {
 		w.pending = append(w.pending, c.Key)
 	} else {

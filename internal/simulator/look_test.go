@@ -70,7 +70,7 @@ func keys(m map[string]bool) string { return strings.Join(slices.Sorted(maps.Key
 // deep compares all that is stored of every run with its model: journal, events,
 // tokens, groups and data.
 func (w *world) deep() error {
-	w.tally.deep++
+	w.tally.Deep++
 	for _, id := range slices.Sorted(maps.Keys(w.models)) {
 		if err := w.compare(w.models[id]); err != nil {
 			return fmt.Errorf("run %s, stored: %w", id, err)

@@ -32,7 +32,7 @@ func (w *world) happen() error {
 	crash, arm, turn, answer, deed := r.IntN(1000), r.IntN(1000), r.IntN(10), r.IntN(10), r.IntN(10)
 	if w.rate > 0 && !slices.Contains(w.without, "crash") {
 		if crash < 500/w.rate {
-			w.tally.sites["between"]++
+			w.tally.Sites["between"]++
 			return w.crash()
 		}
 		if arm < 2000/w.rate {
@@ -69,6 +69,7 @@ func (w *world) named(kind string, a *act) *act {
 }
 
 func (w *world) arm(site string, n int) {
+	w.note("arm %s %d", site, n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed, w.left = site, n
@@ -81,22 +82,37 @@ func (w *world) gated() []string {
 	return slices.Sorted(maps.Keys(w.gates))
 }
 
-// letGo lets the actor of a run go on until it rests: how many turns it takes for
-// what came at one instant is not the world's to say.
+// letGo lets the actor of a run go on until it rests. What came at one instant it
+// takes in one turn or in several, as the scheduler has it, and is looked at when
+// all of it is over; the process does not crash in between if its alarm is among
+// that.
 func (w *world) letGo(run string) error {
-	for life := w.life; ; {
+	w.note("let go %s of %v", run, w.gated())
+	m := w.models[workflow.RunID(run)]
+	due := m != nil && !planning.Alarm(m.state).IsZero() && !planning.Alarm(m.state).After(time.Now())
+	w.mu.Lock()
+	armed := w.armed
+	if due {
+		w.armed = ""
+	}
+	w.mu.Unlock()
+	for !w.down() {
 		w.mu.Lock()
 		gate := w.gates[run]
 		delete(w.gates, run)
 		w.mu.Unlock()
 		if gate == nil {
-			return nil
+			break
 		}
 		close(gate)
-		if err := w.rest(); err != nil || w.life != life {
-			return err
-		}
+		w.settle()
 	}
+	w.mu.Lock()
+	if due && !w.crashed {
+		w.armed = armed
+	}
+	w.mu.Unlock()
+	return w.rest()
 }
 
 // drawTime draws how much time passes: until something is due, or some.
@@ -152,7 +168,7 @@ func (w *world) liveness() error {
 			continue
 		}
 		if w.ended() {
-			w.tally.rounds += round
+			w.tally.Rounds += round
 			return w.farewell()
 		}
 		if w.help() {
@@ -261,7 +277,7 @@ func (w *world) farewell() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.models)) {
 		m := w.models[id]
-		w.tally.outcomes[m.state.Status.String()]++
+		w.tally.Outcomes[m.state.Status.String()]++
 		if m.state.Parent != nil {
 			continue
 		}

@@ -1,19 +1,30 @@
 package simulator
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds to play; 0 is the gate sample")
-	first = flag.Uint64("sim.seed", 0, "the only seed to play, or the first of sim.seeds")
+	seeds  = flag.Int("sim.seeds", 0, "how many seeds to play; 0 is the gate sample")
+	first  = flag.Uint64("sim.seed", 0, "the only seed to play, or the first of sim.seeds")
+	twice  = flag.Int("sim.twice", 5, "every how many seeds one is played twice")
+	shards = flag.Int("sim.shards", 2, "processes that play side by side, if there is more than one seed")
+	shard  = flag.String("sim.shard", "", "I/N FILE: play the seeds of shard I of N and write the tally to FILE")
 )
 
 // workspace is where worlds keep their files: in memory, if that can be.
@@ -42,37 +53,151 @@ func (p play) run(t *testing.T, dir string) (w *world, err error) {
 		w = newWorld(p, folder)
 		err = w.live()
 	})
-	w.tally.seeds, w.tally.steps = 1, w.steps
+	w.tally.Seeds, w.tally.Steps = 1, w.steps
 	return w, err
 }
 
+// sample is how many seeds a gate run plays, and how many with -short.
+const (
+	sample = 120
+	short  = 15
+)
+
+// TestSimulator plays seeds. Some are played twice, and must come to the same trace.
+// Failpoints are those of a process, so that seeds that are played side by side are
+// played in processes of their own.
 func TestSimulator(t *testing.T) {
-	dir, total := workspace(t), newTally()
 	n := *seeds
-	if n == 0 {
-		n = 60
-		if testing.Short() {
-			n = 10
-		}
-		if *first != 0 {
-			n = 1
-		}
+	switch {
+	case n > 0:
+	case *first > 0:
+		n = 1
+	case testing.Short():
+		n = short
+	default:
+		n = sample
 	}
-	start := time.Now()
-	failed := 0
-	for i := range n {
-		p := play{seed: *first + uint64(i), verbose: *first != 0 && n == 1}
+	start, total := time.Now(), newTally()
+	switch {
+	case *shard != "":
+		i, of, file := 0, 1, ""
+		_, err := fmt.Sscanf(*shard, "%d/%d %s", &i, &of, &file)
+		require.NoError(t, err)
+		playAll(t, n, i, of, total)
+		data, err := json.Marshal(total)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+		return
+	case n == 1:
+		playAll(t, 1, 0, 1, total)
+	default:
+		playApart(t, n, total)
+	}
+	t.Logf("%v\n%v", time.Since(start).Round(time.Millisecond), total)
+	if *first == 0 && n >= sample && !t.Failed() {
+		total.complete(t)
+	}
+}
+
+// playAll plays one seed in so many, from the i-th on.
+func playAll(t *testing.T, n, i, of int, total *tally) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	dir := workspace(t)
+	for ; i < n; i += of {
+		p := play{seed: *first + uint64(i)}
+		fmt.Fprintln(os.Stderr, "seed", p.seed) // shown if it ends the process
 		w, err := p.run(t, dir)
 		total.add(w.tally)
+		if err == nil && i%*twice < of {
+			err = p.repeats(t, dir, w)
+		}
 		if err != nil {
-			t.Errorf("seed %d: %v", p.seed, err)
-			for _, l := range w.lines {
-				t.Log(l)
-			}
-			if failed++; failed == 10 {
-				break
-			}
+			t.Errorf("seed %d: %v\n%s", p.seed, err, p.shrunk(t, dir))
+			return
 		}
 	}
-	t.Logf("%v\n%v", time.Since(start), total)
+}
+
+// playApart plays seeds in several processes.
+func playApart(t *testing.T, n int, total *tally) {
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for i := range *shards {
+		file := filepath.Join(dir, fmt.Sprint(i))
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimulator$", "-test.timeout=6h",
+			fmt.Sprintf("-sim.shard=%d/%d %s", i, *shards, file), fmt.Sprint("-sim.seed=", *first), fmt.Sprint("-sim.seeds=", n), fmt.Sprint("-sim.twice=", *twice))
+		group.Go(func() {
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("shard %d: %v\n%s", i, err, last(out, 60_000))
+			}
+		})
+	}
+	group.Wait()
+	for i := range *shards {
+		part := newTally()
+		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(i)))
+		if err == nil {
+			err = json.Unmarshal(data, part)
+		}
+		if err != nil {
+			t.Errorf("shard %d: %v", i, err)
+			continue
+		}
+		total.add(part)
+	}
+}
+
+// last returns the end of a text.
+func last(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
+
+// repeats plays a seed again and compares the traces.
+func (p play) repeats(t *testing.T, dir string, w *world) error {
+	again, err := p.run(t, dir)
+	if err != nil {
+		return fmt.Errorf("played again: %w", err)
+	}
+	if again.trace.Sum64() == w.trace.Sum64() {
+		return nil
+	}
+	p.verbose = true
+	a, aerr := p.run(t, dir)
+	for range 5 {
+		b, berr := p.run(t, dir)
+		for i, line := range a.lines {
+			if i >= len(b.lines) || b.lines[i] != line {
+				return fmt.Errorf("the same seed has come to\n%s\nand to\n%s", line, append(b.lines, "nothing")[i])
+			}
+		}
+		if err := errors.Join(aerr, berr); err != nil {
+			return err
+		}
+	}
+	return errors.New("the same seed has come to two traces")
+}
+
+// complete fails if something never happened: what a generator does not reach is
+// not tested.
+func (t *tally) complete(tb *testing.T) {
+	for kind := range drawers {
+		if t.Accepted[kind] == 0 && kind != "forge" {
+			tb.Errorf("no act of the kind %q was accepted", kind)
+		}
+		if t.Refused[kind] == 0 && (kind == "forge" || kind == "duplicate" || kind == "patch" || kind == "vote") {
+			tb.Errorf("no act of the kind %q was refused", kind)
+		}
+	}
+	for _, name := range []string{"busy", "gone", "permanent", "panic", "goexit", "garbage", "pending", "deaf", "later", "done"} {
+		if t.Answers[name] == 0 {
+			tb.Errorf("no task was answered by %q", name)
+		}
+	}
+	for _, status := range []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled} {
+		if t.Outcomes[status.String()] == 0 {
+			tb.Errorf("no run has ended as %v", status)
+		}
+	}
+	if t.Crashes == 0 || t.Children == 0 || t.Lost == 0 {
+		tb.Errorf("%d crashes, %d child runs, %d calls without an answer", t.Crashes, t.Children, t.Lost)
+	}
 }

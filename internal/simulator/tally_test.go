@@ -9,38 +9,38 @@ import (
 
 // A tally counts what has happened, over one or many worlds.
 type tally struct {
-	seeds, steps, records, calls, crashes, lost, deep, children, rounds int
+	Seeds, Steps, Records, Calls, Crashes, Lost, Deep, Children, Rounds int
 
-	accepted, refused map[string]int // acts by kind
-	sites             map[string]int // crashes by place
-	answers           map[string]int // of calls, by how
-	outcomes          map[string]int // of runs, by status
-	messages          map[string]int // records by type of message
-	decisions         map[string]int // by type
+	Accepted, Refused map[string]int // acts by kind
+	Sites             map[string]int // crashes by place
+	Answers           map[string]int // of calls, by how
+	Outcomes          map[string]int // of runs, by status
+	Messages          map[string]int // records by type of message
+	Decisions         map[string]int // by type
 }
 
 func newTally() *tally {
 	return &tally{
-		accepted: map[string]int{}, refused: map[string]int{}, sites: map[string]int{},
-		answers: map[string]int{}, outcomes: map[string]int{}, messages: map[string]int{}, decisions: map[string]int{},
+		Accepted: map[string]int{}, Refused: map[string]int{}, Sites: map[string]int{},
+		Answers: map[string]int{}, Outcomes: map[string]int{}, Messages: map[string]int{}, Decisions: map[string]int{},
 	}
 }
 
 func (t *tally) told(a *act) {
 	if a.err == nil {
-		t.accepted[a.kind]++
+		t.Accepted[a.kind]++
 	} else {
-		t.refused[a.kind]++
+		t.Refused[a.kind]++
 	}
 }
 
 func (t *tally) add(o *tally) {
-	t.seeds, t.steps, t.records, t.calls = t.seeds+o.seeds, t.steps+o.steps, t.records+o.records, t.calls+o.calls
-	t.crashes, t.lost, t.deep = t.crashes+o.crashes, t.lost+o.lost, t.deep+o.deep
-	t.children, t.rounds = t.children+o.children, t.rounds+o.rounds
+	t.Seeds, t.Steps, t.Records, t.Calls = t.Seeds+o.Seeds, t.Steps+o.Steps, t.Records+o.Records, t.Calls+o.Calls
+	t.Crashes, t.Lost, t.Deep = t.Crashes+o.Crashes, t.Lost+o.Lost, t.Deep+o.Deep
+	t.Children, t.Rounds = t.Children+o.Children, t.Rounds+o.Rounds
 	for _, pair := range [][2]map[string]int{
-		{t.accepted, o.accepted}, {t.refused, o.refused}, {t.sites, o.sites}, {t.answers, o.answers},
-		{t.outcomes, o.outcomes}, {t.messages, o.messages}, {t.decisions, o.decisions},
+		{t.Accepted, o.Accepted}, {t.Refused, o.Refused}, {t.Sites, o.Sites}, {t.Answers, o.Answers},
+		{t.Outcomes, o.Outcomes}, {t.Messages, o.Messages}, {t.Decisions, o.Decisions},
 	} {
 		for k, n := range pair[1] {
 			pair[0][k] += n
@@ -52,13 +52,13 @@ func (t *tally) add(o *tally) {
 func (t *tally) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds, %d steps and %d rounds of liveness, %d records, %d tasks, %d child runs, %d crashes, %d calls without an answer, %d comparisons of all that is stored\n",
-		t.seeds, t.steps, t.rounds, t.records, t.calls, t.children, t.crashes, t.lost, t.deep)
+		t.Seeds, t.Steps, t.Rounds, t.Records, t.Calls, t.Children, t.Crashes, t.Lost, t.Deep)
 	b.WriteString("acts, accepted/refused:")
 	for _, kind := range slices.Sorted(maps.Keys(drawers)) {
-		fmt.Fprintf(&b, " %s %d/%d", kind, t.accepted[kind], t.refused[kind])
+		fmt.Fprintf(&b, " %s %d/%d", kind, t.Accepted[kind], t.Refused[kind])
 	}
-	b.WriteString("\ncrashes:" + counts(t.sites) + "\nanswers of tasks:" + counts(t.answers) + "\nruns:" + counts(t.outcomes))
-	b.WriteString("\nmessages:" + counts(t.messages) + "\ndecisions:" + counts(t.decisions))
+	b.WriteString("\ncrashes:" + counts(t.Sites) + "\nanswers of tasks:" + counts(t.Answers) + "\nruns:" + counts(t.Outcomes))
+	b.WriteString("\nmessages:" + counts(t.Messages) + "\ndecisions:" + counts(t.Decisions))
 	return b.String()
 }
 

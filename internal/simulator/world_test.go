@@ -78,6 +78,7 @@ type world struct {
 	arrived []*call
 	running map[pawl.Key]bool
 	gates   map[string]chan struct{}
+	final   map[string]bool // runs that had ended when all came to rest
 	fault   error // that an engine's goroutine has found
 }
 
@@ -164,7 +165,7 @@ func (w *world) hit(name string) {
 	if !w.crashed && !w.closing && w.armed == name {
 		if w.left--; w.left <= 0 {
 			w.crashed = true
-			w.tally.sites[name]++
+			w.tally.Sites[name]++
 		}
 	}
 	crashed, dead := w.crashed, w.dead
@@ -174,10 +175,12 @@ func (w *world) hit(name string) {
 	}
 }
 
-// turn holds up an actor until it is let go on.
+// turn holds up an actor until it is let go on. Whether one of a run that has ended
+// comes up once more depends on how far its filing was when the process crashed;
+// it does nothing, so it is not held up.
 func (w *world) turn(run string) {
 	w.mu.Lock()
-	if w.closing {
+	if w.closing || w.final[run] {
 		w.mu.Unlock()
 		return
 	}
@@ -206,12 +209,16 @@ func (w *world) crash() error {
 	w.mu.Unlock()
 	synctest.Wait()
 	w.note("crash")
-	w.tally.crashes++
-	for _, a := range w.acts {
+	w.tally.Crashes++
+	w.calls = nil
+	w.acts = slices.DeleteFunc(w.acts, func(a *act) bool {
+		if a.done { // what was acknowledged must be there after it
+			return false
+		}
 		w.note("lost %s %s", a.kind, a.run)
-		w.tally.lost++
-	}
-	w.acts, w.calls = nil, nil
+		w.tally.Lost++
+		return true
+	})
 	if err := os.CopyFS(next, os.DirFS(old)); err != nil {
 		return err
 	}
@@ -241,18 +248,41 @@ func (w *world) sleep(d time.Duration) {
 	<-timer.C
 }
 
+// settle waits until nothing moves any more.
+func (w *world) settle() {
+	synctest.Wait()
+	w.sleep(1) // timers that are due at this instant fire before that
+	synctest.Wait()
+}
+
 // rest waits until nothing moves any more, and looks at what has happened.
 func (w *world) rest() error {
-	synctest.Wait()
-	if w.down() {
-		return w.crash()
-	}
-	for _, f := range []func() error{w.found, w.observe, w.answered, w.admit} {
-		if err := f(); err != nil {
-			return err
+	for again := true; again; again = w.dismiss() || w.pass() {
+		w.settle()
+		if w.down() {
+			return w.crash()
+		}
+		for _, f := range []func() error{w.found, w.observe, w.answered, w.admit} {
+			if err := f(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// pass lets go the actors of runs that turned out to have ended.
+func (w *world) pass() (any bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for run, gate := range w.gates {
+		if w.final[run] {
+			any = true
+			close(gate)
+			delete(w.gates, run)
+		}
+	}
+	return any
 }
 
 // found returns what an engine's goroutine has found.
@@ -329,7 +359,7 @@ func (w *world) born(r pawl.RunSummary) (*model, error) {
 	if parent == nil || parent.children[r.Run] == "" {
 		return nil, fmt.Errorf("no parent wants the run %s", r.Run)
 	}
-	w.tally.children++
+	w.tally.Children++
 	return newModel(r.Run, w.graphs[parent.children[r.Run]]), nil
 }
 
@@ -356,10 +386,10 @@ func (w *world) record(m *model, r decision.Record) error {
 	if w.epochs[r.Epoch] == "" {
 		w.epochs[r.Epoch] = fmt.Sprintf("life%d.%d", w.life, len(w.epochs))
 	}
-	w.tally.records++
-	w.tally.messages[strings.TrimPrefix(fmt.Sprintf("%T", r.Message), "workflow.")]++
+	w.tally.Records++
+	w.tally.Messages[strings.TrimPrefix(fmt.Sprintf("%T", r.Message), "workflow.")]++
 	for _, d := range r.Decisions {
-		w.tally.decisions[strings.TrimPrefix(fmt.Sprintf("%T", d), "decision.")]++
+		w.tally.Decisions[strings.TrimPrefix(fmt.Sprintf("%T", d), "decision.")]++
 	}
 	w.note("%s %d %s at %d: %v", m.id, r.Seq, messageText(r.Message), r.At.Sub(w.began).Milliseconds(), r.Decisions)
 	m.messages = append(m.messages, r.Message)
