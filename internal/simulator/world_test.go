@@ -239,6 +239,13 @@ func (w *world) crash() error {
 	if err := w.rest(); err != nil {
 		return err
 	}
+	// Recovery and the alarms may both wake a run, and wait for it: whichever was
+	// first, all are up before anything else happens.
+	for life := w.life; w.life == life && len(w.gated()) > 0; {
+		if err := w.letGo(w.gated()[0]); err != nil {
+			return err
+		}
+	}
 	return w.deep()
 }
 
