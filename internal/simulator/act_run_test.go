@@ -13,21 +13,21 @@ import (
 
 // group draws a group that gathers, or another.
 func (w *world) group(r *rand.Rand) (*model, *workflow.Group) {
-	var of1 []*workflow.Group
+	var fit []*workflow.Group
 	gathers := func(m *model) bool {
-		of1 = nil
+		fit = nil
 		for id := workflow.GroupID(1); id < m.state.NextGroup; id++ {
 			if g := m.state.Group(id); g.Name != "" && (g.Phase == workflow.Gathering || r.IntN(20) == 0) {
-				of1 = append(of1, g)
+				fit = append(fit, g)
 			}
 		}
-		return m.live() && len(of1) > 0
+		return m.live() && len(fit) > 0
 	}
 	m := w.model(r, gathers)
 	if m == nil || !gathers(m) {
 		return nil, nil
 	}
-	return m, of(r, of1...)
+	return m, of(r, fit...)
 }
 
 func (w *world) drawAddBranch(r *rand.Rand) *act {
@@ -108,7 +108,7 @@ func (w *world) skip(m *model, t *workflow.Token) *act {
 }
 
 func (w *world) drawRetryAll(*rand.Rand) *act {
-	if w.dead1() == 0 {
+	if w.deadLetters() == 0 {
 		return nil
 	}
 	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
@@ -118,7 +118,7 @@ func (w *world) drawRetryAll(*rand.Rand) *act {
 }
 
 func (w *world) drawSkipAll(*rand.Rand) *act {
-	if w.dead1() == 0 {
+	if w.deadLetters() == 0 {
 		return nil
 	}
 	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
@@ -127,8 +127,8 @@ func (w *world) drawSkipAll(*rand.Rand) *act {
 	}}
 }
 
-// dead1 returns how many dead letters are open.
-func (w *world) dead1() (n int) {
+// deadLetters returns how many dead letters are open.
+func (w *world) deadLetters() (n int) {
 	for _, m := range w.models {
 		n += m.state.Census(workflow.WaitingForOperator)
 	}
@@ -136,6 +136,9 @@ func (w *world) dead1() (n int) {
 }
 
 func (w *world) drawPurge(r *rand.Rand) *act {
+	if r.IntN(3) > 0 {
+		return nil // there is always something to purge
+	}
 	m := w.model(r, func(m *model) bool { return m.state.Parent == nil && !m.live() || r.IntN(20) == 0 })
 	if m == nil {
 		return nil

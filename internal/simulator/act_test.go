@@ -52,7 +52,7 @@ func init() {
 
 // weights say how often each kind is drawn; 1 if it is not here.
 var weights = map[string]int{
-	"start": 8, "signal": 6, "vote": 6, "complete": 8, "duplicate": 4, "forge": 2, "heartbeat": 4, "patch": 4,
+	"start": 8, "signal": 6, "vote": 6, "complete": 8, "duplicate": 3, "forge": 2, "heartbeat": 4, "patch": 4,
 	"retry": 3, "skip": 2, "add branch": 4, "close group": 3, "resume": 2,
 }
 
@@ -108,7 +108,7 @@ func (w *world) answered() error {
 		w.note("told %s %s: %v", a.kind, a.run, a.err)
 		w.tally.told(a)
 		if err := w.holds(a); err != nil {
-			return fmt.Errorf("%s of %s, %T%+v, answered %v: %w", a.kind, a.run, a.message, a.message, a.err, err)
+			return fmt.Errorf("%s of %s, %T%+v, answered %q: %w", a.kind, a.run, a.message, a.message, fmt.Sprint(a.err), err)
 		}
 	}
 	return nil
@@ -222,11 +222,11 @@ func in(statuses ...workflow.TokenStatus) func(*workflow.Token) bool {
 }
 
 func (w *world) drawStart(*rand.Rand) *act {
-	if w.began1 == w.runs {
+	if w.launched == w.runs {
 		return nil
 	}
-	i := w.began1
-	w.began1++
+	i := w.launched
+	w.launched++
 	return w.start(i)
 }
 
@@ -244,6 +244,9 @@ func (w *world) start(i int) *act {
 // drawAgain starts a run again: with what it was started with, or with another
 // input, which must be refused.
 func (w *world) drawAgain(r *rand.Rand) *act {
+	if r.IntN(3) > 0 {
+		return nil // it is always possible
+	}
 	i := r.IntN(w.runs)
 	a := w.start(i)
 	if w.models[a.run] != nil && r.IntN(3) == 0 {

@@ -165,7 +165,7 @@ func (w *world) plan(c *call) {
 		return
 	}
 	fail := func(how string, err error) { c.how, c.comes = how, func() (any, error) { return nil, err } }
-	switch r.IntN(24) {
+	switch r.IntN(40) {
 	case 0, 1, 2, 3:
 		c.how, c.due = "later", c.due.Add(time.Duration(r.IntN(50))*100*time.Millisecond)
 	case 4, 5:

@@ -123,7 +123,7 @@ func (m *model) plans(r decision.Record) error {
 	again.Epoch = r.Epoch
 	other, err := planning.Step(again, r.Message, r.At)
 	if err != nil || !same(plan.Decisions, other.Decisions) {
-		return fmt.Errorf("planned is\n%s\nplanned on the restored state (%v)\n%s", lines(plan.Decisions), err, lines(other.Decisions))
+		return fmt.Errorf("planned is\n%s\nplanned on the restored state (%s)\n%s", lines(plan.Decisions), fmt.Sprint(err), lines(other.Decisions))
 	}
 	return nil
 }

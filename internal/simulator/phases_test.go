@@ -45,7 +45,7 @@ func (w *world) happen() error {
 		}
 	}
 	switch {
-	case w.began1 == 0:
+	case w.launched == 0:
 		w.ask(w.named("start", w.drawStart(r)))
 	case len(gates) > 0 && turn < 6:
 		return w.letGo(of(r, gates...))
@@ -249,16 +249,22 @@ func (w *world) helpRun(m *model) *act {
 	if m.state.Status == workflow.RunPaused && !m.state.ParentPauses {
 		return w.named("resume", w.resume(m))
 	}
-	for _, t := range m.tokens(in(workflow.WaitingForOperator, workflow.WaitingForApproval)) {
-		switch {
-		case t.Status == workflow.WaitingForOperator && w.serial%3 == 0: // nothing that it could be skipped with may fit
-			return w.named("cancel nodes", w.cancelNodes(m, t.Node))
-		case t.Status == workflow.WaitingForOperator:
-			return w.named("skip", w.skip(m, t))
+	waits := func(status workflow.TokenStatus) *workflow.Token {
+		if ts := m.tokens(in(status)); len(ts) > 0 {
+			return ts[0]
 		}
+		return nil
+	}
+	if t := waits(workflow.WaitingForOperator); t != nil {
+		if w.serial%3 == 0 { // nothing that it could be skipped with may fit
+			return w.named("cancel nodes", w.cancelNodes(m, t.Node))
+		}
+		return w.named("skip", w.skip(m, t))
+	}
+	if t := waits(workflow.WaitingForApproval); t != nil {
 		return w.named("vote", w.vote(m, t.ID, fmt.Sprint("voter ", w.serial), true))
 	}
-	for _, t := range m.tokens(in(workflow.WaitingForEvent)) {
+	if t := waits(workflow.WaitingForEvent); t != nil {
 		name := of(w.draw("event", w.serial), m.state.Graph.Node(t.Node).Events()...)
 		return w.named("signal", w.signal(m, workflow.Signal{Name: name, Transient: true, Payload: map[string]any{"n": int64(w.serial), "missing": int64(1)}}))
 	}

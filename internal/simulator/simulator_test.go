@@ -45,7 +45,7 @@ func workspace(t *testing.T) string {
 // run plays a world in a bubble of its own.
 func (p play) run(t *testing.T, dir string) (w *world, err error) {
 	folder := filepath.Join(dir, fmt.Sprint("seed", p.seed))
-	if err := os.MkdirAll(filepath.Join(folder), 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()

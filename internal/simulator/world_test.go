@@ -57,7 +57,7 @@ type world struct {
 	pending  []pawl.Key
 	past     []pawl.Key // that were answered, or are over
 	acts     []*act     // not answered
-	began1   int        // roots that were asked for
+	launched   int        // roots that were asked for
 	serial   int        // of acts
 	step     int
 	calm     bool // the liveness phase
@@ -79,7 +79,7 @@ type world struct {
 	running map[pawl.Key]bool
 	gates   map[string]chan struct{}
 	final   map[string]bool // runs that had ended when all came to rest
-	fault   error // that an engine's goroutine has found
+	fault   error           // that an engine's goroutine has found
 }
 
 // draw returns the source of what is drawn for one purpose.
@@ -95,7 +95,7 @@ func newWorld(p play, folder string) *world {
 		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, epochs: map[workflow.Epoch]string{}, over: map[workflow.RunID]bool{},
 		trace: fnv.New64a(), tally: newTally(),
 	}
-	steps, runs := 40+r.IntN(160), 1+r.IntN(4)
+	steps, runs := 40+r.IntN(200), 1+r.IntN(4)
 	w.steps, w.runs = cmp.Or(w.steps, steps), cmp.Or(w.runs, runs)
 	w.rate = of(r, 0, 60, 25)
 	w.settings = pawl.Options{
