@@ -210,6 +210,9 @@ func (w *world) answer(c *call) {
 	w.tally.Answers[c.how]++
 	if c.how == "pending" {
 		w.pending = append(w.pending, c.Key)
+		w.mu.Lock()
+		w.deferred[c.Key] = true
+		w.mu.Unlock()
 	} else {
 		w.past = append(w.past, c.Key)
 	}

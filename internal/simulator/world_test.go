@@ -57,7 +57,7 @@ type world struct {
 	pending  []pawl.Key
 	past     []pawl.Key // that were answered, or are over
 	acts     []*act     // not answered
-	launched   int        // roots that were asked for
+	launched int        // roots that were asked for
 	serial   int        // of acts
 	step     int
 	calm     bool // the liveness phase
@@ -67,19 +67,20 @@ type world struct {
 	lines    []string
 	tally    *tally
 
-	mu      sync.Mutex
-	engine  *pawl.Engine
-	life    int
-	crashed bool
-	closing bool
-	dead    chan struct{} // closed when the process of this life is gone
-	armed   string        // failpoint
-	left    int           // its hits before the crash
-	arrived []*call
-	running map[pawl.Key]bool
-	gates   map[string]chan struct{}
-	final   map[string]bool // runs that had ended when all came to rest
-	fault   error           // that an engine's goroutine has found
+	mu       sync.Mutex
+	engine   *pawl.Engine
+	life     int
+	crashed  bool
+	closing  bool
+	dead     chan struct{} // closed when the process of this life is gone
+	armed    string        // failpoint
+	left     int           // its hits before the crash
+	arrived  []*call
+	running  map[pawl.Key]bool // with the executor
+	deferred map[pawl.Key]bool // left pending in this life
+	gates    map[string]chan struct{}
+	final    map[string]bool // runs that had ended when all came to rest
+	fault    error           // that an engine's goroutine has found
 }
 
 // draw returns the source of what is drawn for one purpose.
@@ -121,6 +122,7 @@ func (w *world) open() error {
 	w.life++
 	w.crashed, w.armed, w.dead = false, "", make(chan struct{})
 	w.gates, w.arrived, w.running = map[string]chan struct{}{}, nil, map[pawl.Key]bool{}
+	w.deferred = map[pawl.Key]bool{}
 	o, life := w.settings, w.life
 	w.engine = nil
 	w.mu.Unlock()
@@ -275,7 +277,7 @@ func (w *world) rest() error {
 			}
 		}
 	}
-	return nil
+	return w.quiet()
 }
 
 // pass lets go the actors of runs that turned out to have ended.
