@@ -187,6 +187,9 @@ func (m *model) result(token workflow.TokenID, attempt int, epoch workflow.Epoch
 	if m.out[key] == 0 {
 		return fmt.Errorf("a result of %s, which was never sent", key)
 	}
+	if t := m.state.Token(token); t.Status != workflow.Dispatched || t.Attempt != attempt || t.Epoch != epoch {
+		return fmt.Errorf("a result of %s, which is over: %+v", key, t)
+	}
 	m.results[key] = true
 	return nil
 }
