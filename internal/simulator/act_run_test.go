@@ -117,12 +117,13 @@ func (w *world) drawRetryAll(*rand.Rand) *act {
 	}}
 }
 
-func (w *world) drawSkipAll(*rand.Rand) *act {
+func (w *world) drawSkipAll(r *rand.Rand) *act {
 	if w.deadLetters() == 0 {
 		return nil
 	}
+	f := pawl.DeadLetterFilter{Code: of(r, "", "gone")}
 	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
-		_, err := e.SkipAll(ctx, pawl.DeadLetterFilter{Code: "gone"}, "skipped")
+		_, err := e.SkipAll(ctx, f, "skipped")
 		return err
 	}}
 }

@@ -53,7 +53,7 @@ func init() {
 // weights say how often each kind is drawn; 1 if it is not here.
 var weights = map[string]int{
 	"start": 8, "signal": 6, "vote": 6, "complete": 8, "duplicate": 3, "forge": 2, "heartbeat": 4, "patch": 4,
-	"retry": 3, "skip": 2, "add branch": 4, "close group": 3, "resume": 2,
+	"retry": 3, "skip": 2, "add branch": 4, "close group": 3, "resume": 2, "retry all": 6, "skip all": 6, "fail": 3,
 }
 
 // ask begins an act in a goroutine, which ends with its answer.

@@ -59,7 +59,7 @@ func (p play) run(t *testing.T, dir string) (w *world, err error) {
 
 // sample is how many seeds a gate run plays, and how many with -short.
 const (
-	sample = 120
+	sample = 80
 	short  = 15
 )
 
