@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -435,4 +436,36 @@ func TestAnAlarmOnAFullDiskDoesNotSpin(t *testing.T) {
 		<-a.Done()
 		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
 	})
+}
+
+// An alarm that is due while messages wait is taken in their batch, behind them,
+// whichever of the two the actor notices first.
+func TestADueAlarmComesBehindTheMessages(t *testing.T) {
+	for range 20 { // which one is noticed first is drawn by the scheduler
+		synctest.Test(t, func(t *testing.T) {
+			commits := 0
+			d := &disk{graph: graph(t, `{name: nap, start: nap, nodes: [{id: nap, wait: {for: 1s}}]}`)}
+			d.fault = func() string { commits++; return "" }
+			a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}}, options())
+			gate, held := make(chan struct{}), false
+			defer failpoint.SetTurn(func(string) {
+				if held {
+					<-gate
+				}
+			})()
+			go a.Run(t.Context())
+			require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+			held = true
+			for _, name := range []string{"one", "two"} {
+				go func() { _ = a.Ask(t.Context(), workflow.Signal{Name: name}) }()
+				synctest.Wait()
+			}
+			<-time.After(time.Minute)
+			close(gate)
+			<-a.Done()
+			require.Equal(t, 2, commits)
+			require.Len(t, d.records, 4)
+			require.IsType(t, workflow.AlarmFired{}, d.records[3].Message)
+		})
+	}
 }

@@ -36,6 +36,16 @@ func TestSet(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, hits)
 }
 
+func TestSetTurn(t *testing.T) {
+	var turns []string
+	Turn("before")
+	reset := SetTurn(func(run string) { turns = append(turns, run) })
+	Turn("r1")
+	reset()
+	Turn("after")
+	require.Equal(t, []string{"r1"}, turns)
+}
+
 func TestAt(t *testing.T) {
 	done := 0
 	hit := at("a", 2, func() { done++ })
