@@ -220,17 +220,36 @@ func grouped(s *workflow.State) error {
 	return nil
 }
 
-// idle returns the branches and groups in which a group is open or gathers: it
-// may have nobody in it, and go on when it is closed.
+// idle returns the branches and groups in which a group is open, or held back by
+// stragglers of an earlier occurrence: it may have nobody in it, and go on later.
 func idle(s *workflow.State) (map[workflow.Scope]bool, map[workflow.GroupID]bool) {
 	scopes, groups := map[workflow.Scope]bool{}, map[workflow.GroupID]bool{}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Phase != workflow.Gathering || !g.Open || g.Closed {
+		g := s.Group(id)
+		held := blocked(s, g)
+		if g.Phase != workflow.Gathering || !held && (!g.Open || g.Closed) {
 			continue
 		}
-		for sc := s.Group(id).Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
+		groups[id] = groups[id] || held
+		for sc := g.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
 			scopes[sc], groups[sc.Group] = true, true
 		}
 	}
 	return scopes, groups
 }
+
+// blocked reports whether stragglers of an earlier occurrence hold back a group.
+func blocked(s *workflow.State, g *workflow.Group) bool {
+	spec := s.Graph.Groups[g.Name]
+	if spec == nil || spec.Sync == nil || spec.Sync.Remaining != workflow.RemainingBlock {
+		return false
+	}
+	for id := workflow.GroupID(1); id < g.ID; id++ {
+		before := s.Group(id)
+		if before.Name == g.Name && before.Scope == g.Scope && before.Phase == workflow.Fired && before.Live > 0 {
+			return true
+		}
+	}
+	return false
+}
+
