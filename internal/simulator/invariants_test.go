@@ -252,4 +252,3 @@ func blocked(s *workflow.State, g *workflow.Group) bool {
 	}
 	return false
 }
-

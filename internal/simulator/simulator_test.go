@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -129,7 +130,7 @@ func playApart(t *testing.T, n int, total *tally) {
 		group.Go(func() {
 			out, err := cmd.CombinedOutput()
 			if err != nil {
-				t.Errorf("shard %d: %v\n%s", i, err, last(out, 60_000))
+				t.Errorf("shard %d: %v\n%s", i, err, report(string(out)))
 			}
 		})
 	}
@@ -148,8 +149,19 @@ func playApart(t *testing.T, n int, total *tally) {
 	}
 }
 
-// last returns the end of a text.
-func last(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
+// report returns what a process has said, without the seeds before the last.
+func report(out string) string {
+	var b strings.Builder
+	seed := ""
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "seed ") {
+			seed = line
+			continue
+		}
+		b.WriteString(line)
+	}
+	return seed + b.String()
+}
 
 // repeats plays a seed again and compares the traces.
 func (p play) repeats(t *testing.T, dir string, w *world) error {
