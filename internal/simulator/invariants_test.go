@@ -95,8 +95,16 @@ func count(s *workflow.State) (map[workflow.Scope]*workflow.Branch, map[workflow
 			gathers = gathers && s.Group(sc.Group).Phase != workflow.Fired
 		}
 	}
+	inner := map[workflow.GroupID]bool{} // something in it gathers
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0) {
+		if g := s.Group(id); g.Phase == workflow.Gathering {
+			for sc := g.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
+				inner[sc.Group] = true
+			}
+		}
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0 || inner[id]) {
 			b := at(g.Scope)
 			b.Groups = append(b.Groups, id)
 		}
@@ -246,7 +254,7 @@ func blocked(s *workflow.State, g *workflow.Group) bool {
 	}
 	for id := workflow.GroupID(1); id < g.ID; id++ {
 		before := s.Group(id)
-		if before.Name == g.Name && before.Scope == g.Scope && before.Phase == workflow.Fired && before.Live > 0 {
+		if before.Name == g.Name && before.Scope == g.Scope && before.Phase == workflow.Fired && before.Busy() {
 			return true
 		}
 	}
