@@ -96,7 +96,8 @@ func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workfl
 	return Key(fmt.Sprintf("%s#%d.%d.%v", string(run), int64(token), attempt, epoch))
 }
 
-// parse splits a key into what it names.
+// parse splits a key into what it names. A key has one spelling: who compares
+// keys as texts, as a pool of workers does, tells attempts apart by them.
 func (k Key) parse() (run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch, err error) {
 	bad := fmt.Errorf("%w: %q is not a task key", ErrInvalid, string(k))
 	i := strings.LastIndexByte(string(k), '#')
@@ -110,8 +111,9 @@ func (k Key) parse() (run workflow.RunID, token workflow.TokenID, attempt int, e
 	id, err1 := strconv.ParseInt(parts[0], 10, 64)
 	n, err2 := strconv.Atoi(parts[1])
 	e, err3 := strconv.ParseUint(parts[2], 16, 64)
-	if err1 != nil || err2 != nil || err3 != nil {
+	run, token, epoch = workflow.RunID(k[:i]), workflow.TokenID(id), workflow.Epoch(e)
+	if err1 != nil || err2 != nil || err3 != nil || keyOf(run, token, n, epoch) != k {
 		return "", 0, 0, 0, bad
 	}
-	return workflow.RunID(k[:i]), workflow.TokenID(id), n, workflow.Epoch(e), nil
+	return run, token, n, epoch, nil
 }
