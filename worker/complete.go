@@ -39,8 +39,6 @@ func (p *Pool) complete(ctx context.Context, c completion) error {
 		return err
 	case at == stranger, at == elsewhere:
 		return ErrNotHolder
-	case at == over:
-		return ErrStale
 	case at == repeated:
 		return nil
 	}

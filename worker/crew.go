@@ -13,7 +13,6 @@ const (
 	unknown   standing = iota // the queue does not know the key
 	holder                    // the worker holds it
 	stranger                  // another worker holds it
-	over                      // the attempt is over
 	repeated                  // the worker has completed it
 	elsewhere                 // another worker has completed it
 )
@@ -104,7 +103,9 @@ func (q *queue) unask(s *seat, now time.Time) {
 }
 
 // hold says that a worker works on a key: its lease begins again. If nobody
-// holds the key, the worker does from now on. What is over is taken from it.
+// holds the key, the worker does from now on. What was withdrawn is held on: it
+// may be over, or the engine may be closed and about to dispatch it again, which
+// the engine is to be asked about.
 func (q *queue) hold(id string, k pawl.Key, now time.Time) standing {
 	q.advance(now)
 	i := q.items[k]
@@ -122,10 +123,6 @@ func (q *queue) hold(id string, k pawl.Key, now time.Time) standing {
 		q.adopt(i, id, now)
 	case i.seat.id != id:
 		return stranger
-	case i.withdrawn && !i.closing:
-		s := i.seat
-		q.settle(now, []*line{q.free(i, false, now)}, s)
-		return over
 	}
 	q.touch(i.seat, now)
 	if !i.closing {

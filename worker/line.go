@@ -21,7 +21,7 @@ type item struct {
 	until     time.Time // the end of the lease; zero if it does not run out
 	lease     int       // in the heap of leases; -1 outside
 	closing   bool      // its result is being committed: the lease stands still
-	withdrawn bool      // it is over; its holder does not know yet
+	withdrawn bool      // the engine let go of it; its holder does not know yet
 }
 
 // before says which of two tasks is handed out first.

@@ -574,3 +574,29 @@ func TestAPollThatTookOverKeepsTheTasks(t *testing.T) {
 	require.Equal(t, []pawl.Key{"k1"}, poll1(t, ann))
 	require.Empty(t, broken.items)
 }
+
+// While the engine is closed nobody knows whether an attempt is over: its holder
+// keeps it, and delivers when the engine is there again.
+func TestAWorkerKeepsItsTaskWhileTheEngineIsClosed(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		ann := joined(t, p, "ann", 1, "a")
+		f.dispatch("a", "k1")
+		require.Equal(t, []pawl.Key{"k1"}, poll1(t, ann))
+		f.mu.Lock()
+		f.err = pawl.ErrClosed
+		f.mu.Unlock()
+		f.end("k1") // the contexts of attempts end with the engine
+		synctest.Wait()
+		drop, err := ann.Heartbeat(t.Context(), "k1")
+		require.NoError(t, err)
+		require.Empty(t, drop)
+		var e *Error
+		require.ErrorAs(t, ann.Complete(t.Context(), Task{Key: "k1"}, 1, nil), &e)
+		require.Equal(t, CodeBusy, e.Code)
+		f = newFake(p)
+		f.dispatch("a", "k1")
+		require.Zero(t, p.Status().Queued, "it has its holder still")
+		done(t, ann, "k1", 1)
+		require.Equal(t, int64(1), f.result("k1"))
+	})
+}

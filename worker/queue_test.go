@@ -276,9 +276,6 @@ func (m *model) meet(call func(string, pawl.Key, time.Time) standing) (*modelTas
 		m.workers[id].waits = m.workers[id].waits && m.room(id)
 	case t.holder != id:
 		want = stranger
-	case t.withdrawn && !t.closing:
-		want = over
-		m.let(t, false)
 	}
 	got := call(id, k, m.now)
 	require.Equal(m, want, got)
