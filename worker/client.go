@@ -30,8 +30,11 @@ type Client struct {
 	Logger   *slog.Logger // gets what Run cannot return; nothing by default
 }
 
-// maxReply bounds an answer of the pool, in bytes.
-const maxReply = 256 << 20
+// Bounds of what is sent and read, in bytes.
+const (
+	maxReply   = 64 << 20 // an answer of the pool: maxTasks, one input above, and what stands around
+	maxMessage = 16 << 10 // a message of a failure
+)
 
 // callTimeout bounds every call, besides the time that a poll waits.
 const callTimeout = 40 * time.Second
@@ -85,7 +88,9 @@ func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.K
 
 // Complete delivers what a handler returned for a task: an output, which may be a
 // pawl.Result, or an error. It returns when that is committed, or has been
-// before; ErrStale and ErrNotHolder say that it was not wanted.
+// before; ErrStale and ErrNotHolder say that it was not wanted. A result that the
+// pool does not take, since it is too large, say, fails the task with the code
+// result_too_large or invalid_result. Messages are cut at 16 KiB.
 func (c *Client) Complete(ctx context.Context, t Task, output any, cause error) error {
 	q := completeRequest{Version: Version, Worker: c.ID, Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: statusCompleted}
 	if err := q.set(output); cause == nil && err != nil {
@@ -95,12 +100,26 @@ func (c *Client) Complete(ctx context.Context, t Task, output any, cause error) 
 		q.fail(cause)
 	}
 	err := c.call(ctx, "complete", q, &completeReply{})
-	var e *Error
-	if errors.As(err, &e) && e.Status == http.StatusRequestEntityTooLarge && cause == nil {
-		q.fail(pawl.TaskError{Code: workflow.CodeResultTooLarge, Message: e.Message})
+	if refused := refusal(err); refused != nil {
+		q.fail(*refused) // once: the task would come again and again otherwise
 		err = c.call(ctx, "complete", q, &completeReply{})
 	}
 	return err
+}
+
+// refusal returns the failure that tells a run that the pool refused what its
+// task came to; nil if it has not, or for another reason than what was sent.
+func refusal(err error) *pawl.TaskError {
+	var e *Error
+	switch {
+	case !errors.As(err, &e):
+		return nil
+	case e.Status == http.StatusRequestEntityTooLarge:
+		return &pawl.TaskError{Code: workflow.CodeResultTooLarge, Message: e.Message}
+	case e.Status == http.StatusBadRequest:
+		return &pawl.TaskError{Code: workflow.CodeInvalidResult, Message: e.Message}
+	}
+	return nil
 }
 
 // set puts an output into a completion.
@@ -129,11 +148,12 @@ func (m *completeRequest) set(output any) error {
 
 // fail makes a completion that of an error.
 func (m *completeRequest) fail(cause error) {
-	f := &failureMessage{Code: workflow.CodeError, Message: strings.ToValidUTF8(cause.Error(), "\uFFFD")}
+	f := &failureMessage{Code: workflow.CodeError, Message: cause.Error()}
 	var te pawl.TaskError
 	if errors.As(cause, &te) {
 		f.Code, f.Message = te.Code, te.Message
 	}
+	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "\uFFFD")
 	retryable := !pawl.IsPermanent(cause)
 	f.Retryable = &retryable
 	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error = statusFailed, nil, nil, nil, f
@@ -158,9 +178,12 @@ func (c *Client) call(ctx context.Context, path string, q, a any) error {
 		return err
 	}
 	defer response.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(response.Body, maxReply))
-	if err != nil {
+	text, err = io.ReadAll(io.LimitReader(response.Body, maxReply+1))
+	switch {
+	case err != nil:
 		return fmt.Errorf("%s: read the answer: %w", path, err)
+	case len(text) > maxReply:
+		return fmt.Errorf("%s: the answer is larger than %d bytes", path, maxReply)
 	}
 	if err := json.Unmarshal(text, a); err != nil {
 		return fmt.Errorf("%s: the answer is not JSON: %w", path, err)

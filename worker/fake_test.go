@@ -120,12 +120,23 @@ func (f *fake) Heartbeat(_ context.Context, k pawl.Key) error {
 	return f.err
 }
 
-func (f *fake) OpenBlob(_ context.Context, ref blob.Ref) (io.ReadCloser, error) {
+func (f *fake) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 	if ref.Hash == damaged {
 		return io.NopCloser(iotest.ErrReader(blob.ErrDamaged)), nil
 	}
+	if ref.Hash == large {
+		return io.NopCloser(io.LimitReader(wanted{ctx}, 64<<20)), nil
+	}
 	return nil, blob.ErrMissing
 }
+
+// wanted reads zeros while somebody listens.
+type wanted struct{ ctx context.Context }
+
+func (r wanted) Read(p []byte) (int, error) { return len(p), r.ctx.Err() }
+
+// large is a blob of 64 MiB.
+const large = "sha256:1123456789012345678901234567890123456789012345678901234567890123"
 
 // damaged is a blob that cannot be read.
 const damaged = "sha256:0123456789012345678901234567890123456789012345678901234567890123"

@@ -237,7 +237,7 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 	}
 	a := completeReply{Status: "accepted"}
 	if q.Take > 0 {
-		tasks, _, err := p.poll(ctx, want{worker: q.Worker, most: q.Take, holding: p.holding(q.Worker)})
+		tasks, _, err := p.poll(ctx, want{worker: q.Worker, most: q.Take, more: true})
 		if err == nil { // the result is taken, whatever comes next
 			a.Tasks = messagesOf(tasks, p.options.Lease)
 		}
@@ -270,17 +270,4 @@ func (p *Pool) checkWorker(id string) error {
 		return localID(id)
 	}
 	return nil
-}
-
-// holding returns the keys that a worker holds.
-func (p *Pool) holding(id string) []pawl.Key {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var keys []pawl.Key
-	if s := p.queue.seats[id]; s != nil {
-		for k := range s.held {
-			keys = append(keys, k)
-		}
-	}
-	return keys
 }

@@ -160,6 +160,49 @@ func TestACompletionMayTakeTheNextTask(t *testing.T) {
 	require.EqualValues(t, "k3", a.Tasks[0].Key)
 }
 
+// Completions that take the next task, at once, do not take the same, nor what an
+// answer on its way has; what a poll was about to return goes with them.
+func TestCompletionsTakeDifferentTasks(t *testing.T) {
+	p, f := newPool(t, Options{})
+	joined(t, p, "ann", 3, "a")
+	f.dispatch("a", keysOf(3)...)
+	for i := range 2 {
+		tasks, _, err := p.poll(t.Context(), want{worker: "ann", most: 1, more: true})
+		require.NoError(t, err)
+		require.Len(t, tasks, 1)
+		require.Equal(t, keysOf(2)[i], tasks[0].Key)
+	}
+	s := p.queue.seats["ann"]
+	waiting := &poll{done: make(chan struct{})}
+	waiting.end(s.held["k2"])
+	p.polls[s] = waiting
+	tasks, _, err := p.poll(t.Context(), want{worker: "ann", most: 1, more: true})
+	require.NoError(t, err)
+	require.Len(t, tasks, 2)
+	require.Equal(t, []pawl.Key{"k2", "k3"}, []pawl.Key{tasks[0].Key, tasks[1].Key})
+	require.Empty(t, waiting.items)
+}
+
+// An answer has at most 8 MiB of inputs, or one task; the next poll brings the
+// rest, which is held until then.
+func TestLargeInputsComeInSeveralAnswers(t *testing.T) {
+	p, f := newPool(t, Options{})
+	ann := joined(t, p, "ann", 20, "a")
+	sizes := []int{9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+	for i, n := range sizes {
+		f.send(pawl.Task{Key: keysOf(20)[i], Type: "a", Input: map[string]any{"x": strings.Repeat("<", n<<20)}})
+	}
+	var got []pawl.Key
+	for _, n := range []int{1, 7, 3} {
+		more := poll1(t, ann, got...)
+		require.Len(t, more, n)
+		got = append(got, more...)
+		require.Len(t, p.Status().Active, len(sizes))
+	}
+	require.Equal(t, keysOf(len(sizes)), got)
+	require.Empty(t, poll1(t, ann, got...))
+}
+
 func TestTokens(t *testing.T) {
 	p, _ := newPool(t, Options{Token: secret})
 	for _, c := range []struct {
@@ -335,4 +378,14 @@ func TestAnswersOfOthers(t *testing.T) {
 	c := &Client{URL: ":", ID: "ann"}
 	_, err := c.Register(t.Context(), "a")
 	require.ErrorContains(t, err, "register")
+	c = &Client{URL: "http://pool", ID: "ann", HTTP: &http.Client{Transport: endless{}}}
+	_, err = c.Register(t.Context(), "a")
+	require.ErrorContains(t, err, "the answer is larger than 67108864 bytes")
+}
+
+// endless is a transport to something that answers without an end.
+type endless struct{}
+
+func (endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(wanted{context.Background()})}, nil
 }

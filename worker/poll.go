@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -30,6 +29,7 @@ type want struct {
 	most    int // tasks
 	wait    time.Duration
 	holding []pawl.Key // what the worker works on
+	more    bool       // it works on everything that it holds, and takes more
 }
 
 // register adds a remote worker, or changes one.
@@ -82,13 +82,18 @@ func (p *Pool) poll(ctx context.Context, w want) (tasks []pawl.Task, draining bo
 	if err != nil {
 		return nil, false, err
 	}
+	at := &poll{done: make(chan struct{})}
 	if earlier := p.polls[s]; earlier != nil {
-		earlier.items = nil // they are given again, to this one
+		if w.more && len(earlier.items) > 0 {
+			at.end(earlier.items...)
+		}
+		earlier.items = nil // they are given to this one
 		earlier.end()
 	}
-	at := &poll{done: make(chan struct{})}
 	p.polls[s] = at
-	p.repeat(s, at, w.holding)
+	if !w.more {
+		p.repeat(s, at, w.holding)
+	}
 	p.queue.ask(s, w.most, time.Now())
 	if s.draining {
 		at.end()
@@ -104,11 +109,13 @@ func (p *Pool) poll(ctx context.Context, w want) (tasks []pawl.Task, draining bo
 		p.queue.unask(s, time.Now())
 	}
 	for _, i := range at.items {
-		if ctx.Err() != nil && i.seat == s { // nobody listens any more
+		switch {
+		case i.seat != s: // it has left meanwhile, and the task is for others
+		case ctx.Err() != nil: // nobody listens any more
 			p.queue.release(i.task.Key, time.Now())
-			continue
+		default:
+			tasks = append(tasks, i.task)
 		}
-		tasks = append(tasks, i.task)
 	}
 	p.deliver()
 	if p.closed && len(tasks) == 0 {
@@ -119,9 +126,13 @@ func (p *Pool) poll(ctx context.Context, w want) (tasks []pawl.Task, draining bo
 
 // repeat gives a poll what its worker holds and did not name. The lock is held.
 func (p *Pool) repeat(s *seat, at *poll, holding []pawl.Key) {
+	named := make(map[pawl.Key]bool, len(holding))
+	for _, k := range holding {
+		named[k] = true
+	}
 	for _, i := range s.holding() {
 		switch {
-		case i.closing, slices.Contains(holding, i.task.Key):
+		case i.closing, named[i.task.Key]:
 		case i.withdrawn, !i.known:
 			p.queue.release(i.task.Key, time.Now()) // over, or a claim that it gave up
 			p.freed()

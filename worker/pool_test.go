@@ -154,6 +154,27 @@ func TestAPollThatIsBrokenOffGivesItsTaskBack(t *testing.T) {
 	})
 }
 
+// A task that goes back while the answer with it is made goes to one worker.
+func TestAWorkerThatLeavesDuringAPollGetsNothing(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		ann, bob := joined(t, p, "ann", 1, "a"), joined(t, p, "bob", 1, "a")
+		ended := make(chan Polled)
+		go func() {
+			polled, err := ann.Poll(t.Context(), time.Minute)
+			require.NoError(t, err)
+			ended <- polled
+		}()
+		synctest.Wait()
+		p.mu.Lock()
+		p.queue.add(pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
+		p.deliver()
+		p.leave(p.queue.seats["ann"])
+		p.mu.Unlock()
+		require.Empty(t, (<-ended).Tasks)
+		require.Equal(t, []pawl.Key{"k1"}, poll1(t, bob))
+	})
+}
+
 func TestASecondPollTakesOver(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
 		ann := joined(t, p, "ann", 1, "a")

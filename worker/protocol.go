@@ -117,6 +117,7 @@ const (
 	maxWait    = time.Minute // of a poll
 	maxHolding = MaxCapacity // keys in a poll or heartbeat
 	maxRef     = 4096        // bytes of a reference
+	maxTasks   = 8 << 20     // bytes of the tasks in one answer, without the last
 )
 
 // decode reads one JSON object with no more than the fields of v.
@@ -227,10 +228,17 @@ func messageOf(t pawl.Task, lease time.Duration) taskMessage {
 	}
 }
 
+// messagesOf returns as many tasks as go into one answer, at least one. The
+// worker holds the others as well: its next poll, which does not name them,
+// returns them.
 func messagesOf(tasks []pawl.Task, lease time.Duration) []taskMessage {
-	messages := make([]taskMessage, 0, len(tasks))
+	messages, size := make([]taskMessage, 0, len(tasks)), 0
 	for _, t := range tasks {
-		messages = append(messages, messageOf(t, lease))
+		m := messageOf(t, lease)
+		if size += len(m.Input); size > maxTasks && len(messages) > 0 {
+			break
+		}
+		messages = append(messages, m)
 	}
 	return messages
 }

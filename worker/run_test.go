@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -173,6 +174,42 @@ func TestRunSaysWhatHandlersReturn(t *testing.T) {
 			require.False(t, f.result(k).(pawl.TaskError).Retryable)
 		}
 		require.NoError(t, stop())
+	})
+}
+
+// A result that the pool refuses fails the task, with the reason: it is not tried
+// for ever.
+func TestRunReportsResultsThatAreRefused(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		calls := map[string]int{}
+		handlers := Handlers{
+			"artifact": func(context.Context, Task) (any, error) {
+				return pawl.Result{Output: 1, Artifacts: []pawl.Artifact{{Name: "a"}}}, nil
+			},
+			"metadata": func(context.Context, Task) (any, error) {
+				return pawl.Result{Metadata: map[string]any{"x": string(make([]byte, 3<<20))}}, nil
+			},
+			"error": func(context.Context, Task) (any, error) { return nil, errors.New(strings.Repeat("x", 3<<20)) },
+			"code":  func(context.Context, Task) (any, error) { return nil, pawl.TaskError{Code: strings.Repeat("x", 3<<20)} },
+		}
+		counted := Handlers{"*": func(ctx context.Context, t Task) (any, error) {
+			calls[t.Type]++
+			return handlers[t.Type](ctx, t)
+		}}
+		stop := running(t, client(p, "ann", 1), counted)
+		for k := range handlers {
+			f.dispatch(k, pawl.Key(k))
+		}
+		pass(time.Minute)
+		require.NoError(t, stop())
+		require.Equal(t, map[string]int{"artifact": 1, "metadata": 1, "error": 1, "code": 1}, calls)
+		for k, code := range map[pawl.Key]string{"artifact": "invalid_result", "metadata": "result_too_large", "code": "result_too_large", "error": "error"} {
+			failure, failed := f.result(k).(pawl.TaskError)
+			require.True(t, failed, "%s", k)
+			require.Equal(t, code, failure.Code)
+		}
+		require.Contains(t, f.result("artifact").(pawl.TaskError).Message, `the artifact "a"`)
+		require.Len(t, f.result("error").(pawl.TaskError).Message, maxMessage)
 	})
 }
 
