@@ -109,11 +109,11 @@ func (p *Pool) serveBlobs(w http.ResponseWriter, r *http.Request) {
 
 func (p *Pool) takeBlob(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	t, err := p.heldBy(q.Get("worker"), pawl.Key(q.Get("key")))
+	t, err := p.heldBy(r.Context(), q.Get("worker"), pawl.Key(q.Get("key")))
 	if err != nil {
 		return err
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(blobTime)) // a host's server may not have it
+	readBy(w, blobTime)
 	body := http.MaxBytesReader(w, r.Body, p.options.MaxBlob)
 	ref, err := t.Put(r.Context(), body, q.Get("type"))
 	var large *http.MaxBytesError
@@ -128,29 +128,36 @@ func (p *Pool) takeBlob(w http.ResponseWriter, r *http.Request) error {
 }
 
 // heldBy returns a task that a remote worker holds.
-func (p *Pool) heldBy(id string, k pawl.Key) (pawl.Task, error) {
+func (p *Pool) heldBy(ctx context.Context, id string, k pawl.Key) (pawl.Task, error) {
 	if err := p.checkWorker(id); err != nil {
 		return pawl.Task{}, err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.mayHold(id); err != nil {
-		return pawl.Task{}, err
+	err := p.mayHold(id)
+	at, task, engine := unknown, pawl.Task{}, p.engine
+	if err == nil {
+		at = p.queue.hold(id, k, time.Now())
+		p.deliver()
 	}
-	at := p.queue.hold(id, k, time.Now())
-	p.deliver()
+	if i := p.queue.items[k]; at == holder && i.known {
+		task = i.task
+	}
+	p.mu.Unlock()
 	switch {
+	case err != nil:
+		return pawl.Task{}, err
 	case at == stranger, at == elsewhere:
 		return pawl.Task{}, ErrNotHolder
-	case at != holder:
+	case at == repeated, at == unknown && engine != nil && p.told(ctx, engine, id, k, at):
 		return pawl.Task{}, ErrStale
-	case !p.queue.items[k].known:
+	case task.Key == "": // in this life of the engine
 		return pawl.Task{}, errorf(http.StatusServiceUnavailable, CodeBusy, "the engine has not dispatched this task again yet: try again")
 	}
-	return p.queue.items[k].task, nil
+	return task, nil
 }
 
 func (p *Pool) giveBlob(w http.ResponseWriter, r *http.Request) error {
+	readBy(w, 0)
 	ref, err := blob.ParseRef(map[string]any{"$blob": r.URL.Query().Get("hash"), "size": int64(0)})
 	if err != nil {
 		return invalid("hash: %v", err)
@@ -169,9 +176,23 @@ func (p *Pool) giveBlob(w http.ResponseWriter, r *http.Request) error {
 	defer content.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if _, err := io.Copy(w, content); err != nil {
+	_, err = io.Copy(patient{w}, content)
+	if err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		p.options.Logger.Warn("worker: a blob was not sent whole", "hash", ref.Hash, "error", err)
 		panic(http.ErrAbortHandler) // breaks the connection, so that the reader fails as well
 	}
+	writeBy(w, 0)
 	return nil
+}
+
+// patient gives every part of an answer its time.
+type patient struct{ http.ResponseWriter }
+
+// Write implements io.Writer.
+func (p patient) Write(part []byte) (int, error) {
+	writeBy(p.ResponseWriter, writeTimeout)
+	return p.ResponseWriter.Write(part)
 }

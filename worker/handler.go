@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +20,8 @@ import (
 
 // Bounds of one request, besides those of its messages.
 const (
-	readTimeout   = 30 * time.Second // of a body
+	readTimeout   = 30 * time.Second // of a body, and of what is sent by who may not ask
+	writeTimeout  = time.Minute      // of an answer, and of each part of a blob
 	commitTimeout = 30 * time.Second // for a result
 )
 
@@ -50,6 +53,7 @@ func (p *Pool) guard(next http.Handler) http.Handler {
 	token := sha256.Sum256([]byte(p.options.Token))
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		readBy(w, readTimeout) // the server reads the body of who is refused to its end
 		if err := cross.Check(r); err != nil {
 			refuse(w, errorf(http.StatusForbidden, CodeForbidden, "a page of another site may not ask: %v", err))
 			return
@@ -71,6 +75,25 @@ func (p *Pool) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// readBy bounds how long the rest of the request may take on its way; 0 is no
+// bound, which a path needs that reads no body and may take long: the end of the
+// connection is read as well. A host's server may not have it.
+func readBy(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(deadline(d))
+}
+
+// writeBy is readBy for the answer.
+func writeBy(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(deadline(d))
+}
+
+func deadline(d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
 }
 
 // loopback says that a host, with or without a port, is this machine.
@@ -112,10 +135,9 @@ func post[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, error)) htt
 
 // body reads a request's body, within its bounds of size and time.
 func (p *Pool) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTimeout)) // a host's server may not have it
+	readBy(w, readTimeout)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.options.MaxBody))
-	_ = control.SetReadDeadline(time.Time{})
+	readBy(w, 0)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -152,15 +174,23 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 func reply(w http.ResponseWriter, status int, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		status, text = http.StatusInternalServerError, []byte(`{"error": {"status": 500, "code": "internal", "message": "the answer is not JSON"}}`)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // it would make inputs larger than they were counted
+	if e.Encode(v) != nil {
+		text.Reset()
+		text.WriteString(`{"error": {"status": 500, "code": "internal", "message": "the answer is not JSON"}}`)
+		status = http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	writeBy(w, writeTimeout)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // who is gone gets the task again
+	_, _ = w.Write(text.Bytes()) // who is gone gets the task again
+	_ = http.NewResponseController(w).Flush()
+	writeBy(w, 0) // for what comes next on the connection
 }
 
 func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
@@ -168,6 +198,7 @@ func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
 		refuse(w, wrongMethod(w, http.MethodGet, r))
 		return
 	}
+	readBy(w, 0)
 	reply(w, http.StatusOK, p.Status())
 }
 

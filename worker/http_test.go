@@ -291,6 +291,21 @@ func TestHandlerBehindAPrefix(t *testing.T) {
 	require.Equal(t, []pawl.Key{"k1"}, poll1(t, c))
 }
 
+// After a restart a blob may come before the engine has dispatched its task: it is
+// to come again, not to be thrown away.
+func TestABlobBeforeTheDispatch(t *testing.T) {
+	p, f := newPool(t, Options{})
+	joined(t, p, "ann", 1, "a")
+	f.know("k1")
+	for range 2 {
+		status, e := ask(p, "POST", "/v1/blobs?worker=ann&key=k1", "content")
+		require.Equal(t, 503, status)
+		require.Equal(t, CodeBusy, e.Code)
+	}
+	status, _ := ask(p, "POST", "/v1/blobs?worker=bob&key=k1", "content")
+	require.Equal(t, 409, status, "who was first is the holder")
+}
+
 // A blob that cannot be read to its end breaks the connection: no reader takes
 // the part for the whole.
 func TestADamagedBlob(t *testing.T) {

@@ -263,8 +263,10 @@ func (p *Pool) leave(s *seat) {
 
 // Close hands out nothing more, ends polls and servers, cancels the contexts of
 // in-process workers, and waits until their functions have returned or ctx is
-// done. Call Drain first to let them finish. The engine may be closed before or
-// after; tasks that are left are dispatched again when it is opened again.
+// done. Call Drain first to let them finish. ctx should have a deadline: answers
+// that are on their way are waited for too, which takes up to an hour where a
+// worker sends a blob slowly. The engine may be closed before or after; tasks
+// that are left are dispatched again when it is opened again.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed, p.queue.drained = true, true
