@@ -42,7 +42,7 @@ func (p *Pool) complete(ctx context.Context, c completion) error {
 	case at == repeated:
 		return nil
 	}
-	err = send(ctx, engine, c, at == holder) // where at is unknown, the engine knows
+	err = p.send(ctx, engine, c, at == holder) // where at is unknown, the engine knows
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if retriable(err) {
@@ -95,8 +95,10 @@ func (p *Pool) results(ctx context.Context) (results, error) {
 }
 
 // send delivers a result to the engine. A result that cannot be stored fails the
-// attempt, if the key is one of ours. The error is an *Error.
-func send(ctx context.Context, engine results, c completion, ours bool) error {
+// attempt, if the key is one of ours. A run that takes none in this life of the
+// engine has no use for the worker either: the result is dropped, and the engine
+// dispatches the task again when the run goes on. The error is an *Error.
+func (p *Pool) send(ctx context.Context, engine results, c completion, ours bool) error {
 	var err error
 	if c.cause != nil {
 		err = engine.Fail(ctx, c.key, c.cause)
@@ -107,6 +109,9 @@ func send(ctx context.Context, engine results, c completion, ours bool) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, pawl.ErrStale), errors.Is(err, pawl.ErrEnded):
+		return ErrStale
+	case errors.Is(err, pawl.ErrSuspended), errors.Is(err, pawl.ErrRunNotFound), errors.Is(err, pawl.ErrCorrupt):
+		p.options.Logger.Error("worker: a run does not take its results", "worker", c.worker, "key", string(c.key), "error", err)
 		return ErrStale
 	case errors.Is(err, pawl.ErrInvalid):
 		return invalid("%v: send the key back as it came", err)

@@ -1,9 +1,11 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -441,6 +443,28 @@ func TestResultsWaitForTheEngine(t *testing.T) {
 		pass(2 * time.Second)
 		require.Equal(t, 1, f.result("k1"))
 	})
+}
+
+// A run that takes no results does not keep a worker from the others.
+func TestARunThatTakesNoResults(t *testing.T) {
+	for _, cause := range []error{pawl.ErrSuspended, pawl.ErrCorrupt, pawl.ErrRunNotFound} {
+		var log bytes.Buffer
+		bubble(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, p *Pool, f *fake) {
+			f.err = fmt.Errorf("deliver: %w", cause)
+			begun := make(chan pawl.Key, 2)
+			require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(_ context.Context, t Task) (any, error) {
+				begun <- t.Key
+				return 1, nil
+			}}))
+			f.dispatch("a", keysOf(2)...)
+			require.Equal(t, pawl.Key("k1"), <-begun)
+			require.Equal(t, pawl.Key("k2"), <-begun)
+			synctest.Wait()
+			require.Empty(t, p.Status().Active)
+			require.ErrorIs(t, joined(t, p, "ann", 1, "b").Complete(t.Context(), Task{Key: "k1"}, 1, nil), ErrStale)
+			require.Contains(t, log.String(), cause.Error())
+		})
+	}
 }
 
 func TestResultsWaitForAttach(t *testing.T) {
