@@ -100,13 +100,21 @@ func (h *runner) execute(ctx context.Context, t pawl.Task) (any, error) {
 	stderr := &tail{most: maxErrors}
 	cmd := exec.CommandContext(timed, c.argv[0], c.argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = h.options.Dir, h.environment(c, t), waitDelay
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.reader(), stdout, stderr
 	ownGroup(cmd)
-	if err := cmd.Start(); err != nil {
+	streams, err := connect(cmd, c.stdin != nil, stdout, stderr)
+	if err != nil {
 		return nil, startError(timed, c, err)
 	}
+	if err := cmd.Start(); err != nil {
+		streams.close()
+		return nil, startError(timed, c, err)
+	}
+	streams.copy(c.stdin)
 	err = cmd.Wait()
-	killGroup(cmd)
+	killGroup(cmd) // before the output has ended, which what it leaves may hold open
+	if broken := streams.wait(waitDelay); err == nil {
+		err = broken
+	}
 	if err := ended(timed, c, err, stderr); err != nil {
 		return nil, err
 	}

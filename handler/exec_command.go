@@ -1,8 +1,6 @@
 package handler
 
 import (
-	"bytes"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -26,14 +24,6 @@ func (c *command) String() string { return quote(c.argv[0]) }
 
 // variables returns the names of env, sorted.
 func (c *command) variables() []string { return slices.Sorted(maps.Keys(c.env)) }
-
-// reader returns standard input; nil is an empty one.
-func (c *command) reader() io.Reader {
-	if c.stdin == nil {
-		return nil
-	}
-	return bytes.NewReader(c.stdin)
-}
 
 func readCommand(v any, most time.Duration) (*command, error) {
 	in := readInput(v, "argv", "stdin", "env", "timeout", "accept", "text")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -23,15 +24,18 @@ func TestExecSignal(t *testing.T) {
 	assert.True(t, failure.Retryable)
 }
 
-// What a program leaves behind in its group ends with it.
+// What a program leaves behind in its group ends with it, and does not make it a
+// failure, even if it holds the output and does not read the input.
 func TestExecLeavesNothing(t *testing.T) {
 	f, self := run(t, handler.ExecOptions{})
 	l := listen(t)
-	out := gives(t, f, object{"argv": append(self, "leave", l.Addr().String())})
-	assert.Equal(t, int64(1), out["stdout"])
-	name, conn := l.next(t)
-	assert.Equal(t, "hang", name)
-	dead(t, conn)
+	for _, mode := range []string{"leave", "bequeath"} {
+		out := gives(t, f, object{"argv": append(self, mode, l.Addr().String()), "stdin": strings.Repeat("x", 200_000)})
+		assert.Equal(t, int64(1), out["stdout"])
+		name, conn := l.next(t)
+		assert.Equal(t, "hang", name)
+		dead(t, conn)
+	}
 }
 
 // A child that left the group but holds the output open does not keep the task
@@ -48,11 +52,11 @@ func TestExecOutputHeldOpen(t *testing.T) {
 
 func init() { escape = escapeGroup }
 
-// escapeGroup is leave with a child in a session of its own, which has the output.
+// escapeGroup is leave with a child in a session of its own, which has both outputs.
 func escapeGroup(address string) int {
 	cmd := exec.Command(os.Args[0], "child", "hang", address)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Stdout = os.Stdout
+	cmd.Stdout, cmd.ExtraFiles = os.Stdout, []*os.File{os.Stderr}
 	ready, err := cmd.StderrPipe()
 	if err != nil || cmd.Start() != nil {
 		return 1

@@ -69,7 +69,9 @@ func child(mode string, args []string) int {
 	case "family":
 		return family(args[0])
 	case "leave":
-		return leave(args[0])
+		return leave(args[0], nil)
+	case "bequeath":
+		return leave(args[0], os.Stdout)
 	case "escape":
 		return escape(args[0])
 	case "hang":
@@ -108,9 +110,11 @@ func family(address string) int {
 // escape is set where there are sessions.
 var escape func(address string) int
 
-// leave starts a child that hangs, waits until it does, and ends.
-func leave(address string) int {
+// leave starts a child that hangs, with this output, waits until it does, and
+// ends.
+func leave(address string, output io.Writer) int {
 	cmd := exec.Command(os.Args[0], "child", "hang", address)
+	cmd.Stdout = output
 	ready, err := cmd.StderrPipe()
 	if err != nil || cmd.Start() != nil {
 		return 1

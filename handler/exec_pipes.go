@@ -1,0 +1,89 @@
+package handler
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// A piping connects the standard streams of a command. Its pipes are not those of
+// exec.Cmd, whose Wait waits until the output has ended: what the command has left
+// in its group may hold that open, and is to be killed first.
+type piping struct {
+	stdin  io.WriteCloser // nil without standard input; Wait closes it
+	reads  []*os.File     // our ends of the output
+	writes []*os.File     // the ends of the command
+	sinks  []io.Writer
+	copied chan error // one for each of reads
+	group  sync.WaitGroup
+}
+
+// connect makes the pipes of a command that is to be started next.
+func connect(cmd *exec.Cmd, input bool, stdout, stderr io.Writer) (*piping, error) {
+	p := &piping{sinks: []io.Writer{stdout, stderr}, copied: make(chan error, 2)}
+	for _, stream := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.reads, p.writes, *stream = append(p.reads, r), append(p.writes, w), w
+	}
+	if !input {
+		return p, nil
+	}
+	var err error
+	if p.stdin, err = cmd.StdinPipe(); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// copy begins to copy, once the command runs. The goroutines end in wait.
+func (p *piping) copy(stdin []byte) {
+	for i, r := range p.reads {
+		_ = p.writes[i].Close() // the command has it
+		p.group.Go(func() {
+			_, err := io.Copy(p.sinks[i], r)
+			p.copied <- err
+		})
+	}
+	if p.stdin != nil {
+		p.group.Go(func() {
+			_, _ = io.Copy(p.stdin, bytes.NewReader(stdin)) // a program need not read it all
+			_ = p.stdin.Close()
+		})
+	}
+}
+
+// wait waits for the end of the output of a command that has ended, but no longer
+// than d: then it fails with exec.ErrWaitDelay.
+func (p *piping) wait(d time.Duration) error {
+	defer p.group.Wait()
+	defer p.close() // which ends what still copies
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	var first error
+	for range p.reads {
+		select {
+		case err := <-p.copied:
+			if first == nil {
+				first = err
+			}
+		case <-timer.C:
+			return exec.ErrWaitDelay
+		}
+	}
+	return first
+}
+
+// close closes the ends that are open.
+func (p *piping) close() {
+	for i, r := range p.reads {
+		_, _ = r.Close(), p.writes[i].Close()
+	}
+}
