@@ -40,7 +40,7 @@ func (q *queue) register(r Registration, permanent bool, now time.Time) *seat {
 func (q *queue) seat(id string, now time.Time) *seat {
 	s := q.seats[id]
 	if s == nil {
-		s = &seat{id: id, held: map[pawl.Key]*item{}, since: now, seen: now}
+		s = &seat{id: id, held: map[pawl.Key]*item{}, since: now, seen: now, kept: now}
 		s.order = q.seen.PushBack(s)
 		q.seats[id] = s
 	}

@@ -22,12 +22,16 @@ type bucket struct {
 	due      time.Time     // when the next event would come at the full rate
 }
 
+// longest bounds the times of a bucket, in nanoseconds: a century.
+const longest = float64(100 * 365 * 24 * time.Hour)
+
 func newBucket(l Limit) bucket {
-	if l.Rate <= 0 {
+	if !(l.Rate > 0) {
 		return bucket{}
 	}
-	interval := time.Duration(float64(time.Second) / l.Rate)
-	return bucket{interval: interval, slack: time.Duration(max(l.Burst, 1)-1) * interval}
+	interval := min(float64(time.Second)/l.Rate, longest)
+	slack := min(float64(max(l.Burst, 1)-1)*interval, longest)
+	return bucket{interval: time.Duration(interval), slack: time.Duration(slack)}
 }
 
 // free returns when the next event may be; it has passed if that is now.

@@ -64,5 +64,5 @@ func (l *line) free() (time.Time, bool) {
 
 // idle says that nothing is lost when the line is forgotten.
 func (l *line) idle() bool {
-	return l.items.Len() == 0 && l.waiting.Len() == 0 && l.held == 0 && l.limit.Rate <= 0
+	return l.items.Len() == 0 && l.waiting.Len() == 0 && l.held == 0 && l.rate.due.IsZero()
 }

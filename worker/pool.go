@@ -185,8 +185,9 @@ func (p *Pool) freed() {
 
 // Drain lets the workers that are named, or all of them, get nothing new, and
 // waits until they hold nothing or ctx is done. Without names the pool hands out
-// nothing any more; a worker that is named gets work again when it registers
-// again.
+// nothing any more, which its workers are not told: they wait for the pool that
+// comes after. A worker that is named is told to leave, and gets work again when
+// it registers again.
 func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 	p.mu.Lock()
 	for _, id := range workers {

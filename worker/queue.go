@@ -23,7 +23,7 @@ type queue struct {
 	leases ordered[*item]
 	seats  map[string]*seat
 	anyone list.List // seats that wait and take every type
-	seen   list.List // all seats, by last contact
+	seen   list.List // all seats, by when they were kept
 	turns  int64
 	ended  memory
 
@@ -249,11 +249,11 @@ func (q *queue) advance(now time.Time) {
 	}
 	for e := q.seen.Front(); e != nil; e = q.seen.Front() {
 		s := e.Value.(*seat)
-		if s.seen.Add(q.expiry).After(now) {
+		if s.kept.Add(q.expiry).After(now) {
 			break
 		}
 		if s.standing || len(s.held) > 0 || len(s.places) > 0 {
-			q.touch(s, now)
+			q.keep(s, now)
 			continue
 		}
 		q.forget(s)
@@ -275,7 +275,7 @@ func (q *queue) next() time.Time {
 		earlier(q.leases.of[0].until)
 	}
 	if e := q.seen.Front(); e != nil {
-		earlier(e.Value.(*seat).seen.Add(q.expiry))
+		earlier(e.Value.(*seat).kept.Add(q.expiry))
 	}
 	for l := range q.paced {
 		if at, some := l.free(); some {

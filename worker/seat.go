@@ -28,7 +28,8 @@ type seat struct {
 	turn   int64         // since when it waits, as a number that grows
 	places []waitingSeat // where it waits
 	seen   time.Time     // its last contact
-	order  *list.Element // among the seats by contact
+	kept   time.Time     // when its expiry began to count: then, or when it was found busy
+	order  *list.Element // among the seats by that
 
 	since     time.Time // registered
 	processed int64
@@ -128,5 +129,11 @@ func (q *queue) best(s *seat) *line {
 // touch notes a contact.
 func (q *queue) touch(s *seat, now time.Time) {
 	s.seen = now
+	q.keep(s, now)
+}
+
+// keep lets the expiry of a seat begin to count again.
+func (q *queue) keep(s *seat, now time.Time) {
+	s.kept = now
 	q.seen.MoveToBack(s.order)
 }
