@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,7 +103,7 @@ func TestPurgeOfARunningRoot(t *testing.T) {
 // of an attempt, no handler that still runs, no outcome of a task.
 func TestPurgedIDIsAnotherRun(t *testing.T) {
 	old, results := make(chan pawl.Key, 1), make(chan struct{})
-	first := true
+	var served atomic.Bool
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{
 		"pending": func(_ context.Context, task pawl.Task) (any, error) {
 			select {
@@ -112,8 +113,7 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 			return nil, pawl.ErrPending
 		},
 		"deaf": func(ctx context.Context, task pawl.Task) (any, error) {
-			if first {
-				first = false
+			if served.CompareAndSwap(false, true) {
 				<-results // it does not look at its context
 				return "old", nil
 			}

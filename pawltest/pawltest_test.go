@@ -49,7 +49,11 @@ func TestScenariosWithCrashes(t *testing.T) {
 // Every scenario comes out as it says in whichever order results come that are
 // due at one instant.
 func TestScenariosShuffled(t *testing.T) {
-	for seed := range *shuffles {
+	times := *shuffles
+	if testing.Short() {
+		times = min(times, 1)
+	}
+	for seed := range times {
 		for _, folder := range folders(t) {
 			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) { RunWith(t, folder, Options{Shuffle: &seed}) })
 		}
