@@ -1,0 +1,5 @@
+//go:build !race
+
+package pawltest
+
+const raced = false
