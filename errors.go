@@ -28,7 +28,7 @@ var (
 	// ErrCorrupt: what is stored is damaged, or not ours; errors.As a
 	// *store.CorruptError says what and where. Nothing was changed.
 	ErrCorrupt = store.ErrCorrupt
-	// ErrVersion: a newer version of pawl wrote what is stored. Nothing was
+	// ErrVersion: another version of pawl wrote what is stored. Nothing was
 	// changed.
 	ErrVersion = store.ErrVersion
 	// ErrNoSpace: the disk is full. Nothing was changed.

@@ -12,7 +12,7 @@ import (
 
 const (
 	fileID      = 0x70617772 // "pawr"
-	fileVersion = 1
+	fileVersion = 2
 	filePage    = 1024
 )
 

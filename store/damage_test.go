@@ -239,13 +239,13 @@ func TestNewerDirectory(t *testing.T) {
 	path := filepath.Join(d.path, indexFile)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	data[63] = 2
+	data[63] = indexVersion + 1
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	_, err = Open(d.path, Options{})
 	var v *VersionError
 	require.ErrorAs(t, err, &v)
 	require.ErrorIs(t, err, ErrVersion)
-	require.Equal(t, VersionError{File: path, Version: 2, Known: 1}, *v)
+	require.Equal(t, VersionError{File: path, Version: indexVersion + 1, Known: indexVersion}, *v)
 	require.Equal(t, string(data), contents(path))
 }
 
@@ -267,4 +267,16 @@ func TestOlderIndex(t *testing.T) {
 	require.Equal(t, contents(copied), contents(path))
 	require.NoFileExists(t, path+"-wal")
 	require.NoFileExists(t, path+"-shm")
+}
+
+// A directory from before the first release is refused with an error that says
+// so.
+func TestOlderDirectory(t *testing.T) {
+	path := t.TempDir()
+	data, err := newDatabase(indexSchema, 4096, indexID, indexVersion-1)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(path, indexFile), data, 0o600))
+	_, err = Open(path, Options{})
+	require.ErrorIs(t, err, ErrVersion)
+	require.ErrorContains(t, err, "from before the first release")
 }

@@ -67,7 +67,7 @@ const (
 	tmpDir       = "tmp"
 	lockFile     = "LOCK"
 	indexID      = 0x7061776c // "pawl"
-	indexVersion = 1
+	indexVersion = 2
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.

@@ -99,7 +99,7 @@ func (d *Dir) checkHeader(data []byte, name string, id, version uint32) error {
 		return &CorruptError{File: d.at(name), What: "it is not a database"}
 	case h.ApplicationID != id:
 		return &CorruptError{File: d.at(name), What: fmt.Sprintf("it belongs to another program: application_id %#x", h.ApplicationID)}
-	case h.UserVersion > version:
+	case h.UserVersion > version, h.UserVersion > 0 && h.UserVersion < version:
 		return &VersionError{File: d.at(name), Version: h.UserVersion, Known: version}
 	case h.UserVersion != version:
 		return &CorruptError{File: d.at(name), What: fmt.Sprintf("no version of pawl wrote format %d", h.UserVersion)}

@@ -71,15 +71,19 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// A VersionError names a file that a newer version of pawl wrote.
+// A VersionError names a file that another version of pawl wrote: a newer one, or
+// one from before the first release.
 type VersionError struct {
 	File    string
 	Version uint32 // that it has
-	Known   uint32 // newest that this program reads
+	Known   uint32 // that this program reads
 }
 
 // Error names the file and says what to do.
 func (e *VersionError) Error() string {
+	if e.Version < e.Known {
+		return fmt.Sprintf("format version %d of %s is from before the first release: this program knows %d; use another directory", e.Version, e.File, e.Known)
+	}
 	return fmt.Sprintf("unknown format version %d of %s: this program knows %d; use a newer pawl", e.Version, e.File, e.Known)
 }
 
