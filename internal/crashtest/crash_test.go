@@ -48,7 +48,7 @@ func TestKills(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	s.runAll(slices.Concat(s.singles(), s.chainsOf()))
+	s.runAll(slices.Concat(s.singles(), s.chainsOf(), s.woken()))
 	s.report()
 	require.Equal(t, before, descriptors(t), "open descriptors")
 }
@@ -154,6 +154,20 @@ func (s *suite) chainsOf() []plan {
 		}
 	}
 	return out
+}
+
+// woken returns plans that kill where a child asks whether it is still wanted.
+// Without a crash it does so only if it has gone to sleep, which a busy machine
+// may not let it; after one, every child that goes on does.
+func (s *suite) woken() []plan {
+	w := workNamed("family")
+	if *only != "" && *only != w.name {
+		return nil
+	}
+	return []plan{
+		{w, []kill{{"child.started", 3}, {"child.asks", 1}}},
+		{w, []kill{{"child.started", 3}, {"child.asks", 2}, {"child.asks", 1}}},
+	}
 }
 
 func (s *suite) runAll(plans []plan) {
