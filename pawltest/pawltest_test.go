@@ -29,10 +29,28 @@ func folders(t *testing.T) (out []string) {
 	return out
 }
 
+// sampled returns of how many scenarios one is played: of one, but in short mode
+// with the race detector.
+func sampled() int {
+	if testing.Short() && raced {
+		return 4
+	}
+	return 1
+}
+
 // Every scenario of the repository comes out as it says.
 func TestScenarios(t *testing.T) {
+	step := sampled()
 	for _, folder := range folders(t) {
-		t.Run(filepath.Base(folder), func(t *testing.T) { Run(t, folder) })
+		scenarios, err := Load(folder)
+		require.NoError(t, err)
+		for i := 0; i < len(scenarios); i += step {
+			s := scenarios[i]
+			t.Run(filepath.Base(folder)+"/"+s.Name, func(t *testing.T) {
+				r := Play(t, s, Options{})
+				require.True(t, r.Passed, "%s:%d: %v", s.File, s.Line, r)
+			})
+		}
 	}
 }
 
@@ -158,7 +176,8 @@ func TestCrashReport(t *testing.T) {
 func TestPlaysAreEqual(t *testing.T) {
 	scenarios, err := Load(filepath.Join("..", "testdata", "scenarios"))
 	require.NoError(t, err)
-	for _, s := range scenarios {
+	for i := 0; i < len(scenarios); i += sampled() {
+		s := scenarios[i]
 		s.document.Expect.Status = "suspended" // so that there is a trace
 		first := Play(t, s, Options{})
 		require.NotEmpty(t, first.Failures)
