@@ -56,6 +56,9 @@ func (d *disk) Commit(_ *workflow.State, records []decision.Record) error {
 		if r.Seq != int64(len(d.records))+1 {
 			panic(fmt.Sprintf("record %d after %d", r.Seq, len(d.records)))
 		}
+		if _, err := r.Encode(); err != nil {
+			return err
+		}
 		d.records = append(d.records, r)
 		d.unfiled++
 	}
@@ -352,6 +355,33 @@ func TestAPanicSuspendsTheRun(t *testing.T) {
 		keys = nil
 		require.NoError(t, a.Ask(ctx, workflow.Resume{}))
 		require.Len(t, keys, 3, "what it waits for is sent again")
+		require.NoError(t, a.Ask(ctx, result))
+		stop()
+		<-a.Done()
+	})
+}
+
+// What cannot be written down suspends its run instead of being tried again and
+// again.
+func TestWhatCannotBeWrittenSuspendsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, fanout), fault: func() string { return "" }}
+		var keys []actor.Dispatch
+		o := &office{perform: func(x actor.Dispatch) { keys = append(keys, x) }, stays: true}
+		a := actor.New("r", d, o, options())
+		ctx, stop := context.WithCancel(t.Context())
+		go a.Run(ctx)
+		require.NoError(t, a.Ask(ctx, workflow.Start{}))
+		result := workflow.TaskFailed{
+			Token: keys[0].Token, Attempt: 1, Epoch: keys[0].Epoch,
+			Failure: workflow.Failure{Code: "odd", Message: "\xff", Permanent: true}, // the engine would have mended it
+		}
+		err := a.Ask(ctx, result)
+		require.ErrorIs(t, err, workflow.ErrSuspended)
+		require.ErrorContains(t, err, "UTF-8")
+		require.Equal(t, workflow.RunSuspended, o.outcome.Status)
+		require.NoError(t, a.Ask(ctx, workflow.Resume{}))
+		result.Failure.Message = "plain"
 		require.NoError(t, a.Ask(ctx, result))
 		stop()
 		<-a.Done()

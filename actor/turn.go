@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -73,7 +74,11 @@ func (a *Actor) turn(batch []envelope) error {
 		return a.quarantine(batch, broken)
 	}
 	if len(t.records) > 0 {
-		if err := a.guard(func() error { return a.store.Commit(a.state, t.records) }); err != nil {
+		err := a.guard(func() error { return a.store.Commit(a.state, t.records) })
+		if unspeakable := (*codec.Error)(nil); errors.As(err, &unspeakable) {
+			return a.quarantine(batch, err) // however often it is tried
+		}
+		if err != nil {
 			return a.forget(batch, t, err)
 		}
 		if err := a.guard(func() error { a.release(t); return nil }); err != nil {
@@ -190,8 +195,8 @@ func (a *Actor) giveUp(batch []envelope, broken error) error {
 	return broken
 }
 
-// quarantine suspends a run whose planner broke an invariant: it is loaded
-// again as it was, and the messages of the batch are refused.
+// quarantine suspends a run whose planner broke an invariant, or came to what
+// cannot be written down: it is loaded again as it was, and the messages of the batch are refused.
 func (a *Actor) quarantine(batch []envelope, broken error) error {
 	a.options.Fault(a.ID, broken)
 	err := a.guard(func() error { return a.suspend(firstLine(broken)) })
