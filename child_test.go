@@ -1,9 +1,11 @@
 package pawl_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -244,6 +246,31 @@ func TestDescendantsLimit(t *testing.T) {
 			require.Contains(t, out.Failure.Message, "descendants")
 		}
 	}
+}
+
+// Children that ask for the last places at the same time are no fault of the
+// engine: those that come too late fail, and nothing is logged.
+func TestDescendantsBeginTogether(t *testing.T) {
+	var log bytes.Buffer
+	e := open(t, t.TempDir(), pawl.Options{
+		Executor:   pawl.Handlers{"work": double},
+		Durability: pawl.ProcessCrash,
+		Logger:     slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	startParent(t, e, "p", map[string]int{"n": 64}, `
+name: wide
+limits: {descendants: 32}
+start: split
+nodes: [{id: split}, {id: sub, subworkflow: {name: one}, input: {n: index}}, {id: sum, output: {output.all: size(state.all)}}]
+transitions:
+  - {from: split, to: sub, foreach: {collection: "lists.range(input.n)"}, siblingGroup: g}
+  - {from: sub, to: sum, synchronization: {siblingGroup: g, tolerate: {failures: 32}, merge: {strategy: collect, source: result.n, target: state.all}}}
+`, oneTask)
+	out := wait(t, e, "p")
+	require.NoError(t, out.Err())
+	require.Equal(t, map[string]any{"all": int64(32)}, out.Output)
+	require.NoError(t, e.Close(t.Context()))
+	require.Empty(t, log.String())
 }
 
 // What a subworkflow means is settled when the root starts.

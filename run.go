@@ -52,6 +52,9 @@ func (e *Engine) activate(id workflow.RunID, b *birth) *actor.Actor {
 		Epoch: e.epoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FileRecords: fileRecords, FileBytes: fileBytes,
 		Fault: func(id workflow.RunID, err error) {
+			if errors.Is(err, store.ErrNoRoom) {
+				return // a sibling was quicker; the parent is told
+			}
 			e.options.Logger.Error("pawl: fault", "run", string(id), "error", err)
 		},
 	})
