@@ -115,12 +115,11 @@ func Traverse(g *workflow.Graph, counts workflow.Counts, t *workflow.GraphTransi
 	}
 	out := make(workflow.Counts, len(counts)+1)
 	for id, n := range counts {
-		out[id] = n
+		if inner := g.Transition(id); inner == nil || !t.Resets(inner) {
+			out[id] = n
+		}
 	}
 	out[t.ID]++
-	for _, id := range t.Resets {
-		delete(out, id)
-	}
 	return out
 }
 

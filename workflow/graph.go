@@ -81,12 +81,13 @@ func (n *GraphNode) Events() []string {
 // A GraphTransition is a transition with what it means.
 type GraphTransition struct {
 	*Transition
-	Condition  *expr.Program  // nil is true
-	Collection *expr.Program  // of a foreach
-	Source     *expr.Program  // of a merge; nil is the result
-	Resets     []TransitionID // loops nested in this one
-	Spawns     *GroupSpec     // the group that its branches form; nil without siblingGroup
-	Joins      *GroupSpec     // the group that it synchronizes
+	Condition  *expr.Program // nil is true
+	Collection *expr.Program // of a foreach
+	Source     *expr.Program // of a merge; nil is the result
+	Spawns     *GroupSpec    // the group that its branches form; nil without siblingGroup
+	Joins      *GroupSpec    // the group that it synchronizes
+
+	body loopBody // its natural loop, if there is more than one loop
 }
 
 // Fans reports whether t makes branches.

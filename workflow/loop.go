@@ -1,15 +1,12 @@
 package workflow
 
-import (
-	"iter"
-	"math/bits"
-	"slices"
-)
+// maxLoops bounds the memory that the natural loops of a definition take, in
+// words of 64 bits.
+const maxLoops = 2 << 20
 
-// loops finds, for every transition with a loop, the loops that it resets:
-// those whose natural loop is strictly contained in its own. The natural loop
-// of a back edge is its target and the nodes that reach its source without
-// passing the target (Aho, Lam, Sethi and Ullman, Compilers, 9.6.6).
+// loops finds the natural loop of every transition with a loop: the target of
+// the back edge and the nodes that reach its source without passing the target
+// (Aho, Lam, Sethi and Ullman, Compilers, 9.6.6).
 func (b *builder) loops() {
 	g := b.graph
 	if len(g.Loops) < 2 {
@@ -17,20 +14,29 @@ func (b *builder) loops() {
 	}
 	a := newAdjacency(g.Definition)
 	incoming := a.incomingNodes()
-	bodies := make([]loopBody, len(g.Loops))
-	at := make([][]int, len(a.nodes)) // loops, by their target
-	for i, id := range g.Loops {
+	for _, id := range g.Loops {
 		t := g.Transitions[id]
-		bodies[i] = naturalLoop(a.index[t.From], a.index[t.To], incoming)
-		at[bodies[i].target] = append(at[bodies[i].target], i)
+		t.body = naturalLoop(a.index[t.From], a.index[t.To], incoming)
 	}
-	var inner []int
-	for i := range bodies {
-		inner = bodies[i].nested(bodies, at, inner[:0])
-		t := g.Transitions[g.Loops[i]]
-		t.Resets = make([]TransitionID, len(inner))
-		for j, k := range inner {
-			t.Resets[j] = g.Loops[k]
+}
+
+// Resets reports whether taking t, which loops, resets the count of inner: its
+// natural loop is strictly contained in that of t.
+func (t *GraphTransition) Resets(inner *GraphTransition) bool {
+	return t.body.set != nil && inner.body.set != nil && t.body.strictlyContains(&inner.body)
+}
+
+// loops checks that the natural loops of all transitions with a loop fit.
+func (c *checker) loops() {
+	words := (len(c.def.Nodes) + 63) / 64
+	total := 0
+	for i := range c.def.Transitions {
+		if c.def.Transitions[i].Loop == nil {
+			continue
+		}
+		if total += words; total > maxLoops {
+			c.report(c.atTransition(i), "loop", ProblemTooLarge, "the loops up to here are too many for a definition of %d nodes: at most %d", len(c.def.Nodes), maxLoops/words)
+			return
 		}
 	}
 }
@@ -67,32 +73,6 @@ func (b *loopBody) add(n int) bool {
 	return true
 }
 
-func (b *loopBody) nodes() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for i, word := range b.set {
-			for ; word != 0; word &= word - 1 {
-				if !yield(i*64 + bits.TrailingZeros64(word)) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// nested appends to out which of the bodies are strictly contained in b, in
-// order; at gives them by their targets.
-func (b *loopBody) nested(bodies []loopBody, at [][]int, out []int) []int {
-	for n := range b.nodes() {
-		for _, k := range at[n] {
-			if b.strictlyContains(&bodies[k]) {
-				out = append(out, k)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // strictlyContains reports whether b holds all nodes of inner and more. A walk
 // back from a node of b leaves b only through its target, so that what inner's
 // source reaches is in b unless inner goes on beyond that target.
@@ -103,8 +83,8 @@ func (b *loopBody) strictlyContains(inner *loopBody) bool {
 	if b.target == inner.target || !inner.has(b.target) {
 		return true
 	}
-	for n := range inner.nodes() {
-		if !b.has(n) {
+	for i, word := range inner.set {
+		if word&^b.set[i] != 0 {
 			return false
 		}
 	}

@@ -38,7 +38,13 @@ func TestResets(t *testing.T) {
 					want = append(want, inner)
 				}
 			}
-			require.ElementsMatch(t, want, g.Transitions[outer].Resets)
+			var got []TransitionID
+			for _, inner := range g.Loops {
+				if g.Transitions[outer].Resets(g.Transitions[inner]) {
+					got = append(got, inner)
+				}
+			}
+			require.ElementsMatch(t, want, got)
 		}
 	})
 }
@@ -65,4 +71,48 @@ func modelLoop(g *Graph, id TransitionID) map[NodeID]bool {
 		}
 	}
 	return nodes
+}
+
+// TestManyLoops: the loops of a chain that all lead back to its first node, or
+// each around all before it, take memory that goes with loops and nodes, not
+// with the square of the loops; beyond a bound they are refused.
+func TestManyLoops(t *testing.T) {
+	const n = 4000
+	around := func(i int) (from, to int) { return i, 0 } // loop i contains all before
+	g, err := Compile(loopChain(n, n, around))
+	require.NoError(t, err)
+	words := 0
+	for _, id := range g.Loops {
+		words += len(g.Transitions[id].body.set)
+	}
+	require.LessOrEqual(t, words, n*(n+63)/64)
+	outer, inner := g.Transitions[g.Loops[n-1]], g.Transitions[g.Loops[7]]
+	require.True(t, outer.Resets(inner))
+	require.False(t, inner.Resets(outer))
+	require.False(t, inner.Resets(inner))
+
+	most := maxLoops / ((MaxNodes + 63) / 64)
+	d := loopChain(MaxNodes, most+1, func(i int) (int, int) { return i % MaxNodes, i % MaxNodes })
+	problems := d.Check()
+	require.Equal(t, 1, len(problems)) //nolint:testifylint // not printed whole
+	require.Equal(t, ProblemTooLarge, problems[0].Code)
+	d.Transitions = d.Transitions[:len(d.Transitions)-1]
+	require.Empty(t, d.Check())
+}
+
+// loopChain is a chain of n nodes with some loops, given by their ends.
+func loopChain(n, loops int, ends func(i int) (from, to int)) *Definition {
+	id := func(i int) NodeID { return NodeID(fmt.Sprint("n", i)) }
+	d := &Definition{Name: "x", Start: id(0)}
+	for i := range n {
+		d.Nodes = append(d.Nodes, Node{ID: id(i), Task: "t"})
+		if i > 0 {
+			d.Transitions = append(d.Transitions, Transition{From: id(i - 1), To: id(i)})
+		}
+	}
+	for i := range loops {
+		from, to := ends(i)
+		d.Transitions = append(d.Transitions, Transition{ID: TransitionID(fmt.Sprint("loop", i)), From: id(from), To: id(to), Loop: &Loop{MaxIterations: 2}})
+	}
+	return d
 }

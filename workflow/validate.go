@@ -63,6 +63,7 @@ func (c *checker) check() []Problem {
 	c.cycles()
 	c.groups()
 	c.synchronizable()
+	c.loops()
 	c.encode()
 	slices.SortStableFunc(c.found, func(a, b finding) int {
 		p, q := &a.problem, &b.problem
