@@ -116,6 +116,9 @@ func (p *planner) follow(steps []step, v vars, ends func(arrival *decision.Await
 			}
 		case !st.Fans():
 			t := v.token
+			if st.Loop != nil {
+				p.pay(workflow.CountCost * len(t.Counts))
+			}
 			p.create(workflow.Token{Node: st.To, Via: p.meeting(st.ID, st.To), Parent: t.ID, Scope: v.scope, Counts: decision.Traverse(p.s.Graph, t.Counts, st.GraphTransition), Caught: v.caught}, v.result)
 		case st.SiblingGroup == "":
 			p.fanOut("", steps[i:i+1], v)
@@ -217,7 +220,7 @@ func (p *planner) deep(sc workflow.Scope) bool {
 	if n > workflow.MaxNesting {
 		p.exceed("nesting", workflow.MaxNesting, "groups within each other")
 	}
-	return p.limit != nil
+	return p.purse.limit != nil
 }
 
 // open lets a new group's branches begin, unless its join decides at once.

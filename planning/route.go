@@ -42,6 +42,9 @@ func (p *planner) matches(t *workflow.GraphTransition, v vars, f *workflow.Failu
 	if t.Condition == nil {
 		return true, nil
 	}
+	if f := p.broke(); f != nil {
+		return false, f
+	}
 	ok, err := t.Condition.EvalBool(v)
 	if err != nil {
 		return false, evalFailure(t.Condition, err)

@@ -64,7 +64,7 @@ func (p *planner) crowded(n int) bool {
 	case p.s.Live()+n > l.LiveTokens:
 		p.exceed("liveTokens", l.LiveTokens, "tokens alive at once")
 	}
-	return p.limit != nil
+	return p.purse.limit != nil
 }
 
 // Alarm returns the earliest instant at which time alone changes s; zero if

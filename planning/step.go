@@ -24,12 +24,12 @@ func Step(s *workflow.State, m workflow.Message, now time.Time) (decision.Plan, 
 	if err := admit(s, m); err != nil {
 		return decision.Plan{}, err
 	}
-	p := &planner{s: s.Overlay(), now: now}
+	p := &planner{s: s.Overlay(), now: now, purse: newPurse(s.Graph)}
 	if err := p.take(m); err != nil {
 		return decision.Plan{}, err
 	}
 	p.drain()
-	if p.limit == nil {
+	if p.purse.limit == nil {
 		return decision.Plan{Decisions: p.decisions, Trace: p.trace}, nil
 	}
 	return p.abort(s, m), nil
@@ -74,20 +74,18 @@ func admitEnded(s *workflow.State, m workflow.Message) error {
 	}
 }
 
-// errPlanLimit ends a plan that grows beyond a bound of the run.
-type errPlanLimit struct{ failure workflow.Failure }
-
 // A planner accumulates decisions, folding each into its overlay.
 type planner struct {
 	s         *workflow.State
 	now       time.Time
 	decisions []decision.Decision
 	trace     []decision.Note
+	noted     int              // bytes of its text
 	fans      []fan            // groups just made, to be decided or begun
 	entries   []entry          // tokens that begin at their nodes, in order
 	touched   []workflow.Scope // branches that may have arrived or ended
 	arrived   []joinPlace      // nodes' joins at which a token has come to wait
-	limit     *errPlanLimit
+	purse     *purse           // shared by all forks
 }
 
 // An entry is a token about to begin at its node.
@@ -112,55 +110,44 @@ func (p *planner) decide(d decision.Decision) {
 		p.exceed("plan", workflow.MaxPlan, "decisions for one message")
 		return
 	}
+	p.purse.allowed += workflow.DecisionCost
 	decision.Evolve(p.s, d)
 	p.decisions = append(p.decisions, d)
 }
 
-func (p *planner) stopped() bool { return p.limit != nil || p.s.Status.Final() }
-
-// exceed gives the plan up: the run fails instead.
-func (p *planner) exceed(limit string, most int, what string) {
-	if p.limit == nil {
-		p.limit = &errPlanLimit{limitFailure(limit, most, what)}
-	}
-}
-
-func limitFailure(limit string, most int, what string) workflow.Failure {
-	return workflow.Failure{
-		Code: workflow.CodeLimit, Permanent: true,
-		Message: fmt.Sprintf("limit %s: more than %d %s", limit, most, what),
-	}
-}
+func (p *planner) stopped() bool { return p.purse.limit != nil || p.s.Status.Final() }
 
 // abort returns the plan that fails the run at a bound, in place of the plan
 // that reached it.
 func (p *planner) abort(s *workflow.State, m workflow.Message) decision.Plan {
-	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace}
+	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, purse: newPurse(s.Graph)}
 	if start, ok := m.(workflow.Start); ok {
 		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins})
 	}
-	failing.decide(decision.FailRun{Failure: p.limit.failure, At: p.now})
+	failing.decide(decision.FailRun{Failure: *p.purse.limit, At: p.now})
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
 }
 
 // note says why. Beyond a bound, the reasons of one message are not kept.
 func (p *planner) note(t workflow.TokenID, tr workflow.TransitionID, format string, args ...any) {
-	if len(p.trace) >= workflow.MaxNotes {
+	if len(p.trace) >= workflow.MaxNotes || p.noted > workflow.MaxNoteBytes {
 		return
 	}
-	p.trace = append(p.trace, decision.Note{Token: t, Transition: tr, Text: fmt.Sprintf(format, args...)})
+	n := decision.Note{Token: t, Transition: tr, Text: fmt.Sprintf(format, args...)}
+	p.noted += len(n.Text)
+	p.trace = append(p.trace, n)
 }
 
 // fork returns a planner over p: what it writes is tentative until adopted.
-func (p *planner) fork() *planner { return &planner{s: p.s.Overlay(), now: p.now} }
+func (p *planner) fork() *planner {
+	return &planner{s: p.s.Overlay(), now: p.now, purse: p.purse}
+}
 
 // adopt makes the decisions of a fork, which are writes, its own.
 func (p *planner) adopt(q *planner) {
+	p.purse.allowed -= workflow.DecisionCost * len(q.decisions) // they were counted there
 	for _, d := range q.decisions {
 		p.decide(d)
-	}
-	if p.limit == nil {
-		p.limit = q.limit
 	}
 }
 

@@ -24,7 +24,10 @@ type vars struct {
 	signalled bool
 }
 
-var _ expr.Vars = vars{}
+var _ expr.Payer = vars{}
+
+// Pay implements expr.Payer.
+func (v vars) Pay(units int) { v.p.pay(units + workflow.EvaluationCost) }
 
 // Lookup implements expr.Vars.
 func (v vars) Lookup(name string) (any, bool) {
@@ -49,26 +52,13 @@ func (v vars) Lookup(name string) (any, bool) {
 	case "active":
 		return activeView{s: s, own: v.token}, true
 	case "count":
-		return v.counts(), true
+		return countView{s: s, of: v.token}, true
 	case "branch":
 		return v.branch()
 	case "payload":
 		return v.payload, v.signalled
 	}
 	return v.element(name)
-}
-
-// counts returns the traversals of every loop transition in the lineage.
-func (v vars) counts() map[string]any {
-	out := make(map[string]any, len(v.p.s.Graph.Loops))
-	for _, id := range v.p.s.Graph.Loops {
-		n := 0
-		if v.token != nil {
-			n = v.token.Counts[id]
-		}
-		out[string(id)] = int64(n)
-	}
-	return out
 }
 
 func (v vars) branch() (any, bool) {
@@ -136,10 +126,47 @@ func (a activeView) Keys() []string {
 // Len implements value.Object.
 func (a activeView) Len() int { return len(a.s.Graph.Nodes) }
 
+// A countView is the variable count: the traversals of every loop transition in
+// the lineage of a token.
+type countView struct {
+	s  *workflow.State
+	of *workflow.Token
+}
+
+var _ value.Object = countView{}
+
+// Get implements value.Object.
+func (c countView) Get(key string) (any, bool) {
+	id := workflow.TransitionID(key)
+	if t := c.s.Graph.Transition(id); t == nil || t.Loop == nil {
+		return nil, false
+	}
+	if c.of == nil {
+		return int64(0), true
+	}
+	return int64(c.of.Counts[id]), true
+}
+
+// Keys implements value.Object.
+func (c countView) Keys() []string {
+	out := make([]string, len(c.s.Graph.Loops))
+	for i, id := range c.s.Graph.Loops {
+		out[i] = string(id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Len implements value.Object.
+func (c countView) Len() int { return len(c.s.Graph.Loops) }
+
 // eval evaluates a program; nil gives the result as it is.
 func (v vars) eval(prog *expr.Program) (any, *workflow.Failure) {
 	if prog == nil {
 		return v.result, nil
+	}
+	if f := v.p.broke(); f != nil {
+		return nil, f
 	}
 	x, err := prog.Eval(v)
 	if err != nil {

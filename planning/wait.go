@@ -48,6 +48,9 @@ func (p *planner) waitDue(n *workflow.GraphNode, v vars) (due time.Time, past bo
 		w := &n.Waits[i]
 		at := timeout.Deadline(p.now, w.For)
 		if w.Until != nil {
+			if f := p.broke(); f != nil {
+				return due, false, f
+			}
 			x, err := w.Until.EvalTime(v)
 			if err != nil {
 				return due, false, evalFailure(w.Until, err)
@@ -93,6 +96,8 @@ func (p *planner) wants(t *workflow.Token, n *workflow.GraphNode, name string, p
 		switch {
 		case w.Event != name:
 			continue
+		case p.broke() != nil:
+			return false
 		case w.Match == nil:
 			return true
 		}

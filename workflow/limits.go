@@ -21,11 +21,25 @@ const (
 	MaxExpression      = 16 << 10 // bytes of source
 	MaxPlan            = 500_000  // decisions that answer one message
 	MaxNotes           = 100_000  // of why they were made
+	MaxNoteBytes       = 16 << 20 // of their text
 	MaxNesting         = 256      // groups within each other
 	MaxSignals         = 10_000   // that are kept until somebody takes them
 	MaxVotes           = 1_000    // on one approval
 	MaxArtifacts       = 10_000   // of one run
 	MaxPatch           = 1_000    // operations of one patch
+)
+
+// What the expressions of one message may cost together: PlanCosts times the
+// limit of one of them, and DecisionCost more for each decision that it comes
+// to. That is 10 million units, about a second at the very most, and 25 million
+// more for a fan-out of 100,000. Every evaluation counts EvaluationCost beside its
+// own cost and that of its result, and a loop CountCost for each loop count that
+// it hands on.
+const (
+	PlanCosts      = 10
+	DecisionCost   = 250
+	EvaluationCost = 10
+	CountCost      = 10
 )
 
 // within returns l with d's values where l has none.

@@ -69,6 +69,14 @@ type Vars interface {
 	Lookup(name string) (any, bool)
 }
 
+// A Payer is Vars that are told what each evaluation with them has come to, in
+// units of cost, whether or not it gave a result. The size of a result counts as
+// well: a unit for ten bytes of its JSON.
+type Payer interface {
+	Vars
+	Pay(units int)
+}
+
 // Map is Vars made of a map.
 type Map map[string]any
 
@@ -116,6 +124,9 @@ func (p *Program) Eval(v Vars) (any, error) {
 	}
 	c := converter{limits: p.limits}
 	result, problem := c.value(out, 0)
+	if payer, ok := v.(Payer); ok {
+		payer.Pay(int(min(c.nodes, p.limits.Cost)) + c.bytes/bytesPerUnit)
+	}
 	if problem != nil {
 		return nil, problem
 	}
@@ -154,9 +165,20 @@ func (p *Program) EvalTime(v Vars) (time.Time, error) {
 
 // run evaluates to a value of the library.
 func (p *Program) run(v Vars) (ref.Val, error) {
-	out, _, err := p.program.Eval(activation{v})
+	out, details, err := p.program.Eval(activation{v})
+	if payer, ok := v.(Payer); ok {
+		payer.Pay(p.costOf(details))
+	}
 	if err != nil {
 		return nil, p.evaluationError(err)
 	}
 	return out, nil
+}
+
+// costOf returns what an evaluation has cost, at most a unit more than the limit.
+func (p *Program) costOf(details *cel.EvalDetails) int {
+	if c := details.ActualCost(); c != nil {
+		return int(min(*c, p.limits.Cost+1))
+	}
+	return 0
 }
