@@ -73,7 +73,7 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 	limit := workflow.DefaultLimits().PayloadBytes
 	v, err := value.Normalize(out, resultLimits)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the outcome under the key %q is not JSON: %w", ErrInvalid, key, err)
+		return nil, invalidValue(fmt.Sprintf("the outcome under the key %q", key), err)
 	}
 	if size := value.Size(v); size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}

@@ -94,7 +94,7 @@ func (e *Engine) Retry(ctx context.Context, t Target) error {
 func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 	v, err := value.Normalize(output, resultLimits)
 	if err != nil {
-		return fmt.Errorf("%w: the output is not JSON: %w", ErrInvalid, err)
+		return invalidValue("the output", err)
 	}
 	release, err := e.refer(ctx, v)
 	if err != nil {
@@ -123,7 +123,7 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 	}
 	payload, err := value.Normalize(s.Payload, resultLimits)
 	if err != nil {
-		return fmt.Errorf("%w: the payload is not JSON: %w", ErrInvalid, err)
+		return invalidValue("the payload", err)
 	}
 	s.Payload = payload
 	release, err := e.refer(ctx, payload)
@@ -144,7 +144,7 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 	}
 	data, err := value.Normalize(b.Data, resultLimits)
 	if err != nil {
-		return fmt.Errorf("%w: the data of the vote is not JSON: %w", ErrInvalid, err)
+		return invalidValue("the data of the vote", err)
 	}
 	b.Data, b.Comment = data, legible(b.Comment, maxMessage)
 	b.Token, b.Node = t.Token, t.Node
@@ -177,7 +177,7 @@ type GroupTarget struct {
 func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 	v, err := value.Normalize(item, resultLimits)
 	if err != nil {
-		return fmt.Errorf("%w: the item is not JSON: %w", ErrInvalid, err)
+		return invalidValue("the item", err)
 	}
 	release, err := e.refer(ctx, v)
 	if err != nil {
@@ -209,5 +209,20 @@ func inputError(g *workflow.Graph, err error) error {
 	if ve.Code != value.CodeLimit {
 		return &workflow.InputError{Path: ve.Path, Message: ve.Message}
 	}
-	return &workflow.LimitError{Limit: ve.Limit, Max: int64(g.Limits.PayloadBytes)}
+	return limitError(ve)
+}
+
+// limitError returns a bound of the value model as one of the engine.
+func limitError(e *value.Error) *workflow.LimitError {
+	return &workflow.LimitError{Limit: e.Limit, Max: int64(e.Max)}
+}
+
+// invalidValue returns why something that a caller gives is no value of the JSON
+// model: it is ErrInvalid, and a *workflow.LimitError where it is too deep or too
+// large to be looked at.
+func invalidValue(what string, err error) error {
+	if ve := (*value.Error)(nil); errors.As(err, &ve) && ve.Code == value.CodeLimit {
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, what, limitError(ve))
+	}
+	return fmt.Errorf("%w: %s is not JSON: %w", ErrInvalid, what, err)
 }

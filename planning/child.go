@@ -68,6 +68,10 @@ func (p *planner) childEnded(m workflow.ChildEnded) error {
 		if output == nil {
 			output = map[string]any{}
 		}
+		if f := p.unfitResult(output); f != nil {
+			p.fail(t, f, false)
+			return nil
+		}
 		p.complete(t, completion{output: output})
 		return nil
 	}

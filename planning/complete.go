@@ -1,11 +1,9 @@
 package planning
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -77,11 +75,8 @@ func (p *planner) taskCompleted(m workflow.TaskCompleted) error {
 	if t == nil {
 		return taken(p.s, k, true)
 	}
-	if most := p.s.Graph.Limits.PayloadBytes; value.Size(m.Output) > most {
-		p.fail(t, &workflow.Failure{
-			Code: workflow.CodeResultTooLarge, Permanent: true,
-			Message: fmt.Sprintf("the result has %d bytes, at most %d are taken inline", value.Size(m.Output), most),
-		}, false)
+	if f := p.unfitResult(m.Output); f != nil {
+		p.fail(t, f, false)
 		return nil
 	}
 	if n := len(p.s.Artifacts) + len(m.Artifacts); n > workflow.MaxArtifacts && len(m.Artifacts) > 0 {

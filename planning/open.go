@@ -2,7 +2,6 @@ package planning
 
 import (
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -40,9 +39,10 @@ func (p *planner) addBranch(m workflow.AddBranch) error {
 		return err
 	}
 	l := p.s.Graph.Limits
-	switch size := value.Size(m.Item); {
-	case size > l.PayloadBytes:
-		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(l.PayloadBytes), Got: int64(size)}
+	if err := p.refuses(m.Item); err != nil {
+		return err
+	}
+	switch {
 	case g.Total >= l.Foreach:
 		return &workflow.LimitError{Limit: "foreach", Max: int64(l.Foreach), Got: int64(g.Total) + 1}
 	case p.s.Live() >= l.LiveTokens:

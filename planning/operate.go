@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -64,8 +63,8 @@ func (p *planner) skip(m workflow.Skip) error {
 	if err != nil {
 		return err
 	}
-	if size, most := value.Size(m.Output), p.s.Graph.Limits.PayloadBytes; size > most {
-		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(most), Got: int64(size)}
+	if err := p.refuses(m.Output); err != nil {
+		return err
 	}
 	if err := p.s.Graph.Node(t.Node).Schema.Check(m.Output); err != nil {
 		return fmt.Errorf("skip node %q: %w", string(t.Node), err)

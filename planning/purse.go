@@ -3,6 +3,7 @@ package planning
 import (
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -31,6 +32,36 @@ func limitFailure(limit string, most int, what string) workflow.Failure {
 		Code: workflow.CodeLimit, Permanent: true,
 		Message: fmt.Sprintf("limit %s: more than %d %s", limit, most, what),
 	}
+}
+
+// refuses returns why a value that a caller gives is refused, nil if it is not:
+// it is deeper or larger than the definition takes.
+func (p *planner) refuses(v any) error {
+	l := p.s.Graph.Limits
+	if value.Deeper(v, l.JSONDepth) {
+		return &workflow.LimitError{Limit: value.LimitDepth, Max: int64(l.JSONDepth)}
+	}
+	if size := value.Size(v); size > l.PayloadBytes {
+		return &workflow.LimitError{Limit: value.LimitBytes, Max: int64(l.PayloadBytes), Got: int64(size)}
+	}
+	return nil
+}
+
+// unfitResult returns the failure of a node whose result is deeper or larger
+// than the definition takes, nil if it is not.
+func (p *planner) unfitResult(v any) *workflow.Failure {
+	l := p.s.Graph.Limits
+	if value.Deeper(v, l.JSONDepth) {
+		f := limitFailure(value.LimitDepth, l.JSONDepth, "containers inside each other in the result")
+		return &f
+	}
+	if size := value.Size(v); size > l.PayloadBytes {
+		return &workflow.Failure{
+			Code: workflow.CodeResultTooLarge, Permanent: true,
+			Message: fmt.Sprintf("the result has %d bytes, at most %d are taken inline", size, l.PayloadBytes),
+		}
+	}
+	return nil
 }
 
 // pay spends some units.

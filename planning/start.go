@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,8 +13,8 @@ import (
 // one on every node to which nothing leads.
 func (p *planner) start(m workflow.Start) error {
 	g := p.s.Graph
-	if size := value.Size(inputOf(m)); size > g.Limits.PayloadBytes {
-		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(g.Limits.PayloadBytes), Got: int64(size)}
+	if err := p.refuses(inputOf(m)); err != nil {
+		return err
 	}
 	if err := g.InputSchema.Check(inputOf(m)); err != nil {
 		var se *workflow.SchemaError

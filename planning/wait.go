@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -116,8 +115,8 @@ func (p *planner) wants(t *workflow.Token, n *workflow.GraphNode, name string, p
 // signal gives an event to the token that has waited for it longest, or keeps
 // it. An id counts once.
 func (p *planner) signal(m workflow.Signal) error {
-	if size, most := value.Size(m.Payload), p.s.Graph.Limits.PayloadBytes; size > most {
-		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(most), Got: int64(size)}
+	if err := p.refuses(m.Payload); err != nil {
+		return err
 	}
 	if m.ID != "" && p.s.KnowsSignal(m.ID) {
 		return nil
@@ -184,8 +183,8 @@ func (p *planner) vote(m workflow.Ballot) error {
 	if len(t.Votes) >= workflow.MaxVotes {
 		return &workflow.LimitError{Limit: "votes", Max: workflow.MaxVotes}
 	}
-	if size, most := value.Size(m.Data), p.s.Graph.Limits.PayloadBytes; size > most {
-		return &workflow.LimitError{Limit: "payloadBytes", Max: int64(most), Got: int64(size)}
+	if err := p.refuses(m.Data); err != nil {
+		return err
 	}
 	p.decide(decision.AddVote{Token: t.ID, Vote: workflow.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data, At: p.now}})
 	spec := p.s.Graph.Node(t.Node).Approval

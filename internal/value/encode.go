@@ -210,3 +210,21 @@ func sizeEscape(c byte) int {
 	}
 	return 5
 }
+
+// Deeper reports whether more than n containers are inside each other in a model
+// value: a scalar has depth 0, [] has depth 1.
+func Deeper(v any, n int) bool {
+	switch v := v.(type) {
+	case []any:
+		return n < 1 || slices.ContainsFunc(v, func(e any) bool { return Deeper(e, n-1) })
+	case map[string]any:
+		for _, e := range v {
+			if n > 0 && Deeper(e, n-1) {
+				return true
+			}
+		}
+		return n < 1
+	default:
+		return false
+	}
+}
