@@ -38,6 +38,7 @@ var layers = map[string][]string{
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "pawltest"}),
 	"bench":      {"*"},
 
+	"internal/bombtest":  {},
 	"internal/crashtest": {},
 	"internal/planted":   {},
 	"internal/lint":      {},
