@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -134,17 +135,18 @@ func (a *alarms) retry(id workflow.RunID) time.Duration {
 	return d.wait
 }
 
-// again returns the runs that are to be tried again by now, and when the next
-// one is; zero if none.
-func (a *alarms) again(now time.Time) (due []workflow.RunID, next time.Time) {
+// again returns the runs that are to be tried again by now, and how long it is
+// to the next one, at most maxNap.
+func (a *alarms) again() (due []workflow.RunID, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	now := time.Now()
+	next = maxNap
 	for id, d := range a.later {
-		switch {
-		case !d.at.After(now):
+		if wait := d.at.Sub(now); wait > 0 {
+			next = min(next, wait)
+		} else {
 			due = append(due, id)
-		case next.IsZero() || d.at.Before(next):
-			next = d.at
 		}
 	}
 	return due, next
@@ -164,28 +166,24 @@ func (a *alarms) run() {
 		case <-a.engine.ctx.Done():
 			return
 		}
-		nap := maxNap
-		at, err := a.fire()
+		nap, err := a.fire()
 		if err != nil && a.engine.ctx.Err() == nil {
 			a.engine.options.Logger.Error("pawl: alarms", "error", err)
-		}
-		if !at.IsZero() {
-			nap = min(max(time.Until(at), 0), maxNap)
 		}
 		timer.Reset(nap)
 	}
 }
 
-// fire wakes what is due and sleeps, and returns when the next run is due.
-func (a *alarms) fire() (time.Time, error) {
+// fire wakes what is due and sleeps, and returns after how long to look again.
+func (a *alarms) fire() (time.Duration, error) {
 	e := a.engine
 	for {
-		now := time.Now()
+		now := clock.Now()
 		due, err := e.dir.DueAlarms(now)
 		if err != nil {
-			return time.Time{}, err
+			return maxNap, err
 		}
-		asleep, again := a.again(now)
+		asleep, nap := a.again()
 		for _, id := range due {
 			if !e.registry.has(id) && !a.left(id) {
 				asleep = append(asleep, id)
@@ -193,10 +191,10 @@ func (a *alarms) fire() (time.Time, error) {
 		}
 		if len(asleep) == 0 || e.ctx.Err() != nil {
 			next, err := e.dir.NextAlarm(now)
-			if next.IsZero() || !again.IsZero() && again.Before(next) {
-				next = again
+			if !next.IsZero() {
+				nap = min(nap, max(clock.Until(next), 0))
 			}
-			return next, err
+			return nap, err
 		}
 		failpoint.Hit("alarm.wake")
 		e.wake(asleep)

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -83,7 +84,7 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 		return nil, err
 	}
 	defer release()
-	if err := e.dir.KeepOutcome(key, v, time.Now()); err != nil {
+	if err := e.dir.KeepOutcome(key, v, clock.Now()); err != nil {
 		if errors.Is(err, store.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", ErrUnknown, err)
 		}

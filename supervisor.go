@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,6 +15,8 @@ import (
 type supervisor struct {
 	engine *Engine
 	opened time.Time
+	steady time.Time                // when it was opened, or the wall clock jumped last
+	ahead  time.Duration            // of the wall clock, at the last look
 	waits  map[workflow.RunID]int64 // runs that wait, with their last record
 
 	mu    sync.Mutex
@@ -21,7 +24,35 @@ type supervisor struct {
 }
 
 func newSupervisor(e *Engine) *supervisor {
-	return &supervisor{engine: e, opened: time.Now(), waits: map[workflow.RunID]int64{}, beats: map[workflow.RunID]time.Time{}}
+	s := &supervisor{engine: e, opened: time.Now(), waits: map[workflow.RunID]int64{}, beats: map[workflow.RunID]time.Time{}}
+	s.steady, s.ahead = s.opened, s.lead()
+	return s
+}
+
+// lead returns how far the wall clock is ahead of the monotonic one, give or
+// take a constant.
+func (s *supervisor) lead() time.Duration {
+	return clock.Now().Sub(s.opened.Round(0)) - time.Since(s.opened)
+}
+
+// maxSlew is how far the wall clock may move against the monotonic one between
+// two looks before that counts as a jump; maxLead is how far ahead of now a
+// record may be that was made before a smaller move.
+const (
+	maxSlew = time.Second
+	maxLead = time.Minute
+)
+
+// watch finds that the wall clock has jumped since it was asked last. What the
+// times of records tell then is not how long a run was quiet.
+func (s *supervisor) watch() bool {
+	ahead := s.lead()
+	jumped := (ahead - s.ahead).Abs() > maxSlew
+	s.ahead = ahead
+	if jumped {
+		s.steady = time.Now()
+	}
+	return jumped
 }
 
 // run looks again and again until the engine closes.
@@ -68,13 +99,15 @@ func (s *supervisor) lately(since time.Time) map[workflow.RunID]bool {
 // look fails the runs that have stalled by now. A run that waits is not loaded
 // again before it has moved.
 func (s *supervisor) look() {
-	now := time.Now()
-	since := now.Add(-s.engine.options.StallAfter)
-	if since.Before(s.opened) {
+	now, after := clock.Now(), s.engine.options.StallAfter
+	if s.watch() || time.Since(s.steady) < after {
 		return // what is out was sent again when the engine was opened
 	}
-	beats := s.lately(since)
-	quiet, err := s.engine.dir.Quiet(since)
+	beats := s.lately(time.Now().Add(-after))
+	quiet, err := s.engine.dir.Quiet(now.Add(-after), now.Add(maxLead))
+	if s.watch() {
+		return
+	}
 	if err != nil {
 		s.engine.options.Logger.Warn("pawl: runs that make no progress cannot be looked for", "error", err)
 		return
@@ -97,6 +130,9 @@ func (s *supervisor) look() {
 			continue
 		default:
 			idle := now.Sub(q.At).Truncate(time.Millisecond)
+			if s.steady != s.opened { // the clock has jumped: it may have been quiet for longer
+				idle = min(max(idle, after), time.Since(s.steady)).Truncate(time.Millisecond)
+			}
 			err = s.engine.ask(s.engine.ctx, q.Run, workflow.Stall{Events: state.Events, Idle: idle})
 			if err != nil && s.engine.ctx.Err() == nil {
 				s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be failed", "run", string(q.Run), "error", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -115,4 +116,59 @@ func TestSlowRunsAreNotStalled(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunRunning, snap.Status)
 	})
+}
+
+// The wall clock says nothing about how long a run was quiet when it has jumped:
+// runs that move are left alone, those that do not are failed after their time,
+// also in the next life.
+func TestStallsWhenTheClockJumps(t *testing.T) {
+	for name, jump := range map[string]time.Duration{
+		"an hour ahead": time.Hour, "an hour back": -time.Hour, "ten years ahead": 87_600 * time.Hour, "ten years back": -87_600 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ahead time.Duration
+				defer clock.Set(func() time.Time { return time.Now().Add(ahead) })()
+				options := pawl.Options{StallAfter: time.Hour, Executor: pawl.Handlers{
+					"lost": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
+					"slow": func(context.Context, pawl.Task) (any, error) { <-time.After(50 * time.Minute); return nil, nil },
+				}}
+				dir := t.TempDir()
+				e, err := pawl.Open(t.Context(), dir, options)
+				require.NoError(t, err)
+				slow := define(t, "name: w\nstart: a\nnodes: [{id: a, task: slow}, {id: b, task: slow}]\ntransitions: [{from: a, to: b}, {from: b, to: a, loop: {maxIterations: 2}}]\n")
+				lost := define(t, "name: l\nstart: a\nnodes: [{id: a, task: lost}]\n")
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "moves", Definition: slow}, nil))
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "lost", Definition: lost}, nil))
+				stands := func(id workflow.RunID) workflow.RunStatus {
+					synctest.Wait()
+					snap, err := e.Inspect(t.Context(), id)
+					require.NoError(t, err)
+					return snap.Status
+				}
+				<-time.After(59 * time.Minute)
+				ahead = jump
+				<-time.After(50 * time.Minute)
+				require.Equal(t, workflow.RunRunning, stands("lost"), "it was asked again when the clock had jumped")
+				<-time.After(30 * time.Minute)
+				require.Equal(t, workflow.RunFailed, stands("lost"))
+				require.Equal(t, workflow.RunRunning, stands("moves"))
+				out, err := e.Wait(t.Context(), "lost")
+				require.NoError(t, err)
+				require.Regexp(t, `^no progress for 1h\d+m`, out.Failure.Message)
+
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "again", Definition: lost}, nil))
+				require.NoError(t, e.Close(context.Background()))
+				ahead = 0
+				e, err = pawl.Open(t.Context(), dir, options)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, e.Close(context.Background())) }()
+				<-time.After(140 * time.Minute) // a record may lie up to StallAfter ahead of the clock before it tells
+				require.Equal(t, workflow.RunFailed, stands("again"))
+				out, err = e.Wait(t.Context(), "moves")
+				require.NoError(t, err)
+				require.NoError(t, out.Err())
+			})
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
@@ -363,7 +364,7 @@ func (a *Actor) setAlarm() {
 	if at.IsZero() {
 		return
 	}
-	a.alarm.Reset(min(max(time.Until(at), a.pause), maxNap))
+	a.alarm.Reset(min(max(clock.Until(at), a.pause), maxNap))
 }
 
-func instant() time.Time { return timeout.Instant(time.Now()) }
+func instant() time.Time { return timeout.Instant(clock.Now()) }

@@ -90,7 +90,7 @@ const (
 	listChildren  = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
 	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
-	getQuiet      = `SELECT id, num, at, seq FROM runs WHERE status = 1 AND at <= ? AND num > ? ORDER BY num LIMIT ?`
+	getQuiet      = `SELECT id, num, at, seq FROM runs WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`
 	getDue        = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
 	getNextAlarm  = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
 )
@@ -264,9 +264,10 @@ type QuietRun struct {
 	At  time.Time // of its last record
 }
 
-// Quiet returns the running runs without a record after an instant, oldest run
+// Quiet returns the running runs whose last record is not after since, or is
+// after until, that is, was made before the clock was set back; oldest run
 // first.
-func (d *Dir) Quiet(since time.Time) ([]QuietRun, error) {
+func (d *Dir) Quiet(since, until time.Time) ([]QuietRun, error) {
 	var out []QuietRun
 	for num, n := int64(0), idPage; n == idPage; {
 		n = 0
@@ -276,7 +277,7 @@ func (d *Dir) Quiet(since time.Time) ([]QuietRun, error) {
 				num = r.Int64(1)
 				n++
 				return nil
-			}, since.UnixMilli(), num, int64(idPage))
+			}, since.UnixMilli(), until.UnixMilli(), num, int64(idPage))
 		})
 		if err != nil {
 			return nil, err

@@ -22,14 +22,15 @@ var layers = map[string][]string{
 
 	"blob":               {},
 	"internal/failpoint": {},
+	"internal/clock":     {},
 	"internal/hook":      {},
 	"internal/sqlite":    {},
 	"internal/story":     decided,
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
 	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite", "blob"}),
-	"actor":              slices.Concat(decided, []string{"internal/failpoint", "planning"}),
+	"actor":              slices.Concat(decided, []string{"internal/clock", "internal/failpoint", "planning"}),
 
-	".":          slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),
+	".":          slices.Concat(decided, []string{"internal/clock", "internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "blob", "actor", ".", "worker"}),
@@ -41,6 +42,7 @@ var layers = map[string][]string{
 	"internal/bombtest":  {},
 	"internal/crashtest": {},
 	"internal/planted":   {},
+	"internal/ownertest": {},
 	"internal/lint":      {},
 	"internal/reference": {},
 }
