@@ -1,0 +1,11 @@
+// Package ownertest holds the tests of who owns an engine directory, and for how
+// long: processes that open it side by side, are stopped in the middle of a
+// commit and go on when it has another owner; two engines in one process; engines
+// that close under load, or are asked for everything at once; and engines whose
+// wall clock jumps. There is nothing here but tests.
+//
+//	go test ./internal/ownertest                            # a sample
+//	go test ./internal/ownertest -timeout 2h -owner.all     # the figures of a release
+//
+// docs/reliability.md says what is checked and what was found.
+package ownertest

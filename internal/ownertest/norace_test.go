@@ -1,0 +1,5 @@
+//go:build !race
+
+package ownertest
+
+const raced = false
