@@ -25,6 +25,10 @@ var (
 	// ErrLocked: another process, or another engine of this one, has the
 	// directory open.
 	ErrLocked = store.ErrLocked
+	// ErrFenced: the directory was taken from this engine, by somebody who has
+	// removed its lock file or has moved the directory. Nothing can be committed
+	// here any more: close it.
+	ErrFenced = store.ErrFenced
 	// ErrCorrupt: what is stored is damaged, or not ours; errors.As a
 	// *store.CorruptError says what and where. Nothing was changed.
 	ErrCorrupt = store.ErrCorrupt

@@ -137,7 +137,7 @@ func (d *Dir) transact(group []*request) error {
 		return d.dead
 	}
 	if !d.owns() {
-		d.dead = fmt.Errorf("%w: %s is another file now", ErrFenced, d.at(lockFile))
+		d.dead = d.fenced()
 		return d.dead
 	}
 	failpoint.Hit("commit.begin")
@@ -152,6 +152,11 @@ func (d *Dir) transact(group []*request) error {
 		return d.lost(err)
 	}
 	failpoint.Hit("commit.done")
+	if !d.owns() {
+		// The new owner may have read pawl.db before this was in it.
+		d.dead = fmt.Errorf("%w: %w", ErrUnknown, d.fenced())
+		return d.dead
+	}
 	return nil
 }
 

@@ -44,6 +44,8 @@ type Dir struct {
 	root    *os.Root
 	lock    *os.File
 	owned   os.FileInfo // of the lock
+	// lockPath is where the lock file was, whatever the working directory is now.
+	lockPath string
 	epoch   workflow.Epoch
 	lastNum atomic.Int64 // of the runs
 
@@ -110,6 +112,9 @@ func (d *Dir) open() error {
 	steps := []func() error{d.own, d.prepare, d.connect, d.begin}
 	for _, step := range steps {
 		failpoint.Hit("open.step")
+		if d.owned != nil && !d.owns() {
+			return fmt.Errorf("%w: %s was taken away", ErrLocked, d.lockPath)
+		}
 		if err := step(); err != nil {
 			return err
 		}
@@ -123,7 +128,10 @@ func (d *Dir) own() error {
 		return err
 	}
 	var err error
-	if d.lock, err = lock(filepath.Join(d.path, lockFile)); err != nil {
+	if d.lockPath, err = filepath.Abs(d.at(lockFile)); err != nil {
+		return err
+	}
+	if d.lock, err = lock(d.lockPath); err != nil {
 		return err
 	}
 	if d.owned, err = d.lock.Stat(); err != nil {
@@ -176,6 +184,9 @@ func (d *Dir) createIndex() error {
 		return err
 	}
 	failpoint.Hit("open.create")
+	if !d.owns() {
+		return fmt.Errorf("%w: %s was taken away", ErrLocked, d.lockPath)
+	}
 	if err := d.root.Rename(building, indexFile); err != nil {
 		return err
 	}
@@ -193,6 +204,11 @@ func (d *Dir) connect() error {
 	}
 	if err := d.checkEpoch(was); err != nil {
 		return err
+	}
+	if _, noLog := d.root.Lstat(indexWAL); noLog == nil && was.epoch == 0 {
+		if err := d.renew(); err != nil {
+			return err
+		}
 	}
 	d.db, err = sqlite.Open(d.at(indexFile), indexPragmas)
 	return d.indexError(err)

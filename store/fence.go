@@ -1,5 +1,12 @@
 package store
 
+import (
+	"fmt"
+	"io"
+	"os"
+	"path"
+)
+
 // Fence makes everything fail with ErrClosed from now on, as if the process had
 // died: a commit that has not begun never happens, and Close leaves the mark of
 // an engine that did not close. A commit that is under way is waited for. What
@@ -10,4 +17,56 @@ func (d *Dir) Fence() {
 	if d.dead == nil {
 		d.dead = ErrClosed
 	}
+}
+
+// owns reports whether the lock file, where the directory was opened, is still
+// the one that we hold. It is not when somebody has removed it, or has moved the
+// directory away: then it may have another owner by now.
+func (d *Dir) owns() bool {
+	now, err := os.Lstat(d.lockPath)
+	return err == nil && os.SameFile(now, d.owned)
+}
+
+// fenced says why nothing works any more once the lock file is another.
+func (d *Dir) fenced() error {
+	return fmt.Errorf("%w: %s is another file now", ErrFenced, d.lockPath)
+}
+
+// renew puts pawl.db and its write-ahead log into new files with the same
+// contents. It is called where a lock file was removed while pawl.db was in use:
+// its owner, if it is not dead but stopped, still has the old files open and
+// writes into them when it goes on, wherever it was. A crash in between leaves
+// files of the same contents.
+func (d *Dir) renew() error {
+	for _, name := range []string{indexWAL, indexFile} {
+		if err := d.copyFile(name, path.Join(tmpDir, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{indexWAL, indexFile} {
+		if err := d.root.Rename(path.Join(tmpDir, name), name); err != nil {
+			return err
+		}
+	}
+	return d.syncDir(".")
+}
+
+// copyFile copies a file of the directory into a new one and syncs it.
+func (d *Dir) copyFile(from, to string) error {
+	in, err := d.openRegular(from)
+	if err != nil {
+		return err
+	}
+	out, err := d.root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if err == nil {
+		_, err = io.Copy(out, in)
+		if err == nil {
+			err = out.Sync()
+		}
+		if closed := out.Close(); err == nil {
+			err = closed
+		}
+	}
+	_ = in.Close() // it was only read
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -117,10 +116,4 @@ func (d *Dir) readEpoch() (found workflow.Epoch, err error) {
 		err = closed
 	}
 	return found, err
-}
-
-// owns reports whether the lock file is still the one that we hold.
-func (d *Dir) owns() bool {
-	now, err := d.root.Lstat(lockFile)
-	return err == nil && os.SameFile(now, d.owned)
 }

@@ -18,6 +18,7 @@ type round struct {
 	filings []*filing
 	row     row    // before
 	name    string // of the new file
+	tmp     string // while it is built: no other engine's
 	hash    [sha256.Size]byte
 	size    int
 	err     error
@@ -46,8 +47,12 @@ func (d *Dir) file(b *builder, rounds []*round) {
 	failpoint.Hit("file.end")
 }
 
-// step passes a stage and does do with every round that has not failed.
+// step passes a stage and does do with every round that has not failed, if the
+// files are still ours to change.
 func (d *Dir) step(rounds []*round, at stage, do func(*round) error) {
+	if !d.owns() {
+		fail(rounds, d.fenced())
+	}
 	if d.filer.stage != nil {
 		if err := d.filer.stage(at); err != nil {
 			fail(rounds, err)
@@ -92,10 +97,9 @@ func (d *Dir) build(b *builder, r *round) error {
 		return fmt.Errorf("build the file of run %q: %w", string(r.job.id), err)
 	}
 	r.hash, r.size = sha256.Sum256(data), len(data)
-	return d.writeFile(r.tmp(), data, false)
+	r.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(r.name)))
+	return d.writeFile(r.tmp, data, false)
 }
-
-func (r *round) tmp() string { return path.Join(tmpDir, path.Base(r.name)) }
 
 // fill writes into a file what it lacks.
 func (d *Dir) fill(c *sqlite.Conn, r *round) error {
@@ -143,10 +147,10 @@ func (f *filing) fill(c *sqlite.Conn, next int64) error {
 
 // rename gives a new file its name, in the slot that is not in use.
 func (d *Dir) rename(r *round) error {
-	err := d.root.Rename(r.tmp(), r.name)
+	err := d.root.Rename(r.tmp, r.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = d.root.Mkdir(path.Dir(r.name), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			err = d.root.Rename(r.tmp(), r.name)
+			err = d.root.Rename(r.tmp, r.name)
 		}
 	}
 	return err
