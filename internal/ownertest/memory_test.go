@@ -1,0 +1,3 @@
+package ownertest
+
+func useMemory() error { return nil }
