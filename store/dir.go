@@ -46,8 +46,8 @@ type Dir struct {
 	owned   os.FileInfo // of the lock
 	// lockPath is where the lock file was, whatever the working directory is now.
 	lockPath string
-	epoch   workflow.Epoch
-	lastNum atomic.Int64 // of the runs
+	epoch    workflow.Epoch
+	lastNum  atomic.Int64 // of the runs
 
 	mu   sync.Mutex // guards db and dead
 	db   *sqlite.Conn
@@ -109,7 +109,7 @@ func Open(path string, o Options) (*Dir, error) {
 }
 
 func (d *Dir) open() error {
-	steps := []func() error{d.own, d.prepare, d.connect, d.begin}
+	steps := []func() error{d.own, d.connect, d.prepare, d.begin}
 	for _, step := range steps {
 		failpoint.Hit("open.step")
 		if d.owned != nil && !d.owns() {
@@ -141,11 +141,8 @@ func (d *Dir) own() error {
 	return err
 }
 
-// prepare checks pawl.db, or makes it, and clears what was being built.
+// prepare clears what was being built.
 func (d *Dir) prepare() error {
-	if err := d.checkIndex(); err != nil {
-		return err
-	}
 	if err := d.root.RemoveAll(tmpDir); err != nil {
 		return err
 	}
@@ -157,6 +154,7 @@ func (d *Dir) prepare() error {
 	return d.syncDir(".")
 }
 
+// checkIndex checks pawl.db, or makes it.
 func (d *Dir) checkIndex() error {
 	data, err := d.readStart(indexFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -193,8 +191,11 @@ func (d *Dir) createIndex() error {
 	return d.syncDir(".")
 }
 
-// connect opens pawl.db and takes it over: the epoch in it is ours.
+// connect opens pawl.db, and locks it.
 func (d *Dir) connect() error {
+	if err := d.checkIndex(); err != nil {
+		return err
+	}
 	was, err := d.readMark()
 	if err != nil {
 		return err

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 )
@@ -38,6 +40,12 @@ func (d *Dir) fenced() error {
 // writes into them when it goes on, wherever it was. A crash in between leaves
 // files of the same contents.
 func (d *Dir) renew() error {
+	if _, err := d.probeEpoch(); err != nil {
+		return d.indexError(err) // it is not dead: SQLite's lock is held
+	}
+	if err := d.root.Mkdir(tmpDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
 	for _, name := range []string{indexWAL, indexFile} {
 		if err := d.copyFile(name, path.Join(tmpDir, name)); err != nil {
 			return err
@@ -57,7 +65,7 @@ func (d *Dir) copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	out, err := d.root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	out, err := d.root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err == nil {
 		_, err = io.Copy(out, in)
 		if err == nil {

@@ -84,6 +84,16 @@ func (d *Dir) checkEpoch(m mark) error {
 	if m.epoch == 0 {
 		return nil
 	}
+	found, err := d.probeEpoch()
+	if err == nil && found != m.epoch {
+		err = &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
+	}
+	return d.indexError(err)
+}
+
+// probeEpoch returns the epoch in pawl.db, and fails with SQLite's own error if
+// somebody has locked it. It changes neither pawl.db nor its write-ahead log.
+func (d *Dir) probeEpoch() (workflow.Epoch, error) {
 	_, noLog := d.root.Lstat(indexWAL)
 	found, err := d.readEpoch()
 	// A reader leaves shared memory behind, and an empty log if there was none.
@@ -96,10 +106,7 @@ func (d *Dir) checkEpoch(m mark) error {
 			err = errors.Join(err, gone)
 		}
 	}
-	if err == nil && found != m.epoch {
-		err = &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
-	}
-	return d.indexError(err)
+	return found, err
 }
 
 // readEpoch returns the epoch in pawl.db, 0 if there is none.

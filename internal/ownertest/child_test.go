@@ -123,7 +123,7 @@ func (s *served) do(c command) reply {
 		return reply{Said: "worked"}
 	case "stream":
 		defer failpoint.Set(stopAt(c.Point, int64(c.Count)))()
-		for range 1000 {
+		for range 100 {
 			if err := s.run(ctx); err != nil {
 				return failed("died", err)
 			}
@@ -217,7 +217,7 @@ func (s *served) run(ctx context.Context) error {
 	if err := s.note("started", id); err != nil {
 		return err
 	}
-	short, cancel := context.WithTimeout(ctx, time.Second) // an engine that was fenced tells nobody
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond) // an engine that was fenced tells nobody
 	defer cancel()
 	out, err := s.engine.Wait(short, id)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -1,16 +1,20 @@
 package ownertest
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -76,4 +80,28 @@ func workspace(t *testing.T) string {
 	}
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
+}
+
+// onHit has f told of failpoints until reset is called.
+func onHit(f func(name string)) (reset func()) { return failpoint.Set(f) }
+
+// A faultLog keeps what engines log: what no caller could be told.
+type faultLog struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (f *faultLog) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.buf.Write(p)
+}
+
+func (f *faultLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(f, nil)) }
+
+func (f *faultLog) lines() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.buf.String()
 }
