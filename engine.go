@@ -112,7 +112,8 @@ type Engine struct {
 	stopTasks  context.CancelFunc
 	background sync.WaitGroup
 	closing    sync.Once
-	closed     error
+	closed     chan struct{} // closed when closeErr is set
+	closeErr   error
 }
 
 // Open opens the engine directory at path, made if it does not exist, and goes
@@ -129,7 +130,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, err)
 	}
-	e := &Engine{options: o, dir: dir, waiters: newWaiters()}
+	e := &Engine{options: o, dir: dir, waiters: newWaiters(), closed: make(chan struct{})}
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
@@ -173,10 +174,27 @@ func (e *Engine) recover() error {
 // options, commits everything, and releases the directory. Handlers that ignore
 // their context are waited for until ctx is done, so ctx should have a deadline,
 // and a handler must not call Close. Nothing is lost if Close does not run, or
-// leaves handlers behind. Further calls return the same.
+// leaves handlers behind. Further calls wait for the first until their own ctx is
+// done, and return the same.
 func (e *Engine) Close(ctx context.Context) error {
-	e.closing.Do(func() { e.closed = e.close(ctx) })
-	return e.closed
+	first := false
+	e.closing.Do(func() { first = true })
+	if first {
+		e.closeErr = e.close(ctx)
+		close(e.closed)
+		return e.closeErr
+	}
+	select {
+	case <-e.closed:
+		return e.closeErr
+	default:
+	}
+	select {
+	case <-e.closed:
+		return e.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("the engine is still closing: %w", context.Cause(ctx))
+	}
 }
 
 func (e *Engine) close(ctx context.Context) error {

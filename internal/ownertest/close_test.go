@@ -1,0 +1,311 @@
+package ownertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var kinds = []string{"quick", "waits", "pending", "deaf"}
+
+var kindOf = define(`name: kinds
+start: a
+nodes: [{id: a, task: quick}, {id: b, task: quick}, {id: c, task: waits}, {id: d, task: pending}, {id: e, task: deaf}]
+transitions:
+  - {from: a, to: b, condition: input.kind == 0}
+  - {from: a, to: c, condition: input.kind == 1}
+  - {from: a, to: d, condition: input.kind == 2}
+  - {from: a, to: e, condition: input.kind == 3}`)
+
+// A closing is an engine that is closed under load.
+type closing struct {
+	t      *testing.T
+	r      *rand.Rand
+	dir    string
+	runs   int
+	deaf   bool          // some tasks ignore their context
+	free   chan struct{} // ends those
+	engine *pawl.Engine
+
+	mu    sync.Mutex
+	acked map[workflow.RunID]bool // started; true: ended
+}
+
+func (c *closing) execute(ctx context.Context, t pawl.Task) (any, error) {
+	switch t.Type {
+	case "waits":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "pending":
+		return nil, pawl.ErrPending
+	case "deaf":
+		<-c.free
+		return "late", nil
+	}
+	return "quick", nil
+}
+
+// load starts runs until the engine is closed, and waits for some.
+func (c *closing) load(k int) {
+	for i := range c.runs {
+		id, kind := workflow.RunID(fmt.Sprint(k, "-", i)), i%3
+		if c.deaf && i%16 == 15 {
+			kind = 3
+		}
+		err := c.engine.Start(context.Background(), workflow.Run{ID: id, Definition: kindOf}, map[string]any{"kind": kind})
+		if errors.Is(err, pawl.ErrClosed) {
+			return
+		}
+		if !assert.NoError(c.t, err) {
+			return
+		}
+		c.mu.Lock()
+		c.acked[id] = false
+		c.mu.Unlock()
+		if kind != 0 || i%2 == 1 {
+			continue
+		}
+		out, err := c.engine.Wait(context.Background(), id)
+		if errors.Is(err, pawl.ErrClosed) {
+			return
+		}
+		if assert.NoError(c.t, err) && assert.NoError(c.t, out.Err()) {
+			c.mu.Lock()
+			c.acked[id] = true
+			c.mu.Unlock()
+		}
+	}
+}
+
+// close closes the engine, from several goroutines at a time or again, and returns
+// how long that took.
+func (c *closing) close() time.Duration {
+	begin := time.Now()
+	closers := 1 + c.r.IntN(3)
+	took := time.Duration(0)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if c.deaf {
+		ctx, cancel = context.WithTimeout(context.Background(), time.Duration(c.r.IntN(30))*time.Millisecond)
+		defer cancel()
+	}
+	errs := make([]error, closers)
+	race(closers, func(k int) {
+		errs[k] = c.engine.Close(ctx)
+		if k == 0 {
+			took = time.Since(begin)
+		}
+	})
+	for _, err := range errs {
+		if !errors.Is(err, context.DeadlineExceeded) { // of those who only wait for the first
+			require.NoError(c.t, err)
+		}
+	}
+	require.NoError(c.t, c.engine.Close(context.Background()), "again")
+	return took
+}
+
+// TestCloseUnderLoad closes engines in the middle of starts, commits and tasks,
+// of which some ignore their context: in bounded time, with no goroutine left but
+// those of such tasks, and without the loss of anything that was acknowledged.
+func TestCloseUnderLoad(t *testing.T) {
+	rounds := times(20, 200)
+	acks, ends, slowest := 0, 0, time.Duration(0)
+	for i := range rounds {
+		r := rand.New(rand.NewPCG(*seed, 3400+uint64(i)))
+		c := &closing{t: t, r: r, runs: 16 + r.IntN(120), deaf: i%2 == 1, free: make(chan struct{}), acked: map[workflow.RunID]bool{}}
+		c.dir = filepath.Join(workspace(t), "engine")
+		before := goleak.IgnoreCurrent()
+		var err error
+		var commits atomic.Int64
+		busy, after := make(chan struct{}), int64(1+r.IntN(300))
+		reset := onHit(func(name string) {
+			if name == "commit.inside" && commits.Add(1) == after {
+				close(busy)
+			}
+		})
+		c.engine, err = pawl.Open(t.Context(), c.dir, pawl.Options{Executor: pawl.Handlers{"*": c.execute}, Concurrency: 64, IdleAfter: time.Duration(r.IntN(20)) * time.Millisecond, Grace: time.Duration(r.IntN(3)) * time.Millisecond})
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		idle := make(chan struct{})
+		for k := range 3 {
+			group.Go(func() { c.load(k) })
+		}
+		go func() { group.Wait(); close(idle) }()
+		select {
+		case <-busy: // in the middle of a commit
+		case <-idle:
+		}
+		took := c.close()
+		<-idle
+		reset()
+		slowest = max(slowest, took)
+		close(c.free)
+		require.NoError(t, goleak.Find(before), "round %d", i)
+		acks += len(c.acked)
+		ends += c.settle()
+		require.Less(t, slowest, patience/2)
+	}
+	require.Positive(t, ends)
+	t.Logf("%d engines closed under load, the slowest in %v: %d starts and %d ends acknowledged, 0 lost; 0 goroutines left; violations: 0", rounds, slowest, acks, ends)
+}
+
+// settle opens the directory again and lets every run end that was acknowledged.
+func (c *closing) settle() (ends int) {
+	e, err := pawl.Open(c.t.Context(), c.dir, pawl.Options{Executor: pawl.Handlers{"*": echo}})
+	require.NoError(c.t, err)
+	for id, ended := range c.acked {
+		if ended {
+			snap, err := e.Inspect(c.t.Context(), id)
+			require.NoError(c.t, err, string(id))
+			require.Equal(c.t, workflow.RunCompleted, snap.Status, string(id))
+			ends++
+		}
+		out, err := e.Wait(c.t.Context(), id)
+		require.NoError(c.t, err, string(id))
+		require.NoError(c.t, out.Err(), string(id))
+	}
+	require.NoError(c.t, e.Close(c.t.Context()))
+	return ends
+}
+
+// A context that is done while its call is being committed, at every place of a
+// commit: the caller gets the cause of that or the answer, never another error, and
+// asking again says that it was taken, once.
+func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
+	points := []string{"start.ask", "commit.begin", "commit.row", "commit.inside", "commit.done", "release.begin", "release.end"}
+	gone := errors.New("the caller went away")
+	rounds, cut := times(20, 200), 0
+	for i := range rounds {
+		point, run := points[i%len(points)], workflow.Run{ID: "a", Definition: kindOf}
+		input := map[string]any{"kind": i % 2 * 2}
+		dir := filepath.Join(workspace(t), "engine")
+		e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"quick": echo, "*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		hit := atomic.Bool{}
+		reset := onHit(func(name string) {
+			if name == point && hit.CompareAndSwap(false, true) {
+				cancel(gone)
+			}
+		})
+		if err := e.Start(ctx, run, input); err != nil {
+			require.ErrorIs(t, err, gone)
+			cut++
+		}
+		reset()
+		require.True(t, hit.Load(), point)
+		require.NoError(t, e.Start(t.Context(), run, input))
+		require.NoError(t, e.Close(t.Context()))
+		e, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"*": echo}})
+		require.NoError(t, err)
+		_, err = e.Wait(t.Context(), "a")
+		require.NoError(t, err)
+		starts := 0
+		for r, err := range e.Journal(t.Context(), "a") {
+			require.NoError(t, err)
+			if _, ok := r.Message.(workflow.Start); ok {
+				starts++
+			}
+		}
+		require.Equal(t, 1, starts)
+		require.NoError(t, e.Close(t.Context()))
+	}
+	require.Positive(t, cut)
+	t.Logf("%d contexts done at %d places of a commit, %d callers told so; violations: 0", rounds, len(points), cut)
+}
+
+// afterClose calls every method of an engine that is closed, but Close.
+func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
+	key := pawl.Key("a#1.1.0000000000000001")
+	first := func(_ any, err error) error { return err }
+	out := map[string]error{
+		"AddBranch":    e.AddBranch(ctx, pawl.GroupTarget{Run: "a", Group: "g"}, 1),
+		"Backup":       first(e.Backup(ctx, "/nowhere/at/all")),
+		"Cancel":       e.Cancel(ctx, "a", ""),
+		"CancelNodes":  e.CancelNodes(ctx, "a", "a"),
+		"CloseGroup":   e.CloseGroup(ctx, pawl.GroupTarget{Run: "a", Group: "g"}),
+		"CollectBlobs": first(e.CollectBlobs(ctx, time.Hour)),
+		"Complete":     e.Complete(ctx, key, 1),
+		"Fail":         e.Fail(ctx, key, errors.New("no")),
+		"Forget":       e.Forget(ctx, "k"),
+		"ForgetBefore": first(e.ForgetBefore(ctx, time.Now())),
+		"Heartbeat":    e.Heartbeat(ctx, key),
+		"Inspect":      first(e.Inspect(ctx, "a")),
+		"Once":         first(e.Once(ctx, "k", func(context.Context) (any, error) { return 1, nil })),
+		"OpenArtifact": first(e.OpenArtifact(ctx, workflow.Artifact{Name: "a", Ref: blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)}})),
+		"OpenBlob":     first(e.OpenBlob(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})),
+		"Patch":        first(e.Patch(ctx, "a", pawl.Patch{Revision: 1, Operations: []byte(`[]`)})),
+		"Pause":        e.Pause(ctx, "a"),
+		"Publish":      e.Publish(kindOf),
+		"Purge":        e.Purge(ctx, "a"),
+		"PutBlob":      first(e.PutBlob(ctx, strings.NewReader("x"), "")),
+		"Resume":       e.Resume(ctx, "a"),
+		"Retry":        e.Retry(ctx, pawl.Target{Run: "a", Node: "a"}),
+		"RetryAll":     first(e.RetryAll(ctx, pawl.DeadLetterFilter{})),
+		"Run":          first(e.Run(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0})),
+		"Signal":       e.Signal(ctx, "a", workflow.Signal{Name: "s"}),
+		"Skip":         e.Skip(ctx, pawl.Target{Run: "a", Node: "a"}, nil),
+		"SkipAll":      first(e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)),
+		"Start":        e.Start(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0}),
+		"Vote":         e.Vote(ctx, pawl.Target{Run: "a", Node: "a"}, workflow.Ballot{Approver: "me", Approve: true}),
+		"Wait":         first(e.Wait(ctx, "a")),
+	}
+	_, _, out["Definition"] = e.Definition(ctx, "a")
+	for _, err := range e.Approvals(ctx) {
+		out["Approvals"] = err
+	}
+	for _, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{}) {
+		out["DeadLetters"] = err
+	}
+	for _, err := range e.Events(ctx, "a", pawl.EventsOptions{Follow: true}) {
+		out["Events"] = err
+	}
+	for _, err := range e.Journal(ctx, "a") {
+		out["Journal"] = err
+	}
+	for _, err := range e.Runs(ctx, pawl.RunFilter{}) {
+		out["Runs"] = err
+	}
+	return out
+}
+
+// Every method of a closed engine says that it is closed.
+func TestEveryMethodAfterClose(t *testing.T) {
+	dir := filepath.Join(workspace(t), "engine")
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
+	require.NoError(t, err)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: kindOf}, map[string]any{"kind": 0}))
+	require.NoError(t, e.Close(t.Context()))
+	got := afterClose(t.Context(), e)
+	var names []string
+	for m := range reflect.TypeFor[*pawl.Engine]().Methods() {
+		if m.Name != "Close" {
+			names = append(names, m.Name)
+		}
+	}
+	for _, name := range names {
+		require.ErrorIs(t, got[name], pawl.ErrClosed, name)
+	}
+	require.Len(t, got, len(names))
+	require.True(t, slices.IsSorted(names))
+	require.NoError(t, e.Close(t.Context()))
+	t.Logf("%d methods, violations: 0", len(names))
+}
