@@ -41,6 +41,7 @@ var layers = map[string][]string{
 
 	"internal/bombtest":  {},
 	"internal/crashtest": {},
+	"internal/golden":    {},
 	"internal/planted":   {},
 	"internal/ownertest": {},
 	"internal/lint":      {},

@@ -1,0 +1,100 @@
+package golden
+
+import (
+	"encoding/binary"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/store"
+)
+
+// userVersion is where a SQLite database has the version of its format.
+const userVersion = 60
+
+// A directory of a format that is newer, or older than the first release, is
+// refused in words, and stays byte for byte as it is.
+func TestOtherVersions(t *testing.T) {
+	opened := 0
+	for _, g := range sample() {
+		for _, version := range []uint32{1, 3, 1 << 31} {
+			dir := unpack(t, archive(g.name))
+			path := filepath.Join(dir, "pawl.db")
+			setVersion(t, path, version)
+			was := tree(t, dir)
+
+			_, err := pawl.Open(t.Context(), dir, pawl.Options{})
+			require.ErrorIs(t, err, pawl.ErrVersion)
+			var ve *store.VersionError
+			require.ErrorAs(t, err, &ve)
+			require.Equal(t, []uint32{version, 2}, []uint32{ve.Version, ve.Known})
+			require.Equal(t, path, ve.File)
+			_, err = store.Verify(dir)
+			require.ErrorIs(t, err, pawl.ErrVersion)
+			_, err = store.Repair(dir, filepath.Join(t.TempDir(), "repaired"))
+			require.ErrorIs(t, err, pawl.ErrVersion)
+			require.Equal(t, was, tree(t, dir))
+			opened++
+		}
+	}
+	t.Logf("%d directories of other versions, all refused, 0 violations", opened)
+}
+
+// A run whose file is of another version is refused; the others are not.
+func TestOtherVersionsOfAFile(t *testing.T) {
+	dir := unpack(t, archive(goldens[0].name))
+	was := map[string]string{}
+	for _, h := range heads(t, dir) {
+		if h.Run == "event" || h.Run == "done" {
+			path := filepath.Join(dir, h.File)
+			setVersion(t, path, 3)
+			was[path] = read(t, path)
+		}
+	}
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: hand{}})
+	require.NoError(t, err)
+	_, err = e.Inspect(t.Context(), "done")
+	require.ErrorIs(t, err, pawl.ErrVersion)
+	require.ErrorIs(t, signal("paid", object{"n": 2})(t.Context(), e, "event"), pawl.ErrVersion)
+	require.NoError(t, signal("paid", object{"n": 2})(t.Context(), e, "event-late"))
+	out, err := e.Wait(t.Context(), "event-late")
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	require.NoError(t, e.Close(t.Context()))
+	require.Len(t, was, 2)
+	for path, text := range was {
+		require.Equal(t, text, read(t, path))
+	}
+}
+
+func setVersion(t *testing.T, path string, version uint32) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(binary.BigEndian.AppendUint32(nil, version), userVersion)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// tree returns all files below a directory with what is in them.
+func tree(t *testing.T, dir string) map[string]string {
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			out[path] = read(t, path)
+		} else {
+			out[path] = "a directory"
+		}
+		return err
+	}))
+	return out
+}
+
+func read(t *testing.T, path string) string {
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
