@@ -17,7 +17,8 @@ type BackupInfo = store.BackupInfo
 // like any other. into must not exist or be empty, its parent must exist. The
 // copy appears under that name when it is complete and durable; if Backup fails,
 // is cancelled, or the engine is closed meanwhile, nothing does. After a crash a
-// folder with .partial- in its name may be left beside it.
+// folder with .partial- in its name may be left beside it, which Open refuses with
+// ErrCorrupt as long as anything is missing in it.
 //
 // Commits wait for a few pages of the index at a time to be copied. Old files of
 // runs are removed only when the backup has ended, so that it needs some room in

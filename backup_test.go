@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,18 +88,66 @@ func copyOf(t *testing.T, dir string) string {
 	return to
 }
 
+// A backup that cannot be made says why and leaves nothing behind, and the next
+// one can be made.
 func TestBackupErrors(t *testing.T) {
-	dir := t.TempDir()
-	e := open(t, dir, pawl.Options{})
-	for _, into := range []string{"", dir, filepath.Join(dir, "below"), filepath.Join(dir, "LOCK")} {
-		_, err := e.Backup(t.Context(), into)
-		require.ErrorIs(t, err, pawl.ErrInvalid, into)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
+	dir, beside := t.TempDir(), t.TempDir()
+	e := open(t, dir, pawl.Options{Executor: pawl.Handlers{"work": double}})
+	at := func(name string) string { return filepath.Join(beside, name) }
+	require.NoError(t, os.WriteFile(at("file"), []byte("mine"), 0o600))
+	require.NoError(t, os.MkdirAll(at("full/mine"), 0o700))
+	require.NoError(t, os.Mkdir(at("empty"), 0o700))
+	require.NoError(t, os.Symlink(at("empty"), at("link")))
+	require.NoError(t, os.Symlink(dir, at("to-the-engine")))
+	was := names(t, beside)
+	cancelled, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
-	_, err := e.Backup(ctx, filepath.Join(t.TempDir(), "b"))
-	require.ErrorContains(t, err, "enough")
+	tests := []struct {
+		ctx  context.Context
+		into string
+		want error
+	}{
+		{t.Context(), "", pawl.ErrInvalid},
+		{t.Context(), dir, pawl.ErrInvalid},
+		{t.Context(), filepath.Join(dir, "below"), pawl.ErrInvalid},
+		{t.Context(), filepath.Join(dir, "no", "..", "runs", "below"), pawl.ErrInvalid},
+		{t.Context(), filepath.Join(dir, "LOCK"), pawl.ErrInvalid},
+		{t.Context(), at("to-the-engine/below"), pawl.ErrInvalid},
+		{t.Context(), at("file"), pawl.ErrInvalid},
+		{t.Context(), at("full"), pawl.ErrInvalid},
+		{t.Context(), at("link"), pawl.ErrInvalid},
+		{t.Context(), at("no/parent"), fs.ErrNotExist},
+		{t.Context(), at("file/below"), syscall.ENOTDIR},
+		{t.Context(), at("a\x00b"), syscall.EINVAL},
+		{t.Context(), at(strings.Repeat("long", 100)), syscall.ENAMETOOLONG},
+		{cancelled, at("b"), context.Cause(cancelled)},
+	}
+	for _, tt := range tests {
+		info, err := e.Backup(tt.ctx, tt.into)
+		require.ErrorIs(t, err, tt.want, tt.into)
+		require.Zero(t, info)
+		require.Equal(t, was, names(t, beside), tt.into)
+	}
+	_, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, oneTask)}, map[string]any{"n": 1})
+	require.NoError(t, err, "the engine goes on")
+	info, err := e.Backup(t.Context(), at("empty"))
+	require.NoError(t, err)
+	require.Equal(t, 1, info.Runs)
+	_, err = open(t, at("empty"), pawl.Options{}).Wait(t.Context(), "r")
+	require.NoError(t, err)
+
 	require.NoError(t, e.Close(t.Context()))
-	_, err = e.Backup(t.Context(), filepath.Join(t.TempDir(), "b"))
+	_, err = e.Backup(t.Context(), at("b"))
 	require.ErrorIs(t, err, pawl.ErrClosed)
+	require.Equal(t, was, names(t, beside))
+}
+
+// names lists a directory.
+func names(t *testing.T, dir string) (out []string) {
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -40,7 +41,8 @@ const stepPages = 32
 // those are copied that the copy refers to; the caller keeps them from being
 // deleted. Backups are made one at a time. What fails, or ends early because ctx
 // does or with ErrClosed, leaves nothing under the name; a crash leaves a folder
-// beside it with the name and .partial- in it.
+// beside it with the name and .partial- in it, which Open refuses: it holds a file
+// UNFINISHED until everything else is there and durable.
 func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
 	select {
 	case d.backing <- struct{}{}:
@@ -62,6 +64,7 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 	if err := d.apart(into); err != nil {
 		return BackupInfo{}, fmt.Errorf("back up: %w", err)
 	}
+	failpoint.Hit("backup.begin")
 	b := &backup{dir: d, blobs: blobs, info: BackupInfo{Path: into}}
 	if err := newDirectory(into, func(building string) error { return b.run(ctx, building) }); err != nil {
 		return BackupInfo{}, fmt.Errorf("back up into %s: %w", into, typed(err))
@@ -89,93 +92,6 @@ func (d *Dir) apart(into string) error {
 	}
 }
 
-// newDirectory makes a directory, whole and durable or not at all: build fills
-// one of another name beside it.
-func newDirectory(into string, build func(building string) error) error {
-	into = filepath.Clean(into)
-	if err := checkVacant(into); err != nil {
-		return err
-	}
-	building, err := os.MkdirTemp(filepath.Dir(into), filepath.Base(into)+".partial-")
-	if err != nil {
-		return err
-	}
-	if err = build(building); err == nil {
-		err = name(building, into)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(building))
-	}
-	return syncPath(filepath.Dir(into))
-}
-
-// name gives a directory the name at which nothing is but perhaps an empty
-// directory. What is in its files is durable already.
-func name(building, into string) error {
-	if err := syncDirs(building); err != nil {
-		return err
-	}
-	if err := os.Remove(into); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrNotEmpty, err)
-	}
-	return os.Rename(building, into)
-}
-
-// checkVacant checks that nothing is at a path but perhaps an empty directory.
-func checkVacant(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return fmt.Errorf("%w: %s is not a directory", ErrNotEmpty, path)
-	}
-	entries, err := os.ReadDir(path)
-	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("%w: the directory %s is not empty", ErrNotEmpty, path)
-	}
-	return err
-}
-
-// syncDirs makes all names below a directory durable.
-func syncDirs(root string) error {
-	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.IsDir() {
-			return err
-		}
-		return syncPath(path)
-	})
-}
-
-// writeSynced makes a file, durably. To sync each by itself disturbs the commits
-// of others less than to sync everything at the end, which would hold them up.
-func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	return err
-}
-
-// syncPath makes a file, or the names in a directory, durable.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	_ = f.Close() // it was only read
-	return err
-}
-
 // A backup is one that is under way.
 type backup struct {
 	dir   *Dir
@@ -187,6 +103,7 @@ func (b *backup) run(ctx context.Context, building string) error {
 	d := b.dir
 	d.filer.keep()
 	defer d.filer.letGo(func(name string) {
+		failpoint.Hit("backup.remove")
 		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.options.Logger.Warn("a run's old file is left behind", "file", d.at(name), "error", err)
 		}
@@ -194,6 +111,7 @@ func (b *backup) run(ctx context.Context, building string) error {
 	if err := d.copyIndex(ctx, filepath.Join(building, indexFile)); err != nil {
 		return err
 	}
+	failpoint.Hit("backup.index")
 	copied, err := sqlite.OpenReadOnly(filepath.Join(building, indexFile), `PRAGMA trusted_schema=OFF`)
 	if err != nil {
 		return err
@@ -213,6 +131,7 @@ func (b *backup) run(ctx context.Context, building string) error {
 	if err := syncPath(filepath.Join(building, indexFile)); err != nil {
 		return err
 	}
+	failpoint.Hit("backup.filled")
 	return b.weigh(building)
 }
 
@@ -224,6 +143,7 @@ func (d *Dir) copyIndex(ctx context.Context, to string) error {
 		return err
 	}
 	for more := true; more && err == nil; {
+		failpoint.Hit("backup.pages")
 		if err = context.Cause(ctx); err == nil {
 			err = d.read(func(*sqlite.Conn) (err error) { more, err = copying.Step(stepPages); return err })
 		}
@@ -249,6 +169,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err := copied.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil }); err != nil {
 		return err
 	}
+	failpoint.Hit("backup.mark")
 	text := fmt.Sprintf(markFormat, markClosed, uint64(epoch))
 	return writeSynced(filepath.Join(building, lockFile), []byte(text))
 }
@@ -290,6 +211,7 @@ func (b *backup) copyFile(r *row, building string) error {
 		return err
 	}
 	b.info.Files++
+	failpoint.Hit("backup.file")
 	return writeSynced(to, data)
 }
 
@@ -310,6 +232,7 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		failpoint.Hit("backup.blob")
 		err := copyBlob(ctx, b.blobs, to, r.Text(0))
 		switch {
 		case err == nil:
@@ -338,7 +261,7 @@ func copyBlob(ctx context.Context, from, to blob.Store, hash string) error {
 // weigh adds up the bytes.
 func (b *backup) weigh(building string) error {
 	return filepath.WalkDir(building, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
+		if err != nil || !e.Type().IsRegular() || e.Name() == unfinishedFile {
 			return err
 		}
 		info, err := e.Info()

@@ -243,6 +243,45 @@ func TestBackupFails(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
+// A folder in which a backup was never finished is refused, stays as it is, and
+// Verify says what it is.
+func TestUnfinishedBackup(t *testing.T) {
+	d, files := furnished(t, t.TempDir())
+	g := gate{files, make(chan struct{}), make(chan struct{})}
+	beside := t.TempDir()
+	done := make(chan error)
+	go func() {
+		_, err := d.Backup(t.Context(), filepath.Join(beside, "copy"), g)
+		done <- err
+	}()
+	<-g.reached
+	found, err := filepath.Glob(filepath.Join(beside, "copy.partial-*"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	left := filepath.Join(t.TempDir(), "left") // as a crash leaves it at this moment
+	require.NoError(t, os.MkdirAll(filepath.Join(left, runsDir), 0o700))
+	for _, name := range []string{unfinishedFile, indexFile} {
+		data, err := os.ReadFile(filepath.Join(found[0], name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(left, name), data, 0o600))
+	}
+	close(g.open)
+	<-g.reached // the other blob
+	require.NoError(t, <-done)
+	require.NoFileExists(t, filepath.Join(beside, "copy", unfinishedFile))
+
+	_, err = Open(left, Options{})
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "never finished")
+	entries, err := os.ReadDir(left)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "nothing was made")
+	r, err := Verify(left)
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(r.Findings), "never finished")
+	require.Positive(t, r.Damage)
+}
+
 // A gate is a store of blobs that lets a backup go on when it is told to.
 type gate struct {
 	*blob.Files

@@ -35,6 +35,8 @@ type Options struct {
 	Durability    Durability
 	Logger        *slog.Logger // of what no caller can be told; nil discards
 	Materializers int          // files that are built at a time; 0 is 2
+
+	building bool // the directory is a copy that is being made
 }
 
 // A Dir is an open engine directory. It may be used by many goroutines.
@@ -124,6 +126,9 @@ func (d *Dir) open() error {
 
 // own makes the directory and takes its lock.
 func (d *Dir) own() error {
+	if err := d.checkFinished(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return err
 	}

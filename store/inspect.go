@@ -55,6 +55,13 @@ func (in *inspection) hold() (err error) {
 	if noIndex != nil && noRuns != nil {
 		return ErrNotOurs
 	}
+	var unfinished *CorruptError
+	switch err := in.checkFinished(); {
+	case errors.As(err, &unfinished):
+		in.damage("", unfinishedFile, unfinished, "remove the folder, and make another copy")
+	case err != nil:
+		return err
+	}
 	in.lock, err = lockShared(in.at(lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		in.note(lockFile, "make sure that no engine has the directory open", "it is missing, so nothing tells whether pawl.db is the last one")

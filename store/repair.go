@@ -67,7 +67,7 @@ type repairer struct {
 
 // repair fills a new directory.
 func (in *inspection) repair(building string) error {
-	to, err := Open(building, Options{})
+	to, err := Open(building, Options{building: true})
 	if err != nil {
 		return err
 	}

@@ -233,7 +233,7 @@ func (in *inspection) noteFiles(named map[string]bool) {
 
 // noteOthers notes what else is in the directory.
 func (in *inspection) noteOthers() {
-	known := map[string]bool{indexFile: true, indexWAL: true, runsDir: true, lockFile: true, blobsDir: true}
+	known := map[string]bool{indexFile: true, indexWAL: true, runsDir: true, lockFile: true, blobsDir: true, unfinishedFile: true}
 	entries, err := fs.ReadDir(in.root.FS(), ".")
 	if err != nil {
 		in.damage("", ".", err, doRepair)

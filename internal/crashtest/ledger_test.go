@@ -28,6 +28,8 @@ const (
 	cancelled what = "cancelled" // Cancel has returned nil
 	ended     what = "ended"     // Wait has returned this outcome
 	closed    what = "closed"    // Close has returned nil
+	copying   what = "copying"   // Backup is called
+	copied    what = "copied"    // Backup has returned nil
 )
 
 // An entry is one line of a ledger.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
@@ -15,6 +17,7 @@ import (
 // of a trial.
 type life struct {
 	work
+	dir    string // of the trial
 	ledger *ledger
 	engine *pawl.Engine
 	later  chan answer   // results that come after their handlers have returned
@@ -32,8 +35,19 @@ type answer struct {
 
 // live opens the engine in dir, starts what has not been started, waits for all
 // outcomes and closes it. Everything it does may have been done before.
-func live(ctx context.Context, dir string, w work, number int) (err error) {
-	l := &life{work: w, later: make(chan answer, 64), holds: make(chan struct{}), opened: make(chan struct{})}
+func live(ctx context.Context, dir string, w work, number int) error {
+	if w.first > 0 {
+		before := w
+		before.runs, before.first = w.runs[:w.first], 0
+		if err := liveOnce(ctx, dir, before, number); err != nil {
+			return err
+		}
+	}
+	return liveOnce(ctx, dir, w, number)
+}
+
+func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
+	l := &life{work: w, dir: dir, later: make(chan answer, 64), holds: make(chan struct{}), opened: make(chan struct{})}
 	if l.ledger, err = openLedger(filepath.Join(dir, "ledger"), number); err != nil {
 		return err
 	}
@@ -81,6 +95,11 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 			return context.Cause(ctx)
 		}
 	}
+	if l.first > 0 {
+		if err := l.backUp(ctx, engine); err != nil {
+			return err
+		}
+	}
 	for _, j := range l.runs {
 		out, err := engine.Wait(ctx, j.id)
 		if err != nil {
@@ -88,6 +107,52 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 		}
 		l.ledger.write(entry{What: ended, Run: j.id, Outcome: outcomeText(out)})
 	}
+	return nil
+}
+
+// goneID is a run that is purged while a backup is made that has it.
+const goneID = "gone"
+
+// inBackup is what a child does while it makes a backup, and meanwhile, a hook of
+// its failpoints, does it: so it happens every time.
+var inBackup atomic.Pointer[func()]
+
+func meanwhile(name string) {
+	if f := inBackup.Load(); f != nil && name == "backup.index" {
+		(*f)()
+	}
+}
+
+// backUp makes a copy of the engine directory, into a folder of this life, while
+// the runs go on.
+func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
+	into := backupOf(l.dir, l.ledger.life)
+	if err := os.Mkdir(into, 0o700); err != nil { // it may be there, and empty
+		return err
+	}
+	gone, err := definition("gone")
+	if err != nil {
+		return err
+	}
+	if _, err := engine.Run(ctx, workflow.Run{ID: goneID, Definition: gone}, nil); err != nil {
+		return err
+	}
+	purge := func() {
+		if err := engine.Purge(ctx, goneID); err != nil && !errors.Is(err, pawl.ErrRunNotFound) {
+			panic(fmt.Sprintf("purge: %v", err))
+		}
+	}
+	inBackup.Store(&purge)
+	defer inBackup.Store(nil)
+	l.ledger.write(entry{What: copying})
+	info, err := engine.Backup(ctx, into)
+	if err == nil && len(info.Damaged) > 0 {
+		err = errors.Join(info.Damaged...)
+	}
+	if err != nil {
+		return fmt.Errorf("back up: %w", err)
+	}
+	l.ledger.write(entry{What: copied})
 	return nil
 }
 

@@ -75,6 +75,7 @@ func child() error {
 	} else if err := failpoint.FromEnv(); err != nil {
 		return err
 	}
+	failpoint.Also(meanwhile)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := live(ctx, os.Getenv(childDir), w, number); err != nil || counts == "" {

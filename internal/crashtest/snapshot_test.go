@@ -36,7 +36,11 @@ type found struct {
 // whole, all runs have ended and the engine was closed: everything must be in the
 // files of the runs.
 func take(dir string, whole bool) (snapshot, error) {
-	from, to := filepath.Join(dir, "engine"), filepath.Join(dir, "copy")
+	return takeFrom(filepath.Join(dir, "engine"), filepath.Join(dir, "copy"), whole)
+}
+
+// takeFrom is take of the engine directory from, by a copy at to.
+func takeFrom(from, to string, whole bool) (snapshot, error) {
 	if _, err := os.Lstat(from); errors.Is(err, os.ErrNotExist) {
 		return snapshot{}, nil
 	}

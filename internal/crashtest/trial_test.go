@@ -110,10 +110,14 @@ func (t *trial) look(whole bool) {
 		t.bad("after life %d: %v", t.lives, err)
 		return
 	}
+	delete(now, goneID) // it comes and goes
 	for _, text := range check(t.was, now, lines, t.lives) {
 		t.bad("after life %d: %s", t.lives, text)
 	}
 	t.was = now
+	for _, text := range checkBackups(t.dir, t.work, lines, now) {
+		t.bad("after life %d: %s", t.lives, text)
+	}
 }
 
 func (t *trial) bad(format string, args ...any) {

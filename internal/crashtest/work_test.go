@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type work struct {
 	closes bool                    // the child closes the engine when the first task holds
 	alone  map[workflow.RunID]bool // runs that must go on without a Start
 	calls  []string                // files of the definitions that the runs call
+	first  int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
 
 // A job is one run of a work.
@@ -58,6 +60,8 @@ var works = []work{
 	{name: "family", runs: jobs("family", object{"v": 3}, object{"v": 5}), idle: 2 * time.Millisecond,
 		calls: []string{"link", "leaf", "broken", "stuck"}},
 	{name: "parcel", runs: jobs("parcel", object{"v": 1}, object{"v": 2})},
+	{name: "copied", first: 3, runs: slices.Concat(jobs("parcel", object{"v": 1}, object{"v": 2}), jobs("chain", object{"v": 1, "long": long}),
+		[]job{{id: "fanout-1", file: "fanout", input: object{}}, {id: "loop-1", file: "loop", input: object{"readyAt": 3}}})},
 	{name: "closing", runs: jobs("closing", object{}), closes: true},
 }
 

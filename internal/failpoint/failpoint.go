@@ -48,6 +48,19 @@ func Set(f func(name string)) (reset func()) {
 	return func() { hook.Store(nil) }
 }
 
+// Also has f called at every hit, before whatever is called already: until that
+// is reset, and f with it.
+func Also(f func(name string)) {
+	was := hook.Load()
+	both := func(name string) {
+		f(name)
+		if was != nil {
+			(*was)(name)
+		}
+	}
+	hook.Store(&both)
+}
+
 // Variable is the environment variable that FromEnv reads: NAME:N.
 const Variable = "PAWL_FAILPOINT"
 

@@ -95,3 +95,16 @@ func BenchmarkHit(b *testing.B) {
 		Hit("bench")
 	}
 }
+
+func TestAlso(t *testing.T) {
+	var got []string
+	reset := Set(func(name string) { got = append(got, "first "+name) })
+	Also(func(name string) { got = append(got, "also "+name) })
+	Hit("a")
+	reset()
+	Hit("b")
+	Also(func(name string) { got = append(got, "alone "+name) })
+	defer reset()
+	Hit("c")
+	require.Equal(t, []string{"also a", "first a", "alone c"}, got)
+}

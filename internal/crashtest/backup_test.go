@@ -1,0 +1,96 @@
+package crashtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/pawl-run/pawl/store"
+)
+
+// backupOf returns where a life backs the engine directory of a trial up.
+func backupOf(dir string, life int) string { return filepath.Join(dir, fmt.Sprintf("backup-%d", life)) }
+
+// checkBackups looks at the backups that a trial has, finished or not, and removes
+// them. Those with a name are whole: they are in order, hold every run that had
+// ended before, and of the others what they had committed at some time. The
+// others are refused, unless nothing is in them, or everything. It returns what is
+// wrong.
+func checkBackups(dir string, w work, lines []entry, now snapshot) (wrong []string) {
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	done := map[string]bool{} // backups that were acknowledged
+	for _, e := range lines {
+		if e.What == copied {
+			done[backupOf(dir, e.Life)] = true
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "backup-*"))
+	if err != nil {
+		bad("%v", err)
+	}
+	for _, at := range found {
+		entries, err := os.ReadDir(at)
+		if err != nil {
+			bad("%v", err)
+		}
+		_, noMark := os.Lstat(filepath.Join(at, "UNFINISHED"))
+		switch {
+		case len(entries) == 0 && done[at]:
+			bad("%s was acknowledged and is empty", at)
+		case len(entries) == 0: // not begun
+		case noMark != nil:
+			if err := checkBackup(at, w, now); err != nil {
+				bad("%s: %v", at, err)
+			}
+		case !strings.Contains(at, ".partial-"):
+			bad("%s is not finished", at)
+		default:
+			if d, err := store.Open(at, store.Options{}); !errors.Is(err, store.ErrCorrupt) {
+				bad("%s is not finished, and opens: %v, %v", at, d, err)
+			}
+		}
+		if err := os.RemoveAll(at); err != nil {
+			bad("%v", err)
+		}
+	}
+	return wrong
+}
+
+// checkBackup checks a backup that is whole.
+func checkBackup(at string, w work, now snapshot) error {
+	r, err := store.Verify(at)
+	if err != nil {
+		return err
+	}
+	if r.Damage > 0 {
+		return fmt.Errorf("it is damaged: %v", r.Findings)
+	}
+	snap, err := takeFrom(at, at+".copy", false)
+	if err != nil {
+		return err
+	}
+	for _, j := range w.runs[:w.first] {
+		if f := snap[j.id]; f == nil || !f.head.Status.Final() {
+			return fmt.Errorf("%s had ended and is not there, or has not", j.id)
+		}
+	}
+	if f := snap[goneID]; f == nil || !f.head.Status.Final() {
+		return errors.New("the run is not there that was purged later")
+	}
+	delete(snap, goneID)
+	for id, f := range snap {
+		of := now[id]
+		if of == nil || len(of.records) < len(f.records) {
+			return fmt.Errorf("%s has %d records, more than the original", id, len(f.records))
+		}
+		for i, r := range f.records {
+			if !reflect.DeepEqual(r, of.records[i]) {
+				return fmt.Errorf("%s: record %d is %v, of the original %v", id, r.Seq, r, of.records[i])
+			}
+		}
+	}
+	return nil
+}

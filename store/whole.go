@@ -1,0 +1,140 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-run/pawl/internal/failpoint"
+)
+
+// unfinishedFile is in a directory that is being made from another one, until all
+// else is in it and durable.
+const unfinishedFile = "UNFINISHED"
+
+const unfinishedText = "This copy was never finished. Remove the folder, and make another copy.\n"
+
+// newDirectory makes a directory, whole and durable or not at all: build fills
+// one of another name beside it, which is marked as unfinished.
+func newDirectory(into string, build func(building string) error) error {
+	into = filepath.Clean(into)
+	if err := checkVacant(into); err != nil {
+		return err
+	}
+	building, err := os.MkdirTemp(filepath.Dir(into), filepath.Base(into)+".partial-")
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("backup.folder")
+	if err = markUnfinished(building); err == nil {
+		failpoint.Hit("backup.unfinished")
+		err = build(building)
+	}
+	if err == nil {
+		err = name(building, into)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(building))
+	}
+	failpoint.Hit("backup.named")
+	return syncPath(filepath.Dir(into))
+}
+
+// markUnfinished marks an empty directory before anything else is in it.
+func markUnfinished(building string) error {
+	if err := writeSynced(filepath.Join(building, unfinishedFile), []byte(unfinishedText)); err != nil {
+		return err
+	}
+	return syncPath(building)
+}
+
+// name gives a directory the name at which nothing is but perhaps an empty
+// directory. What is in its files is durable already.
+func name(building, into string) error {
+	if err := syncDirs(building); err != nil {
+		return err
+	}
+	failpoint.Hit("backup.synced")
+	if err := os.Remove(filepath.Join(building, unfinishedFile)); err != nil {
+		return err
+	}
+	if err := syncPath(building); err != nil {
+		return err
+	}
+	failpoint.Hit("backup.whole")
+	if err := os.Remove(into); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrNotEmpty, err)
+	}
+	failpoint.Hit("backup.name")
+	return os.Rename(building, into)
+}
+
+// checkFinished refuses a directory that a crash kept from being finished: it may
+// lack anything.
+func (d *Dir) checkFinished() error {
+	path := filepath.Join(d.path, unfinishedFile)
+	switch _, err := os.Lstat(path); {
+	case d.options.building || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return &CorruptError{File: path, What: "the directory is a copy that was never finished"}
+}
+
+// checkVacant checks that nothing is at a path but perhaps an empty directory.
+func checkVacant(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%w: %s is not a directory", ErrNotEmpty, path)
+	}
+	entries, err := os.ReadDir(path)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%w: the directory %s is not empty", ErrNotEmpty, path)
+	}
+	return err
+}
+
+// syncDirs makes all names below a directory durable.
+func syncDirs(root string) error {
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return syncPath(path)
+	})
+}
+
+// writeSynced makes a file, durably. To sync each by itself disturbs the commits
+// of others less than to sync everything at the end, which would hold them up.
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// syncPath makes a file, or the names in a directory, durable.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	_ = f.Close() // it was only read
+	return err
+}
