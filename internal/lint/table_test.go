@@ -39,13 +39,14 @@ var layers = map[string][]string{
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "pawltest"}),
 	"bench":      {"*"},
 
-	"internal/bombtest":  {},
-	"internal/crashtest": {},
-	"internal/golden":    {},
-	"internal/planted":   {},
-	"internal/ownertest": {},
-	"internal/lint":      {},
-	"internal/reference": {},
+	"internal/bombtest":   {},
+	"internal/crashtest":  {},
+	"internal/damagetest": {},
+	"internal/golden":     {},
+	"internal/lint":       {},
+	"internal/ownertest":  {},
+	"internal/planted":    {},
+	"internal/reference":  {},
 }
 
 // vocabulary is what package workflow is built on, decided what is below the

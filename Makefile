@@ -1,0 +1,51 @@
+# What there is to run, beside the go command. docs/reliability.md says what
+# each target shows, and how long it takes.
+
+GO       ?= go
+SEEDS    ?= 100000
+FUZZTIME ?= 10m
+
+.PHONY: help check test race torture kills damage disk owners bombs simulate planted fuzz
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+check: ## what must pass before a change goes in (15 minutes at most)
+	.ci/run
+
+test: ## all tests
+	$(GO) test ./...
+
+race: ## all tests with the race detector, long ones shortened
+	$(GO) test -race -short ./...
+
+torture: kills damage disk owners bombs planted simulate fuzz ## the release figures of every fault: many hours
+
+kills: ## SIGKILL at every hit of every failpoint
+	$(GO) test ./internal/crashtest -v -timeout 6h -crash.all
+	$(GO) test ./internal/crashtest -v -timeout 6h -crash.all -crash.disk -crash.seed 2
+
+damage: ## power loss, torn logs, flipped bits, files of others
+	$(GO) test ./internal/damagetest -v -timeout 6h -damage.all
+
+disk: ## full disks, I/O errors and kills at every system call, descriptors
+	$(GO) test ./internal/disktest -v -timeout 6h -disk.all
+
+owners: ## two processes and two engines on one directory, clocks, shutdowns
+	$(GO) test ./internal/ownertest -v -timeout 6h -owner.all
+
+bombs: ## limits, hostile names and texts, runs without end
+	$(GO) test ./internal/bombtest -v -timeout 6h -bombs.all
+
+simulate: ## SEEDS seeds of the simulator
+	$(GO) test ./internal/simulator -v -timeout 24h -sim.seeds $(SEEDS)
+
+planted: ## plant known bugs in a copy; every one must be caught
+	$(GO) test ./internal/planted -v -timeout 1h -planted
+
+fuzz: ## every fuzz target, FUZZTIME each
+	@grep -rHoE '^func Fuzz[A-Za-z]+' --include='*_test.go' . | sed -E 's#^\./(.*)/[^/]*:func (.*)#\1 \2#' | sort | \
+	while read -r package target; do \
+		echo "== $$package $$target"; \
+		$(GO) test "./$$package" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done

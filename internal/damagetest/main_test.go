@@ -1,0 +1,123 @@
+package damagetest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+var (
+	all  = flag.Bool("damage.all", false, "the figures of a release, not a sample")
+	seed = flag.Uint64("damage.seed", 1, "of what is drawn")
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childDir); path != "" {
+		if err := child(path); err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(2)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// figure returns how often something is done: in a release, in the gate, or, if
+// everything is slow, less than that.
+func figure(gate, release int) int {
+	switch {
+	case *all:
+		return release
+	case raced || testing.Short():
+		return max(gate/10, 10)
+	}
+	return gate
+}
+
+// workspace returns an empty directory. What is tested is what files hold, so it
+// is in memory if there is a file system in memory.
+func workspace(t testing.TB) string {
+	const memory = "/dev/shm"
+	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "pawl-damagetest-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// A tally counts what came of the trials of a test.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+	broken []string
+}
+
+// count adds one under a name.
+func (y *tally) count(name string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.counts == nil {
+		y.counts = map[string]int{}
+	}
+	y.counts[name]++
+}
+
+// violate notes a violation.
+func (y *tally) violate(format string, args ...any) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.broken = append(y.broken, fmt.Sprintf(format, args...))
+}
+
+// report prints one line, and fails the test for violations, and for what was
+// never hit.
+func (y *tally) report(t *testing.T, trials int, must ...string) {
+	t.Logf("%d trials: %v, %d violations", trials, y.counts, len(y.broken))
+	for i, b := range y.broken {
+		if i == 10 {
+			t.Errorf("and %d more", len(y.broken)-i)
+			break
+		}
+		t.Error(b)
+	}
+	for _, name := range must {
+		require.Positive(t, y.counts[name], "never: %s", name)
+	}
+}
+
+// trials does n trials, some at a time. Each draws from a generator of its own
+// and works in an empty directory of its own.
+func trials(t *testing.T, n int, do func(i int, rng *rand.Rand, dir string)) {
+	base := workspace(t)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n || t.Failed() {
+					return
+				}
+				dir := filepath.Join(base, fmt.Sprint(i))
+				do(i, rand.New(rand.NewPCG(*seed, uint64(i))), dir)
+				if err := os.RemoveAll(dir); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package damagetest
+
+const raced = false

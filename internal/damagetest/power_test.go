@@ -1,0 +1,249 @@
+package damagetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A line is a note of the ledger and when it was made.
+type line struct {
+	note
+	number int // of the operation
+}
+
+// A tape is what three processes did to a disk, one after the other.
+type tape struct {
+	path  string
+	ops   []op
+	notes []line
+	lives []int // where each begins
+}
+
+// record runs the three lives.
+func record(t *testing.T, env ...string) *tape {
+	p := &tape{path: workspace(t)}
+	for n := 1; n <= 3; n++ {
+		p.lives = append(p.lives, len(p.ops))
+		p.ops = traced(t, p.path, p.ops, append(env, childDir+"="+p.path, fmt.Sprintf("%s=%d", childLife, n))...)
+	}
+	for i, o := range p.ops {
+		if o.kind == acknowledged {
+			var x note
+			require.NoError(t, json.Unmarshal(o.data, &x))
+			p.notes = append(p.notes, line{x, i})
+		}
+	}
+	p.check(t)
+	return p
+}
+
+// check checks that the tape, played to its end, gives what is there.
+func (p *tape) check(t *testing.T) {
+	into := filepath.Join(workspace(t), "all")
+	keep := loss{names: "all", bytes: "all"}
+	require.NoError(t, keep.lose(p.play(len(p.ops)).root, into))
+	want, err := flat(filepath.Join(p.path, "new"))
+	require.NoError(t, err)
+	delete(want, "engine/pawl.db-shm")
+	got, err := flat(filepath.Join(into, "new"))
+	require.NoError(t, err)
+	require.Equal(t, len(want), len(got))
+	for name, data := range want {
+		require.Equal(t, data, got[name], name)
+	}
+}
+
+// play plays the first operations.
+func (p *tape) play(k int) *disk {
+	d := newDisk(p.path)
+	for i, o := range p.ops[:k] {
+		if o.kind != acknowledged && filepath.Base(o.path) != ledgerFile {
+			d.play(o, i)
+		}
+	}
+	return d
+}
+
+// A promise is what was acknowledged of a run when the power went.
+type promise struct {
+	lives   [][]string // the records of the run, and of those that had its id after it was purged
+	reached int        // the last of these that is acknowledged, -1 for none
+	acked   int        // how many of its records are
+	gone    bool       // and that it was purged
+	going   bool       // it was being purged
+}
+
+func (p *tape) promises(k int) map[workflow.RunID]*promise {
+	out := map[workflow.RunID]*promise{}
+	for _, n := range p.notes {
+		if n.Run == "" {
+			continue
+		}
+		x := out[n.Run]
+		if x == nil {
+			x = &promise{reached: -1}
+			out[n.Run] = x
+		}
+		past := n.number < k
+		switch {
+		case n.Gone:
+			x.gone, x.going = x.gone || past, x.going || !past
+			continue
+		case n.Seq == 1:
+			x.lives = append(x.lives, nil)
+		}
+		last := len(x.lives) - 1
+		x.lives[last] = append(x.lives[last], n.Text)
+		if past {
+			x.reached, x.acked, x.gone = last, len(x.lives[last]), false
+		}
+	}
+	return out
+}
+
+// TestLossOfPower plays what three processes did to their files on a disk that
+// loses at any moment what was not synced: names, whole writes, sectors of them.
+// The engine must open, hold all that was acknowledged, and of every run the
+// first of its records.
+func TestLossOfPower(t *testing.T) {
+	p := record(t)
+	var y tally
+	lose(t, &y, p, figure(2000, 50000), true)
+}
+
+// TestLossOfPowerWithoutSync is the same with commits that are not synced:
+// records may be lost, the last ones, and nothing else.
+func TestLossOfPowerWithoutSync(t *testing.T) {
+	p := record(t, childLax+"=1")
+	var y tally
+	lose(t, &y, p, figure(500, 10000), false)
+}
+
+func lose(t *testing.T, y *tally, p *tape, n int, durable bool) {
+	t.Logf("%d operations, %d acknowledgements, lives at %v", len(p.ops), len(p.notes), p.lives)
+	trials(t, n, func(i int, rng *rand.Rand, dir string) {
+		k := 1 + rng.IntN(len(p.ops))
+		l := drawLoss(k, rng)
+		if err := l.lose(p.play(k).root, dir); err != nil {
+			t.Error(err)
+			return
+		}
+		y.count("names: " + l.names)
+		y.count("bytes: " + l.bytes)
+		err := p.judge(y, engineDir(dir), k, durable)
+		if err != nil {
+			y.violate("seed %d, trial %d: power is lost after operation %d (%s), names %s, bytes %s: %v",
+				*seed, i, k, p.describe(k-1), l.names, l.bytes, err)
+		}
+	})
+	y.report(t, n, "names: any", "bytes: any", "bytes: order", "bytes: zeros", "all is there", "less is there")
+}
+
+func (p *tape) describe(i int) string {
+	o := p.ops[i]
+	return fmt.Sprintf("%s %s %s %d+%d", o.kind, filepath.Base(o.path), filepath.Base(o.to), o.at, len(o.data))
+}
+
+// judge opens what is left and compares it with what was acknowledged.
+func (p *tape) judge(y *tally, dir string, k int, durable bool) error {
+	if _, err := os.Lstat(filepath.Join(dir, indexFile)); err == nil {
+		r, err := store.Verify(dir)
+		if err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+		for _, f := range r.Findings {
+			if f.Damage {
+				return errors.New(f.String())
+			}
+		}
+	}
+	h, err := read(dir)
+	if err != nil {
+		return err
+	}
+	whole := true
+	for id, x := range p.promises(k) {
+		w := h.runs[id]
+		if w != nil && (w.err != nil || w.loads != nil) {
+			return fmt.Errorf("run %q: %w", string(id), errors.Join(w.err, w.loads))
+		}
+		if err := x.keeps(w, durable); err != nil {
+			return fmt.Errorf("run %q: %w", string(id), err)
+		}
+		whole = whole && (w == nil) == (x.reached < 0 || x.gone) && (w == nil || len(w.records) == x.acked)
+	}
+	for id := range h.runs {
+		if p.promises(k)[id] == nil {
+			return fmt.Errorf("run %q was never there", string(id))
+		}
+	}
+	if whole {
+		y.count("all is there")
+	} else {
+		y.count("less is there")
+	}
+	if !durable {
+		return nil
+	}
+	return p.keepsOthers(dir, k)
+}
+
+// keeps checks what is left of a run.
+func (x *promise) keeps(w *told, durable bool) error {
+	if w == nil {
+		if durable && x.reached >= 0 && !x.gone && !x.going {
+			return fmt.Errorf("it is gone; %d records were acknowledged", x.acked)
+		}
+		return nil
+	}
+	for life, records := range x.lives {
+		if len(w.records) > len(records) || !slices.Equal(w.records, records[:len(w.records)]) {
+			continue
+		}
+		switch {
+		case !durable:
+			return nil
+		case life < x.reached || life == x.reached && x.gone:
+			return errors.New("it was purged")
+		case life == x.reached && len(w.records) < x.acked:
+			return fmt.Errorf("it has %d records; %d were acknowledged", len(w.records), x.acked)
+		}
+		return nil
+	}
+	return fmt.Errorf("its %d records are not the first of those that were committed", len(w.records))
+}
+
+// keepsOthers checks outcomes and definitions.
+func (p *tape) keepsOthers(dir string, k int) error {
+	d, err := store.Open(dir, store.Options{})
+	if err != nil {
+		return fmt.Errorf("open again: %w", err)
+	}
+	for _, n := range p.notes {
+		if n.number >= k {
+			break
+		}
+		if n.Kept != "" {
+			if _, e := d.Outcome(n.Kept); e != nil {
+				err = fmt.Errorf("outcome %q: %w", n.Kept, e)
+			}
+		}
+		if n.Name != "" {
+			if _, e := d.Published(n.Name, 1); e != nil {
+				err = fmt.Errorf("definition %q: %w", n.Name, e)
+			}
+		}
+	}
+	return errors.Join(err, d.Close())
+}
