@@ -73,22 +73,22 @@ func checkBackup(at string, w work, now snapshot) error {
 		return err
 	}
 	for _, j := range w.runs[:w.first] {
-		if f := snap[j.id]; f == nil || !f.head.Status.Final() {
+		if f := snap[j.id]; f == nil || !f.Head.Status.Final() {
 			return fmt.Errorf("%s had ended and is not there, or has not", j.id)
 		}
 	}
-	if f := snap[goneID]; f == nil || !f.head.Status.Final() {
+	if f := snap[goneID]; f == nil || !f.Head.Status.Final() {
 		return errors.New("the run is not there that was purged later")
 	}
 	delete(snap, goneID)
 	for id, f := range snap {
 		of := now[id]
-		if of == nil || len(of.records) < len(f.records) {
-			return fmt.Errorf("%s has %d records, more than the original", id, len(f.records))
+		if of == nil || len(of.Records) < len(f.Records) {
+			return fmt.Errorf("%s has %d records, more than the original", id, len(f.Records))
 		}
-		for i, r := range f.records {
-			if !reflect.DeepEqual(r, of.records[i]) {
-				return fmt.Errorf("%s: record %d is %v, of the original %v", id, r.Seq, r, of.records[i])
+		for i, r := range f.Records {
+			if !reflect.DeepEqual(r, of.Records[i]) {
+				return fmt.Errorf("%s: record %d is %v, of the original %v", id, r.Seq, r, of.Records[i])
 			}
 		}
 	}

@@ -76,8 +76,8 @@ func (s *suite) reference(w work) {
 	require.Empty(s.t, t.wrong, "%s, without a crash", w.name)
 	s.wants[w.name] = map[string]string{}
 	for id, f := range t.was {
-		s.wants[w.name][string(id)] = outcomeText(f.head.Outcome())
-		s.t.Logf("%s: %d records: %.100s", id, len(f.records), s.wants[w.name][string(id)])
+		s.wants[w.name][string(id)] = outcomeText(f.Head.Outcome())
+		s.t.Logf("%s: %d records: %.100s", id, len(f.Records), s.wants[w.name][string(id)])
 	}
 }
 

@@ -19,7 +19,7 @@ func TestLeftover(t *testing.T) {
 	trial, err := newTrial(workspace(t), w, nil)
 	require.NoError(t, err)
 	require.True(t, trial.die(kill{"end.tell", 1}))
-	require.True(t, trial.was[w.runs[0].id].head.Status.Final())
+	require.True(t, trial.was[w.runs[0].id].Head.Status.Final())
 
 	filed := make(chan struct{}, 1)
 	defer failpoint.Set(func(name string) {

@@ -51,7 +51,7 @@ func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
 	if l.ledger, err = openLedger(filepath.Join(dir, "ledger"), number); err != nil {
 		return err
 	}
-	defer l.ledger.file.Close()
+	defer l.ledger.Close()
 	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle})
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
 	if err := errors.Join(err, engine.Close(ctx)); err != nil {
 		return err
 	}
-	l.ledger.write(entry{What: closed})
+	l.ledger.Write(entry{What: closed})
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 		if err != nil {
 			return fmt.Errorf("wait for %q: %w", string(j.id), err)
 		}
-		l.ledger.write(entry{What: ended, Run: j.id, Outcome: outcomeText(out)})
+		l.ledger.Write(entry{What: ended, Run: j.id, Outcome: outcomeText(out)})
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func meanwhile(name string) {
 // backUp makes a copy of the engine directory, into a folder of this life, while
 // the runs go on.
 func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
-	into := backupOf(l.dir, l.ledger.life)
+	into := backupOf(l.dir, l.ledger.Life)
 	if err := os.Mkdir(into, 0o700); err != nil { // it may be there, and empty
 		return err
 	}
@@ -144,7 +144,7 @@ func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
 	}
 	inBackup.Store(&purge)
 	defer inBackup.Store(nil)
-	l.ledger.write(entry{What: copying})
+	l.ledger.Write(entry{What: copying})
 	info, err := engine.Backup(ctx, into)
 	if err == nil && len(info.Damaged) > 0 {
 		err = errors.Join(info.Damaged...)
@@ -152,7 +152,7 @@ func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
 	if err != nil {
 		return fmt.Errorf("back up: %w", err)
 	}
-	l.ledger.write(entry{What: copied})
+	l.ledger.Write(entry{What: copied})
 	return nil
 }
 
@@ -164,14 +164,14 @@ func (l *life) start(ctx context.Context, engine *pawl.Engine, j job) error {
 	if err != nil {
 		return fmt.Errorf("start %q: %w", string(j.id), err)
 	}
-	l.ledger.write(entry{What: started, Run: j.id})
+	l.ledger.Write(entry{What: started, Run: j.id})
 	if !j.cancel {
 		return nil
 	}
 	if err := engine.Cancel(ctx, j.id, "enough"); err != nil {
 		return fmt.Errorf("cancel %q: %w", string(j.id), err)
 	}
-	l.ledger.write(entry{What: cancelled, Run: j.id})
+	l.ledger.Write(entry{What: cancelled, Run: j.id})
 	return nil
 }
 
@@ -180,11 +180,11 @@ func (l *life) answer(ctx context.Context, engine *pawl.Engine, stop <-chan stru
 	for {
 		select {
 		case a := <-l.later:
-			l.ledger.write(entry{What: ends, Run: a.run, Key: a.key})
+			l.ledger.Write(entry{What: ends, Run: a.run, Key: a.key})
 			if err := engine.Complete(ctx, a.key, a.output); err != nil {
 				panic(fmt.Sprintf("complete %q: %v", string(a.key), err))
 			}
-			l.ledger.write(entry{What: answered, Run: a.run, Key: a.key})
+			l.ledger.Write(entry{What: answered, Run: a.run, Key: a.key})
 		case <-stop:
 			return
 		}

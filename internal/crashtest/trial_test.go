@@ -80,7 +80,7 @@ func (t *trial) finish() {
 	w := t.work
 	w.closes, w.alone = false, map[workflow.RunID]bool{}
 	for id, f := range t.was {
-		w.alone[id] = !f.head.Status.Final()
+		w.alone[id] = !f.Head.Status.Final()
 	}
 	if err := live(ctx, t.dir, w, t.lives); err != nil {
 		t.bad("recovery: %v", err)
@@ -90,7 +90,7 @@ func (t *trial) finish() {
 	for _, j := range t.work.runs {
 		out := "nothing"
 		if f := t.was[j.id]; f != nil {
-			out = outcomeText(f.head.Outcome())
+			out = outcomeText(f.Head.Outcome())
 		}
 		if want := t.want[string(j.id)]; t.want != nil && out != want {
 			t.bad("%s ended as %s, without a crash as %s", j.id, out, want)

@@ -99,7 +99,7 @@ func definition(file string) (*workflow.Definition, error) {
 // Execute implements pawl.Executor: it keeps a ledger of what it begins and what
 // it has done.
 func (l *life) Execute(ctx context.Context, t pawl.Task) (any, error) {
-	l.ledger.write(entry{What: begins, Run: t.Run, Key: t.Key, Effect: t.EffectKey, Attempt: t.Attempt})
+	l.ledger.Write(entry{What: begins, Run: t.Run, Key: t.Key, Effect: t.EffectKey, Attempt: t.Attempt})
 	var in struct{ V, Long any }
 	if err := t.Bind(&in); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (l *life) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	case t.Type == "ship" && in.V == "nowhere":
 		err = pawl.Permanent(errors.New("no such address"))
 	}
-	l.ledger.write(entry{What: ends, Run: t.Run, Key: t.Key})
+	l.ledger.Write(entry{What: ends, Run: t.Run, Key: t.Key})
 	return output, err
 }
 

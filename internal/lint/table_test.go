@@ -39,14 +39,16 @@ var layers = map[string][]string{
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "pawltest"}),
 	"bench":      {"*"},
 
-	"internal/bombtest":   {},
-	"internal/crashtest":  {},
-	"internal/damagetest": {},
-	"internal/golden":     {},
-	"internal/lint":       {},
-	"internal/ownertest":  {},
-	"internal/planted":    {},
-	"internal/reference":  {},
+	"internal/bombtest":          {},
+	"internal/crashtest":         {},
+	"internal/crashtest/witness": slices.Concat(decided, []string{"internal/sqlite", "planning", "store", "."}),
+	"internal/damagetest":        {},
+	"internal/disktest":          {},
+	"internal/golden":            {},
+	"internal/lint":              {},
+	"internal/ownertest":         {},
+	"internal/planted":           {},
+	"internal/reference":         {},
 }
 
 // vocabulary is what package workflow is built on, decided what is below the

@@ -1,4 +1,4 @@
-package crashtest
+package witness
 
 import (
 	"bytes"
@@ -17,32 +17,32 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A snapshot is what a process has left behind: every run, as a copy of the
+// A Snapshot is what a process has left behind: every run, as a copy of the
 // engine directory has it.
-type snapshot map[workflow.RunID]*found
+type Snapshot map[workflow.RunID]*Found
 
-// A found is one run of a snapshot.
-type found struct {
-	head    store.Head
-	records []decision.Record
-	events  []decision.Event
-	out     map[pawl.Key]int64 // keys that were ever sent, and in which record
-	pending map[pawl.Key]bool  // keys that are out
-	results map[pawl.Key]int64 // keys that have a result, and in which record
+// A Found is one run of a snapshot.
+type Found struct {
+	Head    store.Head
+	Records []decision.Record
+	Events  []decision.Event
+	Out     map[pawl.Key]int64 // keys that were ever sent, and in which record
+	Pending map[pawl.Key]bool  // keys that are out
+	Results map[pawl.Key]int64 // keys that have a result, and in which record
 }
 
-// take copies the engine directory of a trial, which no process has open, and
+// Take copies the engine directory of a trial, which no process has open, and
 // reads the copy. It checks what must be true of any directory at any time. With
 // whole, all runs have ended and the engine was closed: everything must be in the
 // files of the runs.
-func take(dir string, whole bool) (snapshot, error) {
-	return takeFrom(filepath.Join(dir, "engine"), filepath.Join(dir, "copy"), whole)
+func Take(dir string, whole bool) (Snapshot, error) {
+	return TakeFrom(filepath.Join(dir, "engine"), filepath.Join(dir, "copy"), whole)
 }
 
-// takeFrom is take of the engine directory from, by a copy at to.
-func takeFrom(from, to string, whole bool) (snapshot, error) {
+// TakeFrom is Take of the engine directory from, by a copy at to.
+func TakeFrom(from, to string, whole bool) (Snapshot, error) {
 	if _, err := os.Lstat(from); errors.Is(err, os.ErrNotExist) {
-		return snapshot{}, nil
+		return Snapshot{}, nil
 	}
 	defer os.RemoveAll(to)
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
@@ -62,13 +62,13 @@ func takeFrom(from, to string, whole bool) (snapshot, error) {
 	return snap, err
 }
 
-func read(d *store.Dir) (snapshot, error) {
-	snap := snapshot{}
+func read(d *store.Dir) (Snapshot, error) {
+	snap := Snapshot{}
 	for h, err := range d.AllHeads(store.HeadFilter{}) {
 		if err != nil {
 			return nil, err
 		}
-		f := &found{head: h, out: map[pawl.Key]int64{}, pending: map[pawl.Key]bool{}, results: map[pawl.Key]int64{}}
+		f := &Found{Head: h, Out: map[pawl.Key]int64{}, Pending: map[pawl.Key]bool{}, Results: map[pawl.Key]int64{}}
 		if err := f.read(d); err != nil {
 			return nil, fmt.Errorf("run %q: %w", string(h.Run), err)
 		}
@@ -79,19 +79,19 @@ func read(d *store.Dir) (snapshot, error) {
 
 // read replays the journal of a run through the planner and finds the same
 // decisions, events and state as are stored.
-func (f *found) read(d *store.Dir) error {
-	g, err := d.Graph(f.head.Definition)
+func (f *Found) read(d *store.Dir) error {
+	g, err := d.Graph(f.Head.Definition)
 	if err != nil {
 		return err
 	}
-	s := workflow.NewState(f.head.Run, g)
+	s := workflow.NewState(f.Head.Run, g)
 	var events []decision.Event
-	for r, err := range d.History(f.head.Run) {
+	for r, err := range d.History(f.Head.Run) {
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		if r.Seq != int64(len(f.records))+1 {
-			return fmt.Errorf("record %d follows record %d", r.Seq, len(f.records))
+		if r.Seq != int64(len(f.Records))+1 {
+			return fmt.Errorf("record %d follows record %d", r.Seq, len(f.Records))
 		}
 		es, err := f.replay(s, r)
 		if err != nil {
@@ -99,16 +99,16 @@ func (f *found) read(d *store.Dir) error {
 		}
 		events = append(events, es...)
 	}
-	for e, err := range d.Events(f.head.Run, 0) {
+	for e, err := range d.Events(f.Head.Run, 0) {
 		if err != nil {
 			return fmt.Errorf("events: %w", err)
 		}
-		f.events = append(f.events, e)
+		f.Events = append(f.Events, e)
 	}
 	return f.compare(d, s, events)
 }
 
-func (f *found) replay(s *workflow.State, r decision.Record) ([]decision.Event, error) {
+func (f *Found) replay(s *workflow.State, r decision.Record) ([]decision.Event, error) {
 	s.Epoch = r.Epoch
 	plan, err := planning.Step(s, r.Message, r.At)
 	if err != nil {
@@ -128,10 +128,10 @@ func (f *found) replay(s *workflow.State, r decision.Record) ([]decision.Event, 
 		return nil, fmt.Errorf("decided %s, now %s", was.Decisions, is.Decisions)
 	}
 	if key, ok := resultOf(s.Run, r.Message); ok {
-		if f.results[key] != 0 {
-			return nil, fmt.Errorf("a second result of %s, after record %d", key, f.results[key])
+		if f.Results[key] != 0 {
+			return nil, fmt.Errorf("a second result of %s, after record %d", key, f.Results[key])
 		}
-		f.results[key] = r.Seq
+		f.Results[key] = r.Seq
 	}
 	var events []decision.Event
 	for _, d := range plan.Decisions {
@@ -143,37 +143,37 @@ func (f *found) replay(s *workflow.State, r decision.Record) ([]decision.Event, 
 			continue // a child
 		}
 		key := keyOf(s.Run, t.Token, t.Attempt, t.Epoch)
-		if f.out[key] != 0 {
-			return nil, fmt.Errorf("%s is dispatched again, after record %d", key, f.out[key])
+		if f.Out[key] != 0 {
+			return nil, fmt.Errorf("%s is dispatched again, after record %d", key, f.Out[key])
 		}
-		f.out[key] = r.Seq
+		f.Out[key] = r.Seq
 	}
-	f.records = append(f.records, r)
+	f.Records = append(f.Records, r)
 	return events, nil
 }
 
 // compare holds the replayed state against the one that is stored.
-func (f *found) compare(d *store.Dir, s *workflow.State, events []decision.Event) error {
-	stored, err := d.State(f.head.Run)
+func (f *Found) compare(d *store.Dir, s *workflow.State, events []decision.Event) error {
+	stored, err := d.State(f.Head.Run)
 	if err != nil {
 		return err
 	}
 	out := decision.Outcome(s)
 	switch {
-	case f.head.Seq != int64(len(f.records)):
-		return fmt.Errorf("the index ends with record %d, the journal with %d", f.head.Seq, len(f.records))
-	case outcomeText(f.head.Outcome()) != outcomeText(out):
-		return fmt.Errorf("the index says %s, the journal %s", outcomeText(f.head.Outcome()), outcomeText(out))
-	case !f.head.Alarm.Equal(planning.Alarm(s)):
-		return fmt.Errorf("the index has the alarm %v, the journal %v", f.head.Alarm, planning.Alarm(s))
+	case f.Head.Seq != int64(len(f.Records)):
+		return fmt.Errorf("the index ends with record %d, the journal with %d", f.Head.Seq, len(f.Records))
+	case OutcomeText(f.Head.Outcome()) != OutcomeText(out):
+		return fmt.Errorf("the index says %s, the journal %s", OutcomeText(f.Head.Outcome()), OutcomeText(out))
+	case !f.Head.Alarm.Equal(planning.Alarm(s)):
+		return fmt.Errorf("the index has the alarm %v, the journal %v", f.Head.Alarm, planning.Alarm(s))
 	case rowsText(stored) != rowsText(s):
 		return fmt.Errorf("the stored state is\n%s\nthe replayed one\n%s", rowsText(stored), rowsText(s))
-	case !sameEvents(f.events, events):
-		return fmt.Errorf("the stored events are %v, the replayed ones %v", f.events, events)
+	case !sameEvents(f.Events, events):
+		return fmt.Errorf("the stored events are %v, the replayed ones %v", f.Events, events)
 	}
 	for _, e := range planning.Pending(s) {
 		if t, ok := e.(decision.DispatchTask); ok {
-			f.pending[keyOf(s.Run, t.Token, t.Attempt, t.Epoch)] = true
+			f.Pending[keyOf(s.Run, t.Token, t.Attempt, t.Epoch)] = true
 		}
 	}
 	if !s.Status.Final() && len(planning.Pending(s)) == 0 && planning.Alarm(s).IsZero() {
@@ -234,7 +234,7 @@ func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workfl
 // them, and nothing left in the log: but for children that had ended when the
 // process died. Nobody waits for those, so they may not be filed yet when the
 // engine closes again; the next Open goes on with it.
-func (snap snapshot) checkFiles(dir string) error {
+func (snap Snapshot) checkFiles(dir string) error {
 	const left = `SELECT count(*) FROM log JOIN runs ON num = key >> 32 WHERE `
 	index := filepath.Join(dir, "pawl.db")
 	if n, err := count(index, left+`parent = '' OR status < 4`); err != nil || n != 0 {
@@ -247,14 +247,14 @@ func (snap snapshot) checkFiles(dir string) error {
 			continue
 		}
 		for query, want := range map[string]int{
-			`SELECT seq FROM meta`:                            len(f.records),
-			`SELECT count(*) FROM journal`:                    len(f.records),
-			`SELECT count(*) FROM events`:                     len(f.events),
+			`SELECT seq FROM meta`:                            len(f.Records),
+			`SELECT count(*) FROM journal`:                    len(f.Records),
+			`SELECT count(*) FROM events`:                     len(f.Events),
 			`SELECT max(revision) - count(*) FROM definition`: 0,
 			`PRAGMA application_id`:                           0x70617772,
 			`SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'`: 1,
 		} {
-			n, err := count(filepath.Join(dir, f.head.File), query)
+			n, err := count(filepath.Join(dir, f.Head.File), query)
 			if err != nil || n != want {
 				return errors.Join(err, fmt.Errorf("file of run %q: %s: %d, want %d", string(id), query, n, want))
 			}

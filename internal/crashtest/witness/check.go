@@ -1,4 +1,4 @@
-package crashtest
+package witness
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// check holds what a host remembers against what it finds after a life, and
+// Check holds what a host remembers against what it finds after a life, and
 // against what was there before it. It returns what is wrong.
-func check(was, now snapshot, lines []entry, life int) []string {
+func Check(was, now Snapshot, lines []Entry, life int) []string {
 	c := &checker{was: was, now: now, last: life, keys: map[string]pawl.Key{}, begun: map[begin]bool{}, ended: map[pawl.Key]bool{}}
 	for _, e := range lines {
 		c.entry(e)
@@ -21,7 +21,7 @@ func check(was, now snapshot, lines []entry, life int) []string {
 }
 
 type checker struct {
-	was, now snapshot
+	was, now Snapshot
 	last     int // number of the life that was the last
 	keys     map[string]pawl.Key
 	begun    map[begin]bool
@@ -39,8 +39,8 @@ func (c *checker) bad(format string, args ...any) {
 }
 
 // entry checks one line of the ledger: what was acknowledged is there.
-func (c *checker) entry(e entry) {
-	if e.What == closed || e.What == copying || e.What == copied {
+func (c *checker) entry(e Entry) {
+	if e.What == Closed || e.What == Copying || e.What == Copied {
 		return
 	}
 	f := c.now[e.Run]
@@ -49,20 +49,20 @@ func (c *checker) entry(e entry) {
 		return
 	}
 	switch e.What {
-	case begins:
+	case Begins:
 		c.begins(f, e)
-	case ends:
+	case Ends:
 		c.ended[e.Key] = true
-	case answered:
-		if f.results[e.Key] == 0 {
+	case Answered:
+		if f.Results[e.Key] == 0 {
 			c.bad("the result of %s was acknowledged and is lost", e.Key)
 		}
-	case cancelled:
-		if f.head.Status != workflow.RunCancelled {
-			c.bad("the cancel of %s was acknowledged; it is %v", e.Run, f.head.Status)
+	case Cancelled:
+		if f.Head.Status != workflow.RunCancelled {
+			c.bad("the cancel of %s was acknowledged; it is %v", e.Run, f.Head.Status)
 		}
-	case ended:
-		if text := outcomeText(f.head.Outcome()); text != e.Outcome {
+	case Ended:
+		if text := OutcomeText(f.Head.Outcome()); text != e.Outcome {
 			c.bad("%s ended as %s; it is now %s", e.Run, e.Outcome, text)
 		}
 	}
@@ -71,8 +71,8 @@ func (c *checker) entry(e entry) {
 // begins checks one execution: its dispatch was committed, its key is the same
 // as in other lives, it did not run twice in one life, and nobody knew that it
 // was over.
-func (c *checker) begins(f *found, e entry) {
-	if f.out[e.Key] == 0 {
+func (c *checker) begins(f *Found, e Entry) {
+	if f.Out[e.Key] == 0 {
 		c.bad("%s was executed; its dispatch is not committed", e.Key)
 	}
 	attempt := fmt.Sprintf("%s %d", e.Effect, e.Attempt)
@@ -86,7 +86,7 @@ func (c *checker) begins(f *found, e entry) {
 	}
 	c.begun[at] = true
 	before := c.was[e.Run]
-	if e.Life == c.last && before != nil && before.out[e.Key] != 0 && !before.pending[e.Key] {
+	if e.Life == c.last && before != nil && before.Out[e.Key] != 0 && !before.Pending[e.Key] {
 		c.bad("%s was executed in life %d, but was over before", e.Key, e.Life)
 	}
 }
@@ -95,13 +95,13 @@ func (c *checker) begins(f *found, e entry) {
 func (c *checker) forward() {
 	for id, before := range c.was {
 		now := c.now[id]
-		if now == nil || len(now.records) < len(before.records) {
-			c.bad("%s had %d records and lost some", id, len(before.records))
+		if now == nil || len(now.Records) < len(before.Records) {
+			c.bad("%s had %d records and lost some", id, len(before.Records))
 			continue
 		}
-		for i, r := range before.records {
-			if !reflect.DeepEqual(r, now.records[i]) {
-				c.bad("%s: record %d was %v and is %v", id, r.Seq, r, now.records[i])
+		for i, r := range before.Records {
+			if !reflect.DeepEqual(r, now.Records[i]) {
+				c.bad("%s: record %d was %v and is %v", id, r.Seq, r, now.Records[i])
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func (c *checker) forward() {
 // results checks that nobody has answered but the executor.
 func (c *checker) results() {
 	for _, f := range c.now {
-		for key, seq := range f.results {
+		for key, seq := range f.Results {
 			if !c.ended[key] {
 				c.bad("record %d is a result of %s, which was not executed to its end", seq, key)
 			}
@@ -118,11 +118,11 @@ func (c *checker) results() {
 	}
 }
 
-// repeated returns how many executions repeat one of an earlier life.
-func repeated(lines []entry) (n int) {
+// Repeated returns how many executions repeat one of an earlier life.
+func Repeated(lines []Entry) (n int) {
 	seen := map[pawl.Key]bool{}
 	for _, e := range lines {
-		if e.What != begins {
+		if e.What != Begins {
 			continue
 		}
 		if seen[e.Key] {

@@ -1,0 +1,106 @@
+package witness
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Ledger is what a host remembers of an engine, beside the engine directory:
+// one line for each thing that it was told or did, synced before it goes on.
+type Ledger struct {
+	file *os.File
+	Life int // the number of the life that writes it
+}
+
+// A What says what a line of a ledger is about.
+type What string
+
+// What a ledger knows of.
+const (
+	Started   What = "started"   // Start has returned nil
+	Begins    What = "begins"    // a task was handed to the executor
+	Ends      What = "ends"      // the executor is about to answer
+	Answered  What = "answered"  // Complete has returned nil
+	Cancelled What = "cancelled" // Cancel has returned nil
+	Ended     What = "ended"     // Wait has returned this outcome
+	Closed    What = "closed"    // Close has returned nil
+	Copying   What = "copying"   // Backup is called
+	Copied    What = "copied"    // Backup has returned nil
+)
+
+// An Entry is one line of a ledger.
+type Entry struct {
+	Life    int
+	What    What
+	Run     workflow.RunID
+	Key     pawl.Key `json:",omitempty"`
+	Effect  string   `json:",omitempty"`
+	Attempt int      `json:",omitempty"`
+	Outcome string   `json:",omitempty"`
+}
+
+// OpenLedger opens the ledger at path, which is made if it does not exist, for the
+// life with this number.
+func OpenLedger(path string, life int) (*Ledger, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	return &Ledger{f, life}, err
+}
+
+// Write appends a line. A ledger that cannot be kept ends the process: nothing
+// that is found afterwards would mean anything.
+func (l *Ledger) Write(e Entry) {
+	e.Life = l.Life
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = l.file.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = l.file.Sync()
+	}
+	if err != nil {
+		panic(fmt.Sprintf("ledger: %v", err))
+	}
+}
+
+// Close closes the file.
+func (l *Ledger) Close() error { return l.file.Close() }
+
+// ReadLedger returns the lines of a ledger. A process that is killed may leave
+// part of a last line, which counts for nothing.
+func ReadLedger(path string) ([]Entry, error) {
+	data, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Entry
+	for line := range bytes.Lines(data) {
+		var e Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("ledger: %q: %w", line, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// OutcomeText says how a run ended, in all that does not depend on when.
+func OutcomeText(o workflow.Outcome) string {
+	text, err := json.Marshal(struct {
+		Status    string
+		Output    map[string]any
+		Failure   *workflow.Failure
+		Artifacts int `json:",omitzero"`
+	}{o.Status.String(), o.Output, o.Failure, len(o.Artifacts)})
+	if err != nil {
+		panic(fmt.Sprintf("outcome of %q: %v", string(o.Run), err))
+	}
+	return string(text)
+}
