@@ -277,12 +277,19 @@ func (c *courier) refuse(d *actor.Child, err error) error {
 		code = workflow.CodeSchema
 	case errors.As(err, &limit), errors.Is(err, store.ErrNoRoom):
 		code = workflow.CodeLimit
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSuspended):
+	case forRun(err), errors.Is(err, ErrVersion), errors.Is(err, ErrSuspended):
 		code = workflow.CodeInternal
 	default:
 		return err
 	}
 	return c.tell(d.Parent.Run, refused(d, code, legible(err.Error(), maxMessage)))
+}
+
+// forRun reports whether err says that a run is damaged, not the index of all,
+// which may only be unreadable at the moment.
+func forRun(err error) bool {
+	var c *store.CorruptError
+	return errors.As(err, &c) && c.Run != ""
 }
 
 func refused(d *actor.Child, code, message string) workflow.ChildEnded {

@@ -269,7 +269,9 @@ func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Mes
 		switch {
 		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
 			return
-		case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrFenced):
+		case errors.Is(err, ErrFailed): // the next Open sends the task again
+			return
+		case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
 			e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
 			return
 		}

@@ -112,8 +112,8 @@ type Engine struct {
 	stopTasks  context.CancelFunc
 	background sync.WaitGroup
 	closing    sync.Once
-	closed     chan struct{} // closed when closeErr is set
-	closeErr   error
+	ended      chan struct{} // closed when Close is done, and closed is set
+	closed     error
 }
 
 // Open opens the engine directory at path, made if it does not exist, and goes
@@ -130,7 +130,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, err)
 	}
-	e := &Engine{options: o, dir: dir, waiters: newWaiters(), closed: make(chan struct{})}
+	e := &Engine{options: o, dir: dir, waiters: newWaiters(), ended: make(chan struct{})}
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
@@ -176,26 +176,36 @@ func (e *Engine) recover() error {
 // and a handler must not call Close. Nothing is lost if Close does not run, or
 // leaves handlers behind. Further calls wait for the first until their own ctx is
 // done, and return the same.
+//
+// A disk that does not answer is waited for until 5 s after ctx is done: then Close
+// returns the cause of ctx, and goes on in the background. Until it has come to its
+// end, which a further call waits for, the directory is in use.
 func (e *Engine) Close(ctx context.Context) error {
-	first := false
-	e.closing.Do(func() { first = true })
-	if first {
-		e.closeErr = e.close(ctx)
-		close(e.closed)
-		return e.closeErr
-	}
+	patience := time.Duration(0)
+	e.closing.Do(func() {
+		patience = closePatience
+		go func() { // until the disk answers
+			defer close(e.ended)
+			e.closed = e.close(ctx)
+		}()
+	})
 	select {
-	case <-e.closed:
-		return e.closeErr
-	default:
-	}
-	select {
-	case <-e.closed:
-		return e.closeErr
+	case <-e.ended:
+		return e.closed
 	case <-ctx.Done():
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-e.ended:
+		return e.closed
+	case <-timer.C:
 		return fmt.Errorf("the engine is still closing: %w", context.Cause(ctx))
 	}
 }
+
+// closePatience is how long Close waits for the disk when its context is done.
+const closePatience = 5 * time.Second
 
 func (e *Engine) close(ctx context.Context) error {
 	failpoint.Hit("close.begin")

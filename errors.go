@@ -35,6 +35,10 @@ var (
 	// ErrVersion: another version of pawl wrote what is stored. Nothing was
 	// changed.
 	ErrVersion = store.ErrVersion
+	// ErrFailed: the disk did not do what it was asked, or the engine directory
+	// was taken away. Close the engine and open it again: whatever was
+	// acknowledged is there.
+	ErrFailed = store.ErrFailed
 	// ErrNoSpace: the disk is full. Nothing was changed.
 	ErrNoSpace = store.ErrNoSpace
 	// ErrStale: the key names no attempt that runs. Nothing changed.

@@ -115,6 +115,8 @@ func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions)
 			}
 			select {
 			case <-moved:
+			case <-e.dir.Failed(): // which the next look says
+				e.waiters.unwatch(id, moved)
 			case <-ctx.Done():
 				e.waiters.unwatch(id, moved)
 				yield(Event{}, context.Cause(ctx))

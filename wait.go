@@ -17,7 +17,7 @@ func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow
 }
 
 // Wait returns a run's outcome when it has ended. It needs no handle and works
-// after a restart as well. Errors: ErrRunNotFound, ErrClosed, the cause of ctx.
+// after a restart as well. Errors: ErrRunNotFound, ErrClosed, ErrFailed, the cause of ctx.
 // That the run failed is no error: see Outcome.Err. A run that is suspended or
 // cannot be loaded has not ended, so Wait goes on waiting: Inspect tells why.
 func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
@@ -39,6 +39,8 @@ func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome,
 			return workflow.Outcome{}, ErrClosed
 		}
 		return out, nil
+	case <-e.dir.Failed():
+		return workflow.Outcome{}, closedError(e.dir.Err())
 	case <-ctx.Done():
 		return workflow.Outcome{}, context.Cause(ctx)
 	}

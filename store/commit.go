@@ -106,10 +106,39 @@ func (d *Dir) update(apply func(*sqlite.Conn) error) error {
 // commit commits a group and answers it.
 func (d *Dir) commit(group []*request) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.settle(group)
-	d.mu.Unlock()
 	for _, r := range group {
 		r.answer <- r.err
+	}
+	if d.dead == nil {
+		d.relieve()
+	}
+}
+
+// longLog is how many frames the write-ahead log has before they are moved into
+// pawl.db.
+const longLog = 4000
+
+// relieve moves what is in the write-ahead log into pawl.db when there is enough
+// of it, so that the next commit begins the log anew. What is committed stays so
+// if that fails; but of a disk that failed nothing is trusted any more.
+func (d *Dir) relieve() {
+	n, err := d.db.Written()
+	if d.frames += n; err == nil && d.frames < longLog {
+		return
+	}
+	d.frames = 0
+	if err == nil {
+		err = d.indexError(d.db.Script(`PRAGMA wal_checkpoint(PASSIVE)`))
+	}
+	if err == nil {
+		return
+	}
+	err = fmt.Errorf("checkpoint: %w", err)
+	d.options.Logger.Error("the log cannot be moved into the index", "file", d.at(indexFile), "error", err)
+	if !errors.Is(err, ErrNoSpace) {
+		_ = d.die(err) // whoever comes next is told
 	}
 }
 
@@ -137,8 +166,7 @@ func (d *Dir) transact(group []*request) error {
 		return d.dead
 	}
 	if !d.owns() {
-		d.dead = d.fenced()
-		return d.dead
+		return d.die(d.fenced())
 	}
 	failpoint.Hit("commit.begin")
 	if _, err := d.db.Exec(begin); err != nil {
@@ -189,8 +217,7 @@ func (d *Dir) checkFence() error {
 		return nil
 	})
 	if err == nil && !ours {
-		err = fmt.Errorf("%w: its epoch is in %s", ErrFenced, d.at(indexFile))
-		d.dead = err
+		err = d.die(fmt.Errorf("%w: its epoch is in %s", ErrFenced, d.at(indexFile)))
 	}
 	return err
 }
@@ -199,8 +226,7 @@ func (d *Dir) checkFence() error {
 func (d *Dir) rollback(cause error) error {
 	if _, err := d.db.Exec(rollback); err != nil && d.dead == nil {
 		if _, err := d.db.Exec(begin); err != nil {
-			d.dead = fmt.Errorf("cannot roll back: %w: after: %w", err, cause)
-			return cause
+			return d.die(fmt.Errorf("cannot roll back: %w: after: %w", err, cause))
 		}
 		_, _ = d.db.Exec(rollback) // it has just begun
 	}
@@ -214,6 +240,15 @@ func (d *Dir) lost(err error) error {
 	if errors.Is(err, ErrNoSpace) {
 		return d.rollback(err)
 	}
-	d.dead = fmt.Errorf("%w; open the directory again", err)
+	return d.die(err)
+}
+
+// die makes everything fail with ErrFailed from now on, and returns that. The
+// lock is held.
+func (d *Dir) die(cause error) error {
+	if d.dead == nil {
+		d.dead = fmt.Errorf("%w: %w", ErrFailed, cause)
+		close(d.failed)
+	}
 	return d.dead
 }

@@ -55,6 +55,10 @@ type Dir struct {
 	db   *sqlite.Conn
 	dead error // why nothing works any more
 
+	damaged bool          // pawl.db was checked, and is
+	frames  int           // in the write-ahead log, about; for the committer
+	failed  chan struct{} // closed when dead is ErrFailed
+
 	definitions definitions
 	committer   committer
 	filer       filer
@@ -80,7 +84,7 @@ PRAGMA busy_timeout=0;
 PRAGMA locking_mode=EXCLUSIVE; -- no shared memory, no lock per transaction
 PRAGMA journal_mode=WAL;
 PRAGMA synchronous=FULL;
-PRAGMA wal_autocheckpoint=4000;
+PRAGMA wal_autocheckpoint=0; -- SQLite would keep the errors of one to itself
 PRAGMA temp_store=MEMORY;
 PRAGMA trusted_schema=OFF;
 PRAGMA cell_size_check=ON;
@@ -90,9 +94,9 @@ PRAGMA cell_size_check=ON;
 var indexSchema string
 
 // Open opens the engine directory at path, which it creates if there is none.
-// It fails with ErrLocked if the directory is in use, and with ErrCorrupt or
-// ErrVersion if pawl.db is not what the last engine left; then nothing has been
-// changed.
+// It fails with ErrLocked if the directory is in use, with ErrNoSpace if the disk
+// is full, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
+// left; then nothing has been changed.
 func Open(path string, o Options) (*Dir, error) {
 	if o.Materializers <= 0 {
 		o.Materializers = 2
@@ -100,13 +104,25 @@ func Open(path string, o Options) (*Dir, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Dir{path: path, options: o, backing: make(chan struct{}, 1), closing: make(chan struct{})}
-	if err := d.open(); err != nil {
-		_ = d.release() // err is what the caller has to know
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	d, err := tryOpen(path, o)
+	if sqlite.IsDamaged(err) { // SQLite says so of a read that failed as well
+		o.Logger.Warn("the index looks damaged and is opened once more", "directory", path, "error", err)
+		d, err = tryOpen(path, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, typed(err))
 	}
 	d.committer.start(d)
 	d.filer.start(d)
+	return d, nil
+}
+
+func tryOpen(path string, o Options) (*Dir, error) {
+	d := &Dir{path: path, options: o, backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
+	if err := d.open(); err != nil {
+		_ = d.release() // err is what the caller has to know
+		return nil, err
+	}
 	return d, nil
 }
 
@@ -182,6 +198,7 @@ func (d *Dir) createIndex() error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", indexFile, err)
 	}
+	sqlite.StampWAL(data) // no journal is needed to get there
 	const building = indexFile + ".new"
 	if err := d.writeFile(building, data, true); err != nil {
 		return err
@@ -216,8 +233,25 @@ func (d *Dir) connect() error {
 			return err
 		}
 	}
-	d.db, err = sqlite.Open(d.at(indexFile), indexPragmas)
+	if err := d.nameLog(); err != nil {
+		return err
+	}
+	if d.db, err = sqlite.Open(d.at(indexFile), indexPragmas); err == nil {
+		err = d.db.KeepWAL(true) // until a checkpoint and its mark have made it needless
+	}
 	return d.indexError(err)
+}
+
+// nameLog makes the write-ahead log, if there is none, and its name durable:
+// SQLite does not tell if it could not.
+func (d *Dir) nameLog() error {
+	_, err := d.root.Lstat(indexWAL)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = d.writeFile(indexWAL, nil, false); err == nil {
+			err = d.syncDir(".")
+		}
+	}
+	return err
 }
 
 // begin draws an epoch and writes it down.
@@ -254,6 +288,16 @@ const (
 // Epoch returns the number drawn for this life of the directory.
 func (d *Dir) Epoch() workflow.Epoch { return d.epoch }
 
+// Failed is closed when everything fails with ErrFailed from then on.
+func (d *Dir) Failed() <-chan struct{} { return d.failed }
+
+// Err returns why nothing works any more, ErrFailed or ErrClosed, or nil.
+func (d *Dir) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dead
+}
+
 // Close waits for the filing that was asked for, closes pawl.db and gives the
 // directory back. Commits that are under way succeed or fail with ErrClosed; a
 // backup fails with it.
@@ -277,7 +321,7 @@ func (d *Dir) finish() error {
 	d.dead = ErrClosed
 	var err error
 	if alive {
-		err = d.checkpoint()
+		err = typed(d.checkpoint())
 	}
 	failpoint.Hit("close.release")
 	return errors.Join(err, d.release())
@@ -290,14 +334,19 @@ func (d *Dir) checkpoint() error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	failpoint.Hit("close.mark")
-	return d.mark(mark{markClosed, d.epoch})
+	if err := d.mark(mark{markClosed, d.epoch}); err != nil {
+		return err
+	}
+	return d.db.KeepWAL(false)
 }
 
-// release closes whatever is open.
+// release closes whatever is open. Without a checkpoint before, SQLite makes one
+// now if it can: of what it knows to be synced, whatever else is in the log. Then
+// it empties the log, which has to stay there: the mark tells of it.
 func (d *Dir) release() error {
 	var errs []error
 	if d.db != nil {
-		errs = append(errs, d.db.Close())
+		errs = append(errs, d.db.Script(`PRAGMA journal_size_limit=0`), d.db.Close())
 	}
 	if d.root != nil {
 		errs = append(errs, d.root.Close())
@@ -323,12 +372,26 @@ func (d *Dir) indexError(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case sqlite.IsDamaged(err) && d.sound():
+		return fmt.Errorf("%s could not be read just now: %w", d.at(indexFile), err)
 	case sqlite.IsDamaged(err):
 		return &CorruptError{File: d.at(indexFile), What: "SQLite cannot read it", Err: err}
 	case sqlite.IsBusy(err):
 		return fmt.Errorf("%w: %s: %w", ErrLocked, d.at(indexFile), err)
 	}
 	return typed(err)
+}
+
+// sound reports whether pawl.db is in order although SQLite has called it
+// malformed: it does so when the system could not read a page. The lock is held.
+func (d *Dir) sound() bool {
+	if d.db == nil || d.damaged {
+		return false
+	}
+	ok := false
+	_, err := d.db.One(`PRAGMA quick_check(1)`, func(r *sqlite.Row) error { ok = r.Text(0) == "ok"; return nil })
+	d.damaged = err != nil || !ok
+	return !d.damaged
 }
 
 // at returns the path of a file in the directory, for messages.

@@ -34,6 +34,10 @@ var (
 	// ErrUnknown says that a commit failed in a way that leaves open whether it
 	// took place. Load the run again to find out.
 	ErrUnknown = errors.New("the outcome of the commit is unknown")
+	// ErrFailed says that the disk, or the directory, failed in a way after which
+	// nothing that is held in memory can be trusted. Close the Dir and open the
+	// directory again: every acknowledged commit is there.
+	ErrFailed = errors.New("the directory has failed: close it and open it again")
 	// ErrNoSpace says that the disk is full. Nothing was changed.
 	ErrNoSpace = errors.New("no space left")
 	// ErrCorrupt says that data is damaged, missing or not what was written. It
@@ -92,6 +96,9 @@ func (e *VersionError) Is(target error) bool { return target == ErrVersion }
 
 // typed adds ErrNoSpace to an error of SQLite that means it.
 func typed(err error) error {
+	if errors.Is(err, ErrNoSpace) {
+		return err
+	}
 	if sqlite.IsFull(err) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}

@@ -51,7 +51,8 @@ func (d *Dir) readMark() (mark, error) {
 	}
 	var state string
 	var epoch uint64
-	if n, _ := fmt.Sscanf(string(text), markFormat, &state, &epoch); n != 2 {
+	_, err = fmt.Sscanf(string(text), markFormat, &state, &epoch)
+	if err != nil || fmt.Sprintf(markFormat, state, epoch) != string(text) { // a part of an epoch is another one
 		return mark{state: markClosed}, nil
 	}
 	return mark{markState(state), workflow.Epoch(epoch)}, nil

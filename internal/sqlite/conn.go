@@ -24,6 +24,8 @@ type driverConn interface {
 	Serialize() ([]byte, error)
 	Deserialize([]byte) error
 	NewBackup(string) (*sqlite.Backup, error)
+	sqlite.FileControl
+	sqlite.DBStatus
 }
 
 // driverStmt is what the driver's statements can do.

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"encoding/binary"
 	"fmt"
+
+	"modernc.org/sqlite"
 )
 
 // The write-ahead log is a header and frames, each a header and a page. See
@@ -37,6 +39,25 @@ func CheckWAL(log []byte) error {
 		}
 	}
 	return nil
+}
+
+// KeepWAL says whether the write-ahead log stays when the connection is closed.
+// SQLite removes it otherwise, if it could move everything into the database. See
+// SQLITE_FCNTL_PERSIST_WAL.
+func (c *Conn) KeepWAL(keep bool) error {
+	mode := 0
+	if keep {
+		mode = 1
+	}
+	_, err := c.conn.FileControlPersistWAL("main", mode)
+	return err
+}
+
+// Written returns how many pages were written since the last call: with a
+// write-ahead log, frames of it. See SQLITE_DBSTATUS_CACHE_WRITE.
+func (c *Conn) Written() (int, error) {
+	n, _, err := c.conn.Status(sqlite.DBStatusCacheWrite, true)
+	return n, err
 }
 
 type wal struct {

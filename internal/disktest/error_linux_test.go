@@ -1,0 +1,117 @@
+//go:build amd64 || arm64
+
+package disktest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// faulty are the works that are done on failing disks.
+func faulty() []work {
+	return gate([]work{workNamed("small")}, []work{workNamed("small"), workNamed("mix"), workNamed("chain"), workNamed("saga")})
+}
+
+// The disk answers EIO: once, at every call of every kind, and several times in a
+// row. Nothing that was acknowledged is lost, every fault is told to somebody, and
+// every run ends as it does on a disk in order: at once, or when the engine that
+// says that it cannot go on was opened again.
+func TestErrors(t *testing.T) {
+	for _, w := range faulty() {
+		s := newSweep(t, w)
+		for _, class := range []class{syncs, writes, cuts, reads, names, opens} {
+			n := s.count(class)
+			silent := s.silent
+			s.run(spread(n, 1, 1, verdict{errno: unix.EIO}, class))
+			if s.silent-silent > maxHarmless {
+				t.Errorf("%d faults of class %s that nobody was told of", s.silent-silent, class)
+			}
+			s.run(spread(n, gate(sticky(class), 1), gate(4, 12), verdict{errno: unix.EIO}, class))
+		}
+		s.figures("EIO")
+	}
+}
+
+// sticky is at how many of the calls of a class the gate lets several fail in a
+// row: every so many-th.
+func sticky(c class) int {
+	if c == writes {
+		return 7
+	}
+	return 3
+}
+
+// The disk is full: at every call that takes space, once after half a write and
+// several times in a row. Callers get ErrNoSpace, and runs go on by themselves when
+// there is space again.
+func TestNoSpace(t *testing.T) {
+	for _, w := range faulty() {
+		s := newSweep(t, w)
+		n := s.count(writes, names)
+		full := verdict{errno: unix.ENOSPC}
+		s.run(spread(n, 1, 1, full, writes, names))
+		full.short = true
+		s.run(spread(n, gate(5, 1), gate(4, 12), full, writes, names))
+		s.figures("ENOSPC")
+	}
+}
+
+// The process is killed instead of the n-th call that changes anything on disk, for
+// every n; every second time after half of a write.
+func TestKills(t *testing.T) {
+	for _, w := range gate(works[:1], works) {
+		s := newSweep(t, w)
+		changes := []class{writes, cuts, syncs, names}
+		n := s.count(changes...)
+		kill := verdict{kill: true}
+		s.run(spread(n, 2, 1, kill, changes...))
+		kill.torn = true
+		faults := spread(n, 2, 1, kill, changes...)
+		for i := range faults {
+			faults[i].n++
+		}
+		s.run(faults)
+		s.figures("SIGKILL")
+	}
+}
+
+// A disk fails while the log, grown long, is moved into the index in the middle of
+// work, and again when it is at Close. A full disk stops nobody then.
+func TestCheckpoints(t *testing.T) {
+	if raced && !*all {
+		t.Skip("SKIPPED under the race detector: 20 MB of commits take too long")
+	}
+	s := newSweep(t, heavy)
+	var faults []fault
+	for n := 1; n <= gate(1, 3); n++ {
+		at := func(c class, e unix.Errno) fault {
+			return fault{classes: []class{c}, path: "pawl.db", n: n, span: 1, verdict: verdict{errno: e}}
+		}
+		faults = append(faults, at(syncs, unix.EIO), at(writes, unix.ENOSPC))
+		if *all {
+			faults = append(faults, at(writes, unix.EIO), at(writes, unix.EDQUOT))
+		}
+	}
+	s.run(faults)
+	s.figures("checkpoint")
+	require.GreaterOrEqual(t, s.hits, 2, "the log was not moved in the middle of work")
+}
+
+// From some call on the file system is read-only, as after an error that the kernel
+// takes seriously, or belongs to somebody else. The host is told, over and over, and
+// lives; nothing is half done when the file system can be written again.
+func TestReadOnlyFromSomewhere(t *testing.T) {
+	s := newSweep(t, workNamed("small"))
+	changes := []class{writes, cuts, names}
+	n := s.count(changes...)
+	for i, errno := range []unix.Errno{unix.EROFS, unix.EACCES} {
+		faults := spread(n, gate(12, 1), 1<<20, verdict{errno: errno}, changes...)
+		for k := range faults {
+			faults[k].n, faults[k].lasts = faults[k].n+i, true
+		}
+		s.run(faults)
+	}
+	s.figures("EROFS, EACCES")
+}

@@ -1,0 +1,8 @@
+package disktest
+
+import "golang.org/x/sys/unix"
+
+// legacy are calls that only old architectures have.
+var legacy = []uintptr{unix.SYS_OPEN, unix.SYS_MKDIR, unix.SYS_UNLINK, unix.SYS_RENAME}
+
+func legacyOpen(nr uintptr) bool { return nr == unix.SYS_OPEN }

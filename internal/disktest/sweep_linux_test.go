@@ -1,0 +1,293 @@
+//go:build amd64 || arm64
+
+package disktest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawl-run/pawl/internal/crashtest/witness"
+)
+
+// A fault is what happens to some calls of one class: from the n-th on, so many.
+type fault struct {
+	classes []class
+	n, span int    // from 1
+	path    string // the only one; "" for any
+	lasts   bool   // the host need not come to the end before the fault is over
+	verdict verdict
+}
+
+// An injection is a fault under way.
+type injection struct {
+	fault
+	mu     sync.Mutex
+	seen   int
+	calls  []call // of the classes, in order
+	hits   []call // that the fault came to
+	spoilt bool   // a sync of the log failed, and the engine was not opened again
+	after  int    // writes to the log since
+	silent bool   // nobody was told
+}
+
+func (i *injection) judge(c call) verdict {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.watch(c)
+	if i.verdict.errno == unix.ENOSPC && c.class == names && strings.HasPrefix(c.path, "pawl.db-") {
+		return verdict{} // it is there, or goes: neither takes space
+	}
+	if i.path != "" && i.path != c.path {
+		return verdict{}
+	}
+	if len(i.classes) > 0 && !slices.Contains(i.classes, c.class) {
+		return verdict{}
+	}
+	i.seen++
+	i.calls = append(i.calls, c)
+	if i.n == 0 || i.seen < i.n || i.seen >= i.n+i.span {
+		return verdict{}
+	}
+	i.hits = append(i.hits, c)
+	v := i.verdict
+	v.short = v.short && len(i.hits) == 1
+	i.spoilt = i.spoilt || c == call{syncs, "pawl.db-wal"}
+	return v
+}
+
+// watch finds that an engine goes on committing after a sync of its log that
+// failed. The one that is opened next is another.
+func (i *injection) watch(c call) {
+	switch c {
+	case call{names, "LOCK"}:
+		i.spoilt = false
+	case call{writes, "pawl.db-wal"}:
+		if i.spoilt {
+			i.after++
+		}
+	}
+}
+
+// A sweep does one work again and again, each time with another fault.
+type sweep struct {
+	t    *testing.T
+	dir  string
+	work work
+	want map[string]string
+
+	mu                   sync.Mutex
+	trials, hits, missed int
+	surfaced             int
+	reopened             int
+	silent               int // faults that nobody was told of
+	wrong                int
+	where                map[string]int // hits by class
+}
+
+// supervised starts a filtered child, or skips the test.
+func supervised(t *testing.T) *child {
+	c, err := startChild(true, nil)
+	if errors.Is(err, errNoFilter) {
+		t.Skipf("SKIPPED: no fault can be injected into system calls: %v", err)
+	}
+	require.NoError(t, err)
+	return c
+}
+
+// newSweep does a work without a fault, to know how its runs end.
+func newSweep(t *testing.T, w work) *sweep {
+	s := &sweep{t: t, dir: workspace(t), work: w, want: map[string]string{}, where: map[string]int{}}
+	c := supervised(t)
+	r := s.one(c, &injection{})
+	_, err := c.end()
+	require.NoError(t, err)
+	require.Empty(t, r.wrong, "%s, without a fault", w.name)
+	for id, f := range r.was {
+		s.want[string(id)] = witness.OutcomeText(f.Head.Outcome())
+	}
+	s.trials, s.hits, s.missed, s.surfaced, s.reopened = 0, 0, 0, 0, 0
+	return s
+}
+
+// count returns how many calls of some classes the work makes.
+func (s *sweep) count(classes ...class) int {
+	c := supervised(s.t)
+	i := &injection{fault: fault{classes: classes}}
+	s.one(c, i)
+	_, err := c.end()
+	require.NoError(s.t, err)
+	return i.seen
+}
+
+// harmless reports whether SQLite may make this call in vain without a word: it
+// syncs the directory for names that are durable before, and in the end removes a
+// log that is empty. It does so maxHarmless times at most.
+func (c call) harmless() bool {
+	return c.path == "" && (c.class == syncs || c.class == opens) || c == call{names, "pawl.db-wal"}
+}
+
+const maxHarmless = 2
+
+// one does the work once, in a child that goes on, and checks what is left.
+func (s *sweep) one(c *child, i *injection) *trial {
+	dir, err := os.MkdirTemp(s.dir, s.work.name)
+	require.NoError(s.t, err)
+	t, err := newTrial(dir, s.work, nil)
+	require.NoError(s.t, err)
+	if len(s.want) > 0 {
+		t.want = s.want
+	}
+	c.set(t.engine(), i.judge)
+	var r report
+	err = c.do(order{Work: s.work.name, Dir: dir, Life: 1}, &r)
+	c.set("", nil)
+	killed := err != nil && i.verdict.kill
+	switch {
+	case err != nil && !killed:
+		t.bad("the child is gone: %v", err)
+	case killed:
+		_, err := c.end()
+		if err != nil {
+			t.bad("%v", err)
+		}
+		t.lives = 1
+	default:
+		t.lives = r.Life
+		s.judge(t, i, r)
+	}
+	if killed {
+		t.look(false)
+	}
+	t.finish()
+	s.note(t, i, r)
+	return t
+}
+
+// judge checks what the host was told: of every fault something, of no fault
+// nothing, and that it came to the end.
+func (s *sweep) judge(t *trial, i *injection, r report) {
+	if !r.Done && !i.lasts {
+		t.bad("the host gave up: %+v", r)
+	}
+	switch {
+	case len(i.hits) == 0 || r.surfaced() > 0:
+	case len(i.hits) == 1 && i.hits[0].harmless():
+		i.silent = true
+	default:
+		t.bad("%d faults, and nobody was told", len(i.hits))
+	}
+	if i.after > 0 {
+		t.bad("%d writes to the log after its sync had failed", i.after)
+	}
+	if len(i.hits) == 0 && r.surfaced() > 0 {
+		t.bad("no fault, and yet: %+v", r)
+	}
+	unreadable := i.span > 1 && slices.Contains(i.classes, reads) // that is as good as damaged
+	for _, e := range r.Told {
+		if e.Corrupt && !unreadable || e.Version || e.Locked {
+			t.bad("an error of the disk is told as: %s: %s", e.Op, e.Text)
+		}
+		if i.verdict.errno == unix.ENOSPC && !e.NoSpace {
+			t.bad("a full disk is told as: %s: %s", e.Op, e.Text)
+		}
+		if i.verdict.errno == unix.ENOSPC && e.Failed {
+			t.bad("the engine cannot go on when space returns: %s: %s", e.Op, e.Text)
+		}
+	}
+}
+
+func (s *sweep) note(t *trial, i *injection, r report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trials++
+	s.hits += len(i.hits)
+	s.surfaced += r.surfaced()
+	s.reopened += max(r.Life-1, 0)
+	if i.n > 0 && len(i.hits) == 0 {
+		s.missed++
+	}
+	if i.silent {
+		s.silent++
+	}
+	for _, c := range i.hits {
+		s.where[string(c.class)]++
+	}
+	if len(t.wrong) == 0 {
+		require.NoError(s.t, os.RemoveAll(t.dir))
+		return
+	}
+	s.wrong++
+	s.t.Errorf("%s: call %d of %v: %v", s.work.name, i.n, i.classes, i.hits)
+	for _, text := range t.wrong[:min(len(t.wrong), 5)] {
+		s.t.Errorf("  %.2000s", text)
+	}
+}
+
+// atOnce is how many children work side by side.
+const atOnce = 2
+
+// run does a trial with each fault. A child that is killed is replaced.
+func (s *sweep) run(faults []fault) {
+	queue := make(chan fault)
+	var group sync.WaitGroup
+	for range atOnce {
+		group.Go(func() {
+			var c *child
+			for f := range queue {
+				if c == nil {
+					var err error
+					if c, err = startChild(true, nil); err != nil {
+						s.t.Error(err)
+						continue
+					}
+				}
+				s.one(c, &injection{fault: f})
+				if f.verdict.kill {
+					c = nil
+				}
+			}
+			if c != nil {
+				if _, err := c.end(); err != nil {
+					s.t.Error(err)
+				}
+			}
+		})
+	}
+	for _, f := range faults {
+		queue <- f
+	}
+	close(queue)
+	group.Wait()
+}
+
+// report prints the figures and fails if most faults were never met.
+func (s *sweep) figures(what string) {
+	s.t.Logf("%s: %s: %d trials, %d faults injected %v, %d not reached, told and logged %d, silent %d, opened again %d, %d violations",
+		what, s.work.name, s.trials, s.hits, s.where, s.missed, s.surfaced, s.silent, s.reopened, s.wrong)
+	require.Positive(s.t, s.hits, "nothing was injected")
+	require.Less(s.t, s.missed, s.trials/5+2, "too many faults were not reached")
+}
+
+// spread returns the faults from every n-th call on.
+func spread(most, step, span int, v verdict, classes ...class) (out []fault) {
+	for n := 1; n <= most; n += step {
+		out = append(out, fault{classes: classes, n: n, span: span, verdict: v})
+	}
+	return out
+}
+
+func faultName(v verdict) string {
+	if v.errno != 0 {
+		return fmt.Sprint(unix.ErrnoName(v.errno))
+	}
+	return "SIGKILL"
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A mark of which only a part was written says nothing, wherever it was cut.
+func TestTornMark(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, Options{})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	lockPath := filepath.Join(path, lockFile)
+	whole, err := os.ReadFile(lockPath)
+	require.NoError(t, err)
+	for n := range whole {
+		require.NoError(t, os.WriteFile(lockPath, whole[:n], 0o600))
+		d, err := Open(path, Options{})
+		require.NoError(t, err, "%q", whole[:n])
+		require.NoError(t, d.Close())
+	}
+}
+
+// A directory that failed under its engine opens again after Close: the log stays,
+// as the mark says, and everything that was committed is there.
+func TestOpenAfterAFailure(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, Options{})
+	require.NoError(t, err)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	seq := o.run.Head().Seq
+	d.mu.Lock()
+	require.ErrorIs(t, d.lost(os.ErrInvalid), ErrFailed)
+	d.mu.Unlock()
+	<-d.Failed()
+	require.ErrorIs(t, d.Err(), ErrFailed)
+	require.ErrorIs(t, d.Err(), ErrUnknown)
+	_, err = d.Head("r1")
+	require.ErrorIs(t, err, ErrFailed)
+	require.NoError(t, d.Close())
+
+	d, err = Open(path, Options{})
+	require.NoError(t, err)
+	h, err := d.Head("r1")
+	require.NoError(t, err)
+	require.Equal(t, seq, h.Seq)
+	require.NoError(t, d.Close())
+}
+
+// A long log is begun anew, without waiting for Close.
+func TestLongLog(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, Options{})
+	require.NoError(t, err)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(path, indexWAL))
+		require.NoError(t, err)
+		return info.Size()
+	}
+	for range 10 {
+		o.do(workflow.Heartbeat{})
+	}
+	most := size()
+	for range 50 {
+		d.mu.Lock()
+		d.frames = longLog
+		d.mu.Unlock()
+		o.do(workflow.Heartbeat{})
+	}
+	require.Less(t, size(), 2*most, "it grows with every commit")
+	require.NoError(t, d.Close())
+}
+
+// Closing a directory in order leaves no log behind.
+func TestCloseRemovesTheLog(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, Options{})
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(path, indexWAL))
+	require.NoError(t, d.Close())
+	require.NoFileExists(t, filepath.Join(path, indexWAL))
+}
