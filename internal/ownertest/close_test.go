@@ -250,9 +250,9 @@ func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
 		"Heartbeat":    e.Heartbeat(ctx, key),
 		"Inspect":      first(e.Inspect(ctx, "a")),
 		"Once":         first(e.Once(ctx, "k", func(context.Context) (any, error) { return 1, nil })),
-		"OpenArtifact": first(e.OpenArtifact(ctx, workflow.Artifact{Name: "a", Ref: blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)}})),
+		"OpenArtifact": first(e.OpenArtifact(ctx, workflow.Artifact{Name: "a", Hash: "sha256:" + strings.Repeat("0", 64)})),
 		"OpenBlob":     first(e.OpenBlob(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})),
-		"Patch":        first(e.Patch(ctx, "a", pawl.Patch{Revision: 1, Operations: []byte(`[]`)})),
+		"Patch":        first(e.Patch(ctx, "a", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/version", "value": 2}}})),
 		"Pause":        e.Pause(ctx, "a"),
 		"Publish":      e.Publish(kindOf),
 		"Purge":        e.Purge(ctx, "a"),
@@ -265,7 +265,7 @@ func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
 		"Skip":         e.Skip(ctx, pawl.Target{Run: "a", Node: "a"}, nil),
 		"SkipAll":      first(e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)),
 		"Start":        e.Start(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0}),
-		"Vote":         e.Vote(ctx, pawl.Target{Run: "a", Node: "a"}, workflow.Ballot{Approver: "me", Approve: true}),
+		"Vote":         e.Vote(ctx, pawl.Target{Run: "a", Node: "a"}, workflow.Ballot{By: "me", Approved: true}),
 		"Wait":         first(e.Wait(ctx, "a")),
 	}
 	_, _, out["Definition"] = e.Definition(ctx, "a")
