@@ -145,7 +145,7 @@ func (d *Dir) own() error {
 	if err := d.checkFinished(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(d.path, 0o700); err != nil {
+	if err := makeDir(d.path); err != nil {
 		return err
 	}
 	var err error
@@ -210,7 +210,15 @@ func (d *Dir) createIndex() error {
 	if err := d.root.Rename(building, indexFile); err != nil {
 		return err
 	}
-	return d.syncDir(".")
+	if err := d.syncDir("."); err != nil {
+		return err
+	}
+	// Whoever made the directory may not have made its name durable. Where it
+	// may not be looked at, that is not ours to do.
+	if err := syncAbove(d.path); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
 }
 
 // connect opens pawl.db, and locks it.

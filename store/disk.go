@@ -4,10 +4,41 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
+
+// makeDir makes a directory and those above it, as far as there are none, and
+// their names durable.
+func makeDir(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	if above := filepath.Dir(path); above != path {
+		if err := makeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	return syncAbove(path)
+}
+
+// syncAbove makes the name of a directory durable.
+func syncAbove(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
+}
 
 // openRegular opens a file below the directory for reading, and nothing that
 // only looks like one.
@@ -87,6 +118,15 @@ func (d *Dir) syncDir(name string) error {
 	err = f.Sync()
 	_ = f.Close() // it was only read
 	return err
+}
+
+// harden makes the commits so far durable, if they are not synced: what they do
+// not name any more may be removed only then.
+func (d *Dir) harden() error {
+	if d.options.Durability != ProcessCrash {
+		return nil
+	}
+	return d.syncFile(indexWAL)
 }
 
 // checkHeader checks that data starts like one of our databases.

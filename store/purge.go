@@ -22,6 +22,9 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	if err := d.update(func(db *sqlite.Conn) error { return purge(db, &r, keys) }); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
+	if err := d.harden(); err != nil {
+		return fmt.Errorf("purge run %q: %w", string(id), err)
+	}
 	for _, s := range []slot{1, 2} {
 		if err := d.discard(fileName(id, r.nonce, s)); err != nil {
 			return fmt.Errorf("purge run %q: %w", string(id), err)

@@ -43,7 +43,8 @@ func (d *Dir) file(b *builder, rounds []*round) {
 		fail(rounds, err)
 	}
 	failpoint.Hit("file.trimmed")
-	d.step(rounds, trimmed, func(r *round) error { return d.removeOld(r) })
+	hard := d.hardenFor(rounds)
+	d.step(rounds, trimmed, func(r *round) error { return d.removeOld(r, hard) })
 	failpoint.Hit("file.end")
 }
 
@@ -211,13 +212,27 @@ func (d *Dir) trim(rounds []*round) error {
 	})
 }
 
-// removeOld removes the file that the new one replaces.
-func (d *Dir) removeOld(r *round) error {
+// hardenFor hardens what names new files if there are old ones to be removed.
+func (d *Dir) hardenFor(rounds []*round) error {
+	for _, r := range rounds {
+		if r.err == nil && r.row.slot != 0 {
+			return d.harden()
+		}
+	}
+	return nil
+}
+
+// removeOld removes the file that the new one replaces, unless an error says that
+// a loss of power might bring it back.
+func (d *Dir) removeOld(r *round, err error) error {
 	r.filings[0].size.Store(int64(r.size))
 	if r.row.slot == 0 {
 		return nil
 	}
-	if err := d.discard(r.row.File); err != nil {
+	if err == nil {
+		err = d.discard(r.row.File)
+	}
+	if err != nil {
 		d.options.Logger.Warn("a run's old file is left behind", "file", d.at(r.row.File), "error", err)
 	}
 	return nil

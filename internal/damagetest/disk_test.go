@@ -241,7 +241,7 @@ func (l *loss) left(n *node) []byte {
 		last := how == "order" && n.index[i] < l.until && (i+1 == len(n.writes) || n.index[i+1] >= l.until)
 		switch {
 		case how == "zeros" && o.kind == wrote:
-			data = written(data, op{kind: wrote, at: o.at, data: make([]byte, len(o.data))})
+			data = written(data, op{kind: wrote, at: o.at + int64(len(o.data))}) // longer, with zeros where nothing was
 		case !l.keeps(how, n.index[i]):
 		case o.kind == wrote && (last || how == "any" && l.rng.IntN(2) == 0):
 			data = l.tear(data, o)

@@ -64,10 +64,19 @@ func tell(t testing.TB, dir string) truth {
 // read opens a directory and reads everything in it. The error says that it was
 // refused, or that what concerns all runs cannot be read. A panic is an error of
 // its own.
-func read(dir string) (truth, error) { return look(dir, true) }
+func read(dir string) (truth, error) { return look(dir, everything) }
 
-// look is read, or, if not whole, reads no more than how far the runs have come.
-func look(dir string, whole bool) (h truth, err error) {
+// A depth is how much is read.
+type depth int
+
+const (
+	heads      depth = iota // how far runs have come
+	journals                // and their records
+	everything              // and all the rest
+)
+
+// look is read to some depth.
+func look(dir string, deep depth) (h truth, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicError{p}
@@ -77,7 +86,7 @@ func look(dir string, whole bool) (h truth, err error) {
 	if err != nil {
 		return truth{}, err
 	}
-	h, err = readAll(d, whole)
+	h, err = readAll(d, deep)
 	if closed := d.Close(); err == nil && closed != nil {
 		err = fmt.Errorf("close: %w", closed)
 	}
@@ -94,19 +103,21 @@ func typed(err error) bool {
 	return errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion)
 }
 
-func readAll(d *store.Dir, whole bool) (truth, error) {
+func readAll(d *store.Dir, deep depth) (truth, error) {
 	h := truth{runs: map[workflow.RunID]*told{}}
 	for head, err := range d.AllHeads(store.HeadFilter{}) {
 		if err != nil {
 			return h, err
 		}
-		if whole {
-			h.runs[head.Run] = readRun(d, head)
-		} else {
-			h.runs[head.Run] = &told{seq: head.Seq}
+		w := &told{seq: head.Seq, head: text(head)}
+		if h.runs[head.Run] = w; deep >= journals {
+			w.err = w.readJournal(d, head.Run)
+		}
+		if deep == everything && w.err == nil {
+			w.err = w.readRest(d, head.Run)
 		}
 	}
-	if !whole {
+	if deep < everything {
 		return h, nil
 	}
 	var err error
@@ -114,38 +125,37 @@ func readAll(d *store.Dir, whole bool) (truth, error) {
 	return h, err
 }
 
-func readRun(d *store.Dir, head store.Head) *told {
-	w := &told{seq: head.Seq, head: text(head)}
-	for r, err := range d.History(head.Run) {
+func (w *told) readJournal(d *store.Dir, id workflow.RunID) error {
+	for r, err := range d.History(id) {
 		if err != nil {
-			w.err = err
-			return w
+			return err
 		}
 		line, err := recordText(r)
 		if err != nil {
-			w.err = err
-			return w
+			return err
 		}
 		w.records = append(w.records, line)
 	}
-	state, err := d.State(head.Run)
+	return nil
+}
+
+func (w *told) readRest(d *store.Dir, id workflow.RunID) error {
+	state, err := d.State(id)
 	if err != nil {
-		w.err = err
-		return w
+		return err
 	}
 	w.state = text(state.All())
-	for e, err := range d.Events(head.Run, 0) {
+	for e, err := range d.Events(id, 0) {
 		if err != nil {
-			w.err = err
-			return w
+			return err
 		}
 		w.events += text(e) + "\n"
 	}
-	run, _, _, err := d.Load(head.Run)
+	run, _, _, err := d.Load(id)
 	if w.loads = err; err == nil {
 		w.loads = run.Close()
 	}
-	return w
+	return nil
 }
 
 // recordText is all that a record says.

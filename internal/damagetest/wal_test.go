@@ -117,7 +117,11 @@ func TestTornLog(t *testing.T) {
 		writeFile(t, torn, dir, indexWAL)
 		sound := len(commonPrefix(log, torn))
 		low, high := s.at(int64(sound))
-		h, err := look(dir, i%8 == 0)
+		deep := heads
+		if i%8 == 0 {
+			deep = everything
+		}
+		h, err := look(dir, deep)
 		name := fmt.Sprintf("cut at %d of %d, then %s", c.at, len(log), c.tail)
 		switch {
 		case err != nil && !typed(err):
