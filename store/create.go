@@ -1,0 +1,68 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// checkIndex checks pawl.db, or makes it.
+func (d *Dir) checkIndex() error {
+	data, err := d.readStart(indexFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.createIndex()
+	}
+	if err != nil {
+		return err
+	}
+	return d.checkHeader(data, indexFile, indexID, indexVersion)
+}
+
+// createIndex makes pawl.db, whole or not at all, in a directory without runs.
+func (d *Dir) createIndex() error {
+	for _, name := range []string{runsDir, indexWAL} {
+		if _, err := d.root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return &CorruptError{File: d.at(indexFile), What: "it is missing, but there is " + name}
+		}
+	}
+	data, err := newDatabase(indexSchema, 4096, indexID, indexVersion)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", indexFile, err)
+	}
+	sqlite.StampWAL(data) // no journal is needed to get there
+	const building = indexFile + ".new"
+	if err := d.writeFile(building, data, true); err != nil {
+		return err
+	}
+	failpoint.Hit("open.create")
+	if !d.owns() {
+		return fmt.Errorf("%w: %s was taken away", ErrLocked, d.lockPath)
+	}
+	if err := d.root.Rename(building, indexFile); err != nil {
+		return err
+	}
+	if err := d.syncDir("."); err != nil {
+		return err
+	}
+	// Whoever made the directory may not have made its name durable. Where it
+	// may not be looked at, that is not ours to do.
+	if err := syncAbove(d.path); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
+// nameLog makes the write-ahead log, if there is none, and its name durable:
+// SQLite does not tell if it could not.
+func (d *Dir) nameLog() error {
+	_, err := d.root.Lstat(indexWAL)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = d.writeFile(indexWAL, nil, false); err == nil {
+			err = d.syncDir(".")
+		}
+	}
+	return err
+}
