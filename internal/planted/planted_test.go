@@ -58,7 +58,7 @@ var bugs = []bug{
 	},
 	{
 		"after a restart an alarm has its full time again", "actor/actor.go",
-		"a.alarm.Reset(min(max(time.Until(at), a.pause), maxNap))", "a.alarm.Reset(maxNap)",
+		"a.alarm.Reset(min(max(clock.Until(at), a.pause), maxNap))", "a.alarm.Reset(maxNap)",
 		"./actor", "TestAlarmsAreOnTime",
 	},
 	{
