@@ -68,7 +68,7 @@ var bugs = []bug{
 	},
 	{
 		"the planner writes into the state that it is given", "planning/step.go",
-		"p := &planner{s: s.Overlay(), now: now}\n	if err := p.take(m)", "p := &planner{s: s, now: now}\n	if err := p.take(m)",
+		"p := &planner{s: s.Overlay(), now: now, purse: newPurse(s.Graph)}", "p := &planner{s: s, now: now, purse: newPurse(s.Graph)}",
 		"./planning", "TestEveryInterleavingEnds",
 	},
 	{
