@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,6 +31,10 @@ func (w *world) happen() error {
 	r := w.draw("step", w.step)
 	gates, due := w.gated(), w.dueCalls()
 	crash, arm, turn, answer, deed := r.IntN(1000), r.IntN(1000), r.IntN(10), r.IntN(10), r.IntN(10)
+	if w.jumps > 0 && r.IntN(w.jumps) == 0 && !slices.Contains(w.without, "clock") {
+		w.setClock(r)
+		return nil
+	}
 	if w.rate > 0 && !slices.Contains(w.without, "crash") {
 		if crash < 500/w.rate {
 			w.tally.Sites["between"]++
@@ -89,7 +94,7 @@ func (w *world) gated() []string {
 func (w *world) letGo(run string) error {
 	w.note("let go %s of %v", run, w.gated())
 	m := w.models[workflow.RunID(run)]
-	due := m != nil && !planning.Alarm(m.state).IsZero() && !planning.Alarm(m.state).After(time.Now())
+	due := m != nil && !planning.Alarm(m.state).IsZero() && !planning.Alarm(m.state).After(clock.Now())
 	w.mu.Lock()
 	armed := w.armed
 	if due {
@@ -135,7 +140,9 @@ func (w *world) next() time.Duration {
 		}
 	}
 	for _, m := range w.models {
-		earlier(planning.Alarm(m.state))
+		if at := planning.Alarm(m.state); !at.IsZero() {
+			earlier(time.Now().Add(clock.Until(at)))
+		}
 	}
 	for _, c := range w.calls {
 		earlier(c.due)
@@ -155,6 +162,7 @@ func (w *world) liveness() error {
 	w.mu.Lock()
 	w.armed = ""
 	w.mu.Unlock()
+	w.hands.move(w.hands.most) // what waits for an instant need not wait for years
 	w.calm = true
 	idle := 0
 	for round := range maxRounds {

@@ -23,7 +23,7 @@ func (p play) shrunk(t *testing.T, dir string) string {
 	}
 	s.try(&p, func(q *play, n int) { q.runs = n }, p.runs)
 	s.try(&p, func(q *play, n int) { q.steps = n }, min(p.steps, max(w.step, 1)))
-	for _, kind := range append(slices.Sorted(maps.Keys(drawers)), "crash") {
+	for _, kind := range append(slices.Sorted(maps.Keys(drawers)), "crash", "clock") {
 		q := p
 		q.without = append(slices.Clone(p.without), kind)
 		if kind != "start" && s.fails(q) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -52,6 +53,7 @@ func (p play) run(t *testing.T, dir string) (w *world, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	synctest.Test(t, func(*testing.T) {
 		w = newWorld(p, folder)
+		defer clock.Set(w.hands.now)()
 		err = w.live()
 	})
 	w.tally.Seeds, w.tally.Steps = 1, w.steps
@@ -209,7 +211,7 @@ func (t *tally) complete(tb *testing.T) {
 			tb.Errorf("no run has ended as %v", status)
 		}
 	}
-	if t.Crashes == 0 || t.Children == 0 || t.Lost == 0 {
-		tb.Errorf("%d crashes, %d child runs, %d calls without an answer", t.Crashes, t.Children, t.Lost)
+	if t.Crashes == 0 || t.Children == 0 || t.Lost == 0 || t.Clocks == 0 {
+		tb.Errorf("%d crashes, %d child runs, %d calls without an answer, the clock set %d times", t.Crashes, t.Children, t.Lost, t.Clocks)
 	}
 }

@@ -62,6 +62,8 @@ type world struct {
 	step     int
 	calm     bool // the liveness phase
 	rate     int  // one step in so many is a crash; 0 none
+	jumps    int  // one step in so many sets the clock; 0 none
+	hands    hands
 	over     map[workflow.RunID]bool
 	trace    hash.Hash64
 	lines    []string
@@ -98,7 +100,7 @@ func newWorld(p play, folder string) *world {
 	}
 	steps, runs := 40+r.IntN(200), 1+r.IntN(4)
 	w.steps, w.runs = cmp.Or(w.steps, steps), cmp.Or(w.runs, runs)
-	w.rate = of(r, 0, 60, 25)
+	w.rate, w.jumps = of(r, 0, 60, 25), of(r, 0, 0, 50, 15)
 	w.settings = pawl.Options{
 		Durability: pawl.ProcessCrash, Concurrency: of(r, 256, 256, 2, 1),
 		IdleAfter:  of(r, 10*time.Second, 1307*time.Millisecond, 211*time.Millisecond),
@@ -362,14 +364,14 @@ func (w *world) born(r pawl.RunSummary) (*model, error) {
 		if w.asked[r.Run] == nil {
 			return nil, fmt.Errorf("nobody has started the run %s", r.Run)
 		}
-		return newModel(r.Run, w.asked[r.Run]), nil
+		return newModel(r.Run, w.asked[r.Run], &w.hands), nil
 	}
 	parent := w.models[r.Parent]
 	if parent == nil || parent.children[r.Run] == "" {
 		return nil, fmt.Errorf("no parent wants the run %s", r.Run)
 	}
 	w.tally.Children++
-	return newModel(r.Run, w.graphs[parent.children[r.Run]]), nil
+	return newModel(r.Run, w.graphs[parent.children[r.Run]], &w.hands), nil
 }
 
 // follow takes the records of a run that are new, and compares its row in the
