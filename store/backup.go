@@ -170,8 +170,16 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 		return err
 	}
 	failpoint.Hit("backup.mark")
-	text := fmt.Sprintf(markFormat, markClosed, uint64(epoch))
-	return writeSynced(filepath.Join(building, lockFile), []byte(text))
+	data, err := os.Open(filepath.Join(building, indexFile))
+	if err != nil {
+		return err
+	}
+	hash, err := hashOf(data)
+	_ = data.Close() // it was only read
+	if err != nil {
+		return err
+	}
+	return writeSynced(filepath.Join(building, lockFile), []byte(mark{markClosed, epoch, hash}.String()))
 }
 
 const allRows = headColumns + `ORDER BY num`

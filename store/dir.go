@@ -152,6 +152,9 @@ func (d *Dir) own() error {
 	if d.lockPath, err = filepath.Abs(d.at(lockFile)); err != nil {
 		return err
 	}
+	if err = checkName(d.lockPath, os.Lstat); err != nil {
+		return err
+	}
 	if d.lock, err = lock(d.lockPath); err != nil {
 		return err
 	}
@@ -177,6 +180,9 @@ func (d *Dir) prepare() error {
 
 // connect opens pawl.db, and locks it.
 func (d *Dir) connect() error {
+	if err := d.checkNames(); err != nil {
+		return err
+	}
 	if err := d.checkIndex(); err != nil {
 		return err
 	}
@@ -184,11 +190,10 @@ func (d *Dir) connect() error {
 	if err != nil {
 		return err
 	}
-	if err := d.checkLog(was); err != nil {
-		return err
-	}
-	if err := d.checkEpoch(was); err != nil {
-		return err
+	for _, check := range []func(mark) error{d.checkLog, d.checkEpoch, d.checkHash} {
+		if err := check(was); err != nil {
+			return err
+		}
 	}
 	if _, noLog := d.root.Lstat(indexWAL); noLog == nil && was.epoch == 0 {
 		if err := d.renew(); err != nil {
@@ -223,7 +228,7 @@ func (d *Dir) begin() error {
 			return err
 		}
 	}
-	if err := d.mark(mark{state, d.epoch}); err != nil {
+	if err := d.mark(mark{state: state, epoch: d.epoch}); err != nil {
 		return err
 	}
 	return d.db.Each(maxNum, func(r *sqlite.Row) error { d.lastNum.Store(r.Int64(0)); return nil })
@@ -274,7 +279,23 @@ func (d *Dir) finish() error {
 		err = typed(d.checkpoint())
 	}
 	failpoint.Hit("close.release")
+	if alive && err == nil {
+		err = d.seal()
+	}
 	return errors.Join(err, d.release())
+}
+
+// seal closes pawl.db and marks it with its hash.
+func (d *Dir) seal() error {
+	err := d.db.Close()
+	if d.db = nil; err != nil {
+		return err
+	}
+	hash, err := d.hashFile(indexFile)
+	if err != nil {
+		return err
+	}
+	return d.mark(mark{markClosed, d.epoch, hash})
 }
 
 // checkpoint moves everything from the write-ahead log into pawl.db.
@@ -284,7 +305,7 @@ func (d *Dir) checkpoint() error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	failpoint.Hit("close.mark")
-	if err := d.mark(mark{markClosed, d.epoch}); err != nil {
+	if err := d.mark(mark{state: markClosed, epoch: d.epoch}); err != nil {
 		return err
 	}
 	return d.db.KeepWAL(false)

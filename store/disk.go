@@ -45,6 +45,10 @@ func syncAbove(path string) error {
 func (d *Dir) openRegular(name string) (*os.File, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {
+		folder := filepath.Dir(name)
+		if at, e := d.root.Lstat(folder); e == nil && !at.IsDir() {
+			err = &CorruptError{File: d.at(folder), What: "it is not a directory but " + at.Mode().Type().String()}
+		}
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {

@@ -40,7 +40,7 @@ func (d *Dir) fenced() error {
 // writes into them when it goes on, wherever it was. A crash in between leaves
 // files of the same contents.
 func (d *Dir) renew() error {
-	if _, err := d.probeEpoch(); err != nil {
+	if _, _, err := d.probeEpoch(false); err != nil {
 		return d.indexError(err) // it is not dead: SQLite's lock is held
 	}
 	if err := d.root.Mkdir(tmpDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -21,7 +21,8 @@ var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db n
 type inspection struct {
 	*Dir    // with neither committer nor filer; without db if pawl.db cannot be read
 	temp    string
-	trusted bool // pawl.db is what the last engine left
+	trusted bool  // pawl.db is what the last engine left
+	changed error // pawl.db has other bytes, in whichever place
 	report  Report
 }
 
@@ -62,6 +63,9 @@ func (in *inspection) hold() (err error) {
 	case err != nil:
 		return err
 	}
+	if err := checkName(in.at(lockFile), os.Lstat); err != nil {
+		return err
+	}
 	in.lock, err = lockShared(in.at(lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		in.note(lockFile, "make sure that no engine has the directory open", "it is missing, so nothing tells whether pawl.db is the last one")
@@ -87,6 +91,9 @@ func (in *inspection) inspectIndex() error {
 		if m, err = in.readMark(); err != nil {
 			return err
 		}
+	}
+	if err := in.checkNames(); err != nil {
+		in.distrust(".", err)
 	}
 	data, err := in.readStart(indexFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,7 +174,10 @@ func (in *inspection) inspectCopy(m mark) {
 			in.distrust(indexFile, err)
 		}
 	}
-	if text := in.integrity(in.db); text != "" {
+	if in.changed = in.checkHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {
+		in.distrust(indexFile, in.changed)
+	}
+	if text := integrity(in.db); text != "" {
 		in.distrust(indexFile, errors.New("SQLite's integrity check says: "+text))
 	}
 }
@@ -175,7 +185,7 @@ func (in *inspection) inspectCopy(m mark) {
 const checkIntegrity = `PRAGMA integrity_check(5)`
 
 // integrity returns what SQLite finds wrong with a database, "" if nothing.
-func (in *inspection) integrity(db *sqlite.Conn) string {
+func integrity(db *sqlite.Conn) string {
 	var lines []string
 	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
 		if line := r.Text(0); line != "ok" {

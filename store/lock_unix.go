@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,6 +31,14 @@ func lockShared(path string) (*os.File, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	return flock(f, unix.LOCK_SH)
+}
+
+// links returns how many names a file has.
+func links(info os.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Nlink)
+	}
+	return 1
 }
 
 func flock(f *os.File, how int) (*os.File, error) {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,7 @@ import (
 type mark struct {
 	state markState
 	epoch workflow.Epoch // in pawl.db; 0: nothing is said
+	hash  string         // SHA-256 of pawl.db, of one that was closed; "": nothing is said
 }
 
 // A markState says how the last engine has left pawl.db.
@@ -27,16 +30,22 @@ const (
 	markSynced markState = "synced" // likewise, and syncs every commit
 )
 
-const markFormat = "%s %016x\n"
+// String returns the mark as it stands in the lock file.
+func (m mark) String() string {
+	text := fmt.Sprintf("%s %016x", m.state, uint64(m.epoch))
+	if m.hash != "" {
+		text += " " + m.hash
+	}
+	return text + "\n"
+}
 
 // mark writes m to the lock file, for good.
 func (d *Dir) mark(m mark) error {
-	text := fmt.Sprintf(markFormat, m.state, uint64(m.epoch))
 	if err := d.lock.Truncate(0); err != nil {
 		return err
 	}
 	failpoint.Hit("mark.torn")
-	if _, err := d.lock.WriteAt([]byte(text), 0); err != nil {
+	if _, err := d.lock.WriteAt([]byte(m.String()), 0); err != nil {
 		return err
 	}
 	return d.lock.Sync()
@@ -45,17 +54,55 @@ func (d *Dir) mark(m mark) error {
 // readMark reads the lock file. What is not a mark, as after a crash while one
 // was written, says nothing.
 func (d *Dir) readMark() (mark, error) {
-	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, 64))
+	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, 128))
 	if err != nil {
 		return mark{}, err
 	}
-	var state string
-	var epoch uint64
-	_, err = fmt.Sscanf(string(text), markFormat, &state, &epoch)
-	if err != nil || fmt.Sprintf(markFormat, state, epoch) != string(text) { // a part of an epoch is another one
+	m := parseMark(string(text))
+	if m.String() != string(text) { // a part of an epoch is another one
 		return mark{state: markClosed}, nil
 	}
-	return mark{markState(state), workflow.Epoch(epoch)}, nil
+	return m, nil
+}
+
+// parseMark reads a mark as far as it is one.
+func parseMark(text string) (m mark) {
+	var epoch uint64
+	_, _ = fmt.Sscanf(text, "%s %x %s\n", &m.state, &epoch, &m.hash) // the hash may be missing
+	m.epoch = workflow.Epoch(epoch)
+	if len(m.hash) != hex.EncodedLen(sha256.Size) {
+		m.hash = ""
+	}
+	return m
+}
+
+// checkHash finds that pawl.db has changed since it was closed.
+func (d *Dir) checkHash(m mark) error {
+	if m.state != markClosed || m.hash == "" {
+		return nil
+	}
+	hash, err := d.hashFile(indexFile)
+	if err == nil && hash != m.hash {
+		err = &CorruptError{File: d.at(indexFile), What: "it has changed since it was closed"}
+	}
+	return err
+}
+
+// hashFile returns the SHA-256 of a file, in hexadecimal.
+func (d *Dir) hashFile(name string) (string, error) {
+	f, err := d.openRegular(name)
+	if err != nil {
+		return "", err
+	}
+	hash, err := hashOf(f)
+	_ = f.Close() // it was only read
+	return hash, err
+}
+
+func hashOf(r io.Reader) (string, error) {
+	h := sha256.New()
+	_, err := io.Copy(h, r)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // checkLog finds that the write-ahead log was deleted or damaged: one is there
@@ -79,24 +126,28 @@ func (d *Dir) checkLog(m mark) error {
 	return nil
 }
 
-// checkEpoch finds that pawl.db, or its write-ahead log, is an older one. It
-// changes neither.
+// checkEpoch finds that pawl.db, or its write-ahead log, is an older one, or,
+// where no hash tells, that its pages do not agree. It changes neither.
 func (d *Dir) checkEpoch(m mark) error {
-	if m.epoch == 0 {
+	unsealed := m.hash == ""
+	if m.epoch == 0 && !unsealed {
 		return nil
 	}
-	found, err := d.probeEpoch()
-	if err == nil && found != m.epoch {
+	found, wrong, err := d.probeEpoch(unsealed)
+	if err == nil && m.epoch != 0 && found != m.epoch {
 		err = &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
+	}
+	if err == nil && wrong != "" {
+		err = &CorruptError{File: d.at(indexFile), What: "SQLite's integrity check says: " + wrong}
 	}
 	return d.indexError(err)
 }
 
-// probeEpoch returns the epoch in pawl.db, and fails with SQLite's own error if
-// somebody has locked it. It changes neither pawl.db nor its write-ahead log.
-func (d *Dir) probeEpoch() (workflow.Epoch, error) {
+// probeEpoch is readEpoch, and fails with SQLite's own error if somebody has
+// locked pawl.db. It changes neither pawl.db nor its write-ahead log.
+func (d *Dir) probeEpoch(check bool) (found workflow.Epoch, wrong string, err error) {
 	_, noLog := d.root.Lstat(indexWAL)
-	found, err := d.readEpoch()
+	found, wrong, err = d.readEpoch(check)
 	// A reader leaves shared memory behind, and an empty log if there was none.
 	litter := []string{indexFile + "-shm"}
 	if noLog != nil {
@@ -107,21 +158,25 @@ func (d *Dir) probeEpoch() (workflow.Epoch, error) {
 			err = errors.Join(err, gone)
 		}
 	}
-	return found, err
+	return found, wrong, err
 }
 
-// readEpoch returns the epoch in pawl.db, 0 if there is none.
-func (d *Dir) readEpoch() (found workflow.Epoch, err error) {
-	db, err := sqlite.OpenReadOnly(d.at(indexFile), `PRAGMA busy_timeout=0`)
+// readEpoch returns the epoch in pawl.db, 0 if there is none, and, if it is asked
+// for, what SQLite finds wrong.
+func (d *Dir) readEpoch(check bool) (found workflow.Epoch, wrong string, err error) {
+	db, err := sqlite.OpenReadOnly(d.at(indexFile), `PRAGMA busy_timeout=0; PRAGMA cell_size_check=ON;`)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	err = db.Each(getEpoch, func(r *sqlite.Row) error {
 		found = workflow.Epoch(r.Int64(0))
 		return nil
 	})
+	if err == nil && check {
+		wrong = integrity(db)
+	}
 	if closed := db.Close(); err == nil {
 		err = closed
 	}
-	return found, err
+	return found, wrong, err
 }

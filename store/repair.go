@@ -80,6 +80,9 @@ func (in *inspection) repair(building string) error {
 }
 
 func (r *repairer) run() error {
+	if r.changed != nil {
+		r.note(indexFile, "what is restored follows from journals, where that can be", "%v", r.changed)
+	}
 	if err := r.listFiles(); err != nil {
 		return err
 	}

@@ -41,6 +41,9 @@ func Verify(path string) (*Report, error) {
 }
 
 func (in *inspection) verify() {
+	if in.changed != nil {
+		in.damage("", indexFile, in.changed, doRepair)
+	}
 	named := map[string]bool{} // files of runs
 	if in.db != nil {
 		in.verifyDefinitions()

@@ -33,7 +33,7 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	}
 	defer snap.close()
 	if snap.file != nil {
-		if text := in.integrity(snap.file); text != "" {
+		if text := integrity(snap.file); text != "" {
 			in.wrong(id, snap.File, doRepair, "SQLite's integrity check says: %s", text)
 		}
 	}
