@@ -148,11 +148,11 @@ func (d *Dir) own() error {
 	if err := makeDir(d.path); err != nil {
 		return err
 	}
-	var err error
-	if d.lockPath, err = filepath.Abs(d.at(lockFile)); err != nil {
+	if err := checkName(d.at(lockFile), os.Lstat); err != nil {
 		return err
 	}
-	if err = checkName(d.lockPath, os.Lstat); err != nil {
+	var err error
+	if d.lockPath, err = filepath.Abs(d.at(lockFile)); err != nil {
 		return err
 	}
 	if d.lock, err = lock(d.lockPath); err != nil {

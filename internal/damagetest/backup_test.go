@@ -127,16 +127,18 @@ func TestOlderCopies(t *testing.T) {
 		{"mark of an engine before, which had not closed", s.hot, later, lockFile, ""},
 		{"file of another run", s.hot, s.hot, file, "wait-2"},
 	}
+	places := make([]string, len(copies))
+	for i, c := range copies {
+		if places[i] = c.file; c.run != "" {
+			places[i] = fileOf(t, c.into, c.run)
+		}
+	}
 	var y tally
 	n := figure(len(copies)*9, len(copies)*160)
 	trials(t, n, func(i int, _ *rand.Rand, dir string) {
 		c := copies[i%len(copies)]
 		copyDir(t, c.into, dir)
-		to := c.file
-		if c.run != "" {
-			to = fileOf(t, c.into, c.run)
-		}
-		writeFile(t, readFile(t, c.of, c.file), dir, to)
+		writeFile(t, readFile(t, c.of, c.file), dir, places[i%len(copies)])
 		before, err := flat(dir)
 		if err != nil {
 			t.Error(err)
@@ -170,6 +172,10 @@ func TestOlderCopies(t *testing.T) {
 func TestNothingIsDispatchedForDamagedRuns(t *testing.T) {
 	s := newScene(t, workspace(t))
 	ids := []workflow.RunID{"wait-1", "wait-2", "wait-3"}
+	files := map[workflow.RunID]string{}
+	for _, id := range ids {
+		files[id] = fileOf(t, s.hot, id)
+	}
 	base := workspace(t)
 	n := figure(30, 300)
 	var y tally
@@ -178,7 +184,7 @@ func TestNothingIsDispatchedForDamagedRuns(t *testing.T) {
 		dir := filepath.Join(base, fmt.Sprint(i))
 		copyDir(t, s.hot, dir)
 		bad := ids[rng.IntN(len(ids))]
-		path := filepath.Join(dir, fileOf(t, s.hot, bad))
+		path := filepath.Join(dir, files[bad])
 		writeFile(t, mutations[i%len(mutations)].do(readFile(t, path), rng), path)
 		y.damagedEngine(t, dir, bad, ids)
 		require.NoError(t, os.RemoveAll(dir))

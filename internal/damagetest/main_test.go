@@ -87,7 +87,7 @@ func (y *tally) violate(format string, args ...any) {
 func (y *tally) report(t *testing.T, trials int, must ...string) {
 	t.Logf("%d trials: %v, %d violations", trials, y.counts, len(y.broken))
 	for i, b := range y.broken {
-		if i == 400 {
+		if i == 10 {
 			t.Errorf("and %d more", len(y.broken)-i)
 			break
 		}

@@ -78,11 +78,10 @@ type scene struct {
 
 // A troupe performs the tasks of scenes.
 type troupe struct {
-	mu     sync.Mutex
-	keys   map[workflow.RunID]pawl.Key
-	begun  map[workflow.RunID]int
-	waits  chan workflow.RunID // runs whose later task has begun
-	engine *pawl.Engine
+	mu    sync.Mutex
+	keys  map[workflow.RunID]pawl.Key
+	begun map[workflow.RunID]int
+	waits chan workflow.RunID // runs whose later task has begun
 }
 
 func newTroupe() *troupe {
