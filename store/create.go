@@ -18,7 +18,22 @@ func (d *Dir) checkIndex() error {
 	if err != nil {
 		return err
 	}
-	return d.checkHeader(data, indexFile, indexID, indexVersion)
+	if err := d.checkHeader(data, indexFile, indexID, indexVersion); err != nil {
+		return err
+	}
+	was, err := d.readMark()
+	if err != nil {
+		return err
+	}
+	for _, check := range []func(mark) error{d.checkLog, d.checkEpoch, d.checkHash} {
+		if err := check(was); err != nil {
+			return err
+		}
+	}
+	if _, noLog := d.root.Lstat(indexWAL); noLog == nil && was.epoch == 0 {
+		return d.renew()
+	}
+	return nil
 }
 
 // createIndex makes pawl.db, whole or not at all, in a directory without runs.

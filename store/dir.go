@@ -105,7 +105,7 @@ func Open(path string, o Options) (*Dir, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	d, err := tryOpen(path, o)
-	if sqlite.IsDamaged(err) { // SQLite says so of a read that failed as well
+	if sqlite.IsDamaged(err) || errors.Is(err, errUnread) { // SQLite says so of a read that failed as well
 		o.Logger.Warn("the index looks damaged and is opened once more", "directory", path, "error", err)
 		d, err = tryOpen(path, o)
 	}
@@ -186,23 +186,10 @@ func (d *Dir) connect() error {
 	if err := d.checkIndex(); err != nil {
 		return err
 	}
-	was, err := d.readMark()
-	if err != nil {
-		return err
-	}
-	for _, check := range []func(mark) error{d.checkLog, d.checkEpoch, d.checkHash} {
-		if err := check(was); err != nil {
-			return err
-		}
-	}
-	if _, noLog := d.root.Lstat(indexWAL); noLog == nil && was.epoch == 0 {
-		if err := d.renew(); err != nil {
-			return err
-		}
-	}
 	if err := d.nameLog(); err != nil {
 		return err
 	}
+	var err error
 	if d.db, err = sqlite.Open(d.at(indexFile), indexPragmas); err == nil {
 		err = d.db.KeepWAL(true) // until a checkpoint and its mark have made it needless
 	}
@@ -280,7 +267,7 @@ func (d *Dir) finish() error {
 	}
 	failpoint.Hit("close.release")
 	if alive && err == nil {
-		err = d.seal()
+		err = typed(d.seal())
 	}
 	return errors.Join(err, d.release())
 }

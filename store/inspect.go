@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -177,24 +178,35 @@ func (in *inspection) inspectCopy(m mark) {
 	if in.changed = in.checkHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {
 		in.distrust(indexFile, in.changed)
 	}
-	if text := integrity(in.db); text != "" {
+	if text, err := integrity(in.db); err != nil {
+		in.distrust(indexFile, err)
+	} else if text != "" {
 		in.distrust(indexFile, errors.New("SQLite's integrity check says: "+text))
 	}
 }
 
 const checkIntegrity = `PRAGMA integrity_check(5)`
 
-// integrity returns what SQLite finds wrong with a database, "" if nothing.
-func integrity(db *sqlite.Conn) string {
+// errUnread says that SQLite's integrity check could not read a page.
+var errUnread = errors.New("a page could not be read")
+
+// unread is what the integrity check says of a page that the system could not
+// read, with SQLite's code.
+var unread = regexp.MustCompile(`unable to get the page\. error code=(\d+)`)
+
+// integrity returns what SQLite finds wrong with a database, "" if nothing. An
+// error says that not all of it could be read.
+func integrity(db *sqlite.Conn) (string, error) {
 	var lines []string
 	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
-		if line := r.Text(0); line != "ok" {
+		line := r.Text(0)
+		if m := unread.FindStringSubmatch(line); m != nil && sqlite.IsIO(m[1]) {
+			return fmt.Errorf("%w: %s", errUnread, line)
+		}
+		if line != "ok" {
 			lines = append(lines, line)
 		}
 		return nil
 	})
-	if err != nil {
-		lines = append(lines, err.Error())
-	}
-	return strings.Join(lines, ", ")
+	return strings.Join(lines, ", "), err
 }

@@ -173,7 +173,7 @@ func (d *Dir) readEpoch(check bool) (found workflow.Epoch, wrong string, err err
 		return nil
 	})
 	if err == nil && check {
-		wrong = integrity(db)
+		wrong, err = integrity(db)
 	}
 	if closed := db.Close(); err == nil {
 		err = closed

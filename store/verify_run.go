@@ -33,7 +33,11 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	}
 	defer snap.close()
 	if snap.file != nil {
-		if text := integrity(snap.file); text != "" {
+		text, err := integrity(snap.file)
+		if err != nil {
+			in.damage(id, snap.File, err, doRepair)
+		}
+		if text != "" {
 			in.wrong(id, snap.File, doRepair, "SQLite's integrity check says: %s", text)
 		}
 	}

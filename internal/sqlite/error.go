@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"strconv"
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -17,7 +18,16 @@ func code(err error) int {
 }
 
 // IsFull reports whether the disk, or the database, is full.
-func IsFull(err error) bool { return code(err) == lib.SQLITE_FULL }
+func IsFull(err error) bool {
+	var e *sqlite.Error
+	return code(err) == lib.SQLITE_FULL || errors.As(err, &e) && e.Code() == lib.SQLITE_IOERR_SHMSIZE
+}
+
+// IsIO reports whether a result code, in decimal, is an I/O error.
+func IsIO(decimal string) bool {
+	c, err := strconv.Atoi(decimal)
+	return err == nil && c&0xff == lib.SQLITE_IOERR
+}
 
 // IsBusy reports whether somebody else holds the database.
 func IsBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
