@@ -54,6 +54,16 @@ func childMain(mode string) error {
 }
 
 func (o order) run(ctx context.Context) (any, error) {
+	switch o.Do {
+	case "small":
+		return o.small(ctx)
+	case "starve":
+		return o.starve(ctx)
+	case "file":
+		return o.file(ctx)
+	case "close":
+		return o.close(ctx)
+	}
 	h, err := newHost(o.Dir, workNamed(o.Work))
 	if err != nil {
 		return nil, err
@@ -74,31 +84,42 @@ type child struct {
 var errNoFilter = errors.New("system calls cannot be supervised here")
 
 // startChild starts a child that asks before every system call, or not.
-func startChild(filtered bool, attr *syscall.SysProcAttr) (*child, error) {
+func startChild(filtered bool) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	mode := "host"
-	if filtered {
-		mode = "filtered"
+	if !filtered {
+		return startProgram(self, nil)
 	}
-	c := &child{cmd: exec.Command(self)}
+	c, err := prepare(self, "filtered")
+	if err != nil {
+		return nil, err
+	}
+	return c, c.startFiltered()
+}
+
+// startProgram starts a child that does not ask, perhaps as another user.
+func startProgram(path string, attr *syscall.SysProcAttr) (*child, error) {
+	c, err := prepare(path, "host")
+	if err != nil {
+		return nil, err
+	}
 	c.cmd.SysProcAttr = attr
+	return c, c.cmd.Start()
+}
+
+func prepare(path, mode string) (*child, error) {
+	c := &child{cmd: exec.Command(path)}
 	c.cmd.Env = append(os.Environ(), childMode+"="+mode)
 	c.cmd.Stderr = &c.says
+	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
 	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
 	c.out = json.NewDecoder(out)
-	if !filtered {
-		return c, c.cmd.Start()
-	}
-	return c, c.startFiltered()
+	return c, err
 }
 
 func (c *child) startFiltered() error {

@@ -96,11 +96,9 @@ func (h *host) live(ctx context.Context, life int) (err error) {
 		return err
 	}
 	defer h.ledger.Close()
-	engine, err := pawl.Open(ctx, filepath.Join(h.dir, "engine"), pawl.Options{
-		Executor: h, IdleAfter: h.idle, Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	engine, err := h.open(ctx, h)
 	if err != nil {
-		return h.note("open", err)
+		return err
 	}
 	err = h.do(ctx, engine)
 	closed := h.note("close", engine.Close(ctx))
@@ -109,6 +107,14 @@ func (h *host) live(ctx context.Context, life int) (err error) {
 	}
 	h.ledger.Write(witness.Entry{What: witness.Closed})
 	return nil
+}
+
+// open opens the engine.
+func (h *host) open(ctx context.Context, execute pawl.Executor) (*pawl.Engine, error) {
+	engine, err := pawl.Open(ctx, filepath.Join(h.dir, "engine"), pawl.Options{
+		Executor: execute, IdleAfter: h.idle, Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	return engine, h.note("open", err)
 }
 
 func (h *host) do(ctx context.Context, engine *pawl.Engine) error {

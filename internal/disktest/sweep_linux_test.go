@@ -95,7 +95,7 @@ type sweep struct {
 
 // supervised starts a filtered child, or skips the test.
 func supervised(t *testing.T) *child {
-	c, err := startChild(true, nil)
+	c, err := startChild(true)
 	if errors.Is(err, errNoFilter) {
 		t.Skipf("SKIPPED: no fault can be injected into system calls: %v", err)
 	}
@@ -245,7 +245,7 @@ func (s *sweep) run(faults []fault) {
 			for f := range queue {
 				if c == nil {
 					var err error
-					if c, err = startChild(true, nil); err != nil {
+					if c, err = startChild(true); err != nil {
 						s.t.Error(err)
 						continue
 					}

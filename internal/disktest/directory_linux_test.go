@@ -1,0 +1,343 @@
+//go:build amd64 || arm64
+
+package disktest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/crashtest/witness"
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var oneTask = &workflow.Definition{Name: "one", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "a"}}}
+
+// reopen opens the directory of a trial, waits for so many runs, and closes it.
+func (t *trial) reopen(test *testing.T, runs int) {
+	h, err := newHost(t.dir, work{})
+	require.NoError(test, err)
+	engine, err := h.open(test.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	require.NoError(test, err)
+	for i := range runs {
+		out, err := engine.Wait(test.Context(), workflow.RunID(fmt.Sprint("run-", i)))
+		require.NoError(test, err)
+		require.Equal(test, workflow.RunCompleted, out.Status)
+	}
+	require.NoError(test, engine.Close(test.Context()))
+	require.Empty(test, h.report.Logged)
+	found, err := witness.Take(t.dir, false)
+	require.NoError(test, err)
+	require.GreaterOrEqual(test, len(found), runs)
+}
+
+// mount mounts a file system in memory of so many bytes at path, and skips the test
+// where that is not allowed.
+func mount(t *testing.T, path string, size int, flags uintptr) {
+	err := unix.Mount("none", path, "tmpfs", flags, fmt.Sprint("size=", size))
+	if err != nil {
+		t.Skipf("SKIPPED: no file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, 0); err != nil && !errors.Is(err, unix.EINVAL) { // it may be gone
+			t.Errorf("unmount %s: %v", path, err)
+		}
+	})
+}
+
+// fill takes all space of a file system but so many bytes, and returns what gives it
+// back.
+func fill(t *testing.T, dir string, free int64) (release func()) {
+	path := filepath.Join(dir, "filler")
+	var st unix.Statfs_t
+	require.NoError(t, unix.Statfs(dir, &st))
+	size := int64(st.Bavail)*st.Bsize - free
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, unix.Fallocate(int(f.Fd()), 0, 0, size))
+	require.NoError(t, f.Close())
+	return func() { require.NoError(t, os.Remove(path)) }
+}
+
+func run(i int) workflow.Run {
+	return workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: oneTask}
+}
+
+// A disk is really full: when an engine is opened, while runs go on, while one is
+// filed, and for one run that needs more than there is, but not for another.
+func TestFullDisk(t *testing.T) {
+	trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(trial.engine(), 0o700))
+	mount(t, trial.engine(), 4<<20, 0)
+
+	h, err := newHost(trial.dir, work{})
+	require.NoError(t, err)
+	release := fill(t, trial.engine(), 0)
+	_, err = h.open(t.Context(), nil)
+	require.ErrorIs(t, err, pawl.ErrNoSpace)
+	release()
+
+	hold := make(chan struct{})
+	h.report = report{}
+	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		return nil, ctx.Err()
+	}})
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context(), run(0), nil))
+	release = fill(t, trial.engine(), 0)
+	require.ErrorIs(t, engine.Start(t.Context(), run(1), object{"long": long + long + long}), pawl.ErrNoSpace)
+	close(hold)
+	for h.logged() == 0 { // until a result could not be committed
+		require.NoError(t, pause(t.Context(), 1))
+	}
+	release()
+	require.NoError(t, engine.Start(t.Context(), run(1), object{"long": long + long + long}))
+	for i := range 2 {
+		out, err := engine.Wait(t.Context(), run(i).ID)
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, out.Status)
+	}
+
+	release = fill(t, trial.engine(), 128<<10)
+	require.ErrorIs(t, engine.Start(t.Context(), run(2), object{"long": strings.Repeat("x", 900<<10)}), pawl.ErrNoSpace)
+	out, err := engine.Run(t.Context(), run(2), nil)
+	require.NoError(t, err, "another run has enough")
+	require.Equal(t, workflow.RunCompleted, out.Status)
+	release()
+
+	require.NoError(t, engine.Close(t.Context()))
+	trial.whenFiled(t, 3)
+	t.Logf("full disk: at Open, while 2 runs went on, for 1 of 2 runs, while 1 was filed: 0 violations")
+}
+
+// logged returns how many lines the log has.
+func (h *host) logged() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.report.Logged)
+}
+
+// whenFiled has the disk full while run n is filed: its outcome is known, and it is
+// filed in the next life.
+func (tr *trial) whenFiled(t *testing.T, n int) {
+	h, err := newHost(tr.dir, work{})
+	require.NoError(t, err)
+	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	require.NoError(t, err)
+	release := make(chan func(), 1)
+	reset := failpoint.Set(func(name string) {
+		if name == "file.fill" && len(release) == 0 {
+			release <- fill(t, tr.engine(), 0)
+		}
+	})
+	out, err := engine.Run(t.Context(), run(n), nil)
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCompleted, out.Status)
+	free := <-release
+	for h.logged() == 0 { // until the filing has failed
+		require.NoError(t, pause(t.Context(), 1))
+	}
+	reset()
+	free()
+	require.Contains(t, h.report.Logged[0], "no space left")
+	require.NoError(t, engine.Close(t.Context()))
+	tr.reopen(t, n+1)
+}
+
+// digest is all that is in a directory.
+func digest(t *testing.T, dir string) map[string]string {
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		out[path] = fmt.Sprintf("%x", sha256.Sum256(data))
+		return err
+	}))
+	return out
+}
+
+// The file system is read-only: Open says so, and changes nothing.
+func TestReadOnlyFileSystem(t *testing.T) {
+	trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(trial.engine(), 0o700))
+	mount(t, trial.engine(), 4<<20, 0)
+	h, err := newHost(trial.dir, work{})
+	require.NoError(t, err)
+	for n := range 2 { // an empty directory, and one with a run
+		before := digest(t, trial.engine())
+		require.NoError(t, unix.Mount("none", trial.engine(), "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		_, err = h.open(t.Context(), nil)
+		require.ErrorIs(t, err, syscall.EROFS)
+		require.Equal(t, before, digest(t, trial.engine()))
+		require.NoError(t, unix.Mount("none", trial.engine(), "", unix.MS_REMOUNT, ""))
+		engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+		require.NoError(t, err)
+		_, err = engine.Run(t.Context(), run(n), nil)
+		require.NoError(t, err)
+		require.NoError(t, engine.Close(t.Context()))
+	}
+	trial.reopen(t, 2)
+	t.Log("read-only file system: 2 times, 0 violations")
+}
+
+// The directory belongs to somebody else: a process without rights to it is told,
+// and changes nothing.
+func TestNoRights(t *testing.T) {
+	dir := workspace(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	var attr *syscall.SysProcAttr
+	if os.Getuid() == 0 {
+		attr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		require.NoError(t, os.Chmod(dir, 0o777))
+		self = copyProgram(t, self, dir)
+	}
+	trial, err := newTrial(filepath.Join(dir, "trial"), workNamed("small"), nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(trial.dir, 0o777))
+	check := func(mode os.FileMode) {
+		require.NoError(t, os.Chmod(trial.engine(), mode))
+		before := digest(t, trial.engine())
+		ledger, err := os.OpenFile(filepath.Join(trial.dir, "ledger"), os.O_CREATE, 0o600)
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(ledger.Chmod(0o666), ledger.Close()))
+		c, err := startProgram(self, attr)
+		require.NoError(t, err)
+		var r report
+		err = c.do(order{Work: "small", Dir: trial.dir, Life: 1}, &r)
+		_, ended := c.end()
+		require.NoError(t, errors.Join(ended, err))
+		require.False(t, r.Done)
+		require.NotEmpty(t, r.Told)
+		for _, e := range r.Told {
+			require.Contains(t, e.Text, "permission denied")
+			require.Equal(t, "open", e.Op)
+		}
+		require.Equal(t, before, digest(t, trial.engine()))
+		require.NoError(t, os.Chmod(trial.engine(), 0o700))
+	}
+	require.NoError(t, os.Mkdir(trial.engine(), 0o700))
+	check(0o555) // an empty directory that cannot be written
+	trial.finish()
+	require.Empty(t, trial.wrong)
+	if os.Getuid() == 0 {
+		check(0o755) // a directory with a run, whose files cannot be read
+		check(0o700) // a directory that cannot even be entered
+	}
+	trial.finish()
+	require.Empty(t, trial.wrong)
+	t.Log("no rights: 3 modes, 0 violations")
+}
+
+// copyProgram copies this program to where others can run it.
+func copyProgram(t *testing.T, self, dir string) string {
+	to := filepath.Join(dir, "program")
+	data, err := os.ReadFile(self)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, data, 0o600))
+	require.NoError(t, os.Chmod(to, 0o755))
+	if info, err := os.Stat(filepath.Dir(dir)); err != nil || info.Mode().Perm()&0o001 == 0 {
+		t.Skipf("SKIPPED: another user cannot reach %s", dir)
+	}
+	return to
+}
+
+// The directory is taken away under a living engine: removed, or another put in its
+// place. The host is told, lives, and what is put in the place stays as it is.
+func TestDirectoryTakenAway(t *testing.T) {
+	for _, name := range []string{"removed", "renamed", "replaced"} {
+		trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+		require.NoError(t, err)
+		h, err := newHost(trial.dir, work{})
+		require.NoError(t, err)
+		engine, err := h.open(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, engine.Start(t.Context(), run(0), nil))
+		waits := make(chan error)
+		go func() {
+			_, err := engine.Wait(t.Context(), run(0).ID)
+			waits <- err
+		}()
+		away := filepath.Join(trial.dir, "away")
+		if name == "removed" {
+			require.NoError(t, os.RemoveAll(trial.engine()))
+		} else {
+			require.NoError(t, os.Rename(trial.engine(), away))
+		}
+		if name == "replaced" {
+			other, err := h.open(t.Context(), nil)
+			require.NoError(t, err)
+			require.NoError(t, other.Close(t.Context()))
+		}
+		var before map[string]string
+		if name == "replaced" {
+			before = digest(t, trial.engine())
+		}
+		err = engine.Start(t.Context(), run(1), nil)
+		if name == "removed" {
+			require.ErrorIs(t, err, pawl.ErrFailed)
+			require.ErrorIs(t, <-waits, pawl.ErrFailed)
+			require.ErrorIs(t, engine.Start(t.Context(), run(2), nil), pawl.ErrFailed)
+		}
+		t.Logf("%s: Start: %v; Close: %v", name, err, engine.Close(t.Context()))
+		if name != "removed" { // it goes on where the directory is now
+			require.NoError(t, err)
+			require.ErrorIs(t, <-waits, pawl.ErrClosed)
+			require.NoError(t, os.RemoveAll(filepath.Join(trial.dir, "moved")))
+			moved, err := newTrial(filepath.Join(trial.dir, "moved"), work{}, nil)
+			require.NoError(t, err)
+			require.NoError(t, os.Rename(away, moved.engine()))
+			moved.reopen(t, 2)
+		}
+		if before != nil {
+			require.Equal(t, before, digest(t, trial.engine()))
+		}
+		fresh, err := h.open(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, fresh.Close(t.Context()))
+	}
+}
+
+// The files of runs are on another device than where they are built: they cannot be
+// filed, which is told, and everything else goes on. When that is over, they are.
+func TestRunsOnAnotherDevice(t *testing.T) {
+	trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	require.NoError(t, err)
+	runs := filepath.Join(trial.engine(), "runs")
+	trial.reopen(t, 0)
+	mount(t, runs, 4<<20, 0)
+	h, err := newHost(trial.dir, work{})
+	require.NoError(t, err)
+	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	require.NoError(t, err)
+	for i := range 5 {
+		out, err := engine.Run(t.Context(), run(i), nil)
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, out.Status)
+	}
+	require.NoError(t, engine.Close(t.Context()))
+	require.Contains(t, strings.Join(h.report.Logged, ""), "invalid cross-device link")
+	require.NoError(t, unix.Unmount(runs, 0))
+	trial.reopen(t, 5)
+	t.Logf("runs on another device: %d lines logged, 0 violations", len(h.report.Logged))
+}
