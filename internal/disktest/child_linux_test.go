@@ -96,7 +96,8 @@ func startChild(filtered bool) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, c.startFiltered()
+	err = c.startFiltered()
+	return c, err
 }
 
 // startProgram starts a child that does not ask, perhaps as another user.

@@ -21,9 +21,8 @@ import (
 // the directory opened again. Each opening is a life.
 type host struct {
 	work
-	dir     string // the engine directory is below
-	started bool   // every run is there
-	ledger  *witness.Ledger
+	dir    string // the engine directory is below
+	ledger *witness.Ledger
 
 	mu     sync.Mutex
 	report report

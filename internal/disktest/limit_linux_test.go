@@ -200,6 +200,7 @@ func takeDescriptors() (out []*os.File) {
 // Descriptors run out under hundreds of runs, most of which sleep: calls fail or
 // wait, nothing is lost, and everything goes on when there are descriptors again.
 func TestNoDescriptors(t *testing.T) {
+	t.Parallel()
 	hits := 0
 	for n := range gate(1, 5) {
 		runs := gate(500, 500+n*375)

@@ -21,6 +21,7 @@ import (
 // Every sync takes a while. No task times out, nobody is told of anything, and the
 // runs end as they always do.
 func TestSlowDisk(t *testing.T) {
+	t.Parallel()
 	const delay = 100 * time.Millisecond
 	for _, w := range gate([]work{workNamed("small")}, works) {
 		s := newSweep(t, w)
@@ -90,7 +91,7 @@ func (o order) file(ctx context.Context) (any, error) {
 	def := &workflow.Definition{Name: "one", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "a", Timeout: time.Hour}}}
 	for i := range o.N {
 		out, err := engine.Run(ctx, workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil)
-		if err = errors.Join(err, out.Err()); err != nil {
+		if err := errors.Join(err, out.Err()); err != nil {
 			return nil, err
 		}
 	}
@@ -101,6 +102,7 @@ func (o order) file(ctx context.Context) (any, error) {
 // The file of one run cannot be written for as long as others need to begin and to
 // end: they do not wait for it.
 func TestStalledFile(t *testing.T) {
+	t.Parallel()
 	const runs = 20
 	for range gate(1, 10) {
 		trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
@@ -156,6 +158,7 @@ func (o order) close(ctx context.Context) (any, error) {
 // The disk does not answer at all while an engine closes: Close returns when its
 // context is done, a little later, and says so. What was acknowledged is there.
 func TestStalledClose(t *testing.T) {
+	t.Parallel()
 	for range gate(1, 10) {
 		trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
 		require.NoError(t, err)

@@ -4,7 +4,6 @@ package disktest
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -277,17 +276,14 @@ func (s *sweep) figures(what string) {
 	require.Less(s.t, s.missed, s.trials/5+2, "too many faults were not reached")
 }
 
-// spread returns the faults from every n-th call on.
+// spread returns the faults from every n-th call on; under the race detector, which
+// makes everything slow, a sample of them.
 func spread(most, step, span int, v verdict, classes ...class) (out []fault) {
+	if raced && !*all {
+		step *= 8
+	}
 	for n := 1; n <= most; n += step {
 		out = append(out, fault{classes: classes, n: n, span: span, verdict: v})
 	}
 	return out
-}
-
-func faultName(v verdict) string {
-	if v.errno != 0 {
-		return fmt.Sprint(unix.ErrnoName(v.errno))
-	}
-	return "SIGKILL"
 }

@@ -44,7 +44,7 @@ func TakeFrom(from, to string, whole bool) (Snapshot, error) {
 	if _, err := os.Lstat(from); errors.Is(err, os.ErrNotExist) {
 		return Snapshot{}, nil
 	}
-	defer os.RemoveAll(to)
+	defer func() { _ = os.RemoveAll(to) }() // the whole workspace goes in the end
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return nil, err
 	}
