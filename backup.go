@@ -29,6 +29,9 @@ type BackupInfo = store.BackupInfo
 // later steps are executed again. Errors: ErrInvalid (something is there already,
 // or it is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
 func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
+	if err := e.usable(ctx); err != nil {
+		return BackupInfo{}, err
+	}
 	if into == "" {
 		return BackupInfo{}, fmt.Errorf("%w: the backup needs a directory to go into", ErrInvalid)
 	}

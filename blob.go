@@ -31,6 +31,9 @@ func (e *Engine) openBlobs(dir string) (err error) {
 // a blob is as large as the disk allows. The media type may be empty. A blob that
 // nothing refers to is removed by CollectBlobs.
 func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
+	if err := e.usable(ctx); err != nil {
+		return blob.Ref{}, err
+	}
 	hash, size, err := e.blobs.Put(ctx, r)
 	if err != nil {
 		return blob.Ref{}, fmt.Errorf("put a blob: %w", blobError(err))
@@ -42,12 +45,18 @@ func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (bl
 // end of a damaged one, reading fails instead of ending. The errors are
 // *blob.Error with the hash; errors.Is tells blob.ErrMissing and blob.ErrDamaged.
 func (e *Engine) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
+	if err := e.usable(ctx); err != nil {
+		return nil, err
+	}
 	r, err := e.blobs.Open(ctx, ref.Hash)
 	return r, blobError(err)
 }
 
 // OpenArtifact opens an artifact of an Outcome, as OpenBlob does.
 func (e *Engine) OpenArtifact(ctx context.Context, a workflow.Artifact) (io.ReadCloser, error) {
+	if err := e.usable(ctx); err != nil {
+		return nil, err
+	}
 	return e.OpenBlob(ctx, blob.Ref{Hash: a.Hash, Size: a.Size, Type: a.Type})
 }
 
@@ -117,6 +126,9 @@ type Collected struct {
 // it. Runs refer to their blobs until they are purged. It may run at any time;
 // while a backup is made it removes nothing.
 func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected, error) {
+	if err := e.usable(ctx); err != nil {
+		return Collected{}, err
+	}
 	var out Collected
 	if age < minBlobAge {
 		return out, fmt.Errorf("%w: blobs of an age of %v may still be on their way into a run: use %v or more", ErrInvalid, age, minBlobAge)

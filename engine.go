@@ -122,6 +122,9 @@ type Engine struct {
 // ErrCorrupt or ErrVersion if it is not a directory that this version can
 // use. ctx bounds the opening only.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -181,6 +184,9 @@ func (e *Engine) recover() error {
 // returns the cause of ctx, and goes on in the background. Until it has come to its
 // end, which a further call waits for, the directory is in use.
 func (e *Engine) Close(ctx context.Context) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	patience := time.Duration(0)
 	e.closing.Do(func() {
 		patience = closePatience

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -75,6 +76,20 @@ var (
 	ErrPending = errors.New("the result comes later")
 )
 
+var errNoContext = fmt.Errorf("%w: the context is nil", ErrInvalid)
+
+// usable returns an error if a method cannot begin: the engine does not come from
+// Open, or there is no context.
+func (e *Engine) usable(ctx context.Context) error {
+	switch {
+	case e == nil || e.dir == nil:
+		return fmt.Errorf("%w: it was never opened", ErrClosed)
+	case ctx == nil:
+		return errNoContext
+	}
+	return nil
+}
+
 // A TaskError is an error that a handler chooses a code for. Definitions catch
 // it by Code; a retry policy retries it if it is Retryable. Of Code 256 bytes
 // are kept, of Message, as of any error's text, 16 KiB, and what is not UTF-8 is
@@ -104,8 +119,14 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// failureOf returns a handler's error as a failure.
-func failureOf(err error) workflow.Failure {
+// failureOf returns a handler's error as a failure. One whose methods panic, as
+// those of a nil pointer may, is a panic of the handler.
+func failureOf(err error) (f workflow.Failure) {
+	defer func() {
+		if r := recover(); r != nil {
+			f = workflow.Failure{Code: workflow.CodePanic, Message: legible(fmt.Sprintf("the error %T: %v", err, r), maxMessage), Permanent: true}
+		}
+	}()
 	var te TaskError
 	var at *TaskError
 	var p permanent
@@ -118,7 +139,7 @@ func failureOf(err error) workflow.Failure {
 	if f := blobFailure(err); f != nil {
 		return *f
 	}
-	return workflow.Failure{Code: workflow.CodeError, Message: legible(err.Error(), maxMessage), Permanent: errors.As(err, &p)}
+	return workflow.Failure{Code: workflow.CodeError, Message: legible(fmt.Sprint(err), maxMessage), Permanent: errors.As(err, &p)}
 }
 
 func failureFrom(e TaskError) workflow.Failure {

@@ -28,6 +28,9 @@ type Snapshot struct {
 // Inspect returns how a run stands, as it is committed. It writes nothing and
 // does not disturb the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, error) {
+	if err := e.usable(ctx); err != nil {
+		return Snapshot{}, err
+	}
 	if err := ctx.Err(); err != nil {
 		return Snapshot{}, err
 	}
@@ -74,6 +77,9 @@ type RunFilter struct {
 // Runs lists runs in the order of their ids, from the index, page by page. An
 // error ends the list.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
+	if err := e.usable(ctx); err != nil {
+		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
+	}
 	return func(yield func(RunSummary, error) bool) {
 		for h, err := range e.dir.AllHeads(store.HeadFilter{Statuses: f.Status, Workflow: f.Workflow, Parent: f.Parent}) {
 			if err == nil {
@@ -100,6 +106,9 @@ type EventsOptions struct {
 // waits for new ones until the run has ended or ctx is done. An error ends the
 // list.
 func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Event, error] {
+	if err := e.usable(ctx); err != nil {
+		return func(yield func(Event, error) bool) { yield(Event{}, err) }
+	}
 	return func(yield func(Event, error) bool) {
 		after := o.After
 		for {
@@ -159,5 +168,8 @@ func list(ctx context.Context, events iter.Seq2[Event, error], after *int64, yie
 // Journal lists the records of a run: every message that was taken, and what
 // was decided. Replaying them gives the run again. An error ends the list.
 func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Record, error] {
+	if err := e.usable(ctx); err != nil {
+		return func(yield func(Record, error) bool) { yield(Record{}, err) }
+	}
 	return paged(ctx, e.dir.History(id))
 }

@@ -16,6 +16,9 @@ type Approval = store.Approval
 // Approvals lists the open approvals of all runs, from the index, page by page,
 // oldest run first. An error ends the list.
 func (e *Engine) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
+	if err := e.usable(ctx); err != nil {
+		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
+	}
 	return paged(ctx, e.dir.Approvals())
 }
 
@@ -31,6 +34,9 @@ type DeadLetterFilter = store.DeadLetterFilter
 // says exhausted: park), from the index, page by page, oldest run first. An error
 // ends the list.
 func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
+	if err := e.usable(ctx); err != nil {
+		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }
+	}
 	return paged(ctx, e.dir.DeadLetters(f))
 }
 

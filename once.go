@@ -36,6 +36,9 @@ const maxOnceKey = 255
 // UTF-8; the outcome is not JSON), *workflow.LimitError (more than 1 MiB),
 // ErrUnknown, ErrClosed.
 func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
+	if err := e.usable(ctx); err != nil {
+		return nil, err
+	}
 	if key == "" || len(key) > maxOnceKey || !utf8.ValidString(key) || strings.HasPrefix(key, ownKeys) {
 		return nil, fmt.Errorf("%w: the key %.300q: use 1 to %d bytes of UTF-8 that do not begin with %s", ErrInvalid, key, maxOnceKey, ownKeys)
 	}
@@ -67,6 +70,9 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 	if !errors.Is(err, store.ErrNoOutcome) {
 		return nil, closedError(err)
 	}
+	if f == nil {
+		return nil, fmt.Errorf("%w: nothing is kept under the key, and there is nothing to call", ErrInvalid)
+	}
 	out, err := f(ctx)
 	if err != nil {
 		return nil, err
@@ -95,13 +101,19 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 
 // Forget forgets the outcome that Once keeps under a key. A key without one is no
 // error.
-func (e *Engine) Forget(_ context.Context, key string) error {
+func (e *Engine) Forget(ctx context.Context, key string) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	return closedError(e.dir.ForgetOutcome(key))
 }
 
 // ForgetBefore forgets the outcomes that Once has kept since before an instant,
 // and returns how many.
-func (e *Engine) ForgetBefore(_ context.Context, before time.Time) (int, error) {
+func (e *Engine) ForgetBefore(ctx context.Context, before time.Time) (int, error) {
+	if err := e.usable(ctx); err != nil {
+		return 0, err
+	}
 	n, err := e.dir.ForgetOutcomes(before)
 	return n, closedError(err)
 }
@@ -112,6 +124,9 @@ func (e *Engine) ForgetBefore(_ context.Context, before time.Time) (int, error) 
 func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
 	if key != "" {
 		return t.engine.Once(ctx, key, f)
+	}
+	if err := t.engine.usable(ctx); err != nil {
+		return nil, err
 	}
 	return t.engine.onceUnder(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
 }

@@ -12,6 +12,9 @@ import (
 // Cancel ends a run as cancelled: its tokens and tasks are withdrawn. Cancel of
 // a run that has ended is no error.
 func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	return e.ask(ctx, id, workflow.Cancel{Reason: legible(reason, maxMessage)})
 }
 
@@ -19,6 +22,9 @@ func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) e
 // ErrPending. It may be repeated: one result counts per key, and a duplicate is
 // nil. ErrStale says that the attempt does not run any more, or never did.
 func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	run, token, attempt, epoch, err := key.parse()
 	if err != nil {
 		return err
@@ -38,6 +44,9 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 
 // Fail delivers the error of an attempt, as Execute would have returned it.
 func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	run, token, attempt, epoch, err := key.parse()
 	if err != nil {
 		return err
@@ -51,6 +60,9 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 // Heartbeat says that an attempt is alive. ErrStale says that it is no longer
 // wanted.
 func (e *Engine) Heartbeat(ctx context.Context, key Key) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	run, token, attempt, epoch, err := key.parse()
 	if err != nil {
 		return err
@@ -83,6 +95,9 @@ type Target struct {
 // Retry gives a parked task a fresh budget of attempts, or ends a back-off at
 // once. Errors: ErrNotLive, ErrEnded, ErrAmbiguous.
 func (e *Engine) Retry(ctx context.Context, t Target) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	return e.ask(ctx, t.Run, workflow.Retry{Token: t.Token, Node: t.Node})
 }
 
@@ -92,6 +107,9 @@ func (e *Engine) Retry(ctx context.Context, t Target) error {
 // JSON), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.LimitError,
 // *workflow.Failure (the node's schema, output mapping or routing refuse it).
 func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	v, err := value.Normalize(output, resultLimits)
 	if err != nil {
 		return invalidValue("the output", err)
@@ -108,6 +126,9 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 // else goes on: results are taken, time passes, signals and votes count. It
 // passes on to children. Pause of a paused run is no error.
 func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	return e.ask(ctx, id, workflow.Pause{})
 }
 
@@ -115,6 +136,9 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
 // until somebody does. One with an id counts once per run, so that it may be
 // repeated. Errors: ErrInvalid (no name), ErrEnded, *workflow.LimitError.
 func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signal) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	if s.Name == "" {
 		return fmt.Errorf("%w: a signal needs a name", ErrInvalid)
 	}
@@ -139,6 +163,9 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 // is decided, or never was), ErrEnded (the run has), ErrAmbiguous,
 // *workflow.LimitError.
 func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	if b.By == "" {
 		return fmt.Errorf("%w: a vote needs a name: set By", ErrInvalid)
 	}
@@ -160,6 +187,9 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 // them: a branch that ends so has ended by choice. It fails with ErrNotLive if
 // none stands there.
 func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...workflow.NodeID) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	return e.ask(ctx, id, workflow.CancelNodes{Nodes: nodes})
 }
 
@@ -175,6 +205,9 @@ type GroupTarget struct {
 // is its element if that is a foreach. Errors: ErrGroupClosed (it was
 // closed, or its join has fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
 func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	v, err := value.Normalize(item, resultLimits)
 	if err != nil {
 		return invalidValue("the item", err)
@@ -191,12 +224,18 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 // where stragglers of an earlier occurrence block it, when the last of them has
 // ended. Errors: as of AddBranch.
 func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	return e.ask(ctx, t.Run, workflow.CloseGroup{Group: t.Group, Origin: t.Origin})
 }
 
 // Resume lets a run go on that is paused, or that an internal fault suspended,
 // for instance after an upgrade: what it waits for is sent again.
 func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	return e.ask(ctx, id, workflow.Resume{})
 }
 

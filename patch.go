@@ -35,6 +35,9 @@ type Patch struct {
 // *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
 // ErrInvalid, ErrUnknown, ErrClosed.
 func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
+	if err := e.usable(ctx); err != nil {
+		return 0, err
+	}
 	ops, err := value.Normalize(p.Ops, resultLimits)
 	if err != nil {
 		return 0, fmt.Errorf("%w: the operations are not JSON: %w", ErrInvalid, err)
@@ -86,6 +89,9 @@ func (e *Engine) patchPins(id workflow.RunID, base int, ops []any) (workflow.Pin
 // revision: 1, and one more for every patch. Earlier revisions are in the table
 // definition of the run's file. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
+	if err := e.usable(ctx); err != nil {
+		return nil, 0, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
 	}

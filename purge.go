@@ -16,6 +16,9 @@ import (
 // refer to are left to CollectBlobs. Errors: ErrRunNotFound, ErrNotEnded,
 // ErrInvalid (a child run; purge its root).
 func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	h, err := e.dir.Head(id)
 	if err != nil && !errors.Is(err, ErrCorrupt) { // what is damaged can be forgotten
 		return closedError(err)

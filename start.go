@@ -23,6 +23,9 @@ import (
 // *workflow.LimitError, *blob.Error (the input refers to what is not there),
 // ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
 	if err := checkRunID(run.ID); err != nil {
 		return err
 	}
@@ -127,6 +130,9 @@ func (e *Engine) compile(d *workflow.Definition) (*workflow.Graph, error) {
 // started by name. The same again is nil; other content is ErrPublished: a
 // published version never changes.
 func (e *Engine) Publish(d *workflow.Definition) error {
+	if err := e.usable(context.Background()); err != nil {
+		return err
+	}
 	if d == nil {
 		return fmt.Errorf("%w: the definition is nil", ErrInvalid)
 	}

@@ -21,6 +21,9 @@ func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow
 // That the run failed is no error: see Outcome.Err. A run that is suspended or
 // cannot be loaded has not ended, so Wait goes on waiting: Inspect tells why.
 func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
+	if err := e.usable(ctx); err != nil {
+		return workflow.Outcome{}, err
+	}
 	w, err := e.waiters.add(id)
 	if err != nil {
 		return workflow.Outcome{}, err

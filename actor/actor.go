@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -60,16 +61,18 @@ type Dispatch struct {
 	Total    int            // branches of its group
 }
 
-// Options bound an actor. Every field must be set.
+// Options bound an actor. Every field should be set.
 type Options struct {
 	Epoch       workflow.Epoch
-	Mailbox     int           // messages that wait
-	Batch       int           // messages committed together
-	Idle        time.Duration // without messages before it passivates
-	FileRecords int           // unfiled records before it files them
-	FileBytes   int64         // unfiled bytes before it files them
-	Fault       func(run workflow.RunID, err error)
+	Mailbox     int                                 // messages that wait: 1 to 65,536
+	Batch       int                                 // messages committed together: 1 or more
+	Idle        time.Duration                       // without messages before it passivates
+	FileRecords int                                 // unfiled records before it files them
+	FileBytes   int64                               // unfiled bytes before it files them
+	Fault       func(run workflow.RunID, err error) // is told what no caller can be told; may be nil
 }
+
+const maxMailbox = 1 << 16
 
 // Errors that an actor answers with, besides those of package planning.
 var (
@@ -82,6 +85,11 @@ var (
 	ErrStopped = errors.New("the engine is closed")
 )
 
+var (
+	errNoContext = errors.New("the context is nil")
+	errUnfit     = errors.New("an actor comes from New, with a store and an outbox, and runs once")
+)
+
 // An Actor owns the state of one run. Only the goroutine in Run touches it.
 type Actor struct {
 	ID      workflow.RunID
@@ -92,6 +100,7 @@ type Actor struct {
 	filed   chan error
 	nudge   chan struct{}
 	done    chan struct{}
+	ran     atomic.Bool // Run was called
 
 	state  *workflow.State
 	seq    int64
@@ -116,6 +125,10 @@ type envelope struct {
 
 // New returns the actor of a run. It does nothing until Run.
 func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
+	o.Mailbox, o.Batch = min(max(o.Mailbox, 1), maxMailbox), max(o.Batch, 1)
+	if o.Fault == nil {
+		o.Fault = func(workflow.RunID, error) {}
+	}
 	return &Actor{
 		ID: id, store: store, outbox: outbox, options: o,
 		mailbox: make(chan envelope, o.Mailbox), filed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
@@ -125,6 +138,9 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 // Ask delivers m and waits until the answer to it is committed. It may be
 // called only while the outbox would not let the actor leave.
 func (a *Actor) Ask(ctx context.Context, m workflow.Message) error {
+	if ctx == nil {
+		return errNoContext
+	}
 	e := envelope{m, make(chan error, 1)}
 	select {
 	case a.mailbox <- e: // first, so that ErrBusy says that it was full
@@ -164,8 +180,15 @@ func (a *Actor) Done() <-chan struct{} { return a.done }
 func (a *Actor) Idle() bool { return len(a.mailbox) == 0 }
 
 // Run receives messages until ctx is done, the run has nothing to do, or its
-// state cannot be loaded. On its way out it answers everybody who waits.
+// state cannot be loaded. On its way out it answers everybody who waits. It may
+// be called once.
 func (a *Actor) Run(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext
+	}
+	if a.done == nil || a.store == nil || a.outbox == nil || a.ran.Swap(true) {
+		return errUnfit
+	}
 	err := a.guard(func() error { return a.live(ctx) })
 	failpoint.Hit("actor.passivate")
 	a.awaitFiling()

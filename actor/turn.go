@@ -161,7 +161,13 @@ func (a *Actor) release(t turn) {
 }
 
 // Outcome returns how the run stands. Only the actor's goroutine calls it.
-func (a *Actor) Outcome() workflow.Outcome { return decision.Outcome(a.state) }
+// It is zero before the run is loaded.
+func (a *Actor) Outcome() workflow.Outcome {
+	if a.state == nil {
+		return workflow.Outcome{}
+	}
+	return decision.Outcome(a.state)
+}
 
 // forget answers a batch whose commit failed, and loads the run again. If the
 // commit took effect after all, whom it concerns is told.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -75,7 +76,7 @@ func (e *Error) Error() string {
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}
-	return text + ": " + e.Err.Error()
+	return text + ": " + fmt.Sprint(e.Err)
 }
 
 // Unwrap returns Err.

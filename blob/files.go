@@ -139,9 +139,17 @@ func (f *Files) Close() error {
 	return wrap("", "close", f.root.Close())
 }
 
+// begun returns why a call cannot begin, if it cannot.
+func begun(ctx context.Context) error {
+	if ctx == nil {
+		return &Error{Err: fs.ErrInvalid, Detail: "the context is nil"}
+	}
+	return ctx.Err()
+}
+
 // folder returns the folder, nil if there is none yet.
 func (f *Files) folder(ctx context.Context) (*os.Root, error) {
-	if err := ctx.Err(); err != nil {
+	if err := begun(ctx); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()

@@ -30,6 +30,9 @@ var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 // replaces it; a folder there is left alone and an *Error with ErrDamaged. The
 // content and its name are durable when it returns, the Info.Time need not be.
 func (f *Files) Put(ctx context.Context, r io.Reader) (hash string, size int64, err error) {
+	if r == nil {
+		return "", 0, &Error{Err: fs.ErrInvalid, Detail: "put: there is nothing to read"}
+	}
 	root, err := f.prepare(ctx)
 	if err != nil {
 		return "", 0, err
@@ -52,7 +55,7 @@ func (f *Files) Put(ctx context.Context, r io.Reader) (hash string, size int64, 
 
 // prepare returns the folder. The first Put makes it, and tmp in it.
 func (f *Files) prepare(ctx context.Context) (*os.Root, error) {
-	if err := ctx.Err(); err != nil {
+	if err := begun(ctx); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -64,6 +67,8 @@ func (f *Files) prepare(ctx context.Context) (*os.Root, error) {
 		return nil, &Error{Err: fs.ErrPermission, Detail: "put"}
 	case f.prepared:
 		return f.root, nil
+	case f.dir == "":
+		return nil, &Error{Err: fs.ErrInvalid, Detail: "put: no folder"}
 	}
 	if err := f.makeFolder(f.dir); err != nil {
 		return nil, wrap("", "make the folder", err)

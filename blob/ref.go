@@ -68,9 +68,14 @@ var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 // reference, or has keys that a reference does not have, is a *RefError; the
 // first one is returned.
 //
-// A value without references is only looked through, without allocation.
+// A value without references is only looked through, without allocation. One that
+// is nested more than 10,000 deep, or holds itself, is a *RefError.
 func Refs(v any) ([]Ref, error) {
-	if !holds(v) {
+	found, deep := holds(v, maxDepth)
+	switch {
+	case deep:
+		return nil, badRef("it is nested more than %d deep", maxDepth)
+	case !found:
 		return nil, nil
 	}
 	refs, err := appendRefs(nil, v)
@@ -80,24 +85,35 @@ func Refs(v any) ([]Ref, error) {
 	return refs, nil
 }
 
-// holds reports whether the key $blob, or a Ref, is anywhere in v.
-func holds(v any) bool {
+// maxDepth is how deep a value may be nested, as encoding/json has it.
+const maxDepth = 10_000
+
+// holds reports whether the key $blob, or a Ref, is anywhere in v, as far as it
+// was looked through: it ends at what is nested more than some levels deep.
+func holds(v any, levels int) (found, deep bool) {
+	if levels < 0 {
+		return false, true
+	}
 	switch v := v.(type) {
 	case []any:
-		return slices.ContainsFunc(v, holds)
-	case map[string]any:
-		if _, ok := v[hashKey]; ok {
-			return true
-		}
 		for _, e := range v {
-			if holds(e) {
-				return true
+			f, d := holds(e, levels-1)
+			if found = found || f; d {
+				return found, true
+			}
+		}
+	case map[string]any:
+		_, found = v[hashKey]
+		for _, e := range v {
+			f, d := holds(e, levels-1)
+			if found = found || f; d {
+				return found, true
 			}
 		}
 	case Ref:
-		return true
+		return true, false
 	}
-	return false
+	return found, false
 }
 
 func appendRefs(refs []Ref, v any) ([]Ref, *RefError) {

@@ -7,7 +7,8 @@ import (
 )
 
 // Apply evolves s by d and returns the events that it tells, numbered: what an
-// actor does with each decision of a plan, and what replays them does again.
+// actor does with each decision of a plan, and what replays them does again. It
+// panics as Evolve does.
 func Apply(s *workflow.State, d Decision, record int64, at time.Time) []Event {
 	events := Events(s, d)
 	for i := range events {

@@ -72,7 +72,8 @@ const (
 )
 
 // Events returns what d tells the world, given the state before it. It is pure
-// and total. Seq, Record and At are left to the caller.
+// and total; it panics if d cannot follow from s. Seq, Record and At are left to
+// the caller.
 func Events(s *workflow.State, d Decision) []Event {
 	switch d := d.(type) {
 	case CreateToken, CompleteToken, FailToken, ExpireToken, CancelToken, AwaitSiblings, AwaitTimer:

@@ -157,8 +157,12 @@ func note(s *workflow.State, t *workflow.Token, status workflow.TokenStatus, out
 	s.SetData(t.Scope, []string{workflow.SectionNodes, string(t.Node)}, v)
 }
 
-// FailureValue returns f as expressions see it: {code, message, attempts}.
+// FailureValue returns f as expressions see it: {code, message, attempts}; nil
+// for nil.
 func FailureValue(f *workflow.Failure) map[string]any {
+	if f == nil {
+		return nil
+	}
 	return map[string]any{"code": f.Code, "message": f.Message, "attempts": int64(f.Attempts)}
 }
 

@@ -44,6 +44,9 @@ const stepPages = 32
 // beside it with the name and .partial- in it, which Open refuses: it holds a file
 // UNFINISHED until everything else is there and durable.
 func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
+	if ctx == nil {
+		return BackupInfo{}, errors.New("back up: the context is nil")
+	}
 	select {
 	case d.backing <- struct{}{}:
 		defer func() { <-d.backing }()

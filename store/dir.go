@@ -34,7 +34,7 @@ const (
 type Options struct {
 	Durability    Durability
 	Logger        *slog.Logger // of what no caller can be told; nil discards
-	Materializers int          // files that are built at a time; 0 is 2
+	Materializers int          // files that are built at a time; 0 is 2, at most 64
 
 	building bool // the directory is a copy that is being made
 }
@@ -67,6 +67,8 @@ type Dir struct {
 	close       sync.Once
 	closed      error
 }
+
+const maxMaterializers = 64
 
 const (
 	indexFile    = "pawl.db"
@@ -101,6 +103,7 @@ func Open(path string, o Options) (*Dir, error) {
 	if o.Materializers <= 0 {
 		o.Materializers = 2
 	}
+	o.Materializers = min(o.Materializers, maxMaterializers)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

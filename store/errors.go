@@ -73,7 +73,12 @@ func (e *CorruptError) Error() string {
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 // Unwrap returns the cause.
-func (e *CorruptError) Unwrap() error { return e.Err }
+func (e *CorruptError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // A VersionError names a file that another version of pawl wrote: a newer one, or
 // one from before the first release.

@@ -148,7 +148,7 @@ func (m *completeRequest) set(output any) error {
 
 // fail makes a completion that of an error.
 func (m *completeRequest) fail(cause error) {
-	f := &failureMessage{Code: workflow.CodeError, Message: cause.Error()}
+	f := &failureMessage{Code: workflow.CodeError, Message: fmt.Sprint(cause)}
 	var te pawl.TaskError
 	if errors.As(cause, &te) {
 		f.Code, f.Message = te.Code, te.Message
@@ -167,6 +167,9 @@ func (c *Client) Leave(ctx context.Context) error {
 // call sends one message and reads the answer. An answer that refuses is an
 // *Error.
 func (c *Client) call(ctx context.Context, path string, q, a any) error {
+	if ctx == nil {
+		return errNoContext
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+maxWait)
 	defer cancel()
 	text, err := json.Marshal(q)

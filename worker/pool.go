@@ -269,6 +269,9 @@ func (p *Pool) leave(s *seat) {
 // worker sends a blob slowly. The engine may be closed before or after; tasks
 // that are left are dispatched again when it is opened again.
 func (p *Pool) Close(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext
+	}
 	p.mu.Lock()
 	p.closed, p.queue.drained = true, true
 	p.timer.Stop()

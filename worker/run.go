@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -27,6 +28,9 @@ const (
 // drains this worker and what it held is done. Any other error says that the
 // pool does not take it: a wrong token, or a registration that is not valid.
 func (c *Client) Run(ctx context.Context, h Handlers) error {
+	if ctx == nil {
+		return errNoContext
+	}
 	l := &loop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]context.CancelCauseFunc{}, room: make(chan struct{}, 1), log: c.Logger}
 	if l.types == nil {
 		l.types = h.types()
@@ -66,8 +70,9 @@ func stoppedBy(ctx context.Context, err error) error {
 }
 
 var (
-	errDrained = errors.New("the pool drains this worker")
-	errDropped = errors.New("the task is no longer wanted from this worker")
+	errNoContext = fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
+	errDrained   = errors.New("the pool drains this worker")
+	errDropped   = errors.New("the task is no longer wanted from this worker")
 )
 
 // A loop is one call of Run.

@@ -149,7 +149,8 @@ type Rows struct {
 	Steps    []*Step       // by node
 }
 
-// Restore returns the state that rows describe. Counters are counted anew.
+// Restore returns the state that rows describe. Counters are counted anew. It
+// panics if the rows are not those of one state.
 func Restore(g *Graph, rows Rows) *State {
 	s := NewState(rows.Facts.Run, g)
 	for _, gr := range rows.Groups {

@@ -54,7 +54,11 @@ func (s *State) stack(sc Scope) view {
 		if sc.Group == 0 {
 			return v
 		}
-		sc = s.Group(sc.Group).Scope
+		g := s.Group(sc.Group)
+		if g == nil {
+			return v // there is no such scope
+		}
+		sc = g.Scope
 	}
 }
 

@@ -9,8 +9,11 @@ import (
 
 // completed returns a copy of d with its version, the ids of its transitions,
 // and its schemas and first state in the form of the JSON model. The copy
-// shares with d what did not change; d is not modified.
+// shares with d what did not change; d is not modified. That of nil is empty.
 func (d *Definition) completed() *Definition {
+	if d == nil {
+		d = &Definition{}
+	}
 	c := *d
 	if c.Version == 0 {
 		c.Version = 1

@@ -29,8 +29,12 @@ func (b *builder) reach() {
 }
 
 // Reaches reports whether a token at node from can still come to take incoming
-// transition i of n, a node with join: synchronize, without passing n.
+// transition i of n, a node with join: synchronize, without passing n. It is false
+// for other nodes.
 func (n *GraphNode) Reaches(i int, from *GraphNode) bool {
+	if i < 0 || i >= len(n.Reach) {
+		return false
+	}
 	return n.Reach[i][from.Index/64]&(1<<(from.Index%64)) != 0
 }
 

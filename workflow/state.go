@@ -330,6 +330,9 @@ func (s *State) TokensOf(sc Scope) []TokenID {
 // nested in them, sorted.
 func (s *State) GroupTokens(id GroupID) []TokenID {
 	g := s.Group(id)
+	if g == nil {
+		return nil
+	}
 	var out []TokenID
 	for i := range g.Total {
 		out = append(out, s.TokensOf(Scope{id, i})...)

@@ -207,8 +207,11 @@ type Group struct {
 	Unstarted int       `json:"unstarted,omitzero"` // branches from Started on that are resolved
 }
 
-// TokenOf returns the first token of branch i.
+// TokenOf returns the first token of branch i; 0 if there is no such branch.
 func (g *Group) TokenOf(i int) TokenID {
+	if i < 0 || i >= g.Total {
+		return 0
+	}
 	if n := g.Total - len(g.Added); i >= n {
 		return g.Added[i-n]
 	}

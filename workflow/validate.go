@@ -9,7 +9,7 @@ import (
 
 // Validate returns a *DefinitionError with every problem of d that is not a
 // warning, nil if there is none.
-func (d *Definition) Validate() error { return d.invalid(d.Check()) }
+func (d *Definition) Validate() error { return d.completed().invalid(d.Check()) }
 
 // Check returns all problems of d, warnings as well, in this order: those of
 // the definition, of its nodes and of its transitions, in definition order, and

@@ -217,7 +217,12 @@ func (s *State) TakeFreed() []string {
 }
 
 // Census returns how many live tokens have a status.
-func (s *State) Census(status TokenStatus) int { return s.census[status] }
+func (s *State) Census(status TokenStatus) int {
+	if int(status) >= len(s.census) {
+		return 0
+	}
+	return s.census[status]
+}
 
 // Held returns how many pending tokens a pause holds back.
 func (s *State) Held() int { return s.held }

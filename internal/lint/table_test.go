@@ -49,6 +49,7 @@ var layers = map[string][]string{
 	"internal/ownertest":         {},
 	"internal/planted":           {},
 	"internal/reference":         {},
+	"internal/zerotest":          {},
 }
 
 // vocabulary is what package workflow is built on, decided what is below the
