@@ -2,11 +2,11 @@ package planning_test
 
 import (
 	"bytes"
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/recount"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -43,76 +43,9 @@ func (p *player) same(how string, s *workflow.State) {
 // recount counts everything anew and compares.
 func (p *player) recount(s *workflow.State) {
 	p.t.Helper()
-	branches, groups, live := count(s)
-	if s.Live() != live {
-		p.t.Fatalf("%d tokens live, the state says %d", live, s.Live())
+	if err := recount.Check(s); err != nil {
+		p.t.Fatalf("%v", err)
 	}
-	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		g := s.Group(id)
-		if g.Live != groups[id] {
-			p.t.Fatalf("%v: %d tokens live, the state says %d", id, groups[id], g.Live)
-		}
-		resolved := map[workflow.BranchStatus]int{}
-		for i := range g.Total {
-			sc := workflow.Scope{Group: id, Branch: i}
-			got, want := s.Branch(sc), cmp.Or(branches[sc], &workflow.Branch{})
-			resolved[got.Status]++
-			if got.Live != want.Live || got.Waiting != want.Waiting || !slices.Equal(got.Tokens, want.Tokens) || !slices.Equal(got.Groups, want.Groups) {
-				p.t.Fatalf("branch %v: %+v, counted %+v", sc, got, *want)
-			}
-		}
-		if g.Arrived != resolved[workflow.BranchArrived] || g.Ended != resolved[workflow.BranchEnded] || g.Failed != resolved[workflow.BranchFailed] {
-			p.t.Fatalf("%v: %+v, counted %v", id, g, resolved)
-		}
-	}
-}
-
-// count derives branches, the live tokens of groups, and all live tokens.
-func count(s *workflow.State) (map[workflow.Scope]*workflow.Branch, map[workflow.GroupID]int, int) {
-	branches, groups, live := map[workflow.Scope]*workflow.Branch{}, map[workflow.GroupID]int{}, 0
-	at := func(sc workflow.Scope) *workflow.Branch {
-		if branches[sc] == nil {
-			branches[sc] = &workflow.Branch{}
-		}
-		return branches[sc]
-	}
-	for id := workflow.TokenID(1); id < s.NextToken; id++ {
-		t := s.Token(id)
-		if !t.Live() {
-			continue
-		}
-		live++
-		if t.Scope.Group != 0 {
-			b := at(t.Scope)
-			b.Tokens = append(b.Tokens, id)
-			if t.Status == workflow.WaitingForSiblings {
-				b.Waiting++
-			}
-		}
-		counts := true
-		for sc := t.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
-			groups[sc.Group]++
-			if counts {
-				at(sc).Live++
-			}
-			counts = counts && s.Group(sc.Group).Phase != workflow.Fired
-		}
-	}
-	inner := map[workflow.GroupID]bool{} // something in it gathers
-	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Phase == workflow.Gathering {
-			for sc := g.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
-				inner[sc.Group] = true
-			}
-		}
-	}
-	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0 || inner[id]) {
-			b := at(g.Scope)
-			b.Groups = append(b.Groups, id)
-		}
-	}
-	return branches, groups, live
 }
 
 // sound checks that nothing of a running run is left over or stuck.

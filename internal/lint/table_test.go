@@ -26,6 +26,7 @@ var layers = map[string][]string{
 	"internal/hook":      {},
 	"internal/sqlite":    {},
 	"internal/story":     decided,
+	"internal/recount":   slices.Concat(vocabulary, []string{"workflow"}),
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
 	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite", "blob"}),
 	"actor":              slices.Concat(decided, []string{"internal/clock", "internal/failpoint", "planning"}),

@@ -1,17 +1,16 @@
 package simulator
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
+	"github.com/pawl-run/pawl/internal/recount"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // invariants checks what must hold between any two messages.
 func invariants(s *workflow.State) error {
-	for _, check := range []func(*workflow.State) error{counted, placed, bounded, once} {
+	for _, check := range []func(*workflow.State) error{recount.Check, placed, bounded, once} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -31,85 +30,6 @@ func over(s *workflow.State) error {
 		return fmt.Errorf("the run is %v; %d tokens live, its alarm is %v, %v is pending", s.Status, s.Live(), planning.Alarm(s), planning.Pending(s))
 	}
 	return nil
-}
-
-// counted counts everything anew: tokens are conserved.
-func counted(s *workflow.State) error {
-	branches, groups, live := count(s)
-	if s.Live() != live {
-		return fmt.Errorf("%d tokens live, the state says %d", live, s.Live())
-	}
-	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		g := s.Group(id)
-		if g.Live != groups[id] {
-			return fmt.Errorf("%v: %d tokens live, the state says %d", id, groups[id], g.Live)
-		}
-		resolved := map[workflow.BranchStatus]int{}
-		for i := range g.Total {
-			sc := workflow.Scope{Group: id, Branch: i}
-			got, want := s.Branch(sc), cmp.Or(branches[sc], &workflow.Branch{})
-			resolved[got.Status]++
-			if got.Live != want.Live || got.Waiting != want.Waiting || !slices.Equal(got.Tokens, want.Tokens) || !slices.Equal(got.Groups, want.Groups) {
-				return fmt.Errorf("branch %v: %+v, counted %+v", sc, got, *want)
-			}
-			first := s.Token(g.TokenOf(i))
-			if tr, _ := g.SpawnOf(i); first == nil || first.Parent != g.Origin || tr == "" && i < g.Total-len(g.Added) {
-				return fmt.Errorf("%+v is not branch %d of %+v", first, i, g)
-			}
-		}
-		if g.Arrived != resolved[workflow.BranchArrived] || g.Ended != resolved[workflow.BranchEnded] || g.Failed != resolved[workflow.BranchFailed] {
-			return fmt.Errorf("%v: %+v, counted %v", id, g, resolved)
-		}
-	}
-	return nil
-}
-
-// count derives branches, the live tokens of groups, and all live tokens.
-func count(s *workflow.State) (map[workflow.Scope]*workflow.Branch, map[workflow.GroupID]int, int) {
-	branches, groups, live := map[workflow.Scope]*workflow.Branch{}, map[workflow.GroupID]int{}, 0
-	at := func(sc workflow.Scope) *workflow.Branch {
-		if branches[sc] == nil {
-			branches[sc] = &workflow.Branch{}
-		}
-		return branches[sc]
-	}
-	for id := workflow.TokenID(1); id < s.NextToken; id++ {
-		t := s.Token(id)
-		if !t.Live() {
-			continue
-		}
-		live++
-		if t.Scope.Group != 0 {
-			b := at(t.Scope)
-			b.Tokens = append(b.Tokens, id)
-			if t.Status == workflow.WaitingForSiblings {
-				b.Waiting++
-			}
-		}
-		gathers := true
-		for sc := t.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
-			groups[sc.Group]++
-			if gathers {
-				at(sc).Live++
-			}
-			gathers = gathers && s.Group(sc.Group).Phase != workflow.Fired
-		}
-	}
-	inner := map[workflow.GroupID]bool{} // something in it gathers
-	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Phase == workflow.Gathering {
-			for sc := g.Scope; sc.Group != 0; sc = s.Group(sc.Group).Scope {
-				inner[sc.Group] = true
-			}
-		}
-	}
-	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		if g := s.Group(id); g.Scope.Group != 0 && (g.Phase == workflow.Gathering || groups[id] > 0 || inner[id]) {
-			b := at(g.Scope)
-			b.Groups = append(b.Groups, id)
-		}
-	}
-	return branches, groups, live
 }
 
 // placed checks that whatever lives has its place in the definition.

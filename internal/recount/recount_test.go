@@ -1,0 +1,54 @@
+package recount
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const fan = `
+name: fan
+start: split
+nodes: [{id: split}, {id: each, task: work}, {id: sum}]
+transitions:
+  - {from: split, to: each, spawnCount: 3, siblingGroup: g}
+  - {from: each, to: sum, synchronization: {siblingGroup: g}}
+`
+
+func started(t *testing.T) *workflow.State {
+	d, err := workflow.ParseYAML([]byte(fan))
+	require.NoError(t, err)
+	g, err := workflow.Compile(d)
+	require.NoError(t, err)
+	s := workflow.NewState("r", g)
+	plan, err := planning.Step(s, workflow.Start{}, time.UnixMilli(0))
+	require.NoError(t, err)
+	for _, c := range plan.Decisions {
+		decision.Apply(s, c, 1, time.UnixMilli(0))
+	}
+	return s
+}
+
+func TestCheck(t *testing.T) {
+	require.NoError(t, Check(started(t)))
+	tests := []struct {
+		name string
+		hurt func(*workflow.Group)
+	}{
+		{"live", func(g *workflow.Group) { g.Live++ }},
+		{"arrived", func(g *workflow.Group) { g.Arrived++ }},
+		{"failed", func(g *workflow.Group) { g.Failed++ }},
+		{"first", func(g *workflow.Group) { g.First-- }},
+		{"origin", func(g *workflow.Group) { g.Origin = 99 }},
+	}
+	for _, tt := range tests {
+		s := started(t)
+		tt.hurt(s.Group(1))
+		require.Error(t, Check(s), tt.name)
+	}
+}
