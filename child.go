@@ -76,6 +76,7 @@ type courier struct {
 	ready   []workflow.RunID // whose first errand may run now
 	running int
 	closed  bool
+	moved   chan struct{} // closed at the end of a try, if somebody waits for that
 	group   sync.WaitGroup
 }
 
@@ -169,6 +170,7 @@ const (
 func (c *courier) done(child workflow.RunID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.signal()
 	q := c.queues[child]
 	if c.closed {
 		return
@@ -198,6 +200,7 @@ func (c *courier) again(child workflow.RunID) {
 func (c *courier) close() {
 	c.mu.Lock()
 	c.closed = true
+	c.signal()
 	c.mu.Unlock()
 	c.group.Wait()
 }

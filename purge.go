@@ -12,9 +12,10 @@ import (
 // Purge forgets a run that has ended, with its children: their rows in the index,
 // their records and their files. The id is free again afterwards. Nothing is
 // forgotten if the run or one below it goes on. After a crash some children may
-// be gone and the run not: Purge goes on from there. Blobs that only these runs
-// refer to are left to CollectBlobs. Errors: ErrRunNotFound, ErrNotEnded,
-// ErrInvalid (a child run; purge its root).
+// be gone and the run not: Purge goes on from there. It waits for what the runs
+// still have to tell each other. Blobs that only these runs refer to are left to
+// CollectBlobs. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge
+// its root), the cause of ctx.
 func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	if err := e.usable(ctx); err != nil {
 		return err
@@ -29,12 +30,13 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	if err == nil && h.Parent != "" {
 		return fmt.Errorf("%w: run %q is a child of %q: purge the run %q", ErrInvalid, string(id), string(h.Parent), string(h.Root))
 	}
-	family, err := e.family(ctx, id)
+	family, release, err := e.reserveFamily(ctx, id)
 	if err != nil {
 		return err
 	}
+	defer release()
 	for _, id := range family {
-		if err := e.purge(ctx, id); err != nil && !errors.Is(err, ErrRunNotFound) {
+		if err := e.purge(id); err != nil && !errors.Is(err, ErrRunNotFound) {
 			return fmt.Errorf("purge run %q: %w", string(id), closedError(err))
 		}
 	}
@@ -64,16 +66,11 @@ func (e *Engine) family(ctx context.Context, root workflow.RunID) ([]workflow.Ru
 	return out, nil
 }
 
-// purge forgets one run, once its actor has left and before another one can come.
-func (e *Engine) purge(ctx context.Context, id workflow.RunID) error {
+// purge forgets one run, which is reserved.
+func (e *Engine) purge(id workflow.RunID) error {
 	if h, err := e.dir.Head(id); err == nil && !h.Status.Final() {
 		return ErrNotEnded
 	}
-	release, err := e.registry.reserve(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer release()
 	if err := e.dir.Purge(id, onceKeyOf(id)); err != nil {
 		return err
 	}
