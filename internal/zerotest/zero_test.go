@@ -86,7 +86,7 @@ func rounds() int {
 	case *all:
 		return 3000
 	case testing.Short():
-		return 15
+		return 6
 	}
 	return 60
 }
