@@ -181,3 +181,10 @@ func deep(n int) any {
 	}
 	return v
 }
+
+// signalling gives a task that signals another run.
+func (w *world) signalling(other workflow.RunID) func(context.Context, pawl.Task) (any, error) {
+	return func(ctx context.Context, _ pawl.Task) (any, error) {
+		return nil, w.Signal(ctx, other, workflow.Signal{Name: "ball"})
+	}
+}
