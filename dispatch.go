@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -16,7 +17,8 @@ import (
 )
 
 // A dispatcher hands tasks to the executor: those of lower priority number
-// first, first come first served among equals, at most so many at once. A key
+// first, runs in turn among equals, first come first served within a run, at most
+// so many at once. A key
 // that it holds is never executed a second time beside itself. Each running
 // task has one goroutine; there are none without work.
 type dispatcher struct {
@@ -26,6 +28,8 @@ type dispatcher struct {
 
 	mu      sync.Mutex
 	queue   taskQueue
+	turns   map[workflow.RunID]*queuedRun // of runs that have tasks in the queue
+	turn    int64                         // of the task that was taken from it last
 	held    map[Key]*outTask
 	latest  map[outKey]*outTask // the newest attempt of each token
 	order   int64               // of arrival
@@ -45,6 +49,7 @@ type outTask struct {
 	actor.Dispatch
 	key       Key
 	order     int64
+	turn      int64 // in the queue
 	index     int // in the queue; -1 outside
 	withdrawn bool
 	pending   bool // the handler said that the result comes later
@@ -53,7 +58,7 @@ type outTask struct {
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	return &dispatcher{engine: e, ctx: ctx, most: most, held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	return &dispatcher{engine: e, ctx: ctx, most: most, turns: map[workflow.RunID]*queuedRun{}, held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
 }
 
 // dispatch takes an attempt. It returns at once.
@@ -68,10 +73,42 @@ func (d *dispatcher) dispatch(a actor.Dispatch) {
 	t := &outTask{Dispatch: a, key: key, order: d.order, index: -1}
 	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
 	if d.running >= d.most {
-		heap.Push(&d.queue, t)
+		d.enqueue(t)
 		return
 	}
 	d.begin(t)
+}
+
+// A queuedRun is a run that has tasks in the queue.
+type queuedRun struct {
+	tasks int
+	turn  int64 // of its last task
+}
+
+// enqueue lets a task wait. The tasks of a run take one turn each, from the
+// present one on, so that a run with very many does not keep the others waiting
+// (start-time fair queueing: Goyal, Vin and Cheng, 1996, with tasks that all count
+// the same). The lock is held.
+func (d *dispatcher) enqueue(t *outTask) {
+	r := d.turns[t.Run]
+	if r == nil {
+		r = &queuedRun{turn: d.turn}
+		d.turns[t.Run] = r
+	}
+	r.tasks++
+	r.turn++
+	t.turn = r.turn
+	heap.Push(&d.queue, t)
+}
+
+// dequeue takes a task out of the queue. The lock is held.
+func (d *dispatcher) dequeue(t *outTask) {
+	heap.Remove(&d.queue, t.index)
+	if r := d.turns[t.Run]; r.tasks > 1 {
+		r.tasks--
+	} else {
+		delete(d.turns, t.Run)
+	}
 }
 
 // begin starts a task's goroutine. The lock is held.
@@ -95,7 +132,7 @@ func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
 	t.withdrawn = true
 	switch {
 	case t.index >= 0:
-		heap.Remove(&d.queue, t.index)
+		d.dequeue(t)
 		d.forget(t)
 	case t.pending:
 		t.cancel(errWithdrawn)
@@ -182,7 +219,10 @@ func (d *dispatcher) finished(t *outTask) {
 		d.forget(t)
 	}
 	if !d.stopped && d.queue.Len() > 0 {
-		d.begin(heap.Pop(&d.queue).(*outTask))
+		next := d.queue[0]
+		d.dequeue(next)
+		d.turn = max(d.turn, next.turn)
+		d.begin(next)
 	}
 }
 
@@ -283,7 +323,7 @@ func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Mes
 	}
 }
 
-// A taskQueue is a heap of attempts by priority and arrival.
+// A taskQueue is a heap of attempts by priority, turn and arrival.
 type taskQueue []*outTask
 
 // Len implements heap.Interface.
@@ -294,7 +334,7 @@ func (q taskQueue) Less(i, j int) bool {
 	if q[i].Node.Priority != q[j].Node.Priority {
 		return q[i].Node.Priority < q[j].Node.Priority
 	}
-	return q[i].order < q[j].order
+	return cmp.Or(cmp.Compare(q[i].turn, q[j].turn), cmp.Compare(q[i].order, q[j].order)) < 0
 }
 
 // Swap implements heap.Interface.

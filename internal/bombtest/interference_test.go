@@ -1,0 +1,187 @@
+package bombtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// chain is what the other runs do while a bomb goes off.
+const chain = `
+name: chain
+start: a
+nodes: [{id: a, task: echo, input: {n: input.n}}, {id: b, task: echo}, {id: c, task: echo, output: {output.n: input.n}}]
+transitions: [{from: a, to: b}, {from: b, to: c}]`
+
+// A family is a kind of bomb: each call lets one go off and waits for its end.
+type family func(w *world, id workflow.RunID) error
+
+// running gives the family of the runs of a definition.
+func running(t *testing.T, yaml string, input any) family {
+	d := define(t, "%s", yaml)
+	return func(w *world, id workflow.RunID) error {
+		ctx := context.WithoutCancel(w.t.Context())
+		if err := w.Start(ctx, workflow.Run{ID: id, Definition: d}, input); err != nil {
+			return err
+		}
+		_, err := w.Wait(ctx, id)
+		return err
+	}
+}
+
+func families(t *testing.T) map[string]family {
+	l := make([]any, 100)
+	for i := range l {
+		l[i] = i
+	}
+	conditions := func(w *world, id workflow.RunID) error {
+		return w.Start(w.t.Context(), workflow.Run{ID: id, Definition: withExpression("condition", strings.Repeat("[(", 8000))}, nil)
+	}
+	deepest := json.RawMessage(`{"v":` + strings.Repeat("[", 1_000_000) + `}`)
+	many := make([]any, 100_000)
+	for i := range many {
+		many[i] = map[string]any{"op": "add", "path": "/nodes/t/priority", "value": 1}
+	}
+	return map[string]family{
+		"conditions": running(t, `
+name: x
+start: a
+state: {initial: {l: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]}}
+nodes: [{id: a}, {id: z}]
+transitions:
+  - {from: a, to: a, loop: {maxIterations: 1000000}, condition: "state.l.all(a, state.l.all(b, state.l.all(c, true)))"}
+  - {from: a, to: z, priority: 1}`, nil),
+		"loops":     running(t, "name: x\nstart: a"+endless["gateways"].yaml, nil),
+		"fan-outs":  running(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]", items(100_000)),
+		"tasks":     running(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b, task: echo}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]", items(20_000)),
+		"values":    running(t, merged16, nil),
+		"recursion": running(t, "name: wide\nstart: a\nlimits: {descendants: 2000}\nnodes: [{id: a}, {id: b, subworkflow: {name: wide}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]", nil),
+		"texts": func(w *world, id workflow.RunID) error {
+			return w.Start(w.t.Context(), workflow.Run{ID: id, Definition: define(w.t, chain)}, deepest)
+		},
+		"definitions": conditions,
+		"patches": func(w *world, _ workflow.RunID) error {
+			_, err := w.Patch(w.t.Context(), "patched", pawl.Patch{Base: 1, Ops: many})
+			return err
+		},
+		"signals": func(w *world, _ workflow.RunID) error {
+			var le *workflow.LimitError
+			for range 1000 {
+				if err := w.Signal(w.t.Context(), "patched", workflow.Signal{Name: "flood", Payload: l}); err != nil && !errors.As(err, &le) {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// merged16 makes a value of 15 MB in one message after another.
+const merged16 = `
+name: x
+start: a
+nodes: [{id: a, output: {state.s: "lists.range(20000).map(x, 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx')"}}, {id: b}, {id: z}]
+transitions:
+  - {from: a, to: b, spawnCount: 20, siblingGroup: g}
+  - {from: b, to: z, synchronization: {siblingGroup: g, merge: {source: state.s, strategy: collect, target: state.all}}}`
+
+// A load runs small runs, one after another on each of its lines, and notes how
+// long each takes.
+type load struct {
+	w    *world
+	d    *workflow.Definition
+	mu   sync.Mutex
+	took []time.Duration
+}
+
+// round runs for a while and returns the 99th percentile.
+func (l *load) round(name string, d time.Duration) time.Duration {
+	l.took = nil
+	until, lines := time.Now().Add(d), sync.WaitGroup{}
+	for line := range 4 {
+		lines.Go(func() {
+			for n := 0; time.Now().Before(until) || n < 20; n++ {
+				begin := time.Now()
+				id := workflow.RunID(fmt.Sprintf("%s.%d.%d", name, line, n))
+				ctx := context.WithoutCancel(l.w.t.Context())
+				err := l.w.Start(ctx, workflow.Run{ID: id, Definition: l.d}, map[string]any{"n": n})
+				if err == nil {
+					_, err = l.w.Wait(ctx, id)
+				}
+				took := time.Since(begin)
+				if err != nil {
+					panic(err)
+				}
+				l.mu.Lock()
+				l.took = append(l.took, took)
+				l.mu.Unlock()
+			}
+		})
+	}
+	lines.Wait()
+	slices.Sort(l.took)
+	return l.took[len(l.took)*99/100]
+}
+
+// bombed lets bombs go off, one after another, while f runs, and returns how many.
+func (w *world) bombed(bomb family, f func()) (n int) {
+	stop, done := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				done <- n
+				return
+			default:
+			}
+			n++
+			w.mu.Lock()
+			id := w.fresh()
+			w.mu.Unlock()
+			_ = bomb(w, "bomb-"+id) // how it ends is tested elsewhere
+		}
+	}()
+	f()
+	close(stop)
+	return <-done
+}
+
+// TestInterference: while bombs go off in one run after another, other runs take
+// no longer than a bounded factor of what they take otherwise. Rounds with and
+// without bombs take turns, and medians are compared.
+func TestInterference(t *testing.T) {
+	w := open(t)
+	require.NoError(t, w.Publish(define(t, "name: wide\nstart: a\nlimits: {descendants: 2000}\nnodes: [{id: a}, {id: b, subworkflow: {name: wide}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]")))
+	require.NoError(t, w.Start(t.Context(), workflow.Run{ID: "patched", Definition: define(t, waiting, "")}, nil))
+	l := &load{w: w, d: define(t, chain)}
+	rounds, length := sample(3, 7), 150*time.Millisecond
+	if *all {
+		length = time.Second
+	}
+	l.round("warm", length)
+	for name, bomb := range families(t) {
+		var idle, busy []time.Duration
+		bombs := 0
+		for i := range rounds {
+			idle = append(idle, l.round(fmt.Sprint(name, i, "idle"), length))
+			bombs += w.bombed(bomb, func() { busy = append(busy, l.round(fmt.Sprint(name, i, "busy"), length)) })
+		}
+		slices.Sort(idle)
+		slices.Sort(busy)
+		a, b := idle[len(idle)/2], busy[len(busy)/2]
+		t.Logf("%-12s %4d bombs, p99 %8v idle, %8v beside them: %.1f", name, bombs, a.Round(10*time.Microsecond), b.Round(10*time.Microsecond), float64(b)/float64(a))
+		require.Positive(t, bombs)
+	}
+}
