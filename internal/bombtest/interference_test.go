@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -40,7 +42,13 @@ func running(t *testing.T, yaml string, input any) family {
 	}
 }
 
+// families gives bombs of every kind: with -bombs.all at the default limits.
 func families(t *testing.T) map[string]family {
+	limits := "limits: {tokens: 5000, celCost: 50000, descendants: 100}"
+	wide := 2000
+	if *all {
+		limits, wide = "limits: {descendants: 2000}", 100_000
+	}
 	l := make([]any, 100)
 	for i := range l {
 		l[i] = i
@@ -57,16 +65,17 @@ func families(t *testing.T) map[string]family {
 		"conditions": running(t, `
 name: x
 start: a
+`+limits+`
 state: {initial: {l: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]}}
 nodes: [{id: a}, {id: z}]
 transitions:
   - {from: a, to: a, loop: {maxIterations: 1000000}, condition: "state.l.all(a, state.l.all(b, state.l.all(c, true)))"}
   - {from: a, to: z, priority: 1}`, nil),
-		"loops":     running(t, "name: x\nstart: a"+endless["gateways"].yaml, nil),
-		"fan-outs":  running(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]", items(100_000)),
-		"tasks":     running(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b, task: echo}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]", items(20_000)),
+		"loops":     running(t, "name: x\nstart: a\n"+limits+endless["gateways"].yaml, nil),
+		"fan-outs":  running(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]", items(wide)),
+		"tasks":     running(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b, task: echo}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]", items(max(wide/5, 1000))),
 		"values":    running(t, merged16, nil),
-		"recursion": running(t, "name: wide\nstart: a\nlimits: {descendants: 2000}\nnodes: [{id: a}, {id: b, subworkflow: {name: wide}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]", nil),
+		"recursion": running(t, "name: wide\nstart: a\n"+limits+"\nnodes: [{id: a}, {id: b, subworkflow: {name: wide}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]", nil),
 		"texts": func(w *world, id workflow.RunID) error {
 			return w.Start(w.t.Context(), workflow.Run{ID: id, Definition: define(w.t, chain)}, deepest)
 		},
@@ -160,28 +169,81 @@ func (w *world) bombed(bomb family, f func()) (n int) {
 
 // TestInterference: while bombs go off in one run after another, other runs take
 // no longer than a bounded factor of what they take otherwise. Rounds with and
-// without bombs take turns, and medians are compared.
+// without bombs take turns, and medians are compared. A machine that does other
+// things may spoil a comparison: it is then made again.
 func TestInterference(t *testing.T) {
 	w := open(t)
-	require.NoError(t, w.Publish(define(t, "name: wide\nstart: a\nlimits: {descendants: 2000}\nnodes: [{id: a}, {id: b, subworkflow: {name: wide}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]")))
+	require.NoError(t, w.Publish(define(t, "{name: wide, start: a, nodes: [{id: a}, {id: b, subworkflow: {name: wide}}], transitions: [{from: a, to: b, spawnCount: 3}]}")))
 	require.NoError(t, w.Start(t.Context(), workflow.Run{ID: "patched", Definition: define(t, waiting, "")}, nil))
 	l := &load{w: w, d: define(t, chain)}
-	rounds, length := sample(3, 7), 150*time.Millisecond
+	rounds, length := 1, 50*time.Millisecond
 	if *all {
-		length = time.Second
+		rounds, length = 5, time.Second
 	}
 	l.round("warm", length)
 	for name, bomb := range families(t) {
-		var idle, busy []time.Duration
-		bombs := 0
-		for i := range rounds {
-			idle = append(idle, l.round(fmt.Sprint(name, i, "idle"), length))
-			bombs += w.bombed(bomb, func() { busy = append(busy, l.round(fmt.Sprint(name, i, "busy"), length)) })
+		good := false
+		for try := 0; try < 4 && !good; try++ {
+			idle, busy, bombs := w.compare(l, bomb, fmt.Sprint(name, try), rounds, length)
+			ratio := float64(busy) / float64(idle)
+			t.Logf("%-12s %4d bombs, p99 %8v idle, %8v beside them: %.1f", name, bombs, idle.Round(10*time.Microsecond), busy.Round(10*time.Microsecond), ratio)
+			require.Positive(t, bombs)
+			good = ratio <= 10 || busy < 500*time.Millisecond
 		}
-		slices.Sort(idle)
-		slices.Sort(busy)
-		a, b := idle[len(idle)/2], busy[len(busy)/2]
-		t.Logf("%-12s %4d bombs, p99 %8v idle, %8v beside them: %.1f", name, bombs, a.Round(10*time.Microsecond), b.Round(10*time.Microsecond), float64(b)/float64(a))
-		require.Positive(t, bombs)
+		require.True(t, good, "%s hold other runs up", name)
 	}
+}
+
+// compare returns the medians of the percentiles without and beside bombs, and
+// how many bombs there were.
+func (w *world) compare(l *load, bomb family, name string, rounds int, length time.Duration) (idle, busy time.Duration, bombs int) {
+	var without, beside []time.Duration
+	for i := range rounds {
+		without = append(without, l.round(fmt.Sprint(name, i, "idle"), length))
+		bombs += w.bombed(bomb, func() { beside = append(beside, l.round(fmt.Sprint(name, i, "busy"), length)) })
+	}
+	slices.Sort(without)
+	slices.Sort(beside)
+	return without[rounds/2], beside[rounds/2], bombs
+}
+
+// TestABombInProgressHoldsNothing: while the actor of one run is stopped in its
+// turn, for as long as it takes, other runs start, go on and end, and everything
+// can be listed, looked at and copied.
+func TestABombInProgressHoldsNothing(t *testing.T) {
+	w := open(t)
+	stopped, goOn := make(chan struct{}, 1), make(chan struct{})
+	reset := failpoint.SetTurn(func(run string) {
+		if run == "bomb" {
+			select {
+			case stopped <- struct{}{}:
+			default:
+			}
+			<-goOn
+		}
+	})
+	defer reset()
+	failed := make(chan error, 1)
+	d := define(t, chain)
+	go func() {
+		failed <- w.Start(context.WithoutCancel(t.Context()), workflow.Run{ID: "bomb", Definition: d}, map[string]any{"n": 1})
+	}()
+	<-stopped
+	for i := range 20 {
+		out := w.end(d, map[string]any{"n": i}, nil)
+		require.NoError(t, out.Err())
+		_, err := w.Inspect(t.Context(), out.Run)
+		require.NoError(t, err)
+	}
+	listed := 0
+	for _, err := range w.Runs(t.Context(), pawl.RunFilter{}) {
+		require.NoError(t, err)
+		listed++
+	}
+	require.Equal(t, 20, listed)
+	_, err := w.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"))
+	require.NoError(t, err)
+	close(goOn)
+	require.NoError(t, <-failed)
+	require.NoError(t, w.outcome("bomb").Err())
 }
