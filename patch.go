@@ -40,7 +40,7 @@ func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revisio
 	}
 	ops, err := value.Normalize(p.Ops, resultLimits)
 	if err != nil {
-		return 0, fmt.Errorf("%w: the operations are not JSON: %w", ErrInvalid, err)
+		return 0, invalidValue("the operations", err)
 	}
 	list, _ := ops.([]any)
 	if len(list) == 0 {

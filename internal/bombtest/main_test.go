@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -187,4 +189,9 @@ func (w *world) signalling(other workflow.RunID) func(context.Context, pawl.Task
 	return func(ctx context.Context, _ pawl.Task) (any, error) {
 		return nil, w.Signal(ctx, other, workflow.Signal{Name: "ball"})
 	}
+}
+
+// asAny reports whether an error is of one of the types of the targets.
+func asAny(err error, targets ...any) bool {
+	return slices.ContainsFunc(targets, func(target any) bool { return errors.As(err, target) })
 }
