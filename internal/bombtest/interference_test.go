@@ -172,6 +172,9 @@ func (w *world) bombed(bomb family, f func()) (n int) {
 // without bombs take turns, and medians are compared. A machine that does other
 // things may spoil a comparison: it is then made again.
 func TestInterference(t *testing.T) {
+	if raced {
+		t.Skip("times under the race detector say nothing")
+	}
 	w := open(t)
 	require.NoError(t, w.Publish(define(t, "{name: wide, start: a, nodes: [{id: a}, {id: b, subworkflow: {name: wide}}], transitions: [{from: a, to: b, spawnCount: 3}]}")))
 	require.NoError(t, w.Start(t.Context(), workflow.Run{ID: "patched", Definition: define(t, waiting, "")}, nil))

@@ -205,7 +205,7 @@ func TestNodesAndRunsBeyondALimit(t *testing.T) {
 	w, c := open(t), tally{}
 	require.NoError(t, w.Publish(define(t, "{name: leaf, start: a, nodes: [{id: a}]}")))
 	for _, b := range bounds() {
-		if !*all && (b.slow || b.most >= 100_000 && (raced || testing.Short())) {
+		if !*all && (b.slow || b.most >= 10_000 && (raced || testing.Short())) {
 			continue
 		}
 		t.Run(b.name+" "+b.limits, func(t *testing.T) {
