@@ -50,7 +50,7 @@ type outTask struct {
 	key       Key
 	order     int64
 	turn      int64 // in the queue
-	index     int // in the queue; -1 outside
+	index     int   // in the queue; -1 outside
 	withdrawn bool
 	pending   bool // the handler said that the result comes later
 	cancel    context.CancelCauseFunc

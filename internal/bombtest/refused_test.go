@@ -30,11 +30,9 @@ transitions:
   - {from: b, to: z, synchronization: {siblingGroup: g}}
 `
 
-// A giver gives a value of a size to a run; each call is at one size.
+// A giver gives a value to a run; nil gives it as an input.
 type giver struct {
-	limit string                                         // of the error
-	make  func(n int) any                                // a value of size n
-	give  func(w *world, id workflow.RunID, v any) error // nil: as an input
+	give func(w *world, id workflow.RunID, v any) error
 }
 
 var givers = map[string]giver{
