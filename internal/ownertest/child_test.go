@@ -129,6 +129,8 @@ func (s *served) do(c command) reply {
 			}
 		}
 		return reply{Said: "worked"}
+	case "host":
+		return s.host(c)
 	case "read":
 		if _, err := os.ReadFile(filepath.Join(c.Dir, "pawl.db")); err != nil {
 			return failed("failed", err)

@@ -1,0 +1,151 @@
+package ownertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/clock"
+	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// wakeAtOnce is how many sleeping runs an engine wakes side by side.
+const wakeAtOnce = 64
+
+// A herd watches many runs that are due at one instant.
+type herd struct {
+	waking, most atomic.Int64 // that are being woken, now and at most
+	fired        atomic.Int64
+	heap         atomic.Uint64 // in use, at most
+	crowd        int64         // tasks that wait until open is closed
+	full, open   chan struct{} // full is closed when they are there
+
+	mu    sync.Mutex
+	tasks map[workflow.RunID]int
+}
+
+func (h *herd) hit(name string) {
+	switch name {
+	case "actor.load":
+		if n := h.waking.Add(1); n > h.most.Load() {
+			h.most.Store(n)
+		}
+	case "actor.active":
+		h.waking.Add(-1)
+	}
+}
+
+func (h *herd) execute(_ context.Context, t pawl.Task) (any, error) {
+	h.mu.Lock()
+	h.tasks[t.Run]++
+	h.mu.Unlock()
+	n := h.fired.Add(1)
+	if n == h.crowd {
+		close(h.full)
+	}
+	if n <= h.crowd {
+		<-h.open
+	}
+	if n%500 == 0 {
+		h.heap.Store(max(h.heap.Load(), heapInUse()))
+	}
+	return nil, nil
+}
+
+func heapInUse() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}
+
+// TestThunderingHerd lets many sleeping runs be due at one instant, after a
+// downtime and while the engine runs. They are woken a bounded number at a time,
+// each fires once, and Start answers ErrBusy as long as more are active than may
+// be.
+func TestThunderingHerd(t *testing.T) {
+	n := times(10_000, 100_000)
+	for _, down := range []bool{true, false} {
+		name, many := "after a downtime", n
+		if !down {
+			name, many = "while it runs", max(n/10, 100)
+		}
+		t.Run(name, func(t *testing.T) { stampede(t, many, down) })
+	}
+}
+
+func stampede(t *testing.T, n int, down bool) {
+	var ahead atomic.Int64
+	defer clock.Set(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })()
+	dir := filepath.Join(workspace(t), "engine")
+	const most = 50
+	h := &herd{tasks: map[workflow.RunID]int{}, crowd: min(2*most, int64(n)), full: make(chan struct{}), open: make(chan struct{})}
+	options := pawl.Options{
+		Executor: pawl.Handlers{"*": h.execute}, Durability: pawl.ProcessCrash,
+		IdleAfter: 50 * time.Millisecond, MaxActive: n + 1,
+	}
+	d := define("name: sleeper\nstart: a\nnodes: [{id: a, wait: {for: 1000h}}, {id: b, task: t}]\ntransitions: [{from: a, to: b}]\n")
+	e, err := pawl.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint("s", i)) }
+	var next atomic.Int64
+	race(32, func(int) {
+		for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+			if err := e.Start(context.Background(), workflow.Run{ID: id(int(i)), Definition: d}, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if down { // by a crash: what has not been filed is in the log
+		hook.Fence(e)
+		require.NoError(t, e.Close(t.Context()))
+	}
+	runtime.GC()
+	before := heapInUse()
+	reset := onHit(h.hit)
+	begin := time.Now()
+	ahead.Store(int64(1001 * time.Hour))
+	if down {
+		options.IdleAfter, options.MaxActive = time.Minute, most // what is woken stays
+		e, err = pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+	}
+	<-h.full
+	late := workflow.Run{ID: "late", Definition: define("name: late\nstart: a\nnodes: [{id: a}]\n")}
+	if err := e.Start(t.Context(), late, nil); down {
+		require.ErrorIs(t, err, pawl.ErrBusy)
+	} else {
+		require.NoError(t, err)
+	}
+	close(h.open)
+	for i := 1; i <= n; i++ {
+		out, err := e.Wait(t.Context(), id(i))
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+	}
+	took := time.Since(begin)
+	reset()
+	// The herd has passed when what has ended is filed.
+	require.Eventually(t, func() bool {
+		err := e.Start(t.Context(), late, nil)
+		require.True(t, err == nil || errors.Is(err, pawl.ErrBusy), err)
+		return err == nil
+	}, patience, 20*time.Millisecond)
+	require.NoError(t, e.Close(t.Context()))
+	require.Len(t, h.tasks, n)
+	for run, times := range h.tasks {
+		require.Equal(t, 1, times, "%s fired again", run)
+	}
+	require.LessOrEqual(t, h.most.Load(), int64(2*wakeAtOnce), "woken at a time: by recovery and by the alarm")
+	t.Logf("%d runs due at once fired once each in %v; at most %d were woken at a time; memory %d MiB before, at most %d MiB; violations: 0",
+		n, took.Round(time.Millisecond), h.most.Load(), before>>20, h.heap.Load()>>20)
+}
