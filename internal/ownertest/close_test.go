@@ -23,8 +23,6 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-var kinds = []string{"quick", "waits", "pending", "deaf"}
-
 var kindOf = define(`name: kinds
 start: a
 nodes: [{id: a, task: quick}, {id: b, task: quick}, {id: c, task: waits}, {id: d, task: pending}, {id: e, task: deaf}]

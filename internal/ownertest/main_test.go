@@ -20,6 +20,7 @@ import (
 
 var (
 	all  = flag.Bool("owner.all", false, "the figures of a release, not a sample")
+	part = flag.Int("owner.part", 100, "percent of those figures")
 	seed = flag.Uint64("owner.seed", 1, "of what is drawn")
 )
 
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 func times(gate, release int) int {
 	switch {
 	case *all:
-		return release
+		return max(release**part/100, 2)
 	case raced:
 		return max(gate/10, 2)
 	case testing.Short():

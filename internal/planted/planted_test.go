@@ -62,6 +62,26 @@ var bugs = []bug{
 		"./actor", "TestAlarmsAreOnTime",
 	},
 	{
+		"an alarm sleeps until it is due, whatever the clock does meanwhile", "actor/actor.go",
+		"a.alarm.Reset(min(max(clock.Until(at), a.pause), maxNap))", "a.alarm.Reset(max(clock.Until(at), a.pause))",
+		"./internal/ownertest", "TestClockJumps",
+	},
+	{
+		"an owner does not look again before it acknowledges", "store/commit.go",
+		"	if !d.owns() {\n		// The new owner", "	if false {\n		// The new owner",
+		"./internal/ownertest", "TestStoppedOwners",
+	},
+	{
+		"an owner does not see that its directory was moved away", "store/fence.go",
+		"os.Lstat(d.lockPath)", "d.root.Lstat(lockFile)",
+		"./internal/ownertest", "TestStoppedOwners",
+	},
+	{
+		"a new owner writes into the files of the old one", "store/dir.go",
+		"noLog == nil && was.epoch == 0", "noLog == nil && false",
+		"./internal/ownertest", "TestStoppedOwners",
+	},
+	{
 		"what is out is not sent again on activation", "actor/actor.go",
 		"	a.resend()\n", "",
 		"./actor", "TestCrashesDoNotChangeTheResult",
