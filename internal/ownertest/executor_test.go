@@ -185,7 +185,10 @@ nodes: [{id: a, task: hang, timeout: 5s, retry: {maxAttempts: 2, initialInterval
 			seqs[id(i)] = snap.Seq
 		}
 		require.InDelta(t, 11*time.Second, time.Since(began), float64(time.Second))
-		for _, key := range late {
+		mu.Lock()
+		stale := slices.Clone(late)
+		mu.Unlock()
+		for _, key := range stale {
 			err := e.Complete(t.Context(), key, "late")
 			require.True(t, errors.Is(err, pawl.ErrStale) || errors.Is(err, pawl.ErrEnded), "%v", err)
 		}
@@ -204,6 +207,6 @@ nodes: [{id: a, task: hang, timeout: 5s, retry: {maxAttempts: 2, initialInterval
 			require.Equal(t, seq, snap.Seq, "a late result has changed %s", run)
 		}
 		require.NoError(t, e.Close(t.Context()))
-		t.Logf("%d runs with hanging tasks, %d late results were stale, Close took 3 s of 3 s; violations: 0", hangs, len(late))
+		t.Logf("%d runs with hanging tasks, %d late results were stale, Close took 3 s of 3 s; violations: 0", hangs, len(stale))
 	})
 }
