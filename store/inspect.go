@@ -200,7 +200,7 @@ func integrity(db *sqlite.Conn) (string, error) {
 	var lines []string
 	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
 		line := r.Text(0)
-		if m := unread.FindStringSubmatch(line); m != nil && sqlite.IsIO(m[1]) {
+		if m := unread.FindStringSubmatch(line); len(m) == 2 && sqlite.IsIO(m[1]) {
 			return fmt.Errorf("%w: %s", errUnread, line)
 		}
 		if line != "ok" {

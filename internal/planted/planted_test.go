@@ -77,7 +77,7 @@ var bugs = []bug{
 		"./internal/ownertest", "TestStoppedOwners",
 	},
 	{
-		"a new owner writes into the files of the old one", "store/dir.go",
+		"a new owner writes into the files of the old one", "store/create.go",
 		"noLog == nil && was.epoch == 0", "noLog == nil && false",
 		"./internal/ownertest", "TestStoppedOwners",
 	},

@@ -49,7 +49,7 @@ func (c *checker) entry(e Entry) {
 		return
 	}
 	switch e.What {
-	case Started, Closed: // that the run is there is all
+	case Started, Closed, Copying, Copied: // that the run is there is all
 	case Begins:
 		c.begins(f, e)
 	case Ends:
