@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -185,7 +186,11 @@ func TestNothingIsDispatchedForDamagedRuns(t *testing.T) {
 		copyDir(t, s.hot, dir)
 		bad := ids[rng.IntN(len(ids))]
 		path := filepath.Join(dir, files[bad])
-		writeFile(t, mutations[i%len(mutations)].do(readFile(t, path), rng), path)
+		data := readFile(t, path)
+		for now := data; slices.Equal(now, data); {
+			now = mutations[i%len(mutations)].do(slices.Clone(data), rng)
+			writeFile(t, now, path)
+		}
 		y.damagedEngine(t, dir, bad, ids)
 		require.NoError(t, os.RemoveAll(dir))
 	}

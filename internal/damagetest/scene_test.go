@@ -122,7 +122,7 @@ func definition(t testing.TB, text string) *workflow.Definition {
 }
 
 // patience bounds what takes for ever only if something is broken.
-const patience = 2 * time.Minute
+const patience = 20 * time.Minute
 
 // newScene makes a scene below a directory. It has runs that have ended and are
 // filed, runs that are filed and go on in the log, and runs that are in the log
