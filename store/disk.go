@@ -17,7 +17,7 @@ func makeDir(path string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if isDir(path) {
 		return nil
 	}
 	if above := filepath.Dir(path); above != path {
@@ -25,10 +25,15 @@ func makeDir(path string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(path, 0o700); err != nil {
+	if err := os.Mkdir(path, 0o700); err != nil && !isDir(path) {
 		return err
 	}
 	return syncAbove(path)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // syncAbove makes the name of a directory durable.
