@@ -194,9 +194,9 @@ func handOver(n int) any {
 	}
 }
 
-// decisions lets a run turn as often as n decisions allow: three begin it, the
-// end is four, and each turn is two.
-func decisions(n int) any { return count(n / 2) }
+// decisions lets a run turn so often that it takes n decisions, or one more: each
+// turn is two, and six begin and end it.
+func decisions(n int) any { return count((n - 5) / 2) }
 
 // TestNodesAndRunsBeyondALimit: runs within a limit complete; beyond it the node
 // fails with the code of the limit, which can be caught, or the run does, which
