@@ -28,7 +28,7 @@ func TestErrors(t *testing.T) {
 			if s.silent-silent > maxHarmless {
 				t.Errorf("%d faults of class %s that nobody was told of", s.silent-silent, class)
 			}
-			s.run(spread(n, gate(sticky(class), 1), gate(4, 12), verdict{errno: unix.EIO}, class))
+			s.run(spread(n, gate(sticky(class), 1), gate(4, 8), verdict{errno: unix.EIO}, class))
 		}
 		s.figures("EIO")
 	}
@@ -53,7 +53,7 @@ func TestNoSpace(t *testing.T) {
 		full := verdict{errno: unix.ENOSPC}
 		s.run(spread(n, 1, 1, full, writes, names))
 		full.short = true
-		s.run(spread(n, gate(5, 1), gate(4, 12), full, writes, names))
+		s.run(spread(n, gate(5, 1), gate(4, 8), full, writes, names))
 		s.figures("ENOSPC")
 	}
 }

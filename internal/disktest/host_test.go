@@ -71,7 +71,7 @@ func (h *host) Write(line []byte) (int, error) {
 var _ io.Writer = (*host)(nil)
 
 // maxLives is how often a host opens an engine before it gives up.
-const maxLives = 12
+const maxLives = 40
 
 // run does the work, in as many lives as it takes, from the one with this number.
 func (h *host) run(ctx context.Context, life int) report {

@@ -77,6 +77,13 @@ func (s *stall) judge(of func(call) bool) func(call) verdict {
 	}
 }
 
+// count returns how many calls were held.
+func (s *stall) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
 // file has one run end, whose filing the supervisor stalls, and then others, until
 // all have ended. Only then does it report, and close.
 func (o order) file(ctx context.Context) (any, error) {
@@ -114,7 +121,7 @@ func TestStalledFile(t *testing.T) {
 		}))
 		var r report
 		require.NoError(t, c.do(order{Do: "file", Dir: trial.dir, N: runs}, &r))
-		require.Equal(t, 1, s.held, "the file was not stalled")
+		require.Equal(t, 1, s.count(), "the file was not stalled")
 		require.Empty(t, r.Told)
 		require.Empty(t, r.Logged)
 		close(s.over)

@@ -280,7 +280,7 @@ func (s *sweep) figures(what string) {
 // makes everything slow, a sample of them.
 func spread(most, step, span int, v verdict, classes ...class) (out []fault) {
 	if raced && !*all {
-		step *= 8
+		step *= 16
 	}
 	for n := 1; n <= most; n += step {
 		out = append(out, fault{classes: classes, n: n, span: span, verdict: v})
