@@ -51,7 +51,7 @@ func mount(t *testing.T, path string, size int, flags uintptr) {
 		t.Skipf("SKIPPED: no file system can be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(path, 0); err != nil && !errors.Is(err, unix.EINVAL) { // it may be gone
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // it may be gone
 			t.Errorf("unmount %s: %v", path, err)
 		}
 	})
@@ -78,6 +78,8 @@ func run(i int) workflow.Run {
 // A disk is really full: when an engine is opened, while runs go on, while one is
 // filed, and for one run that needs more than there is, but not for another.
 func TestFullDisk(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(trial.engine(), 0o700))
@@ -86,13 +88,13 @@ func TestFullDisk(t *testing.T) {
 	h, err := newHost(trial.dir, work{})
 	require.NoError(t, err)
 	release := fill(t, trial.engine(), 0)
-	_, err = h.open(t.Context(), nil)
+	_, err = h.open(ctx, nil)
 	require.ErrorIs(t, err, pawl.ErrNoSpace)
 	release()
 
 	hold := make(chan struct{})
 	h.report = report{}
-	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
+	engine, err := h.open(ctx, pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
 		select {
 		case <-hold:
 		case <-ctx.Done():
@@ -100,30 +102,31 @@ func TestFullDisk(t *testing.T) {
 		return nil, ctx.Err()
 	}})
 	require.NoError(t, err)
-	require.NoError(t, engine.Start(t.Context(), run(0), nil))
+	require.NoError(t, engine.Start(ctx, run(0), nil))
 	release = fill(t, trial.engine(), 0)
-	require.ErrorIs(t, engine.Start(t.Context(), run(1), object{"long": long + long + long}), pawl.ErrNoSpace)
+	require.ErrorIs(t, engine.Start(ctx, run(1), object{"long": long + long + long}), pawl.ErrNoSpace)
 	close(hold)
 	for h.logged() == 0 { // until a result could not be committed
-		require.NoError(t, pause(t.Context(), 1))
+		require.NoError(t, pause(ctx, 1))
 	}
 	release()
-	require.NoError(t, engine.Start(t.Context(), run(1), object{"long": long + long + long}))
+	require.NoError(t, engine.Start(ctx, run(1), object{"long": long + long + long}))
 	for i := range 2 {
-		out, err := engine.Wait(t.Context(), run(i).ID)
+		out, err := engine.Wait(ctx, run(i).ID)
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunCompleted, out.Status)
 	}
 
-	release = fill(t, trial.engine(), 128<<10)
-	require.ErrorIs(t, engine.Start(t.Context(), run(2), object{"long": strings.Repeat("x", 900<<10)}), pawl.ErrNoSpace)
-	out, err := engine.Run(t.Context(), run(2), nil)
+	release = fill(t, trial.engine(), 512<<10) // the log has room for small commits, and runs are filed
+	require.ErrorIs(t, engine.Start(ctx, run(2), object{"long": strings.Repeat("x", 900<<10)}), pawl.ErrNoSpace)
+	out, err := engine.Run(ctx, run(2), nil)
 	require.NoError(t, err, "another run has enough")
 	require.Equal(t, workflow.RunCompleted, out.Status)
 	release()
 
-	require.NoError(t, engine.Close(t.Context()))
-	trial.whenFiled(t, 3)
+	require.NoError(t, engine.Close(ctx))
+	trial.reopen(t, 3)
+	whenFiled(t)
 	t.Logf("full disk: at Open, while 2 runs went on, for 1 of 2 runs, while 1 was filed: 0 violations")
 }
 
@@ -134,9 +137,13 @@ func (h *host) logged() int {
 	return len(h.report.Logged)
 }
 
-// whenFiled has the disk full while run n is filed: its outcome is known, and it is
+// whenFiled has the disk full while a run is filed: its outcome is known, and it is
 // filed in the next life.
-func (tr *trial) whenFiled(t *testing.T, n int) {
+func whenFiled(t *testing.T) {
+	tr, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(tr.engine(), 0o700))
+	mount(t, tr.engine(), 4<<20, 0)
 	h, err := newHost(tr.dir, work{})
 	require.NoError(t, err)
 	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
@@ -147,7 +154,7 @@ func (tr *trial) whenFiled(t *testing.T, n int) {
 			release <- fill(t, tr.engine(), 0)
 		}
 	})
-	out, err := engine.Run(t.Context(), run(n), nil)
+	out, err := engine.Run(t.Context(), run(0), nil)
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCompleted, out.Status)
 	free := <-release
@@ -158,7 +165,7 @@ func (tr *trial) whenFiled(t *testing.T, n int) {
 	free()
 	require.Contains(t, h.report.Logged[0], "no space left")
 	require.NoError(t, engine.Close(t.Context()))
-	tr.reopen(t, n+1)
+	tr.reopen(t, 1)
 }
 
 // digest is all that is in a directory.
