@@ -249,8 +249,9 @@ func (s *sweep) run(faults []fault) {
 						continue
 					}
 				}
-				s.one(c, &injection{fault: f})
-				if f.verdict.kill {
+				i := &injection{fault: f}
+				s.one(c, i)
+				if f.verdict.kill && len(i.hits) > 0 {
 					c = nil
 				}
 			}
