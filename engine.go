@@ -206,8 +206,11 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-e.ended:
 		return e.closed
 	case <-timer.C:
+	}
+	if patience == 0 {
 		return fmt.Errorf("the engine is still closing: %w", context.Cause(ctx))
 	}
+	return fmt.Errorf("the disk does not answer, the engine is still closing: %w", context.Cause(ctx))
 }
 
 // closePatience is how long Close waits for the disk when its context is done.

@@ -31,7 +31,7 @@ func (d *Dir) owns() bool {
 
 // fenced says why nothing works any more once the lock file is another.
 func (d *Dir) fenced() error {
-	return fmt.Errorf("%w: %s is another file now", ErrFenced, d.lockPath)
+	return fmt.Errorf("%w: %s is gone or another file now", ErrFenced, d.lockPath)
 }
 
 // renew puts pawl.db and its write-ahead log into new files with the same

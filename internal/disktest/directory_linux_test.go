@@ -301,20 +301,17 @@ func TestDirectoryTakenAway(t *testing.T) {
 			before = digest(t, trial.engine())
 		}
 		err = engine.Start(t.Context(), run(1), nil)
-		if name == "removed" {
-			require.ErrorIs(t, err, pawl.ErrFailed)
-			require.ErrorIs(t, <-waits, pawl.ErrFailed)
-			require.ErrorIs(t, engine.Start(t.Context(), run(2), nil), pawl.ErrFailed)
-		}
+		require.ErrorIs(t, err, pawl.ErrFailed)
+		require.ErrorIs(t, err, pawl.ErrFenced)
+		require.ErrorIs(t, <-waits, pawl.ErrFailed)
+		require.ErrorIs(t, engine.Start(t.Context(), run(2), nil), pawl.ErrFailed)
 		t.Logf("%s: Start: %v; Close: %v", name, err, engine.Close(t.Context()))
-		if name != "removed" { // it goes on where the directory is now
-			require.NoError(t, err)
-			require.ErrorIs(t, <-waits, pawl.ErrClosed)
+		if name != "removed" { // another engine goes on where the directory is now
 			require.NoError(t, os.RemoveAll(filepath.Join(trial.dir, "moved")))
 			moved, err := newTrial(filepath.Join(trial.dir, "moved"), work{}, nil)
 			require.NoError(t, err)
 			require.NoError(t, os.Rename(away, moved.engine()))
-			moved.reopen(t, 2)
+			moved.reopen(t, 1)
 		}
 		if before != nil {
 			require.Equal(t, before, digest(t, trial.engine()))
