@@ -249,6 +249,27 @@ func TestNewerDirectory(t *testing.T) {
 	require.Equal(t, string(data), contents(path))
 }
 
+// What stands under the name of the folder for files that are being built is
+// removed before anything is written there: a link may lead to pawl.db itself.
+func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"link to the directory": func(path string) error { return os.Symlink(".", path) },
+		"file":                  func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir())
+			twoRuns(t, d)
+			path := crashed(t, d.path)
+			require.NoError(t, os.Remove(filepath.Join(path, lockFile)))
+			require.NoError(t, os.RemoveAll(filepath.Join(path, tmpDir)))
+			require.NoError(t, make(filepath.Join(path, tmpDir)))
+			d = open(t, path)
+			load(t, d, "r1").do(workflow.Heartbeat{Token: 1})
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
 // TestOlderIndex restores pawl.db alone from an older copy.
 func TestOlderIndex(t *testing.T) {
 	d := open(t, t.TempDir())

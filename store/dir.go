@@ -170,15 +170,21 @@ func (d *Dir) own() error {
 
 // prepare clears what was being built.
 func (d *Dir) prepare() error {
+	if err := d.clearTmp(); err != nil {
+		return err
+	}
+	if err := d.root.Mkdir(runsDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.syncDir(".")
+}
+
+// clearTmp makes an empty folder for what is being built.
+func (d *Dir) clearTmp() error {
 	if err := d.root.RemoveAll(tmpDir); err != nil {
 		return err
 	}
-	for _, dir := range []string{runsDir, tmpDir} {
-		if err := d.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return d.syncDir(".")
+	return d.root.Mkdir(tmpDir, 0o700)
 }
 
 // connect opens pawl.db, and locks it.

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 )
@@ -43,7 +41,7 @@ func (d *Dir) renew() error {
 	if _, _, err := d.probeEpoch(false); err != nil {
 		return d.indexError(err) // it is not dead: SQLite's lock is held
 	}
-	if err := d.root.Mkdir(tmpDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.clearTmp(); err != nil { // what is there may lead anywhere
 		return err
 	}
 	for _, name := range []string{indexWAL, indexFile} {
