@@ -25,7 +25,7 @@ func (d *Dir) checkIndex() error {
 	if err != nil {
 		return err
 	}
-	for _, check := range []func(mark) error{d.checkLog, d.checkEpoch, d.checkHash} {
+	for _, check := range []func(mark) error{d.checkLog, d.checkEpoch, d.checkHash, d.checkSpent} {
 		if err := check(was); err != nil {
 			return err
 		}

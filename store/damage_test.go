@@ -270,6 +270,42 @@ func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
 	}
 }
 
+// A log beside a pawl.db that was closed may be the last one, whose removal a loss
+// of power has undone. One that would change pawl.db is refused: what was
+// acknowledged since it was written would be gone without a word.
+func TestClosedWithALog(t *testing.T) {
+	d := open(t, t.TempDir())
+	wal := d.at(indexWAL)
+	twoRuns(t, d)
+	older := contents(wal)
+	o := start(t, d, "later")
+	o.do(workflow.Start{}, startRun(nil))
+	o.do(workflow.Heartbeat{})
+	last := contents(wal)
+	require.NoError(t, d.Close())
+
+	require.NoError(t, os.WriteFile(wal, []byte(older.(string)), 0o600))
+	index := contents(d.at(indexFile))
+	for range 2 {
+		_, err := Open(d.path, Options{})
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.ErrorContains(t, err, "would change it")
+		require.Equal(t, index, contents(d.at(indexFile)))
+		require.Equal(t, older, contents(wal))
+	}
+	r, err := Verify(d.path)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Damage, r.Findings)
+	require.Equal(t, indexWAL, r.Findings[0].File)
+
+	require.NoError(t, os.WriteFile(wal, []byte(last.(string)), 0o600))
+	d = open(t, d.path)
+	h, err := d.Head("later")
+	require.NoError(t, err)
+	require.EqualValues(t, 2, h.Seq)
+	require.NoError(t, d.Close())
+}
+
 // TestOlderIndex restores pawl.db alone from an older copy.
 func TestOlderIndex(t *testing.T) {
 	d := open(t, t.TempDir())

@@ -107,7 +107,7 @@ func (in *inspection) inspectIndex() error {
 		if err := in.checkLog(m); err != nil {
 			in.distrust(indexWAL, err)
 		}
-		err = in.openCopy()
+		err = in.openCopy(true)
 	}
 	switch {
 	case errors.Is(err, ErrVersion):
@@ -128,20 +128,35 @@ func (in *inspection) distrust(file string, err error) {
 	in.damage("", file, err, doRepair)
 }
 
-// openCopy opens a copy of pawl.db.
-func (in *inspection) openCopy() error {
+// openCopy opens a copy of pawl.db, with its log or without.
+func (in *inspection) openCopy(log bool) error {
 	err := in.copyOut(indexFile)
 	if err != nil {
 		return err
 	}
-	if err := in.copyOut(indexWAL); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if log {
+		if err := in.copyOut(indexWAL); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	in.db, err = sqlite.Open(filepath.Join(in.temp, indexFile), `PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; SELECT count(*) FROM sqlite_schema;`)
 	if err != nil {
 		in.db = nil
 	}
 	return in.indexError(err)
+}
+
+// dropLog opens another copy of pawl.db, without its log.
+func (in *inspection) dropLog() error {
+	err := in.db.Close()
+	in.db = nil
+	if gone := os.RemoveAll(filepath.Join(in.temp, indexWAL)); err == nil {
+		err = gone
+	}
+	if err == nil {
+		err = in.openCopy(false)
+	}
+	return err
 }
 
 // copyOut copies a file of the directory into ours.
@@ -173,6 +188,13 @@ func (in *inspection) inspectCopy(m mark) {
 		}
 		if err != nil {
 			in.distrust(indexFile, err)
+		}
+	}
+	if spent := in.checkSpent(m); spent != nil && in.trusted { // it is of the same time
+		in.damage("", indexWAL, spent, "move it away: everything is in pawl.db")
+		if err := in.dropLog(); err != nil {
+			in.distrust(indexFile, err)
+			return
 		}
 	}
 	if in.changed = in.checkHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {

@@ -88,6 +88,36 @@ func (d *Dir) checkHash(m mark) error {
 	return err
 }
 
+// checkSpent finds a write-ahead log beside a pawl.db that was closed, and so has
+// everything in it, that would change it: an older one, or another program's. The
+// last log itself may be back: that it was removed need not be durable.
+func (d *Dir) checkSpent(m mark) error {
+	if m.state != markClosed || m.hash == "" {
+		return nil
+	}
+	log, err := d.readFile(indexWAL)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	db, err := d.openRegular(indexFile)
+	if err != nil {
+		return err
+	}
+	changes := false
+	info, err := db.Stat()
+	if err == nil {
+		changes, err = sqlite.WALChanges(log, db, info.Size())
+	}
+	_ = db.Close() // it was only read
+	if changes {
+		return &CorruptError{File: d.at(indexWAL), What: "it is not the log of the pawl.db that was closed, and would change it"}
+	}
+	return err
+}
+
 // hashFile returns the SHA-256 of a file, in hexadecimal.
 func (d *Dir) hashFile(name string) (string, error) {
 	f, err := d.openRegular(name)

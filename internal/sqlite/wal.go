@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 
 	"modernc.org/sqlite"
 )
@@ -39,6 +41,41 @@ func CheckWAL(log []byte) error {
 		}
 	}
 	return nil
+}
+
+// WALChanges reports whether the transactions in a write-ahead log, which SQLite
+// takes for newer than the database file, of some size, would change it.
+func WALChanges(log []byte, db io.ReaderAt, size int64) (bool, error) {
+	w, ok := parseWAL(log)
+	if !ok {
+		return false, nil
+	}
+	latest := map[uint32][]byte{} // pages, by number
+	n := w.valid()
+	for n > 0 && !w.commits(n-1) {
+		n--
+	}
+	for i := range n {
+		f := w.frame(i)
+		latest[binary.BigEndian.Uint32(f)] = f[frameHeader:]
+	}
+	if n > 0 && int64(binary.BigEndian.Uint32(w.frame(n - 1)[4:]))*int64(w.page) != size {
+		return true, nil
+	}
+	page := make([]byte, w.page)
+	for number, data := range latest {
+		at := (int64(number) - 1) * int64(w.page)
+		if at < 0 || at >= size { // of before the database became smaller
+			continue
+		}
+		if _, err := db.ReadAt(page, at); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(page, data) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // KeepWAL says whether the write-ahead log stays when the connection is closed.
