@@ -182,8 +182,7 @@ func (d *Dir) transact(group []*request) error {
 	failpoint.Hit("commit.done")
 	if !d.owns() {
 		// The new owner may have read pawl.db before this was in it.
-		d.dead = fmt.Errorf("%w: %w", ErrUnknown, d.fenced())
-		return d.dead
+		return d.die(fmt.Errorf("%w: %w", ErrUnknown, d.fenced()))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -151,6 +152,30 @@ func TestFencedByAnotherLock(t *testing.T) {
 	o.do(workflow.Start{}, startRun(nil))
 	require.NoError(t, os.Remove(filepath.Join(path, lockFile)))
 	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
+}
+
+// A lock file that goes while a commit is under way leaves open who has it, and
+// whoever waits for the directory is told.
+func TestFencedWithinACommit(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	reset := failpoint.Set(func(name string) {
+		if name == "commit.done" {
+			_ = os.Remove(d.at(lockFile))
+		}
+	})
+	err := o.try(workflow.Heartbeat{})
+	reset()
+	require.ErrorIs(t, err, ErrUnknown)
+	require.ErrorIs(t, err, ErrFenced)
+	select {
+	case <-d.Failed():
+	default:
+		require.Fail(t, "nobody is told")
+	}
+	_, err = d.Head("r1")
+	require.ErrorIs(t, err, ErrFailed)
 }
 
 func TestCloseAnswersCommits(t *testing.T) {
