@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -287,4 +288,29 @@ func inChild(t *testing.T, path string) string {
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	return string(out)
+}
+
+// Engines that open a directory which nobody has made yet do not get in each
+// other's way: each has it, or is told that another one does.
+func TestOpenTogether(t *testing.T) {
+	for range 10 {
+		path := filepath.Join(t.TempDir(), "a", "b", "c")
+		begin, results := make(chan struct{}), make(chan error, 8)
+		for range cap(results) {
+			go func() {
+				<-begin
+				d, err := Open(path, Options{})
+				if err == nil {
+					err = d.Close()
+				} else if errors.Is(err, ErrLocked) {
+					err = nil
+				}
+				results <- err
+			}()
+		}
+		close(begin)
+		for range cap(results) {
+			require.NoError(t, <-results)
+		}
+	}
 }
