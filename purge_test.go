@@ -7,10 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -139,4 +142,41 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 		require.NoError(t, e.Purge(t.Context(), "d"))
 	}
 	close(results)
+}
+
+// Who asks for a run that is just being purged, for instance on a disk that does
+// not answer, waits no longer than its own context.
+func TestNobodyWaitsTooLongForAPurge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{})
+		d := define(t, "name: d\nstart: a\nnodes: [{id: a}]\n")
+		_, err := e.Run(t.Context(), workflow.Run{ID: "a", Definition: d}, nil)
+		require.NoError(t, err)
+		synctest.Wait()
+		reached, goOn := make(chan struct{}), make(chan struct{})
+		reset := failpoint.Set(func(name string) {
+			if name == "commit.begin" {
+				close(reached)
+				<-goOn
+			}
+		})
+		purged := make(chan error)
+		go func() { purged <- e.Purge(t.Context(), "a") }()
+		<-reached
+		reset()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		asked := make(chan error, 1)
+		go func() { asked <- e.Signal(ctx, "a", workflow.Signal{Name: "x"}) }()
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		select {
+		case err := <-asked:
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		default:
+			t.Error("it still waits")
+		}
+		close(goOn)
+		require.NoError(t, <-purged)
+	})
 }

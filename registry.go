@@ -32,14 +32,20 @@ func newRegistry(most int) *registry {
 }
 
 // hold returns the actor of a run, started by start if it has none, and keeps
-// it from leaving until release.
-func (r *registry) hold(id workflow.RunID, fresh bool, start func() *actor.Actor) (*actor.Actor, error) {
+// it from leaving until release. It waits while the run may have no actor, but not
+// longer than ctx.
+func (r *registry) hold(ctx context.Context, id workflow.RunID, fresh bool, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for bar := r.barred[id]; bar != nil && !r.closed; bar = r.barred[id] {
 		r.mu.Unlock()
-		<-bar
-		r.mu.Lock()
+		select {
+		case <-bar:
+			r.mu.Lock()
+		case <-ctx.Done():
+			r.mu.Lock()
+			return nil, context.Cause(ctx)
+		}
 	}
 	if r.closed {
 		return nil, ErrClosed

@@ -24,7 +24,7 @@ func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Messag
 		return context.Cause(ctx)
 	}
 	for {
-		a, err := e.registry.hold(id, b != nil && b.parent == nil, func() *actor.Actor { return e.activate(id, b) })
+		a, err := e.registry.hold(ctx, id, b != nil && b.parent == nil, func() *actor.Actor { return e.activate(id, b) })
 		if err != nil {
 			return err
 		}
