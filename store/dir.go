@@ -199,9 +199,8 @@ func (d *Dir) connect() error {
 		return err
 	}
 	var err error
-	if d.db, err = sqlite.Open(d.at(indexFile), indexPragmas); err == nil {
-		err = d.db.KeepWAL(true) // until a checkpoint and its mark have made it needless
-	}
+	// The log stays until a checkpoint and its mark have made it needless.
+	d.db, err = sqlite.OpenKeeping(d.at(indexFile), indexPragmas)
 	return d.indexError(err)
 }
 

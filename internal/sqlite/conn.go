@@ -45,13 +45,17 @@ type Conn struct {
 
 // Open opens the database at path, which must exist unless it is [Memory], and
 // runs pragmas, a script, in its order.
-func Open(path, pragmas string) (*Conn, error) { return open(path, "rw", pragmas) }
+func Open(path, pragmas string) (*Conn, error) { return open(path, "rw", pragmas, false) }
+
+// OpenKeeping is Open for a database whose write-ahead log stays until
+// [Conn.KeepWAL] says otherwise, also if OpenKeeping fails half-way.
+func OpenKeeping(path, pragmas string) (*Conn, error) { return open(path, "rw", pragmas, true) }
 
 // OpenReadOnly is Open for a database, and a write-ahead log, that must stay as
 // they are, whatever they hold.
-func OpenReadOnly(path, pragmas string) (*Conn, error) { return open(path, "ro", pragmas) }
+func OpenReadOnly(path, pragmas string) (*Conn, error) { return open(path, "ro", pragmas, false) }
 
-func open(path, mode, pragmas string) (*Conn, error) {
+func open(path, mode, pragmas string, keep bool) (*Conn, error) {
 	connector, err := sqlite.NewConnector(dsn(path, mode))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -61,7 +65,13 @@ func open(path, mode, pragmas string) (*Conn, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	c := &Conn{conn: raw.(driverConn), stmts: map[string]driverStmt{}}
-	if err := c.Script(pragmas); err != nil {
+	if keep {
+		err = c.KeepWAL(true)
+	}
+	if err == nil {
+		err = c.Script(pragmas)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, closing(c, err))
 	}
 	return c, nil

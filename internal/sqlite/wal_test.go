@@ -62,3 +62,33 @@ func FuzzCheckWAL(f *testing.F) {
 	f.Add(log[:5000])
 	f.Fuzz(func(_ *testing.T, data []byte) { _ = sqlite.CheckWAL(data) })
 }
+
+// A log that is to be kept stays, wherever opening its database fails: what has
+// read it before would remove it.
+func TestOpenKeeping(t *testing.T) {
+	log, _ := hotWAL(t)
+	hot := func() string {
+		path := filepath.Join(t.TempDir(), "x.db")
+		data, err := memory(t).Serialize()
+		require.NoError(t, err)
+		sqlite.StampWAL(data)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		require.NoError(t, os.WriteFile(path+"-wal", log, 0o600))
+		return path
+	}
+	const failing = `PRAGMA locking_mode=EXCLUSIVE; SELECT count(*) FROM t; SELECT * FROM none;`
+	path := hot()
+	_, err := sqlite.OpenKeeping(path, failing)
+	require.Error(t, err)
+	require.FileExists(t, path+"-wal")
+	c, err := sqlite.OpenKeeping(path, `PRAGMA locking_mode=EXCLUSIVE; SELECT count(*) FROM t;`)
+	require.NoError(t, err)
+	require.NoError(t, c.KeepWAL(false))
+	require.NoError(t, c.Close())
+	require.NoFileExists(t, path+"-wal")
+
+	path = hot()
+	_, err = sqlite.Open(path, failing)
+	require.Error(t, err)
+	require.NoFileExists(t, path+"-wal")
+}
