@@ -30,16 +30,21 @@ func (d *Dir) checkIndex() error {
 			return err
 		}
 	}
-	if _, noLog := d.root.Lstat(indexWAL); noLog == nil && was.epoch == 0 {
-		return d.renew()
+	log, err := d.has(indexWAL)
+	if err == nil && log && was.epoch == 0 {
+		err = d.renew()
 	}
-	return nil
+	return err
 }
 
 // createIndex makes pawl.db, whole or not at all, in a directory without runs.
 func (d *Dir) createIndex() error {
 	for _, name := range []string{runsDir, indexWAL} {
-		if _, err := d.root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		is, err := d.has(name)
+		if err != nil {
+			return err
+		}
+		if is {
 			return &CorruptError{File: d.at(indexFile), What: "it is missing, but there is " + name}
 		}
 	}
@@ -73,8 +78,8 @@ func (d *Dir) createIndex() error {
 // nameLog makes the write-ahead log, if there is none, and its name durable:
 // SQLite does not tell if it could not.
 func (d *Dir) nameLog() error {
-	_, err := d.root.Lstat(indexWAL)
-	if errors.Is(err, fs.ErrNotExist) {
+	is, err := d.has(indexWAL)
+	if err == nil && !is {
 		if err = d.writeFile(indexWAL, nil, false); err == nil {
 			err = d.syncDir(".")
 		}

@@ -176,11 +176,14 @@ func (d *Dir) checkEpoch(m mark) error {
 // probeEpoch is readEpoch, and fails with SQLite's own error if somebody has
 // locked pawl.db. It changes neither pawl.db nor its write-ahead log.
 func (d *Dir) probeEpoch(check bool) (found workflow.Epoch, wrong string, err error) {
-	_, noLog := d.root.Lstat(indexWAL)
+	log, err := d.has(indexWAL)
+	if err != nil {
+		return 0, "", err // the log may be there
+	}
 	found, wrong, err = d.readEpoch(check)
 	// A reader leaves shared memory behind, and an empty log if there was none.
 	litter := []string{indexFile + "-shm"}
-	if noLog != nil {
+	if !log {
 		litter = append(litter, indexWAL)
 	}
 	for _, name := range litter {

@@ -20,14 +20,29 @@ func (d *Dir) checkNames() error {
 		}
 	}
 	const journal = indexFile + "-journal"
-	if _, err := d.root.Lstat(journal); !errors.Is(err, fs.ErrNotExist) {
-		return &CorruptError{File: d.at(journal), What: "an engine makes no such file, and SQLite would change pawl.db by it", Err: err}
+	switch is, err := d.has(journal); {
+	case err != nil:
+		return err
+	case is:
+		return &CorruptError{File: d.at(journal), What: "an engine makes no such file, and SQLite would change pawl.db by it"}
 	}
 	info, err := d.root.Lstat(runsDir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err == nil && !info.IsDir():
+		return &CorruptError{File: d.at(runsDir), What: "it is not a directory"}
 	}
-	return &CorruptError{File: d.at(runsDir), What: "it is not a directory", Err: err}
+	return err
+}
+
+// has reports whether anything has a name in the directory.
+func (d *Dir) has(name string) (bool, error) {
+	_, err := d.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // checkName refuses what is there and is no file, or is one that has another name
