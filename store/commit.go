@@ -165,8 +165,10 @@ func (d *Dir) transact(group []*request) error {
 	if d.dead != nil {
 		return d.dead
 	}
-	if !d.owns() {
-		return d.die(d.fenced())
+	if err := d.owns(); errors.Is(err, ErrFenced) {
+		return d.die(err)
+	} else if err != nil {
+		return err
 	}
 	failpoint.Hit("commit.begin")
 	if _, err := d.db.Exec(begin); err != nil {
@@ -180,9 +182,9 @@ func (d *Dir) transact(group []*request) error {
 		return d.lost(err)
 	}
 	failpoint.Hit("commit.done")
-	if !d.owns() {
-		// The new owner may have read pawl.db before this was in it.
-		return d.die(fmt.Errorf("%w: %w", ErrUnknown, d.fenced()))
+	if err := d.owns(); err != nil {
+		// A new owner may have read pawl.db before this was in it.
+		return d.die(fmt.Errorf("%w: %w", ErrUnknown, err))
 	}
 	return nil
 }

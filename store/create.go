@@ -58,8 +58,8 @@ func (d *Dir) createIndex() error {
 		return err
 	}
 	failpoint.Hit("open.create")
-	if !d.owns() {
-		return fmt.Errorf("%w: %s was taken away", ErrLocked, d.lockPath)
+	if err := d.stillOpening(); err != nil {
+		return err
 	}
 	if err := d.root.Rename(building, indexFile); err != nil {
 		return err

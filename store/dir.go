@@ -133,8 +133,10 @@ func (d *Dir) open() error {
 	steps := []func() error{d.own, d.connect, d.prepare, d.begin}
 	for _, step := range steps {
 		failpoint.Hit("open.step")
-		if d.owned != nil && !d.owns() {
-			return fmt.Errorf("%w: %s was taken away", ErrLocked, d.lockPath)
+		if d.owned != nil {
+			if err := d.stillOpening(); err != nil {
+				return err
+			}
 		}
 		if err := step(); err != nil {
 			return err

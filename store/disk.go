@@ -1,8 +1,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -17,8 +19,12 @@ func makeDir(path string) error {
 	if err != nil {
 		return err
 	}
-	if isDir(path) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
 		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if above := filepath.Dir(path); above != path {
 		if err := makeDir(above); err != nil {

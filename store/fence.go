@@ -1,8 +1,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 )
@@ -19,17 +21,30 @@ func (d *Dir) Fence() {
 	}
 }
 
-// owns reports whether the lock file, where the directory was opened, is still
-// the one that we hold. It is not when somebody has removed it, or has moved the
-// directory away: then it may have another owner by now.
-func (d *Dir) owns() bool {
+// owns returns ErrFenced unless the lock file, where the directory was opened, is
+// still the one that we hold. It is not when somebody has removed it, or has moved
+// the directory away: then it may have another owner by now. Any other error says
+// that it could not be looked at.
+func (d *Dir) owns() error {
 	now, err := os.Lstat(d.lockPath)
-	return err == nil && os.SameFile(now, d.owned)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s is gone", ErrFenced, d.lockPath)
+	case err != nil:
+		return fmt.Errorf("cannot tell who owns the directory: %w", err)
+	case !os.SameFile(now, d.owned):
+		return fmt.Errorf("%w: %s is another file now", ErrFenced, d.lockPath)
+	}
+	return nil
 }
 
-// fenced says why nothing works any more once the lock file is another.
-func (d *Dir) fenced() error {
-	return fmt.Errorf("%w: %s is gone or another file now", ErrFenced, d.lockPath)
+// stillOpening is owns while the directory is being opened.
+func (d *Dir) stillOpening() error {
+	err := d.owns()
+	if errors.Is(err, ErrFenced) {
+		return fmt.Errorf("%w: %s was taken away", ErrLocked, d.lockPath)
+	}
+	return err
 }
 
 // renew puts pawl.db and its write-ahead log into new files with the same

@@ -212,9 +212,9 @@ const checkIntegrity = `PRAGMA integrity_check(5)`
 // errUnread says that SQLite's integrity check could not read a page.
 var errUnread = errors.New("a page could not be read")
 
-// unread is what the integrity check says of a page that the system could not
-// read, with SQLite's code.
-var unread = regexp.MustCompile(`unable to get the page\. error code=(\d+)`)
+// unread is what the integrity check says of a page that could not be read: of one
+// of a tree with SQLite's code, of one of a list without.
+var unread = regexp.MustCompile(`unable to get the page\. error code=(\d+)|failed to get page \d+`)
 
 // integrity returns what SQLite finds wrong with a database, "" if nothing. An
 // error says that not all of it could be read.
@@ -222,7 +222,7 @@ func integrity(db *sqlite.Conn) (string, error) {
 	var lines []string
 	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
 		line := r.Text(0)
-		if m := unread.FindStringSubmatch(line); len(m) == 2 && sqlite.IsIO(m[1]) {
+		if m := unread.FindStringSubmatch(line); len(m) == 2 && (m[1] == "" || sqlite.IsIO(m[1])) {
 			return fmt.Errorf("%w: %s", errUnread, line)
 		}
 		if line != "ok" {

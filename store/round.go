@@ -51,8 +51,8 @@ func (d *Dir) file(b *builder, rounds []*round) {
 // step passes a stage and does do with every round that has not failed, if the
 // files are still ours to change.
 func (d *Dir) step(rounds []*round, at stage, do func(*round) error) {
-	if !d.owns() {
-		fail(rounds, d.fenced())
+	if err := d.owns(); err != nil {
+		fail(rounds, err)
 	}
 	if d.filer.stage != nil {
 		if err := d.filer.stage(at); err != nil {

@@ -34,6 +34,21 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// The disk answers EIO when a directory is opened whose engine was killed: at every
+// call, and to every look at a name.
+func TestErrorsAfterAKill(t *testing.T) {
+	s := newSweep(t, workNamed("small"))
+	s.kill(s.count(writes) * 2 / 3)
+	for _, class := range []class{syncs, writes, cuts, reads, names, opens, looks} {
+		step := 1
+		if class == reads || class == writes {
+			step = gate(3, 1)
+		}
+		s.run(spread(s.count(class), step, 1, verdict{errno: unix.EIO}, class))
+	}
+	s.figures("EIO after SIGKILL")
+}
+
 // sticky is at how many of the calls of a class the gate lets several fail in a
 // row: every so many-th.
 func sticky(c class) int {

@@ -26,6 +26,7 @@ const (
 	syncs  class = "sync"
 	names  class = "name" // makes, renames and removes
 	opens  class = "open" // what exists
+	looks  class = "look" // at what a name stands for
 )
 
 // A call is a system call that a child is about to make in its directory.
@@ -178,6 +179,8 @@ func (s *supervisor) read(n *notif) (call, bool) {
 		c.class, path = cuts, s.ofDescriptor(n, n.args[0])
 	case unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS:
 		c.class, path = syncs, s.ofDescriptor(n, n.args[0])
+	case statAt:
+		c.class, path = looks, s.ofName(n, n.args[0], n.args[1])
 	case unix.SYS_OPENAT:
 		c.class, path = opens, s.ofName(n, n.args[0], n.args[1])
 		if n.args[2]&unix.O_CREAT != 0 {
