@@ -119,8 +119,9 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// failureOf returns a handler's error as a failure. One whose methods panic, as
-// those of a nil pointer may, is a panic of the handler.
+// failureOf returns a handler's error as a failure. Where Error panics, as that of
+// a nil pointer may, the text says so; where another of its methods does, it is a
+// panic of the handler.
 func failureOf(err error) (f workflow.Failure) {
 	defer func() {
 		if r := recover(); r != nil {

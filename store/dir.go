@@ -350,15 +350,21 @@ func (d *Dir) indexError(err error) error {
 	return typed(err)
 }
 
-// sound reports whether pawl.db is in order although SQLite has called it
-// malformed: it does so when the system could not read a page. The lock is held.
+// sound reports whether pawl.db is in order, or may be, although SQLite has called
+// it malformed: it does so when the system could not read a page. The lock is
+// held.
 func (d *Dir) sound() bool {
 	if d.db == nil || d.damaged {
 		return false
 	}
-	ok := false
-	_, err := d.db.One(`PRAGMA quick_check(1)`, func(r *sqlite.Row) error { ok = r.Text(0) == "ok"; return nil })
-	d.damaged = err != nil || !ok
+	found := ""
+	_, err := d.db.One(`PRAGMA quick_check(1)`, func(r *sqlite.Row) error { found = r.Text(0); return nil })
+	switch {
+	case err != nil:
+		d.damaged = sqlite.IsDamaged(err)
+	case !isUnread(found):
+		d.damaged = found != "ok"
+	}
 	return !d.damaged
 }
 

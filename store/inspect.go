@@ -216,13 +216,19 @@ var errUnread = errors.New("a page could not be read")
 // of a tree with SQLite's code, of one of a list without.
 var unread = regexp.MustCompile(`unable to get the page\. error code=(\d+)|failed to get page \d+`)
 
+// isUnread reports whether the check says that it could not read a page.
+func isUnread(line string) bool {
+	m := unread.FindStringSubmatch(line)
+	return len(m) == 2 && (m[1] == "" || sqlite.IsIO(m[1]))
+}
+
 // integrity returns what SQLite finds wrong with a database, "" if nothing. An
 // error says that not all of it could be read.
 func integrity(db *sqlite.Conn) (string, error) {
 	var lines []string
 	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
 		line := r.Text(0)
-		if m := unread.FindStringSubmatch(line); len(m) == 2 && (m[1] == "" || sqlite.IsIO(m[1])) {
+		if isUnread(line) {
 			return fmt.Errorf("%w: %s", errUnread, line)
 		}
 		if line != "ok" {

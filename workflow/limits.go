@@ -33,7 +33,7 @@ const (
 // limit of one of them, and DecisionCost more for each decision that it comes
 // to. That is 10 million units, about a second at the very most, and 25 million
 // more for a fan-out of 100,000. Every evaluation counts EvaluationCost beside its
-// own cost and that of its result, and a loop CountCost for each loop count that
+// own cost, its result as much beside its size, and a loop CountCost for each loop count that
 // it hands on.
 const (
 	PlanCosts      = 10

@@ -68,7 +68,7 @@ var bugs = []bug{
 	},
 	{
 		"an owner does not look again before it acknowledges", "store/commit.go",
-		"	if !d.owns() {\n		// The new owner", "	if false {\n		// The new owner",
+		"if err := d.owns(); err != nil {\n		// A new owner", "if err := error(nil); err != nil {\n		// A new owner",
 		"./internal/ownertest", "TestStoppedOwners",
 	},
 	{
@@ -78,7 +78,7 @@ var bugs = []bug{
 	},
 	{
 		"a new owner writes into the files of the old one", "store/create.go",
-		"noLog == nil && was.epoch == 0", "noLog == nil && false",
+		"err == nil && log && was.epoch == 0", "err == nil && log && false",
 		"./internal/ownertest", "TestStoppedOwners",
 	},
 	{
