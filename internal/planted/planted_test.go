@@ -39,7 +39,7 @@ var bugs = []bug{
 	{
 		"the epoch is not checked in commits", "store/commit.go",
 		"ours = r.Int64(0) == int64(d.epoch)", "ours = true",
-		"./store", "",
+		"./store", "TestFencedByAnEpoch",
 	},
 	{
 		"an error of a commit is ignored", "actor/turn.go",
@@ -49,7 +49,7 @@ var bugs = []bug{
 	{
 		"branches are merged in the order of arrival", "merge/merge.go",
 		"	sorted := byIndex(branches)\n", "	sorted := branches\n",
-		"./merge", "",
+		"./merge", "TestApply",
 	},
 	{
 		"groups are told apart by name, not by origin", "planning/open.go",
@@ -139,6 +139,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 			t.Errorf("not caught: %s", b.name)
 		case strings.Contains(out, "[build failed]"):
 			t.Errorf("it does not compile: %s\n%s", b.name, out)
+		case failing(out) != b.run && failing(out) != hangs:
+			t.Errorf("%s: another test than %s has failed:\n%s", b.name, b.run, out)
 		default:
 			caught++
 			t.Logf("| %s | %s | %s |", b.name, b.pkg, failing(out))
@@ -161,13 +163,16 @@ func run(t *testing.T, dir string, b bug) (string, bool) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
+// hangs is said of a bug that a test shows by not coming to its end.
+const hangs = "a test that hangs"
+
 // failing returns the name of the first test that failed.
 func failing(out string) string {
 	if m := failed.FindStringSubmatch(out); m != nil {
 		return m[1]
 	}
 	if strings.Contains(out, "test timed out") {
-		return "a test that hangs"
+		return hangs
 	}
 	return "a panic"
 }

@@ -97,7 +97,7 @@ func TestSimulator(t *testing.T) {
 		playApart(t, n, total)
 	}
 	t.Logf("%v\n%v", time.Since(start).Round(time.Millisecond), total)
-	if *first == 0 && n >= sample && !t.Failed() {
+	if n >= sample && !t.Failed() {
 		total.complete(t)
 	}
 }
@@ -190,6 +190,9 @@ func (p play) repeats(t *testing.T, dir string, w *world) error {
 	return errors.New("the same seed has come to two traces")
 }
 
+// manySeeds are enough for a crash at every site.
+const manySeeds = 500
+
 // complete fails if something never happened: what a generator does not reach is
 // not tested.
 func (t *tally) complete(tb *testing.T) {
@@ -209,6 +212,11 @@ func (t *tally) complete(tb *testing.T) {
 	for _, status := range []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled} {
 		if t.Outcomes[status.String()] == 0 {
 			tb.Errorf("no run has ended as %v", status)
+		}
+	}
+	for _, site := range sites {
+		if t.Seeds >= manySeeds && t.Sites[site] == 0 {
+			tb.Errorf("no crash at %s", site)
 		}
 	}
 	if t.Crashes == 0 || t.Children == 0 || t.Lost == 0 || t.Clocks == 0 {
