@@ -44,8 +44,8 @@ planted: ## plant known bugs in a copy; every one must be caught
 	$(GO) test ./internal/planted -v -timeout 1h -planted
 
 fuzz: ## every fuzz target, FUZZTIME each
-	@grep -rHoE '^func Fuzz[A-Za-z]+' --include='*_test.go' . | sed -E 's#^\./(.*)/[^/]*:func (.*)#\1 \2#' | sort | \
+	@grep -rHoE '^func Fuzz[A-Za-z]+' --include='*_test.go' . | sed -E 's#^(\./.*|\.)/[^/]*:func (.*)#\1 \2#' | sort | \
 	while read -r package target; do \
 		echo "== $$package $$target"; \
-		$(GO) test "./$$package" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+		$(GO) test "$$package" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
 	done

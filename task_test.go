@@ -34,3 +34,19 @@ func TestAKeyHasOneSpelling(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid, "%q", string(k))
 	}
 }
+
+// FuzzKey reads any text as a key: what is taken is written the same way again.
+func FuzzKey(f *testing.F) {
+	for _, k := range []string{"a#3.1.9f86d081884c7d65", "a#b#3.1.9f86d081884c7d65", "a#03.1.9f86d081884c7d65", "#3.1.1", "a#-9.-1.0000000000000000"} {
+		f.Add(k)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		run, token, attempt, epoch, err := Key(text).parse()
+		if err != nil {
+			require.ErrorIs(t, err, ErrInvalid)
+			return
+		}
+		require.Equal(t, text, string(keyOf(run, token, attempt, epoch)))
+		require.NotEmpty(t, run)
+	})
+}

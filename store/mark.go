@@ -58,15 +58,18 @@ func (d *Dir) readMark() (mark, error) {
 	if err != nil {
 		return mark{}, err
 	}
-	m := parseMark(string(text))
-	if m.String() != string(text) { // a part of an epoch is another one
-		return mark{state: markClosed}, nil
-	}
-	return m, nil
+	return parseMark(string(text)), nil
 }
 
-// parseMark reads a mark as far as it is one.
+// parseMark reads a mark. What is none, or only a part of one, is as that of a new
+// directory.
 func parseMark(text string) (m mark) {
+	defer func() {
+		known := m.state == markClosed || m.state == markOpen || m.state == markSynced
+		if !known || m.String() != text { // a part of an epoch is another one
+			m = mark{state: markClosed}
+		}
+	}()
 	var epoch uint64
 	_, _ = fmt.Sscanf(text, "%s %x %s\n", &m.state, &epoch, &m.hash) // the hash may be missing
 	m.epoch = workflow.Epoch(epoch)
