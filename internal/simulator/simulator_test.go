@@ -191,7 +191,7 @@ func (p play) repeats(t *testing.T, dir string, w *world) error {
 }
 
 // manySeeds are enough for a crash at every site.
-const manySeeds = 500
+const manySeeds = 10_000
 
 // complete fails if something never happened: what a generator does not reach is
 // not tested.
