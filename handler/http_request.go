@@ -73,7 +73,7 @@ func (in *input) url() *url.URL {
 	}
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Hostname() == "" || u.Opaque != "":
+	case err != nil || u.Hostname() == "" || u.Opaque != "", strings.Contains(u.Hostname(), ":") && u.Host[0] != '[':
 		in.problemf("url: it is not an absolute URL such as https://example.com/path") // the text may hold secrets
 		return nil
 	case u.User != nil:
