@@ -223,7 +223,11 @@ func (s *served) run(ctx context.Context) error {
 	defer cancel()
 	out, err := s.engine.Wait(short, id)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return s.engine.Start(ctx, workflow.Run{ID: "probe-" + id, Definition: work}, nil)
+		probe := id + "-probe"
+		if err := s.note("asks", probe); err != nil {
+			return err
+		}
+		return s.engine.Start(ctx, workflow.Run{ID: probe, Definition: work}, nil)
 	}
 	if err == nil {
 		err = out.Err()
