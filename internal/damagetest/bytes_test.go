@@ -110,23 +110,23 @@ func TestDamagedRunFile(t *testing.T) {
 			writeFile(t, now, file)
 		}
 		y.count(m.name)
-		s.judgeFile(t, &y, i, m.name, id, dir)
+		s.judgeFile(t, &y, i/len(list), m.name, id, dir)
 	})
-	must := []string{"refused"}
+	must := []string{"refused", "verified", "repaired"}
 	for _, m := range list {
 		must = append(must, m.name)
 	}
 	y.report(t, n, must...)
 }
 
-func (s *scene) judgeFile(t *testing.T, y *tally, i int, name string, id workflow.RunID, dir string) {
+// judgeFile judges a directory after harm to the file of one run. Verify and Repair
+// look at every third round of all kinds of harm.
+func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id workflow.RunID, dir string) {
 	before, err := flat(filepath.Join(dir, runsDir))
 	if err != nil {
 		t.Error(err)
 	}
-	if i%3 == 0 {
-		y.inspect(t, dir, []truth{s.truth})
-	}
+	y.sampled(t, round, dir, s.truth)
 	began := time.Now()
 	h, err := read(dir)
 	y.slowest(time.Since(began))
@@ -174,16 +174,16 @@ func TestDamagedIndex(t *testing.T) {
 		}
 		writeFile(t, now, dir, indexFile)
 		y.count(m.name)
-		y.judgeIndex(t, i, m.name+", "+kind, dir, full)
+		y.judgeIndex(t, i/len(mutations), m.name+", "+kind, dir, full)
 	})
-	must := []string{"refused", "correct"}
+	must := []string{"refused", "correct", "verified", "repaired"}
 	for _, m := range mutations {
 		must = append(must, m.name)
 	}
 	y.report(t, n, must...)
 }
 
-func (y *tally) judgeIndex(t *testing.T, i int, name, dir string, full truth) {
+func (y *tally) judgeIndex(t *testing.T, round int, name, dir string, full truth) {
 	before, err := flat(dir)
 	if err != nil {
 		t.Error(err)
@@ -193,15 +193,15 @@ func (y *tally) judgeIndex(t *testing.T, i int, name, dir string, full truth) {
 	y.slowest(time.Since(began))
 	switch {
 	case err != nil && !typed(err):
-		y.violate("%d: %s: %v", i, name, err)
+		y.violate("%d: %s: %v", round, name, err)
 	case err != nil && h.runs == nil:
 		y.count("refused")
 		unchanged(y, name, before, dir)
-		y.sampled(t, i, dir, full)
+		y.sampled(t, round, dir, full)
 	case err != nil:
 		y.count("lists are refused")
 	default:
-		y.count(y.compareIndex(fmt.Sprint(i, ": ", name), h, full))
+		y.count(y.compareIndex(fmt.Sprint(round, ": ", name), h, full))
 	}
 }
 

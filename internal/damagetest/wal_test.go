@@ -267,13 +267,13 @@ func TestDamagedLog(t *testing.T) {
 			y.count("refused")
 			y.count(m.name)
 			unchanged(&y, m.name, before, dir)
-			y.sampled(t, i, dir, s.truth, other.truth)
+			y.sampled(t, i/2/len(harms), dir, s.truth, other.truth)
 		default:
 			y.count(m.name)
 			s.judgeLog(&y, m.name, first, h)
 		}
 	})
-	must := []string{"refused"}
+	must := []string{"refused", "verified", "repaired"}
 	for _, m := range harms {
 		must = append(must, m.name)
 	}
@@ -313,10 +313,11 @@ func unchanged(y *tally, name string, before map[string]string, dir string) {
 	}
 }
 
-// sampled has Verify and Repair look at every third directory that something of
-// was refused.
-func (y *tally) sampled(t testing.TB, i int, dir string, full ...truth) {
-	if i%3 == 0 {
+// sampled has Verify and Repair look at the directories, something of which was
+// refused, of every third round. A round goes through all kinds of harm, so that
+// each kind is looked at.
+func (y *tally) sampled(t testing.TB, round int, dir string, full ...truth) {
+	if round%3 == 0 {
 		y.inspect(t, dir, full)
 	}
 }
