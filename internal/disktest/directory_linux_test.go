@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -37,7 +39,7 @@ func (t *trial) reopen(test *testing.T, runs int) {
 		require.Equal(test, workflow.RunCompleted, out.Status)
 	}
 	require.NoError(test, engine.Close(test.Context()))
-	require.Empty(test, h.report.Logged)
+	require.Empty(test, h.logged())
 	found, err := witness.Take(t.dir, false)
 	require.NoError(test, err)
 	require.GreaterOrEqual(test, len(found), runs)
@@ -93,7 +95,7 @@ func TestFullDisk(t *testing.T) {
 	release()
 
 	hold := make(chan struct{})
-	h.report = report{}
+	h.forget()
 	engine, err := h.open(ctx, pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
 		select {
 		case <-hold:
@@ -105,10 +107,9 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, engine.Start(ctx, run(0), nil))
 	release = fill(t, trial.engine(), 0)
 	require.ErrorIs(t, engine.Start(ctx, run(1), object{"long": long + long + long}), pawl.ErrNoSpace)
+	refused := len(h.logged()) // the Start may be in the log
 	close(hold)
-	for h.logged() == 0 { // until a result could not be committed
-		require.NoError(t, pause(ctx, 1))
-	}
+	require.Contains(t, h.awaitLog(ctx, t, refused)[0], "run=run-0", "a result could not be committed")
 	release()
 	require.NoError(t, engine.Start(ctx, run(1), object{"long": long + long + long}))
 	for i := range 2 {
@@ -130,11 +131,28 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("full disk: at Open, while 2 runs went on, for 1 of 2 runs, while 1 was filed: 0 violations")
 }
 
-// logged returns how many lines the log has.
-func (h *host) logged() int {
+// logged returns the lines of the log.
+func (h *host) logged() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.report.Logged)
+	return slices.Clone(h.report.Logged)
+}
+
+// forget empties the report.
+func (h *host) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.report = report{}
+}
+
+// awaitLog waits until the log has more than so many lines, and returns those.
+func (h *host) awaitLog(ctx context.Context, t *testing.T, lines int) []string {
+	for {
+		if log := h.logged(); len(log) > lines {
+			return log[lines:]
+		}
+		require.NoError(t, pause(ctx, time.Millisecond), "nothing more is logged")
+	}
 }
 
 // whenFiled has the disk full while a run is filed: its outcome is known, and it is
@@ -146,7 +164,9 @@ func whenFiled(t *testing.T) {
 	mount(t, tr.engine(), 4<<20, 0)
 	h, err := newHost(tr.dir, work{})
 	require.NoError(t, err)
-	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	engine, err := h.open(ctx, pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
 	require.NoError(t, err)
 	release := make(chan func(), 1)
 	reset := failpoint.Set(func(name string) {
@@ -154,17 +174,20 @@ func whenFiled(t *testing.T) {
 			release <- fill(t, tr.engine(), 0)
 		}
 	})
-	out, err := engine.Run(t.Context(), run(0), nil)
+	out, err := engine.Run(ctx, run(0), nil)
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCompleted, out.Status)
-	free := <-release
-	for h.logged() == 0 { // until the filing has failed
-		require.NoError(t, pause(t.Context(), 1))
+	var free func()
+	select {
+	case free = <-release:
+	case <-ctx.Done():
+		t.Fatal("the run is not filed")
 	}
+	log := h.awaitLog(ctx, t, 0) // until the filing has failed
 	reset()
 	free()
-	require.Contains(t, h.report.Logged[0], "no space left")
-	require.NoError(t, engine.Close(t.Context()))
+	require.Contains(t, log[0], "no space left")
+	require.NoError(t, engine.Close(ctx))
 	tr.reopen(t, 1)
 }
 
@@ -340,8 +363,8 @@ func TestRunsOnAnotherDevice(t *testing.T) {
 		require.Equal(t, workflow.RunCompleted, out.Status)
 	}
 	require.NoError(t, engine.Close(t.Context()))
-	require.Contains(t, strings.Join(h.report.Logged, ""), "invalid cross-device link")
+	require.Contains(t, strings.Join(h.logged(), ""), "invalid cross-device link")
 	require.NoError(t, unix.Unmount(runs, 0))
 	trial.reopen(t, 5)
-	t.Logf("runs on another device: %d lines logged, 0 violations", len(h.report.Logged))
+	t.Logf("runs on another device: %d lines logged, 0 violations", len(h.logged()))
 }
