@@ -1,6 +1,8 @@
 package bombtest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -118,7 +120,8 @@ func TestEndless(t *testing.T) {
 }
 
 // TestRunsThatSignalEachOther: two runs whose tasks signal the other, without
-// end, end by their tokens, and other runs go on meanwhile.
+// end, end by their tokens, and other runs begin and end meanwhile: one in each
+// turn of the first.
 func TestRunsThatSignalEachOther(t *testing.T) {
 	w := open(t)
 	d := define(t, `
@@ -135,11 +138,26 @@ transitions:
 		w.gives[id] = w.signalling(ids[1-i])
 		require.NoError(t, w.Start(t.Context(), workflow.Run{ID: id, Definition: d}, nil))
 	}
+	echo, others := define(t, "name: other\nstart: a\nnodes: [{id: a, task: echo}]"), 0
+	signal := w.signalling("pong")
+	w.mu.Lock()
+	w.gives["ping"] = func(ctx context.Context, task pawl.Task) (any, error) {
+		others++
+		out, err := w.Run(ctx, workflow.Run{ID: workflow.RunID(fmt.Sprint("other-", others)), Definition: echo}, nil)
+		if err := errors.Join(err, out.Err()); err != nil {
+			t.Error(err)
+		}
+		return signal(ctx, task)
+	}
+	w.mu.Unlock()
 	require.NoError(t, w.Signal(t.Context(), "ping", workflow.Signal{Name: "ball"}))
 	first := w.outcome("ping") // it makes its tokens first, and the other waits for its ball then
 	require.Contains(t, first.Failure.Message, "limit tokens")
 	require.NoError(t, w.Cancel(t.Context(), "pong", ""))
 	w.outcome("pong")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Greater(t, others, 50, "runs that ended meanwhile")
 }
 
 // TestHugeForeach: a list beyond the limit fails before the first token is made,

@@ -47,14 +47,13 @@ func thinned(i *int) bool {
 
 // A tally counts what a test has tried and what came of it.
 type tally struct {
-	tried, taken, refused, violations int
+	tried, taken, refused int
 }
 
 func (c *tally) report(t *testing.T, what string) {
 	t.Helper()
-	t.Logf("%s: %d tried, %d taken, %d ended in a typed error, %d violations", what, c.tried, c.taken, c.refused, c.violations)
+	t.Logf("%s: %d tried, %d taken, %d ended in a typed error", what, c.tried, c.taken, c.refused)
 	require.Positive(t, c.tried)
-	require.Zero(t, c.violations)
 }
 
 // A world is an engine and what its tasks give.

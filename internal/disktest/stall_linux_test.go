@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -139,8 +140,12 @@ type closing struct {
 	Again   string
 }
 
-// close starts runs, the last of which the supervisor stalls, and closes the engine
-// with a deadline. Then it waits until the disk answers.
+// acknowledged is a name that does not exist. That a child opens it tells its
+// supervisor that a run was acknowledged.
+const acknowledged = "acknowledged"
+
+// close starts a run, and then others, which the supervisor stalls, and closes the
+// engine with a deadline. Then it waits until the disk answers.
 func (o order) close(ctx context.Context) (any, error) {
 	h, err := newHost(o.Dir, work{})
 	if err != nil {
@@ -151,10 +156,17 @@ func (o order) close(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	def := &workflow.Definition{Name: "one", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "a"}}}
-	for i := range o.N {
-		go func() {
-			_ = engine.Start(ctx, workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil)
-		}()
+	start := func(i int) error {
+		return engine.Start(ctx, workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil)
+	}
+	if err := start(0); err != nil {
+		return nil, err
+	}
+	if _, err := os.Open(filepath.Join(o.Dir, "engine", acknowledged)); !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %v", acknowledged, err)
+	}
+	for i := 1; i < o.N; i++ {
+		go func() { _ = start(i) }() // it is stalled
 	}
 	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
@@ -173,7 +185,7 @@ func TestStalledClose(t *testing.T) {
 		s := newStall()
 		ready := false
 		c.set(trial.engine(), s.judge(func(c call) bool {
-			ready = ready || c == call{opens, "blobs"} // the last step of Open
+			ready = ready || c == call{opens, acknowledged}
 			return ready && c == call{syncs, "pawl.db-wal"}
 		}))
 		var got closing
@@ -184,7 +196,7 @@ func TestStalledClose(t *testing.T) {
 		close(s.over)
 		_, err = c.end()
 		require.NoError(t, err)
-		trial.reopen(t, 0)
+		trial.reopen(t, 1)
 		t.Logf("stalled Close: %d calls held, Close returned: %s; 0 violations", s.held, got.Error)
 	}
 }

@@ -96,8 +96,8 @@ func deep(n int) any {
 }
 
 // TestBadExecutors has tasks go wrong in every way, next to tasks that do not: the
-// run goes on by its error transition, in the order of things, and no other run
-// notices.
+// run goes on by its error transition, in the order of things, and another run,
+// which is asleep meanwhile, is what it was and goes on when it is woken.
 func TestBadExecutors(t *testing.T) {
 	d := define(`name: bad
 start: a
@@ -116,6 +116,14 @@ transitions: [{from: a, to: rescue, outcome: error}]`)
 				"good": func(context.Context, pawl.Task) (any, error) { return "good", nil },
 			}})
 		require.NoError(t, err)
+		bystander := workflow.Run{ID: "bystander", Definition: define(`name: bystander
+start: a
+nodes: [{id: a, wait: {event: go}}, {id: b, task: good, output: {output.ok: result}}]
+transitions: [{from: a, to: b}]`)}
+		require.NoError(t, e.Start(t.Context(), bystander, nil))
+		synctest.Wait()
+		before, err := e.Inspect(t.Context(), bystander.ID)
+		require.NoError(t, err)
 		for _, name := range names {
 			count := each
 			if name == "enormous" || name == "huge" || name == "a huge error" || name == "too deep" {
@@ -130,6 +138,13 @@ transitions: [{from: a, to: rescue, outcome: error}]`)
 				assert.Equal(t, badExecutors[name].code, out.Output["code"], name)
 			}
 		}
+		after, err := e.Inspect(t.Context(), bystander.ID)
+		require.NoError(t, err)
+		require.Equal(t, before, after, "another run")
+		require.NoError(t, e.Signal(t.Context(), bystander.ID, workflow.Signal{Name: "go"}))
+		out, err := e.Wait(t.Context(), bystander.ID)
+		require.NoError(t, err)
+		require.Equal(t, "good", out.Output["ok"], "another run")
 		require.NoError(t, e.Close(t.Context()))
 		t.Logf("%d ways to go wrong, %d times each (large ones %d), every run went on; violations: 0", len(names), each, (2*each+2)/3)
 	})
