@@ -4,6 +4,7 @@ package disktest
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ type sweep struct {
 	trials, hits, missed int
 	surfaced             int
 	reopened             int
-	silent               int // faults that nobody was told of
+	silent               map[call]int // faults that nobody was told of
 	wrong                int
 	where                map[string]int // hits by class
 }
@@ -106,11 +107,11 @@ func supervised(t *testing.T) *child {
 
 // newSweep does a work without a fault, to know how its runs end.
 func newSweep(t *testing.T, w work) *sweep {
-	s := &sweep{t: t, dir: workspace(t), work: w, want: map[string]string{}, where: map[string]int{}}
+	s := &sweep{t: t, dir: workspace(t), work: w, want: map[string]string{}, where: map[string]int{}, silent: map[call]int{}}
 	c := supervised(t)
-	r := s.one(c, &injection{})
-	_, err := c.end()
-	require.NoError(t, err)
+	r, err := s.one(c, &injection{})
+	_, ended := c.end()
+	require.NoError(t, errors.Join(err, ended))
 	require.Empty(t, r.wrong, "%s, without a fault", w.name)
 	for id, f := range r.was {
 		s.want[string(id)] = witness.OutcomeText(f.Head.Outcome())
@@ -142,15 +143,15 @@ func (s *sweep) kill(n int) {
 func (s *sweep) count(classes ...class) int {
 	c := supervised(s.t)
 	i := &injection{fault: fault{classes: classes}}
-	s.one(c, i)
-	_, err := c.end()
-	require.NoError(s.t, err)
+	_, err := s.one(c, i)
+	_, ended := c.end()
+	require.NoError(s.t, errors.Join(err, ended))
 	return i.seen
 }
 
 // harmless reports whether SQLite may make this call in vain without a word: it
 // syncs the directory for names that are durable before, and in the end removes a
-// log that is empty. It does so maxHarmless times at most. After a crash the empty
+// log that is empty. After a crash the empty
 // folder tmp need not be read to be removed, and a look at a file of a run that
 // fails is made again.
 func (c call) harmless() bool {
@@ -160,25 +161,44 @@ func (c call) harmless() bool {
 	return c.path == "" && (c.class == syncs || c.class == opens) || c == call{names, "pawl.db-wal"}
 }
 
+// maxHarmless is how often nobody may be told of a fault of one call in a sweep of
+// faults. A host opens an engine once and closes it once, or, where it goes on after
+// a crash, finds what that left as well. Each of those makes a harmless call of one
+// kind at a name once at most. A kind of call of which every fault is swallowed is
+// found by this.
 const maxHarmless = 2
 
-// one does the work once, in a child that goes on, and checks what is left.
-func (s *sweep) one(c *child, i *injection) *trial {
+// begin makes the directory of a trial: a new one, or that of a host that was
+// killed.
+func (s *sweep) begin() (*trial, error) {
 	dir, err := os.MkdirTemp(s.dir, s.work.name)
-	require.NoError(s.t, err)
+	if err != nil {
+		return nil, err
+	}
 	t, err := newTrial(dir, s.work, nil)
-	require.NoError(s.t, err)
+	if err != nil {
+		return nil, err
+	}
 	if len(s.want) > 0 {
 		t.want = s.want
 	}
-	life := 1
 	if s.from != "" {
-		require.NoError(s.t, os.CopyFS(dir, os.DirFS(s.from)))
-		t.was, t.lives, life = s.was, 1, 2
+		t.was, t.lives = s.was, 1
+		err = os.CopyFS(dir, os.DirFS(s.from))
+	}
+	return t, err
+}
+
+// one does the work once, in a child that goes on, and checks what is left. It may
+// be called by any goroutine.
+func (s *sweep) one(c *child, i *injection) (*trial, error) {
+	t, err := s.begin()
+	if err != nil {
+		return nil, err
 	}
 	c.set(t.engine(), i.judge)
 	var r report
-	err = c.do(order{Work: s.work.name, Dir: dir, Life: life}, &r)
+	err = c.do(order{Work: s.work.name, Dir: t.dir, Life: t.lives + 1}, &r)
 	c.set("", nil)
 	killed := err != nil && i.verdict.kill
 	switch {
@@ -189,7 +209,7 @@ func (s *sweep) one(c *child, i *injection) *trial {
 		if err != nil {
 			t.bad("%v", err)
 		}
-		t.lives = 1
+		t.lives++
 	default:
 		t.lives = r.Life
 		s.judge(t, i, r)
@@ -199,7 +219,7 @@ func (s *sweep) one(c *child, i *injection) *trial {
 	}
 	t.finish()
 	s.note(t, i, r)
-	return t
+	return t, nil
 }
 
 // judge checks what the host was told: of every fault something, of no fault
@@ -246,13 +266,15 @@ func (s *sweep) note(t *trial, i *injection, r report) {
 		s.missed++
 	}
 	if i.silent {
-		s.silent++
+		s.silent[i.hits[0]]++
 	}
 	for _, c := range i.hits {
 		s.where[string(c.class)]++
 	}
 	if len(t.wrong) == 0 {
-		require.NoError(s.t, os.RemoveAll(t.dir))
+		if err := os.RemoveAll(t.dir); err != nil {
+			s.t.Error(err)
+		}
 		return
 	}
 	s.wrong++
@@ -266,7 +288,9 @@ func (s *sweep) note(t *trial, i *injection, r report) {
 const atOnce = 2
 
 // run does a trial with each fault. A child that is killed is replaced.
+// Of one kind of call at one name, maxHarmless faults may come to nobody's knowledge.
 func (s *sweep) run(faults []fault) {
+	before := maps.Clone(s.silent)
 	queue := make(chan fault)
 	var group sync.WaitGroup
 	for range atOnce {
@@ -281,7 +305,9 @@ func (s *sweep) run(faults []fault) {
 					}
 				}
 				i := &injection{fault: f}
-				s.one(c, i)
+				if _, err := s.one(c, i); err != nil {
+					s.t.Error(err)
+				}
 				if f.verdict.kill && len(i.hits) > 0 {
 					c = nil
 				}
@@ -298,11 +324,16 @@ func (s *sweep) run(faults []fault) {
 	}
 	close(queue)
 	group.Wait()
+	for c, n := range s.silent {
+		if n -= before[c]; n > maxHarmless {
+			s.t.Errorf("%d faults of %v that nobody was told of", n, c)
+		}
+	}
 }
 
 // report prints the figures and fails if most faults were never met.
 func (s *sweep) figures(what string) {
-	s.t.Logf("%s: %s: %d trials, %d faults injected %v, %d not reached, told and logged %d, silent %d, opened again %d, %d violations",
+	s.t.Logf("%s: %s: %d trials, %d faults injected %v, %d not reached, told and logged %d, silent %v, opened again %d, %d violations",
 		what, s.work.name, s.trials, s.hits, s.where, s.missed, s.surfaced, s.silent, s.reopened, s.wrong)
 	require.Positive(s.t, s.hits, "nothing was injected")
 	require.Less(s.t, s.missed, s.trials/5+2, "too many faults were not reached")

@@ -37,8 +37,8 @@ type herd struct {
 func (h *herd) hit(name string) {
 	switch name {
 	case "actor.load":
-		if n := h.waking.Add(1); n > h.most.Load() {
-			h.most.Store(n)
+		n := h.waking.Add(1)
+		for most := h.most.Load(); n > most && !h.most.CompareAndSwap(most, n); most = h.most.Load() {
 		}
 	case "actor.active":
 		h.waking.Add(-1)
@@ -57,7 +57,9 @@ func (h *herd) execute(_ context.Context, t pawl.Task) (any, error) {
 		<-h.open
 	}
 	if n%500 == 0 {
-		h.heap.Store(max(h.heap.Load(), heapInUse()))
+		used := heapInUse()
+		for most := h.heap.Load(); used > most && !h.heap.CompareAndSwap(most, used); most = h.heap.Load() {
+		}
 	}
 	return nil, nil
 }
