@@ -343,6 +343,21 @@ func (y *tally) inspect(t testing.TB, dir string, full []truth) {
 		y.repair(dir, full)
 	}
 	unchanged(y, "verify and repair", before, dir)
+	nothingNew(y, "verify and repair", before, dir)
+}
+
+// nothingNew checks that there is no file or folder in a directory that was not
+// there before.
+func nothingNew(y *tally, name string, before map[string]string, dir string) {
+	after, err := flat(dir)
+	if err != nil {
+		y.violate("%s: %v", name, err)
+	}
+	for path := range after {
+		if _, ok := before[path]; !ok {
+			y.violate("%s: %s was made", name, path)
+		}
+	}
 }
 
 func (y *tally) repair(dir string, full []truth) {
