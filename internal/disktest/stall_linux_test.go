@@ -163,7 +163,7 @@ func (o order) close(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	if _, err := os.Open(filepath.Join(o.Dir, "engine", acknowledged)); !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %v", acknowledged, err)
+		return nil, fmt.Errorf("%s is there, or cannot be looked for: %w", acknowledged, err)
 	}
 	for i := 1; i < o.N; i++ {
 		go func() { _ = start(i) }() // it is stalled
