@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/store"
@@ -18,8 +19,9 @@ func backupOf(dir string, life int) string { return filepath.Join(dir, fmt.Sprin
 // them. Those with a name are whole: they are in order, hold every run that had
 // ended before, and of the others what they had committed at some time. The
 // others are refused, unless nothing is in them, or everything. It returns what is
-// wrong.
-func checkBackups(dir string, w work, lines []entry, now snapshot) (wrong []string) {
+// wrong. A backup that the last of so many lives was told of must be there; those of
+// lives before were looked at when those had ended.
+func checkBackups(dir string, w work, lines []entry, lives int, now snapshot) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	done := map[string]bool{} // backups that were acknowledged
 	for _, e := range lines {
@@ -30,6 +32,9 @@ func checkBackups(dir string, w work, lines []entry, now snapshot) (wrong []stri
 	found, err := filepath.Glob(filepath.Join(dir, "backup-*"))
 	if err != nil {
 		bad("%v", err)
+	}
+	if last := backupOf(dir, lives); done[last] && !slices.Contains(found, last) {
+		bad("%s was acknowledged and is not there", last)
 	}
 	for _, at := range found {
 		entries, err := os.ReadDir(at)

@@ -115,7 +115,7 @@ func (t *trial) look(whole bool) {
 		t.bad("after life %d: %s", t.lives, text)
 	}
 	t.was = now
-	for _, text := range checkBackups(t.dir, t.work, lines, now) {
+	for _, text := range checkBackups(t.dir, t.work, lines, t.lives, now) {
 		t.bad("after life %d: %s", t.lives, text)
 	}
 }

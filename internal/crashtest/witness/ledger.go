@@ -45,8 +45,16 @@ type Entry struct {
 }
 
 // OpenLedger opens the ledger at path, which is made if it does not exist, for the
-// life with this number.
+// life with this number. Part of a last line, which a process that was killed may
+// have left, is cut off.
 func OpenLedger(path string, life int) (*Ledger, error) {
+	data, err := os.ReadFile(path)
+	if whole := wholeLines(data); err == nil && len(whole) < len(data) {
+		err = os.Truncate(path, int64(len(whole)))
+	}
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	return &Ledger{f, life}, err
 }
@@ -70,8 +78,11 @@ func (l *Ledger) Write(e Entry) {
 // Close closes the file.
 func (l *Ledger) Close() error { return l.file.Close() }
 
+// wholeLines returns data up to the end of its last line.
+func wholeLines(data []byte) []byte { return data[:bytes.LastIndexByte(data, '\n')+1] }
+
 // ReadLedger returns the lines of a ledger. A process that is killed may leave
-// part of a last line, which counts for nothing.
+// part of a last line, which counts for nothing: Write had not returned.
 func ReadLedger(path string) ([]Entry, error) {
 	data, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
@@ -81,7 +92,7 @@ func ReadLedger(path string) ([]Entry, error) {
 		return nil, err
 	}
 	var out []Entry
-	for line := range bytes.Lines(data) {
+	for line := range bytes.Lines(wholeLines(data)) {
 		var e Entry
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("ledger: %q: %w", line, err)
