@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,8 +128,8 @@ func TestStallsWhenTheClockJumps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var ahead time.Duration
-				defer clock.Set(func() time.Time { return time.Now().Add(ahead) })()
+				var ahead atomic.Int64
+				defer clock.Set(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })()
 				options := pawl.Options{StallAfter: time.Hour, Executor: pawl.Handlers{
 					"lost": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
 					"slow": func(context.Context, pawl.Task) (any, error) { <-time.After(50 * time.Minute); return nil, nil },
@@ -147,7 +148,7 @@ func TestStallsWhenTheClockJumps(t *testing.T) {
 					return snap.Status
 				}
 				<-time.After(59 * time.Minute)
-				ahead = jump
+				ahead.Store(int64(jump))
 				<-time.After(50 * time.Minute)
 				require.Equal(t, workflow.RunRunning, stands("lost"), "it was asked again when the clock had jumped")
 				<-time.After(30 * time.Minute)
@@ -159,7 +160,7 @@ func TestStallsWhenTheClockJumps(t *testing.T) {
 
 				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "again", Definition: lost}, nil))
 				require.NoError(t, e.Close(context.Background()))
-				ahead = 0
+				ahead.Store(0)
 				e, err = pawl.Open(t.Context(), dir, options)
 				require.NoError(t, err)
 				defer func() { require.NoError(t, e.Close(context.Background())) }()
