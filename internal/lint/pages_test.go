@@ -1,0 +1,65 @@
+package lint
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	link      = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`) // to a file of the repository
+	named     = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
+	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]*)\(`)
+	failpoint = regexp.MustCompile(`failpoint\.Hit\("([a-z.]+)"\)`)
+)
+
+// What the documents name is there: files, tests and failpoints; and every
+// failpoint is named.
+func TestPages(t *testing.T) {
+	root := filepath.Join("..", "..")
+	tests, points, pages := map[string]bool{}, map[string]bool{}, map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case filepath.Ext(path) != ".go" && filepath.Ext(path) != ".md":
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		switch {
+		case filepath.Ext(path) == ".md":
+			pages[path] = string(data)
+		case strings.HasSuffix(path, "_test.go"):
+			for _, m := range testFunc.FindAllStringSubmatch(string(data), -1) {
+				tests[m[1]] = true
+			}
+		default:
+			for _, m := range failpoint.FindAllStringSubmatch(string(data), -1) {
+				points[m[1]] = true
+			}
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(points), 50)
+	for path, text := range pages {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(path), m[1]))
+			require.NoError(t, err, "%s: a link", path)
+		}
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			require.True(t, tests[m[1]], "%s: there is no %s", path, m[1])
+		}
+	}
+	harness := pages[filepath.Join(root, "docs", "harness.md")]
+	for point := range points {
+		require.Contains(t, harness, "`"+point+"`", "failpoint")
+	}
+}
