@@ -109,9 +109,10 @@ func playAll(t *testing.T, n, i, of int, total *tally) {
 	for ; i < n; i += of {
 		p := play{seed: *first + uint64(i)}
 		fmt.Fprintln(os.Stderr, "seed", p.seed) // shown if it ends the process
+		p.verbose = i%*twice < of
 		w, err := p.run(t, dir)
 		total.add(w.tally)
-		if err == nil && i%*twice < of {
+		if err == nil && p.verbose {
 			err = p.repeats(t, dir, w)
 		}
 		if err != nil {
@@ -171,21 +172,13 @@ func (p play) repeats(t *testing.T, dir string, w *world) error {
 	if err != nil {
 		return fmt.Errorf("played again: %w", err)
 	}
+	for i, line := range w.lines {
+		if i >= len(again.lines) || again.lines[i] != line {
+			return fmt.Errorf("the same seed has come to\n%s\nand to\n%s", line, append(again.lines, "nothing")[i])
+		}
+	}
 	if again.trace.Sum64() == w.trace.Sum64() {
 		return nil
-	}
-	p.verbose = true
-	a, aerr := p.run(t, dir)
-	for range 5 {
-		b, berr := p.run(t, dir)
-		for i, line := range a.lines {
-			if i >= len(b.lines) || b.lines[i] != line {
-				return fmt.Errorf("the same seed has come to\n%s\nand to\n%s", line, append(b.lines, "nothing")[i])
-			}
-		}
-		if err := errors.Join(aerr, berr); err != nil {
-			return err
-		}
 	}
 	return errors.New("the same seed has come to two traces")
 }
