@@ -5,7 +5,7 @@ GO       ?= go
 SEEDS    ?= 100000
 FUZZTIME ?= 10m
 
-.PHONY: help check test race torture kills damage disk owners bombs simulate planted fuzz
+.PHONY: help check test race torture kills damage disk owners bombs arguments simulate planted fuzz
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -19,7 +19,7 @@ test: ## all tests
 race: ## all tests with the race detector, long ones shortened
 	$(GO) test -race -short ./...
 
-torture: kills damage disk owners bombs planted simulate fuzz ## the release figures of every fault: many hours
+torture: kills damage disk owners bombs arguments planted simulate fuzz ## the release figures of every fault: many hours
 
 kills: ## SIGKILL at every hit of every failpoint
 	$(GO) test ./internal/crashtest -v -timeout 6h -crash.all
@@ -36,6 +36,9 @@ owners: ## two processes and two engines on one directory, clocks, shutdowns
 
 bombs: ## limits, hostile names and texts, runs without end
 	$(GO) test ./internal/bombtest -v -timeout 6h -bombs.all
+
+arguments: ## every exported function with many odd arguments
+	$(GO) test ./internal/zerotest -v -timeout 6h -zero.all
 
 simulate: ## SEEDS seeds of the simulator
 	$(GO) test ./internal/simulator -v -timeout 24h -sim.seeds $(SEEDS)

@@ -242,7 +242,8 @@ func logHarms(other *scene) []harm {
 
 // TestDamagedLog changes, deletes and replaces the log. Nothing acknowledged may
 // be gone without a word, but for the last transaction: damage of that is what a
-// loss of power in the middle of it leaves.
+// loss of power in the middle of it leaves. An older log of the same life, which
+// nothing tells from the last one, gives what was committed by then.
 func TestDamagedLog(t *testing.T) {
 	s, other := newScene(t, workspace(t)), newScene(t, workspace(t))
 	harms := logHarms(other)
