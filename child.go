@@ -60,7 +60,7 @@ func (o outbox) ChildAsks(child workflow.RunID, p workflow.Parent) {
 }
 
 // errandsAtOnce bounds how many errands run side by side.
-const errandsAtOnce = 64
+const errandsAtOnce = 16
 
 // A courier runs errands between parent and child runs: those of one child one
 // after another, in the order in which they came, so that a cancel never

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -117,7 +118,9 @@ func (a *Actor) plan(batch []envelope) (t turn, broken error) {
 			Planner: planning.Version, Message: e.message, Decisions: plan.Decisions,
 		}
 		t.records = append(t.records, record)
+		var pacer pace.Pacer
 		for _, d := range plan.Decisions {
+			pacer.Spend(10)
 			a.withdraw(&t, d)
 			t.events = append(t.events, decision.Apply(a.state, d, record.Seq, now)...)
 		}

@@ -3,6 +3,7 @@ package planning
 import (
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -11,7 +12,8 @@ import (
 // it; every decision adds to what may be spent, so that a plan may cost more the
 // more it brings about.
 type purse struct {
-	allowed, spent int               // units of cost
+	allowed, spent int // units of cost
+	pacer          pace.Pacer
 	limit          *workflow.Failure // of the run, once the plan is given up
 }
 
@@ -66,6 +68,7 @@ func (p *planner) unfitResult(v any) *workflow.Failure {
 
 // pay spends some units.
 func (p *planner) pay(units int) {
+	p.purse.pacer.Spend(units)
 	if p.purse.spent += units; p.purse.spent > p.purse.allowed {
 		p.exceed("planCost", p.purse.allowed, "units for the expressions of one message")
 	}

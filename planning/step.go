@@ -111,6 +111,7 @@ func (p *planner) decide(d decision.Decision) {
 		return
 	}
 	p.purse.allowed += workflow.DecisionCost
+	p.purse.pacer.Spend(10)
 	decision.Evolve(p.s, d)
 	p.decisions = append(p.decisions, d)
 }

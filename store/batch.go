@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -55,8 +56,12 @@ const (
 	deleteBelow = `DELETE FROM data WHERE grp = ? AND branch = ? AND (path = ? OR path >= ? AND path < ?)`
 )
 
-// minSiblings is how many rows must be alike for one statement to make them.
-const minSiblings = 16
+// How many rows must be alike for one statement to make them, and how many one
+// makes at most.
+const (
+	minSiblings = 16
+	maxSiblings = 1000
+)
 
 // batches returns the statements that bring a file up to date. It is a pure
 // function of its arguments: what has changed in the state, the records and the
@@ -89,7 +94,9 @@ func add[T any](out []batch, t *table, xs []T, row func(T) []driver.Value) []bat
 
 func rowsOf[T any](xs []T, row func(T) []driver.Value) [][]driver.Value {
 	rows := make([][]driver.Value, len(xs))
+	var pacer pace.Pacer
 	for i, x := range xs {
+		pacer.Spend(10)
 		rows[i] = row(x)
 	}
 	return rows
@@ -101,7 +108,7 @@ func siblings(t *table, rows [][]driver.Value) []batch {
 	var out []batch
 	plain := 0 // rows before it are in out
 	for i := 0; i < len(rows); {
-		n := alike(t, rows[i:])
+		n := alike(t, rows[i:min(len(rows), i+maxSiblings)])
 		if n < minSiblings {
 			i += n
 			continue

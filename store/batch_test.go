@@ -40,13 +40,13 @@ func tokens(from, to int, status workflow.TokenStatus) (out []*workflow.Token) {
 
 func TestBatchesAreNarrow(t *testing.T) {
 	ch := workflow.Changes{
-		Groups: []*workflow.Group{{ID: 1, Total: 100_000, First: 2}},
-		Tokens: append(append(tokens(1, 40_002, workflow.Pending), tokens(40_002, 40_005, workflow.Dispatched)...),
-			tokens(40_005, 100_002, workflow.Pending)...),
-		Items: map[workflow.GroupID][]any{1: make([]any, 100_000)},
+		Groups: []*workflow.Group{{ID: 1, Total: 3000, First: 2}},
+		Tokens: append(append(tokens(1, 802, workflow.Pending), tokens(802, 805, workflow.Dispatched)...),
+			tokens(805, 3002, workflow.Pending)...),
+		Items: map[workflow.GroupID][]any{1: make([]any, 3000)},
 	}
 	require.Equal(t, []shape{
-		{"groups", 1, 0}, {"tokens", 1, 40_001}, {"tokens", 3, 0}, {"tokens", 1, 59_997}, {"items", 100_000, 0},
+		{"groups", 1, 0}, {"tokens", 1, 801}, {"tokens", 3, 0}, {"tokens", 1, 1000}, {"tokens", 1, 1000}, {"tokens", 1, 197}, {"items", 3000, 0},
 	}, shapes(batches(&ch, nil, nil)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -126,6 +127,7 @@ func (b *batch) run(c *sqlite.Conn) error {
 		_, err := c.Exec(b.delete, b.rows[0]...)
 		return err
 	case b.count > 0:
+		pace.Pause()
 		_, err := c.Exec(b.table.siblings(), append([]driver.Value{int64(b.count)}, b.rows[0]...)...)
 		return err
 	}
@@ -139,6 +141,7 @@ func (t *table) insert(c *sqlite.Conn, rows [][]driver.Value) error {
 	args := make([]driver.Value, 0, min(len(rows), chunks[0])*t.columns)
 	for _, n := range chunks {
 		for ; len(rows) >= n; rows = rows[n:] {
+			pace.Pause()
 			args = args[:0]
 			for _, row := range rows[:n] {
 				args = append(args, row...)

@@ -51,6 +51,8 @@ type Dir struct {
 	epoch    workflow.Epoch
 	lastNum  atomic.Int64 // of the runs
 
+	reading sync.Mutex // taken before mu by those who only read: a commit waits for one of them at most
+
 	mu   sync.Mutex // guards db and dead
 	db   *sqlite.Conn
 	dead error // why nothing works any more
@@ -327,6 +329,8 @@ func (d *Dir) release() error {
 
 // read calls f with the connection to pawl.db.
 func (d *Dir) read(f func(*sqlite.Conn) error) error {
+	d.reading.Lock()
+	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dead != nil {

@@ -53,6 +53,7 @@ func families(t *testing.T) map[string]family {
 	for i := range l {
 		l[i] = i
 	}
+	small := define(t, chain)
 	conditions := func(w *world, id workflow.RunID) error {
 		return w.Start(w.t.Context(), workflow.Run{ID: id, Definition: withExpression("condition", strings.Repeat("[(", 8000))}, nil)
 	}
@@ -77,7 +78,7 @@ transitions:
 		"values":    running(t, merged16, nil),
 		"recursion": running(t, "name: wide\nstart: a\n"+limits+"\nnodes: [{id: a}, {id: b, subworkflow: {name: wide}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]", nil),
 		"texts": func(w *world, id workflow.RunID) error {
-			return w.Start(w.t.Context(), workflow.Run{ID: id, Definition: define(w.t, chain)}, deepest)
+			return w.Start(w.t.Context(), workflow.Run{ID: id, Definition: small}, deepest)
 		},
 		"definitions": conditions,
 		"patches": func(w *world, _ workflow.RunID) error {
@@ -105,8 +106,7 @@ transitions:
   - {from: a, to: b, spawnCount: 20, siblingGroup: g}
   - {from: b, to: z, synchronization: {siblingGroup: g, merge: {source: state.s, strategy: collect, target: state.all}}}`
 
-// A load runs small runs, one after another on each of its lines, and notes how
-// long each takes.
+// A load starts small runs and notes how long each takes, from when it was due.
 type load struct {
 	w    *world
 	d    *workflow.Definition
@@ -114,31 +114,35 @@ type load struct {
 	took []time.Duration
 }
 
-// round runs for a while and returns the 99th percentile.
+// perSecond is how many small runs are started: what keeps a core busy to a third.
+const perSecond = 200
+
+// round starts runs at a steady rate for a while, whether or not those before
+// have ended, and returns the 99th percentile of what they take.
 func (l *load) round(name string, d time.Duration) time.Duration {
 	l.took = nil
-	until, lines := time.Now().Add(d), sync.WaitGroup{}
-	for line := range 4 {
-		lines.Go(func() {
-			for n := 0; time.Now().Before(until) || n < 20; n++ {
-				begin := time.Now()
-				id := workflow.RunID(fmt.Sprintf("%s.%d.%d", name, line, n))
-				ctx := context.WithoutCancel(l.w.t.Context())
-				err := l.w.Start(ctx, workflow.Run{ID: id, Definition: l.d}, map[string]any{"n": n})
-				if err == nil {
-					_, err = l.w.Wait(ctx, id)
-				}
-				took := time.Since(begin)
-				if err != nil {
-					panic(err)
-				}
-				l.mu.Lock()
-				l.took = append(l.took, took)
-				l.mu.Unlock()
+	var runs sync.WaitGroup
+	begin := time.Now()
+	for n := 0; n < 20 || time.Since(begin) < d; n++ {
+		due := begin.Add(time.Duration(n) * time.Second / perSecond)
+		<-time.After(time.Until(due))
+		runs.Go(func() {
+			id := workflow.RunID(fmt.Sprintf("%s.%d", name, n))
+			ctx := context.WithoutCancel(l.w.t.Context())
+			err := l.w.Start(ctx, workflow.Run{ID: id, Definition: l.d}, map[string]any{"n": n})
+			if err == nil {
+				_, err = l.w.Wait(ctx, id)
 			}
+			took := time.Since(due)
+			if err != nil {
+				panic(err)
+			}
+			l.mu.Lock()
+			l.took = append(l.took, took)
+			l.mu.Unlock()
 		})
 	}
-	lines.Wait()
+	runs.Wait()
 	slices.Sort(l.took)
 	return l.took[len(l.took)*99/100]
 }
@@ -168,42 +172,46 @@ func (w *world) bombed(bomb family, f func()) (n int) {
 }
 
 // TestInterference: while bombs go off in one run after another, other runs take
-// no longer than a bounded factor of what they take otherwise. Rounds with and
-// without bombs take turns, and medians are compared. A machine that does other
-// things may spoil a comparison: it is then made again.
+// no longer than a bounded factor of what they take otherwise. Each kind has an
+// engine of its own; medians of rounds without bombs and beside them are compared.
+// A machine that does other things may spoil a comparison: it is then made again.
 func TestInterference(t *testing.T) {
 	if raced {
 		t.Skip("times under the race detector say nothing")
 	}
-	w := open(t)
-	require.NoError(t, w.Publish(define(t, "{name: wide, start: a, nodes: [{id: a}, {id: b, subworkflow: {name: wide}}], transitions: [{from: a, to: b, spawnCount: 3}]}")))
-	require.NoError(t, w.Start(t.Context(), workflow.Run{ID: "patched", Definition: define(t, waiting, "")}, nil))
-	l := &load{w: w, d: define(t, chain)}
 	rounds, length := 1, 50*time.Millisecond
 	if *all {
-		rounds, length = 5, time.Second
+		rounds, length = 5, 2*time.Second
 	}
-	l.round("warm", length)
 	for name, bomb := range families(t) {
-		good := false
-		for try := 0; try < 4 && !good; try++ {
-			idle, busy, bombs := w.compare(l, bomb, fmt.Sprint(name, try), rounds, length)
-			ratio := float64(busy) / float64(idle)
-			t.Logf("%-12s %4d bombs, p99 %8v idle, %8v beside them: %.1f", name, bombs, idle.Round(10*time.Microsecond), busy.Round(10*time.Microsecond), ratio)
-			require.Positive(t, bombs)
-			good = ratio <= 10 || busy < 500*time.Millisecond
-		}
-		require.True(t, good, "%s hold other runs up", name)
+		t.Run(name, func(t *testing.T) {
+			good := false
+			for try := 0; try < 4 && !good; try++ {
+				idle, busy, bombs := compare(t, bomb, rounds, length)
+				ratio := float64(busy) / float64(idle)
+				t.Logf("%4d bombs, p99 %8v idle, %8v beside them: %.1f", bombs, idle.Round(10*time.Microsecond), busy.Round(10*time.Microsecond), ratio)
+				require.Positive(t, bombs)
+				good = ratio <= 10 || busy < 500*time.Millisecond
+			}
+			require.True(t, good, "%s hold other runs up", name)
+		})
 	}
 }
 
 // compare returns the medians of the percentiles without and beside bombs, and
 // how many bombs there were.
-func (w *world) compare(l *load, bomb family, name string, rounds int, length time.Duration) (idle, busy time.Duration, bombs int) {
+func compare(t *testing.T, bomb family, rounds int, length time.Duration) (idle, busy time.Duration, bombs int) {
+	w := open(t)
+	require.NoError(t, w.Publish(define(t, "{name: wide, start: a, nodes: [{id: a}, {id: b, subworkflow: {name: wide}}], transitions: [{from: a, to: b, spawnCount: 3}]}")))
+	require.NoError(t, w.Start(t.Context(), workflow.Run{ID: "patched", Definition: define(t, waiting, "")}, nil))
+	l := &load{w: w, d: define(t, chain)}
+	l.round("warm", length)
 	var without, beside []time.Duration
 	for i := range rounds {
-		without = append(without, l.round(fmt.Sprint(name, i, "idle"), length))
-		bombs += w.bombed(bomb, func() { beside = append(beside, l.round(fmt.Sprint(name, i, "busy"), length)) })
+		without = append(without, l.round(fmt.Sprint("idle", i), length))
+	}
+	for i := range rounds {
+		bombs += w.bombed(bomb, func() { beside = append(beside, l.round(fmt.Sprint("busy", i), length)) })
 	}
 	slices.Sort(without)
 	slices.Sort(beside)

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -21,6 +22,7 @@ const maxDepth = 64
 type encoder struct {
 	values *Values
 	depth  int
+	pacer  pace.Pacer
 }
 
 // fields appends the fields of a struct that are not zero, each with a comma
@@ -134,6 +136,7 @@ func (e *encoder) object(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) 
 func (e *encoder) slice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
 	dst = append(dst, '[')
 	for i := range v.Len() {
+		e.pacer.Spend(10)
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -76,6 +76,7 @@ func (u *Union[T]) AppendAll(dst []byte, vs []T, values *Values) ([]byte, error)
 	e := encoder{values: values}
 	dst = append(dst, '[')
 	for i, v := range vs {
+		e.pacer.Spend(10)
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // A Compiler compiles many expressions. It keeps an environment for each list
@@ -33,6 +35,7 @@ func (c *Compiler) Compile(source string, variables []string) (*Program, error) 
 }
 
 func (c *Compiler) compile(source string, variables []string) (*Program, *Error) {
+	pace.Pause()
 	if len(source) > c.limits.Source {
 		return nil, exceeded(LimitSource, uint64(c.limits.Source))
 	}

@@ -8,6 +8,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // The library charges for a call after it was made, and by figures which do not
@@ -156,6 +158,9 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	m := meter{frame.CostTracker(), c.ID()}
 	m.charge(1)
+	if m.tracker != nil {
+		pace.At(m.tracker.ActualCost())
+	}
 	switch {
 	case len(c.args) == 1 && c.operation.one != nil:
 		return c.one(m, frame)

@@ -12,9 +12,10 @@ const module = "github.com/pawl-run/pawl"
 var layers = map[string][]string{
 	"merge":          {},
 	"timeout":        {},
-	"internal/value": {},
-	"internal/codec": {"internal/value"},
-	"internal/expr":  {"internal/value"},
+	"internal/pace":  {},
+	"internal/value": {"internal/pace"},
+	"internal/codec": {"internal/pace", "internal/value"},
+	"internal/expr":  {"internal/pace", "internal/value"},
 
 	"workflow": vocabulary,
 	"decision": slices.Concat(vocabulary, []string{"workflow"}),
@@ -56,7 +57,7 @@ var layers = map[string][]string{
 // vocabulary is what package workflow is built on, decided what is below the
 // packages that deal with decisions.
 var (
-	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec"}
+	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec", "internal/pace"}
 	decided    = slices.Concat(vocabulary, []string{"workflow", "decision"})
 )
 
@@ -65,6 +66,7 @@ var (
 var pure = map[string][]string{
 	"merge":          {},
 	"timeout":        {},
+	"internal/pace":  {},
 	"internal/value": {},
 	"internal/codec": {},
 	"internal/expr":  {"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/protobuf"},

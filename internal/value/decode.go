@@ -3,6 +3,8 @@ package value
 import (
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // Decode parses one JSON text (RFC 8259) strictly. Beyond the grammar it
@@ -33,6 +35,7 @@ type scanner struct {
 	limit     int               // of the depth
 	marshaled bool              // the text is by encoding/json, where \ufffd stands for bytes that are not UTF-8
 	keys      map[string]string // keys seen, so that they are allocated once
+	pacer     pace.Pacer
 }
 
 // maxKeys bounds the keys that a scanner remembers.
@@ -90,6 +93,7 @@ func (s *scanner) peek() byte {
 
 // value parses the value at the position; depth containers are open around it.
 func (s *scanner) value(depth int) (any, *Error) {
+	s.pacer.Spend(1)
 	switch c := s.peek(); c {
 	case '{':
 		return s.container(depth, s.object)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // Append appends the canonical JSON of a model value to dst: no white space,
@@ -51,6 +53,7 @@ func Hash(v any) string {
 func appendList(dst []byte, list []any) []byte {
 	dst = append(dst, '[')
 	for i, e := range list {
+		pace.Each(i)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -65,6 +68,7 @@ func appendMap(dst []byte, m map[string]any) []byte {
 	slices.Sort(keys)
 	dst = append(dst, '{')
 	for i, k := range keys {
+		pace.Each(i)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -167,7 +171,8 @@ func Size(v any) int {
 		return sizeString(v)
 	case []any:
 		n := len("[]") + max(0, len(v)-1)
-		for _, e := range v {
+		for i, e := range v {
+			pace.Each(i)
 			n += Size(e)
 		}
 		return n

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // Normalize copies a Go value of the host into the model. The copy shares
@@ -28,6 +30,7 @@ func Normalize(v any, lim Limits) (any, error) {
 	if err == nil {
 		return out, nil
 	}
+	pace.Pause()
 	n.used, n.sorted = 0, true // once more in key order: the same value, the same error
 	if _, first := n.value(v, 0); first != nil {
 		err = first
@@ -41,11 +44,13 @@ type normalizer struct {
 	bytes  int
 	used   int
 	sorted bool // visit the keys of maps in order
+	pacer  pace.Pacer
 }
 
 // use counts n more bytes of the encoding.
 func (n *normalizer) use(bytes int) *Error {
 	n.used += bytes
+	n.pacer.Spend(1)
 	if n.used > n.bytes {
 		return exceeded(LimitBytes, n.bytes, n.used)
 	}

@@ -15,6 +15,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // MaxInteger is the largest magnitude of an int64 in the model: 2^53, up to
@@ -55,6 +57,7 @@ func Materialize(v any) any {
 	case List:
 		list := make([]any, v.Len())
 		for i := range list {
+			pace.Each(i)
 			list[i] = Materialize(v.At(i))
 		}
 		return list
@@ -99,6 +102,7 @@ func Clone(v any) any {
 	case []any:
 		list := make([]any, len(v))
 		for i, e := range v {
+			pace.Each(i)
 			list[i] = Clone(e)
 		}
 		return list

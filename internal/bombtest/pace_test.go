@@ -1,0 +1,86 @@
+package bombtest
+
+import (
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// long are computations of which a definition or a value says how long they take.
+func long(t *testing.T) map[string]func() {
+	l := make([]any, 200_000)
+	for i := range l {
+		l[i] = map[string]any{"n": int64(i)}
+	}
+	text := value.Encode(l)
+	program, err := expr.Compile("x.all(a, x.all(b, a + b < 1000000))", []string{"x"}, expr.Limits{Cost: 10_000_000})
+	require.NoError(t, err)
+	x := expr.Map{"x": l[:0]}
+	for i := range 700 {
+		x["x"] = append(x["x"].([]any), int64(i))
+	}
+	g, err := workflow.Compile(define(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b, task: t}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]"))
+	require.NoError(t, err)
+	start := workflow.Start{Input: map[string]any{"l": l[:80_000]}}
+	plan, err := planning.Step(workflow.NewState("x", g), start, time.UnixMilli(0).UTC())
+	require.NoError(t, err)
+	record := decision.Record{Seq: 1, At: time.UnixMilli(0).UTC(), Epoch: 1, Planner: planning.Version, Message: start, Decisions: plan.Decisions}
+	return map[string]func(){
+		"normalize": func() { _, err := value.Normalize(l, value.Limits{Bytes: 1 << 30}); require.NoError(t, err) },
+		"decode":    func() { _, err := value.Decode(text, value.Limits{Bytes: 1 << 30}); require.NoError(t, err) },
+		"encode":    func() { value.Encode(l) },
+		"size":      func() { value.Size(l) },
+		"clone":     func() { value.Clone(l) },
+		"evaluate":  func() { _, err := program.EvalBool(x); require.NoError(t, err) },
+		"plan": func() {
+			_, err := planning.Step(workflow.NewState("x", g), start, time.UnixMilli(0).UTC())
+			require.NoError(t, err)
+		},
+		"record": func() { _, err := record.Encode(); require.NoError(t, err) },
+		"compile": func() {
+			_, err := expr.Compile(strings.Repeat("!", 200)+"true", nil, expr.Limits{})
+			require.NoError(t, err)
+		},
+	}
+}
+
+// TestLongComputationsStepBack: on one processor, another goroutine gets its turn
+// every few hundred microseconds while each of them is under way, not only when
+// the scheduler takes the processor away, which is after 10 ms.
+func TestLongComputationsStepBack(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var turns atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				turns.Add(1)
+				runtime.Gosched()
+			}
+		}
+	}()
+	for name, f := range long(t) {
+		before, begin := turns.Load(), time.Now()
+		f()
+		n, took := turns.Load()-before, time.Since(begin)
+		t.Logf("%-9s %v, %d turns of another goroutine", name, took.Round(time.Microsecond), n)
+		// The scheduler alone would give one in 10 ms, and a few that the collector brings.
+		require.Greater(t, n, int64(took/(2*time.Millisecond)), name)
+	}
+	close(stop)
+	<-stopped
+}
