@@ -78,7 +78,7 @@ func benchmarkCommit(b *testing.B, durability Durability, writers int) {
 func trimOnly(b *testing.B, d *Dir, r *Run) {
 	r.unfiled = r.unfiled[:0]
 	err := d.update(func(db *sqlite.Conn) error {
-		_, err := db.Exec(trimLog, logKey(r.row.num, 0), logKey(r.row.num, r.row.Seq))
+		_, err := trimLog(db, r.row.num, r.row.Seq)
 		return err
 	})
 	if err != nil {
@@ -107,13 +107,13 @@ func benchmarkBare(b *testing.B, durability Durability) {
 		_, err1 := db.Exec(begin)
 		err2 := db.Each(getEpoch, func(*sqlite.Row) error { return nil })
 		_, err3 := db.Exec(advanceRun, seq, sum[:], int64(1), seq-1)
-		err4 := appendLog(db, 1, &entry{e, sum})
+		err4 := appendLog(db, 1, &entry{Encoded: e, sum: sum})
 		_, err5 := db.Exec(commit)
 		for _, err := range []error{err1, err2, err3, err4, err5} {
 			require.NoError(b, err)
 		}
 		if seq%100 == 0 {
-			_, err := db.Exec(trimLog, logKey(1, 0), logKey(1, seq))
+			_, err := trimLog(db, 1, seq)
 			require.NoError(b, err)
 		}
 	}

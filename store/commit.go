@@ -10,8 +10,9 @@ import (
 
 // Bounds of the group commit.
 const (
-	maxQueue = 1024 // requests that wait; more callers block
-	maxGroup = 512  // requests in one transaction
+	maxQueue = 1024    // requests that wait; more callers block
+	maxGroup = 512     // requests in one transaction
+	maxBytes = 1 << 20 // after which a transaction takes no further request
 )
 
 // A committer is the goroutine that commits for all runs.
@@ -24,6 +25,7 @@ type committer struct {
 // A request is something to be committed.
 type request struct {
 	apply  func(*sqlite.Conn) error // statements; a *refusal has written nothing
+	bytes  int                      // that they write, about, where it may be much
 	answer chan error               // of capacity 1
 	err    error
 }
@@ -67,10 +69,15 @@ func (c *committer) run(d *Dir) {
 
 // gather adds the requests that wait.
 func (c *committer) gather(group []*request) []*request {
-	for len(group) < maxGroup {
+	bytes := 0
+	for _, r := range group {
+		bytes += r.bytes
+	}
+	for len(group) < maxGroup && bytes < maxBytes {
 		select {
 		case r := <-c.queue:
 			group = append(group, r)
+			bytes += r.bytes
 		default:
 			return group
 		}
@@ -99,8 +106,11 @@ func (c *committer) do(r *request) error {
 }
 
 // update commits the statements of one caller.
-func (d *Dir) update(apply func(*sqlite.Conn) error) error {
-	return d.committer.do(&request{apply: apply, answer: make(chan error, 1)})
+func (d *Dir) update(apply func(*sqlite.Conn) error) error { return d.updateLarge(0, apply) }
+
+// updateLarge is update for statements that write many bytes.
+func (d *Dir) updateLarge(bytes int, apply func(*sqlite.Conn) error) error {
+	return d.committer.do(&request{apply: apply, bytes: bytes, answer: make(chan error, 1)})
 }
 
 // commit commits a group and answers it.

@@ -50,6 +50,7 @@ type Dir struct {
 	lockPath string
 	epoch    workflow.Epoch
 	lastNum  atomic.Int64 // of the runs
+	lastPart atomic.Int64 // of what was put aside
 
 	reading sync.Mutex // taken before mu by those who only read: a commit waits for one of them at most
 
@@ -62,6 +63,7 @@ type Dir struct {
 	failed  chan struct{} // closed when dead is ErrFailed
 
 	definitions definitions
+	heap        heap
 	committer   committer
 	filer       filer
 	backing     chan struct{} // holds one while a backup is under way, and for good once closed
@@ -79,7 +81,7 @@ const (
 	tmpDir       = "tmp"
 	lockFile     = "LOCK"
 	indexID      = 0x7061776c // "pawl"
-	indexVersion = 2
+	indexVersion = 3
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.
@@ -230,7 +232,21 @@ func (d *Dir) begin() error {
 	if err := d.mark(mark{state: state, epoch: d.epoch}); err != nil {
 		return err
 	}
-	return d.db.Each(maxNum, func(r *sqlite.Row) error { d.lastNum.Store(r.Int64(0)); return nil })
+	return d.count()
+}
+
+// count drops what was put aside for nothing, and finds the numbers given last.
+func (d *Dir) count() error {
+	if _, err := d.db.Exec(dropStray); err != nil {
+		return d.indexError(err)
+	}
+	for text, last := range map[string]*atomic.Int64{maxNum: &d.lastNum, lastPart: &d.lastPart} {
+		err := d.db.Each(text, func(r *sqlite.Row) error { last.Store(r.Int64(0)); return nil })
+		if err != nil {
+			return d.indexError(err)
+		}
+	}
+	return nil
 }
 
 const (

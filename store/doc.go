@@ -8,7 +8,8 @@
 // A commit appends a run's records to the log and brings its row in the index
 // up to date, in one transaction that all runs committing at that moment share:
 // one goroutine drains a channel. When [Run.Commit] returns nil, everything in
-// it survives a crash.
+// it survives a crash. A large record is put aside first, in parts, so that no
+// commit keeps others waiting for long.
 //
 // Filing brings a run's private file up to date with its state, journal and
 // events, off the path of commits, and then removes the records from the log.

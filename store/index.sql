@@ -103,8 +103,16 @@ CREATE TABLE log (
   at        INTEGER NOT NULL,
   epoch     INTEGER NOT NULL,    -- the 64 bits, signed
   planner   INTEGER NOT NULL,
+  parts     INTEGER,             -- of a large record: the number of its parts, and the next three are empty
   message   BLOB NOT NULL,       -- JSON
   decisions BLOB NOT NULL,       -- JSON
   vals      BLOB,                -- large values of both, each after its length as uvarint
   sum       BLOB NOT NULL        -- SHA-256 of the sum before and of all of this
+) STRICT;
+
+-- Large records, in pieces, so that no commit is long: message and decisions, each
+-- after its length as uvarint, and vals.
+CREATE TABLE parts (
+  key  INTEGER PRIMARY KEY,      -- log.parts * 2^20 + a number from 0
+  data BLOB NOT NULL
 ) STRICT;

@@ -19,9 +19,12 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	if damage := (*CorruptError)(nil); err != nil && !errors.As(err, &damage) {
 		return fmt.Errorf("purge: %w", err)
 	}
-	if err := d.update(func(db *sqlite.Conn) error { return purge(db, &r, keys) }); err != nil {
+	var parts []int64
+	err = d.update(func(db *sqlite.Conn) (err error) { parts, err = purge(db, &r, keys); return err })
+	if err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
+	d.dropParts(parts)
 	if err := d.harden(); err != nil {
 		return fmt.Errorf("purge run %q: %w", string(id), err)
 	}
@@ -33,20 +36,20 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	return nil
 }
 
-func purge(db *sqlite.Conn, r *row, keys string) error {
+// purge deletes the rows of a run, and returns what was put aside for it.
+func purge(db *sqlite.Conn, r *row, keys string) (parts []int64, err error) {
 	n, err := db.Exec(deleteRun, r.num)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if n == 0 {
-		return refuse("%w: %q", ErrNotEnded, string(r.Run))
+		return nil, refuse("%w: %q", ErrNotEnded, string(r.Run))
 	}
 	if _, err = db.Exec(dropRefs, r.num); err != nil {
-		return err
+		return nil, err
 	}
 	if err := dropOutcomes(db, keys); err != nil {
-		return err
+		return nil, err
 	}
-	_, err = db.Exec(trimLog, logKey(r.num, 0), logKey(r.num, maxSeq))
-	return err
+	return trimLog(db, r.num, maxSeq)
 }

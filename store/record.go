@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -46,7 +45,8 @@ func (c checksum) next(e *decision.Encoded) checksum {
 // An entry is a record as the log and the journal keep it.
 type entry struct {
 	decision.Encoded
-	sum checksum
+	sum   checksum
+	parts int64 // number under which it was put aside in the log; 0: it was not
 }
 
 // size returns about how many bytes the entry takes.
@@ -63,44 +63,23 @@ const maxSeq = 1<<32 - 1
 
 func logKey(num, seq int64) int64 { return num<<32 | seq }
 
-// packValues joins large values, each after its length; nil if there are none.
-func packValues(vs *codec.Values) []byte {
-	var out []byte
-	for _, raw := range vs.All() {
-		out = binary.AppendUvarint(out, uint64(len(raw)))
-		out = append(out, raw...)
-	}
-	return out
-}
-
-// unpackValues is the inverse of packValues. The hashes are computed: a value
-// that has changed is not found under the hash that a record names.
-func unpackValues(data []byte) (*codec.Values, error) {
-	vs := &codec.Values{}
-	for len(data) > 0 {
-		n, w := binary.Uvarint(data)
-		if w <= 0 || n > uint64(len(data)-w) {
-			return nil, errors.New("the large values do not end")
-		}
-		vs.Add(data[w : w+int(n)])
-		data = data[w+int(n):]
-	}
-	return vs, nil
-}
-
 const (
-	putLog  = `INSERT INTO log (key, at, epoch, planner, message, decisions, vals, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	getLog  = `SELECT key & 4294967295, at, epoch, planner, message, decisions, vals, sum FROM log WHERE key BETWEEN ? AND ? ORDER BY key`
-	trimLog = `DELETE FROM log WHERE key BETWEEN ? AND ?`
+	putLog    = `INSERT INTO log (key, at, epoch, planner, parts, message, decisions, vals, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	getLog    = `SELECT key & 4294967295, at, epoch, planner, parts, message, decisions, vals, sum FROM log WHERE key BETWEEN ? AND ? ORDER BY key`
+	deleteLog = `DELETE FROM log WHERE key BETWEEN ? AND ?`
 )
 
 // appendLog inserts a record of run num into the log.
 func appendLog(db *sqlite.Conn, num int64, e *entry) error {
-	var vals any
-	if e.Values.Len() > 0 {
+	var parts, vals any
+	message, decisions := e.Message, e.Decisions
+	switch {
+	case e.parts != 0:
+		parts, message, decisions = e.parts, []byte{}, []byte{}
+	case e.Values.Len() > 0:
 		vals = packValues(e.Values)
 	}
-	_, err := db.Exec(putLog, logKey(num, e.Seq), e.At.UnixMilli(), int64(e.Epoch), int64(e.Planner), e.Message, e.Decisions, vals, e.sum[:])
+	_, err := db.Exec(putLog, logKey(num, e.Seq), e.At.UnixMilli(), int64(e.Epoch), int64(e.Planner), parts, message, decisions, vals, e.sum[:])
 	return err
 }
 
@@ -116,19 +95,31 @@ func readLog(db *sqlite.Conn, num, after int64) (out []entry, damage, err error)
 		out = append(out, e)
 		return nil
 	}, logKey(num, after+1), logKey(num, maxSeq))
+	for i := range out {
+		if out[i].parts == 0 || err != nil {
+			continue
+		}
+		var incomplete error
+		if incomplete, err = gatherParts(db, &out[i]); incomplete != nil {
+			return out[:i+1], incomplete, err
+		}
+	}
 	return out, damage, err
 }
 
 func readEntry(r *sqlite.Row) (entry, error) {
 	e := entry{Encoded: decision.Encoded{
 		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: workflow.Epoch(r.Int64(2)),
-		Planner: r.Int(3), Message: r.Bytes(4), Decisions: r.Bytes(5),
+		Planner: r.Int(3), Message: r.Bytes(5), Decisions: r.Bytes(6),
 	}}
-	if !e.sum.set(r.Bytes(7)) {
+	if !r.Null(4) {
+		e.parts = r.Int64(4)
+	}
+	if !e.sum.set(r.Bytes(8)) {
 		return e, errors.New("a checksum is none")
 	}
 	var err error
-	e.Values, err = unpackValues(r.Bytes(6))
+	e.Values, err = unpackValues(r.Bytes(7))
 	return e, err
 }
 

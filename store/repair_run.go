@@ -145,7 +145,7 @@ func (m *remnant) suspend(epoch workflow.Epoch, cause string) {
 		panic(fmt.Sprintf("store: a suspension: %v", err)) // of text alone
 	}
 	m.seq, m.sum = rec.Seq, m.sum.next(&e)
-	m.entries, m.records = append(m.entries, entry{e, m.sum}), append(m.records, rec)
+	m.entries, m.records = append(m.entries, entry{Encoded: e, sum: m.sum}), append(m.records, rec)
 	if err := m.fold(&rec); err != nil {
 		panic(fmt.Sprintf("store: a suspension: %v", err)) // the status allows it
 	}

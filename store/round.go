@@ -39,12 +39,14 @@ func (d *Dir) file(b *builder, rounds []*round) {
 	}
 	failpoint.Hit("file.synced")
 	d.step(rounds, synced, nil)
-	if err := d.trim(rounds); err != nil {
+	parts, err := d.trim(rounds)
+	if err != nil {
 		fail(rounds, err)
 	}
 	failpoint.Hit("file.trimmed")
 	hard := d.hardenFor(rounds)
 	d.step(rounds, trimmed, func(r *round) error { return d.removeOld(r, hard) })
+	d.dropParts(parts)
 	failpoint.Hit("file.end")
 }
 
@@ -188,9 +190,10 @@ func (d *Dir) syncRounds(rounds []*round) error {
 const fileRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ? WHERE num = ? AND filed = ?`
 
 // trim makes the index name the new files and drops the records in them, in one
-// transaction.
-func (d *Dir) trim(rounds []*round) error {
-	return d.update(func(db *sqlite.Conn) error {
+// transaction. It returns what was put aside for those.
+func (d *Dir) trim(rounds []*round) (parts []int64, err error) {
+	err = d.update(func(db *sqlite.Conn) error {
+		parts = nil
 		for _, r := range rounds {
 			if r.err != nil {
 				continue
@@ -204,12 +207,15 @@ func (d *Dir) trim(rounds []*round) error {
 				continue // purged in the meantime
 			}
 			failpoint.Hit("file.trim")
-			if _, err := db.Exec(trimLog, logKey(r.row.num, 0), logKey(r.row.num, last.seq)); err != nil {
+			trimmed, err := trimLog(db, r.row.num, last.seq)
+			if err != nil {
 				return err
 			}
+			parts = append(parts, trimmed...)
 		}
 		return nil
 	})
+	return parts, err
 }
 
 // hardenFor hardens what names new files if there are old ones to be removed.

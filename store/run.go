@@ -76,8 +76,7 @@ func (r *Run) Commit(records []decision.Record, head Head) error {
 	}
 	err := r.encode(records, head)
 	if err == nil {
-		r.dir.filer.waitForRoom()
-		err = r.dir.committer.do(&r.request)
+		err = r.commit()
 	}
 	if err != nil {
 		r.dead = fmt.Errorf("commit run %q: %w", string(r.row.Run), err)
@@ -100,9 +99,28 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
 		}
 		seq, sum = rec.Seq, sum.next(&e)
-		r.batch = append(r.batch, entry{e, sum})
+		r.batch = append(r.batch, entry{Encoded: e, sum: sum})
 	}
 	return r.prepare(records, head)
+}
+
+// commit makes the batch durable.
+func (r *Run) commit() error {
+	r.dir.filer.waitForRoom()
+	if err := r.dir.putAside(r.batch); err != nil {
+		return err
+	}
+	r.request.bytes = 0
+	for i := range r.batch {
+		if r.batch[i].parts == 0 {
+			r.request.bytes += int(r.batch[i].size())
+		}
+	}
+	err := r.dir.committer.do(&r.request)
+	if err != nil {
+		r.dir.takeBack(r.batch, err)
+	}
+	return err
 }
 
 // adopt is Commit for records that another directory has kept: their text and
@@ -112,8 +130,7 @@ func (r *Run) adopt(entries []entry, records []decision.Record, head Head) error
 	r.batch, r.adopted = append(r.batch[:0], entries...), true
 	err := r.prepare(records, head)
 	if err == nil {
-		r.dir.filer.waitForRoom()
-		err = r.dir.committer.do(&r.request)
+		err = r.commit()
 	}
 	if err != nil {
 		return fmt.Errorf("restore run %q: %w", string(r.row.Run), err)

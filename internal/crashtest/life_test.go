@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -52,6 +53,9 @@ func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
 		return err
 	}
 	defer l.ledger.Close()
+	if w.parts > 0 {
+		hook.PartBytes.Store(w.parts)
+	}
 	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle})
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ type work struct {
 	closes bool                    // the child closes the engine when the first task holds
 	alone  map[workflow.RunID]bool // runs that must go on without a Start
 	calls  []string                // files of the definitions that the runs call
+	parts  int64                   // bytes from which records are put aside; 0 is the default
 	first  int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
 
@@ -62,6 +63,7 @@ var works = []work{
 	{name: "parcel", runs: jobs("parcel", object{"v": 1}, object{"v": 2})},
 	{name: "copied", first: 3, runs: slices.Concat(jobs("parcel", object{"v": 1}, object{"v": 2}), jobs("chain", object{"v": 1, "long": long}),
 		[]job{{id: "fanout-1", file: "fanout", input: object{}}, {id: "loop-1", file: "loop", input: object{"readyAt": 3}}})},
+	{name: "aside", parts: 700, runs: slices.Concat(jobs("chain", object{"v": 1, "long": long}), jobs("nested", object{"orders": []any{list("a", "b"), list("c"), list()}}))},
 	{name: "closing", runs: jobs("closing", object{}), closes: true},
 }
 

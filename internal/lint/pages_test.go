@@ -60,6 +60,6 @@ func TestPages(t *testing.T) {
 	}
 	harness := pages[filepath.Join(root, "docs", "harness.md")]
 	for point := range points {
-		require.Contains(t, harness, "`"+point+"`", "failpoint")
+		require.True(t, strings.Contains(harness, "`"+point+"`"), "docs/harness.md does not name the failpoint %s", point)
 	}
 }

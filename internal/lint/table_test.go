@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"internal/story":     decided,
 	"internal/recount":   slices.Concat(vocabulary, []string{"workflow"}),
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
-	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/sqlite", "blob"}),
+	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "blob"}),
 	"actor":              slices.Concat(decided, []string{"internal/clock", "internal/failpoint", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/clock", "internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),

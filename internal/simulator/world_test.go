@@ -106,6 +106,7 @@ func newWorld(p play, folder string) *world {
 		IdleAfter:  of(r, 10*time.Second, 1307*time.Millisecond, 211*time.Millisecond),
 		StallAfter: of(r, 0, 0, 0, 90*time.Second), MaxActive: of(r, 0, 0, 0, 3),
 	}
+	hook.PartBytes.Store(of(p.draw("parts"), int64(512<<10), 2000, 300))
 	for i := range w.runs {
 		r := p.draw("family", i)
 		family := drawFamily(r, fmt.Sprintf("d%d", i))
@@ -155,7 +156,7 @@ var sites = []string{
 	"release.begin", "release.dispatch", "release.child", "release.end",
 	"child.want", "child.cancel", "child.ended", "child.asks", "child.started", "child.told",
 	"task.begin", "task.result", "task.delivered", "start.ask", "start.answer",
-	"file.built", "file.renamed", "file.synced", "file.trimmed", "file.end",
+	"commit.part", "parts.drop", "file.built", "file.renamed", "file.synced", "file.trimmed", "file.end",
 	"actor.load", "actor.resend", "actor.active", "actor.passivate", "alarm.wake", "recover.wake",
 }
 

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// large returns a decision whose record takes about n bytes, some of them in the
+// record and most in values that stand apart.
+func large(n int) decision.Decision {
+	return decision.SetData{Path: []string{"state", "x"}, Value: []any{strings.Repeat("x", n/2), strings.Repeat("y", n-n/2)}}
+}
+
+// partsOf returns how many parts there are, and of how many records.
+func partsOf(t testing.TB, d *Dir) (parts, records int) {
+	const count = `SELECT count(*), count(DISTINCT key >> 20) FROM parts`
+	err := d.read(func(db *sqlite.Conn) error {
+		return db.Each(count, func(r *sqlite.Row) error { parts, records = r.Int(0), r.Int(1); return nil })
+	})
+	require.NoError(t, err)
+	return parts, records
+}
+
+// same checks that a run is read as it was written.
+func (o *owner) same(d *Dir) {
+	s, err := d.State(o.run.Head().Run)
+	require.NoError(o.t, err)
+	s.Epoch = o.state.Epoch
+	require.Equal(o.t, o.state.All(), s.All())
+	seq := int64(0)
+	for r, err := range d.History(o.run.Head().Run) {
+		require.NoError(o.t, err)
+		seq++
+		require.Equal(o.t, seq, r.Seq)
+	}
+	require.Equal(o.t, o.run.Head().Seq, seq)
+}
+
+func TestLargeRecordsArePutAside(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), large(partBytes-10_000))
+	_, records := partsOf(t, d)
+	require.Zero(t, records, "a record of at most that size stands in the log")
+	o.do(workflow.Heartbeat{}, large(partBytes+10))
+	o.do(workflow.Heartbeat{}, large(5*partBytes), large(4*partBytes))
+	o.do(workflow.Heartbeat{}, createToken(1, "start"))
+	parts, records := partsOf(t, d)
+	require.Equal(t, 2, records)
+	require.Equal(t, 2+10, parts)
+	o.same(d)
+
+	copied := open(t, crashed(t, path))
+	after := load(t, copied, "r1")
+	require.Equal(t, o.run.Head().Seq, after.run.Head().Seq)
+	after.same(copied)
+	after.do(workflow.Heartbeat{}, large(3*partBytes))
+	_, records = partsOf(t, copied)
+	require.Equal(t, 3, records, "numbers are not given twice")
+	after.same(copied)
+
+	require.NoError(t, o.file())
+	_, records = partsOf(t, d)
+	require.Zero(t, records)
+	require.Zero(t, logged(t, d))
+	o.same(d)
+	require.NoError(t, d.Close())
+	report, err := Verify(path)
+	require.NoError(t, err)
+	require.Empty(t, report.Findings)
+}
+
+// What was put aside for a record that never came goes, at the next Open or when
+// the commit is refused.
+func TestPartsOfNothing(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), large(2*partBytes))
+	for n := range 5 {
+		require.NoError(t, d.putParts(d.lastPart.Add(1), make([]byte, 1+n*partBytes)))
+	}
+	_, records := partsOf(t, d)
+	require.Equal(t, 6, records)
+	d = open(t, crashed(t, path))
+	parts, records := partsOf(t, d)
+	require.Equal(t, 1, records)
+	require.Equal(t, 3, parts)
+
+	again := start(t, d, "r1")
+	require.ErrorIs(t, again.try(workflow.Start{}, startRun(nil), large(3*partBytes)), workflow.ErrRunExists)
+	_, records = partsOf(t, d)
+	require.Equal(t, 1, records)
+	o = load(t, d, "r1")
+	o.same(d)
+	o.do(workflow.Heartbeat{}, decision.CompleteRun{At: at(9)})
+	require.NoError(t, d.Purge("r1", ""))
+	_, records = partsOf(t, d)
+	require.Zero(t, records)
+}
+
+// A disk on which there is no room for a large record is not filled up by trying.
+func TestPartsOnAFullDisk(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	limit := func(pages int) {
+		require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
+	}
+	limit(30 + 4*partBytes/4096)
+	for range 3 {
+		require.ErrorIs(t, o.try(workflow.Heartbeat{}, large(6*partBytes)), ErrNoSpace)
+		_, records := partsOf(t, d)
+		require.Zero(t, records)
+		o = load(t, d, "r1")
+	}
+	o.do(workflow.Heartbeat{}, large(3*partBytes))
+	limit(1 << 30)
+	o.do(workflow.Heartbeat{}, large(6*partBytes))
+	o.same(d)
+}
+
+// What could not be dropped is dropped before more is put aside.
+func TestPartsThatStay(t *testing.T) {
+	d := open(t, t.TempDir())
+	require.NoError(t, d.putParts(d.lastPart.Add(1), make([]byte, 3*partBytes)))
+	d.heap.add(1)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), large(partBytes))
+	parts, records := partsOf(t, d)
+	require.Equal(t, 1, records)
+	require.Equal(t, 2, parts)
+	o.same(d)
+}
+
+func TestDamagedParts(t *testing.T) {
+	for _, c := range []struct{ name, sql, want string }{
+		{"the last is missing", `DELETE FROM parts WHERE key = (SELECT max(key) FROM parts)`, "large values do not end"},
+		{"one is missing", `DELETE FROM parts WHERE key & 1048575 = 1`, "record 2 lacks a part"},
+		{"the first is missing", `DELETE FROM parts WHERE key & 1048575 = 0`, "record 2 lacks a part"},
+		{"all are missing", `DELETE FROM parts`, "large values do not end"},
+		{"more", `INSERT INTO parts SELECT key + 1, data FROM parts ORDER BY key DESC LIMIT 1`, "large values do not end"},
+		{"cut", `UPDATE parts SET data = substr(data, 1, 100) WHERE key & 1048575 = 1`, "large values do not end"},
+		{"changed at the beginning", `UPDATE parts SET data = CAST(CAST(X'7F' AS TEXT) || CAST(substr(data, 2) AS TEXT) AS BLOB) WHERE key & 1048575 = 0`, "record 2"},
+		{"changed in a value", `UPDATE parts SET data = CAST(replace(CAST(data AS TEXT), 'yyyy', 'zzzz') AS BLOB) WHERE key & 1048575 = 2`, "no value"},
+		{"another record's", `UPDATE log SET parts = 99 WHERE parts IS NOT NULL`, "large values do not end"},
+		{"none named", `UPDATE log SET parts = NULL`, "record 2 does not have its checksum"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := open(t, t.TempDir())
+			o := start(t, d, "r1")
+			o.do(workflow.Start{}, startRun(nil))
+			o.do(workflow.Heartbeat{}, large(4*partBytes))
+			other := start(t, d, "r2")
+			other.do(workflow.Start{}, startRun(nil))
+			require.NoError(t, d.update(func(db *sqlite.Conn) error { _, err := db.Exec(c.sql); return err }))
+			_, err := d.State("r1")
+			require.ErrorIs(t, err, ErrCorrupt)
+			require.ErrorContains(t, err, c.want)
+			other.same(d)
+		})
+	}
+}
+
+// One commit does not hold all others up, however much it brings.
+func TestGroupsAreBoundedInBytes(t *testing.T) {
+	c := committer{queue: make(chan *request, 10)}
+	for range 5 {
+		c.queue <- &request{bytes: maxBytes/2 - 1}
+	}
+	require.Len(t, c.gather([]*request{{}}), 4)
+	require.Len(t, c.gather([]*request{{bytes: maxBytes}}), 1)
+	require.Len(t, c.gather(nil), 2)
+}
