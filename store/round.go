@@ -215,7 +215,10 @@ func (d *Dir) trim(rounds []*round) (parts []int64, err error) {
 		}
 		return nil
 	})
-	return parts, err
+	if err != nil {
+		return nil, err // the records may be there still
+	}
+	return parts, nil
 }
 
 // hardenFor hardens what names new files if there are old ones to be removed.

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -75,6 +76,7 @@ func child(path string) error {
 	if l.ledger, err = os.OpenFile(filepath.Join(path, ledgerFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
+	hook.PartBytes.Store(1000) // some records are put aside
 	o := store.Options{Materializers: 1}
 	if os.Getenv(childLax) != "" {
 		o.Durability = store.ProcessCrash

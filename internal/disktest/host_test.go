@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/crashtest/witness"
+	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -110,6 +111,9 @@ func (h *host) live(ctx context.Context, life int) (err error) {
 
 // open opens the engine.
 func (h *host) open(ctx context.Context, execute pawl.Executor) (*pawl.Engine, error) {
+	if h.parts > 0 {
+		hook.PartBytes.Store(h.parts)
+	}
 	engine, err := pawl.Open(ctx, filepath.Join(h.dir, "engine"), pawl.Options{
 		Executor: execute, IdleAfter: h.idle, Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

@@ -20,6 +20,7 @@ type work struct {
 	runs  []job
 	calls []string      // files of the definitions that the runs call
 	idle  time.Duration // before a run passivates; 0 is the default
+	parts int64         // bytes from which records are put aside; 0 is the default
 }
 
 // A job is one run of a work.
@@ -36,7 +37,7 @@ var long = strings.Repeat("long ", 500)
 
 // works are those of the release run; the gate does the first.
 var works = []work{
-	{name: "small", runs: []job{{"small-1", "small", object{"v": 1, "long": long}}}},
+	{name: "small", runs: []job{{"small-1", "small", object{"v": 1, "long": long}}}, parts: 1000},
 	{name: "mix", runs: jobs("mix", object{"v": 1, "long": long}), calls: []string{"leaf"}},
 	{name: "chain", runs: jobs("chain", object{"v": 1, "long": long}, object{"v": 2, "long": ""})},
 	{name: "nested", runs: jobs("nested", object{"orders": []any{list("a", "b"), list("c"), list()}})},
