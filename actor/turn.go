@@ -87,6 +87,7 @@ func (a *Actor) turn(batch []envelope) error {
 		}
 	}
 	for i, e := range batch {
+		pace.Few(i)
 		e.reply <- t.answers[i]
 	}
 	a.rest(false)
@@ -153,7 +154,8 @@ func (a *Actor) release(t turn) {
 		a.outbox.Withdraw(a.ID, id)
 	}
 	if a.state.Status == workflow.RunRunning || a.state.Status == workflow.RunPaused {
-		for _, e := range t.effects {
+		for i, e := range t.effects {
+			pace.Few(i)
 			a.send(e)
 		}
 	}

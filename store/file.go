@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -52,7 +53,7 @@ func (d *Dir) readRunFile(r *row) ([]byte, error) {
 	if err := d.checkHeader(data, r.File, fileID, fileVersion); err != nil {
 		return nil, ofRun(err, r.Run)
 	}
-	if sum := sha256.Sum256(data); string(sum[:]) != string(r.fileHash) {
+	if sum := pace.Sum256(data); string(sum[:]) != string(r.fileHash) {
 		return nil, damaged("it is damaged, changed or another file", nil)
 	}
 	return data, nil

@@ -45,6 +45,7 @@ type filer struct {
 	queue   []*job
 	later   []*job          // put off until the backup that is under way has ended
 	kept    map[string]bool // files that it may still copy and nobody else needs; nil without one
+	large   sync.Mutex      // held while a large file is built
 	stopped bool
 	workers sync.WaitGroup
 	stage   func(stage) error // for tests: called at every boundary

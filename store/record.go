@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -35,8 +36,8 @@ func (c checksum) next(e *decision.Encoded) checksum {
 	h := sha256.New()
 	h.Write(c[:])
 	h.Write(numbers[:])
-	h.Write(e.Message)
-	h.Write(e.Decisions)
+	pace.Write(h, e.Message)
+	pace.Write(h, e.Decisions)
 	var out checksum
 	h.Sum(out[:0])
 	return out

@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -95,13 +96,27 @@ func (d *Dir) build(b *builder, r *round) error {
 			return err
 		}
 	}
+	if len(old)+r.bytes() > maxKept {
+		d.filer.large.Lock() // one at a time, so that a processor is left for others
+		defer d.filer.large.Unlock()
+	}
 	data, err := b.build(old, func(c *sqlite.Conn) error { return d.fill(c, r) })
 	if err != nil {
 		return fmt.Errorf("build the file of run %q: %w", string(r.job.id), err)
 	}
-	r.hash, r.size = sha256.Sum256(data), len(data)
+	r.hash, r.size = pace.Sum256(data), len(data)
 	r.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(r.name)))
 	return d.writeFile(r.tmp, data, false)
+}
+
+// bytes returns about how much is added to the file.
+func (r *round) bytes() (n int) {
+	for _, f := range r.filings {
+		for i := range f.entries {
+			n += int(f.entries[i].size())
+		}
+	}
+	return n
 }
 
 // fill writes into a file what it lacks.

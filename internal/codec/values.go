@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -36,7 +37,7 @@ type entry struct {
 // Add keeps a copy of raw, the canonical JSON of a value, unless it is there
 // already, and returns its SHA-256 in lower-case hexadecimal digits.
 func (vs *Values) Add(raw []byte) (hash string) {
-	sum := sha256.Sum256(raw)
+	sum := pace.Sum256(raw)
 	hash = hex.EncodeToString(sum[:])
 	if _, known := vs.index[hash]; known {
 		return hash

@@ -6,7 +6,11 @@
 // step back in between. That changes nothing but when others run.
 package pace
 
-import "runtime"
+import (
+	"crypto/sha256"
+	"hash"
+	"runtime"
+)
 
 // slice is how much work, in units, is done before a goroutine steps back.
 const slice = 1000
@@ -28,6 +32,33 @@ func Each(i int) {
 	if i&511 == 511 {
 		runtime.Gosched()
 	}
+}
+
+// Few is for a loop of which each turn wakes another goroutine: whoever else is to
+// run waits behind a few of them, not behind all. i counts the turns.
+func Few(i int) {
+	if i&7 == 7 {
+		runtime.Gosched()
+	}
+}
+
+// Sum256 returns the SHA-256 of data.
+func Sum256(data []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	Write(h, data)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// Write adds data to a hash, in pieces of some 50 us each.
+func Write(h hash.Hash, data []byte) {
+	const piece = 64 << 10
+	for len(data) > piece {
+		_, _ = h.Write(data[:piece]) // a hash never fails
+		data = data[piece:]
+		runtime.Gosched()
+	}
+	_, _ = h.Write(data)
 }
 
 // At is for a sum of work that others keep, which grows in steps of any size: no

@@ -1,7 +1,6 @@
 package value
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -46,7 +45,7 @@ func Encode(v any) []byte {
 
 // Hash returns the SHA-256 of the canonical JSON of a model value, in hex.
 func Hash(v any) string {
-	sum := sha256.Sum256(Encode(v))
+	sum := pace.Sum256(Encode(v))
 	return hex.EncodeToString(sum[:])
 }
 
