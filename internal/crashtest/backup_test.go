@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -21,11 +22,11 @@ func backupOf(dir string, life int) string { return filepath.Join(dir, fmt.Sprin
 // others are refused, unless nothing is in them, or everything. It returns what is
 // wrong. A backup that the last of so many lives was told of must be there; those of
 // lives before were looked at when those had ended.
-func checkBackups(dir string, w work, lines []entry, lives int, now snapshot) (wrong []string) {
+func checkBackups(dir string, w work, lines []witness.Entry, lives int, now witness.Snapshot) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	done := map[string]bool{} // backups that were acknowledged
 	for _, e := range lines {
-		if e.What == copied {
+		if e.What == witness.Copied {
 			done[backupOf(dir, e.Life)] = true
 		}
 	}
@@ -65,7 +66,7 @@ func checkBackups(dir string, w work, lines []entry, lives int, now snapshot) (w
 }
 
 // checkBackup checks a backup that is whole.
-func checkBackup(at string, w work, now snapshot) error {
+func checkBackup(at string, w work, now witness.Snapshot) error {
 	r, err := store.Verify(at)
 	if err != nil {
 		return err
@@ -73,13 +74,13 @@ func checkBackup(at string, w work, now snapshot) error {
 	if r.Damage > 0 {
 		return fmt.Errorf("it is damaged: %v", r.Findings)
 	}
-	snap, err := takeFrom(at, at+".copy", false)
+	snap, err := witness.TakeFrom(at, at+".copy", false)
 	if err != nil {
 		return err
 	}
 	for _, j := range w.runs[:w.first] {
-		if f := snap[j.id]; f == nil || !f.Head.Status.Final() {
-			return fmt.Errorf("%s had ended and is not there, or has not", j.id)
+		if f := snap[j.ID]; f == nil || !f.Head.Status.Final() {
+			return fmt.Errorf("%s had ended and is not there, or has not", j.ID)
 		}
 	}
 	if f := snap[goneID]; f == nil || !f.Head.Status.Final() {

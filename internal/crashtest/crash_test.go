@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 )
 
 // atOnce is how many trials run side by side.
@@ -66,17 +69,16 @@ func (s *suite) works() []work {
 func (s *suite) reference(w work) {
 	t, err := newTrial(filepath.Join(s.dir, "reference-"+w.name), w, nil)
 	require.NoError(s.t, err)
-	t.lives++
-	counts := filepath.Join(t.dir, "counts")
+	t.Lives++
+	counts := filepath.Join(t.Dir, "counts")
 	require.NoError(s.t, t.child(childCount+"="+counts))
 	t.look(!w.closes)
 	t.finish()
 	s.counts[w.name], err = loadCounts(counts)
 	require.NoError(s.t, err)
-	require.Empty(s.t, t.wrong, "%s, without a crash", w.name)
-	s.wants[w.name] = map[string]string{}
-	for id, f := range t.was {
-		s.wants[w.name][string(id)] = outcomeText(f.Head.Outcome())
+	require.Empty(s.t, t.Wrong, "%s, without a crash", w.name)
+	s.wants[w.name] = t.Was.Outcomes()
+	for id, f := range t.Was {
 		s.t.Logf("%s: %d records: %.100s", id, len(f.Records), s.wants[w.name][string(id)])
 	}
 }
@@ -101,7 +103,7 @@ func (s *suite) singles() []plan {
 			if w.first > 0 && !*all && !strings.HasPrefix(point, "backup.") {
 				continue // the other works have it
 			}
-			if tried[point]++; raced && !*all && tried[point] > racedWorks {
+			if tried[point]++; harness.Raced && !*all && tried[point] > racedWorks {
 				continue
 			}
 			for _, n := range sample(s.counts[w.name][point]) {
@@ -115,7 +117,7 @@ func (s *suite) singles() []plan {
 // sample returns which of some hits to kill at.
 func sample(hits int) (out []int) {
 	for n := 1; n <= hits; n++ {
-		ends := !raced && (n == 1 || n == hits)
+		ends := !harness.Raced && (n == 1 || n == hits)
 		if *all || ends || n == (hits+1)/2 {
 			out = append(out, n)
 		}
@@ -148,7 +150,7 @@ func (s *suite) chainsOf() []plan {
 	switch {
 	case *all:
 		n = allChainsPerWork
-	case raced:
+	case harness.Raced:
 		n = racedChainsPerWork
 	}
 	var out []plan
@@ -276,19 +278,19 @@ func (s *suite) count(k kill) {
 
 // end takes note of a trial. What went wrong is kept for inspection.
 func (s *suite) end(p plan, t *trial, killed int) {
-	lines, err := readLedger(filepath.Join(t.dir, "ledger"))
+	lines, err := witness.ReadLedger(filepath.Join(t.Dir, "ledger"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trials++
 	s.chains[killed]++
-	s.repeated += repeated(lines)
-	if err == nil && len(t.wrong) == 0 {
-		_ = os.RemoveAll(t.dir) // the whole workspace goes in the end
+	s.repeated += witness.Repeated(lines)
+	if err == nil && len(t.Wrong) == 0 {
+		_ = os.RemoveAll(t.Dir) // the whole workspace goes in the end
 		return
 	}
 	s.wrong++
 	s.t.Errorf("%v: %v", p, err)
-	for _, text := range t.wrong {
+	for _, text := range t.Wrong {
 		s.t.Errorf("  %.2000s", text)
 	}
 }

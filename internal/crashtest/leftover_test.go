@@ -19,7 +19,7 @@ func TestLeftover(t *testing.T) {
 	trial, err := newTrial(workspace(t), w, nil)
 	require.NoError(t, err)
 	require.True(t, trial.die(kill{"end.tell", 1}))
-	require.True(t, trial.was[w.runs[0].id].Head.Status.Final())
+	require.True(t, trial.Was[w.runs[0].ID].Head.Status.Final())
 
 	filed := make(chan struct{}, 1)
 	defer failpoint.Set(func(name string) {
@@ -29,7 +29,7 @@ func TestLeftover(t *testing.T) {
 	})()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	engine, err := pawl.Open(ctx, filepath.Join(trial.dir, "engine"), pawl.Options{})
+	engine, err := pawl.Open(ctx, filepath.Join(trial.Dir, "engine"), pawl.Options{})
 	require.NoError(t, err)
 	select {
 	case <-filed:
@@ -37,8 +37,8 @@ func TestLeftover(t *testing.T) {
 		t.Error("it was not filed")
 	}
 	require.NoError(t, engine.Close(t.Context()))
-	trial.lives++
+	trial.Lives++
 	trial.look(true)
-	require.Empty(t, trial.wrong)
+	require.Empty(t, trial.Wrong)
 	require.Equal(t, before, descriptors(t), "open descriptors")
 }

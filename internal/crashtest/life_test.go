@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -19,7 +20,7 @@ import (
 type life struct {
 	work
 	dir    string // of the trial
-	ledger *ledger
+	ledger *witness.Ledger
 	engine *pawl.Engine
 	later  chan answer   // results that come after their handlers have returned
 	holds  chan struct{} // closed when a task holds
@@ -49,7 +50,7 @@ func live(ctx context.Context, dir string, w work, number int) error {
 
 func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
 	l := &life{work: w, dir: dir, later: make(chan answer, 64), holds: make(chan struct{}), opened: make(chan struct{})}
-	if l.ledger, err = openLedger(filepath.Join(dir, "ledger"), number); err != nil {
+	if l.ledger, err = witness.OpenLedger(filepath.Join(dir, "ledger"), number); err != nil {
 		return err
 	}
 	defer l.ledger.Close()
@@ -71,14 +72,14 @@ func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
 	if err := errors.Join(err, engine.Close(ctx)); err != nil {
 		return err
 	}
-	l.ledger.Write(entry{What: closed})
+	l.ledger.Write(witness.Entry{What: witness.Closed})
 	return nil
 }
 
 // do starts the runs and waits for them.
 func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 	for _, file := range l.calls {
-		def, err := definition(file)
+		def, err := witness.Definition(file)
 		if err == nil {
 			err = engine.Publish(def)
 		}
@@ -105,11 +106,11 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 		}
 	}
 	for _, j := range l.runs {
-		out, err := engine.Wait(ctx, j.id)
+		out, err := engine.Wait(ctx, j.ID)
 		if err != nil {
-			return fmt.Errorf("wait for %q: %w", string(j.id), err)
+			return fmt.Errorf("wait for %q: %w", string(j.ID), err)
 		}
-		l.ledger.Write(entry{What: ended, Run: j.id, Outcome: outcomeText(out)})
+		l.ledger.Write(witness.Entry{What: witness.Ended, Run: j.ID, Outcome: witness.OutcomeText(out)})
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
 	if err := os.Mkdir(into, 0o700); err != nil { // it may be there, and empty
 		return err
 	}
-	gone, err := definition("gone")
+	gone, err := witness.Definition("gone")
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
 	}
 	inBackup.Store(&purge)
 	defer inBackup.Store(nil)
-	l.ledger.Write(entry{What: copying})
+	l.ledger.Write(witness.Entry{What: witness.Copying})
 	info, err := engine.Backup(ctx, into)
 	if err == nil && len(info.Damaged) > 0 {
 		err = errors.Join(info.Damaged...)
@@ -156,26 +157,26 @@ func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
 	if err != nil {
 		return fmt.Errorf("back up: %w", err)
 	}
-	l.ledger.Write(entry{What: copied})
+	l.ledger.Write(witness.Entry{What: witness.Copied})
 	return nil
 }
 
-func (l *life) start(ctx context.Context, engine *pawl.Engine, j job) error {
-	def, err := j.definition()
-	if err == nil && !l.alone[j.id] {
-		err = engine.Start(ctx, workflow.Run{ID: j.id, Definition: def}, j.input)
+func (l *life) start(ctx context.Context, engine *pawl.Engine, j witness.Job) error {
+	def, err := witness.Definition(j.File)
+	if err == nil && !l.alone[j.ID] {
+		err = engine.Start(ctx, workflow.Run{ID: j.ID, Definition: def}, j.Input)
 	}
 	if err != nil {
-		return fmt.Errorf("start %q: %w", string(j.id), err)
+		return fmt.Errorf("start %q: %w", string(j.ID), err)
 	}
-	l.ledger.Write(entry{What: started, Run: j.id})
-	if !j.cancel {
+	l.ledger.Write(witness.Entry{What: witness.Started, Run: j.ID})
+	if j.ID != l.cancels {
 		return nil
 	}
-	if err := engine.Cancel(ctx, j.id, "enough"); err != nil {
-		return fmt.Errorf("cancel %q: %w", string(j.id), err)
+	if err := engine.Cancel(ctx, j.ID, "enough"); err != nil {
+		return fmt.Errorf("cancel %q: %w", string(j.ID), err)
 	}
-	l.ledger.Write(entry{What: cancelled, Run: j.id})
+	l.ledger.Write(witness.Entry{What: witness.Cancelled, Run: j.ID})
 	return nil
 }
 
@@ -184,11 +185,11 @@ func (l *life) answer(ctx context.Context, engine *pawl.Engine, stop <-chan stru
 	for {
 		select {
 		case a := <-l.later:
-			l.ledger.Write(entry{What: ends, Run: a.run, Key: a.key})
+			l.ledger.Write(witness.Entry{What: witness.Ends, Run: a.run, Key: a.key})
 			if err := engine.Complete(ctx, a.key, a.output); err != nil {
 				panic(fmt.Sprintf("complete %q: %v", string(a.key), err))
 			}
-			l.ledger.Write(entry{What: answered, Run: a.run, Key: a.key})
+			l.ledger.Write(witness.Entry{What: witness.Answered, Run: a.run, Key: a.key})
 		case <-stop:
 			return
 		}

@@ -4,18 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // The environment that makes the test binary a child.
@@ -36,34 +32,18 @@ var (
 	disk = flag.Bool("crash.disk", false, "work in the temporary directory, not in memory")
 )
 
-// workspace returns an empty directory for engine directories. A process that is
-// killed loses nothing that it has written, whether it is synced or not: so it is
-// in memory, where syncing is quick, if there is a file system in memory.
+// workspace returns an empty directory for engine directories.
 func workspace(t *testing.T) string {
-	const memory = "/dev/shm"
-	info, err := os.Stat(memory)
-	if *disk || err != nil || !info.IsDir() {
+	if *disk {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp(memory, "pawl-crashtest-")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	return dir
+	return harness.Workspace(t)
 }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(childWork) == "" {
-		goleak.VerifyTestMain(m)
-		return
-	}
-	if err := child(); err != nil {
-		fmt.Fprintln(os.Stderr, "child:", err)
-		os.Exit(2)
-	}
-}
+func TestMain(m *testing.M) { harness.Main(m, childWork, child) }
 
-func child() error {
-	w := workNamed(os.Getenv(childWork))
+func child(name string) error {
+	w := workNamed(name)
 	number, err := strconv.Atoi(os.Getenv(childLife))
 	if err != nil {
 		return err
@@ -117,12 +97,6 @@ func loadCounts(path string) (map[string]int, error) {
 }
 
 // environment returns the variables of a child.
-func environment(dir string, w work, number int, more ...string) []string {
-	var env []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PAWL_") {
-			env = append(env, v)
-		}
-	}
-	return append(append(env, childDir+"="+dir, childWork+"="+w.name, childLife+"="+strconv.Itoa(number)), more...)
+func environment(dir string, w work, number int, more string) []string {
+	return harness.Environment(childDir+"="+dir, childWork+"="+w.name, childLife+"="+strconv.Itoa(number), more)
 }

@@ -3,15 +3,15 @@ package crashtest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -25,27 +25,23 @@ func (k kill) String() string { return fmt.Sprintf("%s:%d", k.point, k.n) }
 
 // A trial is one engine directory, and the lives and deaths on it.
 type trial struct {
-	dir   string
-	work  work
-	want  map[string]string // outcomes without a crash, by run
-	lives int
-	was   snapshot
-	wrong []string
+	*witness.Trial
+	work work
 }
 
 func newTrial(dir string, w work, want map[string]string) (*trial, error) {
-	return &trial{dir: dir, work: w, want: want, was: snapshot{}}, os.MkdirAll(dir, 0o700)
+	t, err := witness.NewTrial(dir, want)
+	return &trial{t, w}, err
 }
 
 // die lets a child work until it is killed, and looks at what it leaves. It
 // returns false if the child came to its end.
 func (t *trial) die(k kill) bool {
-	t.lives++
+	t.Lives++
 	err := t.child(failpoint.Variable + "=" + k.String())
-	var exit *exec.ExitError
-	killed := errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	killed := harness.Killed(err)
 	if err != nil && !killed {
-		t.bad("%v", err)
+		t.Bad("%v", err)
 	}
 	t.look(false)
 	return killed
@@ -62,11 +58,11 @@ func (t *trial) child(env string) error {
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it says where it is stuck
 	cmd.WaitDelay = patience
-	cmd.Env = environment(t.dir, t.work, t.lives, env)
+	cmd.Env = environment(t.Dir, t.work, t.Lives, env)
 	var says bytes.Buffer
 	cmd.Stderr = &says
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("life %d: %w: %s", t.lives, err, strings.TrimSpace(says.String()))
+		return fmt.Errorf("life %d: %w: %s", t.Lives, err, strings.TrimSpace(says.String()))
 	}
 	return nil
 }
@@ -76,50 +72,28 @@ func (t *trial) child(env string) error {
 func (t *trial) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	t.lives++
+	t.Lives++
 	w := t.work
 	w.closes, w.alone = false, map[workflow.RunID]bool{}
-	for id, f := range t.was {
+	for id, f := range t.Was {
 		w.alone[id] = !f.Head.Status.Final()
 	}
-	if err := live(ctx, t.dir, w, t.lives); err != nil {
-		t.bad("recovery: %v", err)
+	if err := live(ctx, t.Dir, w, t.Lives); err != nil {
+		t.Bad("recovery: %v", err)
 		return
 	}
 	t.look(true)
-	for _, j := range t.work.runs {
-		out := "nothing"
-		if f := t.was[j.id]; f != nil {
-			out = outcomeText(f.Head.Outcome())
-		}
-		if want := t.want[string(j.id)]; t.want != nil && out != want {
-			t.bad("%s ended as %s, without a crash as %s", j.id, out, want)
-		}
-	}
+	t.CheckEnds(t.work.runs)
 }
 
 // look checks what a life has left.
 func (t *trial) look(whole bool) {
-	lines, err := readLedger(filepath.Join(t.dir, "ledger"))
-	if err != nil {
-		t.bad("%v", err)
+	lines, ok := t.Look(whole)
+	if !ok {
 		return
 	}
-	now, err := take(t.dir, whole)
-	if err != nil {
-		t.bad("after life %d: %v", t.lives, err)
-		return
+	delete(t.Was, goneID) // it comes and goes
+	for _, text := range checkBackups(t.Dir, t.work, lines, t.Lives, t.Was) {
+		t.Bad("after life %d: %s", t.Lives, text)
 	}
-	delete(now, goneID) // it comes and goes
-	for _, text := range check(t.was, now, lines, t.lives) {
-		t.bad("after life %d: %s", t.lives, text)
-	}
-	t.was = now
-	for _, text := range checkBackups(t.dir, t.work, lines, t.lives, now) {
-		t.bad("after life %d: %s", t.lives, text)
-	}
-}
-
-func (t *trial) bad(format string, args ...any) {
-	t.wrong = append(t.wrong, fmt.Sprintf(format, args...))
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // An order is what a child is to do.
@@ -112,7 +114,7 @@ func startProgram(path string, attr *syscall.SysProcAttr) (*child, error) {
 
 func prepare(path, mode string) (*child, error) {
 	c := &child{cmd: exec.Command(path)}
-	c.cmd.Env = append(os.Environ(), childMode+"="+mode)
+	c.cmd.Env = harness.Environment(childMode + "=" + mode)
 	c.cmd.Stderr = &c.says
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -166,8 +168,7 @@ func (c *child) end() (killed bool, err error) {
 	if c.supervisor != nil {
 		err = errors.Join(err, c.supervisor.close())
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+	if harness.Killed(err) {
 		return true, nil
 	}
 	if err != nil {

@@ -4,10 +4,8 @@ package disktest
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/crashtest/witness"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -29,7 +28,7 @@ var oneTask = &workflow.Definition{Name: "one", Start: "a", Nodes: []workflow.No
 
 // reopen opens the directory of a trial, waits for so many runs, and closes it.
 func (t *trial) reopen(test *testing.T, runs int) {
-	h, err := newHost(t.dir, work{})
+	h, err := newHost(t.Dir, work{})
 	require.NoError(test, err)
 	engine, err := h.open(test.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
 	require.NoError(test, err)
@@ -40,7 +39,7 @@ func (t *trial) reopen(test *testing.T, runs int) {
 	}
 	require.NoError(test, engine.Close(test.Context()))
 	require.Empty(test, h.logged())
-	found, err := witness.Take(t.dir, false)
+	found, err := witness.Take(t.Dir, false)
 	require.NoError(test, err)
 	require.GreaterOrEqual(test, len(found), runs)
 }
@@ -82,14 +81,14 @@ func run(i int) workflow.Run {
 func TestFullDisk(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(trial.engine(), 0o700))
-	mount(t, trial.engine(), 4<<20, 0)
+	require.NoError(t, os.Mkdir(trial.Engine(), 0o700))
+	mount(t, trial.Engine(), 4<<20, 0)
 
-	h, err := newHost(trial.dir, work{})
+	h, err := newHost(trial.Dir, work{})
 	require.NoError(t, err)
-	release := fill(t, trial.engine(), 0)
+	release := fill(t, trial.Engine(), 0)
 	_, err = h.open(ctx, nil)
 	require.ErrorIs(t, err, pawl.ErrNoSpace)
 	release()
@@ -105,7 +104,7 @@ func TestFullDisk(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.NoError(t, engine.Start(ctx, run(0), nil))
-	release = fill(t, trial.engine(), 0)
+	release = fill(t, trial.Engine(), 0)
 	require.ErrorIs(t, engine.Start(ctx, run(1), object{"long": long + long + long}), pawl.ErrNoSpace)
 	refused := len(h.logged()) // the Start may be in the log
 	close(hold)
@@ -118,7 +117,7 @@ func TestFullDisk(t *testing.T) {
 		require.Equal(t, workflow.RunCompleted, out.Status)
 	}
 
-	release = fill(t, trial.engine(), 512<<10) // the log has room for small commits, and runs are filed
+	release = fill(t, trial.Engine(), 512<<10) // the log has room for small commits, and runs are filed
 	require.ErrorIs(t, engine.Start(ctx, run(2), object{"long": strings.Repeat("x", 900<<10)}), pawl.ErrNoSpace)
 	out, err := engine.Run(ctx, run(2), nil)
 	require.NoError(t, err, "another run has enough")
@@ -158,11 +157,11 @@ func (h *host) awaitLog(ctx context.Context, t *testing.T, lines int) []string {
 // whenFiled has the disk full while a run is filed: its outcome is known, and it is
 // filed in the next life.
 func whenFiled(t *testing.T) {
-	tr, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	tr, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(tr.engine(), 0o700))
-	mount(t, tr.engine(), 4<<20, 0)
-	h, err := newHost(tr.dir, work{})
+	require.NoError(t, os.Mkdir(tr.Engine(), 0o700))
+	mount(t, tr.Engine(), 4<<20, 0)
+	h, err := newHost(tr.Dir, work{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -171,7 +170,7 @@ func whenFiled(t *testing.T) {
 	release := make(chan func(), 1)
 	reset := failpoint.Set(func(name string) {
 		if name == "file.fill" && len(release) == 0 {
-			release <- fill(t, tr.engine(), 0)
+			release <- fill(t, tr.Engine(), 0)
 		}
 	})
 	out, err := engine.Run(ctx, run(0), nil)
@@ -191,35 +190,21 @@ func whenFiled(t *testing.T) {
 	tr.reopen(t, 1)
 }
 
-// digest is all that is in a directory.
-func digest(t *testing.T, dir string) map[string]string {
-	out := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		out[path] = fmt.Sprintf("%x", sha256.Sum256(data))
-		return err
-	}))
-	return out
-}
-
 // The file system is read-only: Open says so, and changes nothing.
 func TestReadOnlyFileSystem(t *testing.T) {
-	trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(trial.engine(), 0o700))
-	mount(t, trial.engine(), 4<<20, 0)
-	h, err := newHost(trial.dir, work{})
+	require.NoError(t, os.Mkdir(trial.Engine(), 0o700))
+	mount(t, trial.Engine(), 4<<20, 0)
+	h, err := newHost(trial.Dir, work{})
 	require.NoError(t, err)
 	for n := range 2 { // an empty directory, and one with a run
-		before := digest(t, trial.engine())
-		require.NoError(t, unix.Mount("none", trial.engine(), "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		before := harness.Contents(t, trial.Engine())
+		require.NoError(t, unix.Mount("none", trial.Engine(), "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		_, err = h.open(t.Context(), nil)
 		require.ErrorIs(t, err, syscall.EROFS)
-		require.Equal(t, before, digest(t, trial.engine()))
-		require.NoError(t, unix.Mount("none", trial.engine(), "", unix.MS_REMOUNT, ""))
+		require.Equal(t, before, harness.Contents(t, trial.Engine()))
+		require.NoError(t, unix.Mount("none", trial.Engine(), "", unix.MS_REMOUNT, ""))
 		engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
 		require.NoError(t, err)
 		_, err = engine.Run(t.Context(), run(n), nil)
@@ -233,7 +218,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 // The directory belongs to somebody else: a process without rights to it is told,
 // and changes nothing.
 func TestNoRights(t *testing.T) {
-	dir := workspace(t)
+	dir := harness.Workspace(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	var attr *syscall.SysProcAttr
@@ -244,17 +229,17 @@ func TestNoRights(t *testing.T) {
 	}
 	trial, err := newTrial(filepath.Join(dir, "trial"), workNamed("small"), nil)
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(trial.dir, 0o777))
+	require.NoError(t, os.Chmod(trial.Dir, 0o777))
 	check := func(mode os.FileMode) {
-		require.NoError(t, os.Chmod(trial.engine(), mode))
-		before := digest(t, trial.engine())
-		ledger, err := os.OpenFile(filepath.Join(trial.dir, "ledger"), os.O_CREATE, 0o600)
+		require.NoError(t, os.Chmod(trial.Engine(), mode))
+		before := harness.Contents(t, trial.Engine())
+		ledger, err := os.OpenFile(filepath.Join(trial.Dir, "ledger"), os.O_CREATE, 0o600)
 		require.NoError(t, err)
 		require.NoError(t, errors.Join(ledger.Chmod(0o666), ledger.Close()))
 		c, err := startProgram(self, attr)
 		require.NoError(t, err)
 		var r report
-		err = c.do(order{Work: "small", Dir: trial.dir, Life: 1}, &r)
+		err = c.do(order{Work: "small", Dir: trial.Dir, Life: 1}, &r)
 		_, ended := c.end()
 		require.NoError(t, errors.Join(ended, err))
 		require.False(t, r.Done)
@@ -263,19 +248,19 @@ func TestNoRights(t *testing.T) {
 			require.Contains(t, e.Text, "permission denied")
 			require.Equal(t, "open", e.Op)
 		}
-		require.Equal(t, before, digest(t, trial.engine()))
-		require.NoError(t, os.Chmod(trial.engine(), 0o700))
+		require.Equal(t, before, harness.Contents(t, trial.Engine()))
+		require.NoError(t, os.Chmod(trial.Engine(), 0o700))
 	}
-	require.NoError(t, os.Mkdir(trial.engine(), 0o700))
+	require.NoError(t, os.Mkdir(trial.Engine(), 0o700))
 	check(0o555) // an empty directory that cannot be written
 	trial.finish()
-	require.Empty(t, trial.wrong)
+	require.Empty(t, trial.Wrong)
 	if os.Getuid() == 0 {
 		check(0o755) // a directory with a run, whose files cannot be read
 		check(0o700) // a directory that cannot even be entered
 	}
 	trial.finish()
-	require.Empty(t, trial.wrong)
+	require.Empty(t, trial.Wrong)
 	t.Log("no rights: 3 modes, 0 violations")
 }
 
@@ -296,9 +281,9 @@ func copyProgram(t *testing.T, self, dir string) string {
 // place. The host is told, lives, and what is put in the place stays as it is.
 func TestDirectoryTakenAway(t *testing.T) {
 	for _, name := range []string{"removed", "renamed", "replaced"} {
-		trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+		trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 		require.NoError(t, err)
-		h, err := newHost(trial.dir, work{})
+		h, err := newHost(trial.Dir, work{})
 		require.NoError(t, err)
 		engine, err := h.open(t.Context(), nil)
 		require.NoError(t, err)
@@ -308,11 +293,11 @@ func TestDirectoryTakenAway(t *testing.T) {
 			_, err := engine.Wait(t.Context(), run(0).ID)
 			waits <- err
 		}()
-		away := filepath.Join(trial.dir, "away")
+		away := filepath.Join(trial.Dir, "away")
 		if name == "removed" {
-			require.NoError(t, os.RemoveAll(trial.engine()))
+			require.NoError(t, os.RemoveAll(trial.Engine()))
 		} else {
-			require.NoError(t, os.Rename(trial.engine(), away))
+			require.NoError(t, os.Rename(trial.Engine(), away))
 		}
 		if name == "replaced" {
 			other, err := h.open(t.Context(), nil)
@@ -321,7 +306,7 @@ func TestDirectoryTakenAway(t *testing.T) {
 		}
 		var before map[string]string
 		if name == "replaced" {
-			before = digest(t, trial.engine())
+			before = harness.Contents(t, trial.Engine())
 		}
 		err = engine.Start(t.Context(), run(1), nil)
 		require.ErrorIs(t, err, pawl.ErrFailed)
@@ -330,14 +315,14 @@ func TestDirectoryTakenAway(t *testing.T) {
 		require.ErrorIs(t, engine.Start(t.Context(), run(2), nil), pawl.ErrFailed)
 		t.Logf("%s: Start: %v; Close: %v", name, err, engine.Close(t.Context()))
 		if name != "removed" { // another engine goes on where the directory is now
-			require.NoError(t, os.RemoveAll(filepath.Join(trial.dir, "moved")))
-			moved, err := newTrial(filepath.Join(trial.dir, "moved"), work{}, nil)
+			require.NoError(t, os.RemoveAll(filepath.Join(trial.Dir, "moved")))
+			moved, err := newTrial(filepath.Join(trial.Dir, "moved"), work{}, nil)
 			require.NoError(t, err)
-			require.NoError(t, os.Rename(away, moved.engine()))
+			require.NoError(t, os.Rename(away, moved.Engine()))
 			moved.reopen(t, 1)
 		}
 		if before != nil {
-			require.Equal(t, before, digest(t, trial.engine()))
+			require.Equal(t, before, harness.Contents(t, trial.Engine()))
 		}
 		fresh, err := h.open(t.Context(), nil)
 		require.NoError(t, err)
@@ -348,12 +333,12 @@ func TestDirectoryTakenAway(t *testing.T) {
 // The files of runs are on another device than where they are built: they cannot be
 // filed, which is told, and everything else goes on. When that is over, they are.
 func TestRunsOnAnotherDevice(t *testing.T) {
-	trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+	trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 	require.NoError(t, err)
-	runs := filepath.Join(trial.engine(), "runs")
+	runs := filepath.Join(trial.Engine(), "runs")
 	trial.reopen(t, 0)
 	mount(t, runs, 4<<20, 0)
-	h, err := newHost(trial.dir, work{})
+	h, err := newHost(trial.Dir, work{})
 	require.NoError(t, err)
 	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
 	require.NoError(t, err)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // faulty are the works that are done on failing disks.
@@ -92,7 +94,7 @@ func TestKills(t *testing.T) {
 // work, and again when it is at Close. A full disk stops nobody then, and a host that
 // is killed then finds everything again.
 func TestCheckpoints(t *testing.T) {
-	if raced && !*all {
+	if harness.Raced && !*all {
 		t.Skip("SKIPPED under the race detector: 20 MB of commits take too long")
 	}
 	s := newSweep(t, heavy)

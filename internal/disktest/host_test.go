@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/crashtest/witness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -122,7 +122,7 @@ func (h *host) open(ctx context.Context, execute pawl.Executor) (*pawl.Engine, e
 
 func (h *host) do(ctx context.Context, engine *pawl.Engine) error {
 	for _, file := range h.calls {
-		def, err := definition(file)
+		def, err := witness.Definition(file)
 		if err == nil {
 			err = h.retry(ctx, "publish", func() error { return engine.Publish(def) })
 		}
@@ -131,27 +131,27 @@ func (h *host) do(ctx context.Context, engine *pawl.Engine) error {
 		}
 	}
 	for _, j := range h.runs {
-		def, err := definition(j.file)
+		def, err := witness.Definition(j.File)
 		if err == nil {
 			err = h.retry(ctx, "start", func() error {
-				return engine.Start(ctx, workflow.Run{ID: j.id, Definition: def}, j.input)
+				return engine.Start(ctx, workflow.Run{ID: j.ID, Definition: def}, j.Input)
 			})
 		}
 		if err != nil {
-			return fmt.Errorf("start %q: %w", string(j.id), err)
+			return fmt.Errorf("start %q: %w", string(j.ID), err)
 		}
-		h.ledger.Write(witness.Entry{What: witness.Started, Run: j.id})
+		h.ledger.Write(witness.Entry{What: witness.Started, Run: j.ID})
 	}
 	for _, j := range h.runs {
 		var out workflow.Outcome
 		err := h.retry(ctx, "wait", func() (err error) {
-			out, err = engine.Wait(ctx, j.id)
+			out, err = engine.Wait(ctx, j.ID)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("wait for %q: %w", string(j.id), err)
+			return fmt.Errorf("wait for %q: %w", string(j.ID), err)
 		}
-		h.ledger.Write(witness.Entry{What: witness.Ended, Run: j.id, Outcome: witness.OutcomeText(out)})
+		h.ledger.Write(witness.Entry{What: witness.Ended, Run: j.ID, Outcome: witness.OutcomeText(out)})
 	}
 	return nil
 }

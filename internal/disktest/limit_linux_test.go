@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/crashtest/witness"
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -69,7 +70,7 @@ func (r report) limited() bool {
 // No file may become larger than a limit, as in a container or under ulimit: at
 // any size the host is told, and goes on when the limit is gone.
 func TestFileSizeLimit(t *testing.T) {
-	dir := workspace(t)
+	dir := harness.Workspace(t)
 	c, err := startChild(false)
 	require.NoError(t, err)
 	trials, hits, wrong := 0, 0, 0
@@ -77,24 +78,24 @@ func TestFileSizeLimit(t *testing.T) {
 		trial, err := newTrial(fmt.Sprint(dir, "/", size), workNamed("small"), nil)
 		require.NoError(t, err)
 		var r report
-		require.NoError(t, c.do(order{Do: "small", Work: "small", Dir: trial.dir, Life: 1, N: size}, &r))
+		require.NoError(t, c.do(order{Do: "small", Work: "small", Dir: trial.Dir, Life: 1, N: size}, &r))
 		trials++
 		if r.limited() {
 			hits++
 		}
 		if !r.Done {
-			trial.bad("the host gave up: %+v", r)
+			trial.Bad("the host gave up: %+v", r)
 		}
 		for _, e := range r.Told {
 			if e.Corrupt || e.Locked || e.Version {
-				trial.bad("%s: %s", e.Op, e.Text)
+				trial.Bad("%s: %s", e.Op, e.Text)
 			}
 		}
-		trial.lives = r.Life
+		trial.Lives = r.Life
 		trial.finish()
-		if len(trial.wrong) > 0 {
+		if len(trial.Wrong) > 0 {
 			wrong++
-			t.Errorf("%d bytes: %.2000s", size, strings.Join(trial.wrong, "\n"))
+			t.Errorf("%d bytes: %.2000s", size, strings.Join(trial.Wrong, "\n"))
 		}
 	}
 	killed, err := c.end()
@@ -216,15 +217,15 @@ func TestNoDescriptors(t *testing.T) {
 	hits := 0
 	for n := range gate(1, 5) {
 		runs := gate(500, 500+n*375)
-		if raced && !*all {
+		if harness.Raced && !*all {
 			runs = 100
 		}
-		trial, err := newTrial(fmt.Sprint(workspace(t), "/", n), work{}, nil)
+		trial, err := newTrial(fmt.Sprint(harness.Workspace(t), "/", n), work{}, nil)
 		require.NoError(t, err)
 		c, err := startChild(false)
 		require.NoError(t, err)
 		var d descriptors
-		err = c.do(order{Do: "starve", Dir: trial.dir, N: runs}, &d)
+		err = c.do(order{Do: "starve", Dir: trial.Dir, N: runs}, &d)
 		_, ended := c.end()
 		require.NoError(t, errors.Join(ended, err))
 		require.Equal(t, d.Runs, d.Ended, "runs that completed")
@@ -233,7 +234,7 @@ func TestNoDescriptors(t *testing.T) {
 		for _, e := range d.Told {
 			require.False(t, e.Corrupt || e.Version || e.Locked, "%+v", e)
 		}
-		found, err := witness.Take(trial.dir, false)
+		found, err := witness.Take(trial.Dir, false)
 		require.NoError(t, err)
 		require.Len(t, found, runs+10)
 		t.Logf("RLIMIT_NOFILE 64: %d runs, %d descriptors taken, %d started without one, %d calls refused, %d lines logged, 0 violations",

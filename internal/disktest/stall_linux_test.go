@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -31,7 +32,7 @@ func TestSlowDisk(t *testing.T) {
 		trial, err := newTrial(dir, w, s.want)
 		require.NoError(t, err)
 		slow := 0
-		c.set(trial.engine(), func(c call) verdict {
+		c.set(trial.Engine(), func(c call) verdict {
 			if c.class != syncs {
 				return verdict{}
 			}
@@ -47,9 +48,9 @@ func TestSlowDisk(t *testing.T) {
 		require.Equal(t, 1, r.Life)
 		require.Zero(t, r.surfaced(), "%+v", r)
 		require.Positive(t, slow)
-		trial.lives = r.Life
+		trial.Lives = r.Life
 		trial.finish()
-		require.Empty(t, trial.wrong)
+		require.Empty(t, trial.Wrong)
 		t.Logf("slow disk: %s: %d syncs of %v, 0 violations", w.name, slow, delay)
 	}
 }
@@ -113,15 +114,15 @@ func TestStalledFile(t *testing.T) {
 	t.Parallel()
 	const runs = 20
 	for range gate(1, 10) {
-		trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+		trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 		require.NoError(t, err)
 		c := supervised(t)
 		s := newStall()
-		c.set(trial.engine(), s.judge(func(c call) bool {
+		c.set(trial.Engine(), s.judge(func(c call) bool {
 			return c.class == writes && strings.HasPrefix(c.path, "tmp/") && s.held == 0
 		}))
 		var r report
-		require.NoError(t, c.do(order{Do: "file", Dir: trial.dir, N: runs}, &r))
+		require.NoError(t, c.do(order{Do: "file", Dir: trial.Dir, N: runs}, &r))
 		require.Equal(t, 1, s.count(), "the file was not stalled")
 		require.Empty(t, r.Told)
 		require.Empty(t, r.Logged)
@@ -179,17 +180,17 @@ func (o order) close(ctx context.Context) (any, error) {
 func TestStalledClose(t *testing.T) {
 	t.Parallel()
 	for range gate(1, 10) {
-		trial, err := newTrial(filepath.Join(workspace(t), "trial"), work{}, nil)
+		trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 		require.NoError(t, err)
 		c := supervised(t)
 		s := newStall()
 		ready := false
-		c.set(trial.engine(), s.judge(func(c call) bool {
+		c.set(trial.Engine(), s.judge(func(c call) bool {
 			ready = ready || c == call{opens, acknowledged}
 			return ready && c == call{syncs, "pawl.db-wal"}
 		}))
 		var got closing
-		require.NoError(t, c.do(order{Do: "close", Dir: trial.dir, N: 3}, &got))
+		require.NoError(t, c.do(order{Do: "close", Dir: trial.Dir, N: 3}, &got))
 		require.True(t, got.Expired, "%+v", got)
 		require.Contains(t, got.Error, "the disk does not answer")
 		<-s.first

@@ -15,7 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pawl-run/pawl/internal/crashtest/witness"
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 )
 
 // A fault is what happens to some calls of one class: from the n-th on, so many.
@@ -107,15 +108,13 @@ func supervised(t *testing.T) *child {
 
 // newSweep does a work without a fault, to know how its runs end.
 func newSweep(t *testing.T, w work) *sweep {
-	s := &sweep{t: t, dir: workspace(t), work: w, want: map[string]string{}, where: map[string]int{}, silent: map[call]int{}}
+	s := &sweep{t: t, dir: harness.Workspace(t), work: w, where: map[string]int{}, silent: map[call]int{}}
 	c := supervised(t)
 	r, err := s.one(c, &injection{})
 	_, ended := c.end()
 	require.NoError(t, errors.Join(err, ended))
-	require.Empty(t, r.wrong, "%s, without a fault", w.name)
-	for id, f := range r.was {
-		s.want[string(id)] = witness.OutcomeText(f.Head.Outcome())
-	}
+	require.Empty(t, r.Wrong, "%s, without a fault", w.name)
+	s.want = r.Was.Outcomes()
 	s.trials, s.hits, s.missed, s.surfaced, s.reopened = 0, 0, 0, 0, 0
 	return s
 }
@@ -128,15 +127,15 @@ func (s *sweep) kill(n int) {
 	require.NoError(s.t, err)
 	c := supervised(s.t)
 	i := &injection{fault: fault{classes: []class{writes}, n: n, span: 1, verdict: verdict{kill: true}}}
-	c.set(t.engine(), i.judge)
+	c.set(t.Engine(), i.judge)
 	var r report
 	require.Error(s.t, c.do(order{Work: s.work.name, Dir: dir, Life: 1}, &r), "it was not killed")
 	_, err = c.end()
 	require.NoError(s.t, err)
-	t.lives = 1
-	t.look(false)
-	require.Empty(s.t, t.wrong)
-	s.from, s.was = dir, t.was
+	t.Lives = 1
+	t.Look(false)
+	require.Empty(s.t, t.Wrong)
+	s.from, s.was = dir, t.Was
 }
 
 // count returns how many calls of some classes the work makes.
@@ -175,15 +174,12 @@ func (s *sweep) begin() (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTrial(dir, s.work, nil)
+	t, err := newTrial(dir, s.work, s.want)
 	if err != nil {
 		return nil, err
 	}
-	if len(s.want) > 0 {
-		t.want = s.want
-	}
 	if s.from != "" {
-		t.was, t.lives = s.was, 1
+		t.Was, t.Lives = s.was, 1
 		err = os.CopyFS(dir, os.DirFS(s.from))
 	}
 	return t, err
@@ -196,26 +192,26 @@ func (s *sweep) one(c *child, i *injection) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.set(t.engine(), i.judge)
+	c.set(t.Engine(), i.judge)
 	var r report
-	err = c.do(order{Work: s.work.name, Dir: t.dir, Life: t.lives + 1}, &r)
+	err = c.do(order{Work: s.work.name, Dir: t.Dir, Life: t.Lives + 1}, &r)
 	c.set("", nil)
 	killed := err != nil && i.verdict.kill
 	switch {
 	case err != nil && !killed:
-		t.bad("the child is gone: %v", err)
+		t.Bad("the child is gone: %v", err)
 	case killed:
 		_, err := c.end()
 		if err != nil {
-			t.bad("%v", err)
+			t.Bad("%v", err)
 		}
-		t.lives++
+		t.Lives++
 	default:
-		t.lives = r.Life
+		t.Lives = r.Life
 		s.judge(t, i, r)
 	}
 	if killed {
-		t.look(false)
+		t.Look(false)
 	}
 	t.finish()
 	s.note(t, i, r)
@@ -226,31 +222,31 @@ func (s *sweep) one(c *child, i *injection) (*trial, error) {
 // nothing, and that it came to the end.
 func (s *sweep) judge(t *trial, i *injection, r report) {
 	if !r.Done && !i.lasts {
-		t.bad("the host gave up: %+v", r)
+		t.Bad("the host gave up: %+v", r)
 	}
 	switch {
 	case len(i.hits) == 0 || r.surfaced() > 0:
 	case len(i.hits) == 1 && i.hits[0].harmless():
 		i.silent = true
 	default:
-		t.bad("%d faults, and nobody was told", len(i.hits))
+		t.Bad("%d faults, and nobody was told", len(i.hits))
 	}
 	if i.after > 0 {
-		t.bad("%d writes to the log after its sync had failed", i.after)
+		t.Bad("%d writes to the log after its sync had failed", i.after)
 	}
 	if len(i.hits) == 0 && r.surfaced() > 0 {
-		t.bad("no fault, and yet: %+v", r)
+		t.Bad("no fault, and yet: %+v", r)
 	}
 	unreadable := i.span > 1 && slices.Contains(i.classes, reads) // that is as good as damaged
 	for _, e := range r.Told {
 		if e.Corrupt && !unreadable || e.Version || e.Locked {
-			t.bad("an error of the disk is told as: %s: %s", e.Op, e.Text)
+			t.Bad("an error of the disk is told as: %s: %s", e.Op, e.Text)
 		}
 		if i.verdict.errno == unix.ENOSPC && !e.NoSpace {
-			t.bad("a full disk is told as: %s: %s", e.Op, e.Text)
+			t.Bad("a full disk is told as: %s: %s", e.Op, e.Text)
 		}
 		if i.verdict.errno == unix.ENOSPC && e.Failed {
-			t.bad("the engine cannot go on when space returns: %s: %s", e.Op, e.Text)
+			t.Bad("the engine cannot go on when space returns: %s: %s", e.Op, e.Text)
 		}
 	}
 }
@@ -271,15 +267,15 @@ func (s *sweep) note(t *trial, i *injection, r report) {
 	for _, c := range i.hits {
 		s.where[string(c.class)]++
 	}
-	if len(t.wrong) == 0 {
-		if err := os.RemoveAll(t.dir); err != nil {
+	if len(t.Wrong) == 0 {
+		if err := os.RemoveAll(t.Dir); err != nil {
 			s.t.Error(err)
 		}
 		return
 	}
 	s.wrong++
 	s.t.Errorf("%s: call %d of %v: %v", s.work.name, i.n, i.classes, i.hits)
-	for _, text := range t.wrong[:min(len(t.wrong), 5)] {
+	for _, text := range t.Wrong[:min(len(t.Wrong), 5)] {
 		s.t.Errorf("  %.2000s", text)
 	}
 }
@@ -342,7 +338,7 @@ func (s *sweep) figures(what string) {
 // spread returns the faults from every n-th call on; under the race detector, which
 // makes everything slow, a sample of them.
 func spread(most, step, span int, v verdict, classes ...class) (out []fault) {
-	if raced && !*all {
+	if harness.Raced && !*all {
 		step *= 16
 	}
 	for n := 1; n <= most; n += step {

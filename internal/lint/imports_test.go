@@ -36,7 +36,7 @@ func layerOf(path string) ([]string, bool) {
 }
 
 func matches(allowed []string, path string) bool {
-	return slices.Contains(allowed, "*") || slices.Contains(allowed, path)
+	return slices.Contains(allowed, "*") && !below([]string{forTests}, path) || slices.Contains(allowed, path)
 }
 
 func importPath(im *ast.ImportSpec) string {

@@ -8,7 +8,7 @@ const module = "github.com/pawl-run/pawl"
 // layers lists every package and the packages of this module that it may
 // import; "." is the root package. A package that is not listed is refused: a
 // new one needs a place. A pattern ending in /* stands for the packages of one
-// folder, * alone for all packages.
+// folder, * alone for all packages but those for tests.
 var layers = map[string][]string{
 	"merge":          {},
 	"timeout":        {},
@@ -41,18 +41,22 @@ var layers = map[string][]string{
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "pawltest"}),
 	"bench":      {"*"},
 
-	"internal/bombtest":          {},
-	"internal/crashtest":         {},
-	"internal/crashtest/witness": slices.Concat(decided, []string{"internal/sqlite", "planning", "store", "."}),
-	"internal/damagetest":        {},
-	"internal/disktest":          {},
-	"internal/golden":            {},
-	"internal/lint":              {},
-	"internal/ownertest":         {},
-	"internal/planted":           {},
-	"internal/reference":         {},
-	"internal/zerotest":          {},
+	"internal/bombtest":        {},
+	"internal/crashtest":       {},
+	"internal/damagetest":      {},
+	"internal/disktest":        {},
+	"internal/golden":          {},
+	"internal/harness":         {"workflow"},
+	"internal/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "planning", "store", "."}),
+	"internal/lint":            {},
+	"internal/ownertest":       {},
+	"internal/planted":         {},
+	"internal/reference":       {},
+	"internal/zerotest":        {},
 }
+
+// forTests is the folder of packages that only tests and each other may import.
+const forTests = "internal/harness"
 
 // vocabulary is what package workflow is built on, decided what is below the
 // packages that deal with decisions.

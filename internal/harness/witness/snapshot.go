@@ -31,6 +31,15 @@ type Found struct {
 	Results map[pawl.Key]int64 // keys that have a result, and in which record
 }
 
+// Outcomes returns how the runs stand or have ended, by run.
+func (snap Snapshot) Outcomes() map[string]string {
+	out := map[string]string{}
+	for id, f := range snap {
+		out[string(id)] = OutcomeText(f.Head.Outcome())
+	}
+	return out
+}
+
 // Take copies the engine directory of a trial, which no process has open, and
 // reads the copy. It checks what must be true of any directory at any time. With
 // whole, all runs have ended and the engine was closed: everything must be in the

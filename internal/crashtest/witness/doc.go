@@ -1,5 +1,0 @@
-// Package witness is what tests that hurt processes and disks have in common: a
-// ledger of what a host was told, kept outside the engine directory, a snapshot of
-// what is found in that directory afterwards, and the check of one against the
-// other. It is for tests only.
-package witness

@@ -1,0 +1,15 @@
+// Package harness is what the packages share that break things: internal/crashtest,
+// internal/damagetest, internal/disktest, internal/ownertest, internal/bombtest,
+// internal/golden, internal/simulator. It is for tests only; no package of the
+// product imports it.
+//
+//   - Where tests work: [Workspace] is a directory in memory, [Contents] is all
+//     that is in a directory, to compare what was there with what is.
+//   - How much they try: [Raced] and [Figure].
+//   - Processes that are harmed: [Main] makes the test binary a child,
+//     [Environment] is what a child is told, [Killed] how it came to its end.
+//   - What they run: [Definition].
+//
+// Package internal/harness/witness has the rest: what a host was told, held against
+// what is found in its engine directory afterwards.
+package harness
