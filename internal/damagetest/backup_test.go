@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -24,11 +25,11 @@ import (
 func TestBackupsEqualOneCommit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	base := workspace(t)
+	base := harness.Workspace(t)
 	p := newTroupe()
 	e, err := pawl.Open(ctx, filepath.Join(base, "live"), pawl.Options{Executor: p})
 	require.NoError(t, err)
-	require.NoError(t, e.Publish(definition(t, workYAML)))
+	require.NoError(t, e.Publish(harness.Definition(workYAML)))
 	ids := []workflow.RunID{"a", "b", "c"}
 	for _, id := range ids {
 		start(ctx, t, e, "work", string(id))
@@ -113,9 +114,9 @@ func (y *tally) oneCommit(t *testing.T, into string, ids []workflow.RunID) (n in
 // TestOlderCopies puts older copies of single files in the place of what is there
 // now. Each must be noticed, and nobody else's run be touched.
 func TestOlderCopies(t *testing.T) {
-	s := newScene(t, workspace(t))
+	s := newScene(t, harness.Workspace(t))
 	cold := tell(t, s.cold)
-	later := filepath.Join(workspace(t), "later") // a third engine, which has closed
+	later := filepath.Join(harness.Workspace(t), "later") // a third engine, which has closed
 	copyDir(t, s.hot, later)
 	_, err := read(later)
 	require.NoError(t, err)
@@ -144,16 +145,13 @@ func TestOlderCopies(t *testing.T) {
 		c := copies[i%len(copies)]
 		copyDir(t, c.into, dir)
 		writeFile(t, readFile(t, c.of, c.file), dir, places[i%len(copies)])
-		before, err := flat(dir)
-		if err != nil {
-			t.Error(err)
-		}
+		before := harness.Contents(t, dir)
 		h, err := read(dir)
 		y.count(c.name)
 		switch {
 		case c.run == "" && err != nil && typed(err):
 			y.count("refused")
-			unchanged(&y, c.name, before, dir)
+			y.unchanged(t, c.name, before, dir)
 			y.sampled(t, i/len(copies), dir, s.truth, cold)
 		case c.run == "" || err != nil:
 			y.violate("%s: %v, %v", c.name, err, h.seqs())
@@ -175,13 +173,13 @@ func TestOlderCopies(t *testing.T) {
 // TestNothingIsDispatchedForDamagedRuns opens engines on directories in which
 // files of runs are damaged: those are left alone, the others go on.
 func TestNothingIsDispatchedForDamagedRuns(t *testing.T) {
-	s := newScene(t, workspace(t))
+	s := newScene(t, harness.Workspace(t))
 	ids := []workflow.RunID{"wait-1", "wait-2", "wait-3"}
 	files := map[workflow.RunID]string{}
 	for _, id := range ids {
 		files[id] = fileOf(t, s.hot, id)
 	}
-	base := workspace(t)
+	base := harness.Workspace(t)
 	n := figure(30, 300)
 	var y tally
 	for i := range n {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -76,7 +77,7 @@ func (y *tally) slowest(d time.Duration) {
 // TestDamagedRunFile changes the file of one run, or puts another in its place.
 // That run must be refused, and stay as it is, and all others be what they were.
 func TestDamagedRunFile(t *testing.T) {
-	s := newScene(t, workspace(t))
+	s := newScene(t, harness.Workspace(t))
 	older := fileOf(t, s.cold, "wait-1")
 	ids := []workflow.RunID{"done-1", "done-2", "wait-1", "wait-2", "wait-3", "ask-1", "dead-1"}
 	files := map[workflow.RunID]string{}
@@ -122,10 +123,7 @@ func TestDamagedRunFile(t *testing.T) {
 // judgeFile judges a directory after harm to the file of one run. Verify and Repair
 // look at every third round of all kinds of harm.
 func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id workflow.RunID, dir string) {
-	before, err := flat(filepath.Join(dir, runsDir))
-	if err != nil {
-		t.Error(err)
-	}
+	before := harness.Contents(t, filepath.Join(dir, runsDir))
 	y.sampled(t, round, dir, s.truth)
 	began := time.Now()
 	h, err := read(dir)
@@ -149,13 +147,13 @@ func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id wor
 		}
 	}
 	y.count("refused")
-	unchanged(y, name, before, filepath.Join(dir, runsDir))
+	y.unchanged(t, name, before, filepath.Join(dir, runsDir))
 }
 
 // TestDamagedIndex changes pawl.db, of an engine that has closed and of one that
 // has not. What is read afterwards must be an error or what was there.
 func TestDamagedIndex(t *testing.T) {
-	s := newScene(t, workspace(t))
+	s := newScene(t, harness.Workspace(t))
 	cold := tell(t, s.cold)
 	n := figure(300, 6000)
 	var y tally
@@ -184,10 +182,7 @@ func TestDamagedIndex(t *testing.T) {
 }
 
 func (y *tally) judgeIndex(t *testing.T, round int, name, dir string, full truth) {
-	before, err := flat(dir)
-	if err != nil {
-		t.Error(err)
-	}
+	before := harness.Contents(t, dir)
 	began := time.Now()
 	h, err := read(dir)
 	y.slowest(time.Since(began))
@@ -196,7 +191,7 @@ func (y *tally) judgeIndex(t *testing.T, round int, name, dir string, full truth
 		y.violate("%d: %s: %v", round, name, err)
 	case err != nil && h.runs == nil:
 		y.count("refused")
-		unchanged(y, name, before, dir)
+		y.unchanged(t, name, before, dir)
 		y.sampled(t, round, dir, full)
 	case err != nil:
 		y.count("lists are refused")

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -64,12 +65,8 @@ func child(path string) error {
 	if err != nil {
 		return err
 	}
-	def, err := workflow.ParseYAML([]byte(workYAML))
-	if err != nil {
-		return err
-	}
 	l := &life{owners: map[workflow.RunID]*owner{}}
-	if l.graph, err = workflow.Compile(def); err != nil {
+	if l.graph, err = workflow.Compile(harness.Definition(workYAML)); err != nil {
 		return err
 	}
 	// The ledger is of a disk that loses nothing.

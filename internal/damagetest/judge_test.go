@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -50,7 +50,7 @@ func (h truth) seqs() seqs {
 
 // tell reads a copy of a directory, which must be sound.
 func tell(t testing.TB, dir string) truth {
-	into := filepath.Join(workspace(t), "copy")
+	into := filepath.Join(harness.Workspace(t), "copy")
 	copyDir(t, dir, into)
 	h, err := read(into)
 	require.NoError(t, err)
@@ -241,37 +241,4 @@ func (h truth) prefixes(of truth) error {
 		}
 	}
 	return nil
-}
-
-// flat returns the bytes of all files below a directory by their paths, and what
-// is no file by what it is.
-func flat(dir string) (map[string]string, error) {
-	out := map[string]string{}
-	var walk func(name string) error
-	walk = func(name string) error {
-		entries, err := os.ReadDir(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			path := filepath.Join(name, e.Name())
-			switch {
-			case e.IsDir():
-				out[path] = "directory"
-				if err := walk(path); err != nil {
-					return err
-				}
-			case e.Type().IsRegular():
-				data, err := os.ReadFile(filepath.Join(dir, path))
-				if err != nil {
-					return err
-				}
-				out[path] = string(data)
-			default:
-				out[path] = e.Type().String()
-			}
-		}
-		return nil
-	}
-	return out, walk("")
 }

@@ -12,7 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 var (
@@ -20,43 +21,10 @@ var (
 	seed = flag.Uint64("damage.seed", 1, "of what is drawn")
 )
 
-func TestMain(m *testing.M) {
-	if path := os.Getenv(childDir); path != "" {
-		if err := child(path); err != nil {
-			fmt.Fprintln(os.Stderr, "child:", err)
-			os.Exit(2)
-		}
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { harness.Main(m, childDir, child) }
 
-// figure returns how often something is done: in a release, in the gate, or, if
-// everything is slow, less than that.
-func figure(gate, release int) int {
-	switch {
-	case *all:
-		return release
-	case raced || testing.Short():
-		return max(gate/10, 10)
-	}
-	return gate
-}
-
-// workspace returns an empty directory. What is tested is what files hold, so it
-// is in memory if there is a file system in memory.
-func workspace(t testing.TB) string {
-	const memory = "/dev/shm"
-	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "pawl-damagetest-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	return dir
-}
+// figure returns how often something is done, in the gate and in a release.
+func figure(gate, release int) int { return harness.Figure(*all, 10, gate, release) }
 
 // A tally counts what came of the trials of a test.
 type tally struct {
@@ -101,7 +69,7 @@ func (y *tally) report(t *testing.T, trials int, must ...string) {
 // trials does n trials, some at a time. Each draws from a generator of its own
 // and works in an empty directory of its own.
 func trials(t *testing.T, n int, do func(i int, rng *rand.Rand, dir string)) {
-	base := workspace(t)
+	base := harness.Workspace(t)
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -31,9 +32,9 @@ var stands = map[string]func(path, moved string) error{
 // TestOtherKindsOfFiles puts a link, a pipe or a directory at each name in the
 // directory. It must be refused, and nothing outside be touched.
 func TestOtherKindsOfFiles(t *testing.T) {
-	s := newScene(t, workspace(t))
+	s := newScene(t, harness.Workspace(t))
 	cold := tell(t, s.cold)
-	base := workspace(t)
+	base := harness.Workspace(t)
 	possible := standable(t, base)
 	var y tally
 	n := 0
@@ -115,10 +116,7 @@ func replaced(t *testing.T, from, dir, name, kind string, put func(path, moved s
 }
 
 func (y *tally) judgeName(t *testing.T, name, dir, file string, full truth) {
-	before, err := flat(dir + "-outside")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := harness.Contents(t, dir+"-outside")
 	h, err := read(dir)
 	switch {
 	case err != nil && !typed(err):
@@ -152,10 +150,7 @@ func (y *tally) judgeName(t *testing.T, name, dir, file string, full truth) {
 			y.violate("%s: it is taken for what it is not", name)
 		}
 	}
-	after, err := flat(dir + "-outside")
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := harness.Contents(t, dir+"-outside")
 	for path, data := range before {
 		if after[path] != data {
 			y.violate("%s: %s outside has changed", name, path)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -32,7 +33,7 @@ type tape struct {
 
 // record runs the three lives.
 func record(t *testing.T, env ...string) *tape {
-	p := &tape{path: workspace(t)}
+	p := &tape{path: harness.Workspace(t)}
 	for n := 1; n <= 3; n++ {
 		p.lives = append(p.lives, len(p.ops))
 		p.ops = traced(t, p.path, p.ops, append(env, childDir+"="+p.path, fmt.Sprintf("%s=%d", childLife, n))...)
@@ -50,18 +51,12 @@ func record(t *testing.T, env ...string) *tape {
 
 // check checks that the tape, played to its end, gives what is there.
 func (p *tape) check(t *testing.T) {
-	into := filepath.Join(workspace(t), "all")
+	into := filepath.Join(harness.Workspace(t), "all")
 	keep := loss{names: "all", bytes: "all"}
 	require.NoError(t, keep.lose(p.play(len(p.ops)).root, into))
-	want, err := flat(filepath.Join(p.path, "new"))
-	require.NoError(t, err)
+	want := harness.Contents(t, filepath.Join(p.path, "new"))
 	delete(want, "engine/pawl.db-shm")
-	got, err := flat(filepath.Join(into, "new"))
-	require.NoError(t, err)
-	require.Equal(t, len(want), len(got))
-	for name, data := range want {
-		require.Equal(t, data, got[name], name)
-	}
+	require.Equal(t, want, harness.Contents(t, filepath.Join(into, "new")))
 }
 
 // play plays the first operations.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -115,12 +115,6 @@ func (p *troupe) expect(ctx context.Context, t testing.TB, n int) {
 	}
 }
 
-func definition(t testing.TB, text string) *workflow.Definition {
-	d, err := workflow.ParseYAML([]byte(text))
-	require.NoError(t, err)
-	return d
-}
-
 // patience bounds what takes for ever only if something is broken.
 const patience = 20 * time.Minute
 
@@ -151,7 +145,7 @@ func (s *scene) firstLife(ctx context.Context, t *testing.T, path string) {
 	e, err := pawl.Open(ctx, path, pawl.Options{Executor: p, IdleAfter: time.Hour})
 	require.NoError(t, err)
 	for _, text := range []string{workYAML, askYAML, deadYAML} {
-		require.NoError(t, e.Publish(definition(t, text)))
+		require.NoError(t, e.Publish(harness.Definition(text)))
 	}
 	_, err = e.Once(ctx, "paid", func(context.Context) (any, error) { return map[string]any{"amount": 12345}, nil })
 	require.NoError(t, err)
@@ -247,31 +241,14 @@ func (q seqs) equal(o seqs) bool { return maps.Equal(q, o) }
 
 // copyDir copies a directory in which nothing moves.
 func copyDir(t testing.TB, from, to string) {
-	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o700)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, rel), data, 0o600)
-	})
-	if err != nil {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Error(err)
 	}
 }
 
 // fileOf returns where the file of a run is, below the directory.
 func fileOf(t testing.TB, dir string, id workflow.RunID) string {
-	into := filepath.Join(workspace(t), "copy")
+	into := filepath.Join(harness.Workspace(t), "copy")
 	copyDir(t, dir, into)
 	d, err := store.Open(into, store.Options{})
 	require.NoError(t, err)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // A tracer follows all threads of a child and notes what it does to files below
@@ -39,7 +41,7 @@ func traced(t *testing.T, root string, ops []op, env ...string) []op {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = harness.Environment(env...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -57,12 +58,12 @@ var tails = []string{"nothing", "zeros", "noise", "sectors", "pages"}
 func cuts(size, n int, rng *rand.Rand) []cut {
 	var out []cut
 	every := 17
-	if raced || testing.Short() {
+	if harness.Raced || testing.Short() {
 		every = 171
 	}
 	for at := size - 3*frameSize; at <= size; at++ {
 		in := (at - walHeader) % frameSize
-		if *all || at%every == 0 || !raced && !testing.Short() && (in < 32 || in > frameSize-8) {
+		if *all || at%every == 0 || !harness.Raced && !testing.Short() && (in < 32 || in > frameSize-8) {
 			out = append(out, cut{at, tails[0]})
 		}
 	}
@@ -109,7 +110,7 @@ func drop(data []byte, first, sector int, rng *rand.Rand) {
 // state between two acknowledgements; only a log that lacks what was synced may
 // be refused.
 func TestTornLog(t *testing.T) {
-	s := newScene(t, workspace(t))
+	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.plus, indexWAL)
 	acked := s.acks[len(s.acks)-2].length // the last transaction is not
 	list := cuts(len(log), figure(1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
@@ -154,13 +155,13 @@ func TestTornLog(t *testing.T) {
 	y.report(t, len(list), "refused", "tail that was not synced", "a committed prefix")
 }
 
-func commonPrefix(a, b []byte) []byte {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return a[:i]
-		}
+// commonPrefix returns what two lists begin with.
+func commonPrefix[E comparable](a, b []E) []E {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
 	}
-	return a[:min(len(a), len(b))]
+	return a[:n]
 }
 
 // A harm damages a directory. It returns what it has done, in words, and where
@@ -245,7 +246,7 @@ func logHarms(other *scene) []harm {
 // loss of power in the middle of it leaves. An older log of the same life, which
 // nothing tells from the last one, gives what was committed by then.
 func TestDamagedLog(t *testing.T) {
-	s, other := newScene(t, workspace(t)), newScene(t, workspace(t))
+	s, other := newScene(t, harness.Workspace(t)), newScene(t, harness.Workspace(t))
 	harms := logHarms(other)
 	n := figure(300, 5000)
 	var y tally
@@ -256,10 +257,7 @@ func TestDamagedLog(t *testing.T) {
 		}
 		copyDir(t, s.hot, dir)
 		first := m.do(t, s, dir, rng)
-		before, err := flat(dir)
-		if err != nil {
-			t.Error(err)
-		}
+		before := harness.Contents(t, dir)
 		h, err := read(dir)
 		switch {
 		case err != nil && !typed(err):
@@ -267,7 +265,7 @@ func TestDamagedLog(t *testing.T) {
 		case err != nil:
 			y.count("refused")
 			y.count(m.name)
-			unchanged(&y, m.name, before, dir)
+			y.unchanged(t, m.name, before, dir)
 			y.sampled(t, i/2/len(harms), dir, s.truth, other.truth)
 		default:
 			y.count(m.name)
@@ -302,11 +300,8 @@ func (s *scene) judgeLog(y *tally, name string, first int64, h truth) {
 // unchanged checks that a directory that was refused is as it was, but for the
 // lock file and folders of ours, which may be made, and what SQLite leaves beside
 // a database that it cannot read.
-func unchanged(y *tally, name string, before map[string]string, dir string) {
-	after, err := flat(dir)
-	if err != nil {
-		y.violate("%s: %v", name, err)
-	}
+func (y *tally) unchanged(t testing.TB, name string, before map[string]string, dir string) {
+	after := harness.Contents(t, dir)
 	for path, data := range before {
 		if path != "tmp" && after[path] != data {
 			y.violate("%s: %s was refused and has been changed", name, path)
@@ -328,10 +323,7 @@ func (y *tally) sampled(t testing.TB, round int, dir string, full ...truth) {
 // was in one of some directories: a log that was put in the place of ours brings
 // its own runs, which is reported.
 func (y *tally) inspect(t testing.TB, dir string, full []truth) {
-	before, err := flat(dir)
-	if err != nil {
-		t.Error(err)
-	}
+	before := harness.Contents(t, dir)
 	r, err := store.Verify(dir)
 	switch {
 	case err != nil && !typed(err):
@@ -343,17 +335,14 @@ func (y *tally) inspect(t testing.TB, dir string, full []truth) {
 	if err == nil {
 		y.repair(dir, full)
 	}
-	unchanged(y, "verify and repair", before, dir)
-	nothingNew(y, "verify and repair", before, dir)
+	y.unchanged(t, "verify and repair", before, dir)
+	y.nothingNew(t, "verify and repair", before, dir)
 }
 
 // nothingNew checks that there is no file or folder in a directory that was not
 // there before.
-func nothingNew(y *tally, name string, before map[string]string, dir string) {
-	after, err := flat(dir)
-	if err != nil {
-		y.violate("%s: %v", name, err)
-	}
+func (y *tally) nothingNew(t testing.TB, name string, before map[string]string, dir string) {
+	after := harness.Contents(t, dir)
 	for path := range after {
 		if _, ok := before[path]; !ok {
 			y.violate("%s: %s was made", name, path)
@@ -399,22 +388,13 @@ func names(r *store.Report, id workflow.RunID) bool {
 // prefixOrSuspended reports whether records are the first of others, perhaps with
 // a suspension behind them.
 func prefixOrSuspended(records, of []string) bool {
-	n := len(commonRecords(records, of))
+	n := len(commonPrefix(records, of))
 	return n == len(records) || n == len(records)-1 && bytes.Contains([]byte(records[n]), []byte("repaired: "))
-}
-
-func commonRecords(a, b []string) []string {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return a[:i]
-		}
-	}
-	return a[:min(len(a), len(b))]
 }
 
 // The frames of the scene are as the tests take them.
 func TestFrames(t *testing.T) {
-	s := newScene(t, workspace(t))
+	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.hot, indexWAL)
 	require.EqualValues(t, 4096, binary.BigEndian.Uint32(log[8:]))
 	require.Zero(t, (len(log)-walHeader)%frameSize)

@@ -1,5 +1,0 @@
-//go:build !race
-
-package damagetest
-
-const raced = false
