@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/clock"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
@@ -209,7 +210,7 @@ func (l *timeline) reopen(jump func()) {
 func (l *timeline) crash() {
 	hook.Fence(l.engine)
 	synctest.Wait()
-	next := filepath.Join(workspace(l.t), "engine")
+	next := filepath.Join(harness.Workspace(l.t), "engine")
 	require.NoError(l.t, os.CopyFS(next, os.DirFS(l.dir)))
 	l.close()
 	require.NoError(l.t, os.RemoveAll(l.dir))
@@ -286,7 +287,7 @@ func (l *timeline) notLate(run *timedRun) {
 func (l *timeline) play(n int) {
 	l.open()
 	for i, text := range timed {
-		g, err := workflow.Compile(define(text))
+		g, err := workflow.Compile(harness.Definition(text))
 		require.NoError(l.t, err)
 		id := workflow.RunID(fmt.Sprint(g.Definition.Name, "-", i))
 		l.runs = append(l.runs, &timedRun{id: id, state: workflow.NewState(id, g), events: map[decision.EventType]int{}})
@@ -376,7 +377,7 @@ func oneTimeline(t *testing.T, seed uint64, n int) *timeline {
 		r := rand.New(rand.NewPCG(seed, 13))
 		idle := []time.Duration{0, 200 * time.Millisecond, time.Hour}[r.IntN(3)]
 		l = &timeline{
-			t: t, r: r, hands: &hands{set: time.Now(), at: time.Now().Round(0), zone: time.UTC}, dir: filepath.Join(workspace(t), "engine"),
+			t: t, r: r, hands: &hands{set: time.Now(), at: time.Now().Round(0), zone: time.UTC}, dir: filepath.Join(harness.Workspace(t), "engine"),
 			options: pawl.Options{IdleAfter: idle, Durability: pawl.ProcessCrash}, jumps: map[string]int{},
 		}
 		l.options.Executor = pawl.Handlers{"*": l.execute}

@@ -20,10 +20,11 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-var kindOf = define(`name: kinds
+var kindOf = harness.Definition(`name: kinds
 start: a
 nodes: [{id: a, task: quick}, {id: b, task: quick}, {id: c, task: waits}, {id: d, task: pending}, {id: e, task: deaf}]
 transitions:
@@ -129,7 +130,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	for i := range rounds {
 		r := rand.New(rand.NewPCG(*seed, 3400+uint64(i)))
 		c := &closing{t: t, r: r, runs: 16 + r.IntN(120), deaf: i%2 == 1, free: make(chan struct{}), acked: map[workflow.RunID]bool{}}
-		c.dir = filepath.Join(workspace(t), "engine")
+		c.dir = filepath.Join(harness.Workspace(t), "engine")
 		before := goleak.IgnoreCurrent()
 		var err error
 		var commits atomic.Int64
@@ -194,7 +195,7 @@ func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
 	for i := range rounds {
 		point, run := points[i%len(points)], workflow.Run{ID: "a", Definition: kindOf}
 		input := map[string]any{"kind": i % 2 * 2}
-		dir := filepath.Join(workspace(t), "engine")
+		dir := filepath.Join(harness.Workspace(t), "engine")
 		e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"quick": echo, "*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -287,7 +288,7 @@ func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
 
 // Every method of a closed engine says that it is closed.
 func TestEveryMethodAfterClose(t *testing.T) {
-	dir := filepath.Join(workspace(t), "engine")
+	dir := filepath.Join(harness.Workspace(t), "engine")
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
 	require.NoError(t, err)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: kindOf}, map[string]any{"kind": 0}))

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -99,7 +100,7 @@ func deep(n int) any {
 // run goes on by its error transition, in the order of things, and another run,
 // which is asleep meanwhile, is what it was and goes on when it is woken.
 func TestBadExecutors(t *testing.T) {
-	d := define(`name: bad
+	d := harness.Definition(`name: bad
 start: a
 nodes: [{id: a, task: bad}, {id: rescue, task: good, output: {output.ok: result, output.code: error.code}}]
 transitions: [{from: a, to: rescue, outcome: error}]`)
@@ -110,13 +111,13 @@ transitions: [{from: a, to: rescue, outcome: error}]`)
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		e, err := pawl.Open(t.Context(), filepath.Join(workspace(t), "engine"), pawl.Options{
+		e, err := pawl.Open(t.Context(), filepath.Join(harness.Workspace(t), "engine"), pawl.Options{
 			Durability: pawl.ProcessCrash, Concurrency: 32, Executor: pawl.Handlers{
 				"bad":  func(_ context.Context, t pawl.Task) (any, error) { return badExecutors[nameOf(t.Run)].do() },
 				"good": func(context.Context, pawl.Task) (any, error) { return "good", nil },
 			}})
 		require.NoError(t, err)
-		bystander := workflow.Run{ID: "bystander", Definition: define(`name: bystander
+		bystander := workflow.Run{ID: "bystander", Definition: harness.Definition(`name: bystander
 start: a
 nodes: [{id: a, wait: {event: go}}, {id: b, task: good, output: {output.ok: result}}]
 transitions: [{from: a, to: b}]`)}
@@ -161,13 +162,13 @@ func nameOf(id workflow.RunID) string {
 func TestHangingExecutors(t *testing.T) {
 	hangs := times(100, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		d := define(`name: hang
+		d := harness.Definition(`name: hang
 start: a
 nodes: [{id: a, task: hang, timeout: 5s, retry: {maxAttempts: 2, initialInterval: 1s}, output: {output.ok: result}}]`)
 		free := make(chan struct{})
 		var mu sync.Mutex
 		var late []pawl.Key
-		dir := filepath.Join(workspace(t), "engine")
+		dir := filepath.Join(harness.Workspace(t), "engine")
 		e, err := pawl.Open(t.Context(), dir, pawl.Options{Durability: pawl.ProcessCrash, Concurrency: 2 * hangs, Executor: pawl.Handlers{
 			"hang": func(_ context.Context, task pawl.Task) (any, error) {
 				if task.Attempt == 2 && len(task.Run)%2 == 0 {

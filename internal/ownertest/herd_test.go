@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/clock"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -88,14 +89,14 @@ func TestThunderingHerd(t *testing.T) {
 func stampede(t *testing.T, n int, down bool) {
 	var ahead atomic.Int64
 	defer clock.Set(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })()
-	dir := filepath.Join(workspace(t), "engine")
+	dir := filepath.Join(harness.Workspace(t), "engine")
 	const most = 50
 	h := &herd{tasks: map[workflow.RunID]int{}, crowd: min(2*most, int64(n)), full: make(chan struct{}), open: make(chan struct{})}
 	options := pawl.Options{
 		Executor: pawl.Handlers{"*": h.execute}, Durability: pawl.ProcessCrash,
 		IdleAfter: 50 * time.Millisecond, MaxActive: n + 1,
 	}
-	d := define("name: sleeper\nstart: a\nnodes: [{id: a, wait: {for: 1000h}}, {id: b, task: t}]\ntransitions: [{from: a, to: b}]\n")
+	d := harness.Definition("name: sleeper\nstart: a\nnodes: [{id: a, wait: {for: 1000h}}, {id: b, task: t}]\ntransitions: [{from: a, to: b}]\n")
 	e, err := pawl.Open(t.Context(), dir, options)
 	require.NoError(t, err)
 	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint("s", i)) }
@@ -122,7 +123,7 @@ func stampede(t *testing.T, n int, down bool) {
 		require.NoError(t, err)
 	}
 	<-h.full
-	late := workflow.Run{ID: "late", Definition: define("name: late\nstart: a\nnodes: [{id: a}]\n")}
+	late := workflow.Run{ID: "late", Definition: harness.Definition("name: late\nstart: a\nnodes: [{id: a}]\n")}
 	if err := e.Start(t.Context(), late, nil); down {
 		require.ErrorIs(t, err, pawl.ErrBusy)
 	} else {

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -84,13 +85,13 @@ func (s *served) host(c command) reply {
 // nothing that they were told is lost.
 func TestTerminatedHosts(t *testing.T) {
 	active := 1000
-	if raced {
+	if harness.Raced {
 		active = 100
 	}
 	r := rand.New(rand.NewPCG(*seed, 341))
 	n, acks, slowest := times(2, 20), 0, time.Duration(0)
 	for range n {
-		dir := filepath.Join(workspace(t), "engine")
+		dir := filepath.Join(harness.Workspace(t), "engine")
 		p := begin(t, "host")
 		p.send(command{Do: "host", Dir: dir, Count: active - r.IntN(3)})
 		require.Equal(t, "active", p.next().Said)

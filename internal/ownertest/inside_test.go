@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -28,7 +29,7 @@ import (
 // descriptor. The lock file's is of another kind and keeps others out, and what
 // is acknowledged is there.
 func TestHostReadsTheFiles(t *testing.T) {
-	dir := filepath.Join(workspace(t), "engine")
+	dir := filepath.Join(harness.Workspace(t), "engine")
 	other := begin(t, "other")
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"*": echo}, IdleAfter: time.Millisecond})
 	require.NoError(t, err)
@@ -69,10 +70,10 @@ func TestProgramsInheritNothing(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: what a program has open is listed in /proc/self/fd, on Linux")
 	}
-	dir := filepath.Join(workspace(t), "engine")
+	dir := filepath.Join(harness.Workspace(t), "engine")
 	lives := times(40, 1000)
 	options := pawl.Options{Executor: pawl.Handlers{"*": handler.Exec(handler.ExecOptions{Programs: []string{"sh"}, Env: []string{"PATH"}})}}
-	d := define(`name: exec
+	d := harness.Definition(`name: exec
 start: a
 nodes: [{id: a, task: exec, input: {argv: input.argv, text: "true"}, output: {output.text: result.stdout}}]`)
 	var left []int
@@ -148,7 +149,7 @@ func raceOpens(t *testing.T, races int) (refused int) {
 	dir := ""
 	for i := range races {
 		if i%perDir == 0 {
-			dir = filepath.Join(workspace(t), "engine")
+			dir = filepath.Join(harness.Workspace(t), "engine")
 		}
 		got, wrong := make([]*pawl.Engine, 3), make([]error, 3)
 		race(len(got), func(k int) { got[k], wrong[k] = pawl.Open(context.Background(), dir, options) })
@@ -196,10 +197,10 @@ func raceActors(t *testing.T, races int) (activations int64) {
 		}
 	})()
 	var faults faultLog
-	e := open(t, filepath.Join(workspace(t), "engine"), pawl.Options{
+	e := open(t, filepath.Join(harness.Workspace(t), "engine"), pawl.Options{
 		Durability: pawl.ProcessCrash, IdleAfter: time.Microsecond, Logger: faults.logger(),
 	})
-	d := define("name: sleeper\nstart: a\nnodes: [{id: a, wait: {event: never}}]\n")
+	d := harness.Definition("name: sleeper\nstart: a\nnodes: [{id: a, wait: {event: never}}]\n")
 	// Every tenth race is for the first of three signals, the others repeat them, so
 	// that most activations change nothing.
 	gate := make(chan struct{}, atOnce)

@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 var (
@@ -24,16 +21,7 @@ var (
 	seed = flag.Uint64("owner.seed", 1, "of what is drawn")
 )
 
-func TestMain(m *testing.M) {
-	if role := os.Getenv(childRole); role != "" {
-		if err := child(role); err != nil {
-			fmt.Fprintln(os.Stderr, "child:", err)
-			os.Exit(2)
-		}
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { harness.Main(m, childRole, child) }
 
 // times returns how often to do something: in the gate, in a release run, and a
 // small part of the gate where the race detector is on.
@@ -41,21 +29,12 @@ func times(gate, release int) int {
 	switch {
 	case *all:
 		return max(release**part/100, 2)
-	case raced:
+	case harness.Raced:
 		return max(gate/10, 2)
 	case testing.Short():
 		return max(gate/4, 2)
 	}
 	return gate
-}
-
-// define parses a definition of a test.
-func define(text string) *workflow.Definition {
-	d, err := workflow.ParseYAML([]byte(text))
-	if err != nil {
-		panic(fmt.Sprintf("%v in %s", err, text))
-	}
-	return d
 }
 
 // open opens an engine that is closed with the test.
@@ -65,22 +44,6 @@ func open(t *testing.T, dir string, o pawl.Options) *pawl.Engine {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close(context.Background())) })
 	return e
-}
-
-// workspace returns an empty directory, in memory if there is a file system
-// there: what is tested here does not depend on the disk.
-func workspace(t *testing.T) string {
-	t.Helper()
-	const memory = "/dev/shm"
-	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "pawl-ownertest-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	return dir
 }
 
 // onHit has f told of failpoints until reset is called.

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -119,22 +120,22 @@ func useMemory() error {
 // heavy are definitions whose runs hold as much as the limits allow, or would hold
 // more.
 var heavy = map[string]*workflow.Definition{
-	"echo": define(`name: echo
+	"echo": harness.Definition(`name: echo
 start: a
 nodes: [{id: a, task: echo, input: {x: input.x}, output: {output.x: result.x}}]`),
-	"merge": define(`name: merge
+	"merge": harness.Definition(`name: merge
 start: split
 nodes: [{id: split}, {id: w, task: big}, {id: z, output: {output.n: size(state.all)}}]
 transitions:
   - {from: split, to: w, spawnCount: 15, siblingGroup: g}
   - {from: w, to: z, synchronization: {siblingGroup: g, merge: {source: result, target: state.all, strategy: append}}}`),
-	"over-merge": define(`name: over
+	"over-merge": harness.Definition(`name: over
 start: split
 nodes: [{id: split}, {id: w, task: big}, {id: z, output: {output.n: size(state.all)}}]
 transitions:
   - {from: split, to: w, spawnCount: 20, siblingGroup: g}
   - {from: w, to: z, synchronization: {siblingGroup: g, merge: {source: result, target: state.all, strategy: append}}}`),
-	"over-result": define(`name: huge
+	"over-result": harness.Definition(`name: huge
 start: a
 nodes: [{id: a, task: huge}]`),
 }
@@ -154,18 +155,18 @@ func addressSpace() (uint64, error) {
 // one after another, end as they should, and what is beyond a limit is refused by
 // that limit. The process is not killed for want of memory.
 func TestLittleMemory(t *testing.T) {
-	if raced {
+	if harness.Raced {
 		t.Skip("the race detector maps far more memory than the limit of this test")
 	}
 	const limit = 1 << 30
 	rounds, runs := times(1, 10), times(3, 20)
 	var last used
 	for range rounds {
-		dir := filepath.Join(workspace(t), "engine")
+		dir := filepath.Join(harness.Workspace(t), "engine")
 		self, err := os.Executable()
 		require.NoError(t, err)
 		cmd := exec.Command(self)
-		cmd.Env = append(os.Environ(), childRole+"=memory", memoryDir+"="+dir, fmt.Sprint(memoryLimit, "=", limit), fmt.Sprint(memoryRuns, "=", runs))
+		cmd.Env = harness.Environment(childRole+"=memory", memoryDir+"="+dir, fmt.Sprint(memoryLimit, "=", limit), fmt.Sprint(memoryRuns, "=", runs))
 		var says bytes.Buffer
 		cmd.Stderr = &says
 		out, err := cmd.Output()

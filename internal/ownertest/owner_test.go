@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // held are the failpoints of Open at which the winner of a race is held, with the
@@ -35,7 +37,7 @@ func TestRacesOfProcesses(t *testing.T) {
 	refused, identical, turns, acks, slowest := 0, 0, 0, 0, time.Duration(0)
 	at := map[string]int{}
 	for n := 0; n < races; {
-		dir := filepath.Join(workspace(t), "engine")
+		dir := filepath.Join(harness.Workspace(t), "engine")
 		for i := 0; i < perDir && n < races; i, n = i+1, n+1 {
 			if n%3 == 2 {
 				refused += takeTurns(t, ps, dir)
@@ -87,7 +89,7 @@ func raceOnce(t *testing.T, ps []*process, dir string, open command) (refused in
 		}
 	}
 	require.NotNil(t, winner, "nobody has won")
-	before := digest(t, dir)
+	before := contents(t, dir)
 	again := command{Do: "open", Dir: dir}
 	for _, p := range ps {
 		if p != winner {
@@ -95,7 +97,7 @@ func raceOnce(t *testing.T, ps []*process, dir string, open command) (refused in
 			refused++
 		}
 	}
-	require.Equal(t, before, digest(t, dir), "a loser has changed the directory")
+	require.Equal(t, before, contents(t, dir), "a loser has changed the directory")
 	winner.send(command{Do: "release"})
 	require.Equal(t, "opened", winner.next().Said)
 	winner.send(command{Do: "work", Count: 2})

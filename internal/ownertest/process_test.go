@@ -5,15 +5,10 @@ package ownertest
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -39,12 +35,7 @@ func begin(t *testing.T, name string) *process {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	p := &process{t: t, name: name, cmd: exec.Command(self), replies: make(chan reply, 16)}
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PAWL_") {
-			p.cmd.Env = append(p.cmd.Env, v)
-		}
-	}
-	p.cmd.Env = append(p.cmd.Env, childRole+"=engine")
+	p.cmd.Env = harness.Environment(childRole + "=engine")
 	p.cmd.Stderr = &p.says
 	p.in, err = p.cmd.StdinPipe()
 	require.NoError(t, err)
@@ -122,33 +113,13 @@ func (p *process) must(want string, c command) reply {
 	return r
 }
 
-// digest returns a hash of everything in a directory but its lock file: names,
-// kinds and contents.
+// contents returns what is in a directory, but for its lock file.
 // It opens files of databases, so only a process without an engine may call it.
-func digest(t *testing.T, dir string) string {
+func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	h := sha256.New()
-	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if e.Name() == "LOCK" {
-			return nil
-		}
-		fmt.Fprintf(h, "%s %v\n", path, e.Type())
-		if !e.Type().IsRegular() {
-			return nil
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		n, err := io.Copy(h, f)
-		fmt.Fprintf(h, "%d\n", n)
-		return err
-	}))
-	return fmt.Sprintf("%x", h.Sum(nil))
+	out := harness.Contents(t, dir)
+	delete(out, "LOCK")
+	return out
 }
 
 // settled checks what processes have left in a directory: every run that one of

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -97,7 +98,7 @@ func TestStoppedOwners(t *testing.T) {
 }
 
 func stopOne(t *testing.T, way takeOver, point string, hit int) (fenced bool, acks int) {
-	dir := filepath.Join(workspace(t), "engine")
+	dir := filepath.Join(harness.Workspace(t), "engine")
 	first, second := begin(t, "first"), begin(t, "second")
 	open := command{Do: "open", Dir: dir}
 	first.must("opened", open)
@@ -108,17 +109,17 @@ func stopOne(t *testing.T, way takeOver, point string, hit int) (fenced bool, ac
 	first.send(command{Do: "stream", Point: point, Count: hit})
 	first.awaitStop()
 
-	before := digest(t, dir)
+	before := contents(t, dir)
 	second.must("locked", open)
-	require.Equal(t, before, digest(t, dir), "the second opener has changed the directory")
+	require.Equal(t, before, contents(t, dir), "the second opener has changed the directory")
 	known := runsOfACopy(t, dir)
 
 	way.do(t, dir)
 	if way.held {
-		before = digest(t, dir)
+		before = contents(t, dir)
 		r := second.must("locked", open)
 		require.NotEmpty(t, r.Error)
-		require.Equal(t, before, digest(t, dir), "the second opener has changed the directory")
+		require.Equal(t, before, contents(t, dir), "the second opener has changed the directory")
 	} else {
 		second.must("opened", open)
 		second.must("worked", command{Do: "work", Count: 3})
@@ -194,7 +195,7 @@ func (p *process) awaitStop() {
 // have ended.
 func runsOfACopy(t *testing.T, dir string) map[workflow.RunID]bool {
 	t.Helper()
-	copied := filepath.Join(workspace(t), "copy")
+	copied := filepath.Join(harness.Workspace(t), "copy")
 	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 	d, err := store.Open(copied, store.Options{})
 	require.NoError(t, err)

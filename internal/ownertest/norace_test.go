@@ -1,5 +1,0 @@
-//go:build !race
-
-package ownertest
-
-const raced = false
