@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -55,15 +56,13 @@ func write(t *testing.T, dir, kill string) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMake$")
-	cmd.Env = append(os.Environ(), makeDir+"="+dir, makeKill+"="+kill)
+	cmd.Env = harness.Environment(makeDir+"="+dir, makeKill+"="+kill)
 	out, err := cmd.CombinedOutput()
 	if kill == "" {
 		require.NoError(t, err, "%s", out)
 		return
 	}
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, "%s", out)
-	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal(), "%s", out)
+	require.True(t, harness.Killed(err), "%v: %s", err, out)
 }
 
 // fill makes all runs, early ones and late ones.

@@ -2,7 +2,6 @@ package golden
 
 import (
 	"encoding/binary"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -25,7 +25,7 @@ func TestOtherVersions(t *testing.T) {
 			dir := unpack(t, archive(g.name))
 			path := filepath.Join(dir, "pawl.db")
 			setVersion(t, path, version)
-			was := tree(t, dir)
+			was := harness.Contents(t, dir)
 
 			_, err := pawl.Open(t.Context(), dir, pawl.Options{})
 			require.ErrorIs(t, err, pawl.ErrVersion)
@@ -37,7 +37,7 @@ func TestOtherVersions(t *testing.T) {
 			require.ErrorIs(t, err, pawl.ErrVersion)
 			_, err = store.Repair(dir, filepath.Join(t.TempDir(), "repaired"))
 			require.ErrorIs(t, err, pawl.ErrVersion)
-			require.Equal(t, was, tree(t, dir))
+			require.Equal(t, was, harness.Contents(t, dir))
 			opened++
 		}
 	}
@@ -77,20 +77,6 @@ func setVersion(t *testing.T, path string, version uint32) {
 	_, err = f.WriteAt(binary.BigEndian.AppendUint32(nil, version), userVersion)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-}
-
-// tree returns all files below a directory with what is in them.
-func tree(t *testing.T, dir string) map[string]string {
-	out := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			out[path] = read(t, path)
-		} else {
-			out[path] = "a directory"
-		}
-		return err
-	}))
-	return out
 }
 
 func read(t *testing.T, path string) string {
