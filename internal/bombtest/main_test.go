@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -25,18 +25,11 @@ var all = flag.Bool("bombs.all", false, "the default limits as well, and larger 
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sample returns how many of something to try: fewer in short mode and under the
-// race detector, more with -bombs.all.
-func sample(gate, release int) int {
-	switch {
-	case *all:
-		return release
-	case raced || testing.Short():
-		return max(gate/10, 1)
-	default:
-		return gate
-	}
-}
+// raced says that the race detector is on.
+const raced = harness.Raced
+
+// sample returns how many of something to try, in the gate and with -bombs.all.
+func sample(gate, release int) int { return harness.Figure(*all, 1, gate, release) }
 
 // thinned leaves out seven of eight entries of a table under the race detector,
 // which other tests of the same code have gone through: i counts them.
@@ -70,14 +63,8 @@ type world struct {
 // tested here is not the disk.
 func open(t *testing.T) *world {
 	t.Helper()
-	dir := t.TempDir()
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		dir, err = os.MkdirTemp("/dev/shm", "pawl-bombtest-")
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	}
 	w := &world{t: t, gives: map[workflow.RunID]any{}, keys: map[workflow.RunID]pawl.Key{}}
-	e, err := pawl.Open(t.Context(), dir, pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{
+	e, err := pawl.Open(t.Context(), harness.Workspace(t), pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{
 		"give": w.give, "hold": w.hold,
 		"echo": func(_ context.Context, task pawl.Task) (any, error) { return task.Input, nil },
 	}})
