@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/clock"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -28,21 +29,6 @@ var (
 	shards = flag.Int("sim.shards", 2, "processes that play side by side, if there is more than one seed")
 	shard  = flag.String("sim.shard", "", "I/N FILE: play the seeds of shard I of N and write the tally to FILE")
 )
-
-// workspace is where worlds keep their files: in memory, if that can be.
-func workspace(t *testing.T) string {
-	const memory = "/dev/shm"
-	info, err := os.Stat(memory)
-	if err != nil || !info.IsDir() {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "pawl-simulator-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
 
 // run plays a world in a bubble of its own.
 func (p play) run(t *testing.T, dir string) (w *world, err error) {
@@ -105,7 +91,7 @@ func TestSimulator(t *testing.T) {
 // playAll plays one seed in so many, from the i-th on.
 func playAll(t *testing.T, n, i, of int, total *tally) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	dir := workspace(t)
+	dir := harness.Workspace(t)
 	for ; i < n; i += of {
 		p := play{seed: *first + uint64(i)}
 		fmt.Fprintln(os.Stderr, "seed", p.seed) // shown if it ends the process
