@@ -26,11 +26,14 @@ import (
 
 var oneTask = &workflow.Definition{Name: "one", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "a"}}}
 
+// quick performs any task at once.
+var quick = pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}
+
 // reopen opens the directory of a trial, waits for so many runs, and closes it.
 func (t *trial) reopen(test *testing.T, runs int) {
 	h, err := newHost(t.Dir, work{})
 	require.NoError(test, err)
-	engine, err := h.open(test.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	engine, err := h.open(test.Context(), quick)
 	require.NoError(test, err)
 	for i := range runs {
 		out, err := engine.Wait(test.Context(), workflow.RunID(fmt.Sprint("run-", i)))
@@ -58,6 +61,18 @@ func mount(t *testing.T, path string, size int, flags uintptr) {
 	})
 }
 
+// mounted returns a trial whose engine directory is a file system of 4 MiB, and a
+// host of it.
+func mounted(t *testing.T) (*trial, *host) {
+	trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(trial.Engine(), 0o700))
+	mount(t, trial.Engine(), 4<<20, 0)
+	h, err := newHost(trial.Dir, work{})
+	require.NoError(t, err)
+	return trial, h
+}
+
 // fill takes all space of a file system but so many bytes, and returns what gives it
 // back.
 func fill(t *testing.T, dir string, free int64) (release func()) {
@@ -81,15 +96,9 @@ func run(i int) workflow.Run {
 func TestFullDisk(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(trial.Engine(), 0o700))
-	mount(t, trial.Engine(), 4<<20, 0)
-
-	h, err := newHost(trial.Dir, work{})
-	require.NoError(t, err)
+	trial, h := mounted(t)
 	release := fill(t, trial.Engine(), 0)
-	_, err = h.open(ctx, nil)
+	_, err := h.open(ctx, nil)
 	require.ErrorIs(t, err, pawl.ErrNoSpace)
 	release()
 
@@ -157,20 +166,15 @@ func (h *host) awaitLog(ctx context.Context, t *testing.T, lines int) []string {
 // whenFiled has the disk full while a run is filed: its outcome is known, and it is
 // filed in the next life.
 func whenFiled(t *testing.T) {
-	tr, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(tr.Engine(), 0o700))
-	mount(t, tr.Engine(), 4<<20, 0)
-	h, err := newHost(tr.Dir, work{})
-	require.NoError(t, err)
+	trial, h := mounted(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	engine, err := h.open(ctx, pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	engine, err := h.open(ctx, quick)
 	require.NoError(t, err)
 	release := make(chan func(), 1)
 	reset := failpoint.Set(func(name string) {
 		if name == "file.fill" && len(release) == 0 {
-			release <- fill(t, tr.Engine(), 0)
+			release <- fill(t, trial.Engine(), 0)
 		}
 	})
 	out, err := engine.Run(ctx, run(0), nil)
@@ -187,25 +191,20 @@ func whenFiled(t *testing.T) {
 	free()
 	require.Contains(t, log[0], "no space left")
 	require.NoError(t, engine.Close(ctx))
-	tr.reopen(t, 1)
+	trial.reopen(t, 1)
 }
 
 // The file system is read-only: Open says so, and changes nothing.
 func TestReadOnlyFileSystem(t *testing.T) {
-	trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(trial.Engine(), 0o700))
-	mount(t, trial.Engine(), 4<<20, 0)
-	h, err := newHost(trial.Dir, work{})
-	require.NoError(t, err)
+	trial, h := mounted(t)
 	for n := range 2 { // an empty directory, and one with a run
 		before := harness.Contents(t, trial.Engine())
 		require.NoError(t, unix.Mount("none", trial.Engine(), "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-		_, err = h.open(t.Context(), nil)
+		_, err := h.open(t.Context(), nil)
 		require.ErrorIs(t, err, syscall.EROFS)
 		require.Equal(t, before, harness.Contents(t, trial.Engine()))
 		require.NoError(t, unix.Mount("none", trial.Engine(), "", unix.MS_REMOUNT, ""))
-		engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+		engine, err := h.open(t.Context(), quick)
 		require.NoError(t, err)
 		_, err = engine.Run(t.Context(), run(n), nil)
 		require.NoError(t, err)
@@ -340,7 +339,7 @@ func TestRunsOnAnotherDevice(t *testing.T) {
 	mount(t, runs, 4<<20, 0)
 	h, err := newHost(trial.Dir, work{})
 	require.NoError(t, err)
-	engine, err := h.open(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	engine, err := h.open(t.Context(), quick)
 	require.NoError(t, err)
 	for i := range 5 {
 		out, err := engine.Run(t.Context(), run(i), nil)

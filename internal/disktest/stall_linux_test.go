@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -93,7 +92,7 @@ func (o order) file(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := h.open(ctx, pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	engine, err := h.open(ctx, quick)
 	if err != nil {
 		return nil, err
 	}
@@ -156,18 +155,14 @@ func (o order) close(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	def := &workflow.Definition{Name: "one", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "a"}}}
-	start := func(i int) error {
-		return engine.Start(ctx, workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil)
-	}
-	if err := start(0); err != nil {
+	if err := engine.Start(ctx, run(0), nil); err != nil {
 		return nil, err
 	}
 	if _, err := os.Open(filepath.Join(o.Dir, "engine", acknowledged)); !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s is there, or cannot be looked for: %w", acknowledged, err)
 	}
 	for i := 1; i < o.N; i++ {
-		go func() { _ = start(i) }() // it is stalled
+		go func() { _ = engine.Start(ctx, run(i), nil) }() // it is stalled
 	}
 	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()

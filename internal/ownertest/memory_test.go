@@ -123,21 +123,21 @@ var heavy = map[string]*workflow.Definition{
 	"echo": harness.Definition(`name: echo
 start: a
 nodes: [{id: a, task: echo, input: {x: input.x}, output: {output.x: result.x}}]`),
-	"merge": harness.Definition(`name: merge
-start: split
-nodes: [{id: split}, {id: w, task: big}, {id: z, output: {output.n: size(state.all)}}]
-transitions:
-  - {from: split, to: w, spawnCount: 15, siblingGroup: g}
-  - {from: w, to: z, synchronization: {siblingGroup: g, merge: {source: result, target: state.all, strategy: append}}}`),
-	"over-merge": harness.Definition(`name: over
-start: split
-nodes: [{id: split}, {id: w, task: big}, {id: z, output: {output.n: size(state.all)}}]
-transitions:
-  - {from: split, to: w, spawnCount: 20, siblingGroup: g}
-  - {from: w, to: z, synchronization: {siblingGroup: g, merge: {source: result, target: state.all, strategy: append}}}`),
+	"merge":      merging(15),
+	"over-merge": merging(20),
 	"over-result": harness.Definition(`name: huge
 start: a
 nodes: [{id: a, task: huge}]`),
+}
+
+// merging is a definition that merges so many results near their limit.
+func merging(n int) *workflow.Definition {
+	return harness.Definition(fmt.Sprintf(`name: merge-%d
+start: split
+nodes: [{id: split}, {id: w, task: big}, {id: z, output: {output.n: size(state.all)}}]
+transitions:
+  - {from: split, to: w, spawnCount: %[1]d, siblingGroup: g}
+  - {from: w, to: z, synchronization: {siblingGroup: g, merge: {source: result, target: state.all, strategy: append}}}`, n))
 }
 
 // addressSpace returns how many bytes of addresses this process has mapped.
