@@ -101,7 +101,8 @@ func readLog(db *sqlite.Conn, num, after int64) (out []entry, damage, err error)
 			continue
 		}
 		var incomplete error
-		if incomplete, err = gatherParts(db, &out[i]); incomplete != nil {
+		incomplete, err = gatherParts(db, &out[i])
+		if incomplete != nil {
 			return out[:i+1], incomplete, err
 		}
 	}

@@ -249,6 +249,10 @@ func (snap Snapshot) checkFiles(dir string) error {
 	if n, err := count(index, left+`parent = '' OR status < 4`); err != nil || n != 0 {
 		return errors.Join(err, fmt.Errorf("%d records are left in the log", n))
 	}
+	const stray = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
+	if n, err := count(index, stray); err != nil || n != 0 {
+		return errors.Join(err, fmt.Errorf("%d parts of no record are left", n))
+	}
 	for id, f := range snap {
 		if n, err := count(index, left+`id = '`+string(id)+`'`); err != nil {
 			return err
