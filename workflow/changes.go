@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // Changes are the rows of a state that differ from what its store last kept.
@@ -91,7 +93,8 @@ func (c *changes) data(s *State, w DataChange) {
 // began, and starts anew.
 func (s *State) TakeChanges() Changes {
 	out := Changes{Facts: s.Facts, Items: map[GroupID][]any{}, Revisions: s.changes.revisions}
-	for _, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
+	for i, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
+		pace.Each(i)
 		out.Tokens = append(out.Tokens, s.tokens.get(id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.groups.dirty)) {
@@ -104,6 +107,7 @@ func (s *State) TakeChanges() Changes {
 		out.Steps = append(out.Steps, s.steps[id])
 	}
 	for sc := range s.changes.branches {
+		pace.Each(len(out.Branches))
 		b := s.Branch(sc)
 		out.Branches = append(out.Branches, BranchChange{sc, b.Status, b.Failure})
 	}

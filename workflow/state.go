@@ -3,6 +3,8 @@ package workflow
 import (
 	"slices"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // Facts are the parts of a run's state that are not rows: one of each per run.
@@ -278,6 +280,7 @@ func (s *State) PutBranches(g *Group, tokens []Token, items []any) {
 		s.changes.items(s, g.ID)
 	}
 	for i := range tokens {
+		pace.Each(i)
 		s.tokens.put(tokens[i].ID, &tokens[i])
 		s.stand(tokens[i].Node, +1)
 	}

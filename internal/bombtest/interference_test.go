@@ -181,7 +181,7 @@ func TestInterference(t *testing.T) {
 	}
 	rounds, length := 1, 50*time.Millisecond
 	if *all {
-		rounds, length = 2, time.Second
+		rounds, length = 5, 2*time.Second
 	}
 	for name, bomb := range families(t) {
 		t.Run(name, func(t *testing.T) {
