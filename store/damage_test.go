@@ -188,6 +188,14 @@ func TestDamagedDirectory(t *testing.T) {
 	remove := func(name string) func(*testing.T, string) {
 		return func(t *testing.T, path string) { require.NoError(t, os.Remove(filepath.Join(path, name))) }
 	}
+	header := func(at int, b byte) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			data, err := os.ReadFile(filepath.Join(path, indexFile))
+			require.NoError(t, err)
+			data[at] = b
+			write(indexFile, data)(t, path)
+		}
+	}
 	tests := []struct {
 		name string
 		do   func(*testing.T, string)
@@ -197,6 +205,9 @@ func TestDamagedDirectory(t *testing.T) {
 		{"index is missing", remove(indexFile), ErrCorrupt, "missing"},
 		{"index is empty", write(indexFile, nil), ErrCorrupt, "empty"},
 		{"index is text", write(indexFile, []byte("SQLite")), ErrCorrupt, "not a database"},
+		{"index has a schema of another format", header(47, 9), ErrCorrupt, "not a database"},
+		{"index has a schema without a format", header(47, 0), ErrCorrupt, "not a database"},
+		{"index has texts in another encoding", header(59, 4), ErrCorrupt, "not a database"},
 		{"log was deleted", remove(indexWAL), ErrCorrupt, "did not close"},
 		{"index is a directory", func(t *testing.T, path string) {
 			require.NoError(t, os.Remove(filepath.Join(path, indexFile)))

@@ -19,10 +19,14 @@ type Header struct {
 }
 
 // ParseHeader reads the header in the first [HeaderSize] bytes of a database
-// file. It reports false if data is not the start of one.
+// file. It reports false if data is not the start of one, or of one without tables.
 func ParseHeader(data []byte) (Header, bool) {
 	if len(data) < HeaderSize || !bytes.HasPrefix(data, magic) {
 		return Header{}, false
+	}
+	format, encoding := binary.BigEndian.Uint32(data[44:]), binary.BigEndian.Uint32(data[56:])
+	if format < 1 || format > 4 || encoding < 1 || encoding > 3 {
+		return Header{}, false // SQLite would call it an error of the statement
 	}
 	size := int(binary.BigEndian.Uint16(data[16:]))
 	if size == 1 {
