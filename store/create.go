@@ -48,7 +48,7 @@ func (d *Dir) createIndex() error {
 			return &CorruptError{File: d.at(indexFile), What: "it is missing, but there is " + name}
 		}
 	}
-	data, err := newDatabase(indexSchema, 4096, indexID, indexVersion)
+	data, err := newDatabase(indexSchema, indexPage, indexID, indexVersion)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", indexFile, err)
 	}

@@ -51,6 +51,7 @@ type Dir struct {
 	epoch    workflow.Epoch
 	lastNum  atomic.Int64 // of the runs
 	lastPart atomic.Int64 // of what was put aside
+	spared   atomic.Int64 // numbers the files of spare
 
 	reading sync.Mutex // taken before mu by those who only read: a commit waits for one of them at most
 
@@ -82,6 +83,7 @@ const (
 	lockFile     = "LOCK"
 	indexID      = 0x7061776c // "pawl"
 	indexVersion = 3
+	indexPage    = 4096
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.

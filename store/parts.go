@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"sync"
 
 	"github.com/pawl-run/pawl/internal/codec"
@@ -36,7 +38,7 @@ const (
 	dropSomePart = `DELETE FROM parts WHERE key IN (SELECT key FROM parts WHERE key BETWEEN ? AND ? LIMIT ?)`
 	namedParts   = `SELECT parts FROM log WHERE key BETWEEN ? AND ? AND parts IS NOT NULL`
 	dropStray    = `DELETE FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
-	lastPart     = `SELECT coalesce(max(key) >> 20, 0) FROM parts`
+	lastPart     = `SELECT max(0, coalesce(max(key) >> 20, 0)) FROM parts`
 )
 
 // partKeys returns the first and the last key that parts of a record may have.
@@ -71,20 +73,43 @@ func (h *heap) take() (parts int64, ok bool) {
 // could not be dropped before, on a full disk, is dropped first: it does not add up.
 func (d *Dir) putAside(batch []entry) error {
 	for i := range batch {
+		batch[i].parts = 0
+	}
+	for i := range batch {
 		e := &batch[i]
-		if e.parts = 0; e.size() <= hook.PartBytes.Load() {
+		if e.size() <= hook.PartBytes.Load() {
 			continue
 		}
-		if err := d.clearHeap(); err != nil {
-			return err
+		err := d.clearHeap()
+		if err == nil {
+			err = d.spare(e.size() + min(e.size(), longLog*indexPage))
 		}
-		e.parts = d.lastPart.Add(1)
-		if err := d.putParts(e.parts, packEntry(e)); err != nil {
-			d.takeBack(batch[:i+1], err)
+		if err == nil {
+			e.parts = d.lastPart.Add(1)
+			err = d.putParts(e.parts, packEntry(e))
+		}
+		if err != nil {
+			d.dropAside(batch, nil) // no record has named them
 			return err
 		}
 	}
 	return nil
+}
+
+// spare fails with ErrNoSpace if the disk lacks room for so many bytes. A record for
+// which there is none would otherwise take what is left, and more than the parts of
+// it that are dropped give back: the write-ahead log only grows, and is not emptied
+// while pawl.db cannot grow. Then no run could commit any more.
+func (d *Dir) spare(bytes int64) error {
+	name := path.Join(tmpDir, fmt.Sprintf("%v-spare-%d", d.epoch, d.spared.Add(1)))
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if err == nil {
+		err = errors.Join(allocate(f, bytes), f.Close(), d.root.Remove(name))
+	}
+	if err = typed(err); errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	return nil // of anything else, whoever writes hears
 }
 
 func (d *Dir) putParts(parts int64, data []byte) error {
@@ -103,16 +128,28 @@ func (d *Dir) putParts(parts int64, data []byte) error {
 	return nil
 }
 
-// takeBack drops what was put aside for records that were not committed, as far as
-// that is known and goes.
-func (d *Dir) takeBack(batch []entry, cause error) {
-	if errors.Is(cause, ErrUnknown) || errors.Is(cause, ErrFailed) || errors.Is(cause, ErrClosed) {
-		return
+// takeBack drops what was put aside for records of run num whose commit has failed,
+// as far as that goes: where it is not known whether it has, pawl.db tells.
+func (d *Dir) takeBack(num int64, batch []entry, cause error) {
+	named := map[int64]bool{}
+	if errors.Is(cause, ErrUnknown) {
+		err := d.read(func(db *sqlite.Conn) error {
+			return db.Each(namedParts, func(r *sqlite.Row) error { named[r.Int64(0)] = true; return nil },
+				logKey(num, batch[0].Seq), logKey(num, batch[len(batch)-1].Seq))
+		})
+		if err != nil {
+			return
+		}
 	}
+	d.dropAside(batch, named)
+}
+
+// dropAside drops what was put aside for records, but what is named.
+func (d *Dir) dropAside(batch []entry, named map[int64]bool) {
 	var parts []int64
 	for i := range batch {
-		if batch[i].parts != 0 {
-			parts = append(parts, batch[i].parts)
+		if n := batch[i].parts; n != 0 && !named[n] {
+			parts = append(parts, n)
 		}
 	}
 	d.dropParts(parts)
@@ -124,7 +161,7 @@ func (d *Dir) dropParts(records []int64) {
 		return
 	}
 	d.heap.add(records...)
-	if err := d.clearHeap(); err != nil {
+	if err := d.clearHeap(); err != nil && !errors.Is(err, ErrFailed) && !errors.Is(err, ErrClosed) {
 		d.options.Logger.Warn("what was put aside for large records is not dropped yet", "file", d.at(indexFile), "error", err)
 	}
 }

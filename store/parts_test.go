@@ -180,3 +180,48 @@ func TestGroupsAreBoundedInBytes(t *testing.T) {
 	require.Len(t, c.gather([]*request{{bytes: maxBytes}}), 1)
 	require.Len(t, c.gather(nil), 2)
 }
+
+// What was put aside for a record goes after a commit of which the outcome is
+// unknown, unless pawl.db says that the record is there.
+func TestPartsOfAnUnknownCommit(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	r := o.record(workflow.Heartbeat{}, large(3*partBytes))
+	e, err := r.Encode()
+	require.NoError(t, err)
+	batch := []entry{{Encoded: e}}
+	require.NoError(t, d.putAside(batch))
+	_, records := partsOf(t, d)
+	require.Equal(t, 1, records)
+	unknown := fmt.Errorf("%w: %w", ErrUnknown, ErrNoSpace)
+	d.takeBack(o.run.row.num, batch, unknown)
+	_, records = partsOf(t, d)
+	require.Zero(t, records)
+
+	o.do(workflow.Heartbeat{}, large(3*partBytes))
+	d.takeBack(o.run.row.num, o.run.unfiled[1:], unknown)
+	o.same(d)
+}
+
+// Of several large records that are committed together none leaves parts behind when
+// one cannot be put aside.
+func TestPartsOfSeveralRecords(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	r := o.record(workflow.Heartbeat{}, large(3*partBytes))
+	e, err := r.Encode()
+	require.NoError(t, err)
+	pages := int64(0)
+	count := func(db *sqlite.Conn) error {
+		return db.Each(`PRAGMA page_count`, func(r *sqlite.Row) error { pages = r.Int64(0); return nil })
+	}
+	require.NoError(t, d.read(count))
+	require.NoError(t, d.read(func(db *sqlite.Conn) error {
+		return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages+4*partBytes/indexPage))
+	}))
+	require.ErrorIs(t, d.putAside([]entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
+	_, records := partsOf(t, d)
+	require.Zero(t, records)
+}

@@ -118,7 +118,7 @@ func (r *Run) commit() error {
 	}
 	err := r.dir.committer.do(&r.request)
 	if err != nil {
-		r.dir.takeBack(r.batch, err)
+		r.dir.takeBack(r.row.num, r.batch, err)
 	}
 	return err
 }

@@ -10,5 +10,8 @@ import (
 // contents and names.
 func syncAll(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
 
+// allocate takes room for a file on the disk.
+func allocate(f *os.File, bytes int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, bytes) }
+
 // canSyncAll says that one syncAll does for any number of files.
 const canSyncAll = true
