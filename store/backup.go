@@ -197,7 +197,7 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 		}
 		row := readRow(r)
 		b.info.Runs++
-		if err := row.check(b.dir); err != nil {
+		if err := row.decode(b.dir); err != nil {
 			b.info.Damaged = append(b.info.Damaged, err)
 		}
 		if row.File == "" {

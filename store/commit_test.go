@@ -85,7 +85,7 @@ func TestRecordsHaveNoGap(t *testing.T) {
 	r := o.record(workflow.Start{}, startRun(nil))
 	r.Seq = 2
 	require.ErrorContains(t, o.run.Commit([]decision.Record{r}, Head{}), "record 2 after record 0")
-	require.NoError(t, o.run.row.check(d))
+	require.NoError(t, o.run.row.decode(d))
 	_, err := d.Head("r1")
 	require.ErrorIs(t, err, ErrRunNotFound)
 }

@@ -55,19 +55,28 @@ func (ds *definitions) graph(hash string) *workflow.Graph {
 	return ds.graphs[hash]
 }
 
-// doc returns the JSON of a definition that was added.
+// doc returns the JSON of a definition that was added. It is made without the lock,
+// for which commits wait.
 func (ds *definitions) doc(g *workflow.Graph) (string, error) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	if doc, ok := ds.docs[g.Hash]; ok {
+	if doc, ok := ds.made(g.Hash); ok {
 		return doc, nil
 	}
-	doc, err := g.Definition.MarshalJSON()
+	made, err := g.Definition.MarshalJSON()
 	if err != nil {
 		return "", err
 	}
-	ds.docs[g.Hash] = string(doc)
-	return string(doc), nil
+	doc := string(made)
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.docs[g.Hash] = doc
+	return doc, nil
+}
+
+func (ds *definitions) made(hash string) (doc string, ok bool) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	doc, ok = ds.docs[hash]
+	return doc, ok
 }
 
 // isKept reports whether pawl.db has a definition; keep says that it does.

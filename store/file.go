@@ -102,25 +102,39 @@ func (d *Dir) snapshot(id workflow.RunID) (*snapshot, error) {
 
 // readIndex reads the row and the log of a run, at one moment, and checks them.
 func (d *Dir) readIndex(id workflow.RunID) (*snapshot, error) {
-	s := &snapshot{}
-	var damage error
-	err := d.read(func(db *sqlite.Conn) (err error) {
-		if s.row, err = d.getRow(db, id); err != nil {
+	for n := 0; ; n++ {
+		s := &snapshot{}
+		var damage error
+		err := d.read(func(db *sqlite.Conn) (err error) {
+			if s.row, err = getRow(db, id); err == nil {
+				s.entries, damage, err = readLog(db, s.num, s.filed)
+			}
 			return err
+		})
+		if err == nil {
+			err = s.row.decode(d)
 		}
-		s.entries, damage, err = readLog(db, s.num, s.filed)
-		return err
-	})
-	if err != nil {
-		return nil, err
+		if err == nil {
+			s.entries, damage, err = d.unpack(s.entries, damage)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if damage == nil {
+			damage = s.checkChain()
+		}
+		if damage == nil {
+			return s, nil
+		}
+		// Parts that were dropped in between are no damage.
+		now, err := d.row(id)
+		if err != nil {
+			return nil, err
+		}
+		if now.num == s.num && now.filed == s.filed || n == maxRereads {
+			return nil, &CorruptError{Run: id, File: d.at(indexFile), What: "the log of the run is damaged", Err: damage}
+		}
 	}
-	if damage == nil {
-		damage = s.checkChain()
-	}
-	if damage != nil {
-		return nil, &CorruptError{Run: id, File: d.at(indexFile), What: "the log of the run is damaged", Err: damage}
-	}
-	return s, nil
 }
 
 // checkChain checks that the records go from the file to the row without a gap.

@@ -78,8 +78,8 @@ type row struct {
 	filedSum  checksum
 	fileHash  []byte
 	fileSize  int64
-	damage    error // in Output or Failure
-	malformed bool  // a checksum is none
+	texts     [3]string // Output, Failure and Artifacts, until decode
+	malformed bool      // a checksum is none
 }
 
 const (
@@ -108,23 +108,28 @@ func readRow(r *sqlite.Row) row {
 	}
 	out.malformed = !out.sum.set(r.Bytes(11)) || out.filed > 0 && !out.filedSum.set(r.Bytes(18)) ||
 		out.Status > workflow.RunCancelled || out.slot > 2 || (out.slot == 0) != (out.filed == 0)
-	out.Output, out.damage = object(r.Text(14))
-	if out.damage == nil {
-		out.Failure, out.damage = parseFailure(r.Text(15))
-	}
-	if text := r.Text(23); out.damage == nil && text != "" {
-		out.damage = json.Unmarshal([]byte(text), &out.Artifacts)
-	}
+	out.texts = [3]string{r.Text(14), r.Text(15), r.Text(23)}
 	if out.slot == 1 || out.slot == 2 {
 		out.File = fileName(out.Run, out.nonce, out.slot)
 	}
 	return out
 }
 
-// check returns a *CorruptError if the row is damaged.
-func (r *row) check(d *Dir) error {
-	if r.malformed || r.damage != nil {
-		return &CorruptError{Run: r.Run, File: d.at(indexFile), What: "its row in the index is damaged", Err: r.damage}
+// decode completes a row that was read, and returns a *CorruptError if it is damaged.
+// What it decodes may be large, so that nobody should wait for it: it is called
+// without the lock.
+func (r *row) decode(d *Dir) (err error) {
+	texts := r.texts
+	r.texts = [3]string{}
+	r.Output, err = object(texts[0])
+	if err == nil {
+		r.Failure, err = parseFailure(texts[1])
+	}
+	if err == nil && texts[2] != "" {
+		err = json.Unmarshal([]byte(texts[2]), &r.Artifacts)
+	}
+	if r.malformed || err != nil {
+		return &CorruptError{Run: r.Run, File: d.at(indexFile), What: "its row in the index is damaged", Err: err}
 	}
 	return nil
 }
@@ -202,19 +207,20 @@ func jsonText(v any) driver.Value {
 func (d *Dir) row(id workflow.RunID) (row, error) {
 	var out row
 	err := d.read(func(db *sqlite.Conn) (err error) {
-		out, err = d.getRow(db, id)
+		out, err = getRow(db, id)
 		return err
 	})
+	if err == nil {
+		err = out.decode(d)
+	}
 	return out, err
 }
 
-func (d *Dir) getRow(db *sqlite.Conn, id workflow.RunID) (out row, err error) {
+// getRow reads a row, which is still to be decoded.
+func getRow(db *sqlite.Conn, id workflow.RunID) (out row, err error) {
 	found, err := db.One(getHead, func(r *sqlite.Row) error { out = readRow(r); return nil }, string(id))
 	if err == nil && !found {
 		err = fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
-	}
-	if err == nil {
-		err = out.check(d)
 	}
 	return out, err
 }
@@ -228,19 +234,23 @@ func (d *Dir) Head(id workflow.RunID) (Head, error) {
 // Heads returns up to limit rows of runs that fit the filter, in order of id,
 // from the first behind after.
 func (d *Dir) Heads(after workflow.RunID, f HeadFilter, limit int) ([]Head, error) {
-	var out []Head
+	var rows []row
 	mask := f.mask()
 	query := listHeads
 	if f.Parent != "" {
 		query = listChildren
 	}
 	err := d.read(func(db *sqlite.Conn) error {
-		return db.Each(query, func(r *sqlite.Row) error {
-			row := readRow(r)
-			out = append(out, row.Head)
-			return row.check(d)
-		}, string(after), f.Workflow, f.Workflow, string(f.Parent), string(f.Parent), mask, mask, int64(limit))
+		return db.Each(query, func(r *sqlite.Row) error { rows = append(rows, readRow(r)); return nil },
+			string(after), f.Workflow, f.Workflow, string(f.Parent), string(f.Parent), mask, mask, int64(limit))
 	})
+	out := make([]Head, 0, len(rows))
+	for i := range rows {
+		if err == nil {
+			err = rows[i].decode(d)
+		}
+		out = append(out, rows[i].Head)
+	}
 	return out, err
 }
 

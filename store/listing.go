@@ -6,7 +6,6 @@ import (
 
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -74,14 +73,14 @@ const (
 // writeListings brings the lists of all runs up to date.
 func (r *Run) writeListings(db *sqlite.Conn) error {
 	for i := range r.next.Listings {
-		if err := r.writeListing(db, &r.next.Listings[i]); err != nil {
+		if err := r.writeListing(db, &r.next.Listings[i], r.inputs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Run) writeListing(db *sqlite.Conn, l *Listing) error {
+func (r *Run) writeListing(db *sqlite.Conn, l *Listing, input string) error {
 	var err error
 	drop := func(query string, token ...workflow.TokenID) {
 		if err == nil && len(token) == 0 {
@@ -102,7 +101,7 @@ func (r *Run) writeListing(db *sqlite.Conn, l *Listing) error {
 	}
 	if d := l.DeadLetter; d != nil && err == nil {
 		_, err = db.Exec(putDead, r.row.num, int64(d.Token), string(d.Node), d.Task, int64(d.Attempts),
-			jsonText(d.Failure), string(value.Encode(d.Input)), millis(d.At))
+			jsonText(d.Failure), input, millis(d.At))
 	} else {
 		drop(dropDead, l.Token)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 const (
 	partBytes   = 512 << 10 // of one, and of a record that is not put aside
 	droppedOnce = 2         // parts in one transaction
+	readOnce    = 2         // parts for which the lock is held
 )
 
 func init() { hook.PartBytes.Store(partBytes) }
@@ -34,7 +36,7 @@ const partBits = 20
 
 const (
 	putPart      = `INSERT INTO parts (key, data) VALUES (?, ?)`
-	getParts     = `SELECT key, data FROM parts WHERE key BETWEEN ? AND ? ORDER BY key`
+	getParts     = `SELECT key, data FROM parts WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?`
 	dropSomePart = `DELETE FROM parts WHERE key IN (SELECT key FROM parts WHERE key BETWEEN ? AND ? LIMIT ?)`
 	namedParts   = `SELECT parts FROM log WHERE key BETWEEN ? AND ? AND parts IS NOT NULL`
 	dropStray    = `DELETE FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
@@ -214,6 +216,7 @@ func unpackEntry(e *entry, data []byte) (err error) {
 		if *b, data, err = cutLength(data); err != nil {
 			return err
 		}
+		*b = bytes.Clone(*b) // or it would keep the large values, which are copied
 	}
 	e.Values, err = unpackValues(data)
 	return err
@@ -255,23 +258,30 @@ func unpackValues(data []byte) (*codec.Values, error) {
 
 // gatherParts completes a record that was put aside. damage says that this cannot
 // be done.
-func gatherParts(db *sqlite.Conn, e *entry) (damage, err error) {
-	var data []byte
-	first, last := partKeys(e.parts)
-	next := first
-	err = db.Each(getParts, func(r *sqlite.Row) error {
-		if r.Int64(0) != next {
-			damage = fmt.Errorf("record %d lacks a part", e.Seq)
-			return nil
+func (d *Dir) gatherParts(e *entry) (damage, err error) {
+	var parts [][]byte
+	next, last := partKeys(e.parts)
+	for n := readOnce; n == readOnce && damage == nil; {
+		n = 0
+		err := d.read(func(db *sqlite.Conn) error {
+			return db.Each(getParts, func(r *sqlite.Row) error {
+				if r.Int64(0) != next {
+					damage = fmt.Errorf("record %d lacks a part", e.Seq)
+				}
+				parts = append(parts, r.Bytes(1))
+				n++
+				next++
+				return nil
+			}, next, last, int64(readOnce))
+		})
+		if err != nil {
+			return nil, err
 		}
-		data = append(data, r.Bytes(1)...)
-		next++
-		return nil
-	}, first, last)
-	if damage == nil && err == nil {
-		if damage = unpackEntry(e, data); damage != nil {
+	}
+	if damage == nil {
+		if damage = unpackEntry(e, bytes.Join(parts, nil)); damage != nil {
 			damage = fmt.Errorf("record %d: %w", e.Seq, damage)
 		}
 	}
-	return damage, err
+	return damage, nil
 }

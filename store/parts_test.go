@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -224,4 +225,64 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 	require.ErrorIs(t, d.putAside([]entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
 	_, records := partsOf(t, d)
 	require.Zero(t, records)
+}
+
+// A large record is read in several steps. If it is filed, and its parts are dropped,
+// in between, it is read from the file.
+func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil))
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if _, err := d.State("r1"); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 20 {
+		o.do(workflow.Heartbeat{}, large(12*partBytes))
+		require.NoError(t, o.file())
+	}
+	close(stop)
+	require.NoError(t, <-done)
+	o.same(d)
+}
+
+// Nothing that takes long for what is large is done with the lock, for which all
+// commits wait.
+func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), large(partBytes/2))
+	o.do(workflow.Heartbeat{}, decision.CompleteRun{At: at(3), Output: map[string]any{"x": largeText}})
+	var r row
+	var entries []entry
+	require.NoError(t, d.read(func(db *sqlite.Conn) (err error) {
+		if r, err = getRow(db, "r1"); err == nil {
+			entries, _, err = readLog(db, r.num, 0)
+		}
+		return err
+	}))
+	require.Nil(t, r.Output)
+	require.Nil(t, entries[0].Values)
+	require.NoError(t, r.decode(d))
+	require.Equal(t, map[string]any{"x": largeText}, r.Output)
+	entries, damage, err := d.unpack(entries, nil)
+	require.NoError(t, errors.Join(damage, err))
+	require.Positive(t, entries[0].Values.Len())
+
+	other := start(t, d, "r2")
+	d.definitions.mu.Lock()
+	d.definitions.docs = map[string]string{}
+	d.definitions.mu.Unlock()
+	other.do(workflow.Start{}, startRun(nil))
 }

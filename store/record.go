@@ -47,7 +47,8 @@ func (c checksum) next(e *decision.Encoded) checksum {
 type entry struct {
 	decision.Encoded
 	sum   checksum
-	parts int64 // number under which it was put aside in the log; 0: it was not
+	parts int64  // number under which it was put aside in the log; 0: it was not
+	vals  []byte // of one in the log that was not, until unpack
 }
 
 // size returns about how many bytes the entry takes.
@@ -84,8 +85,8 @@ func appendLog(db *sqlite.Conn, num int64, e *entry) error {
 	return err
 }
 
-// readLog returns all records of run num behind a sequence. damage says that one
-// of them, the last returned, is none.
+// readLog returns all records of run num behind a sequence as they stand in the log,
+// for unpack. damage says that one of them, the last returned, is none.
 func readLog(db *sqlite.Conn, num, after int64) (out []entry, damage, err error) {
 	err = db.Each(getLog, func(r *sqlite.Row) error {
 		if damage != nil {
@@ -96,17 +97,30 @@ func readLog(db *sqlite.Conn, num, after int64) (out []entry, damage, err error)
 		out = append(out, e)
 		return nil
 	}, logKey(num, after+1), logKey(num, maxSeq))
-	for i := range out {
-		if out[i].parts == 0 || err != nil {
-			continue
+	return out, damage, err
+}
+
+// unpack completes what readLog has returned: without the lock, or with it for a few
+// parts at a time, for the records may be large.
+func (d *Dir) unpack(entries []entry, found error) (out []entry, damage, err error) {
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case found != nil && i == len(entries)-1: // it is none
+		case e.parts != 0:
+			damage, err = d.gatherParts(e)
+		default:
+			e.Values, damage = unpackValues(e.vals)
+			e.vals = nil
 		}
-		var incomplete error
-		incomplete, err = gatherParts(db, &out[i])
-		if incomplete != nil {
-			return out[:i+1], incomplete, err
+		if err != nil {
+			return entries[:i], nil, err
+		}
+		if damage != nil {
+			return entries[:i+1], damage, nil
 		}
 	}
-	return out, damage, err
+	return entries, found, nil
 }
 
 func readEntry(r *sqlite.Row) (entry, error) {
@@ -120,9 +134,8 @@ func readEntry(r *sqlite.Row) (entry, error) {
 	if !e.sum.set(r.Bytes(8)) {
 		return e, errors.New("a checksum is none")
 	}
-	var err error
-	e.Values, err = unpackValues(r.Bytes(7))
-	return e, err
+	e.vals = r.Bytes(7)
+	return e, nil
 }
 
 // follows checks that e comes next after the record with the given sequence and

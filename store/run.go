@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/rand"
+	"database/sql/driver"
 	"encoding/binary"
 	"fmt"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -30,9 +32,11 @@ type Run struct {
 	size    atomic.Int64 // of the file
 
 	request request
-	batch   []entry   // of the commit under way
-	next    Head      // after it
-	refs    []blobRef // that it brings
+	batch   []entry      // of the commit under way
+	next    Head         // after it
+	output  driver.Value // next.Output, encoded
+	inputs  []string     // of the dead letters in next.Listings, encoded
+	refs    []blobRef    // that it brings
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -110,7 +114,6 @@ func (r *Run) commit() error {
 	if err := r.dir.putAside(r.batch); err != nil {
 		return err
 	}
-	r.request.bytes = 0
 	for i := range r.batch {
 		if r.batch[i].parts == 0 {
 			r.request.bytes += int(r.batch[i].size())
@@ -147,6 +150,7 @@ func (r *Run) prepare(records []decision.Record, head Head) error {
 	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
 	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
 	r.next.Listings = head.Listings
+	r.encodeNext()
 	r.next.Artifacts, r.next.Dropped = head.Artifacts, head.Dropped
 	if r.fresh {
 		r.next.StartedAt = head.StartedAt
@@ -155,6 +159,20 @@ func (r *Run) prepare(records []decision.Record, head Head) error {
 		return err
 	}
 	return nil
+}
+
+// encodeNext encodes what may be large: nothing else can be committed while a commit
+// is written.
+func (r *Run) encodeNext() {
+	r.output, r.inputs = objectText(r.next.Output), make([]string, len(r.next.Listings))
+	output, _ := r.output.(string)
+	r.request.bytes = len(output)
+	for i, l := range r.next.Listings {
+		if l.DeadLetter != nil {
+			r.inputs[i] = string(value.Encode(l.DeadLetter.Input))
+			r.request.bytes += len(r.inputs[i])
+		}
+	}
 }
 
 const (
@@ -198,7 +216,7 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 	var err error
 	if r.restates() {
 		n, err = db.Exec(restateRun, h.Seq, sum, at, int64(h.Status), alarm(h), millis(h.EndedAt),
-			objectText(h.Output), failureText(h.Failure), artifactsText(h.Artifacts), r.row.num, r.row.Seq)
+			r.output, failureText(h.Failure), artifactsText(h.Artifacts), r.row.num, r.row.Seq)
 	} else {
 		n, err = db.Exec(advanceRun, h.Seq, sum, at, r.row.num, r.row.Seq)
 	}
@@ -221,7 +239,7 @@ func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte, at any) error {
 	}
 	n, err := db.Exec(insertRun, r.row.num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
 		string(h.Parent), int64(r.row.nonce), millis(h.StartedAt), int64(h.Status), h.Seq, sum, alarm(h),
-		millis(h.EndedAt), objectText(h.Output), failureText(h.Failure), string(h.Root), int64(h.Room), at, artifactsText(h.Artifacts))
+		millis(h.EndedAt), r.output, failureText(h.Failure), string(h.Root), int64(h.Room), at, artifactsText(h.Artifacts))
 	if err != nil {
 		return err
 	}
@@ -270,6 +288,7 @@ func (r *Run) committed() {
 	}
 	r.unfiled = append(r.unfiled, r.batch...)
 	clear(r.batch)
+	r.output, r.inputs = nil, nil
 }
 
 // Head returns the run's row as the last commit left it.

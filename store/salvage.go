@@ -205,6 +205,8 @@ func (r *repairer) salvageLog(m *remnant, num int64) error {
 		entries, damage, err = readLog(db, num, m.seq)
 		return err
 	})
+	entries, damage, broken := r.unpack(entries, damage) // as far as they could be read
+	err = errors.Join(err, broken)
 	if damage != nil {
 		entries = entries[:len(entries)-1]
 	}
