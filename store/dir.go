@@ -65,6 +65,7 @@ type Dir struct {
 
 	definitions definitions
 	heap        heap
+	gathering   func() // for tests: called before parts are read
 	committer   committer
 	filer       filer
 	backing     chan struct{} // holds one while a backup is under way, and for good once closed

@@ -263,6 +263,9 @@ func (d *Dir) gatherParts(e *entry) (damage, err error) {
 	next, last := partKeys(e.parts)
 	for n := readOnce; n == readOnce && damage == nil; {
 		n = 0
+		if d.gathering != nil {
+			d.gathering()
+		}
 		err := d.read(func(db *sqlite.Conn) error {
 			return db.Each(getParts, func(r *sqlite.Row) error {
 				if r.Int64(0) != next {

@@ -91,6 +91,10 @@ func TestPartsOfNothing(t *testing.T) {
 	}
 	_, records := partsOf(t, d)
 	require.Equal(t, 6, records)
+	report, err := Verify(crashed(t, path))
+	require.NoError(t, err)
+	require.Zero(t, report.Damage)
+	require.Contains(t, fmt.Sprint(report.Findings), "15 parts of large records that the log does not have")
 	d = open(t, crashed(t, path))
 	parts, records := partsOf(t, d)
 	require.Equal(t, 1, records)
@@ -228,33 +232,29 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 }
 
 // A large record is read in several steps. If it is filed, and its parts are dropped,
-// in between, it is read from the file.
+// in between, it is read from the file; and if its run is purged, there is none.
 func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil))
-	stop, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			default:
-			}
-			if _, err := d.State("r1"); err != nil {
-				done <- err
-				return
+	for n := range 3 {
+		o.do(workflow.Heartbeat{}, large(4*partBytes))
+		steps := 0
+		d.gathering = func() {
+			if steps++; steps == n+1 {
+				require.NoError(t, o.file())
 			}
 		}
-	}()
-	for range 20 {
-		o.do(workflow.Heartbeat{}, large(12*partBytes))
-		require.NoError(t, o.file())
+		o.same(d)
+		require.Greater(t, steps, n)
 	}
-	close(stop)
-	require.NoError(t, <-done)
-	o.same(d)
+	o.do(workflow.Heartbeat{}, large(4*partBytes), decision.CompleteRun{At: at(9)})
+	d.gathering = func() {
+		d.gathering = nil
+		require.NoError(t, d.Purge("r1", ""))
+	}
+	_, err := d.State("r1")
+	require.ErrorIs(t, err, ErrRunNotFound)
 }
 
 // Nothing that takes long for what is large is done with the lock, for which all

@@ -52,6 +52,7 @@ func (in *inspection) verify() {
 			in.verifyRun(id, named)
 		}
 		in.verifyStrays()
+		in.noteParts()
 		in.verifyBlobs()
 		in.noteFiles(named)
 	}
@@ -67,6 +68,7 @@ const (
 	whoRefers      = `SELECT count(*), coalesce(min(id), '') FROM blob_refs LEFT JOIN runs USING (num) WHERE hash = ?`
 	strayLog       = `SELECT count(DISTINCT key >> 32) FROM log WHERE key >> 32 NOT IN (SELECT num FROM runs)`
 	strayLists     = `SELECT count(*) FROM (SELECT num FROM approvals UNION ALL SELECT num FROM dead_letters) WHERE num NOT IN (SELECT num FROM runs)`
+	strayParts     = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
 	strayRefs      = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
 )
 
@@ -147,6 +149,16 @@ func (in *inspection) verifyStrays() {
 			return nil
 		})
 	}
+}
+
+// noteParts notes what was put aside for records that the log does not have.
+func (in *inspection) noteParts() {
+	in.each(strayParts, func(r *sqlite.Row) error {
+		if n := r.Int64(0); n > 0 {
+			in.note(indexFile, "the next Open drops them", "%s of large records that the log does not have", count(n, "part"))
+		}
+		return nil
+	})
 }
 
 // verifyBlobs reads every blob that the index refers to.
