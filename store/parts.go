@@ -91,7 +91,9 @@ func (d *Dir) putAside(batch []entry) error {
 			err = d.putParts(e.parts, packEntry(e))
 		}
 		if err != nil {
-			d.dropAside(batch, nil) // no record has named them
+			if !errors.Is(err, ErrFailed) && !errors.Is(err, ErrClosed) {
+				d.dropAside(batch, nil) // no record has named them
+			}
 			return err
 		}
 	}
@@ -111,7 +113,10 @@ func (d *Dir) spare(bytes int64) error {
 	if err = typed(err); errors.Is(err, ErrNoSpace) {
 		return err
 	}
-	return nil // of anything else, whoever writes hears
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		d.options.Logger.Warn("how much room the disk has cannot be told", "file", d.at(name), "error", err)
+	}
+	return nil
 }
 
 func (d *Dir) putParts(parts int64, data []byte) error {
@@ -133,6 +138,9 @@ func (d *Dir) putParts(parts int64, data []byte) error {
 // takeBack drops what was put aside for records of run num whose commit has failed,
 // as far as that goes: where it is not known whether it has, pawl.db tells.
 func (d *Dir) takeBack(num int64, batch []entry, cause error) {
+	if errors.Is(cause, ErrFailed) || errors.Is(cause, ErrClosed) {
+		return // nothing works any more
+	}
 	named := map[int64]bool{}
 	if errors.Is(cause, ErrUnknown) {
 		err := d.read(func(db *sqlite.Conn) error {
@@ -163,7 +171,7 @@ func (d *Dir) dropParts(records []int64) {
 		return
 	}
 	d.heap.add(records...)
-	if err := d.clearHeap(); err != nil && !errors.Is(err, ErrFailed) && !errors.Is(err, ErrClosed) {
+	if err := d.clearHeap(); err != nil {
 		d.options.Logger.Warn("what was put aside for large records is not dropped yet", "file", d.at(indexFile), "error", err)
 	}
 }

@@ -257,6 +257,8 @@ func (tr *tracer) opened(c call, path string, result int64) {
 		o.kind, o.data, o.at = wrote, tr.memory(c.regs.Rsi, int(result)), int64(c.regs.R10)
 	case unix.SYS_FTRUNCATE:
 		o.kind, o.at = cutTo, int64(c.regs.Rsi)
+	case unix.SYS_FALLOCATE: // of a new file
+		o.kind, o.at = cutTo, int64(c.regs.Rdx+c.regs.R10)
 	case unix.SYS_FSYNC, unix.SYS_FDATASYNC:
 		o.kind = synced
 	case unix.SYS_SYNCFS:
