@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -24,6 +25,7 @@ func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Messag
 		return context.Cause(ctx)
 	}
 	for {
+		failpoint.Ask(string(id), m)
 		a, err := e.registry.hold(ctx, id, b != nil && b.parent == nil, func() *actor.Actor { return e.activate(id, b) })
 		if err != nil {
 			return err

@@ -247,7 +247,7 @@ func (a *Actor) live(ctx context.Context) error {
 			}
 		case <-a.nudge:
 		case <-a.idle.C:
-			if a.mayLeave() {
+			if a.Idle() && a.mayLeave() { // what waits is not idle, whichever was noticed first
 				return nil
 			}
 			a.idle.Reset(a.options.Idle)

@@ -499,3 +499,41 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 		})
 	}
 }
+
+// An actor that has been held up for longer than it may be idle is not idle while a
+// message waits: it takes that first, and files nothing.
+func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
+	for range 20 { // which one is noticed first is drawn by the scheduler
+		synctest.Test(t, func(t *testing.T) {
+			d := &disk{graph: graph(t, `{name: nap, start: nap, nodes: [{id: nap, wait: {for: 10h}}]}`), fault: func() string { return "" }}
+			ctx, stop := context.WithCancel(t.Context())
+			opt := options()
+			opt.Idle = time.Second
+			o := &office{perform: func(actor.Dispatch) {}, stays: true}
+			a := actor.New("r", d, o, opt)
+			go a.Run(ctx)
+			require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+			stop()
+			<-a.Done()
+			d.unfiled, d.filings = 1, 0 // as a crash leaves it
+
+			gate := make(chan struct{})
+			reset := failpoint.SetTurn(func(string) { <-gate })
+			defer reset()
+			ctx, stop = context.WithCancel(t.Context())
+			defer stop()
+			again := actor.New("r", d, o, opt)
+			go again.Run(ctx)
+			go func() { _ = again.Ask(t.Context(), workflow.Signal{Name: "one"}) }()
+			<-time.After(time.Minute)
+			close(gate)
+			synctest.Wait()
+			require.Len(t, d.records, 2)
+			require.Zero(t, d.filings)
+			<-time.After(2 * time.Second)
+			require.Equal(t, 1, d.filings, "it is idle now")
+			stop()
+			<-again.Done()
+		})
+	}
+}

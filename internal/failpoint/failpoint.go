@@ -41,6 +41,24 @@ func SetTurn(f func(run string)) (reset func()) {
 	return func() { turn.Store(nil) }
 }
 
+// ask is what Ask calls; nil outside tests.
+var ask atomic.Pointer[func(run string, message any)]
+
+// Ask says that a message is about to be delivered to a run. A test that wants to say
+// in which order messages from several goroutines arrive blocks them there.
+func Ask(run string, message any) {
+	if f := ask.Load(); f != nil {
+		(*f)(run, message)
+	}
+}
+
+// SetAsk has f called before every delivery, from the goroutine of the sender, and
+// returns what ends that. There is one f at a time.
+func SetAsk(f func(run string, message any)) (reset func()) {
+	ask.Store(&f)
+	return func() { ask.Store(nil) }
+}
+
 // Set has f called at every hit, from whichever goroutine it is, and returns
 // what ends that. There is one f at a time.
 func Set(f func(name string)) (reset func()) {

@@ -46,6 +46,16 @@ func TestSetTurn(t *testing.T) {
 	require.Equal(t, []string{"r1"}, turns)
 }
 
+func TestSetAsk(t *testing.T) {
+	asked := map[string]any{}
+	Ask("before", 1)
+	reset := SetAsk(func(run string, message any) { asked[run] = message })
+	Ask("r1", 2)
+	reset()
+	Ask("after", 3)
+	require.Equal(t, map[string]any{"r1": 2}, asked)
+}
+
 func TestAt(t *testing.T) {
 	done := 0
 	hit := at("a", 2, func() { done++ })

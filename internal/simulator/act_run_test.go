@@ -202,9 +202,6 @@ func (w *world) drawDuplicate(r *rand.Rand) *act {
 	}
 	key, times := of(r, w.past...), 1+r.IntN(4)
 	a := w.complete(key)
-	if m := w.models[a.run]; m == nil || !m.live() {
-		times = 1 // each may find its actor up, or have it come up
-	}
 	do := a.do
 	a.do = func(ctx context.Context, e *pawl.Engine) (err error) {
 		for range times {

@@ -19,6 +19,7 @@
 // waits for comes, and every run must end.
 //
 // Everything that happens is a line of the trace, and the same seed gives the same
-// trace. Each line is drawn for the number of its step, so that a shorter life is
+// trace, whatever the scheduler does: messages are delivered one after another, and
+// who is where when the process crashes is decided by virtual time. Each line is drawn for the number of its step, so that a shorter life is
 // a prefix of a longer one: that is how a failure is shrunk.
 package simulator

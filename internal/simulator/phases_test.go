@@ -73,13 +73,6 @@ func (w *world) named(kind string, a *act) *act {
 	return a
 }
 
-func (w *world) arm(site string, n int) {
-	w.note("arm %s %d", site, n)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.armed, w.left = site, n
-}
-
 // gated returns the runs whose actors are held up.
 func (w *world) gated() []string {
 	w.mu.Lock()
@@ -98,7 +91,7 @@ func (w *world) letGo(run string) error {
 	w.mu.Lock()
 	armed := w.armed
 	if due {
-		w.armed = ""
+		w.armed = halt{}
 	}
 	w.mu.Unlock()
 	for !w.down() {
@@ -160,7 +153,7 @@ const maxRounds = 5000
 // everything end.
 func (w *world) liveness() error {
 	w.mu.Lock()
-	w.armed = ""
+	w.armed = halt{}
 	w.mu.Unlock()
 	w.hands.move(w.hands.most) // what waits for an instant need not wait for years
 	w.calm = true

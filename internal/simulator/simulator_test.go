@@ -26,6 +26,7 @@ var (
 	seeds  = flag.Int("sim.seeds", 0, "how many seeds to play; 0 is the gate sample")
 	first  = flag.Uint64("sim.seed", 0, "the only seed to play, or the first of sim.seeds")
 	twice  = flag.Int("sim.twice", 5, "every how many seeds one is played twice")
+	yields = flag.Int("sim.yield", 60, "how often at most a goroutine steps back at a failpoint when a seed is played again")
 	shards = flag.Int("sim.shards", 2, "processes that play side by side, if there is more than one seed")
 	shard  = flag.String("sim.shard", "", "I/N FILE: play the seeds of shard I of N and write the tally to FILE")
 )
@@ -115,7 +116,7 @@ func playApart(t *testing.T, n int, total *tally) {
 	for i := range *shards {
 		file := filepath.Join(dir, fmt.Sprint(i))
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimulator$", "-test.timeout=6h",
-			fmt.Sprintf("-sim.shard=%d/%d %s", i, *shards, file), fmt.Sprint("-sim.seed=", *first), fmt.Sprint("-sim.seeds=", n), fmt.Sprint("-sim.twice=", *twice))
+			fmt.Sprintf("-sim.shard=%d/%d %s", i, *shards, file), fmt.Sprint("-sim.seed=", *first), fmt.Sprint("-sim.seeds=", n), fmt.Sprint("-sim.twice=", *twice), fmt.Sprint("-sim.yield=", *yields))
 		group.Go(func() {
 			out, err := cmd.CombinedOutput()
 			if err != nil {
@@ -152,8 +153,10 @@ func report(out string) string {
 	return seed + b.String()
 }
 
-// repeats plays a seed again and compares the traces.
+// repeats plays a seed again, with goroutines that step back now and then so that
+// others go first, and compares the traces.
 func (p play) repeats(t *testing.T, dir string, w *world) error {
+	p.yields = *yields
 	again, err := p.run(t, dir)
 	if err != nil {
 		return fmt.Errorf("played again: %w", err)
@@ -167,6 +170,21 @@ func (p play) repeats(t *testing.T, dir string, w *world) error {
 		return nil
 	}
 	return errors.New("the same seed has come to two traces")
+}
+
+// TestScheduler plays lives that would tell which goroutine was first: in that of
+// 1190 a task begins, and the process crashes there, while the actor that has sent it
+// answers who started its run; in the others a caller waits likewise.
+func TestScheduler(t *testing.T) {
+	dir := harness.Workspace(t)
+	for _, seed := range []uint64{1190, 1060, 1123, 1131, 1143} {
+		p := play{seed: seed, verbose: true}
+		w, err := p.run(t, dir)
+		require.NoError(t, err)
+		for range 3 {
+			require.NoError(t, p.repeats(t, dir, w), "seed %d", seed)
+		}
+	}
 }
 
 // manySeeds are enough for a crash at every site.

@@ -33,6 +33,7 @@ type play struct {
 	runs    int // roots
 	without []string
 	verbose bool // keep the lines of the trace
+	yields  int  // how often a goroutine may step back at a failpoint
 }
 
 // A world is one life of a seed. Its goroutine owns time and lets everything
@@ -75,12 +76,13 @@ type world struct {
 	crashed  bool
 	closing  bool
 	dead     chan struct{} // closed when the process of this life is gone
-	armed    string        // failpoint
-	left     int           // its hits before the crash
+	armed    halt          // where the process is to crash
+	delays   int           // goroutines that wait at a failpoint for their time
 	arrived  []*call
 	running  map[pawl.Key]bool // with the executor
 	deferred map[pawl.Key]bool // left pending in this life
 	gates    map[string]chan struct{}
+	asks     []*delivery     // held up
 	final    map[string]bool // runs that had ended when all came to rest
 	fault    error           // that an engine's goroutine has found
 }
@@ -123,8 +125,9 @@ func newWorld(p play, folder string) *world {
 func (w *world) open() error {
 	w.mu.Lock()
 	w.life++
-	w.crashed, w.armed, w.dead = false, "", make(chan struct{})
+	w.crashed, w.armed, w.dead = false, halt{}, make(chan struct{})
 	w.gates, w.arrived, w.running = map[string]chan struct{}{}, nil, map[pawl.Key]bool{}
+	w.asks = nil
 	w.deferred = map[pawl.Key]bool{}
 	o, life := w.settings, w.life
 	w.engine = nil
@@ -150,40 +153,11 @@ func (w *world) open() error {
 
 func (w *world) path(life int) string { return filepath.Join(w.folder, fmt.Sprint(life)) }
 
-// sites are the failpoints at which a process may stop: no goroutine holds a lock
-// there that another one would wait for.
-var sites = []string{
-	"release.begin", "release.dispatch", "release.child", "release.end",
-	"child.want", "child.cancel", "child.ended", "child.asks", "child.started", "child.told",
-	"task.begin", "task.result", "task.delivered", "start.ask", "start.answer",
-	"commit.part", "parts.drop", "file.built", "file.renamed", "file.synced", "file.trimmed", "file.end",
-	"actor.load", "actor.resend", "actor.active", "actor.passivate", "alarm.wake", "recover.wake",
-}
-
-// hit is what the engine's goroutines call at its failpoints. Those of a process
-// that has crashed stay there until it is gone.
-func (w *world) hit(name string) {
-	if !slices.Contains(sites, name) {
-		return
-	}
-	w.mu.Lock()
-	if !w.crashed && !w.closing && w.armed == name {
-		if w.left--; w.left <= 0 {
-			w.crashed = true
-			w.tally.Sites[name]++
-		}
-	}
-	crashed, dead := w.crashed, w.dead
-	w.mu.Unlock()
-	if crashed {
-		<-dead
-	}
-}
-
 // turn holds up an actor until it is let go on. Whether one of a run that has ended
 // comes up once more depends on how far its filing was when the process crashed;
 // it does nothing, so it is not held up.
 func (w *world) turn(run string) {
+	w.yield()
 	w.mu.Lock()
 	if w.closing || w.final[run] {
 		w.mu.Unlock()
@@ -260,11 +234,14 @@ func (w *world) sleep(d time.Duration) {
 	<-timer.C
 }
 
-// settle waits until nothing moves any more.
+// settle waits until nothing moves any more. Messages are delivered one after
+// another: which of two came first, no scheduler decides.
 func (w *world) settle() {
-	synctest.Wait()
-	w.sleep(1) // timers that are due at this instant fire before that
-	synctest.Wait()
+	for again := true; again; again = w.delayed() || w.deliver() {
+		synctest.Wait()
+		w.sleep(1) // timers that are due at this instant fire before that
+		synctest.Wait()
+	}
 }
 
 // rest waits until nothing moves any more, and looks at what has happened.
@@ -310,12 +287,17 @@ func (w *world) blame(err error) {
 	w.fault = cmp.Or(w.fault, err)
 }
 
+// legible returns a text with the names that a trace has for epochs, which are random.
+func (w *world) legible(text string) string {
+	for epoch, name := range w.epochs {
+		text = strings.ReplaceAll(text, epoch.String(), name)
+	}
+	return text
+}
+
 // note adds a line to the trace.
 func (w *world) note(format string, args ...any) {
-	line := fmt.Sprintf("%d @%d ", w.step, time.Since(w.began).Milliseconds()) + fmt.Sprintf(format, args...)
-	for epoch, name := range w.epochs {
-		line = strings.ReplaceAll(line, epoch.String(), name)
-	}
+	line := w.legible(fmt.Sprintf("%d @%d ", w.step, time.Since(w.began).Milliseconds()) + fmt.Sprintf(format, args...))
 	fmt.Fprintln(w.trace, line)
 	if w.verbose {
 		w.lines = append(w.lines, line)
@@ -417,11 +399,14 @@ func (w *world) record(m *model, r decision.Record) error {
 func (w *world) close() error {
 	w.mu.Lock()
 	w.closing = true
-	gates := w.gates
-	w.gates = nil
+	gates, asks := w.gates, w.asks
+	w.gates, w.asks = nil, nil
 	w.mu.Unlock()
 	for _, gate := range gates {
 		close(gate)
+	}
+	for _, d := range asks {
+		close(d.gate)
 	}
 	close(w.dead)
 	if w.engine == nil {
@@ -432,9 +417,9 @@ func (w *world) close() error {
 
 // live plays a world to its end.
 func (w *world) live() (err error) {
-	resetHit, resetTurn := failpoint.Set(w.hit), failpoint.SetTurn(w.turn)
-	defer resetHit()
-	defer resetTurn()
+	defer failpoint.Set(w.hit)()
+	defer failpoint.SetTurn(w.turn)()
+	defer failpoint.SetAsk(w.delivers)()
 	if err := w.open(); err != nil {
 		return err
 	}
