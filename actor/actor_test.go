@@ -83,6 +83,13 @@ func (d *disk) Unfiled() (int, int64) {
 
 func (d *disk) Close() error { return nil }
 
+// counts returns how many records were committed, and how often they were filed.
+func (d *disk) counts() (records, filings int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.records), d.filings
+}
+
 // An office is the outbox: it performs each task after a delay, unless it is
 // withdrawn, and lets the actor leave when nobody sends.
 type office struct {
@@ -528,10 +535,12 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			<-time.After(time.Minute)
 			close(gate)
 			synctest.Wait()
-			require.Len(t, d.records, 2)
-			require.Zero(t, d.filings)
+			records, filings := d.counts()
+			require.Equal(t, 2, records)
+			require.Zero(t, filings)
 			<-time.After(2 * time.Second)
-			require.Equal(t, 1, d.filings, "it is idle now")
+			_, filings = d.counts()
+			require.Equal(t, 1, filings, "it is idle now")
 			stop()
 			<-again.Done()
 		})
