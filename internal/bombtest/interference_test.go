@@ -172,7 +172,8 @@ func (w *world) bombed(bomb family, f func()) (n int) {
 }
 
 // TestInterference: while bombs go off in one run after another, other runs take
-// no longer than a bounded factor of what they take otherwise. Each kind has an
+// twice as long as otherwise, or a tenth of a second, at most. The short rounds of
+// the gate, on a machine that may do other things, are judged by more. Each kind has an
 // engine of its own; medians of rounds without bombs and beside them are compared.
 // A machine that does other things may spoil a comparison: it is then made again.
 func TestInterference(t *testing.T) {
@@ -180,8 +181,10 @@ func TestInterference(t *testing.T) {
 		t.Skip("times under the race detector say nothing")
 	}
 	rounds, length := 1, 50*time.Millisecond
+	factor, bound := 10.0, 500*time.Millisecond
 	if *all {
 		rounds, length = 5, 2*time.Second
+		factor, bound = 2, 100*time.Millisecond
 	}
 	for name, bomb := range families(t) {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +194,7 @@ func TestInterference(t *testing.T) {
 				ratio := float64(busy) / float64(idle)
 				t.Logf("%4d bombs, p99 %8v idle, %8v beside them: %.1f", bombs, idle.Round(10*time.Microsecond), busy.Round(10*time.Microsecond), ratio)
 				require.Positive(t, bombs)
-				good = ratio <= 10 || busy < 500*time.Millisecond
+				good = ratio <= factor || busy < bound
 			}
 			require.True(t, good, "%s hold other runs up", name)
 		})

@@ -58,6 +58,9 @@ func long(t *testing.T) map[string]func() {
 // every few hundred microseconds while each of them is under way, not only when
 // the scheduler takes the processor away, which is after 10 ms.
 func TestLongComputationsStepBack(t *testing.T) {
+	if raced {
+		t.Skip("times under the race detector say nothing")
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var turns atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan struct{})

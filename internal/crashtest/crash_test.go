@@ -92,7 +92,7 @@ type plan struct {
 func (p plan) String() string { return fmt.Sprintf("%s %v", p.work.name, p.kills) }
 
 // racedWorks is in how many works each failpoint is tried under the race detector.
-const racedWorks = 2
+const racedWorks = 1
 
 // singles returns the plans with one kill.
 func (s *suite) singles() []plan {

@@ -177,11 +177,15 @@ func (p play) repeats(t *testing.T, dir string, w *world) error {
 // answers who started its run; in the others a caller waits likewise.
 func TestScheduler(t *testing.T) {
 	dir := harness.Workspace(t)
-	for _, seed := range []uint64{1190, 1060, 1123, 1131, 1143} {
+	seeds, again := []uint64{1190, 1060, 1123, 1131, 1143}, 3
+	if testing.Short() {
+		seeds, again = seeds[:2], 1
+	}
+	for _, seed := range seeds {
 		p := play{seed: seed, verbose: true}
 		w, err := p.run(t, dir)
 		require.NoError(t, err)
-		for range 3 {
+		for range again {
 			require.NoError(t, p.repeats(t, dir, w), "seed %d", seed)
 		}
 	}
