@@ -186,15 +186,21 @@ func TestGroupsAreBoundedInBytes(t *testing.T) {
 	require.Len(t, c.gather(nil), 2)
 }
 
-// What was put aside for a record goes after a commit of which the outcome is
-// unknown, unless pawl.db says that the record is there.
-func TestPartsOfAnUnknownCommit(t *testing.T) {
-	d := open(t, t.TempDir())
+// encoded starts a run and encodes the large record that is to come next.
+func encoded(t testing.TB, d *Dir) (*owner, decision.Encoded) {
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil))
 	r := o.record(workflow.Heartbeat{}, large(3*partBytes))
 	e, err := r.Encode()
 	require.NoError(t, err)
+	return o, e
+}
+
+// What was put aside for a record goes after a commit of which the outcome is
+// unknown, unless pawl.db says that the record is there.
+func TestPartsOfAnUnknownCommit(t *testing.T) {
+	d := open(t, t.TempDir())
+	o, e := encoded(t, d)
 	batch := []entry{{Encoded: e}}
 	require.NoError(t, d.putAside(batch))
 	_, records := partsOf(t, d)
@@ -213,11 +219,7 @@ func TestPartsOfAnUnknownCommit(t *testing.T) {
 // one cannot be put aside.
 func TestPartsOfSeveralRecords(t *testing.T) {
 	d := open(t, t.TempDir())
-	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
-	r := o.record(workflow.Heartbeat{}, large(3*partBytes))
-	e, err := r.Encode()
-	require.NoError(t, err)
+	_, e := encoded(t, d)
 	pages := int64(0)
 	count := func(db *sqlite.Conn) error {
 		return db.Each(`PRAGMA page_count`, func(r *sqlite.Row) error { pages = r.Int64(0); return nil })
