@@ -123,9 +123,9 @@ func (a *Actor) plan(batch []envelope) (t turn, broken error) {
 		for _, d := range plan.Decisions {
 			pacer.Spend(10)
 			a.withdraw(&t, d)
-			t.events = append(t.events, decision.Apply(a.state, d, record.Seq, now)...)
+			t.events = pace.Append(t.events, decision.Apply(a.state, d, record.Seq, now)...)
 		}
-		t.effects = append(t.effects, plan.Effects()...)
+		t.effects = pace.Append(t.effects, plan.Effects()...)
 		if resumed(plan) {
 			t.effects = append(t.effects, planning.Pending(a.state)...)
 		}
@@ -148,7 +148,7 @@ func (a *Actor) release(t turn) {
 	failpoint.Hit("release.begin")
 	a.pause = 0
 	a.seq += int64(len(t.records))
-	a.events = append(a.events, t.events...)
+	a.events = pace.Append(a.events, t.events...)
 	a.fresh = false
 	for _, id := range t.withdrawn {
 		a.outbox.Withdraw(a.ID, id)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -51,7 +52,7 @@ func (p Plan) Effects() []Effect {
 	var out []Effect
 	for _, d := range p.Decisions {
 		if e, ok := d.(Effect); ok {
-			out = append(out, e)
+			out = pace.Push(out, e)
 		}
 	}
 	return out

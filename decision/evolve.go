@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -86,22 +87,31 @@ func evolveToken(s *workflow.State, d Decision) {
 	}
 }
 
+// maxBlock is how many tokens are made at a time.
+const maxBlock = 256
+
 // createBranches makes the first tokens of a group's branches.
 func createBranches(s *workflow.State, d CreateBranches) {
 	g := d.Group
 	if g.ID != s.NextGroup || (g.Total > 0 && g.First != s.NextToken) {
 		panic(fmt.Sprintf("decision: %v made out of order, want %v", g.ID, s.NextGroup))
 	}
-	tokens := make([]workflow.Token, 0, g.Total)
+	tokens := make([]*workflow.Token, 0, g.Total)
+	var block []workflow.Token // from which they are taken: large memory comes in pieces
 	for _, sp := range g.Spawns {
 		t := s.Graph.Transition(sp.Transition)
 		counts := Traverse(s.Graph, g.Counts, t)
 		for range sp.Count {
 			i := len(tokens)
-			tokens = append(tokens, workflow.Token{
+			if len(block) == 0 {
+				block = make([]workflow.Token, max(1, min(g.Total-i, maxBlock)))
+				pace.Pause()
+			}
+			block[0] = workflow.Token{
 				ID: g.First + workflow.TokenID(i), Node: t.To, Parent: g.Origin, Counts: counts,
 				Scope: workflow.Scope{Group: g.ID, Branch: i}, Caught: g.Caught,
-			})
+			}
+			tokens, block = append(tokens, &block[0]), block[1:]
 		}
 	}
 	s.PutBranches(&g, tokens, d.Items)

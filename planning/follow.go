@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -271,7 +272,7 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 	var begin []entry
 	for i := g.Started; i < g.Total && len(begin) < most; i++ {
 		if t := p.s.Token(g.TokenOf(i)); t.Live() {
-			begin = append(begin, entry{token: t.ID, result: result})
+			begin = pace.Push(begin, entry{token: t.ID, result: result})
 			passed = i + 1 - g.Started
 		}
 	}
@@ -279,7 +280,7 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 		return
 	}
 	p.decide(decision.StartBranches{Group: id, Count: passed})
-	p.entries = append(p.entries, begin...)
+	p.entries = pace.Append(p.entries, begin...)
 }
 
 // touch notes that a branch may have arrived or ended.
@@ -290,5 +291,5 @@ func (p *planner) touch(sc workflow.Scope) {
 	if n := len(p.touched); n > 0 && p.touched[n-1] == sc {
 		return
 	}
-	p.touched = append(p.touched, sc)
+	p.touched = pace.Push(p.touched, sc)
 }

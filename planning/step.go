@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -113,7 +114,7 @@ func (p *planner) decide(d decision.Decision) {
 	p.purse.allowed += workflow.DecisionCost
 	p.purse.pacer.Spend(10)
 	decision.Evolve(p.s, d)
-	p.decisions = append(p.decisions, d)
+	p.decisions = pace.Push(p.decisions, d)
 }
 
 func (p *planner) stopped() bool { return p.purse.limit != nil || p.s.Status.Final() }

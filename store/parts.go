@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -213,7 +214,7 @@ func trimLog(db *sqlite.Conn, num, last int64) (parts []int64, err error) {
 func packEntry(e *entry) []byte {
 	out := make([]byte, 0, int(e.size())+16)
 	for _, b := range [][]byte{e.Message, e.Decisions} {
-		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
+		out = pace.Append(binary.AppendUvarint(out, uint64(len(b))), b...)
 	}
 	return appendValues(out, e.Values)
 }
@@ -244,7 +245,7 @@ func packValues(vs *codec.Values) []byte { return appendValues(nil, vs) }
 
 func appendValues(out []byte, vs *codec.Values) []byte {
 	for _, raw := range vs.All() {
-		out = append(binary.AppendUvarint(out, uint64(len(raw))), raw...)
+		out = pace.Append(binary.AppendUvarint(out, uint64(len(raw))), raw...)
 	}
 	return out
 }

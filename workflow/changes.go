@@ -95,7 +95,7 @@ func (s *State) TakeChanges() Changes {
 	out := Changes{Facts: s.Facts, Items: map[GroupID][]any{}, Revisions: s.changes.revisions}
 	for i, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
 		pace.Each(i)
-		out.Tokens = append(out.Tokens, s.tokens.get(id))
+		out.Tokens = pace.Push(out.Tokens, s.tokens.get(id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.groups.dirty)) {
 		out.Groups = append(out.Groups, s.groups.get(id))
@@ -109,7 +109,7 @@ func (s *State) TakeChanges() Changes {
 	for sc := range s.changes.branches {
 		pace.Each(len(out.Branches))
 		b := s.Branch(sc)
-		out.Branches = append(out.Branches, BranchChange{sc, b.Status, b.Failure})
+		out.Branches = pace.Push(out.Branches, BranchChange{sc, b.Status, b.Failure})
 	}
 	slices.SortFunc(out.Branches, func(a, b BranchChange) int {
 		if a.Scope.Group != b.Scope.Group {

@@ -273,16 +273,16 @@ func withID[ID ~int64](ids []ID, id ID, in bool) []ID {
 // PutBranches adds g with its branches' first tokens, which the group's spawns
 // place, and the elements that they were made for. It is the bulk form of
 // PutGroup and PutToken.
-func (s *State) PutBranches(g *Group, tokens []Token, items []any) {
+func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 	s.PutGroup(g)
 	if items != nil {
 		s.putItems(g.ID, items)
 		s.changes.items(s, g.ID)
 	}
-	for i := range tokens {
+	for i, t := range tokens {
 		pace.Each(i)
-		s.tokens.put(tokens[i].ID, &tokens[i])
-		s.stand(tokens[i].Node, +1)
+		s.tokens.put(t.ID, t)
+		s.stand(t.Node, +1)
 	}
 	if len(tokens) == 0 {
 		return

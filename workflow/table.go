@@ -1,6 +1,10 @@
 package workflow
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/pawl-run/pawl/internal/pace"
+)
 
 // A table maps dense ids from 1 to immutable rows. A State's own table is a
 // slice; an overlay's holds what it changed and falls through to its base.
@@ -69,7 +73,7 @@ func (t *table[K, V]) recount(id K, v *V) {
 		return
 	}
 	for int(id) > len(t.dense) {
-		t.dense = append(t.dense, nil)
+		t.dense = pace.Push(t.dense, nil)
 	}
 	t.dense[id-1] = v
 }

@@ -137,6 +137,7 @@ func (e *encoder) slice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Erro
 	dst = append(dst, '[')
 	for i := range v.Len() {
 		e.pacer.Spend(10)
+		dst = room(dst)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -146,6 +147,15 @@ func (e *encoder) slice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Erro
 		}
 	}
 	return append(dst, ']'), nil
+}
+
+// room returns dst with room for the next of many elements.
+func room(dst []byte) []byte {
+	const most = 4 << 10 // of an element without values, nearly always
+	if cap(dst)-len(dst) < most && len(dst) > most {
+		return pace.Grow(dst, most)
+	}
+	return dst
 }
 
 func appendMap(dst []byte, v reflect.Value) ([]byte, *Error) {

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -46,7 +45,7 @@ func (vs *Values) Add(raw []byte) (hash string) {
 		vs.index = map[string]int{}
 	}
 	vs.index[hash] = len(vs.entries)
-	vs.entries = append(vs.entries, entry{hash, bytes.Clone(raw)})
+	vs.entries = append(vs.entries, entry{hash, pace.Append([]byte(nil), raw...)})
 	return hash
 }
 

@@ -9,6 +9,7 @@ package pace
 import (
 	"crypto/sha256"
 	"hash"
+	"io"
 	"runtime"
 )
 
@@ -52,13 +53,33 @@ func Sum256(data []byte) (sum [sha256.Size]byte) {
 
 // Write adds data to a hash, in pieces of some 50 us each.
 func Write(h hash.Hash, data []byte) {
-	const piece = 64 << 10
-	for len(data) > piece {
-		_, _ = h.Write(data[:piece]) // a hash never fails
-		data = data[piece:]
+	for len(data) > pieceBytes {
+		_, _ = h.Write(data[:pieceBytes]) // a hash never fails
+		data = data[pieceBytes:]
 		runtime.Gosched()
 	}
 	_, _ = h.Write(data)
+}
+
+// Copy copies from src to dst, as io.Copy does, in pieces.
+func Copy(dst io.Writer, src io.Reader) (n int64, err error) {
+	buf := make([]byte, pieceBytes)
+	for {
+		read, err := src.Read(buf)
+		if read > 0 {
+			written, failed := dst.Write(buf[:read])
+			if n += int64(written); failed != nil {
+				return n, failed
+			}
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		runtime.Gosched()
+	}
 }
 
 // At is for a sum of work that others keep, which grows in steps of any size: no

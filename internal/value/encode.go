@@ -53,12 +53,22 @@ func appendList(dst []byte, list []any) []byte {
 	dst = append(dst, '[')
 	for i, e := range list {
 		pace.Each(i)
+		dst = room(dst, 64)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = Append(dst, e)
 	}
 	return append(dst, ']')
+}
+
+// room returns dst with room for n more bytes. What else is appended to a large
+// value is small.
+func room(dst []byte, n int) []byte {
+	if cap(dst)-len(dst) < n {
+		return pace.Grow(dst, n)
+	}
+	return dst
 }
 
 func appendMap(dst []byte, m map[string]any) []byte {
@@ -105,7 +115,7 @@ func appendFloat(dst []byte, f float64) []byte {
 const hexDigits = "0123456789abcdef"
 
 func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
+	dst = append(room(dst, len(s)+64), '"')
 	start, ascii := 0, true
 	for i := range len(s) {
 		c := s[i]
