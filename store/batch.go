@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/pace"
@@ -190,7 +191,11 @@ func pointer(path []string) string {
 }
 
 // text returns a value of the model as JSON.
-func text(v any) string { return string(value.Encode(v)) }
+func text(v any) string { return shared(value.Encode(v)) }
+
+// shared returns b, which nobody changes any more, as a string: a copy of a large
+// one would hold others up.
+func shared(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // optional is text, and NULL for nothing.
 func optional(v any) driver.Value {

@@ -39,24 +39,34 @@ func fileName(id workflow.RunID, nonce uint64, s slot) string {
 // was written.
 func (d *Dir) readRunFile(r *row) ([]byte, error) {
 	data, err := d.readFile(r.File)
-	damaged := func(what string, err error) error {
-		return &CorruptError{Run: r.Run, File: d.at(r.File), What: what, Err: err}
+	if err == nil {
+		err = d.checkHeader(data, r.File, fileID, fileVersion)
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, damaged("the file is missing", nil)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, damaged("the file is cut short", nil)
-	case err != nil:
-		return nil, ofRun(err, r.Run)
-	}
-	if err := d.checkHeader(data, r.File, fileID, fileVersion); err != nil {
-		return nil, ofRun(err, r.Run)
+	if err != nil {
+		return nil, d.badFile(r, err)
 	}
 	if sum := pace.Sum256(data); string(sum[:]) != string(r.fileHash) {
-		return nil, damaged("it is damaged, changed or another file", nil)
+		return nil, d.badFile(r, errChanged)
 	}
 	return data, nil
+}
+
+// errChanged says that a file is whole, but not what was written.
+var errChanged = errors.New("it is damaged, changed or another file")
+
+// badFile returns the error of a file that could not be read.
+func (d *Dir) badFile(r *row, err error) error {
+	damaged := func(what string) error { return &CorruptError{Run: r.Run, File: d.at(r.File), What: what} }
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return damaged("the file is missing")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return damaged("the file is cut short")
+	case errors.Is(err, errChanged):
+		return damaged(errChanged.Error())
+	default:
+		return ofRun(err, r.Run)
+	}
 }
 
 // ofRun adds the run to an error about its file.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -123,18 +124,26 @@ func (d *Dir) checkSpent(m mark) error {
 
 // hashFile returns the SHA-256 of a file, in hexadecimal.
 func (d *Dir) hashFile(name string) (string, error) {
+	sum, _, err := d.sumFile(name)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// sumFile returns the SHA-256 of a file, and its size.
+func (d *Dir) sumFile(name string) (sum [sha256.Size]byte, size int, err error) {
 	f, err := d.openRegular(name)
 	if err != nil {
-		return "", err
+		return sum, 0, err
 	}
-	hash, err := hashOf(f)
+	h := sha256.New()
+	n, err := pace.Copy(h, f)
 	_ = f.Close() // it was only read
-	return hash, err
+	h.Sum(sum[:0])
+	return sum, int(n), err
 }
 
 func hashOf(r io.Reader) (string, error) {
 	h := sha256.New()
-	_, err := io.Copy(h, r)
+	_, err := pace.Copy(h, r)
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 

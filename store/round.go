@@ -90,30 +90,43 @@ func (d *Dir) build(b *builder, r *round) error {
 	if d.filer.keeps(r.name) {
 		return errPutOff
 	}
+	r.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(r.name)))
+	if r.row.fileSize+r.bytes() > largeFile {
+		err = d.buildLarge(r)
+	} else {
+		err = d.buildSmall(b, r)
+	}
+	if err != nil {
+		_ = d.root.Remove(r.tmp) // if it is there; the next Open removes it otherwise
+		return fmt.Errorf("build the file of run %q: %w", string(r.job.id), err)
+	}
+	return nil
+}
+
+// buildSmall is build for a file that is made in memory.
+func (d *Dir) buildSmall(b *builder, r *round) error {
 	var old []byte
 	if r.row.slot != 0 {
+		var err error
 		if old, err = d.readRunFile(&r.row); err != nil {
 			return err
 		}
 	}
-	if len(old)+r.bytes() > maxKept {
-		d.filer.large.Lock() // one at a time, so that a processor is left for others
-		defer d.filer.large.Unlock()
-	}
 	data, err := b.build(old, func(c *sqlite.Conn) error { return d.fill(c, r) })
 	if err != nil {
-		return fmt.Errorf("build the file of run %q: %w", string(r.job.id), err)
+		return err
 	}
 	r.hash, r.size = pace.Sum256(data), len(data)
-	r.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(r.name)))
 	return d.writeFile(r.tmp, data, false)
 }
 
 // bytes returns about how much is added to the file.
-func (r *round) bytes() (n int) {
+func (r *round) bytes() (n int64) {
+	const row = 64
 	for _, f := range r.filings {
+		n += int64(len(f.changes.Tokens)+len(f.changes.Branches)+len(f.events)) * row
 		for i := range f.entries {
-			n += int(f.entries[i].size())
+			n += f.entries[i].size()
 		}
 	}
 	return n

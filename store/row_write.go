@@ -71,7 +71,7 @@ func itemRows(id workflow.GroupID, items []any) [][]driver.Value {
 
 func journalRow(e entry) []driver.Value {
 	return []driver.Value{
-		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), string(e.Message), string(e.Decisions), e.sum[:],
+		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), shared(e.Message), shared(e.Decisions), e.sum[:],
 	}
 }
 
@@ -83,7 +83,7 @@ func valueRows(entries []entry) [][]driver.Value {
 		for hash, raw := range e.Values.All() {
 			if !seen[hash] {
 				seen[hash] = true
-				rows = append(rows, []driver.Value{hash, string(raw)})
+				rows = append(rows, []driver.Value{hash, shared(raw)})
 			}
 		}
 	}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"crypto/sha256"
+	"io"
+	"os"
+
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// largeFile is the size in bytes from which on a run's file is not built in memory
+// but on the disk, page by page: to copy it at once, into fresh memory, would hold
+// other runs up for tens of milliseconds.
+const largeFile = 1 << 20
+
+// largePragmas prepare a database that nobody trusts before it is synced and named.
+const largePragmas = `PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-4096;`
+
+// buildLarge writes the new file of a run under its temporary name.
+func (d *Dir) buildLarge(r *round) error {
+	d.filer.large.Lock() // one at a time, so that a processor is left for others
+	defer d.filer.large.Unlock()
+	failpoint.Hit("file.begin")
+	if err := d.beginLarge(r); err != nil {
+		return err
+	}
+	c, err := sqlite.Open(d.at(r.tmp), largePragmas)
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(begin)
+	if err == nil {
+		err = d.fill(c, r)
+	}
+	if err == nil {
+		_, err = c.Exec(commit)
+	}
+	if closed := c.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		r.hash, r.size, err = d.sumFile(r.tmp)
+	}
+	return err
+}
+
+// beginLarge writes what is there before: a copy of the old file, or an empty
+// database.
+func (d *Dir) beginLarge(r *round) error {
+	if r.row.slot != 0 {
+		return d.copyRunFile(&r.row, r.tmp)
+	}
+	data, err := newDatabase(fileSchema, filePage, fileID, fileVersion)
+	if err != nil {
+		return err
+	}
+	return d.writeFile(r.tmp, data, false)
+}
+
+// copyRunFile copies the file that a row names, and proves that it is what was
+// written.
+func (d *Dir) copyRunFile(r *row, name string) error {
+	head, err := d.readStart(r.File)
+	if err == nil {
+		err = d.checkHeader(head, r.File, fileID, fileVersion)
+	}
+	if err != nil {
+		return d.badFile(r, err)
+	}
+	from, err := d.openRegular(r.File)
+	if err != nil {
+		return d.badFile(r, err)
+	}
+	defer func() { _ = from.Close() }() // it is only read
+	to, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("disk.write")
+	sum := sha256.New()
+	_, err = pace.Copy(io.MultiWriter(sum, to), from)
+	if closed := to.Close(); err == nil {
+		err = closed
+	}
+	if err == nil && string(sum.Sum(nil)) != string(r.fileHash) {
+		err = d.badFile(r, errChanged)
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// temporary returns the names of what is under construction.
+func temporary(t testing.TB, d *Dir) (names []string) {
+	entries, err := os.ReadDir(filepath.Join(d.path, tmpDir))
+	require.NoError(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// A large file is built on the disk, from nothing or from the one before, and is
+// read like any other.
+func TestLargeFiles(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	require.NoError(t, o.file()) // a small one
+	var seen []string
+	defer failpoint.Set(func(point string) {
+		if point == "file.fill" {
+			seen = temporary(t, d)
+		}
+	})()
+	for n := range 3 {
+		o.do(workflow.Heartbeat{Token: 1}, large(2*largeFile+n))
+		require.NoError(t, o.file())
+		require.Len(t, seen, 1, "it grows on the disk, with no journal beside it")
+		require.True(t, strings.HasSuffix(seen[0], ".db"), seen)
+		require.Empty(t, temporary(t, d))
+		require.Zero(t, logged(t, d))
+		require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
+		o.same(d)
+	}
+	o.do(workflow.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	require.NoError(t, o.file())
+	require.NoError(t, d.Close())
+	report, err := Verify(path)
+	require.NoError(t, err)
+	require.Empty(t, report.Findings)
+	o.same(open(t, path))
+}
+
+// Damage of a large file is refused before it is built upon, and what cannot be
+// built leaves nothing behind.
+func TestLargeFilesThatFail(t *testing.T) {
+	grown := func() (*Dir, *owner, string) {
+		d := open(t, t.TempDir())
+		o := start(t, d, "r1")
+		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1), large(2*largeFile))
+		require.NoError(t, o.file())
+		o.do(workflow.Heartbeat{Token: 1}, large(1000))
+		return d, o, filepath.Join(d.path, load(t, d, "r1").run.Head().File)
+	}
+	refused := func(d *Dir, o *owner, what string) {
+		err := o.file()
+		var corrupt *CorruptError
+		require.ErrorAs(t, err, &corrupt)
+		require.Equal(t, workflow.RunID("r1"), corrupt.Run)
+		require.Contains(t, corrupt.What, what)
+		require.Empty(t, temporary(t, d))
+		require.Equal(t, 1, logged(t, d))
+	}
+	damage := map[string]func(file string) error{
+		"it is damaged": func(file string) error {
+			data, err := os.ReadFile(file)
+			data[len(data)/2] ^= 1
+			return errors.Join(err, os.WriteFile(file, data, 0o600))
+		},
+		"it is damaged, changed": func(file string) error { return os.Truncate(file, largeFile) },
+		"it is not a database":   func(file string) error { return os.Truncate(file, 50) },
+		"it is empty":            func(file string) error { return os.Truncate(file, 0) },
+		"the file is missing":    os.Remove,
+		"it is not a regular file": func(file string) error {
+			return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file))
+		},
+	}
+	for what, spoil := range damage {
+		t.Run(what, func(t *testing.T) {
+			d, o, file := grown()
+			require.NoError(t, spoil(file))
+			refused(d, o, what)
+		})
+	}
+
+	d, o, _ := grown()
+	require.NoError(t, os.Remove(filepath.Join(d.path, tmpDir)))
+	require.ErrorIs(t, o.file(), fs.ErrNotExist)
+	require.NoError(t, os.Mkdir(filepath.Join(d.path, tmpDir), 0o700))
+	again := load(t, d, "r1")
+	require.NoError(t, again.file())
+	again.same(d)
+}
