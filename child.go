@@ -3,11 +3,13 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/fair"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -73,7 +75,7 @@ type courier struct {
 
 	mu      sync.Mutex
 	queues  map[workflow.RunID]*errands
-	ready   []workflow.RunID // whose first errand may run now
+	ready   fair.Queue[string, workflow.RunID] // whose first errand may run now, by family
 	running int
 	closed  bool
 	moved   chan struct{} // closed at the end of a try, if somebody waits for that
@@ -124,9 +126,16 @@ func (x errand) replaced(y errand) bool {
 	return x.cancel == y.cancel && (x.want == nil) == (y.want == nil) && (x.ended == nil) == (y.ended == nil)
 }
 
+// family returns what the ids of a root run and of all below it begin with: an id
+// given by a caller holds no slash.
+func family(run workflow.RunID) string {
+	root, _, _ := strings.Cut(string(run), "/")
+	return root
+}
+
 // begin lets the first errand of a child run. The lock is held.
 func (c *courier) begin(child workflow.RunID) {
-	c.ready = append(c.ready, child)
+	c.ready.Push(family(child), child)
 	if c.running < errandsAtOnce {
 		c.running++
 		c.group.Go(c.run)
@@ -151,12 +160,11 @@ func (c *courier) run() {
 func (c *courier) next() (workflow.RunID, errand, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(c.ready) == 0 {
+	child, ok := c.ready.Pop()
+	if c.closed || !ok {
 		c.running--
 		return "", errand{}, false
 	}
-	child := c.ready[0]
-	c.ready = c.ready[1:]
 	return child, c.queues[child].list[0], true
 }
 

@@ -66,7 +66,7 @@ type Options struct {
 
 // Bounds that every run's actor has.
 const (
-	mailboxSize = 1024
+	mailboxSize = 128
 	batchSize   = 64
 	fileRecords = 8192
 	fileBytes   = 16 << 20

@@ -23,6 +23,7 @@ var layers = map[string][]string{
 
 	"blob":               {},
 	"internal/failpoint": {},
+	"internal/fair":      {},
 	"internal/clock":     {},
 	"internal/hook":      {},
 	"internal/sqlite":    {},
@@ -32,7 +33,7 @@ var layers = map[string][]string{
 	"store":              slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/sqlite", "blob"}),
 	"actor":              slices.Concat(decided, []string{"internal/clock", "internal/failpoint", "planning"}),
 
-	".":          slices.Concat(decided, []string{"internal/clock", "internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),
+	".":          slices.Concat(decided, []string{"internal/clock", "internal/fair", "internal/failpoint", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "blob", "actor", ".", "worker"}),

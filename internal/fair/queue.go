@@ -1,0 +1,47 @@
+// Package fair lets many share what is scarce: each family of requests has its turn,
+// however many another family has.
+package fair
+
+// A Queue hands values out family by family in turn, and those of one family first
+// come, first served (round robin: Nagle, RFC 970, 1985). The zero value is empty and
+// ready. Only one goroutine may use it at a time.
+type Queue[F comparable, V any] struct {
+	waiting map[F][]V
+	ring    []F // the families that wait, the next one first
+	n       int
+}
+
+// Len returns how many values wait.
+func (q *Queue[F, V]) Len() int { return q.n }
+
+// Push lets v wait behind what its family has waiting.
+func (q *Queue[F, V]) Push(family F, v V) {
+	if q.waiting == nil {
+		q.waiting = map[F][]V{}
+	}
+	vs := q.waiting[family]
+	if len(vs) == 0 {
+		q.ring = append(q.ring, family)
+	}
+	q.waiting[family] = append(vs, v)
+	q.n++
+}
+
+// Pop takes the next value out. ok is false if there is none.
+func (q *Queue[F, V]) Pop() (v V, ok bool) {
+	if q.n == 0 {
+		return v, false
+	}
+	family := q.ring[0]
+	q.ring = q.ring[1:]
+	vs := q.waiting[family]
+	v = vs[0]
+	if vs = vs[1:]; len(vs) == 0 {
+		delete(q.waiting, family)
+	} else {
+		q.waiting[family] = vs
+		q.ring = append(q.ring, family)
+	}
+	q.n--
+	return v, true
+}
