@@ -19,10 +19,17 @@ func TestSpare(t *testing.T) {
 		t.Skip("the file system cannot tell")
 	}
 	require.NoError(t, err)
-	var s unix.Statfs_t
-	require.NoError(t, unix.Statfs(d.path, &s))
 	require.NoError(t, d.spare(1<<20))
-	require.ErrorIs(t, d.spare(int64(s.Bfree)*s.Bsize+1<<30), ErrNoSpace)
+	const more = 1 << 60 // than any disk has
+	require.ErrorIs(t, d.spare(more), ErrNoSpace)
+
+	f, err = os.Create(d.at("tmp/x"))
+	require.NoError(t, err)
+	require.ErrorIs(t, allocate(f, more), unix.ENOSPC)
+	var s unix.Stat_t
+	require.NoError(t, unix.Fstat(int(f.Fd()), &s))
+	require.Zero(t, s.Blocks, "what is refused takes nothing, not even for a moment: others write to the same disk")
+	require.NoError(t, errors.Join(f.Close(), os.Remove(f.Name())))
 	left, err := os.ReadDir(d.at("tmp"))
 	require.NoError(t, err)
 	require.Empty(t, left)

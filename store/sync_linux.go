@@ -10,8 +10,16 @@ import (
 // contents and names.
 func syncAll(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
 
-// allocate takes room for a file on the disk.
-func allocate(f *os.File, bytes int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, bytes) }
+// allocate takes room for a file on the disk. It looks first whether there is any:
+// where there is too little, to try would take that until the file is gone again,
+// and whoever writes to the disk meanwhile would find it full.
+func allocate(f *os.File, bytes int64) error {
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &s); err == nil && s.Bsize > 0 && s.Bavail < uint64(bytes/int64(s.Bsize)) {
+		return unix.ENOSPC
+	}
+	return unix.Fallocate(int(f.Fd()), 0, 0, bytes)
+}
 
 // canSyncAll says that one syncAll does for any number of files.
 const canSyncAll = true
