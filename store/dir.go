@@ -238,10 +238,13 @@ func (d *Dir) begin() error {
 	return d.count()
 }
 
-// count drops what was put aside for nothing, and finds the numbers given last.
+// count drops dead records and what was put aside for nothing, and finds the
+// numbers given last.
 func (d *Dir) count() error {
-	if _, err := d.db.Exec(dropStray); err != nil {
-		return d.indexError(err)
+	for _, text := range []string{dropFiled, dropStray} {
+		if _, err := d.db.Exec(text); err != nil {
+			return d.indexError(err)
+		}
 	}
 	for text, last := range map[string]*atomic.Int64{maxNum: &d.lastNum, lastPart: &d.lastPart} {
 		err := d.db.Each(text, func(r *sqlite.Row) error { last.Store(r.Int64(0)); return nil })

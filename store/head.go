@@ -89,7 +89,7 @@ const (
 	listHeads     = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND (? = '' OR parent = ?) AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	listChildren  = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
-	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
+	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
 	getQuiet      = `SELECT id, num, at, seq FROM runs WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`
 	getDue        = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
 	getNextAlarm  = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`

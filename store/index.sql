@@ -96,7 +96,8 @@ CREATE TABLE blob_refs (
 CREATE INDEX blob_refs_num ON blob_refs (num);
 
 -- The records that no run's file holds yet, in the order of their commits: what
--- is committed together lies together, on few pages.
+-- is committed together lies together, on few pages. Records up to runs.filed are
+-- dead: they are being dropped, or a crash kept them from it.
 CREATE TABLE log (
   pos       INTEGER PRIMARY KEY,
   key       INTEGER NOT NULL UNIQUE, -- number of the run * 2^32 + sequence

@@ -53,6 +53,7 @@ func partKeys(parts int64) (first, last int64) {
 type heap struct {
 	mu    sync.Mutex
 	parts []int64
+	spans []span // of dead records
 }
 
 func (h *heap) add(parts ...int64) {
@@ -70,6 +71,19 @@ func (h *heap) take() (parts int64, ok bool) {
 	}
 	parts, h.parts = h.parts[n], h.parts[:n]
 	return parts, true
+}
+
+func (h *heap) addSpans(spans []span) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.spans = append(h.spans, spans...)
+}
+
+func (h *heap) takeSpans() (spans []span) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	spans, h.spans = h.spans, nil
+	return spans
 }
 
 // putAside puts the large records among some aside, and numbers their parts. What
@@ -198,7 +212,7 @@ func (d *Dir) clearHeap() error {
 	}
 }
 
-// trimLog drops records of a run from the log, and returns the numbers of what was
+// trimLog drops records of a run from the log at once, and returns the numbers of what was
 // put aside for them.
 func trimLog(db *sqlite.Conn, num, last int64) (parts []int64, err error) {
 	first, end := logKey(num, 0), logKey(num, last)

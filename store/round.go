@@ -57,10 +57,8 @@ func (d *Dir) step(rounds []*round, at stage, do func(*round) error) {
 	if err := d.owns(); err != nil {
 		fail(rounds, err)
 	}
-	if d.filer.stage != nil {
-		if err := d.filer.stage(at); err != nil {
-			fail(rounds, err)
-		}
+	if err := d.filer.passes(at); err != nil {
+		fail(rounds, err)
 	}
 	for _, r := range rounds {
 		if r.err == nil && do != nil {
@@ -213,40 +211,6 @@ func (d *Dir) syncRounds(rounds []*round) error {
 		}
 	}
 	return nil
-}
-
-const fileRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ? WHERE num = ? AND filed = ?`
-
-// trim makes the index name the new files and drops the records in them, in one
-// transaction. It returns what was put aside for those.
-func (d *Dir) trim(rounds []*round) (parts []int64, err error) {
-	err = d.update(func(db *sqlite.Conn) error {
-		parts = nil
-		for _, r := range rounds {
-			if r.err != nil {
-				continue
-			}
-			last := r.filings[len(r.filings)-1]
-			n, err := db.Exec(fileRun, int64(r.row.slot.other()), last.seq, last.sum[:], r.hash[:], int64(r.size), r.row.num, r.row.filed)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				continue // purged in the meantime
-			}
-			failpoint.Hit("file.trim")
-			trimmed, err := trimLog(db, r.row.num, last.seq)
-			if err != nil {
-				return err
-			}
-			parts = append(parts, trimmed...)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err // the records may be there still
-	}
-	return parts, nil
 }
 
 // hardenFor hardens what names new files if there are old ones to be removed.

@@ -315,10 +315,10 @@ func (r *Run) Ripe() bool {
 // Materialize has the run's file brought up to date: ch is what has changed in
 // the state since the last call, events what has happened. Both belong to the
 // store from now on. It returns at once; done, which may be nil and must not
-// block, is called when the file is durable and the records are gone from the
-// log, or with an error: usually from another goroutine, before Materialize
-// returns if the handle is dead. After an error the next Materialize tries
-// again.
+// block, is called when the file is durable and the log is not asked for the
+// records any more, which are gone from it if nothing went wrong, or with an
+// error: usually from another goroutine, before Materialize returns if the handle
+// is dead. After an error the next Materialize tries again.
 func (r *Run) Materialize(ch workflow.Changes, events []decision.Event, done func(error)) {
 	err := r.file(&filing{changes: ch, events: events, entries: r.unfiled, seq: r.row.Seq, sum: r.row.sum, done: done, size: &r.size})
 	if err != nil && done != nil {

@@ -52,7 +52,8 @@ func (in *inspection) verify() {
 			in.verifyRun(id, named)
 		}
 		in.verifyStrays()
-		in.noteParts()
+		in.noteDropped(filedLog, "record", "that files of runs hold already")
+		in.noteDropped(strayParts, "part", "of large records that the log does not have")
 		in.verifyBlobs()
 		in.noteFiles(named)
 	}
@@ -151,11 +152,12 @@ func (in *inspection) verifyStrays() {
 	}
 }
 
-// noteParts notes what was put aside for records that the log does not have.
-func (in *inspection) noteParts() {
-	in.each(strayParts, func(r *sqlite.Row) error {
+// noteDropped notes what the next Open drops: what a crash, or a failure to drop it
+// before, has left.
+func (in *inspection) noteDropped(query, thing, which string) {
+	in.each(query, func(r *sqlite.Row) error {
 		if n := r.Int64(0); n > 0 {
-			in.note(indexFile, "the next Open drops them", "%s of large records that the log does not have", count(n, "part"))
+			in.note(indexFile, "the next Open drops them", "%s %s", count(n, thing), which)
 		}
 		return nil
 	})

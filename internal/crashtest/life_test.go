@@ -56,6 +56,7 @@ func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
 	defer l.ledger.Close()
 	if w.parts > 0 {
 		hook.PartBytes.Store(w.parts)
+		hook.TrimOnce.Store(2)
 	}
 	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle})
 	if err != nil {

@@ -20,7 +20,7 @@ type work struct {
 	cancels workflow.RunID          // the run that is cancelled as soon as it has started
 	alone   map[workflow.RunID]bool // runs that must go on without a Start
 	calls   []string                // files of the definitions that the runs call
-	parts   int64                   // bytes from which records are put aside; 0 is the default
+	parts   int64                   // bytes from which records are put aside, and then two leave the log at a time; 0 is the default
 	first   int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
 

@@ -13,3 +13,7 @@ var Fence func(engine any)
 // PartBytes is from how many bytes on the store puts a record aside, in parts of as
 // many: tests make it small, so that records of every size go that way.
 var PartBytes atomic.Int64
+
+// TrimOnce is how many records the store drops from the log in one transaction: tests
+// make it small, so that the records of short runs go in several.
+var TrimOnce atomic.Int64

@@ -109,6 +109,7 @@ func newWorld(p play, folder string) *world {
 		StallAfter: of(r, 0, 0, 0, 90*time.Second), MaxActive: of(r, 0, 0, 0, 3),
 	}
 	hook.PartBytes.Store(of(p.draw("parts"), int64(512<<10), 2000, 300))
+	hook.TrimOnce.Store(of(p.draw("trim"), int64(256), 3, 1))
 	for i := range w.runs {
 		r := p.draw("family", i)
 		family := drawFamily(r, fmt.Sprintf("d%d", i))

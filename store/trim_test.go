@@ -1,0 +1,233 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// trimSlowly lets one transaction drop so many records.
+func trimSlowly(t testing.TB, records int64) {
+	usual := hook.TrimOnce.Swap(records)
+	t.Cleanup(func() { hook.TrimOnce.Store(usual) })
+}
+
+// long starts a run with so many records.
+func long(t testing.TB, d *Dir, id workflow.RunID, records int) *owner {
+	o := start(t, d, id)
+	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	for n := range records - 1 {
+		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
+	}
+	return o
+}
+
+// dropped observes how many records each transaction drops, until the end of the
+// test.
+func dropped(t testing.TB, d *Dir) *[]int {
+	out, had := &[]int{}, logged(t, d)
+	t.Cleanup(failpoint.Set(func(name string) {
+		if name != "commit.inside" {
+			return
+		}
+		n := 0 // in the transaction, by its goroutine
+		err := d.db.Each(`SELECT count(*) FROM log`, func(r *sqlite.Row) error { n = r.Int(0); return nil })
+		if err != nil {
+			t.Error(err)
+		}
+		if n < had {
+			*out = append(*out, had-n)
+		}
+		had = n
+	}))
+	return out
+}
+
+// A long run is filed, and no commit is long: others go on in between.
+func TestALongRunIsTrimmedInPieces(t *testing.T) {
+	const records = 2000
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	o := long(t, d, "r1", records)
+	other := start(t, d, "r2")
+	other.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
+	sizes := dropped(t, d)
+	between := 0
+	d.filer.stage = func(now stage) error {
+		if now == trimming {
+			between++
+			o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
+			other.do(workflow.Heartbeat{}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
+		}
+		return nil
+	}
+	require.NoError(t, o.file())
+	require.Equal(t, records/trimOnce, between)
+	total := 0
+	for _, n := range *sizes {
+		require.LessOrEqual(t, n, trimOnce)
+		total += n
+	}
+	require.Equal(t, records, total)
+	require.Equal(t, 1+2*between, logged(t, d), "what came in between stays")
+	o.same(d)
+	other.same(d)
+}
+
+// The records of several runs go together, as many as one transaction may drop; and
+// fewer if they are large.
+func TestPiecesOfTheLog(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	for n, records := range []int{3, 4, 2, 1} {
+		long(t, d, workflow.RunID(fmt.Sprint(n+1)), records)
+	}
+	o := start(t, d, "large")
+	o.do(workflow.Start{}, startRun(nil))
+	for range 4 {
+		o.do(workflow.Heartbeat{}, large(partBytes-1000))
+	}
+	o.do(workflow.Heartbeat{}, large(2*partBytes))
+	trim := func(spans []span) (left []span, parts []int64) {
+		require.NoError(t, d.update(func(db *sqlite.Conn) (err error) { left, parts, err = trimSome(db, spans); return err }))
+		return left, parts
+	}
+	trimSlowly(t, 5)
+	left, _ := trim([]span{{1, 1, 3}, {2, 1, 4}, {3, 1, 2}, {4, 2, 1}, {4, 1, 1}})
+	require.Equal(t, []span{{2, 3, 4}, {3, 1, 2}, {4, 2, 1}, {4, 1, 1}}, left)
+	left, _ = trim(left)
+	require.Empty(t, left, "exactly as many as there are")
+	require.Equal(t, 6, logged(t, d))
+	left, parts := trim([]span{{5, 1, 6}})
+	require.Equal(t, []span{{5, 5, 6}}, left, "as large as one transaction may be")
+	require.Empty(t, parts)
+	left, parts = trim(left)
+	require.Empty(t, left)
+	require.Equal(t, []int64{1}, parts)
+	require.Zero(t, logged(t, d))
+}
+
+// halfTrimmed returns what a crash leaves in the middle of trimming, in which the run
+// r1 has dead records, one of them large; and its owner.
+func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) {
+	trimSlowly(t, 3)
+	from := t.TempDir()
+	d := openWith(t, from, Options{Durability: ProcessCrash})
+	o = long(t, d, "r1", 7)
+	o.do(workflow.Heartbeat{Token: 1}, large(2*partBytes))
+	o.do(workflow.Heartbeat{Token: 1}, ds...)
+	d.filer.stage = func(now stage) error {
+		if now == trimming && path == "" {
+			path = crashed(t, from)
+		}
+		return nil
+	}
+	require.NoError(t, o.file())
+	require.Zero(t, logged(t, d))
+	require.NotEmpty(t, path)
+	return path, o
+}
+
+// A crash in the middle of trimming leaves records that nobody reads, and that the
+// next Open drops.
+func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
+	for name, ds := range map[string][]decision.Decision{
+		"running": nil, "ended": {decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, o := halfTrimmed(t, ds...)
+			report, err := Verify(path)
+			require.NoError(t, err)
+			require.Zero(t, report.Damage, report.Findings)
+			require.Contains(t, fmt.Sprint(report.Findings), "6 records that files of runs hold already")
+			restored := filepath.Join(t.TempDir(), "restored")
+			report, err = Repair(path, restored)
+			require.NoError(t, err)
+			require.Empty(t, report.Findings)
+			o.same(open(t, restored))
+
+			d := open(t, path)
+			require.Zero(t, logged(t, d))
+			parts, _ := partsOf(t, d)
+			require.Zero(t, parts)
+			leftover, err := d.Leftover()
+			require.NoError(t, err)
+			require.Empty(t, leftover)
+			o.same(d)
+			again := load(t, d, "r1")
+			require.Empty(t, again.run.unfiled)
+			require.Equal(t, o.run.Head().Seq, again.run.Head().Seq)
+			if ds == nil {
+				again.do(workflow.Heartbeat{Token: 1}, large(10))
+				again.same(d)
+			}
+			require.NoError(t, d.Close())
+			report, err = Verify(path)
+			require.NoError(t, err)
+			require.Empty(t, report.Findings)
+		})
+	}
+}
+
+// What cannot be dropped does not fail the filing. While it is there nobody minds,
+// and it goes with what is filed later.
+func TestRecordsThatStayInTheLog(t *testing.T) {
+	trimSlowly(t, 3)
+	var log strings.Builder
+	path := t.TempDir()
+	d := openWith(t, path, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	o := long(t, d, "r1", 7)
+	o.do(workflow.Heartbeat{Token: 1}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	gone := long(t, d, "r2", 5)
+	gone.do(workflow.Heartbeat{}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	var fails atomic.Bool
+	fails.Store(true)
+	d.filer.stage = func(now stage) error {
+		if now == trimming && fails.Load() {
+			return errors.New("no")
+		}
+		return nil
+	}
+	require.NoError(t, o.file())
+	require.NoError(t, gone.file())
+	require.Contains(t, log.String(), "not dropped from the log yet")
+	require.Equal(t, 5+3, logged(t, d))
+	_, records := partsOf(t, d)
+	require.Equal(t, 2, records, "they are named")
+
+	o.same(d)
+	require.Empty(t, load(t, d, "r1").run.unfiled)
+	leftover, err := d.Leftover()
+	require.NoError(t, err)
+	require.Empty(t, leftover, "both are filed")
+	into := filepath.Join(t.TempDir(), "copy")
+	_, err = d.Backup(t.Context(), into, nil)
+	require.NoError(t, err)
+	report, err := Verify(into)
+	require.NoError(t, err)
+	require.Zero(t, report.Damage)
+	copied := open(t, into)
+	require.Zero(t, logged(t, copied))
+	o.same(copied)
+	require.NoError(t, d.Purge("r2", ""))
+	require.Equal(t, 5, logged(t, d))
+
+	fails.Store(false)
+	next := long(t, d, "r3", 2)
+	require.NoError(t, next.file())
+	require.Zero(t, logged(t, d))
+	_, records = partsOf(t, d)
+	require.Zero(t, records)
+	o.same(d)
+	next.same(d)
+}
