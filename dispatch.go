@@ -1,8 +1,6 @@
 package pawl
 
 import (
-	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -18,22 +16,23 @@ import (
 
 // A dispatcher hands tasks to the executor: those of lower priority number
 // first, runs in turn among equals, first come first served within a run, at most
-// so many at once. A key
-// that it holds is never executed a second time beside itself. Each running
-// task has one goroutine; there are none without work.
+// so many at once. A task counts until it has a result, not until that is delivered:
+// a run that is slow to take its results holds up no other. While as many of its
+// results wait as there may be tasks at once, it begins no further one.
+//
+// A key that is held is never executed a second time beside itself. Each task that
+// runs, or whose result waits, has one goroutine; there are none without work.
 type dispatcher struct {
 	engine *Engine
 	ctx    context.Context // of every task
 	most   int
 
 	mu      sync.Mutex
-	queue   taskQueue
-	turns   map[workflow.RunID]*queuedRun // of runs that have tasks in the queue
-	turn    int64                         // of the task that was taken from it last
+	queue   *taskQueue
 	held    map[Key]*outTask
 	latest  map[outKey]*outTask // the newest attempt of each token
 	order   int64               // of arrival
-	running int
+	running int                 // tasks that the executor has
 	stopped bool
 	group   sync.WaitGroup
 }
@@ -43,14 +42,13 @@ type outKey struct {
 	token workflow.TokenID
 }
 
-// An outTask is an attempt that the dispatcher holds: queued, running, or
-// pending elsewhere.
+// An outTask is an attempt that the dispatcher holds: queued, running,
+// returned and not yet delivered, or pending elsewhere.
 type outTask struct {
 	actor.Dispatch
 	key       Key
 	order     int64
-	turn      int64 // in the queue
-	index     int   // in the queue; -1 outside
+	index     int // among the tasks of its run in the queue; -1 outside
 	withdrawn bool
 	pending   bool // the handler said that the result comes later
 	cancel    context.CancelCauseFunc
@@ -58,7 +56,7 @@ type outTask struct {
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	return &dispatcher{engine: e, ctx: ctx, most: most, turns: map[workflow.RunID]*queuedRun{}, held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	return &dispatcher{engine: e, ctx: ctx, most: most, queue: newTaskQueue(most), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
 }
 
 // dispatch takes an attempt. It returns at once.
@@ -72,42 +70,18 @@ func (d *dispatcher) dispatch(a actor.Dispatch) {
 	d.order++
 	t := &outTask{Dispatch: a, key: key, order: d.order, index: -1}
 	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
-	if d.running >= d.most {
-		d.enqueue(t)
-		return
-	}
-	d.begin(t)
+	d.queue.add(t)
+	d.fill()
 }
 
-// A queuedRun is a run that has tasks in the queue.
-type queuedRun struct {
-	tasks int
-	turn  int64 // of its last task
-}
-
-// enqueue lets a task wait. The tasks of a run take one turn each, from the
-// present one on, so that a run with very many does not keep the others waiting
-// (start-time fair queueing: Goyal, Vin and Cheng, 1996, with tasks that all count
-// the same). The lock is held.
-func (d *dispatcher) enqueue(t *outTask) {
-	r := d.turns[t.Run]
-	if r == nil {
-		r = &queuedRun{turn: d.turn}
-		d.turns[t.Run] = r
-	}
-	r.tasks++
-	r.turn++
-	t.turn = r.turn
-	heap.Push(&d.queue, t)
-}
-
-// dequeue takes a task out of the queue. The lock is held.
-func (d *dispatcher) dequeue(t *outTask) {
-	heap.Remove(&d.queue, t.index)
-	if r := d.turns[t.Run]; r.tasks > 1 {
-		r.tasks--
-	} else {
-		delete(d.turns, t.Run)
+// fill begins tasks while there are slots and tasks for them. The lock is held.
+func (d *dispatcher) fill() {
+	for !d.stopped && d.running < d.most {
+		t := d.queue.take()
+		if t == nil {
+			return
+		}
+		d.begin(t)
 	}
 }
 
@@ -132,7 +106,7 @@ func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
 	t.withdrawn = true
 	switch {
 	case t.index >= 0:
-		d.dequeue(t)
+		d.queue.remove(t)
 		d.forget(t)
 	case t.pending:
 		t.cancel(errWithdrawn)
@@ -167,6 +141,7 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
 			m = failed(t, workflow.Failure{Code: workflow.CodePanic, Message: legible(fmt.Sprint(r), maxMessage), Permanent: true})
 		}
+		d.returned(t)
 		if m != nil {
 			d.engine.deliver(d.ctx, t.Run, m)
 			failpoint.Hit("task.delivered")
@@ -207,23 +182,29 @@ func (d *dispatcher) pin(key Key, hash string) {
 	}
 }
 
-// finished forgets an attempt that has returned, unless its result comes later,
-// and lets the next one begin.
+// returned gives the slot of an attempt to the next one, before its result is
+// delivered. That result counts as waiting only then: else a dispatcher of one slot
+// would pass over its run even if that is the one whose turn it is.
+func (d *dispatcher) returned(t *outTask) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	d.fill()
+	d.queue.returned(t.Run)
+}
+
+// finished forgets an attempt whose result waits no longer, unless it comes later,
+// and lets the next task begin if its run was clogged.
 func (d *dispatcher) finished(t *outTask) {
 	defer d.group.Done()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.running--
 	if !t.pending || t.withdrawn {
 		t.cancel(nil)
 		d.forget(t)
 	}
-	if !d.stopped && d.queue.Len() > 0 {
-		next := d.queue[0]
-		d.dequeue(next)
-		d.turn = max(d.turn, next.turn)
-		d.begin(next)
-	}
+	d.queue.delivered(t.Run)
+	d.fill()
 }
 
 // stop lets no further task begin and waits until those that run have returned,
@@ -321,40 +302,4 @@ func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Mes
 			return
 		}
 	}
-}
-
-// A taskQueue is a heap of attempts by priority, turn and arrival.
-type taskQueue []*outTask
-
-// Len implements heap.Interface.
-func (q taskQueue) Len() int { return len(q) }
-
-// Less implements heap.Interface.
-func (q taskQueue) Less(i, j int) bool {
-	if q[i].Node.Priority != q[j].Node.Priority {
-		return q[i].Node.Priority < q[j].Node.Priority
-	}
-	return cmp.Or(cmp.Compare(q[i].turn, q[j].turn), cmp.Compare(q[i].order, q[j].order)) < 0
-}
-
-// Swap implements heap.Interface.
-func (q taskQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (q *taskQueue) Push(x any) {
-	t := x.(*outTask)
-	t.index = len(*q)
-	*q = append(*q, t)
-}
-
-// Pop implements heap.Interface.
-func (q *taskQueue) Pop() any {
-	old := *q
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q, t.index = old[:len(old)-1], -1
-	return t
 }

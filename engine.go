@@ -32,7 +32,10 @@ type Options struct {
 	Executor Executor
 	// Durability of acknowledged calls; PowerLoss by default.
 	Durability Durability
-	// Concurrency is how many tasks run at once; 256 by default.
+	// Concurrency is how many tasks run at once; 256 by default. One whose result
+	// waits to be committed does not count: a run that is slow to commit keeps no
+	// other from running its tasks. While that many results of a run wait, it
+	// begins no further task, so never more than twice as many of them wait.
 	Concurrency int
 	// MaxActive is how many runs may be active at once; beyond it, Start
 	// answers ErrBusy. Child runs count while they are active, but are never
