@@ -116,7 +116,11 @@ func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
 	}
 }
 
+// forget drops an attempt that is over, once: the lock is held.
 func (d *dispatcher) forget(t *outTask) {
+	if d.held[t.key] != t {
+		return
+	}
 	delete(d.held, t.key)
 	d.engine.pinned.drop(t.pins...)
 	if at := (outKey{t.Run, t.Token}); d.latest[at] == t {
