@@ -3,6 +3,7 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -61,8 +62,18 @@ func (o outbox) ChildAsks(child workflow.RunID, p workflow.Parent) {
 	o.engine.courier.add(child, errand{parent: p})
 }
 
-// errandsAtOnce bounds how many errands run side by side.
-const errandsAtOnce = 16
+// maxErrands bounds how many errands run side by side.
+const maxErrands = 16
+
+// errandsAtOnce returns how many errands run side by side: enough of them that
+// their commits are synced together, where commits are synced, and otherwise no more
+// than keep the processors busy, so that other runs find one.
+func errandsAtOnce(d Durability) int {
+	if d == ProcessCrash {
+		return min(2*runtime.GOMAXPROCS(0), maxErrands)
+	}
+	return maxErrands
+}
 
 // A courier runs errands between parent and child runs: those of one child one
 // after another, in the order in which they came, so that a cancel never
@@ -72,6 +83,7 @@ const errandsAtOnce = 16
 // goroutine.
 type courier struct {
 	engine *Engine
+	most   int // errands at once
 
 	mu      sync.Mutex
 	queues  map[workflow.RunID]*errands
@@ -98,7 +110,7 @@ type errand struct {
 }
 
 func newCourier(e *Engine) *courier {
-	return &courier{engine: e, queues: map[workflow.RunID]*errands{}}
+	return &courier{engine: e, most: errandsAtOnce(e.options.Durability), queues: map[workflow.RunID]*errands{}}
 }
 
 // add takes an errand that concerns a child. It returns at once.
@@ -136,7 +148,7 @@ func family(run workflow.RunID) string {
 // begin lets the first errand of a child run. The lock is held.
 func (c *courier) begin(child workflow.RunID) {
 	c.ready.Push(family(child), child)
-	if c.running < errandsAtOnce {
+	if c.running < c.most {
 		c.running++
 		c.group.Go(c.run)
 	}
