@@ -10,6 +10,9 @@ import (
 // that copies, the processor that it runs on does nothing else.
 const pieceBytes = 64 << 10
 
+// few elements are never a large slice.
+const few = 64
+
 // pieceOf returns how many elements a piece has.
 func pieceOf[E any]() int {
 	return max(1, pieceBytes/max(1, int(reflect.TypeFor[E]().Size())))
@@ -22,7 +25,7 @@ func Grow[S ~[]E, E any](s S, n int) S {
 	if need <= cap(s) {
 		return s
 	}
-	if need <= pieceOf[E]() {
+	if need <= few || need <= pieceOf[E]() {
 		return append(s, make(S, n)...)[:len(s)]
 	}
 	return Append(make(S, 0, max(need, 2*cap(s))), s...)
@@ -30,12 +33,11 @@ func Grow[S ~[]E, E any](s S, n int) S {
 
 // Append returns s with more behind it, as append does; see [Grow].
 func Append[S ~[]E, E any](s S, more ...E) S {
-	s = Grow(s, len(more))
-	piece := len(more)
-	if piece > 1 {
-		piece = pieceOf[E]()
+	if len(s)+len(more) <= few {
+		return append(s, more...)
 	}
-	for len(more) > piece {
+	s = Grow(s, len(more))
+	for piece := pieceOf[E](); len(more) > piece; {
 		s, more = append(s, more[:piece]...), more[piece:]
 		runtime.Gosched()
 	}
@@ -44,7 +46,7 @@ func Append[S ~[]E, E any](s S, more ...E) S {
 
 // Push is Append for one element, which is what most loops need.
 func Push[S ~[]E, E any](s S, e E) S {
-	if len(s) == cap(s) {
+	if len(s) == cap(s) && len(s) >= few {
 		s = Grow(s, 1)
 	}
 	return append(s, e)

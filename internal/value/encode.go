@@ -62,10 +62,11 @@ func appendList(dst []byte, list []any) []byte {
 	return append(dst, ']')
 }
 
-// room returns dst with room for n more bytes. What else is appended to a large
-// value is small.
+// room returns dst with room for n more bytes, if it is large. What else is appended
+// to a large value is small.
 func room(dst []byte, n int) []byte {
-	if cap(dst)-len(dst) < n {
+	const large = 16 << 10
+	if cap(dst)-len(dst) < n && len(dst)+n > large {
 		return pace.Grow(dst, n)
 	}
 	return dst
