@@ -52,7 +52,10 @@ type outTask struct {
 	withdrawn bool
 	pending   bool // the handler said that the result comes later
 	cancel    context.CancelCauseFunc
-	pins      []string // blobs that it has put
+	pins      []string        // blobs that it has put
+	delivers  bool            // it has a result, which waits to be delivered
+	refused   bool            // the run did not take it
+	again     *actor.Dispatch // the same attempt, sent again meanwhile
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
@@ -64,9 +67,20 @@ func (d *dispatcher) dispatch(a actor.Dispatch) {
 	key := keyOf(a.Run, a.Token, a.Attempt, a.Epoch)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.stopped || d.held[key] != nil {
+	if d.stopped {
 		return
 	}
+	if t := d.held[key]; t != nil {
+		if t.delivers { // if the run refuses that, it waits for this one
+			t.again, t.withdrawn = &a, false
+		}
+		return
+	}
+	d.take(key, a)
+}
+
+// take queues an attempt that is not held. The lock is held.
+func (d *dispatcher) take(key Key, a actor.Dispatch) {
 	d.order++
 	t := &outTask{Dispatch: a, key: key, order: d.order, index: -1}
 	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
@@ -147,7 +161,10 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 		}
 		d.returned(t)
 		if m != nil {
-			d.engine.deliver(d.ctx, t.Run, m)
+			taken := d.engine.deliver(d.ctx, t.Run, m)
+			d.mu.Lock()
+			t.refused = !taken
+			d.mu.Unlock()
 			failpoint.Hit("task.delivered")
 		}
 	}()
@@ -193,6 +210,7 @@ func (d *dispatcher) returned(t *outTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
+	t.delivers = true
 	d.fill()
 	d.queue.returned(t.Run)
 }
@@ -208,6 +226,10 @@ func (d *dispatcher) finished(t *outTask) {
 		d.forget(t)
 	}
 	d.queue.delivered(t.Run)
+	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[t.key] == nil {
+		d.take(t.key, *t.again)
+		return
+	}
 	d.fill()
 }
 
@@ -287,23 +309,24 @@ func completion(output any) (workflow.TaskCompleted, error) {
 }
 
 // deliver hands a result to its run, again and again while the outcome of that
-// is unknown. A result that is refused was for an attempt that is over.
-func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Message) {
+// is unknown. A result that is refused as stale was for an attempt that is over;
+// deliver returns false if the run took none at all.
+func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Message) (taken bool) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := e.ask(e.ctx, run, m) // Close waits for results that come
 		switch {
 		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
-			return
+			return true
 		case errors.Is(err, ErrFailed): // the next Open sends the task again
-			return
+			return true
 		case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
 			e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
-			return
+			return false
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return
+			return true
 		}
 	}
 }

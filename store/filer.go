@@ -45,7 +45,7 @@ type filer struct {
 	queue   []*job
 	later   []*job          // put off until the backup that is under way has ended
 	kept    map[string]bool // files that it may still copy and nobody else needs; nil without one
-	large   sync.Mutex      // held while a large file is built
+	large   bool            // a worker builds a large file
 	stopped bool
 	workers sync.WaitGroup
 	stage   func(stage) error // for tests: called at every boundary
@@ -143,21 +143,39 @@ func (f *filer) waitForRoom() {
 func (f *filer) take() []*round {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for len(f.queue) == 0 {
-		if f.stopped {
+	var out []*round
+	for {
+		if out = f.next(); len(out) > 0 {
+			break
+		}
+		if f.stopped && len(f.queue) == 0 {
 			return nil
 		}
 		f.changed.Wait()
 	}
-	n := min(len(f.queue), maxRound)
-	out := make([]*round, n)
-	for i, j := range f.queue[:n] {
-		j.queued, j.busy = false, true
-		out[i] = &round{job: j, filings: j.filings}
-		j.filings = nil
-	}
-	f.queue = append(f.queue[:0], f.queue[n:]...)
 	f.changed.Broadcast()
+	return out
+}
+
+// next takes the jobs of a round out of the queue. A large file has a round of its
+// own, so that no other waits for it, and there is one at a time, so that a worker
+// and a processor are left for the others. The lock is held.
+func (f *filer) next() (out []*round) {
+	alone := false
+	rest := f.queue[:0]
+	for _, j := range f.queue {
+		large := len(j.filings) > 0 && sizeOf(j.filings) > largeFile
+		if alone || len(out) == maxRound || large && (f.large || len(out) > 0) {
+			rest = append(rest, j)
+			continue
+		}
+		j.queued, j.busy = false, true
+		out = append(out, &round{job: j, filings: j.filings, large: large})
+		j.filings = nil
+		alone, f.large = large, f.large || large
+	}
+	clear(f.queue[len(rest):])
+	f.queue = rest
 	return out
 }
 
@@ -168,6 +186,7 @@ func (f *filer) end(rounds []*round) (tell []func()) {
 	for _, r := range rounds {
 		j := r.job
 		j.busy = false
+		f.large = f.large && !r.large
 		if errors.Is(r.err, errPutOff) {
 			f.putOff(r)
 			continue

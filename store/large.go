@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/pace"
@@ -20,13 +21,11 @@ const largePragmas = `PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA lo
 
 // buildLarge writes the new file of a run under its temporary name.
 func (d *Dir) buildLarge(r *round) error {
-	d.filer.large.Lock() // one at a time, so that a processor is left for others
-	defer d.filer.large.Unlock()
 	failpoint.Hit("file.begin")
 	if err := d.beginLarge(r); err != nil {
 		return err
 	}
-	c, err := sqlite.Open(d.at(r.tmp), largePragmas)
+	c, err := sqlite.Open(filepath.Join(filepath.Dir(d.lockPath), r.tmp), largePragmas)
 	if err != nil {
 		return err
 	}
@@ -74,6 +73,15 @@ func (d *Dir) copyRunFile(r *row, name string) error {
 		return d.badFile(r, err)
 	}
 	defer func() { _ = from.Close() }() // it is only read
+	info, err := from.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.Size() < r.fileSize:
+		return d.badFile(r, io.ErrUnexpectedEOF)
+	case info.Size() > r.fileSize:
+		return d.badFile(r, errChanged)
+	}
 	to, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err != nil {
 		return err

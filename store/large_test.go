@@ -2,10 +2,12 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,10 +86,11 @@ func TestLargeFilesThatFail(t *testing.T) {
 			data[len(data)/2] ^= 1
 			return errors.Join(err, os.WriteFile(file, data, 0o600))
 		},
-		"it is damaged, changed": func(file string) error { return os.Truncate(file, largeFile) },
-		"it is not a database":   func(file string) error { return os.Truncate(file, 50) },
-		"it is empty":            func(file string) error { return os.Truncate(file, 0) },
-		"the file is missing":    os.Remove,
+		"the file is cut short": func(file string) error { return os.Truncate(file, largeFile) },
+		"another file":          func(file string) error { return os.Truncate(file, 256<<20) },
+		"it is not a database":  func(file string) error { return os.Truncate(file, 50) },
+		"it is empty":           func(file string) error { return os.Truncate(file, 0) },
+		"the file is missing":   os.Remove,
 		"it is not a regular file": func(file string) error {
 			return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file))
 		},
@@ -96,7 +99,14 @@ func TestLargeFilesThatFail(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			d, o, file := grown()
 			require.NoError(t, spoil(file))
+			copies := 0
+			defer failpoint.Set(func(point string) {
+				if point == "disk.write" {
+					copies++
+				}
+			})()
 			refused(d, o, what)
+			require.Equal(t, what == "it is damaged", copies == 1, "a file of another size is not copied")
 		})
 	}
 
@@ -107,4 +117,45 @@ func TestLargeFilesThatFail(t *testing.T) {
 	again := load(t, d, "r1")
 	require.NoError(t, again.file())
 	again.same(d)
+}
+
+// A large file is built where the directory is, wherever the process is by then.
+func TestLargeFilesAfterChdir(t *testing.T) {
+	t.Chdir(t.TempDir())
+	d := open(t, "data")
+	o := start(t, d, "r1")
+	t.Chdir(t.TempDir())
+	o.do(workflow.Start{}, startRun(nil), large(2*largeFile))
+	require.NoError(t, o.file())
+	o.same(d)
+}
+
+// While a large file is built another one waits, and small ones do not.
+func TestLargeFilesLeaveAWorker(t *testing.T) {
+	d := open(t, t.TempDir())
+	begun, goOn := make(chan struct{}, 1), make(chan struct{})
+	var held atomic.Bool
+	defer failpoint.Set(func(point string) {
+		if point == "file.fill" && !held.Swap(true) {
+			begun <- struct{}{}
+			<-goOn
+		}
+	})()
+	file := func(id workflow.RunID, bytes int) chan error {
+		o := start(t, d, id)
+		o.do(workflow.Start{}, startRun(nil), large(bytes))
+		done := make(chan error, 1)
+		o.run.Materialize(o.state.TakeChanges(), nil, func(err error) { done <- err })
+		return done
+	}
+	first := file("large", 2*largeFile)
+	<-begun
+	second := file("second", 2*largeFile)
+	for i := range 10 {
+		require.NoError(t, <-file(workflow.RunID(fmt.Sprint("small", i)), 10))
+	}
+	require.Empty(t, second, "large files are built one at a time")
+	close(goOn)
+	require.NoError(t, <-first)
+	require.NoError(t, <-second)
 }

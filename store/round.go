@@ -18,6 +18,7 @@ type round struct {
 	job     *job
 	filings []*filing
 	row     row    // before
+	large   bool   // the file: it is built on the disk, in a round of its own
 	name    string // of the new file
 	tmp     string // while it is built: no other engine's
 	hash    [sha256.Size]byte
@@ -89,7 +90,7 @@ func (d *Dir) build(b *builder, r *round) error {
 		return errPutOff
 	}
 	r.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(r.name)))
-	if r.row.fileSize+r.bytes() > largeFile {
+	if r.large {
 		err = d.buildLarge(r)
 	} else {
 		err = d.buildSmall(b, r)
@@ -118,10 +119,11 @@ func (d *Dir) buildSmall(b *builder, r *round) error {
 	return d.writeFile(r.tmp, data, false)
 }
 
-// bytes returns about how much is added to the file.
-func (r *round) bytes() (n int64) {
+// sizeOf returns about how large the file is after some filings.
+func sizeOf(filings []*filing) int64 {
 	const row = 64
-	for _, f := range r.filings {
+	n := filings[0].size.Load()
+	for _, f := range filings {
 		n += int64(len(f.changes.Tokens)+len(f.changes.Branches)+len(f.events)) * row
 		for i := range f.entries {
 			n += f.entries[i].size()

@@ -15,8 +15,10 @@ func syncAll(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
 // and whoever writes to the disk meanwhile would find it full.
 func allocate(f *os.File, bytes int64) error {
 	var s unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &s); err == nil && s.Bsize > 0 && s.Bavail < uint64(bytes/int64(s.Bsize)) {
-		return unix.ENOSPC
+	if err := unix.Fstatfs(int(f.Fd()), &s); err == nil && s.Blocks > 0 { // some count none
+		if block := max(int64(s.Bsize), int64(s.Frsize), 1); s.Bavail < uint64(bytes/block) {
+			return unix.ENOSPC
+		}
 	}
 	return unix.Fallocate(int(f.Fd()), 0, 0, bytes)
 }

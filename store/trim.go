@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -21,11 +23,13 @@ func init() { hook.TrimOnce.Store(trimOnce) }
 const (
 	sizeLog = `SELECT key, length(message) + length(decisions) + coalesce(length(vals), 0), parts FROM log
 		WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?`
-	// A row of which filed cannot be is damaged: nothing follows from it.
-	areFiled  = `FROM log CROSS JOIN runs ON num = log.key >> 32 WHERE log.key & 4294967295 <= filed AND filed <= runs.seq`
-	dropFiled = `DELETE FROM log WHERE key IN (SELECT log.key ` + areFiled + `)`
-	filedLog  = `SELECT count(*) ` + areFiled
-	fileRun   = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ? WHERE num = ? AND filed = ?`
+	areFiled = `FROM log CROSS JOIN runs ON num = log.key >> 32 WHERE log.key & 4294967295 <= filed`
+	filedLog = `SELECT count(*) ` + areFiled
+	// What a damaged row says must not drop records that live. The last dead record
+	// goes last, so it is there, and its checksum is that of the row.
+	dropFiled = `DELETE FROM log WHERE key IN (SELECT log.key ` + areFiled + `
+		AND EXISTS (SELECT 1 FROM log AS last WHERE last.key = num << 32 | filed AND last.sum = filed_sum))`
+	fileRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ? WHERE num = ? AND filed = ?`
 )
 
 // A span is the records of a run from one sequence to another, which are to be
@@ -36,8 +40,9 @@ type span struct{ num, first, last int64 }
 // what was put aside for those. If it fails the index is as it was.
 func (d *Dir) trim(rounds []*round) (parts []int64, err error) {
 	var left []span
+	before := d.heap.takeSpans()
 	err = d.update(func(db *sqlite.Conn) error {
-		var spans []span
+		spans := slices.Clone(before) // first: the last record of a run goes last
 		for _, r := range rounds {
 			if r.err != nil {
 				continue
@@ -57,6 +62,7 @@ func (d *Dir) trim(rounds []*round) (parts []int64, err error) {
 		return err
 	})
 	if err != nil {
+		d.heap.addSpans(before)
 		return nil, err // the records may be there still
 	}
 	return append(parts, d.trimRest(left)...), nil
@@ -66,7 +72,6 @@ func (d *Dir) trim(rounds []*round) (parts []int64, err error) {
 // returns what was put aside for them. Others commit in between. What cannot be
 // dropped is dropped after a later filing, or by the next Open.
 func (d *Dir) trimRest(spans []span) (parts []int64) {
-	spans = append(spans, d.heap.takeSpans()...)
 	for len(spans) > 0 {
 		var left []span
 		var some []int64
