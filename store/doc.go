@@ -13,11 +13,11 @@
 //
 // Filing brings a run's private file up to date with its state, journal and
 // events, off the path of commits, and then removes the records from the log.
-// A file is never changed: its successor is built in memory, written under a
-// temporary name, renamed, and synced, alone or together with many others; then
-// one transaction makes the index name the new file and drops the records that
-// it holds. A crash anywhere in between leaves the old file and all records, so
-// filing is merely repeated. The index holds the SHA-256 of every file, and of
+// A file is never changed: its successor is built, in memory or, if it is large,
+// under a temporary name, renamed, and synced, alone or together with many others;
+// then one transaction makes the index name the new file. The records that it holds
+// are dropped in that transaction, or, if they are many, in further ones. A crash
+// anywhere before leaves the old file and all records, so filing is merely repeated. The index holds the SHA-256 of every file, and of
 // every record with its predecessor: what a disk has changed is noticed, and
 // costs the run that it has changed and no other.
 //
