@@ -279,6 +279,46 @@ func TestAFailedCommitThatTookEffectIsTold(t *testing.T) {
 	})
 }
 
+// Where such a commit ended an attempt and began the next, that one is wanted.
+func TestTheNextAttemptIsNotWithdrawn(t *testing.T) {
+	const parked = `{"name": "x", "start": "a", "nodes": [{"id": "a", "task": "t", "retry": {"maxAttempts": 1, "exhausted": "park"}}]}`
+	synctest.Test(t, func(t *testing.T) {
+		faults := make(chan string, 3)
+		d := &disk{graph: graph(t, parked), fault: func() string { return <-faults }}
+		var sent []actor.Dispatch
+		o := &office{perform: func(x actor.Dispatch) { sent = append(sent, x) }, stays: true}
+		a := actor.New("r", d, o, options())
+		ctx, stop := context.WithCancel(t.Context())
+		go a.Run(ctx)
+		faults <- ""
+		require.NoError(t, a.Ask(ctx, workflow.Start{}))
+		require.Len(t, sent, 1)
+		first := sent[0]
+
+		var answers [3]error
+		var asks sync.WaitGroup
+		for i, m := range []workflow.Message{
+			workflow.Signal{Name: "s", ID: "1"}, // while it is committed, the others wait for one batch
+			workflow.TaskFailed{Token: first.Token, Attempt: 1, Epoch: first.Epoch, Failure: workflow.Failure{Code: "c"}},
+			workflow.Retry{Token: first.Token},
+		} {
+			asks.Go(func() { answers[i] = a.Ask(ctx, m) })
+			synctest.Wait()
+		}
+		faults <- ""
+		faults <- "after"
+		asks.Wait()
+		require.NoError(t, answers[0])
+		require.ErrorIs(t, answers[1], actor.ErrUnknown)
+		require.ErrorIs(t, answers[2], actor.ErrUnknown)
+		require.Len(t, sent, 2)
+		require.Equal(t, 2, sent[1].Attempt)
+		require.Empty(t, o.withdrawn)
+		stop()
+		<-a.Done()
+	})
+}
+
 // An alarm rings when it is due, also in a later life of the actor.
 func TestAlarmsAreOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -190,7 +190,9 @@ func (a *Actor) forget(batch []envelope, t turn, cause error) error {
 		return nil
 	}
 	for _, id := range t.withdrawn { // it took effect; what it sends was sent again
-		a.outbox.Withdraw(a.ID, id)
+		if a.state.Token(id).Status != workflow.Dispatched { // or the next attempt would go
+			a.outbox.Withdraw(a.ID, id)
+		}
 	}
 	a.tellFamily(t)
 	a.outbox.Committed(a.Outcome())
