@@ -57,8 +57,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 
 	// Open goes on at once with what is unfinished in the directory. A task
-	// counts as done when its result is committed; until then it keeps its
-	// place among those that may run, so a crash repeats at most that many.
+	// counts as done when its result is committed. As many as may run wait for
+	// that at most, beside those that run: a crash repeats no more than both.
 	c := &counter{dieAt: int(math.Ceil(*crash * float64(len(files)))), begun: map[workflow.RunID]int{}}
 	engine, err := pawl.Open(ctx, *dir, pawl.Options{Executor: c.handlers(), Concurrency: *concurrency})
 	if err != nil {
