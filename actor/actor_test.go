@@ -311,9 +311,12 @@ func TestTheNextAttemptIsNotWithdrawn(t *testing.T) {
 		require.NoError(t, answers[0])
 		require.ErrorIs(t, answers[1], actor.ErrUnknown)
 		require.ErrorIs(t, answers[2], actor.ErrUnknown)
+		synctest.Wait() // the answer comes first, the next attempt leaves after it
 		require.Len(t, sent, 2)
 		require.Equal(t, 2, sent[1].Attempt)
+		o.mu.Lock()
 		require.Empty(t, o.withdrawn)
+		o.mu.Unlock()
 		stop()
 		<-a.Done()
 	})
