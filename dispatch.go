@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -48,7 +49,7 @@ type outTask struct {
 	actor.Dispatch
 	key       Key
 	order     int64
-	index     int // among the tasks of its run in the queue; -1 outside
+	place     heap.Place // among the tasks of its run in the queue
 	withdrawn bool
 	pending   bool // the handler said that the result comes later
 	cancel    context.CancelCauseFunc
@@ -82,7 +83,7 @@ func (d *dispatcher) dispatch(a actor.Dispatch) {
 // take queues an attempt that is not held. The lock is held.
 func (d *dispatcher) take(key Key, a actor.Dispatch) {
 	d.order++
-	t := &outTask{Dispatch: a, key: key, order: d.order, index: -1}
+	t := &outTask{Dispatch: a, key: key, order: d.order}
 	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
 	d.queue.add(t)
 	d.fill()
@@ -119,7 +120,7 @@ func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
 	}
 	t.withdrawn = true
 	switch {
-	case t.index >= 0:
+	case t.place.In():
 		d.queue.remove(t)
 		d.forget(t)
 	case t.pending:

@@ -2,8 +2,8 @@ package pawl
 
 import (
 	"cmp"
-	"container/heap"
 
+	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,40 +19,43 @@ import (
 type taskQueue struct {
 	most  int                           // results that wait make a run clogged
 	runs  map[workflow.RunID]*queuedRun // with tasks here, or results that wait
-	ready runHeap                       // those with tasks that are not clogged
+	ready heap.Heap[*queuedRun]         // those with tasks that are not clogged
 	turn  int64                         // of the task that was taken last
 }
 
 // A queuedRun is what the queue knows of a run.
 type queuedRun struct {
 	id      workflow.RunID
-	tasks   taskHeap
-	waiting int   // results, to be delivered
-	turn    int64 // of its first task, while it is ready
-	index   int   // in the heap of runs; -1 outside
+	tasks   heap.Heap[*outTask]
+	waiting int        // results, to be delivered
+	turn    int64      // of its first task, while it is ready
+	place   heap.Place // in the heap of runs
 }
 
 func newTaskQueue(most int) *taskQueue {
-	return &taskQueue{most: most, runs: map[workflow.RunID]*queuedRun{}}
+	return &taskQueue{
+		most: most, runs: map[workflow.RunID]*queuedRun{},
+		ready: heap.New((*queuedRun).before, func(r *queuedRun) *heap.Place { return &r.place }),
+	}
 }
 
 // add lets a task wait.
 func (q *taskQueue) add(t *outTask) {
 	r := q.run(t.Run)
-	heap.Push(&r.tasks, t)
+	r.tasks.Put(t)
 	q.settle(r)
 }
 
 // take returns the task that is to begin next, which is in the queue no longer;
 // nil if none may begin.
 func (q *taskQueue) take() *outTask {
-	if len(q.ready) == 0 {
+	if q.ready.Len() == 0 {
 		return nil
 	}
-	r := q.ready[0]
-	t := heap.Pop(&r.tasks).(*outTask)
+	r := q.ready.First()
+	t := r.tasks.Pop()
 	q.turn = max(q.turn, r.turn)
-	r.turn++
+	r.turn = q.turn + 1 // not that after its own: it may have stood behind urgent tasks
 	q.settle(r)
 	return t
 }
@@ -60,7 +63,7 @@ func (q *taskQueue) take() *outTask {
 // remove takes a task out that is no longer wanted.
 func (q *taskQueue) remove(t *outTask) {
 	r := q.runs[t.Run]
-	heap.Remove(&r.tasks, t.index)
+	r.tasks.Remove(t)
 	q.settle(r)
 }
 
@@ -81,7 +84,7 @@ func (q *taskQueue) delivered(id workflow.RunID) {
 func (q *taskQueue) run(id workflow.RunID) *queuedRun {
 	r := q.runs[id]
 	if r == nil {
-		r = &queuedRun{id: id, index: -1}
+		r = &queuedRun{id: id, tasks: heap.New((*outTask).before, func(t *outTask) *heap.Place { return &t.place })}
 		q.runs[id] = r
 	}
 	return r
@@ -91,86 +94,27 @@ func (q *taskQueue) run(id workflow.RunID) *queuedRun {
 // heap of runs gets the next turn: what it has missed is not made up for. That never
 // puts it forward, for the turn of no run is later than the next.
 func (q *taskQueue) settle(r *queuedRun) {
-	may := len(r.tasks) > 0 && r.waiting < q.most
-	switch {
-	case may && r.index < 0:
-		r.turn = q.turn + 1
-		heap.Push(&q.ready, r)
-	case may:
-		heap.Fix(&q.ready, r.index)
-	case r.index >= 0:
-		heap.Remove(&q.ready, r.index)
+	if r.tasks.Len() > 0 && r.waiting < q.most {
+		if !r.place.In() {
+			r.turn = q.turn + 1
+		}
+		q.ready.Put(r)
+	} else {
+		q.ready.Remove(r)
 	}
-	if len(r.tasks) == 0 && r.waiting == 0 {
+	if r.tasks.Len() == 0 && r.waiting == 0 {
 		delete(q.runs, r.id)
 	}
 }
 
-// A runHeap has the runs that may begin a task, by the priority of their first
-// one, their turn, and the arrival of that task. Each has one, but for a run that is
-// being removed, which heap.Remove compares with none.
-type runHeap []*queuedRun
-
-// Len implements heap.Interface.
-func (h runHeap) Len() int { return len(h) }
-
-// Less implements heap.Interface.
-func (h runHeap) Less(i, j int) bool {
-	a, b := h[i].tasks[0], h[j].tasks[0]
-	return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(h[i].turn, h[j].turn), cmp.Compare(a.order, b.order)) < 0
+// before orders runs that may begin a task: by the priority of their first one,
+// their turn, and the arrival of that task.
+func (r *queuedRun) before(other *queuedRun) bool {
+	a, b := r.tasks.First(), other.tasks.First()
+	return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(r.turn, other.turn), cmp.Compare(a.order, b.order)) < 0
 }
 
-// Swap implements heap.Interface.
-func (h runHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *runHeap) Push(x any) {
-	r := x.(*queuedRun)
-	r.index = len(*h)
-	*h = append(*h, r)
-}
-
-// Pop implements heap.Interface.
-func (h *runHeap) Pop() any {
-	old := *h
-	r := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h, r.index = old[:len(old)-1], -1
-	return r
-}
-
-// A taskHeap has the tasks of one run by priority and arrival.
-type taskHeap []*outTask
-
-// Len implements heap.Interface.
-func (h taskHeap) Len() int { return len(h) }
-
-// Less implements heap.Interface.
-func (h taskHeap) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].Node.Priority, h[j].Node.Priority), cmp.Compare(h[i].order, h[j].order)) < 0
-}
-
-// Swap implements heap.Interface.
-func (h taskHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *taskHeap) Push(x any) {
-	t := x.(*outTask)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-
-// Pop implements heap.Interface.
-func (h *taskHeap) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h, t.index = old[:len(old)-1], -1
-	return t
+// before orders the tasks of one run, by priority and arrival.
+func (t *outTask) before(other *outTask) bool {
+	return cmp.Or(cmp.Compare(t.Node.Priority, other.Node.Priority), cmp.Compare(t.order, other.order)) < 0
 }

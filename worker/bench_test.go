@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/stretchr/testify/require"
 )
 
@@ -109,6 +110,14 @@ func BenchmarkPool(b *testing.B) {
 	}
 }
 
+// move puts another heap in the place of one.
+func move(from, to *heap.Heap[*item]) {
+	for from.Len() > 0 {
+		to.Put(from.Pop())
+	}
+	*from = *to
+}
+
 // The cost of an assignment is flat in tasks that wait and in workers. It is
 // counted in comparisons, which no machine disturbs, and measured in time.
 func TestTheCostOfAnAssignmentIsFlat(t *testing.T) {
@@ -116,11 +125,12 @@ func TestTheCostOfAnAssignmentIsFlat(t *testing.T) {
 		l := load(tasks, workers)
 		n := 0
 		for _, line := range l.lines {
-			less := line.items.less
-			line.items.less = func(a, b *item) bool { n++; return less(a, b) }
+			items := heap.New(func(a, b *item) bool { n++; return a.before(b) }, func(i *item) *heap.Place { return &i.place })
+			move(&line.items, &items)
 		}
-		less := l.leases.less
-		l.leases.less = func(a, b *item) bool { n++; return less(a, b) }
+		leases := heap.New(func(a, b *item) bool { n++; return a.until.Before(b.until) }, func(i *item) *heap.Place { return &i.lease })
+		move(&l.leases, &leases)
+		n = 0
 		const turns = 10_000
 		for range turns {
 			l.turn()

@@ -138,7 +138,7 @@ func (q *queue) claim(id string, k pawl.Key, now time.Time) {
 	if q.items[k] != nil {
 		return
 	}
-	i := &item{task: pawl.Task{Key: k}, place: -1, lease: -1}
+	i := &item{task: pawl.Task{Key: k}}
 	q.items[k] = i
 	q.adopt(i, id, now)
 }
@@ -160,7 +160,7 @@ func (q *queue) begin(id string, k pawl.Key, now time.Time) standing {
 	if at == holder {
 		i := q.items[k]
 		i.closing = true
-		q.leases.remove(i)
+		q.leases.Remove(i)
 	}
 	return at
 }

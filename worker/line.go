@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/heap"
 )
 
 // An item is a task that the queue knows: it waits in its line, or a seat holds
@@ -15,13 +16,13 @@ type item struct {
 	owner int64     // which call of Execute it is from
 	since time.Time // in the queue, or held
 
-	place int // in its line; -1 outside
+	place heap.Place // in its line
 
-	seat      *seat     // the holder
-	until     time.Time // the end of the lease; zero if it does not run out
-	lease     int       // in the heap of leases; -1 outside
-	closing   bool      // its result is being committed: the lease stands still
-	withdrawn bool      // the engine let go of it; its holder does not know yet
+	seat      *seat      // the holder
+	until     time.Time  // the end of the lease; zero if it does not run out
+	lease     heap.Place // among the leases
+	closing   bool       // its result is being committed: the lease stands still
+	withdrawn bool       // the engine let go of it; its holder does not know yet
 }
 
 // before says which of two tasks is handed out first.
@@ -35,23 +36,23 @@ func (i *item) before(j *item) bool {
 // A line is the tasks of one type that wait, and the seats that wait for one.
 type line struct {
 	kind    string
-	items   ordered[*item]
+	items   heap.Heap[*item]
 	waiting list.List // of *seat; seats that take every type wait elsewhere
 	held    int       // tasks of this type that seats hold
 	limit   Limit
 	rate    bucket
-	place   int // among the lines that are ready; -1 outside
+	place   heap.Place // among the lines that are ready
 }
 
 func newLine(kind string, limit Limit) *line {
 	return &line{
-		kind: kind, limit: limit, rate: newBucket(limit), place: -1,
-		items: ordered[*item]{less: (*item).before, place: func(i *item) *int { return &i.place }},
+		kind: kind, limit: limit, rate: newBucket(limit),
+		items: heap.New((*item).before, func(i *item) *heap.Place { return &i.place }),
 	}
 }
 
 // head returns the task that is next. There must be one.
-func (l *line) head() *item { return l.items.of[0] }
+func (l *line) head() *item { return l.items.First() }
 
 // free returns when the line may hand out its next task as far as its rate is
 // concerned, and false if it has none or as many as may be are held.

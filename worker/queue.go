@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/heap"
 )
 
 // A queue is the coordinator's state: tasks that wait, seats, and leases. It has
@@ -18,9 +19,9 @@ type queue struct {
 
 	items  map[pawl.Key]*item
 	lines  map[string]*line
-	ready  ordered[*line]     // lines that may hand out a task now
+	ready  heap.Heap[*line]   // lines that may hand out a task now
 	paced  map[*line]struct{} // lines that wait for their rate
-	leases ordered[*item]
+	leases heap.Heap[*item]
 	seats  map[string]*seat
 	anyone list.List // seats that wait and take every type
 	seen   list.List // all seats, by when they were kept
@@ -43,14 +44,14 @@ func newQueue(lease, expiry time.Duration, limits map[string]Limit) *queue {
 	return &queue{
 		lease: lease, expiry: expiry, limits: limits,
 		items: map[pawl.Key]*item{}, lines: map[string]*line{}, paced: map[*line]struct{}{}, seats: map[string]*seat{},
-		ready: ordered[*line]{
-			less:  func(a, b *line) bool { return a.head().before(b.head()) },
-			place: func(l *line) *int { return &l.place },
-		},
-		leases: ordered[*item]{
-			less:  func(a, b *item) bool { return a.until.Before(b.until) },
-			place: func(i *item) *int { return &i.lease },
-		},
+		ready: heap.New(
+			func(a, b *line) bool { return a.head().before(b.head()) },
+			func(l *line) *heap.Place { return &l.place },
+		),
+		leases: heap.New(
+			func(a, b *item) bool { return a.until.Before(b.until) },
+			func(i *item) *heap.Place { return &i.lease },
+		),
 	}
 }
 
@@ -60,14 +61,14 @@ func (q *queue) add(t pawl.Task, owner int64, now time.Time) {
 	q.advance(now)
 	i := q.items[t.Key]
 	if i == nil {
-		i = &item{place: -1, lease: -1, since: now}
+		i = &item{since: now}
 		q.items[t.Key] = i
 	}
 	was := q.line(i.task.Type)
 	i.task, i.owner, i.known, i.withdrawn = t, owner, true, false
 	l := q.line(t.Type)
 	if i.seat == nil {
-		l.items.put(i)
+		l.items.Put(i)
 	} else if was != l { // a claim, whose type was not known
 		was.held--
 		l.held++
@@ -90,7 +91,7 @@ func (q *queue) withdraw(k pawl.Key, owner int64, now time.Time) *seat {
 	}
 	delete(q.items, k)
 	l := q.line(i.task.Type)
-	l.items.remove(i)
+	l.items.Remove(i)
 	q.refresh(l, now)
 	q.settle(now, []*line{l})
 	return nil
@@ -124,12 +125,12 @@ func (q *queue) refresh(l *line, now time.Time) {
 	delete(q.paced, l)
 	switch {
 	case !some:
-		q.ready.remove(l)
+		q.ready.Remove(l)
 	case at.After(now):
-		q.ready.remove(l)
+		q.ready.Remove(l)
 		q.paced[l] = struct{}{}
 	default:
-		q.ready.put(l)
+		q.ready.Put(l)
 	}
 }
 
@@ -139,7 +140,7 @@ func (q *queue) settle(now time.Time, lines []*line, seats ...*seat) {
 	for !q.drained {
 		var first *line
 		for _, l := range lines {
-			if l.place >= 0 && (first == nil || l.head().before(first.head())) && q.longest(l) != nil {
+			if l.place.In() && (first == nil || l.head().before(first.head())) && q.longest(l) != nil {
 				first = l
 			}
 		}
@@ -193,7 +194,7 @@ func (q *queue) assign(l *line, s *seat, now time.Time) {
 // take makes a seat the holder of a task that waits.
 func (q *queue) take(i *item, s *seat, now time.Time) {
 	l := q.line(i.task.Type)
-	l.items.remove(i)
+	l.items.Remove(i)
 	l.held++
 	i.seat, i.since = s, now
 	s.held[i.task.Key] = i
@@ -207,7 +208,7 @@ func (q *queue) renew(i *item, now time.Time) {
 		return
 	}
 	i.until = now.Add(q.lease)
-	q.leases.put(i)
+	q.leases.Put(i)
 }
 
 // free takes a task from its holder and returns its line. The task goes back to
@@ -215,12 +216,12 @@ func (q *queue) renew(i *item, now time.Time) {
 func (q *queue) free(i *item, requeue bool, now time.Time) *line {
 	s, l := i.seat, q.line(i.task.Type)
 	delete(s.held, i.task.Key)
-	q.leases.remove(i)
+	q.leases.Remove(i)
 	l.held--
 	i.seat, i.until, i.closing = nil, time.Time{}, false
 	if requeue && i.known && !i.withdrawn {
 		i.since = now
-		l.items.put(i) // it keeps its order: it is before all that came later
+		l.items.Put(i) // it keeps its order: it is before all that came later
 	} else {
 		delete(q.items, i.task.Key)
 	}
@@ -235,8 +236,8 @@ func (q *queue) free(i *item, requeue bool, now time.Time) *line {
 // and lines whose rate kept them go on.
 func (q *queue) advance(now time.Time) {
 	var lines []*line
-	for q.leases.Len() > 0 && !q.leases.of[0].until.After(now) {
-		i := q.leases.of[0]
+	for q.leases.Len() > 0 && !q.leases.First().until.After(now) {
+		i := q.leases.First()
 		i.seat.expired++
 		q.expired++
 		lines = append(lines, q.free(i, true, now))
@@ -272,7 +273,7 @@ func (q *queue) next() time.Time {
 		}
 	}
 	if q.leases.Len() > 0 {
-		earlier(q.leases.of[0].until)
+		earlier(q.leases.First().until)
 	}
 	if e := q.seen.Front(); e != nil {
 		earlier(e.Value.(*seat).kept.Add(q.expiry))

@@ -387,14 +387,14 @@ func (m *model) check() {
 		require.NotNil(m, i, "%s is lost", k)
 		if t.holder == "" {
 			require.Nil(m, i.seat)
-			require.Same(m, i, m.q.lines[t.Type].items.of[i.place])
-			require.Equal(m, -1, i.lease)
+			require.True(m, i.place.In())
+			require.False(m, i.lease.In())
 			continue
 		}
 		require.Equal(m, t.holder, i.seat.id)
 		require.Same(m, i, i.seat.held[k])
-		require.Equal(m, -1, i.place)
-		require.Equal(m, t.until.IsZero() || t.closing, i.lease < 0, "%s has a lease that ends", k)
+		require.False(m, i.place.In())
+		require.Equal(m, t.until.IsZero() || t.closing, !i.lease.In(), "%s has a lease that ends", k)
 		require.True(m, t.closing || i.until.Equal(t.until))
 	}
 	require.Len(m, m.q.seats, len(m.workers))

@@ -113,13 +113,13 @@ func (q *queue) longest(l *line) *seat {
 func (q *queue) best(s *seat) *line {
 	if s.any {
 		if q.ready.Len() > 0 {
-			return q.ready.of[0]
+			return q.ready.First()
 		}
 		return nil
 	}
 	var first *line
 	for _, kind := range s.types {
-		if l := q.lines[kind]; l != nil && l.place >= 0 && (first == nil || l.head().before(first.head())) {
+		if l := q.lines[kind]; l != nil && l.place.In() && (first == nil || l.head().before(first.head())) {
 			first = l
 		}
 	}

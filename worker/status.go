@@ -80,7 +80,7 @@ func (q *queue) status(now time.Time) Status {
 			continue
 		}
 		a := ActiveStatus{Key: i.task.Key, Run: i.task.Run, Node: i.task.Node, Type: i.task.Type, Worker: i.seat.id, Age: now.Sub(i.since)}
-		if i.lease >= 0 {
+		if i.lease.In() {
 			a.Lease = i.until.Sub(now)
 		}
 		s.Active = append(s.Active, a)

@@ -1,0 +1,75 @@
+package heap
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+type element struct {
+	key   int
+	place Place
+}
+
+// TestHeap: whatever is put, moved and removed, each element knows its place and the
+// least one is the first.
+func TestHeap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		removing := (*element)(nil)
+		h := New(func(a, b *element) bool {
+			require.NotSame(t, removing, a)
+			require.NotSame(t, removing, b)
+			return a.key < b.key
+		}, func(e *element) *Place { return &e.place })
+		all := make([]*element, 20)
+		for i := range all {
+			all[i] = &element{}
+		}
+		key := rapid.IntRange(0, 9)
+		in := map[*element]bool{}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			e := rapid.SampledFrom(all).Draw(t, "element")
+			switch rapid.SampledFrom([]string{"put", "remove", "pop"}).Draw(t, "step") {
+			case "put":
+				e.key = key.Draw(t, "key")
+				h.Put(e)
+				in[e] = true
+			case "remove":
+				removing = e
+				h.Remove(e)
+				removing = nil
+				delete(in, e)
+			case "pop":
+				if h.Len() > 0 {
+					first := h.First()
+					require.Same(t, first, h.Pop())
+					delete(in, first)
+				}
+			}
+			require.Equal(t, len(in), h.Len())
+			for _, e := range all {
+				require.Equal(t, in[e], e.place.In())
+			}
+			if h.Len() > 0 {
+				least := slices.MinFunc(keys(in), func(a, b *element) int { return a.key - b.key })
+				require.Equal(t, least.key, h.First().key)
+			}
+		}
+		var popped []int
+		for h.Len() > 0 {
+			popped = append(popped, h.Pop().key)
+		}
+		require.True(t, slices.IsSorted(popped))
+		require.Len(t, popped, len(in))
+	})
+}
+
+func keys(in map[*element]bool) []*element {
+	var out []*element
+	for e := range in {
+		out = append(out, e)
+	}
+	return out
+}
