@@ -155,7 +155,7 @@ func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id wor
 func TestDamagedIndex(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	cold := tell(t, s.cold)
-	n := figure(300, 6000)
+	n := figure(300, 10_000)
 	var y tally
 	trials(t, n, func(i int, rng *rand.Rand, dir string) {
 		from, full, kind := s.cold, cold, "closed"
