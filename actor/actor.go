@@ -232,13 +232,13 @@ func (a *Actor) live(ctx context.Context) error {
 		select {
 		case e := <-a.mailbox:
 			failpoint.Turn(string(a.ID))
-			if err := a.turn(a.withAlarm(a.collect(e))); err != nil {
+			if err := a.turn(a.collect(e)); err != nil {
 				return err
 			}
 		case <-a.alarm.C:
 			failpoint.Hit("actor.alarm")
 			failpoint.Turn(string(a.ID))
-			if err := a.turn(a.alarmed()); err != nil {
+			if err := a.turn(a.collect()); err != nil {
 				return err
 			}
 		case err := <-a.filed:

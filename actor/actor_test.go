@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -320,6 +321,41 @@ func TestTheNextAttemptIsNotWithdrawn(t *testing.T) {
 		stop()
 		<-a.Done()
 	})
+}
+
+// An alarm that has rung rings again if the clock is set back before it is planned,
+// after whichever of its readings, also if what comes meanwhile decides nothing.
+func TestAnAlarmRingsAgainIfTheClockIsSetBack(t *testing.T) {
+	for after := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			d := &disk{graph: graph(t, "name: w\nstart: a\nnodes: [{id: a, wait: {for: 40s}}]\n"), fault: func() string { return "" }}
+			a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}}, options())
+			began, readings := time.Now(), 0
+			due := began.Add(40 * time.Second)
+			defer clock.Set(func() time.Time {
+				now := time.Now()
+				if now.Before(due) {
+					return now
+				}
+				if readings++; readings <= after {
+					return now
+				}
+				return now.Add(-30 * time.Second)
+			})()
+			defer failpoint.Set(func(name string) {
+				if name == "actor.alarm" { // it has rung: now a message comes
+					go func() { _ = a.Ask(t.Context(), nil) }()
+					synctest.Wait()
+				}
+			})()
+			go func() { _ = a.Ask(t.Context(), workflow.Start{}) }()
+			require.NoError(t, a.Run(t.Context()))
+			require.LessOrEqual(t, time.Since(began), 70*time.Second, "set back after %d readings", after)
+			s, _, _, err := d.Load()
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, s.Status)
+		})
+	}
 }
 
 // An alarm rings when it is due, also in a later life of the actor.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
@@ -13,10 +14,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// collect returns e and the messages that wait behind it, up to the bound of a
-// batch.
-func (a *Actor) collect(e envelope) []envelope {
-	batch := []envelope{e}
+// collect returns a batch and the messages that wait behind it, up to the bound of
+// one.
+func (a *Actor) collect(batch ...envelope) []envelope {
 	for len(batch) < a.options.Batch {
 		select {
 		case next := <-a.mailbox:
@@ -28,25 +28,12 @@ func (a *Actor) collect(e envelope) []envelope {
 	return batch
 }
 
-// alarmed returns the batch of an alarm: what waits in the mailbox first, so
-// that a result which came at the same instant counts.
-func (a *Actor) alarmed() []envelope {
-	if at := planning.Alarm(a.state); at.IsZero() || at.After(instant()) {
-		return nil
-	}
-	select {
-	case e := <-a.mailbox:
-		return a.withAlarm(a.collect(e))
-	default:
-		return a.withAlarm(nil)
-	}
-}
-
 // withAlarm adds the alarm to a batch if it is due: it comes behind the messages
-// that were there, whichever of the two the actor has noticed first.
-func (a *Actor) withAlarm(batch []envelope) []envelope {
+// that were there, whichever of the two the actor has noticed first, so that a result
+// which came at the same instant counts.
+func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	at := planning.Alarm(a.state)
-	if at.IsZero() || at.After(instant()) {
+	if at.IsZero() || at.After(now) {
 		return batch
 	}
 	return append(batch, envelope{workflow.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
@@ -63,14 +50,16 @@ type turn struct {
 	answers   []error
 }
 
-// turn plans a batch, commits it, and then lets its effects and replies leave.
-// An error ends the actor.
+// turn plans a batch, with the alarm if that is due, commits it, and then lets its
+// effects and replies leave. An error ends the actor.
 func (a *Actor) turn(batch []envelope) error {
+	now := instant()
+	batch = a.withAlarm(batch, now)
 	if len(batch) == 0 {
 		a.setAlarm()
 		return nil
 	}
-	t, broken := a.plan(batch)
+	t, broken := a.plan(batch, now)
 	if broken != nil {
 		return a.quarantine(batch, broken)
 	}
@@ -85,6 +74,8 @@ func (a *Actor) turn(batch []envelope) error {
 		if err := a.guard(func() error { a.release(t); return nil }); err != nil {
 			return a.giveUp(batch, err)
 		}
+	} else {
+		a.setAlarm() // it may have rung, and the clock was set back before this turn
 	}
 	for i, e := range batch {
 		pace.Few(i)
@@ -97,13 +88,12 @@ func (a *Actor) turn(batch []envelope) error {
 
 // plan answers each message of a batch, one after another, on the state in
 // memory. A panic of a planner is returned: the state is then spoilt.
-func (a *Actor) plan(batch []envelope) (t turn, broken error) {
+func (a *Actor) plan(batch []envelope, now time.Time) (t turn, broken error) {
 	defer func() {
 		if r := recover(); r != nil {
 			broken = fmt.Errorf("planner panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
-	now := instant()
 	t.answers = make([]error, len(batch))
 	for i, e := range batch {
 		if e.message == nil {
@@ -223,7 +213,7 @@ func (a *Actor) suspend(cause string) error {
 	if err := a.activate(); err != nil {
 		return err
 	}
-	t, err := a.plan([]envelope{{workflow.Suspend{Cause: cause}, make(chan error, 1)}})
+	t, err := a.plan([]envelope{{workflow.Suspend{Cause: cause}, make(chan error, 1)}}, instant())
 	if err != nil || len(t.records) == 0 {
 		return err
 	}
