@@ -149,7 +149,7 @@ func grouped(s *workflow.State) error {
 }
 
 // idle returns the branches and groups in which a group is open, or held back by
-// stragglers of an earlier occurrence: it may have nobody in it, and go on later.
+// stragglers of another occurrence: it may have nobody in it, and go on later.
 func idle(s *workflow.State) (map[workflow.Scope]bool, map[workflow.GroupID]bool) {
 	scopes, groups := map[workflow.Scope]bool{}, map[workflow.GroupID]bool{}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
@@ -166,13 +166,14 @@ func idle(s *workflow.State) (map[workflow.Scope]bool, map[workflow.GroupID]bool
 	return scopes, groups
 }
 
-// blocked reports whether stragglers of an earlier occurrence hold back a group.
+// blocked reports whether stragglers of an occurrence that fired before hold back a
+// group, also of one that began after it.
 func blocked(s *workflow.State, g *workflow.Group) bool {
 	spec := s.Graph.Groups[g.Name]
 	if spec == nil || spec.Sync == nil || spec.Sync.Remaining != workflow.RemainingBlock {
 		return false
 	}
-	for id := workflow.GroupID(1); id < g.ID; id++ {
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		before := s.Group(id)
 		if before.Name == g.Name && before.Scope == g.Scope && before.Phase == workflow.Fired && before.Busy() {
 			return true
