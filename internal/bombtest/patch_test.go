@@ -189,7 +189,7 @@ func TestRandomPatches(t *testing.T) {
 	w, c := open(t), tally{}
 	r := rand.New(rand.NewPCG(1, 2))
 	var id workflow.RunID
-	for i := range sample(1000, 20_000) {
+	for i := range sample(1000, 100_000) {
 		if i%10 == 0 {
 			if id != "" {
 				require.NoError(t, w.Cancel(t.Context(), id, ""))
