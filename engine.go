@@ -147,12 +147,14 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
 	e.alarms = newAlarms(e)
 	e.courier = newCourier(e)
+	if o.StallAfter > 0 {
+		e.supervisor = newSupervisor(e) // before a task runs, which may tell it a heartbeat
+	}
 	if err := e.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
 	}
 	e.background.Go(e.alarms.run)
-	if o.StallAfter > 0 {
-		e.supervisor = newSupervisor(e)
+	if e.supervisor != nil {
 		e.background.Go(e.supervisor.run)
 	}
 	return e, nil

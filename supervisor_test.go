@@ -93,6 +93,31 @@ func TestHeartbeatsAreProgress(t *testing.T) {
 	})
 }
 
+// A task that is sent again while the engine opens may tell a heartbeat before Open
+// returns. With the race detector this fails if there is no supervisor by then.
+func TestAHeartbeatWhileTheEngineOpens(t *testing.T) {
+	dir, out := t.TempDir(), make(chan struct{}, 1)
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
+		out <- struct{}{}
+		return nil, pawl.ErrPending
+	}}})
+	require.NoError(t, err)
+	d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}]\n")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+	<-out
+	require.NoError(t, e.Close(t.Context()))
+
+	e = open(t, dir, pawl.Options{StallAfter: time.Hour, Executor: pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
+		err := task.Heartbeat(ctx)
+		out <- struct{}{}
+		return nil, err
+	}}})
+	<-out // nothing else may order the two
+	o, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.NoError(t, o.Err())
+}
+
 // A run that moves now and then is not stalled, and without the option none is.
 func TestSlowRunsAreNotStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
