@@ -43,6 +43,32 @@ func TestFilingIsRepeated(t *testing.T) {
 	}
 }
 
+// TestFilingsKeepTheirOrder has a filing fail while the next one comes: both are
+// filed then, the older one first.
+func TestFilingsKeepTheirOrder(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	second := make(chan error, 1)
+	fails := true
+	d.filer.stage = func(now stage) error {
+		if now != built || !fails {
+			return nil
+		}
+		fails = false
+		o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
+		events := o.events
+		o.events = nil
+		o.run.Materialize(o.state.TakeChanges(), events, func(err error) { second <- err })
+		return errors.New("no")
+	}
+	require.ErrorContains(t, o.file(), "no")
+	require.NoError(t, <-second)
+	require.Zero(t, logged(t, d))
+	o.same(d)
+	require.Len(t, all(t, d.History("r1")), 2)
+}
+
 // TestFilingWithoutADirectory makes filing fail for real, and come back.
 func TestFilingWithoutADirectory(t *testing.T) {
 	d := open(t, t.TempDir())

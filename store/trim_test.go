@@ -232,6 +232,39 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 	next.same(d)
 }
 
+// Dead records are not forgotten if the commit fails that was to drop them with those
+// of the next filing.
+func TestDeadRecordsOutliveAFailedFiling(t *testing.T) {
+	trimSlowly(t, 3)
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	o, next := long(t, d, "r1", 7), long(t, d, "r2", 2)
+	rename := func(from, to string) error {
+		return d.read(func(db *sqlite.Conn) error { return db.Script(`ALTER TABLE ` + from + ` RENAME TO ` + to) })
+	}
+	d.filer.stage = func(now stage) error {
+		if now == trimming {
+			return errors.New("no")
+		}
+		return nil
+	}
+	require.NoError(t, o.file())
+	require.Equal(t, 4+2, logged(t, d))
+	d.filer.stage = func(now stage) error {
+		if now == synced {
+			return rename("log", "elsewhere")
+		}
+		return nil
+	}
+	require.ErrorContains(t, next.file(), "no such table")
+	d.filer.stage = nil
+	require.NoError(t, rename("elsewhere", "log"))
+	require.Equal(t, 4+2, logged(t, d))
+	require.NoError(t, next.file())
+	require.Zero(t, logged(t, d))
+	o.same(d)
+	next.same(d)
+}
+
 // What a damaged row says to be filed is believed only if the log proves it: Open
 // drops no record that Repair could restore.
 func TestOpenDropsNoLiveRecords(t *testing.T) {
