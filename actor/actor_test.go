@@ -523,11 +523,17 @@ func TestAPanicOutsideThePlannerEndsTheActor(t *testing.T) {
 	}
 }
 
-// An alarm whose commit fails comes again after a pause that grows.
+// An alarm whose commit fails comes again after a pause that grows. Once a commit has
+// succeeded, alarms are on time again.
 func TestAnAlarmOnAFullDiskDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, faults := false, 0
-		d := &disk{graph: graph(t, `{name: nap, start: nap, nodes: [{id: nap, wait: {for: 1s}}]}`)}
+		d := &disk{graph: graph(t, `
+name: naps
+start: nap
+nodes: [{id: nap, wait: {for: 1s}}, {id: again, wait: {for: 1s}}]
+transitions: [{from: nap, to: again}]
+`)}
 		d.fault = func() string {
 			if full {
 				return "before"
@@ -551,6 +557,8 @@ func TestAnAlarmOnAFullDiskDoesNotSpin(t *testing.T) {
 		d.mu.Unlock()
 		<-a.Done()
 		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
+		require.Len(t, d.records, 3)
+		require.Equal(t, time.Second, d.records[2].At.Sub(d.records[1].At))
 	})
 }
 
