@@ -36,3 +36,32 @@ func TestRunsAreWokenAgain(t *testing.T) {
 		require.NoError(t, e.Close(context.Background()))
 	})
 }
+
+// That a run could not be woken says nothing of the run that has its id after a
+// purge.
+func TestARunWithTheIDOfADamagedOneIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(t.Context(), t.TempDir(), Options{IdleAfter: time.Second})
+		require.NoError(t, err)
+		up, tries := e.alarms.up, 0
+		e.alarms.up = func(id workflow.RunID) error {
+			if tries++; tries == 1 {
+				return ErrCorrupt
+			}
+			return up(id)
+		}
+		nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{For: time.Hour}}
+		run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		require.NoError(t, e.Start(ctx, run, nil))
+		<-time.After(90 * time.Minute)
+		require.Equal(t, 1, tries, "it is left as it is")
+		require.NoError(t, e.Cancel(ctx, "a", ""))
+		require.NoError(t, e.Purge(ctx, "a"))
+		out, err := e.Run(ctx, run, nil)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		require.NoError(t, e.Close(context.Background()))
+	})
+}
