@@ -30,6 +30,7 @@ type disk struct {
 	fault     func() string // "", "before" or "after"
 	unfiled   int
 	filings   int
+	filed     []decision.Event
 	fileError error
 }
 
@@ -69,9 +70,9 @@ func (d *disk) Commit(_ *workflow.State, records []decision.Record) error {
 	return nil
 }
 
-func (d *disk) File(_ workflow.Changes, _ []decision.Event, done func(error)) {
+func (d *disk) File(_ workflow.Changes, events []decision.Event, done func(error)) {
 	d.mu.Lock()
-	d.unfiled, d.filings = 0, d.filings+1
+	d.unfiled, d.filings, d.filed = 0, d.filings+1, append(d.filed, events...)
 	d.mu.Unlock()
 	done(d.fileError)
 }
@@ -590,6 +591,74 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 			require.Equal(t, 2, commits)
 			require.Len(t, d.records, 4)
 			require.IsType(t, workflow.AlarmFired{}, d.records[3].Message)
+		})
+	}
+}
+
+// What was committed in an earlier life and not filed is filed with its events.
+func TestEventsOfAnEarlierLifeAreFiled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := graph(t, `{name: w, start: a, nodes: [{id: a, wait: {event: e}}]}`)
+		d := &disk{graph: g, fault: func() string { return "" }}
+		for _, m := range []workflow.Message{workflow.Start{}, workflow.Signal{Name: "other"}, workflow.Signal{Name: "e"}} {
+			d.unfiled = len(d.records) // nobody has filed them
+			d.filed = nil
+			a := actor.New("r", d, &office{}, options())
+			ctx, stop := context.WithCancel(t.Context())
+			go a.Run(ctx)
+			require.NoError(t, a.Ask(ctx, m))
+			stop()
+			<-a.Done()
+			_, _, all, err := d.Load()
+			require.NoError(t, err)
+			require.Equal(t, all, d.filed)
+		}
+		require.Len(t, d.records, 3)
+	})
+}
+
+// A nursery is an office that notes which children are asked for.
+type nursery struct {
+	office
+	asked []string
+}
+
+func (n *nursery) StartChild(c actor.Child) { n.asked = append(n.asked, string(c.ID)) }
+
+// What one batch sends and takes back again never leaves: only the attempt that is
+// out in the end.
+func TestWhatABatchTakesBackIsNotSent(t *testing.T) {
+	again := &workflow.Failure{Code: "again"}
+	for name, test := range map[string]struct {
+		node string
+		ends workflow.Message
+		sent string
+	}{
+		"task":  {`task: t`, workflow.TaskFailed{Token: 1, Attempt: 1, Epoch: 7, Failure: *again}, "t1, attempt 2"},
+		"child": {`subworkflow: {name: c}`, workflow.ChildEnded{Token: 1, Attempt: 1, Status: workflow.RunFailed, Failure: again}, "r/1.2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &disk{graph: graph(t, `{name: w, start: a, nodes: [{id: a, retry: {maxAttempts: 3}, `+test.node+`}]}`)}
+				d.fault = func() string { return "" }
+				o := &nursery{}
+				o.perform = func(x actor.Dispatch) {
+					o.asked = append(o.asked, fmt.Sprintf("%v, attempt %d", x.Token, x.Attempt))
+				}
+				a := actor.New("r", d, o, options())
+				start := workflow.Start{Pins: workflow.Pins{{Name: "c", Hash: "h"}}}
+				for _, m := range []workflow.Message{start, test.ends, workflow.Retry{Token: 1}} {
+					go func() { _ = a.Ask(t.Context(), m) }()
+					synctest.Wait() // they wait in this order
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				go a.Run(ctx)
+				synctest.Wait()
+				stop()
+				<-a.Done()
+				require.Len(t, d.records, 3)
+				require.Equal(t, []string{test.sent}, o.asked)
+			})
 		})
 	}
 }
