@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -24,4 +25,36 @@ func TestErrandsOfFamiliesTakeTurns(t *testing.T) {
 		got = append(got, child)
 	}
 	require.Equal(t, []workflow.RunID{"many/0.1", "few/1.1", "many/1.1", "few/1.1/2.1", "many/2.1"}, got)
+}
+
+// An errand that waits gives way to a newer one of its kind. One that is under way
+// does not: what the newer one wants comes after it.
+func TestAnErrandUnderWayIsNotReplaced(t *testing.T) {
+	c := &courier{queues: map[workflow.RunID]*errands{}}
+	begin, pause, resume := &actor.Child{}, &actor.Child{Paused: true}, &actor.Child{}
+	c.add("a/1.1", errand{want: begin})
+	for i, want := range []*actor.Child{begin, resume} {
+		child, x, ok := c.next()
+		require.True(t, ok)
+		require.Same(t, want, x.want)
+		if i == 0 {
+			c.add("a/1.1", errand{want: pause})
+			c.add("a/1.1", errand{want: resume})
+		}
+		c.done(child, nil)
+	}
+	require.Empty(t, c.queues)
+}
+
+// A child whose parent is not there any more is not wanted.
+func TestAnOrphanIsCancelled(t *testing.T) {
+	e, err := Open(t.Context(), t.TempDir(), Options{})
+	require.NoError(t, err)
+	d := &workflow.Definition{Name: "w", Start: "a", Nodes: []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "e"}}}}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "orphan", Definition: d}, nil))
+	require.NoError(t, e.courier.asks("orphan", workflow.Parent{Run: "gone", Token: 1, Attempt: 1}))
+	out, err := e.Inspect(t.Context(), "orphan")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCancelled, out.Status)
+	require.NoError(t, e.Close(t.Context()))
 }
