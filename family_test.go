@@ -1,0 +1,32 @@
+package pawl
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Children are purged before the run above them: after a crash in between, the run is
+// there still, by which alone they can be purged.
+func TestChildrenArePurgedFirst(t *testing.T) {
+	e, err := Open(t.Context(), t.TempDir(), Options{})
+	require.NoError(t, err)
+	definition := func(name, calls string) *workflow.Definition {
+		n := workflow.Node{ID: "n"}
+		if calls != "" {
+			n.Subworkflow = &workflow.SubworkflowSpec{Name: calls}
+		}
+		return &workflow.Definition{Name: name, Start: "n", Nodes: []workflow.Node{n}}
+	}
+	require.NoError(t, e.Publish(definition("leaf", "")))
+	require.NoError(t, e.Publish(definition("middle", "leaf")))
+	_, err = e.Run(t.Context(), workflow.Run{ID: "top", Definition: definition("top", "middle")}, nil)
+	require.NoError(t, err)
+	family, err := e.family(t.Context(), "top")
+	require.NoError(t, err)
+	require.Equal(t, []workflow.RunID{"top/1.1/1.1", "top/1.1", "top"}, family)
+	require.NoError(t, e.Close(context.Background()))
+}
