@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,6 +68,39 @@ func TestFilingsKeepTheirOrder(t *testing.T) {
 	require.Zero(t, logged(t, d))
 	o.same(d)
 	require.Len(t, all(t, d.History("r1")), 2)
+}
+
+// TestLoadWaitsForFilingThatIsQueued loads a run whose filing no worker has taken yet:
+// what is loaded is what the file lacks after it.
+func TestLoadWaitsForFilingThatIsQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openWith(t, t.TempDir(), Options{Materializers: 1})
+		first, o := start(t, d, "r1"), start(t, d, "r2")
+		first.do(workflow.Start{}, startRun(nil))
+		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		held, gate := make(chan struct{}, 1), make(chan struct{})
+		d.filer.stage = func(now stage) error {
+			if now == built && len(held) == 0 {
+				held <- struct{}{}
+				<-gate
+			}
+			return nil
+		}
+		first.run.Materialize(first.state.TakeChanges(), first.events, nil)
+		synctest.Wait()
+		o.run.Materialize(o.state.TakeChanges(), o.events, nil)
+		loaded := make(chan *owner, 1)
+		go func() { loaded <- load(t, d, "r2") }()
+		synctest.Wait()
+		require.Empty(t, loaded)
+		close(gate)
+		again := <-loaded
+		require.Empty(t, again.run.unfiled)
+		again.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
+		require.NoError(t, again.file())
+		again.same(d)
+		require.NoError(t, d.Close())
+	})
 }
 
 // TestFilingWithoutADirectory makes filing fail for real, and come back.

@@ -188,6 +188,29 @@ func TestListings(t *testing.T) {
 	require.Zero(t, next)
 }
 
+// The index has the alarm of a run as of its last commit, though nothing else in its
+// row may have changed.
+func TestAlarmsFollowCommits(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	alarm := func() time.Time {
+		next, err := d.NextAlarm(zero)
+		require.NoError(t, err)
+		return next
+	}
+	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
+	require.Equal(t, at(3600), alarm())
+	o.do(workflow.Heartbeat{}, dispatch(1))
+	require.Equal(t, at(60), alarm())
+	due, err := d.DueAlarms(at(60))
+	require.NoError(t, err)
+	require.Equal(t, []workflow.RunID{"r1"}, due)
+	o.do(workflow.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1})
+	require.Equal(t, at(3600), alarm())
+	o.do(workflow.Heartbeat{}, decision.CompleteRun{At: at(9)})
+	require.Zero(t, alarm())
+}
+
 func TestListingsHavePages(t *testing.T) {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	g := graph(t)
