@@ -106,7 +106,9 @@ func TestPurgeOfARunningRoot(t *testing.T) {
 // of an attempt, no handler that still runs, no outcome of a task.
 func TestPurgedIDIsAnotherRun(t *testing.T) {
 	old, results := make(chan pawl.Key, 1), make(chan struct{})
+	defer close(results)
 	var served atomic.Bool
+	var effects atomic.Int64
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{
 		"pending": func(_ context.Context, task pawl.Task) (any, error) {
 			select {
@@ -120,7 +122,7 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 				<-results // it does not look at its context
 				return "old", nil
 			}
-			return task.Once(ctx, "", func(context.Context) (any, error) { return "new", nil })
+			return task.Once(ctx, "", func(context.Context) (any, error) { return effects.Add(1), nil })
 		},
 	}})
 	pending := define(t, "name: p\nstart: a\nnodes: [{id: a, task: pending}]\n")
@@ -135,13 +137,12 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "d", Definition: deaf}, nil))
 	require.NoError(t, e.Cancel(t.Context(), "d", ""))
 	require.NoError(t, e.Purge(t.Context(), "d"))
-	for range 2 {
+	for n := range 2 {
 		out, err := e.Run(t.Context(), workflow.Run{ID: "d", Definition: deaf}, nil)
 		require.NoError(t, err)
-		require.Equal(t, map[string]any{"who": "new"}, out.Output)
+		require.Equal(t, map[string]any{"who": int64(n + 1)}, out.Output)
 		require.NoError(t, e.Purge(t.Context(), "d"))
 	}
-	close(results)
 }
 
 // Who asks for a run that is just being purged, for instance on a disk that does
