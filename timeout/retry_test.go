@@ -61,6 +61,8 @@ func TestJitterStaysAsItIs(t *testing.T) {
 		1302541 * time.Millisecond, 1161236 * time.Millisecond, 1925208 * time.Millisecond,
 	}
 	assert.Equal(t, want, got)
+	r.InitialInterval, r.MaxInterval = 4*time.Hour, time.Hour
+	assert.Equal(t, want[1], r.Delay("order-42", 1, 1), "a pause that is cut is as random as any")
 }
 
 func drawRetry(t *rapid.T) Retry {
