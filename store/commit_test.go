@@ -68,6 +68,26 @@ func TestRunExists(t *testing.T) {
 	require.Len(t, all(t, d.History("r1")), 6)
 }
 
+// A run has as many descendants as its definition allows, whoever looked before and
+// found room.
+func TestTheLastDescendant(t *testing.T) {
+	def, err := workflow.ParseJSON([]byte(`{"name": "w", "start": "a", "nodes": [{"id": "a"}], "limits": {"descendants": 2}}`))
+	require.NoError(t, err)
+	g, err := workflow.Compile(def)
+	require.NoError(t, err)
+	d := open(t, t.TempDir())
+	begin := func(h Head) error {
+		o := &owner{t: t, run: d.New(h, g), state: workflow.NewState(h.Run, g)}
+		return o.try(workflow.Start{}, startRun(nil))
+	}
+	require.NoError(t, begin(Head{Run: "r"}))
+	require.NoError(t, begin(Head{Run: "r/1.1", Parent: "r", Root: "r"}))
+	require.NoError(t, begin(Head{Run: "r/1.1/1.1", Parent: "r/1.1", Root: "r"}))
+	require.ErrorIs(t, begin(Head{Run: "r/2.1", Parent: "r", Root: "r"}), ErrNoRoom)
+	_, err = d.Head("r/2.1")
+	require.ErrorIs(t, err, ErrRunNotFound)
+}
+
 func TestOneHandleWins(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
