@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -335,6 +336,60 @@ func TestOlderIndex(t *testing.T) {
 	require.Equal(t, contents(copied), contents(path))
 	require.NoFileExists(t, path+"-wal")
 	require.NoFileExists(t, path+"-shm")
+}
+
+// What SQLite would believe of a schema that has changed, in a directory that no
+// engine has closed: names, defaults, which rows an index has. What comments say may
+// change.
+func TestDamagedSchema(t *testing.T) {
+	d := open(t, t.TempDir())
+	twoRuns(t, d)
+	for _, tt := range []struct {
+		was, is string
+		sound   bool
+		says    string
+	}{
+		{"key   TEXT PRIMARY KEY", "kex   TEXT PRIMARY KEY", false, "table meta"},
+		{"filed      INTEGER NOT NULL DEFAULT 0", "filed      INTEGER NOT NULL DEFAULT 8", false, "table runs"},
+		{"attempts  INTEGER NOT NULL", "attemptt  INTEGER NOT NULL", false, "table dead_letters"},
+		{"ON runs (alarm) WHERE alarm", "ON runs (alarn) WHERE alarm", false, ""}, // SQLite cannot read that
+		{"WHERE status < 4", "WHERE status < 6", false, "index runs_unfinished"},
+		{"1: only an artifact does", "1; only an artifact does", true, ""},
+	} {
+		t.Run(tt.is, func(t *testing.T) {
+			path := crashed(t, d.path)
+			file := filepath.Join(path, indexFile)
+			was := contents(file).(string)
+			is := strings.ReplaceAll(was, tt.was, tt.is) // also where SQLite has left it behind
+			require.NotEqual(t, was, is)
+			require.NoError(t, os.WriteFile(file, []byte(is), 0o600))
+			before := harness.Contents(t, path)
+			c, err := Open(path, Options{})
+			if !tt.sound {
+				require.ErrorIs(t, err, ErrCorrupt)
+				require.ErrorContains(t, err, tt.says)
+				require.Equal(t, before, harness.Contents(t, path))
+				var r *Report
+				r, err = Verify(path)
+				require.NoError(t, err)
+				require.Positive(t, r.Damage)
+				require.Equal(t, indexFile, r.Findings[0].File)
+				to := filepath.Join(t.TempDir(), "repaired")
+				_, err = Repair(path, to)
+				require.NoError(t, err)
+				c, err = Open(to, Options{})
+				require.NoError(t, err)
+			}
+			require.NoError(t, err)
+			for _, id := range []workflow.RunID{"r1", "r2"} {
+				h, err := c.Head(id)
+				require.NoError(t, err)
+				require.Positive(t, h.Seq)
+			}
+			require.NoError(t, c.Close())
+		})
+	}
+	require.NoError(t, d.Close())
 }
 
 // A directory from before the first release is refused with an error that says

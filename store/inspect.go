@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -200,41 +198,9 @@ func (in *inspection) inspectCopy(m mark) {
 	if in.changed = in.checkHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {
 		in.distrust(indexFile, in.changed)
 	}
-	if text, err := integrity(in.db); err != nil {
+	if wrong, err := indexIntegrity(in.db); err != nil {
 		in.distrust(indexFile, err)
-	} else if text != "" {
-		in.distrust(indexFile, errors.New("SQLite's integrity check says: "+text))
+	} else if wrong != "" {
+		in.distrust(indexFile, errors.New(wrong))
 	}
-}
-
-const checkIntegrity = `PRAGMA integrity_check(5)`
-
-// errUnread says that SQLite's integrity check could not read a page.
-var errUnread = errors.New("a page could not be read")
-
-// unread is what the integrity check says of a page that could not be read: of one
-// of a tree with SQLite's code, of one of a list without.
-var unread = regexp.MustCompile(`unable to get the page\. error code=(\d+)|failed to get page \d+`)
-
-// isUnread reports whether the check says that it could not read a page.
-func isUnread(line string) bool {
-	m := unread.FindStringSubmatch(line)
-	return len(m) == 2 && (m[1] == "" || sqlite.IsIO(m[1]))
-}
-
-// integrity returns what SQLite finds wrong with a database, "" if nothing. An
-// error says that not all of it could be read.
-func integrity(db *sqlite.Conn) (string, error) {
-	var lines []string
-	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
-		line := r.Text(0)
-		if isUnread(line) {
-			return fmt.Errorf("%w: %s", errUnread, line)
-		}
-		if line != "ok" {
-			lines = append(lines, line)
-		}
-		return nil
-	})
-	return strings.Join(lines, ", "), err
 }

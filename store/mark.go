@@ -176,11 +176,12 @@ func (d *Dir) checkEpoch(m mark) error {
 		return nil
 	}
 	found, wrong, err := d.probeEpoch(unsealed)
-	if err == nil && m.epoch != 0 && found != m.epoch {
+	switch {
+	case err != nil:
+	case wrong != "":
+		err = &CorruptError{File: d.at(indexFile), What: wrong}
+	case m.epoch != 0 && found != m.epoch:
 		err = &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
-	}
-	if err == nil && wrong != "" {
-		err = &CorruptError{File: d.at(indexFile), What: "SQLite's integrity check says: " + wrong}
 	}
 	return d.indexError(err)
 }
@@ -207,18 +208,20 @@ func (d *Dir) probeEpoch(check bool) (found workflow.Epoch, wrong string, err er
 }
 
 // readEpoch returns the epoch in pawl.db, 0 if there is none, and, if it is asked
-// for, what SQLite finds wrong.
+// for, what is wrong with it.
 func (d *Dir) readEpoch(check bool) (found workflow.Epoch, wrong string, err error) {
 	db, err := sqlite.OpenReadOnly(d.at(indexFile), `PRAGMA busy_timeout=0; PRAGMA cell_size_check=ON;`)
 	if err != nil {
 		return 0, "", err
 	}
-	err = db.Each(getEpoch, func(r *sqlite.Row) error {
-		found = workflow.Epoch(r.Int64(0))
-		return nil
-	})
-	if err == nil && check {
-		wrong, err = integrity(db)
+	if check {
+		wrong, err = indexIntegrity(db)
+	}
+	if err == nil && wrong == "" {
+		err = db.Each(getEpoch, func(r *sqlite.Row) error {
+			found = workflow.Epoch(r.Int64(0))
+			return nil
+		})
 	}
 	if closed := db.Close(); err == nil {
 		err = closed

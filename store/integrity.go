@@ -1,0 +1,105 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// indexIntegrity returns what is wrong with pawl.db as far as it can be seen without
+// knowing what was in it, "" if nothing. An error says that not all of it could be
+// read.
+func indexIntegrity(db *sqlite.Conn) (wrong string, err error) {
+	// SQLite believes whatever the schema says.
+	if wrong, err = alteredSchema(db); err != nil || wrong != "" {
+		return wrong, err
+	}
+	if wrong, err = integrity(db); wrong != "" {
+		wrong = "SQLite's integrity check says: " + wrong
+	}
+	return wrong, err
+}
+
+// alteredSchema says which table or index of pawl.db is not what index.sql makes, ""
+// if all are.
+func alteredSchema(db *sqlite.Conn) (string, error) {
+	want, err := builtSchema()
+	if err != nil {
+		return "", err
+	}
+	got, err := readSchema(db)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if got[name] != want[name] {
+			return fmt.Sprintf("its schema has changed: %s", name), nil
+		}
+	}
+	if len(got) != len(want) {
+		return "its schema has changed: there is more than an engine makes", nil
+	}
+	return "", nil
+}
+
+// builtSchema returns the schema of an empty pawl.db.
+var builtSchema = sync.OnceValues(func() (map[string]string, error) {
+	db, err := openMemory(indexSchema, indexPage, indexID, indexVersion)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := readSchema(db)
+	return schema, errors.Join(err, db.Close())
+})
+
+// comment is one of SQL, to the end of its line.
+var comment = regexp.MustCompile(`--[^\n]*`)
+
+// readSchema returns the statement that made each table and index, without comments
+// and with single blanks: what those say may change without a new format.
+func readSchema(db *sqlite.Conn) (map[string]string, error) {
+	schema := map[string]string{}
+	err := db.Each(`SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema`, func(r *sqlite.Row) error {
+		schema[r.Text(0)+" "+r.Text(1)] = r.Text(2) + ": " + strings.Join(strings.Fields(comment.ReplaceAllString(r.Text(3), "")), " ")
+		return nil
+	})
+	return schema, err
+}
+
+const checkIntegrity = `PRAGMA integrity_check(5)`
+
+// errUnread says that SQLite's integrity check could not read a page.
+var errUnread = errors.New("a page could not be read")
+
+// unread is what the integrity check says of a page that could not be read: of one
+// of a tree with SQLite's code, of one of a list without.
+var unread = regexp.MustCompile(`unable to get the page\. error code=(\d+)|failed to get page \d+`)
+
+// isUnread reports whether the check says that it could not read a page.
+func isUnread(line string) bool {
+	m := unread.FindStringSubmatch(line)
+	return len(m) == 2 && (m[1] == "" || sqlite.IsIO(m[1]))
+}
+
+// integrity returns what SQLite finds wrong with a database, "" if nothing. An
+// error says that not all of it could be read.
+func integrity(db *sqlite.Conn) (string, error) {
+	var lines []string
+	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
+		line := r.Text(0)
+		if isUnread(line) {
+			return fmt.Errorf("%w: %s", errUnread, line)
+		}
+		if line != "ok" {
+			lines = append(lines, line)
+		}
+		return nil
+	})
+	return strings.Join(lines, ", "), err
+}
