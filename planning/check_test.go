@@ -80,6 +80,9 @@ func (p *player) sound() {
 		if g.Live == 0 && !p.waits(g) {
 			p.t.Fatalf("%v gathers and nothing lives in it: %+v", id, g)
 		}
+		if sc := g.Scope; sc.Group != 0 && s.Branch(sc).Status != workflow.BranchRunning {
+			p.t.Fatalf("%v gathers in %v, a branch that is %v", id, sc, s.Branch(sc).Status)
+		}
 		if outer := s.Group(g.Scope.Group); outer != nil && outer.Phase > workflow.Fired {
 			p.t.Fatalf("%v gathers in %v, which is %v", id, outer.ID, outer.Phase)
 		}

@@ -55,8 +55,8 @@ func TestPatchesAtAnyMoment(t *testing.T) {
 	})
 	t.Logf("%d patches taken, %d refused", taken, refused)
 	if !testing.Short() { // few runs are drawn then
-		require.Greater(t, taken, 10)
-		require.Greater(t, refused, 10)
+		require.Positive(t, taken)
+		require.Positive(t, refused)
 	}
 }
 

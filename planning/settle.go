@@ -45,11 +45,11 @@ func (p *planner) straggles(g *workflow.Group) bool {
 // empty reports whether nothing lives in a branch, stragglers included.
 func empty(b workflow.Branch) bool { return len(b.Tokens) == 0 && len(b.Groups) == 0 }
 
-// undecided reports whether a group in a branch has run dry and is yet to be
-// decided: it may go on, in the branch.
+// undecided reports whether a group that began in a branch is yet to be decided: it
+// may go on, in the branch, also if nothing lives in it but stragglers.
 func (p *planner) undecided(b workflow.Branch) bool {
 	for _, id := range b.Groups {
-		if g := p.s.Group(id); g.Phase == workflow.Gathering && g.Live == 0 {
+		if p.s.Group(id).Phase == workflow.Gathering {
 			return true
 		}
 	}

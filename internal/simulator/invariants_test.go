@@ -136,6 +136,9 @@ func grouped(s *workflow.State) error {
 		if g.Live == 0 && (!g.Open || g.Closed) && !holds[id] {
 			return fmt.Errorf("%v gathers and nothing lives in it: %+v", id, g)
 		}
+		if sc := g.Scope; sc.Group != 0 && s.Branch(sc).Status != workflow.BranchRunning {
+			return fmt.Errorf("%v gathers in %v, a branch that is %v", id, sc, s.Branch(sc).Status)
+		}
 		if outer := s.Group(g.Scope.Group); outer != nil && outer.Phase > workflow.Fired {
 			return fmt.Errorf("%v gathers in %v, which is %v", id, outer.ID, outer.Phase)
 		}
