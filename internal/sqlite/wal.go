@@ -23,7 +23,8 @@ const (
 // crash; but if a later transaction stands behind that frame's, it was in order
 // once, and everything since would be lost without a word.
 //
-// Damage of the last transaction looks like a crash and is not found.
+// Damage of the last transaction looks like a crash and is not found, nor is that of
+// the header of the frame that ends the one before: the two look like one.
 func CheckWAL(log []byte) error {
 	w, ok := parseWAL(log)
 	if !ok {
