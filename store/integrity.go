@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -49,14 +48,14 @@ func alteredSchema(db *sqlite.Conn) (string, error) {
 }
 
 // builtSchema returns the schema of an empty pawl.db.
-var builtSchema = sync.OnceValues(func() (map[string]string, error) {
+func builtSchema() (map[string]string, error) {
 	db, err := openMemory(indexSchema, indexPage, indexID, indexVersion)
 	if err != nil {
 		return nil, err
 	}
 	schema, err := readSchema(db)
 	return schema, errors.Join(err, db.Close())
-})
+}
 
 // comment is one of SQL, to the end of its line.
 var comment = regexp.MustCompile(`--[^\n]*`)
