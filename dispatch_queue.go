@@ -11,7 +11,8 @@ import (
 // heap of its own tasks, and those runs that may begin one stand in a heap of
 // runs. The next task is the first one of the first run: the lowest priority
 // number, then the run whose turn it is (start-time fair queueing: Goyal, Vin and
-// Cheng, 1996, with tasks that all count the same), then the order of arrival.
+// Cheng, 1996, with tasks that all count the same), then the order of arrival. An
+// urgent task takes the turn of its run: what else that has may wait meanwhile.
 //
 // A run is clogged while so many of its results wait to be delivered as there may
 // be tasks at once. It leaves the heap of runs, with all its tasks, until one of

@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestHeap(t *testing.T) {
 				require.Equal(t, in[e], e.place.In())
 			}
 			if h.Len() > 0 {
-				least := slices.MinFunc(keys(in), func(a, b *element) int { return a.key - b.key })
+				least := slices.MinFunc(slices.Collect(maps.Keys(in)), func(a, b *element) int { return a.key - b.key })
 				require.Equal(t, least.key, h.First().key)
 			}
 		}
@@ -64,12 +65,4 @@ func TestHeap(t *testing.T) {
 		require.True(t, slices.IsSorted(popped))
 		require.Len(t, popped, len(in))
 	})
-}
-
-func keys(in map[*element]bool) []*element {
-	var out []*element
-	for e := range in {
-		out = append(out, e)
-	}
-	return out
 }
