@@ -4,12 +4,15 @@ package ownertest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -169,17 +172,16 @@ func stopOne(t *testing.T, way takeOver, point string, hit int) (fenced bool, ac
 	return fenced, settled(t, dir, known)
 }
 
-// awaitStop waits until the process has stopped: the kernel tells its state.
+// awaitStop waits until every thread of the process has stopped. The first one
+// stops as soon as it may, while another may still be within a write: the kernel
+// stops a thread on its way out of a call. Once one has stopped, none is begun.
 func (p *process) awaitStop() {
 	p.t.Helper()
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for time.Now().Before(deadline) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-		require.NoError(p.t, err)
-		_, rest, _ := bytes.Cut(stat, []byte(") "))
-		if bytes.HasPrefix(rest, []byte("T")) {
+		if p.stopped(p.cmd.Process.Pid) && p.allStopped() {
 			return
 		}
 		select {
@@ -189,6 +191,29 @@ func (p *process) awaitStop() {
 		}
 	}
 	p.t.Fatalf("%s did not stop", p.name)
+}
+
+func (p *process) allStopped() bool {
+	p.t.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.cmd.Process.Pid))
+	require.NoError(p.t, err)
+	return !slices.ContainsFunc(threads, func(e os.DirEntry) bool {
+		id, err := strconv.Atoi(e.Name())
+		require.NoError(p.t, err)
+		return !p.stopped(id)
+	})
+}
+
+// stopped says whether a thread of the process has stopped, or is gone.
+func (p *process) stopped(thread int) bool {
+	p.t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", p.cmd.Process.Pid, thread))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return true
+	}
+	require.NoError(p.t, err)
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	return bytes.HasPrefix(rest, []byte("T"))
 }
 
 // runsOfACopy returns the runs that a copy of a directory holds, and whether they
