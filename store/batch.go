@@ -197,6 +197,9 @@ func text(v any) string { return shared(value.Encode(v)) }
 // one would hold others up.
 func shared(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// bytesOf returns the bytes of s, which must not be changed.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
 // optional is text, and NULL for nothing.
 func optional(v any) driver.Value {
 	if v == nil {

@@ -96,7 +96,8 @@ func benchmarkBare(b *testing.B, durability Durability) {
 	if durability == ProcessCrash {
 		require.NoError(b, db.Script(`PRAGMA synchronous=NORMAL`))
 	}
-	_, err = db.Exec(insertRun, int64(1), "r", "", int64(1), "", "", "", int64(1), nil, int64(1), int64(0), []byte{}, nil, nil, nil, nil)
+	_, err = db.Exec(insertRun, int64(1), "r", "", int64(1), "", "", "", "", int64(1), nil, int64(0), int64(0), int64(0),
+		int64(1), nil, nil, nil, nil, nil, int64(0), int64(0), []byte{}, int64(0), int64(0), int64(0), int64(0), nil, nil, int64(0), int64(0))
 	require.NoError(b, err)
 	sum := firstSum("r")
 	b.ResetTimer()
@@ -106,7 +107,7 @@ func benchmarkBare(b *testing.B, durability Durability) {
 		sum = sum.next(&e)
 		_, err1 := db.Exec(begin)
 		err2 := db.Each(getEpoch, func(*sqlite.Row) error { return nil })
-		_, err3 := db.Exec(advanceRun, seq, sum[:], int64(1), seq-1)
+		_, err3 := db.Exec(advanceRun, append(checked(int64(1), seq, sum[:], int64(1)), int64(1), seq-1)...)
 		err4 := appendLog(db, 1, &entry{Encoded: e, sum: sum})
 		_, err5 := db.Exec(commit)
 		for _, err := range []error{err1, err2, err3, err4, err5} {

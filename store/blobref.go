@@ -14,8 +14,8 @@ type blobRef struct {
 }
 
 const (
-	putRef = `INSERT INTO blob_refs (hash, num, artifact) VALUES (?, ?, ?)
-		ON CONFLICT (hash, num) DO UPDATE SET artifact = min(artifact, excluded.artifact)`
+	putRef = `INSERT INTO blob_refs (hash, num, artifact, crc) VALUES (?, ?, ?, ?)
+		ON CONFLICT (hash, num) DO UPDATE SET artifact = excluded.artifact, crc = excluded.crc WHERE excluded.artifact < artifact`
 	getRef        = `SELECT 1 FROM blob_refs WHERE hash = ? LIMIT 1`
 	dropRefs      = `DELETE FROM blob_refs WHERE num = ?`
 	dropArtifacts = `DELETE FROM blob_refs WHERE num = ? AND artifact = 1`
@@ -103,7 +103,7 @@ func (r *Run) writeRefs(db *sqlite.Conn) error {
 		if ref.artifact {
 			artifact = 1
 		}
-		if _, err := db.Exec(putRef, ref.hash, r.row.num, artifact); err != nil {
+		if _, err := db.Exec(putRef, checkedRow(ref.hash, r.row.num, artifact)...); err != nil {
 			return err
 		}
 	}

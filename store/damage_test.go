@@ -149,7 +149,11 @@ func TestDamagedIndex(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := open(t, t.TempDir())
 			twoRuns(t, d)
-			require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(tt.sql) }))
+			require.NoError(t, d.read(func(db *sqlite.Conn) error {
+				err := db.Script(tt.sql)
+				sumAgain(t, db)
+				return err
+			}))
 			_, _, _, err := d.Load("r1")
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorContains(t, err, tt.says)
@@ -350,7 +354,7 @@ func TestDamagedSchema(t *testing.T) {
 		says    string
 	}{
 		{"key   TEXT PRIMARY KEY", "kex   TEXT PRIMARY KEY", false, "table meta"},
-		{"filed      INTEGER NOT NULL DEFAULT 0", "filed      INTEGER NOT NULL DEFAULT 8", false, "table runs"},
+		{"filed_sum  BLOB", "filed_sun  BLOB", false, "table runs"},
 		{"attempts  INTEGER NOT NULL", "attemptt  INTEGER NOT NULL", false, "table dead_letters"},
 		{"ON runs (alarm) WHERE alarm", "ON runs (alarn) WHERE alarm", false, ""}, // SQLite cannot read that
 		{"WHERE status < 4", "WHERE status < 6", false, "index runs_unfinished"},

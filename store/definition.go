@@ -21,7 +21,7 @@ const (
 	putDefinition = `INSERT OR IGNORE INTO definitions (hash, doc) VALUES (?, ?)`
 	getPublished  = `SELECT hash FROM published WHERE name = ? AND version = ?`
 	getLatest     = `SELECT hash FROM published WHERE name = ? ORDER BY version DESC LIMIT 1`
-	putPublished  = `INSERT INTO published (name, version, hash) VALUES (?, ?, ?)`
+	putPublished  = `INSERT INTO published (name, version, hash, crc) VALUES (?, ?, ?, ?)`
 )
 
 // AddDefinition remembers a compiled definition, and returns the one to share:
@@ -172,7 +172,7 @@ func (d *Dir) publish(db *sqlite.Conn, g *workflow.Graph, doc string) error {
 	if err := d.keepDefinition(db, g.Hash, doc); err != nil {
 		return err
 	}
-	_, err = db.Exec(putPublished, name, version, g.Hash)
+	_, err = db.Exec(putPublished, checkedRow(name, version, g.Hash)...)
 	return err
 }
 

@@ -83,7 +83,7 @@ const (
 	tmpDir       = "tmp"
 	lockFile     = "LOCK"
 	indexID      = 0x7061776c // "pawl"
-	indexVersion = 3
+	indexVersion = 4
 	indexPage    = 4096
 )
 

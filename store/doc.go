@@ -17,9 +17,11 @@
 // under a temporary name, renamed, and synced, alone or together with many others;
 // then one transaction makes the index name the new file. The records that it holds
 // are dropped in that transaction, or, if they are many, in further ones. A crash
-// anywhere before leaves the old file and all records, so filing is merely repeated. The index holds the SHA-256 of every file, and of
-// every record with its predecessor: what a disk has changed is noticed, and
-// costs the run that it has changed and no other.
+// anywhere before leaves the old file and all records, so filing is
+// merely repeated. The index holds the SHA-256 of every file, and of every record with
+// its predecessor: what a disk has changed is noticed, and costs the run that it has
+// changed and no other. The other rows of pawl.db have checksums as well: one in which
+// something has changed is not opened.
 //
 // To load a run is to read its file, to fold the log's later records over it
 // with [decision.Evolve], and to check that both meet without a gap.

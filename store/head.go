@@ -79,12 +79,16 @@ type row struct {
 	fileHash  []byte
 	fileSize  int64
 	texts     [3]string // Output, Failure and Artifacts, until decode
-	malformed bool      // a checksum is none
+	malformed bool      // a checksum is none, or not its own
 }
 
 const (
-	headColumns = `SELECT num, id, workflow, version, definition, input_hash, parent, nonce, started_at, status,
-		seq, sum, alarm, ended_at, output, failure, slot, filed, filed_sum, file_hash, file_size, root, room, artifacts FROM runs `
+	headColumns = `SELECT num,
+		id, workflow, version, definition, input_hash, parent, root, nonce, started_at, start_crc,
+		room, room_crc,
+		status, alarm, ended_at, output, failure, artifacts, state_crc,
+		seq, sum, at, last_crc,
+		slot, filed, filed_sum, file_hash, file_size, file_crc FROM runs `
 	getHead       = headColumns + `WHERE id = ?`
 	listHeads     = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND (? = '' OR parent = ?) AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	listChildren  = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
@@ -95,20 +99,26 @@ const (
 	getNextAlarm  = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
 )
 
+// rowParts are the first columns of the parts of a row, as headColumns has them,
+// and the columns of their checksums.
+var rowParts = [...]struct{ first, crc int }{{1, 10}, {11, 12}, {13, 19}, {20, 23}, {24, 29}}
+
 func readRow(r *sqlite.Row) row {
 	out := row{
-		num: r.Int64(0), nonce: uint64(r.Int64(7)), slot: slot(r.Int64(16)),
-		filed: r.Int64(17), fileHash: r.Bytes(19), fileSize: r.Int64(20),
+		num: r.Int64(0), nonce: uint64(r.Int64(8)), slot: slot(r.Int64(24)),
+		filed: r.Int64(25), fileHash: r.Bytes(27), fileSize: r.Int64(28),
 	}
 	out.Head = Head{
 		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
-		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), StartedAt: instant(r, 8),
-		Status: workflow.RunStatus(r.Int64(9)), Seq: r.Int64(10), Alarm: instant(r, 12), EndedAt: instant(r, 13),
-		Root: workflow.RunID(r.Text(21)), Room: r.Int(22),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), StartedAt: instant(r, 9),
+		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: instant(r, 14), EndedAt: instant(r, 15), Seq: r.Int64(20),
 	}
-	out.malformed = !out.sum.set(r.Bytes(11)) || out.filed > 0 && !out.filedSum.set(r.Bytes(18)) ||
+	out.texts = [3]string{r.Text(16), r.Text(17), r.Text(18)}
+	out.malformed = !out.sum.set(r.Bytes(21)) || out.filed > 0 && !out.filedSum.set(r.Bytes(26)) ||
 		out.Status > workflow.RunCancelled || out.slot > 2 || (out.slot == 0) != (out.filed == 0)
-	out.texts = [3]string{r.Text(14), r.Text(15), r.Text(23)}
+	for _, p := range rowParts {
+		out.malformed = out.malformed || !intact(r, p.first, p.crc)
+	}
 	if out.slot == 1 || out.slot == 2 {
 		out.File = fileName(out.Run, out.nonce, out.slot)
 	}

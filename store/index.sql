@@ -1,6 +1,7 @@
 -- pawl.db: the log, the index of runs, and the definitions of one directory.
 -- The engine holds it open exclusively while it runs. All instants are
--- milliseconds since the Unix epoch.
+-- milliseconds since the Unix epoch. A crc is the checksum of the key and of the
+-- columns before it, in tables whose rows nothing else proves: see rowcrc.go.
 
 CREATE TABLE meta (
   key   TEXT PRIMARY KEY,
@@ -16,35 +17,46 @@ CREATE TABLE published (
   name    TEXT NOT NULL,
   version INTEGER NOT NULL,
   hash    TEXT NOT NULL,      -- of the definition
+  crc     INTEGER NOT NULL,
   PRIMARY KEY (name, version)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
   num        INTEGER PRIMARY KEY,
+  -- What does not change.
   id         TEXT NOT NULL UNIQUE,
   workflow   TEXT NOT NULL,
   version    INTEGER NOT NULL,
   definition TEXT NOT NULL,      -- hash
   input_hash TEXT NOT NULL,      -- tells a repeated start from another one
   parent     TEXT NOT NULL,      -- run id, '' without
+  root       TEXT NOT NULL,      -- id of the first of its ancestors, '' without
   nonce      INTEGER NOT NULL,   -- part of the file's name, never used again
   started_at INTEGER,
+  start_crc  INTEGER NOT NULL,
+  -- What its descendants change.
+  room       INTEGER NOT NULL,   -- of a root: how many descendants it may still have
+  room_crc   INTEGER NOT NULL,
+  -- What some commits change.
   status     INTEGER NOT NULL,   -- created running paused suspended completed failed timed_out cancelled, from 0
-  seq        INTEGER NOT NULL,   -- of the last record
-  sum        BLOB NOT NULL,      -- checksum of the last record
   alarm      INTEGER,            -- when time alone changes the run
   ended_at   INTEGER,
   output     TEXT,               -- JSON, of a completed run
   failure    TEXT,               -- JSON, of any other end
-  slot       INTEGER NOT NULL DEFAULT 0, -- the file's name ends on a or b: 1, 2; 0 there is no file yet
-  filed      INTEGER NOT NULL DEFAULT 0, -- sequence of the last record in the file
+  artifacts  TEXT,               -- JSON, of a run that has ended
+  state_crc  INTEGER NOT NULL,
+  -- What every commit changes.
+  seq        INTEGER NOT NULL,   -- of the last record
+  sum        BLOB NOT NULL,      -- checksum of the last record
+  at         INTEGER NOT NULL,   -- of the last record
+  last_crc   INTEGER NOT NULL,
+  -- What filing changes.
+  slot       INTEGER NOT NULL,   -- the file's name ends on a or b: 1, 2; 0 there is no file yet
+  filed      INTEGER NOT NULL,   -- sequence of the last record in the file
   filed_sum  BLOB,               -- its checksum
   file_hash  BLOB,               -- SHA-256 of the file
-  file_size  INTEGER NOT NULL DEFAULT 0,
-  root       TEXT NOT NULL,      -- id of the first of its ancestors, '' without
-  room       INTEGER NOT NULL,   -- of a root: how many descendants it may still have
-  at         INTEGER NOT NULL,   -- of the last record
-  artifacts  TEXT                -- JSON, of a run that has ended
+  file_size  INTEGER NOT NULL,
+  file_crc   INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX runs_unfinished ON runs (num) WHERE status < 4;
@@ -61,6 +73,7 @@ CREATE TABLE approvals (
   approved  INTEGER NOT NULL,    -- votes
   rejected  INTEGER NOT NULL,    -- votes
   due       INTEGER,             -- it times out
+  crc       INTEGER NOT NULL,
   PRIMARY KEY (num, token)
 ) STRICT, WITHOUT ROWID;
 
@@ -74,6 +87,7 @@ CREATE TABLE dead_letters (
   failure   TEXT NOT NULL,       -- JSON, of the last attempt
   input     TEXT NOT NULL,       -- JSON
   at        INTEGER NOT NULL,    -- since when
+  crc       INTEGER NOT NULL,
   PRIMARY KEY (num, token)
 ) STRICT, WITHOUT ROWID;
 
@@ -82,7 +96,8 @@ CREATE TABLE outcomes (
   id    INTEGER PRIMARY KEY,
   key   TEXT NOT NULL UNIQUE,
   value TEXT NOT NULL,           -- JSON
-  at    INTEGER NOT NULL
+  at    INTEGER NOT NULL,
+  crc   INTEGER NOT NULL
 ) STRICT;
 
 -- Who refers to which blob.
@@ -90,6 +105,7 @@ CREATE TABLE blob_refs (
   hash     TEXT NOT NULL,        -- sha256:...
   num      INTEGER NOT NULL,     -- of a run; or, negative, of an outcome
   artifact INTEGER NOT NULL,     -- 1: only an artifact does
+  crc      INTEGER NOT NULL,
   PRIMARY KEY (hash, num)
 ) STRICT, WITHOUT ROWID;
 

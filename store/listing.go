@@ -54,8 +54,8 @@ type DeadLetterFilter struct {
 }
 
 const (
-	putApproval = `INSERT OR REPLACE INTO approvals (num, token, node, message, approved, rejected, due) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	putDead     = `INSERT OR REPLACE INTO dead_letters (num, token, node, task, attempts, failure, input, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	putApproval = `INSERT OR REPLACE INTO approvals (num, token, node, message, approved, rejected, due, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	putDead     = `INSERT OR REPLACE INTO dead_letters (num, token, node, task, attempts, failure, input, at, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	dropApproval  = `DELETE FROM approvals WHERE num = ? AND token = ?`
 	dropApprovals = `DELETE FROM approvals WHERE num = ?`
@@ -95,13 +95,14 @@ func (r *Run) writeListing(db *sqlite.Conn, l *Listing, input string) error {
 		return err
 	}
 	if a := l.Approval; a != nil {
-		_, err = db.Exec(putApproval, r.row.num, int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), millis(a.Due))
+		_, err = db.Exec(putApproval, checkedRow(r.row.num,
+			int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), millis(a.Due))...)
 	} else {
 		drop(dropApproval, l.Token)
 	}
 	if d := l.DeadLetter; d != nil && err == nil {
-		_, err = db.Exec(putDead, r.row.num, int64(d.Token), string(d.Node), d.Task, int64(d.Attempts),
-			jsonText(d.Failure), input, millis(d.At))
+		_, err = db.Exec(putDead, checkedRow(r.row.num,
+			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), jsonText(d.Failure), input, millis(d.At))...)
 	} else {
 		drop(dropDead, l.Token)
 	}

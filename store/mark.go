@@ -216,6 +216,9 @@ func (d *Dir) readEpoch(check bool) (found workflow.Epoch, wrong string, err err
 	}
 	if check {
 		wrong, err = indexIntegrity(db)
+		if err == nil && wrong == "" {
+			wrong, err = changedRow(db)
+		}
 	}
 	if err == nil && wrong == "" {
 		err = db.Each(getEpoch, func(r *sqlite.Row) error {

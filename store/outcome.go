@@ -15,7 +15,7 @@ var ErrNoOutcome = errors.New("no outcome is kept under this key")
 
 const (
 	getOutcome     = `SELECT value FROM outcomes WHERE key = ?`
-	putOutcome     = `INSERT OR REPLACE INTO outcomes (key, value, at) VALUES (?, ?, ?)`
+	putOutcome     = `INSERT OR REPLACE INTO outcomes (key, value, at, crc) VALUES (?, ?, ?, ?)`
 	getOutcomeID   = `SELECT id FROM outcomes WHERE key = ?`
 	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
 	dropRefsOf     = `DELETE FROM blob_refs WHERE num = (SELECT -id FROM outcomes WHERE key = ?)`
@@ -52,7 +52,7 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 	}
 	text := string(value.Encode(v))
 	return d.update(func(db *sqlite.Conn) error {
-		if _, err := db.Exec(putOutcome, key, text, at.UnixMilli()); err != nil || len(refs) == 0 {
+		if _, err := db.Exec(putOutcome, checkedRow(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
 			return err
 		}
 		var id int64
@@ -60,7 +60,7 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 			return err
 		}
 		for _, ref := range refs {
-			if _, err := db.Exec(putRef, ref.Hash, -id, int64(0)); err != nil {
+			if _, err := db.Exec(putRef, checkedRow(ref.Hash, -id, int64(0))...); err != nil {
 				return err
 			}
 		}

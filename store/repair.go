@@ -162,7 +162,7 @@ func (r *repairer) restorePublished() error {
 	return nil
 }
 
-const outcomesAt = `SELECT key, value, at FROM outcomes ORDER BY id`
+const outcomesAt = `SELECT key, value, at, crc FROM outcomes ORDER BY id`
 
 func (r *repairer) restoreOutcomes() error {
 	if r.db == nil {
@@ -178,6 +178,9 @@ func (r *repairer) restoreOutcomes() error {
 		v, err := codec.DecodeValue([]byte(x.Text(1)))
 		if err == nil {
 			_, err = blob.Refs(v)
+		}
+		if !intact(x, 1, 3) {
+			err = errors.New("its row has changed")
 		}
 		if err != nil {
 			r.wrong("", indexFile, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)

@@ -18,6 +18,9 @@ import (
 func (r *repairer) restoreRun(id workflow.RunID) error {
 	row, err := r.rowOf(id)
 	known := r.trusted && err == nil
+	if row.malformed {
+		row.InputHash, row.Artifacts = "", nil
+	}
 	var broken []error
 	if err != nil && !errors.Is(err, ErrRunNotFound) {
 		broken = append(broken, err)

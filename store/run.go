@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/decision"
@@ -32,11 +33,11 @@ type Run struct {
 	size    atomic.Int64 // of the file
 
 	request request
-	batch   []entry      // of the commit under way
-	next    Head         // after it
-	output  driver.Value // next.Output, encoded
-	inputs  []string     // of the dead letters in next.Listings, encoded
-	refs    []blobRef    // that it brings
+	batch   []entry        // of the commit under way
+	next    Head           // after it
+	state   []driver.Value // what its row says of next, if that changes
+	inputs  []string       // of the dead letters in next.Listings, encoded
+	refs    []blobRef      // that it brings
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -150,23 +151,26 @@ func (r *Run) prepare(records []decision.Record, head Head) error {
 	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
 	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
 	r.next.Listings = head.Listings
-	r.encodeNext()
 	r.next.Artifacts, r.next.Dropped = head.Artifacts, head.Dropped
+	var err error
 	if r.fresh {
 		r.next.StartedAt = head.StartedAt
-		var err error
 		r.doc, err = r.dir.definitions.doc(r.graph)
-		return err
 	}
-	return nil
+	r.encodeNext()
+	return err
 }
 
 // encodeNext encodes what may be large: nothing else can be committed while a commit
 // is written.
 func (r *Run) encodeNext() {
-	r.output, r.inputs = objectText(r.next.Output), make([]string, len(r.next.Listings))
-	output, _ := r.output.(string)
-	r.request.bytes = len(output)
+	r.state, r.inputs, r.request.bytes = nil, make([]string, len(r.next.Listings)), 0
+	if r.fresh || r.restates() {
+		output := objectText(r.next.Output)
+		r.state = r.stateValues(output)
+		text, _ := output.(string)
+		r.request.bytes = len(text)
+	}
 	for i, l := range r.next.Listings {
 		if l.DeadLetter != nil {
 			r.inputs[i] = string(value.Encode(l.DeadLetter.Input))
@@ -176,13 +180,16 @@ func (r *Run) encodeNext() {
 }
 
 const (
-	insertRun = `INSERT INTO runs (num, id, workflow, version, definition, input_hash, parent, nonce, started_at,
-		status, seq, sum, alarm, ended_at, output, failure, root, room, at, artifacts)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
-	getRoom    = `SELECT room FROM runs WHERE id = ?`
-	takeRoom   = `UPDATE runs SET room = room - 1 WHERE id = ?`
-	advanceRun = `UPDATE runs SET seq = ?, sum = ?, at = ? WHERE num = ? AND seq = ?`
-	restateRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, status = ?, alarm = ?, ended_at = ?, output = ?, failure = ?, artifacts = ? WHERE num = ? AND seq = ?`
+	insertRun = `INSERT INTO runs (num,
+		id, workflow, version, definition, input_hash, parent, root, nonce, started_at, start_crc, room, room_crc,
+		status, alarm, ended_at, output, failure, artifacts, state_crc, seq, sum, at, last_crc,
+		slot, filed, filed_sum, file_hash, file_size, file_crc)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	getRoom    = `SELECT num, room, room_crc FROM runs WHERE id = ?`
+	takeRoom   = `UPDATE runs SET room = ?, room_crc = ? WHERE num = ?`
+	advanceRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ? WHERE num = ? AND seq = ?`
+	restateRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ?,
+		status = ?, alarm = ?, ended_at = ?, output = ?, failure = ?, artifacts = ?, state_crc = ? WHERE num = ? AND seq = ?`
 )
 
 // write runs the statements of a commit.
@@ -208,18 +215,16 @@ func (r *Run) write(db *sqlite.Conn) error {
 // writeRow brings the run's row up to date, and refuses if that is not the one
 // that the handle knows.
 func (r *Run) writeRow(db *sqlite.Conn) error {
-	h, sum, at := &r.next, r.batch[len(r.batch)-1].sum[:], millis(r.batch[len(r.batch)-1].At)
+	end := &r.batch[len(r.batch)-1]
+	last := checked(r.row.num, end.Seq, end.sum[:], millis(end.At))
 	if r.fresh {
-		return r.insert(db, h, sum, at)
+		return r.insert(db, last)
 	}
-	var n int64
-	var err error
-	if r.restates() {
-		n, err = db.Exec(restateRun, h.Seq, sum, at, int64(h.Status), alarm(h), millis(h.EndedAt),
-			r.output, failureText(h.Failure), artifactsText(h.Artifacts), r.row.num, r.row.Seq)
-	} else {
-		n, err = db.Exec(advanceRun, h.Seq, sum, at, r.row.num, r.row.Seq)
+	text := advanceRun
+	if r.state != nil {
+		text = restateRun
 	}
+	n, err := db.Exec(text, slices.Concat(last, r.state, []driver.Value{r.row.num, r.row.Seq})...)
 	if err == nil && n == 0 {
 		err = refuse("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
 	}
@@ -233,39 +238,57 @@ func (r *Run) restates() bool {
 		!reflect.DeepEqual(a.Failure, b.Failure) || a.Output != nil || b.Output != nil
 }
 
-func (r *Run) insert(db *sqlite.Conn, h *Head, sum []byte, at any) error {
-	if err := r.checkRoom(db, h.Root); err != nil {
+// insert writes the row of a new run, of which last is the last part but its file.
+func (r *Run) insert(db *sqlite.Conn, last []driver.Value) error {
+	h, num := &r.next, r.row.num
+	root, room, err := r.readRoom(db, h.Root)
+	if err != nil {
 		return err
 	}
-	n, err := db.Exec(insertRun, r.row.num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
-		string(h.Parent), int64(r.row.nonce), millis(h.StartedAt), int64(h.Status), h.Seq, sum, alarm(h),
-		millis(h.EndedAt), r.output, failureText(h.Failure), string(h.Root), int64(h.Room), at, artifactsText(h.Artifacts))
+	n, err := db.Exec(insertRun, slices.Concat(
+		checkedRow(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
+			string(h.Parent), string(h.Root), int64(r.row.nonce), millis(h.StartedAt)),
+		checked(num, int64(h.Room)), r.state, last, checked(num, int64(0), int64(0), nil, nil, int64(0)),
+	)...)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		return &refusal{workflow.ErrRunExists}
 	}
-	if h.Root != "" {
-		if _, err := db.Exec(takeRoom, string(h.Root)); err != nil {
+	if root != 0 {
+		if _, err := db.Exec(takeRoom, append(checked(root, room-1), root)...); err != nil {
 			return err
 		}
 	}
 	return r.dir.keepDefinition(db, h.Definition, r.doc)
 }
 
-// checkRoom refuses a child run whose root has as many descendants as it may
-// have, or is gone.
-func (r *Run) checkRoom(db *sqlite.Conn, root workflow.RunID) error {
-	if root == "" || r.adopted {
+// readRoom returns the number of a child's root, 0 without, and how many descendants
+// that may still have. It refuses the child if that is none, or the root is gone.
+func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, err error) {
+	if id == "" {
+		return 0, 0, nil
+	}
+	sound := true
+	_, err = db.One(getRoom, func(x *sqlite.Row) error {
+		root, room, sound = x.Int64(0), x.Int64(1), intact(x, 1, 2)
 		return nil
+	}, string(id))
+	switch {
+	case err != nil:
+	case !sound:
+		err = &refusal{&CorruptError{Run: id, File: r.dir.at(indexFile), What: "its row in the index is damaged"}}
+	case room <= 0 && !r.adopted:
+		err = refuse("%w: run %q", ErrNoRoom, string(id))
 	}
-	room := int64(0)
-	err := db.Each(getRoom, func(x *sqlite.Row) error { room = x.Int64(0); return nil }, string(root))
-	if err == nil && room <= 0 {
-		err = refuse("%w: run %q", ErrNoRoom, string(root))
-	}
-	return err
+	return root, room, err
+}
+
+// stateValues returns what the row says of the run as it will be.
+func (r *Run) stateValues(output driver.Value) []driver.Value {
+	h := &r.next
+	return checked(r.row.num, int64(h.Status), alarm(h), millis(h.EndedAt), output, failureText(h.Failure), artifactsText(h.Artifacts))
 }
 
 // alarm returns the alarm of a run that can still change.
@@ -288,7 +311,7 @@ func (r *Run) committed() {
 	}
 	r.unfiled = append(r.unfiled, r.batch...)
 	clear(r.batch)
-	r.output, r.inputs = nil, nil
+	r.state, r.inputs = nil, nil
 }
 
 // Head returns the run's row as the last commit left it.

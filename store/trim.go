@@ -29,7 +29,7 @@ const (
 	// goes last, so it is there, and its checksum is that of the row.
 	dropFiled = `DELETE FROM log WHERE key IN (SELECT log.key ` + areFiled + `
 		AND EXISTS (SELECT 1 FROM log AS last WHERE last.key = num << 32 | filed AND last.sum = filed_sum))`
-	fileRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ? WHERE num = ? AND filed = ?`
+	fileRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ?, file_crc = ? WHERE num = ? AND filed = ?`
 )
 
 // A span is the records of a run from one sequence to another, which are to be
@@ -48,7 +48,7 @@ func (d *Dir) trim(rounds []*round) (parts []int64, err error) {
 				continue
 			}
 			last := r.filings[len(r.filings)-1]
-			n, err := db.Exec(fileRun, int64(r.row.slot.other()), last.seq, last.sum[:], r.hash[:], int64(r.size), r.row.num, r.row.filed)
+			n, err := db.Exec(fileRun, append(checked(r.row.num, int64(r.row.slot.other()), last.seq, last.sum[:], r.hash[:], int64(r.size)), r.row.num, r.row.filed)...)
 			if err != nil {
 				return err
 			}

@@ -277,7 +277,11 @@ func TestOpenDropsNoLiveRecords(t *testing.T) {
 	for n := range 4 {
 		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
 	}
-	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET filed = 3`) }))
+	require.NoError(t, d.read(func(db *sqlite.Conn) error {
+		err := db.Script(`UPDATE runs SET filed = 3`)
+		sumAgain(t, db)
+		return err
+	}))
 	dead := crashed(t, from)
 	again, err := Open(dead, Options{})
 	require.NoError(t, err)

@@ -51,6 +51,7 @@ func (in *inspection) verify() {
 		for _, id := range in.runIDs() {
 			in.verifyRun(id, named)
 		}
+		in.verifyRows()
 		in.verifyStrays()
 		in.noteDropped(filedLog, "record", "that files of runs hold already")
 		in.noteDropped(strayParts, "part", "of large records that the log does not have")
@@ -134,6 +135,19 @@ func (in *inspection) refsOf(num int64) map[string]bool {
 	out := map[string]bool{}
 	in.each(refsOf, func(r *sqlite.Row) error { out[r.Text(0)] = true; return nil }, num)
 	return out
+}
+
+// verifyRows finds rows that have changed, in all tables but that of the runs.
+func (in *inspection) verifyRows() {
+	for i := range checkedTables {
+		c := &checkedTables[i]
+		in.each(c.rows, func(r *sqlite.Row) error {
+			if wrong := c.wrong(r); wrong != "" {
+				in.wrong("", indexFile, c.do, "%s", wrong)
+			}
+			return nil
+		})
+	}
 }
 
 // verifyStrays finds rows of runs that the index does not have.

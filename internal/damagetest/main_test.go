@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,22 +41,6 @@ func (y *tally) count(name string) {
 		y.counts = map[string]int{}
 	}
 	y.counts[name]++
-}
-
-// add adds what another has counted and noted.
-func (y *tally) add(other *tally) {
-	for name, n := range other.counts {
-		if name == slowest {
-			y.slowest(time.Duration(n) * time.Millisecond)
-			continue
-		}
-		for range n {
-			y.count(name)
-		}
-	}
-	for _, b := range other.broken {
-		y.violate("%s", b)
-	}
 }
 
 // violate notes a violation.

@@ -15,6 +15,10 @@ type Row struct {
 	err     error
 }
 
+// Values returns the values of all columns: nil, int64, float64, string or []byte.
+// The slice is the next row's after this one.
+func (r *Row) Values() []driver.Value { return r.values }
+
 // Null reports whether column i, which counts from 0, is NULL.
 func (r *Row) Null(i int) bool { return r.values[i] == nil }
 

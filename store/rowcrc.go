@@ -1,0 +1,114 @@
+package store
+
+import (
+	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// Rows of pawl.db that no other checksum covers have their own: SQLite believes
+// whatever a page says that has come from the disk. (A record has its place in the
+// chain of its run, a definition its hash, and the epoch its copy in the mark.) A
+// row of runs has one for each part that is written by itself.
+//
+// A checksum is a CRC-32C of the row's key and of the values before it, each after a
+// byte for its type and its length: it finds every change of up to 32 bits in a
+// row, and of others all but one in 2^32.
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checked returns values, and behind them their checksum in the row with a key.
+func checked(key driver.Value, values ...driver.Value) []driver.Value {
+	return append(values, rowCRC(key, values))
+}
+
+// checkedRow returns the key as well.
+func checkedRow(key driver.Value, values ...driver.Value) []driver.Value {
+	return append([]driver.Value{key}, checked(key, values...)...)
+}
+
+// intact reports whether the column last holds the checksum of those from first
+// on, in the row whose key is in column 0.
+func intact(r *sqlite.Row, first, last int) bool {
+	values := r.Values()
+	crc, ok := values[last].(int64)
+	return ok && crc == rowCRC(values[0], values[first:last])
+}
+
+func rowCRC(key driver.Value, values []driver.Value) int64 {
+	crc := addCRC(0, key)
+	for _, v := range values {
+		crc = addCRC(crc, v)
+	}
+	return int64(crc)
+}
+
+// addCRC goes on with a value as SQLite has it, or would have it.
+func addCRC(crc uint32, v driver.Value) uint32 {
+	var start [9]byte
+	var number uint64
+	var data []byte
+	switch v := v.(type) {
+	case nil:
+	case int64:
+		start[0], number = 1, uint64(v)
+	case float64: // never written
+		start[0] = 2
+	case string:
+		start[0], number, data = 3, uint64(len(v)), bytesOf(v)
+	case []byte:
+		start[0], number, data = 4, uint64(len(v)), v
+	default:
+		panic(fmt.Sprintf("store: a column of type %T", v))
+	}
+	binary.BigEndian.PutUint64(start[1:], number)
+	return crc32.Update(crc32.Update(crc, castagnoli, start[:]), castagnoli, data)
+}
+
+// A checkedTable has rows with a checksum.
+type checkedTable struct {
+	name string
+	rows string // a query for key, values and checksum of all rows
+	do   string // about a row that has changed
+}
+
+var checkedTables = []checkedTable{
+	{"published", `SELECT name, version, hash, crc FROM published`, "publish it again"},
+	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, "find out whether its effect took place, and forget it if not"},
+	{"approvals", `SELECT num, token, node, message, approved, rejected, due, crc FROM approvals`, doRebuild},
+	{"dead_letters", `SELECT num, token, node, task, attempts, failure, input, at, crc FROM dead_letters`, doRebuild},
+	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, doRebuild},
+}
+
+// wrong says what is wrong with a row, "" if nothing.
+func (c *checkedTable) wrong(r *sqlite.Row) string {
+	if intact(r, 1, len(r.Values())-1) {
+		return ""
+	}
+	return fmt.Sprintf("a row of its table %s has changed: %v", c.name, r.Values()[0])
+}
+
+// changedRow says which row of pawl.db is not what was written there, "" if all are.
+func changedRow(db *sqlite.Conn) (wrong string, err error) {
+	keep := func(s string) {
+		if wrong == "" {
+			wrong = s
+		}
+	}
+	err = db.Each(headColumns, func(r *sqlite.Row) error {
+		if row := readRow(r); row.malformed {
+			keep(fmt.Sprintf("the row of run %q is damaged", string(row.Run)))
+		}
+		return nil
+	})
+	for i := range checkedTables {
+		c := &checkedTables[i]
+		if err == nil {
+			err = db.Each(c.rows, func(r *sqlite.Row) error { keep(c.wrong(r)); return nil })
+		}
+	}
+	return wrong, err
+}
