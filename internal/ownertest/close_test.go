@@ -41,6 +41,8 @@ type closing struct {
 	runs   int
 	deaf   bool          // some tasks ignore their context
 	free   chan struct{} // ends those
+	held   atomic.Int64  // tasks that do not end before the engine closes
+	full   chan struct{} // closed when all slots are held
 	engine *pawl.Engine
 
 	mu    sync.Mutex
@@ -50,15 +52,26 @@ type closing struct {
 func (c *closing) execute(ctx context.Context, t pawl.Task) (any, error) {
 	switch t.Type {
 	case "waits":
+		c.hold()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "pending":
 		return nil, pawl.ErrPending
 	case "deaf":
+		c.hold()
 		<-c.free
 		return "late", nil
 	}
 	return "quick", nil
+}
+
+// slots is how many tasks run at a time.
+const slots = 64
+
+func (c *closing) hold() {
+	if c.held.Add(1) == slots {
+		close(c.full)
+	}
 }
 
 // load starts runs until the engine is closed, and waits for some.
@@ -129,7 +142,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	acks, ends, slowest := 0, 0, time.Duration(0)
 	for i := range rounds {
 		r := rand.New(rand.NewPCG(*seed, 3400+uint64(i)))
-		c := &closing{t: t, r: r, runs: 16 + r.IntN(120), deaf: i%2 == 1, free: make(chan struct{}), acked: map[workflow.RunID]bool{}}
+		c := &closing{t: t, r: r, runs: 16 + r.IntN(120), deaf: i%2 == 1, free: make(chan struct{}), full: make(chan struct{}), acked: map[workflow.RunID]bool{}}
 		c.dir = filepath.Join(harness.Workspace(t), "engine")
 		before := goleak.IgnoreCurrent()
 		var err error
@@ -140,7 +153,7 @@ func TestCloseUnderLoad(t *testing.T) {
 				close(busy)
 			}
 		})
-		c.engine, err = pawl.Open(t.Context(), c.dir, pawl.Options{Executor: pawl.Handlers{"*": c.execute}, Concurrency: 64, IdleAfter: time.Duration(r.IntN(20)) * time.Millisecond, Grace: time.Duration(r.IntN(3)) * time.Millisecond})
+		c.engine, err = pawl.Open(t.Context(), c.dir, pawl.Options{Executor: pawl.Handlers{"*": c.execute}, Concurrency: slots, IdleAfter: time.Duration(r.IntN(20)) * time.Millisecond, Grace: time.Duration(r.IntN(3)) * time.Millisecond})
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		idle := make(chan struct{})
@@ -150,6 +163,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		go func() { group.Wait(); close(idle) }()
 		select {
 		case <-busy: // in the middle of a commit
+		case <-c.full: // so that nothing else can end
 		case <-idle:
 		}
 		took := c.close()
