@@ -169,18 +169,21 @@ func (s *suite) chainsOf() []plan {
 	return out
 }
 
-// woken returns plans that kill where a child asks whether it is still wanted.
-// Without a crash it does so only if it has gone to sleep, which a busy machine
-// may not let it; after one, every child that goes on does.
-func (s *suite) woken() []plan {
-	w := workNamed("family")
-	if *only != "" && *only != w.name {
-		return nil
+// woken returns plans that kill where a run is met only if it has gone to sleep in
+// time, which a busy machine need not let it: where the alarm of one wakes it, which
+// is tried until it comes, and where a child asks whether it is still wanted. After a
+// crash, every child that goes on does that.
+func (s *suite) woken() (out []plan) {
+	for _, p := range []plan{
+		{workNamed("sleeper"), []kill{{"alarm.wake", 1}}},
+		{workNamed("family"), []kill{{"child.started", 3}, {"child.asks", 1}}},
+		{workNamed("family"), []kill{{"child.started", 3}, {"child.asks", 2}, {"child.asks", 1}}},
+	} {
+		if *only == "" || *only == p.work.name {
+			out = append(out, p)
+		}
 	}
-	return []plan{
-		{w, []kill{{"child.started", 3}, {"child.asks", 1}}},
-		{w, []kill{{"child.started", 3}, {"child.asks", 2}, {"child.asks", 1}}},
-	}
+	return out
 }
 
 // backedUp returns plans that kill one backup after the other.
