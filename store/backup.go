@@ -165,6 +165,9 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err := b.copyFiles(ctx, copied, building); err != nil {
 		return err
 	}
+	if err := b.checkTables(copied); err != nil {
+		return err
+	}
 	if err := b.copyBlobs(ctx, copied, building); err != nil {
 		return err
 	}
@@ -207,6 +210,23 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 	})
 }
 
+// checkTables takes note of rows that have changed, in the tables but that of the runs.
+func (b *backup) checkTables(copied *sqlite.Conn) error {
+	for i := range checkedTables {
+		c := &checkedTables[i]
+		err := copied.Each(c.rows, func(r *sqlite.Row) error {
+			if wrong := c.wrong(r); wrong != "" {
+				b.info.Damaged = append(b.info.Damaged, &CorruptError{File: b.dir.at(indexFile), What: wrong})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // copyFile copies the file of a run, if it is what the index says.
 func (b *backup) copyFile(r *row, building string) error {
 	data, err := b.dir.readRunFile(r)
@@ -229,7 +249,10 @@ func (b *backup) copyFile(r *row, building string) error {
 // blobsDir is the folder of the blobs, which package pawl opens.
 const blobsDir = "blobs"
 
-const allRefs = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
+const (
+	allRefs    = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
+	allRefRows = `SELECT hash, num, artifact, crc FROM blob_refs ORDER BY hash`
+)
 
 func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if b.blobs == nil {
@@ -239,12 +262,18 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 	if err != nil {
 		return err
 	}
-	err = copied.Each(allRefs, func(r *sqlite.Row) error {
+	last := ""
+	err = copied.Each(allRefRows, func(r *sqlite.Row) error {
+		hash := r.Text(0)
+		if hash == last || !intact(r, 1, 3) {
+			return nil
+		}
+		last = hash
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		failpoint.Hit("backup.blob")
-		err := copyBlob(ctx, b.blobs, to, r.Text(0))
+		err := copyBlob(ctx, b.blobs, to, hash)
 		switch {
 		case err == nil:
 			b.info.Blobs++

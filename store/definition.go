@@ -19,8 +19,8 @@ type definitions struct {
 const (
 	getDefinition = `SELECT doc FROM definitions WHERE hash = ?`
 	putDefinition = `INSERT OR IGNORE INTO definitions (hash, doc) VALUES (?, ?)`
-	getPublished  = `SELECT hash FROM published WHERE name = ? AND version = ?`
-	getLatest     = `SELECT hash FROM published WHERE name = ? ORDER BY version DESC LIMIT 1`
+	getPublished  = `SELECT name, version, hash, crc FROM published WHERE name = ? AND version = ?`
+	getLatest     = `SELECT name, version, hash, crc FROM published WHERE name = ? ORDER BY version DESC LIMIT 1`
 	putPublished  = `INSERT INTO published (name, version, hash, crc) VALUES (?, ?, ?, ?)`
 )
 
@@ -158,7 +158,7 @@ func (d *Dir) Publish(g *workflow.Graph) error {
 func (d *Dir) publish(db *sqlite.Conn, g *workflow.Graph, doc string) error {
 	name, version := g.Definition.Name, int64(versionOf(g))
 	var have string
-	err := db.Each(getPublished, func(r *sqlite.Row) error { have = r.Text(0); return nil }, name, version)
+	err := db.Each(getPublished, d.publishedHash(&have), name, version)
 	if err != nil {
 		return err
 	}
@@ -176,6 +176,17 @@ func (d *Dir) publish(db *sqlite.Conn, g *workflow.Graph, doc string) error {
 	return err
 }
 
+// publishedHash returns what reads the hash in a row of published.
+func (d *Dir) publishedHash(hash *string) func(*sqlite.Row) error {
+	return func(r *sqlite.Row) error {
+		*hash = r.Text(2)
+		if !intact(r, 1, 3) {
+			return &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("the row of %s version %d, which is published, has changed", r.Text(0), r.Int64(1))}
+		}
+		return nil
+	}
+}
+
 // versionOf returns the version of a definition, of which 1 may be left out.
 func versionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }
 
@@ -183,7 +194,7 @@ func versionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }
 // latest. It fails with ErrNotPublished.
 func (d *Dir) Published(name string, version int) (hash string, err error) {
 	err = d.read(func(db *sqlite.Conn) error {
-		take := func(r *sqlite.Row) error { hash = r.Text(0); return nil }
+		take := d.publishedHash(&hash)
 		if version == 0 {
 			return db.Each(getLatest, take, name)
 		}

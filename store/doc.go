@@ -20,8 +20,8 @@
 // anywhere before leaves the old file and all records, so filing is
 // merely repeated. The index holds the SHA-256 of every file, and of every record with
 // its predecessor: what a disk has changed is noticed, and costs the run that it has
-// changed and no other. The other rows of pawl.db have checksums as well: one in which
-// something has changed is not opened.
+// changed and no other. What pawl.db says besides has checksums of its own: if an engine
+// that did not close has left it and any of it has changed, it is not opened.
 //
 // To load a run is to read its file, to fold the log's later records over it
 // with [decision.Evolve], and to check that both meet without a gap.

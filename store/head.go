@@ -70,16 +70,16 @@ func (f HeadFilter) mask() int64 {
 // A row is a Head with what only the store knows of the run.
 type row struct {
 	Head
-	num       int64
-	nonce     uint64
-	sum       checksum
-	slot      slot
-	filed     int64
-	filedSum  checksum
-	fileHash  []byte
-	fileSize  int64
-	texts     [3]string // Output, Failure and Artifacts, until decode
-	malformed bool      // a checksum is none, or not its own
+	num      int64
+	nonce    uint64
+	sum      checksum
+	slot     slot
+	filed    int64
+	filedSum checksum
+	fileHash []byte
+	fileSize int64
+	texts    [3]string          // Output, Failure and Artifacts, until decode
+	sound    [rowPartCount]bool // by part: it is what was written
 }
 
 const (
@@ -90,6 +90,7 @@ const (
 		seq, sum, at, last_crc,
 		slot, filed, filed_sum, file_hash, file_size, file_crc FROM runs `
 	getHead       = headColumns + `WHERE id = ?`
+	scanHead      = headColumns + `NOT INDEXED WHERE id = ?`
 	listHeads     = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND (? = '' OR parent = ?) AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	listChildren  = headColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
@@ -99,9 +100,19 @@ const (
 	getNextAlarm  = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
 )
 
-// rowParts are the first columns of the parts of a row, as headColumns has them,
-// and the columns of their checksums.
-var rowParts = [...]struct{ first, crc int }{{1, 10}, {11, 12}, {13, 19}, {20, 23}, {24, 29}}
+// The parts of a row, each of which is written by itself and has a checksum.
+const (
+	rowStart = iota
+	rowRoom
+	rowState
+	rowLast
+	rowFile
+	rowPartCount
+)
+
+// rowParts are the first columns of the parts, as headColumns has them, and the
+// columns of their checksums.
+var rowParts = [rowPartCount]struct{ first, crc int }{{1, 10}, {11, 12}, {13, 19}, {20, 23}, {24, 29}}
 
 func readRow(r *sqlite.Row) row {
 	out := row{
@@ -114,16 +125,21 @@ func readRow(r *sqlite.Row) row {
 		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: instant(r, 14), EndedAt: instant(r, 15), Seq: r.Int64(20),
 	}
 	out.texts = [3]string{r.Text(16), r.Text(17), r.Text(18)}
-	out.malformed = !out.sum.set(r.Bytes(21)) || out.filed > 0 && !out.filedSum.set(r.Bytes(26)) ||
-		out.Status > workflow.RunCancelled || out.slot > 2 || (out.slot == 0) != (out.filed == 0)
-	for _, p := range rowParts {
-		out.malformed = out.malformed || !intact(r, p.first, p.crc)
+	out.sound[rowState] = out.Status <= workflow.RunCancelled
+	out.sound[rowLast] = out.sum.set(r.Bytes(21))
+	out.sound[rowFile] = (out.filed == 0 || out.filedSum.set(r.Bytes(26))) && out.slot <= 2 && (out.slot == 0) == (out.filed == 0)
+	out.sound[rowStart], out.sound[rowRoom] = true, true
+	for i, p := range rowParts {
+		out.sound[i] = out.sound[i] && intact(r, p.first, p.crc)
 	}
 	if out.slot == 1 || out.slot == 2 {
 		out.File = fileName(out.Run, out.nonce, out.slot)
 	}
 	return out
 }
+
+// malformed reports whether a part of a row that was read is not what was written.
+func (r *row) malformed() bool { return slices.Contains(r.sound[:], false) }
 
 // decode completes a row that was read, and returns a *CorruptError if it is damaged.
 // What it decodes may be large, so that nobody should wait for it: it is called
@@ -138,7 +154,7 @@ func (r *row) decode(d *Dir) (err error) {
 	if err == nil && texts[2] != "" {
 		err = json.Unmarshal([]byte(texts[2]), &r.Artifacts)
 	}
-	if r.malformed || err != nil {
+	if r.malformed() || err != nil {
 		return &CorruptError{Run: r.Run, File: d.at(indexFile), What: "its row in the index is damaged", Err: err}
 	}
 	return nil

@@ -62,9 +62,9 @@ const (
 	dropDead      = `DELETE FROM dead_letters WHERE num = ? AND token = ?`
 	dropAllDead   = `DELETE FROM dead_letters WHERE num = ?`
 
-	listApprovals = `SELECT r.id, r.workflow, a.token, a.node, a.message, a.approved, a.rejected, a.due, a.num
+	listApprovals = `SELECT a.num, a.token, a.node, a.message, a.approved, a.rejected, a.due, a.crc, r.id, r.workflow
 		FROM approvals a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) ORDER BY a.num, a.token LIMIT ?`
-	listDead = `SELECT r.id, r.workflow, a.token, a.node, a.task, a.attempts, a.failure, a.input, a.at, a.num
+	listDead = `SELECT a.num, a.token, a.node, a.task, a.attempts, a.failure, a.input, a.at, a.crc, r.id, r.workflow
 		FROM dead_letters a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?)
 		AND (? = '' OR r.id = ?) AND (? = '' OR r.workflow = ?) AND (? = '' OR a.node = ?) AND (? = '' OR a.task = ?)
 		AND (? = '' OR a.failure ->> 'code' = ?) ORDER BY a.num, a.token LIMIT ?`
@@ -114,10 +114,14 @@ func (r *Run) writeListing(db *sqlite.Conn, l *Listing, input string) error {
 func (d *Dir) Approvals() iter.Seq2[Approval, error] {
 	return listPages(d, func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, a Approval)) error {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
-			row(r.Int64(8), r.Int64(2), Approval{
-				Run: workflow.RunID(r.Text(0)), Workflow: r.Text(1), Token: workflow.TokenID(r.Int64(2)), Node: workflow.NodeID(r.Text(3)),
-				Message: r.Text(4), Approved: r.Int(5), Rejected: r.Int(6), Due: instant(r, 7),
-			})
+			a := Approval{
+				Run: workflow.RunID(r.Text(8)), Workflow: r.Text(9), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
+				Message: r.Text(3), Approved: r.Int(4), Rejected: r.Int(5), Due: instant(r, 6),
+			}
+			if !intact(r, 1, 7) {
+				return &CorruptError{Run: a.Run, File: d.at(indexFile), What: "an approval in the index is damaged"}
+			}
+			row(r.Int64(0), r.Int64(1), a)
 			return nil
 		}, num, token, page)
 	})
@@ -130,18 +134,18 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 		run, node := string(f.Run), string(f.Node)
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
-				Run: workflow.RunID(r.Text(0)), Workflow: r.Text(1), Token: workflow.TokenID(r.Int64(2)), Node: workflow.NodeID(r.Text(3)),
-				Task: r.Text(4), Attempts: r.Int(5), At: instant(r, 8),
+				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
+				Task: r.Text(3), Attempts: r.Int(4), At: instant(r, 7),
 			}
-			failure, err := parseFailure(r.Text(6))
+			failure, err := parseFailure(r.Text(5))
 			if err == nil {
 				l.Failure = *failure
-				l.Input, err = codec.DecodeValue([]byte(r.Text(7)))
+				l.Input, err = codec.DecodeValue([]byte(r.Text(6)))
 			}
-			if err != nil {
+			if err != nil || !intact(r, 1, 8) {
 				return &CorruptError{Run: l.Run, File: d.at(indexFile), What: "a dead letter in the index is damaged", Err: err}
 			}
-			row(r.Int64(9), r.Int64(2), l)
+			row(r.Int64(0), r.Int64(1), l)
 			return nil
 		}, num, token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code, page)
 	})

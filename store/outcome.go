@@ -14,7 +14,7 @@ import (
 var ErrNoOutcome = errors.New("no outcome is kept under this key")
 
 const (
-	getOutcome     = `SELECT value FROM outcomes WHERE key = ?`
+	getOutcome     = `SELECT key, value, at, crc FROM outcomes WHERE key = ?`
 	putOutcome     = `INSERT OR REPLACE INTO outcomes (key, value, at, crc) VALUES (?, ?, ?, ?)`
 	getOutcomeID   = `SELECT id FROM outcomes WHERE key = ?`
 	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
@@ -31,7 +31,7 @@ func (d *Dir) Outcome(key string) (any, error) {
 	var out any
 	err := d.read(func(db *sqlite.Conn) error {
 		found, err := db.One(getOutcome, func(r *sqlite.Row) (err error) {
-			if out, err = codec.DecodeValue([]byte(r.Text(0))); err != nil {
+			if out, err = codec.DecodeValue([]byte(r.Text(1))); err != nil || !intact(r, 1, 3) {
 				err = &CorruptError{File: d.at(indexFile), What: "the outcome kept under " + key + " is damaged", Err: err}
 			}
 			return err

@@ -105,6 +105,13 @@ func (r *repairer) run() error {
 	if err := r.restoreOutcomes(); err != nil {
 		return err
 	}
+	if r.db != nil {
+		r.changedRows(func(c *checkedTable, wrong string) {
+			if c.do == doRebuild {
+				r.note(indexFile, "it follows from the journals", "%s", wrong)
+			}
+		})
+	}
 	return r.restoreBlobs()
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -17,24 +18,25 @@ import (
 // restoreRun restores what is left of one run.
 func (r *repairer) restoreRun(id workflow.RunID) error {
 	row, err := r.rowOf(id)
-	known := r.trusted && err == nil
-	if row.malformed {
-		row.InputHash, row.Artifacts = "", nil
-	}
+	row.believe()
+	known := r.trusted && row.sound[rowLast]
 	var broken []error
-	if err != nil && !errors.Is(err, ErrRunNotFound) {
+	var damage *CorruptError
+	if errors.As(err, &damage) {
+		broken = append(broken, errors.New(damage.What))
+	} else if err != nil && !errors.Is(err, ErrRunNotFound) {
 		broken = append(broken, err)
 	}
 	m := &remnant{id: id, sum: firstSum(id)}
 	for _, file := range r.files[fileStart(id)] {
-		if known && file != row.File {
+		if r.trusted && row.File != "" && file != row.File {
 			continue // of an older run of that id, or an older file
 		}
 		if m, err = r.longer(m, file); err != nil {
 			broken = append(broken, err)
 		}
 	}
-	if row.filed > m.seq || row.num == 0 {
+	if row.filed > m.seq || !row.sound[rowFile] {
 		r.survey()
 		for _, file := range r.strays[id] {
 			if m, err = r.longer(m, file); err != nil {
@@ -59,6 +61,23 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	}
 	r.say(m, &row, known, broken)
 	return r.keepRun(m, &row)
+}
+
+// believe drops what is not what was written. (That a definition has the hash in the
+// row proves that hash.)
+func (r *row) believe() {
+	if !r.sound[rowStart] {
+		r.InputHash = ""
+	}
+	if !r.sound[rowLast] {
+		r.Seq = 0
+	}
+	if !r.sound[rowFile] {
+		r.filed = 0
+	}
+	if !r.sound[rowStart] || !r.sound[rowFile] {
+		r.File = ""
+	}
 }
 
 // longer returns what a file has of a run if that is more than m, and what is
@@ -92,7 +111,17 @@ func (r *repairer) rowOf(id workflow.RunID) (row, error) {
 	if r.db == nil {
 		return row{}, ErrRunNotFound
 	}
-	return r.row(id)
+	out, err := r.row(id)
+	if errors.Is(err, ErrRunNotFound) { // the index over ids may be what is damaged
+		_ = r.read(func(db *sqlite.Conn) (err error) { // as if it were not there
+			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = readRow(x); return nil }, string(id))
+			return err
+		})
+		if out.num != 0 {
+			err = out.decode(r.Dir)
+		}
+	}
+	return out, err
 }
 
 // say reports how a run is restored, and suspends it if it may have gone on.
@@ -169,9 +198,9 @@ func (r *repairer) keepRun(m *remnant, row *row) error {
 	}
 	run := r.to.New(head, m.graphs[0])
 	head.StartedAt, head.Status, head.Alarm, head.EndedAt = s.StartedAt, s.Status, alarmOf(s), s.EndedAt
-	head.Output, head.Failure, head.Artifacts = s.Output, s.Failure, row.Artifacts
-	if s.Status == workflow.RunCompleted {
-		head.Artifacts = s.Artifacts
+	head.Output, head.Failure, head.Artifacts = s.Output, s.Failure, s.Artifacts
+	if s.Status != workflow.RunCompleted && row.sound[rowState] {
+		head.Artifacts = row.Artifacts // they need not have been kept
 	}
 	head.Dropped = s.Status.Final() && len(head.Artifacts) == 0
 	for _, id := range slices.Sorted(maps.Keys(m.listings)) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -15,8 +16,8 @@ import (
 // row of runs has one for each part that is written by itself.
 //
 // A checksum is a CRC-32C of the row's key and of the values before it, each after a
-// byte for its type and its length: it finds every change of up to 32 bits in a
-// row, and of others all but one in 2^32.
+// byte for its type and its length. It finds every change within 32 bits that follow
+// each other, and all but one in 2^32 of the others.
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -55,7 +56,7 @@ func addCRC(crc uint32, v driver.Value) uint32 {
 	case nil:
 	case int64:
 		start[0], number = 1, uint64(v)
-	case float64: // never written
+	case float64, time.Time: // never written; in a table that is not ours
 		start[0] = 2
 	case string:
 		start[0], number, data = 3, uint64(len(v)), bytesOf(v)
@@ -76,8 +77,8 @@ type checkedTable struct {
 }
 
 var checkedTables = []checkedTable{
-	{"published", `SELECT name, version, hash, crc FROM published`, "publish it again"},
-	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, "find out whether its effect took place, and forget it if not"},
+	{"published", `SELECT name, version, hash, crc FROM published`, doRepair},
+	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, doRepair},
 	{"approvals", `SELECT num, token, node, message, approved, rejected, due, crc FROM approvals`, doRebuild},
 	{"dead_letters", `SELECT num, token, node, task, attempts, failure, input, at, crc FROM dead_letters`, doRebuild},
 	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, doRebuild},
@@ -88,7 +89,15 @@ func (c *checkedTable) wrong(r *sqlite.Row) string {
 	if intact(r, 1, len(r.Values())-1) {
 		return ""
 	}
-	return fmt.Sprintf("a row of its table %s has changed: %v", c.name, r.Values()[0])
+	return fmt.Sprintf("a row of its table %s has changed: %s", c.name, keyText(r.Values()[0]))
+}
+
+// keyText is the key of a row for a message: text, or the number of a run.
+func keyText(key driver.Value) string {
+	if n, ok := key.(int64); ok {
+		return fmt.Sprintf("run number %d", n)
+	}
+	return fmt.Sprintf("%.100q", key)
 }
 
 // changedRow says which row of pawl.db is not what was written there, "" if all are.
@@ -99,8 +108,10 @@ func changedRow(db *sqlite.Conn) (wrong string, err error) {
 		}
 	}
 	err = db.Each(headColumns, func(r *sqlite.Row) error {
-		if row := readRow(r); row.malformed {
-			keep(fmt.Sprintf("the row of run %q is damaged", string(row.Run)))
+		for _, p := range rowParts {
+			if !intact(r, p.first, p.crc) {
+				keep(fmt.Sprintf("the row of run %.100q is damaged", r.Text(1)))
+			}
 		}
 		return nil
 	})

@@ -55,6 +55,7 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	_, _ = rand.Read(nonce[:]) // it never fails
 	r := d.handle(row{
 		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: firstSum(head.Run),
+		sound: [rowPartCount]bool{true, true, true, true, true},
 	}, g)
 	r.fresh = true
 	return r

@@ -139,11 +139,16 @@ func (in *inspection) refsOf(num int64) map[string]bool {
 
 // verifyRows finds rows that have changed, in all tables but that of the runs.
 func (in *inspection) verifyRows() {
+	in.changedRows(func(c *checkedTable, wrong string) { in.wrong("", indexFile, c.do, "%s", wrong) })
+}
+
+// changedRows calls found with what is wrong with each of those rows.
+func (in *inspection) changedRows(found func(c *checkedTable, wrong string)) {
 	for i := range checkedTables {
 		c := &checkedTables[i]
 		in.each(c.rows, func(r *sqlite.Row) error {
 			if wrong := c.wrong(r); wrong != "" {
-				in.wrong("", indexFile, c.do, "%s", wrong)
+				found(c, wrong)
 			}
 			return nil
 		})

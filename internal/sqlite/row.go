@@ -15,8 +15,8 @@ type Row struct {
 	err     error
 }
 
-// Values returns the values of all columns: nil, int64, float64, string or []byte.
-// The slice is the next row's after this one.
+// Values returns the values of all columns: nil, int64, float64, string or
+// []byte; a time.Time of one that is declared as a DATE or the like. The slice is the next row's after this one.
 func (r *Row) Values() []driver.Value { return r.values }
 
 // Null reports whether column i, which counts from 0, is NULL.
