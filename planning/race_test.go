@@ -247,8 +247,11 @@ func TestEveryMessageRaces(t *testing.T) {
 // branches: each is answered as the model says, the join fires at most once and
 // with all that arrived, and the run can be brought to its end.
 func TestEveryPairOfMessages(t *testing.T) {
-	for _, first := range racers {
-		for _, second := range racers {
+	for i, first := range racers {
+		for j, second := range racers {
+			if testing.Short() && (i+j)%4 > 0 {
+				continue
+			}
 			t.Run(first.name+"/"+second.name, func(t *testing.T) {
 				for _, third := range []string{"out", "arrived", "ended"} {
 					race(t, first, second, 0, third)

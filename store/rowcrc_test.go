@@ -99,7 +99,9 @@ func TestChangedRows(t *testing.T) {
 			if table+"."+c[0] == "outcomes.id" {
 				continue // the index on keys has it as well
 			}
-			n++
+			if n++; testing.Short() && n%3 > 0 {
+				continue
+			}
 			t.Run(table+" "+c[0], func(t *testing.T) {
 				dir := crashed(t, sound)
 				changeColumn(t, dir, table, c[0], c[1])
@@ -151,11 +153,14 @@ func TestRepairOfChangedRows(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.NoError(t, files.Close())
 	suspended := []string{"seq = 2", "sum = zeroblob(32)", "at = at + 1", "last_crc = 1"}
-	for _, set := range append([]string{
+	for i, set := range append([]string{
 		"workflow = 'x'", "version = 9", "input_hash = 'x'", "parent = 'x'", "root = 'x'", "nonce = 7", "started_at = 7", "start_crc = 1",
 		"room = 7", "room_crc = 1", "status = 4", "alarm = 7", "ended_at = 7", "output = '{}'", "failure = 'x'", "artifacts = '[]'", "state_crc = 1",
 		"slot = 3 - slot", "filed = 3", "filed_sum = zeroblob(32)", "file_hash = x'00'", "file_size = 7", "file_crc = 1",
 	}, suspended...) {
+		if testing.Short() && i%3 > 0 {
+			continue
+		}
 		t.Run(set, func(t *testing.T) {
 			dir := crashed(t, sound)
 			alter(t, dir, "UPDATE runs SET "+set+" WHERE id = 'parts'")

@@ -138,7 +138,7 @@ var recovery = []kill{
 // chainsPerWork is how many chains of kills there are for each work.
 const (
 	chainsPerWork      = 20
-	racedChainsPerWork = 2
+	racedChainsPerWork = 1
 	allChainsPerWork   = 200
 )
 
