@@ -114,7 +114,11 @@ func (p *tape) promises(k int) map[workflow.RunID]*promise {
 func TestLossOfPower(t *testing.T) {
 	p := record(t)
 	var y tally
-	lose(t, &y, p, figure(2000, 50000), true)
+	n := figure(2000, 50000)
+	if harness.Raced && !*all {
+		n /= 2
+	}
+	lose(t, &y, p, n, true)
 }
 
 // TestLossOfPowerWithoutSync is the same with commits that are not synced:

@@ -339,7 +339,7 @@ func (s *sweep) figures(what string) {
 // makes everything slow, a sample of them.
 func spread(most, step, span int, v verdict, classes ...class) (out []fault) {
 	if harness.Raced && !*all {
-		step *= 16
+		step *= 24
 	}
 	for n := 1; n <= most; n += step {
 		out = append(out, fault{classes: classes, n: n, span: span, verdict: v})
