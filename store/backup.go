@@ -175,6 +175,10 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err := copied.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil }); err != nil {
 		return err
 	}
+	tally, err := tallyOf(copied)
+	if err != nil {
+		return err
+	}
 	failpoint.Hit("backup.mark")
 	data, err := os.Open(filepath.Join(building, indexFile))
 	if err != nil {
@@ -185,7 +189,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err != nil {
 		return err
 	}
-	return writeSynced(filepath.Join(building, lockFile), []byte(mark{markClosed, epoch, hash}.String()))
+	return writeSynced(filepath.Join(building, lockFile), []byte(mark{markClosed, epoch, hash, tally}.String()))
 }
 
 const allRows = headColumns + `ORDER BY num`

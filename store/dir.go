@@ -308,7 +308,8 @@ func (d *Dir) finish() error {
 
 // seal closes pawl.db and marks it with its hash.
 func (d *Dir) seal() error {
-	err := d.db.Close()
+	tally, err := tallyOf(d.db)
+	err = errors.Join(err, d.db.Close())
 	if d.db = nil; err != nil {
 		return err
 	}
@@ -316,7 +317,7 @@ func (d *Dir) seal() error {
 	if err != nil {
 		return err
 	}
-	return d.mark(mark{markClosed, d.epoch, hash})
+	return d.mark(mark{markClosed, d.epoch, hash, tally})
 }
 
 // checkpoint moves everything from the write-ahead log into pawl.db.

@@ -198,6 +198,13 @@ func (in *inspection) inspectCopy(m mark) {
 	if in.changed = in.checkHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {
 		in.distrust(indexFile, in.changed)
 	}
+	if in.changed != nil && in.trusted {
+		if tally, err := tallyOf(in.db); err != nil {
+			in.distrust(indexFile, err)
+		} else if tally != m.tally {
+			in.distrust(indexFile, fmt.Errorf("it is of another moment: its runs and records are %s, not %s", tally, m.tally))
+		}
+	}
 	if wrong, err := indexIntegrity(in.db); err != nil {
 		in.distrust(indexFile, err)
 	} else if wrong != "" {

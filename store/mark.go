@@ -20,6 +20,7 @@ type mark struct {
 	state markState
 	epoch workflow.Epoch // in pawl.db; 0: nothing is said
 	hash  string         // SHA-256 of pawl.db, of one that was closed; "": nothing is said
+	tally string         // of what is in it, likewise
 }
 
 // A markState says how the last engine has left pawl.db.
@@ -36,6 +37,9 @@ func (m mark) String() string {
 	text := fmt.Sprintf("%s %016x", m.state, uint64(m.epoch))
 	if m.hash != "" {
 		text += " " + m.hash
+	}
+	if m.tally != "" {
+		text += " " + m.tally
 	}
 	return text + "\n"
 }
@@ -55,7 +59,7 @@ func (d *Dir) mark(m mark) error {
 // readMark reads the lock file. What is not a mark, as after a crash while one
 // was written, says nothing.
 func (d *Dir) readMark() (mark, error) {
-	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, 128))
+	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, 256))
 	if err != nil {
 		return mark{}, err
 	}
@@ -72,13 +76,22 @@ func parseMark(text string) (m mark) {
 		}
 	}()
 	var epoch uint64
-	_, _ = fmt.Sscanf(text, "%s %x %s\n", &m.state, &epoch, &m.hash) // the hash may be missing
+	_, _ = fmt.Sscanf(text, "%s %x %s %s\n", &m.state, &epoch, &m.hash, &m.tally) // the last may be missing
 	m.epoch = workflow.Epoch(epoch)
 	if len(m.hash) != hex.EncodedLen(sha256.Size) {
 		m.hash = ""
 	}
 	return m
 }
+
+// tallyOf returns what tells a pawl.db in which bytes have changed from one of an
+// earlier moment: how many runs it has, and how many records those have had.
+func tallyOf(db *sqlite.Conn) (tally string, err error) {
+	_, err = db.One(tallyRuns, func(r *sqlite.Row) error { tally = fmt.Sprintf("%d-%d", r.Int64(0), r.Int64(1)); return nil })
+	return tally, err
+}
+
+const tallyRuns = `SELECT count(*), coalesce(sum(seq), 0) FROM runs`
 
 // checkHash finds that pawl.db has changed since it was closed.
 func (d *Dir) checkHash(m mark) error {

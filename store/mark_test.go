@@ -9,7 +9,7 @@ import (
 // FuzzMark reads any bytes as the mark in the lock file: they are one, in its one
 // spelling, or nothing is said.
 func FuzzMark(f *testing.F) {
-	for _, m := range []mark{{state: markClosed}, {markOpen, 7, ""}, {markSynced, 1 << 63, ""}, {markClosed, 7, hashOfNothing}} {
+	for _, m := range []mark{{state: markClosed}, {state: markOpen, epoch: 7}, {state: markSynced, epoch: 1 << 63}, {markClosed, 7, hashOfNothing, ""}, {markClosed, 7, hashOfNothing, "2-17"}} {
 		f.Add(m.String())
 		f.Add(m.String()[1:])
 		f.Add(m.String()[:len(m.String())-2])

@@ -13,11 +13,11 @@ const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4`
 // Purge forgets a run that has ended: its row, its records and its file, and the
 // outcomes that are kept under keys that begin with keys, unless it is "". It
 // waits for filing of the run. It fails with ErrRunNotFound and ErrNotEnded, and with
-// ErrCorrupt if its row does not tell whether it has ended.
+// ErrCorrupt if its row does not tell whether it has ended, and which its files are.
 func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	d.filer.wait(id)
 	r, err := d.row(id)
-	if damage := (*CorruptError)(nil); err != nil && (!errors.As(err, &damage) || !r.sound[rowState]) {
+	if damage := (*CorruptError)(nil); err != nil && (!errors.As(err, &damage) || !r.sound[rowState] || !r.sound[rowStart]) {
 		return fmt.Errorf("purge: %w", err)
 	}
 	var parts []int64

@@ -27,30 +27,10 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	} else if err != nil && !errors.Is(err, ErrRunNotFound) {
 		broken = append(broken, err)
 	}
-	m := &remnant{id: id, sum: firstSum(id)}
-	for _, file := range r.files[fileStart(id)] {
-		if r.trusted && row.File != "" && file != row.File {
-			continue // of an older run of that id, or an older file
-		}
-		if m, err = r.longer(m, file); err != nil {
-			broken = append(broken, err)
-		}
-	}
-	if row.filed > m.seq || !row.sound[rowFile] {
-		r.survey()
-		for _, file := range r.strays[id] {
-			if m, err = r.longer(m, file); err != nil {
-				broken = append(broken, err)
-			}
-		}
-	}
-	if row.num != 0 {
-		if err := r.salvageLog(m, row.num); err != nil {
-			broken = append(broken, fmt.Errorf("the log: %w", err))
-		}
-		if g := r.graph(row.Definition); g != nil {
-			m.graphs = append([]*workflow.Graph{g}, m.graphs...)
-		}
+	m, more := r.furthest(id, &row, known)
+	broken = append(broken, more...)
+	if g := r.graph(row.Definition); g != nil && row.num != 0 {
+		m.graphs = append([]*workflow.Graph{g}, m.graphs...)
 	}
 	if err := m.retell(); err != nil {
 		broken = append(broken, err)
@@ -80,20 +60,69 @@ func (r *row) believe() {
 	}
 }
 
-// longer returns what a file has of a run if that is more than m, and what is
-// wrong with the file.
-func (r *repairer) longer(m *remnant, file string) (*remnant, error) {
-	found, err := r.salvage(m.id, file)
-	if err != nil {
-		return m, fmt.Errorf("%s: %w", file, err)
+// furthest returns what is left of a run: from one of the files that may be its own
+// and the log behind it, or from the log alone. What ends where the row says is it,
+// or else what goes furthest. known says that the row can be believed in that.
+func (r *repairer) furthest(id workflow.RunID, row *row, known bool) (best *remnant, broken []error) {
+	var found []*remnant
+	last := int64(0)
+	read := func(files []string) {
+		for _, file := range files {
+			m, err := r.salvage(id, file)
+			if err == nil {
+				err = m.broken
+				found = append(found, m)
+				last = max(last, m.seq)
+			}
+			if err != nil {
+				broken = append(broken, fmt.Errorf("%s: %w", file, err))
+			}
+		}
 	}
-	if found.broken != nil {
-		err = fmt.Errorf("%s: %w", file, found.broken)
+	read(r.filesOf(id, row))
+	if row.filed > last || !row.sound[rowFile] {
+		r.survey()
+		read(r.strays[id])
 	}
-	if found.seq > m.seq {
-		return found, err
+	if row.filed == 0 || len(found) == 0 {
+		found = append(found, &remnant{id: id, sum: firstSum(id)})
 	}
-	return m, err
+	var unlogged error
+	for _, m := range found {
+		var err error
+		if row.num != 0 {
+			err = r.salvageLog(m, row.num)
+		}
+		exact := known && m.seq == row.Seq && m.sum == row.sum
+		if exact || best == nil || m.seq > best.seq {
+			best, unlogged = m, err
+		}
+		if exact {
+			break
+		}
+	}
+	if unlogged != nil {
+		broken = append(broken, fmt.Errorf("the log: %w", unlogged))
+	}
+	return best, broken
+}
+
+// filesOf returns the files that may be a run's: by the start of their names, and by
+// what its row says of them. A run that was purged may have left one behind.
+func (r *repairer) filesOf(id workflow.RunID, row *row) []string {
+	return slices.DeleteFunc(slices.Clone(r.files[fileStart(id)]), func(file string) bool {
+		switch {
+		case !r.trusted || row.num == 0:
+			return false
+		case row.sound[rowFile] && row.filed == 0:
+			return true
+		case row.File != "":
+			return file != row.File
+		case row.sound[rowStart]:
+			return file != fileName(id, row.nonce, 1) && file != fileName(id, row.nonce, 2)
+		}
+		return false
+	})
 }
 
 // because joins reasons for a message.
@@ -112,7 +141,7 @@ func (r *repairer) rowOf(id workflow.RunID) (row, error) {
 		return row{}, ErrRunNotFound
 	}
 	out, err := r.row(id)
-	if errors.Is(err, ErrRunNotFound) { // the index over ids may be what is damaged
+	if out.num == 0 && err != nil { // the index over ids may be what is damaged
 		_ = r.read(func(db *sqlite.Conn) (err error) { // as if it were not there
 			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = readRow(x); return nil }, string(id))
 			return err
@@ -127,7 +156,10 @@ func (r *repairer) rowOf(id workflow.RunID) (row, error) {
 // say reports how a run is restored, and suspends it if it may have gone on.
 // known says that its row can be believed.
 func (r *repairer) say(m *remnant, row *row, known bool, broken []error) {
-	whole := known && m.seq == row.Seq && m.sum == row.sum || m.state.Status.Final()
+	whole := m.state.Status.Final()
+	if known {
+		whole = m.seq == row.Seq && m.sum == row.sum
+	}
 	switch {
 	case whole && len(broken) == 0 && r.fileSound(row):
 		return
@@ -143,7 +175,11 @@ func (r *repairer) say(m *remnant, row *row, known bool, broken []error) {
 	if _, err := m.state.Status.Next(workflow.MoveSuspend); err == nil {
 		m.suspend(r.to.Epoch(), "repaired: "+what)
 	}
-	r.wrong(m.id, row.File, "it is suspended: Resume lets it go on from there, Cancel ends it", "%s", what)
+	do := "it is suspended: Resume lets it go on from there, Cancel ends it"
+	if m.state.Status != workflow.RunSuspended {
+		do = "it has ended there, unless more came"
+	}
+	r.wrong(m.id, row.File, do, "%s", what)
 }
 
 func (r *repairer) fileSound(row *row) bool {
@@ -199,7 +235,7 @@ func (r *repairer) keepRun(m *remnant, row *row) error {
 	run := r.to.New(head, m.graphs[0])
 	head.StartedAt, head.Status, head.Alarm, head.EndedAt = s.StartedAt, s.Status, alarmOf(s), s.EndedAt
 	head.Output, head.Failure, head.Artifacts = s.Output, s.Failure, s.Artifacts
-	if s.Status != workflow.RunCompleted && row.sound[rowState] {
+	if s.Status != workflow.RunCompleted && row.Status == s.Status && row.sound[rowState] {
 		head.Artifacts = row.Artifacts // they need not have been kept
 	}
 	head.Dropped = s.Status.Final() && len(head.Artifacts) == 0

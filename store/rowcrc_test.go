@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"database/sql/driver"
 	"fmt"
 	"path/filepath"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // crcParts are queries for the parts of rows that have a checksum, by table.
@@ -132,92 +129,6 @@ func changeColumn(t *testing.T, dir, table, column, kind string) {
 	require.NoError(t, db.Close())
 }
 
-// alter runs a statement on pawl.db of a directory that nobody has open, whose log
-// stays.
-func alter(t testing.TB, dir, text string) {
-	db, err := sqlite.OpenKeeping(filepath.Join(dir, indexFile), `PRAGMA journal_mode=WAL`)
-	require.NoError(t, err)
-	n, err := db.Exec(text)
-	require.NoError(t, err)
-	require.Positive(t, n)
-	require.NoError(t, db.Close())
-}
-
-// A run that goes on and whose row has changed is whole after a repair, and goes on,
-// but if it is the row that told which its last record is.
-func TestRepairOfChangedRows(t *testing.T) {
-	path := t.TempDir()
-	d, files := furnished(t, path)
-	sound := crashed(t, path)
-	want := all(t, d.History("parts"))
-	require.NoError(t, d.Close())
-	require.NoError(t, files.Close())
-	suspended := []string{"seq = 2", "sum = zeroblob(32)", "at = at + 1", "last_crc = 1"}
-	for i, set := range append([]string{
-		"workflow = 'x'", "version = 9", "input_hash = 'x'", "parent = 'x'", "root = 'x'", "nonce = 7", "started_at = 7", "start_crc = 1",
-		"room = 7", "room_crc = 1", "status = 4", "alarm = 7", "ended_at = 7", "output = '{}'", "failure = 'x'", "artifacts = '[]'", "state_crc = 1",
-		"slot = 3 - slot", "filed = 3", "filed_sum = zeroblob(32)", "file_hash = x'00'", "file_size = 7", "file_crc = 1",
-	}, suspended...) {
-		if testing.Short() && i%3 > 0 {
-			continue
-		}
-		t.Run(set, func(t *testing.T) {
-			dir := crashed(t, sound)
-			alter(t, dir, "UPDATE runs SET "+set+" WHERE id = 'parts'")
-			to, r := repaired(t, dir)
-			head, err := to.Head("parts")
-			require.NoError(t, err)
-			if slices.Contains(suspended, set) {
-				require.Equal(t, workflow.RunSuspended, head.Status)
-				require.Equal(t, 1, r.Damage, lines(r))
-				require.Equal(t, want, all(t, to.History("parts"))[:3])
-				return
-			}
-			require.Zero(t, r.Damage, lines(r))
-			require.Contains(t, lines(r), `run "parts": it is whole again`)
-			require.Equal(t, workflow.RunRunning, head.Status)
-			require.Equal(t, want, all(t, to.History("parts")))
-			started, err := to.Head("fresh")
-			require.NoError(t, err)
-			require.Equal(t, started.Definition, head.Definition)
-			require.Equal(t, started.Room, head.Room)
-			require.Empty(t, head.Parent)
-		})
-	}
-}
-
-// What a run that failed has kept is still referred to after a repair, whatever its
-// row says.
-func TestRepairKeepsArtifacts(t *testing.T) {
-	path := t.TempDir()
-	d := open(t, path)
-	o := start(t, d, "r1")
-	kept := workflow.Artifact{Name: "report", Hash: "sha256:" + strings.Repeat("ab", 32), Size: 3}
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
-	o.do(workflow.TaskCompleted{Token: 1, Attempt: 1, Artifacts: []workflow.Artifact{kept}},
-		decision.StageArtifacts{Token: 1, Artifacts: []workflow.Artifact{kept}}, decision.CompleteToken{Token: 1})
-	r := o.record(workflow.Heartbeat{}, decision.FailRun{Failure: workflow.Failure{Code: "x"}, At: at(9)})
-	require.NoError(t, fold(o.state, &r, func([]decision.Event) {}))
-	head := o.head()
-	head.Artifacts = []workflow.Artifact{kept}
-	require.NoError(t, o.run.Commit([]decision.Record{r}, head))
-	sound := crashed(t, path)
-	for _, set := range []string{"room = 7", "artifacts = NULL", "status = 1", "file_size = 7"} {
-		dir := crashed(t, sound)
-		alter(t, dir, "UPDATE runs SET "+set)
-		into := filepath.Join(t.TempDir(), "repaired")
-		_, err := Repair(dir, into)
-		require.NoError(t, err)
-		to := open(t, into)
-		h, err := to.Head("r1")
-		require.NoError(t, err)
-		require.Equal(t, []workflow.Artifact{kept}, h.Artifacts, set)
-		refers, err := to.Refers(kept.Hash)
-		require.NoError(t, err)
-		require.True(t, refers, set)
-	}
-}
-
 // Whoever reads a row that has changed while the directory was open is told so, and
 // so is whoever makes a backup of it.
 func TestChangedRowsAreNotTold(t *testing.T) {
@@ -247,34 +158,4 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 	for _, err := range info.Damaged {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
-}
-
-// A run is found by a look at all rows where the index over ids has changed.
-func TestRepairWithoutTheIndexOfIDs(t *testing.T) {
-	path := t.TempDir()
-	d, files := furnished(t, path)
-	want := all(t, d.History("fresh"))
-	require.NoError(t, d.Close())
-	require.NoError(t, files.Close())
-	rewrite(t, filepath.Join(path, indexFile), func(b []byte) []byte {
-		at := bytes.LastIndex(b, []byte("fresh")) // the index is behind its table
-		require.NotEqual(t, bytes.Index(b, []byte("fresh")), at)
-		b[at] ^= 1
-		return b
-	})
-	to, _ := repaired(t, path)
-	require.Equal(t, want, all(t, to.History("fresh"))[:len(want)])
-}
-
-// A table that is not ours may hold what the driver makes a time of: it is damaged.
-func TestRowsOfAnotherSchema(t *testing.T) {
-	path := settled(t)
-	db, err := sqlite.Open(filepath.Join(path, indexFile), `DROP TABLE outcomes;
-		CREATE TABLE outcomes (id INTEGER PRIMARY KEY, key DATETIME NOT NULL UNIQUE, value TEXT NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL);
-		INSERT INTO outcomes VALUES (1, '2024-01-01 00:00:00', '{}', 1, 1)`)
-	require.NoError(t, err)
-	require.NoError(t, db.Close())
-	require.Positive(t, verified(t, path).Damage)
-	_, r := repaired(t, path)
-	require.Positive(t, r.Damage)
 }
