@@ -86,6 +86,8 @@ func TestTheLastDescendant(t *testing.T) {
 	require.ErrorIs(t, begin(Head{Run: "r/2.1", Parent: "r", Root: "r"}), ErrNoRoom)
 	_, err = d.Head("r/2.1")
 	require.ErrorIs(t, err, ErrRunNotFound)
+	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET room = 9 WHERE id = 'r'`) }))
+	require.ErrorIs(t, begin(Head{Run: "r/2.1", Parent: "r", Root: "r"}), ErrCorrupt)
 }
 
 func TestOneHandleWins(t *testing.T) {

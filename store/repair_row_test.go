@@ -26,6 +26,20 @@ func alter(t testing.TB, dir, text string) {
 	require.NoError(t, db.Close())
 }
 
+// repairedRow repairs a copy of a directory, in which something is changed in the rows
+// of all runs, and returns what the row of one says then.
+func repairedRow(t *testing.T, sound string, id workflow.RunID, set string) (*Dir, Head) {
+	dir := crashed(t, sound)
+	alter(t, dir, "UPDATE runs SET "+set)
+	into := filepath.Join(t.TempDir(), "repaired")
+	_, err := Repair(dir, into)
+	require.NoError(t, err)
+	to := open(t, into)
+	h, err := to.Head(id)
+	require.NoError(t, err)
+	return to, h
+}
+
 // A run that goes on and whose row has changed is whole after a repair, and goes on,
 // but if it is the row that told which its last record is.
 func TestRepairOfChangedRows(t *testing.T) {
@@ -86,14 +100,7 @@ func TestRepairKeepsArtifacts(t *testing.T) {
 	require.NoError(t, o.run.Commit([]decision.Record{r}, head))
 	sound := crashed(t, path)
 	for _, set := range []string{"room = 7", "artifacts = NULL", "status = 1", "file_size = 7"} {
-		dir := crashed(t, sound)
-		alter(t, dir, "UPDATE runs SET "+set)
-		into := filepath.Join(t.TempDir(), "repaired")
-		_, err := Repair(dir, into)
-		require.NoError(t, err)
-		to := open(t, into)
-		h, err := to.Head("r1")
-		require.NoError(t, err)
+		to, h := repairedRow(t, sound, "r1", set)
 		require.Equal(t, []workflow.Artifact{kept}, h.Artifacts, set)
 		refers, err := to.Refers(kept.Hash)
 		require.NoError(t, err)
@@ -155,15 +162,11 @@ func TestRepairBesideAPurgedRun(t *testing.T) {
 		next.do(workflow.Heartbeat{Token: 1})
 		want := all(t, d.History("r"))
 		sound := crashed(t, path)
+		for _, nonce := range []uint64{0, 1<<64 - 1} { // before and behind the run's own
+			require.NoError(t, os.WriteFile(filepath.Join(sound, fileName("r", nonce, 1)), left, 0o600))
+		}
 		for _, set := range []string{"at = at", "file_size = 7", "workflow = 'x'", "room = 7", "nonce = 7", "slot = 3 - slot", "seq = 7"} {
-			dir := crashed(t, sound)
-			alter(t, dir, "UPDATE runs SET "+set)
-			into := filepath.Join(t.TempDir(), "repaired")
-			_, err := Repair(dir, into)
-			require.NoError(t, err)
-			to := open(t, into)
-			h, err := to.Head("r")
-			require.NoError(t, err)
+			to, h := repairedRow(t, sound, "r", set)
 			status := workflow.RunRunning
 			if set == "seq = 7" {
 				status = workflow.RunSuspended
@@ -172,6 +175,36 @@ func TestRepairBesideAPurgedRun(t *testing.T) {
 			require.Equal(t, want, all(t, to.History("r"))[:2], set)
 		}
 	}
+}
+
+// Nor is it if nothing else is left.
+func TestRepairOfNothingButAPurgedRun(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	o := start(t, d, "r")
+	o.five(nil)
+	require.NoError(t, o.file())
+	left, err := os.ReadFile(fileIn(t, d, "r"))
+	require.NoError(t, err)
+	require.NoError(t, o.run.Close())
+	require.NoError(t, d.Purge("r", ""))
+	next := start(t, d, "r")
+	next.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	require.NoError(t, next.file())
+	sound := crashed(t, path)
+	require.NoError(t, os.WriteFile(filepath.Join(sound, strings.TrimPrefix(fileIn(t, d, "r"), d.path)), left, 0o600))
+	alter(t, sound, "UPDATE runs SET workflow = 'x'")
+	to, r := repaired(t, sound)
+	require.Contains(t, lines(r), `run "r": nothing is left of it`)
+	_, err = to.Head("r")
+	require.ErrorIs(t, err, ErrRunNotFound)
+}
+
+// fileIn returns where the file of a run is, in an open directory.
+func fileIn(t *testing.T, d *Dir, id workflow.RunID) string {
+	h, err := d.Head(id)
+	require.NoError(t, err)
+	return d.at(h.File)
 }
 
 // A pawl.db of an earlier moment of the same life is not taken for one in which a
@@ -213,8 +246,7 @@ func TestRepairWithoutAPageOfTheIndexOfIDs(t *testing.T) {
 	require.Len(t, all(t, to.AllHeads(HeadFilter{})), 4)
 }
 
-// A run is not purged by a row that does not tell which its files are, or that is
-// another's.
+// A run is not purged by a row that does not tell which its files are.
 func TestPurgeOfChangedRows(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, id := range []workflow.RunID{"r1", "r2"} {

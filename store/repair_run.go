@@ -62,7 +62,8 @@ func (r *row) believe() {
 
 // furthest returns what is left of a run: from one of the files that may be its own
 // and the log behind it, or from the log alone. What ends where the row says is it,
-// or else what goes furthest. known says that the row can be believed in that.
+// or else what goes furthest; but nothing goes further than a row that can be believed
+// in that, which known says.
 func (r *repairer) furthest(id workflow.RunID, row *row, known bool) (best *remnant, broken []error) {
 	var found []*remnant
 	last := int64(0)
@@ -87,6 +88,7 @@ func (r *repairer) furthest(id workflow.RunID, row *row, known bool) (best *remn
 	if row.filed == 0 || len(found) == 0 {
 		found = append(found, &remnant{id: id, sum: firstSum(id)})
 	}
+	best = &remnant{id: id, sum: firstSum(id)}
 	var unlogged error
 	for _, m := range found {
 		var err error
@@ -94,11 +96,12 @@ func (r *repairer) furthest(id workflow.RunID, row *row, known bool) (best *remn
 			err = r.salvageLog(m, row.num)
 		}
 		exact := known && m.seq == row.Seq && m.sum == row.sum
-		if exact || best == nil || m.seq > best.seq {
-			best, unlogged = m, err
-		}
 		if exact {
+			best, unlogged = m, err
 			break
+		}
+		if m.seq >= best.seq && (!known || m.seq < row.Seq) {
+			best, unlogged = m, err
 		}
 	}
 	if unlogged != nil {

@@ -159,3 +159,20 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
 }
+
+// A reference that was an artifact's, and is another value's as well, has the checksum
+// of what it became; and so has one that stays as it is.
+func TestReferencesThatChange(t *testing.T) {
+	d := open(t, t.TempDir())
+	for _, artifact := range []int64{1, 0, 1} {
+		require.NoError(t, d.update(func(db *sqlite.Conn) error {
+			_, err := db.Exec(putRef, checkedRow("sha256:a", int64(1), artifact)...)
+			return err
+		}))
+		require.NoError(t, d.read(func(db *sqlite.Conn) error {
+			wrong, err := changedRow(db)
+			require.Empty(t, wrong)
+			return err
+		}))
+	}
+}
