@@ -24,7 +24,7 @@ func TestTwoActorsOfARun(t *testing.T) {
 	nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{Event: "never"}}
 	run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
 	require.NoError(t, e.Start(t.Context(), run, nil))
-	two := []*actor.Actor{e.activate("a", nil), e.activate("a", nil)}
+	two := []*actor.Actor{e.startActor("a", nil), e.startActor("a", nil)}
 	refused := 0
 	var mu sync.Mutex
 	for n := range rounds {

@@ -29,7 +29,7 @@ type BackupInfo = store.BackupInfo
 // later steps are executed again. Errors: ErrInvalid (something is there already,
 // or it is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
 func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return BackupInfo{}, err
 	}
 	if into == "" {
@@ -38,7 +38,7 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })()
-	defer e.pinned.freeze()()
+	defer e.pinned.freezeBlobs()()
 	var blobs blob.Store
 	if e.files != nil {
 		blobs = e.files

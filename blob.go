@@ -31,7 +31,7 @@ func (e *Engine) openBlobs(dir string) (err error) {
 // a blob is as large as the disk allows. The media type may be empty. A blob that
 // nothing refers to is removed by CollectBlobs.
 func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return blob.Ref{}, err
 	}
 	hash, size, err := e.blobs.Put(ctx, r)
@@ -45,7 +45,7 @@ func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (bl
 // end of a damaged one, reading fails instead of ending. The errors are
 // *blob.Error with the hash; errors.Is tells blob.ErrMissing and blob.ErrDamaged.
 func (e *Engine) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	r, err := e.blobs.Open(ctx, ref.Hash)
@@ -54,7 +54,7 @@ func (e *Engine) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, err
 
 // OpenArtifact opens an artifact of an Outcome, as OpenBlob does.
 func (e *Engine) OpenArtifact(ctx context.Context, a workflow.Artifact) (io.ReadCloser, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	return e.OpenBlob(ctx, blob.Ref{Hash: a.Hash, Size: a.Size, Type: a.Type})
@@ -65,7 +65,7 @@ func (e *Engine) OpenArtifact(ctx context.Context, a workflow.Artifact) (io.Read
 func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
 	ref, err := t.engine.PutBlob(ctx, r, mediaType)
 	if err == nil {
-		t.engine.dispatcher.pin(t.Key, ref.Hash)
+		t.engine.dispatcher.pinBlob(t.Key, ref.Hash)
 	}
 	return ref, err
 }
@@ -83,8 +83,8 @@ type Artifact struct {
 	Blob blob.Ref
 }
 
-// staged returns the artifacts of a result as a message has them.
-func staged(as []Artifact) ([]workflow.Artifact, error) {
+// stagedArtifacts returns the artifacts of a result as a message has them.
+func stagedArtifacts(as []Artifact) ([]workflow.Artifact, error) {
 	var out []workflow.Artifact
 	for _, a := range as {
 		if a.Name == "" || len(a.Name) > 255 || !utf8.ValidString(a.Name) {
@@ -96,18 +96,6 @@ func staged(as []Artifact) ([]workflow.Artifact, error) {
 		out = append(out, workflow.Artifact{Name: a.Name, Hash: a.Blob.Hash, Size: a.Blob.Size, Type: a.Blob.Type})
 	}
 	return out, nil
-}
-
-// artifacts returns what a commit says of the artifacts of a run: those of its
-// outcome, and whether those that were staged are not wanted any more.
-func artifacts(s *workflow.State, keep bool) (out []workflow.Artifact, dropped bool) {
-	switch {
-	case !s.Status.Final():
-		return nil, false
-	case s.Status == workflow.RunCompleted || keep:
-		return s.Artifacts, false
-	}
-	return nil, len(s.Artifacts) > 0
 }
 
 // minBlobAge is the least age of what CollectBlobs may remove: between putting a
@@ -126,7 +114,7 @@ type Collected struct {
 // it. Runs refer to their blobs until they are purged. It may run at any time;
 // while a backup is made it removes nothing.
 func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return Collected{}, err
 	}
 	var out Collected
@@ -143,7 +131,7 @@ func (e *Engine) CollectBlobs(ctx context.Context, age time.Duration) (Collected
 		if !info.Time.Before(before) {
 			continue
 		}
-		gone, err := e.pinned.collect(info.Hash, func() (bool, error) {
+		gone, err := e.pinned.collectBlob(info.Hash, func() (bool, error) {
 			referred, err := e.dir.Refers(info.Hash)
 			if err != nil || referred {
 				return false, closedError(err)
@@ -176,10 +164,10 @@ func blobError(err error) error {
 	return err
 }
 
-// refer finds the blobs that a value, which is about to enter a run, refers to,
+// pinReferences finds the blobs that a value, which is about to enter a run, refers to,
 // and keeps them from being collected until release is called. It fails if one
 // of them is not there.
-func (e *Engine) refer(ctx context.Context, v any, as ...workflow.Artifact) (release func(), err error) {
+func (e *Engine) pinReferences(ctx context.Context, v any, as ...workflow.Artifact) (release func(), err error) {
 	refs, err := blob.Refs(v)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -194,8 +182,8 @@ func (e *Engine) refer(ctx context.Context, v any, as ...workflow.Artifact) (rel
 	for _, a := range as {
 		hashes = append(hashes, a.Hash)
 	}
-	e.pinned.add(hashes...)
-	release = func() { e.pinned.drop(hashes...) }
+	e.pinned.pinBlobs(hashes...)
+	release = func() { e.pinned.unpinBlobs(hashes...) }
 	for _, hash := range hashes {
 		if _, err := e.blobs.Stat(ctx, hash); err != nil {
 			release()
@@ -205,37 +193,6 @@ func (e *Engine) refer(ctx context.Context, v any, as ...workflow.Artifact) (rel
 	return release, nil
 }
 
-// referFailure returns the failure of a result that refers to what is not there.
-func referFailure(err error) workflow.Failure {
-	if f := blobFailure(err); f != nil {
-		return *f
-	}
-	var re *blob.RefError
-	if !errors.As(err, &re) {
-		return workflow.Failure{Code: workflow.CodeError, Message: legible(err.Error(), maxMessage)}
-	}
-	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: legible(err.Error(), maxMessage), Permanent: true}
-}
-
-// blobFailure returns the failure of a task for want of a blob, nil if err is no
-// error about one.
-func blobFailure(err error) *workflow.Failure {
-	var be *blob.Error
-	if !errors.As(err, &be) {
-		return nil
-	}
-	f := &workflow.Failure{Message: legible(err.Error(), maxMessage)}
-	switch {
-	case errors.Is(be, blob.ErrMissing):
-		f.Code, f.Permanent = workflow.CodeBlobMissing, true
-	case errors.Is(be, blob.ErrDamaged):
-		f.Code, f.Permanent = workflow.CodeBlobDamaged, true
-	default:
-		f.Code = workflow.CodeError
-	}
-	return f
-}
-
 // blobPins are blobs that are on their way into a run, with how often.
 type blobPins struct {
 	mu     sync.Mutex
@@ -243,7 +200,7 @@ type blobPins struct {
 	frozen int            // backups under way: nothing is collected
 }
 
-func (p *blobPins) add(hashes ...string) {
+func (p *blobPins) pinBlobs(hashes ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held == nil {
@@ -254,7 +211,7 @@ func (p *blobPins) add(hashes ...string) {
 	}
 }
 
-func (p *blobPins) drop(hashes ...string) {
+func (p *blobPins) unpinBlobs(hashes ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, hash := range hashes {
@@ -264,8 +221,8 @@ func (p *blobPins) drop(hashes ...string) {
 	}
 }
 
-// freeze keeps all blobs from being collected until thaw is called.
-func (p *blobPins) freeze() (thaw func()) {
+// freezeBlobs keeps all blobs from being collected until thaw is called.
+func (p *blobPins) freezeBlobs() (thaw func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.frozen++
@@ -276,9 +233,9 @@ func (p *blobPins) freeze() (thaw func()) {
 	}
 }
 
-// collect removes a blob, unless it is pinned. Whoever pins it afterwards finds
+// collectBlob removes a blob, unless it is pinned. Whoever pins it afterwards finds
 // it gone.
-func (p *blobPins) collect(hash string, remove func() (bool, error)) (bool, error) {
+func (p *blobPins) collectBlob(hash string, remove func() (bool, error)) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held[hash] > 0 || p.frozen > 0 {

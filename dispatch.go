@@ -63,8 +63,8 @@ func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
 	return &dispatcher{engine: e, ctx: ctx, most: most, queue: newTaskQueue(most), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
 }
 
-// dispatch takes an attempt. It returns at once.
-func (d *dispatcher) dispatch(a actor.Dispatch) {
+// dispatchTask takes an attempt. It returns at once.
+func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 	key := keyOf(a.Run, a.Token, a.Attempt, a.Epoch)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,41 +77,42 @@ func (d *dispatcher) dispatch(a actor.Dispatch) {
 		}
 		return
 	}
-	d.take(key, a)
+	d.queueTask(key, a)
 }
 
-// take queues an attempt that is not held. The lock is held.
-func (d *dispatcher) take(key Key, a actor.Dispatch) {
+// queueTask queues an attempt that is not held. The caller holds the lock.
+func (d *dispatcher) queueTask(key Key, a actor.Dispatch) {
 	d.order++
 	t := &outTask{Dispatch: a, key: key, order: d.order}
 	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
-	d.queue.add(t)
-	d.fill()
+	d.queue.addTask(t)
+	d.fillSlots()
 }
 
-// fill begins tasks while there are slots and tasks for them. The lock is held.
-func (d *dispatcher) fill() {
+// fillSlots begins tasks while there are slots and tasks for them. The caller holds the
+// lock.
+func (d *dispatcher) fillSlots() {
 	for !d.stopped && d.running < d.most {
-		t := d.queue.take()
+		t := d.queue.takeNext()
 		if t == nil {
 			return
 		}
-		d.begin(t)
+		d.startTask(t)
 	}
 }
 
-// begin starts a task's goroutine. The lock is held.
-func (d *dispatcher) begin(t *outTask) {
+// startTask starts a task's goroutine. The caller holds the lock.
+func (d *dispatcher) startTask(t *outTask) {
 	d.running++
 	d.group.Add(1)
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	t.cancel = cancel
-	go d.run(ctx, t)
+	go d.runTask(ctx, t)
 }
 
-// withdraw tells a token's attempt that it is no longer wanted, or forgets one
+// withdrawTask tells a token's attempt that it is no longer wanted, or forgets one
 // that has ended.
-func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
+func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.latest[outKey{run, token}]
@@ -121,23 +122,23 @@ func (d *dispatcher) withdraw(run workflow.RunID, token workflow.TokenID) {
 	t.withdrawn = true
 	switch {
 	case t.place.In():
-		d.queue.remove(t)
-		d.forget(t)
+		d.queue.removeTask(t)
+		d.forgetTask(t)
 	case t.pending:
 		t.cancel(errWithdrawn)
-		d.forget(t)
+		d.forgetTask(t)
 	default:
 		t.cancel(errWithdrawn)
 	}
 }
 
-// forget drops an attempt that is over, once: the lock is held.
-func (d *dispatcher) forget(t *outTask) {
+// forgetTask drops an attempt that is over, once. The caller holds the lock.
+func (d *dispatcher) forgetTask(t *outTask) {
 	if d.held[t.key] != t {
 		return
 	}
 	delete(d.held, t.key)
-	d.engine.pinned.drop(t.pins...)
+	d.engine.pinned.unpinBlobs(t.pins...)
 	if at := (outKey{t.Run, t.Token}); d.latest[at] == t {
 		delete(d.latest, at)
 	}
@@ -145,24 +146,24 @@ func (d *dispatcher) forget(t *outTask) {
 
 var errWithdrawn = errors.New("the task is no longer wanted")
 
-// run executes one attempt and delivers what it came to. The handler may panic,
+// runTask executes one attempt and delivers its result. The handler may panic,
 // or end the goroutine: the deferred functions run all the same. The context has
 // no deadline of its own: it is the run that decides that an attempt timed out,
 // and then the context is cancelled. That of an attempt whose result comes later
 // lives on until the attempt is over.
-func (d *dispatcher) run(ctx context.Context, t *outTask) {
-	defer d.finished(t)
+func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
+	defer d.taskFinished(t)
 	release := func() {}
 	defer func() { release() }()
-	m := failed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
+	m := taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
 	defer func() {
 		if r := recover(); r != nil {
 			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
-			m = failed(t, workflow.Failure{Code: workflow.CodePanic, Message: legible(fmt.Sprint(r), maxMessage), Permanent: true})
+			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
 		}
-		d.returned(t)
+		d.taskReturned(t)
 		if m != nil {
-			taken := d.engine.deliver(d.ctx, t.Run, m)
+			taken := d.engine.deliverResult(d.ctx, t.Run, m)
 			d.mu.Lock()
 			t.refused = !taken
 			d.mu.Unlock()
@@ -170,7 +171,7 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 		}
 	}()
 	failpoint.Hit("task.begin")
-	output, err := d.engine.options.Executor.Execute(ctx, d.engine.task(t))
+	output, err := d.engine.options.Executor.Execute(ctx, d.engine.executorTask(t))
 	failpoint.Hit("task.result")
 	if err != nil && d.ctx.Err() != nil {
 		m = nil // Close interrupted it: that is no failure, the task is sent again
@@ -183,60 +184,60 @@ func (d *dispatcher) run(ctx context.Context, t *outTask) {
 		d.mu.Unlock()
 		return
 	}
-	m = result(t, output, err)
+	m = taskResult(t, output, err)
 	if done, ok := m.(workflow.TaskCompleted); ok {
-		unpin, err := d.engine.refer(context.WithoutCancel(d.ctx), done.Output, done.Artifacts...)
+		unpin, err := d.engine.pinReferences(context.WithoutCancel(d.ctx), done.Output, done.Artifacts...)
 		if err != nil {
-			m = failed(t, referFailure(err))
+			m = taskFailed(t, referenceFailure(err))
 			return
 		}
 		release = unpin
 	}
 }
 
-// pin keeps a blob from being collected while an attempt is not over.
-func (d *dispatcher) pin(key Key, hash string) {
+// pinBlob keeps a blob from being collected while an attempt is not over.
+func (d *dispatcher) pinBlob(key Key, hash string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.held[key]; t != nil {
-		d.engine.pinned.add(hash)
+		d.engine.pinned.pinBlobs(hash)
 		t.pins = append(t.pins, hash)
 	}
 }
 
-// returned gives the slot of an attempt to the next one, before its result is
+// taskReturned gives the slot of an attempt to the next one, before its result is
 // delivered. That result counts as waiting only then: else a dispatcher of one slot
 // would pass over its run even if that is the one whose turn it is.
-func (d *dispatcher) returned(t *outTask) {
+func (d *dispatcher) taskReturned(t *outTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
 	t.delivers = true
-	d.fill()
-	d.queue.returned(t.Run)
+	d.fillSlots()
+	d.queue.resultReturned(t.Run)
 }
 
-// finished forgets an attempt whose result waits no longer, unless it comes later,
-// and lets the next task begin if its run was clogged.
-func (d *dispatcher) finished(t *outTask) {
+// taskFinished forgets an attempt whose result waits no longer, unless it comes later,
+// and lets the next task begin if its run was backpressured.
+func (d *dispatcher) taskFinished(t *outTask) {
 	defer d.group.Done()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !t.pending || t.withdrawn {
 		t.cancel(nil)
-		d.forget(t)
+		d.forgetTask(t)
 	}
-	d.queue.delivered(t.Run)
+	d.queue.resultDelivered(t.Run)
 	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[t.key] == nil {
-		d.take(t.key, *t.again)
+		d.queueTask(t.key, *t.again)
 		return
 	}
-	d.fill()
+	d.fillSlots()
 }
 
-// stop lets no further task begin and waits until those that run have returned,
+// stopAndWait lets no further task begin and waits until those that run have returned,
 // or ctx is done.
-func (d *dispatcher) stop(ctx context.Context) error {
+func (d *dispatcher) stopAndWait(ctx context.Context) error {
 	d.mu.Lock()
 	d.stopped = true
 	d.mu.Unlock()
@@ -253,8 +254,8 @@ func (d *dispatcher) stop(ctx context.Context) error {
 	}
 }
 
-// task returns an attempt as the executor sees it.
-func (e *Engine) task(t *outTask) Task {
+// executorTask returns an attempt as the executor sees it.
+func (e *Engine) executorTask(t *outTask) Task {
 	return Task{
 		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
 		Run: t.Run, Workflow: t.Workflow, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
@@ -263,18 +264,19 @@ func (e *Engine) task(t *outTask) Task {
 	}
 }
 
-func failed(t *outTask, f workflow.Failure) workflow.Message {
+// taskFailed returns the message that an attempt has failed.
+func taskFailed(t *outTask, f workflow.Failure) workflow.Message {
 	return workflow.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, Failure: f}
 }
 
-// result returns what a handler's return values say.
-func result(t *outTask, output any, err error) workflow.Message {
+// taskResult returns the message that says what a handler has returned.
+func taskResult(t *outTask, output any, err error) workflow.Message {
 	if err != nil {
-		return failed(t, failureOf(err))
+		return taskFailed(t, failureOf(err))
 	}
-	m, err := completion(output)
+	m, err := taskCompleted(output)
 	if err != nil {
-		return failed(t, workflow.Failure{Code: workflow.CodeInvalidResult, Message: err.Error(), Permanent: true})
+		return taskFailed(t, workflow.Failure{Code: workflow.CodeInvalidResult, Message: err.Error(), Permanent: true})
 	}
 	m.Token, m.Attempt, m.Epoch = t.Token, t.Attempt, t.Epoch
 	return m
@@ -287,8 +289,9 @@ var resultLimits = value.Limits{Bytes: workflow.MaxMergedBytes}
 // metadataLimits bound the metadata of a result, which no definition limits.
 var metadataLimits = value.Limits{Bytes: workflow.DefaultLimits().PayloadBytes}
 
-// completion normalises an output, which may be a Result.
-func completion(output any) (workflow.TaskCompleted, error) {
+// taskCompleted returns the message that an attempt has come to an output, which may
+// be a Result. Token, attempt and epoch are the caller's to set.
+func taskCompleted(output any) (workflow.TaskCompleted, error) {
 	var m workflow.TaskCompleted
 	if r, ok := output.(Result); ok {
 		metadata, err := value.Normalize(r.Metadata, metadataLimits)
@@ -296,7 +299,7 @@ func completion(output any) (workflow.TaskCompleted, error) {
 			return m, fmt.Errorf("metadata: %w", err)
 		}
 		m.Metadata, _ = metadata.(map[string]any)
-		if m.Artifacts, err = staged(r.Artifacts); err != nil {
+		if m.Artifacts, err = stagedArtifacts(r.Artifacts); err != nil {
 			return m, err
 		}
 		output = r.Output
@@ -309,12 +312,12 @@ func completion(output any) (workflow.TaskCompleted, error) {
 	return m, nil
 }
 
-// deliver hands a result to its run, again and again while the outcome of that
+// deliverResult hands a result to its run, again and again while the outcome of that
 // is unknown. A result that is refused as stale was for an attempt that is over;
 // deliver returns false if the run took none at all.
-func (e *Engine) deliver(ctx context.Context, run workflow.RunID, m workflow.Message) (taken bool) {
+func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m workflow.Message) (taken bool) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := e.ask(e.ctx, run, m) // Close waits for results that come
+		err := e.askRun(e.ctx, run, m) // Close waits for results that come
 		switch {
 		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
 			return true

@@ -14,13 +14,13 @@ import (
 // Cheng, 1996, with tasks that all count the same), then the order of arrival. An
 // urgent task takes the turn of its run: what else that has may wait meanwhile.
 //
-// A run is clogged while so many of its results wait to be delivered as there may
-// be tasks at once. It leaves the heap of runs, with all its tasks, until one of
-// them is delivered.
+// A run is backpressured while so many of its results wait to be delivered as there
+// may be tasks at once. It leaves the heap of runs, with all its tasks, until one of
+// these results is delivered.
 type taskQueue struct {
-	most  int                           // results that wait make a run clogged
+	most  int                           // waiting results with which a run is backpressured
 	runs  map[workflow.RunID]*queuedRun // with tasks here, or results that wait
-	ready heap.Heap[*queuedRun]         // those with tasks that are not clogged
+	ready heap.Heap[*queuedRun]         // those with tasks that are not backpressured
 	turn  int64                         // of the task that was taken last
 }
 
@@ -36,20 +36,20 @@ type queuedRun struct {
 func newTaskQueue(most int) *taskQueue {
 	return &taskQueue{
 		most: most, runs: map[workflow.RunID]*queuedRun{},
-		ready: heap.New((*queuedRun).before, func(r *queuedRun) *heap.Place { return &r.place }),
+		ready: heap.New((*queuedRun).startsBefore, func(r *queuedRun) *heap.Place { return &r.place }),
 	}
 }
 
-// add lets a task wait.
-func (q *taskQueue) add(t *outTask) {
-	r := q.run(t.Run)
+// addTask lets a task wait.
+func (q *taskQueue) addTask(t *outTask) {
+	r := q.runOf(t.Run)
 	r.tasks.Put(t)
-	q.settle(r)
+	q.placeRun(r)
 }
 
-// take returns the task that is to begin next, which is in the queue no longer;
-// nil if none may begin.
-func (q *taskQueue) take() *outTask {
+// takeNext takes the task that begins next out of the queue and returns it; nil if
+// none may begin.
+func (q *taskQueue) takeNext() *outTask {
 	if q.ready.Len() == 0 {
 		return nil
 	}
@@ -57,44 +57,46 @@ func (q *taskQueue) take() *outTask {
 	t := r.tasks.Pop()
 	q.turn = max(q.turn, r.turn)
 	r.turn = q.turn + 1 // not that after its own: it may have stood behind urgent tasks
-	q.settle(r)
+	q.placeRun(r)
 	return t
 }
 
-// remove takes a task out that is no longer wanted.
-func (q *taskQueue) remove(t *outTask) {
+// removeTask takes a task out that is no longer wanted.
+func (q *taskQueue) removeTask(t *outTask) {
 	r := q.runs[t.Run]
 	r.tasks.Remove(t)
-	q.settle(r)
+	q.placeRun(r)
 }
 
-// returned says that a result of a run waits to be delivered from now on.
-func (q *taskQueue) returned(id workflow.RunID) {
-	r := q.run(id)
+// resultReturned notes that a result of a run waits to be delivered from now on.
+func (q *taskQueue) resultReturned(id workflow.RunID) {
+	r := q.runOf(id)
 	r.waiting++
-	q.settle(r)
+	q.placeRun(r)
 }
 
-// delivered says that a result of a run has ceased to wait.
-func (q *taskQueue) delivered(id workflow.RunID) {
+// resultDelivered notes that a result of a run has ceased to wait.
+func (q *taskQueue) resultDelivered(id workflow.RunID) {
 	r := q.runs[id]
 	r.waiting--
-	q.settle(r)
+	q.placeRun(r)
 }
 
-func (q *taskQueue) run(id workflow.RunID) *queuedRun {
+// runOf returns what the queue knows of a run, made if it knows nothing.
+func (q *taskQueue) runOf(id workflow.RunID) *queuedRun {
 	r := q.runs[id]
 	if r == nil {
-		r = &queuedRun{id: id, tasks: heap.New((*outTask).before, func(t *outTask) *heap.Place { return &t.place })}
+		r = &queuedRun{id: id, tasks: heap.New((*outTask).startsBefore, func(t *outTask) *heap.Place { return &t.place })}
 		q.runs[id] = r
 	}
 	return r
 }
 
-// settle puts a run, which has changed, where it belongs. One that comes into the
-// heap of runs gets the next turn: what it has missed is not made up for. That never
-// puts it forward, for the turn of no run is later than the next.
-func (q *taskQueue) settle(r *queuedRun) {
+// placeRun puts a run that has changed where it belongs: into the heap of runs, out of
+// it, or out of the queue. A run that comes into the heap gets the next turn: turns
+// that it has missed are not made up for. That never puts it forward, for the turn of
+// no run is later than the next.
+func (q *taskQueue) placeRun(r *queuedRun) {
 	if r.tasks.Len() > 0 && r.waiting < q.most {
 		if !r.place.In() {
 			r.turn = q.turn + 1
@@ -108,14 +110,14 @@ func (q *taskQueue) settle(r *queuedRun) {
 	}
 }
 
-// before orders runs that may begin a task: by the priority of their first one,
-// their turn, and the arrival of that task.
-func (r *queuedRun) before(other *queuedRun) bool {
+// startsBefore orders runs that may begin a task: by the priority of their first task,
+// then their turn, then the arrival of that task.
+func (r *queuedRun) startsBefore(other *queuedRun) bool {
 	a, b := r.tasks.First(), other.tasks.First()
 	return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(r.turn, other.turn), cmp.Compare(a.order, b.order)) < 0
 }
 
-// before orders the tasks of one run, by priority and arrival.
-func (t *outTask) before(other *outTask) bool {
+// startsBefore orders the tasks of one run, by priority and arrival.
+func (t *outTask) startsBefore(other *outTask) bool {
 	return cmp.Or(cmp.Compare(t.Node.Priority, other.Node.Priority), cmp.Compare(t.order, other.order)) < 0
 }

@@ -96,7 +96,7 @@ func (w *queueMachine) Add(t *rapid.T) {
 	for range rapid.IntRange(1, 5).Draw(t, "tasks") {
 		w.order++
 		task := waitingTask(id, w.order, rapid.IntRange(0, 2).Draw(t, "priority"))
-		w.q.add(task)
+		w.q.addTask(task)
 		w.m.tasks = append(w.m.tasks, task)
 		w.m.settle()
 	}
@@ -104,7 +104,7 @@ func (w *queueMachine) Add(t *rapid.T) {
 
 // Take takes the next task.
 func (w *queueMachine) Take(t *rapid.T) {
-	got := w.q.take()
+	got := w.q.takeNext()
 	require.Same(t, w.m.take(), got)
 	if got == nil {
 		t.Skip("no task may begin")
@@ -120,7 +120,7 @@ func (w *queueMachine) Withdraw(t *rapid.T) {
 		t.Skip("empty")
 	}
 	task := rapid.SampledFrom(w.m.tasks).Draw(t, "task")
-	w.q.remove(task)
+	w.q.removeTask(task)
 	w.m.remove(task)
 	w.taken[task] = true
 }
@@ -128,7 +128,7 @@ func (w *queueMachine) Withdraw(t *rapid.T) {
 // Return lets a result of a run wait.
 func (w *queueMachine) Return(t *rapid.T) {
 	id := w.run(t)
-	w.q.returned(id)
+	w.q.resultReturned(id)
 	w.m.wait(id, 1)
 }
 
@@ -138,7 +138,7 @@ func (w *queueMachine) Deliver(t *rapid.T) {
 	if w.m.waiting[id] == 0 {
 		t.Skip("none waits")
 	}
-	w.q.delivered(id)
+	w.q.resultDelivered(id)
 	w.m.wait(id, -1)
 }
 
@@ -173,14 +173,14 @@ func TestQueueIsItsModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){"": w.Check, "add": w.Add, "take": w.Take, "withdraw": w.Withdraw, "return": w.Return, "deliver": w.Deliver})
 		for id, n := range w.m.waiting {
 			for range n {
-				w.q.delivered(id)
+				w.q.resultDelivered(id)
 				w.m.wait(id, -1)
 			}
 		}
 		for len(w.m.tasks) > 0 {
 			w.Take(t)
 		}
-		require.Nil(t, w.q.take())
+		require.Nil(t, w.q.takeNext())
 		require.Empty(t, w.q.runs)
 		require.Len(t, w.taken, int(w.order), "every task was taken or withdrawn")
 	})
@@ -190,7 +190,7 @@ func TestQueueIsItsModel(t *testing.T) {
 func queued(most int, runs string) *taskQueue {
 	q := newTaskQueue(most)
 	for i, r := range runs {
-		q.add(waitingTask(workflow.RunID(r), int64(i+1), 0))
+		q.addTask(waitingTask(workflow.RunID(r), int64(i+1), 0))
 	}
 	return q
 }
@@ -198,37 +198,37 @@ func queued(most int, runs string) *taskQueue {
 // takes returns the runs of the next tasks.
 func takes(q *taskQueue, n int) (runs string) {
 	for range n {
-		if t := q.take(); t != nil {
+		if t := q.takeNext(); t != nil {
 			runs += string(t.Run)
 		}
 	}
 	return runs
 }
 
-func TestRunsThatAreCloggedArePassedOver(t *testing.T) {
+func TestBackpressuredRunsArePassedOver(t *testing.T) {
 	q := queued(2, "aaaaabbbb")
 	require.Equal(t, "abab", takes(q, 4))
-	q.returned("a")
+	q.resultReturned("a")
 	require.Equal(t, "a", takes(q, 1), "one result of two")
-	q.returned("a")
+	q.resultReturned("a")
 	require.Equal(t, "bb", takes(q, 9))
-	q.delivered("a")
+	q.resultDelivered("a")
 	require.Equal(t, "aa", takes(q, 9))
 }
 
-// What a run has missed while it was clogged is not made up for: it would keep
+// What a run has missed while it was backpressured is not made up for: it would keep
 // the others waiting.
-func TestARunThatWasCloggedTakesTurns(t *testing.T) {
+func TestARunThatWasBackpressuredTakesTurns(t *testing.T) {
 	q := queued(1, "aaaabbbbbbbb")
-	q.returned("a")
+	q.resultReturned("a")
 	require.Equal(t, "bbbb", takes(q, 4))
-	q.delivered("a")
+	q.resultDelivered("a")
 	require.Equal(t, "abab", takes(q, 4))
-	q.returned("a")
-	q.returned("a")
-	q.delivered("a")
+	q.resultReturned("a")
+	q.resultReturned("a")
+	q.resultDelivered("a")
 	require.Equal(t, "bb", takes(q, 4), "one still waits")
-	q.delivered("a")
+	q.resultDelivered("a")
 	require.Equal(t, "aa", takes(q, 4))
 }
 
@@ -237,11 +237,11 @@ func TestARunThatWasCloggedTakesTurns(t *testing.T) {
 func TestARunBehindUrgentTasksSavesUpNoTurns(t *testing.T) {
 	q := queued(9, "aaaa")
 	for i := range int64(5) {
-		q.add(waitingTask("u", 10+i, -1))
+		q.addTask(waitingTask("u", 10+i, -1))
 	}
 	require.Equal(t, "uuuuu", takes(q, 5))
 	for i := range int64(3) {
-		q.add(waitingTask("n", 20+i, 0))
+		q.addTask(waitingTask("n", 20+i, 0))
 	}
 	require.Equal(t, "aananan", takes(q, 9), "one turn, and then the first of equals")
 }
@@ -250,8 +250,8 @@ func TestARunBehindUrgentTasksSavesUpNoTurns(t *testing.T) {
 func TestAWithdrawalMovesItsRun(t *testing.T) {
 	q := queued(1, "bbaa")
 	urgent := waitingTask("a", 5, -1)
-	q.add(urgent)
-	q.remove(urgent)
+	q.addTask(urgent)
+	q.removeTask(urgent)
 	require.Equal(t, "baba", takes(q, 5))
 	require.Empty(t, q.runs)
 }

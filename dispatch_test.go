@@ -18,16 +18,16 @@ func TestAnAttemptIsForgottenOnce(t *testing.T) {
 	task.key = "k"
 	d.held[task.key] = task
 	d.latest[outKey{task.Run, task.Token}] = task
-	d.pin("k", "hash")
-	e.pinned.add("hash") // by somebody else
-	d.forget(task)
-	d.forget(task)
+	d.pinBlob("k", "hash")
+	e.pinned.pinBlobs("hash") // by somebody else
+	d.forgetTask(task)
+	d.forgetTask(task)
 	remove := func() (bool, error) { return true, nil }
-	gone, err := e.pinned.collect("hash", remove)
+	gone, err := e.pinned.collectBlob("hash", remove)
 	require.NoError(t, err)
 	require.False(t, gone)
-	e.pinned.drop("hash")
-	gone, err = e.pinned.collect("hash", remove)
+	e.pinned.unpinBlobs("hash")
+	gone, err = e.pinned.collectBlob("hash", remove)
 	require.NoError(t, err)
 	require.True(t, gone)
 }

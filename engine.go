@@ -69,10 +69,10 @@ type Options struct {
 
 // Bounds that every run's actor has.
 const (
-	mailboxSize = 128
-	batchSize   = 64
-	fileRecords = 8192
-	fileBytes   = 16 << 20
+	mailboxSize  = 128
+	batchSize    = 64
+	flushRecords = 8192
+	flushBytes   = 16 << 20
 )
 
 func (o Options) withDefaults() Options {
@@ -103,10 +103,10 @@ type Engine struct {
 	dispatcher *dispatcher
 	waiters    *waiters
 	alarms     *alarms
-	courier    *courier
-	purges     atomic.Uint64 // runs that were purged in this life
-	supervisor *supervisor   // nil without StallAfter
-	once       turns         // of the keys of Once
+	messenger  *childMessenger
+	purges     atomic.Uint64  // runs that were purged in this life
+	stalls     *stallDetector // nil without StallAfter
+	once       turns          // of the keys of Once
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run
@@ -146,24 +146,24 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.registry = newRegistry(o.MaxActive)
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
 	e.alarms = newAlarms(e)
-	e.courier = newCourier(e)
+	e.messenger = newChildMessenger(e)
 	if o.StallAfter > 0 {
-		e.supervisor = newSupervisor(e) // before a task runs, which may tell it a heartbeat
+		e.stalls = newStallDetector(e) // before a task runs, which may tell it a heartbeat
 	}
-	if err := e.recover(); err != nil {
+	if err := e.recoverRuns(); err != nil {
 		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
 	}
-	e.background.Go(e.alarms.run)
-	if e.supervisor != nil {
-		e.background.Go(e.supervisor.run)
+	e.background.Go(e.alarms.watchAlarms)
+	if e.stalls != nil {
+		e.background.Go(e.stalls.scanUntilClosed)
 	}
 	return e, nil
 }
 
-// recover wakes every unfinished run in the background, and files what finished
-// runs left in the log. A run that cannot be loaded is left as it is; the
+// recoverRuns wakes every unfinished run in the background, and has the records flushed
+// that finished runs left in the log. A run that cannot be loaded is left as it is; the
 // others go on.
-func (e *Engine) recover() error {
+func (e *Engine) recoverRuns() error {
 	failpoint.Hit("recover.begin")
 	unfinished, err := e.dir.Unfinished()
 	if err != nil {
@@ -174,7 +174,7 @@ func (e *Engine) recover() error {
 		return err
 	}
 	failpoint.Hit("recover.wake")
-	e.background.Go(func() { e.wake(append(unfinished, leftover...)) })
+	e.background.Go(func() { e.wakeRuns(append(unfinished, leftover...)) })
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (e *Engine) recover() error {
 // returns the cause of ctx, and goes on in the background. Until it has come to its
 // end, which a further call waits for, the directory is in use.
 func (e *Engine) Close(ctx context.Context) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	patience := time.Duration(0)
@@ -197,7 +197,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		patience = closePatience
 		go func() { // until the disk answers
 			defer close(e.ended)
-			e.closed = e.close(ctx)
+			e.closed = e.shutDown(ctx)
 		}()
 	})
 	select {
@@ -221,25 +221,41 @@ func (e *Engine) Close(ctx context.Context) error {
 // closePatience is how long Close waits for the disk when its context is done.
 const closePatience = 5 * time.Second
 
-func (e *Engine) close(ctx context.Context) error {
+// shutDown is Close without its patience: it stops tasks, actors and background work,
+// in this order, and closes the directory.
+func (e *Engine) shutDown(ctx context.Context) error {
 	failpoint.Hit("close.begin")
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
-	late := e.dispatcher.stop(grace) != nil
+	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()
 	e.stopTasks()
 	if late {
-		_ = e.dispatcher.stop(ctx) // a handler that ignores its context is left behind
+		_ = e.dispatcher.stopAndWait(ctx) // a handler that ignores its context is left behind
 	}
-	e.registry.close()
+	e.registry.refuseActors()
 	e.stop()
-	e.registry.wait()
-	e.courier.close()
+	e.registry.waitForActors()
+	e.messenger.closeAndWait()
 	failpoint.Hit("close.actors")
 	e.background.Wait()
-	e.waiters.close()
+	e.waiters.closeChannels()
 	err := e.dir.Close()
 	if e.files != nil {
 		err = errors.Join(err, e.files.Close())
 	}
 	return err
+}
+
+var errNoContext = fmt.Errorf("%w: the context is nil", ErrInvalid)
+
+// checkUsable returns an error if the engine does not come from Open, or if there is
+// no context.
+func (e *Engine) checkUsable(ctx context.Context) error {
+	switch {
+	case e == nil || e.dir == nil:
+		return fmt.Errorf("%w: it was never opened", ErrClosed)
+	case ctx == nil:
+		return errNoContext
+	}
+	return nil
 }

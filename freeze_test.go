@@ -12,14 +12,14 @@ func TestNothingIsCollectedDuringABackup(t *testing.T) {
 	var p blobPins
 	removed := 0
 	remove := func() (bool, error) { removed++; return true, nil }
-	one, two := p.freeze(), p.freeze()
+	one, two := p.freezeBlobs(), p.freezeBlobs()
 	for _, thaw := range []func(){one, two} {
-		gone, err := p.collect("h", remove)
+		gone, err := p.collectBlob("h", remove)
 		require.NoError(t, err)
 		require.False(t, gone)
 		thaw()
 	}
-	gone, err := p.collect("h", remove)
+	gone, err := p.collectBlob("h", remove)
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.Equal(t, 1, removed)

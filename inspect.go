@@ -28,7 +28,7 @@ type Snapshot struct {
 // Inspect returns how a run stands, as it is committed. It writes nothing and
 // does not disturb the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return Snapshot{}, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -77,7 +77,7 @@ type RunFilter struct {
 // Runs lists runs in the order of their ids, from the index, page by page. An
 // error ends the list.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
 	}
 	return func(yield func(RunSummary, error) bool) {
@@ -106,28 +106,28 @@ type EventsOptions struct {
 // waits for new ones until the run has ended or ctx is done. An error ends the
 // list.
 func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Event, error] {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Event, error) bool) { yield(Event{}, err) }
 	}
 	return func(yield func(Event, error) bool) {
 		after := o.After
 		for {
-			moved, err := e.waiters.watch(id)
+			moved, err := e.waiters.addWatcher(id)
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
 			more := e.eventsNow(ctx, id, &after, yield)
 			if !more || !o.Follow {
-				e.waiters.unwatch(id, moved)
+				e.waiters.removeWatcher(id, moved)
 				return
 			}
 			select {
 			case <-moved:
 			case <-e.dir.Failed(): // which the next look says
-				e.waiters.unwatch(id, moved)
+				e.waiters.removeWatcher(id, moved)
 			case <-ctx.Done():
-				e.waiters.unwatch(id, moved)
+				e.waiters.removeWatcher(id, moved)
 				yield(Event{}, context.Cause(ctx))
 				return
 			}
@@ -143,12 +143,12 @@ func (e *Engine) eventsNow(ctx context.Context, id workflow.RunID, after *int64,
 		yield(Event{}, closedError(err))
 		return false
 	}
-	return list(ctx, e.dir.Events(id, *after), after, yield) && !h.Status.Final()
+	return yieldEvents(ctx, e.dir.Events(id, *after), after, yield) && !h.Status.Final()
 }
 
-// list yields events and keeps the sequence of the last one. It returns false
-// if the list is over: an error, or a caller who wants no more.
-func list(ctx context.Context, events iter.Seq2[Event, error], after *int64, yield func(Event, error) bool) bool {
+// yieldEvents yields events and keeps the sequence of the last one in after. It returns
+// false if there was an error or the caller wants no more.
+func yieldEvents(ctx context.Context, events iter.Seq2[Event, error], after *int64, yield func(Event, error) bool) bool {
 	for ev, err := range events {
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -168,8 +168,8 @@ func list(ctx context.Context, events iter.Seq2[Event, error], after *int64, yie
 // Journal lists the records of a run: every message that was taken, and what
 // was decided. Replaying them gives the run again. An error ends the list.
 func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Record, error] {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Record, error) bool) { yield(Record{}, err) }
 	}
-	return paged(ctx, e.dir.History(id))
+	return listUntilDone(ctx, e.dir.History(id))
 }

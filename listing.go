@@ -16,10 +16,10 @@ type Approval = store.Approval
 // Approvals lists the open approvals of all runs, from the index, page by page,
 // oldest run first. An error ends the list.
 func (e *Engine) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
 	}
-	return paged(ctx, e.dir.Approvals())
+	return listUntilDone(ctx, e.dir.Approvals())
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
@@ -34,10 +34,10 @@ type DeadLetterFilter = store.DeadLetterFilter
 // says exhausted: park), from the index, page by page, oldest run first. An error
 // ends the list.
 func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }
 	}
-	return paged(ctx, e.dir.DeadLetters(f))
+	return listUntilDone(ctx, e.dir.DeadLetters(f))
 }
 
 // RetryAll gives every dead letter that fits the filter a fresh budget of
@@ -79,8 +79,9 @@ func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act fun
 	return n, errors.Join(errs...)
 }
 
-// paged ends a list of the store with an error of ours, or when ctx is done.
-func paged[T any](ctx context.Context, list iter.Seq2[T, error]) iter.Seq2[T, error] {
+// listUntilDone yields a list of the store with the errors of this package, and ends it
+// when ctx is done.
+func listUntilDone[T any](ctx context.Context, list iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range list {
 			if err == nil {

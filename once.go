@@ -36,7 +36,7 @@ const maxOnceKey = 255
 // UTF-8; the outcome is not JSON), *workflow.LimitError (more than 1 MiB),
 // ErrUnknown, ErrClosed.
 func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	if key == "" || len(key) > maxOnceKey || !utf8.ValidString(key) || strings.HasPrefix(key, ownKeys) {
@@ -47,7 +47,7 @@ func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (
 
 func (e *Engine) onceUnder(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
 	for {
-		turn, mine := e.once.enter(key)
+		turn, mine := e.once.enterTurn(key)
 		if !mine {
 			select {
 			case <-turn:
@@ -62,7 +62,7 @@ func (e *Engine) onceUnder(ctx context.Context, key string, f func(context.Conte
 
 // onceAlone is Once for the only caller under a key.
 func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, f func(context.Context) (any, error)) (any, error) {
-	defer e.once.leave(key, turn)
+	defer e.once.leaveTurn(key, turn)
 	kept, err := e.dir.Outcome(key)
 	if err == nil {
 		return kept, nil
@@ -85,7 +85,7 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 	if size := value.Size(v); size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
 	}
-	release, err := e.refer(context.WithoutCancel(ctx), v)
+	release, err := e.pinReferences(context.WithoutCancel(ctx), v)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 // Forget forgets the outcome that Once keeps under a key. A key without one is no
 // error.
 func (e *Engine) Forget(ctx context.Context, key string) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	return closedError(e.dir.ForgetOutcome(key))
@@ -111,7 +111,7 @@ func (e *Engine) Forget(ctx context.Context, key string) error {
 // ForgetBefore forgets the outcomes that Once has kept since before an instant,
 // and returns how many.
 func (e *Engine) ForgetBefore(ctx context.Context, before time.Time) (int, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return 0, err
 	}
 	n, err := e.dir.ForgetOutcomes(before)
@@ -125,7 +125,7 @@ func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any
 	if key != "" {
 		return t.engine.Once(ctx, key, f)
 	}
-	if err := t.engine.usable(ctx); err != nil {
+	if err := t.engine.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	return t.engine.onceUnder(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
@@ -143,8 +143,8 @@ type turns struct {
 	now map[string]chan struct{} // closed when the caller is done
 }
 
-// enter returns the turn of a key, and whether it is the caller's own.
-func (t *turns) enter(key string) (turn chan struct{}, mine bool) {
+// enterTurn returns the turn of a key, and whether it is the caller's own.
+func (t *turns) enterTurn(key string) (turn chan struct{}, mine bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if turn := t.now[key]; turn != nil {
@@ -158,7 +158,8 @@ func (t *turns) enter(key string) (turn chan struct{}, mine bool) {
 	return turn, true
 }
 
-func (t *turns) leave(key string, turn chan struct{}) {
+// leaveTurn ends a turn that enterTurn gave.
+func (t *turns) leaveTurn(key string, turn chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.now, key)

@@ -12,72 +12,72 @@ import (
 // Cancel ends a run as cancelled: its tokens and tasks are withdrawn. Cancel of
 // a run that has ended is no error.
 func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.ask(ctx, id, workflow.Cancel{Reason: legible(reason, maxMessage)})
+	return e.askRun(ctx, id, workflow.Cancel{Reason: storableText(reason, maxMessage)})
 }
 
 // Complete delivers the result of an attempt, for an Executor that returned
 // ErrPending. It may be repeated: one result counts per key, and a duplicate is
 // nil. ErrStale says that the attempt does not run any more, or never did.
 func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	run, token, attempt, epoch, err := key.parse()
+	run, token, attempt, epoch, err := key.parseKey()
 	if err != nil {
 		return err
 	}
-	m, err := completion(output)
+	m, err := taskCompleted(output)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	m.Token, m.Attempt, m.Epoch = token, attempt, epoch
-	release, err := e.refer(ctx, m.Output, m.Artifacts...)
+	release, err := e.pinReferences(ctx, m.Output, m.Artifacts...)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.report(ctx, run, m)
+	return e.reportResult(ctx, run, m)
 }
 
 // Fail delivers the error of an attempt, as Execute would have returned it.
 func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	run, token, attempt, epoch, err := key.parse()
+	run, token, attempt, epoch, err := key.parseKey()
 	if err != nil {
 		return err
 	}
 	if cause == nil {
 		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
-	return e.report(ctx, run, workflow.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Failure: failureOf(cause)})
+	return e.reportResult(ctx, run, workflow.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Failure: failureOf(cause)})
 }
 
 // Heartbeat says that an attempt is alive. ErrStale says that it is no longer
 // wanted.
 func (e *Engine) Heartbeat(ctx context.Context, key Key) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	run, token, attempt, epoch, err := key.parse()
+	run, token, attempt, epoch, err := key.parseKey()
 	if err != nil {
 		return err
 	}
-	err = e.report(ctx, run, workflow.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch})
+	err = e.reportResult(ctx, run, workflow.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch})
 	if err == nil {
-		e.supervisor.beat(run)
+		e.stalls.noteHeartbeat(run)
 	}
 	return err
 }
 
-// report delivers what an executor says. A run that does not exist makes the
+// reportResult delivers what an executor says. A run that does not exist makes the
 // key a stale one.
-func (e *Engine) report(ctx context.Context, run workflow.RunID, m workflow.Message) error {
-	err := e.ask(ctx, run, m)
+func (e *Engine) reportResult(ctx context.Context, run workflow.RunID, m workflow.Message) error {
+	err := e.askRun(ctx, run, m)
 	if errors.Is(err, ErrRunNotFound) {
 		return fmt.Errorf("%w: %w", ErrStale, err)
 	}
@@ -95,10 +95,10 @@ type Target struct {
 // Retry gives a parked task a fresh budget of attempts, or ends a back-off at
 // once. Errors: ErrNotLive, ErrEnded, ErrAmbiguous.
 func (e *Engine) Retry(ctx context.Context, t Target) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.ask(ctx, t.Run, workflow.Retry{Token: t.Token, Node: t.Node})
+	return e.askRun(ctx, t.Run, workflow.Retry{Token: t.Token, Node: t.Node})
 }
 
 // Skip completes a task with the given output, in the operator's name. A
@@ -107,36 +107,36 @@ func (e *Engine) Retry(ctx context.Context, t Target) error {
 // JSON), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.LimitError,
 // *workflow.Failure (the node's schema, output mapping or routing refuse it).
 func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	v, err := value.Normalize(output, resultLimits)
 	if err != nil {
 		return invalidValue("the output", err)
 	}
-	release, err := e.refer(ctx, v)
+	release, err := e.pinReferences(ctx, v)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.ask(ctx, t.Run, workflow.Skip{Token: t.Token, Node: t.Node, Output: v})
+	return e.askRun(ctx, t.Run, workflow.Skip{Token: t.Token, Node: t.Node, Output: v})
 }
 
 // Pause holds back what a run would dispatch: tasks, children and locks. All
 // else goes on: results are taken, time passes, signals and votes count. It
 // passes on to children. Pause of a paused run is no error.
 func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.ask(ctx, id, workflow.Pause{})
+	return e.askRun(ctx, id, workflow.Pause{})
 }
 
 // Signal gives an event to whoever waits for its name in a run, or keeps it
 // until somebody does. One with an id counts once per run, so that it may be
 // repeated. Errors: ErrInvalid (no name), ErrEnded, *workflow.LimitError.
 func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signal) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	if s.Name == "" {
@@ -150,12 +150,12 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 		return invalidValue("the payload", err)
 	}
 	s.Payload = payload
-	release, err := e.refer(ctx, payload)
+	release, err := e.pinReferences(ctx, payload)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.ask(ctx, id, s)
+	return e.askRun(ctx, id, s)
 }
 
 // Vote adds a vote to an open approval; the target's fields win over those of
@@ -163,7 +163,7 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 // is decided, or never was), ErrEnded (the run has), ErrAmbiguous,
 // *workflow.LimitError.
 func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	if b.By == "" {
@@ -173,24 +173,24 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 	if err != nil {
 		return invalidValue("the data of the vote", err)
 	}
-	b.Data, b.Comment = data, legible(b.Comment, maxMessage)
+	b.Data, b.Comment = data, storableText(b.Comment, maxMessage)
 	b.Token, b.Node = t.Token, t.Node
-	release, err := e.refer(ctx, data)
+	release, err := e.pinReferences(ctx, data)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.ask(ctx, t.Run, b)
+	return e.askRun(ctx, t.Run, b)
 }
 
 // CancelNodes ends the live tokens at some nodes of a run, which goes on without
 // them: a branch that ends so has ended by choice. It fails with ErrNotLive if
 // none stands there.
 func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...workflow.NodeID) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.ask(ctx, id, workflow.CancelNodes{Nodes: nodes})
+	return e.askRun(ctx, id, workflow.CancelNodes{Nodes: nodes})
 }
 
 // A GroupTarget names a live group of a run: by its sibling group, and by the
@@ -205,38 +205,38 @@ type GroupTarget struct {
 // is its element if that is a foreach. Errors: ErrGroupClosed (it was
 // closed, or its join has fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
 func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	v, err := value.Normalize(item, resultLimits)
 	if err != nil {
 		return invalidValue("the item", err)
 	}
-	release, err := e.refer(ctx, v)
+	release, err := e.pinReferences(ctx, v)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.ask(ctx, t.Run, workflow.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
+	return e.askRun(ctx, t.Run, workflow.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
 }
 
 // CloseGroup ends a live group: its join fires with what has arrived, at once or,
 // where stragglers of an earlier occurrence block it, when the last of them has
 // ended. Errors: as of AddBranch.
 func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.ask(ctx, t.Run, workflow.CloseGroup{Group: t.Group, Origin: t.Origin})
+	return e.askRun(ctx, t.Run, workflow.CloseGroup{Group: t.Group, Origin: t.Origin})
 }
 
 // Resume lets a run go on that is paused, or that an internal fault suspended,
 // for instance after an upgrade: what it waits for is sent again.
 func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.ask(ctx, id, workflow.Resume{})
+	return e.askRun(ctx, id, workflow.Resume{})
 }
 
 // inputError returns an error of the value model as an error about an input.

@@ -35,7 +35,7 @@ type Patch struct {
 // *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
 // ErrInvalid, ErrUnknown, ErrClosed.
 func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return 0, err
 	}
 	ops, err := value.Normalize(p.Ops, resultLimits)
@@ -50,7 +50,7 @@ func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revisio
 	if err != nil {
 		return 0, err
 	}
-	if err := e.ask(ctx, id, workflow.Patch{Base: p.Base, Ops: list, Pins: pins}); err != nil {
+	if err := e.askRun(ctx, id, workflow.Patch{Base: p.Base, Ops: list, Pins: pins}); err != nil {
 		return 0, err
 	}
 	return p.Base + 1, nil
@@ -72,7 +72,7 @@ func (e *Engine) patchPins(id workflow.RunID, base int, ops []any) (workflow.Pin
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.pins(g)
+	all, err := e.resolvePins(g)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (e *Engine) patchPins(id workflow.RunID, base int, ops []any) (workflow.Pin
 // revision: 1, and one more for every patch. Earlier revisions are in the table
 // definition of the run's file. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return nil, 0, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -29,10 +29,10 @@ func op(name, path string, v any) any {
 }
 
 // A patch outlives the engine: the run goes on by its last revision, whether it
-// was filed or not, and all revisions are kept. A repeated start is still the
+// was flushed or not, and all revisions are kept. A repeated start is still the
 // same one, and other runs of the definition are as they were.
 func TestPatchIsKept(t *testing.T) {
-	for _, filed := range []bool{false, true} {
+	for _, flushed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			dir := t.TempDir()
 			var done []string
@@ -44,7 +44,7 @@ func TestPatchIsKept(t *testing.T) {
 			e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: handlers})
 			require.NoError(t, err)
 			reopen := func() {
-				if filed {
+				if flushed {
 					require.NoError(t, e.Close(context.Background()))
 					e, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: handlers})
 					require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 // CollectBlobs. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge
 // its root), the cause of ctx.
 func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	h, err := e.dir.Head(id)
@@ -30,21 +30,56 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	if err == nil && h.Parent != "" {
 		return fmt.Errorf("%w: run %q is a child of %q: purge the run %q", ErrInvalid, string(id), string(h.Parent), string(h.Root))
 	}
-	family, release, err := e.reserveFamily(ctx, id)
+	runs, release, err := e.reserveDescendants(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	for _, id := range family {
-		if err := e.purge(id); err != nil && !errors.Is(err, ErrRunNotFound) {
+	for _, id := range runs {
+		if err := e.purgeRun(id); err != nil && !errors.Is(err, ErrRunNotFound) {
 			return fmt.Errorf("purge run %q: %w", string(id), closedError(err))
 		}
 	}
 	return nil
 }
 
-// family returns the runs below a run, the lowest first, and the run itself.
-func (e *Engine) family(ctx context.Context, root workflow.RunID) ([]workflow.RunID, error) {
+// reserveDescendants returns an ended run with all runs below it, and keeps them from
+// getting actors until release is called. It waits until no message is on its way that
+// one of them is to get or that starts one of them: it would reach the run that has
+// the id next.
+func (e *Engine) reserveDescendants(ctx context.Context, root workflow.RunID) (runs []workflow.RunID, release func(), err error) {
+	for {
+		if runs, err = e.descendants(ctx, root); err != nil {
+			return nil, nil, err
+		}
+		if release, err = e.reserveAll(ctx, runs); err != nil {
+			return nil, nil, err
+		}
+		named := map[workflow.RunID]bool{}
+		for _, id := range runs {
+			named[id] = true
+		}
+		moved, yes := e.messenger.concernsRuns(named)
+		if !yes {
+			now, err := e.descendants(ctx, root)
+			if err == nil && len(now) == len(runs) {
+				return runs, release, nil
+			}
+			release() // a message has started one more
+			continue
+		}
+		release()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// descendants returns the runs below a run, the lowest first, and the run itself
+// last.
+func (e *Engine) descendants(ctx context.Context, root workflow.RunID) ([]workflow.RunID, error) {
 	out := []workflow.RunID{root}
 	for i := 0; i < len(out); i++ {
 		for h, err := range e.dir.AllHeads(store.HeadFilter{Parent: out[i]}) {
@@ -66,8 +101,26 @@ func (e *Engine) family(ctx context.Context, root workflow.RunID) ([]workflow.Ru
 	return out, nil
 }
 
-// purge forgets one run, which is reserved.
-func (e *Engine) purge(id workflow.RunID) error {
+func (e *Engine) reserveAll(ctx context.Context, runs []workflow.RunID) (release func(), err error) {
+	var held []func()
+	release = func() {
+		for _, r := range held {
+			r()
+		}
+	}
+	for i := len(runs) - 1; i >= 0; i-- { // the root first: nobody else reserves the others
+		r, err := e.registry.reserveRun(ctx, runs[i])
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, r)
+	}
+	return release, nil
+}
+
+// purgeRun forgets one run, which is reserved.
+func (e *Engine) purgeRun(id workflow.RunID) error {
 	if h, err := e.dir.Head(id); err == nil && !h.Status.Final() {
 		return ErrNotEnded
 	}
@@ -75,13 +128,13 @@ func (e *Engine) purge(id workflow.RunID) error {
 		return err
 	}
 	e.purges.Add(1)
-	e.alarms.forget(id)
+	e.alarms.forgetRun(id)
 	return nil
 }
 
-// epoch returns the epoch of what is dispatched from now on. It is another one
-// after every purge, so that no key of a run that is gone fits one that has its
-// id later.
-func (e *Engine) epoch() workflow.Epoch {
+// dispatchEpoch returns the epoch of the tasks that are dispatched from now on. It
+// changes with every purge, so that no key of a purged run fits a run that has its id
+// later.
+func (e *Engine) dispatchEpoch() workflow.Epoch {
 	return e.dir.Epoch() + workflow.Epoch(2*e.purges.Load()) // odd, as every epoch is
 }

@@ -16,10 +16,10 @@ type registry struct {
 	most  int
 	group sync.WaitGroup
 
-	mu     sync.Mutex
-	slots  map[workflow.RunID]*slot
-	barred map[workflow.RunID]chan struct{} // runs that may have no actor; closed when they may again
-	closed bool
+	mu      sync.Mutex
+	slots   map[workflow.RunID]*slot
+	blocked map[workflow.RunID]chan struct{} // runs that may have no actor; the channel is closed when they may again
+	closed  bool
 }
 
 type slot struct {
@@ -28,19 +28,19 @@ type slot struct {
 }
 
 func newRegistry(most int) *registry {
-	return &registry{most: most, slots: map[workflow.RunID]*slot{}, barred: map[workflow.RunID]chan struct{}{}}
+	return &registry{most: most, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
 }
 
-// hold returns the actor of a run, started by start if it has none, and keeps
+// acquireActor returns the actor of a run, started by start if it has none, and keeps
 // it from leaving until release. It waits while the run may have no actor, but not
 // longer than ctx.
-func (r *registry) hold(ctx context.Context, id workflow.RunID, fresh bool, start func() *actor.Actor) (*actor.Actor, error) {
+func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, fresh bool, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for bar := r.barred[id]; bar != nil && !r.closed; bar = r.barred[id] {
+	for blocked := r.blocked[id]; blocked != nil && !r.closed; blocked = r.blocked[id] {
 		r.mu.Unlock()
 		select {
-		case <-bar:
+		case <-blocked:
 			r.mu.Lock()
 		case <-ctx.Done():
 			r.mu.Lock()
@@ -62,14 +62,14 @@ func (r *registry) hold(ctx context.Context, id workflow.RunID, fresh bool, star
 	return s.actor, nil
 }
 
-// reserve waits until a run has no actor and keeps it from getting one until
+// reserveRun waits until a run has no actor and keeps it from getting one until
 // release is called.
-func (r *registry) reserve(ctx context.Context, id workflow.RunID) (release func(), err error) {
+func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.slots[id] != nil || r.barred[id] != nil {
+	for r.slots[id] != nil || r.blocked[id] != nil {
 		s := r.slots[id]
-		var free <-chan struct{} = r.barred[id]
+		var free <-chan struct{} = r.blocked[id]
 		if s != nil {
 			free = s.actor.Done()
 		}
@@ -85,18 +85,18 @@ func (r *registry) reserve(ctx context.Context, id workflow.RunID) (release func
 			return nil, context.Cause(ctx)
 		}
 	}
-	bar := make(chan struct{})
-	r.barred[id] = bar
+	blocked := make(chan struct{})
+	r.blocked[id] = blocked
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.barred, id)
-		close(bar)
+		delete(r.blocked, id)
+		close(blocked)
 	}, nil
 }
 
-// release ends a hold.
-func (r *registry) release(a *actor.Actor) {
+// releaseActor undoes acquireActor.
+func (r *registry) releaseActor(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[a.ID]; s != nil && s.actor == a {
@@ -106,8 +106,9 @@ func (r *registry) release(a *actor.Actor) {
 	}
 }
 
-// leave lets an idle actor go, if nobody holds it.
-func (r *registry) leave(a *actor.Actor) bool {
+// letActorGo forgets an idle actor, unless somebody holds it, and reports whether it
+// may end.
+func (r *registry) letActorGo(a *actor.Actor) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.slots[a.ID]
@@ -121,8 +122,8 @@ func (r *registry) leave(a *actor.Actor) bool {
 	return true
 }
 
-// gone forgets an actor that has ended of itself.
-func (r *registry) gone(a *actor.Actor) {
+// actorEnded forgets an actor that has ended of itself.
+func (r *registry) actorEnded(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[a.ID]; s != nil && s.actor == a {
@@ -130,19 +131,19 @@ func (r *registry) gone(a *actor.Actor) {
 	}
 }
 
-// has reports whether a run has an actor.
-func (r *registry) has(id workflow.RunID) bool {
+// hasActor reports whether a run has an actor.
+func (r *registry) hasActor(id workflow.RunID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.slots[id] != nil
 }
 
-// close lets nobody hold an actor any more.
-func (r *registry) close() {
+// refuseActors makes acquireActor fail from now on.
+func (r *registry) refuseActors() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 }
 
-// wait returns when every actor has ended.
-func (r *registry) wait() { r.group.Wait() }
+// waitForActors returns when every actor has ended.
+func (r *registry) waitForActors() { r.group.Wait() }

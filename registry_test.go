@@ -13,14 +13,14 @@ func TestAnActorThatIsHeldStays(t *testing.T) {
 	r := newRegistry(1)
 	a := actor.New("a", nil, nil, actor.Options{})
 	for range 2 {
-		held, err := r.hold(t.Context(), "a", true, func() *actor.Actor { return a })
+		held, err := r.acquireActor(t.Context(), "a", true, func() *actor.Actor { return a })
 		require.NoError(t, err)
 		require.Same(t, a, held)
 	}
-	require.False(t, r.leave(a))
-	r.release(a)
-	require.False(t, r.leave(a), "there is another")
-	r.release(a)
-	require.True(t, r.leave(a))
-	require.False(t, r.has("a"))
+	require.False(t, r.letActorGo(a))
+	r.releaseActor(a)
+	require.False(t, r.letActorGo(a), "there is another")
+	r.releaseActor(a)
+	require.True(t, r.letActorGo(a))
+	require.False(t, r.hasActor("a"))
 }

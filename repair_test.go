@@ -34,7 +34,7 @@ func digest(t *testing.T, dir string) map[string][32]byte {
 }
 
 // halfway makes a directory with runs that have ended, and runs that wait for
-// their last task; all are filed.
+// their last task; all are flushed.
 func halfway(t *testing.T) string {
 	dir := t.TempDir()
 	var waiting sync.WaitGroup

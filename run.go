@@ -3,40 +3,46 @@ package pawl
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync"
 
 	"github.com/pawl-run/pawl/actor"
-	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// ask delivers a message to a run and waits until the answer is committed. A
-// nil message only wakes the run.
-func (e *Engine) ask(ctx context.Context, id workflow.RunID, m workflow.Message) error {
-	return e.askOf(ctx, id, m, nil)
+// Run starts a run and waits for its outcome: Start and Wait in one.
+func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow.Outcome, error) {
+	if err := e.Start(ctx, run, input); err != nil {
+		return workflow.Outcome{}, err
+	}
+	return e.Wait(ctx, run.ID)
 }
 
-// askOf is ask, where birth, if not nil, is the run to make if there is none.
-func (e *Engine) askOf(ctx context.Context, id workflow.RunID, m workflow.Message, b *birth) error {
+// askRun delivers a message to a run and waits until the answer is committed. A
+// nil message only wakes the run.
+func (e *Engine) askRun(ctx context.Context, id workflow.RunID, m workflow.Message) error {
+	return e.askOrStart(ctx, id, m, nil)
+}
+
+// askOrStart is askRun; b, if not nil, is the run to make if there is none.
+func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m workflow.Message, b *birth) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	for {
 		failpoint.Ask(string(id), m)
-		a, err := e.registry.hold(ctx, id, b != nil && b.parent == nil, func() *actor.Actor { return e.activate(id, b) })
+		a, err := e.registry.acquireActor(ctx, id, b != nil && b.parent == nil, func() *actor.Actor { return e.startActor(id, b) })
 		if err != nil {
 			return err
 		}
 		err = a.Ask(ctx, m)
-		e.registry.release(a)
+		e.registry.releaseActor(a)
 		if !errors.Is(err, actor.ErrStopped) || e.ctx.Err() != nil {
 			return closedError(err)
 		}
 		<-a.Done() // it ended of itself before it took the message
-		e.registry.gone(a)
+		e.registry.actorEnded(a)
 	}
 }
 
@@ -47,12 +53,12 @@ type birth struct {
 	parent    *workflow.Parent // of a child run
 }
 
-// activate starts the actor of a run.
-func (e *Engine) activate(id workflow.RunID, b *birth) *actor.Actor {
+// startActor starts the actor of a run.
+func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	s := &runStore{dir: e.dir, id: id, birth: b, keep: e.options.KeepArtifacts}
 	a := actor.New(id, s, outbox{e}, actor.Options{
-		Epoch: e.epoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
-		FileRecords: fileRecords, FileBytes: fileBytes,
+		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
+		FlushRecords: flushRecords, FlushBytes: flushBytes,
 		Fault: func(id workflow.RunID, err error) {
 			if errors.Is(err, store.ErrNoRoom) {
 				return // a sibling was quicker; the parent is told
@@ -62,113 +68,54 @@ func (e *Engine) activate(id workflow.RunID, b *birth) *actor.Actor {
 	})
 	e.registry.group.Go(func() {
 		err := a.Run(e.ctx)
-		e.registry.gone(a)
+		e.registry.actorEnded(a)
 		if err != nil && !errors.Is(err, store.ErrRunNotFound) {
 			e.options.Logger.Error("pawl: a run's actor ended", "run", string(id), "error", err)
-			e.alarms.retry(id) // not before a while
+			e.alarms.retryLater(id) // not before a while
 		}
-		e.alarms.changed()
+		e.alarms.alarmChanged()
 	})
 	return a
 }
 
-// An outbox is the engine as its actors see it.
-type outbox struct{ engine *Engine }
-
-var _ actor.Outbox = outbox{}
-
-// Dispatch implements actor.Outbox.
-func (o outbox) Dispatch(d actor.Dispatch) { o.engine.dispatcher.dispatch(d) }
-
-// Withdraw implements actor.Outbox.
-func (o outbox) Withdraw(run workflow.RunID, token workflow.TokenID) {
-	o.engine.dispatcher.withdraw(run, token)
-}
-
-// Committed implements actor.Outbox.
-func (o outbox) Committed(out workflow.Outcome) {
-	if out.Status != workflow.RunCompleted && !o.engine.options.KeepArtifacts {
-		out.Artifacts = nil
-	}
-	o.engine.waiters.tell(out)
-}
-
-// Leave implements actor.Outbox.
-func (o outbox) Leave(a *actor.Actor) bool { return o.engine.registry.leave(a) }
-
-// A runStore is the durable side of one run, as its actor sees it.
-type runStore struct {
-	dir   *store.Dir
-	id    workflow.RunID
-	birth *birth
-	run   *store.Run
-	head  store.Head
-	keep  bool // the artifacts of a run that fails
-}
-
-var _ actor.Store = (*runStore)(nil)
-
-// Load implements actor.Store.
-func (r *runStore) Load() (*workflow.State, int64, []decision.Event, error) {
-	if r.run != nil {
-		if err := r.run.Close(); err != nil {
-			return nil, 0, nil, err
+// wakeRuns activates runs that nobody has asked for, so many at once, and returns
+// when each of them is up or has failed.
+func (e *Engine) wakeRuns(ids []workflow.RunID) {
+	gate := make(chan struct{}, maxWaking)
+	var group sync.WaitGroup
+	for _, id := range ids {
+		select {
+		case gate <- struct{}{}:
+		case <-e.ctx.Done():
 		}
-		r.run = nil
+		if e.ctx.Err() != nil {
+			break
+		}
+		group.Go(func() {
+			defer func() { <-gate }()
+			e.wakeRun(id)
+		})
 	}
-	run, s, unfiled, err := r.dir.Load(r.id)
-	if errors.Is(err, store.ErrRunNotFound) && r.birth != nil {
-		return r.create()
-	}
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	if r.head, err = r.dir.Head(r.id); err != nil {
-		return nil, 0, nil, err
-	}
-	r.run = run
-	return s, r.head.Seq, unfiled, nil
+	group.Wait()
 }
 
-func (r *runStore) create() (*workflow.State, int64, []decision.Event, error) {
-	g := r.birth.graph
-	r.head = store.Head{
-		Run: r.id, Workflow: g.Definition.Name, Version: g.Definition.Version,
-		Definition: g.Hash, InputHash: r.birth.inputHash,
-	}
-	if p := r.birth.parent; p != nil {
-		r.head.Parent, r.head.Root = p.Run, p.Root
-	}
-	r.run = r.dir.New(r.head, g)
-	return workflow.NewState(r.id, g), 0, nil, nil
-}
+// maxWaking bounds how many sleeping runs are woken side by side.
+const maxWaking = 64
 
-// Commit implements actor.Store.
-func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
-	r.head.Status, r.head.Seq = s.Status, records[len(records)-1].Seq
-	r.head.Alarm = planning.Alarm(s)
-	r.head.StartedAt, r.head.EndedAt = s.StartedAt, s.EndedAt
-	r.head.Output, r.head.Failure = s.Output, s.Failure
-	r.head.Artifacts, r.head.Dropped = artifacts(s, r.keep)
-	r.head.Listings = store.Listings(s, records[len(records)-1].At)
-	return r.run.Commit(records, r.head)
-}
-
-// File implements actor.Store.
-func (r *runStore) File(ch workflow.Changes, events []decision.Event, done func(error)) {
-	r.run.Materialize(ch, events, done)
-}
-
-// Unfiled implements actor.Store.
-func (r *runStore) Unfiled() (int, int64) { return r.run.Unfiled() }
-
-// Close implements actor.Store.
-func (r *runStore) Close() error {
-	if r.run == nil {
-		return nil
+// wakeRun activates a run. A run that is damaged is left as it is; any other error
+// may pass (no descriptors, no memory, a disk that does not answer), so the run
+// is tried again later.
+func (e *Engine) wakeRun(id workflow.RunID) {
+	err := e.alarms.wake(id)
+	switch {
+	case err == nil:
+		e.alarms.runWoken(id)
+	case errors.Is(err, ErrClosed), e.ctx.Err() != nil:
+	case errors.Is(err, ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, ErrRunNotFound):
+		e.alarms.leaveAsleep(id)
+		e.options.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
+	default:
+		wait := e.alarms.retryLater(id)
+		e.options.Logger.Warn("pawl: a run cannot be woken now", "run", string(id), "again", wait, "error", err)
 	}
-	if err := r.run.Close(); err != nil {
-		return fmt.Errorf("close run %q: %w", string(r.id), err)
-	}
-	return nil
 }

@@ -23,13 +23,13 @@ import (
 // *workflow.LimitError, *blob.Error (the input refers to what is not there),
 // ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	if err := checkRunID(run.ID); err != nil {
 		return err
 	}
-	g, err := e.graph(run)
+	g, err := e.graphOfRun(run)
 	if err != nil {
 		return err
 	}
@@ -37,18 +37,18 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	if err != nil {
 		return err
 	}
-	pins, err := e.pins(g)
+	pins, err := e.resolvePins(g)
 	if err != nil {
 		return err
 	}
-	release, err := e.refer(ctx, in)
+	release, err := e.pinReferences(ctx, in)
 	if err != nil {
 		return err
 	}
 	defer release()
 	b := &birth{graph: g, inputHash: value.Hash(in)}
 	failpoint.Hit("start.ask")
-	err = e.askOf(ctx, run.ID, workflow.Start{Input: in, Pins: pins}, b)
+	err = e.askOrStart(ctx, run.ID, workflow.Start{Input: in, Pins: pins}, b)
 	failpoint.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err
@@ -93,13 +93,13 @@ func checkRunID(id workflow.RunID) error {
 	return nil
 }
 
-// graph returns the compiled definition of a run.
-func (e *Engine) graph(run workflow.Run) (*workflow.Graph, error) {
+// graphOfRun returns the compiled definition of a run that is to be started.
+func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 	switch {
 	case run.Definition != nil && run.Workflow != "":
 		return nil, fmt.Errorf("%w: run %q has both a definition and the name of one", ErrInvalid, string(run.ID))
 	case run.Definition != nil:
-		return e.compile(run.Definition)
+		return e.compileShared(run.Definition)
 	case run.Workflow == "":
 		return nil, fmt.Errorf("%w: run %q has neither a definition nor the name of one", ErrInvalid, string(run.ID))
 	}
@@ -111,9 +111,9 @@ func (e *Engine) graph(run workflow.Run) (*workflow.Graph, error) {
 	return g, closedError(err)
 }
 
-// compile returns the graph of an inline definition. Equal definitions share
+// compileShared returns the graph of an inline definition. Equal definitions share
 // one graph.
-func (e *Engine) compile(d *workflow.Definition) (*workflow.Graph, error) {
+func (e *Engine) compileShared(d *workflow.Definition) (*workflow.Graph, error) {
 	if hash, err := d.Hash(); err == nil {
 		if g := e.dir.Known(hash); g != nil {
 			return g, nil
@@ -130,13 +130,13 @@ func (e *Engine) compile(d *workflow.Definition) (*workflow.Graph, error) {
 // started by name. The same again is nil; other content is ErrPublished: a
 // published version never changes.
 func (e *Engine) Publish(d *workflow.Definition) error {
-	if err := e.usable(context.Background()); err != nil {
+	if err := e.checkUsable(context.Background()); err != nil {
 		return err
 	}
 	if d == nil {
 		return fmt.Errorf("%w: the definition is nil", ErrInvalid)
 	}
-	g, err := e.compile(d)
+	g, err := e.compileShared(d)
 	if err != nil {
 		return err
 	}
@@ -160,4 +160,34 @@ func normalInput(g *workflow.Graph, input any) (map[string]any, error) {
 		return nil, &workflow.InputError{Message: "it must be an object"}
 	}
 	return m, nil
+}
+
+// resolvePins resolves every subworkflow that a run of g can reach to the definition
+// that is published under its name now. A run without subworkflows has no pins.
+func (e *Engine) resolvePins(g *workflow.Graph) (workflow.Pins, error) {
+	var pins workflow.Pins
+	seen := map[string]bool{}
+	for graphs := []*workflow.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
+		for i := range graphs[0].Definition.Nodes {
+			n := &graphs[0].Definition.Nodes[i]
+			if n.Subworkflow == nil || pins.Of(n.Subworkflow) != "" {
+				continue
+			}
+			hash, err := e.dir.Published(n.Subworkflow.Name, n.Subworkflow.Version)
+			if err != nil {
+				return nil, fmt.Errorf("node %q of %s: %w", string(n.ID), graphs[0].Definition.Name, closedError(err))
+			}
+			pins = append(pins, workflow.Pin{Name: n.Subworkflow.Name, Version: n.Subworkflow.Version, Hash: hash})
+			if seen[hash] {
+				continue
+			}
+			seen[hash] = true
+			child, err := e.dir.Graph(hash)
+			if err != nil {
+				return nil, fmt.Errorf("node %q of %s: %w", string(n.ID), graphs[0].Definition.Name, closedError(err))
+			}
+			graphs = append(graphs, child)
+		}
+	}
+	return pins, nil
 }

@@ -22,7 +22,7 @@ import (
 // The stories of planning/testdata are played a second time: by an actor on the
 // real store, in virtual time, next to the planner alone. Both must give the
 // same trace, and the same state: kept in memory throughout, or passivated,
-// filed and loaded again after every message, with the directory opened anew.
+// flushed and loaded again after every message, with the directory opened anew.
 func TestStoriesOnTheRealStore(t *testing.T) {
 	paths, err := filepath.Glob("planning/testdata/*.txt")
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func (s *duet) live() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.actor = actor.New("r", &runStore{dir: s.dir, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
-		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FileRecords: 3, FileBytes: 1 << 20,
+		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FlushRecords: 3, FlushBytes: 1 << 20,
 		Fault: func(_ workflow.RunID, err error) { s.t.Error(err) },
 	})
 	go func(a *actor.Actor) {

@@ -96,9 +96,9 @@ func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workfl
 	return Key(fmt.Sprintf("%s#%d.%d.%v", string(run), int64(token), attempt, epoch))
 }
 
-// parse splits a key into what it names. A key has one spelling: who compares
+// parseKey splits a key into what it names. A key has one spelling: who compares
 // keys as texts, as a pool of workers does, tells attempts apart by them.
-func (k Key) parse() (run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch, err error) {
+func (k Key) parseKey() (run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch, err error) {
 	bad := fmt.Errorf("%w: %q is not a task key", ErrInvalid, string(k))
 	i := strings.LastIndexByte(string(k), '#')
 	if i < 1 {

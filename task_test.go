@@ -15,7 +15,7 @@ func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
 		token := workflow.TokenID(rapid.Int64().Draw(t, "token"))
 		attempt := rapid.Int().Draw(t, "attempt")
 		epoch := workflow.Epoch(rapid.Uint64().Draw(t, "epoch"))
-		r, i, n, e, err := keyOf(run, token, attempt, epoch).parse()
+		r, i, n, e, err := keyOf(run, token, attempt, epoch).parseKey()
 		require.NoError(t, err)
 		require.Equal(t, []any{run, token, attempt, epoch}, []any{r, i, n, e})
 	})
@@ -23,14 +23,14 @@ func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
 
 // A second spelling would be a second key for whoever compares them as texts.
 func TestAKeyHasOneSpelling(t *testing.T) {
-	_, _, _, _, err := Key("a#b#3.1.9f86d081884c7d65").parse()
+	_, _, _, _, err := Key("a#b#3.1.9f86d081884c7d65").parseKey()
 	require.NoError(t, err)
 	for _, k := range []Key{
 		"a#b#03.1.9f86d081884c7d65", "a#b#+3.1.9f86d081884c7d65", "a#b#3.01.9f86d081884c7d65", "a#b#3.+1.9f86d081884c7d65",
 		"a#b#3.1.9F86D081884C7D65", "a#b#3.1.09f86d081884c7d65", "a#b#-0.1.9f86d081884c7d65", "a#b#3.1.1",
 		"", "#3.1.9f86d081884c7d65", "a", "a#3.1", "a#3.1.9f86d081884c7d65.1", "a#x.1.9f86d081884c7d65", "a# 3.1.9f86d081884c7d65",
 	} {
-		_, _, _, _, err := k.parse()
+		_, _, _, _, err := k.parseKey()
 		require.ErrorIs(t, err, ErrInvalid, "%q", string(k))
 	}
 }
@@ -41,7 +41,7 @@ func FuzzKey(f *testing.F) {
 		f.Add(k)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		run, token, attempt, epoch, err := Key(text).parse()
+		run, token, attempt, epoch, err := Key(text).parseKey()
 		if err != nil {
 			require.ErrorIs(t, err, ErrInvalid)
 			return

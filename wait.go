@@ -8,27 +8,19 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Run starts a run and waits for its outcome: Start and Wait in one.
-func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow.Outcome, error) {
-	if err := e.Start(ctx, run, input); err != nil {
-		return workflow.Outcome{}, err
-	}
-	return e.Wait(ctx, run.ID)
-}
-
 // Wait returns a run's outcome when it has ended. It needs no handle and works
 // after a restart as well. Errors: ErrRunNotFound, ErrClosed, ErrFailed, the cause of ctx.
 // That the run failed is no error: see Outcome.Err. A run that is suspended or
 // cannot be loaded has not ended, so Wait goes on waiting: Inspect tells why.
 func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
-	if err := e.usable(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
-	w, err := e.waiters.add(id)
+	w, err := e.waiters.addWaiter(id)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	defer e.waiters.remove(id, w)
+	defer e.waiters.removeWaiter(id, w)
 	h, err := e.dir.Head(id)
 	if err != nil {
 		return workflow.Outcome{}, closedError(err)
@@ -65,61 +57,63 @@ func newWaiters() *waiters {
 	}
 }
 
-// add returns a channel that gets the outcome of a run when it ends; it is
+// addWaiter returns a channel that gets the outcome of a run when it ends; it is
 // closed if the engine closes first.
-func (w *waiters) add(id workflow.RunID) (chan workflow.Outcome, error) {
+func (w *waiters) addWaiter(id workflow.RunID) (chan workflow.Outcome, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, ErrClosed
 	}
 	c := make(chan workflow.Outcome, 1)
-	enter(w.ends, id, c)
+	addChannel(w.ends, id, c)
 	return c, nil
 }
 
-func (w *waiters) remove(id workflow.RunID, c chan workflow.Outcome) {
+func (w *waiters) removeWaiter(id workflow.RunID, c chan workflow.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	leave(w.ends, id, c)
+	removeChannel(w.ends, id, c)
 }
 
-// watch returns a channel that gets a signal when a run has moved on, or when
+// addWatcher returns a channel that gets a signal when a run has moved on, or when
 // the engine closes.
-func (w *waiters) watch(id workflow.RunID) (chan struct{}, error) {
+func (w *waiters) addWatcher(id workflow.RunID) (chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, ErrClosed
 	}
 	c := make(chan struct{}, 1)
-	enter(w.watchers, id, c)
+	addChannel(w.watchers, id, c)
 	return c, nil
 }
 
-func (w *waiters) unwatch(id workflow.RunID, c chan struct{}) {
+func (w *waiters) removeWatcher(id workflow.RunID, c chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	leave(w.watchers, id, c)
+	removeChannel(w.watchers, id, c)
 }
 
-func enter[C comparable](of map[workflow.RunID]map[C]struct{}, id workflow.RunID, c C) {
+// addChannel adds a listener to those of a run.
+func addChannel[C comparable](of map[workflow.RunID]map[C]struct{}, id workflow.RunID, c C) {
 	if of[id] == nil {
 		of[id] = map[C]struct{}{}
 	}
 	of[id][c] = struct{}{}
 }
 
-func leave[C comparable](of map[workflow.RunID]map[C]struct{}, id workflow.RunID, c C) {
+// removeChannel removes a listener of a run, if it is still one.
+func removeChannel[C comparable](of map[workflow.RunID]map[C]struct{}, id workflow.RunID, c C) {
 	delete(of[id], c)
 	if len(of[id]) == 0 {
 		delete(of, id)
 	}
 }
 
-// tell says that a run has moved on, and gives its outcome to all who wait for
-// its end if that is what happened.
-func (w *waiters) tell(out workflow.Outcome) {
+// runMoved tells those who watch a run that it has moved on and, if it has ended,
+// gives its outcome to all who wait for that.
+func (w *waiters) runMoved(out workflow.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.watchers[out.Run] {
@@ -136,7 +130,8 @@ func (w *waiters) tell(out workflow.Outcome) {
 	delete(w.ends, out.Run)
 }
 
-func (w *waiters) close() {
+// closeChannels ends every wait, since the engine closes.
+func (w *waiters) closeChannels() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true

@@ -21,16 +21,16 @@ type Store interface {
 	// Load returns the committed state, the sequence of its last record, and
 	// the events that are not in the run's file yet. A run that does not exist
 	// has a new state and sequence 0.
-	Load() (s *workflow.State, seq int64, unfiled []decision.Event, err error)
+	Load() (s *workflow.State, seq int64, unflushed []decision.Event, err error)
 	// Commit makes records durable, with s as the state after them: all of
 	// them or, with an error, perhaps none.
 	Commit(s *workflow.State, records []decision.Record) error
-	// File brings the run's file up to what is committed, off the path, and
-	// calls done when it is durable, or when it could not be written: what is
-	// committed then stays in the log.
-	File(ch workflow.Changes, events []decision.Event, done func(error))
-	// Unfiled returns how much is committed that the file does not hold.
-	Unfiled() (records int, bytes int64)
+	// Flush writes the run's file up to what is committed, in the background, and
+	// calls done when the file is durable, or when it could not be written: the
+	// records then stay in the log.
+	Flush(ch workflow.Changes, events []decision.Event, done func(error))
+	// Unflushed returns how much is committed that the file does not hold.
+	Unflushed() (records int, bytes int64)
 	// Close releases what the store holds open.
 	Close() error
 }
@@ -63,13 +63,13 @@ type Dispatch struct {
 
 // Options bound an actor. Every field should be set.
 type Options struct {
-	Epoch       workflow.Epoch
-	Mailbox     int                                 // messages that wait: 1 to 65,536
-	Batch       int                                 // messages committed together: 1 or more
-	Idle        time.Duration                       // without messages before it passivates
-	FileRecords int                                 // unfiled records before it files them
-	FileBytes   int64                               // unfiled bytes before it files them
-	Fault       func(run workflow.RunID, err error) // is told what no caller can be told; may be nil
+	Epoch        workflow.Epoch
+	Mailbox      int                                 // messages that wait: 1 to 65,536
+	Batch        int                                 // messages committed together: 1 or more
+	Idle         time.Duration                       // without messages before it passivates
+	FlushRecords int                                 // unflushed records before it flushes them
+	FlushBytes   int64                               // unflushed bytes before it flushes them
+	Fault        func(run workflow.RunID, err error) // is told what no caller can be told; may be nil
 }
 
 const maxMailbox = 1 << 16
@@ -97,25 +97,25 @@ type Actor struct {
 	outbox  Outbox
 	options Options
 	mailbox chan envelope
-	filed   chan error
+	flushed chan error
 	nudge   chan struct{}
 	done    chan struct{}
 	ran     atomic.Bool // Run was called
 
-	state  *workflow.State
-	seq    int64
-	events []decision.Event // committed, not yet handed to File
-	filing bool
-	fresh  bool // nothing is committed that was not handed to File
+	state    *workflow.State
+	seq      int64
+	events   []decision.Event // committed, not yet handed to Flush
+	flushing bool
+	fresh    bool // nothing is committed that was not handed to Flush
 
-	unfileable bool // a filing failed in this life
+	unflushable bool // a flush failed in this life
 
-	pause time.Duration // before the next alarm, since commits fail
+	commitPause time.Duration // before the next alarm, while commits fail
 
-	filedRecords int   // handed to File in this life
-	filedBytes   int64 // likewise
-	alarm        *time.Timer
-	idle         *time.Timer
+	flushedRecords int   // handed to Flush in this life
+	flushedBytes   int64 // likewise
+	alarm          *time.Timer
+	idle           *time.Timer
 }
 
 type envelope struct {
@@ -131,7 +131,7 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	}
 	return &Actor{
 		ID: id, store: store, outbox: outbox, options: o,
-		mailbox: make(chan envelope, o.Mailbox), filed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
+		mailbox: make(chan envelope, o.Mailbox), flushed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
@@ -157,14 +157,14 @@ func (a *Actor) Ask(ctx context.Context, m workflow.Message) error {
 	case err := <-e.reply:
 		return err
 	case <-a.done:
-		return a.lastWord(e)
+		return a.finalReply(e)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// lastWord returns the reply that an actor gave on its way out.
-func (a *Actor) lastWord(e envelope) error {
+// finalReply returns the reply that an actor gave on its way out.
+func (a *Actor) finalReply(e envelope) error {
 	select {
 	case err := <-e.reply:
 		return err
@@ -189,9 +189,9 @@ func (a *Actor) Run(ctx context.Context) error {
 	if a.done == nil || a.store == nil || a.outbox == nil || a.ran.Swap(true) {
 		return errUnfit
 	}
-	err := a.guard(func() error { return a.live(ctx) })
+	err := a.recoverPanic(func() error { return a.serveMailbox(ctx) })
 	failpoint.Hit("actor.passivate")
-	a.awaitFiling()
+	a.awaitFlush()
 	if cerr := a.store.Close(); err == nil {
 		err = cerr
 	}
@@ -210,9 +210,9 @@ func (a *Actor) Run(ctx context.Context) error {
 	}
 }
 
-// guard turns a panic, which is a broken invariant, into an error that ends the
+// recoverPanic turns a panic, which is a broken invariant, into an error that ends the
 // actor: the fault of one run must not end the host.
-func (a *Actor) guard(f func() error) (err error) {
+func (a *Actor) recoverPanic(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -221,28 +221,29 @@ func (a *Actor) guard(f func() error) (err error) {
 	return f()
 }
 
-func (a *Actor) live(ctx context.Context) error {
+// serveMailbox loads the run and receives messages and alarms until the actor may end.
+func (a *Actor) serveMailbox(ctx context.Context) error {
 	a.alarm, a.idle = stoppedTimer(), time.NewTimer(a.options.Idle)
 	defer a.alarm.Stop()
 	defer a.idle.Stop()
-	if err := a.activate(); err != nil {
+	if err := a.activateRun(); err != nil {
 		return err
 	}
 	for {
 		select {
 		case e := <-a.mailbox:
 			failpoint.Turn(string(a.ID))
-			if err := a.turn(a.collect(e)); err != nil {
+			if err := a.runTurn(a.collectBatch(e)); err != nil {
 				return err
 			}
 		case <-a.alarm.C:
 			failpoint.Hit("actor.alarm")
 			failpoint.Turn(string(a.ID))
-			if err := a.turn(a.collect()); err != nil {
+			if err := a.runTurn(a.collectBatch()); err != nil {
 				return err
 			}
-		case err := <-a.filed:
-			if err := a.settleFiling(err); err != nil {
+		case err := <-a.flushed:
+			if err := a.flushDone(err); err != nil {
 				return err
 			}
 		case <-a.nudge:
@@ -253,9 +254,9 @@ func (a *Actor) live(ctx context.Context) error {
 			a.idle.Reset(a.options.Idle)
 			continue
 		case <-ctx.Done():
-			return a.stop()
+			return a.flushAndStop()
 		}
-		if a.over() && a.mayLeave() {
+		if a.nothingLeft() && a.mayLeave() {
 			return nil
 		}
 	}
@@ -267,9 +268,9 @@ func stoppedTimer() *time.Timer {
 	return t
 }
 
-// over reports whether there is nothing more to do here: the run has ended, or
+// nothingLeft reports whether the actor has nothing more to do: the run has ended, or
 // was refused and never began, and nobody waits for an answer.
-func (a *Actor) over() bool {
+func (a *Actor) nothingLeft() bool {
 	return (a.state.Status.Final() || a.state.Status == workflow.RunCreated) && a.Idle()
 }
 
@@ -282,74 +283,76 @@ func (a *Actor) Nudge() {
 	}
 }
 
-// mayLeave files what is left to file, and when that is done asks to end.
+// mayLeave flushes what is committed and, when that is done, asks whether the actor
+// may end.
 func (a *Actor) mayLeave() bool {
-	a.rest(true)
-	return !a.filing && (a.fresh || a.unfileable) && a.outbox.Leave(a)
+	a.flushIfDue(true)
+	return !a.flushing && (a.fresh || a.unflushable) && a.outbox.Leave(a)
 }
 
-// stop files what is committed, so that the next activation is quick. Nothing
+// flushAndStop flushes what is committed, so that the next activation is quick. Nothing
 // depends on it.
-func (a *Actor) stop() error {
-	a.awaitFiling()
-	a.rest(true)
+func (a *Actor) flushAndStop() error {
+	a.awaitFlush()
+	a.flushIfDue(true)
 	return nil
 }
 
-// settleFiling takes note of how a filing went. What could not be filed stays in
-// the log; the state is loaded again, since it no longer knows what its file
-// lacks, and filing is left to a later life.
-func (a *Actor) settleFiling(err error) error {
-	a.filing = false
+// flushDone notes how a flush went. Records that could not be flushed stay in the log;
+// the state is loaded again, since it no longer knows what its file lacks, and
+// flushing is left to a later life.
+func (a *Actor) flushDone(err error) error {
+	a.flushing = false
 	if err == nil {
 		return nil
 	}
-	a.unfileable = true
+	a.unflushable = true
 	a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
-	return a.activate()
+	return a.activateRun()
 }
 
-// awaitFiling waits for a filing that goes on.
-func (a *Actor) awaitFiling() {
-	if !a.filing {
+// awaitFlush waits for a flush that is under way.
+func (a *Actor) awaitFlush() {
+	if !a.flushing {
 		return
 	}
-	a.filing = false
-	if err := <-a.filed; err != nil {
-		a.unfileable = true
+	a.flushing = false
+	if err := <-a.flushed; err != nil {
+		a.unflushable = true
 		a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
 	}
 }
 
-// activate loads the run, sends again what it waits for and sets its alarm.
-func (a *Actor) activate() error {
-	a.awaitFiling() // whatever it writes is part of what is loaded
+// activateRun loads the run, sends again what it waits for and sets its alarm.
+func (a *Actor) activateRun() error {
+	a.awaitFlush() // Load reads the file that it writes
 	failpoint.Hit("actor.load")
-	s, seq, unfiled, err := a.store.Load()
+	s, seq, unflushed, err := a.store.Load()
 	if err != nil {
 		return err
 	}
 	s.Epoch = a.options.Epoch
-	a.state, a.seq, a.events = s, seq, unfiled
-	records, _ := a.store.Unfiled()
+	a.state, a.seq, a.events = s, seq, unflushed
+	records, _ := a.store.Unflushed()
 	a.fresh = records == 0
 	failpoint.Hit("actor.resend")
 	failpoint.Turn(string(a.ID))
-	a.resend()
+	a.resendPending()
 	a.setAlarm()
 	failpoint.Hit("actor.active")
 	return nil
 }
 
-func (a *Actor) resend() {
+// resendPending sends again what the run waits for.
+func (a *Actor) resendPending() {
 	for _, e := range planning.Pending(a.state) {
-		a.send(e)
+		a.sendEffect(e)
 	}
 	a.resendFamily()
 }
 
-// send lets one effect leave.
-func (a *Actor) send(e decision.Effect) {
+// sendEffect hands one effect to the outbox.
+func (a *Actor) sendEffect(e decision.Effect) {
 	switch e := e.(type) {
 	case decision.DispatchTask:
 		t := a.state.Token(e.Token)
@@ -387,7 +390,8 @@ func (a *Actor) setAlarm() {
 	if at.IsZero() {
 		return
 	}
-	a.alarm.Reset(min(max(clock.Until(at), a.pause), maxNap))
+	a.alarm.Reset(min(max(clock.Until(at), a.commitPause), maxNap))
 }
 
-func instant() time.Time { return timeout.Instant(clock.Now()) }
+// currentInstant returns now as an instant of the planners.
+func currentInstant() time.Time { return timeout.Instant(clock.Now()) }

@@ -28,9 +28,9 @@ type disk struct {
 	graph     *workflow.Graph
 	records   []decision.Record
 	fault     func() string // "", "before" or "after"
-	unfiled   int
-	filings   int
-	filed     []decision.Event
+	unflushed int
+	flushes   int
+	flushed   []decision.Event
 	fileError error
 }
 
@@ -62,7 +62,7 @@ func (d *disk) Commit(_ *workflow.State, records []decision.Record) error {
 			return err
 		}
 		d.records = append(d.records, r)
-		d.unfiled++
+		d.unflushed++
 	}
 	if fault == "after" {
 		return errCrash
@@ -70,26 +70,26 @@ func (d *disk) Commit(_ *workflow.State, records []decision.Record) error {
 	return nil
 }
 
-func (d *disk) File(_ workflow.Changes, events []decision.Event, done func(error)) {
+func (d *disk) Flush(_ workflow.Changes, events []decision.Event, done func(error)) {
 	d.mu.Lock()
-	d.unfiled, d.filings, d.filed = 0, d.filings+1, append(d.filed, events...)
+	d.unflushed, d.flushes, d.flushed = 0, d.flushes+1, append(d.flushed, events...)
 	d.mu.Unlock()
 	done(d.fileError)
 }
 
-func (d *disk) Unfiled() (int, int64) {
+func (d *disk) Unflushed() (int, int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unfiled, 0
+	return d.unflushed, 0
 }
 
 func (d *disk) Close() error { return nil }
 
-// counts returns how many records were committed, and how often they were filed.
-func (d *disk) counts() (records, filings int) {
+// counts returns how many records were committed, and how often they were flushed.
+func (d *disk) counts() (records, flushes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.records), d.filings
+	return len(d.records), d.flushes
 }
 
 // An office is the outbox: it performs each task after a delay, unless it is
@@ -128,7 +128,7 @@ func (o *office) ChildAsks(workflow.RunID, workflow.Parent) {}
 
 func options() actor.Options {
 	return actor.Options{
-		Epoch: 7, Mailbox: 16, Batch: 8, Idle: time.Hour, FileRecords: 4, FileBytes: 1 << 20,
+		Epoch: 7, Mailbox: 16, Batch: 8, Idle: time.Hour, FlushRecords: 4, FlushBytes: 1 << 20,
 		Fault: func(workflow.RunID, error) {},
 	}
 }
@@ -481,7 +481,7 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		d := &disk{graph: graph(t, fanout), fault: func() string { return "" }, fileError: errCrash}
 		var faults int
 		opts := options()
-		opts.FileRecords, opts.Fault = 1, func(workflow.RunID, error) { faults++ }
+		opts.FlushRecords, opts.Fault = 1, func(workflow.RunID, error) { faults++ }
 		o := &office{}
 		a := actor.New("r", d, o, opts)
 		o.perform = func(x actor.Dispatch) {
@@ -492,7 +492,7 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		<-a.Done()
 		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
 		require.Equal(t, 1, faults)
-		require.Equal(t, 1, d.filings)
+		require.Equal(t, 1, d.flushes)
 	})
 }
 
@@ -595,14 +595,14 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 	}
 }
 
-// What was committed in an earlier life and not filed is filed with its events.
+// What was committed in an earlier life and not flushed is flushed with its events.
 func TestEventsOfAnEarlierLifeAreFiled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := graph(t, `{name: w, start: a, nodes: [{id: a, wait: {event: e}}]}`)
 		d := &disk{graph: g, fault: func() string { return "" }}
 		for _, m := range []workflow.Message{workflow.Start{}, workflow.Signal{Name: "other"}, workflow.Signal{Name: "e"}} {
-			d.unfiled = len(d.records) // nobody has filed them
-			d.filed = nil
+			d.unflushed = len(d.records) // nobody has flushed them
+			d.flushed = nil
 			a := actor.New("r", d, &office{}, options())
 			ctx, stop := context.WithCancel(t.Context())
 			go a.Run(ctx)
@@ -611,7 +611,7 @@ func TestEventsOfAnEarlierLifeAreFiled(t *testing.T) {
 			<-a.Done()
 			_, _, all, err := d.Load()
 			require.NoError(t, err)
-			require.Equal(t, all, d.filed)
+			require.Equal(t, all, d.flushed)
 		}
 		require.Len(t, d.records, 3)
 	})
@@ -664,7 +664,7 @@ func TestWhatABatchTakesBackIsNotSent(t *testing.T) {
 }
 
 // An actor that has been held up for longer than it may be idle is not idle while a
-// message waits: it takes that first, and files nothing.
+// message waits: it takes that first, and flushes nothing.
 func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 	for range 20 { // which one is noticed first is drawn by the scheduler
 		synctest.Test(t, func(t *testing.T) {
@@ -678,7 +678,7 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
 			stop()
 			<-a.Done()
-			d.unfiled, d.filings = 1, 0 // as a crash leaves it
+			d.unflushed, d.flushes = 1, 0 // as a crash leaves it
 
 			gate := make(chan struct{})
 			reset := failpoint.SetTurn(func(string) { <-gate })
@@ -691,12 +691,12 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			<-time.After(time.Minute)
 			close(gate)
 			synctest.Wait()
-			records, filings := d.counts()
+			records, flushes := d.counts()
 			require.Equal(t, 2, records)
-			require.Zero(t, filings)
+			require.Zero(t, flushes)
 			<-time.After(2 * time.Second)
-			_, filings = d.counts()
-			require.Equal(t, 1, filings, "it is idle now")
+			_, flushes = d.counts()
+			require.Equal(t, 1, flushes, "it is idle now")
 			stop()
 			<-again.Done()
 		})

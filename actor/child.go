@@ -50,9 +50,9 @@ func (a *Actor) sendChild(e decision.StartChild) {
 	})
 }
 
-// withdraw notes whose task or child a decision makes unwanted, before it is
-// applied.
-func (a *Actor) withdraw(t *turn, d decision.Decision) {
+// noteUnwanted notes the tokens whose task, and the children that a decision makes
+// unwanted, before it is applied.
+func (a *Actor) noteUnwanted(t *turn, d decision.Decision) {
 	for _, id := range decision.Withdrawn(a.state, d) {
 		if token := a.state.Token(id); token.Status == workflow.WaitingForChild {
 			t.unwanted = append(t.unwanted, workflow.ChildID(a.ID, id, token.Attempt))
@@ -83,7 +83,8 @@ func Ended(p workflow.Parent, o workflow.Outcome) workflow.ChildEnded {
 	return workflow.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure}
 }
 
-// resendFamily sends again what a run that wakes is not sure to have said.
+// resendFamily sends again what a run that wakes may not have told children and
+// parent.
 func (a *Actor) resendFamily() {
 	if a.state.Status == workflow.RunPaused {
 		a.sendChildren()

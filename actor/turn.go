@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// collect returns a batch and the messages that wait behind it, up to the bound of
-// one.
-func (a *Actor) collect(batch ...envelope) []envelope {
+// collectBatch returns a batch with the messages that wait behind it added, up to the
+// bound of a batch.
+func (a *Actor) collectBatch(batch ...envelope) []envelope {
 	for len(batch) < a.options.Batch {
 		select {
 		case next := <-a.mailbox:
@@ -39,7 +39,8 @@ func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	return append(batch, envelope{workflow.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
 }
 
-// A turn is what one batch of messages comes to.
+// A turn is the outcome of one batch of messages: what to commit, and what to send
+// after the commit.
 type turn struct {
 	records   []decision.Record
 	events    []decision.Event
@@ -50,29 +51,29 @@ type turn struct {
 	answers   []error
 }
 
-// turn plans a batch, with the alarm if that is due, commits it, and then lets its
+// runTurn plans a batch, with the alarm if that is due, commits it, and then lets its
 // effects and replies leave. An error ends the actor.
-func (a *Actor) turn(batch []envelope) error {
-	now := instant()
+func (a *Actor) runTurn(batch []envelope) error {
+	now := currentInstant()
 	batch = a.withAlarm(batch, now)
 	if len(batch) == 0 {
 		a.setAlarm()
 		return nil
 	}
-	t, broken := a.plan(batch, now)
+	t, broken := a.planBatch(batch, now)
 	if broken != nil {
-		return a.quarantine(batch, broken)
+		return a.quarantineRun(batch, broken)
 	}
 	if len(t.records) > 0 {
-		err := a.guard(func() error { return a.store.Commit(a.state, t.records) })
+		err := a.recoverPanic(func() error { return a.store.Commit(a.state, t.records) })
 		if unspeakable := (*codec.Error)(nil); errors.As(err, &unspeakable) {
-			return a.quarantine(batch, err) // however often it is tried
+			return a.quarantineRun(batch, err) // however often it is tried
 		}
 		if err != nil {
-			return a.forget(batch, t, err)
+			return a.reloadAfterFailure(batch, t, err)
 		}
-		if err := a.guard(func() error { a.release(t); return nil }); err != nil {
-			return a.giveUp(batch, err)
+		if err := a.recoverPanic(func() error { a.releaseEffects(t); return nil }); err != nil {
+			return a.failBatch(batch, err)
 		}
 	} else {
 		a.setAlarm() // it may have rung, and the clock was set back before this turn
@@ -81,14 +82,14 @@ func (a *Actor) turn(batch []envelope) error {
 		pace.Few(i)
 		e.reply <- t.answers[i]
 	}
-	a.rest(false)
+	a.flushIfDue(false)
 	a.idle.Reset(a.options.Idle)
 	return nil
 }
 
-// plan answers each message of a batch, one after another, on the state in
+// planBatch answers each message of a batch, one after another, on the state in
 // memory. A panic of a planner is returned: the state is then spoilt.
-func (a *Actor) plan(batch []envelope, now time.Time) (t turn, broken error) {
+func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error) {
 	defer func() {
 		if r := recover(); r != nil {
 			broken = fmt.Errorf("planner panicked: %v\n%s", r, debug.Stack())
@@ -112,19 +113,19 @@ func (a *Actor) plan(batch []envelope, now time.Time) (t turn, broken error) {
 		var pacer pace.Pacer
 		for _, d := range plan.Decisions {
 			pacer.Spend(10)
-			a.withdraw(&t, d)
+			a.noteUnwanted(&t, d)
 			t.events = pace.Append(t.events, decision.Apply(a.state, d, record.Seq, now)...)
 		}
 		t.effects = pace.Append(t.effects, plan.Effects()...)
-		if resumed(plan) {
+		if resumesRun(plan) {
 			t.effects = append(t.effects, planning.Pending(a.state)...)
 		}
 	}
 	return t, nil
 }
 
-// resumed reports whether a plan lets a suspended run go on.
-func resumed(p decision.Plan) bool {
+// resumesRun reports whether a plan lets a suspended run go on.
+func resumesRun(p decision.Plan) bool {
 	for _, d := range p.Decisions {
 		if _, ok := d.(decision.ResumeRun); ok {
 			return true
@@ -133,10 +134,10 @@ func resumed(p decision.Plan) bool {
 	return false
 }
 
-// release is the output gate: what a committed turn sends.
-func (a *Actor) release(t turn) {
+// releaseEffects is the output gate: what a committed turn sends.
+func (a *Actor) releaseEffects(t turn) {
 	failpoint.Hit("release.begin")
-	a.pause = 0
+	a.commitPause = 0
 	a.seq += int64(len(t.records))
 	a.events = pace.Append(a.events, t.events...)
 	a.fresh = false
@@ -146,7 +147,7 @@ func (a *Actor) release(t turn) {
 	if a.state.Status == workflow.RunRunning || a.state.Status == workflow.RunPaused {
 		for i, e := range t.effects {
 			pace.Few(i)
-			a.send(e)
+			a.sendEffect(e)
 		}
 	}
 	a.tellFamily(t)
@@ -164,16 +165,16 @@ func (a *Actor) Outcome() workflow.Outcome {
 	return decision.Outcome(a.state)
 }
 
-// forget answers a batch whose commit failed, and loads the run again. If the
-// commit took effect after all, whom it concerns is told.
-func (a *Actor) forget(batch []envelope, t turn, cause error) error {
+// reloadAfterFailure answers a batch whose commit failed, and loads the run again. If
+// the commit took effect after all, its effects leave.
+func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error {
 	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
-	a.pause = min(max(2*a.pause, firstPause), maxPause)
+	a.commitPause = min(max(2*a.commitPause, firstPause), maxPause)
 	for _, e := range batch {
 		e.reply <- fmt.Errorf("%w: %w", ErrUnknown, cause)
 	}
 	after := a.seq + int64(len(t.records))
-	if err := a.activate(); err != nil {
+	if err := a.activateRun(); err != nil {
 		return fmt.Errorf("load again after a failed commit: %w", err)
 	}
 	if a.seq < after {
@@ -189,38 +190,40 @@ func (a *Actor) forget(batch []envelope, t turn, cause error) error {
 	return nil
 }
 
-// giveUp answers a batch whose effects could not leave: the messages are
+// failBatch answers a batch whose effects could not leave: the messages are
 // committed, and whoever comes next has the effects sent again.
-func (a *Actor) giveUp(batch []envelope, broken error) error {
+func (a *Actor) failBatch(batch []envelope, broken error) error {
 	for _, e := range batch {
 		e.reply <- fmt.Errorf("%w: %s", ErrUnknown, firstLine(broken))
 	}
 	return broken
 }
 
-// quarantine suspends a run whose planner broke an invariant, or came to what
-// cannot be written down: it is loaded again as it was, and the messages of the batch are refused.
-func (a *Actor) quarantine(batch []envelope, broken error) error {
+// quarantineRun suspends a run whose planner broke an invariant, or made a record that
+// cannot be encoded: the run is loaded again as it was, and the messages of the batch
+// are refused.
+func (a *Actor) quarantineRun(batch []envelope, broken error) error {
 	a.options.Fault(a.ID, broken)
-	err := a.guard(func() error { return a.suspend(firstLine(broken)) })
+	err := a.recoverPanic(func() error { return a.suspendRun(firstLine(broken)) })
 	for _, e := range batch {
 		e.reply <- errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken)))
 	}
 	return err
 }
 
-func (a *Actor) suspend(cause string) error {
-	if err := a.activate(); err != nil {
+// suspendRun loads the run again and commits that it is suspended.
+func (a *Actor) suspendRun(cause string) error {
+	if err := a.activateRun(); err != nil {
 		return err
 	}
-	t, err := a.plan([]envelope{{workflow.Suspend{Cause: cause}, make(chan error, 1)}}, instant())
+	t, err := a.planBatch([]envelope{{workflow.Suspend{Cause: cause}, make(chan error, 1)}}, currentInstant())
 	if err != nil || len(t.records) == 0 {
 		return err
 	}
 	if err := a.store.Commit(a.state, t.records); err != nil {
 		return err
 	}
-	a.release(t)
+	a.releaseEffects(t)
 	return nil
 }
 
@@ -234,19 +237,19 @@ func firstLine(err error) string {
 	return text
 }
 
-// rest files what is committed when there is enough of it, or at once. A file
-// is written anew each time, so enough is as much as all that was filed before:
-// the cost of filing stays in proportion to the length of the run.
-func (a *Actor) rest(now bool) {
-	if a.filing || a.fresh || a.unfileable {
+// flushIfDue flushes what is committed when there is enough of it, or at once. The file
+// is written anew each time, so enough is as much as all that was flushed before: the
+// cost of flushing stays in proportion to the length of the run.
+func (a *Actor) flushIfDue(now bool) {
+	if a.flushing || a.fresh || a.unflushable {
 		return
 	}
-	records, bytes := a.store.Unfiled()
-	if !now && records < max(a.options.FileRecords, a.filedRecords) && bytes < max(a.options.FileBytes, a.filedBytes) {
+	records, bytes := a.store.Unflushed()
+	if !now && records < max(a.options.FlushRecords, a.flushedRecords) && bytes < max(a.options.FlushBytes, a.flushedBytes) {
 		return
 	}
-	a.filedRecords, a.filedBytes = a.filedRecords+records, a.filedBytes+bytes
+	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes
 	events := a.events
-	a.events, a.filing, a.fresh = nil, true, true
-	a.store.File(a.state.TakeChanges(), events, func(err error) { a.filed <- err })
+	a.events, a.flushing, a.fresh = nil, true, true
+	a.store.Flush(a.state.TakeChanges(), events, func(err error) { a.flushed <- err })
 }

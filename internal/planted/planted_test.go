@@ -28,7 +28,7 @@ type bug struct {
 var bugs = []bug{
 	{
 		"tasks are dispatched before the commit", "actor/turn.go",
-		"	if len(t.records) > 0 {\n", "	if len(t.records) > 0 {\n		for _, e := range t.effects {\n			a.send(e)\n		}\n",
+		"	if len(t.records) > 0 {\n", "	if len(t.records) > 0 {\n		for _, e := range t.effects {\n			a.sendEffect(e)\n		}\n",
 		"./actor", "TestNothingLeavesBeforeTheCommit",
 	},
 	{
@@ -43,7 +43,7 @@ var bugs = []bug{
 	},
 	{
 		"an error of a commit is ignored", "actor/turn.go",
-		"return a.forget(batch, t, err)", "_ = err",
+		"return a.reloadAfterFailure(batch, t, err)", "_ = err",
 		"./actor", "TestNothingLeavesBeforeTheCommit",
 	},
 	{
@@ -58,12 +58,12 @@ var bugs = []bug{
 	},
 	{
 		"after a restart an alarm has its full time again", "actor/actor.go",
-		"a.alarm.Reset(min(max(clock.Until(at), a.pause), maxNap))", "a.alarm.Reset(maxNap)",
+		"a.alarm.Reset(min(max(clock.Until(at), a.commitPause), maxNap))", "a.alarm.Reset(maxNap)",
 		"./actor", "TestAlarmsAreOnTime",
 	},
 	{
 		"an alarm sleeps until it is due, whatever the clock does meanwhile", "actor/actor.go",
-		"a.alarm.Reset(min(max(clock.Until(at), a.pause), maxNap))", "a.alarm.Reset(max(clock.Until(at), a.pause))",
+		"a.alarm.Reset(min(max(clock.Until(at), a.commitPause), maxNap))", "a.alarm.Reset(max(clock.Until(at), a.commitPause))",
 		"./internal/ownertest", "TestClockJumps",
 	},
 	{
@@ -83,7 +83,7 @@ var bugs = []bug{
 	},
 	{
 		"what is out is not sent again on activation", "actor/actor.go",
-		"	a.resend()\n", "",
+		"	a.resendPending()\n", "",
 		"./actor", "TestCrashesDoNotChangeTheResult",
 	},
 	{

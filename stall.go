@@ -9,44 +9,44 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A supervisor fails runs that make no progress and wait for nothing. It looks
-// at the index, loads what has been quiet for too long, and leaves the decision
-// to the run.
-type supervisor struct {
+// A stallDetector fails runs that make no progress and wait for nothing. It scans the
+// index, loads each run that has been quiet for too long, and leaves the decision to
+// that run.
+type stallDetector struct {
 	engine *Engine
 	opened time.Time
-	steady time.Time                // when it was opened, or the wall clock jumped last
-	ahead  time.Duration            // of the wall clock, at the last look
+	steady time.Time                // the start of the time in which the wall clock has not jumped
+	ahead  time.Duration            // of the wall clock, at the last scan
 	waits  map[workflow.RunID]int64 // runs that wait, with their last record
 
-	mu    sync.Mutex
-	beats map[workflow.RunID]time.Time // heartbeats that leave no record
+	mu         sync.Mutex
+	heartbeats map[workflow.RunID]time.Time // heartbeats that leave no record
 }
 
-func newSupervisor(e *Engine) *supervisor {
-	s := &supervisor{engine: e, opened: time.Now(), waits: map[workflow.RunID]int64{}, beats: map[workflow.RunID]time.Time{}}
-	s.steady, s.ahead = s.opened, s.lead()
+func newStallDetector(e *Engine) *stallDetector {
+	s := &stallDetector{engine: e, opened: time.Now(), waits: map[workflow.RunID]int64{}, heartbeats: map[workflow.RunID]time.Time{}}
+	s.steady, s.ahead = s.opened, s.clockLead()
 	return s
 }
 
-// lead returns how far the wall clock is ahead of the monotonic one, give or
+// clockLead returns how far the wall clock is ahead of the monotonic one, give or
 // take a constant.
-func (s *supervisor) lead() time.Duration {
+func (s *stallDetector) clockLead() time.Duration {
 	return clock.Now().Sub(s.opened.Round(0)) - time.Since(s.opened)
 }
 
 // maxSlew is how far the wall clock may move against the monotonic one between
-// two looks before that counts as a jump; maxLead is how far ahead of now a
+// two scans before that counts as a jump; maxLead is how far ahead of now a
 // record may be that was made before a smaller move.
 const (
 	maxSlew = time.Second
 	maxLead = time.Minute
 )
 
-// watch finds that the wall clock has jumped since it was asked last. What the
-// times of records tell then is not how long a run was quiet.
-func (s *supervisor) watch() bool {
-	ahead := s.lead()
+// clockJumped reports whether the wall clock has jumped since it was called last. After
+// a jump the times of records do not tell how long a run has been quiet.
+func (s *stallDetector) clockJumped() bool {
+	ahead := s.clockLead()
 	jumped := (ahead - s.ahead).Abs() > maxSlew
 	s.ahead = ahead
 	if jumped {
@@ -55,57 +55,57 @@ func (s *supervisor) watch() bool {
 	return jumped
 }
 
-// run looks again and again until the engine closes.
-func (s *supervisor) run() {
+// scanUntilClosed scans again and again until the engine closes.
+func (s *stallDetector) scanUntilClosed() {
 	tick := time.NewTicker(min(max(s.engine.options.StallAfter/4, time.Second), time.Minute))
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			s.look()
+			s.scanRuns()
 		case <-s.engine.ctx.Done():
 			return
 		}
 	}
 }
 
-// beat notes that a task of a run is alive. A supervisor that is not there
-// does not care.
-func (s *supervisor) beat(run workflow.RunID) {
+// noteHeartbeat notes that a task of a run is alive. It does nothing on a nil
+// detector, which an engine without StallAfter has.
+func (s *stallDetector) noteHeartbeat(run workflow.RunID) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beats[run] = time.Now()
+	s.heartbeats[run] = time.Now()
 }
 
-// lately returns the runs with a heartbeat after an instant, and forgets older
+// recentHeartbeats returns the runs with a heartbeat after an instant, and forgets older
 // ones.
-func (s *supervisor) lately(since time.Time) map[workflow.RunID]bool {
+func (s *stallDetector) recentHeartbeats(since time.Time) map[workflow.RunID]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[workflow.RunID]bool{}
-	for run, at := range s.beats {
+	for run, at := range s.heartbeats {
 		if at.After(since) {
 			out[run] = true
 		} else {
-			delete(s.beats, run)
+			delete(s.heartbeats, run)
 		}
 	}
 	return out
 }
 
-// look fails the runs that have stalled by now. A run that waits is not loaded
-// again before it has moved.
-func (s *supervisor) look() {
+// scanRuns fails the runs that have stalled by now. A run that was found to wait for
+// something is not loaded again before it has taken another record.
+func (s *stallDetector) scanRuns() {
 	now, after := clock.Now(), s.engine.options.StallAfter
-	if s.watch() || time.Since(s.steady) < after {
-		return // what is out was sent again when the engine was opened
+	if s.clockJumped() || time.Since(s.steady) < after {
+		return // tasks that are out were sent again when the engine was opened
 	}
-	beats := s.lately(time.Now().Add(-after))
+	beats := s.recentHeartbeats(time.Now().Add(-after))
 	quiet, err := s.engine.dir.Quiet(now.Add(-after), now.Add(maxLead))
-	if s.watch() {
+	if s.clockJumped() {
 		return
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *supervisor) look() {
 			if s.steady != s.opened { // the clock has jumped: it may have been quiet for longer
 				idle = min(max(idle, after), time.Since(s.steady)).Truncate(time.Millisecond)
 			}
-			err = s.engine.ask(s.engine.ctx, q.Run, workflow.Stall{Events: state.Events, Idle: idle})
+			err = s.engine.askRun(s.engine.ctx, q.Run, workflow.Stall{Events: state.Events, Idle: idle})
 			if err != nil && s.engine.ctx.Err() == nil {
 				s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be failed", "run", string(q.Run), "error", err)
 			}

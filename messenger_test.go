@@ -10,38 +10,38 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A family with very many errands does not keep the others waiting.
-func TestErrandsOfFamiliesTakeTurns(t *testing.T) {
-	c := &courier{queues: map[workflow.RunID]*errands{}}
+// A root run with very many messages to its children does not keep the others waiting.
+func TestRootsTakeTurns(t *testing.T) {
+	c := &childMessenger{queues: map[workflow.RunID]*childQueue{}}
 	for i := range 1000 {
-		c.add(workflow.RunID(fmt.Sprintf("many/%d.1", i)), errand{cancel: true})
+		c.enqueueMessage(workflow.RunID(fmt.Sprintf("many/%d.1", i)), childMessage{cancel: true})
 	}
-	c.add("few/1.1", errand{cancel: true})
-	c.add("few/1.1/2.1", errand{cancel: true})
+	c.enqueueMessage("few/1.1", childMessage{cancel: true})
+	c.enqueueMessage("few/1.1/2.1", childMessage{cancel: true})
 	var got []workflow.RunID
 	for range 5 {
-		child, _, ok := c.next()
+		child, _, ok := c.nextMessage()
 		require.True(t, ok)
 		got = append(got, child)
 	}
 	require.Equal(t, []workflow.RunID{"many/0.1", "few/1.1", "many/1.1", "few/1.1/2.1", "many/2.1"}, got)
 }
 
-// An errand that waits gives way to a newer one of its kind. One that is under way
-// does not: what the newer one wants comes after it.
-func TestAnErrandUnderWayIsNotReplaced(t *testing.T) {
-	c := &courier{queues: map[workflow.RunID]*errands{}}
+// A message that waits gives way to a newer one of its kind. One that is under way
+// does not: the newer one is delivered after it.
+func TestAMessageUnderWayIsNotReplaced(t *testing.T) {
+	c := &childMessenger{queues: map[workflow.RunID]*childQueue{}}
 	begin, pause, resume := &actor.Child{}, &actor.Child{Paused: true}, &actor.Child{}
-	c.add("a/1.1", errand{want: begin})
+	c.enqueueMessage("a/1.1", childMessage{want: begin})
 	for i, want := range []*actor.Child{begin, resume} {
-		child, x, ok := c.next()
+		child, x, ok := c.nextMessage()
 		require.True(t, ok)
 		require.Same(t, want, x.want)
 		if i == 0 {
-			c.add("a/1.1", errand{want: pause})
-			c.add("a/1.1", errand{want: resume})
+			c.enqueueMessage("a/1.1", childMessage{want: pause})
+			c.enqueueMessage("a/1.1", childMessage{want: resume})
 		}
-		c.done(child, nil)
+		c.messageDone(child, nil)
 	}
 	require.Empty(t, c.queues)
 }
@@ -52,7 +52,7 @@ func TestAnOrphanIsCancelled(t *testing.T) {
 	require.NoError(t, err)
 	d := &workflow.Definition{Name: "w", Start: "a", Nodes: []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "e"}}}}
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "orphan", Definition: d}, nil))
-	require.NoError(t, e.courier.asks("orphan", workflow.Parent{Run: "gone", Token: 1, Attempt: 1}))
+	require.NoError(t, e.messenger.askParent("orphan", workflow.Parent{Run: "gone", Token: 1, Attempt: 1}))
 	out, err := e.Inspect(t.Context(), "orphan")
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCancelled, out.Status)

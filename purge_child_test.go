@@ -20,7 +20,7 @@ const (
 
 // What a child of a run that is purged was about to tell its parent is not told to
 // the run that has the id next: Purge waits until it is told.
-func TestErrandsDoNotOutliveAPurge(t *testing.T) {
+func TestChildMessagesDoNotOutliveAPurge(t *testing.T) {
 	for _, point := range []string{"child.want", "child.cancel", "child.ended"} {
 		t.Run(point, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { purgeDuring(t, point) })
@@ -61,7 +61,7 @@ func purgeDuring(t *testing.T, point string) {
 		purged := make(chan error, 1)
 		go func() { purged <- e.Purge(ctx, "a") }()
 		synctest.Wait()
-		require.Empty(t, purged, "an errand is on its way")
+		require.Empty(t, purged, "a message is on its way")
 		cancel()
 		require.ErrorIs(t, <-purged, context.Canceled)
 	}

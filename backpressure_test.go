@@ -17,9 +17,9 @@ import (
 // slots is the concurrency of the engines of these tests.
 const slots = 4
 
-// A clog is an engine with a run "held" of a hundred tasks, whose actor can be
+// A heldEngine is an engine with a run "held" of a hundred tasks, whose actor can be
 // stopped in its turn.
-type clog struct {
+type heldEngine struct {
 	*pawl.Engine
 	t    *testing.T
 	dir  string
@@ -31,8 +31,8 @@ type clog struct {
 	running, most int // tasks, and how many there were at most
 }
 
-func newClog(t *testing.T) *clog {
-	c := &clog{t: t, dir: t.TempDir(), gate: make(chan struct{}), begun: map[workflow.RunID]int{}}
+func newHeldEngine(t *testing.T) *heldEngine {
+	c := &heldEngine{t: t, dir: t.TempDir(), gate: make(chan struct{}), begun: map[workflow.RunID]int{}}
 	t.Cleanup(failpoint.SetTurn(func(run string) {
 		c.mu.Lock()
 		stopped := c.stopped
@@ -49,13 +49,13 @@ func newClog(t *testing.T) *clog {
 	return c
 }
 
-func (c *clog) open() {
+func (c *heldEngine) open() {
 	var err error
 	c.Engine, err = pawl.Open(c.t.Context(), c.dir, pawl.Options{Concurrency: slots, Executor: pawl.Handlers{"work": c.work}})
 	require.NoError(c.t, err)
 }
 
-func (c *clog) work(_ context.Context, task pawl.Task) (any, error) {
+func (c *heldEngine) work(_ context.Context, task pawl.Task) (any, error) {
 	c.mu.Lock()
 	c.begun[task.Run]++
 	c.running++
@@ -70,7 +70,7 @@ func (c *clog) work(_ context.Context, task pawl.Task) (any, error) {
 	return 1, nil
 }
 
-func (c *clog) count(id workflow.RunID) int {
+func (c *heldEngine) count(id workflow.RunID) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.begun[id]
@@ -78,7 +78,7 @@ func (c *clog) count(id workflow.RunID) int {
 
 // stop stops the actor of the held run, and lets its tasks return; the returned
 // function lets it go on.
-func (c *clog) stop() (goOn func()) {
+func (c *heldEngine) stop() (goOn func()) {
 	stopped := make(chan struct{})
 	c.mu.Lock()
 	c.stopped = stopped
@@ -97,7 +97,7 @@ func (c *clog) stop() (goOn func()) {
 // tasks, the tasks of other runs begin and their runs end; its own wait.
 func TestResultsThatWaitHoldNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClog(t)
+		c := newHeldEngine(t)
 		goOn := c.stop()
 		waiting := c.count("held")
 		require.GreaterOrEqual(t, waiting, slots)
@@ -127,11 +127,11 @@ func TestResultsThatWaitHoldNoSlot(t *testing.T) {
 	})
 }
 
-// TestACloggedRunsTasksAreWithdrawn: a run that is cancelled while its results
+// TestABackpressuredRunsTasksAreWithdrawn: a run that is cancelled while its results
 // wait has its tasks taken out of the queue.
-func TestACloggedRunsTasksAreWithdrawn(t *testing.T) {
+func TestABackpressuredRunsTasksAreWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClog(t)
+		c := newHeldEngine(t)
 		goOn := c.stop()
 		waiting := c.count("held")
 		cancelled := make(chan error, 1)
@@ -159,7 +159,7 @@ func TestACloggedRunsTasksAreWithdrawn(t *testing.T) {
 // committed; only the other tasks are executed in the next life.
 func TestCloseDeliversWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClog(t)
+		c := newHeldEngine(t)
 		goOn := c.stop()
 		waiting := c.count("held")
 		closed := make(chan error, 1)

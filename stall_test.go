@@ -94,7 +94,7 @@ func TestHeartbeatsAreProgress(t *testing.T) {
 }
 
 // A task that is sent again while the engine opens may tell a heartbeat before Open
-// returns. With the race detector this fails if there is no supervisor by then.
+// returns. With the race detector this fails if there is no detector by then.
 func TestAHeartbeatWhileTheEngineOpens(t *testing.T) {
 	dir, out := t.TempDir(), make(chan struct{}, 1)
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {

@@ -25,8 +25,8 @@ func TestChildrenArePurgedFirst(t *testing.T) {
 	require.NoError(t, e.Publish(definition("middle", "leaf")))
 	_, err = e.Run(t.Context(), workflow.Run{ID: "top", Definition: definition("top", "middle")}, nil)
 	require.NoError(t, err)
-	family, err := e.family(t.Context(), "top")
+	runs, err := e.descendants(t.Context(), "top")
 	require.NoError(t, err)
-	require.Equal(t, []workflow.RunID{"top/1.1/1.1", "top/1.1", "top"}, family)
+	require.Equal(t, []workflow.RunID{"top/1.1/1.1", "top/1.1", "top"}, runs)
 	require.NoError(t, e.Close(context.Background()))
 }

@@ -1,0 +1,121 @@
+package pawl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A TaskError is an error that a handler chooses a code for. Definitions catch
+// it by Code; a retry policy retries it if it is Retryable. Of Code 256 bytes
+// are kept, of Message, as of any error's text, 16 KiB, and what is not UTF-8 is
+// replaced.
+type TaskError struct {
+	Code      string
+	Message   string
+	Retryable bool
+}
+
+// Error returns code and message.
+func (e TaskError) Error() string { return e.Code + ": " + e.Message }
+
+// Permanent returns err as an error that no policy retries; nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
+
+// IsPermanent says whether a handler's error is one that no policy retries: of
+// Permanent, or a TaskError that is not Retryable.
+func IsPermanent(err error) bool { return err != nil && failureOf(err).Permanent }
+
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// failureOf returns a handler's error as a failure. Where Error panics, as that of
+// a nil pointer may, the text says so; where another of its methods does, it is a
+// panic of the handler.
+func failureOf(err error) (f workflow.Failure) {
+	defer func() {
+		if r := recover(); r != nil {
+			f = workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprintf("the error %T: %v", err, r), maxMessage), Permanent: true}
+		}
+	}()
+	var te TaskError
+	var at *TaskError
+	var p permanent
+	switch {
+	case errors.As(err, &te):
+		return failureFrom(te)
+	case errors.As(err, &at) && at != nil:
+		return failureFrom(*at)
+	}
+	if f := blobFailure(err); f != nil {
+		return *f
+	}
+	return workflow.Failure{Code: workflow.CodeError, Message: storableText(fmt.Sprint(err), maxMessage), Permanent: errors.As(err, &p)}
+}
+
+func failureFrom(e TaskError) workflow.Failure {
+	return workflow.Failure{Code: storableText(e.Code, maxCode), Message: storableText(e.Message, maxMessage), Permanent: !e.Retryable}
+}
+
+// referenceFailure returns the failure of a result that refers to a missing blob.
+func referenceFailure(err error) workflow.Failure {
+	if f := blobFailure(err); f != nil {
+		return *f
+	}
+	var re *blob.RefError
+	if !errors.As(err, &re) {
+		return workflow.Failure{Code: workflow.CodeError, Message: storableText(err.Error(), maxMessage)}
+	}
+	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: storableText(err.Error(), maxMessage), Permanent: true}
+}
+
+// blobFailure returns the failure of a task that cannot have a blob; nil if err is not
+// an error about a blob.
+func blobFailure(err error) *workflow.Failure {
+	var be *blob.Error
+	if !errors.As(err, &be) {
+		return nil
+	}
+	f := &workflow.Failure{Message: storableText(err.Error(), maxMessage)}
+	switch {
+	case errors.Is(be, blob.ErrMissing):
+		f.Code, f.Permanent = workflow.CodeBlobMissing, true
+	case errors.Is(be, blob.ErrDamaged):
+		f.Code, f.Permanent = workflow.CodeBlobDamaged, true
+	default:
+		f.Code = workflow.CodeError
+	}
+	return f
+}
+
+// Bounds of what a host says in words, in bytes; more is cut off.
+const (
+	maxCode    = 256
+	maxMessage = 16 << 10
+)
+
+// storableText returns a text of the host as a record can hold it: UTF-8, of at most
+// so many bytes. A text that cannot be stored must not stop a run.
+func storableText(text string, most int) string {
+	if len(text) > most {
+		const more = "..."
+		cut := most - len(more)
+		for back := cut - utf8.UTFMax; cut > back && !utf8.RuneStart(text[cut]); cut-- {
+		}
+		text = text[:cut] + more
+	}
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > most {
+		return strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}

@@ -1,0 +1,208 @@
+package pawl
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/fair"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A childMessenger carries messages between parent and child runs. The messages
+// that concern one child are delivered one after another, in the order in which
+// they came, so that a cancel never overtakes a start. A delivery that fails in a
+// way that may pass is tried again until the engine closes; messages that a close
+// or a crash leaves undelivered are sent anew when the runs wake, since they follow
+// from the state of the runs. Without messages there is no goroutine.
+type childMessenger struct {
+	engine *Engine
+	most   int // deliveries at once
+
+	mu      sync.Mutex
+	queues  map[workflow.RunID]*childQueue
+	ready   fair.Queue[string, workflow.RunID] // children whose first message may be delivered now, by root run
+	running int
+	closed  bool
+	moved   chan struct{} // closed when a delivery ends, if somebody waits for that
+	group   sync.WaitGroup
+}
+
+// A childQueue holds the messages that concern one child. The first of them may be
+// under way.
+type childQueue struct {
+	list []childMessage
+	wait time.Duration // before the first message is tried again
+}
+
+// A childMessage is one of four: the child as its parent wants it, the cancel of
+// the child, the end of the child for its parent or, with none of them set, the
+// child's question whether its parent still wants it.
+type childMessage struct {
+	want   *actor.Child
+	cancel bool
+	parent workflow.Parent // of the last two
+	ended  *workflow.ChildEnded
+}
+
+// maxChildMessages bounds how many messages are delivered side by side.
+const maxChildMessages = 16
+
+// messagesAtOnce returns how many messages are delivered side by side: where commits
+// are synced, enough of them that their commits are synced together; otherwise no
+// more than keep the processors busy, so that other runs find one.
+func messagesAtOnce(d Durability) int {
+	if d == ProcessCrash {
+		return min(2*runtime.GOMAXPROCS(0), maxChildMessages)
+	}
+	return maxChildMessages
+}
+
+func newChildMessenger(e *Engine) *childMessenger {
+	return &childMessenger{engine: e, most: messagesAtOnce(e.options.Durability), queues: map[workflow.RunID]*childQueue{}}
+}
+
+// enqueueMessage takes a message that concerns a child. It returns at once.
+func (c *childMessenger) enqueueMessage(child workflow.RunID, x childMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	q := c.queues[child]
+	if q == nil {
+		c.queues[child] = &childQueue{list: []childMessage{x}}
+		c.startDelivery(child)
+		return
+	}
+	if last := len(q.list) - 1; last > 0 && q.list[last].replacedBy(x) {
+		q.list[last] = x // it has not begun
+		return
+	}
+	q.list = append(q.list, x)
+}
+
+// replacedBy reports whether y, coming right after x, makes x needless.
+func (x childMessage) replacedBy(y childMessage) bool {
+	return x.cancel == y.cancel && (x.want == nil) == (y.want == nil) && (x.ended == nil) == (y.ended == nil)
+}
+
+// startDelivery lets the first message of a child be delivered. The caller holds the
+// lock.
+func (c *childMessenger) startDelivery(child workflow.RunID) {
+	c.ready.Push(rootPrefix(child), child)
+	if c.running < c.most {
+		c.running++
+		c.group.Go(c.deliverMessages)
+	}
+}
+
+// rootPrefix returns the id of a run's root, with which the ids of all runs below that
+// root begin: an id given by a caller holds no slash.
+func rootPrefix(run workflow.RunID) string {
+	root, _, _ := strings.Cut(string(run), "/")
+	return root
+}
+
+// deliverMessages delivers messages until none is ready.
+func (c *childMessenger) deliverMessages() {
+	for {
+		child, x, ok := c.nextMessage()
+		if !ok {
+			return
+		}
+		err := c.deliverMessage(child, x)
+		if err != nil && c.engine.ctx.Err() == nil {
+			c.engine.options.Logger.Warn("pawl: parent and child cannot speak now", "child", string(child), "error", err)
+		}
+		c.messageDone(child, err)
+	}
+}
+
+func (c *childMessenger) nextMessage() (workflow.RunID, childMessage, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	child, ok := c.ready.Pop()
+	if c.closed || !ok {
+		c.running--
+		return "", childMessage{}, false
+	}
+	return child, c.queues[child].list[0], true
+}
+
+// The pause between two deliveries of a message, the first time and at most.
+const (
+	firstMessageDelay = 10 * time.Millisecond
+	maxMessageDelay   = time.Second
+)
+
+// messageDone lets the next message of a child be delivered, or the same one again
+// after a pause if err is not nil.
+func (c *childMessenger) messageDone(child workflow.RunID, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.signalMoved()
+	q := c.queues[child]
+	if c.closed {
+		return
+	}
+	if err != nil {
+		q.wait = min(max(2*q.wait, firstMessageDelay), maxMessageDelay)
+		time.AfterFunc(q.wait, func() { c.retryDelivery(child) })
+		return
+	}
+	if q.list, q.wait = q.list[1:], 0; len(q.list) == 0 {
+		delete(c.queues, child)
+		return
+	}
+	c.startDelivery(child)
+}
+
+func (c *childMessenger) retryDelivery(child workflow.RunID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.startDelivery(child)
+	}
+}
+
+// concernsRuns reports whether a message, waiting or under way, concerns one of some
+// runs, as the child or as the parent. If so, moved is closed when a delivery ends.
+func (c *childMessenger) concernsRuns(runs map[workflow.RunID]bool) (moved <-chan struct{}, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, false
+	}
+	for child, q := range c.queues {
+		yes = yes || runs[child]
+		for _, x := range q.list {
+			yes = yes || runs[x.parent.Run] || x.want != nil && runs[x.want.Parent.Run]
+		}
+	}
+	if yes && c.moved == nil {
+		c.moved = make(chan struct{})
+	}
+	return c.moved, yes
+}
+
+// signalMoved tells those who wait that a delivery has ended. The caller holds the
+// lock.
+func (c *childMessenger) signalMoved() {
+	if c.moved != nil {
+		close(c.moved)
+		c.moved = nil
+	}
+}
+
+// closeAndWait ends the messenger and waits for deliveries that are under way: the
+// context of the engine is done by then.
+func (c *childMessenger) closeAndWait() {
+	c.mu.Lock()
+	c.closed = true
+	c.signalMoved()
+	c.mu.Unlock()
+	c.group.Wait()
+}
