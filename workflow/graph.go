@@ -16,6 +16,7 @@ type Graph struct {
 	Definition  *Definition
 	Hash        string // of the definition
 	Limits      Limits // with the engine's defaults filled in
+	FailFast    bool   // dag: the default filled in
 	Nodes       map[NodeID]*GraphNode
 	Transitions map[TransitionID]*GraphTransition
 	Groups      map[string]*GroupSpec // by sibling group
@@ -52,7 +53,8 @@ type GraphNode struct {
 	Index       int                  // its place in the definition
 	Reach       [][]uint64           // join: synchronize: by incoming transition, a bit for each node from which it can be reached
 	Schema      *Schema              // of its result
-	Retry       timeout.Retry        // its delays
+	Retry       timeout.Retry        // its attempts and delays, with the defaults filled in
+	Approval    *ApprovalSpec        // with the defaults filled in; nil if it is none
 	Success     [][]*GraphTransition // tiers tried when it completes
 	Failure     [][]*GraphTransition // tiers tried when it fails
 	AsksResult  bool                 // what is evaluated as it is entered asks for result
@@ -101,7 +103,7 @@ type GroupSpec struct {
 	Name     string
 	Spawners []*GraphTransition
 	Joins    []*GraphTransition // agreeing synchronizing transitions; may be empty
-	Sync     *Synchronization   // of the first of Joins; nil without
+	Sync     *Synchronization   // of the first of Joins, with the defaults filled in; nil without
 	To       NodeID             // where Joins lead
 	Target   value.Path         // of the merge, if Sync.Merge has a target
 	Errors   value.Path         // of the tolerated failures, if Sync.Errors is set
@@ -120,7 +122,7 @@ func (b Bounds) compile(d *Definition) (*Graph, error) {
 		return nil, err
 	}
 	g := &Graph{
-		Definition: d, Hash: c.hash, Limits: c.limits,
+		Definition: d, Hash: c.hash, Limits: c.limits, FailFast: d.FailFast == nil || *d.FailFast,
 		Nodes:       make(map[NodeID]*GraphNode, len(d.Nodes)),
 		Transitions: make(map[TransitionID]*GraphTransition, len(d.Transitions)),
 		Groups:      map[string]*GroupSpec{},
@@ -254,6 +256,7 @@ func (b *builder) nodes() {
 		n := &d.Nodes[i]
 		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Input: b.mappings(n.Input, false), Output: b.mappings(n.Output, true)}
 		gn.Schema = b.schema(n.OutputSchema)
+		gn.Approval = n.Approval.withDefaults()
 		if n.Wait != nil {
 			gn.Waits = b.waits(n.Wait)
 			gn.Until = gn.Waits[0].Until
@@ -264,7 +267,7 @@ func (b *builder) nodes() {
 		}
 		gn.AsksResult = asksResult(gn)
 		if r := n.Retry; r != nil {
-			gn.Retry = timeout.Retry{MaxAttempts: r.MaxAttempts, InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
+			gn.Retry = timeout.Retry{MaxAttempts: max(r.MaxAttempts, 1), InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
 		}
 		b.graph.Nodes[n.ID] = gn
 	}
@@ -311,7 +314,7 @@ func (b *builder) groups() {
 		if t.Joins.Sync != nil {
 			continue
 		}
-		t.Joins.Sync, t.Joins.To = t.Synchronization, t.To
+		t.Joins.Sync, t.Joins.To = t.Synchronization.withDefaults(), t.To
 		if e := t.Synchronization.Errors; e != "" {
 			path, err := value.ParsePath(e)
 			if err != nil {

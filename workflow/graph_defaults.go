@@ -1,0 +1,32 @@
+package workflow
+
+import "cmp"
+
+// The graph holds copies of what a definition leaves out with the defaults
+// filled in, so that whoever plans by it need not know them. The definition
+// itself keeps its text and its hash.
+
+// withDefaults returns a copy of y in which every rule is spelled out, except
+// that a quorum without Tolerate has none: it is decided by its shortfall.
+func (y *Synchronization) withDefaults() *Synchronization {
+	out := *y
+	out.Remaining = cmp.Or(y.Remaining, RemainingCancel)
+	out.OnTimeout = cmp.Or(y.OnTimeout, TimeoutFail)
+	out.OnShortfall = cmp.Or(y.OnShortfall, ShortfallFail)
+	if y.Tolerate == nil && y.Strategy.IsAll() {
+		out.Tolerate = &Tolerate{Failures: new(int)}
+	}
+	return &out
+}
+
+// withDefaults returns a copy of a in which every rule is spelled out, nil for
+// nil.
+func (a *ApprovalSpec) withDefaults() *ApprovalSpec {
+	if a == nil {
+		return nil
+	}
+	out := *a
+	out.Quorum, out.RejectQuorum = max(a.Quorum, 1), max(a.RejectQuorum, 1)
+	out.OnTimeout = cmp.Or(a.OnTimeout, ApprovalFail)
+	return &out
+}
