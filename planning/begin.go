@@ -7,38 +7,38 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// begin lets a token that has come to its node begin there.
-func (p *planner) begin(e entry) {
+// beginToken lets a token that has come to its node begin there.
+func (p *planner) beginToken(e entry) {
 	t := p.s.Token(e.token)
 	if t == nil || t.Status != workflow.Pending {
 		return // cancelled before it began
 	}
 	n := p.s.Graph.Node(t.Node)
-	if p.queues(t, n, e.result) {
+	if p.queueAtNode(t, n, e.result) {
 		return
 	}
 	t = p.s.Token(t.ID)
 	v := vars{p: p, scope: t.Scope, token: t, result: e.result, bound: true, caught: t.Caught}
 	switch n.Kind {
 	case workflow.KindGateway:
-		p.complete(t, completion{output: map[string]any{}})
+		p.completeNode(t, completion{output: map[string]any{}})
 	case workflow.KindEnd:
-		p.end(t, n, v)
+		p.reachEndNode(t, n, v)
 	case workflow.KindTask:
-		input, f := p.input(n, v)
+		input, f := p.evalInput(n, v)
 		if f != nil {
-			p.fail(t, f, false)
+			p.failAttempt(t, f, false)
 			return
 		}
-		p.dispatch(t, input)
+		p.dispatchTask(t, input)
 	case workflow.KindWait:
-		p.wait(t, n, v)
+		p.beginWait(t, n, v)
 	case workflow.KindApproval:
 		p.requestApproval(t, n)
 	case workflow.KindSubworkflow:
-		input, f := p.input(n, v)
+		input, f := p.evalInput(n, v)
 		if f != nil {
-			p.fail(t, f, false)
+			p.failAttempt(t, f, false)
 			return
 		}
 		p.startChild(t, input)
@@ -47,15 +47,15 @@ func (p *planner) begin(e entry) {
 	}
 }
 
-// queues lets a token that has come to its node wait, where it may not begin
+// queueAtNode lets a token that has come to its node wait, where it may not begin
 // there yet: at the node's join, while the run is paused, or for the node's lock.
-func (p *planner) queues(t *workflow.Token, n *workflow.GraphNode, result any) bool {
-	switch via := p.via(t, n); {
+func (p *planner) queueAtNode(t *workflow.Token, n *workflow.GraphNode, result any) bool {
+	switch via := p.arrivedVia(t, n); {
 	case via != "":
 		p.decide(decision.AwaitJoin{Token: t.ID, Via: via})
 		p.arrived = append(p.arrived, joinPlace{n.ID, t.Scope})
 		return true
-	case p.s.Status == workflow.RunPaused && holds(n):
+	case p.s.Status == workflow.RunPaused && heldByPause(n):
 		p.decide(decision.HoldToken{Token: t.ID, Result: result})
 		return true
 	case n.Lock == "" || t.Holds != "":
@@ -66,16 +66,16 @@ func (p *planner) queues(t *workflow.Token, n *workflow.GraphNode, result any) b
 		return true
 	}
 	p.decide(decision.TakeLock{Token: t.ID, Lock: n.Lock})
-	return p.stopped()
+	return p.hasStopped()
 }
 
-// holds reports whether a pause keeps tokens from beginning at a node.
-func holds(n *workflow.GraphNode) bool {
+// heldByPause reports whether a pause keeps tokens from beginning at a node.
+func heldByPause(n *workflow.GraphNode) bool {
 	return n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow || n.Lock != ""
 }
 
-// input evaluates a node's input mapping.
-func (p *planner) input(n *workflow.GraphNode, v vars) (map[string]any, *workflow.Failure) {
+// evalInput evaluates a node's input mapping.
+func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *workflow.Failure) {
 	out := make(map[string]any, len(n.Input))
 	for _, m := range n.Input {
 		x, f := v.eval(m.Program)
@@ -91,8 +91,8 @@ func (p *planner) input(n *workflow.GraphNode, v vars) (map[string]any, *workflo
 	return out, nil
 }
 
-// dispatch hands the next attempt of a task to the executor.
-func (p *planner) dispatch(t *workflow.Token, input any) {
+// dispatchTask hands the next attempt of a task to the executor.
+func (p *planner) dispatchTask(t *workflow.Token, input any) {
 	n := p.s.Graph.Node(t.Node)
 	p.decide(decision.DispatchTask{
 		Token: t.ID, Task: n.Task, Attempt: t.Attempt + 1, Epoch: p.s.Epoch, Input: input,
@@ -100,39 +100,39 @@ func (p *planner) dispatch(t *workflow.Token, input any) {
 	})
 }
 
-// again begins the next attempt of a token that waited for it.
-func (p *planner) again(t *workflow.Token) {
+// beginNextAttempt begins the next attempt of a token that waited for it.
+func (p *planner) beginNextAttempt(t *workflow.Token) {
 	n := p.s.Graph.Node(t.Node)
-	if p.s.Status == workflow.RunPaused && holds(n) {
+	if p.s.Status == workflow.RunPaused && heldByPause(n) {
 		p.decide(decision.HoldToken{Token: t.ID, Result: t.Input})
 		return
 	}
 	switch n.Kind {
 	case workflow.KindTask:
-		p.dispatch(t, t.Input)
+		p.dispatchTask(t, t.Input)
 	case workflow.KindSubworkflow:
 		input, _ := t.Input.(map[string]any)
 		p.startChild(t, input)
 	case workflow.KindApproval:
 		p.requestApproval(t, n)
 	case workflow.KindWait:
-		p.wait(t, n, vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught})
+		p.beginWait(t, n, vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught})
 	case workflow.KindGateway, workflow.KindEnd:
 		panic("planning: a " + string(n.Kind) + " node has no attempts")
 	}
 }
 
-// end ends the run at an end node.
-func (p *planner) end(t *workflow.Token, n *workflow.GraphNode, v vars) {
+// reachEndNode ends the run at an end node.
+func (p *planner) reachEndNode(t *workflow.Token, n *workflow.GraphNode, v vars) {
 	v.result = map[string]any{}
 	q := p.fork()
 	v.p = q
-	if f := q.apply(n.Output, v); f != nil {
-		p.fail(t, f, false)
+	if f := q.writeOutput(n.Output, v); f != nil {
+		p.failAttempt(t, f, false)
 		return
 	}
-	p.adopt(q)
-	p.decide(decision.CompleteToken{Token: t.ID, Output: kept(n, v.result)})
+	p.adoptFork(q)
+	p.decide(decision.CompleteToken{Token: t.ID, Output: keptOutput(n, v.result)})
 	if n.End.Fail != "" {
 		p.failRun(workflow.Failure{Code: n.End.Fail, Message: n.End.Message, Permanent: true, Node: n.ID, Token: t.ID})
 		return
@@ -140,8 +140,8 @@ func (p *planner) end(t *workflow.Token, n *workflow.GraphNode, v vars) {
 	p.completeRun()
 }
 
-// kept returns an output if some expression asks for it.
-func kept(n *workflow.GraphNode, output any) any {
+// keptOutput returns an output if some expression asks for it.
+func keptOutput(n *workflow.GraphNode, output any) any {
 	if n.KeepsOutput {
 		return output
 	}

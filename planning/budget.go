@@ -11,21 +11,21 @@ import (
 // A purse bounds the work of one plan. What its expressions cost is paid out of
 // it; every decision adds to what may be spent, so that a plan may cost more the
 // more it brings about.
-type purse struct {
+type budget struct {
 	allowed, spent int // units of cost
 	pacer          pace.Pacer
 	limit          *workflow.Failure // of the run, once the plan is given up
 }
 
-func newPurse(g *workflow.Graph) *purse {
-	return &purse{allowed: workflow.PlanCosts * int(g.Limits.CELCost)}
+func newBudget(g *workflow.Graph) *budget {
+	return &budget{allowed: workflow.PlanCosts * int(g.Limits.CELCost)}
 }
 
-// exceed gives the plan up: the run fails instead.
-func (p *planner) exceed(limit string, most int, what string) {
-	if p.purse.limit == nil {
+// exceedLimit gives the plan up: the run fails instead.
+func (p *planner) exceedLimit(limit string, most int, what string) {
+	if p.budget.limit == nil {
 		f := limitFailure(limit, most, what)
-		p.purse.limit = &f
+		p.budget.limit = &f
 	}
 }
 
@@ -36,9 +36,9 @@ func limitFailure(limit string, most int, what string) workflow.Failure {
 	}
 }
 
-// refuses returns why a value that a caller gives is refused, nil if it is not:
+// refuseValue returns why a value that a caller gives is refused, nil if it is not:
 // it is deeper or larger than the definition takes.
-func (p *planner) refuses(v any) error {
+func (p *planner) refuseValue(v any) error {
 	l := p.s.Graph.Limits
 	if value.Deeper(v, l.JSONDepth) {
 		return &workflow.LimitError{Limit: value.LimitDepth, Max: int64(l.JSONDepth)}
@@ -66,14 +66,14 @@ func (p *planner) unfitResult(v any) *workflow.Failure {
 	return nil
 }
 
-// pay spends some units.
-func (p *planner) pay(units int) {
-	p.purse.pacer.Spend(units)
-	if p.purse.spent += units; p.purse.spent > p.purse.allowed {
-		p.exceed("planCost", p.purse.allowed, "units for the expressions of one message")
+// charge spends some units.
+func (p *planner) charge(units int) {
+	p.budget.pacer.Spend(units)
+	if p.budget.spent += units; p.budget.spent > p.budget.allowed {
+		p.exceedLimit("planCost", p.budget.allowed, "units for the expressions of one message")
 	}
 }
 
-// broke returns why nothing more may be evaluated, nil if it may: a plan that is
+// overBudget returns why nothing more may be evaluated, nil if it may: a plan that is
 // given up does not go on within one node.
-func (p *planner) broke() *workflow.Failure { return p.purse.limit }
+func (p *planner) overBudget() *workflow.Failure { return p.budget.limit }

@@ -32,8 +32,8 @@ func (p *planner) cancelTokens(d decision.CancelTokens) bool {
 	p.decide(d)
 	left := make([]workflow.Scope, len(ids))
 	for i, id := range ids {
-		if p.dag() {
-			p.stepCancelled(id)
+		if p.isDAG() {
+			p.nodeCancelled(id)
 		}
 		left[i] = p.s.Token(id).Scope
 	}
@@ -41,7 +41,7 @@ func (p *planner) cancelTokens(d decision.CancelTokens) bool {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Branch, b.Branch))
 	})
 	for _, sc := range left {
-		p.touch(sc)
+		p.touchBranch(sc)
 	}
 	return true
 }

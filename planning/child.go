@@ -22,7 +22,7 @@ func (p *planner) startChild(t *workflow.Token, input map[string]any) {
 	}
 	if most := p.s.Graph.Limits.SubworkflowDepth; depth > most {
 		f := limitFailure("subworkflowDepth", most, "subworkflows within each other")
-		p.fail(t, &f, false)
+		p.failAttempt(t, &f, false)
 		return
 	}
 	hash := p.s.Pins.Of(n.Subworkflow)
@@ -31,7 +31,7 @@ func (p *planner) startChild(t *workflow.Token, input map[string]any) {
 		if v := n.Subworkflow.Version; v > 0 {
 			which = fmt.Sprintf("version %d", v)
 		}
-		p.fail(t, &workflow.Failure{
+		p.failAttempt(t, &workflow.Failure{
 			Code: codeUnknownSubworkflow, Permanent: true,
 			Message: fmt.Sprintf("no definition is pinned for %s of subworkflow %s", which, n.Subworkflow.Name),
 		}, false)
@@ -56,10 +56,10 @@ func childOf(s *workflow.State, id workflow.TokenID, attempt int) *workflow.Toke
 func (p *planner) childEnded(m workflow.ChildEnded) error {
 	t := childOf(p.s, m.Token, m.Attempt)
 	if t == nil {
-		return childTaken(p.s, m)
+		return childRepeatedOrStale(p.s, m)
 	}
 	p.decide(decision.EndChild{Token: t.ID, Status: m.Status, Failure: m.Failure})
-	if p.stopped() {
+	if p.hasStopped() {
 		return nil
 	}
 	t = p.s.Token(t.ID)
@@ -69,13 +69,13 @@ func (p *planner) childEnded(m workflow.ChildEnded) error {
 			output = map[string]any{}
 		}
 		if f := p.unfitResult(output); f != nil {
-			p.fail(t, f, false)
+			p.failAttempt(t, f, false)
 			return nil
 		}
-		p.complete(t, completion{output: output})
+		p.completeNode(t, completion{output: output})
 		return nil
 	}
-	p.fail(t, childFailure(m), false)
+	p.failAttempt(t, childFailure(m), false)
 	return nil
 }
 
@@ -96,9 +96,9 @@ func childFailure(m workflow.ChildEnded) *workflow.Failure {
 	return &f
 }
 
-// childTaken answers the end of a child for which nothing waits: nil if it was
+// childRepeatedOrStale answers the end of a child for which nothing waits: nil if it was
 // taken before, workflow.ErrStale otherwise.
-func childTaken(s *workflow.State, m workflow.ChildEnded) error {
+func childRepeatedOrStale(s *workflow.State, m workflow.ChildEnded) error {
 	t := s.Token(m.Token)
 	if t == nil || t.Attempt != m.Attempt {
 		return workflow.ErrStale
@@ -112,7 +112,7 @@ func childTaken(s *workflow.State, m workflow.ChildEnded) error {
 		taken = completed && t.Via != "" // it had completed, and waited at a join
 	case workflow.Failed, workflow.Retrying, workflow.WaitingForOperator:
 		own := t.Failure == nil || t.Failure.Code == workflow.CodeTimeout && !t.Failure.Permanent
-		taken = !own && (!completed || unfit(t.Failure))
+		taken = !own && (!completed || failedAfterCompletion(t.Failure))
 	default:
 	}
 	if !taken {

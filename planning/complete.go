@@ -9,14 +9,14 @@ import (
 )
 
 // A key names one attempt of one token under one life of an engine.
-type key struct {
+type attemptKey struct {
 	token   workflow.TokenID
 	attempt int
 	epoch   workflow.Epoch
 }
 
-// running returns the token whose attempt k is with the executor, or nil.
-func (p *planner) running(k key) *workflow.Token {
+// runningAttempt returns the token whose attempt k is with the executor, or nil.
+func (p *planner) runningAttempt(k attemptKey) *workflow.Token {
 	t := p.s.Token(k.token)
 	if t == nil || t.Status != workflow.Dispatched || t.Attempt != k.attempt || t.Epoch != k.epoch {
 		return nil
@@ -24,9 +24,9 @@ func (p *planner) running(k key) *workflow.Token {
 	return t
 }
 
-// taken answers a result whose attempt does not run: nil if this very result
+// repeatedOrStale answers a result whose attempt does not run: nil if this very result
 // was taken before, workflow.ErrStale otherwise.
-func taken(s *workflow.State, k key, completes bool) error {
+func repeatedOrStale(s *workflow.State, k attemptKey, completes bool) error {
 	t := s.Token(k.token)
 	if t == nil || t.Attempt != k.attempt || t.Epoch != k.epoch || t.Status == workflow.Dispatched {
 		return workflow.ErrStale
@@ -41,11 +41,11 @@ func taken(s *workflow.State, k key, completes bool) error {
 			return nil
 		}
 	case workflow.Failed:
-		if !completes || unfit(t.Failure) {
+		if !completes || failedAfterCompletion(t.Failure) {
 			return nil
 		}
 	case workflow.Retrying, workflow.WaitingForOperator:
-		if t.Failure != nil && !expiry(t.Failure) && (!completes || unfit(t.Failure)) {
+		if t.Failure != nil && !isTimeout(t.Failure) && (!completes || failedAfterCompletion(t.Failure)) {
 			return nil
 		}
 	default:
@@ -53,15 +53,15 @@ func taken(s *workflow.State, k key, completes bool) error {
 	return workflow.ErrStale
 }
 
-// expiry reports whether a failure was found by the engine's clock, not told by
+// isTimeout reports whether a failure was found by the engine's clock, not told by
 // the executor.
-func expiry(f *workflow.Failure) bool {
+func isTimeout(f *workflow.Failure) bool {
 	return f.Code == workflow.CodeTimeout || f.Code == workflow.CodeHeartbeatTimeout
 }
 
-// unfit reports whether a failure is that of a completed attempt: of its
+// failedAfterCompletion reports whether a failure is that of a completed attempt: of its
 // result, its output mapping or its routing.
-func unfit(f *workflow.Failure) bool {
+func failedAfterCompletion(f *workflow.Failure) bool {
 	switch f.Code {
 	case workflow.CodeExpression, workflow.CodeSchema, workflow.CodeLimit, workflow.CodeUnmatched, workflow.CodeResultTooLarge:
 		return true
@@ -70,37 +70,37 @@ func unfit(f *workflow.Failure) bool {
 }
 
 func (p *planner) taskCompleted(m workflow.TaskCompleted) error {
-	k := key{m.Token, m.Attempt, m.Epoch}
-	t := p.running(k)
+	k := attemptKey{m.Token, m.Attempt, m.Epoch}
+	t := p.runningAttempt(k)
 	if t == nil {
-		return taken(p.s, k, true)
+		return repeatedOrStale(p.s, k, true)
 	}
 	if f := p.unfitResult(m.Output); f != nil {
-		p.fail(t, f, false)
+		p.failAttempt(t, f, false)
 		return nil
 	}
 	if n := len(p.s.Artifacts) + len(m.Artifacts); n > workflow.MaxArtifacts && len(m.Artifacts) > 0 {
 		f := limitFailure("artifacts", workflow.MaxArtifacts, "artifacts in one run")
-		p.fail(t, &f, false)
+		p.failAttempt(t, &f, false)
 		return nil
 	}
-	p.complete(t, completion{output: m.Output, metadata: m.Metadata, artifacts: m.Artifacts})
+	p.completeNode(t, completion{output: m.Output, metadata: m.Metadata, artifacts: m.Artifacts})
 	return nil
 }
 
 func (p *planner) taskFailed(m workflow.TaskFailed) error {
-	k := key{m.Token, m.Attempt, m.Epoch}
-	t := p.running(k)
+	k := attemptKey{m.Token, m.Attempt, m.Epoch}
+	t := p.runningAttempt(k)
 	if t == nil {
-		return taken(p.s, k, false)
+		return repeatedOrStale(p.s, k, false)
 	}
 	f := m.Failure
-	p.fail(t, &f, false)
+	p.failAttempt(t, &f, false)
 	return nil
 }
 
-func (p *planner) heartbeat(m workflow.Heartbeat) error {
-	t := p.running(key{m.Token, m.Attempt, m.Epoch})
+func (p *planner) taskHeartbeat(m workflow.Heartbeat) error {
+	t := p.runningAttempt(attemptKey{m.Token, m.Attempt, m.Epoch})
 	if t == nil {
 		return workflow.ErrStale
 	}
@@ -118,31 +118,31 @@ type completion struct {
 	artifacts []workflow.Artifact
 }
 
-// complete ends a node as completed: output mapping, then routing, as one act.
+// completeNode ends a node as completed: output mapping, then routing, as one act.
 // If anything in it fails, nothing of it is written and the node has failed.
-func (p *planner) complete(t *workflow.Token, c completion) {
+func (p *planner) completeNode(t *workflow.Token, c completion) {
 	n := p.s.Graph.Node(t.Node)
 	if f := schemaFailure("the result of the node", n.Schema.Check(c.output)); f != nil {
-		p.fail(t, f, false)
+		p.failAttempt(t, f, false)
 		return
 	}
-	switch branch, f := p.leave(t, n, c); {
+	switch branch, f := p.leaveNode(t, n, c); {
 	case branch != nil:
 		p.failArrival(t, branch)
 	case f != nil:
-		p.fail(t, f, false)
+		p.failAttempt(t, f, false)
 	}
 }
 
-// leave writes a node's output mapping and follows its transitions. What can
+// leaveNode writes a node's output mapping and follows its transitions. What can
 // fail comes first, on a fork where it writes; what is decided then holds.
-func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
+func (p *planner) leaveNode(t *workflow.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
 	q := p
 	if len(n.Output) > 0 || len(n.Cancels) > 0 {
 		q = p.fork()
 	}
 	v := vars{p: q, scope: t.Scope, token: t, result: c.output, bound: true, caught: t.Caught}
-	f := q.apply(n.Output, v)
+	f := q.writeOutput(n.Output, v)
 	if f != nil {
 		return nil, f
 	}
@@ -150,7 +150,7 @@ func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) 
 	if len(n.Cancels) > 0 {
 		q.cancelTokens(decision.CancelTokens{Scope: t.Scope, Nodes: n.Cancels, Except: t.ID})
 	}
-	steps, branch, f := q.choose(n, v)
+	steps, branch, f := q.chooseTransitions(n, v)
 	if q != p {
 		p.trace = append(p.trace, q.trace...)
 	}
@@ -158,40 +158,40 @@ func (p *planner) leave(t *workflow.Token, n *workflow.GraphNode, c completion) 
 		return branch, f
 	}
 	if q != p {
-		p.adopt(q)
+		p.adoptFork(q)
 		p.touched, p.entries = append(p.touched, q.touched...), append(p.entries, q.entries...)
 		v.p = p
 	}
 	if len(c.artifacts) > 0 {
-		p.stage(t, c.artifacts)
+		p.stageArtifacts(t, c.artifacts)
 	}
-	p.follow(steps, v, func(arrival *decision.AwaitSiblings) bool {
+	p.followTransitions(steps, v, func(arrival *decision.AwaitSiblings) bool {
 		if arrival == nil {
-			p.decide(decision.CompleteToken{Token: t.ID, Output: kept(n, c.output), Metadata: c.metadata, Skipped: c.skipped})
+			p.decide(decision.CompleteToken{Token: t.ID, Output: keptOutput(n, c.output), Metadata: c.metadata, Skipped: c.skipped})
 			return false
 		}
 		arrival.Token, arrival.Completes, arrival.Skipped = t.ID, true, c.skipped
-		arrival.Output, arrival.Metadata = kept(n, c.output), c.metadata
-		p.arrive(*arrival)
+		arrival.Output, arrival.Metadata = keptOutput(n, c.output), c.metadata
+		p.arriveAtJoin(*arrival)
 		return true
 	})
 	return nil, nil
 }
 
-// choose returns the transitions that a completed node takes.
-func (p *planner) choose(n *workflow.GraphNode, v vars) ([]step, *branchFailure, *workflow.Failure) {
-	matched, f := p.route(n.Success, v, nil)
+// chooseTransitions returns the transitions that a completed node takes.
+func (p *planner) chooseTransitions(n *workflow.GraphNode, v vars) ([]match, *branchFailure, *workflow.Failure) {
+	matched, f := p.matchTiers(n.Success, v, nil)
 	if f != nil {
 		return nil, nil, f
 	}
 	if len(matched) == 0 && n.Unmatched == workflow.UnmatchedFail {
 		return nil, nil, &workflow.Failure{Code: workflow.CodeUnmatched, Permanent: true, Message: "no transition matches"}
 	}
-	return p.prepare(matched, v)
+	return p.evalMatches(matched, v)
 }
 
-// stage adds what a task hands over to the artifacts of the run.
-func (p *planner) stage(t *workflow.Token, as []workflow.Artifact) {
+// stageArtifacts adds what a task hands over to the artifacts of the run.
+func (p *planner) stageArtifacts(t *workflow.Token, as []workflow.Artifact) {
 	d := decision.StageArtifacts{Token: t.ID, Artifacts: slices.Clone(as)}
 	for i := range d.Artifacts {
 		d.Artifacts[i].Node, d.Artifacts[i].Token = t.Node, t.ID

@@ -5,61 +5,61 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// dag reports whether nodes become ready by their incoming transitions, and
+// isDAG reports whether nodes become ready by their incoming transitions, and
 // each runs at most once.
-func (p *planner) dag() bool { return p.s.Graph.Definition.Mode == workflow.ModeDAG }
+func (p *planner) isDAG() bool { return p.s.Graph.Definition.Mode == workflow.ModeDAG }
 
-// startSteps starts every node of a dag to which nothing leads.
-func (p *planner) startSteps() {
+// startRootNodes starts every node of a dag to which nothing leads.
+func (p *planner) startRootNodes() {
 	g := p.s.Graph
 	for i := range g.Definition.Nodes {
 		if n := g.Node(g.Definition.Nodes[i].ID); len(n.Incoming) == 0 {
-			p.startStep(n, workflow.Token{})
+			p.startNode(n, workflow.Token{})
 		}
 	}
 }
 
-// startStep puts the token of a node on it, which has t's parent and failure.
-func (p *planner) startStep(n *workflow.GraphNode, t workflow.Token) {
+// startNode puts the token of a node on it, which has t's parent and failure.
+func (p *planner) startNode(n *workflow.GraphNode, t workflow.Token) {
 	t.Node = n.ID
 	p.decide(decision.StartStep{Node: n.ID})
-	p.create(t, nil)
+	p.createToken(t, nil)
 }
 
-// followSteps resolves what leaves the node of a token that has ended: the
+// resolveOutgoing resolves what leaves the node of a token that has ended: the
 // transitions given are taken, the others dead.
-func (p *planner) followSteps(steps []step, v vars) {
+func (p *planner) resolveOutgoing(steps []match, v vars) {
 	d := decision.EndStep{Node: v.token.Node}
 	if d.All = len(steps) > 0 && len(steps) == len(p.s.Graph.Node(d.Node).Outgoing); !d.All {
 		for i := range steps {
 			d.Taken = append(d.Taken, steps[i].ID)
 		}
 	}
-	p.endStep(d, v)
+	p.endNode(d, v)
 }
 
-// endStep resolves what leaves a node. Where a join is decided by that, the
+// endNode resolves what leaves a node. Where a join is decided by that, the
 // node starts or is skipped, which resolves what leaves it in turn. A node to
 // which one transition alone leads begins with the failure that was caught.
-func (p *planner) endStep(d decision.EndStep, v vars) {
+func (p *planner) endNode(d decision.EndStep, v vars) {
 	p.decide(d)
 	work := []*workflow.GraphNode{p.s.Graph.Node(d.Node)}
-	for len(work) > 0 && !p.stopped() {
+	for len(work) > 0 && !p.hasStopped() {
 		from := work[len(work)-1]
 		work = work[:len(work)-1]
 		for _, t := range from.Outgoing {
 			n := p.s.Graph.Node(t.To)
-			switch p.standing(n) {
-			case runs:
+			switch p.readinessOf(n) {
+			case nodeRuns:
 				next := workflow.Token{Parent: v.token.ID}
 				if len(n.Incoming) == 1 {
 					next.Caught = v.caught
 				}
-				p.startStep(n, next)
-			case skips:
+				p.startNode(n, next)
+			case nodeSkipped:
 				p.decide(decision.EndStep{Node: n.ID, Skipped: true})
 				work = append(work, n)
-			case waits:
+			case nodeWaits:
 			}
 		}
 	}
@@ -69,36 +69,36 @@ func (p *planner) endStep(d decision.EndStep, v vars) {
 type readiness uint8
 
 const (
-	waits readiness = iota // or has been decided before
-	runs
-	skips
+	nodeWaits readiness = iota // or has been decided before
+	nodeRuns
+	nodeSkipped
 )
 
-// standing returns what the transitions that are resolved so far decide of a
+// readinessOf returns what the transitions that are resolved so far decide of a
 // node.
-func (p *planner) standing(n *workflow.GraphNode) readiness {
+func (p *planner) readinessOf(n *workflow.GraphNode) readiness {
 	x := p.s.Step(n.ID)
 	quorum, open := n.Join.Quorum(), len(n.Incoming)-x.Resolved
 	switch {
 	case x.Phase != workflow.StepWaiting:
-		return waits
+		return nodeWaits
 	case quorum > 0 && x.Live >= quorum:
-		return runs
+		return nodeRuns
 	case quorum > 0 && x.Live+open < quorum:
-		return skips
+		return nodeSkipped
 	case quorum > 0 || open > 0:
-		return waits
+		return nodeWaits
 	case x.Live > 0:
-		return runs
+		return nodeRuns
 	}
-	return skips
+	return nodeSkipped
 }
 
-// failStep ends a node whose failure nothing catches: at once the run fails, or,
+// failNode ends a node whose failure nothing catches: at once the run fails, or,
 // without failFast, what can be reached from the node and has not begun is
 // skipped, and the run fails when the rest of it has ended.
-func (p *planner) failStep(f *workflow.Failure) {
-	if fast := p.s.Graph.Definition.FailFast; fast == nil || *fast {
+func (p *planner) failNode(f *workflow.Failure) {
+	if p.s.Graph.FailFast {
 		p.failRun(*f)
 		return
 	}
@@ -107,7 +107,7 @@ func (p *planner) failStep(f *workflow.Failure) {
 	}
 	p.decide(decision.EndStep{Node: f.Node})
 	work := []*workflow.GraphNode{p.s.Graph.Node(f.Node)}
-	for len(work) > 0 && !p.stopped() {
+	for len(work) > 0 && !p.hasStopped() {
 		from := work[len(work)-1]
 		work = work[:len(work)-1]
 		for _, t := range from.Outgoing {
@@ -119,9 +119,9 @@ func (p *planner) failStep(f *workflow.Failure) {
 	}
 }
 
-// stepCancelled resolves what leaves the node of a token that was cancelled:
+// nodeCancelled resolves what leaves the node of a token that was cancelled:
 // nothing is taken.
-func (p *planner) stepCancelled(id workflow.TokenID) {
+func (p *planner) nodeCancelled(id workflow.TokenID) {
 	t := p.s.Token(id)
-	p.endStep(decision.EndStep{Node: t.Node}, vars{token: t})
+	p.endNode(decision.EndStep{Node: t.Node}, vars{token: t})
 }

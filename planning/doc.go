@@ -9,7 +9,10 @@
 // changes, not of what lives. [Pending] and [Alarm] derive from a state what it
 // waits for: after a crash the state is the outbox.
 //
-// One file per verb: start, route, follow, begin, wait, complete, fail,
-// synchronize, settle, join (over incoming transitions), ready (the in-degree
-// queue of a dag), child, cancel, open, pause, expire, finish, operate.
+// [Step] and its loop are in step.go, what one message asks for is in the file
+// of its noun. A token begins at its node (begin.go), waits there (wait.go),
+// completes or fails (complete.go, fail.go, retry.go, expire.go), and takes
+// transitions (route.go, follow.go). Three rules have a file each: how branches
+// are made (fanout.go), how they meet (fanin.go), and how a node waits for its
+// incoming transitions (nodejoin.go; in a dag, dag.go).
 package planning

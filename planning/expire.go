@@ -7,32 +7,32 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// expire lets everything happen that is due by now, or by the instant for which
+// expireDue lets everything happen that is due by now, or by the instant for which
 // the alarm was armed, in order of time and token. It is then at least that
 // instant, whatever the clock says: nothing that begins here is due at once.
-func (p *planner) expire(armed time.Time) {
+func (p *planner) expireDue(armed time.Time) {
 	if armed.After(p.now) {
 		p.now = armed
 	}
-	for !p.stopped() {
+	for !p.hasStopped() {
 		items := p.s.DueBy(p.now)
 		if len(items) == 0 {
 			break
 		}
 		for _, it := range items {
-			if p.runExpires(it.At) {
+			if p.expireRunBefore(it.At) {
 				return
 			}
 			p.expireItem(it)
-			p.drain()
+			p.drainWork()
 		}
 	}
-	p.runExpires(p.now.Add(1))
+	p.expireRunBefore(p.now.Add(1))
 }
 
-// runExpires ends the run if its time was up before at.
-func (p *planner) runExpires(at time.Time) bool {
-	if p.stopped() || p.s.Due.IsZero() || !p.s.Due.Before(at) {
+// expireRunBefore ends the run if its time was up before at.
+func (p *planner) expireRunBefore(at time.Time) bool {
+	if p.hasStopped() || p.s.Due.IsZero() || !p.s.Due.Before(at) {
 		return false
 	}
 	p.expireRun()
@@ -41,12 +41,12 @@ func (p *planner) runExpires(at time.Time) bool {
 
 // expireItem lets time change one token or group, if it still waits for it.
 func (p *planner) expireItem(it workflow.Item) {
-	if p.stopped() {
+	if p.hasStopped() {
 		return
 	}
 	if it.Token == 0 {
 		if g := p.s.Group(it.Group); g.Phase == workflow.Gathering && g.Due.Equal(it.At) {
-			p.joinTimeout(g)
+			p.joinTimedOut(g)
 		}
 		return
 	}
@@ -57,37 +57,24 @@ func (p *planner) expireItem(it workflow.Item) {
 	n := p.s.Graph.Node(t.Node)
 	switch t.Status {
 	case workflow.Retrying:
-		p.again(t)
+		p.beginNextAttempt(t)
 	case workflow.WaitingForApproval:
-		p.approvalTimeout(t, n)
+		p.approvalTimedOut(t, n)
 	case workflow.WaitingForTimer, workflow.WaitingForEvent:
 		if it.At.Equal(t.Due) {
-			p.complete(t, completion{output: timerOutput()})
+			p.completeNode(t, completion{output: timerOutput()})
 			return
 		}
-		p.fail(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("not over within %v", n.Timeout)}, true)
+		p.failAttempt(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("not over within %v", n.Timeout)}, true)
 	case workflow.WaitingForChild:
-		p.fail(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("the child did not end within %v", n.Timeout)}, true)
+		p.failAttempt(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("the child did not end within %v", n.Timeout)}, true)
 	case workflow.Dispatched:
 		if it.At.Equal(t.Due) {
-			p.fail(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("no result within %v", n.Timeout)}, true)
+			p.failAttempt(t, &workflow.Failure{Code: workflow.CodeTimeout, Message: fmt.Sprintf("no result within %v", n.Timeout)}, true)
 			return
 		}
-		p.fail(t, &workflow.Failure{Code: workflow.CodeHeartbeatTimeout, Message: fmt.Sprintf("no heartbeat within %v", n.Heartbeat)}, true)
+		p.failAttempt(t, &workflow.Failure{Code: workflow.CodeHeartbeatTimeout, Message: fmt.Sprintf("no heartbeat within %v", n.Heartbeat)}, true)
 	default:
 		panic(fmt.Sprintf("planning: %v is %v and has an alarm", t.ID, t.Status))
 	}
-}
-
-// joinTimeout ends the wait of a group's join.
-func (p *planner) joinTimeout(g *workflow.Group) {
-	sync := p.syncOf(g)
-	if sync.OnTimeout == workflow.TimeoutProceed {
-		p.fire(g, firing{timedOut: true})
-		return
-	}
-	p.failGroup(g.ID, &workflow.Failure{
-		Code: workflow.CodeJoinTimeout, Permanent: true,
-		Message: fmt.Sprintf("%d of %d branches of %q arrived within %v of the first", g.Arrived, g.Total, g.Name, sync.Timeout),
-	}, firing{timedOut: true})
 }

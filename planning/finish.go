@@ -7,15 +7,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// finish completes the run when nothing is left in it, or fails it when nothing
+// finishIfDone completes the run when nothing is left in it, or fails it when nothing
 // that is left can go on. It is asked after every message.
-func (p *planner) finish() {
+func (p *planner) finishIfDone() {
 	switch {
 	case p.s.Status != workflow.RunRunning && p.s.Status != workflow.RunPaused:
 	case p.s.Live() == 0 && p.s.OpenGroups() == 0:
 		p.completeRun()
-	case p.deadlocked():
-		p.failRun(p.deadlock())
+	case p.onlyJoinsWait():
+		p.failRun(p.deadlockFailure())
 	}
 }
 
@@ -26,7 +26,7 @@ func (p *planner) completeRun() {
 		p.failRun(*p.s.Deferred)
 		return
 	}
-	output, f := p.output()
+	output, f := p.runOutput()
 	if f != nil {
 		p.failRun(*f)
 		return
@@ -34,7 +34,7 @@ func (p *planner) completeRun() {
 	p.decide(decision.CompleteRun{Output: output, At: p.now})
 }
 
-func (p *planner) output() (map[string]any, *workflow.Failure) {
+func (p *planner) runOutput() (map[string]any, *workflow.Failure) {
 	g := p.s.Graph
 	if g.StateSchema != nil {
 		if f := schemaFailure("state", g.StateSchema.Check(p.s.Section(workflow.SectionState))); f != nil {

@@ -16,12 +16,12 @@ type joinPlace struct {
 	scope workflow.Scope
 }
 
-// via returns the transition by which a token has come to a node with a join,
+// arrivedVia returns the transition by which a token has come to a node with a join,
 // "" where it begins there at once: the node has none, or the token is the start
 // or what goes on from the join.
-func (p *planner) via(t *workflow.Token, n *workflow.GraphNode) workflow.TransitionID {
-	if n.Join == workflow.JoinNone || p.dag() || t.Via != "" {
-		if n.Join == workflow.JoinNone || p.dag() {
+func (p *planner) arrivedVia(t *workflow.Token, n *workflow.GraphNode) workflow.TransitionID {
+	if n.Join == workflow.JoinNone || p.isDAG() || t.Via != "" {
+		if n.Join == workflow.JoinNone || p.isDAG() {
 			return ""
 		}
 		return t.Via
@@ -33,45 +33,45 @@ func (p *planner) via(t *workflow.Token, n *workflow.GraphNode) workflow.Transit
 	return ""
 }
 
-// meeting returns id if it leads to a node with a join: a token that is made by
+// viaIfJoined returns id if it leads to a node with a join: a token that is made by
 // it remembers which way it came.
-func (p *planner) meeting(id workflow.TransitionID, to workflow.NodeID) workflow.TransitionID {
-	if p.s.Graph.Node(to).Join == workflow.JoinNone || p.dag() {
+func (p *planner) viaIfJoined(id workflow.TransitionID, to workflow.NodeID) workflow.TransitionID {
+	if p.s.Graph.Node(to).Join == workflow.JoinNone || p.isDAG() {
 		return ""
 	}
 	return id
 }
 
-// first returns the token that has waited longest at a join by one transition.
-func (p *planner) first(t *workflow.GraphTransition, sc workflow.Scope) *workflow.Token {
+// firstWaiting returns the token that has waited longest at a join by one transition.
+func (p *planner) firstWaiting(t *workflow.GraphTransition, sc workflow.Scope) *workflow.Token {
 	return p.s.First(workflow.WaitKey{Kind: workflow.LineJoin, Name: string(t.ID), Scope: sc})
 }
 
-// pair fires the joins of a node, join: all, as often as a token waits on every
+// fireAllJoin fires the joins of a node, join: all, as often as a token waits on every
 // incoming transition.
-func (p *planner) pair(at joinPlace) {
+func (p *planner) fireAllJoin(at joinPlace) {
 	n := p.s.Graph.Node(at.node)
 	if n.Join != workflow.JoinAll {
 		return // decided when nothing else goes on
 	}
-	for !p.stopped() {
+	for !p.hasStopped() {
 		for _, t := range n.Incoming {
-			if p.first(t, at.scope) == nil {
+			if p.firstWaiting(t, at.scope) == nil {
 				return
 			}
 		}
-		p.fireJoin(n, at.scope)
+		p.fireNodeJoin(n, at.scope)
 	}
 }
 
-// fireJoin takes one token from each incoming transition that has one, and goes
+// fireNodeJoin takes one token from each incoming transition that has one, and goes
 // on with a new one in their place.
-func (p *planner) fireJoin(n *workflow.GraphNode, sc workflow.Scope) {
+func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 	var ids []workflow.TokenID
 	var last *workflow.Token
 	counts := workflow.Counts{}
 	for _, tr := range n.Incoming {
-		t := p.first(tr, sc)
+		t := p.firstWaiting(tr, sc)
 		if t == nil {
 			continue
 		}
@@ -87,37 +87,37 @@ func (p *planner) fireJoin(n *workflow.GraphNode, sc workflow.Scope) {
 		counts = nil
 	}
 	p.decide(decision.FireJoin{Node: n.ID, Tokens: ids})
-	p.create(workflow.Token{Node: n.ID, Parent: last.ID, Scope: sc, Counts: counts}, nil)
-	p.touch(sc)
+	p.createToken(workflow.Token{Node: n.ID, Parent: last.ID, Scope: sc, Counts: counts}, nil)
+	p.touchBranch(sc)
 }
 
-// synchronize fires the joins: synchronize that no live token can still reach by
+// fireSynchronizing fires the joins: synchronize that no live token can still reach by
 // another way, in definition order, and reports whether there was one. They fire
 // together: what one of them sets free takes nothing from the others. Of those
 // that wait for each other only, the first fires.
-func (p *planner) synchronize() bool {
+func (p *planner) fireSynchronizing() bool {
 	if p.s.Census(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
 		return false
 	}
-	places := p.synchronizing()
+	places := p.synchronizingPlaces()
 	free := slices.DeleteFunc(slices.Clone(places), func(at joinPlace) bool {
-		return !p.blockers(at, func(*workflow.Token) bool { return false })
+		return !p.eachBlocker(at, func(*workflow.Token) bool { return false })
 	})
 	if len(free) == 0 {
-		if at, ok := p.standoff(places); ok {
-			p.note(0, "", "%s waits for joins that wait for it: it fires", string(at.node))
+		if at, ok := p.mutualWait(places); ok {
+			p.addNote(0, "", "%s waits for joins that wait for it: it fires", string(at.node))
 			free = []joinPlace{at}
 		}
 	}
 	for _, at := range free {
-		p.fireJoin(p.s.Graph.Node(at.node), at.scope)
+		p.fireNodeJoin(p.s.Graph.Node(at.node), at.scope)
 	}
 	return len(free) > 0
 }
 
-// synchronizing returns where tokens wait at joins: synchronize, in definition
+// synchronizingPlaces returns where tokens wait at joins: synchronize, in definition
 // order.
-func (p *planner) synchronizing() []joinPlace {
+func (p *planner) synchronizingPlaces() []joinPlace {
 	var out []joinPlace
 	for _, n := range p.s.Graph.Synchronize {
 		seen := map[workflow.Scope]bool{}
@@ -131,31 +131,31 @@ func (p *planner) synchronizing() []joinPlace {
 	return out
 }
 
-// blockers calls f with every live token that can still come to an incoming
+// eachBlocker calls f with every live token that can still come to an incoming
 // transition on which nobody waits, until f returns false, and reports whether
 // it always returned true. A group that may fail at its origin is asked for as
 // nil.
-func (p *planner) blockers(at joinPlace, f func(*workflow.Token) bool) bool {
+func (p *planner) eachBlocker(at joinPlace, f func(*workflow.Token) bool) bool {
 	n := p.s.Graph.Node(at.node)
 	var empty []int
 	for i, t := range n.Incoming {
-		if p.first(t, at.scope) == nil {
+		if p.firstWaiting(t, at.scope) == nil {
 			empty = append(empty, i)
 		}
 	}
 	if len(empty) == 0 {
 		return true
 	}
-	return p.within(at.scope, func(t *workflow.Token) bool {
+	return p.visitBranch(at.scope, func(t *workflow.Token) bool {
 		for _, i := range empty {
-			if p.mayCome(n, i, t) {
+			if p.mayStillTake(n, i, t) {
 				return f(t)
 			}
 		}
 		return true
 	}, func(g *workflow.Group) bool {
 		for _, i := range empty {
-			if p.mayRaise(n, i, g) {
+			if p.groupMayReach(n, i, g) {
 				return f(nil)
 			}
 		}
@@ -163,10 +163,10 @@ func (p *planner) blockers(at joinPlace, f func(*workflow.Token) bool) bool {
 	})
 }
 
-// within visits the live tokens of a branch and of what is nested in it, and the
+// visitBranch visits the live tokens of a branch and of what is nested in it, and the
 // groups that gather there, stragglers excepted, newest first, until a visit
 // returns false.
-func (p *planner) within(sc workflow.Scope, token func(*workflow.Token) bool, group func(*workflow.Group) bool) bool {
+func (p *planner) visitBranch(sc workflow.Scope, token func(*workflow.Token) bool, group func(*workflow.Group) bool) bool {
 	b := p.s.Branch(sc)
 	for i := len(b.Tokens) - 1; i >= 0; i-- {
 		if !token(p.s.Token(b.Tokens[i])) {
@@ -182,7 +182,7 @@ func (p *planner) within(sc workflow.Scope, token func(*workflow.Token) bool, gr
 			return false
 		}
 		for j := g.Total - 1; j >= 0 && (g.Live > 0 || g.Phase == workflow.Gathering); j-- {
-			if !p.within(workflow.Scope{Group: g.ID, Branch: j}, token, group) {
+			if !p.visitBranch(workflow.Scope{Group: g.ID, Branch: j}, token, group) {
 				return false
 			}
 		}
@@ -190,52 +190,52 @@ func (p *planner) within(sc workflow.Scope, token func(*workflow.Token) bool, gr
 	return true
 }
 
-// mayCome reports whether a token can still take incoming transition i of n
+// mayStillTake reports whether a token can still take incoming transition i of n
 // without passing n.
-func (p *planner) mayCome(n *workflow.GraphNode, i int, t *workflow.Token) bool {
+func (p *planner) mayStillTake(n *workflow.GraphNode, i int, t *workflow.Token) bool {
 	switch t.Status {
 	case workflow.WaitingForJoin, workflow.Pending:
 		if t.Node == n.ID && !t.Held {
 			return false // it has not passed n yet
 		}
 	case workflow.WaitingForSiblings:
-		return p.leads(n, i, p.s.Graph.Transition(t.Via))
+		return p.leadsToIncoming(n, i, p.s.Graph.Transition(t.Via))
 	default:
 	}
 	return n.Reaches(i, p.s.Graph.Node(t.Node))
 }
 
-// leads reports whether a transition is, or leads to, incoming transition i of n
+// leadsToIncoming reports whether a transition is, or leads to, incoming transition i of n
 // without passing n.
-func (p *planner) leads(n *workflow.GraphNode, i int, t *workflow.GraphTransition) bool {
+func (p *planner) leadsToIncoming(n *workflow.GraphNode, i int, t *workflow.GraphTransition) bool {
 	return t.ID == n.Incoming[i].ID || t.To != n.ID && n.Reaches(i, p.s.Graph.Node(t.To))
 }
 
-// mayRaise reports whether the failure of a group, raised at its origin, can
+// groupMayReach reports whether the failure of a group, raised at its origin, can
 // still lead to incoming transition i of n, or its join can, or a branch that is
 // added to it while it is open.
-func (p *planner) mayRaise(n *workflow.GraphNode, i int, g *workflow.Group) bool {
-	if g.Open && p.leads(n, i, p.s.Graph.Transition(g.Spawns[0].Transition)) {
+func (p *planner) groupMayReach(n *workflow.GraphNode, i int, g *workflow.Group) bool {
+	if g.Open && p.leadsToIncoming(n, i, p.s.Graph.Transition(g.Spawns[0].Transition)) {
 		return true
 	}
 	for _, tier := range p.s.Graph.Node(g.Node).Failure {
 		for _, t := range tier {
-			if p.leads(n, i, t) {
+			if p.leadsToIncoming(n, i, t) {
 				return true
 			}
 		}
 	}
 	spec := p.s.Graph.Groups[g.Name]
-	return g.Name != "" && spec != nil && spec.Sync != nil && p.leads(n, i, spec.Joins[0])
+	return g.Name != "" && spec != nil && spec.Sync != nil && p.leadsToIncoming(n, i, spec.Joins[0])
 }
 
-// standoff returns the first of those joins that wait for each other and for
+// mutualWait returns the first of those joins that wait for each other and for
 // nothing else.
-func (p *planner) standoff(places []joinPlace) (joinPlace, bool) {
+func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
 	waits := map[joinPlace]map[joinPlace]bool{}
 	for _, at := range places {
 		others := map[joinPlace]bool{}
-		if p.blockers(at, func(t *workflow.Token) bool {
+		if p.eachBlocker(at, func(t *workflow.Token) bool {
 			if t == nil || t.Status != workflow.WaitingForJoin || t.Scope != at.scope || p.s.Graph.Node(t.Node).Join != workflow.JoinSynchronize {
 				return false
 			}
@@ -285,17 +285,17 @@ func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[join
 	return reached, true
 }
 
-// deadlocked reports whether all that is left waits at joins that can never
+// onlyJoinsWait reports whether all that is left waits at joins that can never
 // fire, or for what does.
-func (p *planner) deadlocked() bool {
+func (p *planner) onlyJoinsWait() bool {
 	s := p.s
 	joins := s.Census(workflow.WaitingForJoin)
 	stuck := joins + s.Census(workflow.WaitingForSiblings) + s.Census(workflow.Pending) - s.Held()
 	return joins > 0 && s.Live() == stuck && s.OpenGroups() == 0 && s.NextDue().IsZero()
 }
 
-// deadlock is the failure of a run in which only joins wait.
-func (p *planner) deadlock() workflow.Failure {
+// deadlockFailure is the failure of a run in which only joins wait.
+func (p *planner) deadlockFailure() workflow.Failure {
 	const most = 10
 	var where []string
 	for _, id := range p.s.LiveTokens() {

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// addressed returns the token that an operator means: by id, or the only one at
+// tokenAddressed returns the token that an operator means: by id, or the only one at
 // a node whose status is among those given.
-func (p *planner) addressed(id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*workflow.Token, error) {
+func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*workflow.Token, error) {
 	fits := func(t *workflow.Token) bool {
 		for _, s := range statuses {
 			if t.Status == s {
@@ -43,33 +43,33 @@ func (p *planner) addressed(id workflow.TokenID, node workflow.NodeID, statuses 
 
 // retryNow gives a parked task a fresh budget, or ends a back-off at once.
 func (p *planner) retryNow(m workflow.Retry) error {
-	t, err := p.addressed(m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
+	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
 	if err != nil {
 		return err
 	}
 	if t.Status == workflow.WaitingForOperator {
 		p.decide(decision.RetryTask{Token: t.ID, Due: p.now, Base: t.Attempt, Failure: t.Failure})
 	}
-	if again := p.s.Token(t.ID); !p.stopped() {
-		p.again(again)
+	if again := p.s.Token(t.ID); !p.hasStopped() {
+		p.beginNextAttempt(again)
 	}
 	return nil
 }
 
-// skip completes a task in the operator's name. The key of an attempt that runs
+// skipTask completes a task in the operator's name. The key of an attempt that runs
 // becomes stale.
-func (p *planner) skip(m workflow.Skip) error {
-	t, err := p.addressed(m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
+func (p *planner) skipTask(m workflow.Skip) error {
+	t, err := p.tokenAddressed(m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
 	if err != nil {
 		return err
 	}
-	if err := p.refuses(m.Output); err != nil {
+	if err := p.refuseValue(m.Output); err != nil {
 		return err
 	}
 	if err := p.s.Graph.Node(t.Node).Schema.Check(m.Output); err != nil {
 		return fmt.Errorf("skip node %q: %w", string(t.Node), err)
 	}
-	branch, f := p.leave(t, p.s.Graph.Node(t.Node), completion{output: m.Output, skipped: true})
+	branch, f := p.leaveNode(t, p.s.Graph.Node(t.Node), completion{output: m.Output, skipped: true})
 	if branch != nil {
 		f = branch.failure
 	}

@@ -15,8 +15,8 @@ type patchCheck struct {
 	steps    []workflow.Step // of a dag, as they stand then
 }
 
-func (c *patchCheck) run() error {
-	for _, check := range []func() error{c.identity, c.subworkflows, c.tokens, c.groups, c.dag} {
+func (c *patchCheck) checkAll() error {
+	for _, check := range []func() error{c.checkIdentity, c.checkSubworkflows, c.checkTokens, c.checkGroups, c.checkDAG} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -24,100 +24,102 @@ func (c *patchCheck) run() error {
 	return nil
 }
 
-func refused(path, format string, args ...any) error {
+func refusePatch(path, format string, args ...any) error {
 	return &workflow.PatchError{Op: -1, Path: path, Message: fmt.Sprintf(format, args...)}
 }
 
-func nodePath(id workflow.NodeID) string { return "/nodes/" + escape(string(id)) }
+func nodePath(id workflow.NodeID) string { return "/nodes/" + escapePointer(string(id)) }
 
-func transitionPath(id workflow.TransitionID) string { return "/transitions/" + escape(string(id)) }
+func transitionPath(id workflow.TransitionID) string {
+	return "/transitions/" + escapePointer(string(id))
+}
 
-// identity keeps what a run is known by.
-func (c *patchCheck) identity() error {
+// checkIdentity keeps what a run is known by.
+func (c *patchCheck) checkIdentity() error {
 	was, is := c.old.Definition, c.new.Definition
 	switch {
 	case was.Name != is.Name:
-		return refused("/name", "the name of a run's definition cannot be patched")
+		return refusePatch("/name", "the name of a run's definition cannot be patched")
 	case was.Version != is.Version:
-		return refused("/version", "the version of a run's definition cannot be patched: patches are counted as revisions")
+		return refusePatch("/version", "the version of a run's definition cannot be patched: patches are counted as revisions")
 	case was.Mode != is.Mode:
-		return refused("/mode", "the mode of a run's definition cannot be patched")
+		return refusePatch("/mode", "the mode of a run's definition cannot be patched")
 	}
 	return nil
 }
 
-// subworkflows finds nodes whose child definition nobody has looked up.
-func (c *patchCheck) subworkflows() error {
+// checkSubworkflows finds nodes whose child definition nobody has looked up.
+func (c *patchCheck) checkSubworkflows() error {
 	for i := range c.new.Definition.Nodes {
 		n := &c.new.Definition.Nodes[i]
 		if n.Subworkflow != nil && c.pins.Of(n.Subworkflow) == "" {
-			return refused(nodePath(n.ID)+"/subworkflow", "the definition %q is not pinned", n.Subworkflow.Name)
+			return refusePatch(nodePath(n.ID)+"/subworkflow", "the definition %q is not pinned", n.Subworkflow.Name)
 		}
 	}
 	return nil
 }
 
-// tokens finds live tokens that could not go on where they stand.
-func (c *patchCheck) tokens() error {
+// checkTokens finds live tokens that could not go on where they stand.
+func (c *patchCheck) checkTokens() error {
 	for _, id := range c.s.LiveTokens() {
-		if err := c.token(c.s.Token(id)); err != nil {
+		if err := c.checkToken(c.s.Token(id)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *patchCheck) token(t *workflow.Token) error {
+func (c *patchCheck) checkToken(t *workflow.Token) error {
 	path, was, is := nodePath(t.Node), c.old.Node(t.Node), c.new.Node(t.Node)
 	switch {
 	case is == nil:
-		return refused(path, "%v stands there", t.ID)
+		return refusePatch(path, "%v stands there", t.ID)
 	case was.Kind != is.Kind:
-		return refused(path, "%v stands there: the node stays a %s", t.ID, was.Kind)
+		return refusePatch(path, "%v stands there: the node stays a %s", t.ID, was.Kind)
 	case was.Lock != is.Lock && (t.Holds != "" || t.Status == workflow.WaitingForLock):
-		return refused(path+"/lock", "%v holds the lock or waits for it", t.ID)
+		return refusePatch(path+"/lock", "%v holds the lock or waits for it", t.ID)
 	case (was.Join == workflow.JoinNone) != (is.Join == workflow.JoinNone) && (t.Status == workflow.WaitingForJoin || t.Status == workflow.Pending):
-		return refused(path+"/join", "%v waits there", t.ID)
+		return refusePatch(path+"/join", "%v waits there", t.ID)
 	}
 	if t.Via == "" {
-		return c.waiting(t, was, is)
+		return c.checkWaiting(t, was, is)
 	}
 	path, before, via := transitionPath(t.Via), c.old.Transition(t.Via), c.new.Transition(t.Via)
 	switch {
 	case via == nil:
-		return refused(path, "%v waits at its end", t.ID)
+		return refusePatch(path, "%v waits at its end", t.ID)
 	case via.To != before.To:
-		return refused(path+"/to", "%v waits at its end", t.ID)
-	case groupOf(via.Joins) != groupOf(before.Joins):
-		return refused(path+"/synchronization", "%v waits there for the branches of %q", t.ID, groupOf(before.Joins))
+		return refusePatch(path+"/to", "%v waits at its end", t.ID)
+	case groupName(via.Joins) != groupName(before.Joins):
+		return refusePatch(path+"/synchronization", "%v waits there for the branches of %q", t.ID, groupName(before.Joins))
 	}
 	return nil
 }
 
-// waiting finds a token that its new node would not know what to do with: it
+// checkWaiting finds a token that its new node would not know what to do with: it
 // waits for another child, has not kept what is asked for now, or has come by a
 // transition that leads elsewhere now.
-func (c *patchCheck) waiting(t *workflow.Token, was, is *workflow.GraphNode) error {
+func (c *patchCheck) checkWaiting(t *workflow.Token, was, is *workflow.GraphNode) error {
 	path := nodePath(t.Node)
 	switch {
 	case t.Status == workflow.WaitingForChild && *was.Subworkflow != *is.Subworkflow:
-		return refused(path+"/subworkflow", "the child of %v runs", t.ID)
-	case is.AsksResult && !was.AsksResult && forgets(t):
-		return refused(path, "%v stands there, and the result that it came with was not kept: result cannot be asked for", t.ID)
+		return refusePatch(path+"/subworkflow", "the child of %v runs", t.ID)
+	case is.AsksResult && !was.AsksResult && forgetsResult(t):
+		return refusePatch(path, "%v stands there, and the result that it came with was not kept: result cannot be asked for", t.ID)
 	}
 	g := c.s.Group(t.Scope.Group)
 	if t.Status != workflow.Pending || is.Join == workflow.JoinNone || g == nil || g.TokenOf(t.Scope.Branch) != t.ID {
 		return nil
 	}
 	if id, _ := g.SpawnOf(t.Scope.Branch); c.new.Transition(id) != nil && c.new.Transition(id).To != t.Node {
-		return refused(transitionPath(id)+"/to", "%v has not begun at %q, where it waits for other transitions", t.ID, string(t.Node))
+		return refusePatch(transitionPath(id)+"/to", "%v has not begun at %q, where it waits for other transitions", t.ID, string(t.Node))
 	}
 	return nil
 }
 
-// forgets reports whether a token that waits keeps the result of the node that
+// forgetsResult reports whether a token that waits keeps the result of the node that
 // it left only if its node asks for it.
-func forgets(t *workflow.Token) bool {
+func forgetsResult(t *workflow.Token) bool {
 	switch t.Status {
 	case workflow.Pending:
 		return !t.Held
@@ -128,56 +130,56 @@ func forgets(t *workflow.Token) bool {
 	}
 }
 
-func groupOf(spec *workflow.GroupSpec) string {
+func groupName(spec *workflow.GroupSpec) string {
 	if spec == nil {
 		return ""
 	}
 	return spec.Name
 }
 
-// groups finds live groups whose branches could not go on.
-func (c *patchCheck) groups() error {
+// checkGroups finds live groups whose branches could not go on.
+func (c *patchCheck) checkGroups() error {
 	for id := workflow.GroupID(1); id < c.s.NextGroup; id++ {
 		g := c.s.Group(id)
 		if g.Phase != workflow.Gathering && g.Live == 0 {
 			continue
 		}
 		if c.new.Node(g.Node) == nil {
-			return refused(nodePath(g.Node), "the live group %v of %q began there", g.ID, g.Name)
+			return refusePatch(nodePath(g.Node), "the live group %v of %q began there", g.ID, g.Name)
 		}
 		for _, sp := range g.Spawns {
 			was, is := c.old.Transition(sp.Transition), c.new.Transition(sp.Transition)
 			switch path := transitionPath(sp.Transition); {
 			case is == nil:
-				return refused(path, "it made branches of the live group %v of %q", g.ID, g.Name)
+				return refusePatch(path, "it made branches of the live group %v of %q", g.ID, g.Name)
 			case is.SiblingGroup != was.SiblingGroup:
-				return refused(path+"/siblingGroup", "it made branches of the live group %v of %q", g.ID, g.Name)
+				return refusePatch(path+"/siblingGroup", "it made branches of the live group %v of %q", g.ID, g.Name)
 			case (is.Foreach == nil) != (was.Foreach == nil), is.Foreach != nil && is.Foreach.As != was.Foreach.As:
-				return refused(path+"/foreach", "it made branches of the live group %v of %q", g.ID, g.Name)
+				return refusePatch(path+"/foreach", "it made branches of the live group %v of %q", g.ID, g.Name)
 			}
 		}
-		if g.Phase == workflow.Fired && joined(c.old, g) && joined(c.new, g) {
+		if g.Phase == workflow.Fired && isJoined(c.old, g) && isJoined(c.new, g) {
 			was, is := c.old.Groups[g.Name].Sync, c.new.Groups[g.Name].Sync
-			if cancels(was) != cancels(is) {
-				return refused(transitionPath(c.new.Groups[g.Name].Joins[0].ID)+"/synchronization/remaining", "stragglers of the group %v of %q go on", g.ID, g.Name)
+			if cancelsRemaining(was) != cancelsRemaining(is) {
+				return refusePatch(transitionPath(c.new.Groups[g.Name].Joins[0].ID)+"/synchronization/remaining", "stragglers of the group %v of %q go on", g.ID, g.Name)
 			}
 		}
-		if joined(c.old, g) != joined(c.new, g) {
-			return refused("/transitions", "the group %v of %q is live: a patch neither adds its join nor takes it away", g.ID, g.Name)
+		if isJoined(c.old, g) != isJoined(c.new, g) {
+			return refusePatch("/transitions", "the group %v of %q is live: a patch neither adds its join nor takes it away", g.ID, g.Name)
 		}
 	}
 	return nil
 }
 
-func joined(g *workflow.Graph, group *workflow.Group) bool {
+func isJoined(g *workflow.Graph, group *workflow.Group) bool {
 	spec := g.Groups[group.Name]
 	return group.Name != "" && spec != nil && spec.Sync != nil
 }
 
-// dag counts anew what leads to nodes that have not begun. Which transitions a
+// checkDAG counts anew what leads to nodes that have not begun. Which transitions a
 // node took that has ended is not kept: those stay as they are, and new ones
 // must be taken whatever its result.
-func (c *patchCheck) dag() error {
+func (c *patchCheck) checkDAG() error {
 	if c.new.Definition.Mode != workflow.ModeDAG {
 		return nil
 	}
@@ -196,7 +198,7 @@ func (c *patchCheck) dag() error {
 		y := workflow.Step{Node: n.ID}
 		if was := c.old.Node(n.ID); was != nil {
 			y.Live = x.Live
-			if err := c.keeps(was, n); err != nil {
+			if err := c.checkIncoming(was, n); err != nil {
 				return err
 			}
 		}
@@ -209,9 +211,9 @@ func (c *patchCheck) dag() error {
 			if before := c.old.Transition(t.ID); before != nil && before.From == t.From && before.To == t.To || from.Phase == workflow.StepSkipped {
 				continue
 			}
-			taken, known := certain(t, ends[t.From])
+			taken, known := wouldBeTaken(t, ends[t.From])
 			if !known {
-				return refused(transitionPath(t.ID), "%q has ended: a transition added to it has no condition and asks for no error", string(t.From))
+				return refusePatch(transitionPath(t.ID), "%q has ended: a transition added to it has no condition and asks for no error", string(t.From))
 			}
 			if taken {
 				y.Live++
@@ -224,8 +226,8 @@ func (c *patchCheck) dag() error {
 	return nil
 }
 
-// certain returns whether a node that ended so would have taken a transition.
-func certain(t *workflow.GraphTransition, end workflow.TokenStatus) (taken, known bool) {
+// wouldBeTaken returns whether a node that ended so would have taken a transition.
+func wouldBeTaken(t *workflow.GraphTransition, end workflow.TokenStatus) (taken, known bool) {
 	succeeded := end == workflow.Completed
 	switch {
 	case end == workflow.Cancelled:
@@ -238,16 +240,16 @@ func certain(t *workflow.GraphTransition, end workflow.TokenStatus) (taken, know
 	return succeeded, true
 }
 
-// keeps finds transitions from nodes that have ended to one that waits which a
+// checkIncoming finds transitions from nodes that have ended to one that waits which a
 // patch changes.
-func (c *patchCheck) keeps(was, is *workflow.GraphNode) error {
+func (c *patchCheck) checkIncoming(was, is *workflow.GraphNode) error {
 	for _, t := range was.Incoming {
 		if c.s.Step(t.From).Phase != workflow.StepDone {
 			continue
 		}
 		after := c.new.Transition(t.ID)
 		if after == nil || !slices.Contains(is.Incoming, after) || !sameRule(t.Transition, after.Transition) {
-			return refused(transitionPath(t.ID), "%q has ended: what leads from there to %q stays", string(t.From), string(is.ID))
+			return refusePatch(transitionPath(t.ID), "%q has ended: what leads from there to %q stays", string(t.From), string(is.ID))
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Gr
 	if err != nil {
 		return nil, err
 	}
-	after, err := apply(value.Encode(before.keyed()), ops)
+	after, err := applyOps(value.Encode(before.keyedFields()), ops)
 	if err != nil {
 		return nil, err
 	}
@@ -38,21 +38,21 @@ func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Gr
 	if err != nil {
 		return nil, &workflow.PatchError{Op: -1, Message: err.Error()}
 	}
-	listed, err := before.listed(doc, ops)
+	listed, err := before.listedFields(doc, ops)
 	if err != nil {
 		return nil, err
 	}
 	def, err := bounds.ParseJSON(value.Encode(listed))
 	if err != nil {
-		return nil, unplaced(err)
+		return nil, withoutPlaces(err)
 	}
 	patched, err := bounds.Compile(def)
-	return patched, unplaced(err)
+	return patched, withoutPlaces(err)
 }
 
-// unplaced takes the lines out of the problems of a definition that nobody wrote
+// withoutPlaces takes the lines out of the problems of a definition that nobody wrote
 // as a text.
-func unplaced(err error) error {
+func withoutPlaces(err error) error {
 	var de *workflow.DefinitionError
 	if !errors.As(err, &de) {
 		return err
@@ -100,9 +100,9 @@ func checkOps(ops []any) error {
 	return nil
 }
 
-// apply applies operations to a document. An error names the first of them that
+// applyOps applies operations to a document. An error names the first of them that
 // cannot be applied.
-func apply(doc []byte, ops []any) ([]byte, error) {
+func applyOps(doc []byte, ops []any) ([]byte, error) {
 	patch, err := jsonpatch.DecodePatch(value.Encode(ops))
 	if err != nil {
 		return nil, &workflow.PatchError{Op: -1, Message: err.Error()}
@@ -121,11 +121,11 @@ func apply(doc []byte, ops []any) ([]byte, error) {
 	})
 	_, err = patch[:bad+1].ApplyWithOptions(doc, options)
 	path, _ := patch[bad].Path()
-	return nil, &workflow.PatchError{Op: bad, Path: path, Message: reason(err)}
+	return nil, &workflow.PatchError{Op: bad, Path: path, Message: refusalReason(err)}
 }
 
-// reason says in our words why an operation cannot be applied.
-func reason(err error) string {
+// refusalReason says in our words why an operation cannot be applied.
+func refusalReason(err error) string {
 	switch {
 	case errors.Is(err, jsonpatch.ErrTestFailed):
 		return "the test fails: another value is there"
@@ -164,11 +164,11 @@ func documentOf(d *workflow.Definition) (document, error) {
 	fields, _ := v.(map[string]any)
 	nodes := elements{byID: map[string]any{}}
 	for i, x := range listOf(fields["nodes"]) {
-		nodes.add(string(d.Nodes[i].ID), x)
+		nodes.addElement(string(d.Nodes[i].ID), x)
 	}
 	transitions := elements{byID: map[string]any{}}
 	for i, x := range listOf(fields["transitions"]) {
-		transitions.add(string(d.Transitions[i].ID), x)
+		transitions.addElement(string(d.Transitions[i].ID), x)
 	}
 	return document{fields, map[string]elements{"nodes": nodes, "transitions": transitions}}, nil
 }
@@ -178,16 +178,16 @@ func listOf(v any) []any {
 	return list
 }
 
-// add adds an element. Its id stands as its key, not in it.
-func (e *elements) add(id string, x any) {
+// addElement adds an element. Its id stands as its key, not in it.
+func (e *elements) addElement(id string, x any) {
 	m, _ := x.(map[string]any)
 	delete(m, "id")
 	e.ids = append(e.ids, id)
 	e.byID[id] = m
 }
 
-// keyed returns the document that a patch is applied to.
-func (d document) keyed() map[string]any {
+// keyedFields returns the document that a patch is applied to.
+func (d document) keyedFields() map[string]any {
 	out := map[string]any{}
 	for name, v := range d.fields {
 		out[name] = v
@@ -198,8 +198,8 @@ func (d document) keyed() map[string]any {
 	return out
 }
 
-// listed returns a patched document in the form of a definition.
-func (d document) listed(doc any, ops []any) (map[string]any, error) {
+// listedFields returns a patched document in the form of a definition.
+func (d document) listedFields(doc any, ops []any) (map[string]any, error) {
 	out, ok := doc.(map[string]any)
 	if !ok {
 		return nil, &workflow.PatchError{Op: -1, Message: "what it leaves is no object"}
@@ -210,13 +210,13 @@ func (d document) listed(doc any, ops []any) (map[string]any, error) {
 			return nil, &workflow.PatchError{Op: -1, Path: "/" + name, Message: "what is left there is no object whose keys are ids"}
 		}
 		var list []any
-		for _, id := range d.lists[name].order(name, byID, ops) {
+		for _, id := range d.lists[name].orderedIDs(name, byID, ops) {
 			m, ok := byID[id].(map[string]any)
 			if !ok {
-				return nil, &workflow.PatchError{Op: -1, Path: "/" + name + "/" + escape(id), Message: "what is left there is no object"}
+				return nil, &workflow.PatchError{Op: -1, Path: "/" + name + "/" + escapePointer(id), Message: "what is left there is no object"}
 			}
 			if own, set := m["id"]; set && own != any(id) {
-				return nil, &workflow.PatchError{Op: -1, Path: "/" + name + "/" + escape(id), Message: fmt.Sprintf("its id is its key, not %v", own)}
+				return nil, &workflow.PatchError{Op: -1, Path: "/" + name + "/" + escapePointer(id), Message: fmt.Sprintf("its id is its key, not %v", own)}
 			}
 			m["id"] = id
 			list = append(list, m)
@@ -228,9 +228,9 @@ func (d document) listed(doc any, ops []any) (map[string]any, error) {
 	return out, nil
 }
 
-// order returns the ids of a patched list: those that were there first, in their
+// orderedIDs returns the ids of a patched list: those that were there first, in their
 // old order, then the added ones as the operations name them.
-func (e elements) order(list string, byID map[string]any, ops []any) []string {
+func (e elements) orderedIDs(list string, byID map[string]any, ops []any) []string {
 	var out []string
 	seen := map[string]bool{}
 	take := func(id string) {
@@ -263,4 +263,4 @@ func (e elements) order(list string, byID map[string]any, ops []any) []string {
 // unescape undoes the escapes of a pointer (RFC 6901).
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-func escape(id string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(id) }
+func escapePointer(id string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(id) }

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// pause holds back what the run would dispatch.
-func (p *planner) pause(m workflow.Pause) error {
+// pauseRun holds back what the run would dispatch.
+func (p *planner) pauseRun(m workflow.Pause) error {
 	if p.s.Status == workflow.RunPaused && (m.Parent || !p.s.ParentPauses) {
 		return nil
 	}
@@ -19,9 +19,9 @@ func (p *planner) pause(m workflow.Pause) error {
 	return nil
 }
 
-// resume lets a paused or suspended run go on: what it held back begins, in the
+// resumeRun lets a paused or suspended run go on: what it held back begins, in the
 // order in which it came, and what it waits for is sent again.
-func (p *planner) resume(m workflow.Resume) error {
+func (p *planner) resumeRun(m workflow.Resume) error {
 	switch {
 	case p.s.Status == workflow.RunRunning && m.Parent, p.s.Status == workflow.RunPaused && m.Parent && !p.s.ParentPauses:
 		return nil
@@ -34,22 +34,22 @@ func (p *planner) resume(m workflow.Resume) error {
 			continue // what began before it has ended it
 		}
 		if t.Attempt > 0 {
-			p.again(t)
+			p.beginNextAttempt(t)
 			continue
 		}
 		p.entries = append(p.entries, entry{token: t.ID, result: t.Input})
 	}
 	for i := range p.s.Graph.Definition.Nodes {
 		if lock := p.s.Graph.Definition.Nodes[i].Lock; lock != "" {
-			p.grant(lock)
+			p.grantLock(lock)
 		}
 	}
 	return nil
 }
 
-// grant gives a lock that is free to the token that has waited for it longest.
-func (p *planner) grant(lock string) {
-	if p.s.Status == workflow.RunPaused || p.s.Holder(lock) != 0 || p.stopped() {
+// grantLock gives a lock that is free to the token that has waited for it longest.
+func (p *planner) grantLock(lock string) {
+	if p.s.Status == workflow.RunPaused || p.s.Holder(lock) != 0 || p.hasStopped() {
 		return
 	}
 	t := p.s.First(workflow.WaitKey{Kind: workflow.LineLock, Name: lock})

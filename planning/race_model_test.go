@@ -42,9 +42,9 @@ func (m *raceModel) take(r racer, b int) verdict {
 	_, resumes := msg.(workflow.Resume)
 	switch {
 	case starts:
-		return refused(workflow.ErrRunExists)
+		return refusePatch(workflow.ErrRunExists)
 	case m.run == workflow.RunSuspended && !cancels && !resumes:
-		return refused(workflow.ErrSuspended)
+		return refusePatch(workflow.ErrSuspended)
 	case !m.run.Final():
 		return r.does(m, b)
 	}
@@ -55,7 +55,7 @@ func (m *raceModel) take(r racer, b int) verdict {
 	if workflow.Messages.Kind(msg) == "Heartbeat" || strings.HasPrefix(workflow.Messages.Kind(msg), "Task") {
 		return r.does(m, b) // of a key: it is stale, or was taken before
 	}
-	return refused(workflow.ErrEnded)
+	return refusePatch(workflow.ErrEnded)
 }
 
 // arrive ends a branch well.
@@ -122,7 +122,7 @@ func (m *raceModel) completed(b int) verdict {
 	case x.cause == "completed":
 		return ignored
 	}
-	return refused(workflow.ErrStale)
+	return refusePatch(workflow.ErrStale)
 }
 
 func (m *raceModel) failed(b int) verdict {
@@ -133,7 +133,7 @@ func (m *raceModel) failed(b int) verdict {
 	case x.cause == "failed", (x.kind == "retry" || x.kind == "parked") && x.state == x.kind:
 		return ignored // this attempt has failed before
 	}
-	return refused(workflow.ErrStale)
+	return refusePatch(workflow.ErrStale)
 }
 
 // alarm lets happen what is due by an instant: the timeout of the join, which
@@ -172,7 +172,7 @@ func (m *raceModel) pause(int) verdict {
 
 func (m *raceModel) resume(int) verdict {
 	if m.run == workflow.RunRunning {
-		return refused(workflow.ErrNotLive)
+		return refusePatch(workflow.ErrNotLive)
 	}
 	m.run = workflow.RunRunning
 	for _, b := range m.branches {
@@ -186,7 +186,7 @@ func (m *raceModel) resume(int) verdict {
 // addBranch adds one like the first.
 func (m *raceModel) addBranch(int) verdict {
 	if m.phase != "" {
-		return refused(workflow.ErrGroupClosed)
+		return refusePatch(workflow.ErrGroupClosed)
 	}
 	b := &raceBranch{kind: m.branches[0].kind, late: true}
 	m.branches = append(m.branches, b)
@@ -205,7 +205,7 @@ func (m *raceModel) addBranch(int) verdict {
 // closeGroup fires the join with what has arrived.
 func (m *raceModel) closeGroup(int) verdict {
 	if m.phase != "" {
-		return refused(workflow.ErrGroupClosed)
+		return refusePatch(workflow.ErrGroupClosed)
 	}
 	m.over("fired")
 	return accepted
@@ -214,7 +214,7 @@ func (m *raceModel) closeGroup(int) verdict {
 // cancelNodes ends the branch, and one that was added as it: they are at one
 // node.
 func (m *raceModel) cancelNodes(b int) verdict {
-	v := refused(workflow.ErrNotLive)
+	v := refusePatch(workflow.ErrNotLive)
 	for i, x := range m.branches {
 		if (i == b || b == 0 && i > 2) && !x.resolved() {
 			x.state, v = "ended", accepted
@@ -226,7 +226,7 @@ func (m *raceModel) cancelNodes(b int) verdict {
 func (m *raceModel) retry(b int) verdict {
 	x := m.branches[b]
 	if x.state != "retry" && x.state != "parked" {
-		return refused(workflow.ErrNotLive)
+		return refusePatch(workflow.ErrNotLive)
 	}
 	x.state, x.again = "out", true
 	if m.run == workflow.RunPaused {
@@ -240,5 +240,5 @@ func (m *raceModel) skip(b int) verdict {
 	case "out", "retry", "parked":
 		return m.arrive(b, "skipped")
 	}
-	return refused(workflow.ErrNotLive)
+	return refusePatch(workflow.ErrNotLive)
 }

@@ -59,7 +59,7 @@ var (
 	ignored  = verdict{idle: true}
 )
 
-func refused(err error) verdict { return verdict{err: err} }
+func refusePatch(err error) verdict { return verdict{err: err} }
 
 // racers is the vocabulary. A message that is added to package workflow needs an
 // entry here.
@@ -67,7 +67,7 @@ var racers = []racer{
 	{
 		name: "Start", kind: "task",
 		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Start{} },
-		does: func(*raceModel, int) verdict { return refused(workflow.ErrRunExists) },
+		does: func(*raceModel, int) verdict { return refusePatch(workflow.ErrRunExists) },
 	},
 	{
 		name: "TaskCompleted", kind: "task",
@@ -90,7 +90,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, b int) verdict {
 			if x := m.branches[b]; x.state != "out" || x.again {
-				return refused(workflow.ErrStale)
+				return refusePatch(workflow.ErrStale)
 			}
 			return accepted
 		},
@@ -114,7 +114,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, b int) verdict {
 			if m.branches[b].state != "child" {
-				return refused(workflow.ErrStale)
+				return refusePatch(workflow.ErrStale)
 			}
 			return ignored
 		},
@@ -145,7 +145,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, b int) verdict {
 			if m.branches[b].state != "people" {
-				return refused(workflow.ErrNotLive)
+				return refusePatch(workflow.ErrNotLive)
 			}
 			return m.arrive(b, "voted")
 		},
@@ -199,7 +199,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, _ int) verdict {
 			if m.patched {
-				return refused(workflow.ErrConflict)
+				return refusePatch(workflow.ErrConflict)
 			}
 			m.patched = true
 			return accepted

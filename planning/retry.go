@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/timeout"
@@ -11,10 +12,15 @@ import (
 // allows one.
 func (p *planner) retryAt(t *workflow.Token, n *workflow.GraphNode, f *workflow.Failure) (time.Time, bool) {
 	made := t.Attempt - t.Base
-	if made < 1 || made >= max(n.Node.Retry.MaxAttempts, 1) || !retryable(n.Node.Retry, f) {
+	if made < 1 || made >= n.Retry.MaxAttempts || !retriesFailure(n.Node.Retry, f) {
 		return time.Time{}, false
 	}
 	delay := n.Retry.Delay(string(p.s.Run), int64(t.ID), made)
-	p.note(t.ID, "", "attempt %d of %d failed with %s: again in %v", made, n.Node.Retry.MaxAttempts, f.Code, delay)
+	p.addNote(t.ID, "", "attempt %d of %d failed with %s: again in %v", made, n.Retry.MaxAttempts, f.Code, delay)
 	return timeout.Instant(p.now.Add(delay)), true
+}
+
+// retriesFailure reports whether a policy retries a failure at all.
+func retriesFailure(r *workflow.RetrySpec, f *workflow.Failure) bool {
+	return !f.Permanent && !slices.Contains(r.NonRetryable, f.Code)
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// route returns the transitions to follow: all matches of the first tier that
+// matchTiers returns the transitions to follow: all matches of the first tier that
 // has any. f, if not nil, is the failure that the node's error transitions may
 // catch. Later tiers are not evaluated.
-func (p *planner) route(tiers [][]*workflow.GraphTransition, v vars, f *workflow.Failure) ([]*workflow.GraphTransition, *workflow.Failure) {
+func (p *planner) matchTiers(tiers [][]*workflow.GraphTransition, v vars, f *workflow.Failure) ([]*workflow.GraphTransition, *workflow.Failure) {
 	for _, tier := range tiers {
 		var matched []*workflow.GraphTransition
 		for _, t := range tier {
-			ok, failure := p.matches(t, v, f)
+			ok, failure := p.transitionMatches(t, v, f)
 			if failure != nil {
 				return nil, failure
 			}
@@ -28,27 +28,27 @@ func (p *planner) route(tiers [][]*workflow.GraphTransition, v vars, f *workflow
 	return nil, nil
 }
 
-// matches reports whether a transition is to be followed. One that has looped
+// transitionMatches reports whether a transition is to be followed. One that has looped
 // often enough is skipped before its condition is evaluated.
-func (p *planner) matches(t *workflow.GraphTransition, v vars, f *workflow.Failure) (bool, *workflow.Failure) {
+func (p *planner) transitionMatches(t *workflow.GraphTransition, v vars, f *workflow.Failure) (bool, *workflow.Failure) {
 	if t.Loop != nil && v.token.Counts[t.ID] >= t.Loop.MaxIterations {
-		p.note(v.token.ID, t.ID, "skipped: looped %d of %d times", v.token.Counts[t.ID], t.Loop.MaxIterations)
+		p.addNote(v.token.ID, t.ID, "skipped: looped %d of %d times", v.token.Counts[t.ID], t.Loop.MaxIterations)
 		return false, nil
 	}
 	if f != nil && len(t.Errors) > 0 && !slices.Contains(t.Errors, f.Code) {
-		p.note(v.token.ID, t.ID, "skipped: does not catch %s", f.Code)
+		p.addNote(v.token.ID, t.ID, "skipped: does not catch %s", f.Code)
 		return false, nil
 	}
 	if t.Condition == nil {
 		return true, nil
 	}
-	if f := p.broke(); f != nil {
+	if f := p.overBudget(); f != nil {
 		return false, f
 	}
 	ok, err := t.Condition.EvalBool(v)
 	if err != nil {
 		return false, evalFailure(t.Condition, err)
 	}
-	p.note(v.token.ID, t.ID, "%s is %t", t.Transition.Condition, ok)
+	p.addNote(v.token.ID, t.ID, "%s is %t", t.Transition.Condition, ok)
 	return ok, nil
 }

@@ -26,9 +26,9 @@ func Waits(s *workflow.State) bool {
 	return false
 }
 
-// stall fails the run if it has not moved since it was looked at and waits for
+// failStalled fails the run if it has not moved since it was looked at and waits for
 // nothing, and says what it had hoped for.
-func (p *planner) stall(m workflow.Stall) error {
+func (p *planner) failStalled(m workflow.Stall) error {
 	if p.s.Events != m.Events || Waits(p.s) {
 		return nil
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// start checks the input and puts the first token on the first node; in a dag,
+// startRun checks the input and puts the first token on the first node; in a dag,
 // one on every node to which nothing leads.
-func (p *planner) start(m workflow.Start) error {
+func (p *planner) startRun(m workflow.Start) error {
 	g := p.s.Graph
-	if err := p.refuses(inputOf(m)); err != nil {
+	if err := p.refuseValue(inputOf(m)); err != nil {
 		return err
 	}
 	if err := g.InputSchema.Check(inputOf(m)); err != nil {
@@ -26,11 +26,11 @@ func (p *planner) start(m workflow.Start) error {
 	p.decide(decision.StartRun{
 		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins,
 	})
-	if p.dag() {
-		p.startSteps()
+	if p.isDAG() {
+		p.startRootNodes()
 		return nil
 	}
-	p.create(workflow.Token{Node: g.Definition.Start}, nil)
+	p.createToken(workflow.Token{Node: g.Definition.Start}, nil)
 	return nil
 }
 
@@ -41,11 +41,11 @@ func inputOf(m workflow.Start) map[string]any {
 	return m.Input
 }
 
-// create puts a token on a node, to begin there with the result of the node
+// createToken puts a token on a node, to begin there with the result of the node
 // that was left.
-func (p *planner) create(t workflow.Token, result any) workflow.TokenID {
+func (p *planner) createToken(t workflow.Token, result any) workflow.TokenID {
 	t.ID = p.s.NextToken
-	if p.crowded(1) {
+	if p.tooManyTokens(1) {
 		return t.ID
 	}
 	p.decide(decision.CreateToken{Token: t})
@@ -53,17 +53,17 @@ func (p *planner) create(t workflow.Token, result any) workflow.TokenID {
 	return t.ID
 }
 
-// crowded reports whether n more tokens would exceed a limit of the run; the
+// tooManyTokens reports whether n more tokens would exceed a limit of the run; the
 // plan is then given up.
-func (p *planner) crowded(n int) bool {
+func (p *planner) tooManyTokens(n int) bool {
 	l := p.s.Graph.Limits
 	switch {
 	case int(p.s.NextToken)-1+n > l.Tokens:
-		p.exceed("tokens", l.Tokens, "tokens made")
+		p.exceedLimit("tokens", l.Tokens, "tokens made")
 	case p.s.Live()+n > l.LiveTokens:
-		p.exceed("liveTokens", l.LiveTokens, "tokens alive at once")
+		p.exceedLimit("liveTokens", l.LiveTokens, "tokens alive at once")
 	}
-	return p.purse.limit != nil
+	return p.budget.limit != nil
 }
 
 // Alarm returns the earliest instant at which time alone changes s; zero if

@@ -22,22 +22,22 @@ const Version = 1
 // workflow.ErrNotLive or workflow.ErrAmbiguous. A plan without decisions and
 // without error says that the message was taken before.
 func Step(s *workflow.State, m workflow.Message, now time.Time) (decision.Plan, error) {
-	if err := admit(s, m); err != nil {
+	if err := admitMessage(s, m); err != nil {
 		return decision.Plan{}, err
 	}
-	p := &planner{s: s.Overlay(), now: now, purse: newPurse(s.Graph)}
-	if err := p.take(m); err != nil {
+	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph)}
+	if err := p.takeMessage(m); err != nil {
 		return decision.Plan{}, err
 	}
-	p.drain()
-	if p.purse.limit == nil {
+	p.drainWork()
+	if p.budget.limit == nil {
 		return decision.Plan{Decisions: p.decisions, Trace: p.trace}, nil
 	}
-	return p.abort(s, m), nil
+	return p.failAtLimit(s, m), nil
 }
 
-// admit refuses messages that the run's status does not allow.
-func admit(s *workflow.State, m workflow.Message) error {
+// admitMessage refuses messages that the run's status does not allow.
+func admitMessage(s *workflow.State, m workflow.Message) error {
 	_, starts := m.(workflow.Start)
 	switch {
 	case starts != (s.Status == workflow.RunCreated):
@@ -65,9 +65,9 @@ func admitEnded(s *workflow.State, m workflow.Message) error {
 	case workflow.Cancel, workflow.AlarmFired, workflow.Stall:
 		return nil
 	case workflow.TaskCompleted:
-		return taken(s, key{m.Token, m.Attempt, m.Epoch}, true)
+		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, true)
 	case workflow.TaskFailed:
-		return taken(s, key{m.Token, m.Attempt, m.Epoch}, false)
+		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, false)
 	case workflow.Heartbeat:
 		return workflow.ErrStale
 	default:
@@ -82,11 +82,11 @@ type planner struct {
 	decisions []decision.Decision
 	trace     []decision.Note
 	noted     int              // bytes of its text
-	fans      []fan            // groups just made, to be decided or begun
+	newGroups []newGroup       // groups just made, to be decided or begun
 	entries   []entry          // tokens that begin at their nodes, in order
 	touched   []workflow.Scope // branches that may have arrived or ended
 	arrived   []joinPlace      // nodes' joins at which a token has come to wait
-	purse     *purse           // shared by all forks
+	budget    *budget          // shared by all forks
 }
 
 // An entry is a token about to begin at its node.
@@ -96,7 +96,7 @@ type entry struct {
 }
 
 // A fan is a group just made, with the result that its branches begin with.
-type fan struct {
+type newGroup struct {
 	group  workflow.GroupID
 	result any
 }
@@ -104,34 +104,34 @@ type fan struct {
 // decide makes a decision and folds it in. A run that has ended, or a plan that
 // has reached its bound, takes no further one.
 func (p *planner) decide(d decision.Decision) {
-	if p.stopped() {
+	if p.hasStopped() {
 		return
 	}
 	if len(p.decisions) >= workflow.MaxPlan {
-		p.exceed("plan", workflow.MaxPlan, "decisions for one message")
+		p.exceedLimit("plan", workflow.MaxPlan, "decisions for one message")
 		return
 	}
-	p.purse.allowed += workflow.DecisionCost
-	p.purse.pacer.Spend(10)
+	p.budget.allowed += workflow.DecisionCost
+	p.budget.pacer.Spend(10)
 	decision.Evolve(p.s, d)
 	p.decisions = pace.Push(p.decisions, d)
 }
 
-func (p *planner) stopped() bool { return p.purse.limit != nil || p.s.Status.Final() }
+func (p *planner) hasStopped() bool { return p.budget.limit != nil || p.s.Status.Final() }
 
-// abort returns the plan that fails the run at a bound, in place of the plan
+// failAtLimit returns the plan that fails the run at a bound, in place of the plan
 // that reached it.
-func (p *planner) abort(s *workflow.State, m workflow.Message) decision.Plan {
-	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, purse: newPurse(s.Graph)}
+func (p *planner) failAtLimit(s *workflow.State, m workflow.Message) decision.Plan {
+	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, budget: newBudget(s.Graph)}
 	if start, ok := m.(workflow.Start); ok {
 		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins})
 	}
-	failing.decide(decision.FailRun{Failure: *p.purse.limit, At: p.now})
+	failing.decide(decision.FailRun{Failure: *p.budget.limit, At: p.now})
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
 }
 
-// note says why. Beyond a bound, the reasons of one message are not kept.
-func (p *planner) note(t workflow.TokenID, tr workflow.TransitionID, format string, args ...any) {
+// addNote says why. Beyond a bound, the reasons of one message are not kept.
+func (p *planner) addNote(t workflow.TokenID, tr workflow.TransitionID, format string, args ...any) {
 	if len(p.trace) >= workflow.MaxNotes || p.noted > workflow.MaxNoteBytes {
 		return
 	}
@@ -142,74 +142,74 @@ func (p *planner) note(t workflow.TokenID, tr workflow.TransitionID, format stri
 
 // fork returns a planner over p: what it writes is tentative until adopted.
 func (p *planner) fork() *planner {
-	return &planner{s: p.s.Overlay(), now: p.now, purse: p.purse}
+	return &planner{s: p.s.Overlay(), now: p.now, budget: p.budget}
 }
 
-// adopt makes the decisions of a fork, which are writes, its own.
-func (p *planner) adopt(q *planner) {
-	p.purse.allowed -= workflow.DecisionCost * len(q.decisions) // they were counted there
+// adoptFork makes the decisions of a fork, which are writes, its own.
+func (p *planner) adoptFork(q *planner) {
+	p.budget.allowed -= workflow.DecisionCost * len(q.decisions) // they were counted there
 	for _, d := range q.decisions {
 		p.decide(d)
 	}
 }
 
-// drain lets every created token begin and every touched branch settle, until
+// drainWork lets every created token begin and every touched branch settle, until
 // nothing is left to do, and then sees whether the run is complete. A new group
 // comes first: it may be over before its branches begin.
-func (p *planner) drain() {
-	for !p.stopped() {
+func (p *planner) drainWork() {
+	for !p.hasStopped() {
 		switch {
-		case len(p.fans) > 0:
-			f := p.fans[0]
-			p.fans = p.fans[1:]
-			p.open(f)
+		case len(p.newGroups) > 0:
+			f := p.newGroups[0]
+			p.newGroups = p.newGroups[1:]
+			p.startGroup(f)
 		case len(p.entries) > 0:
 			e := p.entries[0]
 			p.entries = p.entries[1:]
-			p.begin(e)
+			p.beginToken(e)
 		case len(p.arrived) > 0:
 			at := p.arrived[0]
 			p.arrived = p.arrived[1:]
-			p.pair(at)
-		case p.granted():
+			p.fireAllJoin(at)
+		case p.grantFreedLocks():
 		case len(p.touched) > 0:
 			sc := p.touched[0]
 			p.touched = p.touched[1:]
-			p.settle(sc)
-		case p.synchronize():
+			p.branchChanged(sc)
+		case p.fireSynchronizing():
 		default:
-			p.finish()
+			p.finishIfDone()
 			return
 		}
 	}
 }
 
-// granted gives the locks that have become free to those who wait for them, and
+// grantFreedLocks gives the locks that have become free to those who wait for them, and
 // reports whether there were any.
-func (p *planner) granted() bool {
+func (p *planner) grantFreedLocks() bool {
 	freed := p.s.TakeFreed()
 	for _, lock := range freed {
-		p.grant(lock)
+		p.grantLock(lock)
 	}
 	return len(freed) > 0
 }
 
-// take plans what the message itself asks for.
-func (p *planner) take(m workflow.Message) error {
+// takeMessage plans what the message itself asks for.
+func (p *planner) takeMessage(m workflow.Message) error {
 	if p.s.Status.Final() {
 		return nil
 	}
 	switch m := m.(type) {
 	case workflow.Start:
-		return p.start(m)
+		return p.startRun(m)
 	case workflow.TaskCompleted:
 		return p.taskCompleted(m)
 	case workflow.TaskFailed:
 		return p.taskFailed(m)
 	case workflow.Heartbeat:
-		return p.heartbeat(m)
+		return p.taskHeartbeat(m)
 	case workflow.AlarmFired:
-		p.expire(time.UnixMilli(m.At).UTC())
+		p.expireDue(time.UnixMilli(m.At).UTC())
 		return nil
 	case workflow.Cancel:
 		p.decide(decision.CancelRun{Failure: workflow.Failure{Code: workflow.CodeCancelled, Message: m.Reason, Permanent: true}, At: p.now})
@@ -217,18 +217,18 @@ func (p *planner) take(m workflow.Message) error {
 	case workflow.Retry:
 		return p.retryNow(m)
 	case workflow.Skip:
-		return p.skip(m)
+		return p.skipTask(m)
 	case workflow.Suspend:
 		p.decide(decision.SuspendRun{Failure: workflow.Failure{Code: workflow.CodeInternal, Message: m.Cause, Permanent: true}})
 		return nil
 	case workflow.Resume:
-		return p.resume(m)
+		return p.resumeRun(m)
 	case workflow.Pause:
-		return p.pause(m)
+		return p.pauseRun(m)
 	case workflow.Signal:
-		return p.signal(m)
+		return p.deliverSignal(m)
 	case workflow.Ballot:
-		return p.vote(m)
+		return p.addVote(m)
 	case workflow.CancelNodes:
 		return p.cancelNodes(m)
 	case workflow.AddBranch:
@@ -236,9 +236,9 @@ func (p *planner) take(m workflow.Message) error {
 	case workflow.CloseGroup:
 		return p.closeGroup(m)
 	case workflow.Patch:
-		return p.patch(m)
+		return p.patchRun(m)
 	case workflow.Stall:
-		return p.stall(m)
+		return p.failStalled(m)
 	case workflow.ChildEnded:
 		return p.childEnded(m)
 	case workflow.ChildAsks:

@@ -27,7 +27,7 @@ type vars struct {
 var _ expr.Payer = vars{}
 
 // Pay implements expr.Payer.
-func (v vars) Pay(units int) { v.p.pay(units + workflow.EvaluationCost) }
+func (v vars) Pay(units int) { v.p.charge(units + workflow.EvaluationCost) }
 
 // Lookup implements expr.Vars.
 func (v vars) Lookup(name string) (any, bool) {
@@ -54,14 +54,14 @@ func (v vars) Lookup(name string) (any, bool) {
 	case "count":
 		return countView{s: s, of: v.token}, true
 	case "branch":
-		return v.branch()
+		return v.branchObject()
 	case "payload":
 		return v.payload, v.signalled
 	}
-	return v.element(name)
+	return v.foreachElement(name)
 }
 
-func (v vars) branch() (any, bool) {
+func (v vars) branchObject() (any, bool) {
 	if v.scope.Group == 0 {
 		return nil, false
 	}
@@ -69,9 +69,9 @@ func (v vars) branch() (any, bool) {
 	return map[string]any{"group": g.Name, "index": int64(v.scope.Branch), "total": int64(g.Total)}, true
 }
 
-// element returns item, index or an as name of the innermost foreach branch
+// foreachElement returns item, index or an as name of the innermost foreach branch
 // that has it.
-func (v vars) element(name string) (any, bool) {
+func (v vars) foreachElement(name string) (any, bool) {
 	s := v.p.s
 	for sc := v.scope; sc.Group != 0; {
 		g := s.Group(sc.Group)
@@ -165,7 +165,7 @@ func (v vars) eval(prog *expr.Program) (any, *workflow.Failure) {
 	if prog == nil {
 		return v.result, nil
 	}
-	if f := v.p.broke(); f != nil {
+	if f := v.p.overBudget(); f != nil {
 		return nil, f
 	}
 	x, err := prog.Eval(v)

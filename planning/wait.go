@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// wait lets a token wait for a timer, an event, or whichever of several comes
+// beginWait lets a token wait for a timer, an event, or whichever of several comes
 // first: an event that is kept, and then a timer that is past, end it at once.
-func (p *planner) wait(t *workflow.Token, n *workflow.GraphNode, v vars) {
+func (p *planner) beginWait(t *workflow.Token, n *workflow.GraphNode, v vars) {
 	names := n.Events()
 	if p.takeKept(t, n, names, v) {
 		return
@@ -18,10 +18,10 @@ func (p *planner) wait(t *workflow.Token, n *workflow.GraphNode, v vars) {
 	due, past, f := p.waitDue(n, v)
 	switch {
 	case f != nil:
-		p.fail(t, f, false)
+		p.failAttempt(t, f, false)
 		return
 	case past:
-		p.complete(t, completion{output: timerOutput()})
+		p.completeNode(t, completion{output: timerOutput()})
 		return
 	}
 	limit := timeout.Deadline(p.now, n.Timeout)
@@ -47,7 +47,7 @@ func (p *planner) waitDue(n *workflow.GraphNode, v vars) (due time.Time, past bo
 		w := &n.Waits[i]
 		at := timeout.Deadline(p.now, w.For)
 		if w.Until != nil {
-			if f := p.broke(); f != nil {
+			if f := p.overBudget(); f != nil {
 				return due, false, f
 			}
 			x, err := w.Until.EvalTime(v)
@@ -77,25 +77,25 @@ func (p *planner) takeKept(t *workflow.Token, n *workflow.GraphNode, names []str
 		switch {
 		case k.Expired(p.now):
 			p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})
-		case p.wants(t, n, k.Name, k.Payload, v):
+		case p.wantsEvent(t, n, k.Name, k.Payload, v):
 			p.decide(decision.TakeSignal{Token: t.ID, Seq: k.Seq, Name: k.Name})
-			p.complete(p.s.Token(t.ID), completion{output: eventOutput(k.Name, k.Payload)})
+			p.completeNode(p.s.Token(t.ID), completion{output: eventOutput(k.Name, k.Payload)})
 			return true
 		}
 	}
 	return false
 }
 
-// wants reports whether an event matches what a token waits for. An error in
+// wantsEvent reports whether an event matches what a token waits for. An error in
 // match is no match; it is told.
-func (p *planner) wants(t *workflow.Token, n *workflow.GraphNode, name string, payload any, v vars) bool {
+func (p *planner) wantsEvent(t *workflow.Token, n *workflow.GraphNode, name string, payload any, v vars) bool {
 	v.payload, v.signalled = payload, true
 	for i := range n.Waits {
 		w := &n.Waits[i]
 		switch {
 		case w.Event != name:
 			continue
-		case p.broke() != nil:
+		case p.overBudget() != nil:
 			return false
 		case w.Match == nil:
 			return true
@@ -112,10 +112,10 @@ func (p *planner) wants(t *workflow.Token, n *workflow.GraphNode, name string, p
 	return false
 }
 
-// signal gives an event to the token that has waited for it longest, or keeps
+// deliverSignal gives an event to the token that has waited for it longest, or keeps
 // it. An id counts once.
-func (p *planner) signal(m workflow.Signal) error {
-	if err := p.refuses(m.Payload); err != nil {
+func (p *planner) deliverSignal(m workflow.Signal) error {
+	if err := p.refuseValue(m.Payload); err != nil {
 		return err
 	}
 	if m.ID != "" && p.s.KnowsSignal(m.ID) {
@@ -125,12 +125,12 @@ func (p *planner) signal(m workflow.Signal) error {
 	for t := range p.s.Line(workflow.WaitKey{Kind: workflow.LineEvent, Name: m.Name}) {
 		n := p.s.Graph.Node(t.Node)
 		v := vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught}
-		if !p.wants(t, n, m.Name, m.Payload, v) {
+		if !p.wantsEvent(t, n, m.Name, m.Payload, v) {
 			continue
 		}
 		p.decide(d)
 		p.decide(decision.TakeSignal{Token: t.ID, Seq: d.Seq, Name: m.Name})
-		p.complete(p.s.Token(t.ID), completion{output: eventOutput(m.Name, m.Payload)})
+		p.completeNode(p.s.Token(t.ID), completion{output: eventOutput(m.Name, m.Payload)})
 		return nil
 	}
 	if m.Transient {
@@ -165,9 +165,9 @@ func (p *planner) requestApproval(t *workflow.Token, n *workflow.GraphNode) {
 	})
 }
 
-// vote adds a vote to an approval, and decides it if that makes a quorum.
-func (p *planner) vote(m workflow.Ballot) error {
-	t, err := p.addressed(m.Token, m.Node, workflow.WaitingForApproval)
+// addVote adds a vote to an approval, and decides it if that makes a quorum.
+func (p *planner) addVote(m workflow.Ballot) error {
+	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForApproval)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (p *planner) vote(m workflow.Ballot) error {
 	if len(t.Votes) >= workflow.MaxVotes {
 		return &workflow.LimitError{Limit: "votes", Max: workflow.MaxVotes}
 	}
-	if err := p.refuses(m.Data); err != nil {
+	if err := p.refuseValue(m.Data); err != nil {
 		return err
 	}
 	p.decide(decision.AddVote{Token: t.ID, Vote: workflow.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data, At: p.now}})
@@ -192,7 +192,7 @@ func (p *planner) vote(m workflow.Ballot) error {
 	if !m.Approved {
 		quorum = spec.RejectQuorum
 	}
-	if same >= max(quorum, 1) {
+	if same >= quorum {
 		p.decideApproval(t.ID, m.Approved, "votes")
 	}
 	return nil
@@ -202,17 +202,17 @@ func (p *planner) vote(m workflow.Ballot) error {
 func (p *planner) decideApproval(id workflow.TokenID, approved bool, cause string) {
 	votes := decision.VoteValues(p.s.Token(id).Votes)
 	p.decide(decision.DecideApproval{Token: id, Approved: approved, Cause: cause})
-	p.complete(p.s.Token(id), completion{output: map[string]any{"approved": approved, "cause": cause, "votes": votes}})
+	p.completeNode(p.s.Token(id), completion{output: map[string]any{"approved": approved, "cause": cause, "votes": votes}})
 }
 
-// approvalTimeout ends an approval that nobody has decided in time.
-func (p *planner) approvalTimeout(t *workflow.Token, n *workflow.GraphNode) {
+// approvalTimedOut ends an approval that nobody has decided in time.
+func (p *planner) approvalTimedOut(t *workflow.Token, n *workflow.GraphNode) {
 	switch n.Approval.OnTimeout {
 	case workflow.ApprovalApprove:
 		p.decideApproval(t.ID, true, "timeout")
 	case workflow.ApprovalReject:
 		p.decideApproval(t.ID, false, "timeout")
-	case workflow.ApprovalFail, "":
-		p.fail(t, &workflow.Failure{Code: workflow.CodeApprovalTimeout, Message: "not decided within " + n.Timeout.String()}, true)
+	case workflow.ApprovalFail:
+		p.failAttempt(t, &workflow.Failure{Code: workflow.CodeApprovalTimeout, Message: "not decided within " + n.Timeout.String()}, true)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// apply evaluates all of a node's output mapping, and then writes it.
-func (p *planner) apply(mapping []workflow.Mapping, v vars) *workflow.Failure {
+// writeOutput evaluates all of a node's output mapping, and then writes it.
+func (p *planner) writeOutput(mapping []workflow.Mapping, v vars) *workflow.Failure {
 	values := make([]any, len(mapping))
 	for i, m := range mapping {
 		x, f := v.eval(m.Program)
@@ -20,7 +20,7 @@ func (p *planner) apply(mapping []workflow.Mapping, v vars) *workflow.Failure {
 		values[i] = x
 	}
 	for i, m := range mapping {
-		if f := p.writable(v.scope, m.Path, values[i]); f != nil {
+		if f := p.checkWritable(v.scope, m.Path, values[i]); f != nil {
 			return f
 		}
 		if m.Path.Append {
@@ -29,11 +29,11 @@ func (p *planner) apply(mapping []workflow.Mapping, v vars) *workflow.Failure {
 		}
 		p.decide(decision.SetData{Scope: v.scope, Path: m.Path.Segments, Value: values[i]})
 	}
-	return p.conforms(v.scope, mapping)
+	return p.checkWritten(v.scope, mapping)
 }
 
-// writable reports why a value cannot be written to a path as scope sc sees it.
-func (p *planner) writable(sc workflow.Scope, path value.Path, x any) *workflow.Failure {
+// checkWritable reports why a value cannot be written to a path as scope sc sees it.
+func (p *planner) checkWritable(sc workflow.Scope, path value.Path, x any) *workflow.Failure {
 	for i := 1; i < len(path.Segments); i++ {
 		v, ok := p.s.Data(sc, path.Segments[:i]...)
 		if !ok {
@@ -77,18 +77,18 @@ func isList(v any) bool {
 	return false
 }
 
-// conforms checks what was written against the state's schema: each top-level
+// checkWritten checks what was written against the state's schema: each top-level
 // property as a whole, or the element that was appended to it.
-func (p *planner) conforms(sc workflow.Scope, mapping []workflow.Mapping) *workflow.Failure {
+func (p *planner) checkWritten(sc workflow.Scope, mapping []workflow.Mapping) *workflow.Failure {
 	for _, m := range mapping {
-		if f := p.fits(sc, m.Path); f != nil {
+		if f := p.checkPath(sc, m.Path); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-func (p *planner) fits(sc workflow.Scope, path value.Path) *workflow.Failure {
+func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failure {
 	if path.Segments[0] != workflow.SectionState || p.s.Graph.StateSchema == nil {
 		return nil
 	}

@@ -52,7 +52,7 @@ var bugs = []bug{
 		"./merge", "TestApply",
 	},
 	{
-		"groups are told apart by name, not by origin", "planning/open.go",
+		"groups are told apart by name, not by origin", "planning/fanout.go",
 		"case g.Name != name || origin != 0 && g.Origin != origin:", "case g.Name != name:",
 		"./planning", "TestScripts",
 	},
@@ -88,7 +88,7 @@ var bugs = []bug{
 	},
 	{
 		"the planner writes into the state that it is given", "planning/step.go",
-		"p := &planner{s: s.Overlay(), now: now, purse: newPurse(s.Graph)}", "p := &planner{s: s, now: now, purse: newPurse(s.Graph)}",
+		"p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph)}", "p := &planner{s: s, now: now, budget: newBudget(s.Graph)}",
 		"./planning", "TestEveryInterleavingEnds",
 	},
 	{
@@ -97,7 +97,7 @@ var bugs = []bug{
 		"./store", "TestDurabilityOfCommits",
 	},
 	{
-		"a quorum asks for one branch more", "planning/settle.go",
+		"a quorum asks for one branch more", "planning/fanin.go",
 		"case g.Closed, quorum > 0 && g.Arrived >= quorum,", "case g.Closed, quorum > 0 && g.Arrived > quorum,",
 		"./planning", "TestEveryOrderOfSixBranches",
 	},

@@ -1,0 +1,87 @@
+package planning
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/merge"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// touchBranch notes that something in a branch has changed: drainWork then looks
+// whether the branch has arrived or ended.
+func (p *planner) touchBranch(sc workflow.Scope) {
+	if sc.Group == 0 {
+		return
+	}
+	if n := len(p.touched); n > 0 && p.touched[n-1] == sc {
+		return
+	}
+	p.touched = pace.Push(p.touched, sc)
+}
+
+// branchesOf ranges over the branches of a group that have a status, by index.
+func (p *planner) branchesOf(g *workflow.Group, status workflow.BranchStatus) iter.Seq2[int, workflow.Branch] {
+	return func(yield func(int, workflow.Branch) bool) {
+		for i := range g.Total {
+			b := p.s.Branch(workflow.Scope{Group: g.ID, Branch: i})
+			if b.Status == status && !yield(i, b) {
+				return
+			}
+		}
+	}
+}
+
+// collectArrivals returns the values of the branches that have arrived, and the
+// looping transitions by which they came, in definition order.
+func (p *planner) collectArrivals(g *workflow.Group) ([]merge.Branch, []*workflow.GraphTransition) {
+	var out []merge.Branch
+	taken := map[workflow.TransitionID]bool{}
+	for i, b := range p.branchesOf(g, workflow.BranchArrived) {
+		var sources []any
+		for _, id := range b.Tokens {
+			t := p.s.Token(id)
+			if t.Status == workflow.WaitingForSiblings {
+				sources = append(sources, t.Source)
+				taken[t.Via] = true
+			}
+		}
+		out = append(out, merge.Branch{Index: i, Value: branchValue(sources)})
+	}
+	var loops []*workflow.GraphTransition
+	for _, id := range p.s.Graph.Loops {
+		if taken[id] {
+			loops = append(loops, p.s.Graph.Transition(id))
+		}
+	}
+	return out, loops
+}
+
+// branchValue is the value of a branch: that of its token, or a list where
+// several of its tokens wait.
+func branchValue(sources []any) any {
+	if len(sources) == 1 {
+		return sources[0]
+	}
+	return slices.Clone(sources)
+}
+
+// listErrors writes the failures that a join tolerates to its errors target.
+func (p *planner) listErrors(g *workflow.Group, spec *workflow.GroupSpec) *workflow.Failure {
+	if spec.Sync.Errors == "" {
+		return nil
+	}
+	list := []any{}
+	if g.Failed > 0 {
+		for i, b := range p.branchesOf(g, workflow.BranchFailed) {
+			list = append(list, map[string]any{"index": int64(i), "code": b.Failure.Code, "message": b.Failure.Message})
+		}
+	}
+	if f := p.checkWritable(g.Scope, spec.Errors, list); f != nil {
+		return f
+	}
+	p.decide(decision.ListErrors{Group: g.ID, Scope: g.Scope, Path: spec.Errors.Segments, Append: spec.Errors.Append, Value: list})
+	return p.checkPath(g.Scope, spec.Errors)
+}

@@ -1,0 +1,382 @@
+package planning
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/merge"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The fan-in rule. The branches of a sibling group meet at the transitions that
+// synchronize it, and one token continues in the place of the token that fanned
+// out. This file has the rule in the order in which it applies:
+//
+//	arrive     A token that takes a synchronizing transition waits there. A
+//	           branch has arrived when all its live tokens wait, it has ended
+//	           when none is left, and it has failed when nothing caught an error
+//	           in it. Tokens that come too late, the stragglers, just end.
+//	decide     Each time a branch is resolved, the group is decided anew: it
+//	           fires, fails, is abandoned, or lets further branches begin.
+//	tolerate   A failed branch fails the group as soon as more have failed than
+//	           tolerate allows; without that field, all allows none.
+//	quorum     all fires when every branch is resolved and one has arrived;
+//	           any (a quorum of 1) and mOfN(n) fire with the arrival that makes
+//	           the quorum. When it can no longer be met, onShortfall decides.
+//	timeout    It runs from the first arrival; then onTimeout decides.
+//	fire       The group ends, and its one continuation begins at the target.
+//	cancel     remaining: cancel ends what still runs in the group, in the same
+//	           decision (FireGroup.Cancel); ignore and block leave it running.
+//	merge      Before the group fires, the values of the arrived branches become
+//	           one, and tolerated failures are listed. If that fails, so does the
+//	           group.
+//	block      remaining: block: while stragglers of a group run, the next group
+//	           of that name in the same branch neither fires nor times out.
+//
+// An any join with remaining: cancel is thus decideGroup (quorum is 1), then
+// fireGroup (Cancel is set). What FireGroup does to the tokens is written in
+// package decision, group.go.
+
+// Arrive.
+
+// arriveAtJoin lets a token wait at the join of a branch, unless it is too late.
+func (p *planner) arriveAtJoin(d decision.AwaitSiblings) {
+	if p.tooLate(d.Scope) {
+		p.decide(decision.CompleteToken{Token: d.Token, Output: d.Output, Metadata: d.Metadata, Skipped: d.Skipped})
+	} else {
+		p.decide(d)
+	}
+	p.touchBranch(d.Scope)
+}
+
+// tooLate reports whether the join of a branch, or the branch itself, has been
+// decided already, so that a token which arrives there now just ends.
+func (p *planner) tooLate(sc workflow.Scope) bool {
+	return p.s.Group(sc.Group).Phase != workflow.Gathering || p.s.Branch(sc).Status != workflow.BranchRunning
+}
+
+// branchChanged looks whether a branch in which something has changed is
+// resolved by that, and decides its group, and those that it blocked.
+func (p *planner) branchChanged(sc workflow.Scope) {
+	p.resolveBranch(sc)
+	p.unblockNext(p.s.Group(sc.Group))
+}
+
+// resolveBranch counts a branch as arrived or ended if it is. In a group that
+// has fired, a branch ends only when its last straggler has.
+func (p *planner) resolveBranch(sc workflow.Scope) {
+	g, b := p.s.Group(sc.Group), p.s.Branch(sc)
+	straggles := p.leavesStragglers(g)
+	switch {
+	case b.Status != workflow.BranchRunning, g.Phase != workflow.Gathering && !straggles:
+		p.dropBranch(sc, g, b)
+		return
+	case p.hasUndecidedGroup(b):
+		return
+	case b.Live == 0 && (!straggles || branchEmpty(b)):
+		p.decide(decision.EndBranch{Scope: sc})
+	case b.Live == b.Waiting && !straggles:
+		p.decide(decision.ArriveBranch{Scope: sc, Due: p.joinDue(g)})
+	default:
+		return
+	}
+	p.decideGroup(g.ID, nil)
+	p.touchBranch(g.Scope)
+}
+
+// leavesStragglers reports whether the join of a group has fired without
+// cancelling what still runs in the group.
+func (p *planner) leavesStragglers(g *workflow.Group) bool {
+	return g.Phase == workflow.Fired && !cancelsRemaining(p.syncOf(g))
+}
+
+// branchEmpty reports whether nothing lives in a branch, stragglers included.
+func branchEmpty(b workflow.Branch) bool { return len(b.Tokens) == 0 && len(b.Groups) == 0 }
+
+// hasUndecidedGroup reports whether a group that began in a branch is yet to be
+// decided: its continuation may begin in the branch even when only stragglers
+// live there.
+func (p *planner) hasUndecidedGroup(b workflow.Branch) bool {
+	for _, id := range b.Groups {
+		if p.s.Group(id).Phase == workflow.Gathering {
+			return true
+		}
+	}
+	return false
+}
+
+// dropBranch forgets the data of a branch that was resolved before, once its
+// last token has ended.
+func (p *planner) dropBranch(sc workflow.Scope, g *workflow.Group, b workflow.Branch) {
+	if !branchEmpty(b) {
+		return
+	}
+	if p.s.HasData(sc) {
+		p.decide(decision.DropBranch{Scope: sc})
+	}
+	p.touchBranch(g.Scope)
+}
+
+// Decide.
+
+// decideGroup decides a group after one of its branches was resolved: it fires,
+// fails, is abandoned, or lets further branches begin. last is the failure of
+// the branch that failed just now, nil if none did.
+func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
+	g := p.s.Group(id)
+	switch {
+	case p.hasStopped():
+		return
+	case g.Phase == workflow.Fired: // the branches that remain are stragglers
+		p.startBranches(id, g.Result)
+		return
+	case g.Phase != workflow.Gathering:
+		return
+	case p.insideClosed(g.Scope):
+		p.decide(decision.AbandonGroup{Group: id})
+		return
+	}
+	sync := p.syncOf(g)
+	if sync == nil {
+		p.decideUnjoined(g, last)
+		return
+	}
+	p.addNote(g.Origin, "", "%v %s: %d arrived, %d ended, %d failed of %d, waits for %v", g.ID, g.Name, g.Arrived, g.Ended, g.Failed, g.Total, sync.Strategy)
+	quorum := sync.Strategy.Quorum()
+	done := g.Unresolved() == 0 && !g.Open
+	switch {
+	case last != nil && exceedsTolerance(sync, g):
+		p.failGroup(id, last, firing{})
+	case p.blockedByStragglers(g):
+		p.startBranches(id, g.Result)
+	case g.Closed, quorum > 0 && g.Arrived >= quorum, quorum == 0 && done && (g.Arrived > 0 || g.Total == 0):
+		p.fireGroup(g, firing{})
+	case quorum > 0 && !g.Open && g.Arrived+g.Unresolved() < quorum, quorum == 0 && done && g.Failed > 0:
+		p.quorumLost(g, sync)
+	case quorum == 0 && done:
+		p.decide(decision.AbandonGroup{Group: id})
+		p.touchBranch(g.Scope)
+	default:
+		p.startBranches(id, g.Result)
+	}
+}
+
+// insideClosed reports whether a branch, or one around it, was closed with all
+// that lived in it. A group there whose last token ended just before does not
+// continue.
+func (p *planner) insideClosed(sc workflow.Scope) bool {
+	for sc.Group != 0 {
+		g := p.s.Group(sc.Group)
+		if g.Phase == workflow.Broken || g.Phase == workflow.Fired && cancelsRemaining(p.syncOf(g)) || p.s.Branch(sc).Status == workflow.BranchFailed {
+			return true
+		}
+		sc = g.Scope
+	}
+	return false
+}
+
+// decideUnjoined decides a group that no transition joins: its first failure
+// fails it, and the end of its last branch ends it.
+func (p *planner) decideUnjoined(g *workflow.Group, last *workflow.Failure) {
+	switch {
+	case last != nil:
+		p.failGroup(g.ID, last, firing{})
+	case g.Unresolved() == 0 && !g.Open:
+		p.decide(decision.AbandonGroup{Group: g.ID})
+		p.touchBranch(g.Scope)
+	default:
+		p.startBranches(g.ID, g.Result)
+	}
+}
+
+// syncOf returns how a group is joined; nil if no transition joins it.
+func (p *planner) syncOf(g *workflow.Group) *workflow.Synchronization {
+	if spec := p.s.Graph.Groups[g.Name]; g.Name != "" && spec != nil {
+		return spec.Sync
+	}
+	return nil
+}
+
+// Tolerate.
+
+// exceedsTolerance reports whether more branches have failed than the join
+// tolerates. A quorum without a tolerance of its own waits for the shortfall.
+func exceedsTolerance(sync *workflow.Synchronization, g *workflow.Group) bool {
+	switch tol := sync.Tolerate; {
+	case tol == nil:
+		return false
+	case tol.Failures != nil:
+		return g.Failed > *tol.Failures
+	default:
+		return float64(g.Failed)/float64(g.Total) > *tol.FailureRatio
+	}
+}
+
+// Quorum.
+
+// quorumLost decides a group whose quorum can no longer be met.
+func (p *planner) quorumLost(g *workflow.Group, sync *workflow.Synchronization) {
+	if sync.OnShortfall == workflow.ShortfallProceed {
+		p.fireGroup(g, firing{shortfall: true})
+		return
+	}
+	p.failGroup(g.ID, &workflow.Failure{
+		Code: workflow.CodeJoinShortfall, Permanent: true,
+		Message: fmt.Sprintf("%d of %d branches of %q arrived, %d failed: %v cannot be met", g.Arrived, g.Total, g.Name, g.Failed, sync.Strategy),
+	}, firing{shortfall: true})
+}
+
+// Timeout.
+
+// joinDue returns when the join of a group times out, given that its first
+// branch arrives now; zero if the time runs already, or may not run yet.
+func (p *planner) joinDue(g *workflow.Group) (due time.Time) {
+	sync := p.syncOf(g)
+	if !g.Due.IsZero() || sync == nil || p.blockedByStragglers(g) {
+		return due
+	}
+	return timeout.Deadline(p.now, sync.Timeout)
+}
+
+// joinTimedOut decides a group whose join has waited too long.
+func (p *planner) joinTimedOut(g *workflow.Group) {
+	sync := p.syncOf(g)
+	if sync.OnTimeout == workflow.TimeoutProceed {
+		p.fireGroup(g, firing{timedOut: true})
+		return
+	}
+	p.failGroup(g.ID, &workflow.Failure{
+		Code: workflow.CodeJoinTimeout, Permanent: true,
+		Message: fmt.Sprintf("%d of %d branches of %q arrived within %v of the first", g.Arrived, g.Total, g.Name, sync.Timeout),
+	}, firing{timedOut: true})
+}
+
+// Fire.
+
+// A firing says why a group is decided although its join has not got all that
+// it waited for.
+type firing struct {
+	shortfall bool
+	timedOut  bool
+}
+
+// fireGroup merges what has arrived at the join of a group, ends the group, and
+// creates its one continuation, in the place of the token that fanned out.
+func (p *planner) fireGroup(g *workflow.Group, why firing) {
+	spec := p.s.Graph.Groups[g.Name]
+	arrivals, loops := p.collectArrivals(g)
+	q := p.fork()
+	merged, f := q.mergeArrivals(g, spec, arrivals)
+	if f == nil {
+		f = q.listErrors(g, spec)
+	}
+	if f != nil {
+		p.failGroup(g.ID, f, firing{})
+		return
+	}
+	via := p.viaIfJoined(p.arrivingTransition(g, spec), spec.To)
+	p.adoptFork(q)
+	p.decide(decision.FireGroup{Group: g.ID, Cancel: cancelsRemaining(spec.Sync), Shortfall: why.shortfall, TimedOut: why.timedOut})
+	p.disarmBlocked(p.s.Group(g.ID))
+	p.startBranches(g.ID, g.Result)
+	counts := g.Counts
+	for _, t := range loops {
+		counts = decision.Traverse(p.s.Graph, counts, t)
+	}
+	p.createToken(workflow.Token{Node: spec.To, Via: via, Parent: g.Origin, Scope: g.Scope, Counts: counts}, merged)
+	p.touchBranch(g.Scope)
+}
+
+// arrivingTransition returns the synchronizing transition by which a group
+// reaches a node with a join of its own: that of the first branch that arrived,
+// or the first of all if none did; "" if the node has no join.
+func (p *planner) arrivingTransition(g *workflow.Group, spec *workflow.GroupSpec) workflow.TransitionID {
+	if p.s.Graph.Node(spec.To).Join == workflow.JoinNone {
+		return ""
+	}
+	for _, b := range p.branchesOf(g, workflow.BranchArrived) {
+		for _, id := range b.Tokens {
+			if t := p.s.Token(id); t.Status == workflow.WaitingForSiblings {
+				return t.Via
+			}
+		}
+	}
+	return spec.Joins[0].ID
+}
+
+// Cancel.
+
+// cancelsRemaining reports whether a join that fires cancels what still runs.
+func cancelsRemaining(sync *workflow.Synchronization) bool {
+	return sync.Remaining == workflow.RemainingCancel
+}
+
+// Merge.
+
+// mergeArrivals folds the values of the arrived branches into the target of the
+// join, and returns what they became.
+func (p *planner) mergeArrivals(g *workflow.Group, spec *workflow.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
+	m := spec.Sync.Merge
+	if m == nil {
+		return nil, nil
+	}
+	v, err := merge.Apply(merge.Strategy(m.Strategy), arrivals)
+	if err != nil {
+		return nil, &workflow.Failure{Code: workflow.CodeMerge, Permanent: true, Message: err.Error()}
+	}
+	if value.Size(v) > workflow.MaxMergedBytes {
+		f := limitFailure("mergedBytes", workflow.MaxMergedBytes, "bytes of a merged value")
+		return nil, &f
+	}
+	if f := p.checkWritable(g.Scope, spec.Target, v); f != nil {
+		return nil, f
+	}
+	p.decide(decision.MergeBranches{Group: g.ID, Scope: g.Scope, Path: spec.Target.Segments, Append: spec.Target.Append, Value: v})
+	return v, p.checkPath(g.Scope, spec.Target)
+}
+
+// Block.
+
+// blockedByStragglers reports whether the join of a group may not fire yet,
+// because stragglers of an earlier occurrence still run, or because an earlier
+// occurrence itself waits for them.
+func (p *planner) blockedByStragglers(g *workflow.Group) bool {
+	sync := p.syncOf(g)
+	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.Draining(g.Name, g.Scope)
+}
+
+// disarmBlocked stops the timeouts of the occurrences that a group which has just
+// fired blocks by its stragglers. They begin anew when the block lifts.
+func (p *planner) disarmBlocked(g *workflow.Group) {
+	if sync := p.syncOf(g); sync.Remaining != workflow.RemainingBlock || !g.Busy() {
+		return
+	}
+	for _, id := range p.s.Gathering(g.Name, g.Scope) {
+		if next := p.s.Group(id); !next.Due.IsZero() {
+			p.decide(decision.ArmGroup{Group: id})
+		}
+	}
+}
+
+// unblockNext decides the occurrences that a group has blocked until its last
+// straggler ended, up to the first of them that blocks again. The timeout of a
+// join begins now if a branch has arrived there.
+func (p *planner) unblockNext(g *workflow.Group) {
+	sync := p.syncOf(g)
+	if g.Phase != workflow.Fired || g.Busy() || sync == nil || sync.Remaining != workflow.RemainingBlock {
+		return
+	}
+	for _, id := range p.s.Gathering(g.Name, g.Scope) {
+		next := p.s.Group(id)
+		if p.blockedByStragglers(next) || p.hasStopped() {
+			return
+		}
+		p.decideGroup(id, nil)
+		if next = p.s.Group(id); next.Phase == workflow.Gathering && next.Arrived > 0 && next.Due.IsZero() && sync.Timeout > 0 {
+			p.decide(decision.ArmGroup{Group: id, Due: timeout.Deadline(p.now, sync.Timeout)})
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package planning
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// countBranches evaluates how many branches a transition makes: its spawnCount,
+// one for each element of its foreach, or one.
+func (p *planner) countBranches(m *match, v vars) *workflow.Failure {
+	switch {
+	case m.SpawnCount > 0:
+		m.count = m.SpawnCount
+	case m.Foreach == nil:
+		m.count = 1
+	default:
+		x, f := v.eval(m.Collection)
+		if f != nil {
+			return f
+		}
+		items, ok := x.([]any)
+		if !ok {
+			return &workflow.Failure{
+				Code: workflow.CodeExpression, Permanent: true,
+				Message: fmt.Sprintf("foreach %s: %s is not a list", m.Foreach.Collection, value.Encode(x)),
+			}
+		}
+		m.count, m.items = len(items), items
+	}
+	if most := p.s.Graph.Limits.Foreach; m.Foreach != nil && m.count > most {
+		f := limitFailure("foreach", most, "branches of one transition")
+		return &f
+	}
+	return nil
+}
+
+// fanOut makes one group of those matches that name it, with all its branches.
+// Its first branches begin when startGroup is called for it.
+func (p *planner) fanOut(name string, matches []match, v vars) {
+	g := workflow.Group{
+		ID: p.s.NextGroup, Name: name, Origin: v.token.ID, Node: v.token.Node, Scope: v.scope,
+		Counts: v.token.Counts, First: p.s.NextToken, Caught: v.caught,
+	}
+	var items []any
+	for i := range matches {
+		if m := &matches[i]; m.SiblingGroup == name && m.Fans() && m.joins.Group == 0 {
+			items = addSpawn(&g, items, m)
+		}
+	}
+	if p.tooManyTokens(g.Total) || p.nestedTooDeep(v.scope) {
+		return
+	}
+	if name == "" && g.Max >= g.Total {
+		g.Max = 0
+	}
+	if (g.Max > 0 || name != "") && p.asksResult(&g) {
+		g.Result = v.result // for branches that begin later
+	}
+	if g.Total == 0 {
+		items = nil
+	}
+	p.decide(decision.CreateBranches{Group: g, Items: items})
+	p.newGroups = append(p.newGroups, newGroup{g.ID, v.result})
+}
+
+// addSpawn adds the branches of one transition to a group that is being made,
+// and returns the elements of all its branches so far; nil if none has one.
+func addSpawn(g *workflow.Group, items []any, m *match) []any {
+	if m.items != nil && items == nil {
+		items = make([]any, g.Total, g.Total+m.count)
+	}
+	if items != nil {
+		items = append(items, m.items...)
+		for len(items) < g.Total+m.count {
+			items = append(items, nil)
+		}
+	}
+	g.Spawns = append(g.Spawns, workflow.Spawn{Transition: m.ID, Count: m.count})
+	g.Total += m.count
+	g.Open = g.Open || m.Open
+	if m.MaxConcurrency > 0 && (g.Max == 0 || m.MaxConcurrency < g.Max) {
+		g.Max = m.MaxConcurrency
+	}
+	return items
+}
+
+// asksResult reports whether the first nodes of a group's branches use the
+// origin's result. It may be large, and is written with the group whenever a
+// branch begins.
+func (p *planner) asksResult(g *workflow.Group) bool {
+	return slices.ContainsFunc(g.Spawns, func(sp workflow.Spawn) bool {
+		return p.s.Graph.Node(p.s.Graph.Transition(sp.Transition).To).AsksResult
+	})
+}
+
+// nestedTooDeep reports whether a group in scope sc would exceed the bound of
+// groups within each other, each of which adds to the cost of every token in
+// them. The plan is then given up.
+func (p *planner) nestedTooDeep(sc workflow.Scope) bool {
+	n := 1
+	for ; sc.Group != 0; n++ {
+		sc = p.s.Group(sc.Group).Scope
+	}
+	if n > workflow.MaxNesting {
+		p.exceedLimit("nesting", workflow.MaxNesting, "groups within each other")
+	}
+	return p.budget.limit != nil
+}
+
+// startGroup lets the first branches of a new group begin, unless its join
+// decides at once: there are no branches, or fewer than its quorum.
+func (p *planner) startGroup(f newGroup) {
+	g := p.s.Group(f.group)
+	if g.Phase != workflow.Gathering {
+		return // cancelled before it began
+	}
+	if sync := p.syncOf(g); g.Total == 0 || sync != nil && sync.Strategy.Quorum() > g.Total && !g.Open {
+		p.decideGroup(g.ID, nil)
+	}
+	p.startBranches(g.ID, f.result)
+}
+
+// startBranches lets as many branches of a group begin as its maxConcurrency
+// allows. In a group that has fired without cancelling, they begin as
+// stragglers. Branches whose token was cancelled before it began are passed
+// over.
+func (p *planner) startBranches(id workflow.GroupID, result any) {
+	g := p.s.Group(id)
+	if g.Started == g.Total || p.hasStopped() {
+		return
+	}
+	most := g.Total
+	if g.Max > 0 {
+		most = g.Max - g.Running()
+	}
+	passed := 0
+	var begin []entry
+	for i := g.Started; i < g.Total && len(begin) < most; i++ {
+		if t := p.s.Token(g.TokenOf(i)); t.Live() {
+			begin = pace.Push(begin, entry{token: t.ID, result: result})
+			passed = i + 1 - g.Started
+		}
+	}
+	if len(begin) == 0 {
+		return
+	}
+	p.decide(decision.StartBranches{Group: id, Count: passed})
+	p.entries = pace.Append(p.entries, begin...)
+}
+
+// gatheringGroup returns the only group of a name that gathers and has not been
+// closed; origin, unless it is 0, says which token fanned it out.
+func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*workflow.Group, error) {
+	if name == "" {
+		return nil, workflow.ErrNotLive // anonymous groups are nobody's
+	}
+	var found *workflow.Group
+	err := workflow.ErrNotLive
+	for id := p.s.NextGroup - 1; id > 0; id-- {
+		g := p.s.Group(id)
+		switch {
+		case g.Name != name || origin != 0 && g.Origin != origin:
+		case g.Phase != workflow.Gathering, g.Closed:
+			err = workflow.ErrGroupClosed
+		case found != nil:
+			return nil, workflow.ErrAmbiguous
+		default:
+			found = g
+		}
+	}
+	if found == nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// addBranch adds a branch to a live group, made by the group's first transition.
+func (p *planner) addBranch(m workflow.AddBranch) error {
+	g, err := p.gatheringGroup(m.Group, m.Origin)
+	if err != nil {
+		return err
+	}
+	l := p.s.Graph.Limits
+	if err := p.refuseValue(m.Item); err != nil {
+		return err
+	}
+	switch {
+	case g.Total >= l.Foreach:
+		return &workflow.LimitError{Limit: "foreach", Max: int64(l.Foreach), Got: int64(g.Total) + 1}
+	case p.s.Live() >= l.LiveTokens:
+		return &workflow.LimitError{Limit: "liveTokens", Max: int64(l.LiveTokens), Got: int64(p.s.Live()) + 1}
+	case int(p.s.NextToken) > l.Tokens:
+		return &workflow.LimitError{Limit: "tokens", Max: int64(l.Tokens), Got: int64(p.s.NextToken)}
+	}
+	p.decide(decision.AddBranch{Group: g.ID, Token: p.s.NextToken, Item: m.Item})
+	p.startBranches(g.ID, g.Result)
+	return nil
+}
+
+// closeGroup lets a group take no further branches. Its join fires with what has
+// arrived: at once, or when the stragglers that block it have ended.
+func (p *planner) closeGroup(m workflow.CloseGroup) error {
+	g, err := p.gatheringGroup(m.Group, m.Origin)
+	if err != nil {
+		return err
+	}
+	p.decide(decision.CloseGroup{Group: g.ID})
+	p.decideGroup(g.ID, nil)
+	return nil
+}
