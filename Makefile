@@ -2,7 +2,7 @@
 # each target shows, and how long it takes.
 
 GO       ?= go
-SEEDS    ?= 100000
+SEEDS    ?= 0-99999
 FUZZTIME ?= 10m
 
 .PHONY: help check test race torture kills damage disk owners bombs arguments simulate planted fuzz
@@ -13,38 +13,40 @@ help: ## list the targets
 check: ## what must pass before a change goes in (15 minutes at most)
 	.ci/run
 
-test: ## all tests
+test: ## all tests, quick: every kind of fault once
 	$(GO) test ./...
 
-race: ## all tests with the race detector, long ones shortened
-	$(GO) test -race -short ./...
+race: ## all tests, quick, with the race detector
+	$(GO) test -race ./...
 
 torture: kills damage disk owners bombs arguments planted simulate fuzz ## the release figures of every fault: many hours
 
+kills damage disk owners bombs arguments simulate planted: export PAWL_TEST = release
+
 kills: ## SIGKILL at every hit of every failpoint
-	$(GO) test ./internal/crashtest -v -timeout 6h -crash.all
-	$(GO) test ./internal/crashtest -v -timeout 6h -crash.all -crash.disk -crash.seed 2
+	$(GO) test ./internal/crashtest -v -timeout 6h
+	$(GO) test ./internal/crashtest -v -timeout 6h -crash.disk -crash.seed 2
 
 damage: ## power loss, torn logs, flipped bits, files of others
-	$(GO) test ./internal/damagetest -v -timeout 6h -damage.all
+	$(GO) test ./internal/damagetest -v -timeout 6h
 
 disk: ## full disks, I/O errors and kills at every system call, descriptors
-	$(GO) test ./internal/disktest -v -timeout 6h -disk.all
+	$(GO) test ./internal/disktest -v -timeout 6h
 
 owners: ## two processes and two engines on one directory, clocks, shutdowns
-	$(GO) test ./internal/ownertest -v -timeout 6h -owner.all
+	$(GO) test ./internal/ownertest -v -timeout 6h
 
 bombs: ## limits, hostile names and texts, runs without end
-	$(GO) test ./internal/bombtest -v -timeout 6h -bombs.all
+	$(GO) test ./internal/bombtest -v -timeout 6h
 
 arguments: ## every exported function with many odd arguments
-	$(GO) test ./internal/zerotest -v -timeout 6h -zero.all
+	$(GO) test ./internal/zerotest -v -timeout 6h
 
-simulate: ## SEEDS seeds of the simulator
-	$(GO) test ./internal/simulator -v -timeout 24h -sim.seeds $(SEEDS)
+simulate: ## the seeds SEEDS of the simulator
+	$(GO) test ./internal/simulator -v -timeout 24h -sim.seed $(SEEDS)
 
 planted: ## plant known bugs in a copy; every one must be caught
-	$(GO) test ./internal/planted -v -timeout 1h -planted
+	$(GO) test ./internal/planted -v -timeout 1h
 
 fuzz: ## every fuzz target, FUZZTIME each
 	@grep -rHoE '^func Fuzz[A-Za-z]+' --include='*_test.go' . | sed -E 's#^(\./.*|\.)/[^/]*:func (.*)#\1 \2#' | sort | \

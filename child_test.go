@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -184,10 +185,7 @@ func TestParentAsleep(t *testing.T) {
 }
 
 func TestManyChildren(t *testing.T) {
-	n := 1000
-	if testing.Short() {
-		n = 100
-	}
+	n := harness.Figure(100, 1000, 1000)
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}, Durability: pawl.ProcessCrash, MaxActive: 10})
 	startParent(t, e, "p", map[string]int{"n": n}, `
 name: wide

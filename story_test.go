@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/story"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
@@ -32,7 +33,7 @@ func TestStoriesOnTheRealStore(t *testing.T) {
 			continue // time in a bubble does not go back
 		}
 		for _, reopen := range []bool{true, false} {
-			if testing.Short() && (i%3 > 0 || !reopen) {
+			if harness.CurrentLevel() == harness.Quick && (i%3 > 0 || !reopen) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/reopen=%t", filepath.Base(path), reopen), func(t *testing.T) {

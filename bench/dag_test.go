@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -58,9 +59,7 @@ func runDAG(t testing.TB, n, rounds int) float64 {
 // size does not show in the time per node. The bound here is generous, for
 // machines that do other things too: BenchmarkDAG gives the figure.
 func TestLargeDAG(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
+	harness.MeasuresTime(t)
 	small, large := runDAG(t, 1_000, 20), runDAG(t, 60_000, 1)
 	t.Logf("%.0f us a node of 1,000, %.0f us a node of 60,000: ratio %.2f", small, large, large/small)
 	require.Less(t, large, 4*small)

@@ -1,7 +1,6 @@
 package pawltest
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,11 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-var (
-	crash    = flag.Bool("scenarios.crash", false, "play the scenarios with a crash after every commit, in short mode too")
-	shuffles = flag.Int64("scenarios.shuffles", 3, "play the scenarios so often with results at one instant permuted")
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // folders returns the folders of scenarios that there are.
@@ -29,10 +25,10 @@ func folders(t *testing.T) (out []string) {
 	return out
 }
 
-// sampled returns of how many scenarios one is played: of one, but in short mode
-// with the race detector.
+// sampled returns of how many scenarios one is played: under the race detector, which
+// makes SQLite ten times slower, of four.
 func sampled() int {
-	if testing.Short() && raced {
+	if harness.Raced && harness.CurrentLevel() == harness.Quick {
 		return 4
 	}
 	return 1
@@ -56,9 +52,7 @@ func TestScenarios(t *testing.T) {
 
 // Every scenario comes out as it says with a crash after any commit.
 func TestScenariosWithCrashes(t *testing.T) {
-	if testing.Short() && !*crash {
-		t.Skip("long: -scenarios.crash plays it in short mode too")
-	}
+	harness.RequireLevel(t, harness.Gate, "it plays every scenario once for every commit")
 	for _, folder := range folders(t) {
 		t.Run(filepath.Base(folder), func(t *testing.T) { RunWith(t, folder, Options{Crash: true}) })
 	}
@@ -67,11 +61,8 @@ func TestScenariosWithCrashes(t *testing.T) {
 // Every scenario comes out as it says in whichever order results come that are
 // due at one instant.
 func TestScenariosShuffled(t *testing.T) {
-	times := *shuffles
-	if testing.Short() && raced {
-		t.Skip("long: without the race detector it is played")
-	}
-	for seed := range times {
+	harness.RequireLevel(t, harness.Gate, "it plays every scenario again")
+	for seed := range harness.Figure[int64](0, 3, 20) {
 		for _, folder := range folders(t) {
 			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) { RunWith(t, folder, Options{Shuffle: &seed}) })
 		}

@@ -5,13 +5,14 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 )
 
 // Every play of these tests leaves sound directories: each run's file, journal,
 // events and rows agree.
 func init() {
-	if raced {
+	if harness.Raced {
 		return
 	}
 	inspect = func(folder string) error {

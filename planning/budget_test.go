@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -86,10 +87,7 @@ func TestOneCostlyNode(t *testing.T) {
 // input of six fields of its own, are within what a plan may cost,
 // even where one expression may cost little.
 func TestLargeFanOutsAreAffordable(t *testing.T) {
-	n := 100_000
-	if testing.Short() {
-		n = 10_000
-	}
+	n := harness.Figure(10_000, 100_000, 100_000)
 	items := make([]any, n)
 	for i := range items {
 		items[i] = int64(i % 10)

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -281,9 +282,7 @@ func BenchmarkDAG(b *testing.B) {
 // The time per node does not grow with the dag. The bound is generous, for
 // machines that do other things too.
 func TestDAGIsLinear(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
+	harness.MeasuresTime(t)
 	small, big := large(t, 1_000), large(t, 60_000)
 	per := func(g *workflow.Graph, rounds int) float64 {
 		best := time.Duration(1 << 62)

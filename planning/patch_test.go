@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -54,7 +55,7 @@ func TestPatchesAtAnyMoment(t *testing.T) {
 		p.numbered()
 	})
 	t.Logf("%d patches taken, %d refused", taken, refused)
-	if !testing.Short() { // few runs are drawn then
+	if harness.CurrentLevel() > harness.Quick { // few runs are drawn then
 		require.Positive(t, taken)
 		require.Positive(t, refused)
 	}

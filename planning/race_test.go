@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -249,7 +250,7 @@ func TestEveryMessageRaces(t *testing.T) {
 func TestEveryPairOfMessages(t *testing.T) {
 	for i, first := range racers {
 		for j, second := range racers {
-			if testing.Short() && (i+j)%4 > 0 {
+			if harness.CurrentLevel() == harness.Quick && (i+j)%4 > 0 {
 				continue
 			}
 			t.Run(first.name+"/"+second.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -55,7 +56,7 @@ func TestRepairOfChangedRows(t *testing.T) {
 		"room = 7", "room_crc = 1", "status = 4", "alarm = 7", "ended_at = 7", "output = '{}'", "failure = 'x'", "artifacts = '[]'", "state_crc = 1",
 		"slot = 3 - slot", "filed = 3", "filed_sum = zeroblob(32)", "file_hash = x'00'", "file_size = 7", "file_crc = 1",
 	}, suspended...) {
-		if testing.Short() && i%3 > 0 {
+		if harness.CurrentLevel() == harness.Quick && i%3 > 0 {
 			continue
 		}
 		t.Run(set, func(t *testing.T) {

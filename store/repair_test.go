@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -73,7 +74,7 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 // records are the first ones that it had, and perhaps its suspension.
 func TestRepairRestoresPrefixes(t *testing.T) {
 	for i, tt := range harms() {
-		if testing.Short() && i%3 > 0 {
+		if harness.CurrentLevel() == harness.Quick && i%3 > 0 {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -96,7 +97,7 @@ func TestChangedRows(t *testing.T) {
 			if table+"."+c[0] == "outcomes.id" {
 				continue // the index on keys has it as well
 			}
-			if n++; testing.Short() && n%3 > 0 {
+			if n++; harness.CurrentLevel() == harness.Quick && n%3 > 0 {
 				continue
 			}
 			t.Run(table+" "+c[0], func(t *testing.T) {

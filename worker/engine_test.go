@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -331,10 +332,7 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 // 10,000 tasks, and workers that die at random: none is lost, and no result
 // counts twice.
 func TestWorkersThatDie(t *testing.T) {
-	n := 10_000
-	if testing.Short() {
-		n = 1000
-	}
+	n := harness.Figure(1000, 10_000, 10_000)
 	h := start(t, t.TempDir(), worker.Options{Lease: 300 * time.Millisecond})
 	defer h.stop(t)
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // Bounds can be raised, and lowered; transitions that needs is short for count.
@@ -50,9 +52,7 @@ func TestNeeds(t *testing.T) {
 // A dag of 100,000 nodes and 500,000 transitions is compiled, written and read
 // again, in a time that goes with its size.
 func TestLargeDefinition(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
+	harness.RequireLevel(t, harness.Gate, "it takes seconds")
 	const n = 100_000
 	d := &Definition{Name: "x", Mode: ModeDAG}
 	for i := range n {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // TestSchemaOfOddProperties: the parts of state.schema are found whatever the
@@ -40,9 +42,7 @@ func TestSchemaThatGoCannotSay(t *testing.T) {
 // TestCheckOfTheLargestDefinition bounds the time by far more than it takes, so
 // that only a check which is not linear fails.
 func TestCheckOfTheLargestDefinition(t *testing.T) {
-	if testing.Short() {
-		t.Skip("large")
-	}
+	harness.MeasuresTime(t)
 	d := largeDefinition(MaxNodes)
 	start := time.Now()
 	require.NoError(t, d.Validate())

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 const childOf = "FANOUT_CHILD"
@@ -66,7 +68,7 @@ func TestCrashAndResume(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(files), 1000)
 	var args []string // the default
-	if testing.Short() {
+	if harness.CurrentLevel() == harness.Quick {
 		files = files[:200]
 		args = files
 	}

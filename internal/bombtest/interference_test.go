@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -42,11 +43,11 @@ func running(t *testing.T, yaml string, input any) family {
 	}
 }
 
-// families gives bombs of every kind: with -bombs.all at the default limits.
+// families gives bombs of every kind: in a release at the default limits.
 func families(t *testing.T) map[string]family {
 	limits := "limits: {tokens: 5000, celCost: 50000, descendants: 100}"
 	wide := 2000
-	if *all {
+	if harness.CurrentLevel() == harness.Release {
 		limits, wide = "limits: {descendants: 2000}", 100_000
 	}
 	l := make([]any, 100)
@@ -177,12 +178,10 @@ func (w *world) bombed(bomb family, f func()) (n int) {
 // engine of its own; medians of rounds without bombs and beside them are compared.
 // A machine that does other things may spoil a comparison: it is then made again.
 func TestInterference(t *testing.T) {
-	if raced {
-		t.Skip("times under the race detector say nothing")
-	}
+	harness.MeasuresTime(t)
 	rounds, length := 1, 50*time.Millisecond
 	factor, bound := 10.0, 500*time.Millisecond
-	if *all {
+	if harness.CurrentLevel() == harness.Release {
 		rounds, length = 5, 2*time.Second
 		factor, bound = 2, 100*time.Millisecond
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -25,7 +26,7 @@ type bound struct {
 	yaml   string // with a place for limits
 	input  func(n int) any
 	gives  func(n int) any
-	slow   bool // only with -bombs.all, or only there at the default
+	slow   bool // only in a release, or only there at the default
 }
 
 func items(n int) any { return map[string]any{"l": make([]int, n)} }
@@ -202,10 +203,10 @@ func decisions(n int) any { return count((n - 5) / 2) }
 // fails with the code of the limit, which can be caught, or the run does, which
 // cannot.
 func TestNodesAndRunsBeyondALimit(t *testing.T) {
-	w, c := open(t), tally{}
+	w, c, level := open(t), tally{}, harness.CurrentLevel()
 	require.NoError(t, w.Publish(define(t, "{name: leaf, start: a, nodes: [{id: a}]}")))
 	for _, b := range bounds() {
-		if !*all && (b.slow || b.most >= 10_000 && (raced || testing.Short())) {
+		if b.slow && level < harness.Release || b.most >= 10_000 && level < harness.Gate {
 			continue
 		}
 		t.Run(b.name+" "+b.limits, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,21 +20,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-var all = flag.Bool("bombs.all", false, "the default limits as well, and larger samples")
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// raced says that the race detector is on.
-const raced = harness.Raced
-
-// sample returns how many of something to try, in the gate and with -bombs.all.
-func sample(gate, release int) int { return harness.Figure(*all, 1, gate, release) }
-
-// thinned leaves out seven of eight entries of a table under the race detector,
-// which other tests of the same code have gone through: i counts them.
+// thinned leaves out seven of eight entries of a table in a quick run: i counts them.
 func thinned(i *int) bool {
 	*i++
-	return raced && !*all && *i%8 != 0
+	return harness.CurrentLevel() == harness.Quick && *i%8 != 0
 }
 
 // A tally counts what a test has tried and what came of it.
@@ -126,10 +116,7 @@ func (w *world) end(d *workflow.Definition, input, v any) workflow.Outcome {
 // given.
 func (w *world) outcome(id workflow.RunID) workflow.Outcome {
 	w.t.Helper()
-	patience := 2 * time.Minute
-	if *all {
-		patience = time.Hour // a million tokens, one after another
-	}
+	patience := harness.Figure(2*time.Minute, 2*time.Minute, time.Hour) // a million tokens, one after another
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	out, err := w.Wait(ctx, id)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -54,9 +55,7 @@ func long(t *testing.T) map[string]func() {
 // every few hundred microseconds while each of them is under way, not only when
 // the scheduler takes the processor away, which is after 10 ms.
 func TestLongComputationsStepBack(t *testing.T) {
-	if raced {
-		t.Skip("times under the race detector say nothing")
-	}
+	harness.MeasuresTime(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var turns atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan struct{})

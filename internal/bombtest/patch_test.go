@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -168,7 +169,7 @@ func TestPatchTable(t *testing.T) {
 		"a bomb of a condition":          {false, []any{op("add", "/transitions/ge/condition", strings.Repeat("[(", 8000))}},
 		"very deep":                      {false, []any{op("add", "/state/initial/x", deep(127))}},
 	} {
-		if len(s.ops) > 10_000 && raced {
+		if len(s.ops) > 10_000 && harness.Raced {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestRandomPatches(t *testing.T) {
 	w, c := open(t), tally{}
 	r := rand.New(rand.NewPCG(1, 2))
 	var id workflow.RunID
-	for i := range sample(1000, 100_000) {
+	for i := range harness.Figure(100, 1000, 100_000) {
 		if i%10 == 0 {
 			if id != "" {
 				require.NoError(t, w.Cancel(t.Context(), id, ""))

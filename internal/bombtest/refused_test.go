@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -145,13 +146,13 @@ func TestCountsBeyondALimit(t *testing.T) {
 		giver         string
 		most, there   int // those that are there at the beginning
 	}{
-		{"", "signals", "signal", workflow.MaxSignals, 0}, // left out under the race detector: it takes long
+		{"", "signals", "signal", workflow.MaxSignals, 0}, // left out of a quick run: it takes long
 		{"", "votes", "vote", workflow.MaxVotes, 0},
 		{"limits: {foreach: 5}", "foreach", "branch", 5, 1},
 		{"limits: {liveTokens: 7}", "liveTokens", "branch", 7, 3},
 		{"limits: {tokens: 9}", "tokens", "branch", 9, 4},
 	} {
-		if raced && !*all && s.most > 5000 {
+		if s.most > 5000 && harness.CurrentLevel() == harness.Quick {
 			continue
 		}
 		id := w.begin(define(t, waiting, s.limits), nil)

@@ -38,7 +38,7 @@ type suite struct {
 
 // Processes are killed at every failpoint while they do every work, at its
 // first hit, one in the middle and its last, or at all of them; and again while
-// they recover. Nothing that was acknowledged is lost, nothing is done twice that
+// they recover. In a quick run they are killed once at every failpoint. Nothing that was acknowledged is lost, nothing is done twice that
 // was known to be done, and every run ends as it does without a crash.
 func TestKills(t *testing.T) {
 	before := descriptors(t)
@@ -91,21 +91,19 @@ type plan struct {
 
 func (p plan) String() string { return fmt.Sprintf("%s %v", p.work.name, p.kills) }
 
-// racedWorks is in how many works each failpoint is tried under the race detector.
-const racedWorks = 1
-
-// singles returns the plans with one kill.
+// singles returns the plans with one kill; in a quick run, one for each failpoint.
 func (s *suite) singles() []plan {
 	var out []plan
-	tried := map[string]int{} // works, by failpoint
+	tried, level := map[string]bool{}, harness.CurrentLevel()
 	for _, w := range s.works() {
 		for _, point := range slices.Sorted(maps.Keys(s.counts[w.name])) {
-			if w.first > 0 && !*all && !strings.HasPrefix(point, "backup.") {
+			if w.first > 0 && level < harness.Release && !strings.HasPrefix(point, "backup.") {
 				continue // the other works have it
 			}
-			if tried[point]++; harness.Raced && !*all && tried[point] > racedWorks {
+			if level == harness.Quick && tried[point] {
 				continue
 			}
+			tried[point] = true
 			for _, n := range sample(s.counts[w.name][point]) {
 				out = append(out, plan{w, []kill{{point, n}}})
 			}
@@ -117,8 +115,8 @@ func (s *suite) singles() []plan {
 // sample returns which of some hits to kill at.
 func sample(hits int) (out []int) {
 	for n := 1; n <= hits; n++ {
-		ends := !harness.Raced && (n == 1 || n == hits)
-		if *all || ends || n == (hits+1)/2 {
+		middle, ends := n == (hits+1)/2, n == 1 || n == hits
+		if harness.Figure(n == 1, middle || ends, true) {
 			out = append(out, n)
 		}
 	}
@@ -135,24 +133,11 @@ var recovery = []kill{
 	{"file.trim", 1}, {"file.trimmed", 1}, {"close.checkpoint", 1}, {"close.mark", 1}, {"close.release", 1},
 }
 
-// chainsPerWork is how many chains of kills there are for each work.
-const (
-	chainsPerWork      = 20
-	racedChainsPerWork = 1
-	allChainsPerWork   = 200
-)
-
 // chainsOf returns plans with several kills: the first anywhere, up to three
 // more in the recovery from it, and in the recovery from that.
 func (s *suite) chainsOf() []plan {
 	r := rand.New(rand.NewPCG(*seed, 0))
-	n := chainsPerWork
-	switch {
-	case *all:
-		n = allChainsPerWork
-	case harness.Raced:
-		n = racedChainsPerWork
-	}
+	n := harness.Figure(0, 20, 200) // of each work
 	var out []plan
 	for _, w := range s.works() {
 		points := slices.Sorted(maps.Keys(s.counts[w.name]))

@@ -3,8 +3,8 @@
 // failpoint; the parent compares what the child was told with what it finds, and
 // lets the runs end. There is nothing here but tests.
 //
-//	go test ./internal/crashtest                           # a sample of the kills
-//	go test ./internal/crashtest -timeout 2h -crash.all    # every hit of every failpoint
+//	PAWL_TEST=gate go test ./internal/crashtest                   # a sample of the kills
+//	PAWL_TEST=release go test ./internal/crashtest -timeout 2h    # every hit of every failpoint
 //
 // docs/reliability.md says what is checked and what was found.
 package crashtest

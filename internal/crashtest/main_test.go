@@ -26,7 +26,6 @@ const (
 const patience = 30 * time.Second
 
 var (
-	all  = flag.Bool("crash.all", false, "kill at every hit of every failpoint, not at a sample")
 	seed = flag.Uint64("crash.seed", 1, "of the chains of kills")
 	only = flag.String("crash.work", "", "the only work to do")
 	disk = flag.Bool("crash.disk", false, "work in the temporary directory, not in memory")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -29,17 +30,14 @@ func TestBackupsEqualOneCommit(t *testing.T) {
 	p := newTroupe()
 	e, err := pawl.Open(ctx, filepath.Join(base, "live"), pawl.Options{Executor: p})
 	require.NoError(t, err)
-	require.NoError(t, e.Publish(harness.Definition(workYAML)))
+	require.NoError(t, e.Publish(witness.MustParse(workYAML)))
 	ids := []workflow.RunID{"a", "b", "c"}
 	for _, id := range ids {
 		start(ctx, t, e, "work", string(id))
 	}
 	p.expect(ctx, t, len(ids))
 	// Some signals for every backup, one at a time: to a, b, c, a, ...
-	pace := 12
-	if *all {
-		pace = 3 // or the runs become long
-	}
+	pace := harness.Figure(12, 12, 3) // or the runs become long
 	rounds := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -55,7 +53,7 @@ func TestBackupsEqualOneCommit(t *testing.T) {
 			}
 		}
 	})
-	n := figure(50, 1000)
+	n := harness.Figure(10, 50, 1000)
 	var y tally
 	var last int64
 	for i := range n {
@@ -140,7 +138,7 @@ func TestOlderCopies(t *testing.T) {
 		}
 	}
 	var y tally
-	n := figure(len(copies)*9, len(copies)*160)
+	n := len(copies) * harness.Figure(1, 9, 160)
 	trials(t, n, func(i int, _ *rand.Rand, dir string) {
 		c := copies[i%len(copies)]
 		copyDir(t, c.into, dir)
@@ -180,7 +178,7 @@ func TestNothingIsDispatchedForDamagedRuns(t *testing.T) {
 		files[id] = fileOf(t, s.hot, id)
 	}
 	base := harness.Workspace(t)
-	n := figure(30, 300)
+	n := harness.Figure(10, 30, 300)
 	var y tally
 	for i := range n {
 		rng := rand.New(rand.NewPCG(*seed, uint64(i)))

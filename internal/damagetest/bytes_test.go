@@ -92,7 +92,7 @@ func TestDamagedRunFile(t *testing.T) {
 	}
 	more := []mutation{{"missing", nil}, {"another run's", nil}}
 	list := append(slices.Clone(mutations), more...)
-	n := figure(300, 6000)
+	n := harness.Figure(len(list)*2, 300, 6000)
 	var y tally
 	trials(t, n, func(i int, rng *rand.Rand, dir string) {
 		m, id := list[i%len(list)], ids[rng.IntN(len(ids))]
@@ -158,7 +158,7 @@ func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id wor
 func TestDamagedIndex(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	cold := tell(t, s.cold)
-	n := figure(300, 10_000)
+	n := harness.Figure(len(mutations)*2, 300, 10_000)
 	var y tally
 	trials(t, n, func(i int, rng *rand.Rand, dir string) {
 		from, full, kind := s.cold, cold, "closed"

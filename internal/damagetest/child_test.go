@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -66,7 +66,7 @@ func child(path string) error {
 		return err
 	}
 	l := &life{owners: map[workflow.RunID]*owner{}}
-	if l.graph, err = workflow.Compile(harness.Definition(workYAML)); err != nil {
+	if l.graph, err = workflow.Compile(witness.MustParse(workYAML)); err != nil {
 		return err
 	}
 	// The ledger is of a disk that loses nothing.

@@ -2,8 +2,8 @@
 // disk: losses of power, cut and changed logs, changed files, files of another
 // kind, older copies. There is nothing here but tests.
 //
-//	go test ./internal/damagetest                              # a sample
-//	go test ./internal/damagetest -timeout 2h -damage.all      # the figures of a release
+//	PAWL_TEST=gate go test ./internal/damagetest                   # a sample
+//	PAWL_TEST=release go test ./internal/damagetest -timeout 2h    # the figures of a release
 //
 // docs/reliability.md says what is checked and what was found.
 package damagetest

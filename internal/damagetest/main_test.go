@@ -16,15 +16,9 @@ import (
 	"github.com/pawl-run/pawl/internal/harness"
 )
 
-var (
-	all  = flag.Bool("damage.all", false, "the figures of a release, not a sample")
-	seed = flag.Uint64("damage.seed", 1, "of what is drawn")
-)
+var seed = flag.Uint64("damage.seed", 1, "of what is drawn")
 
 func TestMain(m *testing.M) { harness.Main(m, childDir, child) }
-
-// figure returns how often something is done, in the gate and in a release.
-func figure(gate, release int) int { return harness.Figure(*all, 10, gate, release) }
 
 // A tally counts what came of the trials of a test.
 type tally struct {

@@ -114,11 +114,7 @@ func (p *tape) promises(k int) map[workflow.RunID]*promise {
 func TestLossOfPower(t *testing.T) {
 	p := record(t)
 	var y tally
-	n := figure(2000, 50000)
-	if harness.Raced && !*all {
-		n /= 2
-	}
-	lose(t, &y, p, n, true)
+	lose(t, &y, p, harness.Figure(100, 2000, 50000), true)
 }
 
 // TestLossOfPowerWithoutSync is the same with commits that are not synced:
@@ -126,7 +122,7 @@ func TestLossOfPower(t *testing.T) {
 func TestLossOfPowerWithoutSync(t *testing.T) {
 	p := record(t, childLax+"=1")
 	var y tally
-	lose(t, &y, p, figure(500, 10000), false)
+	lose(t, &y, p, harness.Figure(50, 500, 10000), false)
 }
 
 func lose(t *testing.T, y *tally, p *tape, n int, durable bool) {

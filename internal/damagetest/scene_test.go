@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -145,7 +146,7 @@ func (s *scene) firstLife(ctx context.Context, t *testing.T, path string) {
 	e, err := pawl.Open(ctx, path, pawl.Options{Executor: p, IdleAfter: time.Hour})
 	require.NoError(t, err)
 	for _, text := range []string{workYAML, askYAML, deadYAML} {
-		require.NoError(t, e.Publish(harness.Definition(text)))
+		require.NoError(t, e.Publish(witness.MustParse(text)))
 	}
 	_, err = e.Once(ctx, "paid", func(context.Context) (any, error) { return map[string]any{"amount": 12345}, nil })
 	require.NoError(t, err)

@@ -54,17 +54,14 @@ var tails = []string{"nothing", "zeros", "noise", "sectors", "pages"}
 
 // cuts returns the cuts within the last three frames, and n drawn ones. In a
 // release those are all; in the gate they are those near the ends of a frame and
-// of its header, and every 17th of the others, which differ in nothing; and fewer
-// if everything is slow.
+// of its header, and every 17th of the others, which differ in nothing; in a quick
+// run every 171st.
 func cuts(size, n int, rng *rand.Rand) []cut {
 	var out []cut
-	every := 17
-	if harness.Raced || testing.Short() {
-		every = 171
-	}
+	every, ends := harness.Figure(171, 17, 1), harness.CurrentLevel() > harness.Quick
 	for at := size - 3*frameSize; at <= size; at++ {
 		in := (at - walHeader) % frameSize
-		if *all || at%every == 0 || !harness.Raced && !testing.Short() && (in < 32 || in > frameSize-8) {
+		if at%every == 0 || ends && (in < 32 || in > frameSize-8) {
 			out = append(out, cut{at, tails[0]})
 		}
 	}
@@ -114,7 +111,7 @@ func TestTornLog(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.plus, indexWAL)
 	acked := s.acks[len(s.acks)-2].length // the last transaction is not
-	list := cuts(len(log), figure(1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
+	list := cuts(len(log), harness.Figure(100, 1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
 	plus := tell(t, s.plus)
 	var y tally
 	trials(t, len(list), func(i int, rng *rand.Rand, dir string) {
@@ -250,7 +247,7 @@ func logHarms(other *scene) []harm {
 func TestDamagedLog(t *testing.T) {
 	s, other := newScene(t, harness.Workspace(t)), newScene(t, harness.Workspace(t))
 	harms := logHarms(other)
-	n := figure(300, 5000)
+	n := harness.Figure(30, 300, 5000)
 	var y tally
 	trials(t, n, func(i int, rng *rand.Rand, dir string) {
 		m := harms[0]

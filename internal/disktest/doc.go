@@ -3,8 +3,8 @@
 // syncs, directories that are taken away, descriptors that run out, disks that do
 // not answer. There is nothing here but tests.
 //
-//	go test ./internal/disktest                           # the reference workflow, every call
-//	go test ./internal/disktest -timeout 1h -disk.all     # all workflows
+//	PAWL_TEST=gate go test ./internal/disktest                   # the reference workflow, every call
+//	PAWL_TEST=release go test ./internal/disktest -timeout 1h    # all workflows
 //
 // docs/reliability.md says what is checked and what was found.
 package disktest

@@ -13,7 +13,8 @@ import (
 
 // faulty are the works that are done on failing disks.
 func faulty() []work {
-	return gate([]work{workNamed("small")}, []work{workNamed("small"), workNamed("mix"), workNamed("chain"), workNamed("saga")})
+	small := []work{workNamed("small")}
+	return harness.Figure(small, small, []work{workNamed("small"), workNamed("mix"), workNamed("chain"), workNamed("saga")})
 }
 
 // The disk answers EIO: once, at every call of every kind, and several times in a
@@ -26,7 +27,7 @@ func TestErrors(t *testing.T) {
 		for _, class := range []class{syncs, writes, cuts, reads, names, opens} {
 			n := s.count(class)
 			s.run(spread(n, 1, 1, verdict{errno: unix.EIO}, class))
-			s.run(spread(n, gate(sticky(class), 1), gate(4, 8), verdict{errno: unix.EIO}, class))
+			s.run(spread(n, harness.Figure(sticky(class), sticky(class), 1), harness.Figure(4, 4, 8), verdict{errno: unix.EIO}, class))
 		}
 		s.figures("EIO")
 	}
@@ -40,7 +41,7 @@ func TestErrorsAfterAKill(t *testing.T) {
 	for _, class := range []class{syncs, writes, cuts, reads, names, opens, looks} {
 		step := 1
 		if class == reads || class == writes {
-			step = gate(3, 1)
+			step = harness.Figure(3, 3, 1)
 		}
 		s.run(spread(s.count(class), step, 1, verdict{errno: unix.EIO}, class))
 	}
@@ -66,7 +67,7 @@ func TestNoSpace(t *testing.T) {
 		full := verdict{errno: unix.ENOSPC}
 		s.run(spread(n, 1, 1, full, writes, names))
 		full.short = true
-		s.run(spread(n, gate(5, 1), gate(4, 8), full, writes, names))
+		s.run(spread(n, harness.Figure(5, 5, 1), harness.Figure(4, 4, 8), full, writes, names))
 		s.figures("ENOSPC")
 	}
 }
@@ -74,7 +75,7 @@ func TestNoSpace(t *testing.T) {
 // The process is killed instead of the n-th call that changes anything on disk, for
 // every n; every second time after half of a write.
 func TestKills(t *testing.T) {
-	for _, w := range gate(works[:1], works) {
+	for _, w := range harness.Figure(works[:1], works[:1], works) {
 		s := newSweep(t, w)
 		changes := []class{writes, cuts, syncs, names}
 		n := s.count(changes...)
@@ -94,17 +95,17 @@ func TestKills(t *testing.T) {
 // work, and again when it is at Close. A full disk stops nobody then, and a host that
 // is killed then finds everything again.
 func TestCheckpoints(t *testing.T) {
-	if harness.Raced && !*all {
-		t.Skip("SKIPPED under the race detector: 20 MB of commits take too long")
+	if harness.Raced {
+		harness.RequireLevel(t, harness.Release, "20 MB of commits take too long under the race detector")
 	}
 	s := newSweep(t, heavy)
 	var faults []fault
-	for n := 1; n <= gate(1, 3); n++ {
+	for n := 1; n <= harness.Figure(1, 1, 3); n++ {
 		at := func(c class, e unix.Errno) fault {
 			return fault{classes: []class{c}, path: "pawl.db", n: n, span: 1, verdict: verdict{errno: e}}
 		}
 		faults = append(faults, at(syncs, unix.EIO), at(writes, unix.ENOSPC))
-		if *all {
+		if harness.CurrentLevel() == harness.Release {
 			faults = append(faults, at(writes, unix.EIO), at(writes, unix.EDQUOT))
 		}
 	}
@@ -124,7 +125,7 @@ func killsInCheckpoints() (out []fault) {
 		out = append(out, fault{classes: []class{c}, path: "pawl.db", n: n, span: 1, verdict: verdict{kill: true, torn: torn}})
 	}
 	kill(syncs, 1, false)
-	for n := 1; n <= 1000; n += gate(500, 50) {
+	for n := 1; n <= 1000; n += harness.Figure(1000, 500, 50) {
 		kill(writes, n, false)
 		kill(writes, n+1, true)
 	}
@@ -139,7 +140,7 @@ func TestReadOnlyFromSomewhere(t *testing.T) {
 	changes := []class{writes, cuts, names}
 	n := s.count(changes...)
 	for i, errno := range []unix.Errno{unix.EROFS, unix.EACCES} {
-		faults := spread(n, gate(12, 1), 1<<20, verdict{errno: errno}, changes...)
+		faults := spread(n, harness.Figure(12, 12, 1), 1<<20, verdict{errno: errno}, changes...)
 		for k := range faults {
 			faults[k].n, faults[k].lasts = faults[k].n+i, true
 		}

@@ -74,7 +74,7 @@ func TestFileSizeLimit(t *testing.T) {
 	c, err := startChild(false)
 	require.NoError(t, err)
 	trials, hits, wrong := 0, 0, 0
-	for size := 1 << 10; size <= 512<<10; size += gate(32<<10, 4<<10) {
+	for size := 1 << 10; size <= 512<<10; size += harness.Figure(64<<10, 32<<10, 4<<10) {
 		trial, err := newTrial(fmt.Sprint(dir, "/", size), workNamed("small"), nil)
 		require.NoError(t, err)
 		var r report
@@ -215,11 +215,8 @@ func takeDescriptors() (out []*os.File) {
 func TestNoDescriptors(t *testing.T) {
 	t.Parallel()
 	hits := 0
-	for n := range gate(1, 5) {
-		runs := gate(500, 500+n*375)
-		if harness.Raced && !*all {
-			runs = 100
-		}
+	for n := range harness.Figure(1, 1, 5) {
+		runs := harness.Figure(100, 500, 500+n*375)
 		trial, err := newTrial(fmt.Sprint(harness.Workspace(t), "/", n), work{}, nil)
 		require.NoError(t, err)
 		c, err := startChild(false)

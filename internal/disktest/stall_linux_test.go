@@ -24,7 +24,7 @@ import (
 func TestSlowDisk(t *testing.T) {
 	t.Parallel()
 	const delay = 100 * time.Millisecond
-	for _, w := range gate([]work{workNamed("small")}, works) {
+	for _, w := range harness.Figure([]work{workNamed("small")}, []work{workNamed("small")}, works) {
 		s := newSweep(t, w)
 		c := supervised(t)
 		dir := filepath.Join(s.dir, "slow")
@@ -112,7 +112,7 @@ func (o order) file(ctx context.Context) (any, error) {
 func TestStalledFile(t *testing.T) {
 	t.Parallel()
 	const runs = 20
-	for range gate(1, 10) {
+	for range harness.Figure(1, 1, 10) {
 		trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 		require.NoError(t, err)
 		c := supervised(t)
@@ -174,7 +174,7 @@ func (o order) close(ctx context.Context) (any, error) {
 // context is done, a little later, and says so. What was acknowledged is there.
 func TestStalledClose(t *testing.T) {
 	t.Parallel()
-	for range gate(1, 10) {
+	for range harness.Figure(1, 1, 10) {
 		trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 		require.NoError(t, err)
 		c := supervised(t)

@@ -335,12 +335,9 @@ func (s *sweep) figures(what string) {
 	require.Less(s.t, s.missed, s.trials/5+2, "too many faults were not reached")
 }
 
-// spread returns the faults from every n-th call on; under the race detector, which
-// makes everything slow, a sample of them.
+// spread returns the faults from every n-th call on; in a quick run, a sample of them.
 func spread(most, step, span int, v verdict, classes ...class) (out []fault) {
-	if harness.Raced && !*all {
-		step *= 24
-	}
+	step *= harness.Figure(24, 1, 1)
 	for n := 1; n <= most; n += step {
 		out = append(out, fault{classes: classes, n: n, span: span, verdict: v})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
@@ -41,13 +42,8 @@ type golden struct {
 	in   []string // where runs stand
 }
 
-// sample returns the archives of a test: in short mode, one.
-func sample() []golden {
-	if testing.Short() {
-		return goldens[len(goldens)-1:]
-	}
-	return goldens
-}
+// sample returns the archives of a test: in a quick one, the last.
+func sample() []golden { return goldens[harness.Figure(len(goldens)-1, 0, 0):] }
 
 // kinds are the states of runs, and of their tokens, that every directory has.
 var kinds = []string{

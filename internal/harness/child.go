@@ -30,11 +30,11 @@ func Main(m *testing.M, variable string, child func(value string) error) {
 
 // Environment returns the environment of a child: that of this process and the
 // variables, which are of the form NAME=VALUE. What this process is itself told by
-// variables of ours, which begin with PAWL_, is left out.
+// variables of ours, which begin with PAWL_, is left out, but for the level.
 func Environment(variables ...string) []string {
 	var out []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PAWL_") {
+		if !strings.HasPrefix(v, "PAWL_") || strings.HasPrefix(v, levelVariable+"=") {
 			out = append(out, v)
 		}
 	}

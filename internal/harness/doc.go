@@ -5,10 +5,10 @@
 //
 //   - Where tests work: [Workspace] is a directory in memory, [Contents] is all
 //     that is in a directory, to compare what was there with what is.
-//   - How much they try: [Raced] and [Figure].
+//   - How much they try: [CurrentLevel], which PAWL_TEST sets, [Figure], [RequireLevel],
+//     [MeasuresTime] and [Raced].
 //   - Processes that are harmed: [Main] makes the test binary a child,
 //     [Environment] is what a child is told, [Killed] how it came to its end.
-//   - What they run: [Definition].
 //
 // Package internal/harness/witness has the rest: what a host was told, held against
 // what is found in its engine directory afterwards.

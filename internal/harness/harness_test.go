@@ -43,23 +43,50 @@ func TestContents(t *testing.T) {
 	}
 }
 
-func TestFigure(t *testing.T) {
-	require.Equal(t, 1000, Figure(true, 3, 100, 1000))
-	gate, least := 100, 20
-	if Raced || testing.Short() {
-		gate, least = 10, 3
+// The variable sets the level, without it the tests are quick, and a name that is none
+// is refused.
+func TestLevels(t *testing.T) {
+	gate := Gate
+	if Raced {
+		gate = Quick
 	}
-	require.Equal(t, gate, Figure(false, 3, 100, 1000))
-	require.Equal(t, least, Figure(false, 3, 20, 1000))
+	for name, want := range map[string]Level{"": Quick, "quick": Quick, "gate": gate, "release": Release} {
+		t.Setenv(levelVariable, name)
+		require.Equal(t, want, CurrentLevel(), name)
+		require.Equal(t, []int{1, 10, 100}[want], Figure(1, 10, 100), name)
+	}
+	for _, name := range []string{"fast", "Quick", "quick,gate"} {
+		t.Setenv(levelVariable, name)
+		require.PanicsWithError(t, `PAWL_TEST is "`+name+`": it must be quick, gate or release`, func() { CurrentLevel() })
+	}
 }
 
-// A child knows what it is told, and nothing of ours besides.
+// A test that needs a level is skipped below it.
+func TestRequireLevel(t *testing.T) {
+	t.Setenv(levelVariable, "quick")
+	reached := map[Level]bool{}
+	for l := Quick; l <= Release; l++ {
+		t.Run(l.String(), func(t *testing.T) {
+			RequireLevel(t, l, "a test of the harness")
+			reached[l] = true
+		})
+	}
+	t.Run("time", func(t *testing.T) {
+		MeasuresTime(t)
+		t.Error("it measures time in the quick run")
+	})
+	require.Equal(t, map[Level]bool{Quick: true}, reached)
+}
+
+// A child knows what it is told, the level, and nothing of ours besides.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("PAWL_OTHER", "1")
+	t.Setenv(levelVariable, "gate")
 	t.Setenv("OTHER", "2")
 	got := Environment("PAWL_CHILD=3")
 	require.Contains(t, got, "OTHER=2")
 	require.Contains(t, got, "PAWL_CHILD=3")
+	require.Contains(t, got, "PAWL_TEST=gate")
 	require.NotContains(t, got, "PAWL_OTHER=1")
 }
 
@@ -68,9 +95,4 @@ func TestKilled(t *testing.T) {
 	require.False(t, Killed(exec.Command("sh", "-c", "kill -15 $$").Run()))
 	require.False(t, Killed(exec.Command("sh", "-c", "exit 9").Run()))
 	require.False(t, Killed(nil))
-}
-
-func TestDefinition(t *testing.T) {
-	require.Equal(t, "x", Definition("{name: x, start: a, nodes: [{id: a}]}").Name)
-	require.Panics(t, func() { Definition("none") })
 }

@@ -1,7 +1,8 @@
 // Package lint holds the rules of the code as tests: which package may import
 // which, what the pure packages may not do, that every exported name is
 // documented, that the tables of the sealed unions are complete, how long
-// functions and files may be, and what go.mod may require.
+// functions and files may be, that tests ask the harness alone how much they are to
+// do, and what go.mod may require.
 //
 // The rules are functions over a module's directory. They run over this module
 // and over the small modules under testdata, which break one rule each; their

@@ -103,10 +103,15 @@ func checkClocks(t *tree, f *file) {
 
 // eachTimeName visits every name of package time that f mentions.
 func eachTimeName(f *file, visit func(*ast.SelectorExpr)) {
+	eachNameOf(f, "time", visit)
+}
+
+// eachNameOf visits every name that f mentions of a package of one word.
+func eachNameOf(f *file, pkg string, visit func(*ast.SelectorExpr)) {
 	local := ""
 	for _, im := range f.Imports {
-		if importPath(im) == "time" {
-			local = "time"
+		if importPath(im) == pkg {
+			local = pkg
 			if im.Name != nil {
 				local = im.Name.Name
 			}
@@ -129,6 +134,19 @@ func checkGoroutines(t *tree, f *file) {
 		}
 		return true
 	})
+}
+
+// checkLevels refuses a test that asks anything but the harness how much it is to do.
+func checkLevels(t *tree) {
+	for _, p := range t.packages {
+		for _, f := range p.tests {
+			eachNameOf(f, "testing", func(s *ast.SelectorExpr) {
+				if s.Sel.Name == "Short" {
+					t.report(f, s.Pos(), "level", "a test may not ask testing.Short: internal/harness has the level")
+				}
+			})
+		}
+	}
 }
 
 // checkSleeps refuses to wait for a clock in a test.

@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"internal/damagetest":      {},
 	"internal/disktest":        {},
 	"internal/golden":          {},
-	"internal/harness":         {"workflow"},
+	"internal/harness":         {},
 	"internal/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "planning", "store", "."}),
 	"internal/lint":            {},
 	"internal/ownertest":       {},

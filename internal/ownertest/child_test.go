@@ -16,7 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -191,7 +191,7 @@ func (s *served) open(ctx context.Context, c command) reply {
 
 func echo(_ context.Context, t pawl.Task) (any, error) { return string(t.Run), nil }
 
-var work = harness.Definition(`name: work
+var work = witness.MustParse(`name: work
 start: a
 nodes: [{id: a, task: t}, {id: b, task: t, output: {output.by: result}}]
 transitions: [{from: a, to: b}]`)

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
@@ -287,7 +288,7 @@ func (l *timeline) notLate(run *timedRun) {
 func (l *timeline) play(n int) {
 	l.open()
 	for i, text := range timed {
-		g, err := workflow.Compile(harness.Definition(text))
+		g, err := workflow.Compile(witness.MustParse(text))
 		require.NoError(l.t, err)
 		id := workflow.RunID(fmt.Sprint(g.Definition.Name, "-", i))
 		l.runs = append(l.runs, &timedRun{id: id, state: workflow.NewState(id, g), events: map[decision.EventType]int{}})
@@ -347,7 +348,7 @@ type timedRun struct {
 func TestClockJumps(t *testing.T) {
 	const perLife = 20
 	want := oneTimeline(t, 0, 0)
-	rounds := times(1000, 50_000) / perLife
+	rounds := harness.Figure(100, 1000, 50_000) / perLife
 	jumps, alarms, opens, inside := map[string]int{}, 0, 0, 0
 	for i := range rounds {
 		got := oneTimeline(t, *seed+uint64(i), perLife)

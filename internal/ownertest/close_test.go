@@ -21,10 +21,11 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-var kindOf = harness.Definition(`name: kinds
+var kindOf = witness.MustParse(`name: kinds
 start: a
 nodes: [{id: a, task: quick}, {id: b, task: quick}, {id: c, task: waits}, {id: d, task: pending}, {id: e, task: deaf}]
 transitions:
@@ -138,7 +139,7 @@ func (c *closing) close() time.Duration {
 // of which some ignore their context: in bounded time, with no goroutine left but
 // those of such tasks, and without the loss of anything that was acknowledged.
 func TestCloseUnderLoad(t *testing.T) {
-	rounds := times(20, 200)
+	rounds := harness.Figure(2, 20, 200)
 	acks, ends, slowest := 0, 0, time.Duration(0)
 	for i := range rounds {
 		r := rand.New(rand.NewPCG(*seed, 3400+uint64(i)))
@@ -205,7 +206,7 @@ func (c *closing) settle() (ends int) {
 func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
 	points := []string{"start.ask", "commit.begin", "commit.row", "commit.inside", "commit.done", "release.begin", "release.end"}
 	gone := errors.New("the caller went away")
-	rounds, cut := times(20, 200), 0
+	rounds, cut := harness.Figure(len(points), 20, 200), 0
 	for i := range rounds {
 		point, run := points[i%len(points)], workflow.Run{ID: "a", Definition: kindOf}
 		input := map[string]any{"kind": i % 2 * 2}

@@ -4,8 +4,8 @@
 // that close under load, or are asked for everything at once; and engines whose
 // wall clock jumps. There is nothing here but tests.
 //
-//	go test ./internal/ownertest                            # a sample
-//	go test ./internal/ownertest -timeout 2h -owner.all     # the figures of a release
+//	PAWL_TEST=gate go test ./internal/ownertest                   # a sample
+//	PAWL_TEST=release go test ./internal/ownertest -timeout 2h    # the figures of a release
 //
 // docs/reliability.md says what is checked and what was found.
 package ownertest

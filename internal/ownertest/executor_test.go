@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -100,11 +101,11 @@ func deep(n int) any {
 // run goes on by its error transition, in the order of things, and another run,
 // which is asleep meanwhile, is what it was and goes on when it is woken.
 func TestBadExecutors(t *testing.T) {
-	d := harness.Definition(`name: bad
+	d := witness.MustParse(`name: bad
 start: a
 nodes: [{id: a, task: bad}, {id: rescue, task: good, output: {output.ok: result, output.code: error.code}}]
 transitions: [{from: a, to: rescue, outcome: error}]`)
-	each := times(50, 500) // of each kind there are at least two ways
+	each := harness.Figure(2, 50, 500) // of each kind there are at least two ways
 	synctest.Test(t, func(t *testing.T) {
 		names := make([]string, 0, len(badExecutors))
 		for name := range badExecutors {
@@ -117,7 +118,7 @@ transitions: [{from: a, to: rescue, outcome: error}]`)
 				"good": func(context.Context, pawl.Task) (any, error) { return "good", nil },
 			}})
 		require.NoError(t, err)
-		bystander := workflow.Run{ID: "bystander", Definition: harness.Definition(`name: bystander
+		bystander := workflow.Run{ID: "bystander", Definition: witness.MustParse(`name: bystander
 start: a
 nodes: [{id: a, wait: {event: go}}, {id: b, task: good, output: {output.ok: result}}]
 transitions: [{from: a, to: b}]`)}
@@ -160,9 +161,9 @@ func nameOf(id workflow.RunID) string {
 // time out, what they come to later is stale and changes nothing, and Close returns
 // when its own context is done, whether or not they do.
 func TestHangingExecutors(t *testing.T) {
-	hangs := times(100, 1000)
+	hangs := harness.Figure(10, 100, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		d := harness.Definition(`name: hang
+		d := witness.MustParse(`name: hang
 start: a
 nodes: [{id: a, task: hang, timeout: 5s, retry: {maxAttempts: 2, initialInterval: 1s}, output: {output.ok: result}}]`)
 		free := make(chan struct{})

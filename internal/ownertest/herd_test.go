@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -76,7 +77,7 @@ func heapInUse() uint64 {
 // each fires once, and Start answers ErrBusy as long as more are active than may
 // be.
 func TestThunderingHerd(t *testing.T) {
-	n := times(10_000, 100_000)
+	n := harness.Figure(1000, 10_000, 100_000)
 	for _, down := range []bool{true, false} {
 		name, many := "after a downtime", n
 		if !down {
@@ -96,7 +97,7 @@ func stampede(t *testing.T, n int, down bool) {
 		Executor: pawl.Handlers{"*": h.execute}, Durability: pawl.ProcessCrash,
 		IdleAfter: 50 * time.Millisecond, MaxActive: n + 1,
 	}
-	d := harness.Definition("name: sleeper\nstart: a\nnodes: [{id: a, wait: {for: 1000h}}, {id: b, task: t}]\ntransitions: [{from: a, to: b}]\n")
+	d := witness.MustParse("name: sleeper\nstart: a\nnodes: [{id: a, wait: {for: 1000h}}, {id: b, task: t}]\ntransitions: [{from: a, to: b}]\n")
 	e, err := pawl.Open(t.Context(), dir, options)
 	require.NoError(t, err)
 	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint("s", i)) }
@@ -123,7 +124,7 @@ func stampede(t *testing.T, n int, down bool) {
 		require.NoError(t, err)
 	}
 	<-h.full
-	late := workflow.Run{ID: "late", Definition: harness.Definition("name: late\nstart: a\nnodes: [{id: a}]\n")}
+	late := workflow.Run{ID: "late", Definition: witness.MustParse("name: late\nstart: a\nnodes: [{id: a}]\n")}
 	if err := e.Start(t.Context(), late, nil); down {
 		require.ErrorIs(t, err, pawl.ErrBusy)
 	} else {

@@ -84,12 +84,9 @@ func (s *served) host(c command) reply {
 // they start more: they close in bounded time, have no goroutine left, and
 // nothing that they were told is lost.
 func TestTerminatedHosts(t *testing.T) {
-	active := 1000
-	if harness.Raced {
-		active = 100
-	}
+	active := harness.Figure(100, 1000, 1000)
 	r := rand.New(rand.NewPCG(*seed, 341))
-	n, acks, slowest := times(2, 20), 0, time.Duration(0)
+	n, acks, slowest := harness.Figure(1, 2, 20), 0, time.Duration(0)
 	for range n {
 		dir := filepath.Join(harness.Workspace(t), "engine")
 		p := begin(t, "host")

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -33,7 +34,7 @@ func TestHostReadsTheFiles(t *testing.T) {
 	other := begin(t, "other")
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"*": echo}, IdleAfter: time.Millisecond})
 	require.NoError(t, err)
-	rounds, reads := times(100, 1000), 0
+	rounds, reads := harness.Figure(10, 100, 1000), 0
 	for i := range rounds {
 		for _, name := range []string{"pawl.db", "pawl.db-wal", "LOCK"} {
 			f, err := os.OpenFile(filepath.Join(dir, name), []int{os.O_RDONLY, os.O_RDWR}[i%2], 0)
@@ -71,9 +72,9 @@ func TestProgramsInheritNothing(t *testing.T) {
 		t.Skip("SKIPPED: what a program has open is listed in /proc/self/fd, on Linux")
 	}
 	dir := filepath.Join(harness.Workspace(t), "engine")
-	lives := times(40, 1000)
+	lives := harness.Figure(4, 40, 1000)
 	options := pawl.Options{Executor: pawl.Handlers{"*": handler.Exec(handler.ExecOptions{Programs: []string{"sh"}, Env: []string{"PATH"}})}}
-	d := harness.Definition(`name: exec
+	d := witness.MustParse(`name: exec
 start: a
 nodes: [{id: a, task: exec, input: {argv: input.argv, text: "true"}, output: {output.text: result.stdout}}]`)
 	var left []int
@@ -136,8 +137,8 @@ nodes: [{id: a, task: exec, input: {argv: input.argv, text: "true"}, output: {ou
 // soon as they may: one engine has the directory, one actor the run. Of two actors
 // one would find its commit refused, and nothing is.
 func TestRacesInAProcess(t *testing.T) {
-	opens := times(500, 20_000)
-	asks := times(9500, 980_000)
+	opens := harness.Figure(50, 500, 20_000)
+	asks := harness.Figure(950, 9500, 980_000)
 	refused := raceOpens(t, opens)
 	activations := raceActors(t, asks)
 	t.Logf("%d races for a directory, %d refused; %d races for a run, %d activations; violations: 0", opens, refused, asks, activations)
@@ -200,7 +201,7 @@ func raceActors(t *testing.T, races int) (activations int64) {
 	e := open(t, filepath.Join(harness.Workspace(t), "engine"), pawl.Options{
 		Durability: pawl.ProcessCrash, IdleAfter: time.Microsecond, Logger: faults.logger(),
 	})
-	d := harness.Definition("name: sleeper\nstart: a\nnodes: [{id: a, wait: {event: never}}]\n")
+	d := witness.MustParse("name: sleeper\nstart: a\nnodes: [{id: a, wait: {event: never}}]\n")
 	// Every tenth race is for the first of three signals, the others repeat them, so
 	// that most activations change nothing.
 	gate := make(chan struct{}, atOnce)

@@ -15,27 +15,9 @@ import (
 	"github.com/pawl-run/pawl/internal/harness"
 )
 
-var (
-	all  = flag.Bool("owner.all", false, "the figures of a release, not a sample")
-	part = flag.Int("owner.part", 100, "percent of those figures")
-	seed = flag.Uint64("owner.seed", 1, "of what is drawn")
-)
+var seed = flag.Uint64("owner.seed", 1, "of what is drawn")
 
 func TestMain(m *testing.M) { harness.Main(m, childRole, child) }
-
-// times returns how often to do something: in the gate, in a release run, and a
-// small part of the gate where the race detector is on.
-func times(gate, release int) int {
-	switch {
-	case *all:
-		return max(release**part/100, 2)
-	case harness.Raced:
-		return max(gate/10, 2)
-	case testing.Short():
-		return max(gate/4, 2)
-	}
-	return gate
-}
 
 // open opens an engine that is closed with the test.
 func open(t *testing.T, dir string, o pawl.Options) *pawl.Engine {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -120,19 +121,19 @@ func useMemory() error {
 // heavy are definitions whose runs hold as much as the limits allow, or would hold
 // more.
 var heavy = map[string]*workflow.Definition{
-	"echo": harness.Definition(`name: echo
+	"echo": witness.MustParse(`name: echo
 start: a
 nodes: [{id: a, task: echo, input: {x: input.x}, output: {output.x: result.x}}]`),
 	"merge":      merging(15),
 	"over-merge": merging(20),
-	"over-result": harness.Definition(`name: huge
+	"over-result": witness.MustParse(`name: huge
 start: a
 nodes: [{id: a, task: huge}]`),
 }
 
 // merging is a definition that merges so many results near their limit.
 func merging(n int) *workflow.Definition {
-	return harness.Definition(fmt.Sprintf(`name: merge-%d
+	return witness.MustParse(fmt.Sprintf(`name: merge-%d
 start: split
 nodes: [{id: split}, {id: w, task: big}, {id: z, output: {output.n: size(state.all)}}]
 transitions:
@@ -159,7 +160,7 @@ func TestLittleMemory(t *testing.T) {
 		t.Skip("the race detector maps far more memory than the limit of this test")
 	}
 	const limit = 1 << 30
-	rounds, runs := times(1, 10), times(3, 20)
+	rounds, runs := harness.Figure(1, 1, 10), harness.Figure(1, 3, 20)
 	var last used
 	for range rounds {
 		dir := filepath.Join(harness.Workspace(t), "engine")

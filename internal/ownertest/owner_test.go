@@ -33,7 +33,7 @@ func TestRacesOfProcesses(t *testing.T) {
 	for i := range 3 {
 		ps = append(ps, begin(t, fmt.Sprint("p", i)))
 	}
-	races := times(200, 5000)
+	races := harness.Figure(20, 200, 5000)
 	refused, identical, turns, acks, slowest := 0, 0, 0, 0, time.Duration(0)
 	at := map[string]int{}
 	for n := 0; n < races; {

@@ -76,7 +76,7 @@ var takeOvers = []takeOver{
 // harmed.
 func TestStoppedOwners(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seed, 140))
-	n := max(times(20, 200), 4)
+	n := harness.Figure(len(takeOvers), 20, 200)
 	died, acks := 0, 0
 	ways, points := map[string]int{}, map[string]int{}
 	for i := range n {

@@ -3,7 +3,7 @@
 // them one after the other in a copy of the module and runs that test, which must
 // fail:
 //
-//	go test ./internal/planted -planted -v
+//	PAWL_TEST=release go test ./internal/planted -timeout 1h -v
 //
-// Without the flag it only checks that every bug can still be planted.
+// At lower levels it only checks that every bug can still be planted.
 package planted

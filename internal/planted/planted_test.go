@@ -2,7 +2,6 @@ package planted
 
 import (
 	"context"
-	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,9 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-var plant = flag.Bool("planted", false, "plant every bug in a copy and run the test that catches it: minutes")
+	"github.com/pawl-run/pawl/internal/harness"
+)
 
 // A bug is a change of one place in the source, and who catches it.
 type bug struct {
@@ -119,9 +118,7 @@ func TestBugsCanBePlanted(t *testing.T) {
 // Every planted bug is caught by the test that is named for it, which passes
 // without it.
 func TestPlantedBugsAreCaught(t *testing.T) {
-	if !*plant {
-		t.Skip("minutes: -planted plants them")
-	}
+	harness.RequireLevel(t, harness.Release, "it runs the test that catches each of them in a copy")
 	dir := t.TempDir()
 	require.NoError(t, copyModule(dir))
 	caught := 0
@@ -156,7 +153,7 @@ func run(t *testing.T, dir string, b bug) (string, bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-buildvcs=false", "-count=1", "-timeout=2m", "-run="+b.run, b.pkg)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, harness.Environment("PAWL_TEST=gate")
 	out, err := cmd.CombinedOutput()
 	return string(out), err == nil
 }

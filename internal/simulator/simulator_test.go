@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,8 +24,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("sim.seeds", 0, "how many seeds to play; 0 is the gate sample")
-	first  = flag.Uint64("sim.seed", 0, "the only seed to play, or the first of sim.seeds")
+	seeds  = flag.String("sim.seed", "", "the seed to play, or FIRST-LAST; without it those of the level")
 	twice  = flag.Int("sim.twice", 5, "every how many seeds one is played twice")
 	yields = flag.Int("sim.yield", 60, "how often at most a goroutine steps back at a failpoint when a seed is played again")
 	shards = flag.Int("sim.shards", 2, "processes that play side by side, if there is more than one seed")
@@ -47,41 +47,60 @@ func (p play) run(t *testing.T, dir string) (w *world, err error) {
 	return w, err
 }
 
-// sample is how many seeds a gate run plays, and how many with -short.
-const (
-	sample = 80
-	short  = 15
-)
+// sample is how many seeds are enough for everything to happen but a crash at some sites.
+const sample = 80
+
+// seedRange returns the first seed to play, and how many there are.
+func seedRange(flag string) (first uint64, n int, err error) {
+	if flag == "" {
+		return 0, harness.Figure(12, sample, 100_000), nil
+	}
+	from, to, many := strings.Cut(flag, "-")
+	if !many {
+		to = from
+	}
+	first, err = strconv.ParseUint(from, 10, 64)
+	last, wrong := strconv.ParseUint(to, 10, 64)
+	if err = errors.Join(err, wrong); err == nil && last < first {
+		err = fmt.Errorf("the last seed of %s is before the first", flag)
+	}
+	return first, int(last-first) + 1, err
+}
+
+// Seeds are chosen one at a time or as a range.
+func TestSeedRange(t *testing.T) {
+	for flag, want := range map[string][2]int{"77": {77, 1}, "0": {0, 1}, "1000-1399": {1000, 400}} {
+		first, n, err := seedRange(flag)
+		require.NoError(t, err, flag)
+		require.Equal(t, want, [2]int{int(first), n}, flag)
+	}
+	for _, flag := range []string{"7-6", "x", "-3", "1-"} {
+		_, _, err := seedRange(flag)
+		require.Error(t, err, flag)
+	}
+}
 
 // TestSimulator plays seeds. Some are played twice, and must come to the same trace.
 // Failpoints are those of a process, so that seeds that are played side by side are
 // played in processes of their own.
 func TestSimulator(t *testing.T) {
-	n := *seeds
-	switch {
-	case n > 0:
-	case *first > 0:
-		n = 1
-	case testing.Short():
-		n = short
-	default:
-		n = sample
-	}
+	first, n, err := seedRange(*seeds)
+	require.NoError(t, err, "-sim.seed")
 	start, total := time.Now(), newTally()
 	switch {
 	case *shard != "":
 		i, of, file := 0, 1, ""
 		_, err := fmt.Sscanf(*shard, "%d/%d %s", &i, &of, &file)
 		require.NoError(t, err)
-		playAll(t, n, i, of, total)
+		playAll(t, first, n, i, of, total)
 		data, err := json.Marshal(total)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, data, 0o600))
 		return
 	case n == 1:
-		playAll(t, 1, 0, 1, total)
+		playAll(t, first, 1, 0, 1, total)
 	default:
-		playApart(t, n, total)
+		playApart(t, first, n, total)
 	}
 	t.Logf("%v\n%v", time.Since(start).Round(time.Millisecond), total)
 	if n >= sample && !t.Failed() {
@@ -90,11 +109,11 @@ func TestSimulator(t *testing.T) {
 }
 
 // playAll plays one seed in so many, from the i-th on.
-func playAll(t *testing.T, n, i, of int, total *tally) {
+func playAll(t *testing.T, first uint64, n, i, of int, total *tally) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	dir := harness.Workspace(t)
 	for ; i < n; i += of {
-		p := play{seed: *first + uint64(i)}
+		p := play{seed: first + uint64(i)}
 		fmt.Fprintln(os.Stderr, "seed", p.seed) // shown if it ends the process
 		p.verbose = i%*twice < of
 		w, err := p.run(t, dir)
@@ -110,13 +129,13 @@ func playAll(t *testing.T, n, i, of int, total *tally) {
 }
 
 // playApart plays seeds in several processes.
-func playApart(t *testing.T, n int, total *tally) {
+func playApart(t *testing.T, first uint64, n int, total *tally) {
 	dir := t.TempDir()
 	var group sync.WaitGroup
 	for i := range *shards {
 		file := filepath.Join(dir, fmt.Sprint(i))
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimulator$", "-test.timeout=6h",
-			fmt.Sprintf("-sim.shard=%d/%d %s", i, *shards, file), fmt.Sprint("-sim.seed=", *first), fmt.Sprint("-sim.seeds=", n), fmt.Sprint("-sim.twice=", *twice), fmt.Sprint("-sim.yield=", *yields))
+			fmt.Sprintf("-sim.shard=%d/%d %s", i, *shards, file), fmt.Sprintf("-sim.seed=%d-%d", first, first+uint64(n)-1), fmt.Sprint("-sim.twice=", *twice), fmt.Sprint("-sim.yield=", *yields))
 		group.Go(func() {
 			out, err := cmd.CombinedOutput()
 			if err != nil {
@@ -178,7 +197,7 @@ func (p play) repeats(t *testing.T, dir string, w *world) error {
 func TestScheduler(t *testing.T) {
 	dir := harness.Workspace(t)
 	seeds, again := []uint64{1190, 1060, 1123, 1131, 1143}, 3
-	if testing.Short() {
+	if harness.CurrentLevel() == harness.Quick {
 		seeds, again = seeds[:2], 1
 	}
 	for _, seed := range seeds {

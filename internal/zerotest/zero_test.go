@@ -19,13 +19,13 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 var (
-	all  = flag.Bool("zero.all", false, "many arguments")
 	only = flag.String("zero.only", "", "the start of the names to call")
 	seed = flag.Uint64("zero.seed", 1, "of the arguments")
 )
@@ -81,15 +81,7 @@ func trusting(name string) bool {
 }
 
 // rounds is how often each function is called.
-func rounds() int {
-	switch {
-	case *all:
-		return 3000
-	case testing.Short():
-		return 6
-	}
-	return 60
-}
+func rounds() int { return harness.Figure(6, 60, 3000) }
 
 // Every exported function and method, called with nil, zero and odd arguments,
 // returns: an error, or what its documentation says.

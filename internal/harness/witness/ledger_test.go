@@ -27,3 +27,9 @@ func TestPartOfALastLine(t *testing.T) {
 	_, err := ReadLedger(path)
 	require.Error(t, err, "a whole line that is none")
 }
+
+// A text that is no definition panics.
+func TestMustParse(t *testing.T) {
+	require.Equal(t, "x", MustParse("{name: x, start: a, nodes: [{id: a}]}").Name)
+	require.Panics(t, func() { MustParse("none") })
+}

@@ -1,0 +1,9 @@
+package store
+
+import "testing"
+
+func TestLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+}

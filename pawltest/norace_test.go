@@ -1,5 +1,0 @@
-//go:build !race
-
-package pawltest
-
-const raced = false
