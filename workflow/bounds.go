@@ -29,12 +29,6 @@ func (b Bounds) withDefaults() Bounds {
 // Compile validates d within the bounds and returns its graph; see [Compile].
 func (b Bounds) Compile(d *Definition) (*Graph, error) { return b.compile(d) }
 
-// ParseJSON reads a definition within the bounds; see [ParseJSON].
-func (b Bounds) ParseJSON(data []byte) (*Definition, error) { return b.parse(data, readJSON) }
-
-// ParseYAML reads a definition within the bounds; see [ParseYAML].
-func (b Bounds) ParseYAML(data []byte) (*Definition, error) { return b.parse(data, readYAML) }
-
 // tooLarge finds that there is more of d than its bounds allow.
 func (c *checker) tooLarge(s site) {
 	d := c.def

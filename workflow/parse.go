@@ -3,6 +3,9 @@ package workflow
 import (
 	"bytes"
 	"errors"
+
+	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // Parse reads a definition from JSON, if its first character is {, and else
@@ -20,46 +23,65 @@ func Parse(data []byte) (*Definition, error) {
 //
 // What a text says is not checked here: see [Definition.Validate], whose
 // problems name the places in the text as well.
-func ParseJSON(data []byte) (*Definition, error) { return Bounds{}.parse(data, readJSON) }
+func ParseJSON(data []byte) (*Definition, error) { return Bounds{}.ParseJSON(data) }
 
 // ParseYAML reads a definition from one document of YAML 1.2; see [ParseJSON].
 // Ids, names and codes that YAML does not take for strings, such as 1 or null,
 // and those that some readers do not, such as yes or off, need quotes.
-func ParseYAML(data []byte) (*Definition, error) { return Bounds{}.parse(data, readYAML) }
+func ParseYAML(data []byte) (*Definition, error) { return Bounds{}.ParseYAML(data) }
 
-func (b Bounds) parse(data []byte, read func([]byte) (*element, error)) (*Definition, error) {
+// definitionTexts reads the texts of definitions.
+var definitionTexts = document.Reader{Noun: "definition", Depth: value.DefaultDepth}
+
+// ParseJSON reads a definition within the bounds; see [ParseJSON].
+func (b Bounds) ParseJSON(data []byte) (*Definition, error) {
+	return b.parseText(data, definitionTexts.ReadJSON)
+}
+
+// ParseYAML reads a definition within the bounds; see [ParseYAML].
+func (b Bounds) ParseYAML(data []byte) (*Definition, error) {
+	return b.parseText(data, definitionTexts.ReadYAML)
+}
+
+func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, error)) (*Definition, error) {
 	p := &parser{}
 	if most := b.withDefaults().Bytes; len(data) > most {
 		p.report(ProblemTooLarge, "%d bytes are more than %d", len(data), most)
-		return nil, p.error("")
+		return nil, p.definitionError("")
 	}
 	e, err := read(data)
 	if err != nil {
-		p.syntax(err)
-		return nil, p.error("")
+		p.reportSyntax(err)
+		return nil, p.definitionError("")
 	}
-	p.here = place{line: e.line, column: e.column}
+	return ParseElement(*e)
+}
+
+// ParseElement reads a definition that is a part of a text, such as a scenario,
+// in which its problems have their places; see [ParseJSON].
+func ParseElement(e document.Element) (*Definition, error) {
+	p := &parser{here: place{line: e.Line, column: e.Column}}
 	d := &Definition{}
-	p.own(owner{places: &d.places}, func() { p.fields(e, definitionFormat(d)) })
+	p.own(owner{places: &d.places}, func() { p.fields(&e, definitionFormat(d)) })
 	if len(p.problems) > 0 {
-		return nil, p.error(d.Name)
+		return nil, p.definitionError(d.Name)
 	}
 	return d, nil
 }
 
-func (p *parser) syntax(err error) {
-	var at *syntaxError
+func (p *parser) reportSyntax(err error) {
+	var at *document.SyntaxError
 	if errors.As(err, &at) {
-		p.here = place{line: at.line, column: at.column}
+		p.here = place{line: at.Line, column: at.Column}
 	}
 	code := ProblemSyntax
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, document.ErrTooLarge) {
 		code = ProblemTooLarge
 	}
 	p.report(code, "%s", err)
 }
 
-func (p *parser) error(name string) error {
+func (p *parser) definitionError(name string) error {
 	return &DefinitionError{Name: name, Problems: p.problems}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/document"
 )
 
 // A field is one field of the format: how it is read into a definition, and
@@ -17,14 +19,14 @@ type field struct {
 // A form reads an element into one field of a Go value, and writes that field
 // as a JSON value; nil leaves it out, for it has its default.
 type form struct {
-	read  func(p *parser, e *element)
+	read  func(p *parser, e *document.Element)
 	write func() any
 }
 
 // name is an id, a name or a code: a string that is not empty.
 func name[T ~string](to *T) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			if s, ok := p.name(e); ok {
 				*to = T(s)
 			}
@@ -36,9 +38,9 @@ func name[T ~string](to *T) form {
 // prose is a text for people.
 func prose(to *string) form {
 	return form{
-		read: func(p *parser, e *element) {
-			if p.is(e, stringElement) {
-				*to = e.text
+		read: func(p *parser, e *document.Element) {
+			if p.is(e, document.String) {
+				*to = e.Text
 			}
 		},
 		write: func() any { return unless("", *to) },
@@ -49,7 +51,7 @@ func prose(to *string) form {
 // it is written: it is its own expression.
 func expression(to *string) form {
 	return form{
-		read:  func(p *parser, e *element) { *to = p.expression(e) },
+		read:  func(p *parser, e *document.Element) { *to = p.expression(e) },
 		write: func() any { return unless("", *to) },
 	}
 }
@@ -57,13 +59,13 @@ func expression(to *string) form {
 // oneOf is an enumerated value; def is what no value stands for.
 func oneOf[T ~string](to *T, def T, values []T) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			switch {
-			case !p.is(e, stringElement):
-			case slices.Contains(values, T(e.text)):
-				*to = T(e.text)
+			case !p.is(e, document.String):
+			case slices.Contains(values, T(e.Text)):
+				*to = T(e.Text)
 			default:
-				p.report(ProblemUnknownValue, "%q is not one of %s", e.text, listed(values))
+				p.report(ProblemUnknownValue, "%q is not one of %s", e.Text, listed(values))
 			}
 		},
 		write: func() any {
@@ -95,7 +97,7 @@ func unless[T comparable](def, v T) any {
 // integer is an int whose default is 0.
 func integer(to *int) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			if n, ok := p.integer(e); ok {
 				*to = int(n)
 			}
@@ -108,10 +110,10 @@ func integer(to *int) form {
 // refused in a text, where it would be misread.
 func positive[T int | uint64](to *T, def T) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			n, ok := p.integer(e)
 			if ok && n < 1 {
-				p.report(ProblemOutOfRange, "%s is less than 1", e.describe())
+				p.report(ProblemOutOfRange, "%s is less than 1", e.Describe())
 			}
 			*to = T(max(n, 0))
 		},
@@ -127,7 +129,7 @@ func positive[T int | uint64](to *T, def T) form {
 // number is a float64; 0 in Go stands for the default.
 func number(to *float64, def float64) form {
 	return form{
-		read: func(p *parser, e *element) { *to = p.number(e) },
+		read: func(p *parser, e *document.Element) { *to = p.number(e) },
 		write: func() any {
 			if *to == def {
 				return nil
@@ -141,7 +143,7 @@ func number(to *float64, def float64) form {
 // is refused in a text if that is another.
 func duration(to *time.Duration, def time.Duration) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			*to = p.duration(e, def == 0)
 		},
 		write: func() any {
@@ -168,9 +170,9 @@ func durationText(d time.Duration) string {
 // flag is a bool whose default is false.
 func flag(to *bool) form {
 	return form{
-		read: func(p *parser, e *element) {
-			if p.is(e, boolElement) {
-				*to = e.text == "true"
+		read: func(p *parser, e *document.Element) {
+			if p.is(e, document.Bool) {
+				*to = e.Text == "true"
 			}
 		},
 		write: func() any { return unless(false, *to) },
@@ -180,7 +182,7 @@ func flag(to *bool) form {
 // optional is a field that may be absent, which differs from its zero value.
 func optional[T any](to **T, of func(*T) form) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			v := new(T)
 			of(v).read(p, e)
 			*to = v
@@ -198,9 +200,9 @@ func optional[T any](to **T, of func(*T) form) form {
 // differs from none.
 func expressions(to *map[string]string, mayBeEmpty bool) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			m := map[string]string{}
-			p.each(e, func(key string, e *element) {
+			p.each(e, func(key string, e *document.Element) {
 				p.note()
 				m[key] = p.expression(e)
 			})
@@ -220,8 +222,8 @@ func expressions(to *map[string]string, mayBeEmpty bool) form {
 // names is a list of ids or codes.
 func names[T ~string](to *[]T) form {
 	return form{
-		read: func(p *parser, e *element) {
-			p.items(e, func(e *element) {
+		read: func(p *parser, e *document.Element) {
+			p.items(e, func(e *document.Element) {
 				p.note()
 				if s, ok := p.name(e); ok {
 					*to = append(*to, T(s))
@@ -240,8 +242,8 @@ func names[T ~string](to *[]T) form {
 // schema is a JSON Schema as a value.
 func schema(to *any) form {
 	return form{
-		read: func(p *parser, e *element) {
-			if e.kind != objectElement && e.kind != boolElement {
+		read: func(p *parser, e *document.Element) {
+			if e.Kind != document.Object && e.Kind != document.Bool {
 				p.expected(e, "a JSON Schema, an object or a boolean,")
 				return
 			}
@@ -254,9 +256,9 @@ func schema(to *any) form {
 // object is any JSON object.
 func object(to *map[string]any) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			m := map[string]any{}
-			p.each(e, func(key string, e *element) {
+			p.each(e, func(key string, e *document.Element) {
 				p.note()
 				m[key] = p.value(e)
 			})

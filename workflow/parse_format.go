@@ -3,6 +3,7 @@ package workflow
 import (
 	"time"
 
+	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/timeout"
 )
@@ -129,7 +130,7 @@ func eventFormat(s *WaitSpec) []field {
 // delay is a duration above 0.
 func delay(to *time.Duration) form {
 	c := duration(to, 0)
-	c.read = func(p *parser, e *element) { *to = p.duration(e, false) }
+	c.read = func(p *parser, e *document.Element) { *to = p.duration(e, false) }
 	return c
 }
 

@@ -3,10 +3,13 @@ package workflow
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/document"
 )
 
 // A place is where a field was written.
@@ -59,16 +62,16 @@ func (p *parser) report(code, format string, args ...any) {
 }
 
 // expected reports that e is something else.
-func (p *parser) expected(e *element, what string) {
-	p.report(ProblemWrongType, "%s where %s is needed", e.describe(), what)
+func (p *parser) expected(e *document.Element, what string) {
+	p.report(ProblemWrongType, "%s where %s is needed", e.Describe(), what)
 }
 
 // is reports a problem unless e is of the given kind.
-func (p *parser) is(e *element, kind elementKind) bool {
-	if e.kind != kind {
+func (p *parser) is(e *document.Element, kind document.Kind) bool {
+	if e.Kind != kind {
 		p.expected(e, kind.String())
 	}
-	return e.kind == kind
+	return e.Kind == kind
 }
 
 // own reads something whose fields belong to o.
@@ -96,8 +99,8 @@ func (p *parser) within(at place, read func()) {
 }
 
 // fields reads the members of an object into fields.
-func (p *parser) fields(e *element, fields []field) {
-	p.each(e, func(key string, value *element) {
+func (p *parser) fields(e *document.Element, fields []field) {
+	p.each(e, func(key string, value *document.Element) {
 		for i := range fields {
 			if fields[i].name == key {
 				p.note()
@@ -141,87 +144,91 @@ func near(a, b string) bool {
 }
 
 // each reads the members of an object, with their keys in the path.
-func (p *parser) each(e *element, read func(key string, value *element)) {
-	if !p.is(e, objectElement) {
+func (p *parser) each(e *document.Element, read func(key string, value *document.Element)) {
+	if !p.is(e, document.Object) {
 		return
 	}
-	seen := make(map[string]bool, len(e.members))
-	for i := range e.members {
-		m := &e.members[i]
-		path := m.key
+	seen := make(map[string]bool, len(e.Members))
+	for i := range e.Members {
+		m := &e.Members[i]
+		path := m.Key
 		if p.here.field != "" {
-			path = p.here.field + "." + m.key
+			path = p.here.field + "." + m.Key
 		}
-		p.within(place{path, m.line, m.column}, func() {
+		p.within(place{path, m.Line, m.Column}, func() {
 			switch {
-			case m.wrong != "":
-				p.report(ProblemWrongType, "%s as a key: a key is a string", m.wrong)
-			case seen[m.key]:
+			case m.Wrong != "":
+				p.report(ProblemWrongType, "%s as a key: a key is a string", m.Wrong)
+			case seen[m.Key]:
 				p.report(ProblemDuplicateKey, "the key is there twice")
 			default:
-				seen[m.key] = true
-				read(m.key, m.value)
+				seen[m.Key] = true
+				read(m.Key, m.Value)
 			}
 		})
 	}
 }
 
 // items reads the items of a list, with their indices in the path.
-func (p *parser) items(e *element, read func(*element)) {
-	if !p.is(e, listElement) {
+func (p *parser) items(e *document.Element, read func(*document.Element)) {
+	if !p.is(e, document.List) {
 		return
 	}
-	for i, item := range e.items {
+	for i, item := range e.Items {
 		path := p.here.field + "[" + strconv.Itoa(i) + "]"
-		p.within(place{path, item.line, item.column}, func() { read(item) })
+		p.within(place{path, item.Line, item.Column}, func() { read(item) })
 	}
 }
 
 // name returns a string that is not empty.
-func (p *parser) name(e *element) (string, bool) {
+func (p *parser) name(e *document.Element) (string, bool) {
 	switch {
-	case e.kind == stringElement && e.text == "":
+	case e.Kind == document.String && e.Text == "":
 		p.report(ProblemMissing, "the string is empty: leave the field out or fill it")
-	case e.kind == stringElement && e.plain && ambiguous.MatchString(e.text):
-		p.report(ProblemWrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.text, e.text)
-	case e.kind == numberElement || e.kind == boolElement:
-		p.report(ProblemWrongType, "%s where a string is needed: write %q, in quotes", e.text, e.text)
+	case e.Kind == document.String && e.Plain && ambiguous.MatchString(e.Text):
+		p.report(ProblemWrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.Text, e.Text)
+	case e.Kind == document.Number || e.Kind == document.Bool:
+		p.report(ProblemWrongType, "%s where a string is needed: write %q, in quotes", e.Text, e.Text)
 	default:
-		return e.text, p.is(e, stringElement)
+		return e.Text, p.is(e, document.String)
 	}
 	return "", false
 }
 
-func (p *parser) expression(e *element) string {
-	switch e.kind {
-	case numberElement, boolElement:
-		return e.text
-	case stringElement:
-		if e.text == "" {
+// ambiguous are plain words that YAML 1.1 reads as booleans, and YAML 1.2 as
+// strings.
+var ambiguous = regexp.MustCompile(`^(?i:yes|no|on|off)$`)
+
+func (p *parser) expression(e *document.Element) string {
+	switch e.Kind {
+	case document.Number, document.Bool:
+		return e.Text
+	case document.String:
+		if e.Text == "" {
 			p.report(ProblemMissing, "the expression is empty")
 		}
-		return e.text
-	case invalidElement, nullElement, listElement, objectElement:
+		return e.Text
+	case document.Invalid, document.Null, document.List, document.Object:
 	}
 	p.expected(e, "an expression, a string,")
 	return ""
 }
 
-func (p *parser) integer(e *element) (n int64, ok bool) {
-	v, err := e.number()
+func (p *parser) integer(e *document.Element) (n int64, ok bool) {
+	v, err := e.Number()
 	if err != nil {
 		p.report(ProblemWrongType, "%s", err)
 		return 0, false
 	}
 	if n, ok = v.(int64); !ok || int64(int(n)) != n {
-		p.report(ProblemWrongType, "%s is not an integer", e.describe())
+		p.report(ProblemWrongType, "%s is not an integer", e.Describe())
 		return 0, false
 	}
 	return n, true
 }
 
-func (p *parser) number(e *element) float64 {
-	v, err := e.number()
+func (p *parser) number(e *document.Element) float64 {
+	v, err := e.Number()
 	if err != nil {
 		p.report(ProblemWrongType, "%s", err)
 	}
@@ -236,48 +243,48 @@ func (p *parser) number(e *element) float64 {
 
 // duration returns a duration that is not negative; zero says whether it may
 // be 0.
-func (p *parser) duration(e *element, zero bool) time.Duration {
-	if e.kind != stringElement {
+func (p *parser) duration(e *document.Element, zero bool) time.Duration {
+	if e.Kind != document.String {
 		p.expected(e, "a duration, a string such as 30s,")
 		return 0
 	}
-	d, err := time.ParseDuration(e.text)
+	d, err := time.ParseDuration(e.Text)
 	switch {
 	case err != nil:
-		p.report(ProblemWrongType, "%q is not a duration such as 30s or 1h15m", e.text)
+		p.report(ProblemWrongType, "%q is not a duration such as 30s or 1h15m", e.Text)
 	case d < 0:
-		p.report(ProblemOutOfRange, "%s is less than 0", e.text)
+		p.report(ProblemOutOfRange, "%s is less than 0", e.Text)
 	case d == 0 && !zero:
-		p.report(ProblemOutOfRange, "%s where a duration above 0 is needed", e.text)
+		p.report(ProblemOutOfRange, "%s where a duration above 0 is needed", e.Text)
 	}
 	return max(d, 0)
 }
 
 // value returns e as a value of the JSON model.
-func (p *parser) value(e *element) any {
-	switch e.kind {
-	case nullElement:
+func (p *parser) value(e *document.Element) any {
+	switch e.Kind {
+	case document.Null:
 		return nil
-	case boolElement:
-		return e.text == "true"
-	case stringElement:
-		return e.text
-	case numberElement:
-		v, err := e.number()
+	case document.Bool:
+		return e.Text == "true"
+	case document.String:
+		return e.Text
+	case document.Number:
+		v, err := e.Number()
 		if err != nil {
 			p.report(ProblemInvalidValue, "%s", err)
 		}
 		return v
-	case listElement:
-		out := make([]any, 0, len(e.items))
-		p.items(e, func(e *element) { out = append(out, p.value(e)) })
+	case document.List:
+		out := make([]any, 0, len(e.Items))
+		p.items(e, func(e *document.Element) { out = append(out, p.value(e)) })
 		return out
-	case objectElement:
-		out := make(map[string]any, len(e.members))
-		p.each(e, func(key string, e *element) { out[key] = p.value(e) })
+	case document.Object:
+		out := make(map[string]any, len(e.Members))
+		p.each(e, func(key string, e *document.Element) { out[key] = p.value(e) })
 		return out
-	case invalidElement:
+	case document.Invalid:
 	}
-	p.report(ProblemInvalidValue, "%s", e.describe())
+	p.report(ProblemInvalidValue, "%s", e.Describe())
 	return nil
 }

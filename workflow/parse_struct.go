@@ -1,9 +1,11 @@
 package workflow
 
+import "github.com/pawl-run/pawl/internal/document"
+
 // part is a struct within a struct; it is left out if all its fields are.
 func part[T any](to *T, format func(*T) []field) form {
 	return form{
-		read: func(p *parser, e *element) { p.fields(e, format(to)) },
+		read: func(p *parser, e *document.Element) { p.fields(e, format(to)) },
 		write: func() any {
 			if m := written(format(to)); len(m) > 0 {
 				return m
@@ -16,7 +18,7 @@ func part[T any](to *T, format func(*T) []field) form {
 // section is a struct behind a pointer; it is written even if it is empty.
 func section[T any](to **T, format func(*T) []field) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			*to = new(T)
 			p.fields(e, format(*to))
 		},
@@ -32,8 +34,8 @@ func section[T any](to **T, format func(*T) []field) form {
 // list is a list of structs.
 func list[T any](to *[]T, format func(*T) []field) form {
 	return form{
-		read: func(p *parser, e *element) {
-			p.items(e, func(e *element) {
+		read: func(p *parser, e *document.Element) {
+			p.items(e, func(e *document.Element) {
 				var v T
 				p.note()
 				p.fields(e, format(&v))
@@ -68,10 +70,10 @@ func written(fields []field) map[string]any {
 
 func nodes(d *Definition) form {
 	c := list(&d.Nodes, nodeFormat)
-	c.read = func(p *parser, e *element) {
-		p.items(e, func(e *element) {
+	c.read = func(p *parser, e *document.Element) {
+		p.items(e, func(e *document.Element) {
 			var n Node
-			p.own(owner{node: NodeID(e.string("id")), places: &n.places}, func() { p.fields(e, nodeFormat(&n)) })
+			p.own(owner{node: NodeID(e.StringAt("id")), places: &n.places}, func() { p.fields(e, nodeFormat(&n)) })
 			d.Nodes = append(d.Nodes, n)
 		})
 	}
@@ -80,9 +82,9 @@ func nodes(d *Definition) form {
 
 func transitions(d *Definition) form {
 	c := list(&d.Transitions, transitionFormat)
-	c.read = func(p *parser, e *element) {
+	c.read = func(p *parser, e *document.Element) {
 		ids := writtenIDs(e)
-		p.items(e, func(e *element) {
+		p.items(e, func(e *document.Element) {
 			var t Transition
 			id := ids[len(d.Transitions)]
 			p.own(owner{transition: id, places: &t.places}, func() { p.fields(e, transitionFormat(&t)) })
@@ -94,10 +96,10 @@ func transitions(d *Definition) form {
 
 // writtenIDs returns the id of each transition of a list, so that problems can
 // name them.
-func writtenIDs(list *element) []TransitionID {
-	ts := make([]Transition, len(list.items))
-	for i, e := range list.items {
-		ts[i] = Transition{ID: TransitionID(e.string("id")), From: NodeID(e.string("from")), To: NodeID(e.string("to"))}
+func writtenIDs(list *document.Element) []TransitionID {
+	ts := make([]Transition, len(list.Items))
+	for i, e := range list.Items {
+		ts[i] = Transition{ID: TransitionID(e.StringAt("id")), From: NodeID(e.StringAt("from")), To: NodeID(e.StringAt("to"))}
 	}
 	completeIDs(ts)
 	ids := make([]TransitionID, len(ts))
@@ -112,7 +114,7 @@ func writtenIDs(list *element) []TransitionID {
 // strategy is all, any or {mOfN: n}.
 func strategy(to *Strategy) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			*to = choice(p, e, map[string]Strategy{"all": All, "any": Any}, MOfN)
 		},
 		write: func() any {
@@ -130,7 +132,7 @@ func strategy(to *Strategy) form {
 // join is all, synchronize, any or {mOfN: n}.
 func join(to *Join) form {
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			words := map[string]Join{"all": JoinAll, "synchronize": JoinSynchronize, "any": JoinAny}
 			*to = choice(p, e, words, JoinMOfN)
 		},
@@ -144,19 +146,19 @@ func join(to *Join) form {
 }
 
 // choice reads a word or a quorum.
-func choice[T any](p *parser, e *element, words map[string]T, mOfN func(int) T) T {
+func choice[T any](p *parser, e *document.Element, words map[string]T, mOfN func(int) T) T {
 	var n int
-	switch e.kind {
-	case objectElement:
-		if p.fields(e, []field{{"mOfN", positive(&n, 0)}}); e.get("mOfN") == nil {
+	switch e.Kind {
+	case document.Object:
+		if p.fields(e, []field{{"mOfN", positive(&n, 0)}}); e.Member("mOfN") == nil {
 			p.report(ProblemMissing, "a quorum is written {mOfN: 2}")
 		}
 		return mOfN(n)
-	case stringElement:
-		if v, ok := words[e.text]; ok {
+	case document.String:
+		if v, ok := words[e.Text]; ok {
 			return v
 		}
-		p.report(ProblemUnknownValue, "%q is not one of %s, {mOfN: n}", e.text, listed(sortedKeys(words)))
+		p.report(ProblemUnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, listed(sortedKeys(words)))
 	default:
 		p.expected(e, listed(sortedKeys(words))+" or {mOfN: n}")
 	}
@@ -170,14 +172,14 @@ func end(to **EndSpec) form {
 		return []field{{"fail", name(&s.Fail)}, {"message", prose(&s.Message)}}
 	}
 	return form{
-		read: func(p *parser, e *element) {
+		read: func(p *parser, e *document.Element) {
 			*to = &EndSpec{}
 			switch {
-			case e.kind == stringElement && e.text == "complete":
-			case e.kind != objectElement:
+			case e.Kind == document.String && e.Text == "complete":
+			case e.Kind != document.Object:
 				p.expected(e, "complete or {fail: CODE, message: TEXT}")
 			default:
-				if p.fields(e, failure(*to)); e.get("fail") == nil {
+				if p.fields(e, failure(*to)); e.Member("fail") == nil {
 					p.report(ProblemMissing, "a failure has a code: {fail: CODE}")
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -175,17 +176,17 @@ func TestPublishedSchemaFits(t *testing.T) {
 	schema, err := CompileSchema(publishedSchema(t))
 	require.NoError(t, err)
 	for file, text := range goodDefinitions(t) {
-		require.NoError(t, schema.Check(valueOf(t, readYAML, text)), file)
+		require.NoError(t, schema.Check(valueOf(t, definitionTexts.ReadYAML, text)), file)
 		d, err := Parse([]byte(text))
 		require.NoError(t, err)
 		data, err := d.MarshalJSON()
 		require.NoError(t, err)
-		require.NoError(t, schema.Check(valueOf(t, readJSON, string(data))), file)
+		require.NoError(t, schema.Check(valueOf(t, definitionTexts.ReadJSON, string(data))), file)
 	}
 	refused := 0
 	datadriven.Walk(t, "testdata/bad", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			read := map[string]func([]byte) (*element, error){"json": readJSON, "yaml": readYAML}[d.Cmd]
+			read := map[string]func([]byte) (*document.Element, error){"json": definitionTexts.ReadJSON, "yaml": definitionTexts.ReadYAML}[d.Cmd]
 			v := valueOf(t, read, d.Input)
 			bad := problemsOf(t, d.Cmd, d.Input)
 			parsed := !slices.ContainsFunc(bad, isFromParser)
@@ -204,7 +205,7 @@ func isFromParser(p Problem) bool {
 }
 
 // valueOf reads a text as a value, nil if it has none.
-func valueOf(t *testing.T, read func([]byte) (*element, error), text string) any {
+func valueOf(t *testing.T, read func([]byte) (*document.Element, error), text string) any {
 	e, err := read([]byte(text))
 	if err != nil {
 		return nil
@@ -226,6 +227,6 @@ func TestPublishedSchemaTakesChoices(t *testing.T) {
 		doc := `{"name": "x", "nodes": [{"id": "a", "join": ` + text + `}]}`
 		_, err := ParseJSON([]byte(doc))
 		require.Equal(t, ok, err == nil, text)
-		require.Equal(t, ok, schema.Check(valueOf(t, readJSON, doc)) == nil, text)
+		require.Equal(t, ok, schema.Check(valueOf(t, definitionTexts.ReadJSON, doc)) == nil, text)
 	}
 }

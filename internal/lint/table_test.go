@@ -17,7 +17,9 @@ var layers = map[string][]string{
 	"internal/codec": {"internal/pace", "internal/value"},
 	"internal/expr":  {"internal/pace", "internal/value"},
 
-	"workflow": vocabulary,
+	"internal/document": {"internal/value"},
+
+	"workflow": slices.Concat(vocabulary, []string{"internal/document"}),
 	"decision": slices.Concat(vocabulary, []string{"workflow"}),
 	"planning": decided,
 
@@ -37,7 +39,7 @@ var layers = map[string][]string{
 	".":          slices.Concat(decided, []string{"internal/clock", "internal/fair", "internal/failpoint", "internal/heap", "internal/hook", "internal/sqlite", "planning", "store", "blob", "actor"}),
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "internal/heap", "blob", "."}),
-	"pawltest":   slices.Concat(decided, []string{"internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "blob", "actor", ".", "worker"}),
+	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/failpoint", "internal/hook", "internal/simulator", "internal/sqlite", "planning", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
 	"examples":   {},
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "pawltest"}),
@@ -70,15 +72,16 @@ var (
 // pure are the packages without clock, I/O, randomness, goroutine, lock, logger
 // and context, and the modules outside the standard library that they use.
 var pure = map[string][]string{
-	"merge":          {},
-	"timeout":        {},
-	"internal/pace":  {},
-	"internal/value": {},
-	"internal/codec": {},
-	"internal/expr":  {"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/protobuf"},
-	"workflow":       {"go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6"},
-	"decision":       {},
-	"planning":       {"github.com/santhosh-tekuri/jsonschema/v6", "github.com/evanphx/json-patch/v5"},
+	"merge":             {},
+	"timeout":           {},
+	"internal/pace":     {},
+	"internal/value":    {},
+	"internal/codec":    {},
+	"internal/document": {"go.yaml.in/yaml/v3"},
+	"internal/expr":     {"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/protobuf"},
+	"workflow":          {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"decision":          {},
+	"planning":          {"github.com/santhosh-tekuri/jsonschema/v6", "github.com/evanphx/json-patch/v5"},
 }
 
 // impure are the packages that a pure package may not import, with all below

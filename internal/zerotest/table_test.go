@@ -70,6 +70,7 @@ var functions = []function{
 	{"workflow.NewState", workflow.NewState},
 	{"workflow.Parse", workflow.Parse},
 	{"workflow.ParseBranchStatus", workflow.ParseBranchStatus},
+	{"workflow.ParseElement", workflow.ParseElement},
 	{"workflow.ParseJSON", workflow.ParseJSON},
 	{"workflow.ParsePhase", workflow.ParsePhase},
 	{"workflow.ParseRunStatus", workflow.ParseRunStatus},

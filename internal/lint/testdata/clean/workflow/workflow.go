@@ -2,7 +2,7 @@
 package workflow
 
 import (
-	_ "go.yaml.in/yaml/v3"
+	_ "github.com/santhosh-tekuri/jsonschema/v6"
 
 	_ "github.com/pawl-run/pawl/internal/codec"
 	_ "github.com/pawl-run/pawl/merge"

@@ -1,0 +1,180 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ReadYAML reads a text of exactly one document of YAML 1.2. The error is a
+// *SyntaxError.
+func (r Reader) ReadYAML(data []byte) (*Element, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	first, err := nextDocument(decoder)
+	if errors.Is(err, io.EOF) {
+		return nil, &SyntaxError{Line: 1, Column: 1, Message: "the text is empty"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch second, err := nextDocument(decoder); {
+	case err == nil:
+		return nil, &SyntaxError{Line: second.Line, Column: second.Column, Message: "a second document: a " + r.Noun + " is one"}
+	case !errors.Is(err, io.EOF):
+		return nil, err
+	}
+	s := yamlReader{cursor: cursor{Reader: r}}
+	return s.readElement(first.Content[0])
+}
+
+// ReadYAMLStream reads a text of any number of documents of YAML 1.2. The error
+// is a *SyntaxError.
+func (r Reader) ReadYAMLStream(data []byte) ([]*Element, error) {
+	decoder, s := yaml.NewDecoder(bytes.NewReader(data)), yamlReader{cursor: cursor{Reader: r}}
+	var out []*Element
+	for {
+		document, err := nextDocument(decoder)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e, err := s.readElement(document.Content[0])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// nextDocument returns the next document, or io.EOF, or an error with the line
+// that the library has put into the message of its own.
+func nextDocument(decoder *yaml.Decoder) (*yaml.Node, error) {
+	var document yaml.Node
+	err := decoder.Decode(&document)
+	if err == nil || errors.Is(err, io.EOF) {
+		return &document, err
+	}
+	e := &SyntaxError{Line: 1, Message: err.Error(), Err: err}
+	if m := yamlLine.FindStringSubmatch(e.Message); m != nil {
+		e.Line, _ = strconv.Atoi(m[1])
+		e.Line, e.Message = max(e.Line, 1), e.Message[len(m[0]):]
+	}
+	return nil, e
+}
+
+// A yamlReader turns the nodes of the library into elements. It writes aliases
+// out, within a bound.
+type yamlReader struct {
+	cursor
+	aliases int // that the node in hand is in
+	copied  int // units made by aliases
+}
+
+// The bounds of what aliases stand for: each element counts copyUnits and its
+// text.
+const (
+	copyUnits = 32
+	maxCopied = 8 << 20
+)
+
+func (r *yamlReader) readElement(n *yaml.Node) (*Element, error) {
+	e := &Element{Line: n.Line, Column: n.Column}
+	r.line, r.column = n.Line, n.Column
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+		r.aliases++
+		defer func() { r.aliases-- }()
+	}
+	if r.aliases > 0 {
+		r.copied += copyUnits + len(n.Value)
+	}
+	if r.copied > maxCopied {
+		return nil, r.tooLarge("aliases stand for too much")
+	}
+	switch n.Kind {
+	case yaml.MappingNode, yaml.SequenceNode:
+		return e, r.readContainer(e, n)
+	case yaml.ScalarNode:
+		setScalar(e, n)
+	default:
+		e.Kind, e.Text = Invalid, "something that is no value"
+	}
+	return e, nil
+}
+
+// setScalar makes e what a scalar is in the core schema of YAML 1.2. Numbers keep
+// their text: those that JSON does not write are refused where they are used.
+func setScalar(e *Element, n *yaml.Node) {
+	e.Text = n.Value
+	e.Plain = n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
+		e.Kind, e.Text = Null, ""
+	case "!!bool":
+		e.Kind, e.Text = Bool, strings.ToLower(n.Value)
+	case "!!int", "!!float":
+		e.Kind = Number
+	case "!!str", "!!timestamp":
+		e.Kind = String
+	case "!!merge":
+		e.Kind, e.Text = Invalid, "a merge key of YAML 1.1"
+	default:
+		e.Kind, e.Text = Invalid, fmt.Sprintf("a value with the tag %s", tag)
+	}
+}
+
+func (r *yamlReader) readContainer(e *Element, n *yaml.Node) error {
+	if err := r.enterContainer(); err != nil {
+		return err
+	}
+	defer func() { r.depth-- }()
+	switch tag := n.ShortTag(); {
+	case tag != "!!map" && tag != "!!seq":
+		e.Kind, e.Text = Invalid, fmt.Sprintf("a value with the tag %s", tag)
+		return nil
+	case n.Kind == yaml.SequenceNode:
+		e.Kind = List
+		return r.readItems(e, n.Content)
+	}
+	e.Kind = Object
+	return r.readMembers(e, n.Content)
+}
+
+func (r *yamlReader) readItems(e *Element, content []*yaml.Node) error {
+	for _, n := range content {
+		item, err := r.readElement(n)
+		if err != nil {
+			return err
+		}
+		e.Items = append(e.Items, item)
+	}
+	return nil
+}
+
+func (r *yamlReader) readMembers(e *Element, content []*yaml.Node) error {
+	for i := 0; i+1 < len(content); i += 2 {
+		key, err := r.readElement(content[i])
+		if err != nil {
+			return err
+		}
+		m := Member{Key: key.Text, Line: key.Line, Column: key.Column}
+		if key.Kind != String {
+			m.Key, m.Wrong = content[i].Value, key.Describe()
+		}
+		if m.Value, err = r.readElement(content[i+1]); err != nil {
+			return err
+		}
+		e.Members = append(e.Members, m)
+	}
+	return nil
+}
