@@ -80,7 +80,7 @@ func (d *driver) report(ctx context.Context, engine *pawl.Engine, e *event) erro
 	if r.Error != nil {
 		return engine.Fail(ctx, key, r.Error.err())
 	}
-	return engine.Complete(ctx, key, r.Output.or(map[string]any{}))
+	return engine.Complete(ctx, key, r.Output.orElse(map[string]any{}))
 }
 
 func (d *driver) patch(ctx context.Context, engine *pawl.Engine, run workflow.RunID, ops any) error {

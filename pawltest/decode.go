@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -37,12 +38,14 @@ func (e *FileError) Error() string {
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-func wrong(n *yaml.Node, format string, args ...any) error {
-	return &FileError{Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)}
+func errorAt(e *document.Element, format string, args ...any) error {
+	return &FileError{Line: e.Line, Column: e.Column, Message: fmt.Sprintf(format, args...)}
 }
 
-// A reader reads itself from a node.
-type reader interface{ read(n *yaml.Node) error }
+// An elementReader reads itself from an element.
+type elementReader interface {
+	readElement(e *document.Element) error
+}
 
 // An optional is a JSON value that may be absent.
 type optional struct {
@@ -50,72 +53,75 @@ type optional struct {
 	value any
 }
 
-func (o *optional) read(n *yaml.Node) (err error) {
+func (o *optional) readElement(e *document.Element) (err error) {
 	o.set = true
-	o.value, err = jsonOf(n)
+	o.value, err = jsonOf(e)
 	return err
 }
 
-// or returns the value, or another one if there is none.
-func (o optional) or(other any) any {
+// orElse returns the value, or another one if there is none.
+func (o optional) orElse(other any) any {
 	if o.set {
 		return o.value
 	}
 	return other
 }
 
-// decode reads a node into what a pointer points to. Fields of structs are named
-// by their tag; a field that is not known, or there twice, is an error.
-func decode(n *yaml.Node, into any) error { return decodeValue(n, reflect.ValueOf(into).Elem()) }
+// decodeElement reads an element into what a pointer points to. Fields of structs
+// are named by their tag; a field that is not known, or there twice, is an error.
+func decodeElement(e *document.Element, into any) error {
+	return decodeValue(e, reflect.ValueOf(into).Elem())
+}
 
-func decodeValue(n *yaml.Node, v reflect.Value) error {
+func decodeValue(e *document.Element, v reflect.Value) error {
 	if v.CanAddr() {
 		switch into := v.Addr().Interface().(type) {
-		case reader:
-			return into.read(n)
+		case elementReader:
+			return into.readElement(e)
 		case *time.Duration:
-			return decodeDuration(n, into)
-		case **yaml.Node:
-			*into = n
+			return decodeDuration(e, into)
+		case **document.Element:
+			*into = e
 			return nil
 		}
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		return decodeValue(n, v.Elem())
+		return decodeValue(e, v.Elem())
 	case reflect.Struct:
-		return decodeStruct(n, v)
+		return decodeStruct(e, v)
 	case reflect.Map:
-		return decodeMap(n, v)
+		return decodeMap(e, v)
 	case reflect.Slice:
-		return decodeSlice(n, v)
+		return decodeSlice(e, v)
 	default:
-		return decodeScalar(n, v)
+		return decodeScalar(e, v)
 	}
 }
 
-func decodeStruct(n *yaml.Node, v reflect.Value) error {
+func decodeStruct(e *document.Element, v reflect.Value) error {
 	fields := map[string]int{}
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
 			fields[name] = i
 		}
 	}
-	return eachMember(n, func(key, item *yaml.Node) error {
-		i, ok := fields[key.Value]
+	return eachMember(e, func(m *document.Member) error {
+		i, ok := fields[m.Key]
 		if !ok {
-			return wrong(key, "unknown field %q; there are: %s", key.Value, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			return errorAtKey(m, "unknown field %q; there are: %s", m.Key, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
-		if err := decodeValue(item, v.Field(i)); err != nil {
-			return within(key.Value, err)
-		}
-		return nil
+		return inField(m.Key, decodeValue(m.Value, v.Field(i)))
 	})
 }
 
-// within names the field that an error is in.
-func within(field string, err error) error {
+func errorAtKey(m *document.Member, format string, args ...any) error {
+	return errorAt(&document.Element{Line: m.Line, Column: m.Column}, format, args...)
+}
+
+// inField names the field that an error is in.
+func inField(field string, err error) error {
 	var at *FileError
 	if errors.As(err, &at) && !strings.HasPrefix(at.Message, "unknown field") {
 		at.Message = field + ": " + at.Message
@@ -123,139 +129,147 @@ func within(field string, err error) error {
 	return err
 }
 
-func decodeMap(n *yaml.Node, v reflect.Value) error {
+func decodeMap(e *document.Element, v reflect.Value) error {
 	v.Set(reflect.MakeMap(v.Type()))
-	return eachMember(n, func(key, item *yaml.Node) error {
-		element := reflect.New(v.Type().Elem()).Elem()
-		if err := decodeValue(item, element); err != nil {
-			return within(key.Value, err)
-		}
-		v.SetMapIndex(reflect.ValueOf(key.Value).Convert(v.Type().Key()), element)
-		return nil
+	return eachMember(e, func(m *document.Member) error {
+		entry := reflect.New(v.Type().Elem()).Elem()
+		err := decodeValue(m.Value, entry)
+		v.SetMapIndex(reflect.ValueOf(m.Key).Convert(v.Type().Key()), entry)
+		return inField(m.Key, err)
 	})
 }
 
-// eachMember calls f with the members of a mapping, whose keys are different
+// eachMember calls f with the members of an object, whose keys are different
 // strings.
-func eachMember(n *yaml.Node, f func(key, item *yaml.Node) error) error {
-	if n.Kind != yaml.MappingNode {
-		return wrong(n, "%s, not a mapping", describe(n))
+func eachMember(e *document.Element, f func(*document.Member) error) error {
+	if e.Kind != document.Object {
+		return errorAt(e, "%s, not a mapping", describeKind(e))
 	}
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
+	for i := range e.Members {
+		m := &e.Members[i]
 		switch {
-		case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
-			return wrong(key, "a key that is %s: put it in quotes", describe(key))
-		case seen[key.Value]:
-			return wrong(key, "%q is there twice", key.Value)
+		case m.Wrong != "":
+			return errorAtKey(m, "a key that is %s: put it in quotes", m.Wrong)
+		case seen[m.Key]:
+			return errorAtKey(m, "%q is there twice", m.Key)
 		}
-		seen[key.Value] = true
-		if err := f(key, n.Content[i+1]); err != nil {
+		seen[m.Key] = true
+		if err := f(m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func decodeSlice(n *yaml.Node, v reflect.Value) error {
-	if n.Kind != yaml.SequenceNode {
-		return wrong(n, "%s, not a list", describe(n))
+func decodeSlice(e *document.Element, v reflect.Value) error {
+	if e.Kind != document.List {
+		return errorAt(e, "%s, not a list", describeKind(e))
 	}
-	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
-	for i, item := range n.Content {
-		if err := decodeValue(item, list.Index(i)); err != nil {
+	v.Set(reflect.MakeSlice(v.Type(), len(e.Items), len(e.Items)))
+	for i, item := range e.Items {
+		if err := decodeValue(item, v.Index(i)); err != nil {
 			return err
 		}
 	}
-	v.Set(list)
 	return nil
 }
 
-var scalarTags = map[reflect.Kind]string{reflect.String: "!!str", reflect.Bool: "!!bool", reflect.Int: "!!int"}
+var scalarKinds = map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Int: "an integer"}
 
-func decodeScalar(n *yaml.Node, v reflect.Value) error {
-	want := scalarTags[v.Kind()]
-	if want == "" {
-		panic(fmt.Sprintf("pawltest: cannot decode into %v", v.Type()))
-	}
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != want {
-		return wrong(n, "%s, not %s", describe(n), kinds[want])
-	}
-	if err := n.Decode(v.Addr().Interface()); err != nil {
-		return wrong(n, "%v", err)
+func decodeScalar(e *document.Element, v reflect.Value) error {
+	n, isInteger := integerOf(e)
+	switch {
+	case v.Kind() == reflect.String && e.Kind == document.String:
+		v.SetString(e.Text)
+	case v.Kind() == reflect.Bool && e.Kind == document.Bool:
+		v.SetBool(e.Text == "true")
+	case v.Kind() == reflect.Int && isInteger:
+		v.SetInt(n)
+	default:
+		return errorAt(e, "%s, not %s", describeKind(e), scalarKinds[v.Kind()])
 	}
 	return nil
 }
 
-var kinds = map[string]string{
-	"!!str": "a string", "!!bool": "true or false", "!!int": "an integer", "!!float": "a number", "!!null": "null",
-	"!!map": "a mapping", "!!seq": "a list", "!!timestamp": "a string",
-}
-
-func describe(n *yaml.Node) string {
-	if text := kinds[n.ShortTag()]; text != "" {
-		return text
+// describeKind says what an element is in the words of YAML.
+func describeKind(e *document.Element) string {
+	_, isInteger := integerOf(e)
+	switch {
+	case isInteger:
+		return "an integer"
+	case e.Kind == document.Bool:
+		return "true or false"
+	case e.Kind == document.Object:
+		return "a mapping"
+	case e.Kind == document.Invalid:
+		return e.Text
 	}
-	return "a value with the tag " + n.ShortTag()
+	return e.Kind.String()
 }
 
-func decodeDuration(n *yaml.Node, into *time.Duration) error {
-	d, err := time.ParseDuration(n.Value)
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" || err != nil {
-		return wrong(n, "not a duration such as 30s or 1h30m")
+func decodeDuration(e *document.Element, into *time.Duration) error {
+	d, err := time.ParseDuration(e.Text)
+	if e.Kind != document.String || err != nil {
+		return errorAt(e, "not a duration such as 30s or 1h30m")
 	}
 	if d < 0 || d%time.Millisecond != 0 {
-		return wrong(n, "a duration is not negative, and whole milliseconds")
+		return errorAt(e, "a duration is not negative, and whole milliseconds")
 	}
 	*into = d
 	return nil
 }
 
-// jsonOf returns a node as a value of the JSON model.
-func jsonOf(n *yaml.Node) (any, error) {
-	plain, err := plainOf(n)
-	if err != nil {
-		return nil, err
-	}
-	v, err := value.Normalize(plain, value.Limits{})
-	if err != nil {
-		return nil, wrong(n, "%v", err)
-	}
-	return v, nil
-}
-
-func plainOf(n *yaml.Node) (any, error) {
-	switch n.Kind {
-	case yaml.MappingNode:
-		object := map[string]any{}
-		err := eachMember(n, func(key, item *yaml.Node) (err error) {
-			object[key.Value], err = plainOf(item)
-			return err
-		})
-		return object, err
-	case yaml.SequenceNode:
-		list := make([]any, len(n.Content))
-		for i, item := range n.Content {
+// jsonOf returns an element as a value of the JSON model.
+func jsonOf(e *document.Element) (any, error) {
+	switch e.Kind {
+	case document.Null:
+		return nil, nil
+	case document.Bool:
+		return e.Text == "true", nil
+	case document.Number:
+		return numberOf(e)
+	case document.String:
+		return e.Text, nil
+	case document.List:
+		list := make([]any, len(e.Items))
+		for i, item := range e.Items {
 			var err error
-			if list[i], err = plainOf(item); err != nil {
+			if list[i], err = jsonOf(item); err != nil {
 				return nil, err
 			}
 		}
 		return list, nil
-	case yaml.DocumentNode, yaml.ScalarNode, yaml.AliasNode:
+	case document.Object:
+		object := make(map[string]any, len(e.Members))
+		err := eachMember(e, func(m *document.Member) (err error) {
+			object[m.Key], err = jsonOf(m.Value)
+			return err
+		})
+		return object, err
+	case document.Invalid:
 	}
-	switch n.ShortTag() {
-	case "!!null":
-		return nil, nil
-	case "!!str", "!!timestamp":
-		return n.Value, nil
-	case "!!bool", "!!int", "!!float":
-		var v any
-		if err := n.Decode(&v); err != nil {
-			return nil, wrong(n, "%v", err)
-		}
-		return v, nil
+	return nil, errorAt(e, "%s, not JSON", e.Text)
+}
+
+// numberOf returns a number, which a scenario may write in any way of YAML.
+func numberOf(e *document.Element) (any, error) {
+	var n any
+	err := yaml.Unmarshal([]byte(e.Text), &n)
+	if err == nil {
+		n, err = value.Normalize(n, value.Limits{})
 	}
-	return nil, wrong(n, "%s, not JSON", describe(n))
+	switch n.(type) {
+	case int64, float64:
+		return n, nil
+	}
+	return nil, errorAt(e, "%s is not a number of JSON: %v", e.Text, err)
+}
+
+func integerOf(e *document.Element) (n int64, ok bool) {
+	if e.Kind == document.Number {
+		v, _ := numberOf(e)
+		n, ok = v.(int64)
+	}
+	return n, ok
 }

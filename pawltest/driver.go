@@ -317,13 +317,10 @@ func (d *driver) start(engine *pawl.Engine) error {
 			return src.problem
 		}
 		if err := engine.Publish(src.definition); err != nil {
-			if src.inline {
-				return withoutPlaces(err)
-			}
 			return err
 		}
 	}
-	return engine.Start(d.ctx, workflow.Run{ID: rootRun, Definition: s.definition.definition}, s.document.Input.or(nil))
+	return engine.Start(d.ctx, workflow.Run{ID: rootRun, Definition: s.definition.definition}, s.document.Input.orElse(nil))
 }
 
 // settle asks again for what was asked of an engine that is gone, and got no

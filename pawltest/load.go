@@ -1,56 +1,54 @@
 package pawltest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Load reads the scenarios of a file, or of every file of a folder and the
 // folders in it whose name ends in .yaml or .yml and in which a document has the
 // field scenario, in the order of their paths. An error is a *FileError, or
-// joins several.
+// joins several: one for each file that cannot be read. The scenarios of the
+// other files are returned with it.
 func Load(path string) ([]*Scenario, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, &FileError{File: path, Message: reason(err), Err: err}
+		return nil, inFile(path, err)
 	}
 	if !info.IsDir() {
 		return loadFile(path, true)
 	}
 	var out []*Scenario
 	var errs []error
-	err = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
-		if ext := filepath.Ext(at); err != nil || d.IsDir() || ext != ".yaml" && ext != ".yml" {
-			return err
+	_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			errs = append(errs, inFile(at, err)) // the folder is passed over
+			return nil
 		}
-		scenarios, err := loadFile(at, false)
-		out, errs = append(out, scenarios...), append(errs, err)
+		if ext := filepath.Ext(at); !d.IsDir() && (ext == ".yaml" || ext == ".yml") {
+			scenarios, err := loadFile(at, false)
+			out, errs = append(out, scenarios...), append(errs, err)
+		}
 		return nil
 	})
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, err
+	err = errors.Join(errs...)
+	if err == nil && len(out) == 0 {
+		err = &FileError{File: path, Message: "no file in it holds a scenario"}
 	}
-	if len(out) == 0 {
-		return nil, &FileError{File: path, Message: "no file in it holds a scenario"}
-	}
-	return out, nil
+	return out, err
 }
 
-func reason(err error) string {
+// fileReason returns what an error of the file system says, without the path.
+func fileReason(err error) string {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		return pe.Err.Error()
 	}
@@ -66,21 +64,21 @@ const maxFile = workflow.MaxDefinitionBytes
 func loadFile(path string, must bool) ([]*Scenario, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &FileError{File: path, Message: reason(err), Err: err}
+		return nil, inFile(path, err)
 	}
 	if len(data) > maxFile {
 		return nil, &FileError{File: path, Message: fmt.Sprintf("%d bytes are more than %d", len(data), maxFile)}
 	}
-	nodes, err := documents(data)
+	documents, err := scenarioTexts.ReadYAMLStream(data)
 	if err != nil {
 		return nil, inFile(path, err)
 	}
-	if !must && len(nodes) > 0 && !hasField(nodes[0], "scenario") {
+	if !must && len(documents) > 0 && documents[0].Member("scenario") == nil {
 		return nil, nil
 	}
 	var out []*Scenario
-	for _, n := range nodes {
-		s, err := newScenario(path, n)
+	for _, e := range documents {
+		s, err := newScenario(path, e)
 		if err != nil {
 			return nil, inFile(path, err)
 		}
@@ -94,87 +92,29 @@ func loadFile(path string, must bool) ([]*Scenario, error) {
 
 func inFile(path string, err error) error {
 	var at *FileError
-	if errors.As(err, &at) {
+	var syntax *document.SyntaxError
+	switch {
+	case errors.As(err, &at):
 		at.File = path
 		return at
+	case errors.As(err, &syntax):
+		return &FileError{File: path, Line: syntax.Line, Column: syntax.Column, Message: syntax.Message, Err: err}
 	}
-	return &FileError{File: path, Message: err.Error(), Err: err}
+	return &FileError{File: path, Message: fileReason(err), Err: err}
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-// documents returns the documents of a file, with their aliases written out.
-func documents(data []byte) (out []*yaml.Node, err error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			m := yamlLine.FindStringSubmatch(err.Error())
-			e := &FileError{Message: err.Error(), Err: err}
-			if m != nil {
-				e.Line, _ = strconv.Atoi(m[1])
-				e.Message = err.Error()[len(m[0]):]
-			}
-			return nil, e
-		}
-		e := expander{}
-		root, err := e.expand(document.Content[0], 0)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, root)
-	}
-}
-
-// An expander writes aliases out, within a bound.
-type expander struct{ nodes int }
-
-// Bounds of a document.
-const (
-	maxNodes = 1_000_000
-	maxDepth = 200
-)
-
-func (e *expander) expand(n *yaml.Node, depth int) (*yaml.Node, error) {
-	if e.nodes++; e.nodes > maxNodes || depth > maxDepth {
-		return nil, wrong(n, "the document holds too much")
-	}
-	if n.Kind == yaml.AliasNode {
-		return e.expand(n.Alias, depth+1)
-	}
-	out := *n
-	out.Anchor, out.Content = "", make([]*yaml.Node, len(n.Content))
-	for i, child := range n.Content {
-		var err error
-		if out.Content[i], err = e.expand(child, depth+1); err != nil {
-			return nil, err
-		}
-	}
-	return &out, nil
-}
-
-func hasField(n *yaml.Node, name string) bool {
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
-			return true
-		}
-	}
-	return false
-}
+// scenarioTexts reads scenario files.
+var scenarioTexts = document.Reader{Noun: "document", Depth: 200}
 
 var statuses = []string{"completed", "failed", "timed_out", "cancelled", "refused", "running", "paused", "suspended"}
 
-func newScenario(path string, n *yaml.Node) (*Scenario, error) {
-	s := &Scenario{File: path, Line: n.Line}
+func newScenario(path string, e *document.Element) (*Scenario, error) {
+	s := &Scenario{File: path, Line: e.Line}
 	d := &s.document
-	if err := decode(n, d); err != nil {
+	if err := decodeElement(e, d); err != nil {
 		return nil, err
 	}
-	if err := checkDocument(n, d); err != nil {
+	if err := checkFields(e, d); err != nil {
 		return nil, err
 	}
 	s.Name = d.Scenario
@@ -183,7 +123,7 @@ func newScenario(path string, n *yaml.Node) (*Scenario, error) {
 	if d.Definition != nil {
 		s.definition, err = sourceOf(d.Definition, folder)
 	} else {
-		s.definition, err = sourceFrom(n, folder, d.File)
+		s.definition, err = sourceFrom(e, folder, d.File)
 	}
 	if err != nil {
 		return nil, err
@@ -195,7 +135,7 @@ func newScenario(path string, n *yaml.Node) (*Scenario, error) {
 		}
 		s.definitions = append(s.definitions, src)
 	}
-	if err := s.checkNames(n); err != nil {
+	if err := s.checkNames(e); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -203,7 +143,7 @@ func newScenario(path string, n *yaml.Node) (*Scenario, error) {
 
 // checkNames finds nodes that no definition has, which would be waited for, or
 // kept from starting, in vain. A patch may add any.
-func (s *Scenario) checkNames(n *yaml.Node) error {
+func (s *Scenario) checkNames(e *document.Element) error {
 	known := map[string]bool{}
 	for _, src := range append(slices.Clone(s.definitions), s.definition) {
 		if src.problem != nil {
@@ -229,67 +169,52 @@ func (s *Scenario) checkNames(n *yaml.Node) error {
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		for _, node := range places[place] {
 			if !known[node] {
-				return wrong(n, "%s: no definition has a node %q", place, node)
+				return errorAt(e, "%s: no definition has a node %q", place, node)
 			}
 		}
 	}
 	return nil
 }
 
-func checkDocument(n *yaml.Node, d *document) error {
+func checkFields(e *document.Element, d *scenarioFields) error {
 	x := &d.Expect
 	switch {
 	case d.Scenario == "":
-		return wrong(n, "a scenario needs a name, in the field scenario")
+		return errorAt(e, "a scenario needs a name, in the field scenario")
 	case (d.Definition == nil) == (d.File == ""):
-		return wrong(n, "a scenario has either a definition or a file")
-	case !hasField(n, "expect"):
-		return wrong(n, "a scenario needs expect")
+		return errorAt(e, "a scenario has either a definition or a file")
+	case e.Member("expect") == nil:
+		return errorAt(e, "a scenario needs expect")
 	case x.Status != "" && !slices.Contains(statuses, x.Status):
-		return wrong(n, "expect: status: %q is none of %s", x.Status, strings.Join(statuses, ", "))
+		return errorAt(e, "expect: status: %q is none of %s", x.Status, strings.Join(statuses, ", "))
 	}
 	for _, pair := range x.Before {
 		if len(pair) != 2 {
-			return wrong(n, "expect: before: a list of pairs of nodes")
+			return errorAt(e, "expect: before: a list of pairs of nodes")
 		}
 	}
 	for _, i := range x.Rejected {
 		if i < 0 || i >= len(d.Events) {
-			return wrong(n, "expect: rejected: there is no event %d; the first is 0", i)
+			return errorAt(e, "expect: rejected: there is no event %d; the first is 0", i)
 		}
 	}
 	return nil
 }
 
-// sourceOf returns the definition in a node, or in the file that it names.
-func sourceOf(n *yaml.Node, folder string) (source, error) {
-	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Value == "file" {
-		return sourceFrom(n, folder, n.Content[1].Value)
+// sourceOf returns the definition in an element, or in the file that it names.
+func sourceOf(e *document.Element, folder string) (source, error) {
+	if len(e.Members) == 1 && e.Members[0].Key == "file" {
+		return sourceFrom(e, folder, e.StringAt("file"))
 	}
-	text, err := yaml.Marshal(n)
-	if err != nil {
-		return source{}, wrong(n, "%v", err)
-	}
-	def, problem := workflow.ParseYAML(text)
-	return source{def, withoutPlaces(problem), true}, nil
+	def, problem := workflow.ParseElement(*e)
+	return source{def, problem}, nil
 }
 
-// withoutPlaces drops lines and columns, which are not those of the file.
-func withoutPlaces(err error) error {
-	var de *workflow.DefinitionError
-	if errors.As(err, &de) {
-		for i := range de.Problems {
-			de.Problems[i].Line, de.Problems[i].Column = 0, 0
-		}
-	}
-	return err
-}
-
-func sourceFrom(n *yaml.Node, folder, file string) (source, error) {
+func sourceFrom(e *document.Element, folder, file string) (source, error) {
 	data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(file)))
 	if err != nil {
-		return source{}, wrong(n, "file: %s: %s", file, reason(err))
+		return source{}, errorAt(e, "file: %s: %s", file, fileReason(err))
 	}
 	def, problem := workflow.Parse(data)
-	return source{def, problem, false}, nil
+	return source{def, problem}, nil
 }

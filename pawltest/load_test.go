@@ -74,7 +74,67 @@ func TestLoadBomb(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	_, err := Load(path)
-	assert.ErrorContains(t, err, "the document holds too much")
+	assert.ErrorContains(t, err, "the document is too large: aliases stand for too much")
+}
+
+// A problem of a definition inside a scenario has its place in the scenario file,
+// whether parsing or validating finds it.
+func TestLoadPlaces(t *testing.T) {
+	const text = `scenario: unknown field
+definition:
+  name: d
+  start: a
+  nodes:
+    - {id: a, tsk: t}
+expect: {}
+---
+scenario: no such node
+definitions:
+  - name: child
+    start: nowhere
+    nodes: [{id: a, task: t}]
+definition: {name: d, start: a, nodes: [{id: a, task: t}]}
+expect: {}
+`
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	scenarios, err := Load(path)
+	require.NoError(t, err)
+	require.Len(t, scenarios, 2)
+	for i, want := range []string{`line 6:15: node "a": tsk: there is no such field`, "line 12:5: start: "} {
+		r := Play(t, scenarios[i], Options{})
+		require.Len(t, r.Failures, 1)
+		assert.Equal(t, "expect.status", r.Failures[0].What)
+		assert.Contains(t, r.Failures[0].Got, want)
+	}
+}
+
+// A scenario takes numbers in every way of YAML, and integers of JSON's.
+func TestLoadNumbers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	text := head + "input: [0x10, 1_000, .5, +3, 1e3, 18446744073709551616, !!float 7]\nexpect: {nodes: {a: 0x1}}\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	scenarios, err := Load(path)
+	require.NoError(t, err)
+	assert.Equal(t, []any{int64(16), int64(1000), 0.5, int64(3), int64(1000), 18446744073709551616.0, int64(7)}, scenarios[0].document.Input.value)
+	assert.Equal(t, 1, scenarios[0].document.Expect.Nodes["a"])
+	require.NoError(t, os.WriteFile(path, []byte(head+"input: .inf\nexpect: {}\n"), 0o600))
+	_, err = Load(path)
+	assert.ErrorContains(t, err, "s.yaml:3:8: input: .inf is not a number of JSON")
+}
+
+// The files of a folder that can be read are, whatever is wrong with the others.
+func TestLoadFolderWithBadFiles(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": "a: [", "b.yaml": head + "expect: {}", "c.yaml": head} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "d.yaml"), 0o700))
+	scenarios, err := Load(folder)
+	require.Len(t, scenarios, 1)
+	assert.Equal(t, filepath.Join(folder, "b.yaml"), scenarios[0].File)
+	assert.EqualError(t, err, filepath.Join(folder, "a.yaml:1: did not find expected node content")+"\n"+
+		filepath.Join(folder, "c.yaml:1:1: a scenario needs expect"))
 }
 
 // A definition may stand in a file of its own, which is not taken for a scenario.
@@ -117,10 +177,10 @@ func TestSchema(t *testing.T) {
 		for _, path := range paths {
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
-			nodes, err := documents(data)
+			documents, err := scenarioTexts.ReadYAMLStream(data)
 			require.NoError(t, err)
-			for _, n := range nodes {
-				doc, err := plainOf(n)
+			for _, n := range documents {
+				doc, err := jsonOf(n)
 				require.NoError(t, err)
 				text, err := json.Marshal(doc)
 				require.NoError(t, err)
@@ -147,7 +207,7 @@ func TestSchemaFields(t *testing.T) {
 		properties map[string]any
 		read       any
 	}{
-		{at(), document{}}, {at("$defs", "mock"), mock{}}, {at("$defs", "error"), mockError{}}, {at("$defs", "event"), event{}},
+		{at(), scenarioFields{}}, {at("$defs", "mock"), mock{}}, {at("$defs", "error"), mockError{}}, {at("$defs", "event"), event{}},
 		{at("$defs", "event", "properties", "signal"), signalEvent{}}, {at("$defs", "event", "properties", "vote"), voteEvent{}},
 		{at("$defs", "event", "properties", "result"), resultEvent{}}, {at("$defs", "group"), groupEvent{}},
 		{at("$defs", "node"), nodeEvent{}}, {at("$defs", "expect"), expectation{}},

@@ -153,7 +153,7 @@ func (d *driver) result(c *call) answer {
 		}
 		return answer{output: v}
 	}
-	return answer{output: m.Output.or(c.Input)}
+	return answer{output: m.Output.orElse(c.Input)}
 }
 
 func (m *mockError) err() error {

@@ -4,8 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -19,26 +18,25 @@ type Scenario struct {
 
 	definition  source
 	definitions []source
-	document    document
+	document    scenarioFields
 }
 
 // A source is a definition, or what is wrong with it.
 type source struct {
 	definition *workflow.Definition
 	problem    error
-	inline     bool // its places are not those of a file
 }
 
-// A document is a scenario as it is written.
-type document struct {
-	Scenario    string           `yaml:"scenario"`
-	Definition  *yaml.Node       `yaml:"definition"`
-	File        string           `yaml:"file"`
-	Definitions []*yaml.Node     `yaml:"definitions"`
-	Input       optional         `yaml:"input"`
-	Mocks       map[string]mocks `yaml:"mocks"`
-	Events      []event          `yaml:"events"`
-	Expect      expectation      `yaml:"expect"`
+// scenarioFields are a scenario as it is written.
+type scenarioFields struct {
+	Scenario    string              `yaml:"scenario"`
+	Definition  *document.Element   `yaml:"definition"`
+	File        string              `yaml:"file"`
+	Definitions []*document.Element `yaml:"definitions"`
+	Input       optional            `yaml:"input"`
+	Mocks       map[string]mocks    `yaml:"mocks"`
+	Events      []event             `yaml:"events"`
+	Expect      expectation         `yaml:"expect"`
 }
 
 // mocks are what the tasks of one node come to.
@@ -63,23 +61,23 @@ type mockError struct {
 	Retryable *bool  `yaml:"retryable"`
 }
 
-func (m *mocks) read(n *yaml.Node) error {
-	if n.Kind == yaml.SequenceNode {
-		return decode(n, &m.calls)
+func (m *mocks) readElement(e *document.Element) error {
+	if e.Kind == document.List {
+		return decodeElement(e, &m.calls)
 	}
 	var by struct {
 		Index map[string][]mock `yaml:"byIndex"`
 	}
-	if err := decode(n, &by); err != nil {
+	if err := decodeElement(e, &by); err != nil {
 		return err
 	}
 	if by.Index == nil {
-		return wrong(n, "neither a list of calls nor byIndex")
+		return errorAt(e, "neither a list of calls nor byIndex")
 	}
 	m.byIndex = by.Index
 	for key := range by.Index {
 		if i, err := strconv.Atoi(key); err != nil || i < 0 || strconv.Itoa(i) != key {
-			return wrong(n, "byIndex: %q is not the index of a branch", key)
+			return errorAt(e, "byIndex: %q is not the index of a branch", key)
 		}
 	}
 	return nil
@@ -91,14 +89,14 @@ type mockProgram struct{ *expr.Program }
 // mockVariables may be used in the expr of a mock.
 var mockVariables = []string{"input", "item", "index", "branch", "attempt"}
 
-func (p *mockProgram) read(n *yaml.Node) error {
+func (p *mockProgram) readElement(e *document.Element) error {
 	var text string
-	if err := decode(n, &text); err != nil {
+	if err := decodeElement(e, &text); err != nil {
 		return err
 	}
 	program, err := expr.Compile(text, mockVariables, expr.Limits{})
 	if err != nil {
-		return wrong(n, "%v", err)
+		return errorAt(e, "%v", err)
 	}
 	p.Program = program
 	return nil
@@ -185,14 +183,14 @@ type expectation struct {
 	Duration  *time.Duration      `yaml:"duration"`
 }
 
-func (e *event) read(n *yaml.Node) error {
+func (e *event) readElement(from *document.Element) error {
 	type plain event // without this method
-	if err := decode(n, (*plain)(e)); err != nil {
+	if err := decodeElement(from, (*plain)(e)); err != nil {
 		return err
 	}
-	e.line = n.Line
+	e.line = from.Line
 	if e.At == nil {
-		return wrong(n, "an event needs at")
+		return errorAt(from, "an event needs at")
 	}
 	what := 0
 	for _, is := range []bool{
@@ -205,9 +203,9 @@ func (e *event) read(n *yaml.Node) error {
 	}
 	switch {
 	case what != 1:
-		return wrong(n, "an event is exactly one thing, not %d", what)
+		return errorAt(from, "an event is exactly one thing, not %d", what)
 	case e.Downtime > 0 && !e.Crash:
-		return wrong(n, "downtime goes with crash")
+		return errorAt(from, "downtime goes with crash")
 	}
 	return nil
 }

@@ -3,6 +3,9 @@
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
 //	pawl verify DIR               checks an engine directory; see store.Verify
 //	pawl repair DIR INTO          restores what is left of one; see store.Repair
+//
+// pawl test plays every file that it can read. It exits with 1 if a scenario has
+// failed, and with 2 if there are files that it cannot read, which it lists.
 package main
 
 import (
@@ -28,7 +31,7 @@ type commandLine struct {
 
 // A command does what it says and returns the exit status.
 type command interface {
-	do(out, errs io.Writer) int
+	execute(out, errs io.Writer) int
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -56,5 +59,5 @@ func run(args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "pawl:", err)
 		return exitUnusable
 	}
-	return chosen.Selected().Target.Addr().Interface().(command).do(out, errs)
+	return chosen.Selected().Target.Addr().Interface().(command).execute(out, errs)
 }

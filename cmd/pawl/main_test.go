@@ -63,9 +63,11 @@ func TestCommand(t *testing.T) {
             complete-run output={}
 0 passed, 1 failed
 `, ""},
-		{[]string{"test", "good.yaml", "unknown.yaml"}, 2, "", `unknown.yaml:5:1: unknown field "expected"`},
-		{[]string{"test", "syntax.yaml"}, 2, "", "syntax.yaml:1: "},
-		{[]string{"test", "nothing.yaml"}, 2, "", "nothing.yaml: no such file or directory"},
+		{[]string{"test", "good.yaml", "unknown.yaml"}, 2, "ok   good.yaml:1: good\n1 passed, 0 failed, 1 unreadable\n", `unknown.yaml:5:1: unknown field "expected"`},
+		{[]string{"test", "."}, 2, "...\n2 passed, 1 failed, 2 unreadable\n", "syntax.yaml:1: did not find expected node content\nunknown.yaml:5:1: unknown field"},
+		{[]string{"test", "syntax.yaml"}, 2, "0 passed, 0 failed, 1 unreadable\n", "syntax.yaml:1: "},
+		{[]string{"test", "nothing.yaml"}, 2, "0 passed, 0 failed, 1 unreadable\n", "nothing.yaml: no such file or directory"},
+		{[]string{"test", "--json", "syntax.yaml"}, 2, "{\"passed\":0,\"failed\":0,\"unreadable\":1}\n", "syntax.yaml:1: "},
 		{[]string{"test", "--run", "(", "good.yaml"}, 2, "", "--run"},
 		{[]string{"test"}, 2, "", "<file-or-folder>"},
 		{[]string{"tset"}, 2, "", "tset"},

@@ -22,13 +22,23 @@ type testCommand struct {
 
 // A summary is the last line of what the command writes.
 type summary struct {
-	Passed int `json:"passed"`
-	Failed int `json:"failed"`
+	Passed     int `json:"passed"`
+	Failed     int `json:"failed"`
+	Unreadable int `json:"unreadable,omitempty"` // files
 }
 
-// do plays the scenarios and returns the exit status. Nothing is played if a
-// file cannot be read.
-func (c *testCommand) do(out, errs io.Writer) int {
+// String returns the summary for people.
+func (s summary) String() string {
+	text := fmt.Sprintf("%d passed, %d failed", s.Passed, s.Failed)
+	if s.Unreadable > 0 {
+		text += fmt.Sprintf(", %d unreadable", s.Unreadable)
+	}
+	return text
+}
+
+// execute plays the scenarios of the files that can be read, lists the other
+// files, and returns the exit status.
+func (c *testCommand) execute(out, errs io.Writer) int {
 	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle}
 	if c.Run != "" {
 		var err error
@@ -38,22 +48,40 @@ func (c *testCommand) do(out, errs io.Writer) int {
 		}
 	}
 	var scenarios []*pawltest.Scenario
-	readable := true
+	var unreadable []error
 	for _, path := range c.Paths {
 		some, err := pawltest.Load(path)
-		if err != nil {
+		scenarios, unreadable = append(scenarios, some...), append(unreadable, fileErrors(err)...)
+	}
+	return inTest(func(t *testing.T) int {
+		sum := c.playAll(t, scenarios, options, out)
+		sum.Unreadable = len(unreadable)
+		c.writeSummary(out, sum)
+		for _, err := range unreadable {
 			fmt.Fprintln(errs, err)
-			readable = false
 		}
-		scenarios = append(scenarios, some...)
-	}
-	if !readable {
-		return exitUnusable
-	}
-	return inTest(func(t *testing.T) int { return c.play(t, scenarios, options, out) })
+		switch {
+		case sum.Unreadable > 0:
+			return exitUnusable
+		case sum.Failed > 0:
+			return exitFailed
+		}
+		return 0
+	})
 }
 
-func (c *testCommand) play(t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, out io.Writer) int {
+// fileErrors returns the errors that err joins, or err alone.
+func fileErrors(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, out io.Writer) summary {
 	var sum summary
 	encoder := json.NewEncoder(out)
 	for _, s := range scenarios {
@@ -72,15 +100,15 @@ func (c *testCommand) play(t *testing.T, scenarios []*pawltest.Scenario, o pawlt
 		}
 		writeReport(out, r)
 	}
+	return sum
+}
+
+func (c *testCommand) writeSummary(out io.Writer, sum summary) {
 	if c.JSON {
-		_ = encoder.Encode(sum)
+		_ = json.NewEncoder(out).Encode(sum)
 	} else {
-		fmt.Fprintf(out, "%d passed, %d failed\n", sum.Passed, sum.Failed)
+		fmt.Fprintln(out, sum)
 	}
-	if sum.Failed > 0 {
-		return exitFailed
-	}
-	return 0
 }
 
 func writeReport(out io.Writer, r pawltest.Report) {
