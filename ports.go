@@ -127,11 +127,11 @@ func finalArtifacts(s *workflow.State, keep bool) (out []workflow.Artifact, drop
 
 // Flush implements actor.Store.
 func (r *runStore) Flush(ch workflow.Changes, events []decision.Event, done func(error)) {
-	r.run.Materialize(ch, events, done)
+	r.run.Flush(ch, events, done)
 }
 
 // Unflushed implements actor.Store.
-func (r *runStore) Unflushed() (int, int64) { return r.run.Unfiled() }
+func (r *runStore) Unflushed() (int, int64) { return r.run.Unflushed() }
 
 // Close implements actor.Store.
 func (r *runStore) Close() error {

@@ -21,7 +21,7 @@ var ErrNotEmpty = errors.New("there is something already")
 type BackupInfo struct {
 	Path  string
 	Runs  int   // in the index
-	Files int   // of runs; a run has none before it was filed first
+	Files int   // of runs; a run has none before it was flushed first
 	Blobs int   // that the index refers to, if the directory keeps them
 	Bytes int64 // of all of it
 	// Damaged says what could not be copied because it is damaged or missing
@@ -35,12 +35,12 @@ const stepPages = 32
 
 // Backup makes a copy of the directory as it is at one moment, between two
 // commits, in a new directory: into must not exist, or be an empty one, or it
-// fails with ErrNotEmpty; it may not lie below this one. Commits and filing go
-// on meanwhile; only a run that is filed for the second time waits for its file,
-// and commits wait if there are thousands of those. Of blobs, which may be nil,
-// those are copied that the copy refers to; the caller keeps them from being
-// deleted. Backups are made one at a time. What fails, or ends early because ctx
-// does or with ErrClosed, leaves nothing under the name; a crash leaves a folder
+// fails with ErrNotEmpty; it may not lie below this one. Commits and flushes go
+// on meanwhile; only a run that is flushed for the second time waits for its file,
+// and commits wait if there are thousands of those. Of blobs, which may be nil, the
+// backup copies those that the copy refers to; the caller keeps them from being
+// deleted. Backups are made one at a time. A backup that fails, or ends early because
+// ctx does or with ErrClosed, leaves nothing under the name; a crash leaves a folder
 // beside it with the name and .partial- in it, which Open refuses: it holds a file
 // UNFINISHED until everything else is there and durable.
 func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
@@ -64,19 +64,19 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 		case <-ctx.Done():
 		}
 	}()
-	if err := d.apart(into); err != nil {
+	if err := d.checkOutside(into); err != nil {
 		return BackupInfo{}, fmt.Errorf("back up: %w", err)
 	}
 	failpoint.Hit("backup.begin")
 	b := &backup{dir: d, blobs: blobs, info: BackupInfo{Path: into}}
-	if err := newDirectory(into, func(building string) error { return b.run(ctx, building) }); err != nil {
-		return BackupInfo{}, fmt.Errorf("back up into %s: %w", into, typed(err))
+	if err := newDirectory(into, func(building string) error { return b.copyDirectory(ctx, building) }); err != nil {
+		return BackupInfo{}, fmt.Errorf("back up into %s: %w", into, typedError(err))
 	}
 	return b.info, nil
 }
 
-// apart checks that a path is not one below the directory.
-func (d *Dir) apart(into string) error {
+// checkOutside checks that a path is not below the directory.
+func (d *Dir) checkOutside(into string) error {
 	abs, err := filepath.Abs(into)
 	if err != nil {
 		return err
@@ -102,13 +102,13 @@ type backup struct {
 	info  BackupInfo
 }
 
-func (b *backup) run(ctx context.Context, building string) error {
+func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	d := b.dir
-	d.filer.keep()
-	defer d.filer.letGo(func(name string) {
+	d.flusher.holdFiles()
+	defer d.flusher.releaseFiles(func(name string) {
 		failpoint.Hit("backup.remove")
 		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.options.Logger.Warn("a run's old file is left behind", "file", d.at(name), "error", err)
+			d.options.Logger.Warn("a run's old file is left behind", "file", d.pathOf(name), "error", err)
 		}
 	})
 	if err := d.copyIndex(ctx, filepath.Join(building, indexFile)); err != nil {
@@ -135,20 +135,20 @@ func (b *backup) run(ctx context.Context, building string) error {
 		return err
 	}
 	failpoint.Hit("backup.filled")
-	return b.weigh(building)
+	return b.sumBytes(building)
 }
 
 // copyIndex copies pawl.db, some pages at a time: commits go on in between.
 func (d *Dir) copyIndex(ctx context.Context, to string) error {
 	var copying *sqlite.Backup
-	err := d.read(func(db *sqlite.Conn) (err error) { copying, err = db.Backup(to); return err })
+	err := d.readIndex(func(db *sqlite.Conn) (err error) { copying, err = db.Backup(to); return err })
 	if err != nil {
 		return err
 	}
 	for more := true; more && err == nil; {
 		failpoint.Hit("backup.pages")
 		if err = context.Cause(ctx); err == nil {
-			err = d.read(func(*sqlite.Conn) (err error) { more, err = copying.Step(stepPages); return err })
+			err = d.readIndex(func(*sqlite.Conn) (err error) { more, err = copying.Step(stepPages); return err })
 		}
 	}
 	d.mu.Lock() // also if nothing works any more
@@ -159,8 +159,8 @@ func (d *Dir) copyIndex(ctx context.Context, to string) error {
 	return err
 }
 
-// copyAll copies what a copy of the index names, and marks the copy as one that
-// was closed.
+// copyAll copies the files and blobs that a copy of the index names, and writes the lock
+// record of a directory that was closed.
 func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if err := b.copyFiles(ctx, copied, building); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err := copied.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil }); err != nil {
 		return err
 	}
-	tally, err := tallyOf(copied)
+	fingerprint, err := fingerprintOf(copied)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err != nil {
 		return err
 	}
-	return writeSynced(filepath.Join(building, lockFile), []byte(mark{markClosed, epoch, hash, tally}.String()))
+	return writeSynced(filepath.Join(building, lockName), []byte(lockRecord{stateClosed, epoch, hash, fingerprint}.String()))
 }
 
 const allRows = headColumns + `ORDER BY num`
@@ -202,9 +202,9 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		row := readRow(r)
+		row := scanRow(r)
 		b.info.Runs++
-		if err := row.decode(b.dir); err != nil {
+		if err := row.decodeTexts(b.dir); err != nil {
 			b.info.Damaged = append(b.info.Damaged, err)
 		}
 		if row.File == "" {
@@ -219,8 +219,8 @@ func (b *backup) checkTables(copied *sqlite.Conn) error {
 	for i := range checkedTables {
 		c := &checkedTables[i]
 		err := copied.Each(c.rows, func(r *sqlite.Row) error {
-			if wrong := c.wrong(r); wrong != "" {
-				b.info.Damaged = append(b.info.Damaged, &CorruptError{File: b.dir.at(indexFile), What: wrong})
+			if wrong := c.describeChange(r); wrong != "" {
+				b.info.Damaged = append(b.info.Damaged, &CorruptError{File: b.dir.pathOf(indexFile), What: wrong})
 			}
 			return nil
 		})
@@ -269,7 +269,7 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 	last := ""
 	err = copied.Each(allRefRows, func(r *sqlite.Row) error {
 		hash := r.Text(0)
-		if hash == last || !intact(r, 1, 3) {
+		if hash == last || !crcMatches(r, 1, 3) {
 			return nil
 		}
 		last = hash
@@ -302,8 +302,8 @@ func copyBlob(ctx context.Context, from, to blob.Store, hash string) error {
 	return err
 }
 
-// weigh adds up the bytes.
-func (b *backup) weigh(building string) error {
+// sumBytes adds up the bytes.
+func (b *backup) sumBytes(building string) error {
 	return filepath.WalkDir(building, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || e.Name() == unfinishedFile {
 			return err

@@ -21,7 +21,7 @@ import (
 )
 
 // furnished makes a directory with something of everything: runs that were never
-// filed, are filed in part, are filed, have ended; a child, an approval, a dead
+// flushed, are flushed in part, are flushed, have ended; a child, an approval, a dead
 // letter; a published definition, a kept outcome, and blobs.
 func furnished(t *testing.T, path string) (*Dir, *blob.Files) {
 	d := open(t, path)
@@ -103,7 +103,7 @@ func TestBackup(t *testing.T) {
 	require.NoError(t, blobs.Close())
 }
 
-// Backups that are made while runs commit, are filed, and are purged, each hold a
+// Backups that are made while runs commit, are flushed, and are purged, each hold a
 // prefix of every run.
 func TestBackupsOfABusyDirectory(t *testing.T) {
 	d := open(t, t.TempDir())
@@ -163,7 +163,7 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 	require.Len(t, files, 4, "what was kept for the backups is gone: %v", files)
 }
 
-// While files are kept, a run is filed once more, and the next time when they
+// While files are held, a run is flushed once more, and the next time when they
 // are let go. Commits go on.
 func TestFilingWhileFilesAreKept(t *testing.T) {
 	d := open(t, t.TempDir())
@@ -171,30 +171,30 @@ func TestFilingWhileFilesAreKept(t *testing.T) {
 	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
 	require.NoError(t, o.file())
 	first := o.headFile()
-	d.filer.keep()
+	d.flusher.holdFiles()
 	o.do(workflow.Heartbeat{Token: 1})
 	require.NoError(t, o.file())
 	second := o.headFile()
 	require.NotEqual(t, first, second)
-	require.FileExists(t, d.at(first))
+	require.FileExists(t, d.pathOf(first))
 	o.do(workflow.Heartbeat{Token: 1})
 	done := make(chan error, 1)
-	o.run.Materialize(o.state.TakeChanges(), nil, func(err error) { done <- err })
-	d.filer.mu.Lock()
-	for len(d.filer.later) == 0 && d.filer.jobs["r1"] != nil {
-		d.filer.changed.Wait()
+	o.run.Flush(o.state.TakeChanges(), nil, func(err error) { done <- err })
+	d.flusher.mu.Lock()
+	for len(d.flusher.postponed) == 0 && d.flusher.runs["r1"] != nil {
+		d.flusher.changed.Wait()
 	}
-	d.filer.mu.Unlock()
-	require.Len(t, d.filer.later, 1)
+	d.flusher.mu.Unlock()
+	require.Len(t, d.flusher.postponed, 1)
 	o.do(workflow.Heartbeat{Token: 1}) // commits go on
 	require.Equal(t, second, o.headFile())
-	d.filer.letGo(func(name string) {
+	d.flusher.releaseFiles(func(name string) {
 		require.Equal(t, first, name)
 		require.NoError(t, d.root.Remove(name))
 	})
 	require.NoError(t, <-done)
 	require.Equal(t, first, o.headFile())
-	require.NoFileExists(t, d.at(second))
+	require.NoFileExists(t, d.pathOf(second))
 	require.Equal(t, 1, logged(t, d))
 	require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
 }
@@ -331,7 +331,7 @@ func TestBackupOfWhatIsDamaged(t *testing.T) {
 	d, files := furnished(t, t.TempDir())
 	h, err := d.Head("ended")
 	require.NoError(t, err)
-	require.NoError(t, os.Remove(d.at(h.File)))
+	require.NoError(t, os.Remove(d.pathOf(h.File)))
 	paid, err := d.Outcome("paid")
 	require.NoError(t, err)
 	ref, err := blob.ParseRef(paid)

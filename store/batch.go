@@ -45,7 +45,7 @@ var (
 )
 
 // A batch is rows of one table, or one statement that deletes.
-type batch struct {
+type statement struct {
 	table  *table
 	rows   [][]driver.Value
 	count  int    // rows like the only one, which counts up in two columns; 0: rows are as they stand
@@ -64,33 +64,33 @@ const (
 	maxSiblings = 1000
 )
 
-// batches returns the statements that bring a file up to date. It is a pure
+// fileStatements returns the statements that bring a file up to date. It is a pure
 // function of its arguments: what has changed in the state, the records and the
 // events since the file was written.
-func batches(ch *workflow.Changes, entries []entry, events []decision.Event) []batch {
-	var out []batch
-	out = add(out, groupsTable, ch.Groups, groupRow)
-	out = append(out, siblings(tokensTable, rowsOf(ch.Tokens, tokenRow))...)
-	out = append(out, siblings(branchesTable, rowsOf(ch.Branches, branchRow))...)
+func fileStatements(ch *workflow.Changes, entries []entry, events []decision.Event) []statement {
+	var out []statement
+	out = appendRows(out, groupsTable, ch.Groups, groupRow)
+	out = append(out, siblingStatements(tokensTable, rowsOf(ch.Tokens, tokenRow))...)
+	out = append(out, siblingStatements(branchesTable, rowsOf(ch.Branches, branchRow))...)
 	for _, id := range slices.Sorted(maps.Keys(ch.Items)) {
-		out = append(out, batch{table: itemsTable, rows: itemRows(id, ch.Items[id])})
+		out = append(out, statement{table: itemsTable, rows: itemRows(id, ch.Items[id])})
 	}
-	out = add(out, signalsTable, ch.Signals, signalRow)
-	out = add(out, stepsTable, ch.Steps, stepRow)
-	out = add(out, definitionTable, ch.Revisions, revisionRow)
+	out = appendRows(out, signalsTable, ch.Signals, signalRow)
+	out = appendRows(out, stepsTable, ch.Steps, stepRow)
+	out = appendRows(out, definitionTable, ch.Revisions, revisionRow)
 	out = append(out, dataBatches(ch.Data)...)
-	out = add(out, journalTable, entries, journalRow)
+	out = appendRows(out, journalTable, entries, journalRow)
 	if rows := valueRows(entries); len(rows) > 0 {
-		out = append(out, batch{table: valsTable, rows: rows})
+		out = append(out, statement{table: valsTable, rows: rows})
 	}
-	return add(out, eventsTable, events, eventRow)
+	return appendRows(out, eventsTable, events, eventRow)
 }
 
-func add[T any](out []batch, t *table, xs []T, row func(T) []driver.Value) []batch {
+func appendRows[T any](out []statement, t *table, xs []T, row func(T) []driver.Value) []statement {
 	if len(xs) == 0 {
 		return out
 	}
-	return append(out, batch{table: t, rows: rowsOf(xs, row)})
+	return append(out, statement{table: t, rows: rowsOf(xs, row)})
 }
 
 func rowsOf[T any](xs []T, row func(T) []driver.Value) [][]driver.Value {
@@ -103,40 +103,40 @@ func rowsOf[T any](xs []T, row func(T) []driver.Value) [][]driver.Value {
 	return rows
 }
 
-// siblings splits rows into runs that are alike but for the columns that count
+// siblingStatements splits rows into runs that are alike but for the columns that count
 // up, and the rest, in order.
-func siblings(t *table, rows [][]driver.Value) []batch {
-	var out []batch
+func siblingStatements(t *table, rows [][]driver.Value) []statement {
+	var out []statement
 	plain := 0 // rows before it are in out
 	for i := 0; i < len(rows); {
-		n := alike(t, rows[i:min(len(rows), i+maxSiblings)])
+		n := countAlike(t, rows[i:min(len(rows), i+maxSiblings)])
 		if n < minSiblings {
 			i += n
 			continue
 		}
 		if i > plain {
-			out = append(out, batch{table: t, rows: rows[plain:i]})
+			out = append(out, statement{table: t, rows: rows[plain:i]})
 		}
-		out = append(out, batch{table: t, rows: rows[i : i+1], count: n})
+		out = append(out, statement{table: t, rows: rows[i : i+1], count: n})
 		i += n
 		plain = i
 	}
 	if plain < len(rows) {
-		out = append(out, batch{table: t, rows: rows[plain:]})
+		out = append(out, statement{table: t, rows: rows[plain:]})
 	}
 	return out
 }
 
-// alike returns how many rows from the first on are like it.
-func alike(t *table, rows [][]driver.Value) int {
+// countAlike returns how many rows from the first on are like it.
+func countAlike(t *table, rows [][]driver.Value) int {
 	n := 1
-	for n < len(rows) && sibling(t, rows[0], rows[n], int64(n)) {
+	for n < len(rows) && isSibling(t, rows[0], rows[n], int64(n)) {
 		n++
 	}
 	return n
 }
 
-func sibling(t *table, a, b []driver.Value, n int64) bool {
+func isSibling(t *table, a, b []driver.Value, n int64) bool {
 	for c := range a {
 		if c == t.first || c == t.second {
 			if b[c] != a[c].(int64)+n {
@@ -150,12 +150,12 @@ func sibling(t *table, a, b []driver.Value, n int64) bool {
 }
 
 // dataBatches keeps the order of writes: a set value hides what was below it.
-func dataBatches(changes []workflow.DataChange) []batch {
-	var out []batch
+func dataBatches(changes []workflow.DataChange) []statement {
+	var out []statement
 	var rows [][]driver.Value
 	flush := func() {
 		if len(rows) > 0 {
-			out = append(out, batch{table: dataTable, rows: rows})
+			out = append(out, statement{table: dataTable, rows: rows})
 			rows = nil
 		}
 	}
@@ -165,13 +165,13 @@ func dataBatches(changes []workflow.DataChange) []batch {
 		switch c.Kind {
 		case workflow.DataDrop:
 			flush()
-			out = append(out, batch{delete: deleteScope, rows: [][]driver.Value{{g, b}}})
+			out = append(out, statement{delete: deleteScope, rows: [][]driver.Value{{g, b}}})
 		case workflow.DataSet:
 			flush()
-			out = append(out, batch{delete: deleteBelow, rows: [][]driver.Value{{g, b, path, path + "/", path + "0"}}})
-			rows = append(rows, []driver.Value{g, b, path, int64(-1), text(c.Value)})
+			out = append(out, statement{delete: deleteBelow, rows: [][]driver.Value{{g, b, path, path + "/", path + "0"}}})
+			rows = append(rows, []driver.Value{g, b, path, int64(-1), valueText(c.Value)})
 		case workflow.DataAppend:
-			rows = append(rows, []driver.Value{g, b, path, int64(c.Index), text(c.Value)})
+			rows = append(rows, []driver.Value{g, b, path, int64(c.Index), valueText(c.Value)})
 		}
 	}
 	flush()
@@ -190,26 +190,26 @@ func pointer(path []string) string {
 	return b.String()
 }
 
-// text returns a value of the model as JSON.
-func text(v any) string { return shared(value.Encode(v)) }
+// valueText returns a value of the model as JSON.
+func valueText(v any) string { return sharedString(value.Encode(v)) }
 
-// shared returns b, which nobody changes any more, as a string: a copy of a large
+// sharedString returns b, which nobody changes any more, as a string: a copy of a large
 // one would hold others up.
-func shared(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func sharedString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // bytesOf returns the bytes of s, which must not be changed.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// optional is text, and NULL for nothing.
-func optional(v any) driver.Value {
+// optionalText is text, and NULL for nothing.
+func optionalText(v any) driver.Value {
 	if v == nil {
 		return nil
 	}
-	return text(v)
+	return valueText(v)
 }
 
-// named is a text that may be missing.
-func named[T ~string](s T) driver.Value {
+// nullableText is a text that may be missing.
+func nullableText[T ~string](s T) driver.Value {
 	if s == "" {
 		return nil
 	}

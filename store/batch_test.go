@@ -18,7 +18,7 @@ type shape struct {
 	count int
 }
 
-func shapes(bs []batch) (out []shape) {
+func shapes(bs []statement) (out []shape) {
 	for _, b := range bs {
 		name := b.delete
 		if b.table != nil {
@@ -47,7 +47,7 @@ func TestBatchesAreNarrow(t *testing.T) {
 	}
 	require.Equal(t, []shape{
 		{"groups", 1, 0}, {"tokens", 1, 801}, {"tokens", 3, 0}, {"tokens", 1, 1000}, {"tokens", 1, 1000}, {"tokens", 1, 197}, {"items", 3000, 0},
-	}, shapes(batches(&ch, nil, nil)))
+	}, shapes(fileStatements(&ch, nil, nil)))
 }
 
 func TestBatchesKeepTheOrderOfData(t *testing.T) {
@@ -57,7 +57,7 @@ func TestBatchesKeepTheOrderOfData(t *testing.T) {
 		{Path: a, Value: int64(1)}, {Path: a, Kind: workflow.DataAppend, Value: "x"}, {Path: b, Kind: workflow.DataAppend, Index: 3},
 		{Scope: sc, Kind: workflow.DataDrop}, {Scope: sc, Path: b, Value: nil},
 	}}
-	bs := batches(&ch, nil, nil)
+	bs := fileStatements(&ch, nil, nil)
 	require.Equal(t, []shape{
 		{deleteBelow, 1, 0}, {"data", 3, 0}, {deleteScope, 1, 0}, {deleteBelow, 1, 0}, {"data", 1, 0},
 	}, shapes(bs))
@@ -69,8 +69,8 @@ func TestBatchesKeepTheOrderOfData(t *testing.T) {
 }
 
 func TestBatchesOfNothing(t *testing.T) {
-	require.Empty(t, batches(&workflow.Changes{}, nil, nil))
-	bs := batches(&workflow.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, []decision.Event{{Seq: 1, Type: "x"}})
+	require.Empty(t, fileStatements(&workflow.Changes{}, nil, nil))
+	bs := fileStatements(&workflow.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, []decision.Event{{Seq: 1, Type: "x"}})
 	require.Equal(t, []shape{{"items", 1, 0}, {"events", 1, 0}}, shapes(bs))
 }
 
@@ -96,7 +96,7 @@ func TestEveryTable(t *testing.T) {
 		for i := range rows {
 			rows[i] = eventRow(decision.Event{Seq: int64(i + 1), At: at(i), Type: "x", Data: map[string]any{"i": int64(i)}})
 		}
-		require.NoError(t, eventsTable.insert(c, rows))
+		require.NoError(t, eventsTable.insertRows(c, rows))
 		var count, last int
 		require.NoError(t, c.Each(`SELECT count(*), max(seq) FROM events`, func(r *sqlite.Row) error {
 			count, last = r.Int(0), r.Int(1)
@@ -120,9 +120,9 @@ func TestFileIsReadable(t *testing.T) {
 	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), fan(1, 2, workflow.Scope{}),
 		fan(2, 4, workflow.Scope{Group: 1, Branch: 1}), decision.AppendData{Path: []string{"state", "log"}, Value: 0.5})
 	require.NoError(t, o.file())
-	snap, err := d.snapshot("r1")
+	snap, err := d.openSnapshot("r1")
 	require.NoError(t, err)
-	defer snap.close()
+	defer snap.closeFile()
 	list := func(query string) (out []string) {
 		require.NoError(t, snap.file.Each(query, func(r *sqlite.Row) error { out = append(out, r.Text(0)); return nil }))
 		return out

@@ -76,8 +76,8 @@ func benchmarkCommit(b *testing.B, durability Durability, writers int) {
 
 // trimOnly removes records from the log as filing does, without a file.
 func trimOnly(b *testing.B, d *Dir, r *Run) {
-	r.unfiled = r.unfiled[:0]
-	err := d.update(func(db *sqlite.Conn) error {
+	r.unflushed = r.unflushed[:0]
+	err := d.updateIndex(func(db *sqlite.Conn) error {
 		_, _, err := trimSome(db, []span{{r.row.num, r.row.Seq - 99, r.row.Seq}})
 		return err
 	})
@@ -104,10 +104,10 @@ func benchmarkBare(b *testing.B, durability Durability) {
 	for n := range b.N {
 		seq := int64(n + 1)
 		e, _ := step(seq).Encode()
-		sum = sum.next(&e)
+		sum = sum.sumAfter(&e)
 		_, err1 := db.Exec(begin)
 		err2 := db.Each(getEpoch, func(*sqlite.Row) error { return nil })
-		_, err3 := db.Exec(advanceRun, append(checked(int64(1), seq, sum[:], int64(1)), int64(1), seq-1)...)
+		_, err3 := db.Exec(advanceRun, append(withCRC(int64(1), seq, sum[:], int64(1)), int64(1), seq-1)...)
 		err4 := appendLog(db, 1, &entry{Encoded: e, sum: sum})
 		_, err5 := db.Exec(commit)
 		for _, err := range []error{err1, err2, err3, err4, err5} {
@@ -142,7 +142,7 @@ func benchmarkFiles(b *testing.B, durability Durability) {
 				o := &owner{t: b, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
 				o.five(map[string]any{"n": n})
 				filed.Add(1)
-				o.run.Materialize(o.state.TakeChanges(), o.events, func(err error) {
+				o.run.Flush(o.state.TakeChanges(), o.events, func(err error) {
 					if err != nil {
 						b.Error(err)
 					}
@@ -171,7 +171,7 @@ func commitsBesideBackups(b *testing.B, backups bool) {
 		o := start(b, d, workflow.RunID(fmt.Sprint("old", i)))
 		o.five(map[string]any{"x": strings.Repeat("x", 500)})
 		filing.Add(1)
-		o.run.Materialize(o.state.TakeChanges(), o.events, func(error) { filing.Done() })
+		o.run.Flush(o.state.TakeChanges(), o.events, func(error) { filing.Done() })
 	}
 	filing.Wait()
 	ctx, cancel := context.WithCancel(b.Context())

@@ -42,7 +42,7 @@ func appendRefs(out []blobRef, m workflow.Message) []blobRef {
 			out = append(out, blobRef{a.Hash, true})
 		}
 	}
-	return appendRefsOf(out, payload(m))
+	return appendRefsOf(out, messagePayload(m))
 }
 
 // appendRefsOf appends the references in a value. What only looks like one, as
@@ -71,8 +71,8 @@ func appendRefsOf(out []blobRef, v any) []blobRef {
 	return out
 }
 
-// payload returns the value that a message brings, nil if it brings none.
-func payload(m workflow.Message) any {
+// messagePayload returns the value that a message brings, nil if it brings none.
+func messagePayload(m workflow.Message) any {
 	switch m := m.(type) {
 	case workflow.Start:
 		return m.Input
@@ -103,7 +103,7 @@ func (r *Run) writeRefs(db *sqlite.Conn) error {
 		if ref.artifact {
 			artifact = 1
 		}
-		if _, err := db.Exec(putRef, checkedRow(ref.hash, r.row.num, artifact)...); err != nil {
+		if _, err := db.Exec(putRef, rowWithCRC(ref.hash, r.row.num, artifact)...); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (r *Run) writeRefs(db *sqlite.Conn) error {
 // Refers reports whether a run or a kept outcome refers to a blob.
 func (d *Dir) Refers(hash string) (bool, error) {
 	var found bool
-	err := d.read(func(db *sqlite.Conn) (err error) {
+	err := d.readIndex(func(db *sqlite.Conn) (err error) {
 		found, err = db.One(getRef, func(*sqlite.Row) error { return nil }, hash)
 		return err
 	})

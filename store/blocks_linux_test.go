@@ -33,7 +33,7 @@ func TestAFileSystemThatCountsNoBlocks(t *testing.T) {
 		f, err := os.Create(filepath.Join(dir, "x"))
 		if err == nil {
 			plain := unix.Fallocate(int(f.Fd()), 0, 0, 1<<20)
-			err = errors.Join(plain, allocate(f, 1<<20), f.Close())
+			err = errors.Join(plain, allocateBlocks(f, 1<<20), f.Close())
 		}
 		result <- err
 	}()

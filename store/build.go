@@ -44,18 +44,18 @@ func newDatabase(schema string, page, id, version int) ([]byte, error) {
 
 // A builder builds files in memory. It keeps one empty file and rolls back to
 // it after each: nothing is parsed or prepared twice.
-type builder struct{ empty *sqlite.Conn }
+type fileBuilder struct{ empty *sqlite.Conn }
 
 // maxKept is the size in bytes of a file after which a builder gives its memory
 // back.
 const maxKept = 4 << 20
 
-// build returns the bytes of a file after fill, which begins with old, or empty
+// buildFile returns the bytes of a file after fill, which begins with old, or empty
 // if that is nil.
-func (b *builder) build(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
+func (b *fileBuilder) buildFile(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
 	failpoint.Hit("file.begin")
 	if old != nil {
-		return b.rebuild(old, fill)
+		return b.rebuildFile(old, fill)
 	}
 	if b.empty == nil {
 		var err error
@@ -63,18 +63,18 @@ func (b *builder) build(old []byte, fill func(*sqlite.Conn) error) ([]byte, erro
 			return nil, err
 		}
 	}
-	data, err := filled(b.empty, fill)
+	data, err := fillDatabase(b.empty, fill)
 	if err == nil {
 		_, err = b.empty.Exec(rollback)
 	}
 	if err != nil || len(data) > maxKept {
-		b.close()
+		b.freeMemory()
 	}
 	return data, err
 }
 
-// filled returns the bytes of a database after fill, in an open transaction.
-func filled(c *sqlite.Conn, fill func(*sqlite.Conn) error) ([]byte, error) {
+// fillDatabase returns the bytes of a database after fill, in an open transaction.
+func fillDatabase(c *sqlite.Conn, fill func(*sqlite.Conn) error) ([]byte, error) {
 	if _, err := c.Exec(begin); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func filled(c *sqlite.Conn, fill func(*sqlite.Conn) error) ([]byte, error) {
 	return c.Serialize()
 }
 
-func (b *builder) rebuild(old []byte, fill func(*sqlite.Conn) error) (data []byte, err error) {
+func (b *fileBuilder) rebuildFile(old []byte, fill func(*sqlite.Conn) error) (data []byte, err error) {
 	c, err := sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`)
 	if err != nil {
 		return nil, err
@@ -112,32 +112,32 @@ func (b *builder) rebuild(old []byte, fill func(*sqlite.Conn) error) (data []byt
 	return c.Serialize()
 }
 
-// close gives the memory back.
-func (b *builder) close() {
+// freeMemory gives the memory back.
+func (b *fileBuilder) freeMemory() {
 	if b.empty != nil {
 		_ = b.empty.Close() // it holds nothing but memory
 		b.empty = nil
 	}
 }
 
-// run runs the statements of a batch.
-func (b *batch) run(c *sqlite.Conn) error {
+// runOn runs the statements of a batch.
+func (b *statement) runOn(c *sqlite.Conn) error {
 	switch {
 	case b.delete != "":
 		_, err := c.Exec(b.delete, b.rows[0]...)
 		return err
 	case b.count > 0:
 		pace.Pause()
-		_, err := c.Exec(b.table.siblings(), append([]driver.Value{int64(b.count)}, b.rows[0]...)...)
+		_, err := c.Exec(b.table.siblingsText(), append([]driver.Value{int64(b.count)}, b.rows[0]...)...)
 		return err
 	}
-	return b.table.insert(c, b.rows)
+	return b.table.insertRows(c, b.rows)
 }
 
 // chunks are the numbers of rows that one statement inserts.
 var chunks = [...]int{50, 10, 3, 1}
 
-func (t *table) insert(c *sqlite.Conn, rows [][]driver.Value) error {
+func (t *table) insertRows(c *sqlite.Conn, rows [][]driver.Value) error {
 	args := make([]driver.Value, 0, min(len(rows), chunks[0])*t.columns)
 	for _, n := range chunks {
 		for ; len(rows) >= n; rows = rows[n:] {
@@ -146,7 +146,7 @@ func (t *table) insert(c *sqlite.Conn, rows [][]driver.Value) error {
 			for _, row := range rows[:n] {
 				args = append(args, row...)
 			}
-			if _, err := c.Exec(t.values(n), args...); err != nil {
+			if _, err := c.Exec(t.insertText(n), args...); err != nil {
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
 		}
@@ -170,11 +170,11 @@ var inserts = func() map[string]map[int]string {
 	return out
 }()
 
-func (t *table) values(n int) string { return inserts[t.name][n] }
+func (t *table) insertText(n int) string { return inserts[t.name][n] }
 
-// siblings returns the statement that inserts as many rows as its first
+// siblingsText returns the statement that inserts as many rows as its first
 // parameter says, alike but for the columns that count up.
-func (t *table) siblings() string {
+func (t *table) siblingsText() string {
 	columns := make([]string, t.columns)
 	for i := range columns {
 		columns[i] = "?"

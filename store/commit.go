@@ -8,22 +8,22 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// Bounds of the group commit.
+// Bounds of the group commit. The requests that one transaction takes are a batch.
 const (
 	maxQueue = 1024    // requests that wait; more callers block
-	maxGroup = 512     // requests in one transaction
+	maxBatch = 512     // requests in one transaction
 	maxBytes = 1 << 20 // after which a transaction takes no further request
 )
 
 // A committer is the goroutine that commits for all runs.
 type committer struct {
-	queue chan *request
+	queue chan *commitRequest
 	quit  chan struct{} // closed by stop
 	done  chan struct{} // closed when the goroutine has ended
 }
 
-// A request is something to be committed.
-type request struct {
+// A commitRequest has the statements that one caller wants committed.
+type commitRequest struct {
 	apply  func(*sqlite.Conn) error // statements; a *refusal has written nothing
 	bytes  int                      // that they write, about, where it may be much
 	answer chan error               // of capacity 1
@@ -36,57 +36,58 @@ type refusal struct{ err error }
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-func refuse(format string, args ...any) error { return &refusal{fmt.Errorf(format, args...)} }
+// refuseRequest returns the error of a request that is refused.
+func refuseRequest(format string, args ...any) error { return &refusal{fmt.Errorf(format, args...)} }
 
-func (c *committer) start(d *Dir) {
-	c.queue = make(chan *request, maxQueue)
+func (c *committer) startLoop(d *Dir) {
+	c.queue = make(chan *commitRequest, maxQueue)
 	c.quit = make(chan struct{})
 	c.done = make(chan struct{})
-	go c.run(d) // until stop
+	go c.commitLoop(d) // until stop
 }
 
-// stop commits what is queued and ends the goroutine.
-func (c *committer) stop() {
+// stopLoop commits what is queued and ends the goroutine.
+func (c *committer) stopLoop() {
 	close(c.quit)
 	<-c.done
 }
 
-func (c *committer) run(d *Dir) {
+func (c *committer) commitLoop(d *Dir) {
 	defer close(c.done)
-	group := make([]*request, 0, maxGroup)
+	batch := make([]*commitRequest, 0, maxBatch)
 	for {
 		select {
 		case r := <-c.queue:
-			group = c.gather(append(group[:0], r))
+			batch = c.gatherBatch(append(batch[:0], r))
 		case <-c.quit:
-			if group = c.gather(group[:0]); len(group) == 0 {
+			if batch = c.gatherBatch(batch[:0]); len(batch) == 0 {
 				return
 			}
 		}
-		d.commit(group)
+		d.commitAndAnswer(batch)
 	}
 }
 
-// gather adds the requests that wait.
-func (c *committer) gather(group []*request) []*request {
+// gatherBatch adds the requests that wait.
+func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 	bytes := 0
-	for _, r := range group {
+	for _, r := range batch {
 		bytes += r.bytes
 	}
-	for len(group) < maxGroup && bytes < maxBytes {
+	for len(batch) < maxBatch && bytes < maxBytes {
 		select {
 		case r := <-c.queue:
-			group = append(group, r)
+			batch = append(batch, r)
 			bytes += r.bytes
 		default:
-			return group
+			return batch
 		}
 	}
-	return group
+	return batch
 }
 
-// do commits a request and returns when it is durable, or has failed.
-func (c *committer) do(r *request) error {
+// submitRequest commits a request and returns when it is durable, or has failed.
+func (c *committer) submitRequest(r *commitRequest) error {
 	select {
 	case c.queue <- r:
 	case <-c.done:
@@ -105,24 +106,24 @@ func (c *committer) do(r *request) error {
 	}
 }
 
-// update commits the statements of one caller.
-func (d *Dir) update(apply func(*sqlite.Conn) error) error { return d.updateLarge(0, apply) }
+// updateIndex commits the statements of one caller.
+func (d *Dir) updateIndex(apply func(*sqlite.Conn) error) error { return d.updateIndexLarge(0, apply) }
 
-// updateLarge is update for statements that write many bytes.
-func (d *Dir) updateLarge(bytes int, apply func(*sqlite.Conn) error) error {
-	return d.committer.do(&request{apply: apply, bytes: bytes, answer: make(chan error, 1)})
+// updateIndexLarge commits statements that write many bytes.
+func (d *Dir) updateIndexLarge(bytes int, apply func(*sqlite.Conn) error) error {
+	return d.committer.submitRequest(&commitRequest{apply: apply, bytes: bytes, answer: make(chan error, 1)})
 }
 
-// commit commits a group and answers it.
-func (d *Dir) commit(group []*request) {
+// commitAndAnswer commits a batch and answers it.
+func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.settle(group)
-	for _, r := range group {
+	d.commitBatch(batch)
+	for _, r := range batch {
 		r.answer <- r.err
 	}
 	if d.dead == nil {
-		d.relieve()
+		d.checkpointIfLong()
 	}
 }
 
@@ -130,10 +131,10 @@ func (d *Dir) commit(group []*request) {
 // pawl.db.
 const longLog = 4000
 
-// relieve moves what is in the write-ahead log into pawl.db when there is enough
-// of it, so that the next commit begins the log anew. What is committed stays so
-// if that fails; but of a disk that failed nothing is trusted any more.
-func (d *Dir) relieve() {
+// checkpointIfLong moves the write-ahead log into pawl.db when it is long, so that the
+// next commit begins the log anew. If that fails nothing that was committed is lost, but
+// unless the disk is only full it is not trusted any more.
+func (d *Dir) checkpointIfLong() {
 	n, err := d.db.Written()
 	if d.frames += n; err == nil && d.frames < longLog {
 		return
@@ -146,37 +147,37 @@ func (d *Dir) relieve() {
 		return
 	}
 	err = fmt.Errorf("checkpoint: %w", err)
-	d.options.Logger.Error("the log cannot be moved into the index", "file", d.at(indexFile), "error", err)
+	d.options.Logger.Error("the log cannot be moved into the index", "file", d.pathOf(indexFile), "error", err)
 	if !errors.Is(err, ErrNoSpace) {
-		_ = d.die(err) // whoever comes next is told
+		_ = d.failForGood(err) // whoever comes next is told
 	}
 }
 
-// settle commits a group in one transaction, or each request in its own if a
+// commitBatch commits a batch in one transaction, or each request in its own if a
 // statement of one fails.
-func (d *Dir) settle(group []*request) {
-	err := d.transact(group)
-	if err == nil || d.dead != nil || errors.Is(err, ErrUnknown) || len(group) == 1 {
-		for _, r := range group {
+func (d *Dir) commitBatch(batch []*commitRequest) {
+	err := d.runTransaction(batch)
+	if err == nil || d.dead != nil || errors.Is(err, ErrUnknown) || len(batch) == 1 {
+		for _, r := range batch {
 			if err != nil {
 				r.err = err
 			}
 		}
 		return
 	}
-	for i := range group {
-		d.settle(group[i : i+1])
+	for i := range batch {
+		d.commitBatch(batch[i : i+1])
 	}
 }
 
-// transact runs a group as one transaction. It leaves the refusals with the
-// requests and returns what went wrong for all.
-func (d *Dir) transact(group []*request) error {
+// runTransaction runs a batch as one transaction. It leaves the refusals with the
+// requests and returns an error that concerns all of them.
+func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if d.dead != nil {
 		return d.dead
 	}
-	if err := d.owns(); errors.Is(err, ErrFenced) {
-		return d.die(err)
+	if err := d.checkOwner(); errors.Is(err, ErrFenced) {
+		return d.failForGood(err)
 	} else if err != nil {
 		return err
 	}
@@ -184,17 +185,17 @@ func (d *Dir) transact(group []*request) error {
 	if _, err := d.db.Exec(begin); err != nil {
 		return d.indexError(err)
 	}
-	if err := d.applyAll(group); err != nil {
-		return d.rollback(d.indexError(err))
+	if err := d.applyAll(batch); err != nil {
+		return d.rollbackAfter(d.indexError(err))
 	}
 	failpoint.Hit("commit.inside")
 	if _, err := d.db.Exec(commit); err != nil {
-		return d.lost(err)
+		return d.commitFailed(err)
 	}
 	failpoint.Hit("commit.done")
-	if err := d.owns(); err != nil {
+	if err := d.checkOwner(); err != nil {
 		// A new owner may have read pawl.db before this was in it.
-		return d.die(fmt.Errorf("%w: %w", ErrUnknown, err))
+		return d.failForGood(fmt.Errorf("%w: %w", ErrUnknown, err))
 	}
 	return nil
 }
@@ -205,11 +206,11 @@ const (
 	rollback = `ROLLBACK`
 )
 
-func (d *Dir) applyAll(group []*request) error {
+func (d *Dir) applyAll(batch []*commitRequest) error {
 	if err := d.checkFence(); err != nil {
 		return err
 	}
-	for _, r := range group {
+	for _, r := range batch {
 		r.err = r.apply(d.db)
 		if no := (*refusal)(nil); errors.As(r.err, &no) {
 			r.err = no.err
@@ -220,7 +221,7 @@ func (d *Dir) applyAll(group []*request) error {
 	return nil
 }
 
-// checkFence finds that another engine has written its epoch into pawl.db.
+// checkFence fails if another engine has written its epoch into pawl.db.
 func (d *Dir) checkFence() error {
 	ours := false
 	err := d.db.Each(getEpoch, func(r *sqlite.Row) error {
@@ -228,35 +229,36 @@ func (d *Dir) checkFence() error {
 		return nil
 	})
 	if err == nil && !ours {
-		err = d.die(fmt.Errorf("%w: its epoch is in %s", ErrFenced, d.at(indexFile)))
+		err = d.failForGood(fmt.Errorf("%w: its epoch is in %s", ErrFenced, d.pathOf(indexFile)))
 	}
 	return err
 }
 
-// rollback undoes the transaction, which SQLite may have done already.
-func (d *Dir) rollback(cause error) error {
+// rollbackAfter undoes the transaction, unless SQLite has done so already, and returns
+// the cause.
+func (d *Dir) rollbackAfter(cause error) error {
 	if _, err := d.db.Exec(rollback); err != nil && d.dead == nil {
 		if _, err := d.db.Exec(begin); err != nil {
-			return d.die(fmt.Errorf("cannot roll back: %w: after: %w", err, cause))
+			return d.failForGood(fmt.Errorf("cannot roll back: %w: after: %w", err, cause))
 		}
 		_, _ = d.db.Exec(rollback) // it has just begun
 	}
 	return cause
 }
 
-// lost answers a COMMIT that failed. After an error of the disk nothing that
-// SQLite or the system still holds in memory can be trusted.
-func (d *Dir) lost(err error) error {
-	err = fmt.Errorf("%w: %w", ErrUnknown, typed(err))
+// commitFailed returns the error of a COMMIT that failed. After an error of the disk
+// nothing that SQLite or the system still holds in memory can be trusted.
+func (d *Dir) commitFailed(err error) error {
+	err = fmt.Errorf("%w: %w", ErrUnknown, typedError(err))
 	if errors.Is(err, ErrNoSpace) {
-		return d.rollback(err)
+		return d.rollbackAfter(err)
 	}
-	return d.die(err)
+	return d.failForGood(err)
 }
 
-// die makes everything fail with ErrFailed from now on, and returns that. The
+// failForGood makes everything fail with ErrFailed from now on, and returns that. The
 // lock is held.
-func (d *Dir) die(cause error) error {
+func (d *Dir) failForGood(cause error) error {
 	if d.dead == nil {
 		d.dead = fmt.Errorf("%w: %w", ErrFailed, cause)
 		close(d.failed)

@@ -43,7 +43,7 @@ func TestManyWriters(t *testing.T) {
 			for n := range steps {
 				o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
 				if n%7 == i%7 {
-					o.run.Materialize(o.state.TakeChanges(), o.events, nil)
+					o.run.Flush(o.state.TakeChanges(), o.events, nil)
 					o.events = nil
 				}
 			}
@@ -86,7 +86,7 @@ func TestTheLastDescendant(t *testing.T) {
 	require.ErrorIs(t, begin(Head{Run: "r/2.1", Parent: "r", Root: "r"}), ErrNoRoom)
 	_, err = d.Head("r/2.1")
 	require.ErrorIs(t, err, ErrRunNotFound)
-	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET room = 9 WHERE id = 'r'`) }))
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET room = 9 WHERE id = 'r'`) }))
 	require.ErrorIs(t, begin(Head{Run: "r/2.1", Parent: "r", Root: "r"}), ErrCorrupt)
 }
 
@@ -107,23 +107,23 @@ func TestRecordsHaveNoGap(t *testing.T) {
 	r := o.record(workflow.Start{}, startRun(nil))
 	r.Seq = 2
 	require.ErrorContains(t, o.run.Commit([]decision.Record{r}, Head{}), "record 2 after record 0")
-	require.NoError(t, o.run.row.decode(d))
+	require.NoError(t, o.run.row.decodeTexts(d))
 	_, err := d.Head("r1")
 	require.ErrorIs(t, err, ErrRunNotFound)
 }
 
 func TestARefusalLeavesTheGroup(t *testing.T) {
 	d := open(t, t.TempDir())
-	ok := func(key string) *request {
-		return &request{answer: make(chan error, 1), apply: func(db *sqlite.Conn) error {
+	ok := func(key string) *commitRequest {
+		return &commitRequest{answer: make(chan error, 1), apply: func(db *sqlite.Conn) error {
 			_, err := db.Exec(`INSERT INTO meta (key, value) VALUES (?, 1)`, key)
 			return err
 		}}
 	}
-	no := &request{answer: make(chan error, 1), apply: func(*sqlite.Conn) error { return refuse("%w", ErrNotEnded) }}
+	no := &commitRequest{answer: make(chan error, 1), apply: func(*sqlite.Conn) error { return refuseRequest("%w", ErrNotEnded) }}
 	bad := ok("a") // the key is taken by then
-	group := []*request{ok("a"), no, bad, ok("b")}
-	d.commit(group)
+	group := []*commitRequest{ok("a"), no, bad, ok("b")}
+	d.commitAndAnswer(group)
 	require.NoError(t, <-group[0].answer)
 	require.ErrorIs(t, <-group[1].answer, ErrNotEnded)
 	require.ErrorContains(t, <-group[2].answer, "UNIQUE")
@@ -136,7 +136,7 @@ func TestNoSpace(t *testing.T) {
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil))
 	limit := func(pages int) {
-		require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
+		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
 	}
 	limit(30)
 	large := make([]any, 5000)
@@ -159,7 +159,7 @@ func TestFencedByAnEpoch(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil))
-	require.NoError(t, d.read(func(db *sqlite.Conn) error { _, err := db.Exec(putEpoch, int64(1)); return err }))
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { _, err := db.Exec(putEpoch, int64(1)); return err }))
 	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
 	_, err := d.Head("r1")
 	require.ErrorIs(t, err, ErrFenced)
@@ -172,7 +172,7 @@ func TestFencedByAnotherLock(t *testing.T) {
 	d := open(t, path)
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil))
-	require.NoError(t, os.Remove(filepath.Join(path, lockFile)))
+	require.NoError(t, os.Remove(filepath.Join(path, lockName)))
 	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
 }
 
@@ -184,7 +184,7 @@ func TestFencedWithinACommit(t *testing.T) {
 	o.do(workflow.Start{}, startRun(nil))
 	reset := failpoint.Set(func(name string) {
 		if name == "commit.done" {
-			_ = os.Remove(d.at(lockFile))
+			_ = os.Remove(d.pathOf(lockName))
 		}
 	})
 	err := o.try(workflow.Heartbeat{})

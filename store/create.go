@@ -21,18 +21,18 @@ func (d *Dir) checkIndex() error {
 	if err := d.checkHeader(data, indexFile, indexID, indexVersion); err != nil {
 		return err
 	}
-	was, err := d.readMark()
+	was, err := d.readLockRecord()
 	if err != nil {
 		return err
 	}
-	for _, check := range []func(mark) error{d.checkLog, d.checkEpoch, d.checkHash, d.checkSpent} {
+	for _, check := range []func(lockRecord) error{d.checkLogPresent, d.checkEpoch, d.checkIndexHash, d.checkStaleLog} {
 		if err := check(was); err != nil {
 			return err
 		}
 	}
-	log, err := d.has(indexWAL)
+	log, err := d.hasName(indexWAL)
 	if err == nil && log && was.epoch == 0 {
-		err = d.renew()
+		err = d.rewriteFiles()
 	}
 	return err
 }
@@ -40,12 +40,12 @@ func (d *Dir) checkIndex() error {
 // createIndex makes pawl.db, whole or not at all, in a directory without runs.
 func (d *Dir) createIndex() error {
 	for _, name := range []string{runsDir, indexWAL} {
-		is, err := d.has(name)
+		is, err := d.hasName(name)
 		if err != nil {
 			return err
 		}
 		if is {
-			return &CorruptError{File: d.at(indexFile), What: "it is missing, but there is " + name}
+			return &CorruptError{File: d.pathOf(indexFile), What: "it is missing, but there is " + name}
 		}
 	}
 	data, err := newDatabase(indexSchema, indexPage, indexID, indexVersion)
@@ -58,7 +58,7 @@ func (d *Dir) createIndex() error {
 		return err
 	}
 	failpoint.Hit("open.create")
-	if err := d.stillOpening(); err != nil {
+	if err := d.checkOwnerAtOpen(); err != nil {
 		return err
 	}
 	if err := d.root.Rename(building, indexFile); err != nil {
@@ -75,10 +75,10 @@ func (d *Dir) createIndex() error {
 	return nil
 }
 
-// nameLog makes the write-ahead log, if there is none, and its name durable:
+// makeLogDurable makes the write-ahead log, if there is none, and its name durable:
 // SQLite does not tell if it could not.
-func (d *Dir) nameLog() error {
-	is, err := d.has(indexWAL)
+func (d *Dir) makeLogDurable() error {
+	is, err := d.hasName(indexWAL)
 	if err == nil && !is {
 		if err = d.writeFile(indexWAL, nil, false); err == nil {
 			err = d.syncDir(".")

@@ -134,7 +134,7 @@ func TestDamagedIndex(t *testing.T) {
 		{"message", `UPDATE log SET message = CAST(replace(message, '1', '2') AS BLOB) WHERE key = 1 << 32 | 3`, "checksum"},
 		{"time", `UPDATE log SET at = at + 1 WHERE key = 1 << 32 | 3`, "checksum"},
 		{"epoch", `UPDATE log SET epoch = epoch + 1 WHERE key = 1 << 32 | 4`, "checksum"},
-		{"sum", `UPDATE log SET sum = x'00' WHERE key = 1 << 32 | 3`, "a checksum is none"},
+		{"sum", `UPDATE log SET sum = x'00' WHERE key = 1 << 32 | 3`, "its checksum has the wrong size"},
 		{"swapped", `UPDATE log SET decisions = (SELECT decisions FROM log WHERE key = 1 << 32 | 3) WHERE key = 1 << 32 | 4`, "checksum"},
 		{"another run's", `UPDATE log SET sum = (SELECT sum FROM log WHERE key = 2 << 32 | 3) WHERE key = 1 << 32 | 3`, "checksum"},
 		{"row's checksum", `UPDATE runs SET sum = x'00' WHERE num = 1`, "row"},
@@ -149,7 +149,7 @@ func TestDamagedIndex(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := open(t, t.TempDir())
 			twoRuns(t, d)
-			require.NoError(t, d.read(func(db *sqlite.Conn) error {
+			require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 				err := db.Script(tt.sql)
 				sumAgain(t, db)
 				return err
@@ -166,11 +166,11 @@ func TestDamagedLargeValue(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(map[string]any{"x": strings.Repeat("x", 3000)}))
-	require.NoError(t, d.read(func(db *sqlite.Conn) error {
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		return db.Script(`UPDATE log SET vals = CAST(replace(vals, 'xxx', 'xyx') AS BLOB)`)
 	}))
 	refused(t, d, ErrCorrupt, "no value with the hash")
-	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE log SET vals = x'ff'`) }))
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(`UPDATE log SET vals = x'ff'`) }))
 	refused(t, d, ErrCorrupt, "large values")
 }
 
@@ -276,7 +276,7 @@ func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
 			d := open(t, t.TempDir())
 			twoRuns(t, d)
 			path := crashed(t, d.path)
-			require.NoError(t, os.Remove(filepath.Join(path, lockFile)))
+			require.NoError(t, os.Remove(filepath.Join(path, lockName)))
 			require.NoError(t, os.RemoveAll(filepath.Join(path, tmpDir)))
 			require.NoError(t, make(filepath.Join(path, tmpDir)))
 			d = open(t, path)
@@ -291,7 +291,7 @@ func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
 // acknowledged since it was written would be gone without a word.
 func TestClosedWithALog(t *testing.T) {
 	d := open(t, t.TempDir())
-	wal := d.at(indexWAL)
+	wal := d.pathOf(indexWAL)
 	twoRuns(t, d)
 	older := contents(wal)
 	o := start(t, d, "later")
@@ -301,12 +301,12 @@ func TestClosedWithALog(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	require.NoError(t, os.WriteFile(wal, []byte(older.(string)), 0o600))
-	index := contents(d.at(indexFile))
+	index := contents(d.pathOf(indexFile))
 	for range 2 {
 		_, err := Open(d.path, Options{})
 		require.ErrorIs(t, err, ErrCorrupt)
 		require.ErrorContains(t, err, "would change it")
-		require.Equal(t, index, contents(d.at(indexFile)))
+		require.Equal(t, index, contents(d.pathOf(indexFile)))
 		require.Equal(t, older, contents(wal))
 	}
 	r, err := Verify(d.path)

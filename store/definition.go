@@ -13,7 +13,7 @@ type definitions struct {
 	mu     sync.Mutex
 	graphs map[string]*workflow.Graph // by hash
 	docs   map[string]string          // JSON, by hash
-	kept   map[string]bool            // hashes that pawl.db has
+	stored map[string]bool            // hashes that pawl.db has
 }
 
 const (
@@ -27,21 +27,21 @@ const (
 // AddDefinition remembers a compiled definition, and returns the one to share:
 // g, or an equal one that came before. The first commit of a run that needs it
 // writes it down.
-func (d *Dir) AddDefinition(g *workflow.Graph) *workflow.Graph { return d.definitions.add(g) }
+func (d *Dir) AddDefinition(g *workflow.Graph) *workflow.Graph { return d.definitions.addGraph(g) }
 
 // Known returns the compiled definition with a hash if it is remembered; nil if
 // it is not.
-func (d *Dir) Known(hash string) *workflow.Graph { return d.definitions.graph(hash) }
+func (d *Dir) Known(hash string) *workflow.Graph { return d.definitions.graphOf(hash) }
 
 // maxKnown bounds how many definitions are remembered. Runs that are active
 // hold their own.
 const maxKnown = 1024
 
-func (ds *definitions) add(g *workflow.Graph) *workflow.Graph {
+func (ds *definitions) addGraph(g *workflow.Graph) *workflow.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.graphs == nil || len(ds.graphs) >= maxKnown {
-		ds.graphs, ds.docs, ds.kept = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}
+		ds.graphs, ds.docs, ds.stored = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}
 	}
 	if ds.graphs[g.Hash] == nil {
 		ds.graphs[g.Hash] = g
@@ -49,16 +49,16 @@ func (ds *definitions) add(g *workflow.Graph) *workflow.Graph {
 	return ds.graphs[g.Hash]
 }
 
-func (ds *definitions) graph(hash string) *workflow.Graph {
+func (ds *definitions) graphOf(hash string) *workflow.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return ds.graphs[hash]
 }
 
-// doc returns the JSON of a definition that was added. It is made without the lock,
+// documentOf returns the JSON of a definition that was added. It is made without the lock,
 // for which commits wait.
-func (ds *definitions) doc(g *workflow.Graph) (string, error) {
-	if doc, ok := ds.made(g.Hash); ok {
+func (ds *definitions) documentOf(g *workflow.Graph) (string, error) {
+	if doc, ok := ds.madeDocument(g.Hash); ok {
 		return doc, nil
 	}
 	made, err := g.Definition.MarshalJSON()
@@ -72,51 +72,51 @@ func (ds *definitions) doc(g *workflow.Graph) (string, error) {
 	return doc, nil
 }
 
-func (ds *definitions) made(hash string) (doc string, ok bool) {
+func (ds *definitions) madeDocument(hash string) (doc string, ok bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	doc, ok = ds.docs[hash]
 	return doc, ok
 }
 
-// isKept reports whether pawl.db has a definition; keep says that it does.
-func (ds *definitions) isKept(hash string) bool {
+// isStored reports whether pawl.db has a definition; keep says that it does.
+func (ds *definitions) isStored(hash string) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	return ds.kept[hash]
+	return ds.stored[hash]
 }
 
-func (ds *definitions) keep(hash string) {
+func (ds *definitions) markStored(hash string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	ds.kept[hash] = true
+	ds.stored[hash] = true
 }
 
 // Graph returns the compiled definition with a hash. It is compiled once.
 func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
-	if g := d.definitions.graph(hash); g != nil {
+	if g := d.definitions.graphOf(hash); g != nil {
 		return g, nil
 	}
 	var doc string
-	err := d.read(func(db *sqlite.Conn) error {
+	err := d.readIndex(func(db *sqlite.Conn) error {
 		return db.Each(getDefinition, func(r *sqlite.Row) error { doc = r.Text(0); return nil }, hash)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if doc == "" {
-		return nil, &CorruptError{File: d.at(indexFile), What: "it lacks the definition " + hash}
+		return nil, &CorruptError{File: d.pathOf(indexFile), What: "it lacks the definition " + hash}
 	}
-	g, err := compile(doc, hash)
+	g, err := compileDocument(doc, hash)
 	if err != nil {
-		return nil, &CorruptError{File: d.at(indexFile), What: "definition " + hash, Err: err}
+		return nil, &CorruptError{File: d.pathOf(indexFile), What: "definition " + hash, Err: err}
 	}
-	g = d.definitions.add(g)
-	d.definitions.keep(hash)
+	g = d.definitions.addGraph(g)
+	d.definitions.markStored(hash)
 	return g, nil
 }
 
-func compile(doc, hash string) (*workflow.Graph, error) {
+func compileDocument(doc, hash string) (*workflow.Graph, error) {
 	def, err := workflow.Boundless().ParseJSON([]byte(doc))
 	if err != nil {
 		return nil, err
@@ -131,9 +131,9 @@ func compile(doc, hash string) (*workflow.Graph, error) {
 	return g, nil
 }
 
-// keepDefinition writes a definition that pawl.db lacks, as part of a commit.
-func (d *Dir) keepDefinition(db *sqlite.Conn, hash, doc string) error {
-	if d.definitions.isKept(hash) {
+// storeDefinition writes a definition that pawl.db lacks, as part of a commit.
+func (d *Dir) storeDefinition(db *sqlite.Conn, hash, doc string) error {
+	if d.definitions.isStored(hash) {
 		return nil
 	}
 	_, err := db.Exec(putDefinition, hash, doc)
@@ -143,19 +143,19 @@ func (d *Dir) keepDefinition(db *sqlite.Conn, hash, doc string) error {
 // Publish stores a definition under its name and version, for good. The same
 // again is no error; another content is ErrPublished.
 func (d *Dir) Publish(g *workflow.Graph) error {
-	d.definitions.add(g)
-	doc, err := d.definitions.doc(g)
+	d.definitions.addGraph(g)
+	doc, err := d.definitions.documentOf(g)
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", g.Definition.Name, err)
 	}
-	err = d.update(func(db *sqlite.Conn) error { return d.publish(db, g, doc) })
+	err = d.updateIndex(func(db *sqlite.Conn) error { return d.publishGraph(db, g, doc) })
 	if err == nil {
-		d.definitions.keep(g.Hash)
+		d.definitions.markStored(g.Hash)
 	}
 	return err
 }
 
-func (d *Dir) publish(db *sqlite.Conn, g *workflow.Graph, doc string) error {
+func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error {
 	name, version := g.Definition.Name, int64(versionOf(g))
 	var have string
 	err := db.Each(getPublished, d.publishedHash(&have), name, version)
@@ -167,12 +167,12 @@ func (d *Dir) publish(db *sqlite.Conn, g *workflow.Graph, doc string) error {
 		return nil
 	case "":
 	default:
-		return refuse("publish %s version %d: %w", name, version, ErrPublished)
+		return refuseRequest("publish %s version %d: %w", name, version, ErrPublished)
 	}
-	if err := d.keepDefinition(db, g.Hash, doc); err != nil {
+	if err := d.storeDefinition(db, g.Hash, doc); err != nil {
 		return err
 	}
-	_, err = db.Exec(putPublished, checkedRow(name, version, g.Hash)...)
+	_, err = db.Exec(putPublished, rowWithCRC(name, version, g.Hash)...)
 	return err
 }
 
@@ -180,8 +180,8 @@ func (d *Dir) publish(db *sqlite.Conn, g *workflow.Graph, doc string) error {
 func (d *Dir) publishedHash(hash *string) func(*sqlite.Row) error {
 	return func(r *sqlite.Row) error {
 		*hash = r.Text(2)
-		if !intact(r, 1, 3) {
-			return &CorruptError{File: d.at(indexFile), What: fmt.Sprintf("the row of %s version %d, which is published, has changed", r.Text(0), r.Int64(1))}
+		if !crcMatches(r, 1, 3) {
+			return &CorruptError{File: d.pathOf(indexFile), What: fmt.Sprintf("the row of %s version %d, which is published, has changed", r.Text(0), r.Int64(1))}
 		}
 		return nil
 	}
@@ -193,7 +193,7 @@ func versionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }
 // Published returns the hash of a published definition; version 0 is the
 // latest. It fails with ErrNotPublished.
 func (d *Dir) Published(name string, version int) (hash string, err error) {
-	err = d.read(func(db *sqlite.Conn) error {
+	err = d.readIndex(func(db *sqlite.Conn) error {
 		take := d.publishedHash(&hash)
 		if version == 0 {
 			return db.Each(getLatest, take, name)

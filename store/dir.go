@@ -33,7 +33,7 @@ const (
 // Options are the settings of a Dir. The zero value works.
 type Options struct {
 	Durability    Durability
-	Logger        *slog.Logger // of what no caller can be told; nil discards
+	Logger        *slog.Logger // for errors that no caller can be told; nil discards
 	Materializers int          // files that are built at a time; 0 is 2, at most 64
 
 	building bool // the directory is a copy that is being made
@@ -47,41 +47,41 @@ type Dir struct {
 	lock    *os.File
 	owned   os.FileInfo // of the lock
 	// lockPath is where the lock file was, whatever the working directory is now.
-	lockPath string
-	epoch    workflow.Epoch
-	lastNum  atomic.Int64 // of the runs
-	lastPart atomic.Int64 // of what was put aside
-	spared   atomic.Int64 // numbers the files of spare
+	lockPath  string
+	epoch     workflow.Epoch
+	lastNum   atomic.Int64 // number of the last run
+	lastSpill atomic.Int64 // number of the last spill
+	reserved  atomic.Int64 // numbers the files of reserveSpace
 
-	reading sync.Mutex // taken before mu by those who only read: a commit waits for one of them at most
+	reading sync.Mutex // readers take it before mu, so that a commit waits for one of them at most
 
 	mu   sync.Mutex // guards db and dead
 	db   *sqlite.Conn
 	dead error // why nothing works any more
 
 	damaged bool          // pawl.db was checked, and is
-	frames  int           // in the write-ahead log, about; for the committer
+	frames  int           // in the write-ahead log, about; the committer's
 	failed  chan struct{} // closed when dead is ErrFailed
 
-	definitions definitions
-	heap        heap
-	gathering   func() // for tests: called before parts are read
-	committer   committer
-	filer       filer
-	backing     chan struct{} // holds one while a backup is under way, and for good once closed
-	closing     chan struct{} // closed when Close begins
-	close       sync.Once
-	closed      error
+	definitions       definitions
+	garbage           garbage
+	beforeReadSpilled func() // for tests: called before parts of a spill are read
+	committer         committer
+	flusher           flusher
+	backing           chan struct{} // holds one while a backup is under way, and for good once closed
+	closing           chan struct{} // closed when Close begins
+	close             sync.Once
+	closed            error
 }
 
-const maxMaterializers = 64
+const maxWorkers = 64
 
 const (
 	indexFile    = "pawl.db"
 	indexWAL     = "pawl.db-wal"
 	runsDir      = "runs"
 	tmpDir       = "tmp"
-	lockFile     = "LOCK"
+	lockName     = "LOCK"
 	indexID      = 0x7061776c // "pawl"
 	indexVersion = 4
 	indexPage    = 4096
@@ -110,7 +110,7 @@ func Open(path string, o Options) (*Dir, error) {
 	if o.Materializers <= 0 {
 		o.Materializers = 2
 	}
-	o.Materializers = min(o.Materializers, maxMaterializers)
+	o.Materializers = min(o.Materializers, maxWorkers)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -120,28 +120,29 @@ func Open(path string, o Options) (*Dir, error) {
 		d, err = tryOpen(path, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, typed(err))
+		return nil, fmt.Errorf("open %s: %w", path, typedError(err))
 	}
-	d.committer.start(d)
-	d.filer.start(d)
+	d.committer.startLoop(d)
+	d.flusher.startWorkers(d)
 	return d, nil
 }
 
 func tryOpen(path string, o Options) (*Dir, error) {
 	d := &Dir{path: path, options: o, backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
-	if err := d.open(); err != nil {
-		_ = d.release() // err is what the caller has to know
+	if err := d.openSteps(); err != nil {
+		_ = d.closeHandles() // err is what the caller has to know
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *Dir) open() error {
-	steps := []func() error{d.own, d.connect, d.prepare, d.begin}
+// openSteps opens the directory, and stops if its lock file is taken away meanwhile.
+func (d *Dir) openSteps() error {
+	steps := []func() error{d.lockDirectory, d.connectIndex, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
 		failpoint.Hit("open.step")
 		if d.owned != nil {
-			if err := d.stillOpening(); err != nil {
+			if err := d.checkOwnerAtOpen(); err != nil {
 				return err
 			}
 		}
@@ -152,22 +153,22 @@ func (d *Dir) open() error {
 	return nil
 }
 
-// own makes the directory and takes its lock.
-func (d *Dir) own() error {
+// lockDirectory makes the directory, if there is none, and takes its lock.
+func (d *Dir) lockDirectory() error {
 	if err := d.checkFinished(); err != nil {
 		return err
 	}
 	if err := makeDir(d.path); err != nil {
 		return err
 	}
-	if err := checkName(d.at(lockFile), os.Lstat); err != nil {
+	if err := checkName(d.pathOf(lockName), os.Lstat); err != nil {
 		return err
 	}
 	var err error
-	if d.lockPath, err = filepath.Abs(d.at(lockFile)); err != nil {
+	if d.lockPath, err = filepath.Abs(d.pathOf(lockName)); err != nil {
 		return err
 	}
-	if d.lock, err = lock(d.lockPath); err != nil {
+	if d.lock, err = takeLock(d.lockPath); err != nil {
 		return err
 	}
 	if d.owned, err = d.lock.Stat(); err != nil {
@@ -177,8 +178,8 @@ func (d *Dir) own() error {
 	return err
 }
 
-// prepare clears what was being built.
-func (d *Dir) prepare() error {
+// prepareFolders makes the folders and removes files that were being built.
+func (d *Dir) prepareFolders() error {
 	if err := d.clearTmp(); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (d *Dir) prepare() error {
 	return d.syncDir(".")
 }
 
-// clearTmp makes an empty folder for what is being built.
+// clearTmp makes an empty folder for files that are being built.
 func (d *Dir) clearTmp() error {
 	if err := d.root.RemoveAll(tmpDir); err != nil {
 		return err
@@ -196,26 +197,26 @@ func (d *Dir) clearTmp() error {
 	return d.root.Mkdir(tmpDir, 0o700)
 }
 
-// connect opens pawl.db, and locks it.
-func (d *Dir) connect() error {
+// connectIndex opens pawl.db, and locks it.
+func (d *Dir) connectIndex() error {
 	if err := d.checkNames(); err != nil {
 		return err
 	}
 	if err := d.checkIndex(); err != nil {
 		return err
 	}
-	if err := d.nameLog(); err != nil {
+	if err := d.makeLogDurable(); err != nil {
 		return err
 	}
 	var err error
-	// The log stays until a checkpoint and its mark have made it needless.
-	d.db, err = sqlite.OpenKeeping(d.at(indexFile), indexPragmas)
+	// The log stays until a checkpoint and the lock record have made it needless.
+	d.db, err = sqlite.OpenKeeping(d.pathOf(indexFile), indexPragmas)
 	return d.indexError(err)
 }
 
-// begin draws an epoch and writes it down.
-func (d *Dir) begin() error {
-	if err := d.mark(mark{state: markClosed}); err != nil {
+// beginEpoch draws an epoch and writes it into pawl.db and the lock file.
+func (d *Dir) beginEpoch() error {
+	if err := d.writeLockRecord(lockRecord{state: stateClosed}); err != nil {
 		return err
 	}
 	var bytes [8]byte
@@ -225,28 +226,28 @@ func (d *Dir) begin() error {
 		return d.indexError(err)
 	}
 	failpoint.Hit("open.epoch")
-	state := markSynced
+	state := stateSynced
 	if d.options.Durability == ProcessCrash {
-		state = markOpen
+		state = stateOpen
 		if err := d.db.Script(`PRAGMA synchronous=NORMAL`); err != nil {
 			return err
 		}
 	}
-	if err := d.mark(mark{state: state, epoch: d.epoch}); err != nil {
+	if err := d.writeLockRecord(lockRecord{state: state, epoch: d.epoch}); err != nil {
 		return err
 	}
-	return d.count()
+	return d.dropGarbageAtOpen()
 }
 
-// count drops dead records and what was put aside for nothing, and finds the
-// numbers given last.
-func (d *Dir) count() error {
-	for _, text := range []string{dropFiled, dropStray} {
+// dropGarbageAtOpen drops dead records and spills that no record names, and finds the
+// numbers that were given last.
+func (d *Dir) dropGarbageAtOpen() error {
+	for _, text := range []string{dropFlushed, dropStray} {
 		if _, err := d.db.Exec(text); err != nil {
 			return d.indexError(err)
 		}
 	}
-	for text, last := range map[string]*atomic.Int64{maxNum: &d.lastNum, lastPart: &d.lastPart} {
+	for text, last := range map[string]*atomic.Int64{maxNum: &d.lastNum, maxSpill: &d.lastSpill} {
 		err := d.db.Each(text, func(r *sqlite.Row) error { last.Store(r.Int64(0)); return nil })
 		if err != nil {
 			return d.indexError(err)
@@ -274,84 +275,8 @@ func (d *Dir) Err() error {
 	return d.dead
 }
 
-// Close waits for the filing that was asked for, closes pawl.db and gives the
-// directory back. Commits that are under way succeed or fail with ErrClosed; a
-// backup fails with it.
-func (d *Dir) Close() error {
-	d.close.Do(func() {
-		close(d.closing)
-		d.backing <- struct{}{}
-		d.filer.stop()
-		d.committer.stop()
-		d.closed = d.finish()
-	})
-	return d.closed
-}
-
-// finish leaves the directory as a later Open likes it best. Nothing depends on
-// it having run.
-func (d *Dir) finish() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	alive := d.dead == nil
-	d.dead = ErrClosed
-	var err error
-	if alive {
-		err = typed(d.checkpoint())
-	}
-	failpoint.Hit("close.release")
-	if alive && err == nil {
-		err = typed(d.seal())
-	}
-	return errors.Join(err, d.release())
-}
-
-// seal closes pawl.db and marks it with its hash.
-func (d *Dir) seal() error {
-	tally, err := tallyOf(d.db)
-	err = errors.Join(err, d.db.Close())
-	if d.db = nil; err != nil {
-		return err
-	}
-	hash, err := d.hashFile(indexFile)
-	if err != nil {
-		return err
-	}
-	return d.mark(mark{markClosed, d.epoch, hash, tally})
-}
-
-// checkpoint moves everything from the write-ahead log into pawl.db.
-func (d *Dir) checkpoint() error {
-	failpoint.Hit("close.checkpoint")
-	if err := d.db.Script(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	failpoint.Hit("close.mark")
-	if err := d.mark(mark{state: markClosed, epoch: d.epoch}); err != nil {
-		return err
-	}
-	return d.db.KeepWAL(false)
-}
-
-// release closes whatever is open. Without a checkpoint before, SQLite makes one
-// now if it can: of what it knows to be synced, whatever else is in the log. Then
-// it empties the log, which has to stay there: the mark tells of it.
-func (d *Dir) release() error {
-	var errs []error
-	if d.db != nil {
-		errs = append(errs, d.db.Script(`PRAGMA journal_size_limit=0`), d.db.Close())
-	}
-	if d.root != nil {
-		errs = append(errs, d.root.Close())
-	}
-	if d.lock != nil {
-		errs = append(errs, unlock(d.lock))
-	}
-	return errors.Join(errs...)
-}
-
-// read calls f with the connection to pawl.db.
-func (d *Dir) read(f func(*sqlite.Conn) error) error {
+// readIndex calls f with the connection to pawl.db, which nobody else uses meanwhile.
+func (d *Dir) readIndex(f func(*sqlite.Conn) error) error {
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	d.mu.Lock()
@@ -362,25 +287,25 @@ func (d *Dir) read(f func(*sqlite.Conn) error) error {
 	return d.indexError(f(d.db))
 }
 
-// indexError makes an error of pawl.db say what it means.
+// indexError returns an error of pawl.db as one that callers can test.
 func (d *Dir) indexError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case sqlite.IsDamaged(err) && d.sound():
-		return fmt.Errorf("%s could not be read just now: %w", d.at(indexFile), err)
+	case sqlite.IsDamaged(err) && d.indexIsSound():
+		return fmt.Errorf("%s could not be read just now: %w", d.pathOf(indexFile), err)
 	case sqlite.IsDamaged(err):
-		return &CorruptError{File: d.at(indexFile), What: "SQLite cannot read it", Err: err}
+		return &CorruptError{File: d.pathOf(indexFile), What: "SQLite cannot read it", Err: err}
 	case sqlite.IsBusy(err):
-		return fmt.Errorf("%w: %s: %w", ErrLocked, d.at(indexFile), err)
+		return fmt.Errorf("%w: %s: %w", ErrLocked, d.pathOf(indexFile), err)
 	}
-	return typed(err)
+	return typedError(err)
 }
 
-// sound reports whether pawl.db is in order, or may be, although SQLite has called
-// it malformed: it does so when the system could not read a page. The lock is
+// indexIsSound reports whether pawl.db is in order, or may be, although SQLite has called
+// it malformed: SQLite also says so when the system could not read a page. The lock is
 // held.
-func (d *Dir) sound() bool {
+func (d *Dir) indexIsSound() bool {
 	if d.db == nil || d.damaged {
 		return false
 	}
@@ -395,5 +320,5 @@ func (d *Dir) sound() bool {
 	return !d.damaged
 }
 
-// at returns the path of a file in the directory, for messages.
-func (d *Dir) at(name string) string { return filepath.Join(d.path, name) }
+// pathOf returns the path of a file in the directory.
+func (d *Dir) pathOf(name string) string { return filepath.Join(d.path, name) }

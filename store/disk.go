@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -58,12 +61,12 @@ func (d *Dir) openRegular(name string) (*os.File, error) {
 	if err != nil {
 		folder := filepath.Dir(name)
 		if at, e := d.root.Lstat(folder); e == nil && !at.IsDir() {
-			err = &CorruptError{File: d.at(folder), What: "it is not a directory but " + at.Mode().Type().String()}
+			err = &CorruptError{File: d.pathOf(folder), What: "it is not a directory but " + at.Mode().Type().String()}
 		}
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &CorruptError{File: d.at(name), What: "it is not a regular file but " + info.Mode().Type().String()}
+		return nil, &CorruptError{File: d.pathOf(name), What: "it is not a regular file but " + info.Mode().Type().String()}
 	}
 	return d.root.OpenFile(name, os.O_RDONLY|noFollow, 0)
 }
@@ -135,9 +138,9 @@ func (d *Dir) syncDir(name string) error {
 	return err
 }
 
-// harden makes the commits so far durable, if they are not synced: what they do
-// not name any more may be removed only then.
-func (d *Dir) harden() error {
+// syncLog makes the commits so far durable, if they are not synced one by one. Files
+// that they do not name any more may be removed only then.
+func (d *Dir) syncLog() error {
 	if d.options.Durability != ProcessCrash {
 		return nil
 	}
@@ -149,15 +152,40 @@ func (d *Dir) checkHeader(data []byte, name string, id, version uint32) error {
 	h, ok := sqlite.ParseHeader(data)
 	switch {
 	case len(data) == 0:
-		return &CorruptError{File: d.at(name), What: "it is empty"}
+		return &CorruptError{File: d.pathOf(name), What: "it is empty"}
 	case !ok:
-		return &CorruptError{File: d.at(name), What: "it is not a database"}
+		return &CorruptError{File: d.pathOf(name), What: "it is not a database"}
 	case h.ApplicationID != id:
-		return &CorruptError{File: d.at(name), What: fmt.Sprintf("it belongs to another program: application_id %#x", h.ApplicationID)}
+		return &CorruptError{File: d.pathOf(name), What: fmt.Sprintf("it belongs to another program: application_id %#x", h.ApplicationID)}
 	case h.UserVersion > version, h.UserVersion > 0 && h.UserVersion < version:
-		return &VersionError{File: d.at(name), Version: h.UserVersion, Known: version}
+		return &VersionError{File: d.pathOf(name), Version: h.UserVersion, Known: version}
 	case h.UserVersion != version:
-		return &CorruptError{File: d.at(name), What: fmt.Sprintf("no version of pawl wrote format %d", h.UserVersion)}
+		return &CorruptError{File: d.pathOf(name), What: fmt.Sprintf("no version of pawl wrote format %d", h.UserVersion)}
 	}
 	return nil
+}
+
+// hashFile returns the SHA-256 of a file, in hexadecimal.
+func (d *Dir) hashFile(name string) (string, error) {
+	sum, _, err := d.sumFile(name)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// sumFile returns the SHA-256 of a file, and its size.
+func (d *Dir) sumFile(name string) (sum [sha256.Size]byte, size int, err error) {
+	f, err := d.openRegular(name)
+	if err != nil {
+		return sum, 0, err
+	}
+	h := sha256.New()
+	n, err := pace.Copy(h, f)
+	_ = f.Close() // it was only read
+	h.Sum(sum[:0])
+	return sum, int(n), err
+}
+
+func hashOf(r io.Reader) (string, error) {
+	h := sha256.New()
+	_, err := pace.Copy(h, r)
+	return hex.EncodeToString(h.Sum(nil)), err
 }

@@ -14,7 +14,7 @@ func TestDurabilityOfCommits(t *testing.T) {
 		d, err := Open(t.TempDir(), Options{Durability: durability})
 		require.NoError(t, err)
 		var got int64
-		require.NoError(t, d.read(func(db *sqlite.Conn) error {
+		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(`PRAGMA synchronous`, func(r *sqlite.Row) error { got = r.Int64(0); return nil })
 		}))
 		require.Equal(t, want, got)

@@ -99,8 +99,8 @@ func (e *VersionError) Error() string {
 // Is reports whether target is ErrVersion.
 func (e *VersionError) Is(target error) bool { return target == ErrVersion }
 
-// typed adds ErrNoSpace to an error of SQLite that means it.
-func typed(err error) error {
+// typedError adds ErrNoSpace to an error of SQLite that means it.
+func typedError(err error) error {
 	if errors.Is(err, ErrNoSpace) {
 		return err
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A mark of which only a part was written says nothing, wherever it was cut.
+// A lock record of which only a part was written says nothing, wherever it was cut.
 func TestTornMark(t *testing.T) {
 	path := t.TempDir()
 	d, err := Open(path, Options{})
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	lockPath := filepath.Join(path, lockFile)
+	lockPath := filepath.Join(path, lockName)
 	whole, err := os.ReadFile(lockPath)
 	require.NoError(t, err)
 	for n := range whole {
@@ -28,7 +28,7 @@ func TestTornMark(t *testing.T) {
 }
 
 // A directory that failed under its engine opens again after Close: the log stays,
-// as the mark says, and everything that was committed is there.
+// as the lock record says, and everything that was committed is there.
 func TestOpenAfterAFailure(t *testing.T) {
 	path := t.TempDir()
 	d, err := Open(path, Options{})
@@ -37,7 +37,7 @@ func TestOpenAfterAFailure(t *testing.T) {
 	o.do(workflow.Start{}, startRun(nil))
 	seq := o.run.Head().Seq
 	d.mu.Lock()
-	require.ErrorIs(t, d.lost(os.ErrInvalid), ErrFailed)
+	require.ErrorIs(t, d.commitFailed(os.ErrInvalid), ErrFailed)
 	d.mu.Unlock()
 	<-d.Failed()
 	require.ErrorIs(t, d.Err(), ErrFailed)

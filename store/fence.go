@@ -10,8 +10,8 @@ import (
 )
 
 // Fence makes everything fail with ErrClosed from now on, as if the process had
-// died: a commit that has not begun never happens, and Close leaves the mark of
-// an engine that did not close. A commit that is under way is waited for. What
+// died: a commit that has not begun never happens, and Close leaves the lock record
+// of an engine that did not close. A commit that is under way is waited for. What
 // the files hold at that moment is what a crash would leave.
 func (d *Dir) Fence() {
 	d.mu.Lock()
@@ -21,11 +21,11 @@ func (d *Dir) Fence() {
 	}
 }
 
-// owns returns ErrFenced unless the lock file, where the directory was opened, is
-// still the one that we hold. It is not when somebody has removed it, or has moved
-// the directory away: then it may have another owner by now. Any other error says
-// that it could not be looked at.
-func (d *Dir) owns() error {
+// checkOwner returns ErrFenced unless the lock file, where the directory was opened, is
+// still the one that we hold. If somebody has removed it, or has moved the directory
+// away, the directory may have another owner by now. Any other error says that the
+// lock file could not be read.
+func (d *Dir) checkOwner() error {
 	now, err := os.Lstat(d.lockPath)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -38,21 +38,21 @@ func (d *Dir) owns() error {
 	return nil
 }
 
-// stillOpening is owns while the directory is being opened.
-func (d *Dir) stillOpening() error {
-	err := d.owns()
+// checkOwnerAtOpen is checkOwner while the directory is being opened.
+func (d *Dir) checkOwnerAtOpen() error {
+	err := d.checkOwner()
 	if errors.Is(err, ErrFenced) {
 		return fmt.Errorf("%w: %s was taken away", ErrLocked, d.lockPath)
 	}
 	return err
 }
 
-// renew puts pawl.db and its write-ahead log into new files with the same
+// rewriteFiles puts pawl.db and its write-ahead log into new files with the same
 // contents. It is called where a lock file was removed while pawl.db was in use:
 // its owner, if it is not dead but stopped, still has the old files open and
 // writes into them when it goes on, wherever it was. A crash in between leaves
 // files of the same contents.
-func (d *Dir) renew() error {
+func (d *Dir) rewriteFiles() error {
 	if _, _, err := d.probeEpoch(false); err != nil {
 		return d.indexError(err) // it is not dead: SQLite's lock is held
 	}

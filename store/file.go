@@ -18,8 +18,8 @@ import (
 // a file in use is never written over.
 type slot uint8
 
-// other returns the slot of the next file.
-func (s slot) other() slot {
+// otherSlot returns the slot of the next file.
+func (s slot) otherSlot() slot {
 	if s == 1 {
 		return 2
 	}
@@ -43,10 +43,10 @@ func (d *Dir) readRunFile(r *row) ([]byte, error) {
 		err = d.checkHeader(data, r.File, fileID, fileVersion)
 	}
 	if err != nil {
-		return nil, d.badFile(r, err)
+		return nil, d.fileError(r, err)
 	}
 	if sum := pace.Sum256(data); string(sum[:]) != string(r.fileHash) {
-		return nil, d.badFile(r, errChanged)
+		return nil, d.fileError(r, errChanged)
 	}
 	return data, nil
 }
@@ -54,9 +54,9 @@ func (d *Dir) readRunFile(r *row) ([]byte, error) {
 // errChanged says that a file is whole, but not what was written.
 var errChanged = errors.New("it is damaged, changed or another file")
 
-// badFile returns the error of a file that could not be read.
-func (d *Dir) badFile(r *row, err error) error {
-	damaged := func(what string) error { return &CorruptError{Run: r.Run, File: d.at(r.File), What: what} }
+// fileError returns the error of a file that could not be read.
+func (d *Dir) fileError(r *row, err error) error {
+	damaged := func(what string) error { return &CorruptError{Run: r.Run, File: d.pathOf(r.File), What: what} }
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return damaged("the file is missing")
@@ -65,12 +65,12 @@ func (d *Dir) badFile(r *row, err error) error {
 	case errors.Is(err, errChanged):
 		return damaged(errChanged.Error())
 	default:
-		return ofRun(err, r.Run)
+		return withRun(err, r.Run)
 	}
 }
 
-// ofRun adds the run to an error about its file.
-func ofRun(err error, id workflow.RunID) error {
+// withRun adds the run to an error about its file.
+func withRun(err error, id workflow.RunID) error {
 	if c := (*CorruptError)(nil); errors.As(err, &c) {
 		c.Run = id
 	}
@@ -88,44 +88,44 @@ type snapshot struct {
 // maxRereads is how often a file may be replaced while we try to read it.
 const maxRereads = 100
 
-// snapshot reads a run. Close it.
-func (d *Dir) snapshot(id workflow.RunID) (*snapshot, error) {
+// openSnapshot reads a run. Close it.
+func (d *Dir) openSnapshot(id workflow.RunID) (*snapshot, error) {
 	for n := 0; ; n++ {
-		s, err := d.readIndex(id)
+		s, err := d.readRunRecords(id)
 		if err != nil {
 			return nil, err
 		}
 		if s.slot == 0 {
 			return s, nil
 		}
-		err = s.open(d)
+		err = s.openFile(d)
 		if err == nil {
 			return s, nil
 		}
 		// A file that was replaced in between is no damage.
-		now, again := d.row(id)
-		if again != nil || now.filed == s.filed || n == maxRereads {
+		now, again := d.readRow(id)
+		if again != nil || now.flushed == s.flushed || n == maxRereads {
 			return nil, err
 		}
 	}
 }
 
-// readIndex reads the row and the log of a run, at one moment, and checks them.
-func (d *Dir) readIndex(id workflow.RunID) (*snapshot, error) {
+// readRunRecords reads the row and the log of a run, at one moment, and checks them.
+func (d *Dir) readRunRecords(id workflow.RunID) (*snapshot, error) {
 	for n := 0; ; n++ {
 		s := &snapshot{}
 		var damage error
-		err := d.read(func(db *sqlite.Conn) (err error) {
-			if s.row, err = getRow(db, id); err == nil {
-				s.entries, damage, err = readLog(db, s.num, s.filed)
+		err := d.readIndex(func(db *sqlite.Conn) (err error) {
+			if s.row, err = queryRow(db, id); err == nil {
+				s.entries, damage, err = readLog(db, s.num, s.flushed)
 			}
 			return err
 		})
 		if err == nil {
-			err = s.row.decode(d)
+			err = s.row.decodeTexts(d)
 		}
 		if err == nil {
-			s.entries, damage, err = d.unpack(s.entries, damage)
+			s.entries, damage, err = d.completeEntries(s.entries, damage)
 		}
 		if err != nil {
 			return nil, err
@@ -137,25 +137,25 @@ func (d *Dir) readIndex(id workflow.RunID) (*snapshot, error) {
 			return s, nil
 		}
 		// Parts that were dropped in between are no damage.
-		now, err := d.row(id)
+		now, err := d.readRow(id)
 		if err != nil {
 			return nil, err
 		}
-		if now.num == s.num && now.filed == s.filed || n == maxRereads {
-			return nil, &CorruptError{Run: id, File: d.at(indexFile), What: "the log of the run is damaged", Err: damage}
+		if now.num == s.num && now.flushed == s.flushed || n == maxRereads {
+			return nil, &CorruptError{Run: id, File: d.pathOf(indexFile), What: "the log of the run is damaged", Err: damage}
 		}
 	}
 }
 
 // checkChain checks that the records go from the file to the row without a gap.
 func (s *snapshot) checkChain() error {
-	seq, sum := s.filed, firstSum(s.Run)
-	if s.filed > 0 {
-		sum = s.filedSum
+	seq, sum := s.flushed, firstSum(s.Run)
+	if s.flushed > 0 {
+		sum = s.flushedSum
 	}
 	for i := range s.entries {
 		e := &s.entries[i]
-		if err := e.follows(seq, sum); err != nil {
+		if err := e.checkFollows(seq, sum); err != nil {
 			return err
 		}
 		seq, sum = e.Seq, e.sum
@@ -168,8 +168,8 @@ func (s *snapshot) checkChain() error {
 
 const getMeta = `SELECT run, seq, sum FROM meta`
 
-// open reads the file and makes it a database in memory.
-func (s *snapshot) open(d *Dir) error {
+// openFile reads the file and makes it a database in memory.
+func (s *snapshot) openFile(d *Dir) error {
 	data, err := d.readRunFile(&s.row)
 	if err != nil {
 		return err
@@ -181,8 +181,8 @@ func (s *snapshot) open(d *Dir) error {
 		err = s.checkMeta()
 	}
 	if err != nil {
-		s.close()
-		return &CorruptError{Run: s.Run, File: d.at(s.File), What: "it cannot be read", Err: err}
+		s.closeFile()
+		return &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "it cannot be read", Err: err}
 	}
 	return nil
 }
@@ -193,8 +193,8 @@ func (s *snapshot) checkMeta() error {
 		if run := workflow.RunID(r.Text(0)); run != s.Run {
 			return fmt.Errorf("it is the file of run %q", string(run))
 		}
-		if seq := r.Int64(1); seq != s.filed || string(r.Bytes(2)) != string(s.filedSum[:]) {
-			return fmt.Errorf("it ends with record %d, the index says %d", seq, s.filed)
+		if seq := r.Int64(1); seq != s.flushed || string(r.Bytes(2)) != string(s.flushedSum[:]) {
+			return fmt.Errorf("it ends with record %d, the index says %d", seq, s.flushed)
 		}
 		return nil
 	})
@@ -204,7 +204,7 @@ func (s *snapshot) checkMeta() error {
 	return err
 }
 
-func (s *snapshot) close() {
+func (s *snapshot) closeFile() {
 	if s.file != nil {
 		_ = s.file.Close() // it is in memory
 		s.file = nil

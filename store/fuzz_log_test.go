@@ -31,10 +31,10 @@ func FuzzLog(f *testing.F) {
 		}
 	}
 	want := all(f, d.History("beside"))
-	r, err := d.row("hurt")
+	r, err := d.readRow("hurt")
 	require.NoError(f, err)
 	var first checksum
-	_, err = d.db.One(`SELECT sum FROM log WHERE key = ?`, func(row *sqlite.Row) error { first.set(row.Bytes(0)); return nil }, logKey(r.num, 1))
+	_, err = d.db.One(`SELECT sum FROM log WHERE key = ?`, func(row *sqlite.Row) error { first.setBytes(row.Bytes(0)); return nil }, logKey(r.num, 1))
 	require.NoError(f, err)
 
 	f.Fuzz(func(t *testing.T, message, decisions, large []byte) {
@@ -44,8 +44,8 @@ func FuzzLog(f *testing.F) {
 			require.Equal(t, vs.Len(), again.Len())
 		}
 		e := entry{Encoded: decision.Encoded{Seq: 2, At: time.UnixMilli(0), Message: message, Decisions: decisions, Values: &codec.Values{}}}
-		e.sum = first.next(&e.Encoded)
-		require.NoError(t, d.update(func(db *sqlite.Conn) error {
+		e.sum = first.sumAfter(&e.Encoded)
+		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 			_, err := db.Exec(`UPDATE log SET at = 0, epoch = 0, planner = 0, message = ?, decisions = ?, vals = ?, sum = ? WHERE key = ?`,
 				bytes.Clone(message), bytes.Clone(decisions), bytes.Clone(large), e.sum[:], logKey(r.num, 2))
 			return err

@@ -50,10 +50,10 @@ func FuzzDatabase(f *testing.F) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 		switch how {
 		case 2:
-			require.NoError(t, os.Remove(filepath.Join(dir, lockFile)))
+			require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
 		case 3:
 			reseal(t, dir, "r1")
-			require.NoError(t, os.Remove(filepath.Join(dir, lockFile)))
+			require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
 		}
 		report, err := Verify(dir)
 		found := err != nil || report.Damage > 0

@@ -58,8 +58,8 @@ type HeadFilter struct {
 	Statuses []workflow.RunStatus // none is any
 }
 
-// mask returns the statuses as bits.
-func (f HeadFilter) mask() int64 {
+// statusMask returns the statuses as bits.
+func (f HeadFilter) statusMask() int64 {
 	var mask int64
 	for _, s := range f.Statuses {
 		mask |= 1 << s
@@ -70,16 +70,16 @@ func (f HeadFilter) mask() int64 {
 // A row is a Head with what only the store knows of the run.
 type row struct {
 	Head
-	num      int64
-	nonce    uint64
-	sum      checksum
-	slot     slot
-	filed    int64
-	filedSum checksum
-	fileHash []byte
-	fileSize int64
-	texts    [3]string          // Output, Failure and Artifacts, until decode
-	sound    [rowPartCount]bool // by part: it is what was written
+	num        int64
+	nonce      uint64
+	sum        checksum
+	slot       slot
+	flushed    int64
+	flushedSum checksum
+	fileHash   []byte
+	fileSize   int64
+	texts      [3]string          // Output, Failure and Artifacts, until decode
+	sound      [rowPartCount]bool // by part: it is what was written
 }
 
 const (
@@ -114,23 +114,23 @@ const (
 // columns of their checksums.
 var rowParts = [rowPartCount]struct{ first, crc int }{{1, 10}, {11, 12}, {13, 19}, {20, 23}, {24, 29}}
 
-func readRow(r *sqlite.Row) row {
+func scanRow(r *sqlite.Row) row {
 	out := row{
 		num: r.Int64(0), nonce: uint64(r.Int64(8)), slot: slot(r.Int64(24)),
-		filed: r.Int64(25), fileHash: r.Bytes(27), fileSize: r.Int64(28),
+		flushed: r.Int64(25), fileHash: r.Bytes(27), fileSize: r.Int64(28),
 	}
 	out.Head = Head{
 		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
-		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), StartedAt: instant(r, 9),
-		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: instant(r, 14), EndedAt: instant(r, 15), Seq: r.Int64(20),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), StartedAt: timeAt(r, 9),
+		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: timeAt(r, 14), EndedAt: timeAt(r, 15), Seq: r.Int64(20),
 	}
 	out.texts = [3]string{r.Text(16), r.Text(17), r.Text(18)}
 	out.sound[rowState] = out.Status <= workflow.RunCancelled
-	out.sound[rowLast] = out.sum.set(r.Bytes(21))
-	out.sound[rowFile] = (out.filed == 0 || out.filedSum.set(r.Bytes(26))) && out.slot <= 2 && (out.slot == 0) == (out.filed == 0)
+	out.sound[rowLast] = out.sum.setBytes(r.Bytes(21))
+	out.sound[rowFile] = (out.flushed == 0 || out.flushedSum.setBytes(r.Bytes(26))) && out.slot <= 2 && (out.slot == 0) == (out.flushed == 0)
 	out.sound[rowStart], out.sound[rowRoom] = true, true
 	for i, p := range rowParts {
-		out.sound[i] = out.sound[i] && intact(r, p.first, p.crc)
+		out.sound[i] = out.sound[i] && crcMatches(r, p.first, p.crc)
 	}
 	if out.slot == 1 || out.slot == 2 {
 		out.File = fileName(out.Run, out.nonce, out.slot)
@@ -138,45 +138,45 @@ func readRow(r *sqlite.Row) row {
 	return out
 }
 
-// malformed reports whether a part of a row that was read is not what was written.
-func (r *row) malformed() bool { return slices.Contains(r.sound[:], false) }
+// isDamaged reports whether a part of a row that was read is not what was written.
+func (r *row) isDamaged() bool { return slices.Contains(r.sound[:], false) }
 
-// decode completes a row that was read, and returns a *CorruptError if it is damaged.
+// decodeTexts completes a row that was read, and returns a *CorruptError if it is damaged.
 // What it decodes may be large, so that nobody should wait for it: it is called
 // without the lock.
-func (r *row) decode(d *Dir) (err error) {
+func (r *row) decodeTexts(d *Dir) (err error) {
 	texts := r.texts
 	r.texts = [3]string{}
-	r.Output, err = object(texts[0])
+	r.Output, err = parseObject(texts[0])
 	if err == nil {
 		r.Failure, err = parseFailure(texts[1])
 	}
 	if err == nil && texts[2] != "" {
 		err = json.Unmarshal([]byte(texts[2]), &r.Artifacts)
 	}
-	if r.malformed() || err != nil {
-		return &CorruptError{Run: r.Run, File: d.at(indexFile), What: "its row in the index is damaged", Err: err}
+	if r.isDamaged() || err != nil {
+		return &CorruptError{Run: r.Run, File: d.pathOf(indexFile), What: "its row in the index is damaged", Err: err}
 	}
 	return nil
 }
 
-// instant returns the time in column i, zero if it is NULL.
-func instant(r *sqlite.Row, i int) time.Time {
+// timeAt returns the time in column i, zero if it is NULL.
+func timeAt(r *sqlite.Row, i int) time.Time {
 	if r.Null(i) {
 		return time.Time{}
 	}
 	return time.UnixMilli(r.Int64(i)).UTC()
 }
 
-// millis is the inverse of instant.
-func millis(t time.Time) driver.Value {
+// unixMillis is the inverse of instant.
+func unixMillis(t time.Time) driver.Value {
 	if t.IsZero() {
 		return nil
 	}
 	return t.UnixMilli()
 }
 
-func object(text string) (map[string]any, error) {
+func parseObject(text string) (map[string]any, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -229,22 +229,22 @@ func jsonText(v any) driver.Value {
 	return string(text)
 }
 
-// row reads the row of one run.
-func (d *Dir) row(id workflow.RunID) (row, error) {
+// readRow reads the row of one run.
+func (d *Dir) readRow(id workflow.RunID) (row, error) {
 	var out row
-	err := d.read(func(db *sqlite.Conn) (err error) {
-		out, err = getRow(db, id)
+	err := d.readIndex(func(db *sqlite.Conn) (err error) {
+		out, err = queryRow(db, id)
 		return err
 	})
 	if err == nil {
-		err = out.decode(d)
+		err = out.decodeTexts(d)
 	}
 	return out, err
 }
 
-// getRow reads a row, which is still to be decoded.
-func getRow(db *sqlite.Conn, id workflow.RunID) (out row, err error) {
-	found, err := db.One(getHead, func(r *sqlite.Row) error { out = readRow(r); return nil }, string(id))
+// queryRow reads a row, which is still to be decoded.
+func queryRow(db *sqlite.Conn, id workflow.RunID) (out row, err error) {
+	found, err := db.One(getHead, func(r *sqlite.Row) error { out = scanRow(r); return nil }, string(id))
 	if err == nil && !found {
 		err = fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
 	}
@@ -253,7 +253,7 @@ func getRow(db *sqlite.Conn, id workflow.RunID) (out row, err error) {
 
 // Head returns the row of one run. It fails with ErrRunNotFound.
 func (d *Dir) Head(id workflow.RunID) (Head, error) {
-	r, err := d.row(id)
+	r, err := d.readRow(id)
 	return r.Head, err
 }
 
@@ -261,19 +261,19 @@ func (d *Dir) Head(id workflow.RunID) (Head, error) {
 // from the first behind after.
 func (d *Dir) Heads(after workflow.RunID, f HeadFilter, limit int) ([]Head, error) {
 	var rows []row
-	mask := f.mask()
+	mask := f.statusMask()
 	query := listHeads
 	if f.Parent != "" {
 		query = listChildren
 	}
-	err := d.read(func(db *sqlite.Conn) error {
-		return db.Each(query, func(r *sqlite.Row) error { rows = append(rows, readRow(r)); return nil },
+	err := d.readIndex(func(db *sqlite.Conn) error {
+		return db.Each(query, func(r *sqlite.Row) error { rows = append(rows, scanRow(r)); return nil },
 			string(after), f.Workflow, f.Workflow, string(f.Parent), string(f.Parent), mask, mask, int64(limit))
 	})
 	out := make([]Head, 0, len(rows))
 	for i := range rows {
 		if err == nil {
-			err = rows[i].decode(d)
+			err = rows[i].decodeTexts(d)
 		}
 		out = append(out, rows[i].Head)
 	}
@@ -281,16 +281,16 @@ func (d *Dir) Heads(after workflow.RunID, f HeadFilter, limit int) ([]Head, erro
 }
 
 // Unfinished returns the runs that have not ended, oldest first.
-func (d *Dir) Unfinished() ([]workflow.RunID, error) { return d.ids(getUnfinished, 0) }
+func (d *Dir) Unfinished() ([]workflow.RunID, error) { return d.queryIDs(getUnfinished, 0) }
 
-// Leftover returns the runs that have ended and are not filed: load and
-// materialise them.
-func (d *Dir) Leftover() ([]workflow.RunID, error) { return d.ids(getLeftover, 0) }
+// Leftover returns the runs that have ended and are not flushed. The caller loads and
+// flushes them.
+func (d *Dir) Leftover() ([]workflow.RunID, error) { return d.queryIDs(getLeftover, 0) }
 
 // DueAlarms returns the runs whose alarm is at or before an instant, earliest
 // first.
 func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
-	return d.ids(getDue, math.MinInt64, before.UnixMilli())
+	return d.queryIDs(getDue, math.MinInt64, before.UnixMilli())
 }
 
 // A QuietRun is one that goes on and has not moved for a while.
@@ -307,9 +307,9 @@ func (d *Dir) Quiet(since, until time.Time) ([]QuietRun, error) {
 	var out []QuietRun
 	for num, n := int64(0), idPage; n == idPage; {
 		n = 0
-		err := d.read(func(db *sqlite.Conn) error {
+		err := d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(getQuiet, func(r *sqlite.Row) error {
-				out = append(out, QuietRun{Run: workflow.RunID(r.Text(0)), Seq: r.Int64(3), At: instant(r, 2)})
+				out = append(out, QuietRun{Run: workflow.RunID(r.Text(0)), Seq: r.Int64(3), At: timeAt(r, 2)})
 				num = r.Int64(1)
 				n++
 				return nil
@@ -325,13 +325,13 @@ func (d *Dir) Quiet(since, until time.Time) ([]QuietRun, error) {
 // idPage is how many ids are read at a time: commits go on in between.
 const idPage = 512
 
-// ids returns all ids that a query finds in pages. It takes the order and the
+// queryIDs returns all ids that a query finds in pages. It takes the order and the
 // number of the last row before the page, rest, and the size of the page.
-func (d *Dir) ids(query string, order int64, rest ...driver.Value) ([]workflow.RunID, error) {
+func (d *Dir) queryIDs(query string, order int64, rest ...driver.Value) ([]workflow.RunID, error) {
 	var out []workflow.RunID
 	for num, n := int64(0), idPage; n == idPage; {
 		n = 0
-		err := d.read(func(db *sqlite.Conn) error {
+		err := d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(query, func(r *sqlite.Row) error {
 				out = append(out, workflow.RunID(r.Text(0)))
 				num, order = r.Int64(1), r.Int64(2)
@@ -354,8 +354,8 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 		from = after.UnixMilli()
 	}
 	var at time.Time
-	err := d.read(func(db *sqlite.Conn) error {
-		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = instant(r, 0); return nil }, from)
+	err := d.readIndex(func(db *sqlite.Conn) error {
+		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = timeAt(r, 0); return nil }, from)
 	})
 	return at, err
 }

@@ -114,12 +114,12 @@ func (o *owner) do(m workflow.Message, ds ...decision.Decision) {
 	require.NoError(o.t, o.try(m, ds...))
 }
 
-// file materialises and waits for it.
+// file flushes and waits for it.
 func (o *owner) file() error {
 	done := make(chan error, 1)
 	events := o.events
 	o.events = nil
-	o.run.Materialize(o.state.TakeChanges(), events, func(err error) { done <- err })
+	o.run.Flush(o.state.TakeChanges(), events, func(err error) { done <- err })
 	return <-done
 }
 
@@ -198,7 +198,7 @@ func all[T any](t testing.TB, seq func(func(T, error) bool)) []T {
 
 // logged returns how many records the log holds.
 func logged(t testing.TB, d *Dir) (n int) {
-	err := d.read(func(db *sqlite.Conn) error {
+	err := d.readIndex(func(db *sqlite.Conn) error {
 		return db.Each(`SELECT count(*) FROM log`, func(r *sqlite.Row) error { n = r.Int(0); return nil })
 	})
 	require.NoError(t, err)

@@ -21,17 +21,17 @@ const (
 // way. An error ends it.
 func (d *Dir) History(id workflow.RunID) decision.History {
 	return func(yield func(decision.Record, error) bool) {
-		snap, err := d.snapshot(id)
+		snap, err := d.openSnapshot(id)
 		if err != nil {
 			yield(decision.Record{}, err)
 			return
 		}
-		defer snap.close()
-		for e, err := range snap.journal(d) {
+		defer snap.closeFile()
+		for e, err := range snap.journalEntries(d) {
 			var r decision.Record
 			if err == nil {
-				if r, err = e.Decode(snap.lookup(&e)); err != nil {
-					err = &CorruptError{Run: id, File: d.at(snap.source(&e)), What: "a record cannot be read", Err: err}
+				if r, err = e.Decode(snap.valuesOf(&e)); err != nil {
+					err = &CorruptError{Run: id, File: d.pathOf(snap.sourceOf(&e)), What: "a record cannot be read", Err: err}
 				}
 			}
 			if !yield(r, err) || err != nil {
@@ -41,16 +41,16 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 	}
 }
 
-// journal yields all records of a run, checked.
-func (s *snapshot) journal(d *Dir) iter.Seq2[entry, error] {
+// journalEntries yields all records of a run, checked.
+func (s *snapshot) journalEntries(d *Dir) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		seq, sum := int64(0), firstSum(s.Run)
-		for e, err := range s.filedEntries() {
+		for e, err := range s.fileEntries() {
 			if err == nil {
-				err = e.follows(seq, sum)
+				err = e.checkFollows(seq, sum)
 			}
 			if err != nil {
-				yield(entry{}, &CorruptError{Run: s.Run, File: d.at(s.File), What: "its journal is damaged", Err: err})
+				yield(entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal is damaged", Err: err})
 				return
 			}
 			if !yield(e, nil) {
@@ -58,8 +58,8 @@ func (s *snapshot) journal(d *Dir) iter.Seq2[entry, error] {
 			}
 			seq, sum = e.Seq, e.sum
 		}
-		if seq != s.filed {
-			yield(entry{}, &CorruptError{Run: s.Run, File: d.at(s.File), What: "its journal ends too early"})
+		if seq != s.flushed {
+			yield(entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal ends too early"})
 			return
 		}
 		for i := range s.entries { // checked by readIndex
@@ -70,27 +70,27 @@ func (s *snapshot) journal(d *Dir) iter.Seq2[entry, error] {
 	}
 }
 
-// source returns the file that a record is in.
-func (s *snapshot) source(e *entry) string {
-	if e.Seq <= s.filed {
+// sourceOf returns the file that a record is in.
+func (s *snapshot) sourceOf(e *entry) string {
+	if e.Seq <= s.flushed {
 		return s.File
 	}
 	return indexFile
 }
 
-// filedEntries yields the records in the file.
-func (s *snapshot) filedEntries() iter.Seq2[entry, error] {
-	return pages(s.file, getJournal, 0, (*reader).journal, func(e *entry) int64 { return e.Seq })
+// fileEntries yields the records in the file.
+func (s *snapshot) fileEntries() iter.Seq2[entry, error] {
+	return pagedRows(s.file, getJournal, 0, (*rowReader).scanEntry, func(e *entry) int64 { return e.Seq })
 }
 
-// pages yields the rows of a query by sequence, some at a time. A nil file has
+// pagedRows yields the rows of a query by sequence, some at a time. A nil file has
 // none.
-func pages[T any](c *sqlite.Conn, query string, after int64, row func(*reader) T, seq func(*T) int64) iter.Seq2[T, error] {
+func pagedRows[T any](c *sqlite.Conn, query string, after int64, row func(*rowReader) T, seq func(*T) int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for c != nil {
 			var rows []T
 			err := c.Each(query, func(r *sqlite.Row) error {
-				rd := reader{Row: r}
+				rd := rowReader{Row: r}
 				rows = append(rows, row(&rd))
 				return rd.err
 			}, after, int64(page))
@@ -116,16 +116,16 @@ func pages[T any](c *sqlite.Conn, query string, after int64, row func(*reader) T
 // commit: the file's events, then those of the log's records. An error ends it.
 func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, error] {
 	return func(yield func(decision.Event, error) bool) {
-		snap, err := d.snapshot(id)
+		snap, err := d.openSnapshot(id)
 		if err != nil {
 			yield(decision.Event{}, err)
 			return
 		}
-		defer snap.close()
-		filed := pages(snap.file, getEvents, after, (*reader).event, func(e *decision.Event) int64 { return e.Seq })
+		defer snap.closeFile()
+		filed := pagedRows(snap.file, getEvents, after, (*rowReader).scanEvent, func(e *decision.Event) int64 { return e.Seq })
 		for e, err := range filed {
 			if err != nil {
-				err = &CorruptError{Run: id, File: d.at(snap.File), What: "its events are damaged", Err: err}
+				err = &CorruptError{Run: id, File: d.pathOf(snap.File), What: "its events are damaged", Err: err}
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -149,6 +149,6 @@ func (d *Dir) laterEvents(s *snapshot) (out []decision.Event, err error) {
 	if len(s.entries) == 0 {
 		return nil, nil
 	}
-	_, err = d.replay(s, func(es []decision.Event) { out = append(out, es...) })
+	_, err = d.replayState(s, func(es []decision.Event) { out = append(out, es...) })
 	return out, err
 }

@@ -18,21 +18,21 @@ var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db n
 // An inspection is a directory that is looked at and not opened. Nothing in it is
 // changed: its Dir reads the files of runs where they are, and a copy of pawl.db.
 type inspection struct {
-	*Dir    // with neither committer nor filer; without db if pawl.db cannot be read
+	*Dir    // with neither committer nor flusher; without db if pawl.db cannot be read
 	temp    string
 	trusted bool  // pawl.db is what the last engine left
 	changed error // pawl.db has other bytes, in whichever place
 	report  Report
 }
 
-// inspect begins an inspection. Close it. It fails if the directory cannot be
+// openInspection begins an inspection. Close it. It fails if the directory cannot be
 // looked at; what is wrong with pawl.db is in the report.
-func inspect(path string) (*inspection, error) {
+func openInspection(path string) (*inspection, error) {
 	in := &inspection{
 		Dir:     &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler)}},
 		trusted: true, report: Report{Path: path},
 	}
-	err := in.hold()
+	err := in.holdDirectory()
 	if err == nil {
 		in.temp, err = os.MkdirTemp("", "pawl-inspect-")
 	}
@@ -40,13 +40,13 @@ func inspect(path string) (*inspection, error) {
 		err = in.inspectIndex()
 	}
 	if err != nil {
-		return nil, errors.Join(err, in.close())
+		return nil, errors.Join(err, in.closeInspection())
 	}
 	return in, nil
 }
 
-// hold finds the directory and keeps engines away from it.
-func (in *inspection) hold() (err error) {
+// holdDirectory finds the directory and keeps engines away from it.
+func (in *inspection) holdDirectory() (err error) {
 	if in.root, err = os.OpenRoot(in.path); err != nil {
 		return err
 	}
@@ -58,23 +58,23 @@ func (in *inspection) hold() (err error) {
 	var unfinished *CorruptError
 	switch err := in.checkFinished(); {
 	case errors.As(err, &unfinished):
-		in.damage("", unfinishedFile, unfinished, "remove the folder, and make another copy")
+		in.addDamage("", unfinishedFile, unfinished, "remove the folder, and make another copy")
 	case err != nil:
 		return err
 	}
-	if err := checkName(in.at(lockFile), os.Lstat); err != nil {
+	if err := checkName(in.pathOf(lockName), os.Lstat); err != nil {
 		return err
 	}
-	in.lock, err = lockShared(in.at(lockFile))
+	in.lock, err = takeSharedLock(in.pathOf(lockName))
 	if errors.Is(err, fs.ErrNotExist) {
-		in.note(lockFile, "make sure that no engine has the directory open", "it is missing, so nothing tells whether pawl.db is the last one")
+		in.addNote(lockName, "make sure that no engine has the directory open", "it is missing, so nothing tells whether pawl.db is the last one")
 		return nil
 	}
 	return err
 }
 
-func (in *inspection) close() error {
-	err := in.release()
+func (in *inspection) closeInspection() error {
+	err := in.closeHandles()
 	if in.temp != "" {
 		err = errors.Join(err, os.RemoveAll(in.temp))
 	}
@@ -82,28 +82,28 @@ func (in *inspection) close() error {
 }
 
 // inspectIndex copies pawl.db with its log, opens the copy, and compares it with
-// the mark. It fails only if a newer version wrote it, or the disk does.
+// the lock record. It fails only if a newer version wrote it, or the disk fails.
 func (in *inspection) inspectIndex() error {
-	m := mark{state: markClosed}
+	m := lockRecord{state: stateClosed}
 	if in.lock != nil {
 		var err error
-		if m, err = in.readMark(); err != nil {
+		if m, err = in.readLockRecord(); err != nil {
 			return err
 		}
 	}
 	if err := in.checkNames(); err != nil {
-		in.distrust(".", err)
+		in.distrustIndex(".", err)
 	}
 	data, err := in.readStart(indexFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &CorruptError{File: in.at(indexFile), What: "it is missing"}
+		err = &CorruptError{File: in.pathOf(indexFile), What: "it is missing"}
 	}
 	if err == nil {
 		err = in.checkHeader(data, indexFile, indexID, indexVersion)
 	}
 	if err == nil {
-		if err := in.checkLog(m); err != nil {
-			in.distrust(indexWAL, err)
+		if err := in.checkLogPresent(m); err != nil {
+			in.distrustIndex(indexWAL, err)
 		}
 		err = in.openCopy(true)
 	}
@@ -113,17 +113,17 @@ func (in *inspection) inspectIndex() error {
 	case err != nil && !errors.Is(err, ErrCorrupt):
 		return err
 	case err != nil:
-		in.distrust(indexFile, err)
+		in.distrustIndex(indexFile, err)
 		return nil
 	}
 	in.inspectCopy(m)
 	return nil
 }
 
-// distrust notes that pawl.db is not what the last engine left.
-func (in *inspection) distrust(file string, err error) {
+// distrustIndex notes that pawl.db is not what the last engine left.
+func (in *inspection) distrustIndex(file string, err error) {
 	in.trusted = false
-	in.damage("", file, err, doRepair)
+	in.addDamage("", file, err, doRepair)
 }
 
 // openCopy opens a copy of pawl.db, with its log or without.
@@ -175,39 +175,39 @@ func (in *inspection) copyOut(name string) error {
 }
 
 // inspectCopy looks for damage of the copy as a whole.
-func (in *inspection) inspectCopy(m mark) {
+func (in *inspection) inspectCopy(m lockRecord) {
 	if m.epoch != 0 {
 		found := uint64(0)
-		err := in.read(func(db *sqlite.Conn) error {
+		err := in.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(getEpoch, func(r *sqlite.Row) error { found = uint64(r.Int64(0)); return nil })
 		})
 		if err == nil && found != uint64(m.epoch) {
-			err = &CorruptError{File: in.at(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %016x, not %v", found, m.epoch)}
+			err = &CorruptError{File: in.pathOf(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %016x, not %v", found, m.epoch)}
 		}
 		if err != nil {
-			in.distrust(indexFile, err)
+			in.distrustIndex(indexFile, err)
 		}
 	}
-	if spent := in.checkSpent(m); spent != nil && in.trusted { // it is of the same time
-		in.damage("", indexWAL, spent, "move it away: everything is in pawl.db")
+	if stale := in.checkStaleLog(m); stale != nil && in.trusted { // it is of the same time
+		in.addDamage("", indexWAL, stale, "move it away: everything is in pawl.db")
 		if err := in.dropLog(); err != nil {
-			in.distrust(indexFile, err)
+			in.distrustIndex(indexFile, err)
 			return
 		}
 	}
-	if in.changed = in.checkHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {
-		in.distrust(indexFile, in.changed)
+	if in.changed = in.checkIndexHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {
+		in.distrustIndex(indexFile, in.changed)
 	}
 	if in.changed != nil && in.trusted {
-		if tally, err := tallyOf(in.db); err != nil {
-			in.distrust(indexFile, err)
-		} else if tally != m.tally {
-			in.distrust(indexFile, fmt.Errorf("it is of another moment: its runs and records are %s, not %s", tally, m.tally))
+		if fingerprint, err := fingerprintOf(in.db); err != nil {
+			in.distrustIndex(indexFile, err)
+		} else if fingerprint != m.fingerprint {
+			in.distrustIndex(indexFile, fmt.Errorf("it is of another moment: its runs and records are %s, not %s", fingerprint, m.fingerprint))
 		}
 	}
 	if wrong, err := indexIntegrity(in.db); err != nil {
-		in.distrust(indexFile, err)
+		in.distrustIndex(indexFile, err)
 	} else if wrong != "" {
-		in.distrust(indexFile, errors.New(wrong))
+		in.distrustIndex(indexFile, errors.New(wrong))
 	}
 }

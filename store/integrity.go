@@ -19,7 +19,7 @@ func indexIntegrity(db *sqlite.Conn) (wrong string, err error) {
 	if wrong, err = alteredSchema(db); err != nil || wrong != "" {
 		return wrong, err
 	}
-	if wrong, err = integrity(db); wrong != "" {
+	if wrong, err = integrityFaults(db); wrong != "" {
 		wrong = "SQLite's integrity check says: " + wrong
 	}
 	return wrong, err
@@ -71,7 +71,7 @@ func readSchema(db *sqlite.Conn) (map[string]string, error) {
 	return schema, err
 }
 
-const checkIntegrity = `PRAGMA integrity_check(5)`
+const integrityCheck = `PRAGMA integrity_check(5)`
 
 // errUnread says that SQLite's integrity check could not read a page.
 var errUnread = errors.New("a page could not be read")
@@ -86,11 +86,11 @@ func isUnread(line string) bool {
 	return len(m) == 2 && (m[1] == "" || sqlite.IsIO(m[1]))
 }
 
-// integrity returns what SQLite finds wrong with a database, "" if nothing. An
+// integrityFaults returns what SQLite finds wrong with a database, "" if nothing. An
 // error says that not all of it could be read.
-func integrity(db *sqlite.Conn) (string, error) {
+func integrityFaults(db *sqlite.Conn) (string, error) {
 	var lines []string
-	err := db.Each(checkIntegrity, func(r *sqlite.Row) error {
+	err := db.Each(integrityCheck, func(r *sqlite.Row) error {
 		line := r.Text(0)
 		if isUnread(line) {
 			return fmt.Errorf("%w: %s", errUnread, line)

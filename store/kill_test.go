@@ -48,7 +48,7 @@ func commitInChild(path string) {
 		check(o.try(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: n}))
 		fmt.Println(o.run.Head().Seq)
 		if n%7 == 0 {
-			o.run.Materialize(o.state.TakeChanges(), o.events, check)
+			o.run.Flush(o.state.TakeChanges(), o.events, check)
 			o.events = nil
 		}
 	}

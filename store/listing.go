@@ -95,14 +95,14 @@ func (r *Run) writeListing(db *sqlite.Conn, l *Listing, input string) error {
 		return err
 	}
 	if a := l.Approval; a != nil {
-		_, err = db.Exec(putApproval, checkedRow(r.row.num,
-			int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), millis(a.Due))...)
+		_, err = db.Exec(putApproval, rowWithCRC(r.row.num,
+			int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), unixMillis(a.Due))...)
 	} else {
 		drop(dropApproval, l.Token)
 	}
 	if d := l.DeadLetter; d != nil && err == nil {
-		_, err = db.Exec(putDead, checkedRow(r.row.num,
-			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), jsonText(d.Failure), input, millis(d.At))...)
+		_, err = db.Exec(putDead, rowWithCRC(r.row.num,
+			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), jsonText(d.Failure), input, unixMillis(d.At))...)
 	} else {
 		drop(dropDead, l.Token)
 	}
@@ -116,10 +116,10 @@ func (d *Dir) Approvals() iter.Seq2[Approval, error] {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
 				Run: workflow.RunID(r.Text(8)), Workflow: r.Text(9), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
-				Message: r.Text(3), Approved: r.Int(4), Rejected: r.Int(5), Due: instant(r, 6),
+				Message: r.Text(3), Approved: r.Int(4), Rejected: r.Int(5), Due: timeAt(r, 6),
 			}
-			if !intact(r, 1, 7) {
-				return &CorruptError{Run: a.Run, File: d.at(indexFile), What: "an approval in the index is damaged"}
+			if !crcMatches(r, 1, 7) {
+				return &CorruptError{Run: a.Run, File: d.pathOf(indexFile), What: "an approval in the index is damaged"}
 			}
 			row(r.Int64(0), r.Int64(1), a)
 			return nil
@@ -135,15 +135,15 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
-				Task: r.Text(3), Attempts: r.Int(4), At: instant(r, 7),
+				Task: r.Text(3), Attempts: r.Int(4), At: timeAt(r, 7),
 			}
 			failure, err := parseFailure(r.Text(5))
 			if err == nil {
 				l.Failure = *failure
 				l.Input, err = codec.DecodeValue([]byte(r.Text(6)))
 			}
-			if err != nil || !intact(r, 1, 8) {
-				return &CorruptError{Run: l.Run, File: d.at(indexFile), What: "a dead letter in the index is damaged", Err: err}
+			if err != nil || !crcMatches(r, 1, 8) {
+				return &CorruptError{Run: l.Run, File: d.pathOf(indexFile), What: "a dead letter in the index is damaged", Err: err}
 			}
 			row(r.Int64(0), r.Int64(1), l)
 			return nil
@@ -159,7 +159,7 @@ func listPages[T any](d *Dir, query func(db *sqlite.Conn, num, token, page int64
 		num, token := int64(0), int64(0)
 		for more := true; more; {
 			var out []T
-			err := d.read(func(db *sqlite.Conn) error {
+			err := d.readIndex(func(db *sqlite.Conn) error {
 				return query(db, num, token, page, func(n, t int64, x T) {
 					out = append(out, x)
 					num, token = n, t

@@ -12,20 +12,20 @@ import (
 
 // Load returns a handle of a run, its state as of the last commit, and the
 // events that its file lacks. The state's TakeChanges returns what the file
-// lacks as well: both go into the next Materialize. It waits for filing of the
-// run that was asked for. It fails with ErrRunNotFound, and with ErrCorrupt or
+// lacks as well: both go into the next Flush. It waits for flushes of the run that
+// were asked for. It fails with ErrRunNotFound, and with ErrCorrupt or
 // ErrVersion if the run cannot be trusted.
 func (d *Dir) Load(id workflow.RunID) (*Run, *workflow.State, []decision.Event, error) {
-	d.filer.wait(id)
+	d.flusher.waitForRun(id)
 	var events []decision.Event
-	snap, s, err := d.load(id, func(es []decision.Event) { events = append(events, es...) })
+	snap, s, err := d.loadState(id, func(es []decision.Event) { events = append(events, es...) })
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("load: %w", err)
 	}
-	r := d.handle(snap.row, s.Graph)
-	r.unfiled = snap.entries
-	for i := range r.unfiled {
-		r.bytes += r.unfiled[i].size()
+	r := d.newHandle(snap.row, s.Graph)
+	r.unflushed = snap.entries
+	for i := range r.unflushed {
+		r.bytes += r.unflushed[i].byteSize()
 	}
 	return r, s, events, nil
 }
@@ -33,40 +33,40 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *workflow.State, []decision.Event, 
 // State returns the state of a run as of its last commit. It is the caller's
 // own and independent of whoever owns the run.
 func (d *Dir) State(id workflow.RunID) (*workflow.State, error) {
-	_, s, err := d.load(id, func([]decision.Event) {})
+	_, s, err := d.loadState(id, func([]decision.Event) {})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	return s, nil
 }
 
-func (d *Dir) load(id workflow.RunID, happened func([]decision.Event)) (*snapshot, *workflow.State, error) {
-	snap, err := d.snapshot(id)
+func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*snapshot, *workflow.State, error) {
+	snap, err := d.openSnapshot(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer snap.close()
-	s, err := d.replay(snap, happened)
+	defer snap.closeFile()
+	s, err := d.replayState(snap, happened)
 	return snap, s, err
 }
 
-// replay returns the state of a snapshot: the file's, and the records after it.
-func (d *Dir) replay(snap *snapshot, happened func([]decision.Event)) (*workflow.State, error) {
+// replayState returns the state of a snapshot: the file's, and the records after it.
+func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*workflow.State, error) {
 	g, err := d.Graph(snap.Definition)
 	if err != nil {
 		return nil, err
 	}
-	s, err := snap.state(d, g)
+	s, err := snap.restoreState(d, g)
 	if err != nil {
 		return nil, err
 	}
 	for i := range snap.entries {
-		r, err := snap.entries[i].Decode(snap.lookup(&snap.entries[i]))
+		r, err := snap.entries[i].Decode(snap.valuesOf(&snap.entries[i]))
 		if err == nil {
 			err = fold(s, &r, happened)
 		}
 		if err != nil {
-			return nil, &CorruptError{Run: snap.Run, File: d.at(indexFile), What: "a record does not fit the state", Err: err}
+			return nil, &CorruptError{Run: snap.Run, File: d.pathOf(indexFile), What: "a record does not fit the state", Err: err}
 		}
 	}
 	s.Epoch = d.epoch
@@ -93,9 +93,9 @@ func fold(s *workflow.State, r *decision.Record, happened func([]decision.Event)
 	return nil
 }
 
-// lookup finds the large values of a record: it brings those of its own, or
+// valuesOf finds the large values of a record: it brings those of its own, or
 // they are in the file.
-func (s *snapshot) lookup(e *entry) codec.Lookup {
+func (s *snapshot) valuesOf(e *entry) codec.Lookup {
 	if e.Values != nil {
 		return e.Values.Lookup
 	}
@@ -125,8 +125,8 @@ const (
 	getValue    = `SELECT value FROM vals WHERE hash = ?`
 )
 
-// state restores the state that the file holds, an empty one without a file.
-func (s *snapshot) state(d *Dir, g *workflow.Graph) (st *workflow.State, err error) {
+// restoreState restores the state that the file holds, an empty one without a file.
+func (s *snapshot) restoreState(d *Dir, g *workflow.Graph) (st *workflow.State, err error) {
 	if s.file == nil {
 		return workflow.NewState(s.Run, g), nil
 	}
@@ -135,7 +135,7 @@ func (s *snapshot) state(d *Dir, g *workflow.Graph) (st *workflow.State, err err
 			err = fmt.Errorf("%v", p)
 		}
 		if err != nil {
-			err = &CorruptError{Run: s.Run, File: d.at(s.File), What: "its rows are no state", Err: err}
+			err = &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its rows are no state", Err: err}
 		}
 	}()
 	rows, err := readRows(s.file)
@@ -143,16 +143,16 @@ func (s *snapshot) state(d *Dir, g *workflow.Graph) (st *workflow.State, err err
 		return nil, err
 	}
 	if hash := rows.Facts.Definition; hash != "" {
-		if g, err = s.patched(d, hash, rows.Facts.Patches+1); err != nil {
+		if g, err = s.patchedGraph(d, hash, rows.Facts.Patches+1); err != nil {
 			return nil, err
 		}
 	}
 	return workflow.Restore(g, rows), nil
 }
 
-// patched returns the compiled definition that the last patch made.
-func (s *snapshot) patched(d *Dir, hash string, revision int) (*workflow.Graph, error) {
-	if g := d.definitions.graph(hash); g != nil {
+// patchedGraph returns the compiled definition that the last patch made.
+func (s *snapshot) patchedGraph(d *Dir, hash string, revision int) (*workflow.Graph, error) {
+	if g := d.definitions.graphOf(hash); g != nil {
 		return g, nil
 	}
 	var doc string
@@ -163,11 +163,11 @@ func (s *snapshot) patched(d *Dir, hash string, revision int) (*workflow.Graph, 
 	if err != nil {
 		return nil, err
 	}
-	g, err := compile(doc, hash)
+	g, err := compileDocument(doc, hash)
 	if err != nil {
 		return nil, fmt.Errorf("revision %d of the definition: %w", revision, err)
 	}
-	return d.definitions.add(g), nil
+	return d.definitions.addGraph(g), nil
 }
 
 // readRows reads a whole state.
@@ -175,20 +175,20 @@ func readRows(c *sqlite.Conn) (workflow.Rows, error) {
 	out := workflow.Rows{Items: map[workflow.GroupID][]any{}}
 	tables := []struct {
 		query string
-		row   func(*reader)
+		row   func(*rowReader)
 	}{
-		{getFacts, func(r *reader) {
+		{getFacts, func(r *rowReader) {
 			f, err := facts.Decode([]byte(r.Text(0)), nil)
-			r.keep(err)
+			r.keepError(err)
 			out.Facts, _ = f.(workflow.Facts)
 		}},
-		{getTokens, func(r *reader) { out.Tokens = append(out.Tokens, r.token()) }},
-		{getGroups, func(r *reader) { out.Groups = append(out.Groups, r.group()) }},
-		{getItems, func(r *reader) { readItem(r, out.Items) }},
-		{getBranches, func(r *reader) { out.Branches = append(out.Branches, r.branch()) }},
-		{getSignals, func(r *reader) { out.Signals = append(out.Signals, r.signal()) }},
-		{getSteps, func(r *reader) { out.Steps = append(out.Steps, r.step()) }},
-		{getData, func(r *reader) { out.Data = append(out.Data, r.data()) }},
+		{getTokens, func(r *rowReader) { out.Tokens = append(out.Tokens, r.scanToken()) }},
+		{getGroups, func(r *rowReader) { out.Groups = append(out.Groups, r.scanGroup()) }},
+		{getItems, func(r *rowReader) { readItem(r, out.Items) }},
+		{getBranches, func(r *rowReader) { out.Branches = append(out.Branches, r.scanBranch()) }},
+		{getSignals, func(r *rowReader) { out.Signals = append(out.Signals, r.scanSignal()) }},
+		{getSteps, func(r *rowReader) { out.Steps = append(out.Steps, r.scanStep()) }},
+		{getData, func(r *rowReader) { out.Data = append(out.Data, r.scanData()) }},
 	}
 	for _, t := range tables {
 		if err := eachRow(c, t.query, t.row); err != nil {
@@ -199,15 +199,15 @@ func readRows(c *sqlite.Conn) (workflow.Rows, error) {
 }
 
 // eachRow calls row with each row of a query.
-func eachRow(c *sqlite.Conn, query string, row func(*reader)) error {
+func eachRow(c *sqlite.Conn, query string, row func(*rowReader)) error {
 	return c.Each(query, func(r *sqlite.Row) error {
-		rd := reader{Row: r}
+		rd := rowReader{Row: r}
 		row(&rd)
 		return rd.err
 	})
 }
 
-func readItem(r *reader, items map[workflow.GroupID][]any) {
+func readItem(r *rowReader, items map[workflow.GroupID][]any) {
 	id, i := workflow.GroupID(r.Int64(0)), r.Int(1)
 	if items[id] == nil {
 		items[id] = []any{}
@@ -216,7 +216,7 @@ func readItem(r *reader, items map[workflow.GroupID][]any) {
 		return // an empty list
 	}
 	if i != len(items[id]) {
-		r.keep(fmt.Errorf("element %d of %v is missing", len(items[id]), id))
+		r.keepError(fmt.Errorf("element %d of %v is missing", len(items[id]), id))
 	}
-	items[id] = append(items[id], r.value(2))
+	items[id] = append(items[id], r.valueAt(2))
 }

@@ -14,34 +14,34 @@ import (
 // noFollow makes open refuse symbolic links, and not wait for a FIFO's writer.
 const noFollow = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// lock takes the lock file at path for this process, until the file is closed.
-func lock(path string) (*os.File, error) {
+// takeLock takes the lock file at path for this process, until the file is closed.
+func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	return flock(f, unix.LOCK_EX)
+	return flockFile(f, unix.LOCK_EX)
 }
 
-// lockShared keeps engines away from the lock file at path, which must exist,
+// takeSharedLock keeps engines away from the lock file at path, which must exist,
 // until it is closed. Others may do so at the same time.
-func lockShared(path string) (*os.File, error) {
+func takeSharedLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	return flock(f, unix.LOCK_SH)
+	return flockFile(f, unix.LOCK_SH)
 }
 
-// links returns how many names a file has.
-func links(info os.FileInfo) uint64 {
+// linkCount returns how many names a file has.
+func linkCount(info os.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(s.Nlink)
 	}
 	return 1
 }
 
-func flock(f *os.File, how int) (*os.File, error) {
+func flockFile(f *os.File, how int) (*os.File, error) {
 	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if err == nil {
 		return f, nil
@@ -53,8 +53,8 @@ func flock(f *os.File, how int) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 }
 
-// unlock gives a lock back. A process that is just being made has the file open
+// releaseLock gives a lock back. A process that is just being made has the file open
 // as well until it runs its program, so closing it is not enough.
-func unlock(f *os.File) error {
+func releaseLock(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }

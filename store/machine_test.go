@@ -14,7 +14,7 @@ import (
 )
 
 // A machine checks that a directory keeps what decision.Evolve means, whatever
-// is filed, loaded, closed and crashed in between. Its model is a state that is
+// is flushed, loaded, closed and crashed in between. Its model is a state that is
 // only ever evolved, and the events and records that it gave.
 type machine struct {
 	t       *testing.T
@@ -65,7 +65,7 @@ func (m *machine) Commit(t *rapid.T) {
 	m.commit(workflow.Heartbeat{Token: 1, Attempt: len(m.records)}, ds...)
 }
 
-// File materialises.
+// File flushes.
 func (m *machine) File(*rapid.T) { require.NoError(m.t, m.owner.file()) }
 
 // Load forgets the state and loads it again, as passivation does.
@@ -89,11 +89,11 @@ func (m *machine) open() {
 // Crash goes on with what a crash would leave.
 func (m *machine) Crash(*rapid.T) { m.moveTo(crashed(m.t, m.path)) }
 
-// Interrupt goes on with what a crash in the middle of filing would leave.
+// Interrupt goes on with what a crash in the middle of a flush would leave.
 func (m *machine) Interrupt(t *rapid.T) {
-	at := rapid.SampledFrom([]stage{built, renamed, synced, trimming, trimmed}).Draw(t, "stage")
+	at := rapid.SampledFrom([]flushStage{built, renamed, synced, trimming, trimmed}).Draw(t, "stage")
 	var copied string
-	m.dir.filer.stage = func(now stage) error {
+	m.dir.flusher.stage = func(now flushStage) error {
 		if now != at {
 			return nil
 		}
@@ -101,7 +101,7 @@ func (m *machine) Interrupt(t *rapid.T) {
 		return errors.New("crash")
 	}
 	err := m.owner.file()
-	m.dir.filer.stage = nil
+	m.dir.flusher.stage = nil
 	if at != trimming {
 		require.Error(m.t, err)
 	} else if require.NoError(m.t, err); copied == "" {

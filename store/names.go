@@ -12,7 +12,7 @@ import (
 // for a pipe, or take a rollback journal that is not ours for the truth.
 func (d *Dir) checkNames() error {
 	at := func(name string) error {
-		return checkName(d.at(name), func(string) (os.FileInfo, error) { return d.root.Lstat(name) })
+		return checkName(d.pathOf(name), func(string) (os.FileInfo, error) { return d.root.Lstat(name) })
 	}
 	for _, name := range []string{indexFile, indexWAL, indexFile + "-shm", indexFile + ".new"} {
 		if err := at(name); err != nil {
@@ -20,24 +20,24 @@ func (d *Dir) checkNames() error {
 		}
 	}
 	const journal = indexFile + "-journal"
-	switch is, err := d.has(journal); {
+	switch is, err := d.hasName(journal); {
 	case err != nil:
 		return err
 	case is:
-		return &CorruptError{File: d.at(journal), What: "an engine makes no such file, and SQLite would change pawl.db by it"}
+		return &CorruptError{File: d.pathOf(journal), What: "an engine makes no such file, and SQLite would change pawl.db by it"}
 	}
 	info, err := d.root.Lstat(runsDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err == nil && !info.IsDir():
-		return &CorruptError{File: d.at(runsDir), What: "it is not a directory"}
+		return &CorruptError{File: d.pathOf(runsDir), What: "it is not a directory"}
 	}
 	return err
 }
 
-// has reports whether anything has a name in the directory.
-func (d *Dir) has(name string) (bool, error) {
+// hasName reports whether anything has a name in the directory.
+func (d *Dir) hasName(name string) (bool, error) {
 	_, err := d.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -56,7 +56,7 @@ func checkName(path string, lstat func(string) (os.FileInfo, error)) error {
 		return err
 	case !info.Mode().IsRegular():
 		return &CorruptError{File: filepath.Clean(path), What: "it is not a regular file but " + info.Mode().Type().String()}
-	case links(info) > 1:
+	case linkCount(info) > 1:
 		return &CorruptError{File: filepath.Clean(path), What: "it has another name as well: it is a hard link"}
 	}
 	return nil

@@ -29,10 +29,10 @@ const (
 // with ErrNoOutcome.
 func (d *Dir) Outcome(key string) (any, error) {
 	var out any
-	err := d.read(func(db *sqlite.Conn) error {
+	err := d.readIndex(func(db *sqlite.Conn) error {
 		found, err := db.One(getOutcome, func(r *sqlite.Row) (err error) {
-			if out, err = codec.DecodeValue([]byte(r.Text(1))); err != nil || !intact(r, 1, 3) {
-				err = &CorruptError{File: d.at(indexFile), What: "the outcome kept under " + key + " is damaged", Err: err}
+			if out, err = codec.DecodeValue([]byte(r.Text(1))); err != nil || !crcMatches(r, 1, 3) {
+				err = &CorruptError{File: d.pathOf(indexFile), What: "the outcome kept under " + key + " is damaged", Err: err}
 			}
 			return err
 		}, key)
@@ -51,8 +51,8 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 		return err
 	}
 	text := string(value.Encode(v))
-	return d.update(func(db *sqlite.Conn) error {
-		if _, err := db.Exec(putOutcome, checkedRow(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
+	return d.updateIndex(func(db *sqlite.Conn) error {
+		if _, err := db.Exec(putOutcome, rowWithCRC(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
 			return err
 		}
 		var id int64
@@ -60,7 +60,7 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 			return err
 		}
 		for _, ref := range refs {
-			if _, err := db.Exec(putRef, checkedRow(ref.Hash, -id, int64(0))...); err != nil {
+			if _, err := db.Exec(putRef, rowWithCRC(ref.Hash, -id, int64(0))...); err != nil {
 				return err
 			}
 		}
@@ -70,7 +70,7 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 
 // ForgetOutcome forgets what is kept under a key.
 func (d *Dir) ForgetOutcome(key string) error {
-	return d.update(func(db *sqlite.Conn) error {
+	return d.updateIndex(func(db *sqlite.Conn) error {
 		if _, err := db.Exec(dropRefsOf, key); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func dropOutcomes(db *sqlite.Conn, prefix string) error {
 // ForgetOutcomes forgets what has been kept since before an instant, and returns
 // how many outcomes that were.
 func (d *Dir) ForgetOutcomes(before time.Time) (n int, err error) {
-	err = d.update(func(db *sqlite.Conn) error {
+	err = d.updateIndex(func(db *sqlite.Conn) error {
 		if _, err := db.Exec(dropOldRefs, before.UnixMilli()); err != nil {
 			return err
 		}

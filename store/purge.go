@@ -12,39 +12,39 @@ const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4`
 
 // Purge forgets a run that has ended: its row, its records and its file, and the
 // outcomes that are kept under keys that begin with keys, unless it is "". It
-// waits for filing of the run. It fails with ErrRunNotFound and ErrNotEnded, and with
+// waits for flushes of the run. It fails with ErrRunNotFound and ErrNotEnded, and with
 // ErrCorrupt if its row does not tell whether it has ended, and which its files are.
 func (d *Dir) Purge(id workflow.RunID, keys string) error {
-	d.filer.wait(id)
-	r, err := d.row(id)
+	d.flusher.waitForRun(id)
+	r, err := d.readRow(id)
 	if damage := (*CorruptError)(nil); err != nil && (!errors.As(err, &damage) || !r.sound[rowState] || !r.sound[rowStart]) {
 		return fmt.Errorf("purge: %w", err)
 	}
-	var parts []int64
-	err = d.update(func(db *sqlite.Conn) (err error) { parts, err = purge(db, &r, keys); return err })
+	var spills []int64
+	err = d.updateIndex(func(db *sqlite.Conn) (err error) { spills, err = deleteRunRows(db, &r, keys); return err })
 	if err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
-	d.dropParts(parts)
-	if err := d.harden(); err != nil {
+	d.dropSpills(spills)
+	if err := d.syncLog(); err != nil {
 		return fmt.Errorf("purge run %q: %w", string(id), err)
 	}
 	for _, s := range []slot{1, 2} {
-		if err := d.discard(fileName(id, r.nonce, s)); err != nil {
+		if err := d.removeRunFile(fileName(id, r.nonce, s)); err != nil {
 			return fmt.Errorf("purge run %q: %w", string(id), err)
 		}
 	}
 	return nil
 }
 
-// purge deletes the rows of a run, and returns what was put aside for it.
-func purge(db *sqlite.Conn, r *row, keys string) (parts []int64, err error) {
+// deleteRunRows deletes the rows of a run, and returns the spills of its records.
+func deleteRunRows(db *sqlite.Conn, r *row, keys string) (spills []int64, err error) {
 	n, err := db.Exec(deleteRun, r.num)
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, refuse("%w: %q", ErrNotEnded, string(r.Run))
+		return nil, refuseRequest("%w: %q", ErrNotEnded, string(r.Run))
 	}
 	if _, err = db.Exec(dropRefs, r.num); err != nil {
 		return nil, err

@@ -22,10 +22,10 @@ type checksum [sha256.Size]byte
 // firstSum returns the checksum before the first record of a run.
 func firstSum(id workflow.RunID) checksum { return sha256.Sum256([]byte("pawl run " + string(id))) }
 
-func (c *checksum) set(b []byte) bool { return copy(c[:], b) == len(c) && len(b) == len(c) }
+func (c *checksum) setBytes(b []byte) bool { return copy(c[:], b) == len(c) && len(b) == len(c) }
 
-// next returns the checksum of the record after c. Lengths make it unambiguous.
-func (c checksum) next(e *decision.Encoded) checksum {
+// sumAfter returns the checksum of the record after c. Lengths make it unambiguous.
+func (c checksum) sumAfter(e *decision.Encoded) checksum {
 	var numbers [6 * 8]byte
 	for i, n := range [...]uint64{
 		uint64(e.Seq), uint64(e.At.UnixMilli()), uint64(e.Epoch), uint64(e.Planner),
@@ -47,12 +47,12 @@ func (c checksum) next(e *decision.Encoded) checksum {
 type entry struct {
 	decision.Encoded
 	sum   checksum
-	parts int64  // number under which it was put aside in the log; 0: it was not
-	vals  []byte // of one in the log that was not, until unpack
+	spill int64  // number of its spill; 0 without
+	vals  []byte // its large values as the log has them, until completeEntries
 }
 
-// size returns about how many bytes the entry takes.
-func (e *entry) size() int64 {
+// byteSize returns about how many bytes the entry takes.
+func (e *entry) byteSize() int64 {
 	n := len(e.Message) + len(e.Decisions) + 100
 	for hash, raw := range e.Values.All() {
 		n += len(hash) + len(raw)
@@ -76,8 +76,8 @@ func appendLog(db *sqlite.Conn, num int64, e *entry) error {
 	var parts, vals any
 	message, decisions := e.Message, e.Decisions
 	switch {
-	case e.parts != 0:
-		parts, message, decisions = e.parts, []byte{}, []byte{}
+	case e.spill != 0:
+		parts, message, decisions = e.spill, []byte{}, []byte{}
 	case e.Values.Len() > 0:
 		vals = packValues(e.Values)
 	}
@@ -85,8 +85,9 @@ func appendLog(db *sqlite.Conn, num int64, e *entry) error {
 	return err
 }
 
-// readLog returns all records of run num behind a sequence as they stand in the log,
-// for unpack. damage says that one of them, the last returned, is none.
+// readLog returns all records of run num behind a sequence as the log has them, for
+// completeEntries. If a row of the log is not a record, damage says why: it is the last
+// one returned, and the rows behind it are not read.
 func readLog(db *sqlite.Conn, num, after int64) (out []entry, damage, err error) {
 	err = db.Each(getLog, func(r *sqlite.Row) error {
 		if damage != nil {
@@ -100,15 +101,16 @@ func readLog(db *sqlite.Conn, num, after int64) (out []entry, damage, err error)
 	return out, damage, err
 }
 
-// unpack completes what readLog has returned: without the lock, or with it for a few
-// parts at a time, for the records may be large.
-func (d *Dir) unpack(entries []entry, found error) (out []entry, damage, err error) {
+// completeEntries adds large values and spills to the records that readLog has returned. It
+// holds the lock for a few parts of a spill at a time, for the records may be large. found is
+// the damage that readLog has found; damage is of the last record returned.
+func (d *Dir) completeEntries(entries []entry, found error) (out []entry, damage, err error) {
 	for i := range entries {
 		e := &entries[i]
 		switch {
-		case found != nil && i == len(entries)-1: // it is none
-		case e.parts != 0:
-			damage, err = d.gatherParts(e)
+		case found != nil && i == len(entries)-1: // it is not a record
+		case e.spill != 0:
+			damage, err = d.readSpilled(e)
 		default:
 			e.Values, damage = unpackValues(e.vals)
 			e.vals = nil
@@ -129,22 +131,22 @@ func readEntry(r *sqlite.Row) (entry, error) {
 		Planner: r.Int(3), Message: r.Bytes(5), Decisions: r.Bytes(6),
 	}}
 	if !r.Null(4) {
-		e.parts = r.Int64(4)
+		e.spill = r.Int64(4)
 	}
-	if !e.sum.set(r.Bytes(8)) {
-		return e, errors.New("a checksum is none")
+	if !e.sum.setBytes(r.Bytes(8)) {
+		return e, errors.New("its checksum has the wrong size")
 	}
 	e.vals = r.Bytes(7)
 	return e, nil
 }
 
-// follows checks that e comes next after the record with the given sequence and
+// checkFollows checks that e comes next after the record with the given sequence and
 // checksum.
-func (e *entry) follows(seq int64, sum checksum) error {
+func (e *entry) checkFollows(seq int64, sum checksum) error {
 	if e.Seq != seq+1 {
 		return fmt.Errorf("record %d follows record %d", e.Seq, seq)
 	}
-	if want := sum.next(&e.Encoded); !bytes.Equal(want[:], e.sum[:]) {
+	if want := sum.sumAfter(&e.Encoded); !bytes.Equal(want[:], e.sum[:]) {
 		return fmt.Errorf("record %d does not have its checksum", e.Seq)
 	}
 	return nil

@@ -32,19 +32,19 @@ import (
 // again; the other counts are of what was restored. It fails as Verify does, and
 // then leaves nothing behind.
 func Repair(path, into string) (*Report, error) {
-	in, err := inspect(path)
+	in, err := openInspection(path)
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
-	if err = in.apart(into); err == nil {
-		err = newDirectory(into, in.repair)
+	if err = in.checkOutside(into); err == nil {
+		err = newDirectory(into, in.restoreInto)
 	}
 	for i := range in.report.Findings {
 		if f := &in.report.Findings[i]; f.Do == doRepair {
 			f.Do = "what only it held is lost"
 		}
 	}
-	if err := errors.Join(err, in.close()); err != nil {
+	if err := errors.Join(err, in.closeInspection()); err != nil {
 		return nil, fmt.Errorf("repair %s into %s: %w", path, into, err)
 	}
 	return &in.report, nil
@@ -59,14 +59,14 @@ type repairer struct {
 	surveyed bool
 	strays   map[workflow.RunID][]string // files that have the name of another run
 	restored map[workflow.RunID]bool
-	filing   sync.WaitGroup
+	flushing sync.WaitGroup
 
 	mu    sync.Mutex // guards
-	fault error      // of filing
+	fault error      // of a flush
 }
 
-// repair fills a new directory.
-func (in *inspection) repair(building string) error {
+// restoreInto fills a new directory.
+func (in *inspection) restoreInto(building string) error {
 	to, err := Open(building, Options{building: true})
 	if err != nil {
 		return err
@@ -75,13 +75,13 @@ func (in *inspection) repair(building string) error {
 		inspection: in, to: to, graphs: map[string]*workflow.Graph{},
 		strays: map[workflow.RunID][]string{}, restored: map[workflow.RunID]bool{},
 	}
-	err = r.run()
+	err = r.restoreAll()
 	return errors.Join(err, to.Close())
 }
 
-func (r *repairer) run() error {
+func (r *repairer) restoreAll() error {
 	if r.changed != nil {
-		r.note(indexFile, "what is restored follows from journals, where that can be", "%v", r.changed)
+		r.addNote(indexFile, "what is restored follows from journals, where that can be", "%v", r.changed)
 	}
 	if err := r.listFiles(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (r *repairer) run() error {
 			return err
 		}
 	}
-	r.filing.Wait()
+	r.flushing.Wait()
 	if r.fault != nil {
 		return r.fault
 	}
@@ -108,7 +108,7 @@ func (r *repairer) run() error {
 	if r.db != nil {
 		r.changedRows(func(c *checkedTable, wrong string) {
 			if c.do == doRebuild {
-				r.note(indexFile, "it follows from the journals", "%s", wrong)
+				r.addNote(indexFile, "it follows from the journals", "%s", wrong)
 			}
 		})
 	}
@@ -119,21 +119,21 @@ func (r *repairer) run() error {
 // published.
 func (r *repairer) restoreDefinitions() error {
 	if r.db == nil {
-		r.wrong("", indexFile, "publish them again, and look after effects under business keys before they are repeated",
+		r.addWrong("", indexFile, "publish them again, and look after effects under business keys before they are repeated",
 			"the published definitions and the kept outcomes are lost")
 		return nil
 	}
 	docs := map[string]string{}
-	r.each(allDefinitions, func(x *sqlite.Row) error {
-		if g, err := compile(x.Text(1), x.Text(0)); err != nil {
-			r.note(indexFile, "files of its runs may have it", "definition %s is damaged: %v", x.Text(0), err)
+	r.eachIndexRow(allDefinitions, func(x *sqlite.Row) error {
+		if g, err := compileDocument(x.Text(1), x.Text(0)); err != nil {
+			r.addNote(indexFile, "files of its runs may have it", "definition %s is damaged: %v", x.Text(0), err)
 		} else {
 			r.graphs[g.Hash] = g
 			docs[g.Hash] = x.Text(1)
 		}
 		return nil
 	})
-	err := r.to.update(func(db *sqlite.Conn) error {
+	err := r.to.updateIndex(func(db *sqlite.Conn) error {
 		for hash, doc := range docs {
 			if _, err := db.Exec(putDefinition, hash, doc); err != nil {
 				return err
@@ -154,14 +154,14 @@ func (r *repairer) restorePublished() error {
 		hash    string
 	}
 	var rows []published
-	r.each(allPublished, func(x *sqlite.Row) error {
+	r.eachIndexRow(allPublished, func(x *sqlite.Row) error {
 		rows = append(rows, published{x.Text(0), x.Int64(1), x.Text(2)})
 		return nil
 	})
 	for _, p := range rows {
-		g := r.graph(p.hash)
+		g := r.findGraph(p.hash)
 		if g == nil || g.Definition.Name != p.name || int64(versionOf(g)) != p.version {
-			r.wrong("", indexFile, "publish it again", "the definition published as %s version %d is lost", p.name, p.version)
+			r.addWrong("", indexFile, "publish it again", "the definition published as %s version %d is lost", p.name, p.version)
 		} else if err := r.to.Publish(g); err != nil {
 			return err
 		}
@@ -181,16 +181,16 @@ func (r *repairer) restoreOutcomes() error {
 		at    int64
 	}
 	var rows []outcome
-	r.each(outcomesAt, func(x *sqlite.Row) error {
+	r.eachIndexRow(outcomesAt, func(x *sqlite.Row) error {
 		v, err := codec.DecodeValue([]byte(x.Text(1)))
 		if err == nil {
 			_, err = blob.Refs(v)
 		}
-		if !intact(x, 1, 3) {
+		if !crcMatches(x, 1, 3) {
 			err = errors.New("its row has changed")
 		}
 		if err != nil {
-			r.wrong("", indexFile, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)
+			r.addWrong("", indexFile, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)
 		} else {
 			rows = append(rows, outcome{x.Text(0), v, x.Int64(2)})
 		}
@@ -208,7 +208,7 @@ func (r *repairer) restoreOutcomes() error {
 // referred to and are not.
 func (r *repairer) restoreBlobs() error {
 	wanted := map[string]bool{}
-	err := r.to.read(func(db *sqlite.Conn) error {
+	err := r.to.readIndex(func(db *sqlite.Conn) error {
 		return db.Each(allRefs, func(x *sqlite.Row) error { wanted[x.Text(0)] = true; return nil })
 	})
 	if err != nil {
@@ -216,13 +216,13 @@ func (r *repairer) restoreBlobs() error {
 	}
 	if _, err := r.root.Lstat(blobsDir); err != nil {
 		if len(wanted) > 0 {
-			r.note(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", count(int64(len(wanted)), "blob"))
+			r.addNote(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", countText(int64(len(wanted)), "blob"))
 		}
 		return nil
 	}
-	from, err := blob.OpenReadOnly(r.at(blobsDir))
+	from, err := blob.OpenReadOnly(r.pathOf(blobsDir))
 	if err != nil {
-		r.damage("", blobsDir, err, doBlob)
+		r.addDamage("", blobsDir, err, doBlob)
 		return nil
 	}
 	to, err := blob.OpenFiles(filepath.Join(r.to.path, blobsDir))
@@ -260,14 +260,14 @@ func (r *repairer) copyBlobs(from, to *blob.Files, wanted map[string]bool) error
 // loseBlob names a blob that cannot be restored.
 func (r *repairer) loseBlob(hash string, err error, wanted bool) {
 	if !wanted {
-		r.note(blobPath(hash), "nothing refers to it", "%v", err)
+		r.addNote(blobPath(hash), "nothing refers to it", "%v", err)
 		return
 	}
 	var id workflow.RunID
-	_ = r.to.read(func(db *sqlite.Conn) error { // the name is a courtesy
+	_ = r.to.readIndex(func(db *sqlite.Conn) error { // the name is a courtesy
 		return db.Each(whoRefers, func(x *sqlite.Row) error { id = workflow.RunID(x.Text(1)); return nil }, hash)
 	})
-	r.damage(id, blobPath(hash), err, "put the same bytes again")
+	r.addDamage(id, blobPath(hash), err, "put the same bytes again")
 }
 
 // everyRun returns the ids of all runs that are known of, parents before their
@@ -292,11 +292,11 @@ func (r *repairer) everyRun() ([]workflow.RunID, error) {
 		}
 		for _, file := range r.files[start] {
 			if r.trusted {
-				r.note(file, "it was left behind, and is left out", "the index does not know it")
+				r.addNote(file, "it was left behind, and is left out", "the index does not know it")
 				continue
 			}
-			if id, err := r.whose(file); err != nil {
-				r.damage("", file, err, "the run that it is of cannot be told, and is lost")
+			if id, err := r.runOfFile(file); err != nil {
+				r.addDamage("", file, err, "the run that it is of cannot be told, and is lost")
 			} else {
 				take(id)
 			}

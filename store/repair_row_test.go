@@ -150,11 +150,11 @@ func TestRepairBesideAPurgedRun(t *testing.T) {
 		require.NoError(t, o.file())
 		h, err := d.Head("r")
 		require.NoError(t, err)
-		left, err := os.ReadFile(d.at(h.File))
+		left, err := os.ReadFile(d.pathOf(h.File))
 		require.NoError(t, err)
 		require.NoError(t, o.run.Close())
 		require.NoError(t, d.Purge("r", ""))
-		require.NoError(t, os.WriteFile(d.at(h.File), left, 0o600))
+		require.NoError(t, os.WriteFile(d.pathOf(h.File), left, 0o600))
 		next := start(t, d, "r")
 		next.do(workflow.Start{Input: map[string]any{"new": true}}, startRun(map[string]any{"new": true}), createToken(1, "start"), dispatch(1))
 		if filed {
@@ -205,7 +205,7 @@ func TestRepairOfNothingButAPurgedRun(t *testing.T) {
 func fileIn(t *testing.T, d *Dir, id workflow.RunID) string {
 	h, err := d.Head(id)
 	require.NoError(t, err)
-	return d.at(h.File)
+	return d.pathOf(h.File)
 }
 
 // A pawl.db of an earlier moment of the same life is not taken for one in which a
@@ -258,8 +258,8 @@ func TestPurgeOfChangedRows(t *testing.T) {
 	}
 	h, err := d.Head("r1")
 	require.NoError(t, err)
-	require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET nonce = nonce + 1 WHERE id = 'r1'`) }))
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET nonce = nonce + 1 WHERE id = 'r1'`) }))
 	require.ErrorIs(t, d.Purge("r1", ""), ErrCorrupt)
-	require.FileExists(t, d.at(h.File))
+	require.FileExists(t, d.pathOf(h.File))
 	require.NoError(t, d.Purge("r2", ""))
 }

@@ -18,7 +18,7 @@ import (
 // restoreRun restores what is left of one run.
 func (r *repairer) restoreRun(id workflow.RunID) error {
 	row, err := r.rowOf(id)
-	row.believe()
+	row.dropDamaged()
 	known := r.trusted && row.sound[rowLast]
 	var broken []error
 	var damage *CorruptError
@@ -27,25 +27,25 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	} else if err != nil && !errors.Is(err, ErrRunNotFound) {
 		broken = append(broken, err)
 	}
-	m, more := r.furthest(id, &row, known)
+	m, more := r.chooseFurthest(id, &row, known)
 	broken = append(broken, more...)
-	if g := r.graph(row.Definition); g != nil && row.num != 0 {
+	if g := r.findGraph(row.Definition); g != nil && row.num != 0 {
 		m.graphs = append([]*workflow.Graph{g}, m.graphs...)
 	}
-	if err := m.retell(); err != nil {
+	if err := m.replayAll(); err != nil {
 		broken = append(broken, err)
 	}
 	if m.state == nil {
-		r.wrong(id, row.File, "start it again if it is still wanted", "nothing is left of it%s", because(broken))
+		r.addWrong(id, row.File, "start it again if it is still wanted", "nothing is left of it%s", joinReasons(broken))
 		return nil
 	}
-	r.say(m, &row, known, broken)
-	return r.keepRun(m, &row)
+	r.reportRun(m, &row, known, broken)
+	return r.commitRun(m, &row)
 }
 
-// believe drops what is not what was written. (That a definition has the hash in the
-// row proves that hash.)
-func (r *row) believe() {
+// dropDamaged clears the fields of the parts that are damaged. (A definition that has the
+// hash in the row proves that hash.)
+func (r *row) dropDamaged() {
 	if !r.sound[rowStart] {
 		r.InputHash = ""
 	}
@@ -53,23 +53,23 @@ func (r *row) believe() {
 		r.Seq = 0
 	}
 	if !r.sound[rowFile] {
-		r.filed = 0
+		r.flushed = 0
 	}
 	if !r.sound[rowStart] || !r.sound[rowFile] {
 		r.File = ""
 	}
 }
 
-// furthest returns what is left of a run: from one of the files that may be its own
-// and the log behind it, or from the log alone. What ends where the row says is it,
-// or else what goes furthest; but nothing goes further than a row that can be believed
-// in that, which known says.
-func (r *repairer) furthest(id workflow.RunID, row *row, known bool) (best *remnant, broken []error) {
-	var found []*remnant
+// chooseFurthest returns the records that are left of a run: those of one of the files that
+// may be its own and of the log behind it, or of the log alone. It takes the records that
+// end where the row says, or else those that go furthest. If known is set the row can be
+// believed, and no records may go further.
+func (r *repairer) chooseFurthest(id workflow.RunID, row *row, known bool) (best *recovered, broken []error) {
+	var found []*recovered
 	last := int64(0)
 	read := func(files []string) {
 		for _, file := range files {
-			m, err := r.salvage(id, file)
+			m, err := r.recoverFile(id, file)
 			if err == nil {
 				err = m.broken
 				found = append(found, m)
@@ -81,19 +81,19 @@ func (r *repairer) furthest(id workflow.RunID, row *row, known bool) (best *remn
 		}
 	}
 	read(r.filesOf(id, row))
-	if row.filed > last || !row.sound[rowFile] {
-		r.survey()
+	if row.flushed > last || !row.sound[rowFile] {
+		r.surveyFiles()
 		read(r.strays[id])
 	}
-	if row.filed == 0 || len(found) == 0 {
-		found = append(found, &remnant{id: id, sum: firstSum(id)})
+	if row.flushed == 0 || len(found) == 0 {
+		found = append(found, &recovered{id: id, sum: firstSum(id)})
 	}
-	best = &remnant{id: id, sum: firstSum(id)}
+	best = &recovered{id: id, sum: firstSum(id)}
 	var unlogged error
 	for _, m := range found {
 		var err error
 		if row.num != 0 {
-			err = r.salvageLog(m, row.num)
+			err = r.recoverLog(m, row.num)
 		}
 		exact := known && m.seq == row.Seq && m.sum == row.sum
 		if exact {
@@ -110,14 +110,14 @@ func (r *repairer) furthest(id workflow.RunID, row *row, known bool) (best *remn
 	return best, broken
 }
 
-// filesOf returns the files that may be a run's: by the start of their names, and by
-// what its row says of them. A run that was purged may have left one behind.
+// filesOf returns the files that may be a run's, by the start of their names and by its
+// row. A run of the same id that was purged may have left one behind.
 func (r *repairer) filesOf(id workflow.RunID, row *row) []string {
 	return slices.DeleteFunc(slices.Clone(r.files[fileStart(id)]), func(file string) bool {
 		switch {
 		case !r.trusted || row.num == 0:
 			return false
-		case row.sound[rowFile] && row.filed == 0:
+		case row.sound[rowFile] && row.flushed == 0:
 			return true
 		case row.File != "":
 			return file != row.File
@@ -128,8 +128,8 @@ func (r *repairer) filesOf(id workflow.RunID, row *row) []string {
 	})
 }
 
-// because joins reasons for a message.
-func because(reasons []error) string {
+// joinReasons joins reasons for a message.
+func joinReasons(reasons []error) string {
 	text := ""
 	for _, err := range reasons {
 		text += ": " + err.Error()
@@ -143,22 +143,22 @@ func (r *repairer) rowOf(id workflow.RunID) (row, error) {
 	if r.db == nil {
 		return row{}, ErrRunNotFound
 	}
-	out, err := r.row(id)
+	out, err := r.readRow(id)
 	if out.num == 0 && err != nil { // the index over ids may be what is damaged
-		_ = r.read(func(db *sqlite.Conn) (err error) { // as if it were not there
-			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = readRow(x); return nil }, string(id))
+		_ = r.readIndex(func(db *sqlite.Conn) (err error) { // as if it were not there
+			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = scanRow(x); return nil }, string(id))
 			return err
 		})
 		if out.num != 0 {
-			err = out.decode(r.Dir)
+			err = out.decodeTexts(r.Dir)
 		}
 	}
 	return out, err
 }
 
-// say reports how a run is restored, and suspends it if it may have gone on.
+// reportRun reports how a run is restored, and suspends it if later records may be lost.
 // known says that its row can be believed.
-func (r *repairer) say(m *remnant, row *row, known bool, broken []error) {
+func (r *repairer) reportRun(m *recovered, row *row, known bool, broken []error) {
 	whole := m.state.Status.Final()
 	if known {
 		whole = m.seq == row.Seq && m.sum == row.sum
@@ -167,22 +167,22 @@ func (r *repairer) say(m *remnant, row *row, known bool, broken []error) {
 	case whole && len(broken) == 0 && r.fileSound(row):
 		return
 	case whole:
-		r.report.add(Finding{Run: m.id, File: row.File, What: "it is whole again: everything follows from its journal"})
+		r.report.addFinding(Finding{Run: m.id, File: row.File, What: "it is whole again: everything follows from its journal"})
 		return
 	}
 	what := fmt.Sprintf("it is restored up to record %d, and later ones may be lost", m.seq)
 	if row.Seq > m.seq {
 		what = fmt.Sprintf("it is restored up to record %d of %d", m.seq, row.Seq)
 	}
-	what += because(broken)
+	what += joinReasons(broken)
 	if _, err := m.state.Status.Next(workflow.MoveSuspend); err == nil {
-		m.suspend(r.to.Epoch(), "repaired: "+what)
+		m.suspendRun(r.to.Epoch(), "repaired: "+what)
 	}
 	do := "it is suspended: Resume lets it go on from there, Cancel ends it"
 	if m.state.Status != workflow.RunSuspended {
 		do = "it has ended there, unless more came"
 	}
-	r.wrong(m.id, row.File, do, "%s", what)
+	r.addWrong(m.id, row.File, do, "%s", what)
 }
 
 func (r *repairer) fileSound(row *row) bool {
@@ -196,8 +196,8 @@ func (r *repairer) fileSound(row *row) bool {
 // maxCause bounds the cause of a suspension, in bytes.
 const maxCause = 1 << 10
 
-// suspend adds the record that suspends a run, as its planner would.
-func (m *remnant) suspend(epoch workflow.Epoch, cause string) {
+// suspendRun adds the record that suspends a run, as its planner would.
+func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 	if len(cause) > maxCause {
 		cause = cause[:maxCause] + "..."
 	}
@@ -215,21 +215,21 @@ func (m *remnant) suspend(epoch workflow.Epoch, cause string) {
 	if err != nil {
 		panic(fmt.Sprintf("store: a suspension: %v", err)) // of text alone
 	}
-	m.seq, m.sum = rec.Seq, m.sum.next(&e)
+	m.seq, m.sum = rec.Seq, m.sum.sumAfter(&e)
 	m.entries, m.records = append(m.entries, entry{Encoded: e, sum: m.sum}), append(m.records, rec)
-	if err := m.fold(&rec); err != nil {
+	if err := m.applyRecord(&rec); err != nil {
 		panic(fmt.Sprintf("store: a suspension: %v", err)) // the status allows it
 	}
 }
 
-// keepRun commits a run and has it filed.
-func (r *repairer) keepRun(m *remnant, row *row) error {
+// commitRun commits a run and has it flushed.
+func (r *repairer) commitRun(m *recovered, row *row) error {
 	s := m.state
 	head := Head{Run: m.id, InputHash: row.InputHash}
 	if start, ok := m.records[0].Message.(workflow.Start); ok && start.Parent != nil {
 		head.Parent, head.Root = start.Parent.Run, start.Parent.Root
 		if !r.restored[head.Parent] && !s.Status.Final() {
-			r.report.add(Finding{Run: m.id, What: fmt.Sprintf("its parent, run %q, is lost: it will be cancelled", string(head.Parent))})
+			r.report.addFinding(Finding{Run: m.id, What: fmt.Sprintf("its parent, run %q, is lost: it will be cancelled", string(head.Parent))})
 		}
 	}
 	if head.InputHash == "" {
@@ -245,19 +245,19 @@ func (r *repairer) keepRun(m *remnant, row *row) error {
 	for _, id := range slices.Sorted(maps.Keys(m.listings)) {
 		head.Listings = append(head.Listings, m.listings[id])
 	}
-	if err := run.adopt(m.entries, m.records, head); err != nil {
+	if err := run.adoptRecords(m.entries, m.records, head); err != nil {
 		return err
 	}
 	r.restored[m.id] = true
 	r.report.Runs++
 	r.report.Files++
 	r.report.Records += m.seq
-	r.filing.Add(1)
-	run.Materialize(s.TakeChanges(), m.events, func(err error) {
+	r.flushing.Add(1)
+	run.Flush(s.TakeChanges(), m.events, func(err error) {
 		r.mu.Lock()
 		r.fault = errors.Join(r.fault, err)
 		r.mu.Unlock()
-		r.filing.Done()
+		r.flushing.Done()
 	})
 	return run.Close()
 }

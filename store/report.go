@@ -56,18 +56,18 @@ func (f Finding) String() string {
 
 // String returns the counts as one line.
 func (r *Report) String() string {
-	return fmt.Sprintf("%s, %s, %s and %s: %d damaged, %s", count(int64(r.Runs), "run"), count(r.Records, "record"),
-		count(int64(r.Files), "file"), count(int64(r.Blobs), "blob"), r.Damage, count(int64(r.Notes), "note"))
+	return fmt.Sprintf("%s, %s, %s and %s: %d damaged, %s", countText(int64(r.Runs), "run"), countText(r.Records, "record"),
+		countText(int64(r.Files), "file"), countText(int64(r.Blobs), "blob"), r.Damage, countText(int64(r.Notes), "note"))
 }
 
-func count(n int64, what string) string {
+func countText(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (r *Report) add(f Finding) {
+func (r *Report) addFinding(f Finding) {
 	if f.Damage {
 		r.Damage++
 	} else {
@@ -84,8 +84,8 @@ const (
 	doLeave   = "it does no harm"
 )
 
-// damage adds an error that says what is damaged, or cannot be read.
-func (in *inspection) damage(id workflow.RunID, file string, err error, do string) {
+// addDamage adds an error that says what is damaged, or cannot be read.
+func (in *inspection) addDamage(id workflow.RunID, file string, err error, do string) {
 	f := Finding{Damage: true, Run: id, File: file, Do: do}
 	var c *CorruptError
 	if errors.As(err, &c) {
@@ -102,15 +102,15 @@ func (in *inspection) damage(id workflow.RunID, file string, err error, do strin
 	} else {
 		f.What = err.Error()
 	}
-	in.report.add(f)
+	in.report.addFinding(f)
 }
 
-// wrong adds what does not agree with the rest.
-func (in *inspection) wrong(id workflow.RunID, file, do, format string, args ...any) {
-	in.report.add(Finding{Damage: true, Run: id, File: file, What: fmt.Sprintf(format, args...), Do: do})
+// addWrong adds what does not agree with the rest.
+func (in *inspection) addWrong(id workflow.RunID, file, do, format string, args ...any) {
+	in.report.addFinding(Finding{Damage: true, Run: id, File: file, What: fmt.Sprintf(format, args...), Do: do})
 }
 
-// note adds what is no damage.
-func (in *inspection) note(file, do, format string, args ...any) {
-	in.report.add(Finding{File: file, What: fmt.Sprintf(format, args...), Do: do})
+// addNote adds what is no damage.
+func (in *inspection) addNote(file, do, format string, args ...any) {
+	in.report.addFinding(Finding{File: file, What: fmt.Sprintf(format, args...), Do: do})
 }

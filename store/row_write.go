@@ -29,9 +29,9 @@ func metaRow(h *Head, f *workflow.Facts, seq int64, sum checksum) ([]driver.Valu
 func tokenRow(t *workflow.Token) []driver.Value {
 	return []driver.Value{
 		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
-		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), millis(t.Due), millis(t.Beat), named(t.Via),
-		countsText(t.Counts), optional(t.Input), failureText(t.Failure), failureText(t.Caught), optional(t.Source),
-		t.Order, named(lockName(t.Holds)), truth(t.Held), votesText(t.Votes),
+		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), unixMillis(t.Due), unixMillis(t.Beat), nullableText(t.Via),
+		countsText(t.Counts), optionalText(t.Input), failureText(t.Failure), failureText(t.Caught), optionalText(t.Source),
+		t.Order, nullableText(t.Holds), boolInt(t.Held), votesText(t.Votes),
 	}
 }
 
@@ -46,10 +46,10 @@ func groupRow(g *workflow.Group) []driver.Value {
 	}
 	return []driver.Value{
 		int64(g.ID), g.Name, int64(g.Origin), string(g.Node), int64(g.Scope.Group), int64(g.Scope.Branch),
-		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), truth(g.Open),
-		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), millis(g.Due),
-		spawns, countsText(g.Counts), optional(g.Result), failureText(g.Caught),
-		added, int64(g.Unstarted), truth(g.Closed),
+		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), boolInt(g.Open),
+		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), unixMillis(g.Due),
+		spawns, countsText(g.Counts), optionalText(g.Result), failureText(g.Caught),
+		added, int64(g.Unstarted), boolInt(g.Closed),
 	}
 }
 
@@ -64,14 +64,14 @@ func itemRows(id workflow.GroupID, items []any) [][]driver.Value {
 	}
 	rows := make([][]driver.Value, len(items))
 	for i, v := range items {
-		rows[i] = []driver.Value{int64(id), int64(i), text(v)}
+		rows[i] = []driver.Value{int64(id), int64(i), valueText(v)}
 	}
 	return rows
 }
 
 func journalRow(e entry) []driver.Value {
 	return []driver.Value{
-		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), shared(e.Message), shared(e.Decisions), e.sum[:],
+		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), sharedString(e.Message), sharedString(e.Decisions), e.sum[:],
 	}
 }
 
@@ -83,7 +83,7 @@ func valueRows(entries []entry) [][]driver.Value {
 		for hash, raw := range e.Values.All() {
 			if !seen[hash] {
 				seen[hash] = true
-				rows = append(rows, []driver.Value{hash, shared(raw)})
+				rows = append(rows, []driver.Value{hash, sharedString(raw)})
 			}
 		}
 	}
@@ -110,10 +110,7 @@ func countsText(c workflow.Counts) driver.Value {
 	return jsonText(c)
 }
 
-// A lockName is text that may be missing.
-type lockName string
-
-func truth(b bool) driver.Value {
+func boolInt(b bool) driver.Value {
 	if b {
 		return int64(1)
 	}
@@ -139,7 +136,7 @@ func votesText(vs []workflow.Vote) driver.Value {
 }
 
 func signalRow(k *workflow.KeptSignal) []driver.Value {
-	return []driver.Value{int64(k.Seq), k.Name, k.ID, optional(k.Payload), millis(k.Due), truth(k.Done)}
+	return []driver.Value{int64(k.Seq), k.Name, k.ID, optionalText(k.Payload), unixMillis(k.Due), boolInt(k.Done)}
 }
 
 func stepRow(x *workflow.Step) []driver.Value {

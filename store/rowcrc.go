@@ -12,7 +12,7 @@ import (
 
 // Rows of pawl.db that no other checksum covers have their own: SQLite believes
 // whatever a page says that has come from the disk. (A record has its place in the
-// chain of its run, a definition its hash, and the epoch its copy in the mark.) A
+// chain of its run, a definition its hash, and the epoch its copy in the lock record.) A
 // row of runs has one for each part that is written by itself.
 //
 // A checksum is a CRC-32C of the row's key and of the values before it, each after a
@@ -21,19 +21,19 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checked returns values, and behind them their checksum in the row with a key.
-func checked(key driver.Value, values ...driver.Value) []driver.Value {
+// withCRC returns values and their checksum, in the row with a key.
+func withCRC(key driver.Value, values ...driver.Value) []driver.Value {
 	return append(values, rowCRC(key, values))
 }
 
-// checkedRow returns the key as well.
-func checkedRow(key driver.Value, values ...driver.Value) []driver.Value {
-	return append([]driver.Value{key}, checked(key, values...)...)
+// rowWithCRC returns the key, values and their checksum.
+func rowWithCRC(key driver.Value, values ...driver.Value) []driver.Value {
+	return append([]driver.Value{key}, withCRC(key, values...)...)
 }
 
-// intact reports whether the column last holds the checksum of those from first
+// crcMatches reports whether the column last holds the checksum of those from first
 // on, in the row whose key is in column 0.
-func intact(r *sqlite.Row, first, last int) bool {
+func crcMatches(r *sqlite.Row, first, last int) bool {
 	values := r.Values()
 	crc, ok := values[last].(int64)
 	return ok && crc == rowCRC(values[0], values[first:last])
@@ -47,7 +47,7 @@ func rowCRC(key driver.Value, values []driver.Value) int64 {
 	return int64(crc)
 }
 
-// addCRC goes on with a value as SQLite has it, or would have it.
+// addCRC adds a value to a checksum, as SQLite has it or would have it.
 func addCRC(crc uint32, v driver.Value) uint32 {
 	var start [9]byte
 	var number uint64
@@ -84,9 +84,9 @@ var checkedTables = []checkedTable{
 	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, doRebuild},
 }
 
-// wrong says what is wrong with a row, "" if nothing.
-func (c *checkedTable) wrong(r *sqlite.Row) string {
-	if intact(r, 1, len(r.Values())-1) {
+// describeChange says what is wrong with a row, "" if nothing.
+func (c *checkedTable) describeChange(r *sqlite.Row) string {
+	if crcMatches(r, 1, len(r.Values())-1) {
 		return ""
 	}
 	return fmt.Sprintf("a row of its table %s has changed: %s", c.name, keyText(r.Values()[0]))
@@ -109,7 +109,7 @@ func changedRow(db *sqlite.Conn) (wrong string, err error) {
 	}
 	err = db.Each(headColumns, func(r *sqlite.Row) error {
 		for _, p := range rowParts {
-			if !intact(r, p.first, p.crc) {
+			if !crcMatches(r, p.first, p.crc) {
 				keep(fmt.Sprintf("the row of run %.100q is damaged", r.Text(1)))
 			}
 		}
@@ -118,7 +118,7 @@ func changedRow(db *sqlite.Conn) (wrong string, err error) {
 	for i := range checkedTables {
 		c := &checkedTables[i]
 		if err == nil {
-			err = db.Each(c.rows, func(r *sqlite.Row) error { keep(c.wrong(r)); return nil })
+			err = db.Each(c.rows, func(r *sqlite.Row) error { keep(c.describeChange(r)); return nil })
 		}
 	}
 	return wrong, err

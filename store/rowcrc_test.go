@@ -50,10 +50,10 @@ func sumAgain(t testing.TB, db *sqlite.Conn) {
 
 // every adds one row to each table of pawl.db that has none yet.
 func every(t testing.TB, d *Dir) {
-	require.NoError(t, d.update(func(db *sqlite.Conn) error {
+	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 		for query, row := range map[string][]driver.Value{
-			putApproval: checkedRow(int64(1), int64(1), "start", "sign", int64(1), int64(0), nil),
-			putDead:     checkedRow(int64(1), int64(1), "start", "t", int64(1), "{}", "null", int64(7)),
+			putApproval: rowWithCRC(int64(1), int64(1), "start", "sign", int64(1), int64(0), nil),
+			putDead:     rowWithCRC(int64(1), int64(1), "start", "t", int64(1), "{}", "null", int64(7)),
 			putPart:     {int64(1) << 20, []byte("part")},
 		} {
 			if _, err := db.Exec(query, row...); err != nil {
@@ -136,7 +136,7 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 	d, files := furnished(t, t.TempDir())
 	every(t, d)
 	change := func(text string) {
-		require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(text) }))
+		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(text) }))
 	}
 	change(`UPDATE outcomes SET at = at + 1; UPDATE published SET version = 77; UPDATE approvals SET approved = 9;
 		UPDATE dead_letters SET attempts = 9; UPDATE blob_refs SET hash = 'zz' WHERE num < 0; UPDATE runs SET status = 5 WHERE id = 'parts'`)
@@ -166,11 +166,11 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 func TestReferencesThatChange(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, artifact := range []int64{1, 0, 1} {
-		require.NoError(t, d.update(func(db *sqlite.Conn) error {
-			_, err := db.Exec(putRef, checkedRow("sha256:a", int64(1), artifact)...)
+		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+			_, err := db.Exec(putRef, rowWithCRC("sha256:a", int64(1), artifact)...)
 			return err
 		}))
-		require.NoError(t, d.read(func(db *sqlite.Conn) error {
+		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 			wrong, err := changedRow(db)
 			require.Empty(t, wrong)
 			return err

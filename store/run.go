@@ -17,7 +17,7 @@ import (
 )
 
 // A Run is the handle of a run for the one goroutine that owns it. It keeps the
-// records that are not filed yet, no descriptor and no goroutine. Of several
+// records that are not flushed yet, no descriptor and no goroutine. Of several
 // handles of one run the first that commits lives on.
 type Run struct {
 	dir     *Dir
@@ -28,12 +28,12 @@ type Run struct {
 	adopted bool   // it comes from another directory
 	dead    error  // why the handle cannot be used any more
 
-	unfiled []entry      // committed since the last Materialize
-	bytes   int64        // that they take
-	size    atomic.Int64 // of the file
+	unflushed []entry      // committed since the last Flush
+	bytes     int64        // that they take
+	size      atomic.Int64 // of the file
 
-	request request
-	batch   []entry        // of the commit under way
+	request commitRequest
+	pending []entry        // of the commit under way
 	next    Head           // after it
 	state   []driver.Value // what its row says of next, if that changes
 	inputs  []string       // of the dead letters in next.Listings, encoded
@@ -45,7 +45,7 @@ type Run struct {
 // taken by then. Of head, what does not change with commits is kept; Run must
 // be set.
 func (d *Dir) New(head Head, g *workflow.Graph) *Run {
-	d.definitions.add(g)
+	d.definitions.addGraph(g)
 	head.Workflow, head.Version, head.Definition = g.Definition.Name, versionOf(g), g.Hash
 	head.Status, head.Seq, head.File = workflow.RunCreated, 0, ""
 	if head.Room = 0; head.Root == "" {
@@ -53,7 +53,7 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	}
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
-	r := d.handle(row{
+	r := d.newHandle(row{
 		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: firstSum(head.Run),
 		sound: [rowPartCount]bool{true, true, true, true, true},
 	}, g)
@@ -61,10 +61,10 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	return r
 }
 
-func (d *Dir) handle(row row, g *workflow.Graph) *Run {
+func (d *Dir) newHandle(row row, g *workflow.Graph) *Run {
 	r := &Run{dir: d, graph: g, row: row}
 	r.size.Store(row.fileSize)
-	r.request = request{apply: r.write, answer: make(chan error, 1)}
+	r.request = commitRequest{apply: r.writeCommit, answer: make(chan error, 1)}
 	return r
 }
 
@@ -80,21 +80,21 @@ func (r *Run) Commit(records []decision.Record, head Head) error {
 	if len(records) == 0 {
 		return nil
 	}
-	err := r.encode(records, head)
+	err := r.encodeCommit(records, head)
 	if err == nil {
-		err = r.commit()
+		err = r.commitPending()
 	}
 	if err != nil {
 		r.dead = fmt.Errorf("commit run %q: %w", string(r.row.Run), err)
 		return r.dead
 	}
-	r.committed()
+	r.advanceHandle()
 	return nil
 }
 
-// encode prepares a commit: everything that does not need the database.
-func (r *Run) encode(records []decision.Record, head Head) error {
-	r.batch = r.batch[:0]
+// encodeCommit prepares a commit: everything that does not need the database.
+func (r *Run) encodeCommit(records []decision.Record, head Head) error {
+	r.pending = r.pending[:0]
 	seq, sum := r.row.Seq, r.row.sum
 	for _, rec := range records {
 		e, err := rec.Encode()
@@ -104,48 +104,47 @@ func (r *Run) encode(records []decision.Record, head Head) error {
 		if rec.Seq != seq+1 || rec.Seq > maxSeq {
 			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
 		}
-		seq, sum = rec.Seq, sum.next(&e)
-		r.batch = append(r.batch, entry{Encoded: e, sum: sum})
+		seq, sum = rec.Seq, sum.sumAfter(&e)
+		r.pending = append(r.pending, entry{Encoded: e, sum: sum})
 	}
-	return r.prepare(records, head)
+	return r.prepareCommit(records, head)
 }
 
-// commit makes the batch durable.
-func (r *Run) commit() error {
-	r.dir.filer.waitForRoom()
-	if err := r.dir.putAside(r.batch); err != nil {
+// commitPending makes the batch durable.
+func (r *Run) commitPending() error {
+	r.dir.flusher.waitForBacklog()
+	if err := r.dir.spillLarge(r.pending); err != nil {
 		return err
 	}
-	for i := range r.batch {
-		if r.batch[i].parts == 0 {
-			r.request.bytes += int(r.batch[i].size())
+	for i := range r.pending {
+		if r.pending[i].spill == 0 {
+			r.request.bytes += int(r.pending[i].byteSize())
 		}
 	}
-	err := r.dir.committer.do(&r.request)
+	err := r.dir.committer.submitRequest(&r.request)
 	if err != nil {
-		r.dir.takeBack(r.row.num, r.batch, err)
+		r.dir.unspillFailed(r.row.num, r.pending, err)
 	}
 	return err
 }
 
-// adopt is Commit for records that another directory has kept: their text and
-// their checksums stay as they are. A child run finds room, whatever its root
-// says.
-func (r *Run) adopt(entries []entry, records []decision.Record, head Head) error {
-	r.batch, r.adopted = append(r.batch[:0], entries...), true
-	err := r.prepare(records, head)
+// adoptRecords commits records that another directory has kept: their text and their
+// checksums stay as they are. A child run finds room, whatever its root says.
+func (r *Run) adoptRecords(entries []entry, records []decision.Record, head Head) error {
+	r.pending, r.adopted = append(r.pending[:0], entries...), true
+	err := r.prepareCommit(records, head)
 	if err == nil {
-		err = r.commit()
+		err = r.commitPending()
 	}
 	if err != nil {
 		return fmt.Errorf("restore run %q: %w", string(r.row.Run), err)
 	}
-	r.committed()
+	r.advanceHandle()
 	return nil
 }
 
-// prepare prepares what the batch of a commit brings besides its records.
-func (r *Run) prepare(records []decision.Record, head Head) error {
+// prepareCommit prepares what a commit writes besides its records.
+func (r *Run) prepareCommit(records []decision.Record, head Head) error {
 	r.findRefs(records)
 	r.next = r.row.Head
 	seq := records[len(records)-1].Seq
@@ -156,7 +155,7 @@ func (r *Run) prepare(records []decision.Record, head Head) error {
 	var err error
 	if r.fresh {
 		r.next.StartedAt = head.StartedAt
-		r.doc, err = r.dir.definitions.doc(r.graph)
+		r.doc, err = r.dir.definitions.documentOf(r.graph)
 	}
 	r.encodeNext()
 	return err
@@ -166,7 +165,7 @@ func (r *Run) prepare(records []decision.Record, head Head) error {
 // is written.
 func (r *Run) encodeNext() {
 	r.state, r.inputs, r.request.bytes = nil, make([]string, len(r.next.Listings)), 0
-	if r.fresh || r.restates() {
+	if r.fresh || r.changesState() {
 		output := objectText(r.next.Output)
 		r.state = r.stateValues(output)
 		text, _ := output.(string)
@@ -193,8 +192,8 @@ const (
 		status = ?, alarm = ?, ended_at = ?, output = ?, failure = ?, artifacts = ?, state_crc = ? WHERE num = ? AND seq = ?`
 )
 
-// write runs the statements of a commit.
-func (r *Run) write(db *sqlite.Conn) error {
+// writeCommit runs the statements of a commit.
+func (r *Run) writeCommit(db *sqlite.Conn) error {
 	if err := r.writeRow(db); err != nil {
 		return err
 	}
@@ -205,8 +204,8 @@ func (r *Run) write(db *sqlite.Conn) error {
 		return err
 	}
 	failpoint.Hit("commit.row")
-	for i := range r.batch {
-		if err := appendLog(db, r.row.num, &r.batch[i]); err != nil {
+	for i := range r.pending {
+		if err := appendLog(db, r.row.num, &r.pending[i]); err != nil {
 			return err
 		}
 	}
@@ -216,10 +215,10 @@ func (r *Run) write(db *sqlite.Conn) error {
 // writeRow brings the run's row up to date, and refuses if that is not the one
 // that the handle knows.
 func (r *Run) writeRow(db *sqlite.Conn) error {
-	end := &r.batch[len(r.batch)-1]
-	last := checked(r.row.num, end.Seq, end.sum[:], millis(end.At))
+	end := &r.pending[len(r.pending)-1]
+	last := withCRC(r.row.num, end.Seq, end.sum[:], unixMillis(end.At))
 	if r.fresh {
-		return r.insert(db, last)
+		return r.insertRow(db, last)
 	}
 	text := advanceRun
 	if r.state != nil {
@@ -227,29 +226,29 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 	}
 	n, err := db.Exec(text, slices.Concat(last, r.state, []driver.Value{r.row.num, r.row.Seq})...)
 	if err == nil && n == 0 {
-		err = refuse("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
+		err = refuseRequest("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
 	}
 	return err
 }
 
-// restates reports whether a commit changes more of the row than its sequence.
-func (r *Run) restates() bool {
+// changesState reports whether a commit changes more of the row than its sequence.
+func (r *Run) changesState() bool {
 	a, b := &r.row.Head, &r.next
 	return a.Status != b.Status || !a.Alarm.Equal(b.Alarm) || !a.EndedAt.Equal(b.EndedAt) ||
 		!reflect.DeepEqual(a.Failure, b.Failure) || a.Output != nil || b.Output != nil
 }
 
-// insert writes the row of a new run, of which last is the last part but its file.
-func (r *Run) insert(db *sqlite.Conn, last []driver.Value) error {
+// insertRow writes the row of a new run, of which last is the last part but its file.
+func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	h, num := &r.next, r.row.num
 	root, room, err := r.readRoom(db, h.Root)
 	if err != nil {
 		return err
 	}
 	n, err := db.Exec(insertRun, slices.Concat(
-		checkedRow(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
-			string(h.Parent), string(h.Root), int64(r.row.nonce), millis(h.StartedAt)),
-		checked(num, int64(h.Room)), r.state, last, checked(num, int64(0), int64(0), nil, nil, int64(0)),
+		rowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
+			string(h.Parent), string(h.Root), int64(r.row.nonce), unixMillis(h.StartedAt)),
+		withCRC(num, int64(h.Room)), r.state, last, withCRC(num, int64(0), int64(0), nil, nil, int64(0)),
 	)...)
 	if err != nil {
 		return err
@@ -258,11 +257,11 @@ func (r *Run) insert(db *sqlite.Conn, last []driver.Value) error {
 		return &refusal{workflow.ErrRunExists}
 	}
 	if root != 0 {
-		if _, err := db.Exec(takeRoom, append(checked(root, room-1), root)...); err != nil {
+		if _, err := db.Exec(takeRoom, append(withCRC(root, room-1), root)...); err != nil {
 			return err
 		}
 	}
-	return r.dir.keepDefinition(db, h.Definition, r.doc)
+	return r.dir.storeDefinition(db, h.Definition, r.doc)
 }
 
 // readRoom returns the number of a child's root, 0 without, and how many descendants
@@ -273,15 +272,15 @@ func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, er
 	}
 	sound := true
 	_, err = db.One(getRoom, func(x *sqlite.Row) error {
-		root, room, sound = x.Int64(0), x.Int64(1), intact(x, 1, 2)
+		root, room, sound = x.Int64(0), x.Int64(1), crcMatches(x, 1, 2)
 		return nil
 	}, string(id))
 	switch {
 	case err != nil:
 	case !sound:
-		err = &refusal{&CorruptError{Run: id, File: r.dir.at(indexFile), What: "its row in the index is damaged"}}
+		err = &refusal{&CorruptError{Run: id, File: r.dir.pathOf(indexFile), What: "its row in the index is damaged"}}
 	case room <= 0 && !r.adopted:
-		err = refuse("%w: run %q", ErrNoRoom, string(id))
+		err = refuseRequest("%w: run %q", ErrNoRoom, string(id))
 	}
 	return root, room, err
 }
@@ -289,83 +288,68 @@ func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, er
 // stateValues returns what the row says of the run as it will be.
 func (r *Run) stateValues(output driver.Value) []driver.Value {
 	h := &r.next
-	return checked(r.row.num, int64(h.Status), alarm(h), millis(h.EndedAt), output, failureText(h.Failure), artifactsText(h.Artifacts))
+	return withCRC(r.row.num, int64(h.Status), alarmValue(h), unixMillis(h.EndedAt), output, failureText(h.Failure), artifactsText(h.Artifacts))
 }
 
-// alarm returns the alarm of a run that can still change.
-func alarm(h *Head) any {
+// alarmValue returns the alarm of a run that can still change.
+func alarmValue(h *Head) any {
 	if h.Status.Final() {
 		return nil
 	}
-	return millis(h.Alarm)
+	return unixMillis(h.Alarm)
 }
 
-// committed takes over what is durable now.
-func (r *Run) committed() {
+// advanceHandle makes the handle stand behind the records that are durable now.
+func (r *Run) advanceHandle() {
 	if r.fresh {
 		r.fresh, r.doc = false, ""
-		r.dir.definitions.keep(r.next.Definition)
+		r.dir.definitions.markStored(r.next.Definition)
 	}
-	r.row.Head, r.row.sum = r.next, r.batch[len(r.batch)-1].sum
-	for i := range r.batch {
-		r.bytes += r.batch[i].size()
+	r.row.Head, r.row.sum = r.next, r.pending[len(r.pending)-1].sum
+	for i := range r.pending {
+		r.bytes += r.pending[i].byteSize()
 	}
-	r.unfiled = append(r.unfiled, r.batch...)
-	clear(r.batch)
+	r.unflushed = append(r.unflushed, r.pending...)
+	clear(r.pending)
 	r.state, r.inputs = nil, nil
 }
 
 // Head returns the run's row as the last commit left it.
 func (r *Run) Head() Head { return r.row.Head }
 
-// Unfiled returns how many records were committed since the last Materialize,
+// Unflushed returns how many records were committed since the last Flush,
 // and about how many bytes of the log they take.
-func (r *Run) Unfiled() (records int, bytes int64) { return len(r.unfiled), r.bytes }
+func (r *Run) Unflushed() (records int, bytes int64) { return len(r.unflushed), r.bytes }
 
-// Bounds of what is worth filing in the middle of a run.
-const (
-	ripeRecords = 1000
-	ripeBytes   = 1 << 20
-	ripeShare   = 4 // of the file, which is written anew
-)
-
-// Ripe reports whether filing is worth its cost while the run goes on: there is
-// much to file, and it is much compared with the file, so that the work stays
-// in proportion to the run.
-func (r *Run) Ripe() bool {
-	return (len(r.unfiled) >= ripeRecords || r.bytes >= ripeBytes) && r.bytes >= r.size.Load()/ripeShare
-}
-
-// Materialize has the run's file brought up to date: ch is what has changed in
-// the state since the last call, events what has happened. Both belong to the
-// store from now on. It returns at once; done, which may be nil and must not
-// block, is called when the file is durable and the log is not asked for the
-// records any more, which are gone from it if nothing went wrong, or with an
-// error: usually from another goroutine, before Materialize returns if the handle
-// is dead. After an error the next Materialize tries again.
-func (r *Run) Materialize(ch workflow.Changes, events []decision.Event, done func(error)) {
-	err := r.file(&filing{changes: ch, events: events, entries: r.unfiled, seq: r.row.Seq, sum: r.row.sum, done: done, size: &r.size})
+// Flush has the run's file brought up to date: ch is what has changed in the state
+// since the last call, events what has happened. Both belong to the store from now on.
+// It returns at once. done, which may be nil and must not block, is called when the
+// file is durable and the records are read from it, or with an error; usually from
+// another goroutine, but before Flush returns if the handle is dead. After an error the
+// next Flush tries again.
+func (r *Run) Flush(ch workflow.Changes, events []decision.Event, done func(error)) {
+	err := r.queueFlush(&flushRequest{changes: ch, events: events, entries: r.unflushed, seq: r.row.Seq, sum: r.row.sum, done: done, size: &r.size})
 	if err != nil && done != nil {
-		done(fmt.Errorf("materialise run %q: %w", string(r.row.Run), err))
+		done(fmt.Errorf("flush run %q: %w", string(r.row.Run), err))
 	}
 }
 
-func (r *Run) file(f *filing) error {
+func (r *Run) queueFlush(f *flushRequest) error {
 	switch {
 	case r.dead != nil:
 		return r.dead
 	case r.fresh:
 		return ErrRunNotFound
 	}
-	r.unfiled, r.bytes = nil, 0
-	return r.dir.filer.add(r.row.num, r.row.Run, f)
+	r.unflushed, r.bytes = nil, 0
+	return r.dir.flusher.addRequest(r.row.num, r.row.Run, f)
 }
 
-// Close ends the use of the handle. Filing that it asked for goes on.
+// Close ends the use of the handle. Flushes that it asked for are still made.
 func (r *Run) Close() error {
 	if r.dead == nil {
 		r.dead = ErrClosed
 	}
-	r.unfiled, r.batch = nil, nil
+	r.unflushed, r.pending = nil, nil
 	return nil
 }

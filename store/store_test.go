@@ -42,7 +42,7 @@ func TestCommitAndLoad(t *testing.T) {
 	again := load(t, d, "r1")
 	require.Equal(t, o.state.All(), again.state.All())
 	require.Equal(t, o.events, again.events)
-	n, bytes := again.run.Unfiled()
+	n, bytes := again.run.Unflushed()
 	require.Equal(t, 6, n)
 	require.Positive(t, bytes)
 }
@@ -57,7 +57,7 @@ func TestMaterialize(t *testing.T) {
 	history := all(t, d.History("r1"))
 	require.NoError(t, o.file())
 	require.Zero(t, logged(t, d))
-	n, _ := o.run.Unfiled()
+	n, _ := o.run.Unflushed()
 	require.Zero(t, n)
 	require.Equal(t, history, all(t, d.History("r1")))
 	require.Equal(t, events, all(t, d.Events("r1", 0)))

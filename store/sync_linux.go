@@ -10,10 +10,10 @@ import (
 // contents and names.
 func syncAll(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
 
-// allocate takes room for a file on the disk. It looks first whether there is any:
+// allocateBlocks takes room for a file on the disk. It looks first whether there is any:
 // where there is too little, to try would take that until the file is gone again,
 // and whoever writes to the disk meanwhile would find it full.
-func allocate(f *os.File, bytes int64) error {
+func allocateBlocks(f *os.File, bytes int64) error {
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &s); err == nil && s.Blocks > 0 { // some count none
 		if block := max(int64(s.Bsize), int64(s.Frsize), 1); s.Bavail < uint64(bytes/block) {

@@ -9,6 +9,6 @@ import (
 
 func syncAll(*os.File) error { return errors.ErrUnsupported }
 
-func allocate(*os.File, int64) error { return nil }
+func allocateBlocks(*os.File, int64) error { return nil }
 
 const canSyncAll = false

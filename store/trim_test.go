@@ -55,7 +55,7 @@ func dropped(t testing.TB, d *Dir) *[]int {
 	return out
 }
 
-// A long run is filed, and no commit is long: others go on in between.
+// A long run is flushed, and no commit is long: others go on in between.
 func TestALongRunIsTrimmedInPieces(t *testing.T) {
 	const records = 2000
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
@@ -64,7 +64,7 @@ func TestALongRunIsTrimmedInPieces(t *testing.T) {
 	other.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
 	sizes := dropped(t, d)
 	between := 0
-	d.filer.stage = func(now stage) error {
+	d.flusher.stage = func(now flushStage) error {
 		if now == trimming {
 			between++
 			o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
@@ -99,7 +99,7 @@ func TestPiecesOfTheLog(t *testing.T) {
 	}
 	o.do(workflow.Heartbeat{}, large(2*partBytes))
 	trim := func(spans []span) (left []span, parts []int64) {
-		require.NoError(t, d.update(func(db *sqlite.Conn) (err error) { left, parts, err = trimSome(db, spans); return err }))
+		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) (err error) { left, parts, err = trimSome(db, spans); return err }))
 		return left, parts
 	}
 	trimSlowly(t, 5)
@@ -126,7 +126,7 @@ func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) 
 	o = long(t, d, "r1", 7)
 	o.do(workflow.Heartbeat{Token: 1}, large(2*partBytes))
 	o.do(workflow.Heartbeat{Token: 1}, ds...)
-	d.filer.stage = func(now stage) error {
+	d.flusher.stage = func(now flushStage) error {
 		if now == trimming && path == "" {
 			path = crashed(t, from)
 		}
@@ -165,7 +165,7 @@ func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
 			require.Empty(t, leftover)
 			o.same(d)
 			again := load(t, d, "r1")
-			require.Empty(t, again.run.unfiled)
+			require.Empty(t, again.run.unflushed)
 			require.Equal(t, o.run.Head().Seq, again.run.Head().Seq)
 			if ds == nil {
 				again.do(workflow.Heartbeat{Token: 1}, large(10))
@@ -179,8 +179,8 @@ func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
 	}
 }
 
-// What cannot be dropped does not fail the filing. While it is there nobody minds,
-// and it goes with what is filed later.
+// What cannot be dropped does not fail the flush. While it is there nobody minds,
+// and it goes with what is flushed later.
 func TestRecordsThatStayInTheLog(t *testing.T) {
 	trimSlowly(t, 3)
 	var log strings.Builder
@@ -192,7 +192,7 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 	gone.do(workflow.Heartbeat{}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	var fails atomic.Bool
 	fails.Store(true)
-	d.filer.stage = func(now stage) error {
+	d.flusher.stage = func(now flushStage) error {
 		if now == trimming && fails.Load() {
 			return errors.New("no")
 		}
@@ -201,15 +201,15 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 	require.NoError(t, o.file())
 	require.NoError(t, gone.file())
 	require.Contains(t, log.String(), "not dropped from the log yet")
-	require.Equal(t, 2+6, logged(t, d), "those of the first filing go first")
+	require.Equal(t, 2+6, logged(t, d), "those of the first flush go first")
 	_, records := partsOf(t, d)
 	require.Equal(t, 2, records, "they are named")
 
 	o.same(d)
-	require.Empty(t, load(t, d, "r1").run.unfiled)
+	require.Empty(t, load(t, d, "r1").run.unflushed)
 	leftover, err := d.Leftover()
 	require.NoError(t, err)
-	require.Empty(t, leftover, "both are filed")
+	require.Empty(t, leftover, "both are flushed")
 	into := filepath.Join(t.TempDir(), "copy")
 	_, err = d.Backup(t.Context(), into, nil)
 	require.NoError(t, err)
@@ -233,15 +233,15 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 }
 
 // Dead records are not forgotten if the commit fails that was to drop them with those
-// of the next filing.
+// of the next flush.
 func TestDeadRecordsOutliveAFailedFiling(t *testing.T) {
 	trimSlowly(t, 3)
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	o, next := long(t, d, "r1", 7), long(t, d, "r2", 2)
 	rename := func(from, to string) error {
-		return d.read(func(db *sqlite.Conn) error { return db.Script(`ALTER TABLE ` + from + ` RENAME TO ` + to) })
+		return d.readIndex(func(db *sqlite.Conn) error { return db.Script(`ALTER TABLE ` + from + ` RENAME TO ` + to) })
 	}
-	d.filer.stage = func(now stage) error {
+	d.flusher.stage = func(now flushStage) error {
 		if now == trimming {
 			return errors.New("no")
 		}
@@ -249,14 +249,14 @@ func TestDeadRecordsOutliveAFailedFiling(t *testing.T) {
 	}
 	require.NoError(t, o.file())
 	require.Equal(t, 4+2, logged(t, d))
-	d.filer.stage = func(now stage) error {
+	d.flusher.stage = func(now flushStage) error {
 		if now == synced {
 			return rename("log", "elsewhere")
 		}
 		return nil
 	}
 	require.ErrorContains(t, next.file(), "no such table")
-	d.filer.stage = nil
+	d.flusher.stage = nil
 	require.NoError(t, rename("elsewhere", "log"))
 	require.Equal(t, 4+2, logged(t, d))
 	require.NoError(t, next.file())
@@ -265,7 +265,7 @@ func TestDeadRecordsOutliveAFailedFiling(t *testing.T) {
 	next.same(d)
 }
 
-// What a damaged row says to be filed is believed only if the log proves it: Open
+// What a damaged row says to be flushed is believed only if the log proves it: Open
 // drops no record that Repair could restore.
 func TestOpenDropsNoLiveRecords(t *testing.T) {
 	from := t.TempDir()
@@ -277,7 +277,7 @@ func TestOpenDropsNoLiveRecords(t *testing.T) {
 	for n := range 4 {
 		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
 	}
-	require.NoError(t, d.read(func(db *sqlite.Conn) error {
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		err := db.Script(`UPDATE runs SET filed = 3`)
 		sumAgain(t, db)
 		return err

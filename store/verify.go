@@ -29,20 +29,20 @@ import (
 // It fails if the directory cannot be looked at: with ErrLocked if an engine has
 // it open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs.
 func Verify(path string) (*Report, error) {
-	in, err := inspect(path)
+	in, err := openInspection(path)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
-	in.verify()
-	if err := in.close(); err != nil {
+	in.verifyAll()
+	if err := in.closeInspection(); err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
 	return &in.report, nil
 }
 
-func (in *inspection) verify() {
+func (in *inspection) verifyAll() {
 	if in.changed != nil {
-		in.damage("", indexFile, in.changed, doRepair)
+		in.addDamage("", indexFile, in.changed, doRepair)
 	}
 	named := map[string]bool{} // files of runs
 	if in.db != nil {
@@ -53,8 +53,8 @@ func (in *inspection) verify() {
 		}
 		in.verifyRows()
 		in.verifyStrays()
-		in.noteDropped(filedLog, "record", "that files of runs hold already")
-		in.noteDropped(strayParts, "part", "of large records that the log does not have")
+		in.noteDropped(flushedLog, "record", "that files of runs hold already")
+		in.noteDropped(strayedParts, "part", "of large records that the log does not have")
 		in.verifyBlobs()
 		in.noteFiles(named)
 	}
@@ -70,36 +70,36 @@ const (
 	whoRefers      = `SELECT count(*), coalesce(min(id), '') FROM blob_refs LEFT JOIN runs USING (num) WHERE hash = ?`
 	strayLog       = `SELECT count(DISTINCT key >> 32) FROM log WHERE key >> 32 NOT IN (SELECT num FROM runs)`
 	strayLists     = `SELECT count(*) FROM (SELECT num FROM approvals UNION ALL SELECT num FROM dead_letters) WHERE num NOT IN (SELECT num FROM runs)`
-	strayParts     = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
+	strayedParts   = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
 	strayRefs      = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
 )
 
-// each reads rows of pawl.db; that it cannot be read is damage.
-func (in *inspection) each(query string, row func(*sqlite.Row) error, args ...driver.Value) {
-	err := in.read(func(db *sqlite.Conn) error { return db.Each(query, row, args...) })
+// eachIndexRow reads rows of pawl.db; that it cannot be read is damage.
+func (in *inspection) eachIndexRow(query string, row func(*sqlite.Row) error, args ...driver.Value) {
+	err := in.readIndex(func(db *sqlite.Conn) error { return db.Each(query, row, args...) })
 	if err != nil {
-		in.damage("", indexFile, err, doRepair)
+		in.addDamage("", indexFile, err, doRepair)
 	}
 }
 
 // runIDs returns the ids of all runs in the index, as far as it can be read.
 func (in *inspection) runIDs() (ids []workflow.RunID) {
-	in.each(allRunIDs, func(r *sqlite.Row) error { ids = append(ids, workflow.RunID(r.Text(0))); return nil })
+	in.eachIndexRow(allRunIDs, func(r *sqlite.Row) error { ids = append(ids, workflow.RunID(r.Text(0))); return nil })
 	return ids
 }
 
 func (in *inspection) verifyDefinitions() {
-	in.each(allDefinitions, func(r *sqlite.Row) error {
-		if g, err := compile(r.Text(1), r.Text(0)); err != nil {
-			in.wrong("", indexFile, doRepair, "definition %s: %v", r.Text(0), err)
+	in.eachIndexRow(allDefinitions, func(r *sqlite.Row) error {
+		if g, err := compileDocument(r.Text(1), r.Text(0)); err != nil {
+			in.addWrong("", indexFile, doRepair, "definition %s: %v", r.Text(0), err)
 		} else {
-			in.definitions.add(g)
+			in.definitions.addGraph(g)
 		}
 		return nil
 	})
-	in.each(allPublished, func(r *sqlite.Row) error {
+	in.eachIndexRow(allPublished, func(r *sqlite.Row) error {
 		if r.Int64(3) == 0 {
-			in.wrong("", indexFile, "publish it again", "it lacks the definition that is published as %s version %d", r.Text(0), r.Int64(1))
+			in.addWrong("", indexFile, "publish it again", "it lacks the definition that is published as %s version %d", r.Text(0), r.Int64(1))
 		}
 		return nil
 	})
@@ -107,13 +107,13 @@ func (in *inspection) verifyDefinitions() {
 
 func (in *inspection) verifyOutcomes() {
 	refs := map[int64][]blob.Ref{}
-	in.each(allOutcomes, func(r *sqlite.Row) error {
+	in.eachIndexRow(allOutcomes, func(r *sqlite.Row) error {
 		v, err := codec.DecodeValue([]byte(r.Text(1)))
 		if err == nil {
 			refs[r.Int64(2)], err = blob.Refs(v)
 		}
 		if err != nil {
-			in.wrong("", indexFile, "find out whether its effect took place, and forget it if not", "the outcome kept under %q is damaged: %v", r.Text(0), err)
+			in.addWrong("", indexFile, "find out whether its effect took place, and forget it if not", "the outcome kept under %q is damaged: %v", r.Text(0), err)
 		}
 		return nil
 	})
@@ -124,7 +124,7 @@ func (in *inspection) verifyOutcomes() {
 		have := in.refsOf(-id)
 		for _, ref := range want {
 			if !have[ref.Hash] {
-				in.wrong("", indexFile, doRebuild, "the list of references lacks %s, of a kept outcome", ref.Hash)
+				in.addWrong("", indexFile, doRebuild, "the list of references lacks %s, of a kept outcome", ref.Hash)
 			}
 		}
 	}
@@ -133,21 +133,21 @@ func (in *inspection) verifyOutcomes() {
 // refsOf returns the blobs that a run, by its number, is listed to refer to.
 func (in *inspection) refsOf(num int64) map[string]bool {
 	out := map[string]bool{}
-	in.each(refsOf, func(r *sqlite.Row) error { out[r.Text(0)] = true; return nil }, num)
+	in.eachIndexRow(refsOf, func(r *sqlite.Row) error { out[r.Text(0)] = true; return nil }, num)
 	return out
 }
 
 // verifyRows finds rows that have changed, in all tables but that of the runs.
 func (in *inspection) verifyRows() {
-	in.changedRows(func(c *checkedTable, wrong string) { in.wrong("", indexFile, c.do, "%s", wrong) })
+	in.changedRows(func(c *checkedTable, wrong string) { in.addWrong("", indexFile, c.do, "%s", wrong) })
 }
 
 // changedRows calls found with what is wrong with each of those rows.
 func (in *inspection) changedRows(found func(c *checkedTable, wrong string)) {
 	for i := range checkedTables {
 		c := &checkedTables[i]
-		in.each(c.rows, func(r *sqlite.Row) error {
-			if wrong := c.wrong(r); wrong != "" {
+		in.eachIndexRow(c.rows, func(r *sqlite.Row) error {
+			if wrong := c.describeChange(r); wrong != "" {
 				found(c, wrong)
 			}
 			return nil
@@ -162,9 +162,9 @@ func (in *inspection) verifyStrays() {
 		{strayLists, "the lists have rows of runs that the index does not know: %d"},
 		{strayRefs, "the list of references to blobs has rows of runs that the index does not know: %d"},
 	} {
-		in.each(q.query, func(r *sqlite.Row) error {
+		in.eachIndexRow(q.query, func(r *sqlite.Row) error {
 			if n := r.Int64(0); n > 0 {
-				in.wrong("", indexFile, doRepair, q.what, n)
+				in.addWrong("", indexFile, doRepair, q.what, n)
 			}
 			return nil
 		})
@@ -174,9 +174,9 @@ func (in *inspection) verifyStrays() {
 // noteDropped notes what the next Open drops: what a crash, or a failure to drop it
 // before, has left.
 func (in *inspection) noteDropped(query, thing, which string) {
-	in.each(query, func(r *sqlite.Row) error {
+	in.eachIndexRow(query, func(r *sqlite.Row) error {
 		if n := r.Int64(0); n > 0 {
-			in.note(indexFile, "the next Open drops them", "%s %s", count(n, thing), which)
+			in.addNote(indexFile, "the next Open drops them", "%s %s", countText(n, thing), which)
 		}
 		return nil
 	})
@@ -185,16 +185,16 @@ func (in *inspection) noteDropped(query, thing, which string) {
 // verifyBlobs reads every blob that the index refers to.
 func (in *inspection) verifyBlobs() {
 	var hashes []string
-	in.each(allRefs, func(r *sqlite.Row) error { hashes = append(hashes, r.Text(0)); return nil })
+	in.eachIndexRow(allRefs, func(r *sqlite.Row) error { hashes = append(hashes, r.Text(0)); return nil })
 	if _, err := in.root.Lstat(blobsDir); err != nil {
 		if len(hashes) > 0 {
-			in.note(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", count(int64(len(hashes)), "blob"))
+			in.addNote(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", countText(int64(len(hashes)), "blob"))
 		}
 		return
 	}
-	files, err := blob.OpenReadOnly(in.at(blobsDir))
+	files, err := blob.OpenReadOnly(in.pathOf(blobsDir))
 	if err != nil {
-		in.damage("", blobsDir, err, doBlob)
+		in.addDamage("", blobsDir, err, doBlob)
 		return
 	}
 	wanted := map[string]bool{}
@@ -202,7 +202,7 @@ func (in *inspection) verifyBlobs() {
 		wanted[hash] = true
 		in.report.Blobs++
 		if err := readBlob(files, hash); err != nil {
-			in.damage(in.whoRefers(hash), blobPath(hash), err, doBlob)
+			in.addDamage(in.whoRefers(hash), blobPath(hash), err, doBlob)
 		}
 	}
 	in.noteBlobs(files, wanted)
@@ -211,7 +211,7 @@ func (in *inspection) verifyBlobs() {
 
 // whoRefers returns a run that refers to a blob, "" if none does.
 func (in *inspection) whoRefers(hash string) (id workflow.RunID) {
-	in.each(whoRefers, func(r *sqlite.Row) error { id = workflow.RunID(r.Text(1)); return nil }, hash)
+	in.eachIndexRow(whoRefers, func(r *sqlite.Row) error { id = workflow.RunID(r.Text(1)); return nil }, hash)
 	return id
 }
 
@@ -241,13 +241,13 @@ func (in *inspection) noteBlobs(files *blob.Files, wanted map[string]bool) {
 	for info, err := range files.All(context.Background()) {
 		switch {
 		case err != nil && info.Hash == "":
-			in.damage("", blobsDir, err, doBlob)
+			in.addDamage("", blobsDir, err, doBlob)
 		case !wanted[info.Hash]:
 			n++
 		}
 	}
 	if n > 0 {
-		in.note(blobsDir, "CollectBlobs removes them", "nothing refers to %s", count(n, "blob"))
+		in.addNote(blobsDir, "CollectBlobs removes them", "nothing refers to %s", countText(n, "blob"))
 	}
 }
 
@@ -258,31 +258,31 @@ func (in *inspection) noteFiles(named map[string]bool) {
 			return nil
 		}
 		if err == nil && !e.IsDir() && !named[name] {
-			in.note(name, "it may be removed if everything else is sound", "the index does not name it: left by a crash, or not of pawl")
+			in.addNote(name, "it may be removed if everything else is sound", "the index does not name it: left by a crash, or not of pawl")
 		}
 		return err
 	})
 	if err != nil {
-		in.damage("", runsDir, err, doRepair)
+		in.addDamage("", runsDir, err, doRepair)
 	}
 }
 
 // noteOthers notes what else is in the directory.
 func (in *inspection) noteOthers() {
-	known := map[string]bool{indexFile: true, indexWAL: true, runsDir: true, lockFile: true, blobsDir: true, unfinishedFile: true}
+	known := map[string]bool{indexFile: true, indexWAL: true, runsDir: true, lockName: true, blobsDir: true, unfinishedFile: true}
 	entries, err := fs.ReadDir(in.root.FS(), ".")
 	if err != nil {
-		in.damage("", ".", err, doRepair)
+		in.addDamage("", ".", err, doRepair)
 	}
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case known[name]:
 		case name == tmpDir:
 			if left, err := fs.ReadDir(in.root.FS(), tmpDir); err == nil && len(left) > 0 {
-				in.note(name, "the next Open removes them", "%s that were being built", count(int64(len(left)), "file"))
+				in.addNote(name, "the next Open removes them", "%s that were being built", countText(int64(len(left)), "file"))
 			}
 		default:
-			in.note(filepath.ToSlash(name), doLeave, "it is not of pawl, or left by a crash")
+			in.addNote(filepath.ToSlash(name), doLeave, "it is not of pawl, or left by a crash")
 		}
 	}
 }

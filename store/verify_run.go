@@ -17,39 +17,39 @@ import (
 // verifyRun checks a run and adds its file to those that are named.
 func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.report.Runs++
-	r, err := in.row(id)
+	r, err := in.readRow(id)
 	if r.File != "" {
 		named[r.File] = true
 		in.report.Files++
 	}
 	if err != nil {
-		in.damage(id, indexFile, err, doRepair)
+		in.addDamage(id, indexFile, err, doRepair)
 		return
 	}
-	snap, err := in.snapshot(id)
+	snap, err := in.openSnapshot(id)
 	if err != nil {
-		in.damage(id, indexFile, err, doRepair)
+		in.addDamage(id, indexFile, err, doRepair)
 		return
 	}
-	defer snap.close()
+	defer snap.closeFile()
 	if snap.file != nil {
-		text, err := integrity(snap.file)
+		text, err := integrityFaults(snap.file)
 		if err != nil {
-			in.damage(id, snap.File, err, doRepair)
+			in.addDamage(id, snap.File, err, doRepair)
 		}
 		if text != "" {
-			in.wrong(id, snap.File, doRepair, "SQLite's integrity check says: %s", text)
+			in.addWrong(id, snap.File, doRepair, "SQLite's integrity check says: %s", text)
 		}
 	}
 	var later []decision.Event
-	s, err := in.replay(snap, func(es []decision.Event) { later = append(later, es...) })
+	s, err := in.replayState(snap, func(es []decision.Event) { later = append(later, es...) })
 	if err != nil {
-		in.damage(id, indexFile, err, doRepair)
+		in.addDamage(id, indexFile, err, doRepair)
 		return
 	}
-	t, err := in.retell(snap)
+	t, err := in.replayJournal(snap)
 	if err != nil {
-		in.damage(id, snap.File, err, doRepair)
+		in.addDamage(id, snap.File, err, doRepair)
 		return
 	}
 	in.report.Records += snap.Seq
@@ -60,34 +60,34 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.compareRefs(snap, t)
 }
 
-// A tale is what the journal of a run tells from its beginning.
-type tale struct {
+// A replayed run is one as its whole journal makes it.
+type replayed struct {
 	state  *workflow.State
 	events []decision.Event
 	refs   []blobRef
 	start  workflow.Start
 }
 
-// retell folds the whole journal of a run.
-func (in *inspection) retell(snap *snapshot) (*tale, error) {
+// replayJournal applies the whole journal of a run.
+func (in *inspection) replayJournal(snap *snapshot) (*replayed, error) {
 	g, err := in.Graph(snap.Definition)
 	if err != nil {
 		return nil, err
 	}
-	t := &tale{state: workflow.NewState(snap.Run, g)}
-	for e, err := range snap.journal(in.Dir) {
+	t := &replayed{state: workflow.NewState(snap.Run, g)}
+	for e, err := range snap.journalEntries(in.Dir) {
 		if err != nil {
 			return nil, err
 		}
-		if err := t.tell(&e, snap); err != nil {
-			return nil, &CorruptError{Run: snap.Run, File: in.at(snap.source(&e)), What: "the journal cannot be replayed", Err: err}
+		if err := t.applyEntry(&e, snap); err != nil {
+			return nil, &CorruptError{Run: snap.Run, File: in.pathOf(snap.sourceOf(&e)), What: "the journal cannot be replayed", Err: err}
 		}
 	}
 	return t, nil
 }
 
-func (t *tale) tell(e *entry, snap *snapshot) error {
-	r, err := e.Decode(snap.lookup(e))
+func (t *replayed) applyEntry(e *entry, snap *snapshot) error {
+	r, err := e.Decode(snap.valuesOf(e))
 	if err != nil {
 		return err
 	}
@@ -101,10 +101,10 @@ func (t *tale) tell(e *entry, snap *snapshot) error {
 	return fold(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
 }
 
-// compareStates compares what the file and the log say with what the journal
-// tells.
-func (in *inspection) compareStates(snap *snapshot, s, told *workflow.State) {
-	have, want := s.All(), told.All()
+// compareStates compares the state of the file and the log with the one that the journal
+// makes.
+func (in *inspection) compareStates(snap *snapshot, s, replayed *workflow.State) {
+	have, want := s.All(), replayed.All()
 	if reflect.DeepEqual(have, want) {
 		return
 	}
@@ -115,23 +115,23 @@ func (in *inspection) compareStates(snap *snapshot, s, told *workflow.State) {
 			parts = append(parts, strings.ToLower(h.Type().Field(i).Name))
 		}
 	}
-	in.wrong(snap.Run, snap.File, doRebuild, "its state is not what its journal tells: %s", strings.Join(parts, ", "))
+	in.addWrong(snap.Run, snap.File, doRebuild, "its state is not what its journal tells: %s", strings.Join(parts, ", "))
 }
 
-// compareEvents compares the events of the file, and those of the log, with what
-// the journal tells.
-func (in *inspection) compareEvents(snap *snapshot, later, told []decision.Event) {
+// compareEvents compares the events of the file, and those of the log, with the events
+// that the journal makes.
+func (in *inspection) compareEvents(snap *snapshot, later, replayed []decision.Event) {
 	n := 0
 	differs := func(e *decision.Event) bool {
-		if n++; n > len(told) || !reflect.DeepEqual(*e, told[n-1]) {
-			in.wrong(snap.Run, snap.File, doRebuild, "event %d is not what its journal tells", n)
+		if n++; n > len(replayed) || !reflect.DeepEqual(*e, replayed[n-1]) {
+			in.addWrong(snap.Run, snap.File, doRebuild, "event %d is not what its journal tells", n)
 			return true
 		}
 		return false
 	}
-	for e, err := range pages(snap.file, getEvents, 0, (*reader).event, func(e *decision.Event) int64 { return e.Seq }) {
+	for e, err := range pagedRows(snap.file, getEvents, 0, (*rowReader).scanEvent, func(e *decision.Event) int64 { return e.Seq }) {
 		if err != nil {
-			in.damage(snap.Run, snap.File, err, doRebuild)
+			in.addDamage(snap.Run, snap.File, err, doRebuild)
 			return
 		}
 		if differs(&e) {
@@ -143,19 +143,19 @@ func (in *inspection) compareEvents(snap *snapshot, later, told []decision.Event
 			return
 		}
 	}
-	if n < len(told) {
-		in.wrong(snap.Run, snap.File, doRebuild, "it lacks events from %d on", n+1)
+	if n < len(replayed) {
+		in.addWrong(snap.Run, snap.File, doRebuild, "it lacks events from %d on", n+1)
 	}
 }
 
-// compareHead compares the row of a run with what its journal tells.
-func (in *inspection) compareHead(snap *snapshot, t *tale) {
+// compareHead compares the row of a run with the state that its journal makes.
+func (in *inspection) compareHead(snap *snapshot, t *replayed) {
 	h, s := &snap.Head, t.state
 	var parent, root workflow.RunID
 	if p := t.start.Parent; p != nil {
 		parent, root = p.Run, p.Root
 	}
-	instants := func(a, b time.Time) bool { return millis(a) == millis(b) }
+	instants := func(a, b time.Time) bool { return unixMillis(a) == unixMillis(b) }
 	agrees := []struct {
 		what string
 		ok   bool
@@ -171,7 +171,7 @@ func (in *inspection) compareHead(snap *snapshot, t *tale) {
 	}
 	for _, a := range agrees {
 		if !a.ok {
-			in.wrong(snap.Run, indexFile, doRebuild, "the %s in its row is not what its journal tells", a.what)
+			in.addWrong(snap.Run, indexFile, doRebuild, "the %s in its row is not what its journal tells", a.what)
 		}
 	}
 }
@@ -181,43 +181,43 @@ const (
 	deadLettersOf = `SELECT token, node, task, attempts, failure, input FROM dead_letters WHERE num = ? ORDER BY token`
 )
 
-// compareLists compares what the lists of all runs say of a run with its state.
+// compareLists compares the rows of a run in the lists of all runs with its state.
 func (in *inspection) compareLists(snap *snapshot, s *workflow.State) {
 	want, have := map[string]bool{}, map[string]bool{}
 	if !s.Status.Final() {
 		for _, id := range s.LiveTokens() {
 			l := listingOf(s, s.Token(id), time.Time{})
 			if a := l.Approval; a != nil {
-				want[fmt.Sprint("approval of token ", int64(id), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", millis(a.Due))] = true
+				want[fmt.Sprint("approval of token ", int64(id), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", unixMillis(a.Due))] = true
 			}
 			if d := l.DeadLetter; d != nil {
 				want[fmt.Sprint("dead letter of token ", int64(id), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", jsonText(d.Failure), " ", string(value.Encode(d.Input)))] = true
 			}
 		}
 	}
-	in.each(approvalsOf, func(r *sqlite.Row) error {
-		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", millis(instant(r, 5)))] = true
+	in.eachIndexRow(approvalsOf, func(r *sqlite.Row) error {
+		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", unixMillis(timeAt(r, 5)))] = true
 		return nil
 	}, snap.num)
-	in.each(deadLettersOf, func(r *sqlite.Row) error {
+	in.eachIndexRow(deadLettersOf, func(r *sqlite.Row) error {
 		have[fmt.Sprint("dead letter of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Text(4), " ", r.Text(5))] = true
 		return nil
 	}, snap.num)
 	for _, l := range slices.Sorted(maps.Keys(want)) {
 		if !have[l] {
-			in.wrong(snap.Run, indexFile, doRebuild, "the lists of all runs lack the %s", l)
+			in.addWrong(snap.Run, indexFile, doRebuild, "the lists of all runs lack the %s", l)
 		}
 	}
 	for _, l := range slices.Sorted(maps.Keys(have)) {
 		if !want[l] {
-			in.wrong(snap.Run, indexFile, doRebuild, "the lists of all runs have a wrong %s", l)
+			in.addWrong(snap.Run, indexFile, doRebuild, "the lists of all runs have a wrong %s", l)
 		}
 	}
 }
 
 // compareRefs checks that every blob that the run refers to is listed. Those of
 // artifacts are not after a run has failed.
-func (in *inspection) compareRefs(snap *snapshot, t *tale) {
+func (in *inspection) compareRefs(snap *snapshot, t *replayed) {
 	if len(t.refs) == 0 {
 		return
 	}
@@ -227,6 +227,6 @@ func (in *inspection) compareRefs(snap *snapshot, t *tale) {
 			continue
 		}
 		have[ref.hash] = true // said once
-		in.wrong(snap.Run, indexFile, doRebuild, "the list of references lacks %s, which might be collected", ref.hash)
+		in.addWrong(snap.Run, indexFile, doRebuild, "the list of references lacks %s, which might be collected", ref.hash)
 	}
 }

@@ -110,7 +110,7 @@ func fileOf(t testing.TB, dir string, id workflow.RunID) string {
 	db, err := sqlite.Open(filepath.Join(dir, indexFile), "")
 	require.NoError(t, err)
 	var r row
-	require.NoError(t, db.Each(getHead, func(x *sqlite.Row) error { r = readRow(x); return nil }, string(id)))
+	require.NoError(t, db.Each(getHead, func(x *sqlite.Row) error { r = scanRow(x); return nil }, string(id)))
 	require.NoError(t, db.Close())
 	return filepath.Join(dir, r.File)
 }
@@ -247,14 +247,14 @@ func TestVerifyNotes(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(path, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(path, name), []byte("x"), 0o600))
 	}
-	require.NoError(t, os.Remove(filepath.Join(path, lockFile)))
+	require.NoError(t, os.Remove(filepath.Join(path, lockName)))
 	r := verified(t, path)
 	require.Zero(t, r.Damage)
 	var lines []string
 	for _, f := range r.Findings {
 		lines = append(lines, strings.SplitN(f.String(), ": ", 3)[1])
 	}
-	require.ElementsMatch(t, []string{"runs/00/left.db", "tmp", "notes.txt", blobsDir, lockFile}, lines)
+	require.ElementsMatch(t, []string{"runs/00/left.db", "tmp", "notes.txt", blobsDir, lockName}, lines)
 	require.NoError(t, os.RemoveAll(filepath.Join(path, blobsDir)))
 	require.Zero(t, verified(t, path).Damage, "the host may keep the blobs elsewhere")
 }

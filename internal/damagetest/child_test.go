@@ -178,7 +178,7 @@ func (l *life) file(ids ...workflow.RunID) error {
 	done := make(chan error, len(ids))
 	for _, id := range ids {
 		o := l.owners[id]
-		o.run.Materialize(o.state.TakeChanges(), o.events, func(err error) { done <- err })
+		o.run.Flush(o.state.TakeChanges(), o.events, func(err error) { done <- err })
 		o.events = nil
 	}
 	close(queued)

@@ -67,12 +67,12 @@ var bugs = []bug{
 	},
 	{
 		"an owner does not look again before it acknowledges", "store/commit.go",
-		"if err := d.owns(); err != nil {\n		// A new owner", "if err := error(nil); err != nil {\n		// A new owner",
+		"if err := d.checkOwner(); err != nil {\n		// A new owner", "if err := error(nil); err != nil {\n		// A new owner",
 		"./internal/ownertest", "TestStoppedOwners",
 	},
 	{
 		"an owner does not see that its directory was moved away", "store/fence.go",
-		"os.Lstat(d.lockPath)", "d.root.Lstat(lockFile)",
+		"os.Lstat(d.lockPath)", "d.root.Lstat(lockName)",
 		"./internal/ownertest", "TestStoppedOwners",
 	},
 	{

@@ -24,7 +24,7 @@ const copyPragmas = "&_pragma=synchronous(off)&_pragma=journal_mode(off)&_pragma
 // Backup begins a copy into a file at path, which is made if it does not exist.
 // Finish it.
 func (c *Conn) Backup(path string) (*Backup, error) {
-	raw, err := c.conn.NewBackup(dsn(path, "rwc") + copyPragmas)
+	raw, err := c.conn.NewBackup(uriOf(path, "rwc") + copyPragmas)
 	if err != nil {
 		return nil, fmt.Errorf("back up into %s: %w", path, err)
 	}

@@ -45,18 +45,18 @@ type Conn struct {
 
 // Open opens the database at path, which must exist unless it is [Memory], and
 // runs pragmas, a script, in its order.
-func Open(path, pragmas string) (*Conn, error) { return open(path, "rw", pragmas, false) }
+func Open(path, pragmas string) (*Conn, error) { return openConn(path, "rw", pragmas, false) }
 
 // OpenKeeping is Open for a database whose write-ahead log stays until
 // [Conn.KeepWAL] says otherwise, also if OpenKeeping fails half-way.
-func OpenKeeping(path, pragmas string) (*Conn, error) { return open(path, "rw", pragmas, true) }
+func OpenKeeping(path, pragmas string) (*Conn, error) { return openConn(path, "rw", pragmas, true) }
 
 // OpenReadOnly is Open for a database, and a write-ahead log, that must stay as
 // they are, whatever they hold.
-func OpenReadOnly(path, pragmas string) (*Conn, error) { return open(path, "ro", pragmas, false) }
+func OpenReadOnly(path, pragmas string) (*Conn, error) { return openConn(path, "ro", pragmas, false) }
 
-func open(path, mode, pragmas string, keep bool) (*Conn, error) {
-	connector, err := sqlite.NewConnector(dsn(path, mode))
+func openConn(path, mode, pragmas string, keep bool) (*Conn, error) {
+	connector, err := sqlite.NewConnector(uriOf(path, mode))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -72,14 +72,14 @@ func open(path, mode, pragmas string, keep bool) (*Conn, error) {
 		err = c.Script(pragmas)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, closing(c, err))
+		return nil, fmt.Errorf("open %s: %w", path, closeAfter(c, err))
 	}
 	return c, nil
 }
 
-// dsn returns the URI of an existing file: SQLite makes a missing file
+// uriOf returns the URI of an existing file: SQLite makes a missing file
 // otherwise.
-func dsn(path, mode string) string {
+func uriOf(path, mode string) string {
 	if path == Memory {
 		return path
 	}
@@ -94,7 +94,7 @@ func dsn(path, mode string) string {
 	return u.String()
 }
 
-func closing(c *Conn, err error) error {
+func closeAfter(c *Conn, err error) error {
 	_ = c.Close() // err is what the caller has to know
 	return err
 }
@@ -118,11 +118,11 @@ func (c *Conn) Script(text string) error {
 // nil, int64, float64, string or []byte. The statement stays prepared under its
 // text, which must therefore be a constant.
 func (c *Conn) Exec(text string, args ...driver.Value) (int64, error) {
-	s, err := c.stmt(text)
+	s, err := c.prepared(text)
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.ExecContext(context.Background(), c.bind(args))
+	r, err := s.ExecContext(context.Background(), c.bindArgs(args))
 	if err != nil {
 		return 0, err
 	}
@@ -133,22 +133,22 @@ func (c *Conn) Exec(text string, args ...driver.Value) (int64, error) {
 // An error of row, and a value that is not of the type that row asked for, ends
 // it. row must not use c.
 func (c *Conn) Each(text string, row func(*Row) error, args ...driver.Value) error {
-	s, err := c.stmt(text)
+	s, err := c.prepared(text)
 	if err != nil {
 		return err
 	}
-	rows, err := s.QueryContext(context.Background(), c.bind(args))
+	rows, err := s.QueryContext(context.Background(), c.bindArgs(args))
 	if err != nil {
 		return err
 	}
-	err = each(rows, row)
+	err = eachRow(rows, row)
 	if closed := rows.Close(); err == nil {
 		err = closed
 	}
 	return err
 }
 
-func each(rows driver.Rows, row func(*Row) error) error {
+func eachRow(rows driver.Rows, row func(*Row) error) error {
 	r := Row{columns: rows.Columns()}
 	r.values = make([]driver.Value, len(r.columns))
 	for {
@@ -182,7 +182,7 @@ func (c *Conn) One(text string, row func(*Row) error, args ...driver.Value) (boo
 	return found, err
 }
 
-func (c *Conn) stmt(text string) (driverStmt, error) {
+func (c *Conn) prepared(text string) (driverStmt, error) {
 	if s := c.stmts[text]; s != nil {
 		return s, nil
 	}
@@ -195,7 +195,7 @@ func (c *Conn) stmt(text string) (driverStmt, error) {
 	return s, nil
 }
 
-func (c *Conn) bind(args []driver.Value) []driver.NamedValue {
+func (c *Conn) bindArgs(args []driver.Value) []driver.NamedValue {
 	c.args = c.args[:0]
 	for i, a := range args {
 		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})

@@ -8,8 +8,8 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// code returns the primary result code of err, 0 if SQLite did not report it.
-func code(err error) int {
+// errorCode returns the primary result code of err, 0 if SQLite did not report it.
+func errorCode(err error) int {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return 0
@@ -20,7 +20,7 @@ func code(err error) int {
 // IsFull reports whether the disk, or the database, is full.
 func IsFull(err error) bool {
 	var e *sqlite.Error
-	return code(err) == lib.SQLITE_FULL || errors.As(err, &e) && e.Code() == lib.SQLITE_IOERR_SHMSIZE
+	return errorCode(err) == lib.SQLITE_FULL || errors.As(err, &e) && e.Code() == lib.SQLITE_IOERR_SHMSIZE
 }
 
 // IsIO reports whether a result code, in decimal, is an I/O error.
@@ -30,10 +30,13 @@ func IsIO(decimal string) bool {
 }
 
 // IsBusy reports whether somebody else holds the database.
-func IsBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED }
+func IsBusy(err error) bool {
+	c := errorCode(err)
+	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
+}
 
 // IsDamaged reports whether the database is not one, or not in order.
 func IsDamaged(err error) bool {
-	c := code(err)
+	c := errorCode(err)
 	return c == lib.SQLITE_CORRUPT || c == lib.SQLITE_NOTADB
 }

@@ -23,33 +23,33 @@ func (r *Row) Values() []driver.Value { return r.values }
 func (r *Row) Null(i int) bool { return r.values[i] == nil }
 
 // Int64 returns the integer in column i.
-func (r *Row) Int64(i int) int64 { return column[int64](r, i) }
+func (r *Row) Int64(i int) int64 { return columnAs[int64](r, i) }
 
 // Int returns the integer in column i, which must fit an int.
 func (r *Row) Int(i int) int {
 	n := r.Int64(i)
 	if n < math.MinInt || n > math.MaxInt {
-		r.fail(i, "a small INTEGER")
+		r.failColumn(i, "a small INTEGER")
 		return 0
 	}
 	return int(n)
 }
 
 // Text returns the text in column i.
-func (r *Row) Text(i int) string { return column[string](r, i) }
+func (r *Row) Text(i int) string { return columnAs[string](r, i) }
 
 // Bytes returns the blob in column i, which the caller may keep.
-func (r *Row) Bytes(i int) []byte { return column[[]byte](r, i) }
+func (r *Row) Bytes(i int) []byte { return columnAs[[]byte](r, i) }
 
-func column[T any](r *Row, i int) T {
+func columnAs[T any](r *Row, i int) T {
 	v, ok := r.values[i].(T)
 	if !ok && r.values[i] != nil {
-		r.fail(i, fmt.Sprintf("%T", v))
+		r.failColumn(i, fmt.Sprintf("%T", v))
 	}
 	return v
 }
 
-func (r *Row) fail(i int, want string) {
+func (r *Row) failColumn(i int, want string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("column %s holds a %T, want %s", r.columns[i], r.values[i], want)
 	}

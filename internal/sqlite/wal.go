@@ -30,14 +30,14 @@ func CheckWAL(log []byte) error {
 	if !ok {
 		return nil // SQLite takes it for empty
 	}
-	n := w.valid()
+	n := w.validFrames()
 	commit := -1
 	for i := n; i < w.frames; i++ {
 		switch {
-		case !w.ours(i): // of the time before the last checkpoint, or damaged
-		case commit >= 0 && w.chained(i):
+		case !w.hasOurSalt(i): // of the time before the last checkpoint, or damaged
+		case commit >= 0 && w.isChained(i):
 			return fmt.Errorf("frame %d of the write-ahead log is damaged: transactions follow it", n)
-		case commit < 0 && w.commits(i):
+		case commit < 0 && w.isCommit(i):
 			commit = i
 		}
 	}
@@ -52,15 +52,15 @@ func WALChanges(log []byte, db io.ReaderAt, size int64) (bool, error) {
 		return false, nil
 	}
 	latest := map[uint32][]byte{} // pages, by number
-	n := w.valid()
-	for n > 0 && !w.commits(n-1) {
+	n := w.validFrames()
+	for n > 0 && !w.isCommit(n-1) {
 		n--
 	}
 	for i := range n {
-		f := w.frame(i)
+		f := w.frameAt(i)
 		latest[binary.BigEndian.Uint32(f)] = f[frameHeader:]
 	}
-	if n > 0 && int64(binary.BigEndian.Uint32(w.frame(n - 1)[4:]))*int64(w.page) != size {
+	if n > 0 && int64(binary.BigEndian.Uint32(w.frameAt(n - 1)[4:]))*int64(w.page) != size {
 		return true, nil
 	}
 	page := make([]byte, w.page)
@@ -117,7 +117,7 @@ func parseWAL(log []byte) (wal, bool) {
 		return wal{}, false
 	}
 	w.frames = (len(log) - walHeader) / (frameHeader + w.page)
-	return w, w.sum(checksum{}, log[:24]) == readSum(log[24:])
+	return w, w.sumWords(checksum{}, log[:24]) == readSum(log[24:])
 }
 
 // A checksum is the pair of sums of the format.
@@ -127,7 +127,7 @@ func readSum(b []byte) checksum {
 	return checksum{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])}
 }
 
-func (w *wal) sum(s checksum, data []byte) checksum {
+func (w *wal) sumWords(s checksum, data []byte) checksum {
 	for ; len(data) >= 8; data = data[8:] {
 		s[0] += w.order.Uint32(data) + s[1]
 		s[1] += w.order.Uint32(data[4:]) + s[0]
@@ -135,36 +135,36 @@ func (w *wal) sum(s checksum, data []byte) checksum {
 	return s
 }
 
-func (w *wal) frame(i int) []byte {
+func (w *wal) frameAt(i int) []byte {
 	size := frameHeader + w.page
 	return w.log[walHeader+i*size:][:size]
 }
 
-// stored returns the checksum that frame i, or with -1 the header, holds.
-func (w *wal) stored(i int) checksum {
+// storedSum returns the checksum that frame i, or with -1 the header, holds.
+func (w *wal) storedSum(i int) checksum {
 	if i < 0 {
 		return readSum(w.log[24:])
 	}
-	return readSum(w.frame(i)[16:])
+	return readSum(w.frameAt(i)[16:])
 }
 
-// chained reports whether frame i has its checksum, taken on from the one that
+// isChained reports whether frame i has its checksum, taken on from the one that
 // the frame before holds.
-func (w *wal) chained(i int) bool {
-	f := w.frame(i)
-	return w.sum(w.sum(w.stored(i-1), f[:8]), f[frameHeader:]) == w.stored(i)
+func (w *wal) isChained(i int) bool {
+	f := w.frameAt(i)
+	return w.sumWords(w.sumWords(w.storedSum(i-1), f[:8]), f[frameHeader:]) == w.storedSum(i)
 }
 
-// ours reports whether frame i was written since the log was last begun anew.
-func (w *wal) ours(i int) bool { return string(w.frame(i)[8:16]) == string(w.log[16:24]) }
+// hasOurSalt reports whether frame i was written since the log was last begun anew.
+func (w *wal) hasOurSalt(i int) bool { return string(w.frameAt(i)[8:16]) == string(w.log[16:24]) }
 
-// commits reports whether frame i ends a transaction.
-func (w *wal) commits(i int) bool { return binary.BigEndian.Uint32(w.frame(i)[4:]) != 0 }
+// isCommit reports whether frame i ends a transaction.
+func (w *wal) isCommit(i int) bool { return binary.BigEndian.Uint32(w.frameAt(i)[4:]) != 0 }
 
-// valid returns how many frames SQLite accepts.
-func (w *wal) valid() int {
+// validFrames returns how many frames SQLite accepts.
+func (w *wal) validFrames() int {
 	n := 0
-	for n < w.frames && w.ours(n) && w.chained(n) {
+	for n < w.frames && w.hasOurSalt(n) && w.isChained(n) {
 		n++
 	}
 	return n

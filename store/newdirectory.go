@@ -33,7 +33,7 @@ func newDirectory(into string, build func(building string) error) error {
 		err = build(building)
 	}
 	if err == nil {
-		err = name(building, into)
+		err = nameDirectory(building, into)
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(building))
@@ -50,9 +50,9 @@ func markUnfinished(building string) error {
 	return syncPath(building)
 }
 
-// name gives a directory the name at which nothing is but perhaps an empty
+// nameDirectory gives a directory the name at which nothing is but perhaps an empty
 // directory. What is in its files is durable already.
-func name(building, into string) error {
+func nameDirectory(building, into string) error {
 	if err := syncDirs(building); err != nil {
 		return err
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// TestFilingIsRepeated fails filing at every stage before the index knows, and
+// TestFlushIsRepeated fails a flush at every stage before the index knows, and
 // tries again with the same handle.
-func TestFilingIsRepeated(t *testing.T) {
-	for _, at := range []stage{built, renamed, synced} {
+func TestFlushIsRepeated(t *testing.T) {
+	for _, at := range []flushStage{built, renamed, synced} {
 		t.Run(string(at), func(t *testing.T) {
 			d := open(t, t.TempDir())
 			o := start(t, d, "r1")
 			o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 			fails := true
-			d.filer.stage = func(now stage) error {
+			d.flusher.stage = func(now flushStage) error {
 				if now == at && fails {
 					return errors.New("no")
 				}
@@ -44,15 +44,15 @@ func TestFilingIsRepeated(t *testing.T) {
 	}
 }
 
-// TestFilingsKeepTheirOrder has a filing fail while the next one comes: both are
-// filed then, the older one first.
-func TestFilingsKeepTheirOrder(t *testing.T) {
+// TestFlushesKeepTheirOrder has a flush fail while the next one comes: both are
+// flushed then, the older one first.
+func TestFlushesKeepTheirOrder(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	second := make(chan error, 1)
 	fails := true
-	d.filer.stage = func(now stage) error {
+	d.flusher.stage = func(now flushStage) error {
 		if now != built || !fails {
 			return nil
 		}
@@ -60,7 +60,7 @@ func TestFilingsKeepTheirOrder(t *testing.T) {
 		o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
 		events := o.events
 		o.events = nil
-		o.run.Materialize(o.state.TakeChanges(), events, func(err error) { second <- err })
+		o.run.Flush(o.state.TakeChanges(), events, func(err error) { second <- err })
 		return errors.New("no")
 	}
 	require.ErrorContains(t, o.file(), "no")
@@ -70,32 +70,32 @@ func TestFilingsKeepTheirOrder(t *testing.T) {
 	require.Len(t, all(t, d.History("r1")), 2)
 }
 
-// TestLoadWaitsForFilingThatIsQueued loads a run whose filing no worker has taken yet:
+// TestLoadWaitsForAQueuedFlush loads a run whose flush no worker has taken yet:
 // what is loaded is what the file lacks after it.
-func TestLoadWaitsForFilingThatIsQueued(t *testing.T) {
+func TestLoadWaitsForAQueuedFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openWith(t, t.TempDir(), Options{Materializers: 1})
 		first, o := start(t, d, "r1"), start(t, d, "r2")
 		first.do(workflow.Start{}, startRun(nil))
 		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 		held, gate := make(chan struct{}, 1), make(chan struct{})
-		d.filer.stage = func(now stage) error {
+		d.flusher.stage = func(now flushStage) error {
 			if now == built && len(held) == 0 {
 				held <- struct{}{}
 				<-gate
 			}
 			return nil
 		}
-		first.run.Materialize(first.state.TakeChanges(), first.events, nil)
+		first.run.Flush(first.state.TakeChanges(), first.events, nil)
 		synctest.Wait()
-		o.run.Materialize(o.state.TakeChanges(), o.events, nil)
+		o.run.Flush(o.state.TakeChanges(), o.events, nil)
 		loaded := make(chan *owner, 1)
 		go func() { loaded <- load(t, d, "r2") }()
 		synctest.Wait()
 		require.Empty(t, loaded)
 		close(gate)
 		again := <-loaded
-		require.Empty(t, again.run.unfiled)
+		require.Empty(t, again.run.unflushed)
 		again.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
 		require.NoError(t, again.file())
 		again.same(d)
@@ -103,8 +103,8 @@ func TestLoadWaitsForFilingThatIsQueued(t *testing.T) {
 	})
 }
 
-// TestFilingWithoutADirectory makes filing fail for real, and come back.
-func TestFilingWithoutADirectory(t *testing.T) {
+// TestFlushWithoutADirectory makes a flush fail for real, and come back.
+func TestFlushWithoutADirectory(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.five(nil)
@@ -117,11 +117,11 @@ func TestFilingWithoutADirectory(t *testing.T) {
 	require.NoError(t, again.file())
 }
 
-// TestManyFiles files more runs at a time than one round takes, while some of
+// TestManyFiles flushes more runs at a time than one batch takes, while some of
 // them go on.
 func TestManyFiles(t *testing.T) {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
-	const runs = 3 * maxRound
+	const runs = 3 * maxFlushBatch
 	var wg sync.WaitGroup
 	for i := range runs {
 		o := start(t, d, workflow.RunID(fmt.Sprint(i)))
@@ -130,7 +130,7 @@ func TestManyFiles(t *testing.T) {
 			wg.Add(1)
 			events := o.events
 			o.events = nil
-			o.run.Materialize(o.state.TakeChanges(), events, func(err error) {
+			o.run.Flush(o.state.TakeChanges(), events, func(err error) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -147,7 +147,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// TestReadersSeeOneCommit reads while a run goes on and is filed all the time.
+// TestReadersSeeOneCommit reads while a run goes on and is flushed all the time.
 func TestReadersSeeOneCommit(t *testing.T) {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	o := start(t, d, "r1")
@@ -187,14 +187,4 @@ func TestReadersSeeOneCommit(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-}
-
-func TestRipe(t *testing.T) {
-	o := start(t, open(t, t.TempDir()), "r1")
-	o.run.bytes = ripeBytes
-	require.True(t, o.run.Ripe())
-	o.run.size.Store(ripeBytes*ripeShare + 4)
-	require.False(t, o.run.Ripe())
-	o.run.bytes = 9
-	require.False(t, o.run.Ripe())
 }

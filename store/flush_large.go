@@ -19,19 +19,19 @@ const largeFile = 1 << 20
 // largePragmas prepare a database that nobody trusts before it is synced and named.
 const largePragmas = `PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-4096;`
 
-// buildLarge writes the new file of a run under its temporary name.
-func (d *Dir) buildLarge(r *round) error {
+// buildOnDisk writes a large file, page by page.
+func (d *Dir) buildOnDisk(j *flushJob) error {
 	failpoint.Hit("file.begin")
-	if err := d.beginLarge(r); err != nil {
+	if err := d.startOnDisk(j); err != nil {
 		return err
 	}
-	c, err := sqlite.Open(filepath.Join(filepath.Dir(d.lockPath), r.tmp), largePragmas)
+	c, err := sqlite.Open(filepath.Join(filepath.Dir(d.lockPath), j.tmp), largePragmas)
 	if err != nil {
 		return err
 	}
 	_, err = c.Exec(begin)
 	if err == nil {
-		err = d.fill(c, r)
+		err = d.fillFile(c, j)
 	}
 	if err == nil {
 		_, err = c.Exec(commit)
@@ -40,22 +40,22 @@ func (d *Dir) buildLarge(r *round) error {
 		err = closed
 	}
 	if err == nil {
-		r.hash, r.size, err = d.sumFile(r.tmp)
+		j.hash, j.size, err = d.sumFile(j.tmp)
 	}
 	return err
 }
 
-// beginLarge writes what is there before: a copy of the old file, or an empty
+// startOnDisk writes the file to begin with: a copy of the old file, or an empty
 // database.
-func (d *Dir) beginLarge(r *round) error {
-	if r.row.slot != 0 {
-		return d.copyRunFile(&r.row, r.tmp)
+func (d *Dir) startOnDisk(j *flushJob) error {
+	if j.row.slot != 0 {
+		return d.copyRunFile(&j.row, j.tmp)
 	}
 	data, err := newDatabase(fileSchema, filePage, fileID, fileVersion)
 	if err != nil {
 		return err
 	}
-	return d.writeFile(r.tmp, data, false)
+	return d.writeFile(j.tmp, data, false)
 }
 
 // copyRunFile copies the file that a row names, and proves that it is what was
@@ -66,11 +66,11 @@ func (d *Dir) copyRunFile(r *row, name string) error {
 		err = d.checkHeader(head, r.File, fileID, fileVersion)
 	}
 	if err != nil {
-		return d.badFile(r, err)
+		return d.fileError(r, err)
 	}
 	from, err := d.openRegular(r.File)
 	if err != nil {
-		return d.badFile(r, err)
+		return d.fileError(r, err)
 	}
 	defer func() { _ = from.Close() }() // it is only read
 	info, err := from.Stat()
@@ -78,9 +78,9 @@ func (d *Dir) copyRunFile(r *row, name string) error {
 	case err != nil:
 		return err
 	case info.Size() < r.fileSize:
-		return d.badFile(r, io.ErrUnexpectedEOF)
+		return d.fileError(r, io.ErrUnexpectedEOF)
 	case info.Size() > r.fileSize:
-		return d.badFile(r, errChanged)
+		return d.fileError(r, errChanged)
 	}
 	to, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *Dir) copyRunFile(r *row, name string) error {
 		err = closed
 	}
 	if err == nil && string(sum.Sum(nil)) != string(r.fileHash) {
-		err = d.badFile(r, errChanged)
+		err = d.fileError(r, errChanged)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ func large(n int) decision.Decision {
 // partsOf returns how many parts there are, and of how many records.
 func partsOf(t testing.TB, d *Dir) (parts, records int) {
 	const count = `SELECT count(*), count(DISTINCT key >> 20) FROM parts`
-	err := d.read(func(db *sqlite.Conn) error {
+	err := d.readIndex(func(db *sqlite.Conn) error {
 		return db.Each(count, func(r *sqlite.Row) error { parts, records = r.Int(0), r.Int(1); return nil })
 	})
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestLargeRecordsArePutAside(t *testing.T) {
 	require.Empty(t, report.Findings)
 }
 
-// What was put aside for a record that never came goes, at the next Open or when
+// The spill of a record that never came goes, at the next Open or when
 // the commit is refused.
 func TestPartsOfNothing(t *testing.T) {
 	path := t.TempDir()
@@ -87,7 +87,7 @@ func TestPartsOfNothing(t *testing.T) {
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil), large(2*partBytes))
 	for n := range 5 {
-		require.NoError(t, d.putParts(d.lastPart.Add(1), make([]byte, 1+n*partBytes)))
+		require.NoError(t, d.writeParts(d.lastSpill.Add(1), make([]byte, 1+n*partBytes)))
 	}
 	_, records := partsOf(t, d)
 	require.Equal(t, 6, records)
@@ -118,7 +118,7 @@ func TestPartsOnAFullDisk(t *testing.T) {
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil))
 	limit := func(pages int) {
-		require.NoError(t, d.read(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
+		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
 	}
 	limit(30 + 4*partBytes/4096)
 	for range 3 {
@@ -133,11 +133,11 @@ func TestPartsOnAFullDisk(t *testing.T) {
 	o.same(d)
 }
 
-// What could not be dropped is dropped before more is put aside.
+// What could not be dropped is dropped before more is spilled.
 func TestPartsThatStay(t *testing.T) {
 	d := open(t, t.TempDir())
-	require.NoError(t, d.putParts(d.lastPart.Add(1), make([]byte, 3*partBytes)))
-	d.heap.add(1)
+	require.NoError(t, d.writeParts(d.lastSpill.Add(1), make([]byte, 3*partBytes)))
+	d.garbage.addSpills(1)
 	o := start(t, d, "r1")
 	o.do(workflow.Start{}, startRun(nil), large(partBytes))
 	parts, records := partsOf(t, d)
@@ -166,7 +166,7 @@ func TestDamagedParts(t *testing.T) {
 			o.do(workflow.Heartbeat{}, large(4*partBytes))
 			other := start(t, d, "r2")
 			other.do(workflow.Start{}, startRun(nil))
-			require.NoError(t, d.update(func(db *sqlite.Conn) error { _, err := db.Exec(c.sql); return err }))
+			require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error { _, err := db.Exec(c.sql); return err }))
 			_, err := d.State("r1")
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorContains(t, err, c.want)
@@ -177,13 +177,13 @@ func TestDamagedParts(t *testing.T) {
 
 // One commit does not hold all others up, however much it brings.
 func TestGroupsAreBoundedInBytes(t *testing.T) {
-	c := committer{queue: make(chan *request, 10)}
+	c := committer{queue: make(chan *commitRequest, 10)}
 	for range 5 {
-		c.queue <- &request{bytes: maxBytes/2 - 1}
+		c.queue <- &commitRequest{bytes: maxBytes/2 - 1}
 	}
-	require.Len(t, c.gather([]*request{{}}), 4)
-	require.Len(t, c.gather([]*request{{bytes: maxBytes}}), 1)
-	require.Len(t, c.gather(nil), 2)
+	require.Len(t, c.gatherBatch([]*commitRequest{{}}), 4)
+	require.Len(t, c.gatherBatch([]*commitRequest{{bytes: maxBytes}}), 1)
+	require.Len(t, c.gatherBatch(nil), 2)
 }
 
 // encoded starts a run and encodes the large record that is to come next.
@@ -196,27 +196,27 @@ func encoded(t testing.TB, d *Dir) (*owner, decision.Encoded) {
 	return o, e
 }
 
-// What was put aside for a record goes after a commit of which the outcome is
+// The spill of a record goes after a commit of which the outcome is
 // unknown, unless pawl.db says that the record is there.
 func TestPartsOfAnUnknownCommit(t *testing.T) {
 	d := open(t, t.TempDir())
 	o, e := encoded(t, d)
 	batch := []entry{{Encoded: e}}
-	require.NoError(t, d.putAside(batch))
+	require.NoError(t, d.spillLarge(batch))
 	_, records := partsOf(t, d)
 	require.Equal(t, 1, records)
 	unknown := fmt.Errorf("%w: %w", ErrUnknown, ErrNoSpace)
-	d.takeBack(o.run.row.num, batch, unknown)
+	d.unspillFailed(o.run.row.num, batch, unknown)
 	_, records = partsOf(t, d)
 	require.Zero(t, records)
 
 	o.do(workflow.Heartbeat{}, large(3*partBytes))
-	d.takeBack(o.run.row.num, o.run.unfiled[1:], unknown)
+	d.unspillFailed(o.run.row.num, o.run.unflushed[1:], unknown)
 	o.same(d)
 }
 
 // Of several large records that are committed together none leaves parts behind when
-// one cannot be put aside.
+// one cannot be spilled.
 func TestPartsOfSeveralRecords(t *testing.T) {
 	d := open(t, t.TempDir())
 	_, e := encoded(t, d)
@@ -224,16 +224,16 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 	count := func(db *sqlite.Conn) error {
 		return db.Each(`PRAGMA page_count`, func(r *sqlite.Row) error { pages = r.Int64(0); return nil })
 	}
-	require.NoError(t, d.read(count))
-	require.NoError(t, d.read(func(db *sqlite.Conn) error {
+	require.NoError(t, d.readIndex(count))
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages+4*partBytes/indexPage))
 	}))
-	require.ErrorIs(t, d.putAside([]entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
+	require.ErrorIs(t, d.spillLarge([]entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
 	_, records := partsOf(t, d)
 	require.Zero(t, records)
 }
 
-// A large record is read in several steps. If it is filed, and its parts are dropped,
+// A large record is read in several steps. If it is flushed, and its parts are dropped,
 // in between, it is read from the file; and if its run is purged, there is none.
 func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 	d := open(t, t.TempDir())
@@ -242,7 +242,7 @@ func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 	for n := range 3 {
 		o.do(workflow.Heartbeat{}, large(4*partBytes))
 		steps := 0
-		d.gathering = func() {
+		d.beforeReadSpilled = func() {
 			if steps++; steps == n+1 {
 				require.NoError(t, o.file())
 			}
@@ -251,8 +251,8 @@ func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 		require.Greater(t, steps, n)
 	}
 	o.do(workflow.Heartbeat{}, large(4*partBytes), decision.CompleteRun{At: at(9)})
-	d.gathering = func() {
-		d.gathering = nil
+	d.beforeReadSpilled = func() {
+		d.beforeReadSpilled = nil
 		require.NoError(t, d.Purge("r1", ""))
 	}
 	_, err := d.State("r1")
@@ -268,17 +268,17 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	o.do(workflow.Heartbeat{}, decision.CompleteRun{At: at(3), Output: map[string]any{"x": largeText}})
 	var r row
 	var entries []entry
-	require.NoError(t, d.read(func(db *sqlite.Conn) (err error) {
-		if r, err = getRow(db, "r1"); err == nil {
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) (err error) {
+		if r, err = queryRow(db, "r1"); err == nil {
 			entries, _, err = readLog(db, r.num, 0)
 		}
 		return err
 	}))
 	require.Nil(t, r.Output)
 	require.Nil(t, entries[0].Values)
-	require.NoError(t, r.decode(d))
+	require.NoError(t, r.decodeTexts(d))
 	require.Equal(t, map[string]any{"x": largeText}, r.Output)
-	entries, damage, err := d.unpack(entries, nil)
+	entries, damage, err := d.completeEntries(entries, nil)
 	require.NoError(t, errors.Join(damage, err))
 	require.Positive(t, entries[0].Values.Len())
 

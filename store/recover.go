@@ -38,18 +38,18 @@ func (r *repairer) listFiles() error {
 	return err
 }
 
-// whose returns the run that a file says it is of.
-func (r *repairer) whose(file string) (id workflow.RunID, err error) {
+// runOfFile returns the run that a file says it is of.
+func (r *repairer) runOfFile(file string) (id workflow.RunID, err error) {
 	db, err := r.openFile(file)
 	if err != nil {
 		return "", err
 	}
-	id, err = saysRun(db)
+	id, err = queryRunID(db)
 	_ = db.Close() // it is in memory
 	return id, err
 }
 
-func saysRun(db *sqlite.Conn) (id workflow.RunID, err error) {
+func queryRunID(db *sqlite.Conn) (id workflow.RunID, err error) {
 	found, err := db.One(getMeta, func(x *sqlite.Row) error { id = workflow.RunID(x.Text(0)); return nil })
 	if err == nil && !found {
 		err = errors.New("it does not say of which run it is")
@@ -57,9 +57,9 @@ func saysRun(db *sqlite.Conn) (id workflow.RunID, err error) {
 	return id, err
 }
 
-// survey looks into all files for what is missing elsewhere: definitions, and
-// files that have the name of another run's.
-func (r *repairer) survey() {
+// surveyFiles reads all files, to find definitions that are missing elsewhere, and files
+// that have the name of another run's.
+func (r *repairer) surveyFiles() {
 	if r.surveyed {
 		return
 	}
@@ -70,7 +70,7 @@ func (r *repairer) survey() {
 			if err != nil {
 				continue // whoever needs it hears of it
 			}
-			if id, err := saysRun(db); err == nil && fileStart(id) != start {
+			if id, err := queryRunID(db); err == nil && fileStart(id) != start {
 				r.strays[id] = append(r.strays[id], file)
 			}
 			_, _ = r.definitionIn(db)
@@ -79,10 +79,10 @@ func (r *repairer) survey() {
 	}
 }
 
-// graph returns a compiled definition, wherever it is found; nil if nowhere.
-func (r *repairer) graph(hash string) *workflow.Graph {
+// findGraph returns a compiled definition, wherever it is found; nil if nowhere.
+func (r *repairer) findGraph(hash string) *workflow.Graph {
 	if r.graphs[hash] == nil {
-		r.survey()
+		r.surveyFiles()
 	}
 	return r.graphs[hash]
 }
@@ -96,7 +96,7 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 		if g = r.graphs[hash]; g != nil {
 			return nil
 		}
-		if g, err = compile(x.Text(1), hash); err == nil {
+		if g, err = compileDocument(x.Text(1), hash); err == nil {
 			r.graphs[hash] = g
 		}
 		return err
@@ -104,9 +104,9 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 	return g, err
 }
 
-// salvagePragmas have SQLite read what it can of a file that is cut short, which it
+// recoverPragmas have SQLite read what it can of a file that is cut short, which it
 // does only for those who may write to the schema.
-const salvagePragmas = `PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA writable_schema=ON;`
+const recoverPragmas = `PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA writable_schema=ON;`
 
 // openFile reads a file of a run, whatever its checksum, as a database in memory.
 func (r *repairer) openFile(file string) (*sqlite.Conn, error) {
@@ -122,7 +122,7 @@ func (r *repairer) openFile(file string) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := sqlite.Open(sqlite.Memory, salvagePragmas)
+	db, err := sqlite.Open(sqlite.Memory, recoverPragmas)
 	if err != nil {
 		return nil, err
 	}
@@ -133,28 +133,28 @@ func (r *repairer) openFile(file string) (*sqlite.Conn, error) {
 	return db, nil
 }
 
-// A remnant is what is left of a run: the records from the first on whose chain
-// holds.
-type remnant struct {
+// A recovered run is one of which the records are left, from the first on, as far as
+// their chain of checksums holds.
+type recovered struct {
 	id      workflow.RunID
 	entries []entry
 	records []decision.Record
 	seq     int64
 	sum     checksum
 	graphs  []*workflow.Graph // that it may have begun with, likeliest first
-	broken  error             // why it does not go on, if something is there
+	broken  error             // why the next record cannot be taken, if there is one
 
 	state    *workflow.State // after them; nil if nothing is left
 	events   []decision.Event
 	listings map[workflow.TokenID]Listing
 }
 
-// add takes the record that comes next, or says why it cannot be.
-func (m *remnant) add(e *entry, s *snapshot) error {
-	if err := e.follows(m.seq, m.sum); err != nil {
+// addEntry takes the next record, or returns why it cannot be the next.
+func (m *recovered) addEntry(e *entry, s *snapshot) error {
+	if err := e.checkFollows(m.seq, m.sum); err != nil {
 		return err
 	}
-	rec, err := e.Decode(s.lookup(e))
+	rec, err := e.Decode(s.valuesOf(e))
 	if err != nil {
 		return err
 	}
@@ -169,18 +169,18 @@ func (m *remnant) add(e *entry, s *snapshot) error {
 	return nil
 }
 
-// salvage reads the journal of a file, as far as its chain holds.
-func (r *repairer) salvage(id workflow.RunID, file string) (*remnant, error) {
+// recoverFile reads the journal in a file, as far as its chain holds.
+func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, error) {
 	db, err := r.openFile(file)
 	if err != nil {
 		return nil, err
 	}
-	m := &remnant{id: id, sum: firstSum(id)}
+	m := &recovered{id: id, sum: firstSum(id)}
 	s := &snapshot{file: db}
-	defer s.close()
-	for e, err := range s.filedEntries() {
+	defer s.closeFile()
+	for e, err := range s.fileEntries() {
 		if err == nil {
-			err = m.add(&e, s)
+			err = m.addEntry(&e, s)
 		}
 		if err != nil {
 			m.broken = err
@@ -197,49 +197,50 @@ func (r *repairer) salvage(id workflow.RunID, file string) (*remnant, error) {
 	return m, nil
 }
 
-// salvageLog goes on with the records of the log, as far as the chain holds.
-func (r *repairer) salvageLog(m *remnant, num int64) error {
+// recoverLog adds the records of the log, as far as the chain holds.
+func (r *repairer) recoverLog(m *recovered, num int64) error {
 	var entries []entry
 	var damage error
-	err := r.read(func(db *sqlite.Conn) (err error) {
+	err := r.readIndex(func(db *sqlite.Conn) (err error) {
 		entries, damage, err = readLog(db, num, m.seq)
 		return err
 	})
-	entries, damage, broken := r.unpack(entries, damage) // as far as they could be read
+	entries, damage, broken := r.completeEntries(entries, damage) // as far as they could be read
 	err = errors.Join(err, broken)
 	if damage != nil {
 		entries = entries[:len(entries)-1]
 	}
 	for i := range entries {
-		if err := m.add(&entries[i], &snapshot{}); err != nil {
+		if err := m.addEntry(&entries[i], &snapshot{}); err != nil {
 			return err
 		}
 	}
 	return errors.Join(err, damage)
 }
 
-// retell folds the records, and drops those from the first on that do not fit,
-// of which it says why.
-func (m *remnant) retell() (err error) {
+// replayAll applies the records, drops all from the first one on that cannot be applied,
+// and returns why not.
+func (m *recovered) replayAll() (err error) {
 	if len(m.graphs) == 0 && m.seq > 0 {
 		return errors.New("its definition is lost")
 	}
 	for m.seq > 0 {
-		n, broken := m.tell()
+		n, broken := m.replayOnce()
 		if broken == nil {
 			return err
 		}
 		err = broken
-		m.cut(n)
+		m.truncateTo(n)
 	}
 	return err
 }
 
-// tell folds the records and returns how many fit, and why the next does not.
-func (m *remnant) tell() (n int, err error) {
+// replayOnce applies the records. It returns how many could be applied, and why the next
+// could not.
+func (m *recovered) replayOnce() (n int, err error) {
 	m.state, m.events, m.listings = workflow.NewState(m.id, m.graphs[0]), nil, map[workflow.TokenID]Listing{}
 	for i := range m.records {
-		if err := m.fold(&m.records[i]); err != nil {
+		if err := m.applyRecord(&m.records[i]); err != nil {
 			m.state = nil
 			return i, err
 		}
@@ -247,16 +248,16 @@ func (m *remnant) tell() (n int, err error) {
 	return len(m.records), nil
 }
 
-func (m *remnant) fold(r *decision.Record) error {
+func (m *recovered) applyRecord(r *decision.Record) error {
 	err := fold(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
 	if err == nil {
-		list(m.listings, Listings(m.state, r.At))
+		mergeListings(m.listings, Listings(m.state, r.At))
 	}
 	return err
 }
 
-// list keeps the last word on each token.
-func list(listed map[workflow.TokenID]Listing, ls []Listing) {
+// mergeListings keeps the last listing of each token.
+func mergeListings(listed map[workflow.TokenID]Listing, ls []Listing) {
 	for _, l := range ls {
 		if l.Token == 0 {
 			clear(listed)
@@ -265,8 +266,8 @@ func list(listed map[workflow.TokenID]Listing, ls []Listing) {
 	}
 }
 
-// cut keeps n records.
-func (m *remnant) cut(n int) {
+// truncateTo keeps the first n records.
+func (m *recovered) truncateTo(n int) {
 	m.entries, m.records = m.entries[:n], m.records[:n]
 	if m.seq, m.sum = int64(n), firstSum(m.id); n > 0 {
 		m.sum = m.entries[n-1].sum

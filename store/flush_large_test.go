@@ -145,7 +145,7 @@ func TestLargeFilesLeaveAWorker(t *testing.T) {
 		o := start(t, d, id)
 		o.do(workflow.Start{}, startRun(nil), large(bytes))
 		done := make(chan error, 1)
-		o.run.Materialize(o.state.TakeChanges(), nil, func(err error) { done <- err })
+		o.run.Flush(o.state.TakeChanges(), nil, func(err error) { done <- err })
 		return done
 	}
 	first := file("large", 2*largeFile)

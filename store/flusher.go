@@ -1,0 +1,237 @@
+package store
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Bounds of flushing.
+const (
+	maxBacklog    = 2048 // runs that wait for their file; then commits wait
+	maxFlushBatch = 64   // files that are synced together
+	minSyncAll    = 4    // files from which on syncing the whole file system is quicker
+)
+
+// A flushRequest is one call of [Run.Flush].
+type flushRequest struct {
+	changes workflow.Changes
+	events  []decision.Event
+	entries []entry
+	seq     int64 // of the last record
+	sum     checksum
+	done    func(error)
+	size    *atomic.Int64 // of the file, for the handle
+}
+
+// A runFlushes has what is to be flushed of one run, in order. While a worker
+// has a job of the run, requests that come are kept for its next job.
+type runFlushes struct {
+	id       workflow.RunID
+	num      int64
+	requests []*flushRequest
+	busy     bool // a worker has a job of it
+	queued   bool
+}
+
+// A flusher brings the files of runs up to date, with some workers.
+type flusher struct {
+	mu        sync.Mutex
+	changed   *sync.Cond // whenever a run is queued or a job has ended
+	runs      map[workflow.RunID]*runFlushes
+	queue     []*runFlushes
+	postponed []*runFlushes   // until the backup that is under way has ended
+	held      map[string]bool // files that a backup may still copy and nobody else needs; nil without one
+	large     bool            // a worker builds a large file
+	stopped   bool
+	workers   sync.WaitGroup
+	stage     func(flushStage) error // for tests: called at every boundary
+}
+
+// A flushStage is a boundary of a flush at which a crash must do no harm.
+type flushStage string
+
+// The stages.
+const (
+	built   flushStage = "built"   // the bytes are under a temporary name
+	renamed flushStage = "renamed" // under the name of the run
+	synced  flushStage = "synced"  // and durable
+	// The index names the files, but some records in them are still in the log; passed
+	// once before each transaction that drops such records. A crash leaves them.
+	trimming flushStage = "trimming"
+	trimmed  flushStage = "trimmed" // the log is trimmed
+)
+
+// passStage calls the test's hook.
+func (f *flusher) passStage(at flushStage) error {
+	if f.stage == nil {
+		return nil
+	}
+	return f.stage(at)
+}
+
+func (f *flusher) startWorkers(d *Dir) {
+	f.changed = sync.NewCond(&f.mu)
+	f.runs = map[workflow.RunID]*runFlushes{}
+	for range d.options.Materializers {
+		f.workers.Go(func() { f.flushLoop(d) }) // until stopWorkers
+	}
+}
+
+// stopWorkers ends the workers when everything is flushed.
+func (f *flusher) stopWorkers() {
+	f.mu.Lock()
+	f.stopped = true
+	f.changed.Broadcast()
+	f.mu.Unlock()
+	f.workers.Wait()
+}
+
+// addRequest queues a request of run num. It fails with ErrClosed.
+func (f *flusher) addRequest(num int64, id workflow.RunID, request *flushRequest) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return ErrClosed
+	}
+	r := f.runs[id]
+	if r == nil || r.num != num {
+		r = &runFlushes{id: id, num: num}
+		f.runs[id] = r
+	}
+	r.requests = append(r.requests, request)
+	f.enqueueRun(r)
+	f.changed.Broadcast()
+	return nil
+}
+
+func (f *flusher) enqueueRun(r *runFlushes) {
+	if !r.busy && !r.queued {
+		r.queued = true
+		f.queue = append(f.queue, r)
+	}
+}
+
+// waitForRun returns when no flush of a run is under way or queued. Requests that
+// failed are forgotten: their records are in the log.
+func (f *flusher) waitForRun(id workflow.RunID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		r := f.runs[id]
+		if r == nil || !r.busy && !r.queued {
+			delete(f.runs, id)
+			return
+		}
+		f.changed.Wait()
+	}
+}
+
+// waitForBacklog returns when not too many runs wait for their files.
+func (f *flusher) waitForBacklog() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.queue)+len(f.postponed) >= maxBacklog && !f.stopped {
+		f.changed.Wait()
+	}
+}
+
+// takeBatch returns the jobs that a worker does together, each with its requests; nil
+// to stop.
+func (f *flusher) takeBatch() []*flushJob {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*flushJob
+	for {
+		if out = f.nextBatch(); len(out) > 0 {
+			break
+		}
+		if f.stopped && len(f.queue) == 0 {
+			return nil
+		}
+		f.changed.Wait()
+	}
+	f.changed.Broadcast()
+	return out
+}
+
+// nextBatch takes the runs of a batch out of the queue. A large file has a batch of its
+// own, so that no other waits for it, and there is one at a time, so that a worker
+// and a processor are left for the others. The lock is held.
+func (f *flusher) nextBatch() (out []*flushJob) {
+	alone := false
+	rest := f.queue[:0]
+	for _, r := range f.queue {
+		large := len(r.requests) > 0 && estimateSize(r.requests) > largeFile
+		if alone || len(out) == maxFlushBatch || large && (f.large || len(out) > 0) {
+			rest = append(rest, r)
+			continue
+		}
+		r.queued, r.busy = false, true
+		out = append(out, &flushJob{run: r, requests: r.requests, large: large})
+		r.requests = nil
+		alone, f.large = large, f.large || large
+	}
+	clear(f.queue[len(rest):])
+	f.queue = rest
+	return out
+}
+
+// batchDone takes note of how the jobs of a batch went and returns the callbacks that
+// are due.
+func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range jobs {
+		r := j.run
+		r.busy = false
+		f.large = f.large && !j.large
+		if errors.Is(j.err, errPostponed) {
+			f.postponeJob(j)
+			continue
+		}
+		more := len(r.requests) > 0 // came in the meantime
+		due = append(due, j.dueCallbacks()...)
+		if j.err != nil {
+			r.requests = append(j.requests, r.requests...)
+		}
+		switch {
+		case more:
+			f.enqueueRun(r)
+		case j.err == nil && f.runs[r.id] == r:
+			delete(f.runs, r.id)
+		}
+	}
+	f.changed.Broadcast()
+	return due
+}
+
+// dueCallbacks returns the callbacks of a job's requests, each to be called once.
+func (j *flushJob) dueCallbacks() (out []func()) {
+	err := j.err
+	for _, request := range j.requests {
+		if done := request.done; done != nil {
+			out = append(out, func() { done(err) })
+			request.done = nil
+		}
+	}
+	return out
+}
+
+func (f *flusher) flushLoop(d *Dir) {
+	var b fileBuilder
+	defer b.freeMemory()
+	for {
+		jobs := f.takeBatch()
+		if jobs == nil {
+			return
+		}
+		d.flushBatch(&b, jobs)
+		for _, call := range f.batchDone(jobs) {
+			call()
+		}
+	}
+}

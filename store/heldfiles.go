@@ -1,0 +1,88 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+)
+
+// While a backup is under way, the files that its copy of the index names must
+// stay as they are. Flushing goes on: a new file has another name. What is postponed
+// is the removal of the old file, and so the next flush of the same run, whose new
+// file would take the name of one that is held.
+
+// errPostponed says that a job has to wait for the end of a backup.
+var errPostponed = errors.New("postponed until the backup has ended")
+
+// holdFiles holds all files that are there until releaseFiles.
+func (f *flusher) holdFiles() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = map[string]bool{}
+}
+
+// releaseFiles removes the files that were to be removed meanwhile, and queues the
+// flushes that were postponed. A name is free again only when its file is gone.
+func (f *flusher) releaseFiles(remove func(name string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.held) > 0 {
+		names := slices.Collect(maps.Keys(f.held))
+		f.mu.Unlock()
+		for _, name := range names {
+			remove(name)
+		}
+		f.mu.Lock()
+		for _, name := range names {
+			delete(f.held, name)
+		}
+	}
+	f.held = nil
+	f.queue = append(f.queue, f.postponed...)
+	f.postponed = nil
+	f.changed.Broadcast()
+}
+
+// isHeld reports whether a file is there only because a backup may still copy it.
+func (f *flusher) isHeld(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held[name]
+}
+
+// holdBack reports whether a backup keeps a file from being removed now. If so,
+// releaseFiles removes it.
+func (f *flusher) holdBack(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held == nil {
+		return false
+	}
+	f.held[name] = true
+	return true
+}
+
+// postponeJob gives a job's requests back until the backup has ended. The lock is held.
+func (f *flusher) postponeJob(j *flushJob) {
+	r := j.run
+	r.requests = append(j.requests, r.requests...)
+	r.queued = true
+	if f.held != nil {
+		f.postponed = append(f.postponed, r)
+	} else {
+		f.queue = append(f.queue, r) // the backup has ended meanwhile
+	}
+}
+
+// removeRunFile removes a file of a run that nothing names any more, or leaves that to
+// the backup that is under way.
+func (d *Dir) removeRunFile(name string) error {
+	if d.flusher.holdBack(name) {
+		return nil
+	}
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A lockRecord is the text of the lock file: it says how the last engine has left
+// pawl.db. SQLite believes a write-ahead log that is lost or of an older time; the
+// lock record shows that it is.
+type lockRecord struct {
+	state       closingState
+	epoch       workflow.Epoch // in pawl.db; 0 if it is not known
+	hash        string         // SHA-256 of pawl.db, if it was closed; "" if it is not known
+	fingerprint string         // of the runs in it, likewise
+}
+
+// A closingState says whether the last engine has closed pawl.db.
+type closingState string
+
+const (
+	stateClosed closingState = "closed"
+	stateOpen   closingState = "open"   // an engine has it, or died with it
+	stateSynced closingState = "synced" // likewise, and syncs every commit
+)
+
+// String returns the text of the lock file.
+func (m lockRecord) String() string {
+	text := fmt.Sprintf("%s %016x", m.state, uint64(m.epoch))
+	if m.hash != "" {
+		text += " " + m.hash
+	}
+	if m.fingerprint != "" {
+		text += " " + m.fingerprint
+	}
+	return text + "\n"
+}
+
+// writeLockRecord writes m to the lock file, durably.
+func (d *Dir) writeLockRecord(m lockRecord) error {
+	if err := d.lock.Truncate(0); err != nil {
+		return err
+	}
+	failpoint.Hit("mark.torn")
+	if _, err := d.lock.WriteAt([]byte(m.String()), 0); err != nil {
+		return err
+	}
+	return d.lock.Sync()
+}
+
+// readLockRecord reads the lock file. A text that was not written whole, as after a
+// crash, is read as that of a new directory.
+func (d *Dir) readLockRecord() (lockRecord, error) {
+	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, 256))
+	if err != nil {
+		return lockRecord{}, err
+	}
+	return parseLockRecord(string(text)), nil
+}
+
+// parseLockRecord parses the text of the lock file. A text that is not a whole lock record
+// gives the one of a new directory, of which nothing is known.
+func parseLockRecord(text string) (m lockRecord) {
+	defer func() {
+		known := m.state == stateClosed || m.state == stateOpen || m.state == stateSynced
+		if !known || m.String() != text { // a part of an epoch is another one
+			m = lockRecord{state: stateClosed}
+		}
+	}()
+	var epoch uint64
+	_, _ = fmt.Sscanf(text, "%s %x %s %s\n", &m.state, &epoch, &m.hash, &m.fingerprint) // the last may be missing
+	m.epoch = workflow.Epoch(epoch)
+	if len(m.hash) != hex.EncodedLen(sha256.Size) {
+		m.hash = ""
+	}
+	return m
+}
+
+// fingerprintOf returns how many runs a pawl.db has, and how many records those have had.
+// It tells a pawl.db that is damaged from one of an earlier moment.
+func fingerprintOf(db *sqlite.Conn) (fingerprint string, err error) {
+	_, err = db.One(getFingerprint, func(r *sqlite.Row) error {
+		fingerprint = fmt.Sprintf("%d-%d", r.Int64(0), r.Int64(1))
+		return nil
+	})
+	return fingerprint, err
+}
+
+const getFingerprint = `SELECT count(*), coalesce(sum(seq), 0) FROM runs`
+
+// checkIndexHash fails if pawl.db has changed since it was closed.
+func (d *Dir) checkIndexHash(m lockRecord) error {
+	if m.state != stateClosed || m.hash == "" {
+		return nil
+	}
+	hash, err := d.hashFile(indexFile)
+	if err == nil && hash != m.hash {
+		err = &CorruptError{File: d.pathOf(indexFile), What: "it has changed since it was closed"}
+	}
+	return err
+}

@@ -1,0 +1,265 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// A large record in the log would hold all other commits up while it is written,
+// and again while its pages in the write-ahead log are moved into pawl.db. It is
+// spilled first: written in parts, each with a commit of its own, between which others
+// commit; the commit of the record then only names the spill. Spills that no record
+// names, because that commit never came or the record was trimmed, are garbage and are
+// dropped in the same way, or all at once by the next Open.
+
+// Bounds of the parts.
+const (
+	partBytes   = 512 << 10 // of one, and of a record that is not spilled
+	droppedOnce = 2         // parts in one transaction
+	readOnce    = 2         // parts for which the lock is held
+)
+
+func init() { hook.PartBytes.Store(partBytes) }
+
+// partBits are the bits of a part's key that count the parts of one spill.
+const partBits = 20
+
+const (
+	putPart      = `INSERT INTO parts (key, data) VALUES (?, ?)`
+	getParts     = `SELECT key, data FROM parts WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?`
+	dropSomePart = `DELETE FROM parts WHERE key IN (SELECT key FROM parts WHERE key BETWEEN ? AND ? LIMIT ?)`
+	namedSpills  = `SELECT parts FROM log WHERE key BETWEEN ? AND ? AND parts IS NOT NULL`
+	dropStray    = `DELETE FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
+	maxSpill     = `SELECT max(0, coalesce(max(key) >> 20, 0)) FROM parts`
+)
+
+// spillKeys returns the first and the last key that the parts of a spill may have.
+func spillKeys(spill int64) (first, last int64) {
+	return spill << partBits, (spill+1)<<partBits - 1
+}
+
+// spillLarge spills the large records among some, and numbers the spills. Garbage that
+// could not be dropped before, on a full disk, is dropped first, so that it does not add up.
+func (d *Dir) spillLarge(entries []entry) error {
+	for i := range entries {
+		entries[i].spill = 0
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.byteSize() <= hook.PartBytes.Load() {
+			continue
+		}
+		err := d.clearGarbage()
+		if err == nil {
+			err = d.reserveSpace(e.byteSize() + min(e.byteSize(), longLog*indexPage))
+		}
+		if err == nil {
+			e.spill = d.lastSpill.Add(1)
+			err = d.writeParts(e.spill, packEntry(e))
+		}
+		if err != nil {
+			if !errors.Is(err, ErrFailed) && !errors.Is(err, ErrClosed) {
+				d.unspillExcept(entries, nil) // no record names them
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// reserveSpace fails with ErrNoSpace if the disk lacks room for so many bytes. A record for
+// which there is none would otherwise take what is left, and more than the parts of
+// it that are dropped give back: the write-ahead log only grows, and is not emptied
+// while pawl.db cannot grow. Then no run could commit any more.
+func (d *Dir) reserveSpace(bytes int64) error {
+	name := path.Join(tmpDir, fmt.Sprintf("%v-spare-%d", d.epoch, d.reserved.Add(1)))
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if err == nil {
+		err = errors.Join(allocateBlocks(f, bytes), f.Close(), d.root.Remove(name))
+	}
+	if err = typedError(err); errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		d.options.Logger.Warn("how much room the disk has cannot be told", "file", d.pathOf(name), "error", err)
+	}
+	return nil
+}
+
+func (d *Dir) writeParts(spill int64, data []byte) error {
+	for key, _ := spillKeys(spill); len(data) > 0; key++ {
+		part := data[:min(int(hook.PartBytes.Load()), len(data))]
+		data = data[len(part):]
+		err := d.updateIndexLarge(len(part), func(db *sqlite.Conn) error {
+			_, err := db.Exec(putPart, key, part)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		failpoint.Hit("commit.part")
+	}
+	return nil
+}
+
+// unspillFailed drops the spills of records of run num whose commit has failed. Where it
+// is not known whether the commit took place, pawl.db tells which spills are named.
+func (d *Dir) unspillFailed(num int64, entries []entry, cause error) {
+	if errors.Is(cause, ErrFailed) || errors.Is(cause, ErrClosed) {
+		return // nothing works any more
+	}
+	named := map[int64]bool{}
+	if errors.Is(cause, ErrUnknown) {
+		err := d.readIndex(func(db *sqlite.Conn) error {
+			return db.Each(namedSpills, func(r *sqlite.Row) error { named[r.Int64(0)] = true; return nil },
+				logKey(num, entries[0].Seq), logKey(num, entries[len(entries)-1].Seq))
+		})
+		if err != nil {
+			return
+		}
+	}
+	d.unspillExcept(entries, named)
+}
+
+// unspillExcept drops the spills of records, except those that are named.
+func (d *Dir) unspillExcept(entries []entry, named map[int64]bool) {
+	var spills []int64
+	for i := range entries {
+		if n := entries[i].spill; n != 0 && !named[n] {
+			spills = append(spills, n)
+		}
+	}
+	d.dropSpills(spills)
+}
+
+// dropSpills drops some spills. If that fails they are dropped later.
+func (d *Dir) dropSpills(spills []int64) {
+	if len(spills) == 0 {
+		return
+	}
+	d.garbage.addSpills(spills...)
+	if err := d.clearGarbage(); err != nil {
+		d.options.Logger.Warn("what was put aside for large records is not dropped yet", "file", d.pathOf(indexFile), "error", err)
+	}
+}
+
+// clearGarbage drops all spills that are garbage, a few parts at a time.
+func (d *Dir) clearGarbage() error {
+	for {
+		spill, ok := d.garbage.takeSpill()
+		if !ok {
+			return nil
+		}
+		first, last := spillKeys(spill)
+		for n := int64(droppedOnce); n == droppedOnce; {
+			err := d.updateIndex(func(db *sqlite.Conn) (err error) {
+				n, err = db.Exec(dropSomePart, first, last, int64(droppedOnce))
+				return err
+			})
+			if err != nil {
+				d.garbage.addSpills(spill)
+				return err
+			}
+			failpoint.Hit("parts.drop")
+		}
+	}
+}
+
+// packEntry joins the message, the decisions and the large values of a record, each
+// after its length.
+func packEntry(e *entry) []byte {
+	out := make([]byte, 0, int(e.byteSize())+16)
+	for _, b := range [][]byte{e.Message, e.Decisions} {
+		out = pace.Append(binary.AppendUvarint(out, uint64(len(b))), b...)
+	}
+	return appendValues(out, e.Values)
+}
+
+// unpackEntry is the inverse of packEntry.
+func unpackEntry(e *entry, data []byte) (err error) {
+	for _, b := range []*[]byte{&e.Message, &e.Decisions} {
+		if *b, data, err = cutLength(data); err != nil {
+			return err
+		}
+		*b = bytes.Clone(*b) // or it would keep the large values, which are copied
+	}
+	e.Values, err = unpackValues(data)
+	return err
+}
+
+// cutLength cuts bytes off that stand after their length.
+func cutLength(data []byte) (b, rest []byte, err error) {
+	n, w := binary.Uvarint(data)
+	if w <= 0 || n > uint64(len(data)-w) {
+		return nil, nil, errors.New("large values do not end")
+	}
+	return data[w : w+int(n) : w+int(n)], data[w+int(n):], nil
+}
+
+// packValues joins large values, each after its length; nil if there are none.
+func packValues(vs *codec.Values) []byte { return appendValues(nil, vs) }
+
+func appendValues(out []byte, vs *codec.Values) []byte {
+	for _, raw := range vs.All() {
+		out = pace.Append(binary.AppendUvarint(out, uint64(len(raw))), raw...)
+	}
+	return out
+}
+
+// unpackValues is the inverse of packValues. The hashes are computed: a value
+// that has changed is not found under the hash that a record names.
+func unpackValues(data []byte) (*codec.Values, error) {
+	vs := &codec.Values{}
+	for len(data) > 0 {
+		raw, rest, err := cutLength(data)
+		if err != nil {
+			return nil, err
+		}
+		vs.Add(raw)
+		data = rest
+	}
+	return vs, nil
+}
+
+// readSpilled completes a record from its spill. damage says why the spill cannot be
+// that record's.
+func (d *Dir) readSpilled(e *entry) (damage, err error) {
+	var parts [][]byte
+	next, last := spillKeys(e.spill)
+	for n := readOnce; n == readOnce && damage == nil; {
+		n = 0
+		if d.beforeReadSpilled != nil {
+			d.beforeReadSpilled()
+		}
+		err := d.readIndex(func(db *sqlite.Conn) error {
+			return db.Each(getParts, func(r *sqlite.Row) error {
+				if r.Int64(0) != next {
+					damage = fmt.Errorf("record %d lacks a part", e.Seq)
+				}
+				parts = append(parts, r.Bytes(1))
+				n++
+				next++
+				return nil
+			}, next, last, int64(readOnce))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if damage == nil {
+		if damage = unpackEntry(e, bytes.Join(parts, nil)); damage != nil {
+			damage = fmt.Errorf("record %d: %w", e.Seq, damage)
+		}
+	}
+	return damage, nil
+}
