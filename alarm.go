@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -28,11 +29,8 @@ type delay struct {
 	at   time.Time
 }
 
-// Between two attempts to wake a run, the first time and at most.
-const (
-	firstDelay = 100 * time.Millisecond
-	maxDelay   = time.Minute
-)
+// wakeBackoff is the pause between two attempts to wake a run.
+var wakeBackoff = timeout.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
 func newAlarms(e *Engine) *alarms {
 	return &alarms{
@@ -84,7 +82,7 @@ func (a *alarms) retryLater(id workflow.RunID) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := a.retries[id]
-	d.wait = min(max(2*d.wait, firstDelay), maxDelay)
+	d.wait = wakeBackoff.Next(d.wait)
 	d.at = time.Now().Add(d.wait)
 	a.retries[id] = d
 	a.alarmChanged()
@@ -92,12 +90,12 @@ func (a *alarms) retryLater(id workflow.RunID) time.Duration {
 }
 
 // dueRetries returns the runs that are to be tried again by now, and how long it is
-// to the next one, at most maxNap.
+// to the next one, at most timeout.MaxNap.
 func (a *alarms) dueRetries() (due []workflow.RunID, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	next = maxNap
+	next = timeout.MaxNap
 	for id, d := range a.retries {
 		if wait := d.at.Sub(now); wait > 0 {
 			next = min(next, wait)
@@ -107,10 +105,6 @@ func (a *alarms) dueRetries() (due []workflow.RunID, next time.Duration) {
 	}
 	return due, next
 }
-
-// maxNap bounds how long alarms sleeps, so that a wall clock that jumps is
-// noticed.
-const maxNap = time.Minute
 
 // watchAlarms wakes runs when they are due, until the engine closes.
 func (a *alarms) watchAlarms() {
@@ -139,7 +133,7 @@ func (a *alarms) fireDue() (time.Duration, error) {
 		now := clock.Now()
 		due, err := e.dir.DueAlarms(now)
 		if err != nil {
-			return maxNap, err
+			return timeout.MaxNap, err
 		}
 		asleep, nap := a.dueRetries()
 		for _, id := range due {

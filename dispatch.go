@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -312,11 +313,14 @@ func taskCompleted(output any) (workflow.TaskCompleted, error) {
 	return m, nil
 }
 
+// resultBackoff is the pause between two deliveries of a result.
+var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
+
 // deliverResult hands a result to its run, again and again while the outcome of that
 // is unknown. A result that is refused as stale was for an attempt that is over;
 // deliver returns false if the run took none at all.
 func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m workflow.Message) (taken bool) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait := resultBackoff.Next(0); ; wait = resultBackoff.Next(wait) {
 		err := e.askRun(e.ctx, run, m) // Close waits for results that come
 		switch {
 		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/fair"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -132,11 +133,8 @@ func (c *childMessenger) nextMessage() (workflow.RunID, childMessage, bool) {
 	return child, c.queues[child].list[0], true
 }
 
-// The pause between two deliveries of a message, the first time and at most.
-const (
-	firstMessageDelay = 10 * time.Millisecond
-	maxMessageDelay   = time.Second
-)
+// messageBackoff is the pause between two deliveries of a message.
+var messageBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
 
 // messageDone lets the next message of a child be delivered, or the same one again
 // after a pause if err is not nil.
@@ -149,7 +147,7 @@ func (c *childMessenger) messageDone(child workflow.RunID, err error) {
 		return
 	}
 	if err != nil {
-		q.wait = min(max(2*q.wait, firstMessageDelay), maxMessageDelay)
+		q.wait = messageBackoff.Next(q.wait)
 		time.AfterFunc(q.wait, func() { c.retryDelivery(child) })
 		return
 	}

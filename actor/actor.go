@@ -373,16 +373,9 @@ func (a *Actor) sendEffect(e decision.Effect) {
 	}
 }
 
-// Between two alarms whose commits fail, the first time and at most: a full disk
-// must not make a run spin.
-const (
-	firstPause = 10 * time.Millisecond
-	maxPause   = 10 * time.Second
-)
-
-// maxNap bounds how long an alarm sleeps, so that a wall clock that jumps is
-// noticed.
-const maxNap = time.Minute
+// commitBackoff is the pause between two alarms whose commits fail: a full disk must
+// not make a run spin.
+var commitBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: 10 * time.Second}
 
 func (a *Actor) setAlarm() {
 	a.alarm.Stop()
@@ -390,7 +383,7 @@ func (a *Actor) setAlarm() {
 	if at.IsZero() {
 		return
 	}
-	a.alarm.Reset(min(max(clock.Until(at), a.commitPause), maxNap))
+	a.alarm.Reset(min(max(clock.Until(at), a.commitPause), timeout.MaxNap))
 }
 
 // currentInstant returns now as an instant of the planners.

@@ -169,7 +169,7 @@ func (a *Actor) Outcome() workflow.Outcome {
 // the commit took effect after all, its effects leave.
 func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error {
 	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
-	a.commitPause = min(max(2*a.commitPause, firstPause), maxPause)
+	a.commitPause = commitBackoff.Next(a.commitPause)
 	for _, e := range batch {
 		e.reply <- fmt.Errorf("%w: %w", ErrUnknown, cause)
 	}

@@ -82,9 +82,9 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// wrap makes an *Error of err, unless it is nil or one already; that gets the
+// wrapError makes an *Error of err, unless it is nil or one already; that gets the
 // hash if it has none.
-func wrap(hash, detail string, err error) error {
+func wrapError(hash, detail string, err error) error {
 	var e *Error
 	switch {
 	case err == nil:
@@ -105,10 +105,10 @@ type address string
 // parseAddress returns the address that hash stands for, and whether it is one.
 func parseAddress(hash string) (address, bool) {
 	digits, ok := strings.CutPrefix(hash, scheme)
-	return address(digits), ok && len(digits) == 2*sha256.Size && isHex(digits)
+	return address(digits), ok && len(digits) == 2*sha256.Size && isLowerHex(digits)
 }
 
-func isHex(s string) bool {
+func isLowerHex(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false
@@ -117,8 +117,8 @@ func isHex(s string) bool {
 	return true
 }
 
-// locate is parseAddress with an error.
-func locate(hash string) (address, error) {
+// checkAddress returns the address that hash stands for, or an *Error.
+func checkAddress(hash string) (address, error) {
 	a, ok := parseAddress(hash)
 	if !ok {
 		return "", &Error{Hash: hash, Err: fs.ErrInvalid, Detail: "not sha256: and 64 lower-case hexadecimal digits"}
@@ -128,16 +128,16 @@ func locate(hash string) (address, error) {
 
 func addressOf(sum []byte) address { return address(hex.EncodeToString(sum)) }
 
-func (a address) hash() string { return scheme + string(a) }
+func (a address) fullHash() string { return scheme + string(a) }
 
-// first returns the number that is the name of the folder.
-func (a address) first() byte {
-	b, err := hex.DecodeString(a.folder())
+// folderNumber returns the number that names the folder of the address.
+func (a address) folderNumber() byte {
+	b, err := hex.DecodeString(a.folderName())
 	if err != nil {
 		panic("blob: no address: " + string(a))
 	}
 	return b[0]
 }
 
-func (a address) folder() string { return string(a[:2]) }
-func (a address) path() string   { return string(a[:2]) + "/" + string(a[2:]) }
+func (a address) folderName() string { return string(a[:2]) }
+func (a address) filePath() string   { return string(a[:2]) + "/" + string(a[2:]) }

@@ -75,11 +75,11 @@ func OpenFiles(dir string) (*Files, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return f, nil
 	case err != nil:
-		return nil, wrap("", "open", err)
+		return nil, wrapError("", "open", err)
 	}
 	if err := clearTemporary(root); err != nil {
 		_ = root.Close() // err is what the caller has to know
-		return nil, wrap("", "open", err)
+		return nil, wrapError("", "open", err)
 	}
 	f.root = root
 	return f, nil
@@ -100,7 +100,7 @@ func clearTemporary(root *os.Root) error {
 	}
 	for _, e := range entries {
 		digits, ours := strings.CutPrefix(e.Name(), tmpPrefix)
-		if !ours || len(digits) != 32 || !isHex(digits) || !e.Type().IsRegular() {
+		if !ours || len(digits) != 32 || !isLowerHex(digits) || !e.Type().IsRegular() {
 			continue
 		}
 		if err := root.Remove(tmpFolder + "/" + e.Name()); err != nil {
@@ -120,7 +120,7 @@ func OpenReadOnly(dir string) (*Files, error) {
 	f := &Files{dir: dir, readOnly: true}
 	root, err := os.OpenRoot(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, wrap("", "open", err)
+		return nil, wrapError("", "open", err)
 	}
 	f.root = root
 	return f, nil
@@ -136,20 +136,21 @@ func (f *Files) Close() error {
 	if f.root == nil {
 		return nil
 	}
-	return wrap("", "close", f.root.Close())
+	return wrapError("", "close", f.root.Close())
 }
 
-// begun returns why a call cannot begin, if it cannot.
-func begun(ctx context.Context) error {
+// checkContext returns an error if a call cannot begin: there is no context, or it is
+// done.
+func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return &Error{Err: fs.ErrInvalid, Detail: "the context is nil"}
 	}
 	return ctx.Err()
 }
 
-// folder returns the folder, nil if there is none yet.
-func (f *Files) folder(ctx context.Context) (*os.Root, error) {
-	if err := begun(ctx); err != nil {
+// rootFolder returns the folder of the store, nil before the first Put makes it.
+func (f *Files) rootFolder(ctx context.Context) (*os.Root, error) {
+	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -160,13 +161,14 @@ func (f *Files) folder(ctx context.Context) (*os.Root, error) {
 	return f.root, nil
 }
 
-// find is folder for one blob, which is missing if there is none.
-func (f *Files) find(ctx context.Context, hash string) (address, *os.Root, error) {
-	a, err := locate(hash)
+// findBlob returns the address of a blob and the folder of the store. Without a folder
+// the blob is missing.
+func (f *Files) findBlob(ctx context.Context, hash string) (address, *os.Root, error) {
+	a, err := checkAddress(hash)
 	if err != nil {
 		return "", nil, err
 	}
-	root, err := f.folder(ctx)
+	root, err := f.rootFolder(ctx)
 	if err == nil && root == nil {
 		err = &Error{Hash: hash, Err: ErrMissing}
 	}
@@ -175,7 +177,7 @@ func (f *Files) find(ctx context.Context, hash string) (address, *os.Root, error
 
 // Open is that of Store.
 func (f *Files) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
-	a, root, err := f.find(ctx, hash)
+	a, root, err := f.findBlob(ctx, hash)
 	if err != nil {
 		return nil, err
 	}
@@ -188,19 +190,19 @@ func (f *Files) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 
 // Stat is that of Store. The size is that of the file.
 func (f *Files) Stat(ctx context.Context, hash string) (Info, error) {
-	a, root, err := f.find(ctx, hash)
+	a, root, err := f.findBlob(ctx, hash)
 	if err != nil {
 		return Info{}, err
 	}
-	return stat(root, a)
+	return statBlob(root, a)
 }
 
-func stat(root *os.Root, a address) (Info, error) {
-	file, err := lookUp(root, a)
+func statBlob(root *os.Root, a address) (Info, error) {
+	file, err := lookUpFile(root, a)
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{Hash: a.hash(), Size: file.Size(), Time: file.ModTime()}, nil
+	return Info{Hash: a.fullHash(), Size: file.Size(), Time: file.ModTime()}, nil
 }
 
 // Delete is that of Store. What stands in the place of a blob and is no regular
@@ -209,9 +211,9 @@ func (f *Files) Delete(ctx context.Context, hash string, before time.Time) (bool
 	if f.readOnly {
 		return false, &Error{Hash: hash, Err: fs.ErrPermission}
 	}
-	a, root, err := f.find(ctx, hash)
+	a, root, err := f.findBlob(ctx, hash)
 	if err == nil {
-		err = f.remove(root, a, before)
+		err = f.removeBlob(root, a, before)
 	}
 	if errors.Is(err, ErrMissing) || errors.Is(err, errYounger) {
 		return false, nil
@@ -222,10 +224,10 @@ func (f *Files) Delete(ctx context.Context, hash string, before time.Time) (bool
 // errYounger says that a blob was put too late to be removed.
 var errYounger = errors.New("younger")
 
-func (f *Files) remove(root *os.Root, a address, before time.Time) error {
+func (f *Files) removeBlob(root *os.Root, a address, before time.Time) error {
 	f.names.Lock()
 	defer f.names.Unlock()
-	info, err := stat(root, a)
+	info, err := statBlob(root, a)
 	switch {
 	case err != nil:
 		return err
@@ -233,14 +235,14 @@ func (f *Files) remove(root *os.Root, a address, before time.Time) error {
 		return errYounger
 	}
 	f.at(judged)
-	return wrap(a.hash(), "delete", root.Remove(a.path()))
+	return wrapError(a.fullHash(), "delete", root.Remove(a.filePath()))
 }
 
 // All is that of Store. Files and folders with other names than those of blobs
 // are passed over.
 func (f *Files) All(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		root, err := f.folder(ctx)
+		root, err := f.rootFolder(ctx)
 		if err != nil {
 			yield(Info{}, err)
 			return
@@ -250,26 +252,26 @@ func (f *Files) All(ctx context.Context) iter.Seq2[Info, error] {
 		}
 		folders, err := readFolder(root, ".")
 		if err != nil {
-			yield(Info{}, wrap("", "list", err))
+			yield(Info{}, wrapError("", "list", err))
 			return
 		}
 		for _, e := range folders {
-			if len(e.Name()) == 2 && isHex(e.Name()) && !allIn(ctx, root, e.Name(), yield) {
+			if len(e.Name()) == 2 && isLowerHex(e.Name()) && !yieldFolder(ctx, root, e.Name(), yield) {
 				return
 			}
 		}
 	}
 }
 
-// allIn iterates over the blobs in one folder and reports whether to go on.
-func allIn(ctx context.Context, root *os.Root, folder string, yield func(Info, error) bool) bool {
+// yieldFolder iterates over the blobs in one folder and reports whether to go on.
+func yieldFolder(ctx context.Context, root *os.Root, folder string, yield func(Info, error) bool) bool {
 	err := checkFolder(root, folder)
 	var entries []fs.DirEntry
 	if err == nil {
 		entries, err = readFolder(root, folder)
 	}
 	if err != nil {
-		return yield(Info{}, wrap("", "list", err))
+		return yield(Info{}, wrapError("", "list", err))
 	}
 	for _, e := range entries {
 		a, ok := parseAddress(scheme + folder + e.Name())
@@ -280,12 +282,12 @@ func allIn(ctx context.Context, root *os.Root, folder string, yield func(Info, e
 			yield(Info{}, err)
 			return false
 		}
-		info, err := stat(root, a)
+		info, err := statBlob(root, a)
 		if errors.Is(err, ErrMissing) {
 			continue // it was deleted meanwhile
 		}
 		if err != nil {
-			info.Hash = a.hash()
+			info.Hash = a.fullHash()
 		}
 		if !yield(info, err) {
 			return false
@@ -303,51 +305,51 @@ func readFolder(root *os.Root, name string) ([]fs.DirEntry, error) {
 func checkFolder(root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err == nil && !info.IsDir() {
-		return &Error{Err: ErrDamaged, Detail: filepath.Join(root.Name(), name) + " is no folder but " + describe(info)}
+		return &Error{Err: ErrDamaged, Detail: filepath.Join(root.Name(), name) + " is no folder but " + describeMode(info)}
 	}
 	return err
 }
 
-// describe returns the mode of a file as ls writes it: "Lrwxrwxrwx" for a link.
-func describe(info fs.FileInfo) string { return info.Mode().String() }
+// describeMode returns the mode of a file as ls writes it: "Lrwxrwxrwx" for a link.
+func describeMode(info fs.FileInfo) string { return info.Mode().String() }
 
-// lookUp returns what stands at an address, if it is a regular file.
-func lookUp(root *os.Root, a address) (fs.FileInfo, error) {
-	err := checkFolder(root, a.folder())
+// lookUpFile returns what stands at an address, if it is a regular file.
+func lookUpFile(root *os.Root, a address) (fs.FileInfo, error) {
+	err := checkFolder(root, a.folderName())
 	var info fs.FileInfo
 	if err == nil {
-		info, err = root.Lstat(a.path())
+		info, err = root.Lstat(a.filePath())
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &Error{Hash: a.hash(), Err: ErrMissing}
+		return nil, &Error{Hash: a.fullHash(), Err: ErrMissing}
 	case err != nil:
-		return nil, wrap(a.hash(), "look up", err)
+		return nil, wrapError(a.fullHash(), "look up", err)
 	case !info.Mode().IsRegular():
-		return nil, &Error{Hash: a.hash(), Err: ErrDamaged, Detail: "no regular file but " + describe(info)}
+		return nil, &Error{Hash: a.fullHash(), Err: ErrDamaged, Detail: "no regular file but " + describeMode(info)}
 	}
 	return info, nil
 }
 
 // openBlob opens what stands at an address for reading, if it is a regular file.
 func openBlob(root *os.Root, a address) (*os.File, fs.FileInfo, error) {
-	if _, err := lookUp(root, a); err != nil {
+	if _, err := lookUpFile(root, a); err != nil {
 		return nil, nil, err
 	}
-	file, err := root.OpenFile(a.path(), os.O_RDONLY|noWait, 0)
+	file, err := root.OpenFile(a.filePath(), os.O_RDONLY|noWait, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &Error{Hash: a.hash(), Err: ErrMissing}
+		return nil, nil, &Error{Hash: a.fullHash(), Err: ErrMissing}
 	}
 	if err != nil {
-		return nil, nil, wrap(a.hash(), "open", err)
+		return nil, nil, wrapError(a.fullHash(), "open", err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &Error{Hash: a.hash(), Err: ErrDamaged, Detail: "replaced by " + describe(info)}
+		err = &Error{Hash: a.fullHash(), Err: ErrDamaged, Detail: "replaced by " + describeMode(info)}
 	}
 	if err != nil {
 		_ = file.Close() // it was not even read
-		return nil, nil, wrap(a.hash(), "open", err)
+		return nil, nil, wrapError(a.fullHash(), "open", err)
 	}
 	return file, info, nil
 }

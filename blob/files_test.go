@@ -466,7 +466,7 @@ func TestDeletedDuringAll(t *testing.T) {
 	var pair []string
 	for i := 0; pair == nil; i++ {
 		hash := hashOf([]byte{byte(i), byte(i >> 8)})
-		folder := must(locate(hash)).folder()
+		folder := must(checkAddress(hash)).folderName()
 		if folders[folder] = append(folders[folder], hash); len(folders[folder]) == 2 {
 			pair = folders[folder]
 		}
@@ -505,7 +505,7 @@ func TestDeleteDuringPut(t *testing.T) {
 	assert.Equal(t, []stage{created, written, compared, stored, named, listed}, got)
 	assert.Equal(t, "a", string(must(get(f, hash))))
 
-	require.NoError(t, f.root.Chtimes(must(locate(hash)).path(), time.Unix(1, 0), time.Unix(1, 0)))
+	require.NoError(t, f.root.Chtimes(must(checkAddress(hash)).filePath(), time.Unix(1, 0), time.Unix(1, 0)))
 	f.at = func(s stage) {
 		if s == refreshed {
 			deleted, err := f.Delete(t.Context(), hash, time.Unix(1e9, 0))

@@ -47,7 +47,7 @@ func put(t testing.TB, f *Files, content []byte) string {
 
 func hashOf(content []byte) string {
 	sum := sha256.Sum256(content)
-	return addressOf(sum[:]).hash()
+	return addressOf(sum[:]).fullHash()
 }
 
 // get reads a blob to its end.
@@ -71,7 +71,7 @@ func pattern(n, seed int) []byte {
 
 func pathOf(dir, hash string) string {
 	a, _ := parseAddress(hash)
-	return filepath.Join(dir, filepath.FromSlash(a.path()))
+	return filepath.Join(dir, filepath.FromSlash(a.filePath()))
 }
 
 // files returns the paths of everything below dir that is no folder.

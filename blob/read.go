@@ -28,24 +28,24 @@ func (r *reader) Read(p []byte) (int, error) {
 	r.size += int64(n)
 	switch {
 	case errors.Is(err, io.EOF):
-		err = r.check()
+		err = r.checkHash()
 	case err != nil:
-		err = wrap(r.a.hash(), "read", err)
+		err = wrapError(r.a.fullHash(), "read", err)
 	}
 	return n, err
 }
 
-func (r *reader) check() error {
+func (r *reader) checkHash() error {
 	sum := r.sum.Sum(nil)
 	if addressOf(sum) == r.a {
 		return io.EOF
 	}
 	return &Error{
-		Hash:   r.a.hash(),
+		Hash:   r.a.fullHash(),
 		Err:    ErrDamaged,
-		Detail: "its " + strconv.FormatInt(r.size, 10) + " bytes have the hash " + addressOf(sum).hash(),
+		Detail: "its " + strconv.FormatInt(r.size, 10) + " bytes have the hash " + addressOf(sum).fullHash(),
 	}
 }
 
 // Close closes the file. What was not read to its end was not checked.
-func (r *reader) Close() error { return wrap(r.a.hash(), "close", r.file.Close()) }
+func (r *reader) Close() error { return wrapError(r.a.fullHash(), "close", r.file.Close()) }

@@ -54,8 +54,8 @@ func (e *RefError) Error() string {
 	return fmt.Sprintf("invalid blob reference at %q: %s", e.Path, e.Detail)
 }
 
-// under moves the error below a key or an index.
-func (e *RefError) under(segment string) *RefError {
+// underKey puts a key or an index in front of the path of the error.
+func (e *RefError) underKey(segment string) *RefError {
 	e.Path = "/" + pointerEscaper.Replace(segment) + e.Path
 	return e
 }
@@ -71,10 +71,10 @@ var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 // A value without references is only looked through, without allocation. One that
 // is nested more than 10,000 deep, or holds itself, is a *RefError.
 func Refs(v any) ([]Ref, error) {
-	found, deep := holds(v, maxDepth)
+	found, deep := holdsReference(v, maxDepth)
 	switch {
 	case deep:
-		return nil, badRef("it is nested more than %d deep", maxDepth)
+		return nil, invalidRef("it is nested more than %d deep", maxDepth)
 	case !found:
 		return nil, nil
 	}
@@ -88,16 +88,16 @@ func Refs(v any) ([]Ref, error) {
 // maxDepth is how deep a value may be nested, as encoding/json has it.
 const maxDepth = 10_000
 
-// holds reports whether the key $blob, or a Ref, is anywhere in v, as far as it
+// holdsReference reports whether the key $blob, or a Ref, is anywhere in v, as far as it
 // was looked through: it ends at what is nested more than some levels deep.
-func holds(v any, levels int) (found, deep bool) {
+func holdsReference(v any, levels int) (found, deep bool) {
 	if levels < 0 {
 		return false, true
 	}
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			f, d := holds(e, levels-1)
+			f, d := holdsReference(e, levels-1)
 			if found = found || f; d {
 				return found, true
 			}
@@ -105,7 +105,7 @@ func holds(v any, levels int) (found, deep bool) {
 	case map[string]any:
 		_, found = v[hashKey]
 		for _, e := range v {
-			f, d := holds(e, levels-1)
+			f, d := holdsReference(e, levels-1)
 			if found = found || f; d {
 				return found, true
 			}
@@ -122,7 +122,7 @@ func appendRefs(refs []Ref, v any) ([]Ref, *RefError) {
 	case []any:
 		for i, e := range v {
 			if refs, err = appendRefs(refs, e); err != nil {
-				return nil, err.under(strconv.Itoa(i))
+				return nil, err.underKey(strconv.Itoa(i))
 			}
 		}
 	case map[string]any:
@@ -131,7 +131,7 @@ func appendRefs(refs []Ref, v any) ([]Ref, *RefError) {
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			if refs, err = appendRefs(refs, v[k]); err != nil {
-				return nil, err.under(k)
+				return nil, err.underKey(k)
 			}
 		}
 	case Ref:
@@ -162,15 +162,15 @@ func ParseRef(v any) (Ref, error) {
 func parseRef(v any) (Ref, *RefError) {
 	switch v := v.(type) {
 	case Ref:
-		return v.check()
+		return v.checkBounds()
 	case map[string]any:
 		return parseObject(v)
 	default:
-		return Ref{}, badRef("%T is no object", v)
+		return Ref{}, invalidRef("%T is no object", v)
 	}
 }
 
-func badRef(format string, args ...any) *RefError {
+func invalidRef(format string, args ...any) *RefError {
 	return &RefError{Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -179,24 +179,24 @@ func parseObject(m map[string]any) (Ref, *RefError) {
 	var ok bool
 	known := 2
 	if r.Hash, ok = m[hashKey].(string); !ok {
-		return Ref{}, badRef("$blob is no string")
+		return Ref{}, invalidRef("$blob is no string")
 	}
-	if r.Size, ok = integer(m[sizeKey]); !ok {
-		return Ref{}, badRef("size is no integer")
+	if r.Size, ok = integerOf(m[sizeKey]); !ok {
+		return Ref{}, invalidRef("size is no integer")
 	}
 	if t, has := m[typeKey]; has {
 		known++
 		if r.Type, ok = t.(string); !ok {
-			return Ref{}, badRef("type is no string")
+			return Ref{}, invalidRef("type is no string")
 		}
 	}
 	if len(m) != known {
-		return Ref{}, badRef("it has the further key %q", furtherKey(m))
+		return Ref{}, invalidRef("it has the further key %q", furtherKey(m))
 	}
-	return r.check()
+	return r.checkBounds()
 }
 
-func integer(v any) (int64, bool) {
+func integerOf(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
 		return v, true
@@ -217,18 +217,18 @@ func furtherKey(m map[string]any) string {
 	return ""
 }
 
-// check returns r, or what is wrong with it.
-func (r Ref) check() (Ref, *RefError) {
+// checkBounds returns r, or an error that says which of its fields is not valid.
+func (r Ref) checkBounds() (Ref, *RefError) {
 	_, valid := parseAddress(r.Hash)
 	switch {
 	case !valid:
-		return Ref{}, badRef("$blob is not sha256: and 64 lower-case hexadecimal digits")
+		return Ref{}, invalidRef("$blob is not sha256: and 64 lower-case hexadecimal digits")
 	case r.Size < 0 || r.Size > maxSize:
-		return Ref{}, badRef("size %d is outside 0..2^53", r.Size)
+		return Ref{}, invalidRef("size %d is outside 0..2^53", r.Size)
 	case len(r.Type) > maxType:
-		return Ref{}, badRef("type has %d bytes, at most %d", len(r.Type), maxType)
+		return Ref{}, invalidRef("type has %d bytes, at most %d", len(r.Type), maxType)
 	case !utf8.ValidString(r.Type) || strings.ContainsFunc(r.Type, unicode.IsControl):
-		return Ref{}, badRef("type has control characters or is not UTF-8")
+		return Ref{}, invalidRef("type has control characters or is not UTF-8")
 	}
 	return r, nil
 }

@@ -6,36 +6,38 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
-// permit refuses a URL that the options do not allow.
-func (h *requester) permit(u *url.URL) error {
+// checkURL refuses a URL that the options do not allow.
+func (h *requester) checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return permanent(CodeHTTPDenied, "the scheme %s is not http or https", quote(u.Scheme))
+		return permanentError(CodeHTTPDenied, "the scheme %s is not http or https", quoteText(u.Scheme))
 	}
-	if len(h.options.Hosts) > 0 && !slices.ContainsFunc(h.options.Hosts, func(allowed string) bool { return names(allowed, u) }) {
-		return permanent(CodeHTTPDenied, "the host %s is not among those that are allowed", quote(u.Host))
+	if len(h.options.Hosts) > 0 && !slices.ContainsFunc(h.options.Hosts, func(allowed string) bool { return matchesHost(allowed, u) }) {
+		return permanentError(CodeHTTPDenied, "the host %s is not among those that are allowed", quoteText(u.Host))
 	}
 	if h.options.Allow != nil {
 		if err := h.options.Allow(u); err != nil {
-			return permanent(CodeHTTPDenied, "%s: %v", place(u), err)
+			return permanentError(CodeHTTPDenied, "%s: %v", redactedURL(u), err)
 		}
 	}
 	return nil
 }
 
-// names reports whether an entry of Hosts stands for the host of u.
-func names(allowed string, u *url.URL) bool {
+// matchesHost reports whether an entry of Hosts stands for the host of u.
+func matchesHost(allowed string, u *url.URL) bool {
 	entry := &url.URL{Scheme: u.Scheme, Host: allowed}
 	if strings.Count(allowed, ":") > 1 && !strings.HasPrefix(allowed, "[") { // a bare IPv6 address
 		entry.Host = "[" + allowed + "]"
 	}
-	return hostname(entry) == hostname(u) && (entry.Port() == "" || entry.Port() == port(u))
+	return normalizedHost(entry) == normalizedHost(u) && (entry.Port() == "" || entry.Port() == effectivePort(u))
 }
 
-func hostname(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
+func normalizedHost(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
-func port(u *url.URL) string {
+func effectivePort(u *url.URL) string {
 	switch {
 	case u.Port() != "":
 		return u.Port()
@@ -46,22 +48,21 @@ func port(u *url.URL) string {
 	}
 }
 
-// place returns a URL as a message shows it: without query, fragment and user,
+// maxQuotedURL bounds, in bytes, what a message quotes of a URL.
+const maxQuotedURL = 256
+
+// redactedURL returns a URL as a message shows it: without query, fragment and user,
 // which may hold secrets.
-func place(u *url.URL) string {
-	text := u.Scheme + "://" + u.Host + u.EscapedPath()
-	if len(text) > 256 {
-		text = strings.ToValidUTF8(text[:256], "") + "..."
-	}
-	return text
+func redactedURL(u *url.URL) string {
+	return value.Shorten(u.Scheme+"://"+u.Host+u.EscapedPath(), maxQuotedURL)
 }
 
 // refusePrivate is a net.Dialer's Control: it refuses addresses that are not
 // public.
 func refusePrivate(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
-	if err != nil || !public(at.Addr()) {
-		return permanent(CodeHTTPDenied, "the address %s is not public", address)
+	if err != nil || !isPublicAddress(at.Addr()) {
+		return permanentError(CodeHTTPDenied, "the address %s is not public", address)
 	}
 	return nil
 }
@@ -69,13 +70,13 @@ func refusePrivate(_, address string, _ syscall.RawConn) error {
 // special are the blocks within the unicast space that are not, or not surely,
 // hosts of the public Internet: the registries of special purpose addresses of
 // IANA (RFC 6890 and its successors), and those that embed an IPv4 address.
-var special = prefixes(
+var special = parsePrefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 )
 
-func prefixes(texts ...string) []netip.Prefix {
+func parsePrefixes(texts ...string) []netip.Prefix {
 	out := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
 		out[i] = netip.MustParsePrefix(text)
@@ -86,8 +87,8 @@ func prefixes(texts ...string) []netip.Prefix {
 // global is what IANA gives out as public IPv6 addresses.
 var global = netip.MustParsePrefix("2000::/3")
 
-// public reports whether an address is one of the public Internet.
-func public(a netip.Addr) bool {
+// isPublicAddress reports whether an address is one of the public Internet.
+func isPublicAddress(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if a.Is6() && !global.Contains(a) {
 		return false

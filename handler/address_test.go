@@ -18,9 +18,9 @@ func TestPublic(t *testing.T) {
 		"255.255.255.255": false, "::": false, "::1": false, "::ffff:10.0.0.1": false, "64:ff9b::a00:1": false, "fc00::1": false, "fd12::1": false,
 		"fe80::1": false, "fe80::1%eth0": false, "ff02::1": false, "2001::1": false, "2001:db8::1": false, "2002:7f00:1::": false, "::7f00:1": false,
 	} {
-		assert.Equal(t, want, public(netip.MustParseAddr(address)), address)
+		assert.Equal(t, want, isPublicAddress(netip.MustParseAddr(address)), address)
 	}
-	assert.False(t, public(netip.Addr{}))
+	assert.False(t, isPublicAddress(netip.Addr{}))
 	require.Error(t, refusePrivate("tcp", "no address", nil))
 }
 

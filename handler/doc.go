@@ -72,18 +72,18 @@ const (
 	CodeExecTooLarge = "exec_too_large"
 )
 
-// permanent returns an error that no policy retries.
-func permanent(code, format string, args ...any) pawl.TaskError {
+// permanentError returns an error that no policy retries.
+func permanentError(code, format string, args ...any) pawl.TaskError {
 	return pawl.TaskError{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// retryable returns an error that a policy of the node retries.
-func retryable(code, format string, args ...any) pawl.TaskError {
+// retryableError returns an error that a policy of the node retries.
+func retryableError(code, format string, args ...any) pawl.TaskError {
 	return pawl.TaskError{Code: code, Message: fmt.Sprintf(format, args...), Retryable: true}
 }
 
-// or returns n, or the default if n is not positive.
-func or[N int | int64 | uint64](n, otherwise N) N {
+// positiveOr returns n, or the default if n is not positive.
+func positiveOr[N int | int64 | uint64](n, otherwise N) N {
 	if n <= 0 {
 		return otherwise
 	}

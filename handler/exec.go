@@ -71,9 +71,9 @@ const (
 // unless the program is missing or may not be executed. Permanent are
 // CodeInvalidInput, CodeExecDenied, CodeExecOutput and CodeExecTooLarge.
 func Exec(o ExecOptions) Func {
-	o.Timeout, o.OutputBytes = time.Duration(or(int64(o.Timeout), int64(60*time.Second))), or(o.OutputBytes, 1<<20)
+	o.Timeout, o.OutputBytes = time.Duration(positiveOr(int64(o.Timeout), int64(60*time.Second))), positiveOr(o.OutputBytes, 1<<20)
 	h := &runner{options: o}
-	return h.execute
+	return h.runProgram
 }
 
 type runner struct{ options ExecOptions }
@@ -84,12 +84,12 @@ var (
 	errExecTooLarge = errors.New("standard output is too large")
 )
 
-func (h *runner) execute(ctx context.Context, t pawl.Task) (any, error) {
+func (h *runner) runProgram(ctx context.Context, t pawl.Task) (any, error) {
 	c, err := readCommand(t.Input, h.options.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.permit(c); err != nil {
+	if err := h.checkProgram(c); err != nil {
 		return nil, err
 	}
 	killable, kill := context.WithCancelCause(ctx)
@@ -99,47 +99,47 @@ func (h *runner) execute(ctx context.Context, t pawl.Task) (any, error) {
 	stdout := &bounded{most: h.options.OutputBytes, exceeded: func() { kill(errExecTooLarge) }}
 	stderr := &tail{most: maxErrors}
 	cmd := exec.CommandContext(timed, c.argv[0], c.argv[1:]...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = h.options.Dir, h.environment(c, t), waitDelay
+	cmd.Dir, cmd.Env, cmd.WaitDelay = h.options.Dir, h.programEnvironment(c, t), waitDelay
 	ownGroup(cmd)
-	streams, err := connect(cmd, c.stdin != nil, stdout, stderr)
+	streams, err := connectPipes(cmd, c.stdin != nil, stdout, stderr)
 	if err != nil {
 		return nil, startError(timed, c, err)
 	}
 	if err := cmd.Start(); err != nil {
-		streams.close()
+		streams.closePipes()
 		return nil, startError(timed, c, err)
 	}
-	streams.copy(c.stdin)
+	streams.startCopying(c.stdin)
 	err = cmd.Wait()
 	killGroup(cmd) // before the output has ended, which what it leaves may hold open
-	if broken := streams.wait(waitDelay); err == nil {
+	if broken := streams.waitForOutput(waitDelay); err == nil {
 		err = broken
 	}
-	if err := ended(timed, c, err, stderr); err != nil {
+	if err := programFailure(timed, c, err, stderr); err != nil {
 		return nil, err
 	}
 	out, err := decodeBody(stdout.data, !c.text)
 	if err != nil {
-		return nil, permanent(CodeExecOutput, "%s: standard output is %v", c, err)
+		return nil, permanentError(CodeExecOutput, "%s: standard output is %v", c, err)
 	}
 	return map[string]any{"status": cmd.ProcessState.ExitCode(), "stdout": out, "stderr": stderr.String()}, nil
 }
 
-// permit refuses what the options do not allow.
-func (h *runner) permit(c *command) error {
+// checkProgram refuses what the options do not allow.
+func (h *runner) checkProgram(c *command) error {
 	if !h.options.AnyProgram && !slices.Contains(h.options.Programs, c.argv[0]) {
-		return permanent(CodeExecDenied, "the program %s is not among those that are allowed", quote(c.argv[0]))
+		return permanentError(CodeExecDenied, "the program %s is not among those that are allowed", quoteText(c.argv[0]))
 	}
-	for _, name := range c.variables() {
+	for _, name := range c.variableNames() {
 		if !slices.Contains(h.options.InputEnv, name) {
-			return permanent(CodeExecDenied, "env: %s is not among the variables that an input may set", quote(name))
+			return permanentError(CodeExecDenied, "env: %s is not among the variables that an input may set", quoteText(name))
 		}
 	}
 	return nil
 }
 
-// environment returns the variables of a program; the last of a name counts.
-func (h *runner) environment(c *command, t pawl.Task) []string {
+// programEnvironment returns the variables of a program; the last of a name counts.
+func (h *runner) programEnvironment(c *command, t pawl.Task) []string {
 	env := []string{}
 	for _, entry := range h.options.Env {
 		if strings.Contains(entry, "=") {
@@ -148,7 +148,7 @@ func (h *runner) environment(c *command, t pawl.Task) []string {
 			env = append(env, entry+"="+v)
 		}
 	}
-	for _, name := range c.variables() {
+	for _, name := range c.variableNames() {
 		env = append(env, name+"="+c.env[name])
 	}
 	return append(env, "PAWL_EFFECT_KEY="+t.EffectKey, "PAWL_RUN="+string(t.Run), "PAWL_NODE="+string(t.Node),
@@ -158,45 +158,45 @@ func (h *runner) environment(c *command, t pawl.Task) []string {
 func startError(ctx context.Context, c *command, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return stopped(ctx, c)
+		return killedFailure(ctx, c)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, exec.ErrDot), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return permanent(CodeExecStart, "%s: %v", c, err)
+		return permanentError(CodeExecStart, "%s: %v", c, err)
 	default:
-		return retryable(CodeExecStart, "%s: %v", c, err)
+		return retryableError(CodeExecStart, "%s: %v", c, err)
 	}
 }
 
-// ended returns why a program that has run is a failure, if it is one. err is
-// that of Wait.
-func ended(ctx context.Context, c *command, err error, stderr *tail) error {
+// programFailure returns the error of a program that has run, nil if it succeeded. err
+// is the error of Wait.
+func programFailure(ctx context.Context, c *command, err error, stderr *tail) error {
 	var exit *exec.ExitError
 	switch {
 	case errors.Is(context.Cause(ctx), errExecTooLarge):
-		return stopped(ctx, c)
+		return killedFailure(ctx, c)
 	case err == nil: // even if the time has passed meanwhile
 		return nil
 	case ctx.Err() != nil:
-		return stopped(ctx, c)
+		return killedFailure(ctx, c)
 	case errors.Is(err, exec.ErrWaitDelay):
-		return permanent(CodeExecOutput, "%s: it has ended, but a process that it left holds its output open", c)
+		return permanentError(CodeExecOutput, "%s: it has ended, but a process that it left holds its output open", c)
 	case !errors.As(err, &exit):
 		return fmt.Errorf("%s: %w", c, err) // its pipes broke
 	case exit.ExitCode() < 0:
-		return retryable(CodeExecSignal, "%s: %v%s", c, exit, stderr.excerpt())
+		return retryableError(CodeExecSignal, "%s: %v%s", c, exit, stderr.messageSuffix())
 	case c.accept[exit.ExitCode()]:
 		return nil
 	default:
-		return retryable(fmt.Sprintf("exec_exit_%d", exit.ExitCode()), "%s: %v%s", c, exit, stderr.excerpt())
+		return retryableError(fmt.Sprintf("exec_exit_%d", exit.ExitCode()), "%s: %v%s", c, exit, stderr.messageSuffix())
 	}
 }
 
-// stopped returns why a program was killed.
-func stopped(ctx context.Context, c *command) error {
+// killedFailure returns the error of a program that was killed.
+func killedFailure(ctx context.Context, c *command) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errExecTimeout):
-		return retryable(CodeExecTimeout, "%s: it ran longer than %v", c, c.timeout)
+		return retryableError(CodeExecTimeout, "%s: it ran longer than %v", c, c.timeout)
 	case errors.Is(cause, errExecTooLarge):
-		return permanent(CodeExecTooLarge, "%s: standard output exceeds the limit", c)
+		return permanentError(CodeExecTooLarge, "%s: standard output exceeds the limit", c)
 	default:
 		return fmt.Errorf("%s: %w", c, cause) // withdrawn, or the engine closes
 	}

@@ -20,63 +20,63 @@ type command struct {
 }
 
 // String returns the name of the program, for messages.
-func (c *command) String() string { return quote(c.argv[0]) }
+func (c *command) String() string { return quoteText(c.argv[0]) }
 
-// variables returns the names of env, sorted.
-func (c *command) variables() []string { return slices.Sorted(maps.Keys(c.env)) }
+// variableNames returns the names of env, sorted.
+func (c *command) variableNames() []string { return slices.Sorted(maps.Keys(c.env)) }
 
 func readCommand(v any, most time.Duration) (*command, error) {
 	in := readInput(v, "argv", "stdin", "env", "timeout", "accept", "text")
-	c := &command{timeout: in.timeout(most), text: in.flag("text"), env: in.environment(), accept: in.exits()}
-	if in.need("argv") {
-		c.argv = in.argv()
+	c := &command{timeout: in.timeoutField(most), text: in.boolField("text"), env: in.readEnvironment(), accept: in.readExitStatuses()}
+	if in.requireField("argv") {
+		c.argv = in.readArguments()
 	}
 	switch stdin := in.fields["stdin"]; {
 	case stdin == nil:
 	case c.text:
-		c.stdin = []byte(in.text("stdin"))
+		c.stdin = []byte(in.textField("stdin"))
 	default:
 		c.stdin = append(value.Encode(stdin), '\n')
 	}
-	return c, in.err()
+	return c, in.allProblems()
 }
 
-func (in *input) argv() []string {
-	argv, size := in.texts("argv"), 0
+func (in *input) readArguments() []string {
+	argv, size := in.textListField("argv"), 0
 	if len(argv) == 0 || argv[0] == "" {
-		in.problemf("argv names no program")
+		in.addProblemf("argv names no program")
 	}
 	for i, arg := range argv {
 		if size += len(arg) + 1; strings.Contains(arg, "\x00") {
-			in.problemf("argv[%d] has a zero byte in it", i)
+			in.addProblemf("argv[%d] has a zero byte in it", i)
 		}
 	}
 	if len(argv) > maxArguments || size > maxArgBytes {
-		in.problemf("argv: %d with %d bytes, above the limit of %d with %d", len(argv), size, maxArguments, maxArgBytes)
+		in.addProblemf("argv: %d with %d bytes, above the limit of %d with %d", len(argv), size, maxArguments, maxArgBytes)
 	}
 	return argv
 }
 
-func (in *input) environment() map[string]string {
-	env, size := in.scalars("env"), 0
+func (in *input) readEnvironment() map[string]string {
+	env, size := in.scalarsField("env"), 0
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if size += len(name) + len(env[name]) + 2; name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(env[name], "\x00") {
-			in.problemf("env: %s is not a variable", quote(name))
+			in.addProblemf("env: %s is not a variable", quoteText(name))
 		}
 	}
 	if size > maxArgBytes {
-		in.problemf("env has %d bytes, above the limit of %d", size, maxArgBytes)
+		in.addProblemf("env has %d bytes, above the limit of %d", size, maxArgBytes)
 	}
 	return env
 }
 
-// exits returns the exit statuses of accept.
-func (in *input) exits() map[int]bool {
+// readExitStatuses returns the exit statuses that the field accept lists.
+func (in *input) readExitStatuses() map[int]bool {
 	out := map[int]bool{}
-	for i, v := range in.list("accept") {
+	for i, v := range in.listField("accept") {
 		n, ok := v.(int64)
 		if !ok || n < 0 || n > 255 {
-			in.problemf("accept[%d] is not an exit status from 0 to 255", i)
+			in.addProblemf("accept[%d] is not an exit status from 0 to 255", i)
 		}
 		out[int(n)] = true
 	}
@@ -126,8 +126,8 @@ func (t *tail) String() string {
 	return text
 }
 
-// excerpt returns what is kept as the end of a message.
-func (t *tail) excerpt() string {
+// messageSuffix returns the kept text as the end of a message.
+func (t *tail) messageSuffix() string {
 	if text := strings.TrimSpace(t.String()); text != "" {
 		return ": " + text
 	}

@@ -21,13 +21,13 @@ type piping struct {
 	group  sync.WaitGroup
 }
 
-// connect makes the pipes of a command that is to be started next.
-func connect(cmd *exec.Cmd, input bool, stdout, stderr io.Writer) (*piping, error) {
+// connectPipes makes the pipes of a command that is to be started next.
+func connectPipes(cmd *exec.Cmd, input bool, stdout, stderr io.Writer) (*piping, error) {
 	p := &piping{sinks: []io.Writer{stdout, stderr}, copied: make(chan error, 2)}
 	for _, stream := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
-			p.close()
+			p.closePipes()
 			return nil, err
 		}
 		p.reads, p.writes, *stream = append(p.reads, r), append(p.writes, w), w
@@ -37,14 +37,15 @@ func connect(cmd *exec.Cmd, input bool, stdout, stderr io.Writer) (*piping, erro
 	}
 	var err error
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
-		p.close()
+		p.closePipes()
 		return nil, err
 	}
 	return p, nil
 }
 
-// copy begins to copy, once the command runs. The goroutines end in wait.
-func (p *piping) copy(stdin []byte) {
+// startCopying begins to copy, once the command runs. The goroutines end in
+// waitForOutput.
+func (p *piping) startCopying(stdin []byte) {
 	for i, r := range p.reads {
 		_ = p.writes[i].Close() // the command has it
 		p.group.Go(func() {
@@ -60,11 +61,11 @@ func (p *piping) copy(stdin []byte) {
 	}
 }
 
-// wait waits for the end of the output of a command that has ended, but no longer
+// waitForOutput waits for the end of the output of a command that has ended, but no longer
 // than d: then it fails with exec.ErrWaitDelay.
-func (p *piping) wait(d time.Duration) error {
+func (p *piping) waitForOutput(d time.Duration) error {
 	defer p.group.Wait()
-	defer p.close() // which ends what still copies
+	defer p.closePipes() // which ends what still copies
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	var first error
@@ -81,8 +82,8 @@ func (p *piping) wait(d time.Duration) error {
 	return first
 }
 
-// close closes the ends that are open.
-func (p *piping) close() {
+// closePipes closes the ends that are open.
+func (p *piping) closePipes() {
 	for i, r := range p.reads {
 		_, _ = r.Close(), p.writes[i].Close()
 	}

@@ -63,12 +63,12 @@ func FuzzHTTPInput(f *testing.F) {
 		require.Positive(t, r.timeout)
 		require.LessOrEqual(t, r.timeout, time.Minute)
 		h := &requester{options: HTTPOptions{Hosts: []string{"example.com"}}}
-		if h.permit(r.url) == nil {
-			require.Equal(t, "example.com", hostname(r.url))
+		if h.checkURL(r.url) == nil {
+			require.Equal(t, "example.com", normalizedHost(r.url))
 		}
-		req, err := h.request(t.Context(), pawl.Task{EffectKey: "k"}, r)
+		req, err := h.buildRequest(t.Context(), pawl.Task{EffectKey: "k"}, r)
 		require.NoError(t, err)
-		require.Equal(t, hostname(r.url), hostname(req.URL))
+		require.Equal(t, normalizedHost(r.url), normalizedHost(req.URL))
 		return nil
 	})
 }
@@ -82,9 +82,9 @@ func FuzzExecInput(f *testing.F) {
 			return err
 		}
 		require.NotEmpty(t, c.argv)
-		require.NotContains(t, strings.Join(c.argv, " ")+strings.Join(c.variables(), " "), "\x00")
+		require.NotContains(t, strings.Join(c.argv, " ")+strings.Join(c.variableNames(), " "), "\x00")
 		h := &runner{}
-		require.Error(t, h.permit(c), "nothing is allowed")
+		require.Error(t, h.checkProgram(c), "nothing is allowed")
 		return nil
 	})
 }

@@ -81,12 +81,12 @@ const (
 // because the delay of a retry is the retry policy's to say; the message quotes
 // it.
 func HTTP(o HTTPOptions) Func {
-	o.Timeout, o.ResponseBytes = time.Duration(or(int64(o.Timeout), int64(30*time.Second))), or(o.ResponseBytes, 1<<20)
+	o.Timeout, o.ResponseBytes = time.Duration(positiveOr(int64(o.Timeout), int64(30*time.Second))), positiveOr(o.ResponseBytes, 1<<20)
 	h := &requester{options: o}
 	if h.options.Transport == nil {
 		h.options.Transport = newTransport(o.Private)
 	}
-	return h.execute
+	return h.makeRequest
 }
 
 func newTransport(private bool) *http.Transport {
@@ -104,44 +104,44 @@ type requester struct{ options HTTPOptions }
 
 var errTimeout = errors.New("the timeout of the task's input")
 
-func (h *requester) execute(ctx context.Context, t pawl.Task) (any, error) {
+func (h *requester) makeRequest(ctx context.Context, t pawl.Task) (any, error) {
 	r, err := readRequest(t.Input, h.options.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.permit(r.url); err != nil {
+	if err := h.checkURL(r.url); err != nil {
 		return nil, err
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, r.timeout, errTimeout)
 	defer cancel()
-	req, err := h.request(timed, t, r)
+	req, err := h.buildRequest(timed, t, r)
 	if err != nil {
 		return nil, err
 	}
 	client := http.Client{Transport: h.options.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
-		if r.accepts(req.Response.StatusCode) {
+		if r.acceptsStatus(req.Response.StatusCode) {
 			return http.ErrUseLastResponse
 		}
-		return h.redirect(req, via)
+		return h.checkRedirect(req, via)
 	}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, broken(timed, r, err)
+		return nil, exchangeFailure(timed, r, err)
 	}
 	defer resp.Body.Close()
-	return h.result(timed, r, resp)
+	return h.readResponse(timed, r, resp)
 }
 
-func (h *requester) request(ctx context.Context, t pawl.Task, r *request) (*http.Request, error) {
+func (h *requester) buildRequest(ctx context.Context, t pawl.Task, r *request) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, r.url.String(), bytes.NewReader(r.body))
 	if err != nil {
-		return nil, permanent(CodeInvalidInput, "input: url: %v", err)
+		return nil, permanentError(CodeInvalidInput, "input: url: %v", err)
 	}
 	req.Header.Set("User-Agent", "pawl")
 	if r.body != nil {
 		req.Header.Set("Content-Type", r.contentType)
 	}
-	if !h.options.NoIdempotencyKey && !safe(r.method) {
+	if !h.options.NoIdempotencyKey && !isSafeMethod(r.method) {
 		req.Header.Set("Idempotency-Key", headerKey(t.EffectKey))
 	}
 	for name, v := range r.headers {
@@ -155,8 +155,8 @@ func (h *requester) request(ctx context.Context, t pawl.Task, r *request) (*http
 	return req, nil
 }
 
-// safe reports whether a method changes nothing (RFC 9110, section 9.2.1).
-func safe(method string) bool {
+// isSafeMethod reports whether a method changes nothing (RFC 9110, section 9.2.1).
+func isSafeMethod(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
@@ -177,13 +177,13 @@ func headerKey(key string) string {
 // A refusal is why a redirect is not followed.
 type refusal struct{ pawl.TaskError }
 
-// redirect decides whether a redirect is followed, and takes the headers away
+// checkRedirect decides whether a redirect is followed, and takes the headers away
 // that another host must not see.
-func (h *requester) redirect(req *http.Request, via []*http.Request) error {
+func (h *requester) checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
-		return refusal{permanent("http_3xx", "more than %d redirects", maxRedirects)}
+		return refusal{permanentError("http_3xx", "more than %d redirects", maxRedirects)}
 	}
-	if err := h.permit(req.URL); err != nil {
+	if err := h.checkURL(req.URL); err != nil {
 		return err
 	}
 	for _, earlier := range via {
@@ -191,7 +191,7 @@ func (h *requester) redirect(req *http.Request, via []*http.Request) error {
 			continue
 		}
 		if !h.options.OtherHosts {
-			return refusal{permanent("http_3xx", "a redirect to another host, %s", place(req.URL))}
+			return refusal{permanentError("http_3xx", "a redirect to another host, %s", redactedURL(req.URL))}
 		}
 		kept := http.Header{}
 		for _, name := range []string{"User-Agent", "Content-Type", "Idempotency-Key"} {
@@ -207,17 +207,17 @@ func (h *requester) redirect(req *http.Request, via []*http.Request) error {
 // sameHost reports whether a redirect from one URL to the other stays within
 // one host: the same scheme, name and port, or the step from http to https.
 func sameHost(from, to *url.URL) bool {
-	if hostname(from) != hostname(to) {
+	if normalizedHost(from) != normalizedHost(to) {
 		return false
 	}
 	if from.Scheme == to.Scheme {
-		return port(from) == port(to)
+		return effectivePort(from) == effectivePort(to)
 	}
-	return from.Scheme == "http" && port(from) == "80" && port(to) == "443"
+	return from.Scheme == "http" && effectivePort(from) == "80" && effectivePort(to) == "443"
 }
 
-// broken returns why there is no response, or only half of one.
-func broken(ctx context.Context, r *request, err error) error {
+// exchangeFailure returns the error of an exchange without a whole response.
+func exchangeFailure(ctx context.Context, r *request, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTimeout) {
 		return fmt.Errorf("%s: %w", r, cause) // withdrawn, or the engine closes
 	}
@@ -226,13 +226,13 @@ func broken(ctx context.Context, r *request, err error) error {
 	var wrapped *url.Error
 	switch {
 	case ctx.Err() != nil:
-		return retryable(CodeHTTPTimeout, "%s: no answer within %v", r, r.timeout)
+		return retryableError(CodeHTTPTimeout, "%s: no answer within %v", r, r.timeout)
 	case errors.As(err, &refused):
-		return permanent(refused.Code, "%s: %s", r, refused.Message)
+		return permanentError(refused.Code, "%s: %s", r, refused.Message)
 	case errors.As(err, &task):
-		return permanent(task.Code, "%s: %s", r, task.Message)
+		return permanentError(task.Code, "%s: %s", r, task.Message)
 	case errors.As(err, &wrapped): // its text has the whole URL
 		err = wrapped.Err
 	}
-	return retryable(CodeHTTPNetwork, "%s: %v", r, err)
+	return retryableError(CodeHTTPNetwork, "%s: %v", r, err)
 }

@@ -25,10 +25,10 @@ type request struct {
 }
 
 // String returns method and place, for messages.
-func (r *request) String() string { return r.method + " " + place(r.url) }
+func (r *request) String() string { return r.method + " " + redactedURL(r.url) }
 
-// accepts reports whether a status is no failure.
-func (r *request) accepts(status int) bool {
+// acceptsStatus reports whether a status is no failure.
+func (r *request) acceptsStatus(status int) bool {
 	return r.accept[strconv.Itoa(status)] || r.accept[strconv.Itoa(status/100)+"xx"]
 }
 
@@ -38,15 +38,15 @@ var methods = []string{
 
 func readRequest(v any, most time.Duration) (*request, error) {
 	in := readInput(v, "method", "url", "query", "headers", "body", "timeout", "accept", "text")
-	r := &request{method: in.text("method"), timeout: in.timeout(most), text: in.flag("text"), accept: in.statuses()}
+	r := &request{method: in.textField("method"), timeout: in.timeoutField(most), text: in.boolField("text"), accept: in.readStatuses()}
 	if r.method == "" {
 		r.method = http.MethodGet
 	}
 	if !slices.Contains(methods, r.method) {
-		in.problemf("method: %s is not one of %s", quote(r.method), strings.Join(methods, ", "))
+		in.addProblemf("method: %s is not one of %s", quoteText(r.method), strings.Join(methods, ", "))
 	}
-	r.url = in.url()
-	r.headers = in.headers()
+	r.url = in.readURL()
+	r.headers = in.readHeaders()
 	switch body := in.fields["body"].(type) {
 	case nil:
 	case string:
@@ -55,29 +55,29 @@ func readRequest(v any, most time.Duration) (*request, error) {
 		r.body, r.contentType = value.Encode(body), "application/json"
 	}
 	if r.body != nil && (r.method == http.MethodGet || r.method == http.MethodHead) {
-		in.problemf("body: %s has none", r.method)
+		in.addProblemf("body: %s has none", r.method)
 	}
-	return r, in.err()
+	return r, in.allProblems()
 }
 
-// url returns the URL with the query added to it, nil if there is none.
-func (in *input) url() *url.URL {
-	query := in.scalars("query")
-	if !in.need("url") {
+// readURL returns the URL with the query added to it, nil if there is none.
+func (in *input) readURL() *url.URL {
+	query := in.scalarsField("query")
+	if !in.requireField("url") {
 		return nil
 	}
-	text := in.text("url")
+	text := in.textField("url")
 	if len(text) > maxURL {
-		in.problemf("url has %d bytes, above the limit of %d", len(text), maxURL)
+		in.addProblemf("url has %d bytes, above the limit of %d", len(text), maxURL)
 		return nil
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "", strings.Contains(u.Hostname(), ":") && u.Host[0] != '[':
-		in.problemf("url: it is not an absolute URL such as https://example.com/path") // the text may hold secrets
+		in.addProblemf("url: it is not an absolute URL such as https://example.com/path") // the text may hold secrets
 		return nil
 	case u.User != nil:
-		in.problemf("url: it has a user in it; use a header")
+		in.addProblemf("url: it has a user in it; use a header")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if len(query) > 0 {
@@ -88,38 +88,38 @@ func (in *input) url() *url.URL {
 		u.RawQuery = q.Encode()
 	}
 	if n := len(u.String()); n > maxURL {
-		in.problemf("url and query have %d bytes, above the limit of %d", n, maxURL)
+		in.addProblemf("url and query have %d bytes, above the limit of %d", n, maxURL)
 	}
 	return u
 }
 
-// own are the headers that the connection sets itself.
-var own = []string{
+// connectionHeaders are the headers that the connection sets itself.
+var connectionHeaders = []string{
 	"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade",
 }
 
-func (in *input) headers() map[string]string {
-	all, size := in.scalars("headers"), 0
+func (in *input) readHeaders() map[string]string {
+	all, size := in.scalarsField("headers"), 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		size += len(name) + len(all[name])
 		switch {
-		case !token(name):
-			in.problemf("headers: %s is not the name of a header", quote(name))
-		case slices.Contains(own, http.CanonicalHeaderKey(name)):
-			in.problemf("headers: %s cannot be set", quote(name))
+		case !isHeaderToken(name):
+			in.addProblemf("headers: %s is not the name of a header", quoteText(name))
+		case slices.Contains(connectionHeaders, http.CanonicalHeaderKey(name)):
+			in.addProblemf("headers: %s cannot be set", quoteText(name))
 		case strings.ContainsFunc(all[name], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			in.problemf("headers.%s has a control character in it", quote(name))
+			in.addProblemf("headers.%s has a control character in it", quoteText(name))
 		}
 	}
 	if len(all) > maxHeaders || size > maxHeaderBytes {
-		in.problemf("headers: %d with %d bytes, above the limit of %d with %d", len(all), size, maxHeaders, maxHeaderBytes)
+		in.addProblemf("headers: %d with %d bytes, above the limit of %d with %d", len(all), size, maxHeaders, maxHeaderBytes)
 	}
 	return all
 }
 
-// token reports whether the text is a token of RFC 9110, section 5.6.2.
-func token(text string) bool {
+// isHeaderToken reports whether the text is a token of RFC 9110, section 5.6.2.
+func isHeaderToken(text string) bool {
 	const symbols = "!#$%&'*+-.^_`|~"
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -127,10 +127,10 @@ func token(text string) bool {
 	})
 }
 
-// statuses returns the statuses and classes of accept.
-func (in *input) statuses() map[string]bool {
+// readStatuses returns the statuses and classes that the field accept lists.
+func (in *input) readStatuses() map[string]bool {
 	out := map[string]bool{"2xx": true}
-	for i, v := range in.list("accept") {
+	for i, v := range in.listField("accept") {
 		switch v := v.(type) {
 		case int64:
 			if v >= 200 && v <= 999 {
@@ -143,7 +143,7 @@ func (in *input) statuses() map[string]bool {
 				continue
 			}
 		}
-		in.problemf("accept[%d] is not a status such as 404 or a class such as 4xx", i)
+		in.addProblemf("accept[%d] is not a status such as 404 or a class such as 4xx", i)
 	}
 	return out
 }

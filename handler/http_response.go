@@ -12,38 +12,38 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// result returns what a response comes to.
-func (h *requester) result(ctx context.Context, r *request, resp *http.Response) (any, error) {
-	if !r.accepts(resp.StatusCode) {
-		return nil, unaccepted(r, resp)
+// readResponse returns a response as the output of the task, or the error that it is.
+func (h *requester) readResponse(ctx context.Context, r *request, resp *http.Response) (any, error) {
+	if !r.acceptsStatus(resp.StatusCode) {
+		return nil, statusFailure(r, resp)
 	}
 	most := h.options.ResponseBytes
 	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	if err != nil {
-		return nil, broken(ctx, r, err)
+		return nil, exchangeFailure(ctx, r, err)
 	}
 	if len(data) > most {
-		return nil, permanent(CodeHTTPTooLarge, "%s: the body exceeds the limit of %d bytes", r, most)
+		return nil, permanentError(CodeHTTPTooLarge, "%s: the body exceeds the limit of %d bytes", r, most)
 	}
 	body, err := decodeBody(data, !r.text && isJSON(resp.Header.Get("Content-Type")))
 	if err != nil {
-		return nil, permanent(CodeHTTPBody, "%s: the body is %v", r, err)
+		return nil, permanentError(CodeHTTPBody, "%s: the body is %v", r, err)
 	}
-	return map[string]any{"status": resp.StatusCode, "headers": headers(resp.Header), "body": body}, nil
+	return map[string]any{"status": resp.StatusCode, "headers": responseHeaders(resp.Header), "body": body}, nil
 }
 
-// unaccepted returns the error for a status.
-func unaccepted(r *request, resp *http.Response) error {
+// statusFailure returns the error of a response whose status the input does not accept.
+func statusFailure(r *request, resp *http.Response) error {
 	message := fmt.Sprintf("%s: %d %s", r, resp.StatusCode, http.StatusText(resp.StatusCode))
 	if after := resp.Header.Get("Retry-After"); after != "" {
-		message += ", Retry-After " + quote(after)
+		message += ", Retry-After " + quoteText(after)
 	}
 	// The text only helps to understand: half of it will do.
 	excerpt, _ := io.ReadAll(io.LimitReader(resp.Body, maxExcerpt))
 	if text := strings.TrimSpace(strings.ToValidUTF8(string(excerpt), "\uFFFD")); text != "" {
 		message += ": " + text
 	}
-	failure := permanent(fmt.Sprintf("http_%dxx", resp.StatusCode/100), "%s", message)
+	failure := permanentError(fmt.Sprintf("http_%dxx", resp.StatusCode/100), "%s", message)
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		failure.Retryable = true
@@ -79,9 +79,9 @@ func decodeBody(data []byte, asJSON bool) (any, error) {
 	return string(data), nil
 }
 
-// headers returns the headers of a response. Set-Cookie is left out: it is a
+// responseHeaders returns the headers of a response. Set-Cookie is left out: it is a
 // secret, which a run would store, and its values cannot be joined.
-func headers(h http.Header) map[string]any {
+func responseHeaders(h http.Header) map[string]any {
 	out := map[string]any{}
 	for name, values := range h {
 		if name != "Set-Cookie" {

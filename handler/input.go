@@ -29,94 +29,94 @@ func readInput(v any, known ...string) *input {
 	in := &input{}
 	model, err := value.Normalize(v, inputLimits)
 	if err != nil {
-		in.problemf("%v", err)
+		in.addProblemf("%v", err)
 		return in
 	}
 	fields, ok := model.(map[string]any)
 	if !ok && model != nil {
-		in.problemf("it is %s, not an object", kind(model))
+		in.addProblemf("it is %s, not an object", kindOf(model))
 	}
 	in.fields = fields
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, name) {
-			in.problemf("%s: unknown field; there are %s", quote(name), strings.Join(known, ", "))
+			in.addProblemf("%s: unknown field; there are %s", quoteText(name), strings.Join(known, ", "))
 		}
 	}
 	return in
 }
 
-func (in *input) problemf(format string, args ...any) {
+func (in *input) addProblemf(format string, args ...any) {
 	in.problems = append(in.problems, fmt.Sprintf(format, args...))
 }
 
 // maxProblems bounds the problems that an error lists.
 const maxProblems = 20
 
-// err returns everything that is wrong, as one error.
-func (in *input) err() error {
+// allProblems returns all problems as one error, nil if there are none.
+func (in *input) allProblems() error {
 	switch n := len(in.problems); {
 	case n == 0:
 		return nil
 	case n > maxProblems:
 		in.problems = append(in.problems[:maxProblems], fmt.Sprintf("and %d more", n-maxProblems))
 	}
-	return permanent(CodeInvalidInput, "input: %s", strings.Join(in.problems, "; "))
+	return permanentError(CodeInvalidInput, "input: %s", strings.Join(in.problems, "; "))
 }
 
-// need returns whether the field is there; it is a problem if not.
-func (in *input) need(name string) bool {
+// requireField reports whether the field is there, and adds a problem if not.
+func (in *input) requireField(name string) bool {
 	if in.fields[name] == nil {
-		in.problemf("%s is missing", name)
+		in.addProblemf("%s is missing", name)
 		return false
 	}
 	return true
 }
 
-// text returns a string, "" if it is absent.
-func (in *input) text(name string) string {
+// textField returns a string, "" if it is absent.
+func (in *input) textField(name string) string {
 	s, ok := in.fields[name].(string)
 	if v := in.fields[name]; !ok && v != nil {
-		in.problemf("%s is %s, not a string", name, kind(v))
+		in.addProblemf("%s is %s, not a string", name, kindOf(v))
 	}
 	return s
 }
 
-// flag returns a bool, false if it is absent.
-func (in *input) flag(name string) bool {
+// boolField returns a bool, false if it is absent.
+func (in *input) boolField(name string) bool {
 	b, ok := in.fields[name].(bool)
 	if v := in.fields[name]; !ok && v != nil {
-		in.problemf("%s is %s, not a bool", name, kind(v))
+		in.addProblemf("%s is %s, not a bool", name, kindOf(v))
 	}
 	return b
 }
 
-// list returns a list, nil if it is absent.
-func (in *input) list(name string) []any {
+// listField returns a list, nil if it is absent.
+func (in *input) listField(name string) []any {
 	l, ok := in.fields[name].([]any)
 	if v := in.fields[name]; !ok && v != nil {
-		in.problemf("%s is %s, not a list", name, kind(v))
+		in.addProblemf("%s is %s, not a list", name, kindOf(v))
 	}
 	return l
 }
 
-// texts returns a list of strings.
-func (in *input) texts(name string) []string {
+// textListField returns a list of strings.
+func (in *input) textListField(name string) []string {
 	var out []string
-	for i, v := range in.list(name) {
+	for i, v := range in.listField(name) {
 		s, ok := v.(string)
 		if !ok {
-			in.problemf("%s[%d] is %s, not a string", name, i, kind(v))
+			in.addProblemf("%s[%d] is %s, not a string", name, i, kindOf(v))
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// scalars returns an object of strings; numbers and bools are put as JSON does.
-func (in *input) scalars(name string) map[string]string {
+// scalarsField returns an object of strings; numbers and bools are put as JSON does.
+func (in *input) scalarsField(name string) map[string]string {
 	m, ok := in.fields[name].(map[string]any)
 	if v := in.fields[name]; !ok && v != nil {
-		in.problemf("%s is %s, not an object", name, kind(v))
+		in.addProblemf("%s is %s, not an object", name, kindOf(v))
 	}
 	out := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -127,41 +127,38 @@ func (in *input) scalars(name string) map[string]string {
 		case bool, int64, float64:
 			out[key] = string(value.Encode(v))
 		default:
-			in.problemf("%s.%s is %s, not a string", name, quote(key), kind(v))
+			in.addProblemf("%s.%s is %s, not a string", name, quoteText(key), kindOf(v))
 		}
 	}
 	return out
 }
 
-// timeout returns a duration above 0 and at most the given one, which it also
+// timeoutField returns a duration above 0 and at most the given one, which it also
 // is if it is absent.
-func (in *input) timeout(most time.Duration) time.Duration {
-	text := in.text("timeout")
+func (in *input) timeoutField(most time.Duration) time.Duration {
+	text := in.textField("timeout")
 	if text == "" {
 		return most
 	}
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		in.problemf("timeout: %s is not a duration such as 30s", quote(text))
+		in.addProblemf("timeout: %s is not a duration such as 30s", quoteText(text))
 	case d <= 0:
-		in.problemf("timeout: %s is not above 0", quote(text))
+		in.addProblemf("timeout: %s is not above 0", quoteText(text))
 	case d > most:
-		in.problemf("timeout: %s is above the limit of %v", quote(text), most)
+		in.addProblemf("timeout: %s is above the limit of %v", quoteText(text), most)
 	}
 	return d
 }
 
-// quote returns the text as a message can hold it.
-func quote(text string) string {
-	if len(text) > maxQuoted {
-		text = strings.ToValidUTF8(text[:maxQuoted], "") + "..."
-	}
-	return strconv.Quote(text)
+// quoteText returns the text as a message can hold it.
+func quoteText(text string) string {
+	return strconv.Quote(value.Shorten(text, maxQuoted))
 }
 
-// kind names what a model value is.
-func kind(v any) string {
+// kindOf names what a model value is.
+func kindOf(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"

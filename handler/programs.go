@@ -27,14 +27,15 @@ func newPrograms(lim expr.Limits, most int) *programs {
 // entryBytes is what an entry counts beyond its source.
 const entryBytes = 64
 
-// get returns the compiled expression. What does not compile is not kept.
-func (p *programs) get(source string) (*expr.Program, error) {
-	if program := p.find(source); program != nil {
+// compileCached returns the compiled expression, from the cache if it is there. An
+// expression that does not compile is not kept.
+func (p *programs) compileCached(source string) (*expr.Program, error) {
+	if program := p.findProgram(source); program != nil {
 		return program, nil
 	}
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
-	if program := p.find(source); program != nil { // compiled meanwhile
+	if program := p.findProgram(source); program != nil { // compiled meanwhile
 		return program, nil
 	}
 	program, err := p.compiler.Compile(source, []string{"data"})
@@ -43,11 +44,11 @@ func (p *programs) get(source string) (*expr.Program, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keep(source, program)
+	p.keepProgram(source, program)
 	return program, nil
 }
 
-func (p *programs) find(source string) *expr.Program {
+func (p *programs) findProgram(source string) *expr.Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if program := p.young[source]; program != nil {
@@ -55,13 +56,13 @@ func (p *programs) find(source string) *expr.Program {
 	}
 	program := p.old[source]
 	if program != nil {
-		p.keep(source, program)
+		p.keepProgram(source, program)
 	}
 	return program
 }
 
-// keep adds a program to the young generation. The lock is held.
-func (p *programs) keep(source string, program *expr.Program) {
+// keepProgram adds a program to the young generation. The lock is held.
+func (p *programs) keepProgram(source string, program *expr.Program) {
 	size := len(source) + entryBytes
 	if p.bytes+size > p.most/2 {
 		p.young, p.old, p.bytes = map[string]*expr.Program{}, p.young, 0

@@ -14,10 +14,10 @@ import (
 func TestProgramsAreBounded(t *testing.T) {
 	const most = 20_000
 	p := newPrograms(expr.Limits{}, most)
-	first, err := p.get("data")
+	first, err := p.compileCached("data")
 	require.NoError(t, err)
 	for i := range 1000 {
-		_, err := p.get(fmt.Sprintf("data + %d%s", i, strings.Repeat(" ", i%500)))
+		_, err := p.compileCached(fmt.Sprintf("data + %d%s", i, strings.Repeat(" ", i%500)))
 		require.NoError(t, err)
 		size := 0
 		for _, generation := range []map[string]*expr.Program{p.young, p.old} {
@@ -26,11 +26,11 @@ func TestProgramsAreBounded(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, size, most)
-		again, err := p.get("data")
+		again, err := p.compileCached("data")
 		require.NoError(t, err)
 		require.Same(t, first, again)
 	}
-	unused := p.find("data + 0")
+	unused := p.findProgram("data + 0")
 	require.Nil(t, unused)
 	require.NotEmpty(t, p.old)
 }
@@ -38,7 +38,7 @@ func TestProgramsAreBounded(t *testing.T) {
 func TestProgramsKeepNoErrors(t *testing.T) {
 	p := newPrograms(expr.Limits{}, 1000)
 	for range 3 {
-		_, err := p.get("1 +")
+		_, err := p.compileCached("1 +")
 		require.Error(t, err)
 	}
 	require.Empty(t, p.young)

@@ -42,9 +42,9 @@ const (
 // and CodeLimit; none is retryable. An expression has at most 16 KiB of source, an
 // object of them at most 256.
 func Transform(o TransformOptions) Func {
-	o.Cost, o.OutputBytes = or(o.Cost, expr.DefaultCost), or(o.OutputBytes, 1<<20)
+	o.Cost, o.OutputBytes = positiveOr(o.Cost, expr.DefaultCost), positiveOr(o.OutputBytes, 1<<20)
 	h := &transformer{options: o, programs: newPrograms(expr.Limits{Cost: o.Cost, Bytes: o.OutputBytes}, maxCacheBytes)}
-	return h.execute
+	return h.runTransform
 }
 
 type transformer struct {
@@ -64,62 +64,62 @@ func readTransform(v any) (transform, error) {
 	r := transform{data: in.fields["data"]}
 	switch e := in.fields["expression"].(type) {
 	case nil:
-		in.problemf("expression is missing")
+		in.addProblemf("expression is missing")
 	case string:
 		r.expression = e
 	case map[string]any:
-		r.expressions = expressions(in, e)
+		r.expressions = readExpressions(in, e)
 	default:
-		in.problemf("expression is %s, not a string or an object of strings", kind(e))
+		in.addProblemf("expression is %s, not a string or an object of strings", kindOf(e))
 	}
-	return r, in.err()
+	return r, in.allProblems()
 }
 
-func expressions(in *input, m map[string]any) map[string]string {
+func readExpressions(in *input, m map[string]any) map[string]string {
 	if len(m) > maxExpressions {
-		in.problemf("expression has %d fields, above the limit of %d", len(m), maxExpressions)
+		in.addProblemf("expression has %d fields, above the limit of %d", len(m), maxExpressions)
 		return nil
 	}
 	out := make(map[string]string, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		source, ok := m[name].(string)
 		if !ok {
-			in.problemf("expression.%s is %s, not a string", quote(name), kind(m[name]))
+			in.addProblemf("expression.%s is %s, not a string", quoteText(name), kindOf(m[name]))
 		}
 		out[name] = source
 	}
 	return out
 }
 
-func (h *transformer) execute(ctx context.Context, t pawl.Task) (any, error) {
+func (h *transformer) runTransform(ctx context.Context, t pawl.Task) (any, error) {
 	r, err := readTransform(t.Input)
 	if err != nil {
 		return nil, err
 	}
 	vars := expr.Map{"data": r.data}
 	if r.expressions == nil {
-		return h.evaluate("expression", r.expression, vars)
+		return h.evaluateAt("expression", r.expression, vars)
 	}
 	out, size := make(map[string]any, len(r.expressions)), 0
 	for _, name := range slices.Sorted(maps.Keys(r.expressions)) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		v, err := h.evaluate("expression."+quote(name), r.expressions[name], vars)
+		v, err := h.evaluateAt("expression."+quoteText(name), r.expressions[name], vars)
 		if err != nil {
 			return nil, err
 		}
 		out[name] = v
 		if size += value.Size(v); size > h.options.OutputBytes {
-			return nil, permanent(CodeLimit, "the results exceed the limit of %d bytes", h.options.OutputBytes)
+			return nil, permanentError(CodeLimit, "the results exceed the limit of %d bytes", h.options.OutputBytes)
 		}
 	}
 	return out, nil
 }
 
-// evaluate returns the value of the expression at a place of the input.
-func (h *transformer) evaluate(place, source string, vars expr.Vars) (any, error) {
-	program, err := h.programs.get(source)
+// evaluateAt returns the value of the expression at a place of the input.
+func (h *transformer) evaluateAt(place, source string, vars expr.Vars) (any, error) {
+	program, err := h.programs.compileCached(source)
 	if err != nil {
 		return nil, expressionError(CodeInvalidInput, place, err)
 	}
@@ -135,5 +135,5 @@ func expressionError(code, place string, err error) error {
 	if errors.As(err, &e) && e.Code == expr.CodeLimit {
 		code = CodeLimit
 	}
-	return permanent(code, "%s: %v", place, err)
+	return permanentError(code, "%s: %v", place, err)
 }

@@ -55,26 +55,26 @@ func (e *Error) Error() string {
 // *[Error] if s is [Object] and a value is not an object (the lowest such
 // index), and another error if s is not a strategy.
 func Apply(s Strategy, branches []Branch) (any, error) {
-	sorted := byIndex(branches)
+	sorted := sortedByIndex(branches)
 	switch s {
 	case Append:
-		return appendAll(sorted), nil
+		return appendLists(sorted), nil
 	case Collect:
-		return collect(sorted), nil
+		return collectValues(sorted), nil
 	case Object:
-		return union(sorted)
+		return unionOfObjects(sorted)
 	case Keyed:
-		return keyed(sorted), nil
+		return keyedByIndex(sorted), nil
 	case Last:
-		return last(sorted), nil
+		return lastValue(sorted), nil
 	default:
 		return nil, fmt.Errorf("merge: unknown strategy %q", string(s))
 	}
 }
 
-// byIndex returns branches in the order of their indices: the argument itself
+// sortedByIndex returns branches in the order of their indices: the argument itself
 // if it is in order, which is the usual case.
-func byIndex(branches []Branch) []Branch {
+func sortedByIndex(branches []Branch) []Branch {
 	compare := func(a, b Branch) int { return cmp.Compare(a.Index, b.Index) }
 	if slices.IsSortedFunc(branches, compare) {
 		return branches
@@ -84,12 +84,13 @@ func byIndex(branches []Branch) []Branch {
 	return sorted
 }
 
-func appendAll(bs []Branch) any {
+// appendLists concatenates the lists, or collects the values if one is not a list.
+func appendLists(bs []Branch) any {
 	size := 0
 	for _, b := range bs {
 		list, ok := b.Value.([]any)
 		if !ok {
-			return collect(bs)
+			return collectValues(bs)
 		}
 		size += len(list)
 	}
@@ -100,7 +101,7 @@ func appendAll(bs []Branch) any {
 	return out
 }
 
-func collect(bs []Branch) any {
+func collectValues(bs []Branch) any {
 	out := make([]any, len(bs))
 	for i, b := range bs {
 		out[i] = b.Value
@@ -108,7 +109,7 @@ func collect(bs []Branch) any {
 	return out
 }
 
-func union(bs []Branch) (any, error) {
+func unionOfObjects(bs []Branch) (any, error) {
 	out := map[string]any{}
 	for _, b := range bs {
 		object, ok := b.Value.(map[string]any)
@@ -120,7 +121,7 @@ func union(bs []Branch) (any, error) {
 	return out, nil
 }
 
-func keyed(bs []Branch) any {
+func keyedByIndex(bs []Branch) any {
 	out := make(map[string]any, len(bs))
 	for _, b := range bs {
 		out[strconv.Itoa(b.Index)] = b.Value
@@ -128,7 +129,7 @@ func keyed(bs []Branch) any {
 	return out
 }
 
-func last(bs []Branch) any {
+func lastValue(bs []Branch) any {
 	if len(bs) == 0 {
 		return nil
 	}

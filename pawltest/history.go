@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -214,7 +215,7 @@ func (h *history) trace(began time.Time) (out []string) {
 		for _, r := range run.records {
 			out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), run.Run, r.Seq, describeMessage(r.Message)))
 			for _, x := range r.Decisions {
-				out = append(out, "    "+shorten(x.String()))
+				out = append(out, "    "+value.Shorten(x.String(), maxLine))
 			}
 		}
 	}
@@ -223,13 +224,6 @@ func (h *history) trace(began time.Time) (out []string) {
 
 // maxLine bounds a line of a trace, in bytes.
 const maxLine = 400
-
-func shorten(text string) string {
-	if len(text) <= maxLine {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxLine], "") + "..."
-}
 
 func messageName(m workflow.Message) string { return reflect.TypeOf(m).Name() }
 
@@ -241,5 +235,5 @@ func describeMessage(m workflow.Message) string {
 			text += fmt.Sprintf(" %s=%v", strings.ToLower(name), f.Interface())
 		}
 	}
-	return shorten(text)
+	return value.Shorten(text, maxLine)
 }

@@ -31,25 +31,25 @@ type Retry struct {
 // a pure function of run, token and attempt: a replay waits as long as the
 // original did, on every machine.
 func (r Retry) Delay(run string, token int64, attempt int) time.Duration {
-	ms := float64(r.initial()) / float64(time.Millisecond)
-	ms *= power(r.coefficient(), max(attempt, 1)-1)
-	ms = min(ms, float64(r.longest().Milliseconds()))
-	if jitter := r.jitter(); jitter > 0 {
+	ms := float64(r.firstInterval()) / float64(time.Millisecond)
+	ms *= intPower(r.growthFactor(), max(attempt, 1)-1)
+	ms = min(ms, float64(r.longestInterval().Milliseconds()))
+	if jitter := r.clampedJitter(); jitter > 0 {
 		// The conversion keeps compilers from fusing the two operations,
 		// which would round differently on some machines.
-		ms *= 1 - float64(jitter*fraction(run, token, attempt))
+		ms *= 1 - float64(jitter*hashFraction(run, token, attempt))
 	}
 	return time.Duration(ms) * time.Millisecond
 }
 
-func (r Retry) initial() time.Duration {
+func (r Retry) firstInterval() time.Duration {
 	if r.InitialInterval <= 0 {
 		return DefaultInitialInterval
 	}
 	return r.InitialInterval
 }
 
-func (r Retry) coefficient() float64 {
+func (r Retry) growthFactor() float64 {
 	switch c := r.BackoffCoefficient; {
 	case c == 0:
 		return DefaultBackoffCoefficient
@@ -60,23 +60,23 @@ func (r Retry) coefficient() float64 {
 	}
 }
 
-func (r Retry) longest() time.Duration {
+func (r Retry) longestInterval() time.Duration {
 	if r.MaxInterval <= 0 {
 		return math.MaxInt64
 	}
 	return r.MaxInterval
 }
 
-func (r Retry) jitter() float64 {
+func (r Retry) clampedJitter() float64 {
 	if !(r.Jitter > 0) { // also if it is not a number
 		return 0
 	}
 	return min(r.Jitter, 1)
 }
 
-// power returns base to the n, by squaring: at most 64 rounds for every n.
+// intPower returns base to the n, by squaring: at most 64 rounds for every n.
 // It is plain multiplication because math.Pow may differ between machines.
-func power(base float64, n int) float64 {
+func intPower(base float64, n int) float64 {
 	result := 1.0
 	for ; n > 0; n >>= 1 {
 		if n&1 == 1 {
@@ -87,17 +87,17 @@ func power(base float64, n int) float64 {
 	return result
 }
 
-// fraction hashes its arguments to a number in [0, 1): FNV-1a over the bytes,
+// hashFraction hashes its arguments to a number in [0, 1): FNV-1a over the bytes,
 // then the finalizer of SplitMix64 (Steele, Lea and Flood, 2014), because the
 // high bits of FNV-1a alone hardly depend on the last bytes.
-func fraction(run string, token int64, attempt int) float64 {
+func hashFraction(run string, token int64, attempt int) float64 {
 	h := uint64(14695981039346656037)
 	for i := range len(run) {
-		h = fnv(h, run[i])
+		h = hashByte(h, run[i])
 	}
 	for _, x := range [2]uint64{uint64(token), uint64(attempt)} {
 		for shift := 0; shift < 64; shift += 8 {
-			h = fnv(h, byte(x>>shift))
+			h = hashByte(h, byte(x>>shift))
 		}
 	}
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
@@ -106,4 +106,4 @@ func fraction(run string, token int64, attempt int) float64 {
 	return float64(h>>11) / (1 << 53)
 }
 
-func fnv(h uint64, b byte) uint64 { return (h ^ uint64(b)) * 1099511628211 }
+func hashByte(h uint64, b byte) uint64 { return (h ^ uint64(b)) * 1099511628211 }

@@ -120,7 +120,7 @@ func TestJitterSpreads(t *testing.T) {
 	var buckets [10]int
 	const n = 10_000
 	for token := range int64(n) {
-		buckets[int(10*fraction("order-42", token, 1))]++
+		buckets[int(10*hashFraction("order-42", token, 1))]++
 	}
 	for i, count := range buckets {
 		assert.InDelta(t, n/10, count, n/100, "bucket %d", i)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/timeout"
 )
 
 // A local is a worker of this process. Each of its tasks has one goroutine;
@@ -91,6 +92,9 @@ func (p *Pool) begin(l *local, i *item) {
 	})
 }
 
+// resultBackoff is the pause between two deliveries of a result.
+var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
+
 // performed delivers what a function of this process returned. A function that
 // was interrupted has not failed: its task goes back, or is over.
 func (p *Pool) performed(ctx context.Context, l *local, t pawl.Task, output any, err error) {
@@ -102,7 +106,7 @@ func (p *Pool) performed(ctx context.Context, l *local, t pawl.Task, output any,
 		p.options.Logger.Error("worker: a handler panicked", "worker", l.seat.id, "run", string(t.Run), "node", string(t.Node), "error", err, "stack", string(panicked.stack))
 	}
 	gone := err != nil && ctx.Err() != nil
-	for wait := 10 * time.Millisecond; !gone; wait = min(2*wait, time.Second) {
+	for wait := resultBackoff.Next(0); !gone; wait = resultBackoff.Next(wait) {
 		c := completion{worker: l.seat.id, key: t.Key, output: output, cause: err}
 		if done := p.complete(p.ctx, c); !retriable(done) {
 			break

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/timeout"
 )
 
-// Bounds of a client's loop.
-const (
-	firstPause = 50 * time.Millisecond // after a call that failed
-	lastPause  = 5 * time.Second
-	leaveTime  = 5 * time.Second // to say goodbye
-)
+// leaveTime bounds how long the goodbye of a client may take.
+const leaveTime = 5 * time.Second
+
+// callBackoff is the pause after a call that failed.
+var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Second}
 
 // Run works for the pool until ctx is done: it registers, polls, performs up to
 // Capacity tasks at once, each in its goroutine, renews the leases, and delivers
@@ -98,7 +98,7 @@ func final(err error) bool {
 
 // pause waits, longer each time, and says whether the loop goes on.
 func (l *loop) pause(ctx context.Context, d *time.Duration) bool {
-	*d = min(max(2**d, firstPause), lastPause)
+	*d = callBackoff.Next(*d)
 	select {
 	case <-time.After(*d):
 		return true

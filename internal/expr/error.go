@@ -11,6 +11,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // The codes of an Error. All but the last two are of Compile.
@@ -54,18 +56,11 @@ func (e *Error) Error() string {
 }
 
 func failf(code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: shorten(fmt.Sprintf(format, args...))}
+	return &Error{Code: code, Message: value.Shorten(fmt.Sprintf(format, args...), maxMessage)}
 }
 
 // maxMessage bounds a message: it may quote a key or a type of any length.
 const maxMessage = 400
-
-func shorten(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "..."
-}
 
 func exceeded(limit string, limitValue uint64) *Error {
 	e := failf(CodeLimit, "%s exceeds the limit of %d", limit, limitValue)

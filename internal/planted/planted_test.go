@@ -47,7 +47,7 @@ var bugs = []bug{
 	},
 	{
 		"branches are merged in the order of arrival", "merge/merge.go",
-		"	sorted := byIndex(branches)\n", "	sorted := branches\n",
+		"	sorted := sortedByIndex(branches)\n", "	sorted := branches\n",
 		"./merge", "TestApply",
 	},
 	{
@@ -57,12 +57,12 @@ var bugs = []bug{
 	},
 	{
 		"after a restart an alarm has its full time again", "actor/actor.go",
-		"a.alarm.Reset(min(max(clock.Until(at), a.commitPause), maxNap))", "a.alarm.Reset(maxNap)",
+		"a.alarm.Reset(min(max(clock.Until(at), a.commitPause), timeout.MaxNap))", "a.alarm.Reset(timeout.MaxNap)",
 		"./actor", "TestAlarmsAreOnTime",
 	},
 	{
 		"an alarm sleeps until it is due, whatever the clock does meanwhile", "actor/actor.go",
-		"a.alarm.Reset(min(max(clock.Until(at), a.commitPause), maxNap))", "a.alarm.Reset(max(clock.Until(at), a.commitPause))",
+		"a.alarm.Reset(min(max(clock.Until(at), a.commitPause), timeout.MaxNap))", "a.alarm.Reset(max(clock.Until(at), a.commitPause))",
 		"./internal/ownertest", "TestClockJumps",
 	},
 	{

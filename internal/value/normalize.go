@@ -115,7 +115,7 @@ func (n *normalizer) literal(number json.Number) (any, *Error) {
 	case int64, float64:
 		return v, n.use(Size(v))
 	default:
-		return nil, failf(CodeNumber, "json.Number %q is not a number", shorten(string(number)))
+		return nil, failf(CodeNumber, "json.Number %q is not a number", Shorten(string(number), maxLiteral))
 	}
 }
 

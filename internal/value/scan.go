@@ -220,11 +220,11 @@ func parseNumber(literal string, whole bool) (any, *Error) {
 	f, err := strconv.ParseFloat(literal, 64)
 	switch {
 	case err != nil:
-		return nil, failf(CodeNumber, "number %s is out of range", shorten(literal))
+		return nil, failf(CodeNumber, "number %s is out of range", Shorten(literal, maxLiteral))
 	case f == 0 && strings.ContainsAny(mantissa(literal), "123456789"):
-		return nil, failf(CodeNumber, "number %s would become 0", shorten(literal))
+		return nil, failf(CodeNumber, "number %s would become 0", Shorten(literal, maxLiteral))
 	case whole && math.Abs(f) >= MaxInteger && !exact(literal, f):
-		return nil, failf(CodeNumber, "integer %s is outside +-2^53 and not exact as a double", shorten(literal))
+		return nil, failf(CodeNumber, "integer %s is outside +-2^53 and not exact as a double", Shorten(literal, maxLiteral))
 	default:
 		return float(f)
 	}
@@ -243,10 +243,6 @@ func mantissa(literal string) string {
 	return literal
 }
 
-// shorten keeps an error readable when the literal is megabytes long.
-func shorten(literal string) string {
-	if len(literal) <= 40 {
-		return literal
-	}
-	return literal[:40] + "..."
-}
+// maxLiteral bounds, in bytes, what an error quotes of a literal, which may have
+// megabytes.
+const maxLiteral = 40
