@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -31,7 +32,7 @@ func TestTwoActorsOfARun(t *testing.T) {
 		var group sync.WaitGroup
 		for k := range 2 * senders {
 			group.Go(func() {
-				s := workflow.Signal{Name: "other", ID: fmt.Sprint(n, " ", k)}
+				s := state.Signal{Name: "other", ID: fmt.Sprint(n, " ", k)}
 				for {
 					err := two[k%2].Ask(context.Background(), s)
 					if !errors.Is(err, ErrUnknown) {
@@ -49,7 +50,7 @@ func TestTwoActorsOfARun(t *testing.T) {
 	seen := map[string]int{}
 	for r, err := range e.Journal(t.Context(), "a") {
 		require.NoError(t, err)
-		if s, ok := r.Message.(workflow.Signal); ok {
+		if s, ok := r.Message.(state.Signal); ok {
 			seen[s.ID]++
 		}
 	}

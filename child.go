@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -45,9 +46,9 @@ func (c *childMessenger) ensureChild(d *actor.Child) error {
 	case h.Status.Final():
 		return c.tellParent(d.Parent.Run, actor.Ended(d.Parent, h.Outcome()))
 	case h.Status == workflow.RunRunning && d.Paused:
-		return ignoreFinal(e.askRun(e.ctx, d.ID, workflow.Pause{Parent: true}))
+		return ignoreFinal(e.askRun(e.ctx, d.ID, state.Pause{Parent: true}))
 	case h.Status == workflow.RunPaused && !d.Paused:
-		return ignoreFinal(e.askRun(e.ctx, d.ID, workflow.Resume{Parent: true}))
+		return ignoreFinal(e.askRun(e.ctx, d.ID, state.Resume{Parent: true}))
 	}
 	return nil
 }
@@ -64,7 +65,7 @@ func (c *childMessenger) startChild(d *actor.Child) error {
 	}
 	input, _ := d.Input.(map[string]any)
 	b := &birth{graph: g, inputHash: value.Hash(input), parent: &d.Parent}
-	err = e.askOrStart(e.ctx, d.ID, workflow.Start{Input: input, Parent: &d.Parent, Pins: d.Pins}, b)
+	err = e.askOrStart(e.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins}, b)
 	failpoint.Hit("child.started")
 	if err != nil {
 		return c.refuseChild(d, err)
@@ -102,8 +103,8 @@ func isRunDamage(err error) bool {
 	return errors.As(err, &c) && c.Run != ""
 }
 
-func childRefused(d *actor.Child, code, message string) workflow.ChildEnded {
-	return workflow.ChildEnded{
+func childRefused(d *actor.Child, code, message string) state.ChildEnded {
+	return state.ChildEnded{
 		Token: d.Token, Attempt: d.Attempt, Status: workflow.RunFailed,
 		Failure: &workflow.Failure{Code: code, Message: message, Permanent: true},
 	}
@@ -116,11 +117,11 @@ func (c *childMessenger) cancelChild(child workflow.RunID) error {
 		return nil
 	}
 	const reason = "the parent run does not wait for it any more"
-	return ignoreFinal(c.engine.askRun(c.engine.ctx, child, workflow.Cancel{Reason: reason}))
+	return ignoreFinal(c.engine.askRun(c.engine.ctx, child, state.Cancel{Reason: reason}))
 }
 
 // tellParent tells a parent how its child has ended.
-func (c *childMessenger) tellParent(parent workflow.RunID, m workflow.ChildEnded) error {
+func (c *childMessenger) tellParent(parent workflow.RunID, m state.ChildEnded) error {
 	err := ignoreFinal(c.engine.askRun(c.engine.ctx, parent, m))
 	failpoint.Hit("child.told")
 	return err
@@ -128,7 +129,7 @@ func (c *childMessenger) tellParent(parent workflow.RunID, m workflow.ChildEnded
 
 // askParent asks a parent whether it wants its child, and cancels the child if not.
 func (c *childMessenger) askParent(child workflow.RunID, p workflow.Parent) error {
-	err := c.engine.askRun(c.engine.ctx, p.Run, workflow.ChildAsks{Token: p.Token, Attempt: p.Attempt})
+	err := c.engine.askRun(c.engine.ctx, p.Run, state.ChildAsks{Token: p.Token, Attempt: p.Attempt})
 	if errors.Is(err, ErrStale) || errors.Is(err, ErrEnded) || errors.Is(err, ErrRunNotFound) {
 		return c.cancelChild(child)
 	}

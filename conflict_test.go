@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -36,7 +37,7 @@ transitions: [{from: sub, to: rescue, outcome: error}]
 			require.NoError(t, e.Start(ctx, workflow.Run{ID: "q", Definition: child.Definition}, nil))
 
 			b.graph, b.inputHash = e.dir.AddDefinition(b.graph), value.Hash(map[string]any{})
-			require.NoError(t, e.askOrStart(ctx, "p/1.1", workflow.Start{Input: map[string]any{}, Parent: b.parent}, &b))
+			require.NoError(t, e.askOrStart(ctx, "p/1.1", state.Start{Input: map[string]any{}, Parent: b.parent}, &b))
 			out, err := e.Run(ctx, workflow.Run{ID: "p", Definition: parent.Definition}, nil)
 			require.NoError(t, err)
 			require.Equal(t, map[string]any{"why": workflow.CodeIDConflict, "text": `run "p/1.1" is not the child`}, out.Output)

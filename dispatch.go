@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -186,7 +187,7 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 		return
 	}
 	m = taskResult(t, output, err)
-	if done, ok := m.(workflow.TaskCompleted); ok {
+	if done, ok := m.(state.TaskCompleted); ok {
 		unpin, err := d.engine.pinReferences(context.WithoutCancel(d.ctx), done.Output, done.Artifacts...)
 		if err != nil {
 			m = taskFailed(t, referenceFailure(err))
@@ -266,12 +267,12 @@ func (e *Engine) executorTask(t *outTask) Task {
 }
 
 // taskFailed returns the message that an attempt has failed.
-func taskFailed(t *outTask, f workflow.Failure) workflow.Message {
-	return workflow.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, Failure: f}
+func taskFailed(t *outTask, f workflow.Failure) state.Message {
+	return state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, Failure: f}
 }
 
 // taskResult returns the message that says what a handler has returned.
-func taskResult(t *outTask, output any, err error) workflow.Message {
+func taskResult(t *outTask, output any, err error) state.Message {
 	if err != nil {
 		return taskFailed(t, failureOf(err))
 	}
@@ -292,8 +293,8 @@ var metadataLimits = value.Limits{Bytes: workflow.DefaultLimits().PayloadBytes}
 
 // taskCompleted returns the message that an attempt has come to an output, which may
 // be a Result. Token, attempt and epoch are the caller's to set.
-func taskCompleted(output any) (workflow.TaskCompleted, error) {
-	var m workflow.TaskCompleted
+func taskCompleted(output any) (state.TaskCompleted, error) {
+	var m state.TaskCompleted
 	if r, ok := output.(Result); ok {
 		metadata, err := value.Normalize(r.Metadata, metadataLimits)
 		if err != nil {
@@ -319,7 +320,7 @@ var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Seco
 // deliverResult hands a result to its run, again and again while the outcome of that
 // is unknown. A result that is refused as stale was for an attempt that is over;
 // deliver returns false if the run took none at all.
-func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m workflow.Message) (taken bool) {
+func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m state.Message) (taken bool) {
 	for wait := resultBackoff.Next(0); ; wait = resultBackoff.Next(wait) {
 		err := e.askRun(e.ctx, run, m) // Close waits for results that come
 		switch {

@@ -150,11 +150,11 @@ func ExampleEngine_Journal() {
 		}
 	}
 	// Output:
-	// 1 workflow.Start
+	// 1 state.Start
 	//    start-run input={}
 	//    create-token t1 node=greet
 	//    dispatch-task t1 task=greet attempt=1 input={}
-	// 2 workflow.TaskCompleted
+	// 2 state.TaskCompleted
 	//    set-data output.text="hi"
 	//    complete-token t1
 	//    complete-run output={"text":"hi"}

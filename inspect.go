@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -16,13 +17,13 @@ type Snapshot struct {
 	workflow.Outcome
 	Workflow string // name of the definition
 	Version  int
-	Revision int              // of its definition: 1, and one more for every patch
-	Seq      int64            // of the last record
-	Alarm    time.Time        // when time alone changes it next; zero if never
-	Tokens   []workflow.Token // all of them, by id
-	Groups   []workflow.Group // all of them, by id
-	State    map[string]any   // the run's own state
-	Live     int              // tokens that are not terminal
+	Revision int            // of its definition: 1, and one more for every patch
+	Seq      int64          // of the last record
+	Alarm    time.Time      // when time alone changes it next; zero if never
+	Tokens   []state.Token  // all of them, by id
+	Groups   []state.Group  // all of them, by id
+	State    map[string]any // the run's own state
+	Live     int            // tokens that are not terminal
 }
 
 // Inspect returns how a run stands, as it is committed. It writes nothing and

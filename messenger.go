@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/fair"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -45,7 +46,7 @@ type childMessage struct {
 	want   *actor.Child
 	cancel bool
 	parent workflow.Parent // of the last two
-	ended  *workflow.ChildEnded
+	ended  *state.ChildEnded
 }
 
 // maxChildMessages bounds how many messages are delivered side by side.

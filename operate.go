@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -15,7 +16,7 @@ func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) e
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, workflow.Cancel{Reason: storableText(reason, maxMessage)})
+	return e.askRun(ctx, id, state.Cancel{Reason: storableText(reason, maxMessage)})
 }
 
 // Complete delivers the result of an attempt, for an Executor that returned
@@ -54,7 +55,7 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if cause == nil {
 		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
-	return e.reportResult(ctx, run, workflow.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Failure: failureOf(cause)})
+	return e.reportResult(ctx, run, state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Failure: failureOf(cause)})
 }
 
 // Heartbeat says that an attempt is alive. ErrStale says that it is no longer
@@ -67,7 +68,7 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key) error {
 	if err != nil {
 		return err
 	}
-	err = e.reportResult(ctx, run, workflow.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch})
+	err = e.reportResult(ctx, run, state.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch})
 	if err == nil {
 		e.stalls.noteHeartbeat(run)
 	}
@@ -76,7 +77,7 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key) error {
 
 // reportResult delivers what an executor says. A run that does not exist makes the
 // key a stale one.
-func (e *Engine) reportResult(ctx context.Context, run workflow.RunID, m workflow.Message) error {
+func (e *Engine) reportResult(ctx context.Context, run workflow.RunID, m state.Message) error {
 	err := e.askRun(ctx, run, m)
 	if errors.Is(err, ErrRunNotFound) {
 		return fmt.Errorf("%w: %w", ErrStale, err)
@@ -98,7 +99,7 @@ func (e *Engine) Retry(ctx context.Context, t Target) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.askRun(ctx, t.Run, workflow.Retry{Token: t.Token, Node: t.Node})
+	return e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node})
 }
 
 // Skip completes a task with the given output, in the operator's name. A
@@ -119,7 +120,7 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, t.Run, workflow.Skip{Token: t.Token, Node: t.Node, Output: v})
+	return e.askRun(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v})
 }
 
 // Pause holds back what a run would dispatch: tasks, children and locks. All
@@ -129,7 +130,7 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, workflow.Pause{})
+	return e.askRun(ctx, id, state.Pause{})
 }
 
 // Signal gives an event to whoever waits for its name in a run, or keeps it
@@ -155,7 +156,7 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, id, s)
+	return e.askRun(ctx, id, state.Signal(s))
 }
 
 // Vote adds a vote to an open approval; the target's fields win over those of
@@ -180,7 +181,7 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, t.Run, b)
+	return e.askRun(ctx, t.Run, state.Ballot(b))
 }
 
 // CancelNodes ends the live tokens at some nodes of a run, which goes on without
@@ -190,7 +191,7 @@ func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...wo
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, workflow.CancelNodes{Nodes: nodes})
+	return e.askRun(ctx, id, state.CancelNodes{Nodes: nodes})
 }
 
 // A GroupTarget names a live group of a run: by its sibling group, and by the
@@ -217,7 +218,7 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, t.Run, workflow.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
+	return e.askRun(ctx, t.Run, state.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
 }
 
 // CloseGroup ends a live group: its join fires with what has arrived, at once or,
@@ -227,7 +228,7 @@ func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.askRun(ctx, t.Run, workflow.CloseGroup{Group: t.Group, Origin: t.Origin})
+	return e.askRun(ctx, t.Run, state.CloseGroup{Group: t.Group, Origin: t.Origin})
 }
 
 // Resume lets a run go on that is paused, or that an internal fault suspended,
@@ -236,7 +237,7 @@ func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, workflow.Resume{})
+	return e.askRun(ctx, id, state.Resume{})
 }
 
 // inputError returns an error of the value model as an error about an input.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -50,7 +51,7 @@ func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revisio
 	if err != nil {
 		return 0, err
 	}
-	if err := e.askRun(ctx, id, workflow.Patch{Base: p.Base, Ops: list, Pins: pins}); err != nil {
+	if err := e.askRun(ctx, id, state.Patch{Base: p.Base, Ops: list, Pins: pins}); err != nil {
 		return 0, err
 	}
 	return p.Base + 1, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -46,7 +47,7 @@ func (o outbox) CancelChild(child workflow.RunID) {
 }
 
 // ChildEnded implements actor.Family.
-func (o outbox) ChildEnded(child workflow.RunID, p workflow.Parent, m workflow.ChildEnded) {
+func (o outbox) ChildEnded(child workflow.RunID, p workflow.Parent, m state.ChildEnded) {
 	o.engine.messenger.enqueueMessage(child, childMessage{parent: p, ended: &m})
 }
 
@@ -68,7 +69,7 @@ type runStore struct {
 var _ actor.Store = (*runStore)(nil)
 
 // Load implements actor.Store.
-func (r *runStore) Load() (*workflow.State, int64, []decision.Event, error) {
+func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 	if r.run != nil {
 		if err := r.run.Close(); err != nil {
 			return nil, 0, nil, err
@@ -89,7 +90,7 @@ func (r *runStore) Load() (*workflow.State, int64, []decision.Event, error) {
 	return s, r.head.Seq, unflushed, nil
 }
 
-func (r *runStore) newRun() (*workflow.State, int64, []decision.Event, error) {
+func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 	g := r.birth.graph
 	r.head = store.Head{
 		Run: r.id, Workflow: g.Definition.Name, Version: g.Definition.Version,
@@ -99,11 +100,11 @@ func (r *runStore) newRun() (*workflow.State, int64, []decision.Event, error) {
 		r.head.Parent, r.head.Root = p.Run, p.Root
 	}
 	r.run = r.dir.New(r.head, g)
-	return workflow.NewState(r.id, g), 0, nil, nil
+	return state.NewState(r.id, g), 0, nil, nil
 }
 
 // Commit implements actor.Store.
-func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
+func (r *runStore) Commit(s *state.State, records []decision.Record) error {
 	r.head.Status, r.head.Seq = s.Status, records[len(records)-1].Seq
 	r.head.Alarm = planning.Alarm(s)
 	r.head.StartedAt, r.head.EndedAt = s.StartedAt, s.EndedAt
@@ -115,7 +116,7 @@ func (r *runStore) Commit(s *workflow.State, records []decision.Record) error {
 
 // finalArtifacts returns what a commit says of the artifacts of a run: those of its
 // outcome, and whether those that were staged are not wanted any more.
-func finalArtifacts(s *workflow.State, keep bool) (out []workflow.Artifact, dropped bool) {
+func finalArtifacts(s *state.State, keep bool) (out []workflow.Artifact, dropped bool) {
 	switch {
 	case !s.Status.Final():
 		return nil, false
@@ -126,7 +127,7 @@ func finalArtifacts(s *workflow.State, keep bool) (out []workflow.Artifact, drop
 }
 
 // Flush implements actor.Store.
-func (r *runStore) Flush(ch workflow.Changes, events []decision.Event, done func(error)) {
+func (r *runStore) Flush(ch state.Changes, events []decision.Event, done func(error)) {
 	r.run.Flush(ch, events, done)
 }
 

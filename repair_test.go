@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -110,7 +111,7 @@ func TestRepairedRunsFinish(t *testing.T) {
 func replays(t *testing.T, e *pawl.Engine, id workflow.RunID) {
 	g, err := workflow.Compile(define(t, threeSteps))
 	require.NoError(t, err)
-	s := workflow.NewState(id, g)
+	s := state.NewState(id, g)
 	for rec, err := range e.Journal(t.Context(), id) {
 		require.NoError(t, err)
 		s.Epoch = rec.Epoch

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -21,12 +22,12 @@ func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow
 
 // askRun delivers a message to a run and waits until the answer is committed. A
 // nil message only wakes the run.
-func (e *Engine) askRun(ctx context.Context, id workflow.RunID, m workflow.Message) error {
+func (e *Engine) askRun(ctx context.Context, id workflow.RunID, m state.Message) error {
 	return e.askOrStart(ctx, id, m, nil)
 }
 
 // askOrStart is askRun; b, if not nil, is the run to make if there is none.
-func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m workflow.Message, b *birth) error {
+func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *birth) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/clock"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -121,11 +122,11 @@ func (s *stallDetector) scanRuns() {
 			waits[q.Run] = q.Seq
 			continue
 		}
-		state, err := s.engine.dir.State(q.Run)
+		found, err := s.engine.dir.State(q.Run)
 		switch {
 		case err != nil:
 			s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be looked at", "run", string(q.Run), "error", err)
-		case planning.Waits(state):
+		case planning.Waits(found):
 			waits[q.Run] = q.Seq
 			continue
 		default:
@@ -133,7 +134,7 @@ func (s *stallDetector) scanRuns() {
 			if s.steady != s.opened { // the clock has jumped: it may have been quiet for longer
 				idle = min(max(idle, after), time.Since(s.steady)).Truncate(time.Millisecond)
 			}
-			err = s.engine.askRun(s.engine.ctx, q.Run, workflow.Stall{Events: state.Events, Idle: idle})
+			err = s.engine.askRun(s.engine.ctx, q.Run, state.Stall{Events: found.Events, Idle: idle})
 			if err != nil && s.engine.ctx.Err() == nil {
 				s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be failed", "run", string(q.Run), "error", err)
 			}

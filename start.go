@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -48,7 +49,7 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	defer release()
 	b := &birth{graph: g, inputHash: value.Hash(in)}
 	failpoint.Hit("start.ask")
-	err = e.askOrStart(ctx, run.ID, workflow.Start{Input: in, Pins: pins}, b)
+	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins}, b)
 	failpoint.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/story"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
@@ -57,7 +58,7 @@ type duet struct {
 	t      *testing.T
 	reopen bool
 
-	model *workflow.State
+	model *state.State
 	seq   int64 // of the last record that was compared
 	trace []string
 
@@ -78,8 +79,8 @@ func (quiet) Leave(*actor.Actor) bool                   { return false }
 func (quiet) StartChild(actor.Child)                    {}
 func (quiet) CancelChild(workflow.RunID)                {}
 
-func (quiet) ChildEnded(workflow.RunID, workflow.Parent, workflow.ChildEnded) {}
-func (quiet) ChildAsks(workflow.RunID, workflow.Parent)                       {}
+func (quiet) ChildEnded(workflow.RunID, workflow.Parent, state.ChildEnded) {}
+func (quiet) ChildAsks(workflow.RunID, workflow.Parent)                    {}
 
 func (s *duet) play(d *datadriven.TestData) {
 	if d.Cmd == "define" {
@@ -117,7 +118,7 @@ func (s *duet) define(yaml string) {
 		return
 	}
 	s.path, s.seq, s.trace = s.t.TempDir(), 0, nil
-	s.model = workflow.NewState("r", s.graph)
+	s.model = state.NewState("r", s.graph)
 	s.live()
 }
 
@@ -164,7 +165,7 @@ func (s *duet) end() {
 }
 
 // send gives a message to both, and compares what they make of it.
-func (s *duet) send(m workflow.Message) {
+func (s *duet) send(m state.Message) {
 	want := s.step(m)
 	got := s.actor.Ask(s.t.Context(), m)
 	require.Equal(s.t, fmt.Sprint(want), fmt.Sprint(got), "%#v", m)
@@ -178,7 +179,7 @@ func (s *duet) send(m workflow.Message) {
 }
 
 // step is what the planner alone makes of a message.
-func (s *duet) step(m workflow.Message) error {
+func (s *duet) step(m state.Message) error {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	plan, err := planning.Step(s.model, m, now)
 	for _, d := range plan.Decisions {
@@ -190,7 +191,7 @@ func (s *duet) step(m workflow.Message) error {
 
 // fire lets the planner's alarm fire.
 func (s *duet) fire() {
-	require.NoError(s.t, s.step(workflow.AlarmFired{At: planning.Alarm(s.model).UnixMilli()}))
+	require.NoError(s.t, s.step(state.AlarmFired{At: planning.Alarm(s.model).UnixMilli()}))
 }
 
 // advance lets time go on for both: every alarm fires at its instant.

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -21,14 +22,14 @@ type Store interface {
 	// Load returns the committed state, the sequence of its last record, and
 	// the events that are not in the run's file yet. A run that does not exist
 	// has a new state and sequence 0.
-	Load() (s *workflow.State, seq int64, unflushed []decision.Event, err error)
+	Load() (s *state.State, seq int64, unflushed []decision.Event, err error)
 	// Commit makes records durable, with s as the state after them: all of
 	// them or, with an error, perhaps none.
-	Commit(s *workflow.State, records []decision.Record) error
+	Commit(s *state.State, records []decision.Record) error
 	// Flush writes the run's file up to what is committed, in the background, and
 	// calls done when the file is durable, or when it could not be written: the
 	// records then stay in the log.
-	Flush(ch workflow.Changes, events []decision.Event, done func(error))
+	Flush(ch state.Changes, events []decision.Event, done func(error))
 	// Unflushed returns how much is committed that the file does not hold.
 	Unflushed() (records int, bytes int64)
 	// Close releases what the store holds open.
@@ -102,7 +103,7 @@ type Actor struct {
 	done    chan struct{}
 	ran     atomic.Bool // Run was called
 
-	state    *workflow.State
+	state    *state.State
 	seq      int64
 	events   []decision.Event // committed, not yet handed to Flush
 	flushing bool
@@ -119,7 +120,7 @@ type Actor struct {
 }
 
 type envelope struct {
-	message workflow.Message
+	message state.Message
 	reply   chan error
 }
 
@@ -137,7 +138,7 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 
 // Ask delivers m and waits until the answer to it is committed. It may be
 // called only while the outbox would not let the actor leave.
-func (a *Actor) Ask(ctx context.Context, m workflow.Message) error {
+func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 	if ctx == nil {
 		return errNoContext
 	}

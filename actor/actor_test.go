@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -34,10 +35,10 @@ type disk struct {
 	fileError error
 }
 
-func (d *disk) Load() (*workflow.State, int64, []decision.Event, error) {
+func (d *disk) Load() (*state.State, int64, []decision.Event, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := workflow.NewState("r", d.graph)
+	s := state.NewState("r", d.graph)
 	var events []decision.Event
 	for _, r := range d.records {
 		for _, x := range r.Decisions {
@@ -47,7 +48,7 @@ func (d *disk) Load() (*workflow.State, int64, []decision.Event, error) {
 	return s, int64(len(d.records)), events, nil
 }
 
-func (d *disk) Commit(_ *workflow.State, records []decision.Record) error {
+func (d *disk) Commit(_ *state.State, records []decision.Record) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fault := d.fault()
@@ -70,7 +71,7 @@ func (d *disk) Commit(_ *workflow.State, records []decision.Record) error {
 	return nil
 }
 
-func (d *disk) Flush(_ workflow.Changes, events []decision.Event, done func(error)) {
+func (d *disk) Flush(_ state.Changes, events []decision.Event, done func(error)) {
 	d.mu.Lock()
 	d.unflushed, d.flushes, d.flushed = 0, d.flushes+1, append(d.flushed, events...)
 	d.mu.Unlock()
@@ -119,7 +120,7 @@ func (o *office) Leave(*actor.Actor) bool    { return !o.stays }
 func (o *office) StartChild(actor.Child)     {}
 func (o *office) CancelChild(workflow.RunID) {}
 
-func (o *office) ChildEnded(_ workflow.RunID, _ workflow.Parent, m workflow.ChildEnded) {
+func (o *office) ChildEnded(_ workflow.RunID, _ workflow.Parent, m state.ChildEnded) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = append(o.ended, m.Status)
@@ -198,7 +199,7 @@ func life(t *rapid.T, d *disk, crashed chan struct{}) workflow.Outcome {
 			case <-ctx.Done():
 				return
 			}
-			m := workflow.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch, Output: "done"}
+			m := state.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch, Output: "done"}
 			for errors.Is(a.Ask(ctx, m), actor.ErrUnknown) {
 				continue
 			}
@@ -207,7 +208,7 @@ func life(t *rapid.T, d *disk, crashed chan struct{}) workflow.Outcome {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	tasks.Go(func() {
-		for errors.Is(a.Ask(ctx, workflow.Start{}), actor.ErrUnknown) {
+		for errors.Is(a.Ask(ctx, state.Start{}), actor.ErrUnknown) {
 			continue
 		}
 	})
@@ -241,11 +242,11 @@ func TestNothingLeavesBeforeTheCommit(t *testing.T) {
 		a := actor.New("r", d, o, options())
 		ctx, stop := context.WithCancel(t.Context())
 		go a.Run(ctx)
-		require.ErrorIs(t, a.Ask(ctx, workflow.Start{}), actor.ErrUnknown)
+		require.ErrorIs(t, a.Ask(ctx, state.Start{}), actor.ErrUnknown)
 		require.Empty(t, sent)
 		require.Equal(t, workflow.Outcome{}, o.outcome)
 		fail = false
-		require.NoError(t, a.Ask(ctx, workflow.Start{}), "it may be repeated")
+		require.NoError(t, a.Ask(ctx, state.Start{}), "it may be repeated")
 		require.Len(t, sent, 3)
 		stop()
 		<-a.Done()
@@ -267,9 +268,9 @@ func TestAFailedCommitThatTookEffectIsTold(t *testing.T) {
 		a := actor.New("r", d, o, options())
 		ctx, stop := context.WithCancel(t.Context())
 		go a.Run(ctx)
-		require.NoError(t, a.Ask(ctx, workflow.Start{Parent: &workflow.Parent{Run: "p", Token: 3, Attempt: 1, Root: "p", Depth: 1}}))
+		require.NoError(t, a.Ask(ctx, state.Start{Parent: &workflow.Parent{Run: "p", Token: 3, Attempt: 1, Root: "p", Depth: 1}}))
 		after = true
-		require.ErrorIs(t, a.Ask(ctx, workflow.Cancel{}), actor.ErrUnknown)
+		require.ErrorIs(t, a.Ask(ctx, state.Cancel{}), actor.ErrUnknown)
 		synctest.Wait()
 		o.mu.Lock()
 		require.Equal(t, workflow.RunCancelled, o.outcome.Status)
@@ -293,16 +294,16 @@ func TestTheNextAttemptIsNotWithdrawn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		go a.Run(ctx)
 		faults <- ""
-		require.NoError(t, a.Ask(ctx, workflow.Start{}))
+		require.NoError(t, a.Ask(ctx, state.Start{}))
 		require.Len(t, sent, 1)
 		first := sent[0]
 
 		var answers [3]error
 		var asks sync.WaitGroup
-		for i, m := range []workflow.Message{
-			workflow.Signal{Name: "s", ID: "1"}, // while it is committed, the others wait for one batch
-			workflow.TaskFailed{Token: first.Token, Attempt: 1, Epoch: first.Epoch, Failure: workflow.Failure{Code: "c"}},
-			workflow.Retry{Token: first.Token},
+		for i, m := range []state.Message{
+			state.Signal{Name: "s", ID: "1"}, // while it is committed, the others wait for one batch
+			state.TaskFailed{Token: first.Token, Attempt: 1, Epoch: first.Epoch, Failure: workflow.Failure{Code: "c"}},
+			state.Retry{Token: first.Token},
 		} {
 			asks.Go(func() { answers[i] = a.Ask(ctx, m) })
 			synctest.Wait()
@@ -349,7 +350,7 @@ func TestAnAlarmRingsAgainIfTheClockIsSetBack(t *testing.T) {
 					synctest.Wait()
 				}
 			})()
-			go func() { _ = a.Ask(t.Context(), workflow.Start{}) }()
+			go func() { _ = a.Ask(t.Context(), state.Start{}) }()
 			require.NoError(t, a.Run(t.Context()))
 			require.LessOrEqual(t, time.Since(began), 70*time.Second, "set back after %d readings", after)
 			s, _, _, err := d.Load()
@@ -368,7 +369,7 @@ func TestAlarmsAreOnTime(t *testing.T) {
 			o := &office{perform: func(actor.Dispatch) {}}
 			a := actor.New("r", d, o, options())
 			ctx, stop := context.WithTimeout(t.Context(), stays)
-			go func() { _ = a.Ask(ctx, workflow.Start{}) }() // the second time it is refused
+			go func() { _ = a.Ask(ctx, state.Start{}) }() // the second time it is refused
 			require.NoError(t, a.Run(ctx))
 			stop()
 		}
@@ -387,7 +388,7 @@ func TestAnActorAnswersOnItsWayOut(t *testing.T) {
 		a := actor.New("r", d, o, options())
 		answers := make(chan error, 40)
 		for range 40 {
-			go func() { answers <- a.Ask(context.Background(), workflow.Retry{Node: "nobody"}) }()
+			go func() { answers <- a.Ask(context.Background(), state.Retry{Node: "nobody"}) }()
 		}
 		synctest.Wait() // 16 wait in the mailbox, the others for a place there
 		ctx, stop := context.WithCancel(t.Context())
@@ -404,12 +405,12 @@ func TestAFullMailboxHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := actor.New("r", &disk{}, &office{}, options())
 		for range 16 {
-			go a.Ask(t.Context(), workflow.Resume{})
+			go a.Ask(t.Context(), state.Resume{})
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, a.Ask(ctx, workflow.Resume{}), actor.ErrBusy)
+		require.ErrorIs(t, a.Ask(ctx, state.Resume{}), actor.ErrBusy)
 		stopped, stop := context.WithCancel(t.Context())
 		stop()
 		go a.Run(stopped)
@@ -428,10 +429,10 @@ func TestAPanicSuspendsTheRun(t *testing.T) {
 		a := actor.New("r", d, o, options())
 		ctx, stop := context.WithCancel(t.Context())
 		go a.Run(ctx)
-		require.NoError(t, a.Ask(ctx, workflow.Start{}))
+		require.NoError(t, a.Ask(ctx, state.Start{}))
 		nap := g.Nodes["nap"]
 		delete(g.Nodes, "nap") // what a bug of the planner would do
-		result := workflow.TaskCompleted{Token: keys[0].Token, Attempt: 1, Epoch: keys[0].Epoch}
+		result := state.TaskCompleted{Token: keys[0].Token, Attempt: 1, Epoch: keys[0].Epoch}
 		require.ErrorIs(t, a.Ask(ctx, result), workflow.ErrSuspended)
 		require.Equal(t, workflow.RunSuspended, o.outcome.Status)
 		require.Equal(t, workflow.CodeInternal, o.outcome.Failure.Code)
@@ -440,7 +441,7 @@ func TestAPanicSuspendsTheRun(t *testing.T) {
 
 		g.Nodes["nap"] = nap
 		keys = nil
-		require.NoError(t, a.Ask(ctx, workflow.Resume{}))
+		require.NoError(t, a.Ask(ctx, state.Resume{}))
 		require.Len(t, keys, 3, "what it waits for is sent again")
 		require.NoError(t, a.Ask(ctx, result))
 		stop()
@@ -458,8 +459,8 @@ func TestWhatCannotBeWrittenSuspendsTheRun(t *testing.T) {
 		a := actor.New("r", d, o, options())
 		ctx, stop := context.WithCancel(t.Context())
 		go a.Run(ctx)
-		require.NoError(t, a.Ask(ctx, workflow.Start{}))
-		result := workflow.TaskFailed{
+		require.NoError(t, a.Ask(ctx, state.Start{}))
+		result := state.TaskFailed{
 			Token: keys[0].Token, Attempt: 1, Epoch: keys[0].Epoch,
 			Failure: workflow.Failure{Code: "odd", Message: "\xff", Permanent: true}, // the engine would have mended it
 		}
@@ -467,7 +468,7 @@ func TestWhatCannotBeWrittenSuspendsTheRun(t *testing.T) {
 		require.ErrorIs(t, err, workflow.ErrSuspended)
 		require.ErrorContains(t, err, "UTF-8")
 		require.Equal(t, workflow.RunSuspended, o.outcome.Status)
-		require.NoError(t, a.Ask(ctx, workflow.Resume{}))
+		require.NoError(t, a.Ask(ctx, state.Resume{}))
 		result.Failure.Message = "plain"
 		require.NoError(t, a.Ask(ctx, result))
 		stop()
@@ -485,10 +486,10 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		o := &office{}
 		a := actor.New("r", d, o, opts)
 		o.perform = func(x actor.Dispatch) {
-			go a.Ask(context.Background(), workflow.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch})
+			go a.Ask(context.Background(), state.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch})
 		}
 		go a.Run(t.Context())
-		require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+		require.NoError(t, a.Ask(t.Context(), state.Start{}))
 		<-a.Done()
 		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
 		require.Equal(t, 1, faults)
@@ -511,9 +512,9 @@ func TestAPanicOutsideThePlannerEndsTheActor(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- a.Run(ctx) }()
-			require.ErrorIs(t, a.Ask(ctx, workflow.Start{}), actor.ErrUnknown)
+			require.ErrorIs(t, a.Ask(ctx, state.Start{}), actor.ErrUnknown)
 			if where == "commit" {
-				require.NoError(t, a.Ask(ctx, workflow.Start{}), "it was loaded again")
+				require.NoError(t, a.Ask(ctx, state.Start{}), "it was loaded again")
 				stop()
 				require.NoError(t, <-ended)
 				return
@@ -546,7 +547,7 @@ transitions: [{from: nap, to: again}]
 		o := &office{perform: func(actor.Dispatch) {}}
 		a := actor.New("r", d, o, opt)
 		go a.Run(t.Context())
-		require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+		require.NoError(t, a.Ask(t.Context(), state.Start{}))
 		d.mu.Lock()
 		full = true
 		d.mu.Unlock()
@@ -579,10 +580,10 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 				}
 			})()
 			go a.Run(t.Context())
-			require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+			require.NoError(t, a.Ask(t.Context(), state.Start{}))
 			held = true
 			for _, name := range []string{"one", "two"} {
-				go func() { _ = a.Ask(t.Context(), workflow.Signal{Name: name}) }()
+				go func() { _ = a.Ask(t.Context(), state.Signal{Name: name}) }()
 				synctest.Wait()
 			}
 			<-time.After(time.Minute)
@@ -590,7 +591,7 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 			<-a.Done()
 			require.Equal(t, 2, commits)
 			require.Len(t, d.records, 4)
-			require.IsType(t, workflow.AlarmFired{}, d.records[3].Message)
+			require.IsType(t, state.AlarmFired{}, d.records[3].Message)
 		})
 	}
 }
@@ -600,7 +601,7 @@ func TestEventsOfAnEarlierLifeAreFiled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := graph(t, `{name: w, start: a, nodes: [{id: a, wait: {event: e}}]}`)
 		d := &disk{graph: g, fault: func() string { return "" }}
-		for _, m := range []workflow.Message{workflow.Start{}, workflow.Signal{Name: "other"}, workflow.Signal{Name: "e"}} {
+		for _, m := range []state.Message{state.Start{}, state.Signal{Name: "other"}, state.Signal{Name: "e"}} {
 			d.unflushed = len(d.records) // nobody has flushed them
 			d.flushed = nil
 			a := actor.New("r", d, &office{}, options())
@@ -631,11 +632,11 @@ func TestWhatABatchTakesBackIsNotSent(t *testing.T) {
 	again := &workflow.Failure{Code: "again"}
 	for name, test := range map[string]struct {
 		node string
-		ends workflow.Message
+		ends state.Message
 		sent string
 	}{
-		"task":  {`task: t`, workflow.TaskFailed{Token: 1, Attempt: 1, Epoch: 7, Failure: *again}, "t1, attempt 2"},
-		"child": {`subworkflow: {name: c}`, workflow.ChildEnded{Token: 1, Attempt: 1, Status: workflow.RunFailed, Failure: again}, "r/1.2"},
+		"task":  {`task: t`, state.TaskFailed{Token: 1, Attempt: 1, Epoch: 7, Failure: *again}, "t1, attempt 2"},
+		"child": {`subworkflow: {name: c}`, state.ChildEnded{Token: 1, Attempt: 1, Status: workflow.RunFailed, Failure: again}, "r/1.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -646,8 +647,8 @@ func TestWhatABatchTakesBackIsNotSent(t *testing.T) {
 					o.asked = append(o.asked, fmt.Sprintf("%v, attempt %d", x.Token, x.Attempt))
 				}
 				a := actor.New("r", d, o, options())
-				start := workflow.Start{Pins: workflow.Pins{{Name: "c", Hash: "h"}}}
-				for _, m := range []workflow.Message{start, test.ends, workflow.Retry{Token: 1}} {
+				start := state.Start{Pins: workflow.Pins{{Name: "c", Hash: "h"}}}
+				for _, m := range []state.Message{start, test.ends, state.Retry{Token: 1}} {
 					go func() { _ = a.Ask(t.Context(), m) }()
 					synctest.Wait() // they wait in this order
 				}
@@ -675,7 +676,7 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			o := &office{perform: func(actor.Dispatch) {}, stays: true}
 			a := actor.New("r", d, o, opt)
 			go a.Run(ctx)
-			require.NoError(t, a.Ask(t.Context(), workflow.Start{}))
+			require.NoError(t, a.Ask(t.Context(), state.Start{}))
 			stop()
 			<-a.Done()
 			d.unflushed, d.flushes = 1, 0 // as a crash leaves it
@@ -687,7 +688,7 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			defer stop()
 			again := actor.New("r", d, o, opt)
 			go again.Run(ctx)
-			go func() { _ = again.Ask(t.Context(), workflow.Signal{Name: "one"}) }()
+			go func() { _ = again.Ask(t.Context(), state.Signal{Name: "one"}) }()
 			<-time.After(time.Minute)
 			close(gate)
 			synctest.Wait()

@@ -3,6 +3,7 @@ package actor
 import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -18,7 +19,7 @@ type Family interface {
 	// StartChild of that child.
 	CancelChild(child workflow.RunID)
 	// ChildEnded tells a parent how its child has ended.
-	ChildEnded(child workflow.RunID, p workflow.Parent, m workflow.ChildEnded)
+	ChildEnded(child workflow.RunID, p workflow.Parent, m state.ChildEnded)
 	// ChildAsks asks a parent whether it still wants its child, which is to be
 	// cancelled if not.
 	ChildAsks(child workflow.RunID, p workflow.Parent)
@@ -79,8 +80,8 @@ func (a *Actor) tellFamily(t turn) {
 }
 
 // Ended returns what a parent is told of the end of its child.
-func Ended(p workflow.Parent, o workflow.Outcome) workflow.ChildEnded {
-	return workflow.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure}
+func Ended(p workflow.Parent, o workflow.Outcome) state.ChildEnded {
+	return state.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure}
 }
 
 // resendFamily sends again what a run that wakes may not have told children and

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -36,7 +37,7 @@ func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	if at.IsZero() || at.After(now) {
 		return batch
 	}
-	return append(batch, envelope{workflow.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
+	return append(batch, envelope{state.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
 }
 
 // A turn is the outcome of one batch of messages: what to commit, and what to send
@@ -216,7 +217,7 @@ func (a *Actor) suspendRun(cause string) error {
 	if err := a.activateRun(); err != nil {
 		return err
 	}
-	t, err := a.planBatch([]envelope{{workflow.Suspend{Cause: cause}, make(chan error, 1)}}, currentInstant())
+	t, err := a.planBatch([]envelope{{state.Suspend{Cause: cause}, make(chan error, 1)}}, currentInstant())
 	if err != nil || len(t.records) == 0 {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -34,7 +35,7 @@ type Record struct {
 	At        time.Time // the planner's now
 	Epoch     workflow.Epoch
 	Planner   int // version of the planner
-	Message   workflow.Message
+	Message   state.Message
 	Decisions []Decision
 }
 
@@ -54,7 +55,7 @@ type Encoded struct {
 func (r Record) Encode() (Encoded, error) {
 	e := Encoded{Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Values: &codec.Values{}}
 	var err error
-	if e.Message, err = workflow.Messages.Append(nil, r.Message, e.Values); err != nil {
+	if e.Message, err = state.Messages.Append(nil, r.Message, e.Values); err != nil {
 		return Encoded{}, fmt.Errorf("encode message of record %d: %w", r.Seq, err)
 	}
 	if e.Decisions, err = Decisions.AppendAll(nil, r.Decisions, e.Values); err != nil {
@@ -68,7 +69,7 @@ func (r Record) Encode() (Encoded, error) {
 func (e Encoded) Decode(lookup codec.Lookup) (Record, error) {
 	r := Record{Seq: e.Seq, At: e.At, Epoch: e.Epoch, Planner: e.Planner}
 	var err error
-	if r.Message, err = workflow.Messages.Decode(e.Message, lookup); err != nil {
+	if r.Message, err = state.Messages.Decode(e.Message, lookup); err != nil {
 		return Record{}, fmt.Errorf("decode message of record %d: %w", e.Seq, err)
 	}
 	if r.Decisions, err = Decisions.DecodeAll(e.Decisions, lookup); err != nil {

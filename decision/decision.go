@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -62,15 +63,15 @@ func (p Plan) Effects() []Effect {
 type (
 	// CreateToken puts a new token on a node.
 	CreateToken struct {
-		Token workflow.Token `json:"token"`
+		Token state.Token `json:"token"`
 	}
 
 	// CreateBranches makes a group and the first tokens of its branches, one
 	// per branch from Group.First on, placed by the group's spawns. Items holds
 	// the element of each branch if any of them has one.
 	CreateBranches struct {
-		Group workflow.Group `json:"group"`
-		Items []any          `json:"items,omitzero"`
+		Group state.Group `json:"group"`
+		Items []any       `json:"items,omitzero"`
 	}
 
 	// StartBranches lets the next Count branches of a group begin.

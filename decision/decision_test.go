@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -51,7 +52,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 				v := reflect.New(reflect.TypeOf(zero)).Elem()
 				fill(t, v)
 				d := v.Interface().(decision.Decision)
-				in := decision.Record{Seq: 1, At: moment(t), Epoch: 1 << 63, Planner: 1, Message: workflow.Resume{}, Decisions: []decision.Decision{d, d}}
+				in := decision.Record{Seq: 1, At: moment(t), Epoch: 1 << 63, Planner: 1, Message: state.Resume{}, Decisions: []decision.Decision{d, d}}
 				e, err := in.Encode()
 				require.NoError(t, err)
 				out, err := e.Decode(e.Values.Lookup)
@@ -66,12 +67,12 @@ func TestRecordsRoundTrip(t *testing.T) {
 
 // Messages are read back as they were, too.
 func TestMessagesRoundTrip(t *testing.T) {
-	for _, zero := range workflow.Messages.Variants() {
+	for _, zero := range state.Messages.Variants() {
 		t.Run(reflect.TypeOf(zero).Name(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				v := reflect.New(reflect.TypeOf(zero)).Elem()
 				fill(t, v)
-				in := decision.Record{Seq: 1, Message: v.Interface().(workflow.Message)}
+				in := decision.Record{Seq: 1, Message: v.Interface().(state.Message)}
 				e, err := in.Encode()
 				require.NoError(t, err)
 				out, err := e.Decode(e.Values.Lookup)
@@ -157,13 +158,13 @@ var (
 
 // lines is the text of every variant.
 var lines = map[string]decision.Decision{
-	`create-token t7 node=a in=g1:2 counts={"l":1} caught=busy`: decision.CreateToken{Token: workflow.Token{
-		ID: 7, Node: "a", Scope: scope, Counts: workflow.Counts{"l": 1}, Caught: &failure,
+	`create-token t7 node=a in=g1:2 counts={"l":1} caught=busy`: decision.CreateToken{Token: state.Token{
+		ID: 7, Node: "a", Scope: scope, Counts: state.Counts{"l": 1}, Caught: &failure,
 	}},
 	`create-branches g2 group=g origin=t1 in=g1:2 spawns=e*2,f*1 tokens=t2..t4 max=2 items=[1,null,3] open`: decision.CreateBranches{
-		Group: workflow.Group{
+		Group: state.Group{
 			ID: 2, Name: "g", Origin: 1, Scope: scope, First: 2, Total: 3, Max: 2, Open: true,
-			Spawns: []workflow.Spawn{{Transition: "e", Count: 2}, {Transition: "f", Count: 1}},
+			Spawns: []state.Spawn{{Transition: "e", Count: 2}, {Transition: "f", Count: 1}},
 		}, Items: []any{int64(1), nil, int64(3)},
 	},
 	`start-branches g1 count=2`: decision.StartBranches{Group: 1, Count: 2},
@@ -200,7 +201,7 @@ var lines = map[string]decision.Decision{
 	`start-child t1 attempt=1 definition=01234567 input={} due=2030-01-01T00:00:01.000Z`: decision.StartChild{Token: 1, Attempt: 1, Definition: "0123456789", Input: map[string]any{}, Due: at},
 	`end-child t1 status=failed error=busy (later)`:                                      decision.EndChild{Token: 1, Status: workflow.RunFailed, Failure: &failure},
 	`request-approval t1 attempt=1 due=2030-01-01T00:00:01.000Z`:                         decision.RequestApproval{Token: 1, Attempt: 1, Message: "m", Due: at},
-	`add-vote t1 by=ann approved data=1`:                                                 decision.AddVote{Token: 1, Vote: workflow.Vote{By: "ann", Approved: true, Comment: "c", Data: int64(1), At: at}},
+	`add-vote t1 by=ann approved data=1`:                                                 decision.AddVote{Token: 1, Vote: state.Vote{By: "ann", Approved: true, Comment: "c", Data: int64(1), At: at}},
 	`decide-approval t1 approved cause=votes`:                                            decision.DecideApproval{Token: 1, Approved: true, Cause: "votes"},
 	`await-event t1 names=a,b due=2030-01-01T00:00:01.000Z`:                              decision.AwaitEvent{Token: 1, Attempt: 1, Names: []string{"a", "b"}, Due: at},
 	`keep-signal 1 name=a id=x payload=1 done`:                                           decision.KeepSignal{Seq: 1, Name: "a", ID: "x", Payload: int64(1), Done: true},
@@ -221,7 +222,7 @@ var lines = map[string]decision.Decision{
 	`pause-run parent`:                                 decision.PauseRun{Parent: true},
 	`stage-artifacts t1 artifact=a.pdf:3`:              decision.StageArtifacts{Token: 1, Artifacts: []workflow.Artifact{{Name: "a.pdf", Hash: "sha256:1", Size: 3}}},
 	`patch-run revision=2 definition={"name":"w"} due=2030-01-01T00:00:01.000Z step=a:1/2`: decision.PatchRun{
-		Revision: 2, Definition: map[string]any{"name": "w"}, Due: at, Steps: []workflow.Step{{Node: "a", Live: 1, Resolved: 2}},
+		Revision: 2, Definition: map[string]any{"name": "w"}, Due: at, Steps: []state.Step{{Node: "a", Live: 1, Resolved: 2}},
 	},
 	`start-step node=a`:                decision.StartStep{Node: "a"},
 	`end-step node=a taken=e skipped`:  decision.EndStep{Node: "a", Taken: []workflow.TransitionID{"e"}, Skipped: true},
@@ -259,7 +260,7 @@ func TestEventsAndWithdrawnAreTotal(t *testing.T) {
 }
 
 // begun returns a state with three branches, the first of which is dispatched.
-func begun(t *testing.T) *workflow.State {
+func begun(t *testing.T) *state.State {
 	d, err := workflow.ParseYAML([]byte(`
 name: d
 start: s
@@ -271,11 +272,11 @@ transitions:
 	require.NoError(t, err)
 	g, err := workflow.Compile(d)
 	require.NoError(t, err)
-	s := workflow.NewState("r", g)
+	s := state.NewState("r", g)
 	decision.Evolve(s, decision.StartRun{Input: map[string]any{}, At: at})
-	decision.Evolve(s, decision.CreateToken{Token: workflow.Token{ID: 1, Node: "s"}})
-	decision.Evolve(s, decision.CreateBranches{Group: workflow.Group{ID: 1, Name: "g", Origin: 1, Node: "s", First: 2, Total: 3, Spawns: []workflow.Spawn{{Transition: "e", Count: 3}}}})
-	s.PutGroup(&workflow.Group{ID: 2, Name: "g", Origin: 1, Node: "s", Scope: scope})
+	decision.Evolve(s, decision.CreateToken{Token: state.Token{ID: 1, Node: "s"}})
+	decision.Evolve(s, decision.CreateBranches{Group: state.Group{ID: 1, Name: "g", Origin: 1, Node: "s", First: 2, Total: 3, Spawns: []state.Spawn{{Transition: "e", Count: 3}}}})
+	s.PutGroup(&state.Group{ID: 2, Name: "g", Origin: 1, Node: "s", Scope: scope})
 	for id := workflow.TokenID(1); id <= 3; id++ {
 		decision.Evolve(s, decision.DispatchTask{Token: id, Task: "work", Attempt: 1})
 	}
@@ -303,8 +304,8 @@ func TestWithdrawn(t *testing.T) {
 // A decision that cannot follow from a state breaks an invariant.
 func TestEvolvePanics(t *testing.T) {
 	for _, d := range []decision.Decision{
-		decision.CreateToken{Token: workflow.Token{ID: 9}},
-		decision.CreateBranches{Group: workflow.Group{ID: 9}},
+		decision.CreateToken{Token: state.Token{ID: 9}},
+		decision.CreateBranches{Group: state.Group{ID: 9}},
 		decision.CompleteToken{Token: 9},
 		decision.StartRun{},
 	} {

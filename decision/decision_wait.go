@@ -3,6 +3,7 @@ package decision
 import (
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -37,7 +38,7 @@ type (
 	// AddVote adds a vote to an open approval.
 	AddVote struct {
 		Token workflow.TokenID `json:"token"`
-		Vote  workflow.Vote    `json:"vote"`
+		Vote  state.Vote       `json:"vote"`
 	}
 
 	// DecideApproval ends an approval. What follows says what becomes of the
@@ -62,26 +63,26 @@ type (
 	// KeepSignal keeps a signal until somebody takes it. Done says that its
 	// number is kept only: it was taken, or lost, at once.
 	KeepSignal struct {
-		Seq     workflow.SignalID `json:"seq"`
-		Name    string            `json:"name"`
-		ID      string            `json:"id,omitzero"`
-		Payload any               `json:"payload,omitzero"`
-		Due     time.Time         `json:"due,omitzero"` // it is lost then
-		Done    bool              `json:"done,omitzero"`
+		Seq     state.SignalID `json:"seq"`
+		Name    string         `json:"name"`
+		ID      string         `json:"id,omitzero"`
+		Payload any            `json:"payload,omitzero"`
+		Due     time.Time      `json:"due,omitzero"` // it is lost then
+		Done    bool           `json:"done,omitzero"`
 	}
 
 	// TakeSignal gives a signal to a token. Kept signals are gone then. What
 	// follows completes the token.
 	TakeSignal struct {
-		Token workflow.TokenID  `json:"token"`
-		Seq   workflow.SignalID `json:"seq"`
-		Name  string            `json:"name"`
+		Token workflow.TokenID `json:"token"`
+		Seq   state.SignalID   `json:"seq"`
+		Name  string           `json:"name"`
 	}
 
 	// LoseSignal ends a signal that nobody took in time.
 	LoseSignal struct {
-		Seq  workflow.SignalID `json:"seq"`
-		Name string            `json:"name"`
+		Seq  state.SignalID `json:"seq"`
+		Name string         `json:"name"`
 	}
 
 	// RejectSignal notes that a waiting token's match failed on a signal.
@@ -167,7 +168,7 @@ type (
 		Definition any             `json:"definition"` // as a value
 		Pins       workflow.Pins   `json:"pins,omitzero"`
 		Due        time.Time       `json:"due,omitzero"` // the run times out
-		Steps      []workflow.Step `json:"steps,omitzero"`
+		Steps      []state.Step    `json:"steps,omitzero"`
 		Graph      *workflow.Graph `json:"-"` // of Definition; nil until it is asked for
 	}
 

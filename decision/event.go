@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -74,7 +75,7 @@ const (
 // Events returns what d tells the world, given the state before it. It is pure
 // and total; it panics if d cannot follow from s. Seq, Record and At are left to
 // the caller.
-func Events(s *workflow.State, d Decision) []Event {
+func Events(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case CreateToken, CompleteToken, FailToken, ExpireToken, CancelToken, AwaitSiblings, AwaitTimer:
 		return tokenEvents(s, d)
@@ -101,7 +102,7 @@ func Events(s *workflow.State, d Decision) []Event {
 	}
 }
 
-func tokenEvents(s *workflow.State, d Decision) []Event {
+func tokenEvents(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case CreateToken:
 		return []Event{{Type: TokenCreated, Token: d.Token.ID, Node: d.Token.Node, Data: scopeData(d.Token.Scope)}}
@@ -131,14 +132,14 @@ func tokenEvents(s *workflow.State, d Decision) []Event {
 }
 
 // completed puts task.completed before the event of a token whose task it was.
-func completed(s *workflow.State, id workflow.TokenID, metadata map[string]any, then Event) []Event {
+func completed(s *state.State, id workflow.TokenID, metadata map[string]any, then Event) []Event {
 	if s.Token(id).Status != workflow.Dispatched {
 		return []Event{then}
 	}
 	return []Event{tokenEvent(s, TaskCompleted, id, metadata), then}
 }
 
-func failed(s *workflow.State, id workflow.TokenID, typ EventType, f *workflow.Failure) []Event {
+func failed(s *state.State, id workflow.TokenID, typ EventType, f *workflow.Failure) []Event {
 	then := tokenEvent(s, typ, id, FailureValue(f))
 	if s.Token(id).Status != workflow.Dispatched {
 		return []Event{then}
@@ -146,11 +147,11 @@ func failed(s *workflow.State, id workflow.TokenID, typ EventType, f *workflow.F
 	return []Event{tokenEvent(s, TaskFailed, id, FailureValue(f)), then}
 }
 
-func tokenEvent(s *workflow.State, typ EventType, id workflow.TokenID, data map[string]any) Event {
+func tokenEvent(s *state.State, typ EventType, id workflow.TokenID, data map[string]any) Event {
 	return Event{Type: typ, Token: id, Node: s.Token(id).Node, Data: data}
 }
 
-func taskEvents(s *workflow.State, d Decision) []Event {
+func taskEvents(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case DispatchTask:
 		return []Event{tokenEvent(s, TaskDispatched, d.Token, map[string]any{"task": d.Task, "attempt": int64(d.Attempt)})}
@@ -167,7 +168,7 @@ func taskEvents(s *workflow.State, d Decision) []Event {
 	}
 }
 
-func groupEvents(s *workflow.State, d Decision) []Event {
+func groupEvents(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case CreateBranches:
 		return []Event{{Type: FanOutStarted, Token: d.Group.Origin, Node: d.Group.Node, Group: d.Group.ID,
@@ -202,7 +203,7 @@ func groupEvents(s *workflow.State, d Decision) []Event {
 	}
 }
 
-func groupEvent(s *workflow.State, typ EventType, id workflow.GroupID) Event {
+func groupEvent(s *state.State, typ EventType, id workflow.GroupID) Event {
 	g := s.Group(id)
 	return Event{Type: typ, Token: g.Origin, Node: g.Node, Group: id, Data: map[string]any{
 		"name": g.Name, "total": int64(g.Total), "arrived": int64(g.Arrived),
@@ -210,7 +211,7 @@ func groupEvent(s *workflow.State, typ EventType, id workflow.GroupID) Event {
 	}}
 }
 
-func runEvents(s *workflow.State, d Decision) []Event {
+func runEvents(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case StartRun:
 		def := s.Graph.Definition

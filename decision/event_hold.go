@@ -3,11 +3,12 @@ package decision
 import (
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // waitingFor says that a token waits, and for what.
-func waitingFor(s *workflow.State, id workflow.TokenID, what string, more map[string]any) Event {
+func waitingFor(s *state.State, id workflow.TokenID, what string, more map[string]any) Event {
 	if more == nil {
 		more = map[string]any{}
 	}
@@ -15,7 +16,7 @@ func waitingFor(s *workflow.State, id workflow.TokenID, what string, more map[st
 	return tokenEvent(s, TokenWaiting, id, more)
 }
 
-func holdEvents(s *workflow.State, d Decision) []Event {
+func holdEvents(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case StartChild:
 		child := workflow.ChildID(s.Run, d.Token, d.Attempt)
@@ -58,7 +59,7 @@ func holdEvents(s *workflow.State, d Decision) []Event {
 }
 
 // voteValue is a vote as data: in events and in the output of an approval.
-func voteValue(v workflow.Vote) map[string]any {
+func voteValue(v state.Vote) map[string]any {
 	out := map[string]any{"by": v.By, "approved": v.Approved, "at": timeText(v.At)}
 	if v.Comment != "" {
 		out["comment"] = v.Comment
@@ -70,7 +71,7 @@ func voteValue(v workflow.Vote) map[string]any {
 }
 
 // VoteValues returns votes as the output of an approval has them.
-func VoteValues(votes []workflow.Vote) []any {
+func VoteValues(votes []state.Vote) []any {
 	out := make([]any, len(votes))
 	for i, v := range votes {
 		out[i] = voteValue(v)
@@ -79,7 +80,7 @@ func VoteValues(votes []workflow.Vote) []any {
 }
 
 // cancelEvents is one event, however many tokens end, and none if none does.
-func cancelEvents(s *workflow.State, d CancelTokens) []Event {
+func cancelEvents(s *state.State, d CancelTokens) []Event {
 	const most = 100 // tokens that it names
 	ids := Standing(s, d)
 	if len(ids) == 0 {
@@ -96,7 +97,7 @@ func cancelEvents(s *workflow.State, d CancelTokens) []Event {
 	return []Event{{Type: TokenCancelled, Data: map[string]any{"nodes": nodes, "count": int64(len(ids)), "tokens": tokens}}}
 }
 
-func signalEvents(s *workflow.State, d Decision) []Event {
+func signalEvents(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case AwaitEvent:
 		names := make([]any, len(d.Names))
@@ -125,7 +126,7 @@ func signalEvents(s *workflow.State, d Decision) []Event {
 	}
 }
 
-func openEvents(s *workflow.State, d Decision) []Event {
+func openEvents(s *state.State, d Decision) []Event {
 	switch d := d.(type) {
 	case AddBranch:
 		g := s.Group(d.Group)

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Evolve applies d to s. It is the meaning of a decision. It panics if d cannot
 // follow from s: a broken invariant of a planner.
-func Evolve(s *workflow.State, d Decision) {
+func Evolve(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case CreateToken, CreateBranches, StartBranches, CompleteToken, FailToken, ExpireToken, CancelToken:
 		evolveToken(s, d)
@@ -51,7 +52,7 @@ func misplaced(d Decision) []Event {
 	panic(fmt.Sprintf("decision: %T is dealt with elsewhere", d))
 }
 
-func write(s *workflow.State, sc workflow.Scope, path []string, element bool, v any) {
+func write(s *state.State, sc workflow.Scope, path []string, element bool, v any) {
 	if element {
 		s.AppendData(sc, path, v)
 		return
@@ -59,7 +60,7 @@ func write(s *workflow.State, sc workflow.Scope, path []string, element bool, v 
 	s.SetData(sc, path, v)
 }
 
-func evolveToken(s *workflow.State, d Decision) {
+func evolveToken(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case CreateToken:
 		if d.Token.ID != s.NextToken {
@@ -91,23 +92,23 @@ func evolveToken(s *workflow.State, d Decision) {
 const maxBlock = 256
 
 // createBranches makes the first tokens of a group's branches.
-func createBranches(s *workflow.State, d CreateBranches) {
+func createBranches(s *state.State, d CreateBranches) {
 	g := d.Group
 	if g.ID != s.NextGroup || (g.Total > 0 && g.First != s.NextToken) {
 		panic(fmt.Sprintf("decision: %v made out of order, want %v", g.ID, s.NextGroup))
 	}
-	tokens := make([]*workflow.Token, 0, g.Total)
-	var block []workflow.Token // from which they are taken: large memory comes in pieces
+	tokens := make([]*state.Token, 0, g.Total)
+	var block []state.Token // from which they are taken: large memory comes in pieces
 	for _, sp := range g.Spawns {
 		t := s.Graph.Transition(sp.Transition)
 		counts := Traverse(s.Graph, g.Counts, t)
 		for range sp.Count {
 			i := len(tokens)
 			if len(block) == 0 {
-				block = make([]workflow.Token, max(1, min(g.Total-i, maxBlock)))
+				block = make([]state.Token, max(1, min(g.Total-i, maxBlock)))
 				pace.Pause()
 			}
-			block[0] = workflow.Token{
+			block[0] = state.Token{
 				ID: g.First + workflow.TokenID(i), Node: t.To, Parent: g.Origin, Counts: counts,
 				Scope: workflow.Scope{Group: g.ID, Branch: i}, Caught: g.Caught,
 			}
@@ -119,11 +120,11 @@ func createBranches(s *workflow.State, d CreateBranches) {
 
 // Traverse returns the loop counts of a token that takes t: one more for t if
 // it loops, none for the loops nested in it.
-func Traverse(g *workflow.Graph, counts workflow.Counts, t *workflow.GraphTransition) workflow.Counts {
+func Traverse(g *workflow.Graph, counts state.Counts, t *workflow.GraphTransition) state.Counts {
 	if t.Loop == nil {
 		return counts
 	}
-	out := make(workflow.Counts, len(counts)+1)
+	out := make(state.Counts, len(counts)+1)
 	for id, n := range counts {
 		if inner := g.Transition(id); inner == nil || !t.Resets(inner) {
 			out[id] = n
@@ -134,7 +135,7 @@ func Traverse(g *workflow.Graph, counts workflow.Counts, t *workflow.GraphTransi
 }
 
 // live returns a token that a decision may change.
-func live(s *workflow.State, id workflow.TokenID) *workflow.Token {
+func live(s *state.State, id workflow.TokenID) *state.Token {
 	t := s.Token(id)
 	if t == nil || !t.Live() {
 		panic(fmt.Sprintf("decision: %v is not live", id))
@@ -143,8 +144,8 @@ func live(s *workflow.State, id workflow.TokenID) *workflow.Token {
 }
 
 // end makes a token terminal. What only a live token needs goes.
-func end(s *workflow.State, t *workflow.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
-	s.PutToken(&workflow.Token{
+func end(s *state.State, t *state.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
+	s.PutToken(&state.Token{
 		ID: t.ID, Node: t.Node, Status: status, Parent: t.Parent, Scope: t.Scope,
 		Attempt: t.Attempt, Epoch: t.Epoch, Failure: f, Via: t.Via,
 	})
@@ -152,7 +153,7 @@ func end(s *workflow.State, t *workflow.Token, status workflow.TokenStatus, outp
 }
 
 // note keeps how a token's node ended, if some expression asks for it.
-func note(s *workflow.State, t *workflow.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
+func note(s *state.State, t *state.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
 	n := s.Graph.Node(t.Node)
 	if n == nil || !n.KeepsEnd {
 		return
@@ -179,7 +180,7 @@ func FailureValue(f *workflow.Failure) map[string]any {
 // never is the instant of what time alone does not change.
 var never time.Time
 
-func evolveWait(s *workflow.State, d Decision) {
+func evolveWait(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case DispatchTask:
 		t := *live(s, d.Token)
@@ -221,7 +222,7 @@ func evolveWait(s *workflow.State, d Decision) {
 	}
 }
 
-func evolveRun(s *workflow.State, d Decision) {
+func evolveRun(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case StartRun:
 		move(s, workflow.MoveStart)
@@ -260,7 +261,7 @@ func evolveRun(s *workflow.State, d Decision) {
 	}
 }
 
-func move(s *workflow.State, m workflow.RunMove) {
+func move(s *state.State, m workflow.RunMove) {
 	to, err := s.Status.Next(m)
 	if err != nil {
 		panic("decision: " + err.Error())
@@ -269,14 +270,14 @@ func move(s *workflow.State, m workflow.RunMove) {
 }
 
 // endAll cancels every live token: the run ends.
-func endAll(s *workflow.State) {
+func endAll(s *state.State) {
 	if s.Live() == 0 {
 		return
 	}
 	cancel(s, s.LiveTokens())
 }
 
-func cancel(s *workflow.State, ids []workflow.TokenID) {
+func cancel(s *state.State, ids []workflow.TokenID) {
 	for _, id := range ids {
 		end(s, s.Token(id), workflow.Cancelled, nil, nil)
 	}

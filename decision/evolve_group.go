@@ -1,8 +1,11 @@
 package decision
 
-import "github.com/pawl-run/pawl/workflow"
+import (
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
 
-func evolveGroup(s *workflow.State, d Decision) {
+func evolveGroup(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case ArriveBranch:
 		g := *s.Group(d.Scope.Group)
@@ -10,13 +13,13 @@ func evolveGroup(s *workflow.State, d Decision) {
 		if !d.Due.IsZero() {
 			g.Due = d.Due
 		}
-		s.PutBranchStatus(d.Scope, workflow.BranchArrived, nil)
+		s.PutBranchStatus(d.Scope, state.BranchArrived, nil)
 		s.PutGroup(&g)
 	case EndBranch:
 		g := *s.Group(d.Scope.Group)
 		g.Ended++
 		g.Unstarted += unstarted(&g, d.Scope)
-		s.PutBranchStatus(d.Scope, workflow.BranchEnded, nil)
+		s.PutBranchStatus(d.Scope, state.BranchEnded, nil)
 		s.PutGroup(&g)
 		forget(s, d.Scope)
 	case FailBranch:
@@ -24,7 +27,7 @@ func evolveGroup(s *workflow.State, d Decision) {
 		g := *s.Group(d.Scope.Group)
 		g.Failed++
 		g.Unstarted += unstarted(&g, d.Scope)
-		s.PutBranchStatus(d.Scope, workflow.BranchFailed, &d.Failure)
+		s.PutBranchStatus(d.Scope, state.BranchFailed, &d.Failure)
 		s.PutGroup(&g)
 	case DropBranch:
 		s.DropScope(d.Scope)
@@ -43,7 +46,7 @@ func evolveGroup(s *workflow.State, d Decision) {
 }
 
 // unstarted returns 1 if a branch is resolved before it has begun.
-func unstarted(g *workflow.Group, sc workflow.Scope) int {
+func unstarted(g *state.Group, sc workflow.Scope) int {
 	if sc.Branch >= g.Started {
 		return 1
 	}
@@ -52,10 +55,10 @@ func unstarted(g *workflow.Group, sc workflow.Scope) int {
 
 // startBranches lets the next branches begin. Those that were resolved before
 // are passed over.
-func startBranches(s *workflow.State, d StartBranches) {
+func startBranches(s *state.State, d StartBranches) {
 	g := *s.Group(d.Group)
 	for i := g.Started; g.Unstarted > 0 && i < g.Started+d.Count; i++ {
-		if s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Status != workflow.BranchRunning {
+		if s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Status != state.BranchRunning {
 			g.Unstarted--
 		}
 	}
@@ -65,7 +68,7 @@ func startBranches(s *workflow.State, d StartBranches) {
 
 // fire completes the tokens that arrived at the join; what else lives in the
 // group is cancelled, or goes on as stragglers.
-func fire(s *workflow.State, d FireGroup) {
+func fire(s *state.State, d FireGroup) {
 	g := s.Group(d.Group)
 	s.ReserveBranches(g.Total)
 	for i := range g.Total {
@@ -79,12 +82,12 @@ func fire(s *workflow.State, d FireGroup) {
 	s.PutGroup(&next)
 }
 
-func fireBranch(s *workflow.State, sc workflow.Scope, cancels bool) {
+func fireBranch(s *state.State, sc workflow.Scope, cancels bool) {
 	b := s.Branch(sc)
 	for _, id := range b.Tokens {
 		t := s.Token(id)
 		switch {
-		case t.Status == workflow.WaitingForSiblings && (b.Status == workflow.BranchArrived || !cancels):
+		case t.Status == workflow.WaitingForSiblings && (b.Status == state.BranchArrived || !cancels):
 			complete(s, t)
 		case cancels:
 			end(s, t, workflow.Cancelled, nil, nil)
@@ -98,15 +101,15 @@ func fireBranch(s *workflow.State, sc workflow.Scope, cancels bool) {
 
 // complete ends a token whose node completed when it took its transition to
 // the join: only the token is left to end.
-func complete(s *workflow.State, t *workflow.Token) {
-	s.PutToken(&workflow.Token{
+func complete(s *state.State, t *state.Token) {
+	s.PutToken(&state.Token{
 		ID: t.ID, Node: t.Node, Status: workflow.Completed, Parent: t.Parent, Scope: t.Scope,
 		Attempt: t.Attempt, Epoch: t.Epoch,
 	})
 }
 
 // expireWaiting ends the tokens that wait at a join whose time is up.
-func expireWaiting(s *workflow.State, g *workflow.Group) {
+func expireWaiting(s *state.State, g *state.Group) {
 	for i := range g.Total {
 		for _, id := range s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens {
 			if t := s.Token(id); t.Status == workflow.WaitingForSiblings {
@@ -117,7 +120,7 @@ func expireWaiting(s *workflow.State, g *workflow.Group) {
 }
 
 // closeGroup ends a group that does not go on, with all that lives in it.
-func closeGroup(s *workflow.State, id workflow.GroupID, phase workflow.Phase) {
+func closeGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
 	for i := range s.Group(id).Total {
 		vacate(s, workflow.Scope{Group: id, Branch: i})
 	}
@@ -125,7 +128,7 @@ func closeGroup(s *workflow.State, id workflow.GroupID, phase workflow.Phase) {
 }
 
 // endGroup notes how a group ended that does not go on.
-func endGroup(s *workflow.State, id workflow.GroupID, phase workflow.Phase) {
+func endGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
 	g := *s.Group(id)
 	if g.Phase == workflow.Gathering {
 		g.Phase, g.Due, g.Result, g.Caught = phase, never, nil, nil
@@ -135,14 +138,14 @@ func endGroup(s *workflow.State, id workflow.GroupID, phase workflow.Phase) {
 
 // closeGroups ends groups whose branch around them has ended: their joins never
 // fire.
-func closeGroups(s *workflow.State, ids []workflow.GroupID) {
+func closeGroups(s *state.State, ids []workflow.GroupID) {
 	for _, id := range ids {
 		closeGroup(s, id, workflow.Abandoned)
 	}
 }
 
 // vacate cancels what lives in a branch and drops its data.
-func vacate(s *workflow.State, sc workflow.Scope) {
+func vacate(s *state.State, sc workflow.Scope) {
 	b := s.Branch(sc)
 	cancel(s, b.Tokens)
 	closeGroups(s, b.Groups)
@@ -150,7 +153,7 @@ func vacate(s *workflow.State, sc workflow.Scope) {
 }
 
 // forget drops a branch's data once nothing lives in it that could see them.
-func forget(s *workflow.State, sc workflow.Scope) {
+func forget(s *state.State, sc workflow.Scope) {
 	if b := s.Branch(sc); len(b.Tokens) == 0 && len(b.Groups) == 0 {
 		s.DropScope(sc)
 	}

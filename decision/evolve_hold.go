@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // leave drops what a token has only while it is at its node.
-func leave(t *workflow.Token) {
+func leave(t *state.Token) {
 	t.Due, t.Beat, t.Input, t.Failure = never, never, nil, nil
 	t.Holds, t.Held, t.Votes = "", false, nil
 }
 
-func evolveHold(s *workflow.State, d Decision) {
+func evolveHold(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case StartChild:
 		t := *live(s, d.Token)
@@ -68,14 +69,14 @@ func evolveHold(s *workflow.State, d Decision) {
 }
 
 // Standing returns the tokens that d ends.
-func Standing(s *workflow.State, d CancelTokens) []workflow.TokenID {
+func Standing(s *state.State, d CancelTokens) []workflow.TokenID {
 	return slices.DeleteFunc(s.TokensOf(d.Scope), func(id workflow.TokenID) bool {
 		t := s.Token(id)
 		return id == d.Except || t.Status == workflow.WaitingForSiblings || !slices.Contains(d.Nodes, t.Node)
 	})
 }
 
-func evolveSignal(s *workflow.State, d Decision) {
+func evolveSignal(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case AwaitEvent:
 		t := *live(s, d.Token)
@@ -83,7 +84,7 @@ func evolveSignal(s *workflow.State, d Decision) {
 		t.Input, t.Order, t.Held = d.Result, s.NextPlace(), false
 		s.PutToken(&t)
 	case KeepSignal:
-		k := &workflow.KeptSignal{Seq: d.Seq, Name: d.Name, ID: d.ID, Due: d.Due, Done: d.Done}
+		k := &state.KeptSignal{Seq: d.Seq, Name: d.Name, ID: d.ID, Due: d.Due, Done: d.Done}
 		if !d.Done {
 			k.Payload = d.Payload
 		}
@@ -108,7 +109,7 @@ func evolveSignal(s *workflow.State, d Decision) {
 }
 
 // endSignal keeps no more of a signal than its id.
-func endSignal(s *workflow.State, id workflow.SignalID) {
+func endSignal(s *state.State, id state.SignalID) {
 	old := s.Signal(id)
 	if old == nil || old.Done {
 		return
@@ -118,7 +119,7 @@ func endSignal(s *workflow.State, id workflow.SignalID) {
 	s.PutSignal(&k)
 }
 
-func evolveOpen(s *workflow.State, d Decision) {
+func evolveOpen(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case AddBranch:
 		addBranch(s, d)
@@ -135,7 +136,7 @@ func evolveOpen(s *workflow.State, d Decision) {
 	}
 }
 
-func addBranch(s *workflow.State, d AddBranch) {
+func addBranch(s *state.State, d AddBranch) {
 	g := *s.Group(d.Group)
 	t := s.Graph.Transition(g.Spawns[0].Transition)
 	last := len(g.Spawns) - 1
@@ -143,7 +144,7 @@ func addBranch(s *workflow.State, d AddBranch) {
 	if g.Spawns[last].Transition == t.ID {
 		g.Spawns[last].Count++
 	} else {
-		g.Spawns = append(g.Spawns, workflow.Spawn{Transition: t.ID, Count: 1})
+		g.Spawns = append(g.Spawns, state.Spawn{Transition: t.ID, Count: 1})
 	}
 	g.Added = append(slices.Clone(g.Added), d.Token)
 	g.Total++
@@ -154,17 +155,17 @@ func addBranch(s *workflow.State, d AddBranch) {
 		}
 		s.PutItems(g.ID, append(items, d.Item))
 	}
-	s.PutToken(&workflow.Token{
+	s.PutToken(&state.Token{
 		ID: d.Token, Node: t.To, Parent: g.Origin, Counts: Traverse(s.Graph, g.Counts, t),
 		Scope: workflow.Scope{Group: g.ID, Branch: g.Total - 1}, Caught: g.Caught,
 	})
 }
 
-func evolveStep(s *workflow.State, d Decision) {
+func evolveStep(s *state.State, d Decision) {
 	switch d := d.(type) {
 	case StartStep:
 		x := s.Step(d.Node)
-		x.Phase = workflow.StepStarted
+		x.Phase = state.StepStarted
 		s.PutStep(&x)
 	case EndStep:
 		endStep(s, d)
@@ -173,12 +174,12 @@ func evolveStep(s *workflow.State, d Decision) {
 	}
 }
 
-func endStep(s *workflow.State, d EndStep) {
+func endStep(s *state.State, d EndStep) {
 	x := s.Step(d.Node)
-	x.Phase = workflow.StepDone
+	x.Phase = state.StepDone
 	n := s.Graph.Node(d.Node)
 	if d.Skipped {
-		x.Phase = workflow.StepSkipped
+		x.Phase = state.StepSkipped
 		if n.KeepsEnd {
 			s.SetData(workflow.Scope{}, []string{workflow.SectionNodes, string(d.Node)}, map[string]any{"status": "skipped"})
 		}

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // evolvePatch puts a run on another revision of its definition.
-func evolvePatch(s *workflow.State, d PatchRun) {
+func evolvePatch(s *state.State, d PatchRun) {
 	if d.Revision != s.Revision()+1 {
 		panic(fmt.Sprintf("decision: revision %d follows %d", d.Revision, s.Revision()))
 	}
@@ -17,7 +18,7 @@ func evolvePatch(s *workflow.State, d PatchRun) {
 	if g == nil {
 		g = compiled(d.Definition)
 	}
-	s.PutRevision(workflow.Revision{Number: d.Revision, Graph: g, Document: d.Definition})
+	s.PutRevision(state.Revision{Number: d.Revision, Graph: g, Document: d.Definition})
 	s.Due = d.Due
 	s.Pins = append(slices.Clip(s.Pins), d.Pins...)
 	for i := range d.Steps {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/codec"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // Whatever stands in a journal is refused with an error, or is a record that comes
@@ -44,13 +44,13 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"kind":"Start","input":{"a":1}}`))
 	f.Add([]byte(`{"kind":"Signal","name":"paid","payload":[null]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := workflow.Messages.Decode(data, nil)
+		m, err := state.Messages.Decode(data, nil)
 		if err != nil {
 			return
 		}
-		text, err := workflow.Messages.Append(nil, m, nil)
+		text, err := state.Messages.Append(nil, m, nil)
 		require.NoError(t, err)
-		again, err := workflow.Messages.Decode(text, nil)
+		again, err := state.Messages.Decode(text, nil)
 		require.NoError(t, err, "%s", text)
 		require.Equal(t, m, again)
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -97,7 +98,7 @@ func (d CreateToken) String() string {
 	return l.String()
 }
 
-func countsText(c workflow.Counts) string {
+func countsText(c state.Counts) string {
 	if len(c) == 0 {
 		return ""
 	}

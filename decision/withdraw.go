@@ -1,11 +1,14 @@
 package decision
 
-import "github.com/pawl-run/pawl/workflow"
+import (
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
 
 // Withdrawn returns the tokens whose running task or child d makes unwanted,
 // given the state before it: their executors, or the child runs, are told to
 // stop.
-func Withdrawn(s *workflow.State, d Decision) []workflow.TokenID {
+func Withdrawn(s *state.State, d Decision) []workflow.TokenID {
 	switch d := d.(type) {
 	case FailToken:
 		return running(s, d.Token)
@@ -44,7 +47,7 @@ func Withdrawn(s *workflow.State, d Decision) []workflow.TokenID {
 
 // running returns those of ids whose task is with the executor, or whose child
 // runs.
-func running(s *workflow.State, ids ...workflow.TokenID) []workflow.TokenID {
+func running(s *state.State, ids ...workflow.TokenID) []workflow.TokenID {
 	var out []workflow.TokenID
 	for _, id := range ids {
 		if t := s.Token(id); t != nil && (t.Status == workflow.Dispatched || t.Status == workflow.WaitingForChild) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -129,7 +130,7 @@ func (h *history) first() *runHistory {
 // waits reports whether the next record of a run is the end of a child of which
 // there are still records.
 func (h *history) waits(r *runHistory) bool {
-	m, ok := r.left[0].Message.(workflow.ChildEnded)
+	m, ok := r.left[0].Message.(state.ChildEnded)
 	if !ok {
 		return false
 	}
@@ -225,9 +226,9 @@ func (h *history) trace(began time.Time) (out []string) {
 // maxLine bounds a line of a trace, in bytes.
 const maxLine = 400
 
-func messageName(m workflow.Message) string { return reflect.TypeOf(m).Name() }
+func messageName(m state.Message) string { return reflect.TypeOf(m).Name() }
 
-func describeMessage(m workflow.Message) string {
+func describeMessage(m state.Message) string {
 	text := messageName(m)
 	v := reflect.ValueOf(m)
 	for _, name := range []string{"Token", "Node", "Attempt", "Name", "By", "Status", "Failure"} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -23,8 +24,8 @@ func (p *planner) touchBranch(sc workflow.Scope) {
 }
 
 // branchesOf ranges over the branches of a group that have a status, by index.
-func (p *planner) branchesOf(g *workflow.Group, status workflow.BranchStatus) iter.Seq2[int, workflow.Branch] {
-	return func(yield func(int, workflow.Branch) bool) {
+func (p *planner) branchesOf(g *state.Group, status state.BranchStatus) iter.Seq2[int, state.Branch] {
+	return func(yield func(int, state.Branch) bool) {
 		for i := range g.Total {
 			b := p.s.Branch(workflow.Scope{Group: g.ID, Branch: i})
 			if b.Status == status && !yield(i, b) {
@@ -36,10 +37,10 @@ func (p *planner) branchesOf(g *workflow.Group, status workflow.BranchStatus) it
 
 // collectArrivals returns the values of the branches that have arrived, and the
 // looping transitions by which they came, in definition order.
-func (p *planner) collectArrivals(g *workflow.Group) ([]merge.Branch, []*workflow.GraphTransition) {
+func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*workflow.GraphTransition) {
 	var out []merge.Branch
 	taken := map[workflow.TransitionID]bool{}
-	for i, b := range p.branchesOf(g, workflow.BranchArrived) {
+	for i, b := range p.branchesOf(g, state.BranchArrived) {
 		var sources []any
 		for _, id := range b.Tokens {
 			t := p.s.Token(id)
@@ -69,13 +70,13 @@ func branchValue(sources []any) any {
 }
 
 // listErrors writes the failures that a join tolerates to its errors target.
-func (p *planner) listErrors(g *workflow.Group, spec *workflow.GroupSpec) *workflow.Failure {
+func (p *planner) listErrors(g *state.Group, spec *workflow.GroupSpec) *workflow.Failure {
 	if spec.Sync.Errors == "" {
 		return nil
 	}
 	list := []any{}
 	if g.Failed > 0 {
-		for i, b := range p.branchesOf(g, workflow.BranchFailed) {
+		for i, b := range p.branchesOf(g, state.BranchFailed) {
 			list = append(list, map[string]any{"index": int64(i), "code": b.Failure.Code, "message": b.Failure.Message})
 		}
 	}

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -49,7 +50,7 @@ func (p *planner) beginToken(e entry) {
 
 // queueAtNode lets a token that has come to its node wait, where it may not begin
 // there yet: at the node's join, while the run is paused, or for the node's lock.
-func (p *planner) queueAtNode(t *workflow.Token, n *workflow.GraphNode, result any) bool {
+func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any) bool {
 	switch via := p.arrivedVia(t, n); {
 	case via != "":
 		p.decide(decision.AwaitJoin{Token: t.ID, Via: via})
@@ -61,7 +62,7 @@ func (p *planner) queueAtNode(t *workflow.Token, n *workflow.GraphNode, result a
 	case n.Lock == "" || t.Holds != "":
 		return false
 	}
-	if p.s.Holder(n.Lock) != 0 || p.s.First(workflow.WaitKey{Kind: workflow.LineLock, Name: n.Lock}) != nil {
+	if p.s.Holder(n.Lock) != 0 || p.s.First(state.WaitKey{Kind: state.LineLock, Name: n.Lock}) != nil {
 		p.decide(decision.AwaitLock{Token: t.ID, Result: result})
 		return true
 	}
@@ -92,7 +93,7 @@ func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *wor
 }
 
 // dispatchTask hands the next attempt of a task to the executor.
-func (p *planner) dispatchTask(t *workflow.Token, input any) {
+func (p *planner) dispatchTask(t *state.Token, input any) {
 	n := p.s.Graph.Node(t.Node)
 	p.decide(decision.DispatchTask{
 		Token: t.ID, Task: n.Task, Attempt: t.Attempt + 1, Epoch: p.s.Epoch, Input: input,
@@ -101,7 +102,7 @@ func (p *planner) dispatchTask(t *workflow.Token, input any) {
 }
 
 // beginNextAttempt begins the next attempt of a token that waited for it.
-func (p *planner) beginNextAttempt(t *workflow.Token) {
+func (p *planner) beginNextAttempt(t *state.Token) {
 	n := p.s.Graph.Node(t.Node)
 	if p.s.Status == workflow.RunPaused && heldByPause(n) {
 		p.decide(decision.HoldToken{Token: t.ID, Result: t.Input})
@@ -123,7 +124,7 @@ func (p *planner) beginNextAttempt(t *workflow.Token) {
 }
 
 // reachEndNode ends the run at an end node.
-func (p *planner) reachEndNode(t *workflow.Token, n *workflow.GraphNode, v vars) {
+func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
 	v.result = map[string]any{}
 	q := p.fork()
 	v.p = q

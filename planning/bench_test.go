@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,8 +31,8 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			p := newPlayer(b, wide(b, n))
 			p.quick = true
-			mustSend(b, p, workflow.Start{})
-			m := workflow.TaskCompleted{Token: 5, Attempt: 1, Epoch: epoch0, Output: int64(1)}
+			mustSend(b, p, state.Start{})
+			m := state.TaskCompleted{Token: 5, Attempt: 1, Epoch: epoch0, Output: int64(1)}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := planning.Step(p.state, m, p.now); err != nil {
@@ -48,14 +49,14 @@ func BenchmarkFanOut(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			g := wide(b, n)
-			perUnit(b, n, "branch", func() *workflow.State {
+			perUnit(b, n, "branch", func() *state.State {
 				p := newPlayer(b, g)
 				p.quick = true
-				mustSend(b, p, workflow.Start{})
+				mustSend(b, p, state.Start{})
 				for i := range n {
-					mustSend(b, p, workflow.TaskCompleted{Token: workflow.TokenID(2 + i), Attempt: 1, Epoch: epoch0, Output: int64(i)})
+					mustSend(b, p, state.TaskCompleted{Token: workflow.TokenID(2 + i), Attempt: 1, Epoch: epoch0, Output: int64(i)})
 				}
-				mustSend(b, p, workflow.TaskCompleted{Token: workflow.TokenID(2 + n), Attempt: 1, Epoch: epoch0})
+				mustSend(b, p, state.TaskCompleted{Token: workflow.TokenID(2 + n), Attempt: 1, Epoch: epoch0})
 				return p.state
 			})
 		})
@@ -72,12 +73,12 @@ start: a
 nodes: [{id: a, task: work, output: {state.x: result}}]
 transitions: [{from: a, to: a, loop: {maxIterations: %d}}]
 `, n-1))
-			perUnit(b, n, "step", func() *workflow.State {
+			perUnit(b, n, "step", func() *state.State {
 				p := newPlayer(b, g)
 				p.quick = true
-				mustSend(b, p, workflow.Start{})
+				mustSend(b, p, state.Start{})
 				for i := range n {
-					mustSend(b, p, workflow.TaskCompleted{Token: workflow.TokenID(1 + i), Attempt: 1, Epoch: epoch0, Output: int64(i)})
+					mustSend(b, p, state.TaskCompleted{Token: workflow.TokenID(1 + i), Attempt: 1, Epoch: epoch0, Output: int64(i)})
 				}
 				return p.state
 			})
@@ -87,7 +88,7 @@ transitions: [{from: a, to: a, loop: {maxIterations: %d}}]
 
 // mustSend does as an actor does: it sends a message, looks at the alarm, and
 // hands its changes to the store from time to time.
-func mustSend(b testing.TB, p *player, m workflow.Message) {
+func mustSend(b testing.TB, p *player, m state.Message) {
 	if _, err := p.send(m); err != nil {
 		b.Fatalf("%#v: %v", m, err)
 	}
@@ -103,8 +104,8 @@ func TestStepCostsTheSame(t *testing.T) {
 	for _, n := range []int{10, 20_000} {
 		p := newPlayer(t, wide(t, n))
 		p.quick = true
-		mustSend(t, p, workflow.Start{})
-		m := workflow.TaskCompleted{Token: 5, Attempt: 1, Epoch: epoch0, Output: int64(1)}
+		mustSend(t, p, state.Start{})
+		m := state.TaskCompleted{Token: 5, Attempt: 1, Epoch: epoch0, Output: int64(1)}
 		allocs = append(allocs, testing.AllocsPerRun(50, func() { _, _ = planning.Step(p.state, m, p.now) }))
 	}
 	if allocs[1] > allocs[0]+5 {
@@ -113,7 +114,7 @@ func TestStepCostsTheSame(t *testing.T) {
 }
 
 // perUnit reports the time, and the memory that stays, per unit of play.
-func perUnit(b *testing.B, n int, unit string, play func() *workflow.State) {
+func perUnit(b *testing.B, n int, unit string, play func() *state.State) {
 	var before, after runtime.MemStats
 	for b.Loop() {
 		if s := play(); s.Status != workflow.RunCompleted {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // costly gives definitions whose conditions, mappings and loop counts cost more
@@ -55,9 +55,9 @@ transitions:
 func TestPlansAreBoundedInCost(t *testing.T) {
 	for name, yaml := range costly() {
 		t.Run(name, func(t *testing.T) {
-			state := newPlayer(t, compile(t, yaml)).state
+			found := newPlayer(t, compile(t, yaml)).state
 			begin := time.Now()
-			plan, err := planning.Step(state, workflow.Start{}, dawn)
+			plan, err := planning.Step(found, state.Start{}, dawn)
 			require.NoError(t, err)
 			require.Len(t, plan.Decisions, 2)
 			require.Contains(t, plan.Decisions[1].String(), "limit planCost: more than ")
@@ -76,7 +76,7 @@ func TestOneCostlyNode(t *testing.T) {
 	}
 	graph := compile(t, yaml)
 	begin := time.Now()
-	plan, err := planning.Step(newPlayer(t, graph).state, workflow.Start{}, dawn)
+	plan, err := planning.Step(newPlayer(t, graph).state, state.Start{}, dawn)
 	require.NoError(t, err)
 	require.Contains(t, plan.Decisions[len(plan.Decisions)-1].String(), "limit planCost: more than 10")
 	require.Less(t, time.Since(begin), time.Minute)
@@ -107,7 +107,7 @@ transitions:
   - {from: c, to: z, synchronization: {siblingGroup: g}}
 `))
 	p.quick = true
-	plan, err := p.send(workflow.Start{Input: map[string]any{"items": items}})
+	plan, err := p.send(state.Start{Input: map[string]any{"items": items}})
 	require.NoError(t, err)
 	require.Greater(t, len(plan.Decisions), 3*n)
 }

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // cancelNodes ends the live tokens at some nodes of the run.
-func (p *planner) cancelNodes(m workflow.CancelNodes) error {
+func (p *planner) cancelNodes(m state.CancelNodes) error {
 	for _, id := range m.Nodes {
 		if p.s.Graph.Node(id) == nil {
 			return fmt.Errorf("%w: there is no node %q", workflow.ErrNotLive, string(id))

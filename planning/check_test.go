@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/recount"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -17,10 +18,10 @@ func (p *player) check() {
 	if !p.state.Status.Final() {
 		p.sound()
 	}
-	again := workflow.Restore(p.state.Graph, p.state.All())
+	again := state.Restore(p.state.Graph, p.state.All())
 	p.same("All", again)
 	p.store.apply(p.t, p.state.TakeChanges())
-	p.same("TakeChanges", workflow.Restore(p.state.Graph, p.store.all()))
+	p.same("TakeChanges", state.Restore(p.state.Graph, p.store.all()))
 	for id, n := range p.fired {
 		if n > 1 {
 			p.t.Fatalf("%v fired %d times", id, n)
@@ -29,7 +30,7 @@ func (p *player) check() {
 }
 
 // same compares a restored state with the original.
-func (p *player) same(how string, s *workflow.State) {
+func (p *player) same(how string, s *state.State) {
 	p.t.Helper()
 	if got, want := snapshot(s), snapshot(p.state); !bytes.Equal(got, want) {
 		p.t.Fatalf("restored from %s:\n%s\nwant\n%s", how, got, want)
@@ -41,7 +42,7 @@ func (p *player) same(how string, s *workflow.State) {
 }
 
 // recount counts everything anew and compares.
-func (p *player) recount(s *workflow.State) {
+func (p *player) recount(s *state.State) {
 	p.t.Helper()
 	if err := recount.Check(s); err != nil {
 		p.t.Fatalf("%v", err)
@@ -80,7 +81,7 @@ func (p *player) sound() {
 		if g.Live == 0 && !p.waits(g) {
 			p.t.Fatalf("%v gathers and nothing lives in it: %+v", id, g)
 		}
-		if sc := g.Scope; sc.Group != 0 && s.Branch(sc).Status != workflow.BranchRunning {
+		if sc := g.Scope; sc.Group != 0 && s.Branch(sc).Status != state.BranchRunning {
 			p.t.Fatalf("%v gathers in %v, a branch that is %v", id, sc, s.Branch(sc).Status)
 		}
 		if outer := s.Group(g.Scope.Group); outer != nil && outer.Phase > workflow.Fired {
@@ -96,7 +97,7 @@ func (p *player) sound() {
 
 // waits reports whether a group that gathers may do so with nothing alive in it:
 // it waits to be closed, or for stragglers, or a group in it does.
-func (p *player) waits(g *workflow.Group) bool {
+func (p *player) waits(g *state.Group) bool {
 	if g.Open || p.state.Draining(g.Name, g.Scope) {
 		return true
 	}
@@ -111,25 +112,25 @@ func (p *player) waits(g *workflow.Group) bool {
 
 // rows are what a store keeps of a run: the model of its tables.
 type rows struct {
-	facts    workflow.Facts
-	tokens   map[workflow.TokenID]*workflow.Token
-	groups   map[workflow.GroupID]*workflow.Group
-	branches map[workflow.Scope]workflow.BranchChange
+	facts    state.Facts
+	tokens   map[workflow.TokenID]*state.Token
+	groups   map[workflow.GroupID]*state.Group
+	branches map[workflow.Scope]state.BranchChange
 	items    map[workflow.GroupID][]any
-	data     []workflow.DataChange
-	signals  map[workflow.SignalID]*workflow.KeptSignal
-	steps    map[workflow.NodeID]*workflow.Step
+	data     []state.DataChange
+	signals  map[state.SignalID]*state.KeptSignal
+	steps    map[workflow.NodeID]*state.Step
 }
 
 func newRows() *rows {
 	return &rows{
-		tokens: map[workflow.TokenID]*workflow.Token{}, groups: map[workflow.GroupID]*workflow.Group{},
-		branches: map[workflow.Scope]workflow.BranchChange{}, items: map[workflow.GroupID][]any{},
-		signals: map[workflow.SignalID]*workflow.KeptSignal{}, steps: map[workflow.NodeID]*workflow.Step{},
+		tokens: map[workflow.TokenID]*state.Token{}, groups: map[workflow.GroupID]*state.Group{},
+		branches: map[workflow.Scope]state.BranchChange{}, items: map[workflow.GroupID][]any{},
+		signals: map[state.SignalID]*state.KeptSignal{}, steps: map[workflow.NodeID]*state.Step{},
 	}
 }
 
-func (r *rows) apply(t failer, c workflow.Changes) {
+func (r *rows) apply(t failer, c state.Changes) {
 	t.Helper()
 	r.facts = c.Facts
 	for _, x := range c.Tokens {
@@ -155,32 +156,32 @@ func (r *rows) apply(t failer, c workflow.Changes) {
 
 // write keeps one change of data: a set replaces what is at and below its path,
 // an element must be the next one, a drop forgets a scope.
-func (r *rows) write(t failer, d workflow.DataChange) {
+func (r *rows) write(t failer, d state.DataChange) {
 	t.Helper()
 	elements := 0
-	r.data = slices.DeleteFunc(r.data, func(x workflow.DataChange) bool {
+	r.data = slices.DeleteFunc(r.data, func(x state.DataChange) bool {
 		switch below := x.Scope == d.Scope && len(x.Path) >= len(d.Path) && slices.Equal(x.Path[:len(d.Path)], d.Path); d.Kind {
-		case workflow.DataSet:
+		case state.DataSet:
 			return below
-		case workflow.DataDrop:
+		case state.DataDrop:
 			return x.Scope == d.Scope
-		case workflow.DataAppend:
-			if below && len(x.Path) == len(d.Path) && x.Kind == workflow.DataAppend {
+		case state.DataAppend:
+			if below && len(x.Path) == len(d.Path) && x.Kind == state.DataAppend {
 				elements++
 			}
 		}
 		return false
 	})
-	if d.Kind == workflow.DataAppend && d.Index != elements {
+	if d.Kind == state.DataAppend && d.Index != elements {
 		t.Fatalf("element %d of %v %v comes after %d others", d.Index, d.Scope, d.Path, elements)
 	}
-	if d.Kind != workflow.DataDrop {
+	if d.Kind != state.DataDrop {
 		r.data = append(r.data, d)
 	}
 }
 
-func (r *rows) all() workflow.Rows {
-	out := workflow.Rows{Facts: r.facts, Items: r.items}
+func (r *rows) all() state.Rows {
+	out := state.Rows{Facts: r.facts, Items: r.items}
 	for _, id := range slices.Sorted(maps.Keys(r.tokens)) {
 		out.Tokens = append(out.Tokens, r.tokens[id])
 	}
@@ -196,7 +197,7 @@ func (r *rows) all() workflow.Rows {
 	for _, b := range r.branches {
 		out.Branches = append(out.Branches, b)
 	}
-	out.Data = slices.SortedStableFunc(slices.Values(r.data), func(a, b workflow.DataChange) int {
+	out.Data = slices.SortedStableFunc(slices.Values(r.data), func(a, b state.DataChange) int {
 		return strings.Compare(strings.Join(a.Path, "\x00"), strings.Join(b.Path, "\x00"))
 	})
 	return out

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,7 +15,7 @@ const codeUnknownSubworkflow = "unknown_subworkflow"
 
 // startChild hands the start of the child run of a token's next attempt to the
 // engine.
-func (p *planner) startChild(t *workflow.Token, input map[string]any) {
+func (p *planner) startChild(t *state.Token, input map[string]any) {
 	n := p.s.Graph.Node(t.Node)
 	depth := 1
 	if p.s.Parent != nil {
@@ -44,7 +45,7 @@ func (p *planner) startChild(t *workflow.Token, input map[string]any) {
 
 // childOf returns the token that waits for the child of an attempt; nil if none
 // does.
-func childOf(s *workflow.State, id workflow.TokenID, attempt int) *workflow.Token {
+func childOf(s *state.State, id workflow.TokenID, attempt int) *state.Token {
 	t := s.Token(id)
 	if t == nil || t.Status != workflow.WaitingForChild || t.Attempt != attempt {
 		return nil
@@ -53,7 +54,7 @@ func childOf(s *workflow.State, id workflow.TokenID, attempt int) *workflow.Toke
 }
 
 // childEnded takes the end of a child: its node completes or fails with it.
-func (p *planner) childEnded(m workflow.ChildEnded) error {
+func (p *planner) childEnded(m state.ChildEnded) error {
 	t := childOf(p.s, m.Token, m.Attempt)
 	if t == nil {
 		return childRepeatedOrStale(p.s, m)
@@ -81,7 +82,7 @@ func (p *planner) childEnded(m workflow.ChildEnded) error {
 
 // childFailure returns the failure of a node whose child has not completed.
 // What a child failed with passes through.
-func childFailure(m workflow.ChildEnded) *workflow.Failure {
+func childFailure(m state.ChildEnded) *workflow.Failure {
 	f := workflow.Failure{Permanent: true}
 	if m.Failure != nil {
 		f.Code, f.Message, f.Permanent = m.Failure.Code, m.Failure.Message, m.Failure.Permanent
@@ -98,7 +99,7 @@ func childFailure(m workflow.ChildEnded) *workflow.Failure {
 
 // childRepeatedOrStale answers the end of a child for which nothing waits: nil if it was
 // taken before, workflow.ErrStale otherwise.
-func childRepeatedOrStale(s *workflow.State, m workflow.ChildEnded) error {
+func childRepeatedOrStale(s *state.State, m state.ChildEnded) error {
 	t := s.Token(m.Token)
 	if t == nil || t.Attempt != m.Attempt {
 		return workflow.ErrStale
@@ -122,7 +123,7 @@ func childRepeatedOrStale(s *workflow.State, m workflow.ChildEnded) error {
 }
 
 // childAsks answers a child that asks whether it is still wanted.
-func (p *planner) childAsks(m workflow.ChildAsks) error {
+func (p *planner) childAsks(m state.ChildAsks) error {
 	if childOf(p.s, m.Token, m.Attempt) == nil {
 		return workflow.ErrStale
 	}
@@ -130,7 +131,7 @@ func (p *planner) childAsks(m workflow.ChildAsks) error {
 }
 
 // pendingChild returns the start of the child that a token waits for.
-func pendingChild(s *workflow.State, t *workflow.Token) decision.StartChild {
+func pendingChild(s *state.State, t *state.Token) decision.StartChild {
 	return decision.StartChild{
 		Token: t.ID, Attempt: t.Attempt, Definition: s.Pins.Of(s.Graph.Node(t.Node).Subworkflow), Input: t.Input, Due: t.Due,
 	}
@@ -138,7 +139,7 @@ func pendingChild(s *workflow.State, t *workflow.Token) decision.StartChild {
 
 // Children returns the starts of the child runs that s waits for, in the order
 // of tokens.
-func Children(s *workflow.State) []decision.StartChild {
+func Children(s *state.State) []decision.StartChild {
 	var out []decision.StartChild
 	for _, id := range s.LiveTokens() {
 		if t := s.Token(id); t.Status == workflow.WaitingForChild {

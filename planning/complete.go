@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -16,7 +17,7 @@ type attemptKey struct {
 }
 
 // runningAttempt returns the token whose attempt k is with the executor, or nil.
-func (p *planner) runningAttempt(k attemptKey) *workflow.Token {
+func (p *planner) runningAttempt(k attemptKey) *state.Token {
 	t := p.s.Token(k.token)
 	if t == nil || t.Status != workflow.Dispatched || t.Attempt != k.attempt || t.Epoch != k.epoch {
 		return nil
@@ -26,7 +27,7 @@ func (p *planner) runningAttempt(k attemptKey) *workflow.Token {
 
 // repeatedOrStale answers a result whose attempt does not run: nil if this very result
 // was taken before, workflow.ErrStale otherwise.
-func repeatedOrStale(s *workflow.State, k attemptKey, completes bool) error {
+func repeatedOrStale(s *state.State, k attemptKey, completes bool) error {
 	t := s.Token(k.token)
 	if t == nil || t.Attempt != k.attempt || t.Epoch != k.epoch || t.Status == workflow.Dispatched {
 		return workflow.ErrStale
@@ -69,7 +70,7 @@ func failedAfterCompletion(f *workflow.Failure) bool {
 	return false
 }
 
-func (p *planner) taskCompleted(m workflow.TaskCompleted) error {
+func (p *planner) taskCompleted(m state.TaskCompleted) error {
 	k := attemptKey{m.Token, m.Attempt, m.Epoch}
 	t := p.runningAttempt(k)
 	if t == nil {
@@ -88,7 +89,7 @@ func (p *planner) taskCompleted(m workflow.TaskCompleted) error {
 	return nil
 }
 
-func (p *planner) taskFailed(m workflow.TaskFailed) error {
+func (p *planner) taskFailed(m state.TaskFailed) error {
 	k := attemptKey{m.Token, m.Attempt, m.Epoch}
 	t := p.runningAttempt(k)
 	if t == nil {
@@ -99,7 +100,7 @@ func (p *planner) taskFailed(m workflow.TaskFailed) error {
 	return nil
 }
 
-func (p *planner) taskHeartbeat(m workflow.Heartbeat) error {
+func (p *planner) taskHeartbeat(m state.Heartbeat) error {
 	t := p.runningAttempt(attemptKey{m.Token, m.Attempt, m.Epoch})
 	if t == nil {
 		return workflow.ErrStale
@@ -120,7 +121,7 @@ type completion struct {
 
 // completeNode ends a node as completed: output mapping, then routing, as one act.
 // If anything in it fails, nothing of it is written and the node has failed.
-func (p *planner) completeNode(t *workflow.Token, c completion) {
+func (p *planner) completeNode(t *state.Token, c completion) {
 	n := p.s.Graph.Node(t.Node)
 	if f := schemaFailure("the result of the node", n.Schema.Check(c.output)); f != nil {
 		p.failAttempt(t, f, false)
@@ -136,7 +137,7 @@ func (p *planner) completeNode(t *workflow.Token, c completion) {
 
 // leaveNode writes a node's output mapping and follows its transitions. What can
 // fail comes first, on a fork where it writes; what is decided then holds.
-func (p *planner) leaveNode(t *workflow.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
+func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
 	q := p
 	if len(n.Output) > 0 || len(n.Cancels) > 0 {
 		q = p.fork()
@@ -191,7 +192,7 @@ func (p *planner) chooseTransitions(n *workflow.GraphNode, v vars) ([]match, *br
 }
 
 // stageArtifacts adds what a task hands over to the artifacts of the run.
-func (p *planner) stageArtifacts(t *workflow.Token, as []workflow.Artifact) {
+func (p *planner) stageArtifacts(t *state.Token, as []workflow.Artifact) {
 	d := decision.StageArtifacts{Token: t.ID, Artifacts: slices.Clone(as)}
 	for i := range d.Artifacts {
 		d.Artifacts[i].Node, d.Artifacts[i].Token = t.Node, t.ID

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -14,13 +15,13 @@ func (p *planner) startRootNodes() {
 	g := p.s.Graph
 	for i := range g.Definition.Nodes {
 		if n := g.Node(g.Definition.Nodes[i].ID); len(n.Incoming) == 0 {
-			p.startNode(n, workflow.Token{})
+			p.startNode(n, state.Token{})
 		}
 	}
 }
 
 // startNode puts the token of a node on it, which has t's parent and failure.
-func (p *planner) startNode(n *workflow.GraphNode, t workflow.Token) {
+func (p *planner) startNode(n *workflow.GraphNode, t state.Token) {
 	t.Node = n.ID
 	p.decide(decision.StartStep{Node: n.ID})
 	p.createToken(t, nil)
@@ -51,7 +52,7 @@ func (p *planner) endNode(d decision.EndStep, v vars) {
 			n := p.s.Graph.Node(t.To)
 			switch p.readinessOf(n) {
 			case nodeRuns:
-				next := workflow.Token{Parent: v.token.ID}
+				next := state.Token{Parent: v.token.ID}
 				if len(n.Incoming) == 1 {
 					next.Caught = v.caught
 				}
@@ -80,7 +81,7 @@ func (p *planner) readinessOf(n *workflow.GraphNode) readiness {
 	x := p.s.Step(n.ID)
 	quorum, open := n.Join.Quorum(), len(n.Incoming)-x.Resolved
 	switch {
-	case x.Phase != workflow.StepWaiting:
+	case x.Phase != state.StepWaiting:
 		return nodeWaits
 	case quorum > 0 && x.Live >= quorum:
 		return nodeRuns
@@ -111,7 +112,7 @@ func (p *planner) failNode(f *workflow.Failure) {
 		from := work[len(work)-1]
 		work = work[:len(work)-1]
 		for _, t := range from.Outgoing {
-			if p.s.Step(t.To).Phase == workflow.StepWaiting {
+			if p.s.Step(t.To).Phase == state.StepWaiting {
 				p.decide(decision.EndStep{Node: t.To, Skipped: true})
 				work = append(work, p.s.Graph.Node(t.To))
 			}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -184,7 +185,7 @@ func TestReady(t *testing.T) {
 		}
 		p := newPlayer(t, g)
 		m := &dagModel{dagCase: c, state: make([]string, len(c.nodes)), edge: make([]string, len(c.edges))}
-		if _, err := p.send(workflow.Start{}); err != nil {
+		if _, err := p.send(state.Start{}); err != nil {
 			t.Fatalf("%v", err)
 		}
 		m.spread()
@@ -194,9 +195,9 @@ func TestReady(t *testing.T) {
 			var i int
 			_, _ = fmt.Sscanf(string(tok.Node), "n%d", &i)
 			n := c.nodes[i]
-			var msg workflow.Message = workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: int64(n.value)}
+			var msg state.Message = state.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: int64(n.value)}
 			if n.fails {
-				msg = workflow.TaskFailed{Token: tok.ID, Attempt: 1, Epoch: epoch0, Failure: workflow.Failure{Code: fmt.Sprintf("e%d", n.value)}}
+				msg = state.TaskFailed{Token: tok.ID, Attempt: 1, Epoch: epoch0, Failure: workflow.Failure{Code: fmt.Sprintf("e%d", n.value)}}
 			}
 			if _, err := p.send(msg); err != nil {
 				t.Fatalf("%v", err)
@@ -223,7 +224,7 @@ func (p *player) compare(m *dagModel) {
 		if n := made[x.Node]; n > 1 || ran != (n == 1) {
 			p.t.Fatalf("%s has %d tokens, want it %q: %v", x.Node, n, want, m.state)
 		}
-		if (x.Phase == workflow.StepSkipped) != (want == "skipped") && !m.over {
+		if (x.Phase == state.StepSkipped) != (want == "skipped") && !m.over {
 			p.t.Fatalf("%s is %v, want it %q", x.Node, x.Phase, want)
 		}
 	}
@@ -259,12 +260,12 @@ func large(t failer, n int) *workflow.Graph {
 }
 
 // playDAG completes every task as soon as it is dispatched.
-func playDAG(b testing.TB, g *workflow.Graph) *workflow.State {
+func playDAG(b testing.TB, g *workflow.Graph) *state.State {
 	p := newPlayer(b, g)
 	p.quick = true
-	mustSend(b, p, workflow.Start{})
+	mustSend(b, p, state.Start{})
 	for id := workflow.TokenID(1); id < p.state.NextToken; id++ {
-		mustSend(b, p, workflow.TaskCompleted{Token: id, Attempt: 1, Epoch: epoch0})
+		mustSend(b, p, state.TaskCompleted{Token: id, Attempt: 1, Epoch: epoch0})
 	}
 	return p.state
 }
@@ -274,7 +275,7 @@ func BenchmarkDAG(b *testing.B) {
 	for _, n := range []int{1_000, 60_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			g := large(b, n)
-			perUnit(b, n, "node", func() *workflow.State { return playDAG(b, g) })
+			perUnit(b, n, "node", func() *state.State { return playDAG(b, g) })
 		})
 	}
 }

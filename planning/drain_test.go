@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -26,7 +27,7 @@ func TestStragglersBlockAfterRestart(t *testing.T) {
 `
 	p := newPlayer(t, compile(t, yaml))
 	p.quick = true
-	_, err := p.send(workflow.Start{})
+	_, err := p.send(state.Start{})
 	require.NoError(t, err)
 	end := func(g workflow.GroupID, branch int) {
 		require.NoError(t, p.complete(p.state.Group(g).TokenOf(branch), nil))
@@ -36,13 +37,13 @@ func TestStragglersBlockAfterRestart(t *testing.T) {
 		end(g, 1)
 	}
 	end(1, 0) // the first occurrence is the last to fire: its straggler blocks
-	again := workflow.Restore(p.graph, p.state.All())
+	again := state.Restore(p.graph, p.state.All())
 	again.Epoch = p.state.Epoch
 	end(n+1, 0)
 	require.Equal(t, workflow.Gathering, p.state.Group(n+1).Phase)
 
 	id := p.state.Group(n + 1).TokenOf(0)
-	m := workflow.TaskCompleted{Token: id, Attempt: 1, Epoch: again.Epoch}
+	m := state.TaskCompleted{Token: id, Attempt: 1, Epoch: again.Epoch}
 	plan, err := planning.Step(again, m, p.now.Add(time.Second))
 	require.NoError(t, err)
 	plan.Trace = nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -40,7 +41,7 @@ func (p *planner) expireRunBefore(at time.Time) bool {
 }
 
 // expireItem lets time change one token or group, if it still waits for it.
-func (p *planner) expireItem(it workflow.Item) {
+func (p *planner) expireItem(it state.Item) {
 	if p.hasStopped() {
 		return
 	}

@@ -2,11 +2,12 @@ package planning
 
 import (
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // stampFailure returns f with where and whose it is.
-func (p *planner) stampFailure(t *workflow.Token, f *workflow.Failure) *workflow.Failure {
+func (p *planner) stampFailure(t *state.Token, f *workflow.Failure) *workflow.Failure {
 	out := *f
 	out.Node, out.Token, out.Attempts = t.Node, t.ID, max(t.Attempt, 1)
 	if out.Code == "" {
@@ -18,7 +19,7 @@ func (p *planner) stampFailure(t *workflow.Token, f *workflow.Failure) *workflow
 // failAttempt ends an attempt of a node as failed: it is retried, parked, caught by an
 // error transition, or raised to what encloses it. expired says that time ended
 // the attempt.
-func (p *planner) failAttempt(t *workflow.Token, cause *workflow.Failure, expired bool) {
+func (p *planner) failAttempt(t *state.Token, cause *workflow.Failure, expired bool) {
 	f := p.stampFailure(t, cause)
 	n := p.s.Graph.Node(t.Node)
 	unsound := f.Code == workflow.CodeExpression || f.Code == workflow.CodeSchema
@@ -37,7 +38,7 @@ func (p *planner) failAttempt(t *workflow.Token, cause *workflow.Failure, expire
 
 // raiseFailure looks for an error transition that catches f; without one the branch,
 // or the run, fails.
-func (p *planner) raiseFailure(t *workflow.Token, f *workflow.Failure, expired bool) {
+func (p *planner) raiseFailure(t *state.Token, f *workflow.Failure, expired bool) {
 	caught, branch, next := p.catchFailure(t, f, expired)
 	switch {
 	case caught:
@@ -54,7 +55,7 @@ func (p *planner) raiseFailure(t *workflow.Token, f *workflow.Failure, expired b
 
 // catchFailure follows the error transitions that catch f. Not caught, it returns the
 // failure of choosing among them, if that failed.
-func (p *planner) catchFailure(t *workflow.Token, f *workflow.Failure, expired bool) (bool, *branchFailure, *workflow.Failure) {
+func (p *planner) catchFailure(t *state.Token, f *workflow.Failure, expired bool) (bool, *branchFailure, *workflow.Failure) {
 	v := vars{p: p, scope: t.Scope, token: t, caught: f, bound: true}
 	matched, failure := p.matchTiers(p.s.Graph.Node(t.Node).Failure, v, f)
 	if failure != nil || len(matched) == 0 {
@@ -73,7 +74,7 @@ func (p *planner) catchFailure(t *workflow.Token, f *workflow.Failure, expired b
 
 // failArrival fails the branch whose value could not be evaluated as t took the
 // transition to its join.
-func (p *planner) failArrival(t *workflow.Token, b *branchFailure) {
+func (p *planner) failArrival(t *state.Token, b *branchFailure) {
 	f := p.stampFailure(t, b.failure)
 	p.decide(decision.FailToken{Token: t.ID, Failure: *f})
 	p.touchBranch(t.Scope)
@@ -127,7 +128,7 @@ func (p *planner) failGroup(id workflow.GroupID, cause *workflow.Failure, why fi
 	if p.tooManyTokens(1) {
 		return
 	}
-	t := workflow.Token{ID: p.s.NextToken, Node: g.Node, Parent: g.Origin, Scope: g.Scope, Counts: g.Counts, Attempt: 1}
+	t := state.Token{ID: p.s.NextToken, Node: g.Node, Parent: g.Origin, Scope: g.Scope, Counts: g.Counts, Attempt: 1}
 	p.decide(decision.CreateToken{Token: t})
 	p.raiseFailure(&t, p.stampFailure(&t, &f), false)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/timeout"
@@ -55,7 +56,7 @@ func (p *planner) arriveAtJoin(d decision.AwaitSiblings) {
 // tooLate reports whether the join of a branch, or the branch itself, has been
 // decided already, so that a token which arrives there now just ends.
 func (p *planner) tooLate(sc workflow.Scope) bool {
-	return p.s.Group(sc.Group).Phase != workflow.Gathering || p.s.Branch(sc).Status != workflow.BranchRunning
+	return p.s.Group(sc.Group).Phase != workflow.Gathering || p.s.Branch(sc).Status != state.BranchRunning
 }
 
 // branchChanged looks whether a branch in which something has changed is
@@ -71,7 +72,7 @@ func (p *planner) resolveBranch(sc workflow.Scope) {
 	g, b := p.s.Group(sc.Group), p.s.Branch(sc)
 	straggles := p.leavesStragglers(g)
 	switch {
-	case b.Status != workflow.BranchRunning, g.Phase != workflow.Gathering && !straggles:
+	case b.Status != state.BranchRunning, g.Phase != workflow.Gathering && !straggles:
 		p.dropBranch(sc, g, b)
 		return
 	case p.hasUndecidedGroup(b):
@@ -89,17 +90,17 @@ func (p *planner) resolveBranch(sc workflow.Scope) {
 
 // leavesStragglers reports whether the join of a group has fired without
 // cancelling what still runs in the group.
-func (p *planner) leavesStragglers(g *workflow.Group) bool {
+func (p *planner) leavesStragglers(g *state.Group) bool {
 	return g.Phase == workflow.Fired && !cancelsRemaining(p.syncOf(g))
 }
 
 // branchEmpty reports whether nothing lives in a branch, stragglers included.
-func branchEmpty(b workflow.Branch) bool { return len(b.Tokens) == 0 && len(b.Groups) == 0 }
+func branchEmpty(b state.Branch) bool { return len(b.Tokens) == 0 && len(b.Groups) == 0 }
 
 // hasUndecidedGroup reports whether a group that began in a branch is yet to be
 // decided: its continuation may begin in the branch even when only stragglers
 // live there.
-func (p *planner) hasUndecidedGroup(b workflow.Branch) bool {
+func (p *planner) hasUndecidedGroup(b state.Branch) bool {
 	for _, id := range b.Groups {
 		if p.s.Group(id).Phase == workflow.Gathering {
 			return true
@@ -110,7 +111,7 @@ func (p *planner) hasUndecidedGroup(b workflow.Branch) bool {
 
 // dropBranch forgets the data of a branch that was resolved before, once its
 // last token has ended.
-func (p *planner) dropBranch(sc workflow.Scope, g *workflow.Group, b workflow.Branch) {
+func (p *planner) dropBranch(sc workflow.Scope, g *state.Group, b state.Branch) {
 	if !branchEmpty(b) {
 		return
 	}
@@ -170,7 +171,7 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 func (p *planner) insideClosed(sc workflow.Scope) bool {
 	for sc.Group != 0 {
 		g := p.s.Group(sc.Group)
-		if g.Phase == workflow.Broken || g.Phase == workflow.Fired && cancelsRemaining(p.syncOf(g)) || p.s.Branch(sc).Status == workflow.BranchFailed {
+		if g.Phase == workflow.Broken || g.Phase == workflow.Fired && cancelsRemaining(p.syncOf(g)) || p.s.Branch(sc).Status == state.BranchFailed {
 			return true
 		}
 		sc = g.Scope
@@ -180,7 +181,7 @@ func (p *planner) insideClosed(sc workflow.Scope) bool {
 
 // decideUnjoined decides a group that no transition joins: its first failure
 // fails it, and the end of its last branch ends it.
-func (p *planner) decideUnjoined(g *workflow.Group, last *workflow.Failure) {
+func (p *planner) decideUnjoined(g *state.Group, last *workflow.Failure) {
 	switch {
 	case last != nil:
 		p.failGroup(g.ID, last, firing{})
@@ -193,7 +194,7 @@ func (p *planner) decideUnjoined(g *workflow.Group, last *workflow.Failure) {
 }
 
 // syncOf returns how a group is joined; nil if no transition joins it.
-func (p *planner) syncOf(g *workflow.Group) *workflow.Synchronization {
+func (p *planner) syncOf(g *state.Group) *workflow.Synchronization {
 	if spec := p.s.Graph.Groups[g.Name]; g.Name != "" && spec != nil {
 		return spec.Sync
 	}
@@ -204,7 +205,7 @@ func (p *planner) syncOf(g *workflow.Group) *workflow.Synchronization {
 
 // exceedsTolerance reports whether more branches have failed than the join
 // tolerates. A quorum without a tolerance of its own waits for the shortfall.
-func exceedsTolerance(sync *workflow.Synchronization, g *workflow.Group) bool {
+func exceedsTolerance(sync *workflow.Synchronization, g *state.Group) bool {
 	switch tol := sync.Tolerate; {
 	case tol == nil:
 		return false
@@ -218,7 +219,7 @@ func exceedsTolerance(sync *workflow.Synchronization, g *workflow.Group) bool {
 // Quorum.
 
 // quorumLost decides a group whose quorum can no longer be met.
-func (p *planner) quorumLost(g *workflow.Group, sync *workflow.Synchronization) {
+func (p *planner) quorumLost(g *state.Group, sync *workflow.Synchronization) {
 	if sync.OnShortfall == workflow.ShortfallProceed {
 		p.fireGroup(g, firing{shortfall: true})
 		return
@@ -233,7 +234,7 @@ func (p *planner) quorumLost(g *workflow.Group, sync *workflow.Synchronization) 
 
 // joinDue returns when the join of a group times out, given that its first
 // branch arrives now; zero if the time runs already, or may not run yet.
-func (p *planner) joinDue(g *workflow.Group) (due time.Time) {
+func (p *planner) joinDue(g *state.Group) (due time.Time) {
 	sync := p.syncOf(g)
 	if !g.Due.IsZero() || sync == nil || p.blockedByStragglers(g) {
 		return due
@@ -242,7 +243,7 @@ func (p *planner) joinDue(g *workflow.Group) (due time.Time) {
 }
 
 // joinTimedOut decides a group whose join has waited too long.
-func (p *planner) joinTimedOut(g *workflow.Group) {
+func (p *planner) joinTimedOut(g *state.Group) {
 	sync := p.syncOf(g)
 	if sync.OnTimeout == workflow.TimeoutProceed {
 		p.fireGroup(g, firing{timedOut: true})
@@ -265,7 +266,7 @@ type firing struct {
 
 // fireGroup merges what has arrived at the join of a group, ends the group, and
 // creates its one continuation, in the place of the token that fanned out.
-func (p *planner) fireGroup(g *workflow.Group, why firing) {
+func (p *planner) fireGroup(g *state.Group, why firing) {
 	spec := p.s.Graph.Groups[g.Name]
 	arrivals, loops := p.collectArrivals(g)
 	q := p.fork()
@@ -286,18 +287,18 @@ func (p *planner) fireGroup(g *workflow.Group, why firing) {
 	for _, t := range loops {
 		counts = decision.Traverse(p.s.Graph, counts, t)
 	}
-	p.createToken(workflow.Token{Node: spec.To, Via: via, Parent: g.Origin, Scope: g.Scope, Counts: counts}, merged)
+	p.createToken(state.Token{Node: spec.To, Via: via, Parent: g.Origin, Scope: g.Scope, Counts: counts}, merged)
 	p.touchBranch(g.Scope)
 }
 
 // arrivingTransition returns the synchronizing transition by which a group
 // reaches a node with a join of its own: that of the first branch that arrived,
 // or the first of all if none did; "" if the node has no join.
-func (p *planner) arrivingTransition(g *workflow.Group, spec *workflow.GroupSpec) workflow.TransitionID {
+func (p *planner) arrivingTransition(g *state.Group, spec *workflow.GroupSpec) workflow.TransitionID {
 	if p.s.Graph.Node(spec.To).Join == workflow.JoinNone {
 		return ""
 	}
-	for _, b := range p.branchesOf(g, workflow.BranchArrived) {
+	for _, b := range p.branchesOf(g, state.BranchArrived) {
 		for _, id := range b.Tokens {
 			if t := p.s.Token(id); t.Status == workflow.WaitingForSiblings {
 				return t.Via
@@ -318,7 +319,7 @@ func cancelsRemaining(sync *workflow.Synchronization) bool {
 
 // mergeArrivals folds the values of the arrived branches into the target of the
 // join, and returns what they became.
-func (p *planner) mergeArrivals(g *workflow.Group, spec *workflow.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
+func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
 	m := spec.Sync.Merge
 	if m == nil {
 		return nil, nil
@@ -343,14 +344,14 @@ func (p *planner) mergeArrivals(g *workflow.Group, spec *workflow.GroupSpec, arr
 // blockedByStragglers reports whether the join of a group may not fire yet,
 // because stragglers of an earlier occurrence still run, or because an earlier
 // occurrence itself waits for them.
-func (p *planner) blockedByStragglers(g *workflow.Group) bool {
+func (p *planner) blockedByStragglers(g *state.Group) bool {
 	sync := p.syncOf(g)
 	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.Draining(g.Name, g.Scope)
 }
 
 // disarmBlocked stops the timeouts of the occurrences that a group which has just
 // fired blocks by its stragglers. They begin anew when the block lifts.
-func (p *planner) disarmBlocked(g *workflow.Group) {
+func (p *planner) disarmBlocked(g *state.Group) {
 	if sync := p.syncOf(g); sync.Remaining != workflow.RemainingBlock || !g.Busy() {
 		return
 	}
@@ -364,7 +365,7 @@ func (p *planner) disarmBlocked(g *workflow.Group) {
 // unblockNext decides the occurrences that a group has blocked until its last
 // straggler ended, up to the first of them that blocks again. The timeout of a
 // join begins now if a branch has arrived there.
-func (p *planner) unblockNext(g *workflow.Group) {
+func (p *planner) unblockNext(g *state.Group) {
 	sync := p.syncOf(g)
 	if g.Phase != workflow.Fired || g.Busy() || sync == nil || sync.Remaining != workflow.RemainingBlock {
 		return

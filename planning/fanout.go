@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -42,7 +43,7 @@ func (p *planner) countBranches(m *match, v vars) *workflow.Failure {
 // fanOut makes one group of those matches that name it, with all its branches.
 // Its first branches begin when startGroup is called for it.
 func (p *planner) fanOut(name string, matches []match, v vars) {
-	g := workflow.Group{
+	g := state.Group{
 		ID: p.s.NextGroup, Name: name, Origin: v.token.ID, Node: v.token.Node, Scope: v.scope,
 		Counts: v.token.Counts, First: p.s.NextToken, Caught: v.caught,
 	}
@@ -70,7 +71,7 @@ func (p *planner) fanOut(name string, matches []match, v vars) {
 
 // addSpawn adds the branches of one transition to a group that is being made,
 // and returns the elements of all its branches so far; nil if none has one.
-func addSpawn(g *workflow.Group, items []any, m *match) []any {
+func addSpawn(g *state.Group, items []any, m *match) []any {
 	if m.items != nil && items == nil {
 		items = make([]any, g.Total, g.Total+m.count)
 	}
@@ -80,7 +81,7 @@ func addSpawn(g *workflow.Group, items []any, m *match) []any {
 			items = append(items, nil)
 		}
 	}
-	g.Spawns = append(g.Spawns, workflow.Spawn{Transition: m.ID, Count: m.count})
+	g.Spawns = append(g.Spawns, state.Spawn{Transition: m.ID, Count: m.count})
 	g.Total += m.count
 	g.Open = g.Open || m.Open
 	if m.MaxConcurrency > 0 && (g.Max == 0 || m.MaxConcurrency < g.Max) {
@@ -92,8 +93,8 @@ func addSpawn(g *workflow.Group, items []any, m *match) []any {
 // asksResult reports whether the first nodes of a group's branches use the
 // origin's result. It may be large, and is written with the group whenever a
 // branch begins.
-func (p *planner) asksResult(g *workflow.Group) bool {
-	return slices.ContainsFunc(g.Spawns, func(sp workflow.Spawn) bool {
+func (p *planner) asksResult(g *state.Group) bool {
+	return slices.ContainsFunc(g.Spawns, func(sp state.Spawn) bool {
 		return p.s.Graph.Node(p.s.Graph.Transition(sp.Transition).To).AsksResult
 	})
 }
@@ -155,11 +156,11 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 
 // gatheringGroup returns the only group of a name that gathers and has not been
 // closed; origin, unless it is 0, says which token fanned it out.
-func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*workflow.Group, error) {
+func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.Group, error) {
 	if name == "" {
 		return nil, workflow.ErrNotLive // anonymous groups are nobody's
 	}
-	var found *workflow.Group
+	var found *state.Group
 	err := workflow.ErrNotLive
 	for id := p.s.NextGroup - 1; id > 0; id-- {
 		g := p.s.Group(id)
@@ -180,7 +181,7 @@ func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*workflo
 }
 
 // addBranch adds a branch to a live group, made by the group's first transition.
-func (p *planner) addBranch(m workflow.AddBranch) error {
+func (p *planner) addBranch(m state.AddBranch) error {
 	g, err := p.gatheringGroup(m.Group, m.Origin)
 	if err != nil {
 		return err
@@ -204,7 +205,7 @@ func (p *planner) addBranch(m workflow.AddBranch) error {
 
 // closeGroup lets a group take no further branches. Its join fires with what has
 // arrived: at once, or when the stragglers that block it have ended.
-func (p *planner) closeGroup(m workflow.CloseGroup) error {
+func (p *planner) closeGroup(m state.CloseGroup) error {
 	g, err := p.gatheringGroup(m.Group, m.Origin)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -119,7 +120,7 @@ func (p *planner) passOn(m *match, v vars) {
 	if m.Loop != nil {
 		p.charge(workflow.CountCost * len(t.Counts))
 	}
-	p.createToken(workflow.Token{
+	p.createToken(state.Token{
 		Node: m.To, Via: p.viaIfJoined(m.ID, m.To), Parent: t.ID, Scope: v.scope,
 		Counts: decision.Traverse(p.s.Graph, t.Counts, m.GraphTransition), Caught: v.caught,
 	}, v.result)
@@ -137,6 +138,6 @@ func (p *planner) carryToJoin(m *match, v vars) {
 	if p.tooManyTokens(1) {
 		return
 	}
-	p.decide(decision.CreateToken{Token: workflow.Token{ID: id, Node: v.token.Node, Parent: v.token.ID, Scope: v.scope, Counts: v.token.Counts}})
+	p.decide(decision.CreateToken{Token: state.Token{ID: id, Node: v.token.Node, Parent: v.token.ID, Scope: v.scope, Counts: v.token.Counts}})
 	p.arriveAtJoin(decision.AwaitSiblings{Token: id, Scope: m.joins, Via: m.ID, Source: m.source})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -28,7 +29,7 @@ var dawn = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 type player struct {
 	t       failer
 	graph   *workflow.Graph
-	state   *workflow.State
+	state   *state.State
 	now     time.Time
 	store   *rows
 	journal []decision.Encoded
@@ -41,7 +42,7 @@ type player struct {
 }
 
 func newPlayer(t failer, g *workflow.Graph) *player {
-	p := &player{t: t, graph: g, state: workflow.NewState("r", g), now: dawn, store: newRows(), fired: map[workflow.GroupID]int{}}
+	p := &player{t: t, graph: g, state: state.NewState("r", g), now: dawn, store: newRows(), fired: map[workflow.GroupID]int{}}
 	p.state.Epoch = epoch0
 	return p
 }
@@ -61,7 +62,7 @@ func compile(t failer, yaml string) *workflow.Graph {
 }
 
 // send plans m, and applies what was decided.
-func (p *player) send(m workflow.Message) (decision.Plan, error) {
+func (p *player) send(m state.Message) (decision.Plan, error) {
 	p.t.Helper()
 	if p.quick {
 		plan, err := planning.Step(p.state, m, p.now)
@@ -86,7 +87,7 @@ func (p *player) send(m workflow.Message) (decision.Plan, error) {
 }
 
 // plan asks the planner twice: Step is pure.
-func (p *player) plan(m workflow.Message) (decision.Plan, error) {
+func (p *player) plan(m state.Message) (decision.Plan, error) {
 	p.t.Helper()
 	before := snapshot(p.state)
 	plan, err := planning.Step(p.state, m, p.now)
@@ -102,7 +103,7 @@ func (p *player) plan(m workflow.Message) (decision.Plan, error) {
 
 // record writes a plan to the journal and returns the decisions as they are
 // read from it.
-func (p *player) record(m workflow.Message, plan decision.Plan) []decision.Decision {
+func (p *player) record(m state.Message, plan decision.Plan) []decision.Decision {
 	p.t.Helper()
 	r := decision.Record{Seq: int64(len(p.journal) + 1), At: p.now, Epoch: p.state.Epoch, Planner: planning.Version, Message: m, Decisions: plan.Decisions}
 	e, err := r.Encode()
@@ -123,7 +124,7 @@ func (p *player) record(m workflow.Message, plan decision.Plan) []decision.Decis
 // replay plays the journal again: it gives the same decisions, byte for byte.
 func (p *player) replay() {
 	p.t.Helper()
-	s := workflow.NewState("r", p.graph)
+	s := state.NewState("r", p.graph)
 	for _, e := range p.journal {
 		r, err := e.Decode(e.Values.Lookup)
 		if err != nil {
@@ -158,7 +159,7 @@ func (p *player) fire(t time.Time) (decision.Plan, bool) {
 	if at.After(p.now) {
 		p.now = at
 	}
-	plan, err := p.send(workflow.AlarmFired{At: at.UnixMilli()})
+	plan, err := p.send(state.AlarmFired{At: at.UnixMilli()})
 	if err != nil {
 		p.t.Fatalf("alarm: %v", err)
 	}
@@ -171,7 +172,7 @@ func (p *player) fire(t time.Time) (decision.Plan, bool) {
 func (p *player) complete(id workflow.TokenID, output any) error {
 	p.t.Helper()
 	t := p.state.Token(id)
-	_, err := p.send(workflow.TaskCompleted{Token: id, Attempt: t.Attempt, Epoch: t.Epoch, Output: output})
+	_, err := p.send(state.TaskCompleted{Token: id, Attempt: t.Attempt, Epoch: t.Epoch, Output: output})
 	return err
 }
 
@@ -188,7 +189,7 @@ func text(p decision.Plan) string {
 }
 
 // snapshot is a whole state as text.
-func snapshot(s *workflow.State) []byte {
+func snapshot(s *state.State) []byte {
 	data, err := json.Marshal(s.All())
 	if err != nil {
 		panic(err)

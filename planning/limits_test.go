@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -35,7 +36,7 @@ transitions:
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
-			plan, err := planning.Step(newPlayer(t, compile(t, c.yaml)).state, workflow.Start{}, dawn)
+			plan, err := planning.Step(newPlayer(t, compile(t, c.yaml)).state, state.Start{}, dawn)
 			require.NoError(t, err)
 			require.Len(t, plan.Decisions, 2)
 			require.Contains(t, plan.Decisions[1].String(), c.limit)
@@ -55,10 +56,10 @@ nodes: [{id: a, task: work}]
 `))
 	p.quick = true
 	keep := func(name string, ttl time.Duration) (int, error) {
-		plan, err := p.send(workflow.Signal{Name: name, TTL: ttl})
+		plan, err := p.send(state.Signal{Name: name, TTL: ttl})
 		return len(plan.Decisions), err
 	}
-	_, err := p.send(workflow.Start{})
+	_, err := p.send(state.Start{})
 	require.NoError(t, err)
 	for i := range workflow.MaxSignals {
 		name, ttl := "old", time.Minute

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,7 +20,7 @@ type joinPlace struct {
 // arrivedVia returns the transition by which a token has come to a node with a join,
 // "" where it begins there at once: the node has none, or the token is the start
 // or what goes on from the join.
-func (p *planner) arrivedVia(t *workflow.Token, n *workflow.GraphNode) workflow.TransitionID {
+func (p *planner) arrivedVia(t *state.Token, n *workflow.GraphNode) workflow.TransitionID {
 	if n.Join == workflow.JoinNone || p.isDAG() || t.Via != "" {
 		if n.Join == workflow.JoinNone || p.isDAG() {
 			return ""
@@ -43,8 +44,8 @@ func (p *planner) viaIfJoined(id workflow.TransitionID, to workflow.NodeID) work
 }
 
 // firstWaiting returns the token that has waited longest at a join by one transition.
-func (p *planner) firstWaiting(t *workflow.GraphTransition, sc workflow.Scope) *workflow.Token {
-	return p.s.First(workflow.WaitKey{Kind: workflow.LineJoin, Name: string(t.ID), Scope: sc})
+func (p *planner) firstWaiting(t *workflow.GraphTransition, sc workflow.Scope) *state.Token {
+	return p.s.First(state.WaitKey{Kind: state.LineJoin, Name: string(t.ID), Scope: sc})
 }
 
 // fireAllJoin fires the joins of a node, join: all, as often as a token waits on every
@@ -68,8 +69,8 @@ func (p *planner) fireAllJoin(at joinPlace) {
 // on with a new one in their place.
 func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 	var ids []workflow.TokenID
-	var last *workflow.Token
-	counts := workflow.Counts{}
+	var last *state.Token
+	counts := state.Counts{}
 	for _, tr := range n.Incoming {
 		t := p.firstWaiting(tr, sc)
 		if t == nil {
@@ -87,7 +88,7 @@ func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 		counts = nil
 	}
 	p.decide(decision.FireJoin{Node: n.ID, Tokens: ids})
-	p.createToken(workflow.Token{Node: n.ID, Parent: last.ID, Scope: sc, Counts: counts}, nil)
+	p.createToken(state.Token{Node: n.ID, Parent: last.ID, Scope: sc, Counts: counts}, nil)
 	p.touchBranch(sc)
 }
 
@@ -101,7 +102,7 @@ func (p *planner) fireSynchronizing() bool {
 	}
 	places := p.synchronizingPlaces()
 	free := slices.DeleteFunc(slices.Clone(places), func(at joinPlace) bool {
-		return !p.eachBlocker(at, func(*workflow.Token) bool { return false })
+		return !p.eachBlocker(at, func(*state.Token) bool { return false })
 	})
 	if len(free) == 0 {
 		if at, ok := p.mutualWait(places); ok {
@@ -121,7 +122,7 @@ func (p *planner) synchronizingPlaces() []joinPlace {
 	var out []joinPlace
 	for _, n := range p.s.Graph.Synchronize {
 		seen := map[workflow.Scope]bool{}
-		for t := range p.s.Line(workflow.WaitKey{Kind: workflow.LineSynchronize, Name: string(n.ID)}) {
+		for t := range p.s.Line(state.WaitKey{Kind: state.LineSynchronize, Name: string(n.ID)}) {
 			if !seen[t.Scope] {
 				seen[t.Scope] = true
 				out = append(out, joinPlace{n.ID, t.Scope})
@@ -135,7 +136,7 @@ func (p *planner) synchronizingPlaces() []joinPlace {
 // transition on which nobody waits, until f returns false, and reports whether
 // it always returned true. A group that may fail at its origin is asked for as
 // nil.
-func (p *planner) eachBlocker(at joinPlace, f func(*workflow.Token) bool) bool {
+func (p *planner) eachBlocker(at joinPlace, f func(*state.Token) bool) bool {
 	n := p.s.Graph.Node(at.node)
 	var empty []int
 	for i, t := range n.Incoming {
@@ -146,14 +147,14 @@ func (p *planner) eachBlocker(at joinPlace, f func(*workflow.Token) bool) bool {
 	if len(empty) == 0 {
 		return true
 	}
-	return p.visitBranch(at.scope, func(t *workflow.Token) bool {
+	return p.visitBranch(at.scope, func(t *state.Token) bool {
 		for _, i := range empty {
 			if p.mayStillTake(n, i, t) {
 				return f(t)
 			}
 		}
 		return true
-	}, func(g *workflow.Group) bool {
+	}, func(g *state.Group) bool {
 		for _, i := range empty {
 			if p.groupMayReach(n, i, g) {
 				return f(nil)
@@ -166,7 +167,7 @@ func (p *planner) eachBlocker(at joinPlace, f func(*workflow.Token) bool) bool {
 // visitBranch visits the live tokens of a branch and of what is nested in it, and the
 // groups that gather there, stragglers excepted, newest first, until a visit
 // returns false.
-func (p *planner) visitBranch(sc workflow.Scope, token func(*workflow.Token) bool, group func(*workflow.Group) bool) bool {
+func (p *planner) visitBranch(sc workflow.Scope, token func(*state.Token) bool, group func(*state.Group) bool) bool {
 	b := p.s.Branch(sc)
 	for i := len(b.Tokens) - 1; i >= 0; i-- {
 		if !token(p.s.Token(b.Tokens[i])) {
@@ -192,7 +193,7 @@ func (p *planner) visitBranch(sc workflow.Scope, token func(*workflow.Token) boo
 
 // mayStillTake reports whether a token can still take incoming transition i of n
 // without passing n.
-func (p *planner) mayStillTake(n *workflow.GraphNode, i int, t *workflow.Token) bool {
+func (p *planner) mayStillTake(n *workflow.GraphNode, i int, t *state.Token) bool {
 	switch t.Status {
 	case workflow.WaitingForJoin, workflow.Pending:
 		if t.Node == n.ID && !t.Held {
@@ -214,7 +215,7 @@ func (p *planner) leadsToIncoming(n *workflow.GraphNode, i int, t *workflow.Grap
 // groupMayReach reports whether the failure of a group, raised at its origin, can
 // still lead to incoming transition i of n, or its join can, or a branch that is
 // added to it while it is open.
-func (p *planner) groupMayReach(n *workflow.GraphNode, i int, g *workflow.Group) bool {
+func (p *planner) groupMayReach(n *workflow.GraphNode, i int, g *state.Group) bool {
 	if g.Open && p.leadsToIncoming(n, i, p.s.Graph.Transition(g.Spawns[0].Transition)) {
 		return true
 	}
@@ -235,7 +236,7 @@ func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
 	waits := map[joinPlace]map[joinPlace]bool{}
 	for _, at := range places {
 		others := map[joinPlace]bool{}
-		if p.eachBlocker(at, func(t *workflow.Token) bool {
+		if p.eachBlocker(at, func(t *state.Token) bool {
 			if t == nil || t.Status != workflow.WaitingForJoin || t.Scope != at.scope || p.s.Graph.Node(t.Node).Join != workflow.JoinSynchronize {
 				return false
 			}

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // tokenAddressed returns the token that an operator means: by id, or the only one at
 // a node whose status is among those given.
-func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*workflow.Token, error) {
-	fits := func(t *workflow.Token) bool {
+func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*state.Token, error) {
+	fits := func(t *state.Token) bool {
 		for _, s := range statuses {
 			if t.Status == s {
 				return true
@@ -24,7 +25,7 @@ func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, stat
 		}
 		return nil, workflow.ErrNotLive
 	}
-	var found *workflow.Token
+	var found *state.Token
 	for _, live := range p.s.LiveTokens() {
 		t := p.s.Token(live)
 		if t.Node != node || !fits(t) {
@@ -42,7 +43,7 @@ func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, stat
 }
 
 // retryNow gives a parked task a fresh budget, or ends a back-off at once.
-func (p *planner) retryNow(m workflow.Retry) error {
+func (p *planner) retryNow(m state.Retry) error {
 	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (p *planner) retryNow(m workflow.Retry) error {
 
 // skipTask completes a task in the operator's name. The key of an attempt that runs
 // becomes stale.
-func (p *planner) skipTask(m workflow.Skip) error {
+func (p *planner) skipTask(m state.Skip) error {
 	t, err := p.tokenAddressed(m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
 	if err != nil {
 		return err

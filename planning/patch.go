@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -16,7 +17,7 @@ import (
 // foreach. What is decided later is decided by the new definition: retries,
 // routing, joins. Waits that changed begin anew, and approvals, groups and joins
 // are decided again, as the new rules may be met already.
-func (p *planner) patchRun(m workflow.Patch) error {
+func (p *planner) patchRun(m state.Patch) error {
 	if m.Base != p.s.Revision() {
 		return fmt.Errorf("%w: it is at %d, the patch is for %d", workflow.ErrConflict, p.s.Revision(), m.Base)
 	}
@@ -73,7 +74,7 @@ func (p *planner) redecideWaits(old *workflow.Graph) {
 
 // waitAnew lets a token wait by its node's new rules, from now on, if they have
 // changed.
-func (p *planner) waitAnew(t *workflow.Token, old *workflow.Graph) {
+func (p *planner) waitAnew(t *state.Token, old *workflow.Graph) {
 	n, was := p.s.Graph.Node(t.Node), old.Node(t.Node)
 	if reflect.DeepEqual(n.Wait, was.Wait) && n.Timeout == was.Timeout {
 		return
@@ -84,7 +85,7 @@ func (p *planner) waitAnew(t *workflow.Token, old *workflow.Graph) {
 }
 
 // recountVotes decides an approval whose votes meet the quorum that it now has.
-func (p *planner) recountVotes(t *workflow.Token) {
+func (p *planner) recountVotes(t *state.Token) {
 	approved := 0
 	for _, v := range t.Votes {
 		if v.Approved {
@@ -100,7 +101,7 @@ func (p *planner) recountVotes(t *workflow.Token) {
 }
 
 // redecideGroup decides a group by the rules that its join now has.
-func (p *planner) redecideGroup(g *workflow.Group, old *workflow.Graph) {
+func (p *planner) redecideGroup(g *state.Group, old *workflow.Graph) {
 	sync := p.syncOf(g)
 	if sync == nil {
 		return
@@ -111,7 +112,7 @@ func (p *planner) redecideGroup(g *workflow.Group, old *workflow.Graph) {
 	}
 	var last *workflow.Failure
 	if g.Failed > 0 && exceedsTolerance(sync, g) {
-		for _, b := range p.branchesOf(g, workflow.BranchFailed) {
+		for _, b := range p.branchesOf(g, state.BranchFailed) {
 			last = b.Failure
 		}
 	}
@@ -120,7 +121,7 @@ func (p *planner) redecideGroup(g *workflow.Group, old *workflow.Graph) {
 
 // rearmedDue returns when a group's join times out: as long after its first arrival
 // as its timeout now says, or from now on if it had none.
-func (p *planner) rearmedDue(g *workflow.Group, was, is *workflow.Synchronization) time.Time {
+func (p *planner) rearmedDue(g *state.Group, was, is *workflow.Synchronization) time.Time {
 	switch {
 	case g.Arrived == 0 || is.Timeout == 0 || p.blockedByStragglers(g):
 		return time.Time{}
@@ -143,9 +144,9 @@ func (p *planner) startReadyNodes() {
 		n := p.s.Graph.Node(p.s.Graph.Definition.Nodes[i].ID)
 		switch r := p.readinessOf(n); {
 		case r == nodeRuns, r == nodeSkipped && len(n.Incoming) == 0:
-			p.startNode(n, workflow.Token{})
+			p.startNode(n, state.Token{})
 		case r == nodeSkipped:
-			p.endNode(decision.EndStep{Node: n.ID, Skipped: true}, vars{token: &workflow.Token{}})
+			p.endNode(decision.EndStep{Node: n.ID, Skipped: true}, vars{token: &state.Token{}})
 		}
 	}
 }

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // A patchCheck finds whether a run can go on by another definition.
 type patchCheck struct {
-	s        *workflow.State
+	s        *state.State
 	old, new *workflow.Graph
 	pins     workflow.Pins
-	steps    []workflow.Step // of a dag, as they stand then
+	steps    []state.Step // of a dag, as they stand then
 }
 
 func (c *patchCheck) checkAll() error {
@@ -69,7 +70,7 @@ func (c *patchCheck) checkTokens() error {
 	return nil
 }
 
-func (c *patchCheck) checkToken(t *workflow.Token) error {
+func (c *patchCheck) checkToken(t *state.Token) error {
 	path, was, is := nodePath(t.Node), c.old.Node(t.Node), c.new.Node(t.Node)
 	switch {
 	case is == nil:
@@ -99,7 +100,7 @@ func (c *patchCheck) checkToken(t *workflow.Token) error {
 // checkWaiting finds a token that its new node would not know what to do with: it
 // waits for another child, has not kept what is asked for now, or has come by a
 // transition that leads elsewhere now.
-func (c *patchCheck) checkWaiting(t *workflow.Token, was, is *workflow.GraphNode) error {
+func (c *patchCheck) checkWaiting(t *state.Token, was, is *workflow.GraphNode) error {
 	path := nodePath(t.Node)
 	switch {
 	case t.Status == workflow.WaitingForChild && *was.Subworkflow != *is.Subworkflow:
@@ -119,7 +120,7 @@ func (c *patchCheck) checkWaiting(t *workflow.Token, was, is *workflow.GraphNode
 
 // forgetsResult reports whether a token that waits keeps the result of the node that
 // it left only if its node asks for it.
-func forgetsResult(t *workflow.Token) bool {
+func forgetsResult(t *state.Token) bool {
 	switch t.Status {
 	case workflow.Pending:
 		return !t.Held
@@ -171,7 +172,7 @@ func (c *patchCheck) checkGroups() error {
 	return nil
 }
 
-func isJoined(g *workflow.Graph, group *workflow.Group) bool {
+func isJoined(g *workflow.Graph, group *state.Group) bool {
 	spec := g.Groups[group.Name]
 	return group.Name != "" && spec != nil && spec.Sync != nil
 }
@@ -192,10 +193,10 @@ func (c *patchCheck) checkDAG() error {
 	for i := range c.new.Definition.Nodes {
 		n := c.new.Node(c.new.Definition.Nodes[i].ID)
 		x := c.s.Step(n.ID)
-		if x.Phase != workflow.StepWaiting {
+		if x.Phase != state.StepWaiting {
 			continue
 		}
-		y := workflow.Step{Node: n.ID}
+		y := state.Step{Node: n.ID}
 		if was := c.old.Node(n.ID); was != nil {
 			y.Live = x.Live
 			if err := c.checkIncoming(was, n); err != nil {
@@ -204,11 +205,11 @@ func (c *patchCheck) checkDAG() error {
 		}
 		for _, t := range n.Incoming {
 			from := c.s.Step(t.From)
-			if from.Phase < workflow.StepDone {
+			if from.Phase < state.StepDone {
 				continue
 			}
 			y.Resolved++
-			if before := c.old.Transition(t.ID); before != nil && before.From == t.From && before.To == t.To || from.Phase == workflow.StepSkipped {
+			if before := c.old.Transition(t.ID); before != nil && before.From == t.From && before.To == t.To || from.Phase == state.StepSkipped {
 				continue
 			}
 			taken, known := wouldBeTaken(t, ends[t.From])
@@ -244,7 +245,7 @@ func wouldBeTaken(t *workflow.GraphTransition, end workflow.TokenStatus) (taken,
 // patch changes.
 func (c *patchCheck) checkIncoming(was, is *workflow.GraphNode) error {
 	for _, t := range was.Incoming {
-		if c.s.Step(t.From).Phase != workflow.StepDone {
+		if c.s.Step(t.From).Phase != state.StepDone {
 			continue
 		}
 		after := c.new.Transition(t.ID)

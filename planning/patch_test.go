@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -30,7 +31,7 @@ func TestPatchesAtAnyMoment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlayer(t, drawNet(t))
 		p.failures = rapid.SampledFrom([]int{0, 1, 10}).Draw(t, "failures")
-		if _, err := p.send(workflow.Start{Input: map[string]any{"n": int64(1)}}); err != nil {
+		if _, err := p.send(state.Start{Input: map[string]any{"n": int64(1)}}); err != nil {
 			t.Fatalf("%v", err)
 		}
 		for step := 0; !p.state.Status.Final(); step++ {
@@ -38,7 +39,7 @@ func TestPatchesAtAnyMoment(t *testing.T) {
 				t.Fatalf("the run does not end")
 			}
 			if rapid.IntRange(0, 4).Draw(t, "patches") == 0 && p.state.Patches < 6 {
-				m := workflow.Patch{Base: p.state.Revision(), Ops: drawOps(t, p.state.Graph)}
+				m := state.Patch{Base: p.state.Revision(), Ops: drawOps(t, p.state.Graph)}
 				if _, err := p.send(m); err == nil {
 					taken++
 				} else {

@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // pauseRun holds back what the run would dispatch.
-func (p *planner) pauseRun(m workflow.Pause) error {
+func (p *planner) pauseRun(m state.Pause) error {
 	if p.s.Status == workflow.RunPaused && (m.Parent || !p.s.ParentPauses) {
 		return nil
 	}
@@ -21,7 +22,7 @@ func (p *planner) pauseRun(m workflow.Pause) error {
 
 // resumeRun lets a paused or suspended run go on: what it held back begins, in the
 // order in which it came, and what it waits for is sent again.
-func (p *planner) resumeRun(m workflow.Resume) error {
+func (p *planner) resumeRun(m state.Resume) error {
 	switch {
 	case p.s.Status == workflow.RunRunning && m.Parent, p.s.Status == workflow.RunPaused && m.Parent && !p.s.ParentPauses:
 		return nil
@@ -29,7 +30,7 @@ func (p *planner) resumeRun(m workflow.Resume) error {
 		return workflow.ErrNotLive
 	}
 	p.decide(decision.ResumeRun{})
-	for _, t := range slices.Collect(p.s.Line(workflow.WaitKey{Kind: workflow.LineHeld})) {
+	for _, t := range slices.Collect(p.s.Line(state.WaitKey{Kind: state.LineHeld})) {
 		if t = p.s.Token(t.ID); !t.Held || !t.Live() {
 			continue // what began before it has ended it
 		}
@@ -52,7 +53,7 @@ func (p *planner) grantLock(lock string) {
 	if p.s.Status == workflow.RunPaused || p.s.Holder(lock) != 0 || p.hasStopped() {
 		return
 	}
-	t := p.s.First(workflow.WaitKey{Kind: workflow.LineLock, Name: lock})
+	t := p.s.First(state.WaitKey{Kind: state.LineLock, Name: lock})
 	if t == nil {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -20,10 +21,10 @@ func TestEveryInterleavingEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlayer(t, drawNet(t))
 		p.failures = rapid.SampledFrom([]int{0, 1, 10}).Draw(t, "failures")
-		if _, err := p.send(workflow.Start{Input: map[string]any{"n": int64(1)}}); err != nil {
+		if _, err := p.send(state.Start{Input: map[string]any{"n": int64(1)}}); err != nil {
 			t.Fatalf("%v", err)
 		}
-		var sent []workflow.Message
+		var sent []state.Message
 		for step := 0; !p.state.Status.Final(); step++ {
 			if step > 20_000 {
 				t.Fatalf("the run does not end")
@@ -48,14 +49,14 @@ func TestEveryInterleavingEnds(t *testing.T) {
 }
 
 // draw draws what happens next.
-func (p *player) draw(t *rapid.T) workflow.Message {
-	var moves []workflow.Message
+func (p *player) draw(t *rapid.T) state.Message {
+	var moves []state.Message
 	for _, id := range p.state.LiveTokens() {
 		switch tok := p.state.Token(id); tok.Status {
 		case workflow.Dispatched:
-			moves = append(moves, workflow.TaskCompleted{Token: id, Attempt: tok.Attempt, Epoch: tok.Epoch})
+			moves = append(moves, state.TaskCompleted{Token: id, Attempt: tok.Attempt, Epoch: tok.Epoch})
 		case workflow.WaitingForOperator:
-			moves = append(moves, workflow.Skip{Token: id, Output: "skipped"}, workflow.Retry{Token: id})
+			moves = append(moves, state.Skip{Token: id, Output: "skipped"}, state.Retry{Token: id})
 		}
 	}
 	if at := planning.Alarm(p.state); !at.IsZero() && (len(moves) == 0 || rapid.IntRange(0, 7).Draw(t, "time") == 0) {
@@ -63,32 +64,32 @@ func (p *player) draw(t *rapid.T) workflow.Message {
 		if p.now.Before(at.Add(late)) {
 			p.now = at.Add(late)
 		}
-		return workflow.AlarmFired{At: at.UnixMilli()}
+		return state.AlarmFired{At: at.UnixMilli()}
 	}
 	if len(moves) == 0 {
 		t.Fatalf("nothing can happen any more")
 	}
 	p.now = p.now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
 	m := rapid.SampledFrom(moves).Draw(t, "next")
-	c, ok := m.(workflow.TaskCompleted)
+	c, ok := m.(state.TaskCompleted)
 	switch {
 	case !ok:
 		return m
 	case p.failures > rapid.IntRange(0, 39).Draw(t, "fails"):
 		code := rapid.SampledFrom([]string{"busy", "", "gone"}).Draw(t, "code")
-		return workflow.TaskFailed{Token: c.Token, Attempt: c.Attempt, Epoch: c.Epoch, Failure: workflow.Failure{Code: code, Permanent: code == "gone"}}
+		return state.TaskFailed{Token: c.Token, Attempt: c.Attempt, Epoch: c.Epoch, Failure: workflow.Failure{Code: code, Permanent: code == "gone"}}
 	}
 	c.Output = rapid.SampledFrom([]any{int64(1), int64(2), "text", []any{int64(3)}, map[string]any{"v": int64(4)}}).Draw(t, "output")
 	return c
 }
 
 // repeat sends a message again: nothing changes.
-func (p *player) repeat(m workflow.Message) {
+func (p *player) repeat(m state.Message) {
 	p.t.Helper()
 	switch m.(type) {
-	case workflow.Skip, workflow.Retry:
+	case state.Skip, state.Retry:
 		return // an operator may ask for it again
-	case workflow.AlarmFired:
+	case state.AlarmFired:
 		return // time may have come for something else
 	default:
 	}
@@ -178,7 +179,7 @@ func everyOrder(n int, f func([]int)) {
 func playOrder(t *testing.T, g *workflow.Graph, order []int, strategy, remaining string) {
 	p := newPlayer(t, g)
 	p.quick = len(order) > 4
-	if _, err := p.send(workflow.Start{}); err != nil {
+	if _, err := p.send(state.Start{}); err != nil {
 		t.Fatal(err)
 	}
 	quorum := map[string]int{"all": len(order), "any": 1, "{mOfN: 2}": 2, "{mOfN: 4}": 4}[strategy]
@@ -210,7 +211,7 @@ start: a
 nodes: [{id: a}, {id: b}]
 transitions: [{from: a, to: b}, {from: b, to: a}]
 `))
-	plan, err := p.send(workflow.Start{})
+	plan, err := p.send(state.Start{})
 	if err != nil || len(plan.Decisions) != 2 {
 		t.Fatalf("%v: %s", err, text(plan))
 	}

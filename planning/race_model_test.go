@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -36,10 +37,10 @@ func (b *raceBranch) resolved() bool {
 
 // take says how a message is answered, and what it does.
 func (m *raceModel) take(r racer, b int) verdict {
-	msg := r.make(&workflow.Token{}, dawn)
-	_, starts := msg.(workflow.Start)
-	_, cancels := msg.(workflow.Cancel)
-	_, resumes := msg.(workflow.Resume)
+	msg := r.make(&state.Token{}, dawn)
+	_, starts := msg.(state.Start)
+	_, cancels := msg.(state.Cancel)
+	_, resumes := msg.(state.Resume)
 	switch {
 	case starts:
 		return refusePatch(workflow.ErrRunExists)
@@ -48,11 +49,11 @@ func (m *raceModel) take(r racer, b int) verdict {
 	case !m.run.Final():
 		return r.does(m, b)
 	}
-	_, stall := msg.(workflow.Stall)
-	if _, alarm := msg.(workflow.AlarmFired); alarm || cancels || stall {
+	_, stall := msg.(state.Stall)
+	if _, alarm := msg.(state.AlarmFired); alarm || cancels || stall {
 		return ignored
 	}
-	if workflow.Messages.Kind(msg) == "Heartbeat" || strings.HasPrefix(workflow.Messages.Kind(msg), "Task") {
+	if state.Messages.Kind(msg) == "Heartbeat" || strings.HasPrefix(state.Messages.Kind(msg), "Task") {
 		return r.does(m, b) // of a key: it is stale, or was taken before
 	}
 	return refusePatch(workflow.ErrEnded)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -42,11 +43,11 @@ const (
 // A racer is a message that races, with what it must do.
 type racer struct {
 	name string
-	kind string                                                  // of the branch that it is for
-	prep workflow.Message                                        // sent before the race
-	join string                                                  // fields of the join, if it needs any
-	make func(t *workflow.Token, now time.Time) workflow.Message // for the token of a branch
-	does func(m *raceModel, b int) verdict                       // with a run that goes on
+	kind string                                            // of the branch that it is for
+	prep state.Message                                     // sent before the race
+	join string                                            // fields of the join, if it needs any
+	make func(t *state.Token, now time.Time) state.Message // for the token of a branch
+	does func(m *raceModel, b int) verdict                 // with a run that goes on
 }
 
 // A verdict is how a message is answered.
@@ -67,27 +68,27 @@ func refusePatch(err error) verdict { return verdict{err: err} }
 var racers = []racer{
 	{
 		name: "Start", kind: "task",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Start{} },
+		make: func(*state.Token, time.Time) state.Message { return state.Start{} },
 		does: func(*raceModel, int) verdict { return refusePatch(workflow.ErrRunExists) },
 	},
 	{
 		name: "TaskCompleted", kind: "task",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message {
-			return workflow.TaskCompleted{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0}
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.TaskCompleted{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0}
 		},
 		does: (*raceModel).completed,
 	},
 	{
 		name: "TaskFailed", kind: "task",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message {
-			return workflow.TaskFailed{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0, Failure: workflow.Failure{Code: "bad", Permanent: true}}
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.TaskFailed{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0, Failure: workflow.Failure{Code: "bad", Permanent: true}}
 		},
 		does: (*raceModel).failed,
 	},
 	{
 		name: "Heartbeat", kind: "task",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message {
-			return workflow.Heartbeat{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0}
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.Heartbeat{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0}
 		},
 		does: func(m *raceModel, b int) verdict {
 			if x := m.branches[b]; x.state != "out" || x.again {
@@ -98,8 +99,8 @@ var racers = []racer{
 	},
 	{
 		name: "ChildEnded", kind: "child",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message {
-			return workflow.ChildEnded{Token: t.ID, Attempt: max(t.Attempt, 1), Status: workflow.RunCompleted}
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.ChildEnded{Token: t.ID, Attempt: max(t.Attempt, 1), Status: workflow.RunCompleted}
 		},
 		does: func(m *raceModel, b int) verdict {
 			if m.branches[b].state != "child" {
@@ -110,8 +111,8 @@ var racers = []racer{
 	},
 	{
 		name: "ChildAsks", kind: "child",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message {
-			return workflow.ChildAsks{Token: t.ID, Attempt: max(t.Attempt, 1)}
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.ChildAsks{Token: t.ID, Attempt: max(t.Attempt, 1)}
 		},
 		does: func(m *raceModel, b int) verdict {
 			if m.branches[b].state != "child" {
@@ -122,27 +123,27 @@ var racers = []racer{
 	},
 	{
 		name: "AlarmFired", kind: "timer",
-		make: func(_ *workflow.Token, now time.Time) workflow.Message {
-			return workflow.AlarmFired{At: now.Add(timerDue).UnixMilli()}
+		make: func(_ *state.Token, now time.Time) state.Message {
+			return state.AlarmFired{At: now.Add(timerDue).UnixMilli()}
 		},
 		does: func(m *raceModel, _ int) verdict { return m.alarm(timerDue) },
 	},
 	{
 		name: "AlarmFired for the join", kind: "task", join: ", timeout: 5s, onTimeout: proceed_with_available",
-		make: func(_ *workflow.Token, now time.Time) workflow.Message {
-			return workflow.AlarmFired{At: now.Add(joinDue).UnixMilli()}
+		make: func(_ *state.Token, now time.Time) state.Message {
+			return state.AlarmFired{At: now.Add(joinDue).UnixMilli()}
 		},
 		does: func(m *raceModel, _ int) verdict { return m.alarm(joinDue) },
 	},
 	{
 		name: "Signal", kind: "event",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Signal{Name: "go"} },
+		make: func(*state.Token, time.Time) state.Message { return state.Signal{Name: "go"} },
 		does: (*raceModel).signal,
 	},
 	{
 		name: "Ballot", kind: "people",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message {
-			return workflow.Ballot{Token: t.ID, By: "ann", Approved: true}
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.Ballot{Token: t.ID, By: "ann", Approved: true}
 		},
 		does: func(m *raceModel, b int) verdict {
 			if m.branches[b].state != "people" {
@@ -153,50 +154,50 @@ var racers = []racer{
 	},
 	{
 		name: "Cancel", kind: "task",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Cancel{Reason: "enough"} },
+		make: func(*state.Token, time.Time) state.Message { return state.Cancel{Reason: "enough"} },
 		does: func(m *raceModel, _ int) verdict { m.end(workflow.RunCancelled); return accepted },
 	},
 	{
 		name: "Pause", kind: "task",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Pause{} },
+		make: func(*state.Token, time.Time) state.Message { return state.Pause{} },
 		does: (*raceModel).pause,
 	},
 	{
-		name: "Resume", kind: "task", prep: workflow.Pause{},
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Resume{} },
+		name: "Resume", kind: "task", prep: state.Pause{},
+		make: func(*state.Token, time.Time) state.Message { return state.Resume{} },
 		does: (*raceModel).resume,
 	},
 	{
 		name: "Resume of what runs", kind: "event",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Resume{} },
+		make: func(*state.Token, time.Time) state.Message { return state.Resume{} },
 		does: (*raceModel).resume,
 	},
 	{
 		name: "Suspend", kind: "task",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Suspend{Cause: "a fault"} },
+		make: func(*state.Token, time.Time) state.Message { return state.Suspend{Cause: "a fault"} },
 		does: func(m *raceModel, _ int) verdict { m.run = workflow.RunSuspended; return accepted },
 	},
 	{
 		name: "AddBranch", kind: "task",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.AddBranch{Group: "g"} },
+		make: func(*state.Token, time.Time) state.Message { return state.AddBranch{Group: "g"} },
 		does: (*raceModel).addBranch,
 	},
 	{
 		name: "CloseGroup", kind: "task",
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.CloseGroup{Group: "g"} },
+		make: func(*state.Token, time.Time) state.Message { return state.CloseGroup{Group: "g"} },
 		does: (*raceModel).closeGroup,
 	},
 	{
 		name: "CancelNodes", kind: "task",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message {
-			return workflow.CancelNodes{Nodes: []workflow.NodeID{t.Node}}
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.CancelNodes{Nodes: []workflow.NodeID{t.Node}}
 		},
 		does: (*raceModel).cancelNodes,
 	},
 	{
 		name: "Patch", kind: "task",
-		make: func(*workflow.Token, time.Time) workflow.Message {
-			return workflow.Patch{Base: 1, Ops: []any{operation("add", "/limits", map[string]any{"loop": int64(500)})}}
+		make: func(*state.Token, time.Time) state.Message {
+			return state.Patch{Base: 1, Ops: []any{operation("add", "/limits", map[string]any{"loop": int64(500)})}}
 		},
 		does: func(m *raceModel, _ int) verdict {
 			if m.patched {
@@ -208,27 +209,27 @@ var racers = []racer{
 	},
 	{
 		name: "Stall", kind: "task", // of a run that has moved since it was looked at
-		make: func(*workflow.Token, time.Time) workflow.Message { return workflow.Stall{Idle: time.Hour} },
+		make: func(*state.Token, time.Time) state.Message { return state.Stall{Idle: time.Hour} },
 		does: func(*raceModel, int) verdict { return ignored },
 	},
 	{
 		name: "Retry", kind: "retry",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message { return workflow.Retry{Token: t.ID} },
+		make: func(t *state.Token, _ time.Time) state.Message { return state.Retry{Token: t.ID} },
 		does: (*raceModel).retry,
 	},
 	{
 		name: "Retry of a parked task", kind: "parked",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message { return workflow.Retry{Token: t.ID} },
+		make: func(t *state.Token, _ time.Time) state.Message { return state.Retry{Token: t.ID} },
 		does: (*raceModel).retry,
 	},
 	{
 		name: "Skip", kind: "task",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message { return workflow.Skip{Token: t.ID} },
+		make: func(t *state.Token, _ time.Time) state.Message { return state.Skip{Token: t.ID} },
 		does: (*raceModel).skip,
 	},
 	{
 		name: "Skip of a parked task", kind: "parked",
-		make: func(t *workflow.Token, _ time.Time) workflow.Message { return workflow.Skip{Token: t.ID} },
+		make: func(t *state.Token, _ time.Time) state.Message { return state.Skip{Token: t.ID} },
 		does: (*raceModel).skip,
 	},
 }
@@ -237,9 +238,9 @@ var racers = []racer{
 func TestEveryMessageRaces(t *testing.T) {
 	races := map[reflect.Type]bool{}
 	for _, r := range racers {
-		races[reflect.TypeOf(r.make(&workflow.Token{}, dawn))] = true
+		races[reflect.TypeOf(r.make(&state.Token{}, dawn))] = true
 	}
-	for _, m := range workflow.Messages.Variants() {
+	for _, m := range state.Messages.Variants() {
 		require.True(t, races[reflect.TypeOf(m)], "%T is missing in the table", m)
 	}
 }
@@ -272,36 +273,36 @@ func race(t *testing.T, first, second racer, other int, third string) {
 	}
 	join := cmp.Or(first.join, second.join)
 	p := newPlayer(t, raceGraph(t, kinds, join))
-	send(t, p, workflow.Start{Pins: workflow.Pins{{Name: "kid", Hash: "hash-of-kid"}}})
+	send(t, p, state.Start{Pins: workflow.Pins{{Name: "kid", Hash: "hash-of-kid"}}})
 	m := &raceModel{run: workflow.RunRunning, timed: join != ""}
 	for i, kind := range kinds {
 		m.branches = append(m.branches, &raceBranch{kind: kind, state: kind})
 		switch kind {
 		case "retry", "parked": // it waits for an operator
-			send(t, p, workflow.TaskFailed{Token: p.branch(i).ID, Attempt: 1, Epoch: epoch0})
+			send(t, p, state.TaskFailed{Token: p.branch(i).ID, Attempt: 1, Epoch: epoch0})
 		case "task":
 			m.branches[i].state = "out"
 		}
 	}
 	switch third {
 	case "arrived":
-		send(t, p, workflow.TaskCompleted{Token: p.branch(2).ID, Attempt: 1, Epoch: epoch0})
+		send(t, p, state.TaskCompleted{Token: p.branch(2).ID, Attempt: 1, Epoch: epoch0})
 		m.arrive(2, "completed")
 	case "ended":
-		send(t, p, workflow.CancelNodes{Nodes: []workflow.NodeID{"n2"}})
+		send(t, p, state.CancelNodes{Nodes: []workflow.NodeID{"n2"}})
 		m.branches[2].state = "ended"
 	}
 	for _, r := range []racer{first, second} {
-		if _, ok := r.prep.(workflow.Pause); ok && m.run == workflow.RunRunning {
+		if _, ok := r.prep.(state.Pause); ok && m.run == workflow.RunRunning {
 			send(t, p, r.prep)
 			m.run = workflow.RunPaused
 		}
 	}
-	messages := []workflow.Message{first.make(p.branch(0), p.now), second.make(p.branch(other), p.now)}
+	messages := []state.Message{first.make(p.branch(0), p.now), second.make(p.branch(other), p.now)}
 	what := fmt.Sprintf("%#v for branch 0, %#v for branch %d, branch 2 %s", messages[0], messages[1], other, third)
 	for i, r := range []racer{first, second} {
 		b := []int{0, other}[i]
-		if a, ok := messages[i].(workflow.AlarmFired); ok && time.UnixMilli(a.At).After(p.now) {
+		if a, ok := messages[i].(state.AlarmFired); ok && time.UnixMilli(a.At).After(p.now) {
 			p.now = time.UnixMilli(a.At).UTC()
 		}
 		p.answered(t, messages[i], m.take(r, b), what)
@@ -335,18 +336,18 @@ transitions:
 		"siblingGroup: g, merge: {source: branch.index, target: \"output.got\", strategy: collect}"+join))
 }
 
-func send(t *testing.T, p *player, m workflow.Message) {
+func send(t *testing.T, p *player, m state.Message) {
 	t.Helper()
 	_, err := p.send(m)
 	require.NoError(t, err, "%#v", m)
 }
 
 // branch returns the first token of a branch of the race.
-func (p *player) branch(i int) *workflow.Token { return p.state.Token(p.state.Group(1).TokenOf(i)) }
+func (p *player) branch(i int) *state.Token { return p.state.Token(p.state.Group(1).TokenOf(i)) }
 
 // answered sends a message and fails unless it is answered as it must be. One
 // that is refused changes nothing, and says why.
-func (p *player) answered(t *testing.T, m workflow.Message, want verdict, what string) {
+func (p *player) answered(t *testing.T, m state.Message, want verdict, what string) {
 	t.Helper()
 	before := snapshot(p.state)
 	plan, err := p.send(m)
@@ -406,7 +407,7 @@ func (p *player) toTheEnd(t *testing.T, m *raceModel, what string) {
 	for step := 0; !p.state.Status.Final(); step++ {
 		require.Less(t, step, 50, "the run does not end: %s", what)
 		if p.state.Status != workflow.RunRunning {
-			send(t, p, workflow.Resume{})
+			send(t, p, state.Resume{})
 			continue
 		}
 		p.goOn(t, what)
@@ -431,15 +432,15 @@ func (p *player) goOn(t *testing.T, what string) {
 	for _, id := range p.state.LiveTokens() {
 		switch tok := p.state.Token(id); tok.Status {
 		case workflow.Dispatched:
-			send(t, p, workflow.TaskCompleted{Token: id, Attempt: tok.Attempt, Epoch: tok.Epoch})
+			send(t, p, state.TaskCompleted{Token: id, Attempt: tok.Attempt, Epoch: tok.Epoch})
 		case workflow.WaitingForEvent:
-			send(t, p, workflow.Signal{Name: "go"})
+			send(t, p, state.Signal{Name: "go"})
 		case workflow.WaitingForApproval:
-			send(t, p, workflow.Ballot{Token: id, By: "bob", Approved: true})
+			send(t, p, state.Ballot{Token: id, By: "bob", Approved: true})
 		case workflow.WaitingForChild:
-			send(t, p, workflow.ChildEnded{Token: id, Attempt: tok.Attempt, Status: workflow.RunCompleted})
+			send(t, p, state.ChildEnded{Token: id, Attempt: tok.Attempt, Status: workflow.RunCompleted})
 		case workflow.WaitingForOperator:
-			send(t, p, workflow.Skip{Token: id})
+			send(t, p, state.Skip{Token: id})
 		default:
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/reference"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -71,7 +72,7 @@ func (l *lockstep) play(t *rapid.T, def *reference.Definition) {
 			t.Logf("%s\n%s", shown(l.graph.Definition), strings.Join(l.log, "\n"))
 		}
 	}()
-	l.tell(t, workflow.Start{})
+	l.tell(t, state.Start{})
 	l.run = reference.New(def)
 	failures := rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "failures") // of 16 tasks
 	for ends := 0; ; ends++ {
@@ -81,7 +82,7 @@ func (l *lockstep) play(t *rapid.T, def *reference.Definition) {
 			return
 		}
 		if ends == maxEnds || len(out) > 100 {
-			l.tell(t, workflow.Cancel{})
+			l.tell(t, state.Cancel{})
 			return
 		}
 		// which of several groups that one message frees from stragglers comes
@@ -105,13 +106,13 @@ func (l *lockstep) endTask(b *net, out map[int][]workflow.TokenID, failures int)
 	switch result {
 	case -2:
 		code := rapid.SampledFrom([]string{"e1", "e2"}).Draw(b.t, "code")
-		l.tell(b.t, workflow.TaskFailed{Token: tok.ID, Attempt: 1, Epoch: epoch0, Failure: workflow.Failure{Code: code}})
+		l.tell(b.t, state.TaskFailed{Token: tok.ID, Attempt: 1, Epoch: epoch0, Failure: workflow.Failure{Code: code}})
 		l.run.Fail(other, code)
 	case -1:
-		l.tell(b.t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: "text"})
+		l.tell(b.t, state.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: "text"})
 		l.run.Complete(other, result)
 	default:
-		l.tell(b.t, workflow.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: int64(result)})
+		l.tell(b.t, state.TaskCompleted{Token: tok.ID, Attempt: 1, Epoch: epoch0, Output: int64(result)})
 		l.run.Complete(other, result)
 	}
 }
@@ -122,7 +123,7 @@ func (l *lockstep) operate(b *net) {
 	groups := l.run.Gathering()
 	if len(groups) == 0 || len(l.out()) > 0 && b.one("cancel", 3) {
 		node := b.upTo("node", len(l.graph.Definition.Nodes)) - 1
-		err := l.try(workflow.CancelNodes{Nodes: []workflow.NodeID{graphID(node)}})
+		err := l.try(state.CancelNodes{Nodes: []workflow.NodeID{graphID(node)}})
 		if found := l.run.CancelNodes(node); found != (err == nil) {
 			b.t.Fatalf("cancel n%d: %v, the reference says %t", node, err, found)
 		}
@@ -131,11 +132,11 @@ func (l *lockstep) operate(b *net) {
 	g := rapid.SampledFrom(groups).Draw(b.t, "group")
 	name, origin := l.addressed(g)
 	if b.one("add", 2) {
-		l.tell(b.t, workflow.AddBranch{Group: name, Origin: origin})
+		l.tell(b.t, state.AddBranch{Group: name, Origin: origin})
 		l.run.AddBranch(g)
 		return
 	}
-	l.tell(b.t, workflow.CloseGroup{Group: name, Origin: origin})
+	l.tell(b.t, state.CloseGroup{Group: name, Origin: origin})
 	l.run.CloseGroup(g)
 }
 
@@ -174,13 +175,13 @@ func line(out *strings.Builder, x any) {
 }
 
 // tell sends a message and learns the tokens that it makes.
-func (l *lockstep) tell(t *rapid.T, m workflow.Message) {
+func (l *lockstep) tell(t *rapid.T, m state.Message) {
 	if err := l.try(m); err != nil {
 		t.Fatalf("%#v: %v", m, err)
 	}
 }
 
-func (l *lockstep) try(m workflow.Message) error {
+func (l *lockstep) try(m state.Message) error {
 	l.log = append(l.log, fmt.Sprintf("%#v", m))
 	plan, err := l.send(m)
 	if err != nil {
@@ -205,11 +206,11 @@ func (l *lockstep) try(m workflow.Message) error {
 }
 
 // learnBranches notes where the first tokens of branches come from.
-func (l *lockstep) learnBranches(g workflow.Group, from, to int) {
+func (l *lockstep) learnBranches(g state.Group, from, to int) {
 	for i := from; i < to; i++ {
 		id, _ := g.SpawnOf(i)
 		tr := l.graph.Transition(id)
-		l.learn(workflow.Token{
+		l.learn(state.Token{
 			ID: g.TokenOf(i), Node: tr.To, Parent: g.Origin, Scope: workflow.Scope{Group: g.ID, Branch: i},
 			Counts: decision.Traverse(l.graph, g.Counts, tr),
 		}, false)
@@ -227,7 +228,7 @@ func (l *lockstep) identity(format string, args ...any) int {
 
 // learn notes where a token of the planner comes from. Which of several tokens
 // that met at a node's join came last is not asked.
-func (l *lockstep) learn(t workflow.Token, joined bool) {
+func (l *lockstep) learn(t state.Token, joined bool) {
 	parent := 0
 	if !joined {
 		parent = l.planned[t.Parent]
@@ -235,7 +236,7 @@ func (l *lockstep) learn(t workflow.Token, joined bool) {
 	l.planned[t.ID] = l.next(0, "token %d %t %s %d %v", parent, joined, t.Node, l.branch(t.Scope), counted(t.Counts))
 }
 
-func counted(c workflow.Counts) map[string]int {
+func counted(c state.Counts) map[string]int {
 	out := map[string]int{}
 	for id, n := range c {
 		out[string(id)] = n

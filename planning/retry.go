@@ -4,13 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // retryAt returns when the next attempt of a failed token is due, if its budget
 // allows one.
-func (p *planner) retryAt(t *workflow.Token, n *workflow.GraphNode, f *workflow.Failure) (time.Time, bool) {
+func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Failure) (time.Time, bool) {
 	made := t.Attempt - t.Base
 	if made < 1 || made >= n.Retry.MaxAttempts || !retriesFailure(n.Node.Retry, f) {
 		return time.Time{}, false

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/story"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
@@ -49,7 +50,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	s.t = t
 	reader := s.reader(t)
 	if d.Cmd == "alarm-fired" {
-		plan, err := s.send(workflow.AlarmFired{At: s.now.UnixMilli()})
+		plan, err := s.send(state.AlarmFired{At: s.now.UnixMilli()})
 		return answer(plan, err, d.HasArg("notes"))
 	}
 	if m := reader.Message(d); m != nil {
@@ -63,7 +64,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.now = s.now.Add(reader.Duration(d))
 		return ""
 	case "wake":
-		plan, err := s.send(workflow.AlarmFired{At: planning.Alarm(s.state).UnixMilli()})
+		plan, err := s.send(state.AlarmFired{At: planning.Alarm(s.state).UnixMilli()})
 		return answer(plan, err, d.HasArg("notes"))
 	}
 	return s.show(d)
@@ -139,7 +140,7 @@ func (s *script) show(d *datadriven.TestData) string {
 			if m, ok := x.Value.(map[string]any); ok && len(m) == 0 && len(x.Path) == 1 {
 				continue // a section as it begins
 			}
-			path := value.Path{Segments: x.Path, Append: x.Kind == workflow.DataAppend}
+			path := value.Path{Segments: x.Path, Append: x.Kind == state.DataAppend}
 			fmt.Fprintf(&b, "%v %v = %s\n", x.Scope, path, value.Encode(x.Value))
 		}
 	case "events":

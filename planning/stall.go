@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Waits reports whether a run waits for something that comes by itself or from
 // outside: a timer, an event, an approval, a child, an operator, a further
 // branch. A task that is out counts only if it can time out.
-func Waits(s *workflow.State) bool {
+func Waits(s *state.State) bool {
 	if s.Status != workflow.RunRunning || s.OpenGroups() > 0 || !s.NextDue().IsZero() {
 		return true
 	}
@@ -28,7 +29,7 @@ func Waits(s *workflow.State) bool {
 
 // failStalled fails the run if it has not moved since it was looked at and waits for
 // nothing, and says what it had hoped for.
-func (p *planner) failStalled(m workflow.Stall) error {
+func (p *planner) failStalled(m state.Stall) error {
 	if p.s.Events != m.Events || Waits(p.s) {
 		return nil
 	}

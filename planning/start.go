@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // startRun checks the input and puts the first token on the first node; in a dag,
 // one on every node to which nothing leads.
-func (p *planner) startRun(m workflow.Start) error {
+func (p *planner) startRun(m state.Start) error {
 	g := p.s.Graph
 	if err := p.refuseValue(inputOf(m)); err != nil {
 		return err
@@ -30,11 +31,11 @@ func (p *planner) startRun(m workflow.Start) error {
 		p.startRootNodes()
 		return nil
 	}
-	p.createToken(workflow.Token{Node: g.Definition.Start}, nil)
+	p.createToken(state.Token{Node: g.Definition.Start}, nil)
 	return nil
 }
 
-func inputOf(m workflow.Start) map[string]any {
+func inputOf(m state.Start) map[string]any {
 	if m.Input == nil {
 		return map[string]any{}
 	}
@@ -43,7 +44,7 @@ func inputOf(m workflow.Start) map[string]any {
 
 // createToken puts a token on a node, to begin there with the result of the node
 // that was left.
-func (p *planner) createToken(t workflow.Token, result any) workflow.TokenID {
+func (p *planner) createToken(t state.Token, result any) workflow.TokenID {
 	t.ID = p.s.NextToken
 	if p.tooManyTokens(1) {
 		return t.ID
@@ -68,7 +69,7 @@ func (p *planner) tooManyTokens(n int) bool {
 
 // Alarm returns the earliest instant at which time alone changes s; zero if
 // there is none.
-func Alarm(s *workflow.State) time.Time {
+func Alarm(s *state.State) time.Time {
 	if s.Status.Final() || s.Status == workflow.RunSuspended {
 		return time.Time{}
 	}
@@ -79,7 +80,7 @@ func Alarm(s *workflow.State) time.Time {
 // actor sends them again when it wakes: delivery is at least once, under the
 // key of the dispatch. Of a paused run, these are the tasks that were out when it
 // was paused.
-func Pending(s *workflow.State) []decision.Effect {
+func Pending(s *state.State) []decision.Effect {
 	if s.Status != workflow.RunRunning && s.Status != workflow.RunPaused {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -21,7 +22,7 @@ const Version = 1
 // result whose attempt does not run, workflow.ErrEnded, workflow.ErrSuspended,
 // workflow.ErrNotLive or workflow.ErrAmbiguous. A plan without decisions and
 // without error says that the message was taken before.
-func Step(s *workflow.State, m workflow.Message, now time.Time) (decision.Plan, error) {
+func Step(s *state.State, m state.Message, now time.Time) (decision.Plan, error) {
 	if err := admitMessage(s, m); err != nil {
 		return decision.Plan{}, err
 	}
@@ -37,8 +38,8 @@ func Step(s *workflow.State, m workflow.Message, now time.Time) (decision.Plan, 
 }
 
 // admitMessage refuses messages that the run's status does not allow.
-func admitMessage(s *workflow.State, m workflow.Message) error {
-	_, starts := m.(workflow.Start)
+func admitMessage(s *state.State, m state.Message) error {
+	_, starts := m.(state.Start)
 	switch {
 	case starts != (s.Status == workflow.RunCreated):
 		if starts {
@@ -49,7 +50,7 @@ func admitMessage(s *workflow.State, m workflow.Message) error {
 		return admitEnded(s, m)
 	case s.Status == workflow.RunSuspended:
 		switch m.(type) {
-		case workflow.Cancel, workflow.Resume:
+		case state.Cancel, state.Resume:
 			return nil
 		default:
 			return workflow.ErrSuspended
@@ -60,15 +61,15 @@ func admitMessage(s *workflow.State, m workflow.Message) error {
 
 // admitEnded answers messages to a run that has ended: those that were taken
 // before, or have nothing left to do, are no error.
-func admitEnded(s *workflow.State, m workflow.Message) error {
+func admitEnded(s *state.State, m state.Message) error {
 	switch m := m.(type) {
-	case workflow.Cancel, workflow.AlarmFired, workflow.Stall:
+	case state.Cancel, state.AlarmFired, state.Stall:
 		return nil
-	case workflow.TaskCompleted:
+	case state.TaskCompleted:
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, true)
-	case workflow.TaskFailed:
+	case state.TaskFailed:
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, false)
-	case workflow.Heartbeat:
+	case state.Heartbeat:
 		return workflow.ErrStale
 	default:
 		return workflow.ErrEnded
@@ -77,7 +78,7 @@ func admitEnded(s *workflow.State, m workflow.Message) error {
 
 // A planner accumulates decisions, folding each into its overlay.
 type planner struct {
-	s         *workflow.State
+	s         *state.State
 	now       time.Time
 	decisions []decision.Decision
 	trace     []decision.Note
@@ -121,9 +122,9 @@ func (p *planner) hasStopped() bool { return p.budget.limit != nil || p.s.Status
 
 // failAtLimit returns the plan that fails the run at a bound, in place of the plan
 // that reached it.
-func (p *planner) failAtLimit(s *workflow.State, m workflow.Message) decision.Plan {
+func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, budget: newBudget(s.Graph)}
-	if start, ok := m.(workflow.Start); ok {
+	if start, ok := m.(state.Start); ok {
 		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins})
 	}
 	failing.decide(decision.FailRun{Failure: *p.budget.limit, At: p.now})
@@ -195,53 +196,53 @@ func (p *planner) grantFreedLocks() bool {
 }
 
 // takeMessage plans what the message itself asks for.
-func (p *planner) takeMessage(m workflow.Message) error {
+func (p *planner) takeMessage(m state.Message) error {
 	if p.s.Status.Final() {
 		return nil
 	}
 	switch m := m.(type) {
-	case workflow.Start:
+	case state.Start:
 		return p.startRun(m)
-	case workflow.TaskCompleted:
+	case state.TaskCompleted:
 		return p.taskCompleted(m)
-	case workflow.TaskFailed:
+	case state.TaskFailed:
 		return p.taskFailed(m)
-	case workflow.Heartbeat:
+	case state.Heartbeat:
 		return p.taskHeartbeat(m)
-	case workflow.AlarmFired:
+	case state.AlarmFired:
 		p.expireDue(time.UnixMilli(m.At).UTC())
 		return nil
-	case workflow.Cancel:
+	case state.Cancel:
 		p.decide(decision.CancelRun{Failure: workflow.Failure{Code: workflow.CodeCancelled, Message: m.Reason, Permanent: true}, At: p.now})
 		return nil
-	case workflow.Retry:
+	case state.Retry:
 		return p.retryNow(m)
-	case workflow.Skip:
+	case state.Skip:
 		return p.skipTask(m)
-	case workflow.Suspend:
+	case state.Suspend:
 		p.decide(decision.SuspendRun{Failure: workflow.Failure{Code: workflow.CodeInternal, Message: m.Cause, Permanent: true}})
 		return nil
-	case workflow.Resume:
+	case state.Resume:
 		return p.resumeRun(m)
-	case workflow.Pause:
+	case state.Pause:
 		return p.pauseRun(m)
-	case workflow.Signal:
+	case state.Signal:
 		return p.deliverSignal(m)
-	case workflow.Ballot:
+	case state.Ballot:
 		return p.addVote(m)
-	case workflow.CancelNodes:
+	case state.CancelNodes:
 		return p.cancelNodes(m)
-	case workflow.AddBranch:
+	case state.AddBranch:
 		return p.addBranch(m)
-	case workflow.CloseGroup:
+	case state.CloseGroup:
 		return p.closeGroup(m)
-	case workflow.Patch:
+	case state.Patch:
 		return p.patchRun(m)
-	case workflow.Stall:
+	case state.Stall:
 		return p.failStalled(m)
-	case workflow.ChildEnded:
+	case state.ChildEnded:
 		return p.childEnded(m)
-	case workflow.ChildAsks:
+	case state.ChildAsks:
 		return p.childAsks(m)
 	default:
 		panic(fmt.Sprintf("planning: unknown %T", m))

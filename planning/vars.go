@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -15,8 +16,8 @@ import (
 type vars struct {
 	p      *planner
 	scope  workflow.Scope
-	token  *workflow.Token // whose node it is about; nil at the end of the run
-	result any             // if bound
+	token  *state.Token // whose node it is about; nil at the end of the run
+	result any          // if bound
 	bound  bool
 	caught *workflow.Failure // if the expression may ask for error
 
@@ -92,8 +93,8 @@ func (v vars) foreachElement(name string) (any, bool) {
 // An activeView is the variable active: live tokens by node, without the one
 // that completes.
 type activeView struct {
-	s   *workflow.State
-	own *workflow.Token
+	s   *state.State
+	own *state.Token
 }
 
 var _ value.Object = activeView{}
@@ -129,8 +130,8 @@ func (a activeView) Len() int { return len(a.s.Graph.Nodes) }
 // A countView is the variable count: the traversals of every loop transition in
 // the lineage of a token.
 type countView struct {
-	s  *workflow.State
-	of *workflow.Token
+	s  *state.State
+	of *state.Token
 }
 
 var _ value.Object = countView{}

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // beginWait lets a token wait for a timer, an event, or whichever of several comes
 // first: an event that is kept, and then a timer that is past, end it at once.
-func (p *planner) beginWait(t *workflow.Token, n *workflow.GraphNode, v vars) {
+func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
 	names := n.Events()
 	if p.takeKept(t, n, names, v) {
 		return
@@ -72,7 +73,7 @@ func eventOutput(name string, payload any) map[string]any {
 
 // takeKept completes a wait with the oldest kept event, of whichever name, that
 // matches. Those whose time is up are lost.
-func (p *planner) takeKept(t *workflow.Token, n *workflow.GraphNode, names []string, v vars) bool {
+func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string, v vars) bool {
 	for k := range p.s.KeptOf(names...) {
 		switch {
 		case k.Expired(p.now):
@@ -88,7 +89,7 @@ func (p *planner) takeKept(t *workflow.Token, n *workflow.GraphNode, names []str
 
 // wantsEvent reports whether an event matches what a token waits for. An error in
 // match is no match; it is told.
-func (p *planner) wantsEvent(t *workflow.Token, n *workflow.GraphNode, name string, payload any, v vars) bool {
+func (p *planner) wantsEvent(t *state.Token, n *workflow.GraphNode, name string, payload any, v vars) bool {
 	v.payload, v.signalled = payload, true
 	for i := range n.Waits {
 		w := &n.Waits[i]
@@ -114,7 +115,7 @@ func (p *planner) wantsEvent(t *workflow.Token, n *workflow.GraphNode, name stri
 
 // deliverSignal gives an event to the token that has waited for it longest, or keeps
 // it. An id counts once.
-func (p *planner) deliverSignal(m workflow.Signal) error {
+func (p *planner) deliverSignal(m state.Signal) error {
 	if err := p.refuseValue(m.Payload); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (p *planner) deliverSignal(m workflow.Signal) error {
 		return nil
 	}
 	d := decision.KeepSignal{Seq: p.s.NextSignal, Name: m.Name, ID: m.ID, Done: true}
-	for t := range p.s.Line(workflow.WaitKey{Kind: workflow.LineEvent, Name: m.Name}) {
+	for t := range p.s.Line(state.WaitKey{Kind: state.LineEvent, Name: m.Name}) {
 		n := p.s.Graph.Node(t.Node)
 		v := vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught}
 		if !p.wantsEvent(t, n, m.Name, m.Payload, v) {
@@ -159,14 +160,14 @@ func (p *planner) loseExpired() {
 }
 
 // requestApproval lets a token wait for people.
-func (p *planner) requestApproval(t *workflow.Token, n *workflow.GraphNode) {
+func (p *planner) requestApproval(t *state.Token, n *workflow.GraphNode) {
 	p.decide(decision.RequestApproval{
 		Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout),
 	})
 }
 
 // addVote adds a vote to an approval, and decides it if that makes a quorum.
-func (p *planner) addVote(m workflow.Ballot) error {
+func (p *planner) addVote(m state.Ballot) error {
 	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForApproval)
 	if err != nil {
 		return err
@@ -186,7 +187,7 @@ func (p *planner) addVote(m workflow.Ballot) error {
 	if err := p.refuseValue(m.Data); err != nil {
 		return err
 	}
-	p.decide(decision.AddVote{Token: t.ID, Vote: workflow.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data, At: p.now}})
+	p.decide(decision.AddVote{Token: t.ID, Vote: state.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data, At: p.now}})
 	spec := p.s.Graph.Node(t.Node).Approval
 	quorum := spec.Quorum
 	if !m.Approved {
@@ -206,7 +207,7 @@ func (p *planner) decideApproval(id workflow.TokenID, approved bool, cause strin
 }
 
 // approvalTimedOut ends an approval that nobody has decided in time.
-func (p *planner) approvalTimedOut(t *workflow.Token, n *workflow.GraphNode) {
+func (p *planner) approvalTimedOut(t *state.Token, n *workflow.GraphNode) {
 	switch n.Approval.OnTimeout {
 	case workflow.ApprovalApprove:
 		p.decideApproval(t.ID, true, "timeout")

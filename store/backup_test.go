@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -34,13 +35,13 @@ func furnished(t *testing.T, path string) (*Dir, *blob.Files) {
 		return blob.Ref{Hash: hash, Size: size}.Value()
 	}
 	fresh := start(t, d, "fresh")
-	fresh.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	fresh.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	parts := start(t, d, "parts")
-	parts.do(workflow.Start{Input: map[string]any{"x": put("in")}}, startRun(map[string]any{"x": put("in")}), createToken(1, "start"), dispatch(1))
+	parts.do(state.Start{Input: map[string]any{"x": put("in")}}, startRun(map[string]any{"x": put("in")}), createToken(1, "start"), dispatch(1))
 	require.NoError(t, parts.file())
-	parts.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: largeText})
+	parts.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: largeText})
 	require.NoError(t, parts.file())
-	parts.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(3)})
+	parts.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(3)})
 	ended := start(t, d, "ended")
 	ended.five(map[string]any{"big": largeText})
 	require.NoError(t, ended.file())
@@ -89,8 +90,8 @@ func TestBackup(t *testing.T) {
 
 	copied := open(t, into)
 	same(t, d, copied)
-	load(t, copied, "parts").do(workflow.Heartbeat{Token: 1})
-	load(t, d, "parts").do(workflow.Heartbeat{Token: 1})
+	load(t, copied, "parts").do(state.Heartbeat{Token: 1})
+	load(t, d, "parts").do(state.Heartbeat{Token: 1})
 	require.NoError(t, copied.Close())
 	blobs, err := blob.OpenFiles(filepath.Join(into, blobsDir))
 	require.NoError(t, err)
@@ -112,7 +113,7 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 	for i := range 4 {
 		id := workflow.RunID(fmt.Sprint("long", i))
 		o := start(t, d, id)
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 		busy.Go(func() {
 			for n := int64(0); ; n++ {
 				select {
@@ -120,7 +121,7 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 					return
 				default:
 				}
-				o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: n})
+				o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: n})
 				if n%10 == 0 {
 					require.NoError(t, o.file())
 				}
@@ -168,16 +169,16 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 func TestFilingWhileFilesAreKept(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"))
 	require.NoError(t, o.file())
 	first := o.headFile()
 	d.flusher.holdFiles()
-	o.do(workflow.Heartbeat{Token: 1})
+	o.do(state.Heartbeat{Token: 1})
 	require.NoError(t, o.file())
 	second := o.headFile()
 	require.NotEqual(t, first, second)
 	require.FileExists(t, d.pathOf(first))
-	o.do(workflow.Heartbeat{Token: 1})
+	o.do(state.Heartbeat{Token: 1})
 	done := make(chan error, 1)
 	o.run.Flush(o.state.TakeChanges(), nil, func(err error) { done <- err })
 	d.flusher.mu.Lock()
@@ -186,7 +187,7 @@ func TestFilingWhileFilesAreKept(t *testing.T) {
 	}
 	d.flusher.mu.Unlock()
 	require.Len(t, d.flusher.postponed, 1)
-	o.do(workflow.Heartbeat{Token: 1}) // commits go on
+	o.do(state.Heartbeat{Token: 1}) // commits go on
 	require.Equal(t, second, o.headFile())
 	d.flusher.releaseFiles(func(name string) {
 		require.Equal(t, first, name)

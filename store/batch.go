@@ -9,8 +9,8 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // A table is where rows go, and how.
@@ -67,7 +67,7 @@ const (
 // fileStatements returns the statements that bring a file up to date. It is a pure
 // function of its arguments: what has changed in the state, the records and the
 // events since the file was written.
-func fileStatements(ch *workflow.Changes, entries []entry, events []decision.Event) []statement {
+func fileStatements(ch *state.Changes, entries []entry, events []decision.Event) []statement {
 	var out []statement
 	out = appendRows(out, groupsTable, ch.Groups, groupRow)
 	out = append(out, siblingStatements(tokensTable, rowsOf(ch.Tokens, tokenRow))...)
@@ -150,7 +150,7 @@ func isSibling(t *table, a, b []driver.Value, n int64) bool {
 }
 
 // dataBatches keeps the order of writes: a set value hides what was below it.
-func dataBatches(changes []workflow.DataChange) []statement {
+func dataBatches(changes []state.DataChange) []statement {
 	var out []statement
 	var rows [][]driver.Value
 	flush := func() {
@@ -163,14 +163,14 @@ func dataBatches(changes []workflow.DataChange) []statement {
 		g, b := int64(c.Scope.Group), int64(c.Scope.Branch)
 		path := pointer(c.Path)
 		switch c.Kind {
-		case workflow.DataDrop:
+		case state.DataDrop:
 			flush()
 			out = append(out, statement{delete: deleteScope, rows: [][]driver.Value{{g, b}}})
-		case workflow.DataSet:
+		case state.DataSet:
 			flush()
 			out = append(out, statement{delete: deleteBelow, rows: [][]driver.Value{{g, b, path, path + "/", path + "0"}}})
 			rows = append(rows, []driver.Value{g, b, path, int64(-1), valueText(c.Value)})
-		case workflow.DataAppend:
+		case state.DataAppend:
 			rows = append(rows, []driver.Value{g, b, path, int64(c.Index), valueText(c.Value)})
 		}
 	}

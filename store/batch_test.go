@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -29,9 +30,9 @@ func shapes(bs []statement) (out []shape) {
 	return out
 }
 
-func tokens(from, to int, status workflow.TokenStatus) (out []*workflow.Token) {
+func tokens(from, to int, status workflow.TokenStatus) (out []*state.Token) {
 	for i := from; i < to; i++ {
-		out = append(out, &workflow.Token{
+		out = append(out, &state.Token{
 			ID: workflow.TokenID(i), Node: "n", Status: status, Scope: workflow.Scope{Group: 1, Branch: i - 2},
 		})
 	}
@@ -39,8 +40,8 @@ func tokens(from, to int, status workflow.TokenStatus) (out []*workflow.Token) {
 }
 
 func TestBatchesAreNarrow(t *testing.T) {
-	ch := workflow.Changes{
-		Groups: []*workflow.Group{{ID: 1, Total: 3000, First: 2}},
+	ch := state.Changes{
+		Groups: []*state.Group{{ID: 1, Total: 3000, First: 2}},
 		Tokens: append(append(tokens(1, 802, workflow.Pending), tokens(802, 805, workflow.Dispatched)...),
 			tokens(805, 3002, workflow.Pending)...),
 		Items: map[workflow.GroupID][]any{1: make([]any, 3000)},
@@ -53,9 +54,9 @@ func TestBatchesAreNarrow(t *testing.T) {
 func TestBatchesKeepTheOrderOfData(t *testing.T) {
 	a, b := []string{"state", "a"}, []string{"state", "b"}
 	sc := workflow.Scope{Group: 1, Branch: 2}
-	ch := workflow.Changes{Data: []workflow.DataChange{
-		{Path: a, Value: int64(1)}, {Path: a, Kind: workflow.DataAppend, Value: "x"}, {Path: b, Kind: workflow.DataAppend, Index: 3},
-		{Scope: sc, Kind: workflow.DataDrop}, {Scope: sc, Path: b, Value: nil},
+	ch := state.Changes{Data: []state.DataChange{
+		{Path: a, Value: int64(1)}, {Path: a, Kind: state.DataAppend, Value: "x"}, {Path: b, Kind: state.DataAppend, Index: 3},
+		{Scope: sc, Kind: state.DataDrop}, {Scope: sc, Path: b, Value: nil},
 	}}
 	bs := fileStatements(&ch, nil, nil)
 	require.Equal(t, []shape{
@@ -69,8 +70,8 @@ func TestBatchesKeepTheOrderOfData(t *testing.T) {
 }
 
 func TestBatchesOfNothing(t *testing.T) {
-	require.Empty(t, fileStatements(&workflow.Changes{}, nil, nil))
-	bs := fileStatements(&workflow.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, []decision.Event{{Seq: 1, Type: "x"}})
+	require.Empty(t, fileStatements(&state.Changes{}, nil, nil))
+	bs := fileStatements(&state.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, []decision.Event{{Seq: 1, Type: "x"}})
 	require.Equal(t, []shape{{"items", 1, 0}, {"events", 1, 0}}, shapes(bs))
 }
 
@@ -112,12 +113,12 @@ func TestFileIsReadable(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	fan := func(id, first int, sc workflow.Scope) decision.Decision {
-		return decision.CreateBranches{Group: workflow.Group{
+		return decision.CreateBranches{Group: state.Group{
 			ID: workflow.GroupID(id), Origin: 1, Node: "wo/rk~1", Scope: sc, First: workflow.TokenID(first), Total: 2,
-			Spawns: []workflow.Spawn{{Transition: "spread", Count: 2}},
+			Spawns: []state.Spawn{{Transition: "spread", Count: 2}},
 		}}
 	}
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), fan(1, 2, workflow.Scope{}),
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), fan(1, 2, workflow.Scope{}),
 		fan(2, 4, workflow.Scope{Group: 1, Branch: 1}), decision.AppendData{Path: []string{"state", "log"}, Value: 0.5})
 	require.NoError(t, o.file())
 	snap, err := d.openSnapshot("r1")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -26,7 +27,7 @@ func step(seq int64) decision.Record {
 	output := map[string]any{"n": seq, "text": "some output of a task"}
 	return decision.Record{
 		Seq: seq, At: at(int(seq)), Epoch: 7, Planner: 1,
-		Message: workflow.TaskCompleted{Token: workflow.TokenID(seq), Attempt: 1, Epoch: 7, Output: output},
+		Message: state.TaskCompleted{Token: workflow.TokenID(seq), Attempt: 1, Epoch: 7, Output: output},
 		Decisions: []decision.Decision{
 			decision.SetData{Path: []string{"state", "step"}, Value: output},
 			decision.CompleteToken{Token: workflow.TokenID(seq), Output: output},
@@ -139,7 +140,7 @@ func benchmarkFiles(b *testing.B, durability Durability) {
 		wg.Go(func() {
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
 				id := workflow.RunID(fmt.Sprint(n))
-				o := &owner{t: b, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
+				o := &owner{t: b, run: d.New(Head{Run: id}, g), state: state.NewState(id, g)}
 				o.five(map[string]any{"n": n})
 				filed.Add(1)
 				o.run.Flush(o.state.TakeChanges(), o.events, func(err error) {
@@ -193,11 +194,11 @@ func commitsBesideBackups(b *testing.B, backups bool) {
 	var runs sync.WaitGroup
 	for i := range latencies {
 		o := start(b, d, workflow.RunID(fmt.Sprint("new", i)))
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 		runs.Go(func() {
 			for range b.N/len(latencies) + 1 {
 				began := time.Now()
-				o.do(workflow.Heartbeat{Token: 1})
+				o.do(state.Heartbeat{Token: 1})
 				latencies[i] = append(latencies[i], time.Since(began))
 			}
 		})

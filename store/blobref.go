@@ -4,7 +4,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A blobRef is a blob that a run refers to from now on.
@@ -28,15 +28,15 @@ func (r *Run) findRefs(records []decision.Record) {
 	r.refs = r.refs[:0]
 	for i := range records {
 		r.refs = appendRefs(r.refs, records[i].Message)
-		if _, ok := records[i].Message.(workflow.Start); ok {
+		if _, ok := records[i].Message.(state.Start); ok {
 			r.refs = appendRefsOf(r.refs, r.graph.Definition.State.Initial)
 		}
 	}
 }
 
 // appendRefs appends the blobs that a message refers to.
-func appendRefs(out []blobRef, m workflow.Message) []blobRef {
-	if done, ok := m.(workflow.TaskCompleted); ok {
+func appendRefs(out []blobRef, m state.Message) []blobRef {
+	if done, ok := m.(state.TaskCompleted); ok {
 		out = appendRefsOf(out, done.Metadata)
 		for _, a := range done.Artifacts {
 			out = append(out, blobRef{a.Hash, true})
@@ -72,23 +72,23 @@ func appendRefsOf(out []blobRef, v any) []blobRef {
 }
 
 // messagePayload returns the value that a message brings, nil if it brings none.
-func messagePayload(m workflow.Message) any {
+func messagePayload(m state.Message) any {
 	switch m := m.(type) {
-	case workflow.Start:
+	case state.Start:
 		return m.Input
-	case workflow.TaskCompleted:
+	case state.TaskCompleted:
 		return m.Output
-	case workflow.ChildEnded:
+	case state.ChildEnded:
 		return m.Output
-	case workflow.Skip:
+	case state.Skip:
 		return m.Output
-	case workflow.Signal:
+	case state.Signal:
 		return m.Payload
-	case workflow.Ballot:
+	case state.Ballot:
 		return m.Data
-	case workflow.AddBranch:
+	case state.AddBranch:
 		return m.Item
-	case workflow.Patch:
+	case state.Patch:
 		return m.Ops
 	default:
 		return nil

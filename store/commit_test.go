@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -38,10 +39,10 @@ func TestManyWriters(t *testing.T) {
 	for i := range writers {
 		wg.Go(func() {
 			id := workflow.RunID(fmt.Sprintf("r%d", i))
-			o := &owner{t: t, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
-			o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+			o := &owner{t: t, run: d.New(Head{Run: id}, g), state: state.NewState(id, g)}
+			o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 			for n := range steps {
-				o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
+				o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
 				if n%7 == i%7 {
 					o.run.Flush(o.state.TakeChanges(), o.events, nil)
 					o.events = nil
@@ -63,8 +64,8 @@ func TestRunExists(t *testing.T) {
 	d := open(t, t.TempDir())
 	start(t, d, "r1").five(nil)
 	o := start(t, d, "r1")
-	require.ErrorIs(t, o.try(workflow.Start{}, startRun(nil)), workflow.ErrRunExists)
-	require.ErrorIs(t, o.try(workflow.Start{}), workflow.ErrRunExists)
+	require.ErrorIs(t, o.try(state.Start{}, startRun(nil)), workflow.ErrRunExists)
+	require.ErrorIs(t, o.try(state.Start{}), workflow.ErrRunExists)
 	require.Len(t, all(t, d.History("r1")), 6)
 }
 
@@ -77,8 +78,8 @@ func TestTheLastDescendant(t *testing.T) {
 	require.NoError(t, err)
 	d := open(t, t.TempDir())
 	begin := func(h Head) error {
-		o := &owner{t: t, run: d.New(h, g), state: workflow.NewState(h.Run, g)}
-		return o.try(workflow.Start{}, startRun(nil))
+		o := &owner{t: t, run: d.New(h, g), state: state.NewState(h.Run, g)}
+		return o.try(state.Start{}, startRun(nil))
 	}
 	require.NoError(t, begin(Head{Run: "r"}))
 	require.NoError(t, begin(Head{Run: "r/1.1", Parent: "r", Root: "r"}))
@@ -93,18 +94,18 @@ func TestTheLastDescendant(t *testing.T) {
 func TestOneHandleWins(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	other := load(t, d, "r1")
-	other.do(workflow.Heartbeat{}, decision.SetData{Path: []string{"state", "n"}})
-	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
-	other.do(workflow.Heartbeat{})
+	other.do(state.Heartbeat{}, decision.SetData{Path: []string{"state", "n"}})
+	require.ErrorIs(t, o.try(state.Heartbeat{}), ErrFenced)
+	other.do(state.Heartbeat{})
 	require.Len(t, all(t, d.History("r1")), 3)
 }
 
 func TestRecordsHaveNoGap(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	r := o.record(workflow.Start{}, startRun(nil))
+	r := o.record(state.Start{}, startRun(nil))
 	r.Seq = 2
 	require.ErrorContains(t, o.run.Commit([]decision.Record{r}, Head{}), "record 2 after record 0")
 	require.NoError(t, o.run.row.decodeTexts(d))
@@ -134,7 +135,7 @@ func TestNoSpace(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	limit := func(pages int) {
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
 	}
@@ -144,26 +145,26 @@ func TestNoSpace(t *testing.T) {
 		large[i] = "0123456789012345678901234567890123456789"
 	}
 	big := decision.SetData{Path: []string{"state", "x"}, Value: large}
-	require.ErrorIs(t, o.try(workflow.Heartbeat{}, big), ErrNoSpace)
-	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrNoSpace, "the handle is dead")
+	require.ErrorIs(t, o.try(state.Heartbeat{}, big), ErrNoSpace)
+	require.ErrorIs(t, o.try(state.Heartbeat{}), ErrNoSpace, "the handle is dead")
 	other := start(t, d, "r2")
-	other.do(workflow.Start{}, startRun(nil))
+	other.do(state.Start{}, startRun(nil))
 	limit(1 << 30)
 	o = load(t, d, "r1")
 	require.EqualValues(t, 1, o.run.Head().Seq)
-	o.do(workflow.Heartbeat{}, big)
+	o.do(state.Heartbeat{}, big)
 	require.NoError(t, o.file())
 }
 
 func TestFencedByAnEpoch(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { _, err := db.Exec(putEpoch, int64(1)); return err }))
-	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
+	require.ErrorIs(t, o.try(state.Heartbeat{}), ErrFenced)
 	_, err := d.Head("r1")
 	require.ErrorIs(t, err, ErrFenced)
-	require.ErrorIs(t, start(t, d, "r2").try(workflow.Start{}, startRun(nil)), ErrFenced)
+	require.ErrorIs(t, start(t, d, "r2").try(state.Start{}, startRun(nil)), ErrFenced)
 	require.NoError(t, d.Close())
 }
 
@@ -171,9 +172,9 @@ func TestFencedByAnotherLock(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	require.NoError(t, os.Remove(filepath.Join(path, lockName)))
-	require.ErrorIs(t, o.try(workflow.Heartbeat{}), ErrFenced)
+	require.ErrorIs(t, o.try(state.Heartbeat{}), ErrFenced)
 }
 
 // A lock file that goes while a commit is under way leaves open who has it, and
@@ -181,13 +182,13 @@ func TestFencedByAnotherLock(t *testing.T) {
 func TestFencedWithinACommit(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	reset := failpoint.Set(func(name string) {
 		if name == "commit.done" {
 			_ = os.Remove(d.pathOf(lockName))
 		}
 	})
-	err := o.try(workflow.Heartbeat{})
+	err := o.try(state.Heartbeat{})
 	reset()
 	require.ErrorIs(t, err, ErrUnknown)
 	require.ErrorIs(t, err, ErrFenced)
@@ -208,11 +209,11 @@ func TestCloseAnswersCommits(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			id := workflow.RunID(fmt.Sprint(i))
-			o := &owner{t: t, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
-			err := o.try(workflow.Start{}, startRun(nil))
+			o := &owner{t: t, run: d.New(Head{Run: id}, g), state: state.NewState(id, g)}
+			err := o.try(state.Start{}, startRun(nil))
 			begun <- struct{}{}
 			for err == nil {
-				err = o.try(workflow.Heartbeat{})
+				err = o.try(state.Heartbeat{})
 			}
 			if !errors.Is(err, ErrClosed) {
 				t.Error(err)

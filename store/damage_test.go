@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -21,11 +22,11 @@ import (
 func twoRuns(t *testing.T, d *Dir) string {
 	for _, id := range []workflow.RunID{"r1", "r2"} {
 		o := start(t, d, id)
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
-		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(1)})
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(1)})
 		require.NoError(t, o.file())
-		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(2)})
-		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(3)})
+		o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(2)})
+		o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(3)})
 	}
 	h, err := d.Head("r1")
 	require.NoError(t, err)
@@ -79,7 +80,7 @@ func TestDamagedFile(t *testing.T) {
 			refused(t, d, tt.want, tt.says)
 			require.Equal(t, before, contents(path))
 			other := load(t, d, "r2")
-			other.do(workflow.Heartbeat{Token: 1})
+			other.do(state.Heartbeat{Token: 1})
 			require.NoError(t, other.file())
 		})
 	}
@@ -157,7 +158,7 @@ func TestDamagedIndex(t *testing.T) {
 			_, _, _, err := d.Load("r1")
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorContains(t, err, tt.says)
-			load(t, d, "r2").do(workflow.Heartbeat{Token: 1})
+			load(t, d, "r2").do(state.Heartbeat{Token: 1})
 		})
 	}
 }
@@ -165,7 +166,7 @@ func TestDamagedIndex(t *testing.T) {
 func TestDamagedLargeValue(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(map[string]any{"x": strings.Repeat("x", 3000)}))
+	o.do(state.Start{}, startRun(map[string]any{"x": strings.Repeat("x", 3000)}))
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		return db.Script(`UPDATE log SET vals = CAST(replace(vals, 'xxx', 'xyx') AS BLOB)`)
 	}))
@@ -178,7 +179,7 @@ func TestDamagedLargeValue(t *testing.T) {
 func TestImpossibleRecord(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	require.NoError(t, o.run.Commit([]decision.Record{o.record(workflow.Start{}, decision.CompleteToken{Token: 5})}, Head{}))
+	require.NoError(t, o.run.Commit([]decision.Record{o.record(state.Start{}, decision.CompleteToken{Token: 5})}, Head{}))
 	_, _, _, err := d.Load("r1")
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorContains(t, err, "record 1")
@@ -280,7 +281,7 @@ func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
 			require.NoError(t, os.RemoveAll(filepath.Join(path, tmpDir)))
 			require.NoError(t, make(filepath.Join(path, tmpDir)))
 			d = open(t, path)
-			load(t, d, "r1").do(workflow.Heartbeat{Token: 1})
+			load(t, d, "r1").do(state.Heartbeat{Token: 1})
 			require.NoError(t, d.Close())
 		})
 	}
@@ -295,8 +296,8 @@ func TestClosedWithALog(t *testing.T) {
 	twoRuns(t, d)
 	older := contents(wal)
 	o := start(t, d, "later")
-	o.do(workflow.Start{}, startRun(nil))
-	o.do(workflow.Heartbeat{})
+	o.do(state.Start{}, startRun(nil))
+	o.do(state.Heartbeat{})
 	last := contents(wal)
 	require.NoError(t, d.Close())
 
@@ -331,7 +332,7 @@ func TestOlderIndex(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "older.db")
 	require.NoError(t, copyFile(path, copied))
 	d = open(t, d.path)
-	load(t, d, "r1").do(workflow.Heartbeat{Token: 1})
+	load(t, d, "r1").do(state.Heartbeat{Token: 1})
 	require.NoError(t, d.Close())
 	require.NoError(t, copyFile(copied, path))
 	_, err := Open(d.path, Options{})

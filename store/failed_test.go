@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A lock record of which only a part was written says nothing, wherever it was cut.
@@ -34,7 +34,7 @@ func TestOpenAfterAFailure(t *testing.T) {
 	d, err := Open(path, Options{})
 	require.NoError(t, err)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	seq := o.run.Head().Seq
 	d.mu.Lock()
 	require.ErrorIs(t, d.commitFailed(os.ErrInvalid), ErrFailed)
@@ -60,21 +60,21 @@ func TestLongLog(t *testing.T) {
 	d, err := Open(path, Options{})
 	require.NoError(t, err)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	size := func() int64 {
 		info, err := os.Stat(filepath.Join(path, indexWAL))
 		require.NoError(t, err)
 		return info.Size()
 	}
 	for range 10 {
-		o.do(workflow.Heartbeat{})
+		o.do(state.Heartbeat{})
 	}
 	most := size()
 	for range 50 {
 		d.mu.Lock()
 		d.frames = longLog
 		d.mu.Unlock()
-		o.do(workflow.Heartbeat{})
+		o.do(state.Heartbeat{})
 	}
 	require.Less(t, size(), 2*most, "it grows with every commit")
 	require.NoError(t, d.Close())

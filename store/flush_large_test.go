@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -33,7 +34,7 @@ func TestLargeFiles(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	require.NoError(t, o.file()) // a small one
 	var seen []string
 	defer failpoint.Set(func(point string) {
@@ -42,7 +43,7 @@ func TestLargeFiles(t *testing.T) {
 		}
 	})()
 	for n := range 3 {
-		o.do(workflow.Heartbeat{Token: 1}, large(2*largeFile+n))
+		o.do(state.Heartbeat{Token: 1}, large(2*largeFile+n))
 		require.NoError(t, o.file())
 		require.Len(t, seen, 1, "it grows on the disk, with no journal beside it")
 		require.True(t, strings.HasSuffix(seen[0], ".db"), seen)
@@ -51,7 +52,7 @@ func TestLargeFiles(t *testing.T) {
 		require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
 		o.same(d)
 	}
-	o.do(workflow.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	o.do(state.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	require.NoError(t, o.file())
 	require.NoError(t, d.Close())
 	report, err := Verify(path)
@@ -66,9 +67,9 @@ func TestLargeFilesThatFail(t *testing.T) {
 	grown := func() (*Dir, *owner, string) {
 		d := open(t, t.TempDir())
 		o := start(t, d, "r1")
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1), large(2*largeFile))
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1), large(2*largeFile))
 		require.NoError(t, o.file())
-		o.do(workflow.Heartbeat{Token: 1}, large(1000))
+		o.do(state.Heartbeat{Token: 1}, large(1000))
 		return d, o, filepath.Join(d.path, load(t, d, "r1").run.Head().File)
 	}
 	refused := func(d *Dir, o *owner, what string) {
@@ -125,7 +126,7 @@ func TestLargeFilesAfterChdir(t *testing.T) {
 	d := open(t, "data")
 	o := start(t, d, "r1")
 	t.Chdir(t.TempDir())
-	o.do(workflow.Start{}, startRun(nil), large(2*largeFile))
+	o.do(state.Start{}, startRun(nil), large(2*largeFile))
 	require.NoError(t, o.file())
 	o.same(d)
 }
@@ -143,7 +144,7 @@ func TestLargeFilesLeaveAWorker(t *testing.T) {
 	})()
 	file := func(id workflow.RunID, bytes int) chan error {
 		o := start(t, d, id)
-		o.do(workflow.Start{}, startRun(nil), large(bytes))
+		o.do(state.Start{}, startRun(nil), large(bytes))
 		done := make(chan error, 1)
 		o.run.Flush(o.state.TakeChanges(), nil, func(err error) { done <- err })
 		return done

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // A flushRequest is one call of [Run.Flush].
 type flushRequest struct {
-	changes workflow.Changes
+	changes state.Changes
 	events  []decision.Event
 	entries []entry
 	seq     int64 // of the last record

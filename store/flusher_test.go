@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -22,7 +23,7 @@ func TestFlushIsRepeated(t *testing.T) {
 		t.Run(string(at), func(t *testing.T) {
 			d := open(t, t.TempDir())
 			o := start(t, d, "r1")
-			o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+			o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 			fails := true
 			d.flusher.stage = func(now flushStage) error {
 				if now == at && fails {
@@ -31,11 +32,11 @@ func TestFlushIsRepeated(t *testing.T) {
 				return nil
 			}
 			require.ErrorContains(t, o.file(), "no")
-			o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
+			o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
 			require.ErrorContains(t, o.file(), "no")
 			require.Equal(t, 2, logged(t, d))
 			fails = false
-			o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "z"})
+			o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "z"})
 			require.NoError(t, o.file())
 			require.Zero(t, logged(t, d))
 			require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
@@ -49,7 +50,7 @@ func TestFlushIsRepeated(t *testing.T) {
 func TestFlushesKeepTheirOrder(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	second := make(chan error, 1)
 	fails := true
 	d.flusher.stage = func(now flushStage) error {
@@ -57,7 +58,7 @@ func TestFlushesKeepTheirOrder(t *testing.T) {
 			return nil
 		}
 		fails = false
-		o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
+		o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
 		events := o.events
 		o.events = nil
 		o.run.Flush(o.state.TakeChanges(), events, func(err error) { second <- err })
@@ -76,8 +77,8 @@ func TestLoadWaitsForAQueuedFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openWith(t, t.TempDir(), Options{Materializers: 1})
 		first, o := start(t, d, "r1"), start(t, d, "r2")
-		first.do(workflow.Start{}, startRun(nil))
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		first.do(state.Start{}, startRun(nil))
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 		held, gate := make(chan struct{}, 1), make(chan struct{})
 		d.flusher.stage = func(now flushStage) error {
 			if now == built && len(held) == 0 {
@@ -96,7 +97,7 @@ func TestLoadWaitsForAQueuedFlush(t *testing.T) {
 		close(gate)
 		again := <-loaded
 		require.Empty(t, again.run.unflushed)
-		again.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
+		again.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
 		require.NoError(t, again.file())
 		again.same(d)
 		require.NoError(t, d.Close())
@@ -125,7 +126,7 @@ func TestManyFiles(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range runs {
 		o := start(t, d, workflow.RunID(fmt.Sprint(i)))
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 		for n := range i % 3 {
 			wg.Add(1)
 			events := o.events
@@ -136,7 +137,7 @@ func TestManyFiles(t *testing.T) {
 				}
 				wg.Done()
 			})
-			o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
+			o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
 		}
 	}
 	wg.Wait()
@@ -151,7 +152,7 @@ func TestManyFiles(t *testing.T) {
 func TestReadersSeeOneCommit(t *testing.T) {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
@@ -181,7 +182,7 @@ func TestReadersSeeOneCommit(t *testing.T) {
 		})
 	}
 	for n := range 40 {
-		o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: int64(n)},
+		o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: int64(n)},
 			decision.SetData{Path: []string{"state", "n"}, Value: int64(n + 1)})
 		require.NoError(t, o.file())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -24,8 +25,8 @@ func FuzzLog(f *testing.F) {
 	var h Head
 	for _, id := range []workflow.RunID{"hurt", "beside"} {
 		o := start(f, d, id)
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
-		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(1)})
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(1)})
 		if h.Run == "" {
 			h = o.run.Head()
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // FuzzDatabase puts any bytes in the place of pawl.db, or of the file of a run,
@@ -20,7 +20,7 @@ func FuzzDatabase(f *testing.F) {
 	d, err := Open(from, Options{})
 	require.NoError(f, err)
 	o := start(f, d, "r1")
-	o.do(workflow.Start{}, startRun(map[string]any{"x": int64(1)}), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(map[string]any{"x": int64(1)}), createToken(1, "start"), dispatch(1))
 	require.NoError(f, o.file())
 	h, err := d.Head("r1")
 	require.NoError(f, err)

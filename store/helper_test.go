@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -73,13 +74,13 @@ func openWith(t testing.TB, path string, o Options) *Dir {
 type owner struct {
 	t      testing.TB
 	run    *Run
-	state  *workflow.State
+	state  *state.State
 	events []decision.Event
 }
 
 func start(t testing.TB, d *Dir, id workflow.RunID) *owner {
 	g := graph(t)
-	return &owner{t: t, run: d.New(Head{Run: id, InputHash: "in"}, g), state: workflow.NewState(id, g)}
+	return &owner{t: t, run: d.New(Head{Run: id, InputHash: "in"}, g), state: state.NewState(id, g)}
 }
 
 func load(t testing.TB, d *Dir, id workflow.RunID) *owner {
@@ -89,7 +90,7 @@ func load(t testing.TB, d *Dir, id workflow.RunID) *owner {
 }
 
 // record makes the next record of a run.
-func (o *owner) record(m workflow.Message, ds ...decision.Decision) decision.Record {
+func (o *owner) record(m state.Message, ds ...decision.Decision) decision.Record {
 	seq := o.run.Head().Seq + 1
 	return decision.Record{Seq: seq, At: at(int(seq)), Epoch: o.run.dir.Epoch(), Planner: 1, Message: m, Decisions: ds}
 }
@@ -104,13 +105,13 @@ func (o *owner) head() Head {
 }
 
 // try evolves and commits one record.
-func (o *owner) try(m workflow.Message, ds ...decision.Decision) error {
+func (o *owner) try(m state.Message, ds ...decision.Decision) error {
 	r := o.record(m, ds...)
 	require.NoError(o.t, fold(o.state, &r, func(es []decision.Event) { o.events = append(o.events, es...) }))
 	return o.run.Commit([]decision.Record{r}, o.head())
 }
 
-func (o *owner) do(m workflow.Message, ds ...decision.Decision) {
+func (o *owner) do(m state.Message, ds ...decision.Decision) {
 	require.NoError(o.t, o.try(m, ds...))
 }
 
@@ -128,19 +129,19 @@ func startRun(input map[string]any) decision.Decision {
 }
 
 func createToken(id int, node string) decision.Decision {
-	return decision.CreateToken{Token: workflow.Token{ID: workflow.TokenID(id), Node: workflow.NodeID(node)}}
+	return decision.CreateToken{Token: state.Token{ID: workflow.TokenID(id), Node: workflow.NodeID(node)}}
 }
 
 // five runs a run of five steps to its end.
 func (o *owner) five(input map[string]any) {
-	o.do(workflow.Start{Input: input}, startRun(input), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{Input: input}, startRun(input), createToken(1, "start"), dispatch(1))
 	for i := 1; i < 5; i++ {
 		output := map[string]any{"n": int64(i)}
-		o.do(workflow.TaskCompleted{Token: workflow.TokenID(i), Attempt: 1, Output: output},
+		o.do(state.TaskCompleted{Token: workflow.TokenID(i), Attempt: 1, Output: output},
 			decision.SetData{Path: []string{"state", fmt.Sprintf("step%d", i)}, Value: output},
 			decision.CompleteToken{Token: workflow.TokenID(i), Output: output}, createToken(i+1, "start"), dispatch(i+1))
 	}
-	o.do(workflow.TaskCompleted{Token: 5, Attempt: 1}, decision.CompleteToken{Token: 5},
+	o.do(state.TaskCompleted{Token: 5, Attempt: 1}, decision.CompleteToken{Token: 5},
 		decision.CompleteRun{Output: map[string]any{"ok": true}, At: at(9)})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // isChild reports whether this is a child process of a test, which then has done
@@ -40,12 +40,12 @@ func commitInChild(path string) {
 	} else {
 		g, err := fanGraph()
 		check(err)
-		o = &owner{run: d.New(Head{Run: "r1"}, g), state: workflow.NewState("r1", g)}
-		check(o.try(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1)))
+		o = &owner{run: d.New(Head{Run: "r1"}, g), state: state.NewState("r1", g)}
+		check(o.try(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1)))
 	}
 	for {
 		n := o.run.Head().Seq
-		check(o.try(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: n}))
+		check(o.try(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: n}))
 		fmt.Println(o.run.Head().Seq)
 		if n%7 == 0 {
 			o.run.Flush(o.state.TakeChanges(), o.events, check)

@@ -3,13 +3,14 @@ package store
 import (
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Listings returns what a commit at an instant changes in the lists of all runs:
 // of the tokens that the state's TakeListings names.
-func Listings(s *workflow.State, at time.Time) []Listing {
+func Listings(s *state.State, at time.Time) []Listing {
 	ids := s.TakeListings()
 	if len(ids) > 0 && s.Status.Final() {
 		return []Listing{{}} // nothing waits any more
@@ -22,7 +23,7 @@ func Listings(s *workflow.State, at time.Time) []Listing {
 }
 
 // listingOf returns how a token stands in the lists since an instant.
-func listingOf(s *workflow.State, t *workflow.Token, at time.Time) Listing {
+func listingOf(s *state.State, t *state.Token, at time.Time) Listing {
 	l := Listing{Token: t.ID}
 	switch t.Status {
 	case workflow.WaitingForApproval:
@@ -34,7 +35,7 @@ func listingOf(s *workflow.State, t *workflow.Token, at time.Time) Listing {
 	return l
 }
 
-func approvalOf(s *workflow.State, t *workflow.Token) *Approval {
+func approvalOf(s *state.State, t *state.Token) *Approval {
 	a := &Approval{
 		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,
 		Message: s.Graph.Node(t.Node).Approval.Message, Due: t.Due,
@@ -49,7 +50,7 @@ func approvalOf(s *workflow.State, t *workflow.Token) *Approval {
 	return a
 }
 
-func deadLetterOf(s *workflow.State, t *workflow.Token, at time.Time) *DeadLetter {
+func deadLetterOf(s *state.State, t *state.Token, at time.Time) *DeadLetter {
 	l := &DeadLetter{
 		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node, Task: s.Graph.Node(t.Node).Task,
 		Attempts: t.Attempt, Input: t.Input, At: at,
@@ -62,7 +63,7 @@ func deadLetterOf(s *workflow.State, t *workflow.Token, at time.Time) *DeadLette
 
 // alarmOf returns when time alone changes a run next, zero if never: what its
 // row says.
-func alarmOf(s *workflow.State) time.Time {
+func alarmOf(s *state.State) time.Time {
 	if s.Status.Final() || s.Status == workflow.RunSuspended {
 		return time.Time{}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -15,7 +16,7 @@ import (
 // lacks as well: both go into the next Flush. It waits for flushes of the run that
 // were asked for. It fails with ErrRunNotFound, and with ErrCorrupt or
 // ErrVersion if the run cannot be trusted.
-func (d *Dir) Load(id workflow.RunID) (*Run, *workflow.State, []decision.Event, error) {
+func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, error) {
 	d.flusher.waitForRun(id)
 	var events []decision.Event
 	snap, s, err := d.loadState(id, func(es []decision.Event) { events = append(events, es...) })
@@ -32,7 +33,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *workflow.State, []decision.Event, 
 
 // State returns the state of a run as of its last commit. It is the caller's
 // own and independent of whoever owns the run.
-func (d *Dir) State(id workflow.RunID) (*workflow.State, error) {
+func (d *Dir) State(id workflow.RunID) (*state.State, error) {
 	_, s, err := d.loadState(id, func([]decision.Event) {})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -40,7 +41,7 @@ func (d *Dir) State(id workflow.RunID) (*workflow.State, error) {
 	return s, nil
 }
 
-func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*snapshot, *workflow.State, error) {
+func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*snapshot, *state.State, error) {
 	snap, err := d.openSnapshot(id)
 	if err != nil {
 		return nil, nil, err
@@ -51,7 +52,7 @@ func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*sn
 }
 
 // replayState returns the state of a snapshot: the file's, and the records after it.
-func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*workflow.State, error) {
+func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*state.State, error) {
 	g, err := d.Graph(snap.Definition)
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*wor
 }
 
 // fold applies a record to s and reports its events.
-func fold(s *workflow.State, r *decision.Record, happened func([]decision.Event)) (err error) {
+func fold(s *state.State, r *decision.Record, happened func([]decision.Event)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("record %d: %v", r.Seq, p)
@@ -126,9 +127,9 @@ const (
 )
 
 // restoreState restores the state that the file holds, an empty one without a file.
-func (s *snapshot) restoreState(d *Dir, g *workflow.Graph) (st *workflow.State, err error) {
+func (s *snapshot) restoreState(d *Dir, g *workflow.Graph) (st *state.State, err error) {
 	if s.file == nil {
-		return workflow.NewState(s.Run, g), nil
+		return state.NewState(s.Run, g), nil
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -147,7 +148,7 @@ func (s *snapshot) restoreState(d *Dir, g *workflow.Graph) (st *workflow.State, 
 			return nil, err
 		}
 	}
-	return workflow.Restore(g, rows), nil
+	return state.Restore(g, rows), nil
 }
 
 // patchedGraph returns the compiled definition that the last patch made.
@@ -171,8 +172,8 @@ func (s *snapshot) patchedGraph(d *Dir, hash string, revision int) (*workflow.Gr
 }
 
 // readRows reads a whole state.
-func readRows(c *sqlite.Conn) (workflow.Rows, error) {
-	out := workflow.Rows{Items: map[workflow.GroupID][]any{}}
+func readRows(c *sqlite.Conn) (state.Rows, error) {
+	out := state.Rows{Items: map[workflow.GroupID][]any{}}
 	tables := []struct {
 		query string
 		row   func(*rowReader)
@@ -180,7 +181,7 @@ func readRows(c *sqlite.Conn) (workflow.Rows, error) {
 		{getFacts, func(r *rowReader) {
 			f, err := facts.Decode([]byte(r.Text(0)), nil)
 			r.keepError(err)
-			out.Facts, _ = f.(workflow.Facts)
+			out.Facts, _ = f.(state.Facts)
 		}},
 		{getTokens, func(r *rowReader) { out.Tokens = append(out.Tokens, r.scanToken()) }},
 		{getGroups, func(r *rowReader) { out.Groups = append(out.Groups, r.scanGroup()) }},
@@ -192,7 +193,7 @@ func readRows(c *sqlite.Conn) (workflow.Rows, error) {
 	}
 	for _, t := range tables {
 		if err := eachRow(c, t.query, t.row); err != nil {
-			return workflow.Rows{}, err
+			return state.Rows{}, err
 		}
 	}
 	return out, nil

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -21,7 +22,7 @@ type machine struct {
 	path    string
 	dir     *Dir
 	owner   *owner
-	model   *workflow.State
+	model   *state.State
 	events  []decision.Event
 	records []decision.Record
 }
@@ -32,12 +33,12 @@ func newMachine(t *testing.T, path string) *machine {
 	m := &machine{t: t, path: path}
 	m.open()
 	m.owner = start(t, m.dir, machineRun)
-	m.model = workflow.NewState(machineRun, m.owner.state.Graph)
-	m.commit(workflow.Start{Input: map[string]any{"x": 1.5}}, startRun(map[string]any{"x": 1.5}), createToken(1, "start"))
+	m.model = state.NewState(machineRun, m.owner.state.Graph)
+	m.commit(state.Start{Input: map[string]any{"x": 1.5}}, startRun(map[string]any{"x": 1.5}), createToken(1, "start"))
 	return m
 }
 
-func (m *machine) commit(msg workflow.Message, ds ...decision.Decision) {
+func (m *machine) commit(msg state.Message, ds ...decision.Decision) {
 	r := m.owner.record(msg, ds...)
 	require.NoError(m.t, fold(m.model, &r, func(es []decision.Event) { m.events = append(m.events, es...) }))
 	m.records = append(m.records, r)
@@ -62,7 +63,7 @@ func (m *machine) Commit(t *rapid.T) {
 			break
 		}
 	}
-	m.commit(workflow.Heartbeat{Token: 1, Attempt: len(m.records)}, ds...)
+	m.commit(state.Heartbeat{Token: 1, Attempt: len(m.records)}, ds...)
 }
 
 // File flushes.
@@ -151,25 +152,25 @@ func TestFilesEqualEvolve(t *testing.T) {
 }
 
 // drawDecision draws a decision that can follow from s, or nil.
-func drawDecision(t *rapid.T, s *workflow.State) decision.Decision {
-	draw := rapid.SampledFrom([]func(*rapid.T, *workflow.State) decision.Decision{
+func drawDecision(t *rapid.T, s *state.State) decision.Decision {
+	draw := rapid.SampledFrom([]func(*rapid.T, *state.State) decision.Decision{
 		drawToken, drawToken, drawTask, drawTask, drawEnd, drawFan, drawBranch, drawBranch, drawGroup,
 		drawData, drawData, drawData, drawRun,
 	}).Draw(t, "kind")
 	return draw(t, s)
 }
 
-func drawToken(t *rapid.T, s *workflow.State) decision.Decision {
-	return decision.CreateToken{Token: workflow.Token{
+func drawToken(t *rapid.T, s *state.State) decision.Decision {
+	return decision.CreateToken{Token: state.Token{
 		ID: s.NextToken, Node: "start", Parent: 1, Scope: drawScope(t, s), Counts: drawCounts(t), Caught: drawFailure(t),
 	}}
 }
 
-func drawCounts(t *rapid.T) workflow.Counts {
+func drawCounts(t *rapid.T) state.Counts {
 	if rapid.Bool().Draw(t, "uncounted") {
 		return nil
 	}
-	return workflow.Counts{"again": rapid.IntRange(1, 9).Draw(t, "count")}
+	return state.Counts{"again": rapid.IntRange(1, 9).Draw(t, "count")}
 }
 
 func drawFailure(t *rapid.T) *workflow.Failure {
@@ -183,7 +184,7 @@ func drawTime(t *rapid.T) time.Time {
 	return at(rapid.IntRange(1, 1000).Draw(t, "time"))
 }
 
-func drawTask(t *rapid.T, s *workflow.State) decision.Decision {
+func drawTask(t *rapid.T, s *state.State) decision.Decision {
 	id := drawLive(t, s)
 	if id == 0 {
 		return nil
@@ -198,7 +199,7 @@ func drawTask(t *rapid.T, s *workflow.State) decision.Decision {
 	}).Draw(t, "task")
 }
 
-func drawEnd(t *rapid.T, s *workflow.State) decision.Decision {
+func drawEnd(t *rapid.T, s *state.State) decision.Decision {
 	id := drawLive(t, s)
 	if id == 0 {
 		return nil
@@ -213,11 +214,11 @@ func drawEnd(t *rapid.T, s *workflow.State) decision.Decision {
 }
 
 // drawFan makes a group of up to 40 branches: enough for siblings in bulk.
-func drawFan(t *rapid.T, s *workflow.State) decision.Decision {
+func drawFan(t *rapid.T, s *state.State) decision.Decision {
 	n := rapid.SampledFrom([]int{0, 1, 3, 40}).Draw(t, "branches")
-	g := workflow.Group{
+	g := state.Group{
 		ID: s.NextGroup, Name: "g", Origin: 1, Node: "wo/rk~1", Scope: drawScope(t, s), First: s.NextToken, Total: n,
-		Spawns: []workflow.Spawn{{Transition: "spread", Count: n}}, Max: 2, Open: true, Result: drawValue(t),
+		Spawns: []state.Spawn{{Transition: "spread", Count: n}}, Max: 2, Open: true, Result: drawValue(t),
 		Counts: drawCounts(t), Caught: drawFailure(t), Started: n,
 	}
 	var items []any
@@ -230,9 +231,9 @@ func drawFan(t *rapid.T, s *workflow.State) decision.Decision {
 	return decision.CreateBranches{Group: g, Items: items}
 }
 
-func drawBranch(t *rapid.T, s *workflow.State) decision.Decision {
+func drawBranch(t *rapid.T, s *state.State) decision.Decision {
 	sc := drawScope(t, s)
-	if sc.Group == 0 || s.Branch(sc).Status != workflow.BranchRunning {
+	if sc.Group == 0 || s.Branch(sc).Status != state.BranchRunning {
 		return nil
 	}
 	f := workflow.Failure{Code: "error", Node: "start"}
@@ -246,7 +247,7 @@ func drawBranch(t *rapid.T, s *workflow.State) decision.Decision {
 	return rapid.SampledFrom(out).Draw(t, "branch")
 }
 
-func drawGroup(t *rapid.T, s *workflow.State) decision.Decision {
+func drawGroup(t *rapid.T, s *state.State) decision.Decision {
 	sc := drawScope(t, s)
 	if sc.Group == 0 || s.Group(sc.Group).Phase != workflow.Gathering {
 		return nil
@@ -261,7 +262,7 @@ func drawGroup(t *rapid.T, s *workflow.State) decision.Decision {
 	}).Draw(t, "group")
 }
 
-func drawData(t *rapid.T, s *workflow.State) decision.Decision {
+func drawData(t *rapid.T, s *state.State) decision.Decision {
 	sc, path, v := drawScope(t, s), drawPath(t), drawValue(t)
 	if rapid.Bool().Draw(t, "append") {
 		return decision.AppendData{Scope: sc, Path: path, Value: v}
@@ -274,7 +275,7 @@ func drawPath(t *rapid.T) []string {
 	return append([]string{"state"}, rapid.SliceOfN(key, 0, 3).Draw(t, "path")...)
 }
 
-func drawRun(t *rapid.T, s *workflow.State) decision.Decision {
+func drawRun(t *rapid.T, s *state.State) decision.Decision {
 	f := workflow.Failure{Code: "timeout"}
 	if s.Status == workflow.RunSuspended {
 		return decision.ResumeRun{}
@@ -290,7 +291,7 @@ func drawRun(t *rapid.T, s *workflow.State) decision.Decision {
 }
 
 // drawLive draws a live token, 0 if there is none.
-func drawLive(t *rapid.T, s *workflow.State) workflow.TokenID {
+func drawLive(t *rapid.T, s *state.State) workflow.TokenID {
 	ids := s.LiveTokens()
 	if len(ids) == 0 {
 		return 0
@@ -299,12 +300,12 @@ func drawLive(t *rapid.T, s *workflow.State) workflow.TokenID {
 }
 
 // drawScope draws a branch that has not ended, or the run itself.
-func drawScope(t *rapid.T, s *workflow.State) workflow.Scope {
+func drawScope(t *rapid.T, s *state.State) workflow.Scope {
 	scopes := []workflow.Scope{{}}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
 		for i := range min(g.Total, 3) {
-			if sc := (workflow.Scope{Group: id, Branch: i}); g.Phase == workflow.Gathering && s.Branch(sc).Status == workflow.BranchRunning {
+			if sc := (workflow.Scope{Group: id, Branch: i}); g.Phase == workflow.Gathering && s.Branch(sc).Status == state.BranchRunning {
 				scopes = append(scopes, sc)
 			}
 		}

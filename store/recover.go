@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -144,7 +145,7 @@ type recovered struct {
 	graphs  []*workflow.Graph // that it may have begun with, likeliest first
 	broken  error             // why the next record cannot be taken, if there is one
 
-	state    *workflow.State // after them; nil if nothing is left
+	state    *state.State // after them; nil if nothing is left
 	events   []decision.Event
 	listings map[workflow.TokenID]Listing
 }
@@ -238,7 +239,7 @@ func (m *recovered) replayAll() (err error) {
 // replayOnce applies the records. It returns how many could be applied, and why the next
 // could not.
 func (m *recovered) replayOnce() (n int, err error) {
-	m.state, m.events, m.listings = workflow.NewState(m.id, m.graphs[0]), nil, map[workflow.TokenID]Listing{}
+	m.state, m.events, m.listings = state.NewState(m.id, m.graphs[0]), nil, map[workflow.TokenID]Listing{}
 	for i := range m.records {
 		if err := m.applyRecord(&m.records[i]); err != nil {
 			m.state = nil

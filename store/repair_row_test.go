@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -91,10 +92,10 @@ func TestRepairKeepsArtifacts(t *testing.T) {
 	d := open(t, path)
 	o := start(t, d, "r1")
 	kept := workflow.Artifact{Name: "report", Hash: "sha256:" + strings.Repeat("ab", 32), Size: 3}
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
-	o.do(workflow.TaskCompleted{Token: 1, Attempt: 1, Artifacts: []workflow.Artifact{kept}},
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.TaskCompleted{Token: 1, Attempt: 1, Artifacts: []workflow.Artifact{kept}},
 		decision.StageArtifacts{Token: 1, Artifacts: []workflow.Artifact{kept}}, decision.CompleteToken{Token: 1})
-	r := o.record(workflow.Heartbeat{}, decision.FailRun{Failure: workflow.Failure{Code: "x"}, At: at(9)})
+	r := o.record(state.Heartbeat{}, decision.FailRun{Failure: workflow.Failure{Code: "x"}, At: at(9)})
 	require.NoError(t, fold(o.state, &r, func([]decision.Event) {}))
 	head := o.head()
 	head.Artifacts = []workflow.Artifact{kept}
@@ -156,11 +157,11 @@ func TestRepairBesideAPurgedRun(t *testing.T) {
 		require.NoError(t, d.Purge("r", ""))
 		require.NoError(t, os.WriteFile(d.pathOf(h.File), left, 0o600))
 		next := start(t, d, "r")
-		next.do(workflow.Start{Input: map[string]any{"new": true}}, startRun(map[string]any{"new": true}), createToken(1, "start"), dispatch(1))
+		next.do(state.Start{Input: map[string]any{"new": true}}, startRun(map[string]any{"new": true}), createToken(1, "start"), dispatch(1))
 		if filed {
 			require.NoError(t, next.file())
 		}
-		next.do(workflow.Heartbeat{Token: 1})
+		next.do(state.Heartbeat{Token: 1})
 		want := all(t, d.History("r"))
 		sound := crashed(t, path)
 		for _, nonce := range []uint64{0, 1<<64 - 1} { // before and behind the run's own
@@ -190,7 +191,7 @@ func TestRepairOfNothingButAPurgedRun(t *testing.T) {
 	require.NoError(t, o.run.Close())
 	require.NoError(t, d.Purge("r", ""))
 	next := start(t, d, "r")
-	next.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	next.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	require.NoError(t, next.file())
 	sound := crashed(t, path)
 	require.NoError(t, os.WriteFile(filepath.Join(sound, strings.TrimPrefix(fileIn(t, d, "r"), d.path)), left, 0o600))
@@ -214,10 +215,10 @@ func TestRepairOfAnEarlierMoment(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	old := crashed(t, path)
 	alter(t, old, "UPDATE runs SET at = at") // moves the log into pawl.db
-	o.do(workflow.Heartbeat{Token: 1})
+	o.do(state.Heartbeat{Token: 1})
 	require.NoError(t, o.run.Close())
 	require.NoError(t, d.Close())
 	require.NoError(t, copyFile(filepath.Join(old, indexFile), filepath.Join(path, indexFile)))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -208,7 +209,7 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 		at = last.At
 	}
 	rec := decision.Record{
-		Seq: m.seq + 1, At: at, Epoch: epoch, Planner: last.Planner, Message: workflow.Suspend{Cause: cause},
+		Seq: m.seq + 1, At: at, Epoch: epoch, Planner: last.Planner, Message: state.Suspend{Cause: cause},
 		Decisions: []decision.Decision{decision.SuspendRun{Failure: workflow.Failure{Code: workflow.CodeInternal, Message: cause, Permanent: true}}},
 	}
 	e, err := rec.Encode()
@@ -226,7 +227,7 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 func (r *repairer) commitRun(m *recovered, row *row) error {
 	s := m.state
 	head := Head{Run: m.id, InputHash: row.InputHash}
-	if start, ok := m.records[0].Message.(workflow.Start); ok && start.Parent != nil {
+	if start, ok := m.records[0].Message.(state.Start); ok && start.Parent != nil {
 		head.Parent, head.Root = start.Parent.Run, start.Parent.Root
 		if !r.restored[head.Parent] && !s.Status.Final() {
 			r.report.addFinding(Finding{Run: m.id, What: fmt.Sprintf("its parent, run %q, is lost: it will be cancelled", string(head.Parent))})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -67,7 +68,7 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 	paid, err := got.Outcome("paid")
 	require.NoError(t, err)
 	require.Contains(t, paid, "$blob")
-	load(t, got, "parts").do(workflow.Heartbeat{Token: 1})
+	load(t, got, "parts").do(state.Heartbeat{Token: 1})
 }
 
 // Whatever was damaged, what is restored is sound: of every run that is there the
@@ -187,8 +188,8 @@ func TestRepairWithoutTheLog(t *testing.T) {
 	require.NoError(t, err, "its file tells of it")
 	o := load(t, d, "parts")
 	require.Equal(t, workflow.RunSuspended, o.state.Status)
-	o.do(workflow.Resume{}, decision.ResumeRun{})
-	o.do(workflow.Heartbeat{Token: 1})
+	o.do(state.Resume{}, decision.ResumeRun{})
+	o.do(state.Heartbeat{Token: 1})
 }
 
 func TestRepairRefuses(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -42,11 +43,11 @@ func (r *rowReader) failureAt(i int) *workflow.Failure {
 	return f
 }
 
-func (r *rowReader) countsAt(i int) workflow.Counts {
+func (r *rowReader) countsAt(i int) state.Counts {
 	if r.Null(i) {
 		return nil
 	}
-	c := workflow.Counts{}
+	c := state.Counts{}
 	r.keepError(json.Unmarshal([]byte(r.Text(i)), &c))
 	return c
 }
@@ -64,8 +65,8 @@ func (r *rowReader) scopeAt(i int) workflow.Scope {
 	return workflow.Scope{Group: workflow.GroupID(r.Int64(i)), Branch: r.Int(i + 1)}
 }
 
-func (r *rowReader) scanToken() *workflow.Token {
-	t := &workflow.Token{
+func (r *rowReader) scanToken() *state.Token {
+	t := &state.Token{
 		ID: workflow.TokenID(r.Int64(0)), Node: workflow.NodeID(r.Text(1)), Parent: workflow.TokenID(r.Int64(3)),
 		Scope: r.scopeAt(4), Attempt: r.Int(6), Base: r.Int(7), Epoch: r.epochAt(8), Due: timeAt(r.Row, 9),
 		Beat: timeAt(r.Row, 10), Via: workflow.TransitionID(r.Text(11)), Counts: r.countsAt(12), Input: r.valueAt(13),
@@ -78,8 +79,8 @@ func (r *rowReader) scanToken() *workflow.Token {
 	return t
 }
 
-func (r *rowReader) scanGroup() *workflow.Group {
-	g := &workflow.Group{
+func (r *rowReader) scanGroup() *state.Group {
+	g := &state.Group{
 		ID: workflow.GroupID(r.Int64(0)), Name: r.Text(1), Origin: workflow.TokenID(r.Int64(2)),
 		Node: workflow.NodeID(r.Text(3)), Scope: r.scopeAt(4), First: workflow.TokenID(r.Int64(7)), Total: r.Int(8),
 		Max: r.Int(9), Open: r.Int64(10) == 1, Started: r.Int(11), Arrived: r.Int(12), Ended: r.Int(13),
@@ -98,7 +99,7 @@ func (r *rowReader) scanGroup() *workflow.Group {
 	return g
 }
 
-func (r *rowReader) votesAt(i int) []workflow.Vote {
+func (r *rowReader) votesAt(i int) []state.Vote {
 	if r.Null(i) {
 		return nil
 	}
@@ -108,29 +109,29 @@ func (r *rowReader) votesAt(i int) []workflow.Vote {
 	return b.Votes
 }
 
-func (r *rowReader) scanSignal() *workflow.KeptSignal {
-	return &workflow.KeptSignal{
-		Seq: workflow.SignalID(r.Int64(0)), Name: r.Text(1), ID: r.Text(2), Payload: r.valueAt(3), Due: timeAt(r.Row, 4), Done: r.Int64(5) == 1,
+func (r *rowReader) scanSignal() *state.KeptSignal {
+	return &state.KeptSignal{
+		Seq: state.SignalID(r.Int64(0)), Name: r.Text(1), ID: r.Text(2), Payload: r.valueAt(3), Due: timeAt(r.Row, 4), Done: r.Int64(5) == 1,
 	}
 }
 
-func (r *rowReader) scanStep() *workflow.Step {
-	return &workflow.Step{Node: workflow.NodeID(r.Text(0)), Phase: workflow.StepPhase(r.Int(1)), Resolved: r.Int(2), Live: r.Int(3)}
+func (r *rowReader) scanStep() *state.Step {
+	return &state.Step{Node: workflow.NodeID(r.Text(0)), Phase: state.StepPhase(r.Int(1)), Resolved: r.Int(2), Live: r.Int(3)}
 }
 
-func (r *rowReader) scanBranch() workflow.BranchChange {
-	status, err := workflow.ParseBranchStatus(r.Text(2))
+func (r *rowReader) scanBranch() state.BranchChange {
+	status, err := state.ParseBranchStatus(r.Text(2))
 	r.keepError(err)
-	return workflow.BranchChange{Scope: r.scopeAt(0), Status: status, Failure: r.failureAt(3)}
+	return state.BranchChange{Scope: r.scopeAt(0), Status: status, Failure: r.failureAt(3)}
 }
 
-func (r *rowReader) scanData() workflow.DataChange {
-	c := workflow.DataChange{Scope: r.scopeAt(0), Value: r.valueAt(4)}
+func (r *rowReader) scanData() state.DataChange {
+	c := state.DataChange{Scope: r.scopeAt(0), Value: r.valueAt(4)}
 	var err error
 	c.Path, err = parsePointer(r.Text(2))
 	r.keepError(err)
 	if i := r.Int(3); i >= 0 {
-		c.Kind, c.Index = workflow.DataAppend, i
+		c.Kind, c.Index = state.DataAppend, i
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,9 +15,9 @@ import (
 // in file.sql. row_read.go has their inverses.
 
 // facts encodes the facts of a state.
-var facts = codec.New[any](workflow.Facts{})
+var facts = codec.New[any](state.Facts{})
 
-func metaRow(h *Head, f *workflow.Facts, seq int64, sum checksum) ([]driver.Value, error) {
+func metaRow(h *Head, f *state.Facts, seq int64, sum checksum) ([]driver.Value, error) {
 	text, err := facts.Append(nil, *f, nil)
 	if err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func metaRow(h *Head, f *workflow.Facts, seq int64, sum checksum) ([]driver.Valu
 	}, nil
 }
 
-func tokenRow(t *workflow.Token) []driver.Value {
+func tokenRow(t *state.Token) []driver.Value {
 	return []driver.Value{
 		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
 		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), unixMillis(t.Due), unixMillis(t.Beat), nullableText(t.Via),
@@ -35,7 +36,7 @@ func tokenRow(t *workflow.Token) []driver.Value {
 	}
 }
 
-func groupRow(g *workflow.Group) []driver.Value {
+func groupRow(g *state.Group) []driver.Value {
 	var spawns driver.Value
 	if g.Spawns != nil {
 		spawns = jsonText(g.Spawns)
@@ -53,7 +54,7 @@ func groupRow(g *workflow.Group) []driver.Value {
 	}
 }
 
-func branchRow(b workflow.BranchChange) []driver.Value {
+func branchRow(b state.BranchChange) []driver.Value {
 	return []driver.Value{int64(b.Scope.Group), int64(b.Scope.Branch), b.Status.String(), failureText(b.Failure)}
 }
 
@@ -103,7 +104,7 @@ func epochText(e workflow.Epoch) driver.Value {
 	return e.String()
 }
 
-func countsText(c workflow.Counts) driver.Value {
+func countsText(c state.Counts) driver.Value {
 	if c == nil {
 		return nil
 	}
@@ -121,10 +122,10 @@ func boolInt(b bool) driver.Value {
 var votes = codec.New[any](ballots{})
 
 type ballots struct {
-	Votes []workflow.Vote `json:"votes"`
+	Votes []state.Vote `json:"votes"`
 }
 
-func votesText(vs []workflow.Vote) driver.Value {
+func votesText(vs []state.Vote) driver.Value {
 	if vs == nil {
 		return nil
 	}
@@ -135,14 +136,14 @@ func votesText(vs []workflow.Vote) driver.Value {
 	return string(text)
 }
 
-func signalRow(k *workflow.KeptSignal) []driver.Value {
+func signalRow(k *state.KeptSignal) []driver.Value {
 	return []driver.Value{int64(k.Seq), k.Name, k.ID, optionalText(k.Payload), unixMillis(k.Due), boolInt(k.Done)}
 }
 
-func stepRow(x *workflow.Step) []driver.Value {
+func stepRow(x *state.Step) []driver.Value {
 	return []driver.Value{string(x.Node), int64(x.Phase), int64(x.Resolved), int64(x.Live)}
 }
 
-func revisionRow(r *workflow.Revision) []driver.Value {
+func revisionRow(r *state.Revision) []driver.Value {
 	return []driver.Value{int64(r.Number), r.Graph.Hash, string(value.Encode(r.Document))}
 }

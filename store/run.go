@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -327,7 +328,7 @@ func (r *Run) Unflushed() (records int, bytes int64) { return len(r.unflushed), 
 // file is durable and the records are read from it, or with an error; usually from
 // another goroutine, but before Flush returns if the handle is dead. After an error the
 // next Flush tries again.
-func (r *Run) Flush(ch workflow.Changes, events []decision.Event, done func(error)) {
+func (r *Run) Flush(ch state.Changes, events []decision.Event, done func(error)) {
 	err := r.queueFlush(&flushRequest{changes: ch, events: events, entries: r.unflushed, seq: r.row.Seq, sum: r.row.sum, done: done, size: &r.size})
 	if err != nil && done != nil {
 		done(fmt.Errorf("flush run %q: %w", string(r.row.Run), err))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -48,12 +49,12 @@ func TestLargeRecordsArePutAside(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), large(partBytes-10_000))
+	o.do(state.Start{}, startRun(nil), large(partBytes-10_000))
 	_, records := partsOf(t, d)
 	require.Zero(t, records, "a record of at most that size stands in the log")
-	o.do(workflow.Heartbeat{}, large(partBytes+10))
-	o.do(workflow.Heartbeat{}, large(5*partBytes), large(4*partBytes))
-	o.do(workflow.Heartbeat{}, createToken(1, "start"))
+	o.do(state.Heartbeat{}, large(partBytes+10))
+	o.do(state.Heartbeat{}, large(5*partBytes), large(4*partBytes))
+	o.do(state.Heartbeat{}, createToken(1, "start"))
 	parts, records := partsOf(t, d)
 	require.Equal(t, 2, records)
 	require.Equal(t, 2+10, parts)
@@ -63,7 +64,7 @@ func TestLargeRecordsArePutAside(t *testing.T) {
 	after := load(t, copied, "r1")
 	require.Equal(t, o.run.Head().Seq, after.run.Head().Seq)
 	after.same(copied)
-	after.do(workflow.Heartbeat{}, large(3*partBytes))
+	after.do(state.Heartbeat{}, large(3*partBytes))
 	_, records = partsOf(t, copied)
 	require.Equal(t, 3, records, "numbers are not given twice")
 	after.same(copied)
@@ -85,7 +86,7 @@ func TestPartsOfNothing(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), large(2*partBytes))
+	o.do(state.Start{}, startRun(nil), large(2*partBytes))
 	for n := range 5 {
 		require.NoError(t, d.writeParts(d.lastSpill.Add(1), make([]byte, 1+n*partBytes)))
 	}
@@ -101,12 +102,12 @@ func TestPartsOfNothing(t *testing.T) {
 	require.Equal(t, 3, parts)
 
 	again := start(t, d, "r1")
-	require.ErrorIs(t, again.try(workflow.Start{}, startRun(nil), large(3*partBytes)), workflow.ErrRunExists)
+	require.ErrorIs(t, again.try(state.Start{}, startRun(nil), large(3*partBytes)), workflow.ErrRunExists)
 	_, records = partsOf(t, d)
 	require.Equal(t, 1, records)
 	o = load(t, d, "r1")
 	o.same(d)
-	o.do(workflow.Heartbeat{}, decision.CompleteRun{At: at(9)})
+	o.do(state.Heartbeat{}, decision.CompleteRun{At: at(9)})
 	require.NoError(t, d.Purge("r1", ""))
 	_, records = partsOf(t, d)
 	require.Zero(t, records)
@@ -116,20 +117,20 @@ func TestPartsOfNothing(t *testing.T) {
 func TestPartsOnAFullDisk(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	limit := func(pages int) {
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
 	}
 	limit(30 + 4*partBytes/4096)
 	for range 3 {
-		require.ErrorIs(t, o.try(workflow.Heartbeat{}, large(6*partBytes)), ErrNoSpace)
+		require.ErrorIs(t, o.try(state.Heartbeat{}, large(6*partBytes)), ErrNoSpace)
 		_, records := partsOf(t, d)
 		require.Zero(t, records)
 		o = load(t, d, "r1")
 	}
-	o.do(workflow.Heartbeat{}, large(3*partBytes))
+	o.do(state.Heartbeat{}, large(3*partBytes))
 	limit(1 << 30)
-	o.do(workflow.Heartbeat{}, large(6*partBytes))
+	o.do(state.Heartbeat{}, large(6*partBytes))
 	o.same(d)
 }
 
@@ -139,7 +140,7 @@ func TestPartsThatStay(t *testing.T) {
 	require.NoError(t, d.writeParts(d.lastSpill.Add(1), make([]byte, 3*partBytes)))
 	d.garbage.addSpills(1)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), large(partBytes))
+	o.do(state.Start{}, startRun(nil), large(partBytes))
 	parts, records := partsOf(t, d)
 	require.Equal(t, 1, records)
 	require.Equal(t, 2, parts)
@@ -162,10 +163,10 @@ func TestDamagedParts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := open(t, t.TempDir())
 			o := start(t, d, "r1")
-			o.do(workflow.Start{}, startRun(nil))
-			o.do(workflow.Heartbeat{}, large(4*partBytes))
+			o.do(state.Start{}, startRun(nil))
+			o.do(state.Heartbeat{}, large(4*partBytes))
 			other := start(t, d, "r2")
-			other.do(workflow.Start{}, startRun(nil))
+			other.do(state.Start{}, startRun(nil))
 			require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error { _, err := db.Exec(c.sql); return err }))
 			_, err := d.State("r1")
 			require.ErrorIs(t, err, ErrCorrupt)
@@ -189,8 +190,8 @@ func TestGroupsAreBoundedInBytes(t *testing.T) {
 // encoded starts a run and encodes the large record that is to come next.
 func encoded(t testing.TB, d *Dir) (*owner, decision.Encoded) {
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
-	r := o.record(workflow.Heartbeat{}, large(3*partBytes))
+	o.do(state.Start{}, startRun(nil))
+	r := o.record(state.Heartbeat{}, large(3*partBytes))
 	e, err := r.Encode()
 	require.NoError(t, err)
 	return o, e
@@ -210,7 +211,7 @@ func TestPartsOfAnUnknownCommit(t *testing.T) {
 	_, records = partsOf(t, d)
 	require.Zero(t, records)
 
-	o.do(workflow.Heartbeat{}, large(3*partBytes))
+	o.do(state.Heartbeat{}, large(3*partBytes))
 	d.unspillFailed(o.run.row.num, o.run.unflushed[1:], unknown)
 	o.same(d)
 }
@@ -238,9 +239,9 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	for n := range 3 {
-		o.do(workflow.Heartbeat{}, large(4*partBytes))
+		o.do(state.Heartbeat{}, large(4*partBytes))
 		steps := 0
 		d.beforeReadSpilled = func() {
 			if steps++; steps == n+1 {
@@ -250,7 +251,7 @@ func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 		o.same(d)
 		require.Greater(t, steps, n)
 	}
-	o.do(workflow.Heartbeat{}, large(4*partBytes), decision.CompleteRun{At: at(9)})
+	o.do(state.Heartbeat{}, large(4*partBytes), decision.CompleteRun{At: at(9)})
 	d.beforeReadSpilled = func() {
 		d.beforeReadSpilled = nil
 		require.NoError(t, d.Purge("r1", ""))
@@ -264,8 +265,8 @@ func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), large(partBytes/2))
-	o.do(workflow.Heartbeat{}, decision.CompleteRun{At: at(3), Output: map[string]any{"x": largeText}})
+	o.do(state.Start{}, startRun(nil), large(partBytes/2))
+	o.do(state.Heartbeat{}, decision.CompleteRun{At: at(3), Output: map[string]any{"x": largeText}})
 	var r row
 	var entries []entry
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) (err error) {
@@ -286,5 +287,5 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	d.definitions.mu.Lock()
 	d.definitions.docs = map[string]string{}
 	d.definitions.mu.Unlock()
-	other.do(workflow.Start{}, startRun(nil))
+	other.do(state.Start{}, startRun(nil))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -81,13 +82,13 @@ func TestFileIsUpdated(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	require.NoError(t, o.file())
 	first, err := d.Head("r1")
 	require.NoError(t, err)
 	for i := range 3 {
 		o = load(t, d, "r1")
-		o.do(workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "log"}, Value: int64(i)})
+		o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "log"}, Value: int64(i)})
 		require.Len(t, all(t, d.History("r1")), 2+i)
 		require.NoError(t, o.file())
 	}
@@ -108,7 +109,7 @@ func TestMaterializeOfADeadHandleIsAnswered(t *testing.T) {
 	require.ErrorIs(t, o.file(), ErrRunNotFound)
 	require.NoError(t, o.run.Close())
 	require.ErrorIs(t, o.file(), ErrClosed)
-	require.ErrorIs(t, o.try(workflow.Start{}, startRun(nil)), ErrClosed)
+	require.ErrorIs(t, o.try(state.Start{}, startRun(nil)), ErrClosed)
 }
 
 func TestHostileRunIDs(t *testing.T) {
@@ -146,10 +147,10 @@ func TestListings(t *testing.T) {
 		start(t, d, id).five(nil)
 	}
 	o := start(t, d, "d")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	p := start(t, d, "e")
 	p.run.row.Parent = "d"
-	p.do(workflow.Start{}, decision.StartRun{At: at(1)})
+	p.do(state.Start{}, decision.StartRun{At: at(1)})
 
 	ids := func(hs []Head) (out []workflow.RunID) {
 		for _, h := range hs {
@@ -198,16 +199,16 @@ func TestAlarmsFollowCommits(t *testing.T) {
 		require.NoError(t, err)
 		return next
 	}
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"))
 	require.Equal(t, at(3600), alarm())
-	o.do(workflow.Heartbeat{}, dispatch(1))
+	o.do(state.Heartbeat{}, dispatch(1))
 	require.Equal(t, at(60), alarm())
 	due, err := d.DueAlarms(at(60))
 	require.NoError(t, err)
 	require.Equal(t, []workflow.RunID{"r1"}, due)
-	o.do(workflow.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1})
+	o.do(state.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1})
 	require.Equal(t, at(3600), alarm())
-	o.do(workflow.Heartbeat{}, decision.CompleteRun{At: at(9)})
+	o.do(state.Heartbeat{}, decision.CompleteRun{At: at(9)})
 	require.Zero(t, alarm())
 }
 
@@ -216,8 +217,8 @@ func TestListingsHavePages(t *testing.T) {
 	g := graph(t)
 	for i := range idPage + 3 {
 		id := workflow.RunID(strings.Repeat("x", i+1))
-		o := &owner{t: t, run: d.New(Head{Run: id}, g), state: workflow.NewState(id, g)}
-		o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		o := &owner{t: t, run: d.New(Head{Run: id}, g), state: state.NewState(id, g)}
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	}
 	due, err := d.DueAlarms(at(60))
 	require.NoError(t, err)
@@ -271,9 +272,9 @@ func TestPurge(t *testing.T) {
 	d := open(t, path)
 	require.ErrorIs(t, d.Purge("r1", ""), ErrRunNotFound)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	require.ErrorIs(t, d.Purge("r1", ""), ErrNotEnded)
-	o.do(workflow.Cancel{}, decision.CancelRun{At: at(1)})
+	o.do(state.Cancel{}, decision.CancelRun{At: at(1)})
 	require.NoError(t, o.file())
 	h, err := d.Head("r1")
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -27,9 +28,9 @@ func trimSlowly(t testing.TB, records int64) {
 // long starts a run with so many records.
 func long(t testing.TB, d *Dir, id workflow.RunID, records int) *owner {
 	o := start(t, d, id)
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	for n := range records - 1 {
-		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
+		o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
 	}
 	return o
 }
@@ -61,14 +62,14 @@ func TestALongRunIsTrimmedInPieces(t *testing.T) {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	o := long(t, d, "r1", records)
 	other := start(t, d, "r2")
-	other.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
+	other.do(state.Start{}, startRun(nil), createToken(1, "start"))
 	sizes := dropped(t, d)
 	between := 0
 	d.flusher.stage = func(now flushStage) error {
 		if now == trimming {
 			between++
-			o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
-			other.do(workflow.Heartbeat{}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
+			o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
+			other.do(state.Heartbeat{}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
 		}
 		return nil
 	}
@@ -93,11 +94,11 @@ func TestPiecesOfTheLog(t *testing.T) {
 		long(t, d, workflow.RunID(fmt.Sprint(n+1)), records)
 	}
 	o := start(t, d, "large")
-	o.do(workflow.Start{}, startRun(nil))
+	o.do(state.Start{}, startRun(nil))
 	for range 4 {
-		o.do(workflow.Heartbeat{}, large(partBytes-1000))
+		o.do(state.Heartbeat{}, large(partBytes-1000))
 	}
-	o.do(workflow.Heartbeat{}, large(2*partBytes))
+	o.do(state.Heartbeat{}, large(2*partBytes))
 	trim := func(spans []span) (left []span, parts []int64) {
 		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) (err error) { left, parts, err = trimSome(db, spans); return err }))
 		return left, parts
@@ -124,8 +125,8 @@ func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) 
 	from := t.TempDir()
 	d := openWith(t, from, Options{Durability: ProcessCrash})
 	o = long(t, d, "r1", 7)
-	o.do(workflow.Heartbeat{Token: 1}, large(2*partBytes))
-	o.do(workflow.Heartbeat{Token: 1}, ds...)
+	o.do(state.Heartbeat{Token: 1}, large(2*partBytes))
+	o.do(state.Heartbeat{Token: 1}, ds...)
 	d.flusher.stage = func(now flushStage) error {
 		if now == trimming && path == "" {
 			path = crashed(t, from)
@@ -168,7 +169,7 @@ func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
 			require.Empty(t, again.run.unflushed)
 			require.Equal(t, o.run.Head().Seq, again.run.Head().Seq)
 			if ds == nil {
-				again.do(workflow.Heartbeat{Token: 1}, large(10))
+				again.do(state.Heartbeat{Token: 1}, large(10))
 				again.same(d)
 			}
 			require.NoError(t, d.Close())
@@ -187,9 +188,9 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 	path := t.TempDir()
 	d := openWith(t, path, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	o := long(t, d, "r1", 7)
-	o.do(workflow.Heartbeat{Token: 1}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	o.do(state.Heartbeat{Token: 1}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	gone := long(t, d, "r2", 5)
-	gone.do(workflow.Heartbeat{}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	gone.do(state.Heartbeat{}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	var fails atomic.Bool
 	fails.Store(true)
 	d.flusher.stage = func(now flushStage) error {
@@ -271,11 +272,11 @@ func TestOpenDropsNoLiveRecords(t *testing.T) {
 	from := t.TempDir()
 	d := open(t, from)
 	o := start(t, d, "r1")
-	o.do(workflow.Start{}, startRun(nil), createToken(1, "start"))
-	o.do(workflow.Heartbeat{}, dispatch(1))
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"))
+	o.do(state.Heartbeat{}, dispatch(1))
 	require.NoError(t, o.file())
 	for n := range 4 {
-		o.do(workflow.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
+		o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(n)})
 	}
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		err := db.Script(`UPDATE runs SET filed = 3`)

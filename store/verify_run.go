@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -62,10 +63,10 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 
 // A replayed run is one as its whole journal makes it.
 type replayed struct {
-	state  *workflow.State
+	state  *state.State
 	events []decision.Event
 	refs   []blobRef
-	start  workflow.Start
+	start  state.Start
 }
 
 // replayJournal applies the whole journal of a run.
@@ -74,7 +75,7 @@ func (in *inspection) replayJournal(snap *snapshot) (*replayed, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &replayed{state: workflow.NewState(snap.Run, g)}
+	t := &replayed{state: state.NewState(snap.Run, g)}
 	for e, err := range snap.journalEntries(in.Dir) {
 		if err != nil {
 			return nil, err
@@ -91,11 +92,11 @@ func (t *replayed) applyEntry(e *entry, snap *snapshot) error {
 	if err != nil {
 		return err
 	}
-	if start, ok := r.Message.(workflow.Start); ok && r.Seq == 1 {
+	if start, ok := r.Message.(state.Start); ok && r.Seq == 1 {
 		t.start = start
 	}
 	t.refs = appendRefs(t.refs, r.Message)
-	if _, ok := r.Message.(workflow.Start); ok {
+	if _, ok := r.Message.(state.Start); ok {
 		t.refs = appendRefsOf(t.refs, t.state.Graph.Definition.State.Initial)
 	}
 	return fold(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
@@ -103,7 +104,7 @@ func (t *replayed) applyEntry(e *entry, snap *snapshot) error {
 
 // compareStates compares the state of the file and the log with the one that the journal
 // makes.
-func (in *inspection) compareStates(snap *snapshot, s, replayed *workflow.State) {
+func (in *inspection) compareStates(snap *snapshot, s, replayed *state.State) {
 	have, want := s.All(), replayed.All()
 	if reflect.DeepEqual(have, want) {
 		return
@@ -182,7 +183,7 @@ const (
 )
 
 // compareLists compares the rows of a run in the lists of all runs with its state.
-func (in *inspection) compareLists(snap *snapshot, s *workflow.State) {
+func (in *inspection) compareLists(snap *snapshot, s *state.State) {
 	want, have := map[string]bool{}, map[string]bool{}
 	if !s.Status.Final() {
 		for _, id := range s.LiveTokens() {

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -32,8 +33,8 @@ func long(t *testing.T) map[string]func() {
 	}
 	g, err := workflow.Compile(define(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b, task: t}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]"))
 	require.NoError(t, err)
-	start := workflow.Start{Input: map[string]any{"l": l[:80_000]}}
-	plan, err := planning.Step(workflow.NewState("x", g), start, time.UnixMilli(0).UTC())
+	start := state.Start{Input: map[string]any{"l": l[:80_000]}}
+	plan, err := planning.Step(state.NewState("x", g), start, time.UnixMilli(0).UTC())
 	require.NoError(t, err)
 	record := decision.Record{Seq: 1, At: time.UnixMilli(0).UTC(), Epoch: 1, Planner: planning.Version, Message: start, Decisions: plan.Decisions}
 	return map[string]func(){
@@ -44,7 +45,7 @@ func long(t *testing.T) map[string]func() {
 		"clone":     func() { value.Clone(l) },
 		"evaluate":  func() { _, err := program.EvalBool(x); require.NoError(t, err) },
 		"plan": func() {
-			_, err := planning.Step(workflow.NewState("x", g), start, time.UnixMilli(0).UTC())
+			_, err := planning.Step(state.NewState("x", g), start, time.UnixMilli(0).UTC())
 			require.NoError(t, err)
 		},
 		"record": func() { _, err := record.Encode(); require.NoError(t, err) },

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -55,7 +56,7 @@ type life struct {
 type owner struct {
 	*life
 	run    *store.Run
-	state  *workflow.State
+	state  *state.State
 	events []decision.Event
 }
 
@@ -116,10 +117,10 @@ func (l *life) resume() error {
 }
 
 // do commits a record of a run, the first one too, and notes it.
-func (l *life) do(id workflow.RunID, m workflow.Message, ds ...decision.Decision) error {
+func (l *life) do(id workflow.RunID, m state.Message, ds ...decision.Decision) error {
 	o := l.owners[id]
 	if o == nil {
-		o = &owner{life: l, run: l.dir.New(store.Head{Run: id, InputHash: "in"}, l.graph), state: workflow.NewState(id, l.graph)}
+		o = &owner{life: l, run: l.dir.New(store.Head{Run: id, InputHash: "in"}, l.graph), state: state.NewState(id, l.graph)}
 		l.owners[id] = o
 	}
 	seq := o.run.Head().Seq + 1
@@ -153,17 +154,17 @@ func (l *life) start(id workflow.RunID) error {
 		return err
 	}
 	input := map[string]any{"ref": blob.Ref{Hash: hash, Size: size}.Value()}
-	return l.do(id, workflow.Start{Input: input}, decision.StartRun{Input: input, At: time.UnixMilli(1_700_000_000_000).UTC()},
-		decision.CreateToken{Token: workflow.Token{ID: 1, Node: "one"}})
+	return l.do(id, state.Start{Input: input}, decision.StartRun{Input: input, At: time.UnixMilli(1_700_000_000_000).UTC()},
+		decision.CreateToken{Token: state.Token{ID: 1, Node: "one"}})
 }
 
 // append adds something to the data of a run.
 func (l *life) append(id workflow.RunID, size int) error {
-	return l.do(id, workflow.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: strings.Repeat("x", size)})
+	return l.do(id, state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: strings.Repeat("x", size)})
 }
 
 func (l *life) end(id workflow.RunID) error {
-	return l.do(id, workflow.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1},
+	return l.do(id, state.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1},
 		decision.CompleteRun{Output: map[string]any{"of": string(id)}, At: time.UnixMilli(1_700_000_009_000).UTC()})
 }
 

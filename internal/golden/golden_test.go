@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -190,7 +191,7 @@ func standings(t *testing.T, dir string) map[workflow.RunID]standing {
 func journal(t *testing.T, d *store.Dir, h store.Head) (digest string, live map[string]int) {
 	g, err := d.Graph(h.Definition)
 	require.NoError(t, err)
-	s := workflow.NewState(h.Run, g)
+	s := state.NewState(h.Run, g)
 	sum := sha256.New()
 	for r, err := range d.History(h.Run) {
 		require.NoError(t, err)

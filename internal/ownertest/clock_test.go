@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -253,7 +254,7 @@ func (l *timeline) pass(d time.Duration) {
 func (l *timeline) follow(run *timedRun, record pawl.Record, latest time.Time) {
 	require.Equal(l.t, run.seq+1, record.Seq)
 	run.seq = record.Seq
-	if _, ok := record.Message.(workflow.AlarmFired); ok {
+	if _, ok := record.Message.(state.AlarmFired); ok {
 		l.alarms++
 		due := planning.Alarm(run.state)
 		require.False(l.t, due.IsZero(), "%s: an alarm that nobody has set", run.id)
@@ -291,7 +292,7 @@ func (l *timeline) play(n int) {
 		g, err := workflow.Compile(witness.MustParse(text))
 		require.NoError(l.t, err)
 		id := workflow.RunID(fmt.Sprint(g.Definition.Name, "-", i))
-		l.runs = append(l.runs, &timedRun{id: id, state: workflow.NewState(id, g), events: map[decision.EventType]int{}})
+		l.runs = append(l.runs, &timedRun{id: id, state: state.NewState(id, g), events: map[decision.EventType]int{}})
 		require.NoError(l.t, l.engine.Start(l.t.Context(), workflow.Run{ID: id, Definition: g.Definition}, nil))
 	}
 	for range n {
@@ -337,7 +338,7 @@ func (l *timeline) due() bool {
 type timedRun struct {
 	id     workflow.RunID
 	seq    int64
-	state  *workflow.State
+	state  *state.State
 	events map[decision.EventType]int
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -235,7 +236,7 @@ func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
 		starts := 0
 		for r, err := range e.Journal(t.Context(), "a") {
 			require.NoError(t, err)
-			if _, ok := r.Message.(workflow.Start); ok {
+			if _, ok := r.Message.(state.Start); ok {
 				starts++
 			}
 		}

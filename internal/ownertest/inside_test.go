@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -231,7 +232,7 @@ func raceActors(t *testing.T, races int) (activations int64) {
 			require.NoError(t, err)
 			seq++
 			require.Equal(t, seq, r.Seq)
-			if s, ok := r.Message.(workflow.Signal); ok {
+			if s, ok := r.Message.(state.Signal); ok {
 				require.False(t, seen[s.ID], "signal %s was taken twice", s.ID)
 				seen[s.ID] = true
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -15,7 +16,7 @@ import (
 // the branches that have arrived, ended or failed, and compares: tokens are
 // conserved, and every branch has the place that its group says. It returns the
 // first difference.
-func Check(s *workflow.State) error {
+func Check(s *state.State) error {
 	branches, groups, live := count(s)
 	if s.Live() != live {
 		return fmt.Errorf("%d tokens live, the state says %d", live, s.Live())
@@ -25,10 +26,10 @@ func Check(s *workflow.State) error {
 		if g.Live != groups[id] {
 			return fmt.Errorf("%v: %d tokens live, the state says %d", id, groups[id], g.Live)
 		}
-		resolved := map[workflow.BranchStatus]int{}
+		resolved := map[state.BranchStatus]int{}
 		for i := range g.Total {
 			sc := workflow.Scope{Group: id, Branch: i}
-			got, want := s.Branch(sc), cmp.Or(branches[sc], &workflow.Branch{})
+			got, want := s.Branch(sc), cmp.Or(branches[sc], &state.Branch{})
 			resolved[got.Status]++
 			if got.Live != want.Live || got.Waiting != want.Waiting || !slices.Equal(got.Tokens, want.Tokens) || !slices.Equal(got.Groups, want.Groups) {
 				return fmt.Errorf("branch %v: %+v, counted %+v", sc, got, *want)
@@ -38,7 +39,7 @@ func Check(s *workflow.State) error {
 				return fmt.Errorf("%+v is not branch %d of %+v", first, i, g)
 			}
 		}
-		if g.Arrived != resolved[workflow.BranchArrived] || g.Ended != resolved[workflow.BranchEnded] || g.Failed != resolved[workflow.BranchFailed] {
+		if g.Arrived != resolved[state.BranchArrived] || g.Ended != resolved[state.BranchEnded] || g.Failed != resolved[state.BranchFailed] {
 			return fmt.Errorf("%v: %+v, counted %v", id, g, resolved)
 		}
 	}
@@ -46,11 +47,11 @@ func Check(s *workflow.State) error {
 }
 
 // count derives branches, the live tokens of groups, and all live tokens.
-func count(s *workflow.State) (map[workflow.Scope]*workflow.Branch, map[workflow.GroupID]int, int) {
-	branches, groups, live := map[workflow.Scope]*workflow.Branch{}, map[workflow.GroupID]int{}, 0
-	at := func(sc workflow.Scope) *workflow.Branch {
+func count(s *state.State) (map[workflow.Scope]*state.Branch, map[workflow.GroupID]int, int) {
+	branches, groups, live := map[workflow.Scope]*state.Branch{}, map[workflow.GroupID]int{}, 0
+	at := func(sc workflow.Scope) *state.Branch {
 		if branches[sc] == nil {
-			branches[sc] = &workflow.Branch{}
+			branches[sc] = &state.Branch{}
 		}
 		return branches[sc]
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -20,13 +21,13 @@ transitions:
   - {from: each, to: sum, synchronization: {siblingGroup: g}}
 `
 
-func started(t *testing.T) *workflow.State {
+func started(t *testing.T) *state.State {
 	d, err := workflow.ParseYAML([]byte(fan))
 	require.NoError(t, err)
 	g, err := workflow.Compile(d)
 	require.NoError(t, err)
-	s := workflow.NewState("r", g)
-	plan, err := planning.Step(s, workflow.Start{}, time.UnixMilli(0))
+	s := state.NewState("r", g)
+	plan, err := planning.Step(s, state.Start{}, time.UnixMilli(0))
 	require.NoError(t, err)
 	for _, c := range plan.Decisions {
 		decision.Apply(s, c, 1, time.UnixMilli(0))
@@ -38,13 +39,13 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, Check(started(t)))
 	tests := []struct {
 		name string
-		hurt func(*workflow.Group)
+		hurt func(*state.Group)
 	}{
-		{"live", func(g *workflow.Group) { g.Live++ }},
-		{"arrived", func(g *workflow.Group) { g.Arrived++ }},
-		{"failed", func(g *workflow.Group) { g.Failed++ }},
-		{"first", func(g *workflow.Group) { g.First-- }},
-		{"origin", func(g *workflow.Group) { g.Origin = 99 }},
+		{"live", func(g *state.Group) { g.Live++ }},
+		{"arrived", func(g *state.Group) { g.Arrived++ }},
+		{"failed", func(g *state.Group) { g.Failed++ }},
+		{"first", func(g *state.Group) { g.First-- }},
+		{"origin", func(g *state.Group) { g.Origin = 99 }},
 	}
 	for _, tt := range tests {
 		s := started(t)

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // group draws a group that gathers, or another.
-func (w *world) group(r *rand.Rand) (*model, *workflow.Group) {
-	var fit []*workflow.Group
+func (w *world) group(r *rand.Rand) (*model, *state.Group) {
+	var fit []*state.Group
 	gathers := func(m *model) bool {
 		fit = nil
 		for id := workflow.GroupID(1); id < m.state.NextGroup; id++ {
@@ -37,7 +38,7 @@ func (w *world) drawAddBranch(r *rand.Rand) *act {
 	}
 	item := int64(w.serial)
 	return &act{
-		run: m.id, message: workflow.AddBranch{Group: g.Name, Origin: g.Origin, Item: item},
+		run: m.id, message: state.AddBranch{Group: g.Name, Origin: g.Origin, Item: item},
 		do: func(ctx context.Context, e *pawl.Engine) error {
 			return e.AddBranch(ctx, pawl.GroupTarget{Run: m.id, Group: g.Name, Origin: g.Origin}, item)
 		},
@@ -52,9 +53,9 @@ func (w *world) drawCloseGroup(r *rand.Rand) *act {
 	return w.closeGroup(m, g)
 }
 
-func (w *world) closeGroup(m *model, g *workflow.Group) *act {
+func (w *world) closeGroup(m *model, g *state.Group) *act {
 	return &act{
-		run: m.id, message: workflow.CloseGroup{Group: g.Name, Origin: g.Origin},
+		run: m.id, message: state.CloseGroup{Group: g.Name, Origin: g.Origin},
 		do: func(ctx context.Context, e *pawl.Engine) error {
 			return e.CloseGroup(ctx, pawl.GroupTarget{Run: m.id, Group: g.Name, Origin: g.Origin})
 		},
@@ -62,7 +63,7 @@ func (w *world) closeGroup(m *model, g *workflow.Group) *act {
 }
 
 func (w *world) drawCancelNodes(r *rand.Rand) *act {
-	m, t := w.token(r, func(*workflow.Token) bool { return true })
+	m, t := w.token(r, func(*state.Token) bool { return true })
 	if m == nil {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (w *world) drawCancelNodes(r *rand.Rand) *act {
 
 func (w *world) cancelNodes(m *model, n workflow.NodeID) *act {
 	return &act{
-		run: m.id, message: workflow.CancelNodes{Nodes: []workflow.NodeID{n}},
+		run: m.id, message: state.CancelNodes{Nodes: []workflow.NodeID{n}},
 		do: func(ctx context.Context, e *pawl.Engine) error { return e.CancelNodes(ctx, m.id, n) },
 	}
 }
@@ -82,7 +83,7 @@ func (w *world) drawRetry(r *rand.Rand) *act {
 		return nil
 	}
 	return &act{
-		run: m.id, message: workflow.Retry{Token: t.ID},
+		run: m.id, message: state.Retry{Token: t.ID},
 		do: func(ctx context.Context, e *pawl.Engine) error {
 			return e.Retry(ctx, pawl.Target{Run: m.id, Token: t.ID})
 		},
@@ -97,10 +98,10 @@ func (w *world) drawSkip(r *rand.Rand) *act {
 	return w.skip(m, t)
 }
 
-func (w *world) skip(m *model, t *workflow.Token) *act {
+func (w *world) skip(m *model, t *state.Token) *act {
 	output := fmt.Sprint("skipped ", w.serial)
 	return &act{
-		run: m.id, message: workflow.Skip{Token: t.ID, Output: output},
+		run: m.id, message: state.Skip{Token: t.ID, Output: output},
 		do: func(ctx context.Context, e *pawl.Engine) error {
 			return e.Skip(ctx, pawl.Target{Run: m.id, Token: t.ID}, output)
 		},
@@ -231,7 +232,7 @@ func (w *world) drawForge(r *rand.Rand) *act {
 }
 
 func (w *world) drawHeartbeat(r *rand.Rand) *act {
-	_, t := w.token(r, func(t *workflow.Token) bool { return t.Status == workflow.Dispatched && !t.Beat.IsZero() })
+	_, t := w.token(r, func(t *state.Token) bool { return t.Status == workflow.Dispatched && !t.Beat.IsZero() })
 	m := w.model(r, func(m *model) bool { return t != nil && m.state.Token(t.ID) == t })
 	if m == nil {
 		return nil
@@ -247,7 +248,7 @@ func runOf(key pawl.Key) workflow.RunID {
 	return workflow.RunID(key[:strings.LastIndexByte(string(key), '#')])
 }
 
-func resultOf(key pawl.Key) (m workflow.TaskCompleted) {
+func resultOf(key pawl.Key) (m state.TaskCompleted) {
 	var epoch uint64
 	if _, err := fmt.Sscanf(string(key[len(runOf(key))+1:]), "%d.%d.%x", &m.Token, &m.Attempt, &epoch); err != nil {
 		panic(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -21,7 +22,7 @@ type act struct {
 	do   func(context.Context, *pawl.Engine) error
 	// message is what the run's journal must hold once the act is acknowledged,
 	// and must not hold if it is refused; nil if it is not that simple.
-	message workflow.Message
+	message state.Message
 	// needless reports whether nothing was left to do, so that no record is right.
 	needless func(*model) bool
 	forged   bool     // it must be refused
@@ -86,7 +87,7 @@ func (w *world) ask(a *act) {
 // unique reports whether no other act has the same message.
 func (a *act) unique() bool {
 	switch a.message.(type) {
-	case workflow.Pause, workflow.Resume, workflow.CancelNodes, workflow.CloseGroup, workflow.Retry:
+	case state.Pause, state.Resume, state.CancelNodes, state.CloseGroup, state.Retry:
 		return false
 	default:
 		return true
@@ -127,7 +128,7 @@ func (w *world) holds(a *act) error {
 	if a.message == nil || m == nil {
 		return nil
 	}
-	found := slices.ContainsFunc(m.messages[min(a.base, len(m.messages)):], func(x workflow.Message) bool { return reflect.DeepEqual(x, a.message) })
+	found := slices.ContainsFunc(m.messages[min(a.base, len(m.messages)):], func(x state.Message) bool { return reflect.DeepEqual(x, a.message) })
 	switch {
 	case a.err != nil && found:
 		return errors.New("it was refused, and is in the journal")
@@ -195,7 +196,7 @@ func (m *model) live() bool { return !m.state.Status.Final() }
 
 // token draws a live token of a run that fits, one time in ten any token of any
 // run.
-func (w *world) token(r *rand.Rand, fits func(*workflow.Token) bool) (*model, *workflow.Token) {
+func (w *world) token(r *rand.Rand, fits func(*state.Token) bool) (*model, *state.Token) {
 	if r.IntN(10) == 0 {
 		if m := w.model(r, func(m *model) bool { return m.state.NextToken > 1 }); m != nil {
 			return m, m.state.Token(workflow.TokenID(1 + r.IntN(int(m.state.NextToken)-1)))
@@ -208,7 +209,7 @@ func (w *world) token(r *rand.Rand, fits func(*workflow.Token) bool) (*model, *w
 	return m, of(r, m.tokens(fits)...)
 }
 
-func (m *model) tokens(fits func(*workflow.Token) bool) (out []*workflow.Token) {
+func (m *model) tokens(fits func(*state.Token) bool) (out []*state.Token) {
 	for _, id := range m.state.LiveTokens() {
 		if t := m.state.Token(id); fits(t) {
 			out = append(out, t)
@@ -217,8 +218,8 @@ func (m *model) tokens(fits func(*workflow.Token) bool) (out []*workflow.Token) 
 	return out
 }
 
-func in(statuses ...workflow.TokenStatus) func(*workflow.Token) bool {
-	return func(t *workflow.Token) bool { return slices.Contains(statuses, t.Status) }
+func in(statuses ...workflow.TokenStatus) func(*state.Token) bool {
+	return func(t *state.Token) bool { return slices.Contains(statuses, t.Status) }
 }
 
 func (w *world) drawStart(*rand.Rand) *act {
@@ -269,7 +270,7 @@ func (w *world) drawCancel(r *rand.Rand) *act {
 	}
 	reason := fmt.Sprint("act ", w.serial)
 	return &act{
-		run: m.id, message: workflow.Cancel{Reason: reason}, needless: func(m *model) bool { return !m.live() },
+		run: m.id, message: state.Cancel{Reason: reason}, needless: func(m *model) bool { return !m.live() },
 		do: func(ctx context.Context, e *pawl.Engine) error { return e.Cancel(ctx, m.id, reason) },
 	}
 }
@@ -281,7 +282,7 @@ func (w *world) drawPause(r *rand.Rand) *act {
 	}
 	return &act{
 		run: m.id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Pause(ctx, m.id) },
-		message: workflow.Pause{}, needless: func(m *model) bool { return m.state.Status == workflow.RunPaused || !m.live() },
+		message: state.Pause{}, needless: func(m *model) bool { return m.state.Status == workflow.RunPaused || !m.live() },
 	}
 }
 
@@ -296,7 +297,7 @@ func (w *world) drawResume(r *rand.Rand) *act {
 func (w *world) resume(m *model) *act {
 	return &act{
 		run: m.id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Resume(ctx, m.id) },
-		message: workflow.Resume{}, needless: func(m *model) bool { return m.state.Status == workflow.RunRunning || !m.live() },
+		message: state.Resume{}, needless: func(m *model) bool { return m.state.Status == workflow.RunRunning || !m.live() },
 	}
 }
 
@@ -319,7 +320,7 @@ func (w *world) drawSignal(r *rand.Rand) *act {
 
 func (w *world) signal(m *model, s workflow.Signal) *act {
 	return &act{
-		run: m.id, message: s, needless: func(*model) bool { return s.ID != "" },
+		run: m.id, message: state.Signal(s), needless: func(*model) bool { return s.ID != "" },
 		do: func(ctx context.Context, e *pawl.Engine) error { return e.Signal(ctx, m.id, s) },
 	}
 }
@@ -335,7 +336,7 @@ func (w *world) drawVote(r *rand.Rand) *act {
 func (w *world) vote(m *model, token workflow.TokenID, by string, approved bool) *act {
 	b := workflow.Ballot{Token: token, By: by, Approved: approved, Comment: fmt.Sprint("act ", w.serial)}
 	return &act{
-		run: m.id, message: b,
+		run: m.id, message: state.Ballot(b),
 		do: func(ctx context.Context, e *pawl.Engine) error {
 			return e.Vote(ctx, pawl.Target{Run: m.id, Token: token}, b)
 		},

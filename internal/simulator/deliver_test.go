@@ -4,13 +4,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A delivery is a message on its way to a run, held up until it is let go.
 type delivery struct {
 	run     string
-	message workflow.Message // nil if the run is only woken
+	message state.Message // nil if the run is only woken
 	gate    chan struct{}
 	key     string // what tells it from others
 }
@@ -21,7 +21,7 @@ type delivery struct {
 func (w *world) delivers(run string, message any) {
 	w.yield()
 	d := &delivery{run: run, gate: make(chan struct{})}
-	d.message, _ = message.(workflow.Message)
+	d.message, _ = message.(state.Message)
 	w.mu.Lock()
 	if w.closing {
 		w.mu.Unlock()

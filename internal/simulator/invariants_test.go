@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/internal/recount"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // invariants checks what must hold between any two messages.
-func invariants(s *workflow.State) error {
-	for _, check := range []func(*workflow.State) error{recount.Check, placed, bounded, once} {
+func invariants(s *state.State) error {
+	for _, check := range []func(*state.State) error{recount.Check, placed, bounded, once} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -25,7 +26,7 @@ func invariants(s *workflow.State) error {
 }
 
 // over checks a run that has ended: nothing lives, nothing is due.
-func over(s *workflow.State) error {
+func over(s *state.State) error {
 	if s.Live() != 0 || !planning.Alarm(s).IsZero() || len(planning.Pending(s)) > 0 {
 		return fmt.Errorf("the run is %v; %d tokens live, its alarm is %v, %v is pending", s.Status, s.Live(), planning.Alarm(s), planning.Pending(s))
 	}
@@ -33,7 +34,7 @@ func over(s *workflow.State) error {
 }
 
 // placed checks that whatever lives has its place in the definition.
-func placed(s *workflow.State) error {
+func placed(s *state.State) error {
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
 		if s.Graph.Node(t.Node) == nil {
@@ -47,7 +48,7 @@ func placed(s *workflow.State) error {
 }
 
 // bounded checks the limits of a definition.
-func bounded(s *workflow.State) error {
+func bounded(s *state.State) error {
 	l := s.Graph.Limits
 	if int(s.NextToken)-1 > l.Tokens || s.Live() > l.LiveTokens {
 		return fmt.Errorf("%d tokens made and %d live, at most %d and %d may", s.NextToken-1, s.Live(), l.Tokens, l.LiveTokens)
@@ -63,7 +64,7 @@ func bounded(s *workflow.State) error {
 }
 
 // once checks that every node of a dag has run once at most.
-func once(s *workflow.State) error {
+func once(s *state.State) error {
 	if s.Graph.Definition.Mode != workflow.ModeDAG {
 		return nil
 	}
@@ -79,7 +80,7 @@ func once(s *workflow.State) error {
 }
 
 // awaited checks that nothing of a running run is left over or stuck.
-func awaited(s *workflow.State) error {
+func awaited(s *state.State) error {
 	if s.Live() == 0 && s.OpenGroups() == 0 {
 		return fmt.Errorf("the run is %v and nothing lives in it", s.Status)
 	}
@@ -111,7 +112,7 @@ func awaited(s *workflow.State) error {
 	return nil
 }
 
-func tokens(s *workflow.State) (out []string) {
+func tokens(s *state.State) (out []string) {
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
 		out = append(out, fmt.Sprintf("%v at %s %v in %v", id, string(t.Node), t.Status, t.Scope))
@@ -120,7 +121,7 @@ func tokens(s *workflow.State) (out []string) {
 }
 
 // grouped checks the groups of a running run.
-func grouped(s *workflow.State) error {
+func grouped(s *state.State) error {
 	kept, holds := idle(s)
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
@@ -136,7 +137,7 @@ func grouped(s *workflow.State) error {
 		if g.Live == 0 && (!g.Open || g.Closed) && !holds[id] {
 			return fmt.Errorf("%v gathers and nothing lives in it: %+v", id, g)
 		}
-		if sc := g.Scope; sc.Group != 0 && s.Branch(sc).Status != workflow.BranchRunning {
+		if sc := g.Scope; sc.Group != 0 && s.Branch(sc).Status != state.BranchRunning {
 			return fmt.Errorf("%v gathers in %v, a branch that is %v", id, sc, s.Branch(sc).Status)
 		}
 		if outer := s.Group(g.Scope.Group); outer != nil && outer.Phase > workflow.Fired {
@@ -153,7 +154,7 @@ func grouped(s *workflow.State) error {
 
 // idle returns the branches and groups in which a group is open, or held back by
 // stragglers of another occurrence: it may have nobody in it, and go on later.
-func idle(s *workflow.State) (map[workflow.Scope]bool, map[workflow.GroupID]bool) {
+func idle(s *state.State) (map[workflow.Scope]bool, map[workflow.GroupID]bool) {
 	scopes, groups := map[workflow.Scope]bool{}, map[workflow.GroupID]bool{}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
@@ -171,7 +172,7 @@ func idle(s *workflow.State) (map[workflow.Scope]bool, map[workflow.GroupID]bool
 
 // blocked reports whether stragglers of an occurrence that fired before hold back a
 // group, also of one that began after it.
-func blocked(s *workflow.State, g *workflow.Group) bool {
+func blocked(s *state.State, g *state.Group) bool {
 	spec := s.Graph.Groups[g.Name]
 	if spec == nil || spec.Sync == nil || spec.Sync.Remaining != workflow.RemainingBlock {
 		return false

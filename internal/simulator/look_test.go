@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -125,7 +126,7 @@ func snapshotText(s pawl.Snapshot) string {
 }
 
 // stateText is what snapshotText says of a state.
-func stateText(s *workflow.State) string {
+func stateText(s *state.State) string {
 	var b strings.Builder
 	rows := s.All()
 	fmt.Fprintf(&b, "%v\n", s.Status)
@@ -139,13 +140,13 @@ func stateText(s *workflow.State) string {
 	return b.String()
 }
 
-func tokenText(t *workflow.Token) string {
+func tokenText(t *state.Token) string {
 	x := *t
 	x.Failure, x.Caught = nil, nil // pointers
 	return fmt.Sprintf("%+v %v %v\n", x, t.Failure, t.Caught)
 }
 
-func groupText(g *workflow.Group) string {
+func groupText(g *state.Group) string {
 	x := *g
 	x.Live, x.Caught = 0, nil
 	return fmt.Sprintf("%+v %v\n", x, g.Caught)

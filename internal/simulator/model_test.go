@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -21,9 +22,9 @@ type model struct {
 	id       workflow.RunID
 	hands    *hands
 	graph    *workflow.Graph // that it began with
-	state    *workflow.State
+	state    *state.State
 	records  []uint64 // a digest of each
-	messages []workflow.Message
+	messages []state.Message
 	events   []uint64 // likewise
 	results  map[pawl.Key]bool
 	out      map[pawl.Key]int64 // keys that were ever sent, and in which record
@@ -35,7 +36,7 @@ type model struct {
 
 func newModel(id workflow.RunID, g *workflow.Graph, h *hands) *model {
 	return &model{
-		id: id, graph: g, hands: h, state: workflow.NewState(id, g),
+		id: id, graph: g, hands: h, state: state.NewState(id, g),
 		results: map[pawl.Key]bool{}, out: map[pawl.Key]int64{}, attempts: map[workflow.TokenID]int{},
 		fired: map[workflow.GroupID]bool{}, ended: map[workflow.RunID]bool{}, children: map[workflow.RunID]string{},
 	}
@@ -53,16 +54,16 @@ func recordDigest(r decision.Record) uint64 {
 }
 
 // messageText is a message without the addresses of what it points to.
-func messageText(m workflow.Message) string {
+func messageText(m state.Message) string {
 	var pointed any
 	switch x := m.(type) {
-	case workflow.Start:
+	case state.Start:
 		if x.Parent != nil {
 			pointed = *x.Parent
 		}
 		x.Parent = nil
 		m = x
-	case workflow.ChildEnded:
+	case state.ChildEnded:
 		if x.Failure != nil {
 			pointed = *x.Failure
 		}
@@ -120,7 +121,7 @@ func (m *model) plans(r decision.Record) error {
 	if r.Seq%3 != 0 {
 		return nil // it costs as much as the whole run
 	}
-	again := workflow.Restore(m.state.Graph, m.state.All())
+	again := state.Restore(m.state.Graph, m.state.All())
 	again.Epoch = r.Epoch
 	other, err := planning.Step(again, r.Message, r.At)
 	if err != nil || !same(plan.Decisions, other.Decisions) {
@@ -156,17 +157,17 @@ func lines(ds []decision.Decision) string {
 // receives checks that a message may count.
 func (m *model) receives(r decision.Record) error {
 	switch x := r.Message.(type) {
-	case workflow.TaskCompleted:
+	case state.TaskCompleted:
 		return m.result(x.Token, x.Attempt, x.Epoch)
-	case workflow.TaskFailed:
+	case state.TaskFailed:
 		return m.result(x.Token, x.Attempt, x.Epoch)
-	case workflow.ChildEnded:
+	case state.ChildEnded:
 		child := workflow.ChildID(m.id, x.Token, x.Attempt)
 		if m.ended[child] || m.children[child] == "" {
 			return fmt.Errorf("the end of %s was taken before, or nobody wanted it", child)
 		}
 		m.ended[child] = true
-	case workflow.AlarmFired:
+	case state.AlarmFired:
 		due := planning.Alarm(m.state)
 		if due.IsZero() || due.After(r.At) && due.UnixMilli() > x.At {
 			return fmt.Errorf("an alarm for %v at %v; it is due at %v", time.UnixMilli(x.At).UTC(), r.At, due)

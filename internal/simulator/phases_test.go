@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/clock"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -250,7 +251,7 @@ func (w *world) helpRun(m *model) *act {
 	if m.state.Status == workflow.RunPaused && !m.state.ParentPauses {
 		return w.named("resume", w.resume(m))
 	}
-	waits := func(status workflow.TokenStatus) *workflow.Token {
+	waits := func(status workflow.TokenStatus) *state.Token {
 		if ts := m.tokens(in(status)); len(ts) > 0 {
 			return ts[0]
 		}

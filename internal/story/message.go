@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -28,7 +29,7 @@ type Reader struct {
 const ownEpoch = 7
 
 // Message returns what a command sends, nil if it sends nothing.
-func (r Reader) Message(d *datadriven.TestData) workflow.Message {
+func (r Reader) Message(d *datadriven.TestData) state.Message {
 	switch d.Cmd {
 	case "start":
 		return r.start(d)
@@ -47,8 +48,8 @@ func (r Reader) Message(d *datadriven.TestData) workflow.Message {
 }
 
 // start reads whose child the run is, too, and what its subworkflows mean.
-func (r Reader) start(d *datadriven.TestData) workflow.Message {
-	m := workflow.Start{}
+func (r Reader) start(d *datadriven.TestData) state.Message {
+	m := state.Start{}
 	m.Input, _ = r.json(d).(map[string]any)
 	if pin := r.text(d, "pin"); pin != "" {
 		m.Pins = workflow.Pins{{Name: pin, Hash: "hash-of-" + pin}}
@@ -60,7 +61,7 @@ func (r Reader) start(d *datadriven.TestData) workflow.Message {
 }
 
 // result reads what an executor says of an attempt.
-func (r Reader) result(d *datadriven.TestData) workflow.Message {
+func (r Reader) result(d *datadriven.TestData) state.Message {
 	id, _ := r.target(d)
 	attempt, epoch := r.Key(id)
 	attempt = r.number(d, "attempt", attempt)
@@ -69,22 +70,22 @@ func (r Reader) result(d *datadriven.TestData) workflow.Message {
 	}
 	switch d.Cmd {
 	case "complete":
-		return workflow.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: r.json(d)}
+		return state.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: r.json(d)}
 	case "fail":
-		return workflow.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.failure(d)}
+		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.failure(d)}
 	}
-	return workflow.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
+	return state.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
 }
 
 // child reads what a child tells or asks its parent.
-func (r Reader) child(d *datadriven.TestData) workflow.Message {
+func (r Reader) child(d *datadriven.TestData) state.Message {
 	id, _ := r.target(d)
 	attempt, _ := r.Key(id)
 	attempt = r.number(d, "attempt", attempt)
 	if d.Cmd == "child-asks" {
-		return workflow.ChildAsks{Token: id, Attempt: attempt}
+		return state.ChildAsks{Token: id, Attempt: attempt}
 	}
-	m := workflow.ChildEnded{Token: id, Attempt: attempt, Status: workflow.RunCompleted}
+	m := state.ChildEnded{Token: id, Attempt: attempt, Status: workflow.RunCompleted}
 	status := r.text(d, "status")
 	if status == "" {
 		m.Output, _ = r.json(d).(map[string]any)
@@ -101,47 +102,47 @@ func (r Reader) child(d *datadriven.TestData) workflow.Message {
 }
 
 // operator reads what an operator, or a fault, does to the run.
-func (r Reader) operator(d *datadriven.TestData) workflow.Message {
+func (r Reader) operator(d *datadriven.TestData) state.Message {
 	id, node := r.target(d)
 	switch d.Cmd {
 	case "cancel":
-		return workflow.Cancel{Reason: strings.TrimSpace(d.Input)}
+		return state.Cancel{Reason: strings.TrimSpace(d.Input)}
 	case "retry":
-		return workflow.Retry{Token: id, Node: node}
+		return state.Retry{Token: id, Node: node}
 	case "skip":
-		return workflow.Skip{Token: id, Node: node, Output: r.json(d)}
+		return state.Skip{Token: id, Node: node, Output: r.json(d)}
 	case "suspend":
-		return workflow.Suspend{Cause: strings.TrimSpace(d.Input)}
+		return state.Suspend{Cause: strings.TrimSpace(d.Input)}
 	case "pause":
-		return workflow.Pause{Parent: d.HasArg("parent")}
+		return state.Pause{Parent: d.HasArg("parent")}
 	}
-	return workflow.Resume{Parent: d.HasArg("parent")}
+	return state.Resume{Parent: d.HasArg("parent")}
 }
 
 // event reads a signal or a vote.
-func (r Reader) event(d *datadriven.TestData) workflow.Message {
+func (r Reader) event(d *datadriven.TestData) state.Message {
 	if d.Cmd == "signal" {
-		return workflow.Signal{
+		return state.Signal{
 			Name: r.text(d, "name"), ID: r.text(d, "id"), Payload: r.json(d), Transient: d.HasArg("transient"),
 			TTL: time.Duration(r.number(d, "ttl", 0)) * time.Second,
 		}
 	}
 	id, node := r.target(d)
-	return workflow.Ballot{Token: id, Node: node, By: r.text(d, "by"), Approved: d.HasArg("approved"), Data: r.json(d)}
+	return state.Ballot{Token: id, Node: node, By: r.text(d, "by"), Approved: d.HasArg("approved"), Data: r.json(d)}
 }
 
 // group reads what is said to a group, or to some nodes.
-func (r Reader) group(d *datadriven.TestData) workflow.Message {
+func (r Reader) group(d *datadriven.TestData) state.Message {
 	name, origin := r.text(d, "group"), workflow.TokenID(r.number(d, "origin", 0))
 	switch d.Cmd {
 	case "add-branch":
-		return workflow.AddBranch{Group: name, Origin: origin, Item: r.json(d)}
+		return state.AddBranch{Group: name, Origin: origin, Item: r.json(d)}
 	case "close-group":
-		return workflow.CloseGroup{Group: name, Origin: origin}
+		return state.CloseGroup{Group: name, Origin: origin}
 	}
 	var nodes []string
 	d.MaybeScanArgs(r.T, "nodes", &nodes)
-	m := workflow.CancelNodes{}
+	m := state.CancelNodes{}
 	for _, n := range nodes {
 		m.Nodes = append(m.Nodes, workflow.NodeID(n))
 	}

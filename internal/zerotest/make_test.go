@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -84,8 +85,8 @@ func values(trusting bool) []any {
 // make returns a value of a type.
 func (m *maker) make(t reflect.Type, depth int) reflect.Value {
 	switch t { // a state and a graph come from their constructors
-	case reflect.TypeFor[*workflow.State]():
-		return reflect.ValueOf(workflow.NewState(liveRun, compiled))
+	case reflect.TypeFor[*state.State]():
+		return reflect.ValueOf(state.NewState(liveRun, compiled))
 	case reflect.TypeFor[*workflow.Graph]():
 		return reflect.ValueOf(compiled)
 	case reflect.TypeFor[*workflow.GraphTransition]():

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
@@ -56,7 +57,7 @@ var handles = map[reflect.Type]bool{
 	reflect.TypeFor[workflow.GraphNode]():       true,
 	reflect.TypeFor[workflow.GraphTransition](): true,
 	reflect.TypeFor[workflow.Schema]():          true,
-	reflect.TypeFor[workflow.State]():           true,
+	reflect.TypeFor[state.State]():              true,
 }
 
 // helpers are functions of tests: as those of the standard library do, they panic
@@ -67,9 +68,9 @@ var helpers = map[string]bool{"pawltest.Play": true, "pawltest.Run": true, "pawl
 // planner has decided on that very state. Their documentation says that they panic
 // where the arguments are not of it: the engine takes that for a fault of the run.
 func invariants(name string) bool {
-	method, ofState := strings.CutPrefix(name, "workflow.State.")
+	method, ofState := strings.CutPrefix(name, "state.State.")
 	changes := func(verb string) bool { return strings.HasPrefix(method, verb) }
-	return slices.Contains([]string{"decision.Apply", "decision.Events", "decision.Evolve", "workflow.Restore"}, name) ||
+	return slices.Contains([]string{"decision.Apply", "decision.Events", "decision.Evolve", "state.Restore"}, name) ||
 		ofState && slices.ContainsFunc([]string{"Add", "Append", "Drop", "Put", "Restore", "Set"}, changes)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
@@ -93,7 +94,7 @@ func (f *Found) read(d *store.Dir) error {
 	if err != nil {
 		return err
 	}
-	s := workflow.NewState(f.Head.Run, g)
+	s := state.NewState(f.Head.Run, g)
 	var events []decision.Event
 	for r, err := range d.History(f.Head.Run) {
 		if err != nil {
@@ -117,7 +118,7 @@ func (f *Found) read(d *store.Dir) error {
 	return f.compare(d, s, events)
 }
 
-func (f *Found) replay(s *workflow.State, r decision.Record) ([]decision.Event, error) {
+func (f *Found) replay(s *state.State, r decision.Record) ([]decision.Event, error) {
 	s.Epoch = r.Epoch
 	plan, err := planning.Step(s, r.Message, r.At)
 	if err != nil {
@@ -162,7 +163,7 @@ func (f *Found) replay(s *workflow.State, r decision.Record) ([]decision.Event, 
 }
 
 // compare holds the replayed state against the one that is stored.
-func (f *Found) compare(d *store.Dir, s *workflow.State, events []decision.Event) error {
+func (f *Found) compare(d *store.Dir, s *state.State, events []decision.Event) error {
 	stored, err := d.State(f.Head.Run)
 	if err != nil {
 		return err
@@ -201,7 +202,7 @@ func sameEvents(a, b []decision.Event) bool {
 }
 
 // rowsText is all that a state says.
-func rowsText(s *workflow.State) string {
+func rowsText(s *state.State) string {
 	rows := s.All()
 	facts, err := json.Marshal(rows.Facts)
 	if err != nil {
@@ -222,11 +223,11 @@ func rowsText(s *workflow.State) string {
 }
 
 // resultOf returns the key that a message is the result of.
-func resultOf(run workflow.RunID, m workflow.Message) (pawl.Key, bool) {
+func resultOf(run workflow.RunID, m state.Message) (pawl.Key, bool) {
 	switch m := m.(type) {
-	case workflow.TaskCompleted:
+	case state.TaskCompleted:
 		return keyOf(run, m.Token, m.Attempt, m.Epoch), true
-	case workflow.TaskFailed:
+	case state.TaskFailed:
 		return keyOf(run, m.Token, m.Attempt, m.Epoch), true
 	default:
 		return "", false

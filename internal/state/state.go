@@ -1,38 +1,39 @@
-package workflow
+package state
 
 import (
 	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // Facts are the parts of a run's state that are not rows: one of each per run.
 type Facts struct {
-	Run       RunID          `json:"run"`
-	Status    RunStatus      `json:"status"`
-	Input     map[string]any `json:"input,omitzero"`
-	StartedAt time.Time      `json:"startedAt,omitzero"`
-	EndedAt   time.Time      `json:"endedAt,omitzero"`
-	Due       time.Time      `json:"due,omitzero"`     // the run times out
-	Output    map[string]any `json:"output,omitzero"`  // of a completed run
-	Failure   *Failure       `json:"failure,omitzero"` // of any other end, or why it is suspended
+	Run       workflow.RunID     `json:"run"`
+	Status    workflow.RunStatus `json:"status"`
+	Input     map[string]any     `json:"input,omitzero"`
+	StartedAt time.Time          `json:"startedAt,omitzero"`
+	EndedAt   time.Time          `json:"endedAt,omitzero"`
+	Due       time.Time          `json:"due,omitzero"`     // the run times out
+	Output    map[string]any     `json:"output,omitzero"`  // of a completed run
+	Failure   *workflow.Failure  `json:"failure,omitzero"` // of any other end, or why it is suspended
 
-	Parent       *Parent  `json:"parent,omitzero"`       // of a child run
-	Pins         Pins     `json:"pins,omitzero"`         // the definitions of subworkflows
-	ParentPauses bool     `json:"parentPauses,omitzero"` // paused by the parent run
-	Deferred     *Failure `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
+	Parent       *workflow.Parent  `json:"parent,omitzero"`       // of a child run
+	Pins         workflow.Pins     `json:"pins,omitzero"`         // the definitions of subworkflows
+	ParentPauses bool              `json:"parentPauses,omitzero"` // paused by the parent run
+	Deferred     *workflow.Failure `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
 
 	NextOrder  int64    `json:"nextOrder,omitzero"` // of what begins to wait
 	NextSignal SignalID `json:"nextSignal,omitzero"`
 
-	Artifacts  []Artifact `json:"artifacts,omitzero"`  // staged so far, in order
-	Patches    int        `json:"patches,omitzero"`    // how often its definition was patched
-	Definition string     `json:"definition,omitzero"` // hash of what the last patch made of it
+	Artifacts  []workflow.Artifact `json:"artifacts,omitzero"`  // staged so far, in order
+	Patches    int                 `json:"patches,omitzero"`    // how often its definition was patched
+	Definition string              `json:"definition,omitzero"` // hash of what the last patch made of it
 
-	NextToken TokenID `json:"nextToken"`
-	NextGroup GroupID `json:"nextGroup"`
-	Events    int64   `json:"events"` // written so far
+	NextToken workflow.TokenID `json:"nextToken"`
+	NextGroup workflow.GroupID `json:"nextGroup"`
+	Events    int64            `json:"events"` // written so far
 }
 
 // State is everything a planner sees of a run: its facts, tokens, groups and
@@ -44,36 +45,36 @@ type Facts struct {
 // the other does not change.
 type State struct {
 	Facts
-	Graph *Graph // the run's definition, compiled; shared by all its runs
-	Epoch Epoch  // of the engine that plans now; not part of the run's state
+	Graph *workflow.Graph // the run's definition, compiled; shared by all its runs
+	Epoch workflow.Epoch  // of the engine that plans now; not part of the run's state
 
 	base     *State
-	tokens   table[TokenID, Token]
-	groups   table[GroupID, Group]
-	branches map[Scope]*Branch
-	items    map[GroupID][]any
-	scopes   map[Scope]*layer
+	tokens   table[workflow.TokenID, Token]
+	groups   table[workflow.GroupID, Group]
+	branches map[workflow.Scope]*Branch
+	items    map[workflow.GroupID][]any
+	scopes   map[workflow.Scope]*layer
 	live     int
-	standing map[NodeID]int // live tokens per node, if the definition asks
+	standing map[workflow.NodeID]int // live tokens per node, if the definition asks
 	agenda   agenda
 	changes  changes
-	listings map[TokenID]bool // tokens whose place in the lists of all runs has changed
+	listings map[workflow.TokenID]bool // tokens whose place in the lists of all runs has changed
 
-	census  [Completed]int // live tokens by status
-	held    int            // of the pending ones, those that a pause holds
-	open    int            // groups that gather and are open
-	root    *Branch        // tokens and groups outside any group, if the definition asks
+	census  [workflow.Completed]int // live tokens by status
+	held    int                     // of the pending ones, those that a pause holds
+	open    int                     // groups that gather and are open
+	root    *Branch                 // tokens and groups outside any group, if the definition asks
 	waiting map[WaitKey][]spot
-	holders map[string]TokenID // by lock; 0 is free
-	freed   []string           // locks that became free; overlays only
+	holders map[string]workflow.TokenID // by lock; 0 is free
+	freed   []string                    // locks that became free; overlays only
 	signals table[SignalID, KeptSignal]
 	known   map[string]bool // ids of signals
 	kept    int             // signals that nobody has taken
-	steps   map[NodeID]*Step
+	steps   map[workflow.NodeID]*Step
 }
 
 // NewState returns the state of a run before its first message.
-func NewState(run RunID, g *Graph) *State {
+func NewState(run workflow.RunID, g *workflow.Graph) *State {
 	return &State{Graph: g, Facts: Facts{Run: run, NextToken: 1, NextGroup: 1, NextSignal: 1}}
 }
 
@@ -87,17 +88,17 @@ func (s *State) Overlay() *State {
 }
 
 // Token returns the token with the given id, or nil.
-func (s *State) Token(id TokenID) *Token { return s.tokens.get(id) }
+func (s *State) Token(id workflow.TokenID) *Token { return s.tokens.get(id) }
 
 // Group returns the group with the given id, or nil.
-func (s *State) Group(id GroupID) *Group { return s.groups.get(id) }
+func (s *State) Group(id workflow.GroupID) *Group { return s.groups.get(id) }
 
 // Live returns the number of tokens that are not terminal.
 func (s *State) Live() int { return s.live }
 
 // Standing returns the number of live tokens at a node. It counts only for
 // definitions whose expressions use the variable active.
-func (s *State) Standing(n NodeID) int {
+func (s *State) Standing(n workflow.NodeID) int {
 	for t := s; t != nil; t = t.base {
 		if c, ok := t.standing[n]; ok {
 			return c
@@ -108,7 +109,7 @@ func (s *State) Standing(n NodeID) int {
 
 // Items returns the elements that a group's foreach transitions fanned out
 // over, by branch; nil if it has none.
-func (s *State) Items(id GroupID) []any {
+func (s *State) Items(id workflow.GroupID) []any {
 	for t := s; t != nil; t = t.base {
 		if xs, ok := t.items[id]; ok {
 			return xs
@@ -118,7 +119,7 @@ func (s *State) Items(id GroupID) []any {
 }
 
 // Branch returns branch sc.Branch of group sc.Group.
-func (s *State) Branch(sc Scope) Branch {
+func (s *State) Branch(sc workflow.Scope) Branch {
 	if sc.Group == 0 {
 		return s.rootBranch()
 	}
@@ -136,7 +137,7 @@ func (s *State) Branch(sc Scope) Branch {
 	if t := s.Token(id); t == nil || !t.Live() || t.Scope != sc {
 		return Branch{}
 	}
-	return Branch{Live: 1, Tokens: []TokenID{id}}
+	return Branch{Live: 1, Tokens: []workflow.TokenID{id}}
 }
 
 // PutToken replaces a token, or adds the next one.
@@ -162,7 +163,7 @@ func (s *State) PutToken(t *Token) {
 	}
 }
 
-func (s *State) countWaiting(sc Scope, d int) {
+func (s *State) countWaiting(sc workflow.Scope, d int) {
 	if d == 0 || sc.Group == 0 {
 		return
 	}
@@ -171,16 +172,16 @@ func (s *State) countWaiting(sc Scope, d int) {
 	s.putBranch(sc, b)
 }
 
-func (s *State) putBranch(sc Scope, b Branch) {
+func (s *State) putBranch(sc workflow.Scope, b Branch) {
 	if s.branches == nil {
-		s.branches = map[Scope]*Branch{}
+		s.branches = map[workflow.Scope]*Branch{}
 	}
 	s.branches[sc] = &b
 }
 
 // waits returns 1 if t waits at its group's join.
 func waits(t *Token) int {
-	if t.Status == WaitingForSiblings {
+	if t.Status == workflow.WaitingForSiblings {
 		return 1
 	}
 	return 0
@@ -207,7 +208,7 @@ func (s *State) count(t *Token, d int) {
 func (s *State) branchBefore(t *Token, d int) Branch {
 	g := s.Group(t.Scope.Group)
 	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.touched(t.Scope) {
-		return Branch{Live: 1, Tokens: []TokenID{t.ID}}
+		return Branch{Live: 1, Tokens: []workflow.TokenID{t.ID}}
 	}
 	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.touched(t.Scope) {
 		return Branch{} // it was added
@@ -215,7 +216,7 @@ func (s *State) branchBefore(t *Token, d int) Branch {
 	return s.Branch(t.Scope)
 }
 
-func (s *State) touched(sc Scope) bool {
+func (s *State) touched(sc workflow.Scope) bool {
 	for t := s; t != nil; t = t.base {
 		if t.branches[sc] != nil {
 			return true
@@ -227,7 +228,7 @@ func (s *State) touched(sc Scope) bool {
 // rise adds d live tokens to the group of sc and to all that encloses it. The
 // branches around a group that has fired do not count what is left in it: it
 // holds stragglers only. Its group does, so that they can be found.
-func (s *State) rise(sc Scope, d int) {
+func (s *State) rise(sc workflow.Scope, d int) {
 	straggling := false
 	for sc.Group != 0 {
 		g := *s.Group(sc.Group)
@@ -239,7 +240,7 @@ func (s *State) rise(sc Scope, d int) {
 		}
 		b := s.Branch(g.Scope)
 		b.Groups = withID(b.Groups, g.ID, g.present())
-		if straggling = straggling || g.Phase == Fired; !straggling {
+		if straggling = straggling || g.Phase == workflow.Fired; !straggling {
 			b.Live += d
 		}
 		s.putBranch(g.Scope, b)
@@ -247,13 +248,13 @@ func (s *State) rise(sc Scope, d int) {
 	}
 }
 
-func (s *State) stand(n NodeID, d int) {
+func (s *State) stand(n workflow.NodeID, d int) {
 	if !s.Graph.UsesActive {
 		return
 	}
 	c := s.Standing(n) + d
 	if s.standing == nil {
-		s.standing = map[NodeID]int{}
+		s.standing = map[workflow.NodeID]int{}
 	}
 	s.standing[n] = c
 }
@@ -289,25 +290,25 @@ func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 	}
 	s.NextToken = tokens[len(tokens)-1].ID + 1
 	s.live += len(tokens)
-	s.census[Pending] += len(tokens)
-	s.rise(Scope{Group: g.ID}, len(tokens))
+	s.census[workflow.Pending] += len(tokens)
+	s.rise(workflow.Scope{Group: g.ID}, len(tokens))
 }
 
 // PutItems replaces the elements of a group's branches.
-func (s *State) PutItems(id GroupID, items []any) {
+func (s *State) PutItems(id workflow.GroupID, items []any) {
 	s.putItems(id, items)
 	s.changes.items(s, id)
 }
 
-func (s *State) putItems(id GroupID, items []any) {
+func (s *State) putItems(id workflow.GroupID, items []any) {
 	if s.items == nil {
-		s.items = map[GroupID][]any{}
+		s.items = map[workflow.GroupID][]any{}
 	}
 	s.items[id] = items
 }
 
 // PutBranchStatus resolves a branch.
-func (s *State) PutBranchStatus(sc Scope, status BranchStatus, f *Failure) {
+func (s *State) PutBranchStatus(sc workflow.Scope, status BranchStatus, f *workflow.Failure) {
 	b := s.Branch(sc)
 	b.Status, b.Failure = status, f
 	s.putBranch(sc, b)
@@ -316,7 +317,7 @@ func (s *State) PutBranchStatus(sc Scope, status BranchStatus, f *Failure) {
 
 // TokensOf returns the live tokens of branch sc and of everything nested in it,
 // stragglers included, sorted.
-func (s *State) TokensOf(sc Scope) []TokenID {
+func (s *State) TokensOf(sc workflow.Scope) []workflow.TokenID {
 	if sc.Group == 0 && !s.Graph.TracksRoot {
 		return s.LiveTokens()
 	}
@@ -331,14 +332,14 @@ func (s *State) TokensOf(sc Scope) []TokenID {
 
 // GroupTokens returns the live tokens of every branch of a group and of what is
 // nested in them, sorted.
-func (s *State) GroupTokens(id GroupID) []TokenID {
+func (s *State) GroupTokens(id workflow.GroupID) []workflow.TokenID {
 	g := s.Group(id)
 	if g == nil {
 		return nil
 	}
-	var out []TokenID
+	var out []workflow.TokenID
 	for i := range g.Total {
-		out = append(out, s.TokensOf(Scope{id, i})...)
+		out = append(out, s.TokensOf(workflow.Scope{Group: id, Branch: i})...)
 	}
 	slices.Sort(out)
 	return out
@@ -346,12 +347,20 @@ func (s *State) GroupTokens(id GroupID) []TokenID {
 
 // LiveTokens returns every live token, sorted. It costs time in proportion to
 // all tokens ever made.
-func (s *State) LiveTokens() []TokenID {
-	out := make([]TokenID, 0, s.live)
-	for id := TokenID(1); id < s.NextToken; id++ {
+func (s *State) LiveTokens() []workflow.TokenID {
+	out := make([]workflow.TokenID, 0, s.live)
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
 		if t := s.Token(id); t != nil && t.Live() {
 			out = append(out, id)
 		}
 	}
 	return out
+}
+
+// AddArtifacts adds to the artifacts of the run.
+func (s *State) AddArtifacts(as []workflow.Artifact) {
+	if s.base != nil {
+		s.Artifacts = slices.Clip(s.Artifacts) // the base may have room that is its own
+	}
+	s.Artifacts = append(s.Artifacts, as...)
 }

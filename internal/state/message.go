@@ -1,9 +1,10 @@
-package workflow
+package state
 
 import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A Message is something that a run's actor receives. Its variants are the
@@ -15,31 +16,31 @@ type Message interface{ message() }
 type (
 	// Start begins the run.
 	Start struct {
-		Input  map[string]any `json:"input,omitzero"`
-		Parent *Parent        `json:"parent,omitzero"` // of a child run
-		Pins   Pins           `json:"pins,omitzero"`   // the definitions of subworkflows
+		Input  map[string]any   `json:"input,omitzero"`
+		Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
+		Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
 	}
 	// TaskCompleted reports the output of an attempt.
 	TaskCompleted struct {
-		Token     TokenID        `json:"token"`
-		Attempt   int            `json:"attempt"`
-		Epoch     Epoch          `json:"epoch"`
-		Output    any            `json:"output,omitzero"`
-		Metadata  map[string]any `json:"metadata,omitzero"`  // kept on the event
-		Artifacts []Artifact     `json:"artifacts,omitzero"` // names and blobs
+		Token     workflow.TokenID    `json:"token"`
+		Attempt   int                 `json:"attempt"`
+		Epoch     workflow.Epoch      `json:"epoch"`
+		Output    any                 `json:"output,omitzero"`
+		Metadata  map[string]any      `json:"metadata,omitzero"`  // kept on the event
+		Artifacts []workflow.Artifact `json:"artifacts,omitzero"` // names and blobs
 	}
 	// TaskFailed reports that an attempt failed.
 	TaskFailed struct {
-		Token   TokenID `json:"token"`
-		Attempt int     `json:"attempt"`
-		Epoch   Epoch   `json:"epoch"`
-		Failure Failure `json:"failure"`
+		Token   workflow.TokenID `json:"token"`
+		Attempt int              `json:"attempt"`
+		Epoch   workflow.Epoch   `json:"epoch"`
+		Failure workflow.Failure `json:"failure"`
 	}
 	// Heartbeat reports that an attempt is alive.
 	Heartbeat struct {
-		Token   TokenID `json:"token"`
-		Attempt int     `json:"attempt"`
-		Epoch   Epoch   `json:"epoch"`
+		Token   workflow.TokenID `json:"token"`
+		Attempt int              `json:"attempt"`
+		Epoch   workflow.Epoch   `json:"epoch"`
 	}
 	// AlarmFired reports that the instant for which the run's alarm was armed
 	// has come. Everything due by max(now, At) happens.
@@ -53,15 +54,15 @@ type (
 	// Retry gives a parked task a fresh budget, or ends a back-off at once.
 	// It names the token, or the node if one token waits there.
 	Retry struct {
-		Token TokenID `json:"token,omitzero"`
-		Node  NodeID  `json:"node,omitzero"`
+		Token workflow.TokenID `json:"token,omitzero"`
+		Node  workflow.NodeID  `json:"node,omitzero"`
 	}
 	// Skip completes a task in the operator's name. It names the token, or the
 	// node if one token is live there.
 	Skip struct {
-		Token  TokenID `json:"token,omitzero"`
-		Node   NodeID  `json:"node,omitzero"`
-		Output any     `json:"output,omitzero"`
+		Token  workflow.TokenID `json:"token,omitzero"`
+		Node   workflow.NodeID  `json:"node,omitzero"`
+		Output any              `json:"output,omitzero"`
 	}
 	// Suspend stops a run whose planner broke an invariant.
 	Suspend struct {
@@ -76,43 +77,30 @@ type (
 		Parent bool `json:"parent,omitzero"` // said by the parent run
 	}
 	// Signal is an event for whoever waits for its name in the run.
-	Signal struct {
-		Name      string        `json:"name"`
-		ID        string        `json:"id,omitzero"` // taken once per run; "" is always new
-		Payload   any           `json:"payload,omitzero"`
-		Transient bool          `json:"transient,omitzero"` // lost if nobody waits
-		TTL       time.Duration `json:"ttl,omitzero"`       // kept so long; 0 is for ever
-	}
+	Signal workflow.Signal
 	// Ballot is one vote on an approval. It names the token, or the node if one
 	// approval is open there.
-	Ballot struct {
-		Token    TokenID `json:"token,omitzero"`
-		Node     NodeID  `json:"node,omitzero"`
-		By       string  `json:"by"`
-		Approved bool    `json:"approved"`
-		Comment  string  `json:"comment,omitzero"`
-		Data     any     `json:"data,omitzero"`
-	}
+	Ballot workflow.Ballot
 	// CancelNodes ends the live tokens at some nodes.
 	CancelNodes struct {
-		Nodes []NodeID `json:"nodes"`
+		Nodes []workflow.NodeID `json:"nodes"`
 	}
 	// AddBranch adds a branch to a live group, by the group's first transition.
 	AddBranch struct {
-		Group  string  `json:"group"`
-		Origin TokenID `json:"origin,omitzero"` // 0: the only live group of that name
-		Item   any     `json:"item,omitzero"`   // its element, if that transition is a foreach
+		Group  string           `json:"group"`
+		Origin workflow.TokenID `json:"origin,omitzero"` // 0: the only live group of that name
+		Item   any              `json:"item,omitzero"`   // its element, if that transition is a foreach
 	}
 	// CloseGroup fires the join of a live group with what has arrived.
 	CloseGroup struct {
-		Group  string  `json:"group"`
-		Origin TokenID `json:"origin,omitzero"` // 0: the only live group of that name
+		Group  string           `json:"group"`
+		Origin workflow.TokenID `json:"origin,omitzero"` // 0: the only live group of that name
 	}
 	// Patch changes the definition of the run.
 	Patch struct {
-		Base int   `json:"base"`          // the revision that the operations are for
-		Ops  []any `json:"ops"`           // of a JSON patch, RFC 6902
-		Pins Pins  `json:"pins,omitzero"` // the definitions of subworkflows that it adds
+		Base int           `json:"base"`          // the revision that the operations are for
+		Ops  []any         `json:"ops"`           // of a JSON patch, RFC 6902
+		Pins workflow.Pins `json:"pins,omitzero"` // the definitions of subworkflows that it adds
 	}
 	// Stall fails a run that has done nothing for a time and waits for nothing
 	// that comes by itself.
@@ -122,16 +110,16 @@ type (
 	}
 	// ChildEnded reports how a child run has ended, or that it cannot begin.
 	ChildEnded struct {
-		Token   TokenID        `json:"token"`
-		Attempt int            `json:"attempt"`
-		Status  RunStatus      `json:"status"`
-		Output  map[string]any `json:"output,omitzero"`  // of a completed child
-		Failure *Failure       `json:"failure,omitzero"` // of any other
+		Token   workflow.TokenID   `json:"token"`
+		Attempt int                `json:"attempt"`
+		Status  workflow.RunStatus `json:"status"`
+		Output  map[string]any     `json:"output,omitzero"`  // of a completed child
+		Failure *workflow.Failure  `json:"failure,omitzero"` // of any other
 	}
 	// ChildAsks is a child run's question whether it is still wanted.
 	ChildAsks struct {
-		Token   TokenID `json:"token"`
-		Attempt int     `json:"attempt"`
+		Token   workflow.TokenID `json:"token"`
+		Attempt int              `json:"attempt"`
 	}
 )
 

@@ -1,16 +1,18 @@
-package workflow
+package state
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // An Item of the agenda is a token or a group that time alone will change.
 type Item struct {
 	At    time.Time
-	Token TokenID // or, if 0,
-	Group GroupID
+	Token workflow.TokenID // or, if 0,
+	Group workflow.GroupID
 }
 
 // compareItems orders by time, then tokens by id, then groups by id: what comes
@@ -128,7 +130,7 @@ func (s *State) fresh(it Item) bool {
 		return t != nil && t.Live() && t.Alarm().Equal(it.At)
 	}
 	g := s.Group(it.Group)
-	return g != nil && g.Phase == Gathering && g.Due.Equal(it.At)
+	return g != nil && g.Phase == workflow.Gathering && g.Due.Equal(it.At)
 }
 
 // DueBy returns what is due at or before t, in order of time and id.

@@ -1,4 +1,4 @@
-package workflow
+package state
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // Changes are the rows of a state that differ from what its store last kept.
@@ -16,8 +17,8 @@ type Changes struct {
 	Tokens    []*Token
 	Groups    []*Group
 	Branches  []BranchChange
-	Items     map[GroupID][]any // of new groups
-	Data      []DataChange      // in the order of writing
+	Items     map[workflow.GroupID][]any // of new groups
+	Data      []DataChange               // in the order of writing
 	Signals   []*KeptSignal
 	Steps     []*Step
 	Revisions []*Revision
@@ -25,37 +26,37 @@ type Changes struct {
 
 // A BranchChange is the resolution of a branch.
 type BranchChange struct {
-	Scope   Scope
+	Scope   workflow.Scope
 	Status  BranchStatus
-	Failure *Failure
+	Failure *workflow.Failure
 }
 
 // changes collects what Changes will say. Only a state without base collects.
 type changes struct {
-	branches  map[Scope]bool
-	newItems  map[GroupID]bool
+	branches  map[workflow.Scope]bool
+	newItems  map[workflow.GroupID]bool
 	writes    []DataChange
-	steps     map[NodeID]bool
+	steps     map[workflow.NodeID]bool
 	revisions []*Revision
 	latest    map[string]int // scope and path of a DataSet: its place in writes
 }
 
-func (c *changes) branch(s *State, sc Scope) {
+func (c *changes) branch(s *State, sc workflow.Scope) {
 	if s.base != nil {
 		return
 	}
 	if c.branches == nil {
-		c.branches = map[Scope]bool{}
+		c.branches = map[workflow.Scope]bool{}
 	}
 	c.branches[sc] = true
 }
 
-func (c *changes) items(s *State, id GroupID) {
+func (c *changes) items(s *State, id workflow.GroupID) {
 	if s.base != nil {
 		return
 	}
 	if c.newItems == nil {
-		c.newItems = map[GroupID]bool{}
+		c.newItems = map[workflow.GroupID]bool{}
 	}
 	c.newItems[id] = true
 }
@@ -92,7 +93,7 @@ func (c *changes) data(s *State, w DataChange) {
 // TakeChanges returns what has changed since the last call, or since the state
 // began, and starts anew.
 func (s *State) TakeChanges() Changes {
-	out := Changes{Facts: s.Facts, Items: map[GroupID][]any{}, Revisions: s.changes.revisions}
+	out := Changes{Facts: s.Facts, Items: map[workflow.GroupID][]any{}, Revisions: s.changes.revisions}
 	for i, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
 		pace.Each(i)
 		out.Tokens = pace.Push(out.Tokens, s.tokens.get(id))
@@ -133,7 +134,7 @@ func (s *State) TakeChanges() Changes {
 // their places, groups in that of their ids. Which groups hold stragglers is
 // known only now.
 func (s *State) lineUp() {
-	for id := GroupID(1); id < s.NextGroup; id++ {
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		s.drains(s.Group(id))
 	}
 	for _, line := range s.waiting {
@@ -147,7 +148,7 @@ type Rows struct {
 	Tokens   []*Token // dense, by id
 	Groups   []*Group // dense, by id
 	Branches []BranchChange
-	Items    map[GroupID][]any
+	Items    map[workflow.GroupID][]any
 	Data     []DataChange  // parents before children, elements in order
 	Signals  []*KeptSignal // dense, by number
 	Steps    []*Step       // by node
@@ -155,7 +156,7 @@ type Rows struct {
 
 // Restore returns the state that rows describe. Counters are counted anew. It
 // panics if the rows are not those of one state.
-func Restore(g *Graph, rows Rows) *State {
+func Restore(g *workflow.Graph, rows Rows) *State {
 	s := NewState(rows.Facts.Run, g)
 	for _, gr := range rows.Groups {
 		s.PutGroup(gr)
@@ -194,8 +195,8 @@ func Restore(g *Graph, rows Rows) *State {
 
 // All returns the whole state in its comparable form.
 func (s *State) All() Rows {
-	out := Rows{Facts: s.Facts, Items: map[GroupID][]any{}, Data: s.AllData()}
-	for id := TokenID(1); id < s.NextToken; id++ {
+	out := Rows{Facts: s.Facts, Items: map[workflow.GroupID][]any{}, Data: s.AllData()}
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
 		out.Tokens = append(out.Tokens, s.Token(id))
 	}
 	for id := SignalID(1); id < s.NextSignal; id++ {
@@ -206,14 +207,14 @@ func (s *State) All() Rows {
 	for _, id := range slices.Sorted(maps.Keys(s.steps)) {
 		out.Steps = append(out.Steps, s.steps[id])
 	}
-	for id := GroupID(1); id < s.NextGroup; id++ {
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
 		out.Groups = append(out.Groups, g)
 		if xs := s.Items(id); xs != nil {
 			out.Items[id] = xs
 		}
 		for i := range g.Total {
-			sc := Scope{id, i}
+			sc := workflow.Scope{Group: id, Branch: i}
 			if b := s.Branch(sc); b.Status != BranchRunning {
 				out.Branches = append(out.Branches, BranchChange{sc, b.Status, b.Failure})
 			}

@@ -1,4 +1,6 @@
-package workflow
+package state
+
+import "github.com/pawl-run/pawl/workflow"
 
 // PutGroup replaces a group. Its counters of live tokens stay as they are, and
 // where it becomes fired, what encloses it no longer counts what is left in it.
@@ -10,13 +12,13 @@ func (s *State) PutGroup(g *Group) {
 	} else {
 		s.NextGroup = g.ID + 1
 	}
-	if old != nil && old.Phase != Fired && c.Phase == Fired && c.Live > 0 {
+	if old != nil && old.Phase != workflow.Fired && c.Phase == workflow.Fired && c.Live > 0 {
 		s.disown(&c)
 	}
 	s.groups.put(c.ID, &c)
 	s.schedule(Item{At: c.Due, Group: c.ID})
 	s.sortGroup(old, &c)
-	if d := one(c.Phase == Gathering) - one(old != nil && old.Phase == Gathering); d != 0 {
+	if d := one(c.Phase == workflow.Gathering) - one(old != nil && old.Phase == workflow.Gathering); d != 0 {
 		s.enclose(c.Scope, d)
 	}
 	if c.Scope.Group == 0 || old == nil || old.present() != c.present() {
@@ -26,7 +28,7 @@ func (s *State) PutGroup(g *Group) {
 
 // enclose adds d gathering groups to the groups around sc, each of which its own
 // branch forgets only when nothing is left in it.
-func (s *State) enclose(sc Scope, d int) {
+func (s *State) enclose(sc workflow.Scope, d int) {
 	for sc.Group != 0 {
 		g := *s.Group(sc.Group)
 		was := g.present()
@@ -55,14 +57,14 @@ func (s *State) show(g *Group) {
 func (s *State) disown(g *Group) {
 	n := 0
 	for i := range g.Total {
-		n += s.Branch(Scope{g.ID, i}).Live
+		n += s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Live
 	}
 	for sc := g.Scope; sc.Group != 0; {
 		b := s.Branch(sc)
 		b.Live -= n
 		s.putBranch(sc, b)
 		outer := s.Group(sc.Group)
-		if outer.Phase == Fired {
+		if outer.Phase == workflow.Fired {
 			return
 		}
 		sc = outer.Scope

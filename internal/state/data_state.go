@@ -1,19 +1,11 @@
-package workflow
+package state
 
 import (
 	"maps"
 	"slices"
 
 	"github.com/pawl-run/pawl/internal/value"
-)
-
-// The sections of a run's data. The section nodes holds the latest end of each
-// node that an expression asks for; expressions see it, mappings cannot write
-// it.
-const (
-	SectionState  = "state"
-	SectionOutput = "output"
-	SectionNodes  = "nodes"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // InitData sets the sections of the run's own scope at its start.
@@ -22,15 +14,15 @@ func (s *State) InitData() {
 	if initial == nil {
 		initial = map[string]any{}
 	}
-	s.SetData(Scope{}, []string{SectionState}, initial)
-	s.SetData(Scope{}, []string{SectionOutput}, map[string]any{})
-	s.SetData(Scope{}, []string{SectionNodes}, map[string]any{})
+	s.SetData(workflow.Scope{}, []string{workflow.SectionState}, initial)
+	s.SetData(workflow.Scope{}, []string{workflow.SectionOutput}, map[string]any{})
+	s.SetData(workflow.Scope{}, []string{workflow.SectionNodes}, map[string]any{})
 }
 
 // Data returns what scope sc sees at path, whose first element is a section:
 // a value of the JSON model or a lazy value.Object or value.List, which is
 // valid until the state changes. It reports false for a missing value.
-func (s *State) Data(sc Scope, path ...string) (any, bool) {
+func (s *State) Data(sc workflow.Scope, path ...string) (any, bool) {
 	v := s.stack(sc)
 	for _, key := range path {
 		v = v.child(key)
@@ -39,7 +31,7 @@ func (s *State) Data(sc Scope, path ...string) (any, bool) {
 }
 
 // stack returns the layers that sc sees, its own first.
-func (s *State) stack(sc Scope) view {
+func (s *State) stack(sc workflow.Scope) view {
 	var v view
 	for {
 		for t := s; t != nil; t = t.base {
@@ -63,21 +55,21 @@ func (s *State) stack(sc Scope) view {
 }
 
 // SetData sets the value at path in scope sc. Missing parents are made.
-func (s *State) SetData(sc Scope, path []string, v any) {
+func (s *State) SetData(sc workflow.Scope, path []string, v any) {
 	l := s.layer(sc).at(path)
 	*l = layer{set: true, value: v}
 	s.changes.data(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataSet})
 }
 
 // AppendData appends one element to the list at path in scope sc.
-func (s *State) AppendData(sc Scope, path []string, v any) {
+func (s *State) AppendData(sc workflow.Scope, path []string, v any) {
 	l := s.layer(sc).at(path)
 	l.tail = append(l.tail, v)
 	s.changes.data(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataAppend, Index: len(l.tail) - 1})
 }
 
 // DropScope forgets what scope sc has written. Nobody can read it any more.
-func (s *State) DropScope(sc Scope) {
+func (s *State) DropScope(sc workflow.Scope) {
 	if !s.HasData(sc) {
 		return
 	}
@@ -89,7 +81,7 @@ func (s *State) DropScope(sc Scope) {
 	s.changes.data(s, DataChange{Scope: sc, Kind: DataDrop})
 }
 
-func (s *State) layer(sc Scope) *layer {
+func (s *State) layer(sc workflow.Scope) *layer {
 	l, dropped := s.scopes[sc]
 	if l == nil {
 		l = &layer{anew: dropped}
@@ -98,16 +90,16 @@ func (s *State) layer(sc Scope) *layer {
 	return l
 }
 
-func (s *State) putLayer(sc Scope, l *layer) {
+func (s *State) putLayer(sc workflow.Scope, l *layer) {
 	if s.scopes == nil {
-		s.scopes = map[Scope]*layer{}
+		s.scopes = map[workflow.Scope]*layer{}
 	}
 	s.scopes[sc] = l
 }
 
 // Section returns a whole section of the run's own scope as a plain value.
 func (s *State) Section(name string) map[string]any {
-	v, ok := s.Data(Scope{}, name)
+	v, ok := s.Data(workflow.Scope{}, name)
 	if !ok {
 		return map[string]any{}
 	}
@@ -127,7 +119,7 @@ const (
 
 // A DataChange is one write to a run's data, as a store keeps it.
 type DataChange struct {
-	Scope Scope
+	Scope workflow.Scope
 	Path  []string
 	Kind  DataKind
 	Index int
@@ -152,7 +144,7 @@ func (s *State) RestoreData(c DataChange) {
 // AllData returns the writes that, restored in order, give the state's data:
 // the comparable form of it.
 func (s *State) AllData() []DataChange {
-	scopes := slices.SortedFunc(maps.Keys(s.scopes), func(a, b Scope) int {
+	scopes := slices.SortedFunc(maps.Keys(s.scopes), func(a, b workflow.Scope) int {
 		if a.Group != b.Group {
 			return int(a.Group - b.Group)
 		}
@@ -165,7 +157,7 @@ func (s *State) AllData() []DataChange {
 	return out
 }
 
-func (l *layer) list(sc Scope, path []string, out []DataChange) []DataChange {
+func (l *layer) list(sc workflow.Scope, path []string, out []DataChange) []DataChange {
 	if l.set {
 		out = append(out, DataChange{Scope: sc, Path: path, Kind: DataSet, Value: l.value})
 	}
@@ -179,7 +171,7 @@ func (l *layer) list(sc Scope, path []string, out []DataChange) []DataChange {
 }
 
 // HasData reports whether scope sc holds writes of its own.
-func (s *State) HasData(sc Scope) bool {
+func (s *State) HasData(sc workflow.Scope) bool {
 	for t := s; t != nil; t = t.base {
 		if l, ok := t.scopes[sc]; ok {
 			return l != nil

@@ -1,14 +1,16 @@
-package workflow
+package state
 
 import (
 	"maps"
 	"slices"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // inLists reports whether a token is in the lists of all runs: it waits for
 // people or for an operator.
 func inLists(t *Token) bool {
-	return t != nil && (t.Status == WaitingForApproval || t.Status == WaitingForOperator)
+	return t != nil && (t.Status == workflow.WaitingForApproval || t.Status == workflow.WaitingForOperator)
 }
 
 // list remembers a token whose place in the lists of all runs changes.
@@ -17,14 +19,14 @@ func (s *State) list(old, t *Token) {
 		return
 	}
 	if s.listings == nil {
-		s.listings = map[TokenID]bool{}
+		s.listings = map[workflow.TokenID]bool{}
 	}
 	s.listings[t.ID] = true
 }
 
 // TakeListings returns the tokens that since the last call have begun or ceased
 // to wait for people or for an operator, or that changed meanwhile, sorted.
-func (s *State) TakeListings() []TokenID {
+func (s *State) TakeListings() []workflow.TokenID {
 	out := slices.Sorted(maps.Keys(s.listings))
 	s.listings = nil
 	return out

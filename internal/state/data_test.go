@@ -1,4 +1,4 @@
-package workflow
+package state
 
 import (
 	"slices"
@@ -8,18 +8,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // dataScopes are a run, a branch of it, and a branch nested in that.
-var dataScopes = []Scope{{}, {Group: 1}, {Group: 2}}
+var dataScopes = []workflow.Scope{{}, {Group: 1}, {Group: 2}}
 
 // dataState returns a state with the scopes of dataScopes.
 func dataState(t require.TestingT) *State {
-	g, err := Compile(&Definition{Name: "d", Start: "a", Nodes: []Node{{ID: "a"}}})
+	g, err := workflow.Compile(&workflow.Definition{Name: "d", Start: "a", Nodes: []workflow.Node{{ID: "a"}}})
 	require.NoError(t, err)
 	s := NewState("r", g)
 	s.PutGroup(&Group{ID: 1, Total: 1, First: 1})
-	s.PutGroup(&Group{ID: 2, Total: 1, First: 2, Scope: Scope{Group: 1}})
+	s.PutGroup(&Group{ID: 2, Total: 1, First: 2, Scope: workflow.Scope{Group: 1}})
 	s.InitData()
 	return s
 }
@@ -32,10 +33,10 @@ type dataWrite struct {
 	element bool
 }
 
-type dataModel map[Scope][]dataWrite
+type dataModel map[workflow.Scope][]dataWrite
 
 // see plays the writes that a scope sees, in order.
-func (m dataModel) see(sc Scope) map[string]any {
+func (m dataModel) see(sc workflow.Scope) map[string]any {
 	root := map[string]any{}
 	for i, enclosing := range dataScopes {
 		if i > slices.Index(dataScopes, sc) {
@@ -80,9 +81,9 @@ func drawWrite(t *rapid.T) dataWrite {
 	}).Draw(t, "write")
 }
 
-func (m dataModel) apply(s *State, sc Scope, w dataWrite) {
+func (m dataModel) apply(s *State, sc workflow.Scope, w dataWrite) {
 	m[sc] = append(slices.Clip(m[sc]), w)
-	path := append([]string{SectionState}, w.path...)
+	path := append([]string{workflow.SectionState}, w.path...)
 	if w.element {
 		s.AppendData(sc, path, w.value)
 		return
@@ -92,10 +93,10 @@ func (m dataModel) apply(s *State, sc Scope, w dataWrite) {
 
 func (m dataModel) same(t *rapid.T, s *State) {
 	for _, sc := range dataScopes {
-		seen, ok := s.Data(sc, SectionState)
+		seen, ok := s.Data(sc, workflow.SectionState)
 		require.True(t, ok)
 		require.Equal(t, m.see(sc), value.Materialize(seen), "%v", sc)
-		missing, ok := s.Data(sc, SectionState, "a", "nothing", "there")
+		missing, ok := s.Data(sc, workflow.SectionState, "a", "nothing", "there")
 		require.False(t, ok, "%v", missing)
 	}
 }
@@ -140,13 +141,13 @@ func TestDataScopes(t *testing.T) {
 // A list that grows by appending stays in pieces, and every index is right.
 func TestListTail(t *testing.T) {
 	s := dataState(t)
-	inner := Scope{Group: 2}
-	s.SetData(Scope{}, []string{SectionState, "l"}, []any{"a", "b"})
-	s.AppendData(Scope{}, []string{SectionState, "l"}, "c")
-	s.AppendData(inner, []string{SectionState, "l"}, "d")
+	inner := workflow.Scope{Group: 2}
+	s.SetData(workflow.Scope{}, []string{workflow.SectionState, "l"}, []any{"a", "b"})
+	s.AppendData(workflow.Scope{}, []string{workflow.SectionState, "l"}, "c")
+	s.AppendData(inner, []string{workflow.SectionState, "l"}, "d")
 	over := s.Overlay()
-	over.AppendData(inner, []string{SectionState, "l"}, "e")
-	v, _ := over.Data(inner, SectionState, "l")
+	over.AppendData(inner, []string{workflow.SectionState, "l"}, "e")
+	v, _ := over.Data(inner, workflow.SectionState, "l")
 	list := v.(value.List)
 	var got []any
 	for i := range list.Len() {
@@ -154,10 +155,10 @@ func TestListTail(t *testing.T) {
 	}
 	require.Equal(t, []any{"a", "b", "c", "d", "e"}, got)
 	require.Panics(t, func() { list.At(5) })
-	object, _ := s.Data(inner, SectionState)
+	object, _ := s.Data(inner, workflow.SectionState)
 	require.Equal(t, []string{"l"}, object.(value.Object).Keys())
 	require.Equal(t, 1, object.(value.Object).Len())
-	require.Equal(t, map[string]any{"l": []any{"a", "b", "c"}}, s.Section(SectionState))
+	require.Equal(t, map[string]any{"l": []any{"a", "b", "c"}}, s.Section(workflow.SectionState))
 }
 
 // A set that another set replaces costs no row; elements stay in their order
@@ -165,25 +166,25 @@ func TestListTail(t *testing.T) {
 func TestTakeChangesSupersedes(t *testing.T) {
 	s := dataState(t)
 	s.TakeChanges()
-	n, l := []string{SectionState, "n"}, []string{SectionState, "l"}
+	n, l := []string{workflow.SectionState, "n"}, []string{workflow.SectionState, "l"}
 	for i := range 3 {
-		s.SetData(Scope{}, n, int64(i))
+		s.SetData(workflow.Scope{}, n, int64(i))
 	}
 	require.Equal(t, []DataChange{{Path: n, Value: int64(2)}}, s.TakeChanges().Data)
 	require.Empty(t, s.TakeChanges().Data)
 
-	s.AppendData(Scope{}, l, "old")
+	s.AppendData(workflow.Scope{}, l, "old")
 	s.TakeChanges()
-	s.SetData(Scope{}, l, []any{})
-	s.AppendData(Scope{}, l, "x")
-	s.SetData(Scope{}, l, []any{"y"})
-	s.AppendData(Scope{}, l, "z")
+	s.SetData(workflow.Scope{}, l, []any{})
+	s.AppendData(workflow.Scope{}, l, "x")
+	s.SetData(workflow.Scope{}, l, []any{"y"})
+	s.AppendData(workflow.Scope{}, l, "z")
 	var kinds []DataKind
 	for _, d := range s.TakeChanges().Data {
 		kinds = append(kinds, d.Kind)
 	}
 	require.Equal(t, []DataKind{DataSet, DataAppend, DataSet, DataAppend}, kinds)
 
-	s.DropScope(Scope{Group: 1})
+	s.DropScope(workflow.Scope{Group: 1})
 	require.Empty(t, s.TakeChanges().Data, "nothing was there to drop")
 }

@@ -1,10 +1,12 @@
-package workflow
+package state
+
+import "github.com/pawl-run/pawl/workflow"
 
 // A Revision is a definition that a patch made. The first revision is the
 // definition that the run began with.
 type Revision struct {
 	Number   int // from 2
-	Graph    *Graph
+	Graph    *workflow.Graph
 	Document any // the definition as a value
 }
 

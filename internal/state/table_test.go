@@ -1,4 +1,4 @@
-package workflow
+package state
 
 import (
 	"slices"
@@ -7,21 +7,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A table behaves like a map, and its overlay like a changed copy of it.
 func TestTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var base table[TokenID, int]
-		model := map[TokenID]int{}
-		put := func(tab *table[TokenID, int], next int) {
-			id := TokenID(rapid.IntRange(1, next).Draw(t, "id"))
+		var base table[workflow.TokenID, int]
+		model := map[workflow.TokenID]int{}
+		put := func(tab *table[workflow.TokenID, int], next int) {
+			id := workflow.TokenID(rapid.IntRange(1, next).Draw(t, "id"))
 			v := rapid.Int().Draw(t, "value")
 			tab.put(id, &v)
 			model[id] = v
 		}
-		same := func(tab *table[TokenID, int]) {
-			for id := TokenID(0); id <= TokenID(len(model)+2); id++ {
+		same := func(tab *table[workflow.TokenID, int]) {
+			for id := workflow.TokenID(0); id <= workflow.TokenID(len(model)+2); id++ {
 				want, ok := model[id]
 				got := tab.get(id)
 				require.Equal(t, ok, got != nil)
@@ -33,14 +35,14 @@ func TestTable(t *testing.T) {
 		}
 		same(&base)
 		require.Len(t, base.dirty, len(model))
-		before := map[TokenID]int{}
+		before := map[workflow.TokenID]int{}
 		for id, v := range model {
 			before[id] = v
 		}
 		over := base.overlay()
 		top := over.overlay()
 		for range rapid.IntRange(0, 20).Draw(t, "changes") {
-			put(rapid.SampledFrom([]*table[TokenID, int]{&over, &top}).Draw(t, "layer"), len(model)+1)
+			put(rapid.SampledFrom([]*table[workflow.TokenID, int]{&over, &top}).Draw(t, "layer"), len(model)+1)
 		}
 		for id := range model { // what top has changed hides what over has
 			if v := top.own[id]; v != nil {
@@ -63,9 +65,9 @@ func TestAgenda(t *testing.T) {
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			it := Item{At: start.Add(time.Duration(rapid.IntRange(1, 9).Draw(t, "at")) * time.Second)}
 			if n := rapid.IntRange(1, 5).Draw(t, "id"); rapid.Bool().Draw(t, "token") {
-				it.Token = TokenID(n)
+				it.Token = workflow.TokenID(n)
 			} else {
-				it.Group = GroupID(n)
+				it.Group = workflow.GroupID(n)
 			}
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:

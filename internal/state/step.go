@@ -1,4 +1,6 @@
-package workflow
+package state
+
+import "github.com/pawl-run/pawl/workflow"
 
 // A StepPhase says how a node of a dag stands.
 type StepPhase uint8
@@ -19,14 +21,14 @@ func (p StepPhase) String() string { return stepPhaseNames[p] }
 // A Step is a node of a dag and how far its incoming transitions are resolved.
 // Steps are immutable: a change replaces the step.
 type Step struct {
-	Node     NodeID    `json:"node"`
-	Phase    StepPhase `json:"phase,omitzero"`
-	Resolved int       `json:"resolved,omitzero"` // incoming transitions that are taken or dead
-	Live     int       `json:"live,omitzero"`     // of these, taken ones
+	Node     workflow.NodeID `json:"node"`
+	Phase    StepPhase       `json:"phase,omitzero"`
+	Resolved int             `json:"resolved,omitzero"` // incoming transitions that are taken or dead
+	Live     int             `json:"live,omitzero"`     // of these, taken ones
 }
 
 // Step returns the step of a node: a fresh one, if nothing has happened to it.
-func (s *State) Step(id NodeID) Step {
+func (s *State) Step(id workflow.NodeID) Step {
 	for t := s; t != nil; t = t.base {
 		if x := t.steps[id]; x != nil {
 			return *x
@@ -38,14 +40,14 @@ func (s *State) Step(id NodeID) Step {
 // PutStep replaces the step of a node.
 func (s *State) PutStep(x *Step) {
 	if s.steps == nil {
-		s.steps = map[NodeID]*Step{}
+		s.steps = map[workflow.NodeID]*Step{}
 	}
 	s.steps[x.Node] = x
 	if s.base != nil {
 		return
 	}
 	if s.changes.steps == nil {
-		s.changes.steps = map[NodeID]bool{}
+		s.changes.steps = map[workflow.NodeID]bool{}
 	}
 	s.changes.steps[x.Node] = true
 }

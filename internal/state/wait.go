@@ -1,8 +1,10 @@
-package workflow
+package state
 
 import (
 	"iter"
 	"slices"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A WaitKind says what several tokens or groups may wait for in line.
@@ -26,8 +28,8 @@ const (
 // began to wait.
 type WaitKey struct {
 	Kind  WaitKind
-	Name  string // of the event, lock, transition or group
-	Scope Scope  // of a join or a group
+	Name  string         // of the event, lock, transition or group
+	Scope workflow.Scope // of a join or a group
 }
 
 // A spot is one entry of a line. It is stale once what it names has left; who
@@ -38,7 +40,7 @@ type spot struct{ order, id int64 }
 func (s *State) Line(k WaitKey) iter.Seq[*Token] {
 	return func(yield func(*Token) bool) {
 		for p := range s.line(k) {
-			if s.waitsIn(k, p) && !yield(s.Token(TokenID(p.id))) {
+			if s.waitsIn(k, p) && !yield(s.Token(workflow.TokenID(p.id))) {
 				return
 			}
 		}
@@ -82,25 +84,25 @@ func (s *State) layers(k WaitKey) [][]spot {
 // linesOf returns the lines in which a token waits.
 func (s *State) linesOf(t *Token) []WaitKey {
 	switch t.Status {
-	case WaitingForEvent:
+	case workflow.WaitingForEvent:
 		var out []WaitKey
 		for _, name := range s.Graph.Node(t.Node).Events() {
 			out = append(out, WaitKey{Kind: LineEvent, Name: name})
 		}
 		return out
-	case WaitingForLock:
+	case workflow.WaitingForLock:
 		return []WaitKey{{Kind: LineLock, Name: s.Graph.Node(t.Node).Lock}}
-	case WaitingForJoin:
+	case workflow.WaitingForJoin:
 		k := WaitKey{Kind: LineJoin, Name: string(t.Via), Scope: t.Scope}
-		if n := s.Graph.Node(t.Node); n.Join == JoinSynchronize {
+		if n := s.Graph.Node(t.Node); n.Join == workflow.JoinSynchronize {
 			return []WaitKey{k, {Kind: LineSynchronize, Name: string(t.Node)}}
 		}
 		return []WaitKey{k}
-	case WaitingForApproval:
+	case workflow.WaitingForApproval:
 		return []WaitKey{{Kind: LineApproval}}
-	case WaitingForOperator:
+	case workflow.WaitingForOperator:
 		return []WaitKey{{Kind: LineParked}}
-	case Pending:
+	case workflow.Pending:
 		if t.Held {
 			return []WaitKey{{Kind: LineHeld}}
 		}
@@ -165,7 +167,7 @@ func (s *State) sort(old, t *Token) {
 
 // waitsIn reports whether a place of a line of tokens is not stale.
 func (s *State) waitsIn(k WaitKey, p spot) bool {
-	t := s.Token(TokenID(p.id))
+	t := s.Token(workflow.TokenID(p.id))
 	return t != nil && t.Order == p.order && slices.Contains(s.linesOf(t), k)
 }
 
@@ -191,15 +193,15 @@ func one(b bool) int {
 	return 0
 }
 
-func (s *State) hold(lock string, by TokenID) {
+func (s *State) hold(lock string, by workflow.TokenID) {
 	if s.holders == nil {
-		s.holders = map[string]TokenID{}
+		s.holders = map[string]workflow.TokenID{}
 	}
 	s.holders[lock] = by
 }
 
 // Holder returns the token that holds a lock, 0 if it is free.
-func (s *State) Holder(lock string) TokenID {
+func (s *State) Holder(lock string) workflow.TokenID {
 	for t := s; t != nil; t = t.base {
 		if id, ok := t.holders[lock]; ok {
 			return id
@@ -217,7 +219,7 @@ func (s *State) TakeFreed() []string {
 }
 
 // Census returns how many live tokens have a status.
-func (s *State) Census(status TokenStatus) int {
+func (s *State) Census(status workflow.TokenStatus) int {
 	if int(status) >= len(s.census) {
 		return 0
 	}
@@ -233,16 +235,16 @@ func (s *State) OpenGroups() int { return s.open }
 
 // sortGroup keeps what is counted and found of groups.
 func (s *State) sortGroup(old, g *Group) {
-	was := old != nil && old.Open && old.Phase == Gathering
-	s.open += one(g.Open && g.Phase == Gathering) - one(was)
+	was := old != nil && old.Open && old.Phase == workflow.Gathering
+	s.open += one(g.Open && g.Phase == workflow.Gathering) - one(was)
 	if !s.blocks(g) {
 		return
 	}
 	if old == nil {
 		k := WaitKey{LineGather, g.Name, g.Scope}
-		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Phase == Gathering })
+		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(workflow.GroupID(p.id)).Phase == workflow.Gathering })
 	}
-	if old != nil && old.Phase != Fired {
+	if old != nil && old.Phase != workflow.Fired {
 		s.drains(g)
 	}
 }
@@ -250,24 +252,24 @@ func (s *State) sortGroup(old, g *Group) {
 // blocks reports whether stragglers of g block the next occurrence.
 func (s *State) blocks(g *Group) bool {
 	spec := s.Graph.Groups[g.Name]
-	return g.Name != "" && spec != nil && spec.Sync != nil && spec.Sync.Remaining == RemainingBlock
+	return g.Name != "" && spec != nil && spec.Sync != nil && spec.Sync.Remaining == workflow.RemainingBlock
 }
 
 // drains puts a group in line if it has fired and holds stragglers. One without
 // never gets any.
 func (s *State) drains(g *Group) {
-	if g.Phase == Fired && g.Busy() && s.blocks(g) {
+	if g.Phase == workflow.Fired && g.Busy() && s.blocks(g) {
 		k := WaitKey{LineDrain, g.Name, g.Scope}
-		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(GroupID(p.id)).Busy() })
+		s.enter(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(workflow.GroupID(p.id)).Busy() })
 	}
 }
 
 // Gathering returns the groups of a name, begun in a scope, that gather, oldest
 // first. It knows only groups whose stragglers block.
-func (s *State) Gathering(name string, sc Scope) []GroupID {
-	var out []GroupID
+func (s *State) Gathering(name string, sc workflow.Scope) []workflow.GroupID {
+	var out []workflow.GroupID
 	for p := range s.line(WaitKey{LineGather, name, sc}) {
-		if g := s.Group(GroupID(p.id)); g.Phase == Gathering {
+		if g := s.Group(workflow.GroupID(p.id)); g.Phase == workflow.Gathering {
 			out = append(out, g.ID)
 		}
 	}
@@ -276,9 +278,9 @@ func (s *State) Gathering(name string, sc Scope) []GroupID {
 
 // Draining reports whether a group of a name, begun in a scope, has fired and
 // still holds stragglers. It knows only groups whose stragglers block.
-func (s *State) Draining(name string, sc Scope) bool {
+func (s *State) Draining(name string, sc workflow.Scope) bool {
 	for p := range s.line(WaitKey{LineDrain, name, sc}) {
-		if s.Group(GroupID(p.id)).Busy() {
+		if s.Group(workflow.GroupID(p.id)).Busy() {
 			return true
 		}
 	}
@@ -295,7 +297,7 @@ func (s *State) rootBranch() Branch {
 	return Branch{}
 }
 
-func (s *State) rootToken(id TokenID, in bool) {
+func (s *State) rootToken(id workflow.TokenID, in bool) {
 	if s.Graph.TracksRoot {
 		b := s.rootBranch()
 		b.Tokens = withID(b.Tokens, id, in)
@@ -303,7 +305,7 @@ func (s *State) rootToken(id TokenID, in bool) {
 	}
 }
 
-func (s *State) rootGroup(id GroupID, in bool) {
+func (s *State) rootGroup(id workflow.GroupID, in bool) {
 	if s.Graph.TracksRoot {
 		b := s.rootBranch()
 		b.Groups = withID(b.Groups, id, in)

@@ -1,0 +1,111 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+)
+
+// A SignalID numbers the signals of a run that were kept, from 1.
+type SignalID int64
+
+// A KeptSignal is an event that came before anybody waited for it, or an id
+// that must not count twice.
+type KeptSignal struct {
+	Seq     SignalID
+	Name    string
+	ID      string // of the sender; "" without
+	Payload any
+	Due     time.Time // it is lost then; zero if never
+	Done    bool      // taken, lost, or never kept
+}
+
+// Expired reports whether k is still kept and its time is up at now.
+func (k *KeptSignal) Expired(now time.Time) bool {
+	return !k.Done && !k.Due.IsZero() && !k.Due.After(now)
+}
+
+// PutSignal replaces a signal, or adds the next one.
+func (s *State) PutSignal(k *KeptSignal) {
+	old := s.signals.get(k.Seq)
+	if old == nil {
+		s.NextSignal = k.Seq + 1
+		if k.ID != "" {
+			if s.known == nil {
+				s.known = map[string]bool{}
+			}
+			s.known[k.ID] = true
+		}
+	}
+	s.kept += one(!k.Done) - one(old != nil && !old.Done)
+	s.signals.put(k.Seq, k)
+	if k.Done {
+		s.shorten(WaitKey{Kind: LineSignal, Name: k.Name}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+	}
+	if old == nil && !k.Done {
+		s.enter(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+	}
+}
+
+// Signal returns the signal with the given number, or nil.
+func (s *State) Signal(id SignalID) *KeptSignal { return s.signals.get(id) }
+
+// KnowsSignal reports whether a signal with this id of the sender has come.
+func (s *State) KnowsSignal(id string) bool {
+	for t := s; t != nil; t = t.base {
+		if t.known[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// Kept returns how many signals are kept.
+func (s *State) Kept() int { return s.kept }
+
+// KeptOf yields the kept signals of some names, oldest first.
+func (s *State) KeptOf(names ...string) iter.Seq[*KeptSignal] {
+	return func(yield func(*KeptSignal) bool) {
+		var lines [][]spot // each with the oldest first
+		for _, name := range names {
+			lines = append(lines, s.layers(WaitKey{Kind: LineSignal, Name: name})...)
+		}
+		for {
+			oldest := -1
+			for i, line := range lines {
+				if len(line) > 0 && (oldest < 0 || line[0].id < lines[oldest][0].id) {
+					oldest = i
+				}
+			}
+			if oldest < 0 {
+				return
+			}
+			k := s.signals.get(SignalID(lines[oldest][0].id))
+			lines[oldest] = lines[oldest][1:]
+			if !k.Done && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// Expired returns the kept signals of whatever name whose time is up at now,
+// oldest first. It costs time in proportion to all that are kept.
+func (s *State) Expired(now time.Time) []*KeptSignal {
+	var out []*KeptSignal
+	for t := s; t != nil; t = t.base {
+		for k, line := range t.waiting {
+			if k.Kind != LineSignal {
+				continue
+			}
+			for _, p := range line {
+				if x := s.signals.get(SignalID(p.id)); x.Expired(now) {
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *KeptSignal) int { return cmp.Compare(a.Seq, b.Seq) })
+	return out
+}

@@ -1,0 +1,182 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Counts are the traversals of loop transitions in a token's lineage. They are
+// shared between tokens and never modified.
+type Counts map[workflow.TransitionID]int
+
+// A Token is one thread of execution. Tokens are immutable: a change replaces
+// the token in its State.
+type Token struct {
+	ID     workflow.TokenID     `json:"id"`
+	Node   workflow.NodeID      `json:"node"`
+	Status workflow.TokenStatus `json:"status,omitzero"`
+	Parent workflow.TokenID     `json:"parent,omitzero"` // the token it grew from
+	Scope  workflow.Scope       `json:"scope,omitzero"`
+	Counts Counts               `json:"counts,omitzero"`
+
+	// While it is at a node.
+	Attempt int               `json:"attempt,omitzero"` // counts from 1
+	Base    int               `json:"base,omitzero"`    // attempts that an operator's Retry has forgiven
+	Epoch   workflow.Epoch    `json:"epoch,omitzero"`   // of the dispatch of this attempt
+	Due     time.Time         `json:"due,omitzero"`     // its attempt times out, its retry or timer is due
+	Beat    time.Time         `json:"beat,omitzero"`    // its next heartbeat is due
+	Input   any               `json:"input,omitzero"`   // of its task, the same in every attempt
+	Failure *workflow.Failure `json:"failure,omitzero"` // of its last attempt
+	Caught  *workflow.Failure `json:"caught,omitzero"`  // the error whose transition it came by
+
+	// While it waits for siblings, or at a node's join; Via also when it was
+	// cancelled there.
+	Via    workflow.TransitionID `json:"via,omitzero"`    // the transition that it took
+	Source any                   `json:"source,omitzero"` // its merge source, evaluated at arrival
+
+	Order int64  `json:"order,omitzero"` // its place among all that wait for something else than time
+	Holds string `json:"holds,omitzero"` // the lock that it holds
+	Held  bool   `json:"held,omitzero"`  // pending because the run is paused
+	Votes []Vote `json:"votes,omitzero"` // of its approval, in the order of voting
+}
+
+// A Vote is what one person has said to an approval.
+type Vote struct {
+	By       string    `json:"by"`
+	Approved bool      `json:"approved"`
+	Comment  string    `json:"comment,omitzero"`
+	Data     any       `json:"data,omitzero"`
+	At       time.Time `json:"at"`
+}
+
+// Live reports whether t can still change.
+func (t *Token) Live() bool { return !t.Status.Terminal() }
+
+// Alarm returns when time alone changes t: the earlier of Due and Beat; zero if
+// never.
+func (t *Token) Alarm() time.Time {
+	if t.Beat.IsZero() || (!t.Due.IsZero() && t.Due.Before(t.Beat)) {
+		return t.Due
+	}
+	return t.Beat
+}
+
+// A Spawn says how many consecutive branches of a group one transition made.
+type Spawn struct {
+	Transition workflow.TransitionID `json:"transition"`
+	Count      int                   `json:"count"`
+}
+
+// A Group is one occurrence of a fan-out: a name, the token that fanned out and
+// this routing of it. Groups are immutable: a change replaces the group.
+type Group struct {
+	ID     workflow.GroupID `json:"id"`
+	Name   string           `json:"name,omitzero"` // "" is anonymous, never joined
+	Origin workflow.TokenID `json:"origin"`
+	Node   workflow.NodeID  `json:"node"`            // where the origin stood
+	Scope  workflow.Scope   `json:"scope,omitzero"`  // of the origin
+	Counts Counts           `json:"counts,omitzero"` // of the origin
+
+	First  workflow.TokenID  `json:"first,omitzero"` // token of branch 0; the others follow
+	Total  int               `json:"total,omitzero"` // branches made so far
+	Spawns []Spawn           `json:"spawns,omitzero"`
+	Max    int               `json:"max,omitzero"` // branches that run at once; 0 is no bound
+	Open   bool              `json:"open,omitzero"`
+	Closed bool              `json:"closed,omitzero"` // by CloseGroup: it takes no branches, and its join fires as soon as it may
+	Result any               `json:"result,omitzero"` // of the origin, kept for branches that begin later
+	Caught *workflow.Failure `json:"caught,omitzero"` // likewise, the error whose transition made the branches
+
+	Phase   workflow.Phase `json:"phase,omitzero"`
+	Live    int            `json:"-"`                // live tokens in it and nested in it; counted, not a fact
+	Inner   int            `json:"-"`                // groups within it, at any depth, that gather; counted
+	Started int            `json:"started,omitzero"` // branches 0..Started-1 have begun
+	Arrived int            `json:"arrived,omitzero"`
+	Ended   int            `json:"ended,omitzero"`
+	Failed  int            `json:"failed,omitzero"`
+
+	Due time.Time `json:"due,omitzero"` // its join times out
+
+	Added     []workflow.TokenID `json:"added,omitzero"`     // tokens of the last branches, which were added later
+	Unstarted int                `json:"unstarted,omitzero"` // branches from Started on that are resolved
+}
+
+// TokenOf returns the first token of branch i; 0 if there is no such branch.
+func (g *Group) TokenOf(i int) workflow.TokenID {
+	if i < 0 || i >= g.Total {
+		return 0
+	}
+	if n := g.Total - len(g.Added); i >= n {
+		return g.Added[i-n]
+	}
+	return g.First + workflow.TokenID(i)
+}
+
+// Unresolved returns how many branches of g have not arrived, ended or failed.
+func (g *Group) Unresolved() int { return g.Total - g.Arrived - g.Ended - g.Failed }
+
+// Running returns how many branches of g have begun and are not resolved.
+func (g *Group) Running() int { return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted }
+
+// present reports whether the branch in which g began still has to do with it.
+func (g *Group) present() bool { return g.Busy() || g.Phase == workflow.Gathering }
+
+// Busy reports whether something in g may go on: a token lives in it or nested
+// in it, or a group in it gathers, if only to be decided.
+func (g *Group) Busy() bool { return g.Live > 0 || g.Inner > 0 }
+
+// SpawnOf returns the transition that made branch i and i's place among the
+// branches of that transition.
+func (g *Group) SpawnOf(i int) (workflow.TransitionID, int) {
+	for at, s := range g.Spawns {
+		if i < s.Count {
+			for _, before := range g.Spawns[:at] {
+				if before.Transition == s.Transition {
+					i += before.Count
+				}
+			}
+			return s.Transition, i
+		}
+		i -= s.Count
+	}
+	return "", -1
+}
+
+// A BranchStatus says how a branch of a group stands with its join.
+type BranchStatus uint8
+
+// The statuses of a branch. Those from BranchArrived on are resolved.
+const (
+	BranchRunning BranchStatus = iota
+	BranchArrived
+	BranchEnded  // its last token ended elsewhere, by choice
+	BranchFailed // an error in it was not handled
+)
+
+var branchStatusNames = [...]string{"running", "arrived", "ended", "failed"}
+
+// String returns the text form: running, arrived, ended or failed.
+func (s BranchStatus) String() string { return branchStatusNames[s] }
+
+// ParseBranchStatus is the inverse of String.
+func ParseBranchStatus(text string) (BranchStatus, error) {
+	for i, name := range branchStatusNames {
+		if name == text {
+			return BranchStatus(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown branch status %q", text)
+}
+
+// A Branch is everything that grew from one sibling of a group. Only Status and
+// Failure are facts; the rest is counted from the tokens.
+type Branch struct {
+	Status  BranchStatus
+	Failure *workflow.Failure // why it failed
+
+	Live    int                // live tokens in it and nested in it, stragglers of fired groups excepted
+	Waiting int                // of these, tokens that wait at its group's join
+	Tokens  []workflow.TokenID // live tokens directly in it, sorted
+	Groups  []workflow.GroupID // groups that began in it and still gather or hold live tokens, sorted
+}

@@ -1,0 +1,73 @@
+package workflow
+
+import "fmt"
+
+// A TokenStatus is a stage in the life of a token.
+type TokenStatus uint8
+
+// The statuses of a token. Those from Completed on are terminal.
+const (
+	Pending            TokenStatus = iota // made, not yet begun
+	Dispatched                            // its task is with the executor
+	Retrying                              // waits for its next attempt
+	WaitingForSiblings                    // arrived at its group's join
+	WaitingForJoin                        // arrived at a node's join
+	WaitingForChild                       // its child run goes on
+	WaitingForEvent
+	WaitingForTimer
+	WaitingForApproval
+	WaitingForLock
+	WaitingForOperator // parked: a dead letter is open
+	Completed
+	Failed
+	TimedOut
+	Cancelled
+)
+
+var tokenStatusNames = [...]string{
+	"pending", "dispatched", "retrying", "waiting_for_siblings", "waiting_for_join",
+	"waiting_for_subworkflow", "waiting_for_event", "waiting_for_timer", "waiting_for_approval",
+	"waiting_for_lock", "waiting_for_operator", "completed", "failed", "timed_out", "cancelled",
+}
+
+// String returns the text form, e.g. waiting_for_siblings.
+func (s TokenStatus) String() string { return tokenStatusNames[s] }
+
+// Terminal reports whether a token in status s can no longer change.
+func (s TokenStatus) Terminal() bool { return s >= Completed }
+
+// ParseTokenStatus is the inverse of String.
+func ParseTokenStatus(text string) (TokenStatus, error) {
+	for i, name := range tokenStatusNames {
+		if name == text {
+			return TokenStatus(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown token status %q", text)
+}
+
+// A Phase is a stage in the life of a group.
+type Phase uint8
+
+// The phases of a group. Those from Fired on are final.
+const (
+	Gathering Phase = iota // branches run, the join has not fired
+	Fired                  // the join fired and went on; what still runs are stragglers
+	Broken                 // the group failed at its origin
+	Abandoned              // nothing goes on: every branch ended by choice, or what encloses it was cancelled
+)
+
+var phaseNames = [...]string{"gathering", "fired", "failed", "abandoned"}
+
+// String returns the text form: gathering, fired, failed or abandoned.
+func (p Phase) String() string { return phaseNames[p] }
+
+// ParsePhase is the inverse of String.
+func ParsePhase(text string) (Phase, error) {
+	for i, name := range phaseNames {
+		if name == text {
+			return Phase(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown group phase %q", text)
+}
