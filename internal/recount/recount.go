@@ -1,6 +1,6 @@
 // Package recount counts anew, from its tokens, what a state keeps counts of, for
 // the tests that check a state after every message. It is slow and simple where
-// package workflow is quick.
+// package state is quick.
 package recount
 
 import (

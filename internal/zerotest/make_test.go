@@ -180,7 +180,7 @@ func (m *maker) arguments(f reflect.Type, round int) (in []reflect.Value) {
 	for i := range f.NumIn() {
 		t := f.In(i)
 		switch {
-		case round == 0 && !f.IsVariadic() && !strings.HasPrefix(t.String(), "*workflow."):
+		case round == 0 && !f.IsVariadic() && !strings.HasPrefix(t.String(), "*workflow.") && t.String() != "*state.State":
 			in = append(in, reflect.Zero(t))
 		case f.IsVariadic() && i == f.NumIn()-1:
 			for range m.IntN(3) {

@@ -12,7 +12,6 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
@@ -70,7 +69,7 @@ func receivers(t *testing.T) (out []function) {
 	out = append(out, function{"worker.Pool", pool}, function{"worker.Pool attached", attached}, function{"worker.Pool closed", ended})
 	out = append(out, function{"worker.Client", &worker.Client{URL: server.URL}}, function{"worker.Client zero", &worker.Client{}})
 	out = append(out, function{"actor.Actor", actor.New("a", nil, nil, actor.Options{})}, function{"actor.Actor zero", &actor.Actor{}})
-	return append(out, function{"state.State", state.NewState("a", g)}, function{"workflow.Graph", g},
+	return append(out, function{"workflow.Graph", g},
 		function{"workflow.GraphNode", g.Node("work")}, function{"workflow.GraphTransition", g.Transition("split->work")},
 		function{"workflow.Schema", schema(t)})
 }

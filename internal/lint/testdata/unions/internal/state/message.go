@@ -1,0 +1,6 @@
+// Package state has no table at all.
+package state
+
+type start struct{}
+
+func (start) message() {}
