@@ -1,7 +1,8 @@
 // Package pawl is an embeddable engine for durable workflows. A definition is
 // data: nodes and transitions, conditions in CEL, fan-out and fan-in, loops,
-// subworkflows, timers, events, approvals, retries. Each run is an actor with a private SQLite file. What a call
-// has acknowledged survives the death of the process and the loss of power.
+// subworkflows, timers, events, approvals, retries. Each run is an actor with a
+// private SQLite file. A call that was acknowledged survives the death of the process
+// and the loss of power.
 //
 //	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: handlers})
 //	defer engine.Close(ctx)
@@ -31,6 +32,12 @@
 // Not promised: exactly-once effects outside, network file systems, repair of
 // damaged files (they are refused, never followed).
 //
+// # Stability
+//
+// The API is this package with workflow, blob, handler, worker and pawltest. The
+// packages actor, decision, planning, store, merge and timeout are open to read and to
+// test with, and may change.
+//
 // # Glossary
 //
 //   - definition: a directed graph of nodes and transitions, with a name and a
@@ -53,17 +60,25 @@
 //   - signal: an event from outside, kept until a token takes it. (trigger)
 //   - approval, vote, quorum: a wait for people, what one of them says, and how
 //     many must say the same.
-//   - lock: what one token of a run holds at a time. (critical section)
+//   - lock: a named right that one token of a run holds at a time. (critical section)
 //   - straggler: a branch that still runs when its join has fired.
 //   - scope: where data is visible: the run, or one branch.
-//   - message: what a run receives: a start, a result, an alarm, a cancel.
-//   - plan, decision, effect: what a planner makes of a message; one change to
-//     the run; a change whose message leaves the actor.
+//   - message: a run receives them one after another: a start, a result, an alarm,
+//     a cancel.
+//   - plan, decision, effect: a planner answers a message with a plan, a list of
+//     decisions; each is one change to the run; an effect is a decision that also
+//     sends something out of the actor, such as a task.
 //   - record, journal: a message with its decisions; all of them, in sequence.
-//   - attempt, key: one execution of a task; what names it.
-//   - worker, pool, lease: who performs tasks; what hands them out (package
-//     worker); the right to complete one, for a time. (task list, job queue)
+//   - attempt, key: one execution of a task, and its name.
+//   - worker, pool, lease: a worker performs tasks; a pool hands them out (package
+//     worker); a lease is the right to complete one, for a time. (task list, job
+//     queue)
 //   - dead letter: a task whose attempts are used up, parked for an operator.
 //   - epoch: one life of an engine on its directory.
 //   - to activate, to passivate: to bring a run into memory; to let it go.
+//   - to flush: to write the state of a run, which its records in the log have
+//     changed, to its file.
+//   - backpressured: of a run so many of whose results wait to be committed that no
+//     further task of it begins.
+//   - stalled: of a run that makes no progress and waits for nothing.
 package pawl

@@ -28,7 +28,7 @@ var (
 	// here any more: close it.
 	ErrFenced = store.ErrFenced
 	// ErrCorrupt: what is stored is damaged, or not ours; errors.As a
-	// *store.CorruptError says what and where. Nothing was changed.
+	// *CorruptError says what and where. Nothing was changed.
 	ErrCorrupt = store.ErrCorrupt
 	// ErrVersion: another version of pawl wrote what is stored. Nothing was
 	// changed.
@@ -72,6 +72,10 @@ var (
 	// through Engine.Complete or Engine.Fail.
 	ErrPending = errors.New("the result comes later")
 )
+
+// A CorruptError says what is damaged and where: errors.As finds it in errors that are
+// ErrCorrupt.
+type CorruptError = store.CorruptError
 
 // closedError returns err, or ErrClosed where it says that the engine stops.
 func closedError(err error) error {

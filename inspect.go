@@ -68,12 +68,9 @@ type RunSummary struct {
 	Parent   workflow.RunID // of a child run; "" without
 }
 
-// A RunFilter selects runs of the index. The zero value selects all.
-type RunFilter struct {
-	Status   []workflow.RunStatus // any of these
-	Workflow string               // of this definition name
-	Parent   workflow.RunID       // children of this run
-}
+// A RunFilter selects runs of the index by Status (any of these), Workflow (the name
+// of the definition) and Parent (whose children they are). The zero value selects all.
+type RunFilter = store.RunFilter
 
 // Runs lists runs in the order of their ids, from the index, page by page. An
 // error ends the list.
@@ -82,7 +79,7 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
 	}
 	return func(yield func(RunSummary, error) bool) {
-		for h, err := range e.dir.AllHeads(store.HeadFilter{Statuses: f.Status, Workflow: f.Workflow, Parent: f.Parent}) {
+		for h, err := range e.dir.AllHeads(f) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -82,7 +82,7 @@ func (e *Engine) reserveDescendants(ctx context.Context, root workflow.RunID) (r
 func (e *Engine) descendants(ctx context.Context, root workflow.RunID) ([]workflow.RunID, error) {
 	out := []workflow.RunID{root}
 	for i := 0; i < len(out); i++ {
-		for h, err := range e.dir.AllHeads(store.HeadFilter{Parent: out[i]}) {
+		for h, err := range e.dir.AllHeads(store.RunFilter{Parent: out[i]}) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -6,18 +6,4 @@
 // and on nothing else. Wide changes are narrow decisions: a fan-out, the close
 // of a group and the end of a run are one decision each, however many tokens
 // they concern.
-//
-// The vocabulary of the architecture documents that pawl grew from maps onto
-// this one:
-//
-//	CREATE_TOKEN                              CreateToken
-//	BATCH_CREATE_TOKENS, INIT_BRANCH_TABLE    CreateBranches
-//	MARK_FOR_DISPATCH, DISPATCH_TOKEN         DispatchTask
-//	COMPLETE_TOKEN(S), UPDATE_TOKEN_STATUS,
-//	BATCH_UPDATE_STATUS, CANCEL_TOKENS        CompleteToken, FailToken, ExpireToken, CancelToken
-//	MARK_WAITING, CHECK_SYNCHRONIZATION       AwaitSiblings, ArriveBranch, EndBranch, FailBranch
-//	SET_CONTEXT, APPLY_OUTPUT(_MAPPING)       SetData, AppendData
-//	(TRY_)ACTIVATE_FAN_IN, MERGE_BRANCHES,
-//	DROP_BRANCH_TABLES, APPLY_BRANCH_OUTPUT   MergeBranches, FireGroup
-//	INITIALIZE_, COMPLETE_, FAIL_WORKFLOW     StartRun, CompleteRun, FailRun, ExpireRun, CancelRun
 package decision

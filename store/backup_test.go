@@ -54,8 +54,8 @@ func furnished(t *testing.T, path string) (*Dir, *blob.Files) {
 
 // same checks that two directories hold the same.
 func same(t *testing.T, want, got *Dir) {
-	heads := all(t, want.AllHeads(HeadFilter{}))
-	require.Equal(t, heads, all(t, got.AllHeads(HeadFilter{})))
+	heads := all(t, want.AllHeads(RunFilter{}))
+	require.Equal(t, heads, all(t, got.AllHeads(RunFilter{})))
 	for _, h := range heads {
 		require.Equal(t, all(t, want.History(h.Run)), all(t, got.History(h.Run)))
 		require.Equal(t, all(t, want.Events(h.Run, 0)), all(t, got.Events(h.Run, 0)))
@@ -147,7 +147,7 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 	busy.Wait()
 	for _, into := range backups {
 		copied := open(t, into)
-		for h, err := range copied.AllHeads(HeadFilter{}) {
+		for h, err := range copied.AllHeads(RunFilter{}) {
 			require.NoError(t, err)
 			got := all(t, copied.History(h.Run))
 			require.Len(t, got, int(h.Seq))

@@ -51,17 +51,17 @@ func (h *Head) Outcome() workflow.Outcome {
 	}
 }
 
-// A HeadFilter selects runs. The zero value selects all.
-type HeadFilter struct {
+// A RunFilter selects runs of the index. The zero value selects all.
+type RunFilter struct {
 	Workflow string               // its name; "" is any
 	Parent   workflow.RunID       // "" is any
-	Statuses []workflow.RunStatus // none is any
+	Status   []workflow.RunStatus // none is any
 }
 
 // statusMask returns the statuses as bits.
-func (f HeadFilter) statusMask() int64 {
+func (f RunFilter) statusMask() int64 {
 	var mask int64
-	for _, s := range f.Statuses {
+	for _, s := range f.Status {
 		mask |= 1 << s
 	}
 	return mask
@@ -259,7 +259,7 @@ func (d *Dir) Head(id workflow.RunID) (Head, error) {
 
 // Heads returns up to limit rows of runs that fit the filter, in order of id,
 // from the first behind after.
-func (d *Dir) Heads(after workflow.RunID, f HeadFilter, limit int) ([]Head, error) {
+func (d *Dir) Heads(after workflow.RunID, f RunFilter, limit int) ([]Head, error) {
 	var rows []row
 	mask := f.statusMask()
 	query := listHeads
@@ -362,7 +362,7 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 
 // AllHeads yields the rows of all runs that fit the filter, in order of id, in
 // pages: commits go on in between.
-func (d *Dir) AllHeads(f HeadFilter) iter.Seq2[Head, error] {
+func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 	const page = 256
 	return func(yield func(Head, error) bool) {
 		for after, more := workflow.RunID(""), true; more; {

@@ -245,7 +245,7 @@ func TestRepairWithoutAPageOfTheIndexOfIDs(t *testing.T) {
 	to, r := repaired(t, path)
 	require.Equal(t, 4, r.Runs, lines(r))
 	require.NotContains(t, lines(r), "nothing is left")
-	require.Len(t, all(t, to.AllHeads(HeadFilter{})), 4)
+	require.Len(t, all(t, to.AllHeads(RunFilter{})), 4)
 }
 
 // A run is not purged by a row that does not tell which its files are.

@@ -54,7 +54,7 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 	got, r := repaired(t, dead)
 	require.Empty(t, r.Findings)
 	require.Equal(t, []int{4, 4, 2, 16}, []int{r.Runs, r.Files, r.Blobs, int(r.Records)})
-	for h, err := range d.AllHeads(HeadFilter{}) {
+	for h, err := range d.AllHeads(RunFilter{}) {
 		require.NoError(t, err)
 		again, err := got.Head(h.Run)
 		require.NoError(t, err)
@@ -82,14 +82,14 @@ func TestRepairRestoresPrefixes(t *testing.T) {
 			path := settled(t)
 			was := map[workflow.RunID][]decision.Record{}
 			d := open(t, path)
-			for h := range d.AllHeads(HeadFilter{}) {
+			for h := range d.AllHeads(RunFilter{}) {
 				was[h.Run] = all(t, d.History(h.Run))
 			}
 			require.NoError(t, d.Close())
 			tt.do(t, path)
 			got, r := repaired(t, path)
 			n := 0
-			for h, err := range got.AllHeads(HeadFilter{}) {
+			for h, err := range got.AllHeads(RunFilter{}) {
 				require.NoError(t, err)
 				records := all(t, got.History(h.Run))
 				if len(records) > 0 && h.Status == workflow.RunSuspended {
@@ -158,7 +158,7 @@ func TestRepairSays(t *testing.T) {
 			require.Equal(t, tt.damage, r.Damage, lines(r))
 			require.Contains(t, lines(r), tt.says)
 			var runs, suspended []workflow.RunID
-			for h, err := range d.AllHeads(HeadFilter{}) {
+			for h, err := range d.AllHeads(RunFilter{}) {
 				require.NoError(t, err)
 				runs = append(runs, h.Run)
 				if h.Status == workflow.RunSuspended {
@@ -180,7 +180,7 @@ func TestRepairWithoutTheLog(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dead, indexWAL)))
 	d, r := repaired(t, dead)
 	require.Positive(t, r.Damage)
-	for h, err := range d.AllHeads(HeadFilter{}) {
+	for h, err := range d.AllHeads(RunFilter{}) {
 		require.NoError(t, err)
 		require.Contains(t, []workflow.RunStatus{workflow.RunCompleted, workflow.RunSuspended}, h.Status, h.Run)
 	}

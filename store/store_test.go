@@ -158,17 +158,17 @@ func TestListings(t *testing.T) {
 		}
 		return out
 	}
-	heads, err := d.Heads("", HeadFilter{}, 2)
+	heads, err := d.Heads("", RunFilter{}, 2)
 	require.NoError(t, err)
 	require.Equal(t, []workflow.RunID{"a", "b"}, ids(heads))
-	heads, err = d.Heads("b", HeadFilter{Workflow: "fan"}, 9)
+	heads, err = d.Heads("b", RunFilter{Workflow: "fan"}, 9)
 	require.NoError(t, err)
 	require.Equal(t, []workflow.RunID{"c", "d", "e"}, ids(heads))
-	heads, err = d.Heads("", HeadFilter{Statuses: []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused}}, 9)
+	heads, err = d.Heads("", RunFilter{Status: []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused}}, 9)
 	require.NoError(t, err)
 	require.Equal(t, []workflow.RunID{"d", "e"}, ids(heads))
-	require.Equal(t, []workflow.RunID{"e"}, ids(all(t, d.AllHeads(HeadFilter{Parent: "d"}))))
-	heads, err = d.Heads("", HeadFilter{Workflow: "other"}, 9)
+	require.Equal(t, []workflow.RunID{"e"}, ids(all(t, d.AllHeads(RunFilter{Parent: "d"}))))
+	heads, err = d.Heads("", RunFilter{Workflow: "other"}, 9)
 	require.NoError(t, err)
 	require.Empty(t, heads)
 
@@ -226,7 +226,7 @@ func TestListingsHavePages(t *testing.T) {
 	unfinished, err := d.Unfinished()
 	require.NoError(t, err)
 	require.Equal(t, due, unfinished)
-	require.Len(t, all(t, d.AllHeads(HeadFilter{})), idPage+3)
+	require.Len(t, all(t, d.AllHeads(RunFilter{})), idPage+3)
 }
 
 func TestPublish(t *testing.T) {

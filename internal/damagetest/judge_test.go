@@ -105,7 +105,7 @@ func typed(err error) bool {
 
 func readAll(d *store.Dir, deep depth) (truth, error) {
 	h := truth{runs: map[workflow.RunID]*told{}}
-	for head, err := range d.AllHeads(store.HeadFilter{}) {
+	for head, err := range d.AllHeads(store.RunFilter{}) {
 		if err != nil {
 			return h, err
 		}

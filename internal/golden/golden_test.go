@@ -147,7 +147,7 @@ func sound(t *testing.T, dir string) {
 func heads(t *testing.T, dir string) (out []store.Head) {
 	d, err := store.Open(dir, store.Options{})
 	require.NoError(t, err)
-	for h, err := range d.AllHeads(store.HeadFilter{}) {
+	for h, err := range d.AllHeads(store.RunFilter{}) {
 		require.NoError(t, err)
 		out = append(out, h)
 	}
@@ -162,7 +162,7 @@ func standings(t *testing.T, dir string) map[workflow.RunID]standing {
 	d, err := store.Open(to, store.Options{})
 	require.NoError(t, err)
 	out := map[workflow.RunID]standing{}
-	for h, err := range d.AllHeads(store.HeadFilter{}) {
+	for h, err := range d.AllHeads(store.RunFilter{}) {
 		require.NoError(t, err)
 		s := standing{Status: h.Status.String(), Seq: h.Seq, Filed: h.File != ""}
 		s.Journal, s.Live = journal(t, d, h)

@@ -225,7 +225,7 @@ func runsOfACopy(t *testing.T, dir string) map[workflow.RunID]bool {
 	d, err := store.Open(copied, store.Options{})
 	require.NoError(t, err)
 	out := map[workflow.RunID]bool{}
-	for h, err := range d.AllHeads(store.HeadFilter{}) {
+	for h, err := range d.AllHeads(store.RunFilter{}) {
 		require.NoError(t, err)
 		out[h.Run] = h.Status.Final()
 	}

@@ -74,7 +74,7 @@ func TakeFrom(from, to string, whole bool) (Snapshot, error) {
 
 func read(d *store.Dir) (Snapshot, error) {
 	snap := Snapshot{}
-	for h, err := range d.AllHeads(store.HeadFilter{}) {
+	for h, err := range d.AllHeads(store.RunFilter{}) {
 		if err != nil {
 			return nil, err
 		}
