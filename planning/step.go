@@ -88,6 +88,7 @@ type planner struct {
 	touched   []workflow.Scope // branches that may have arrived or ended
 	arrived   []joinPlace      // nodes' joins at which a token has come to wait
 	budget    *budget          // shared by all forks
+	reach     reachCache
 }
 
 // An entry is a token about to begin at its node.

@@ -51,7 +51,7 @@ type GraphNode struct {
 	Incoming    []*GraphTransition   // in definition order
 	Outgoing    []*GraphTransition   // in definition order
 	Index       int                  // its place in the definition
-	Reach       [][]uint64           // join: synchronize: by incoming transition, a bit for each node from which it can be reached
+	Reach       []NodeSet            // join: synchronize: by incoming transition, a bit for each node from which it can be reached
 	Schema      *Schema              // of its result
 	Retry       timeout.Retry        // its attempts and delays, with the defaults filled in
 	Approval    *ApprovalSpec        // with the defaults filled in; nil if it is none

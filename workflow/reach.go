@@ -1,5 +1,7 @@
 package workflow
 
+import "slices"
+
 // maxReach bounds the memory that reach takes, in words of 64 bits.
 const maxReach = 8 << 20
 
@@ -13,7 +15,7 @@ func (b *builder) reach() {
 	a := newAdjacency(g.Definition)
 	incoming := a.incomingNodes()
 	for _, n := range g.Synchronize {
-		n.Reach = make([][]uint64, len(n.Incoming))
+		n.Reach = make([]NodeSet, len(n.Incoming))
 		for i, t := range n.Incoming {
 			body := loopBody{set: make([]uint64, (len(a.nodes)+63)/64)}
 			for work := []int{a.index[t.From]}; len(work) > 0; {
@@ -28,14 +30,108 @@ func (b *builder) reach() {
 	}
 }
 
-// Reaches reports whether a token at node from can still come to take incoming
-// transition i of n, a node with join: synchronize, without passing n. It is false
-// for other nodes.
-func (n *GraphNode) Reaches(i int, from *GraphNode) bool {
-	if i < 0 || i >= len(n.Reach) {
+// maxNestable is how many groups that may be fanned out again within themselves
+// ReachWithin tells apart. Of further ones it takes it that they are.
+const maxNestable = 4
+
+// A NodeSet has a bit for each node of a definition, by [GraphNode.Index].
+type NodeSet []uint64
+
+// Has reports whether a node is in the set. An empty set has none.
+func (s NodeSet) Has(n *GraphNode) bool {
+	return n.Index/64 < len(s) && s[n.Index/64]&(1<<(n.Index%64)) != 0
+}
+
+// add puts a node into the set and reports whether it was not there.
+func (s NodeSet) add(n *GraphNode) bool {
+	if s.Has(n) {
 		return false
 	}
-	return n.Reach[i][from.Index/64]&(1<<(from.Index%64)) != 0
+	s[n.Index/64] |= 1 << (n.Index % 64)
+	return true
+}
+
+// ReachWithin returns the nodes from which a token can still come to take incoming
+// transition i of n, a node with join: synchronize, in one branch, without passing n.
+// enclosing are the names of the groups that the branch is nested in: a token that
+// takes a synchronizing transition of one of them has left the branch, unless it has
+// fanned out a group of that name within it before.
+func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
+	if i < 0 || i >= len(n.Reach) {
+		return nil
+	}
+	var nestable []string
+	kept := make([]string, 0, len(enclosing))
+	for _, name := range enclosing {
+		if g.Groups[name] != nil && g.nestable(g.Groups[name]) {
+			if len(nestable) == maxNestable {
+				continue
+			}
+			nestable = append(nestable, name)
+		}
+		kept = append(kept, name)
+	}
+	return g.reachInBranch(n, i, kept, nestable)
+}
+
+func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string) NodeSet {
+	if len(enclosing) == 0 {
+		return n.Reach[i]
+	}
+	leaves := func(t *GraphTransition) bool { return t.Joins != nil && slices.Contains(enclosing, t.Joins.Name) }
+	out := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
+	var work []*GraphNode
+	add := func(id NodeID) {
+		if x := g.Node(id); out.add(x) && x != n {
+			work = append(work, x)
+		}
+	}
+	if !leaves(n.Incoming[i]) {
+		add(n.Incoming[i].From)
+	}
+	for _, name := range nestable { // once it is fanned out, its joins lead back into the branch
+		other := func(s string) bool { return s == name }
+		within := g.reachInBranch(n, i, slices.DeleteFunc(slices.Clone(enclosing), other), slices.DeleteFunc(slices.Clone(nestable), other))
+		for _, t := range g.Groups[name].Spawners {
+			if t.To != n.ID && within.Has(g.Node(t.To)) && !leaves(t) {
+				add(t.From)
+			}
+		}
+	}
+	for len(work) > 0 {
+		at := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, t := range at.Incoming {
+			if !leaves(t) {
+				add(t.From)
+			}
+		}
+	}
+	return out
+}
+
+// nestable reports whether a group may be fanned out within one of its own branches.
+func (g *Graph) nestable(spec *GroupSpec) bool {
+	seen := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
+	var work []*GraphNode
+	for _, t := range spec.Spawners {
+		if x := g.Node(t.To); seen.add(x) {
+			work = append(work, x)
+		}
+	}
+	for len(work) > 0 {
+		at := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, t := range at.Outgoing {
+			if t.Spawns == spec {
+				return true
+			}
+			if x := g.Node(t.To); t.Joins != spec && seen.add(x) {
+				work = append(work, x)
+			}
+		}
+	}
+	return false
 }
 
 // synchronizable checks that the reachability of all synchronizing joins fits.

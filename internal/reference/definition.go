@@ -1,5 +1,10 @@
 package reference
 
+import (
+	"fmt"
+	"slices"
+)
+
 // A Join says how a node waits for its incoming transitions.
 type Join int
 
@@ -99,27 +104,43 @@ func (d *Definition) where(fits func(Edge) bool) []int {
 	return out
 }
 
+// stays returns the groups that a token would still leave its branch by joining,
+// after it has taken an edge: one that it has fanned out anew within the branch is
+// joined there. It is not ok if the edge joins one of them, and so leaves the branch.
+func (d *Definition) stays(edge int, enclosing []string) (after []string, ok bool) {
+	e := d.Edges[edge]
+	switch {
+	case e.Sync != nil && slices.Contains(enclosing, e.Sync.Group):
+		return nil, false
+	case e.Fan && slices.Contains(enclosing, e.Group):
+		return slices.DeleteFunc(slices.Clone(enclosing), func(name string) bool { return name == e.Group }), true
+	default:
+		return enclosing, true
+	}
+}
+
 // reaches reports whether a token that stands at node from, and has passed it,
-// can come to take an edge without passing the node to which that leads.
-func (d *Definition) reaches(from, edge int) bool {
+// can come to take an edge without passing the node to which that leads, and
+// without leaving the branch, which is one of the enclosing groups.
+func (d *Definition) reaches(from, edge int, enclosing []string) bool {
 	target := d.Edges[edge].To
-	seen := map[int]bool{}
-	var visit func(node int) bool
-	visit = func(node int) bool {
-		if node == d.Edges[edge].From {
-			return true
+	seen := map[string]bool{}
+	var visit func(node int, enclosing []string) bool
+	visit = func(node int, enclosing []string) bool {
+		if at := fmt.Sprint(node, enclosing); seen[at] {
+			return false
+		} else {
+			seen[at] = true
 		}
 		for _, e := range d.out(node) {
-			if to := d.Edges[e].To; to != target && !seen[to] {
-				seen[to] = true
-				if visit(to) {
-					return true
-				}
+			after, ok := d.stays(e, enclosing)
+			if ok && (e == edge || d.Edges[e].To != target && visit(d.Edges[e].To, after)) {
+				return true
 			}
 		}
 		return false
 	}
-	return visit(from)
+	return visit(from, enclosing)
 }
 
 // loop returns the natural loop of an edge: its two nodes, and those that reach

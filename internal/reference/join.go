@@ -106,7 +106,7 @@ func (r *Run) waitsFor(p place) (others []place, free bool) {
 	}
 	free = true
 	for _, t := range r.Tokens {
-		if !r.counts(t.Branch, p.branch) || !slices.ContainsFunc(missing, func(e int) bool { return r.comes(t, e) }) {
+		if !r.counts(t.Branch, p.branch) || !slices.ContainsFunc(missing, func(e int) bool { return r.comes(t, e, p.branch) }) {
 			continue
 		}
 		if t.State != AtJoin || t.Branch != p.branch || r.def.Nodes[t.Node].Join != Synchronize {
@@ -119,21 +119,8 @@ func (r *Run) waitsFor(p place) (others []place, free bool) {
 		if g.Phase != Gathering || !r.counts(g.Outer, p.branch) {
 			continue
 		}
-		var ways []int // by which the group may go on
-		if joins := r.def.joins(g.name); len(joins) > 0 {
-			ways = append(ways, joins[0])
-		}
-		if g.taking {
-			ways = append(ways, g.First)
-		}
-		for _, e := range r.def.out(g.Origin.Node) {
-			if r.def.Edges[e].Outcome != Success {
-				ways = append(ways, e)
-			}
-		}
-		for _, w := range ways {
-			free = free && !slices.ContainsFunc(missing, func(e int) bool { return r.leads(w, e) })
-		}
+		around := enclosing(g.Outer, p.branch)
+		free = free && !slices.ContainsFunc(missing, func(e int) bool { return r.groupComes(g, e, around) })
 	}
 	return others, free
 }
@@ -149,23 +136,54 @@ func (r *Run) counts(b, in *Branch) bool {
 	return true
 }
 
-// comes reports whether a token may come to take an edge without passing the
-// node to which that leads.
-func (r *Run) comes(t *Token, edge int) bool {
+// enclosing returns the names of the groups around branch in which a token in
+// branch b, which is or is nested in it, would leave by their joins. A namesake
+// between the two is joined first.
+func enclosing(b, in *Branch) (names []string) {
+	for outer := in; outer != nil; outer = outer.Group.Outer {
+		if name := outer.Group.name; name != "" {
+			names = append(names, name)
+		}
+	}
+	for ; b != in; b = b.Group.Outer {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == b.Group.name })
+	}
+	return names
+}
+
+// comes reports whether a token may come to take an edge in a branch, without
+// passing the node to which that leads.
+func (r *Run) comes(t *Token, edge int, in *Branch) bool {
 	switch t.State {
-	case AtGroup:
-		return r.leads(t.Via, edge)
+	case AtGroup: // it leaves its branch
+		return t.Branch != in && r.leads(t.Via, edge, enclosing(t.Branch.Group.Outer, in))
 	case Unbegun, AtJoin: // it has not passed its node
-		return t.Node != r.def.Edges[edge].To && r.def.reaches(t.Node, edge)
+		return t.Node != r.def.Edges[edge].To && r.def.reaches(t.Node, edge, enclosing(t.Branch, in))
 	default:
-		return r.def.reaches(t.Node, edge)
+		return r.def.reaches(t.Node, edge, enclosing(t.Branch, in))
 	}
 }
 
-// leads reports whether a way is an edge, or leads on to it.
-func (r *Run) leads(way, edge int) bool {
+// groupComes reports whether what a group that gathers goes on with may come to
+// take an edge: its join, a branch that is added to it, or its failure.
+func (r *Run) groupComes(g *Group, edge int, around []string) bool {
+	if joins := r.def.joins(g.name); len(joins) > 0 && r.leads(joins[0], edge, around) {
+		return true
+	}
+	ways := slices.DeleteFunc(r.def.out(g.Origin.Node), func(e int) bool { return r.def.Edges[e].Outcome == Success })
+	if g.taking {
+		ways = append(ways, g.First)
+	}
+	return slices.ContainsFunc(ways, func(way int) bool {
+		after, ok := r.def.stays(way, around)
+		return ok && r.leads(way, edge, after)
+	})
+}
+
+// leads reports whether a way that is taken is an edge, or leads on to it.
+func (r *Run) leads(way, edge int, enclosing []string) bool {
 	to := r.def.Edges[way].To
-	return way == edge || to != r.def.Edges[edge].To && r.def.reaches(to, edge)
+	return way == edge || to != r.def.Edges[edge].To && r.def.reaches(to, edge, enclosing)
 }
 
 // mutual reports whether a place and all those that it waits for wait for each
