@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -166,7 +167,7 @@ func (w *queueMachine) Check(t *rapid.T) {
 // TestQueueIsItsModel: tasks are taken in the order of the model, whatever comes,
 // is withdrawn, returns and is delivered meanwhile, and none is lost.
 func TestQueueIsItsModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 3).Draw(t, "most")
 		w := &queueMachine{q: newTaskQueue(most), taken: map[*outTask]bool{}}
 		w.m = &queueModel{most: most, waiting: map[workflow.RunID]int{}, turns: map[workflow.RunID]int64{}}

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -156,7 +157,7 @@ transitions:
 // A run ends with the same result however often its commits fail, before or
 // after they take effect, and however often its actor dies.
 func TestCrashesDoNotChangeTheResult(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	harness.CheckProperty(t, func(rt *rapid.T) {
 		rapid.SyncTest(rt, func(rt *rapid.T) {
 			faults := rapid.SliceOfN(rapid.SampledFrom([]string{"", "", "before", "after"}), 0, 12).Draw(rt, "faults")
 			deadly := rapid.Bool().Draw(rt, "deadly")

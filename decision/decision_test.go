@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -48,7 +49,7 @@ func TestVariantsAreComplete(t *testing.T) {
 func TestRecordsRoundTrip(t *testing.T) {
 	for _, zero := range decision.Decisions.Variants() {
 		t.Run(reflect.TypeOf(zero).Name(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
+			harness.CheckProperty(t, func(t *rapid.T) {
 				v := reflect.New(reflect.TypeOf(zero)).Elem()
 				fill(t, v)
 				d := v.Interface().(decision.Decision)
@@ -69,7 +70,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 func TestMessagesRoundTrip(t *testing.T) {
 	for _, zero := range state.Messages.Variants() {
 		t.Run(reflect.TypeOf(zero).Name(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
+			harness.CheckProperty(t, func(t *rapid.T) {
 				v := reflect.New(reflect.TypeOf(zero)).Elem()
 				fill(t, v)
 				in := decision.Record{Seq: 1, Message: v.Interface().(state.Message)}

@@ -165,6 +165,7 @@ func TestCrashReport(t *testing.T) {
 
 // Two plays of one scenario make the same decisions at the same times.
 func TestPlaysAreEqual(t *testing.T) {
+	harness.RequireLevel(t, harness.Gate, "it plays every scenario twice again")
 	scenarios, err := Load(filepath.Join("..", "testdata", "scenarios"))
 	require.NoError(t, err)
 	for i := 0; i < len(scenarios); i += sampled() {

@@ -177,7 +177,7 @@ func (m *dagModel) spread() {
 // Any dag, whose tasks end in any order, runs what the model says, each node
 // once, and ends as it says.
 func TestReady(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		c := drawDAG(t)
 		g, err := workflow.Compile(c.definition())
 		if err != nil {

@@ -28,7 +28,7 @@ func operation(op, path string, v ...any) any {
 // nothing: what player.check checks holds after it, and the journal replays.
 func TestPatchesAtAnyMoment(t *testing.T) {
 	taken, refused := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		p := newPlayer(t, drawNet(t))
 		p.failures = rapid.SampledFrom([]int{0, 1, 10}).Draw(t, "failures")
 		if _, err := p.send(state.Start{Input: map[string]any{"n": int64(1)}}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -18,7 +19,7 @@ import (
 // Every interleaving of completions, failures and alarms ends the run; what
 // player.check checks holds after every message; and the journal replays.
 func TestEveryInterleavingEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		p := newPlayer(t, drawNet(t))
 		p.failures = rapid.SampledFrom([]int{0, 1, 10}).Draw(t, "failures")
 		if _, err := p.send(state.Start{Input: map[string]any{"n": int64(1)}}); err != nil {
@@ -127,7 +128,7 @@ func (p *player) numbered() {
 
 // The branches of one group complete in every possible order.
 func TestEveryOrderOfSixBranches(t *testing.T) {
-	for n := 1; n <= 6; n++ {
+	for n := 1; n <= harness.Figure(5, 6, 6); n++ {
 		for _, strategy := range []string{"all", "any", "{mOfN: 2}", "{mOfN: 4}"} {
 			for _, remaining := range []string{"cancel", "ignore"} {
 				if (strategy == "{mOfN: 2}" && n < 2) || (strategy == "{mOfN: 4}" && n < 4) {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/reference"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -31,7 +32,7 @@ func TestReference(t *testing.T) {
 				require.NoError(t, seed.Value.Set(fmt.Sprint(i+1)))
 				t.Cleanup(func() { require.NoError(t, seed.Value.Set(given)) })
 			}
-			rapid.Check(t, playBoth)
+			harness.CheckProperty(t, playBoth)
 		})
 	}
 }

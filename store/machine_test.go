@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -137,7 +138,7 @@ func TestFilesEqualEvolve(t *testing.T) {
 	trimSlowly(t, 1)
 	base := t.TempDir()
 	n := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	harness.CheckProperty(t, func(rt *rapid.T) {
 		n++
 		m := newMachine(t, fmt.Sprintf("%s/%d", base, n))
 		defer func() { _ = m.dir.Close() }()

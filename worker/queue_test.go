@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -426,7 +427,7 @@ func TestQueueIsTheModel(t *testing.T) {
 }
 
 func checkQueue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		limits := map[string]Limit{}
 		if rapid.Bool().Draw(t, "limited") {
 			limits = map[string]Limit{"a": {Concurrency: 1}, "b": {Rate: 0.1, Burst: 2}}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // enumerated are the values of the enumerated types.
@@ -130,7 +132,7 @@ func dropNestedAny(w *WaitSpec) {
 }
 
 func TestRoundTripOfDrawnDefinitions(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		d := drawDefinition(t, plainName())
 		data, err := d.MarshalJSON()
 		require.NoError(t, err)
@@ -147,7 +149,7 @@ func TestRoundTripOfDrawnDefinitions(t *testing.T) {
 
 // TestRoundTripOfAnyNames takes every string that is UTF-8.
 func TestRoundTripOfAnyNames(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		d := drawDefinition(t, rapid.StringN(1, -1, -1))
 		data, err := json.Marshal(d)
 		require.NoError(t, err)
@@ -159,7 +161,7 @@ func TestRoundTripOfAnyNames(t *testing.T) {
 
 // TestYAMLIsJSON reads what MarshalJSON writes as YAML.
 func TestYAMLIsJSON(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		d := &Definition{Name: plainName().Draw(t, "name"), Start: NodeID(plainName().Draw(t, "start"))}
 		d.Output.Mapping = map[string]string{plainName().Draw(t, "key"): plainName().Draw(t, "source")}
 		requireRoundTrip(t, d)

@@ -349,7 +349,7 @@ type timedRun struct {
 func TestClockJumps(t *testing.T) {
 	const perLife = 20
 	want := oneTimeline(t, 0, 0)
-	rounds := harness.Figure(100, 1000, 50_000) / perLife
+	rounds := harness.Figure(60, 1000, 50_000) / perLife
 	jumps, alarms, opens, inside := map[string]int{}, 0, 0, 0
 	for i := range rounds {
 		got := oneTimeline(t, *seed+uint64(i), perLife)

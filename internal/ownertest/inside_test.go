@@ -138,8 +138,8 @@ nodes: [{id: a, task: exec, input: {argv: input.argv, text: "true"}, output: {ou
 // soon as they may: one engine has the directory, one actor the run. Of two actors
 // one would find its commit refused, and nothing is.
 func TestRacesInAProcess(t *testing.T) {
-	opens := harness.Figure(50, 500, 20_000)
-	asks := harness.Figure(950, 9500, 980_000)
+	opens := harness.Figure(10, 500, 20_000)
+	asks := harness.Figure(200, 9500, 980_000)
 	refused := raceOpens(t, opens)
 	activations := raceActors(t, asks)
 	t.Logf("%d races for a directory, %d refused; %d races for a run, %d activations; violations: 0", opens, refused, asks, activations)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -104,7 +105,7 @@ func (m dataModel) same(t *rapid.T, s *State) {
 // What a scope sees is what encloses it with its own writes over it: in a
 // state, in overlays of it, and in what a store restores.
 func TestDataScopes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		s, model := dataState(t), dataModel{}
 		write := func(s *State, m dataModel) {
 			for range rapid.IntRange(0, 12).Draw(t, "writes") {
