@@ -99,7 +99,7 @@ func (c *childMessenger) refuseChild(d *actor.Child, err error) error {
 // isRunDamage reports whether err says that a run is damaged, not the index of all,
 // which may only be unreadable at the moment.
 func isRunDamage(err error) bool {
-	var c *store.CorruptError
+	var c *CorruptError
 	return errors.As(err, &c) && c.Run != ""
 }
 

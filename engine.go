@@ -132,7 +132,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger})
+	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts})
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, err)
 	}

@@ -61,7 +61,7 @@ var (
 	ErrSuspended = workflow.ErrSuspended
 	// ErrUnknown: a commit failed, so the message may or may not have been
 	// taken. Sending it again is safe.
-	ErrUnknown = actor.ErrUnknown
+	ErrUnknown = workflow.ErrUnknown
 	// ErrBusy: too much waits already; try again later.
 	ErrBusy = actor.ErrBusy
 	// ErrClosed: the engine is closed, or closing.

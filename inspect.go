@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -35,17 +34,13 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	if err := ctx.Err(); err != nil {
 		return Snapshot{}, err
 	}
-	h, err := e.dir.Head(id)
-	if err != nil {
-		return Snapshot{}, closedError(err)
-	}
-	s, err := e.dir.State(id)
+	h, s, err := e.dir.HeadAndState(id)
 	if err != nil {
 		return Snapshot{}, closedError(err)
 	}
 	out := Snapshot{
 		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Revision: s.Revision(), Seq: h.Seq,
-		Alarm: planning.Alarm(s), State: s.Section(workflow.SectionState), Live: s.Live(),
+		Alarm: h.Alarm, State: s.Section(workflow.SectionState), Live: s.Live(),
 	}
 	out.Artifacts = h.Artifacts
 	rows := s.All()

@@ -91,9 +91,6 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 	}
 	defer release()
 	if err := e.dir.KeepOutcome(key, v, clock.Now()); err != nil {
-		if errors.Is(err, store.ErrUnknown) {
-			err = fmt.Errorf("%w: %w", ErrUnknown, err)
-		}
 		return nil, fmt.Errorf("keep the outcome under the key %q: %w", key, closedError(err))
 	}
 	return v, nil

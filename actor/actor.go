@@ -79,7 +79,7 @@ const maxMailbox = 1 << 16
 var (
 	// ErrUnknown says that a commit failed: the message may or may not have
 	// been taken. Sending it again is safe.
-	ErrUnknown = errors.New("the outcome is unknown: the commit failed; sending it again is safe")
+	ErrUnknown = workflow.ErrUnknown
 	// ErrBusy says that the run's mailbox stayed full until the caller gave up.
 	ErrBusy = errors.New("busy: too many messages wait")
 	// ErrStopped says that the engine is closing.

@@ -171,8 +171,12 @@ func (a *Actor) Outcome() workflow.Outcome {
 func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error {
 	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
 	a.commitPause = commitBackoff.Next(a.commitPause)
+	reply := cause
+	if !errors.Is(cause, ErrUnknown) {
+		reply = fmt.Errorf("%w: %w", ErrUnknown, cause)
+	}
 	for _, e := range batch {
-		e.reply <- fmt.Errorf("%w: %w", ErrUnknown, cause)
+		e.reply <- reply
 	}
 	after := a.seq + int64(len(t.records))
 	if err := a.activateRun(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"database/sql/driver"
 	"maps"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"github.com/pawl-run/pawl/decision"
@@ -161,7 +160,7 @@ func dataBatches(changes []state.DataChange) []statement {
 	}
 	for _, c := range changes {
 		g, b := int64(c.Scope.Group), int64(c.Scope.Branch)
-		path := pointer(c.Path)
+		path := value.Pointer(c.Path)
 		switch c.Kind {
 		case state.DataDrop:
 			flush()
@@ -176,18 +175,6 @@ func dataBatches(changes []state.DataChange) []statement {
 	}
 	flush()
 	return out
-}
-
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
-
-// pointer returns a path as an RFC 6901 pointer.
-func pointer(path []string) string {
-	var b strings.Builder
-	for _, p := range path {
-		b.WriteByte('/')
-		_, _ = escape.WriteString(&b, p) // a Builder never fails
-	}
-	return b.String()
 }
 
 // valueText returns a value of the model as JSON.

@@ -75,17 +75,6 @@ func TestBatchesOfNothing(t *testing.T) {
 	require.Equal(t, []shape{{"items", 1, 0}, {"events", 1, 0}}, shapes(bs))
 }
 
-func TestPointers(t *testing.T) {
-	for _, path := range [][]string{{"a"}, {""}, {"", ""}, {"~", "/"}, {"~1", "~01"}, {"a/b~c", "\x00", "é"}} {
-		got, err := parsePointer(pointer(path))
-		require.NoError(t, err)
-		require.Equal(t, path, got)
-	}
-	require.Equal(t, "/~0/~1", pointer([]string{"~", "/"}))
-	_, err := parsePointer("a/b")
-	require.Error(t, err)
-}
-
 // TestEveryTable inserts any number of rows into every table.
 func TestEveryTable(t *testing.T) {
 	c, err := openMemory(fileSchema, filePage, fileID, fileVersion)

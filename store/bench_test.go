@@ -59,9 +59,10 @@ func benchmarkCommit(b *testing.B, durability Durability, writers int) {
 	b.ResetTimer()
 	for w := range writers {
 		wg.Go(func() {
-			r := d.New(Head{Run: workflow.RunID(fmt.Sprint(w))}, g)
+			r, s := d.New(Head{Run: workflow.RunID(fmt.Sprint(w))}, g), state.NewState(workflow.RunID(fmt.Sprint(w)), g)
+			s.Status = workflow.RunRunning
 			for seq := int64(1); left.Add(-1) >= 0; seq++ {
-				if err := r.Commit([]decision.Record{step(seq)}, Head{Status: workflow.RunRunning}); err != nil {
+				if err := r.Commit(s, []decision.Record{step(seq)}); err != nil {
 					b.Error(err)
 					return
 				}

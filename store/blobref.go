@@ -107,7 +107,7 @@ func (r *Run) writeRefs(db *sqlite.Conn) error {
 			return err
 		}
 	}
-	if !r.next.Dropped {
+	if !r.dropped {
 		return nil
 	}
 	_, err := db.Exec(dropArtifacts, r.row.num)

@@ -107,7 +107,7 @@ func TestRecordsHaveNoGap(t *testing.T) {
 	o := start(t, d, "r1")
 	r := o.record(state.Start{}, startRun(nil))
 	r.Seq = 2
-	require.ErrorContains(t, o.run.Commit([]decision.Record{r}, Head{}), "record 2 after record 0")
+	require.ErrorContains(t, o.run.Commit(o.state, []decision.Record{r}), "record 2 after record 0")
 	require.NoError(t, o.run.row.decodeTexts(d))
 	_, err := d.Head("r1")
 	require.ErrorIs(t, err, ErrRunNotFound)

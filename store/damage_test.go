@@ -179,7 +179,7 @@ func TestDamagedLargeValue(t *testing.T) {
 func TestImpossibleRecord(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
-	require.NoError(t, o.run.Commit([]decision.Record{o.record(state.Start{}, decision.CompleteToken{Token: 5})}, Head{}))
+	require.NoError(t, o.run.Commit(o.state, []decision.Record{o.record(state.Start{}, decision.CompleteToken{Token: 5})}))
 	_, _, _, err := d.Load("r1")
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorContains(t, err, "record 1")

@@ -35,6 +35,7 @@ type Options struct {
 	Durability    Durability
 	Logger        *slog.Logger // for errors that no caller can be told; nil discards
 	Materializers int          // files that are built at a time; 0 is 2, at most 64
+	KeepArtifacts bool         // the artifacts of runs that fail
 
 	building bool // the directory is a copy that is being made
 }

@@ -33,7 +33,7 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrUnknown says that a commit failed in a way that leaves open whether it
 	// took place. Load the run again to find out.
-	ErrUnknown = errors.New("the outcome of the commit is unknown")
+	ErrUnknown = workflow.ErrUnknown
 	// ErrFailed says that the disk, or the directory, failed in a way after which
 	// nothing that is held in memory can be trusted. Close the Dir and open the
 	// directory again: every acknowledged commit is there.

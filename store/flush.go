@@ -83,7 +83,7 @@ func (d *Dir) buildFile(b *fileBuilder, j *flushJob) error {
 		return err
 	}
 	if j.row.num != j.run.num {
-		return fmt.Errorf("%w: %q is another run by now", ErrRunNotFound, string(j.run.id))
+		return fmt.Errorf("%w: %q was purged, and is another run by now", ErrRunNotFound, string(j.run.id))
 	}
 	j.name = fileName(j.row.Run, j.row.nonce, j.row.slot.otherSlot())
 	if d.flusher.isHeld(j.name) {

@@ -30,15 +30,12 @@ type Head struct {
 
 	// The rest changes with commits.
 	Status    workflow.RunStatus
-	Seq       int64               // of the last record; Commit sets it
+	Seq       int64               // of the last record
 	Alarm     time.Time           // when time alone changes the run; zero if never
 	EndedAt   time.Time           // zero while it runs
 	Output    map[string]any      // of a completed run
 	Failure   *workflow.Failure   // of any other end, or why it is suspended
 	Artifacts []workflow.Artifact // of a run that has ended
-	Dropped   bool                // its artifacts are not wanted any more; only Commit looks at it
-
-	Listings []Listing // what changes in the lists of all runs, by token; only Commit looks at them
 
 	File string // of the run, below the directory; "" before it has one
 }

@@ -95,20 +95,11 @@ func (o *owner) record(m state.Message, ds ...decision.Decision) decision.Record
 	return decision.Record{Seq: seq, At: at(int(seq)), Epoch: o.run.dir.Epoch(), Planner: 1, Message: m, Decisions: ds}
 }
 
-// head returns what the state says for the index.
-func (o *owner) head() Head {
-	s := o.state
-	return Head{
-		StartedAt: s.StartedAt, Status: s.Status, Alarm: alarmOf(s), EndedAt: s.EndedAt, Output: s.Output, Failure: s.Failure,
-		Listings: Listings(s, at(int(o.run.Head().Seq)+1)),
-	}
-}
-
 // try evolves and commits one record.
 func (o *owner) try(m state.Message, ds ...decision.Decision) error {
 	r := o.record(m, ds...)
-	require.NoError(o.t, fold(o.state, &r, func(es []decision.Event) { o.events = append(o.events, es...) }))
-	return o.run.Commit([]decision.Record{r}, o.head())
+	require.NoError(o.t, applyRecord(o.state, &r, func(es []decision.Event) { o.events = append(o.events, es...) }))
+	return o.run.Commit(o.state, []decision.Record{r})
 }
 
 func (o *owner) do(m state.Message, ds ...decision.Decision) {

@@ -9,10 +9,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Listing is how a token stands in the lists of all runs from now on: in one of
-// them, or, with neither, in none. Token 0 says that no token of the run is in
-// any.
-type Listing struct {
+// A listing is the row of a token in the lists of all runs from now on: in one of them,
+// or, with neither, in none. Token 0 says that no token of the run is in any.
+type listing struct {
 	Token      workflow.TokenID
 	Approval   *Approval
 	DeadLetter *DeadLetter
@@ -72,15 +71,15 @@ const (
 
 // writeListings brings the lists of all runs up to date.
 func (r *Run) writeListings(db *sqlite.Conn) error {
-	for i := range r.next.Listings {
-		if err := r.writeListing(db, &r.next.Listings[i], r.inputs[i]); err != nil {
+	for i := range r.listings {
+		if err := r.writeListing(db, &r.listings[i], r.inputs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Run) writeListing(db *sqlite.Conn, l *Listing, input string) error {
+func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
 	var err error
 	drop := func(query string, token ...workflow.TokenID) {
 		if err == nil && len(token) == 0 {

@@ -8,14 +8,14 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Listings returns what a commit at an instant changes in the lists of all runs:
+// listingsAt returns what a commit at an instant changes in the lists of all runs:
 // of the tokens that the state's TakeListings names.
-func Listings(s *state.State, at time.Time) []Listing {
+func listingsAt(s *state.State, at time.Time) []listing {
 	ids := s.TakeListings()
 	if len(ids) > 0 && s.Status.Final() {
-		return []Listing{{}} // nothing waits any more
+		return []listing{{}} // nothing waits any more
 	}
-	out := make([]Listing, len(ids))
+	out := make([]listing, len(ids))
 	for i, id := range ids {
 		out[i] = listingOf(s, s.Token(id), at)
 	}
@@ -23,8 +23,8 @@ func Listings(s *state.State, at time.Time) []Listing {
 }
 
 // listingOf returns how a token stands in the lists since an instant.
-func listingOf(s *state.State, t *state.Token, at time.Time) Listing {
-	l := Listing{Token: t.ID}
+func listingOf(s *state.State, t *state.Token, at time.Time) listing {
+	l := listing{Token: t.ID}
 	switch t.Status {
 	case workflow.WaitingForApproval:
 		l.Approval = approvalOf(s, t)

@@ -34,11 +34,17 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 // State returns the state of a run as of its last commit. It is the caller's
 // own and independent of whoever owns the run.
 func (d *Dir) State(id workflow.RunID) (*state.State, error) {
-	_, s, err := d.loadState(id, func([]decision.Event) {})
+	_, s, err := d.HeadAndState(id)
+	return s, err
+}
+
+// HeadAndState returns the row of a run, and the state that State returns, as of one commit.
+func (d *Dir) HeadAndState(id workflow.RunID) (Head, *state.State, error) {
+	snap, s, err := d.loadState(id, func([]decision.Event) {})
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return Head{}, nil, fmt.Errorf("state: %w", err)
 	}
-	return s, nil
+	return snap.Head, s, nil
 }
 
 func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*snapshot, *state.State, error) {
@@ -64,7 +70,7 @@ func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*sta
 	for i := range snap.entries {
 		r, err := snap.entries[i].Decode(snap.valuesOf(&snap.entries[i]))
 		if err == nil {
-			err = fold(s, &r, happened)
+			err = applyRecord(s, &r, happened)
 		}
 		if err != nil {
 			return nil, &CorruptError{Run: snap.Run, File: d.pathOf(indexFile), What: "a record does not fit the state", Err: err}
@@ -75,21 +81,16 @@ func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*sta
 	return s, nil
 }
 
-// fold applies a record to s and reports its events.
-func fold(s *state.State, r *decision.Record, happened func([]decision.Event)) (err error) {
+// applyRecord applies a record to s and reports its events. A record that no planner
+// would make is an error.
+func applyRecord(s *state.State, r *decision.Record, happened func([]decision.Event)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("record %d: %v", r.Seq, p)
 		}
 	}()
 	for _, dec := range r.Decisions {
-		es := decision.Events(s, dec)
-		for i := range es {
-			s.Facts.Events++
-			es[i].Seq, es[i].Record, es[i].At = s.Facts.Events, r.Seq, r.At
-		}
-		decision.Evolve(s, dec)
-		happened(es)
+		happened(decision.Apply(s, dec, r.Seq, r.At))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func newMachine(t *testing.T, path string) *machine {
 
 func (m *machine) commit(msg state.Message, ds ...decision.Decision) {
 	r := m.owner.record(msg, ds...)
-	require.NoError(m.t, fold(m.model, &r, func(es []decision.Event) { m.events = append(m.events, es...) }))
+	require.NoError(m.t, applyRecord(m.model, &r, func(es []decision.Event) { m.events = append(m.events, es...) }))
 	m.records = append(m.records, r)
 	m.owner.do(msg, ds...)
 }

@@ -147,7 +147,7 @@ type recovered struct {
 
 	state    *state.State // after them; nil if nothing is left
 	events   []decision.Event
-	listings map[workflow.TokenID]Listing
+	listings map[workflow.TokenID]listing
 }
 
 // addEntry takes the next record, or returns why it cannot be the next.
@@ -239,7 +239,7 @@ func (m *recovered) replayAll() (err error) {
 // replayOnce applies the records. It returns how many could be applied, and why the next
 // could not.
 func (m *recovered) replayOnce() (n int, err error) {
-	m.state, m.events, m.listings = state.NewState(m.id, m.graphs[0]), nil, map[workflow.TokenID]Listing{}
+	m.state, m.events, m.listings = state.NewState(m.id, m.graphs[0]), nil, map[workflow.TokenID]listing{}
 	for i := range m.records {
 		if err := m.applyRecord(&m.records[i]); err != nil {
 			m.state = nil
@@ -250,15 +250,15 @@ func (m *recovered) replayOnce() (n int, err error) {
 }
 
 func (m *recovered) applyRecord(r *decision.Record) error {
-	err := fold(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
+	err := applyRecord(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
 	if err == nil {
-		mergeListings(m.listings, Listings(m.state, r.At))
+		mergeListings(m.listings, listingsAt(m.state, r.At))
 	}
 	return err
 }
 
 // mergeListings keeps the last listing of each token.
-func mergeListings(listed map[workflow.TokenID]Listing, ls []Listing) {
+func mergeListings(listed map[workflow.TokenID]listing, ls []listing) {
 	for _, l := range ls {
 		if l.Token == 0 {
 			clear(listed)

@@ -89,17 +89,15 @@ func TestRepairOfChangedRows(t *testing.T) {
 // changed in its row.
 func TestRepairKeepsArtifacts(t *testing.T) {
 	path := t.TempDir()
-	d := open(t, path)
+	d := openWith(t, path, Options{KeepArtifacts: true})
 	o := start(t, d, "r1")
 	kept := workflow.Artifact{Name: "report", Hash: "sha256:" + strings.Repeat("ab", 32), Size: 3}
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	o.do(state.TaskCompleted{Token: 1, Attempt: 1, Artifacts: []workflow.Artifact{kept}},
 		decision.StageArtifacts{Token: 1, Artifacts: []workflow.Artifact{kept}}, decision.CompleteToken{Token: 1})
 	r := o.record(state.Heartbeat{}, decision.FailRun{Failure: workflow.Failure{Code: "x"}, At: at(9)})
-	require.NoError(t, fold(o.state, &r, func([]decision.Event) {}))
-	head := o.head()
-	head.Artifacts = []workflow.Artifact{kept}
-	require.NoError(t, o.run.Commit([]decision.Record{r}, head))
+	require.NoError(t, applyRecord(o.state, &r, func([]decision.Event) {}))
+	require.NoError(t, o.run.Commit(o.state, []decision.Record{r}))
 	sound := crashed(t, path)
 	for _, set := range []string{"room = 7", "artifacts = NULL", "status = 1", "file_size = 7"} {
 		to, h := repairedRow(t, sound, "r1", set)

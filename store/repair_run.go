@@ -142,7 +142,7 @@ func joinReasons(reasons []error) string {
 // not have it, or cannot be read.
 func (r *repairer) rowOf(id workflow.RunID) (row, error) {
 	if r.db == nil {
-		return row{}, ErrRunNotFound
+		return row{}, fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
 	}
 	out, err := r.readRow(id)
 	if out.num == 0 && err != nil { // the index over ids may be what is damaged
@@ -237,16 +237,14 @@ func (r *repairer) commitRun(m *recovered, row *row) error {
 		head.InputHash = value.Hash(s.Input)
 	}
 	run := r.to.New(head, m.graphs[0])
-	head.StartedAt, head.Status, head.Alarm, head.EndedAt = s.StartedAt, s.Status, alarmOf(s), s.EndedAt
-	head.Output, head.Failure, head.Artifacts = s.Output, s.Failure, s.Artifacts
+	a := adoption{entries: m.entries, records: m.records, state: s, artifacts: s.Artifacts}
 	if s.Status != workflow.RunCompleted && row.Status == s.Status && row.sound[rowState] {
-		head.Artifacts = row.Artifacts // they need not have been kept
+		a.artifacts = row.Artifacts // they need not have been kept
 	}
-	head.Dropped = s.Status.Final() && len(head.Artifacts) == 0
 	for _, id := range slices.Sorted(maps.Keys(m.listings)) {
-		head.Listings = append(head.Listings, m.listings[id])
+		a.listings = append(a.listings, m.listings[id])
 	}
-	if err := run.adoptRecords(m.entries, m.records, head); err != nil {
+	if err := run.adoptRun(&a); err != nil {
 		return err
 	}
 	r.restored[m.id] = true

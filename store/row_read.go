@@ -3,15 +3,14 @@ package store
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -128,7 +127,7 @@ func (r *rowReader) scanBranch() state.BranchChange {
 func (r *rowReader) scanData() state.DataChange {
 	c := state.DataChange{Scope: r.scopeAt(0), Value: r.valueAt(4)}
 	var err error
-	c.Path, err = parsePointer(r.Text(2))
+	c.Path, err = value.ParsePointer(r.Text(2))
 	r.keepError(err)
 	if i := r.Int(3); i >= 0 {
 		c.Kind, c.Index = state.DataAppend, i
@@ -154,21 +153,4 @@ func (r *rowReader) scanEntry() entry {
 		r.keepError(errors.New("its checksum has the wrong size"))
 	}
 	return e
-}
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
-
-// parsePointer is the inverse of pointer.
-func parsePointer(text string) ([]string, error) {
-	if text == "" {
-		return nil, nil
-	}
-	parts := strings.Split(text, "/")
-	if parts[0] != "" {
-		return nil, fmt.Errorf("%.40q is not a pointer", text)
-	}
-	for i, p := range parts {
-		parts[i] = unescape.Replace(p)
-	}
-	return parts[1:], nil
 }

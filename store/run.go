@@ -33,12 +33,14 @@ type Run struct {
 	bytes     int64        // that they take
 	size      atomic.Int64 // of the file
 
-	request commitRequest
-	pending []entry        // of the commit under way
-	next    Head           // after it
-	state   []driver.Value // what its row says of next, if that changes
-	inputs  []string       // of the dead letters in next.Listings, encoded
-	refs    []blobRef      // that it brings
+	request  commitRequest
+	pending  []entry        // of the commit under way
+	next     Head           // after it
+	dropped  bool           // it drops the artifacts of the run
+	listings []listing      // that it changes in the lists of all runs
+	state    []driver.Value // what its row says of next, if that changes
+	inputs   []string       // of the dead letters in listings, encoded
+	refs     []blobRef      // that it brings
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -69,19 +71,24 @@ func (d *Dir) newHandle(row row, g *workflow.Graph) *Run {
 	return r
 }
 
-// Commit makes records durable, together with what head says of the run after
-// them. Their sequences must go on from the last commit. It blocks until that
-// is done. After any error the handle is dead; with ErrUnknown it may have been
-// done: load the run again. It fails with ErrNoSpace, ErrFenced, ErrClosed, or,
-// at the first commit, with workflow.ErrRunExists.
-func (r *Run) Commit(records []decision.Record, head Head) error {
+// Commit makes records durable, with s as the state after them. Their sequences must go
+// on from the last commit. It blocks until that is done. After any error the handle is
+// dead; with ErrUnknown it may have been done: load the run again. It fails with
+// ErrNoSpace, ErrFenced, ErrClosed, or, at the first commit, with workflow.ErrRunExists.
+func (r *Run) Commit(s *state.State, records []decision.Record) error {
 	if r.dead != nil {
 		return r.dead
 	}
 	if len(records) == 0 {
 		return nil
 	}
-	err := r.encodeCommit(records, head)
+	err := r.encodeRecords(records)
+	if err == nil {
+		r.setNext(s, records)
+		r.next.Artifacts, r.dropped = finalArtifacts(s, r.dir.options.KeepArtifacts)
+		r.listings = listingsAt(s, records[len(records)-1].At)
+		err = r.encodeNext()
+	}
 	if err == nil {
 		err = r.commitPending()
 	}
@@ -93,8 +100,8 @@ func (r *Run) Commit(records []decision.Record, head Head) error {
 	return nil
 }
 
-// encodeCommit prepares a commit: everything that does not need the database.
-func (r *Run) encodeCommit(records []decision.Record, head Head) error {
+// encodeRecords encodes the records of a commit and chains them.
+func (r *Run) encodeRecords(records []decision.Record) error {
 	r.pending = r.pending[:0]
 	seq, sum := r.row.Seq, r.row.sum
 	for _, rec := range records {
@@ -108,7 +115,19 @@ func (r *Run) encodeCommit(records []decision.Record, head Head) error {
 		seq, sum = rec.Seq, sum.sumAfter(&e)
 		r.pending = append(r.pending, entry{Encoded: e, sum: sum})
 	}
-	return r.prepareCommit(records, head)
+	return nil
+}
+
+// finalArtifacts returns the artifacts of a run's outcome, and whether those that were
+// staged are dropped.
+func finalArtifacts(s *state.State, keep bool) (out []workflow.Artifact, dropped bool) {
+	switch {
+	case !s.Status.Final():
+		return nil, false
+	case s.Status == workflow.RunCompleted || keep:
+		return s.Artifacts, false
+	}
+	return nil, len(s.Artifacts) > 0
 }
 
 // commitPending makes the batch durable.
@@ -129,11 +148,23 @@ func (r *Run) commitPending() error {
 	return err
 }
 
-// adoptRecords commits records that another directory has kept: their text and their
-// checksums stay as they are. A child run finds room, whatever its root says.
-func (r *Run) adoptRecords(entries []entry, records []decision.Record, head Head) error {
-	r.pending, r.adopted = append(r.pending[:0], entries...), true
-	err := r.prepareCommit(records, head)
+// An adoption is a run that another directory has kept.
+type adoption struct {
+	entries   []entry
+	records   []decision.Record
+	state     *state.State // after them
+	artifacts []workflow.Artifact
+	listings  []listing
+}
+
+// adoptRun commits the records of a run that another directory has kept: their text and
+// their checksums stay as they are. A child run finds room, whatever its root says.
+func (r *Run) adoptRun(a *adoption) error {
+	r.pending, r.adopted = append(r.pending[:0], a.entries...), true
+	r.setNext(a.state, a.records)
+	r.next.Artifacts, r.dropped = a.artifacts, a.state.Status.Final() && len(a.artifacts) == 0
+	r.listings = a.listings
+	err := r.encodeNext()
 	if err == nil {
 		err = r.commitPending()
 	}
@@ -144,40 +175,39 @@ func (r *Run) adoptRecords(entries []entry, records []decision.Record, head Head
 	return nil
 }
 
-// prepareCommit prepares what a commit writes besides its records.
-func (r *Run) prepareCommit(records []decision.Record, head Head) error {
+// setNext sets the row of the run after records, with s as the state after them.
+func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.findRefs(records)
 	r.next = r.row.Head
-	seq := records[len(records)-1].Seq
-	r.next.Seq, r.next.Status, r.next.Alarm = seq, head.Status, head.Alarm
-	r.next.EndedAt, r.next.Output, r.next.Failure = head.EndedAt, head.Output, head.Failure
-	r.next.Listings = head.Listings
-	r.next.Artifacts, r.next.Dropped = head.Artifacts, head.Dropped
-	var err error
+	r.next.Seq, r.next.Status, r.next.Alarm = records[len(records)-1].Seq, s.Status, alarmOf(s)
+	r.next.EndedAt, r.next.Output, r.next.Failure = s.EndedAt, s.Output, s.Failure
 	if r.fresh {
-		r.next.StartedAt = head.StartedAt
-		r.doc, err = r.dir.definitions.documentOf(r.graph)
+		r.next.StartedAt = s.StartedAt
 	}
-	r.encodeNext()
-	return err
 }
 
 // encodeNext encodes what may be large: nothing else can be committed while a commit
 // is written.
-func (r *Run) encodeNext() {
-	r.state, r.inputs, r.request.bytes = nil, make([]string, len(r.next.Listings)), 0
+func (r *Run) encodeNext() (err error) {
+	if r.fresh {
+		if r.doc, err = r.dir.definitions.documentOf(r.graph); err != nil {
+			return err
+		}
+	}
+	r.state, r.inputs, r.request.bytes = nil, make([]string, len(r.listings)), 0
 	if r.fresh || r.changesState() {
 		output := objectText(r.next.Output)
 		r.state = r.stateValues(output)
 		text, _ := output.(string)
 		r.request.bytes = len(text)
 	}
-	for i, l := range r.next.Listings {
+	for i, l := range r.listings {
 		if l.DeadLetter != nil {
 			r.inputs[i] = string(value.Encode(l.DeadLetter.Input))
 			r.request.bytes += len(r.inputs[i])
 		}
 	}
+	return nil
 }
 
 const (
@@ -312,7 +342,7 @@ func (r *Run) advanceHandle() {
 	}
 	r.unflushed = append(r.unflushed, r.pending...)
 	clear(r.pending)
-	r.state, r.inputs = nil, nil
+	r.state, r.inputs, r.listings = nil, nil, nil
 }
 
 // Head returns the run's row as the last commit left it.
@@ -340,7 +370,7 @@ func (r *Run) queueFlush(f *flushRequest) error {
 	case r.dead != nil:
 		return r.dead
 	case r.fresh:
-		return ErrRunNotFound
+		return fmt.Errorf("%w: %q", ErrRunNotFound, string(r.row.Run))
 	}
 	r.unflushed, r.bytes = nil, 0
 	return r.dir.flusher.addRequest(r.row.num, r.row.Run, f)

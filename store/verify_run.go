@@ -99,7 +99,7 @@ func (t *replayed) applyEntry(e *entry, snap *snapshot) error {
 	if _, ok := r.Message.(state.Start); ok {
 		t.refs = appendRefsOf(t.refs, t.state.Graph.Definition.State.Initial)
 	}
-	return fold(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
+	return applyRecord(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
 }
 
 // compareStates compares the state of the file and the log with the one that the journal

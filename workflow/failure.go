@@ -68,6 +68,9 @@ var (
 	ErrAmbiguous = errors.New("ambiguous: more than one token fits")
 	// ErrRunExists answers a Start of an id that stands for another run.
 	ErrRunExists = errors.New("the run exists with another definition or input")
+	// ErrUnknown answers a message whose commit has failed: the message may or may
+	// not have been taken.
+	ErrUnknown = errors.New("the outcome is unknown: the commit failed; sending it again is safe")
 	// ErrAlreadyVoted answers a second vote of one person on one approval.
 	ErrAlreadyVoted = errors.New("already voted")
 	// ErrGroupClosed answers a message about a group that was closed, whose join

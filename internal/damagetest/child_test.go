@@ -128,16 +128,8 @@ func (l *life) do(id workflow.RunID, m state.Message, ds ...decision.Decision) e
 	for _, d := range ds {
 		o.events = append(o.events, decision.Apply(o.state, d, seq, at)...)
 	}
-	s := o.state
-	head := store.Head{
-		StartedAt: s.StartedAt, Status: s.Status, Alarm: s.Due, EndedAt: s.EndedAt, Output: s.Output, Failure: s.Failure,
-		Listings: store.Listings(s, at),
-	}
-	if s.Status.Final() {
-		head.Alarm = time.Time{}
-	}
 	rec := decision.Record{Seq: seq, At: at, Epoch: l.dir.Epoch(), Planner: 1, Message: m, Decisions: ds}
-	if err := o.run.Commit([]decision.Record{rec}, head); err != nil {
+	if err := o.run.Commit(o.state, []decision.Record{rec}); err != nil {
 		return err
 	}
 	line, err := recordText(rec)

@@ -149,10 +149,10 @@ func (p Path) Equal(q Path) bool {
 	return p.Append == q.Append && slices.Equal(p.Segments, q.Segments)
 }
 
-// Pointer returns the segments as a JSON pointer (RFC 6901). Append is not in it.
-func (p Path) Pointer() string {
+// Pointer returns segments as a JSON pointer (RFC 6901); none give the empty one.
+func Pointer(segments []string) string {
 	var b strings.Builder
-	for _, s := range p.Segments {
+	for _, s := range segments {
 		b.WriteByte('/')
 		b.WriteString(pointerEscaper.Replace(s))
 	}
@@ -164,30 +164,26 @@ var (
 	pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// ParsePointer parses a JSON pointer (RFC 6901); the empty one has no segments.
-// The error is an *Error with code invalid_path.
-func ParsePointer(s string) (Path, error) {
+// ParsePointer returns the segments of a JSON pointer (RFC 6901); the empty one has none.
+// It is the inverse of Pointer and, as that, takes any length. The error is an *Error with
+// code invalid_path.
+func ParsePointer(s string) ([]string, error) {
 	switch {
 	case s == "":
-		return Path{}, nil
-	case len(s) > maxPathBytes:
-		return Path{}, badPath(maxPathBytes, "pointer of %d bytes is longer than %d", len(s), maxPathBytes)
+		return nil, nil
 	case s[0] != '/':
-		return Path{}, badPath(0, "pointer does not begin with /")
+		return nil, badPath(0, "pointer does not begin with /")
 	}
-	var p Path
+	segments := strings.Split(s[1:], "/")
 	offset := 1
-	for _, segment := range strings.Split(s[1:], "/") {
-		if i := badTilde(segment); i >= 0 {
-			return Path{}, badPath(offset+i, "~ without 0 or 1 after it")
+	for i, segment := range segments {
+		if at := badTilde(segment); at >= 0 {
+			return nil, badPath(offset+at, "~ without 0 or 1 after it")
 		}
-		p.Segments = append(p.Segments, pointerUnescaper.Replace(segment))
+		segments[i] = pointerUnescaper.Replace(segment)
 		offset += len(segment) + 1
 	}
-	if n := len(p.Segments); n > maxPathSegments {
-		return Path{}, badPath(0, "pointer of %d segments, more than %d", n, maxPathSegments)
-	}
-	return p, nil
+	return segments, nil
 }
 
 // badTilde returns the index of the first ~ which is no escape, or -1.
