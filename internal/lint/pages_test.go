@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,4 +63,25 @@ func TestPages(t *testing.T) {
 	for point := range points {
 		require.True(t, strings.Contains(harness, "`"+point+"`"), "docs/harness.md does not name the failpoint %s", point)
 	}
+}
+
+// TestNamedFiles checks that the Go files named in the documents exist, by their
+// paths from the root of the repository.
+func TestNamedFiles(t *testing.T) {
+	root := filepath.Join("..", "..")
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	file := regexp.MustCompile("`([A-Za-z0-9_./]+\\.go)`")
+	found := 0
+	pages = slices.DeleteFunc(pages, func(page string) bool { return filepath.Base(page) == "tutorial.md" }) // its reader writes them
+	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range file.FindAllStringSubmatch(string(text), -1) {
+			found++
+			_, err := os.Stat(filepath.Join(root, filepath.FromSlash(m[1])))
+			require.NoError(t, err, "%s names a file", page)
+		}
+	}
+	require.Greater(t, found, 12)
 }
