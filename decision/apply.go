@@ -7,6 +7,20 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// Evolve applies d to s. It is the meaning of a decision. It panics if d cannot
+// follow from s: a planner has broken an invariant.
+func Evolve(s *state.State, d Decision) { d.evolveState(s) }
+
+// Events returns what d tells the world, given the state before it. It is pure
+// and total; it panics if d cannot follow from s. Seq, Record and At are left to
+// the caller.
+func Events(s *state.State, d Decision) []Event { return d.toldEvents(s) }
+
+// Withdrawn returns the tokens whose running task or child d makes unwanted,
+// given the state before it: their executors, or the child runs, are told to
+// stop. It panics as Evolve does.
+func Withdrawn(s *state.State, d Decision) []workflow.TokenID { return d.withdrawnTokens(s) }
+
 // Apply evolves s by d and returns the events that it tells, numbered: what an
 // actor does with each decision of a plan, and what replays them does again. It
 // panics as Evolve does.
@@ -34,4 +48,16 @@ func endedArtifacts(s *state.State) []workflow.Artifact {
 		return nil
 	}
 	return s.Artifacts
+}
+
+// runningTokens returns those of ids whose task is with the executor, or whose
+// child runs.
+func runningTokens(s *state.State, ids ...workflow.TokenID) []workflow.TokenID {
+	var out []workflow.TokenID
+	for _, id := range ids {
+		if t := s.Token(id); t != nil && (t.Status == workflow.Dispatched || t.Status == workflow.WaitingForChild) {
+			out = append(out, id)
+		}
+	}
+	return out
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// variants has one zero value of every Decision.
+// variants has one zero value of every Decision, under whose type name the journal
+// keeps it.
 var variants = [...]Decision{
 	CreateToken{}, CreateBranches{}, StartBranches{}, DispatchTask{}, ExtendTask{}, RetryTask{},
 	ParkTask{}, AwaitTimer{}, AwaitSiblings{}, CompleteToken{}, FailToken{}, ExpireToken{},

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,16 +22,20 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Every type with a method decision is among the variants, and every effect is
-// marked as one.
+// Every type with a method evolveState is among the variants, and every effect
+// is marked as one.
 func TestVariantsAreComplete(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "decision.go", nil, 0)
+	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	methods := map[string][]string{}
-	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-			receiver := fmt.Sprint(f.Recv.List[0].Type)
-			methods[f.Name.Name] = append(methods[f.Name.Name], receiver)
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				receiver := fmt.Sprint(f.Recv.List[0].Type)
+				methods[f.Name.Name] = append(methods[f.Name.Name], receiver)
+			}
 		}
 	}
 	var variants, effects []string
@@ -40,7 +45,7 @@ func TestVariantsAreComplete(t *testing.T) {
 			effects = append(effects, reflect.TypeOf(v).Name())
 		}
 	}
-	require.ElementsMatch(t, methods["decision"], variants)
+	require.ElementsMatch(t, methods["evolveState"], variants)
 	require.ElementsMatch(t, methods["effect"], effects)
 }
 

@@ -102,7 +102,7 @@ var clocks = []string{
 type union struct{ pkg, method, table string }
 
 var unions = []union{
-	{"decision", "decision", "variants"},
+	{"decision", "evolveState", "variants"},
 	{"internal/state", "message", "messageVariants"},
 }
 

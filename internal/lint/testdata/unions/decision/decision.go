@@ -2,7 +2,7 @@
 package decision
 
 // A Decision is sealed.
-type Decision interface{ decision() }
+type Decision interface{ evolveState() }
 
 type (
 	// CreateToken is listed.
@@ -11,5 +11,5 @@ type (
 	CancelToken struct{}
 )
 
-func (CreateToken) decision() {}
-func (CancelToken) decision() {}
+func (CreateToken) evolveState() {}
+func (CancelToken) evolveState() {}

@@ -1,0 +1,109 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// RequestApproval makes a token wait for people, until Due at most.
+type RequestApproval struct {
+	Token   workflow.TokenID `json:"token"`
+	Attempt int              `json:"attempt"`
+	Message string           `json:"message,omitzero"`
+	Due     time.Time        `json:"due,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d RequestApproval) String() string {
+	return newLine("request-approval", d.Token).addField("attempt", fmt.Sprint(d.Attempt)).addTime("due", d.Due).String()
+}
+
+func (d RequestApproval) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Attempt, t.Due, t.Votes = workflow.WaitingForApproval, d.Attempt, d.Due, nil
+	t.Order, t.Held = s.NextPlace(), false
+	s.PutToken(&t)
+}
+
+func (d RequestApproval) toldEvents(s *state.State) []Event {
+	data := map[string]any{"message": d.Message}
+	if !d.Due.IsZero() {
+		data["due"] = timeText(d.Due)
+	}
+	return []Event{tokenEvent(s, ApprovalRequested, d.Token, data)}
+}
+
+func (RequestApproval) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// AddVote adds a vote to an open approval.
+type AddVote struct {
+	Token workflow.TokenID `json:"token"`
+	Vote  state.Vote       `json:"vote"`
+}
+
+// String implements fmt.Stringer.
+func (d AddVote) String() string {
+	return newLine("add-vote", d.Token).addField("by", d.Vote.By).addFlag("approved", d.Vote.Approved).addJSON("data", d.Vote.Data).String()
+}
+
+func (d AddVote) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Votes = append(slices.Clone(t.Votes), d.Vote)
+	s.PutToken(&t)
+}
+
+func (d AddVote) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, ApprovalVoted, d.Token, voteValue(d.Vote))}
+}
+
+func (AddVote) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// DecideApproval ends an approval. What follows says what becomes of the
+// token.
+type DecideApproval struct {
+	Token    workflow.TokenID `json:"token"`
+	Approved bool             `json:"approved"`
+	Cause    string           `json:"cause"` // votes or timeout
+}
+
+// String implements fmt.Stringer.
+func (d DecideApproval) String() string {
+	return newLine("decide-approval", d.Token).addFlag("approved", d.Approved).addField("cause", d.Cause).String()
+}
+
+func (d DecideApproval) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Due = workflow.Pending, never
+	s.PutToken(&t)
+}
+
+func (d DecideApproval) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, ApprovalDecided, d.Token, map[string]any{"approved": d.Approved, "cause": d.Cause})}
+}
+
+func (DecideApproval) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// voteValue is a vote as data: in events and in the output of an approval.
+func voteValue(v state.Vote) map[string]any {
+	out := map[string]any{"by": v.By, "approved": v.Approved, "at": timeText(v.At)}
+	if v.Comment != "" {
+		out["comment"] = v.Comment
+	}
+	if v.Data != nil {
+		out["data"] = v.Data
+	}
+	return out
+}
+
+// VoteValues returns votes as the output of an approval has them.
+func VoteValues(votes []state.Vote) []any {
+	out := make([]any, len(votes))
+	for i, v := range votes {
+		out[i] = voteValue(v)
+	}
+	return out
+}

@@ -1,0 +1,303 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxBlock is how many tokens are made at a time.
+const maxBlock = 256
+
+// CreateBranches makes a group and the first tokens of its branches, one
+// per branch from Group.First on, placed by the group's spawns. Items holds
+// the element of each branch if any of them has one.
+type CreateBranches struct {
+	Group state.Group `json:"group"`
+	Items []any       `json:"items,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d CreateBranches) String() string {
+	g := d.Group
+	var spawns []string
+	for _, sp := range g.Spawns {
+		spawns = append(spawns, fmt.Sprintf("%s*%d", sp.Transition, sp.Count))
+	}
+	l := newLine("create-branches", g.ID).addField("group", g.Name).addField("origin", g.Origin.String()).addScope(g.Scope)
+	l.addField("spawns", strings.Join(spawns, ","))
+	if g.Total > 0 {
+		l.addField("tokens", fmt.Sprintf("%v..%v", g.First, g.First+workflow.TokenID(g.Total)-1))
+	}
+	if g.Max > 0 {
+		l.addField("max", fmt.Sprint(g.Max))
+	}
+	if d.Items != nil {
+		l.addJSON("items", d.Items)
+	}
+	return l.addFlag("open", g.Open).String()
+}
+
+func (d CreateBranches) evolveState(s *state.State) {
+	g := d.Group
+	if g.ID != s.NextGroup || (g.Total > 0 && g.First != s.NextToken) {
+		panic(fmt.Sprintf("decision: %v made out of order, want %v", g.ID, s.NextGroup))
+	}
+	tokens := make([]*state.Token, 0, g.Total)
+	var block []state.Token // from which they are taken: large memory comes in pieces
+	for _, sp := range g.Spawns {
+		t := s.Graph.Transition(sp.Transition)
+		counts := Traverse(s.Graph, g.Counts, t)
+		for range sp.Count {
+			i := len(tokens)
+			if len(block) == 0 {
+				block = make([]state.Token, max(1, min(g.Total-i, maxBlock)))
+				pace.Pause()
+			}
+			block[0] = state.Token{
+				ID: g.First + workflow.TokenID(i), Node: t.To, Parent: g.Origin, Counts: counts,
+				Scope: workflow.Scope{Group: g.ID, Branch: i}, Caught: g.Caught,
+			}
+			tokens, block = append(tokens, &block[0]), block[1:]
+		}
+	}
+	s.PutBranches(&g, tokens, d.Items)
+}
+
+func (d CreateBranches) toldEvents(*state.State) []Event {
+	return []Event{{Type: FanOutStarted, Token: d.Group.Origin, Node: d.Group.Node, Group: d.Group.ID,
+		Data: map[string]any{"name": d.Group.Name, "total": int64(d.Group.Total)}}}
+}
+
+func (CreateBranches) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// StartBranches lets the next Count branches of a group begin.
+type StartBranches struct {
+	Group workflow.GroupID `json:"group"`
+	Count int              `json:"count"`
+}
+
+// String implements fmt.Stringer.
+func (d StartBranches) String() string {
+	return newLine("start-branches", d.Group).addField("count", fmt.Sprint(d.Count)).String()
+}
+
+func (d StartBranches) evolveState(s *state.State) {
+	g := *s.Group(d.Group)
+	for i := g.Started; g.Unstarted > 0 && i < g.Started+d.Count; i++ {
+		if s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Status != state.BranchRunning {
+			g.Unstarted--
+		}
+	}
+	g.Started += d.Count
+	s.PutGroup(&g)
+}
+
+func (StartBranches) toldEvents(*state.State) []Event                 { return nil }
+func (StartBranches) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// AddBranch adds a branch to a group.
+type AddBranch struct {
+	Group workflow.GroupID `json:"group"`
+	Token workflow.TokenID `json:"token"`
+	Item  any              `json:"item,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d AddBranch) String() string {
+	return newLine("add-branch", d.Group).addField("token", d.Token.String()).addJSON("item", d.Item).String()
+}
+
+func (d AddBranch) evolveState(s *state.State) {
+	g := *s.Group(d.Group)
+	t := s.Graph.Transition(g.Spawns[0].Transition)
+	last := len(g.Spawns) - 1
+	g.Spawns = slices.Clone(g.Spawns)
+	if g.Spawns[last].Transition == t.ID {
+		g.Spawns[last].Count++
+	} else {
+		g.Spawns = append(g.Spawns, state.Spawn{Transition: t.ID, Count: 1})
+	}
+	g.Added = append(slices.Clone(g.Added), d.Token)
+	g.Total++
+	s.PutGroup(&g)
+	if items := s.Items(g.ID); items != nil || t.Foreach != nil {
+		for items = slices.Clone(items); len(items) < g.Total-1; {
+			items = append(items, nil)
+		}
+		s.PutItems(g.ID, append(items, d.Item))
+	}
+	s.PutToken(&state.Token{
+		ID: d.Token, Node: t.To, Parent: g.Origin, Counts: Traverse(s.Graph, g.Counts, t),
+		Scope: workflow.Scope{Group: g.ID, Branch: g.Total - 1}, Caught: g.Caught,
+	})
+}
+
+func (d AddBranch) toldEvents(s *state.State) []Event {
+	g := s.Group(d.Group)
+	return []Event{{Type: BranchAdded, Token: d.Token, Node: g.Node, Group: g.ID, Data: map[string]any{"name": g.Name, "index": int64(g.Total)}}}
+}
+
+func (AddBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// AwaitSiblings makes a token wait at the join of a group, as part of
+// branch Scope, which it may enter from a group inside it. Completes says
+// that its node completes with it, as in CompleteToken.
+type AwaitSiblings struct {
+	Token     workflow.TokenID      `json:"token"`
+	Scope     workflow.Scope        `json:"scope"`
+	Via       workflow.TransitionID `json:"via"`
+	Source    any                   `json:"source,omitzero"`
+	Completes bool                  `json:"completes,omitzero"`
+	Output    any                   `json:"output,omitzero"`
+	Metadata  map[string]any        `json:"metadata,omitzero"`
+	Skipped   bool                  `json:"skipped,omitzero"` // as in CompleteToken
+}
+
+// String implements fmt.Stringer.
+func (d AwaitSiblings) String() string {
+	return newLine("await-siblings", d.Token).addScope(d.Scope).addField("via", string(d.Via)).addJSON("source", d.Source).String()
+}
+
+func (d AwaitSiblings) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	if d.Completes {
+		noteEnd(s, &t, workflow.Completed, d.Output, nil)
+	}
+	if d.Skipped {
+		t.Epoch = 0
+	}
+	t.Status, t.Scope, t.Via, t.Source = workflow.WaitingForSiblings, d.Scope, d.Via, d.Source
+	leaveNode(&t)
+	s.PutToken(&t)
+}
+
+func (d AwaitSiblings) toldEvents(s *state.State) []Event {
+	waiting := tokenEvent(s, TokenWaiting, d.Token, map[string]any{"for": "siblings", "via": string(d.Via)})
+	waiting.Group = d.Scope.Group
+	if d.Completes {
+		waiting.Data["completes"] = true
+	}
+	if !d.Completes {
+		return []Event{waiting}
+	}
+	return completedEvents(s, d.Token, d.Metadata, waiting)
+}
+
+func (d AwaitSiblings) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// ArriveBranch counts a branch as arrived. Due is set by the first arrival
+// of a group whose join has a timeout.
+type ArriveBranch struct {
+	Scope workflow.Scope `json:"scope"`
+	Due   time.Time      `json:"due,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d ArriveBranch) String() string {
+	return newLine("arrive-branch", d.Scope).addTime("due", d.Due).String()
+}
+
+func (d ArriveBranch) evolveState(s *state.State) {
+	g := *s.Group(d.Scope.Group)
+	g.Arrived++
+	if !d.Due.IsZero() {
+		g.Due = d.Due
+	}
+	s.PutBranchStatus(d.Scope, state.BranchArrived, nil)
+	s.PutGroup(&g)
+}
+
+func (ArriveBranch) toldEvents(*state.State) []Event                 { return nil }
+func (ArriveBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// EndBranch counts a branch as ended by choice, and drops its data unless
+// stragglers in it still see them.
+type EndBranch struct {
+	Scope workflow.Scope `json:"scope"`
+}
+
+// String implements fmt.Stringer.
+func (d EndBranch) String() string { return newLine("end-branch", d.Scope).String() }
+
+func (d EndBranch) evolveState(s *state.State) {
+	g := *s.Group(d.Scope.Group)
+	g.Ended++
+	g.Unstarted += countUnstarted(&g, d.Scope)
+	s.PutBranchStatus(d.Scope, state.BranchEnded, nil)
+	s.PutGroup(&g)
+	forgetBranch(s, d.Scope)
+}
+
+func (EndBranch) toldEvents(*state.State) []Event                 { return nil }
+func (EndBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// FailBranch counts a branch as failed, cancels what lives in it and in
+// what is nested in it, and drops its data.
+type FailBranch struct {
+	Scope   workflow.Scope   `json:"scope"`
+	Failure workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d FailBranch) String() string {
+	return newLine("fail-branch", d.Scope).addFailure(&d.Failure).String()
+}
+
+func (d FailBranch) evolveState(s *state.State) {
+	vacateBranch(s, d.Scope)
+	g := *s.Group(d.Scope.Group)
+	g.Failed++
+	g.Unstarted += countUnstarted(&g, d.Scope)
+	s.PutBranchStatus(d.Scope, state.BranchFailed, &d.Failure)
+	s.PutGroup(&g)
+}
+
+func (FailBranch) toldEvents(*state.State) []Event { return nil }
+
+func (d FailBranch) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, s.TokensOf(d.Scope)...)
+}
+
+// DropBranch drops the data of a branch whose last straggler has ended.
+type DropBranch struct {
+	Scope workflow.Scope `json:"scope"`
+}
+
+// String implements fmt.Stringer.
+func (d DropBranch) String() string { return newLine("drop-branch", d.Scope).String() }
+
+func (d DropBranch) evolveState(s *state.State)                    { s.DropScope(d.Scope) }
+func (DropBranch) toldEvents(*state.State) []Event                 { return nil }
+func (DropBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// countUnstarted returns 1 if a branch is resolved before it has begun.
+func countUnstarted(g *state.Group, sc workflow.Scope) int {
+	if sc.Branch >= g.Started {
+		return 1
+	}
+	return 0
+}
+
+// vacateBranch cancels what lives in a branch and drops its data.
+func vacateBranch(s *state.State, sc workflow.Scope) {
+	b := s.Branch(sc)
+	cancelTokens(s, b.Tokens)
+	closeGroups(s, b.Groups)
+	s.DropScope(sc)
+}
+
+// forgetBranch drops the data of a branch if nothing lives in it that could see
+// them.
+func forgetBranch(s *state.State, sc workflow.Scope) {
+	if b := s.Branch(sc); len(b.Tokens) == 0 && len(b.Groups) == 0 {
+		s.DropScope(sc)
+	}
+}

@@ -1,0 +1,73 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// StartChild hands the start of a child run to the engine. Its id follows
+// from run, token and attempt, see workflow.ChildID.
+type StartChild struct {
+	Token      workflow.TokenID `json:"token"`
+	Attempt    int              `json:"attempt"`
+	Definition string           `json:"definition"` // hash
+	Input      any              `json:"input,omitzero"`
+	Due        time.Time        `json:"due,omitzero"` // the attempt times out
+}
+
+// String implements fmt.Stringer.
+func (d StartChild) String() string {
+	return newLine("start-child", d.Token).addField("attempt", fmt.Sprint(d.Attempt)).addField("definition", shortHash(d.Definition)).
+		addJSON("input", d.Input).addTime("due", d.Due).String()
+}
+
+func (d StartChild) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Attempt, t.Input, t.Due, t.Held = workflow.WaitingForChild, d.Attempt, d.Input, d.Due, false
+	s.PutToken(&t)
+}
+
+func (d StartChild) toldEvents(s *state.State) []Event {
+	child := workflow.ChildID(s.Run, d.Token, d.Attempt)
+	return []Event{tokenEvent(s, SubworkflowStarted, d.Token, map[string]any{"run": string(child), "attempt": int64(d.Attempt)})}
+}
+
+func (StartChild) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+func (StartChild) effect()                                         {}
+
+// EndChild notes how the child of a token has ended. The token is then as if
+// it were about to begin; what follows says what becomes of it.
+type EndChild struct {
+	Token   workflow.TokenID   `json:"token"`
+	Status  workflow.RunStatus `json:"status"`
+	Failure *workflow.Failure  `json:"failure,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d EndChild) String() string {
+	return newLine("end-child", d.Token).addField("status", d.Status.String()).addFailure(d.Failure).String()
+}
+
+func (d EndChild) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Due = workflow.Pending, never
+	s.PutToken(&t)
+}
+
+func (d EndChild) toldEvents(s *state.State) []Event {
+	child := workflow.ChildID(s.Run, d.Token, s.Token(d.Token).Attempt)
+	data := map[string]any{"run": string(child), "status": d.Status.String()}
+	if d.Failure == nil {
+		return []Event{tokenEvent(s, SubworkflowCompleted, d.Token, data)}
+	}
+	data["error"] = FailureValue(d.Failure)
+	return []Event{tokenEvent(s, SubworkflowFailed, d.Token, data)}
+}
+
+func (EndChild) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// shortHash returns the beginning of a hash.
+func shortHash(hash string) string { return hash[:min(len(hash), 8)] }

@@ -1,0 +1,262 @@
+package decision
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// FireGroup ends a group whose join continues: the tokens of the branches that
+// arrived complete, and what still runs is cancelled, or runs on as stragglers.
+type FireGroup struct {
+	Group     workflow.GroupID `json:"group"`
+	Cancel    bool             `json:"cancel,omitzero"`
+	Shortfall bool             `json:"shortfall,omitzero"` // fewer than the quorum
+	TimedOut  bool             `json:"timedOut,omitzero"`  // because its time was up
+}
+
+// String implements fmt.Stringer.
+func (d FireGroup) String() string {
+	return newLine("fire-group", d.Group).addFlag("cancel", d.Cancel).addFlag("shortfall", d.Shortfall).addFlag("timed-out", d.TimedOut).String()
+}
+
+func (d FireGroup) evolveState(s *state.State) {
+	g := s.Group(d.Group)
+	s.ReserveBranches(g.Total)
+	for i := range g.Total {
+		fireBranch(s, workflow.Scope{Group: g.ID, Branch: i}, d.Cancel)
+	}
+	next := *s.Group(d.Group)
+	next.Phase, next.Due = workflow.Fired, never
+	if d.Cancel || next.Started == next.Total {
+		next.Result, next.Caught = nil, nil
+	}
+	s.PutGroup(&next)
+}
+
+func (d FireGroup) toldEvents(s *state.State) []Event {
+	done := groupEvent(s, FanInCompleted, d.Group)
+	if d.TimedOut {
+		done.Data["timedOut"] = true
+	}
+	if !d.Shortfall {
+		return []Event{done}
+	}
+	return []Event{groupEvent(s, FanInShortfall, d.Group), done}
+}
+
+func (d FireGroup) withdrawnTokens(s *state.State) []workflow.TokenID {
+	if !d.Cancel {
+		return nil
+	}
+	return runningTokens(s, s.GroupTokens(d.Group)...)
+}
+
+// FailGroup ends a group that failed and cancels what lives in it. The failure
+// is raised at the node that fanned out.
+type FailGroup struct {
+	Group     workflow.GroupID `json:"group"`
+	Shortfall bool             `json:"shortfall,omitzero"` // fewer than the quorum
+	TimedOut  bool             `json:"timedOut,omitzero"`  // because its time was up: so have those that waited
+	Failure   workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d FailGroup) String() string {
+	return newLine("fail-group", d.Group).addFlag("shortfall", d.Shortfall).addFlag("timed-out", d.TimedOut).addFailure(&d.Failure).String()
+}
+
+func (d FailGroup) evolveState(s *state.State) {
+	if d.TimedOut {
+		expireWaiting(s, s.Group(d.Group))
+	}
+	closeGroup(s, d.Group, workflow.Broken)
+}
+
+func (d FailGroup) toldEvents(s *state.State) []Event {
+	out := groupEvent(s, FanInFailed, d.Group)
+	out.Data["error"] = FailureValue(&d.Failure)
+	if d.Shortfall {
+		return []Event{groupEvent(s, FanInShortfall, d.Group), out}
+	}
+	return []Event{out}
+}
+
+func (d FailGroup) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, s.GroupTokens(d.Group)...)
+}
+
+// AbandonGroup ends a group that does not continue: every branch of it ended by
+// choice, or it has no join, or the branch around it was closed.
+type AbandonGroup struct {
+	Group workflow.GroupID `json:"group"`
+}
+
+// String implements fmt.Stringer.
+func (d AbandonGroup) String() string { return newLine("abandon-group", d.Group).String() }
+
+func (d AbandonGroup) evolveState(s *state.State) {
+	// What still lives in it runs on as stragglers.
+	endGroup(s, d.Group, workflow.Abandoned)
+}
+
+func (d AbandonGroup) toldEvents(s *state.State) []Event {
+	if spec := s.Graph.Groups[s.Group(d.Group).Name]; spec == nil || spec.Sync == nil {
+		return nil // there is no fan-in to abandon
+	}
+	return []Event{groupEvent(s, FanInAbandoned, d.Group)}
+}
+
+func (AbandonGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// CloseGroup lets a group take no further branches. Its join fires with what
+// has arrived: now, or when nothing blocks it any more.
+type CloseGroup struct {
+	Group workflow.GroupID `json:"group"`
+}
+
+// String implements fmt.Stringer.
+func (d CloseGroup) String() string { return newLine("close-group", d.Group).String() }
+
+func (d CloseGroup) evolveState(s *state.State) {
+	g := *s.Group(d.Group)
+	g.Open, g.Closed = false, true
+	s.PutGroup(&g)
+}
+
+func (d CloseGroup) toldEvents(s *state.State) []Event {
+	return []Event{groupEvent(s, GroupClosed, d.Group)}
+}
+
+func (CloseGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// ArmGroup starts the time of a group's join, which stragglers of an earlier
+// occurrence had blocked. Without Due it stops the time: they block it now.
+type ArmGroup struct {
+	Group workflow.GroupID `json:"group"`
+	Due   time.Time        `json:"due,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d ArmGroup) String() string {
+	return newLine("arm-group", d.Group).addTime("due", d.Due).addFlag("off", d.Due.IsZero()).String()
+}
+
+func (d ArmGroup) evolveState(s *state.State) {
+	g := *s.Group(d.Group)
+	g.Due = d.Due
+	s.PutGroup(&g)
+}
+
+func (ArmGroup) toldEvents(*state.State) []Event                 { return nil }
+func (ArmGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// MergeBranches writes the merged value of a group's arrived branches into
+// its origin's scope.
+type MergeBranches struct {
+	Group  workflow.GroupID `json:"group"`
+	Scope  workflow.Scope   `json:"scope,omitzero"`
+	Path   []string         `json:"path"`
+	Append bool             `json:"append,omitzero"`
+	Value  any              `json:"value,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d MergeBranches) String() string {
+	return newLine("merge-branches", d.Group).addScope(d.Scope).addField("target", pathText(d.Path, d.Append)).addValue("value", d.Value).String()
+}
+
+func (d MergeBranches) evolveState(s *state.State) {
+	writeData(s, d.Scope, d.Path, d.Append, d.Value)
+}
+
+func (d MergeBranches) toldEvents(s *state.State) []Event {
+	out := groupEvent(s, BranchesMerged, d.Group)
+	out.Data["target"] = pathText(d.Path, d.Append)
+	return []Event{out}
+}
+
+func (MergeBranches) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// ListErrors writes the failures that a group's join tolerates.
+type ListErrors struct {
+	Group  workflow.GroupID `json:"group"`
+	Scope  workflow.Scope   `json:"scope,omitzero"`
+	Path   []string         `json:"path"`
+	Append bool             `json:"append,omitzero"`
+	Value  any              `json:"value,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d ListErrors) String() string {
+	return newLine("list-errors", d.Group).addScope(d.Scope).addField("target", pathText(d.Path, d.Append)).addValue("value", d.Value).String()
+}
+
+func (d ListErrors) evolveState(s *state.State)                    { writeData(s, d.Scope, d.Path, d.Append, d.Value) }
+func (ListErrors) toldEvents(*state.State) []Event                 { return nil }
+func (ListErrors) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// fireBranch completes the tokens of a branch that wait at the join of a group
+// which fires. The others are cancelled, or run on as stragglers.
+func fireBranch(s *state.State, sc workflow.Scope, cancels bool) {
+	b := s.Branch(sc)
+	for _, id := range b.Tokens {
+		t := s.Token(id)
+		switch {
+		case t.Status == workflow.WaitingForSiblings && (b.Status == state.BranchArrived || !cancels):
+			completeWaiting(s, t)
+		case cancels:
+			endToken(s, t, workflow.Cancelled, nil, nil)
+		}
+	}
+	if cancels {
+		closeGroups(s, b.Groups)
+	}
+	forgetBranch(s, sc)
+}
+
+// expireWaiting ends the tokens that wait at a join whose time is up.
+func expireWaiting(s *state.State, g *state.Group) {
+	for i := range g.Total {
+		for _, id := range s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens {
+			if t := s.Token(id); t.Status == workflow.WaitingForSiblings {
+				endToken(s, t, workflow.TimedOut, nil, nil)
+			}
+		}
+	}
+}
+
+// closeGroup ends a group that does not continue, with all that lives in it.
+func closeGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
+	for i := range s.Group(id).Total {
+		vacateBranch(s, workflow.Scope{Group: id, Branch: i})
+	}
+	endGroup(s, id, phase)
+}
+
+// closeGroups ends groups because the branch around them has ended: their joins
+// never fire.
+func closeGroups(s *state.State, ids []workflow.GroupID) {
+	for _, id := range ids {
+		closeGroup(s, id, workflow.Abandoned)
+	}
+}
+
+// endGroup notes how a group that does not continue has ended.
+func endGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
+	g := *s.Group(id)
+	if g.Phase == workflow.Gathering {
+		g.Phase, g.Due, g.Result, g.Caught = phase, never, nil, nil
+		s.PutGroup(&g)
+	}
+}
+
+// groupEvent returns an event about a group, with its counters.
+func groupEvent(s *state.State, typ EventType, id workflow.GroupID) Event {
+	g := s.Group(id)
+	return Event{Type: typ, Token: g.Origin, Node: g.Node, Group: id, Data: map[string]any{
+		"name": g.Name, "total": int64(g.Total), "arrived": int64(g.Arrived),
+		"ended": int64(g.Ended), "failed": int64(g.Failed),
+	}}
+}

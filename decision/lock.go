@@ -1,0 +1,52 @@
+package decision
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// AwaitLock makes a token wait for its node's lock.
+type AwaitLock struct {
+	Token  workflow.TokenID `json:"token"`
+	Result any              `json:"result,omitzero"` // of the node that was left
+}
+
+// String implements fmt.Stringer.
+func (d AwaitLock) String() string { return newLine("await-lock", d.Token).String() }
+
+func (d AwaitLock) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Input, t.Order, t.Held = workflow.WaitingForLock, d.Result, s.NextPlace(), false
+	s.PutToken(&t)
+}
+
+func (d AwaitLock) toldEvents(s *state.State) []Event {
+	return []Event{waitingFor(s, d.Token, "lock", map[string]any{"lock": s.Graph.Node(s.Token(d.Token).Node).Lock})}
+}
+
+func (AwaitLock) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// TakeLock gives a token its node's lock, until it leaves the node.
+type TakeLock struct {
+	Token workflow.TokenID `json:"token"`
+	Lock  string           `json:"lock"`
+}
+
+// String implements fmt.Stringer.
+func (d TakeLock) String() string {
+	return newLine("take-lock", d.Token).addField("lock", d.Lock).String()
+}
+
+func (d TakeLock) evolveState(s *state.State) {
+	if by := s.Holder(d.Lock); by != 0 {
+		panic(fmt.Sprintf("decision: %v holds the lock %q that %v takes", by, d.Lock, d.Token))
+	}
+	t := *liveToken(s, d.Token)
+	t.Status, t.Input, t.Holds, t.Held = workflow.Pending, nil, d.Lock, false
+	s.PutToken(&t)
+}
+
+func (TakeLock) toldEvents(*state.State) []Event                 { return nil }
+func (TakeLock) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

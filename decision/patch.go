@@ -1,0 +1,67 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// PatchRun replaces the run's definition. Steps are those of a dag whose
+// incoming transitions it changes.
+type PatchRun struct {
+	Revision   int             `json:"revision"`
+	Definition any             `json:"definition"` // as a value
+	Pins       workflow.Pins   `json:"pins,omitzero"`
+	Due        time.Time       `json:"due,omitzero"` // the run times out
+	Steps      []state.Step    `json:"steps,omitzero"`
+	Graph      *workflow.Graph `json:"-"` // of Definition; nil until it is asked for
+}
+
+// String implements fmt.Stringer.
+func (d PatchRun) String() string {
+	w := newLine("patch-run").addField("revision", strconv.Itoa(d.Revision)).addValue("definition", d.Definition).addTime("due", d.Due)
+	for _, x := range d.Steps {
+		w = w.addField("step", fmt.Sprintf("%s:%d/%d", x.Node, x.Live, x.Resolved))
+	}
+	return w.String()
+}
+
+func (d PatchRun) evolveState(s *state.State) {
+	if d.Revision != s.Revision()+1 {
+		panic(fmt.Sprintf("decision: revision %d follows %d", d.Revision, s.Revision()))
+	}
+	g := d.Graph
+	if g == nil {
+		g = compileValid(d.Definition)
+	}
+	s.PutRevision(state.Revision{Number: d.Revision, Graph: g, Document: d.Definition})
+	s.Due = d.Due
+	s.Pins = append(slices.Clip(s.Pins), d.Pins...)
+	for i := range d.Steps {
+		s.PutStep(&d.Steps[i])
+	}
+}
+
+func (d PatchRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: WorkflowPatched, Data: map[string]any{"revision": int64(d.Revision)}}}
+}
+
+func (PatchRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// compileValid compiles a definition that was found valid before.
+func compileValid(doc any) *workflow.Graph {
+	def, err := workflow.Boundless().ParseJSON(value.Encode(doc))
+	if err != nil {
+		panic("decision: a patched definition: " + err.Error())
+	}
+	g, err := workflow.Boundless().Compile(def)
+	if err != nil {
+		panic("decision: a patched definition: " + err.Error())
+	}
+	return g
+}

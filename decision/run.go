@@ -1,0 +1,213 @@
+package decision
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// StartRun begins the run with its input.
+type StartRun struct {
+	Input  map[string]any   `json:"input"`
+	At     time.Time        `json:"at"`
+	Due    time.Time        `json:"due,omitzero"`    // the run times out
+	Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
+	Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
+}
+
+// String implements fmt.Stringer.
+func (d StartRun) String() string {
+	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).String()
+}
+
+func (d StartRun) evolveState(s *state.State) {
+	moveRun(s, workflow.MoveStart)
+	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
+	s.Parent, s.Pins = d.Parent, d.Pins
+	s.InitData()
+}
+
+func (StartRun) toldEvents(s *state.State) []Event {
+	def := s.Graph.Definition
+	return []Event{{Type: WorkflowStarted, Data: map[string]any{"workflow": def.Name, "version": int64(def.Version)}}}
+}
+
+func (StartRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// CompleteRun ends the run with its output and cancels what lives.
+type CompleteRun struct {
+	Output map[string]any `json:"output"`
+	At     time.Time      `json:"at"`
+}
+
+// String implements fmt.Stringer.
+func (d CompleteRun) String() string {
+	return newLine("complete-run").addObject("output", d.Output).String()
+}
+
+func (d CompleteRun) evolveState(s *state.State) {
+	endAllTokens(s)
+	moveRun(s, workflow.MoveComplete)
+	s.Output, s.EndedAt = d.Output, d.At
+}
+
+func (CompleteRun) toldEvents(s *state.State) []Event {
+	if len(s.Artifacts) == 0 {
+		return []Event{{Type: WorkflowCompleted}}
+	}
+	return []Event{{Type: ArtifactCommitted, Data: map[string]any{"count": int64(len(s.Artifacts))}}, {Type: WorkflowCompleted}}
+}
+
+func (CompleteRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
+
+// FailRun ends the run as failed and cancels what lives.
+type FailRun struct {
+	Failure workflow.Failure `json:"failure"`
+	At      time.Time        `json:"at"`
+}
+
+// String implements fmt.Stringer.
+func (d FailRun) String() string { return newLine("fail-run").addFailure(&d.Failure).String() }
+
+func (d FailRun) evolveState(s *state.State) {
+	endAllTokens(s)
+	moveRun(s, workflow.MoveFail)
+	s.Failure, s.EndedAt = &d.Failure, d.At
+}
+
+func (d FailRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: WorkflowFailed, Data: FailureValue(&d.Failure)}}
+}
+
+func (FailRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
+
+// ExpireRun ends the run as timed out and cancels what lives.
+type ExpireRun struct {
+	Failure workflow.Failure `json:"failure"`
+	At      time.Time        `json:"at"`
+}
+
+// String implements fmt.Stringer.
+func (d ExpireRun) String() string { return newLine("expire-run").addFailure(&d.Failure).String() }
+
+func (d ExpireRun) evolveState(s *state.State) {
+	endAllTokens(s)
+	moveRun(s, workflow.MoveExpire)
+	s.Failure, s.EndedAt = &d.Failure, d.At
+}
+
+func (d ExpireRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: WorkflowTimedOut, Data: FailureValue(&d.Failure)}}
+}
+
+func (ExpireRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
+
+// CancelRun ends the run as cancelled and cancels what lives.
+type CancelRun struct {
+	Failure workflow.Failure `json:"failure"`
+	At      time.Time        `json:"at"`
+}
+
+// String implements fmt.Stringer.
+func (d CancelRun) String() string { return newLine("cancel-run").addFailure(&d.Failure).String() }
+
+func (d CancelRun) evolveState(s *state.State) {
+	endAllTokens(s)
+	moveRun(s, workflow.MoveCancel)
+	s.Failure, s.EndedAt = &d.Failure, d.At
+}
+
+func (d CancelRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: WorkflowCancelled, Data: FailureValue(&d.Failure)}}
+}
+
+func (CancelRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
+
+// SuspendRun stops a run because of an internal fault.
+type SuspendRun struct {
+	Failure workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d SuspendRun) String() string { return newLine("suspend-run").addFailure(&d.Failure).String() }
+
+func (d SuspendRun) evolveState(s *state.State) {
+	moveRun(s, workflow.MoveSuspend)
+	s.Failure = &d.Failure
+}
+
+func (d SuspendRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: WorkflowSuspended, Data: FailureValue(&d.Failure)}}
+}
+
+func (SuspendRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// ResumeRun lets a paused or suspended run continue.
+type ResumeRun struct{}
+
+// String implements fmt.Stringer.
+func (d ResumeRun) String() string { return "resume-run" }
+
+func (ResumeRun) evolveState(s *state.State) {
+	moveRun(s, workflow.MoveResume)
+	s.Failure, s.ParentPauses = nil, false
+}
+
+func (ResumeRun) toldEvents(*state.State) []Event                 { return []Event{{Type: WorkflowResumed}} }
+func (ResumeRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// PauseRun holds back what the run would dispatch.
+type PauseRun struct {
+	Parent bool `json:"parent,omitzero"` // because the parent run is paused
+}
+
+// String implements fmt.Stringer.
+func (d PauseRun) String() string { return newLine("pause-run").addFlag("parent", d.Parent).String() }
+
+func (d PauseRun) evolveState(s *state.State) {
+	moveRun(s, workflow.MovePause)
+	s.ParentPauses = d.Parent
+}
+
+func (PauseRun) toldEvents(*state.State) []Event                 { return []Event{{Type: WorkflowPaused}} }
+func (PauseRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// DeferFailure notes that the run will fail once the rest of it has ended.
+type DeferFailure struct {
+	Failure workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d DeferFailure) String() string {
+	return newLine("defer-failure").addFailure(&d.Failure).String()
+}
+
+func (d DeferFailure) evolveState(s *state.State)                    { s.Deferred = &d.Failure }
+func (DeferFailure) toldEvents(*state.State) []Event                 { return nil }
+func (DeferFailure) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// moveRun changes the status of the run; it panics if the move is not allowed.
+func moveRun(s *state.State, m workflow.RunMove) {
+	to, err := s.Status.Next(m)
+	if err != nil {
+		panic("decision: " + err.Error())
+	}
+	s.Status = to
+}
+
+// endAllTokens cancels every live token, because the run ends.
+func endAllTokens(s *state.State) {
+	if s.Live() == 0 {
+		return
+	}
+	cancelTokens(s, s.LiveTokens())
+}
+
+// allRunning returns the tokens whose task or child runs as the run ends.
+func allRunning(s *state.State) []workflow.TokenID {
+	if s.Live() == 0 {
+		return nil
+	}
+	return runningTokens(s, s.LiveTokens()...)
+}

@@ -1,0 +1,194 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// AwaitTimer makes a token wait until Due, or until Limit, when its node
+// times out, if that is earlier. Result is that of the node that was left,
+// kept where a further attempt may ask for it.
+type AwaitTimer struct {
+	Token   workflow.TokenID `json:"token"`
+	Attempt int              `json:"attempt"`
+	Due     time.Time        `json:"due"`
+	Limit   time.Time        `json:"limit,omitzero"`
+	Result  any              `json:"result,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d AwaitTimer) String() string {
+	return newLine("await-timer", d.Token).addTime("due", d.Due).addTime("limit", d.Limit).String()
+}
+
+func (d AwaitTimer) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Attempt, t.Due, t.Beat = workflow.WaitingForTimer, d.Attempt, d.Due, d.Limit
+	t.Input, t.Held = d.Result, false
+	s.PutToken(&t)
+}
+
+func (d AwaitTimer) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, TokenWaiting, d.Token, map[string]any{"for": "timer", "until": timeText(d.Due)})}
+}
+
+func (AwaitTimer) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// AwaitEvent makes a token wait for an event, or until Due if one of what it
+// waits for is a timer, or until Limit, when its node times out.
+type AwaitEvent struct {
+	Token   workflow.TokenID `json:"token"`
+	Attempt int              `json:"attempt"`
+	Names   []string         `json:"names"`
+	Due     time.Time        `json:"due,omitzero"`
+	Limit   time.Time        `json:"limit,omitzero"`
+	Result  any              `json:"result,omitzero"` // as in AwaitTimer
+}
+
+// String implements fmt.Stringer.
+func (d AwaitEvent) String() string {
+	return newLine("await-event", d.Token).addField("names", joinNames(d.Names)).addTime("due", d.Due).addTime("limit", d.Limit).String()
+}
+
+func (d AwaitEvent) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Attempt, t.Due, t.Beat = workflow.WaitingForEvent, d.Attempt, d.Due, d.Limit
+	t.Input, t.Order, t.Held = d.Result, s.NextPlace(), false
+	s.PutToken(&t)
+}
+
+func (d AwaitEvent) toldEvents(s *state.State) []Event {
+	names := make([]any, len(d.Names))
+	for i, n := range d.Names {
+		names[i] = n
+	}
+	data := map[string]any{"names": names}
+	if !d.Due.IsZero() {
+		data["until"] = timeText(d.Due)
+	}
+	return []Event{waitingFor(s, d.Token, "event", data)}
+}
+
+func (AwaitEvent) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// KeepSignal keeps a signal until somebody takes it. Done says that its
+// number is kept only: it was taken, or lost, at once.
+type KeepSignal struct {
+	Seq     state.SignalID `json:"seq"`
+	Name    string         `json:"name"`
+	ID      string         `json:"id,omitzero"`
+	Payload any            `json:"payload,omitzero"`
+	Due     time.Time      `json:"due,omitzero"` // it is lost then
+	Done    bool           `json:"done,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d KeepSignal) String() string {
+	return newLine("keep-signal", int64(d.Seq)).addField("name", d.Name).addField("id", d.ID).addJSON("payload", d.Payload).
+		addTime("due", d.Due).addFlag("done", d.Done).String()
+}
+
+func (d KeepSignal) evolveState(s *state.State) {
+	k := &state.KeptSignal{Seq: d.Seq, Name: d.Name, ID: d.ID, Due: d.Due, Done: d.Done}
+	if !d.Done {
+		k.Payload = d.Payload
+	}
+	if d.Done && d.ID == "" {
+		s.NextSignal = d.Seq + 1 // nobody will ask for it
+		return
+	}
+	s.PutSignal(k)
+}
+
+func (d KeepSignal) toldEvents(*state.State) []Event {
+	data := map[string]any{"name": d.Name, "signal": int64(d.Seq)}
+	if d.ID != "" {
+		data["id"] = d.ID
+	}
+	return []Event{{Type: SignalReceived, Data: data}}
+}
+
+func (KeepSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// TakeSignal gives a signal to a token. Kept signals are gone then. What
+// follows completes the token.
+type TakeSignal struct {
+	Token workflow.TokenID `json:"token"`
+	Seq   state.SignalID   `json:"seq"`
+	Name  string           `json:"name"`
+}
+
+// String implements fmt.Stringer.
+func (d TakeSignal) String() string {
+	return newLine("take-signal", d.Token).addField("name", d.Name).addField("signal", fmt.Sprint(int64(d.Seq))).String()
+}
+
+func (d TakeSignal) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	if t.Status == workflow.WaitingForEvent {
+		t.Status, t.Due, t.Beat = workflow.Pending, never, never
+		s.PutToken(&t)
+	}
+	endSignal(s, d.Seq)
+}
+
+func (d TakeSignal) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, SignalTaken, d.Token, map[string]any{"name": d.Name, "signal": int64(d.Seq)})}
+}
+
+func (TakeSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// LoseSignal ends a signal that nobody took in time.
+type LoseSignal struct {
+	Seq  state.SignalID `json:"seq"`
+	Name string         `json:"name"`
+}
+
+// String implements fmt.Stringer.
+func (d LoseSignal) String() string {
+	return newLine("lose-signal", int64(d.Seq)).addField("name", d.Name).String()
+}
+
+func (d LoseSignal) evolveState(s *state.State) { endSignal(s, d.Seq) }
+
+func (d LoseSignal) toldEvents(*state.State) []Event {
+	return []Event{{Type: SignalLost, Data: map[string]any{"name": d.Name, "signal": int64(d.Seq)}}}
+}
+
+func (LoseSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// RejectSignal notes that a waiting token's match failed on a signal.
+type RejectSignal struct {
+	Token   workflow.TokenID `json:"token"`
+	Name    string           `json:"name"`
+	Failure workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d RejectSignal) String() string {
+	return newLine("reject-signal", d.Token).addField("name", d.Name).addFailure(&d.Failure).String()
+}
+
+func (RejectSignal) evolveState(*state.State) {
+	// Nothing changes: it tells only.
+}
+
+func (d RejectSignal) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, SignalRejected, d.Token, map[string]any{"name": d.Name, "error": FailureValue(&d.Failure)})}
+}
+
+func (RejectSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// endSignal keeps no more of a signal than its id.
+func endSignal(s *state.State, id state.SignalID) {
+	old := s.Signal(id)
+	if old == nil || old.Done {
+		return
+	}
+	k := *old
+	k.Payload, k.Done = nil, true
+	s.PutSignal(&k)
+}

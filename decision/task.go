@@ -1,0 +1,151 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// DispatchTask hands an attempt of a token's task to the executor.
+type DispatchTask struct {
+	Token   workflow.TokenID `json:"token"`
+	Task    string           `json:"task"`
+	Attempt int              `json:"attempt"`
+	Epoch   workflow.Epoch   `json:"epoch"`
+	Input   any              `json:"input,omitzero"`
+	Due     time.Time        `json:"due,omitzero"`  // the attempt times out
+	Beat    time.Time        `json:"beat,omitzero"` // the first heartbeat is due
+}
+
+// String implements fmt.Stringer.
+func (d DispatchTask) String() string {
+	return newLine("dispatch-task", d.Token).addField("task", d.Task).addField("attempt", fmt.Sprint(d.Attempt)).
+		addJSON("input", d.Input).addTime("due", d.Due).addTime("beat", d.Beat).String()
+}
+
+func (d DispatchTask) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Attempt, t.Epoch = workflow.Dispatched, d.Attempt, d.Epoch
+	t.Input, t.Due, t.Beat, t.Held = d.Input, d.Due, d.Beat, false
+	s.PutToken(&t)
+}
+
+func (d DispatchTask) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, TaskDispatched, d.Token, map[string]any{"task": d.Task, "attempt": int64(d.Attempt)})}
+}
+
+func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+func (DispatchTask) effect()                                         {}
+
+// ExtendTask moves the instant at which an attempt's silence is too long.
+type ExtendTask struct {
+	Token workflow.TokenID `json:"token"`
+	Beat  time.Time        `json:"beat"`
+}
+
+// String implements fmt.Stringer.
+func (d ExtendTask) String() string {
+	return newLine("extend-task", d.Token).addTime("beat", d.Beat).String()
+}
+
+func (d ExtendTask) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Beat = d.Beat
+	s.PutToken(&t)
+}
+
+func (ExtendTask) toldEvents(*state.State) []Event                 { return nil }
+func (ExtendTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// RetryTask makes a token wait for its next attempt. Base is the number of
+// attempts that no longer count against the budget.
+type RetryTask struct {
+	Token   workflow.TokenID  `json:"token"`
+	Due     time.Time         `json:"due"`
+	Base    int               `json:"base,omitzero"`
+	Failure *workflow.Failure `json:"failure,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d RetryTask) String() string {
+	return newLine("retry-task", d.Token).addTime("due", d.Due).addFailure(d.Failure).String()
+}
+
+func (d RetryTask) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Due, t.Failure = workflow.Retrying, d.Due, d.Failure
+	t.Base, t.Beat, t.Held = max(t.Base, d.Base), never, false
+	s.PutToken(&t)
+}
+
+func (d RetryTask) toldEvents(s *state.State) []Event {
+	data := map[string]any{"due": timeText(d.Due)}
+	if d.Failure != nil {
+		data["error"] = FailureValue(d.Failure)
+	}
+	return []Event{tokenEvent(s, TaskRetrying, d.Token, data)}
+}
+
+func (d RetryTask) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// ParkTask makes a token wait for an operator: a dead letter is open.
+type ParkTask struct {
+	Token   workflow.TokenID `json:"token"`
+	Failure workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d ParkTask) String() string {
+	return newLine("park-task", d.Token).addFailure(&d.Failure).String()
+}
+
+func (d ParkTask) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Failure, t.Due, t.Beat = workflow.WaitingForOperator, &d.Failure, never, never
+	t.Held, t.Order = false, s.NextPlace()
+	s.PutToken(&t)
+}
+
+func (d ParkTask) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, TaskParked, d.Token, FailureValue(&d.Failure))}
+}
+
+func (d ParkTask) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// StageArtifacts adds what a token's task hands over to the artifacts of the
+// run.
+type StageArtifacts struct {
+	Token     workflow.TokenID    `json:"token"`
+	Artifacts []workflow.Artifact `json:"artifacts"`
+}
+
+// String implements fmt.Stringer.
+func (d StageArtifacts) String() string {
+	w := newLine("stage-artifacts", d.Token)
+	for _, a := range d.Artifacts {
+		w = w.addField("artifact", fmt.Sprintf("%s:%d", a.Name, a.Size))
+	}
+	return w.String()
+}
+
+func (d StageArtifacts) evolveState(s *state.State) { s.AddArtifacts(d.Artifacts) }
+
+func (d StageArtifacts) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, ArtifactStaged, d.Token, map[string]any{"artifacts": artifactValues(d.Artifacts)})}
+}
+
+func (StageArtifacts) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+func artifactValues(as []workflow.Artifact) []any {
+	out := make([]any, len(as))
+	for i, a := range as {
+		out[i] = map[string]any{"name": a.Name, "hash": a.Hash, "size": a.Size}
+	}
+	return out
+}

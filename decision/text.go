@@ -1,0 +1,111 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A line builds the text of one decision: a verb and its fields. Golden tests
+// and traces rely on it.
+type line struct{ strings.Builder }
+
+// newLine begins the text of a decision with its verb and what it is about.
+func newLine(verb string, args ...any) *line {
+	l := &line{}
+	l.WriteString(verb)
+	for _, a := range args {
+		fmt.Fprintf(l, " %v", a)
+	}
+	return l
+}
+
+// addField appends key=text unless text is empty.
+func (l *line) addField(key, text string) *line {
+	if text != "" {
+		fmt.Fprintf(l, " %s=%s", key, text)
+	}
+	return l
+}
+
+// addJSON appends key=value as JSON, shortened, unless v is nil.
+func (l *line) addJSON(key string, v any) *line {
+	if v == nil {
+		return l
+	}
+	return l.addValue(key, v)
+}
+
+// addValue appends key=value as JSON, shortened, for a value where nil says
+// something.
+func (l *line) addValue(key string, v any) *line {
+	const most = 120
+	text := string(value.Encode(v))
+	if len(text) > most {
+		text = fmt.Sprintf("%s...(%d bytes)", strings.ToValidUTF8(text[:most], ""), len(text))
+	}
+	return l.addField(key, text)
+}
+
+// addObject appends key=value as JSON unless m is nil.
+func (l *line) addObject(key string, m map[string]any) *line {
+	if m == nil {
+		return l
+	}
+	return l.addJSON(key, m)
+}
+
+// addTime appends key=instant unless t is zero.
+func (l *line) addTime(key string, t time.Time) *line {
+	if t.IsZero() {
+		return l
+	}
+	return l.addField(key, t.UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// addFlag appends key if it is on.
+func (l *line) addFlag(key string, on bool) *line {
+	if on {
+		l.WriteString(" " + key)
+	}
+	return l
+}
+
+// addScope appends the branch unless sc is outside any group.
+func (l *line) addScope(sc workflow.Scope) *line {
+	if sc.Group == 0 {
+		return l
+	}
+	return l.addField("in", sc.String())
+}
+
+// addFailure appends the code and message of f unless it is nil.
+func (l *line) addFailure(f *workflow.Failure) *line {
+	if f == nil {
+		return l
+	}
+	text := f.Code
+	if f.Message != "" {
+		text += " (" + f.Message + ")"
+	}
+	return l.addField("error", text)
+}
+
+// joinNames returns texts joined by commas.
+func joinNames[T ~string](xs []T) string {
+	out := make([]byte, 0, 16)
+	for i, x := range slices.All(xs) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, string(x)...)
+	}
+	return string(out)
+}
+
+// timeText is the text of an instant, in events too.
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

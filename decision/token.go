@@ -1,0 +1,347 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// CreateToken puts a new token on a node.
+type CreateToken struct {
+	Token state.Token `json:"token"`
+}
+
+// String implements fmt.Stringer.
+func (d CreateToken) String() string {
+	l := newLine("create-token", d.Token.ID).addField("node", string(d.Token.Node)).addScope(d.Token.Scope).
+		addField("counts", countsText(d.Token.Counts))
+	if f := d.Token.Caught; f != nil {
+		l.addField("caught", f.Code)
+	}
+	return l.String()
+}
+
+func (d CreateToken) evolveState(s *state.State) {
+	if d.Token.ID != s.NextToken {
+		panic(fmt.Sprintf("decision: %v created out of order, want %v", d.Token.ID, s.NextToken))
+	}
+	s.PutToken(&d.Token)
+}
+
+func (d CreateToken) toldEvents(*state.State) []Event {
+	return []Event{{Type: TokenCreated, Token: d.Token.ID, Node: d.Token.Node, Data: scopeData(d.Token.Scope)}}
+}
+
+func (CreateToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// CompleteToken ends a token whose node has completed. Output is kept if
+// some expression asks for it.
+type CompleteToken struct {
+	Token    workflow.TokenID `json:"token"`
+	Output   any              `json:"output,omitzero"`
+	Metadata map[string]any   `json:"metadata,omitzero"`
+	Skipped  bool             `json:"skipped,omitzero"` // by an operator: the attempt's key is stale
+}
+
+// String implements fmt.Stringer.
+func (d CompleteToken) String() string {
+	return newLine("complete-token", d.Token).addFlag("skipped", d.Skipped).addJSON("output", d.Output).String()
+}
+
+func (d CompleteToken) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	if d.Skipped {
+		t.Epoch = 0
+	}
+	endToken(s, &t, workflow.Completed, d.Output, nil)
+}
+
+func (d CompleteToken) toldEvents(s *state.State) []Event {
+	return completedEvents(s, d.Token, d.Metadata, tokenEvent(s, TokenCompleted, d.Token, nil))
+}
+
+func (d CompleteToken) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// FailToken ends a token whose node has failed.
+type FailToken struct {
+	Token   workflow.TokenID `json:"token"`
+	Failure workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d FailToken) String() string {
+	return newLine("fail-token", d.Token).addFailure(&d.Failure).String()
+}
+
+func (d FailToken) evolveState(s *state.State) {
+	endToken(s, liveToken(s, d.Token), workflow.Failed, nil, &d.Failure)
+}
+
+func (d FailToken) toldEvents(s *state.State) []Event {
+	return failedEvents(s, d.Token, TokenFailed, &d.Failure)
+}
+
+func (d FailToken) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// ExpireToken ends a token whose last attempt timed out.
+type ExpireToken struct {
+	Token   workflow.TokenID `json:"token"`
+	Failure workflow.Failure `json:"failure"`
+}
+
+// String implements fmt.Stringer.
+func (d ExpireToken) String() string {
+	return newLine("expire-token", d.Token).addFailure(&d.Failure).String()
+}
+
+func (d ExpireToken) evolveState(s *state.State) {
+	endToken(s, liveToken(s, d.Token), workflow.TimedOut, nil, &d.Failure)
+}
+
+func (d ExpireToken) toldEvents(s *state.State) []Event {
+	return failedEvents(s, d.Token, TokenTimedOut, &d.Failure)
+}
+
+func (d ExpireToken) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// CancelToken ends a token that is no longer wanted.
+type CancelToken struct {
+	Token  workflow.TokenID `json:"token"`
+	Reason string           `json:"reason,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d CancelToken) String() string {
+	return newLine("cancel-token", d.Token).addField("reason", d.Reason).String()
+}
+
+func (d CancelToken) evolveState(s *state.State) {
+	endToken(s, liveToken(s, d.Token), workflow.Cancelled, nil, nil)
+}
+
+func (d CancelToken) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, TokenCancelled, d.Token, map[string]any{"reason": d.Reason})}
+}
+
+func (d CancelToken) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// CancelTokens ends the live tokens at some nodes, except one, in a branch and in
+// the groups nested in it. Tokens that wait at the join of a group have left
+// their node, and stay.
+type CancelTokens struct {
+	Scope  workflow.Scope    `json:"scope,omitzero"`
+	Nodes  []workflow.NodeID `json:"nodes"`
+	Except workflow.TokenID  `json:"except,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d CancelTokens) String() string {
+	l := newLine("cancel-tokens").addScope(d.Scope).addField("nodes", joinNames(d.Nodes))
+	if d.Except != 0 {
+		l.addField("except", d.Except.String())
+	}
+	return l.String()
+}
+
+func (d CancelTokens) evolveState(s *state.State) { cancelTokens(s, Standing(s, d)) }
+
+// toldEvents returns one event, however many tokens end, and none if none does.
+func (d CancelTokens) toldEvents(s *state.State) []Event {
+	const most = 100 // tokens that it names
+	ids := Standing(s, d)
+	if len(ids) == 0 {
+		return nil
+	}
+	tokens := make([]any, 0, min(len(ids), most))
+	for _, id := range ids[:min(len(ids), most)] {
+		tokens = append(tokens, int64(id))
+	}
+	nodes := make([]any, len(d.Nodes))
+	for i, n := range d.Nodes {
+		nodes[i] = string(n)
+	}
+	return []Event{{Type: TokenCancelled, Data: map[string]any{"nodes": nodes, "count": int64(len(ids)), "tokens": tokens}}}
+}
+
+func (d CancelTokens) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, Standing(s, d)...)
+}
+
+// HoldToken keeps a token from going on while the run is paused.
+type HoldToken struct {
+	Token  workflow.TokenID `json:"token"`
+	Result any              `json:"result,omitzero"` // of the node that was left, or the task's input
+}
+
+// String implements fmt.Stringer.
+func (d HoldToken) String() string { return newLine("hold-token", d.Token).String() }
+
+func (d HoldToken) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	t.Status, t.Input, t.Due, t.Beat = workflow.Pending, d.Result, never, never
+	t.Held, t.Order = true, s.NextPlace()
+	s.PutToken(&t)
+}
+
+func (d HoldToken) toldEvents(s *state.State) []Event {
+	return []Event{waitingFor(s, d.Token, "resume", nil)}
+}
+
+func (HoldToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// Standing returns the tokens that d ends: those that are at one of its nodes.
+func Standing(s *state.State, d CancelTokens) []workflow.TokenID {
+	return slices.DeleteFunc(s.TokensOf(d.Scope), func(id workflow.TokenID) bool {
+		t := s.Token(id)
+		return id == d.Except || t.Status == workflow.WaitingForSiblings || !slices.Contains(d.Nodes, t.Node)
+	})
+}
+
+// never is the due time of a token or group that time alone does not change.
+var never time.Time
+
+// liveToken returns a token that a decision may change.
+func liveToken(s *state.State, id workflow.TokenID) *state.Token {
+	t := s.Token(id)
+	if t == nil || !t.Live() {
+		panic(fmt.Sprintf("decision: %v is not live", id))
+	}
+	return t
+}
+
+// endToken makes a token terminal. It keeps only what may be asked of a token
+// that has ended.
+func endToken(s *state.State, t *state.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
+	s.PutToken(&state.Token{
+		ID: t.ID, Node: t.Node, Status: status, Parent: t.Parent, Scope: t.Scope,
+		Attempt: t.Attempt, Epoch: t.Epoch, Failure: f, Via: t.Via,
+	})
+	noteEnd(s, t, status, output, f)
+}
+
+// noteEnd keeps how a token's node ended, if some expression asks for it.
+func noteEnd(s *state.State, t *state.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
+	n := s.Graph.Node(t.Node)
+	if n == nil || !n.KeepsEnd {
+		return
+	}
+	v := map[string]any{"status": status.String()}
+	if n.KeepsOutput && status == workflow.Completed {
+		v["output"] = output
+	}
+	if f != nil {
+		v["error"] = FailureValue(f)
+	}
+	s.SetData(t.Scope, []string{workflow.SectionNodes, string(t.Node)}, v)
+}
+
+// completeWaiting ends a token that waits at a join. Its node completed when the
+// token took its transition to the join, so that only the token is left to end.
+func completeWaiting(s *state.State, t *state.Token) {
+	s.PutToken(&state.Token{
+		ID: t.ID, Node: t.Node, Status: workflow.Completed, Parent: t.Parent, Scope: t.Scope,
+		Attempt: t.Attempt, Epoch: t.Epoch,
+	})
+}
+
+// leaveNode drops what a token holds only while it is at its node.
+func leaveNode(t *state.Token) {
+	t.Due, t.Beat, t.Input, t.Failure = never, never, nil, nil
+	t.Holds, t.Held, t.Votes = "", false, nil
+}
+
+// cancelTokens ends tokens as cancelled.
+func cancelTokens(s *state.State, ids []workflow.TokenID) {
+	for _, id := range ids {
+		endToken(s, s.Token(id), workflow.Cancelled, nil, nil)
+	}
+}
+
+// Traverse returns the loop counts of a token that takes t: one more for t if
+// it loops, none for the loops nested in it.
+func Traverse(g *workflow.Graph, counts state.Counts, t *workflow.GraphTransition) state.Counts {
+	if t.Loop == nil {
+		return counts
+	}
+	out := make(state.Counts, len(counts)+1)
+	for id, n := range counts {
+		if inner := g.Transition(id); inner == nil || !t.Resets(inner) {
+			out[id] = n
+		}
+	}
+	out[t.ID]++
+	return out
+}
+
+// FailureValue returns f as expressions see it: {code, message, attempts}; nil
+// for nil.
+func FailureValue(f *workflow.Failure) map[string]any {
+	if f == nil {
+		return nil
+	}
+	return map[string]any{"code": f.Code, "message": f.Message, "attempts": int64(f.Attempts)}
+}
+
+// completedEvents puts task.completed before the event of a token whose task it
+// was.
+func completedEvents(s *state.State, id workflow.TokenID, metadata map[string]any, then Event) []Event {
+	if s.Token(id).Status != workflow.Dispatched {
+		return []Event{then}
+	}
+	return []Event{tokenEvent(s, TaskCompleted, id, metadata), then}
+}
+
+// failedEvents puts task.failed before the event of a token whose task it was.
+func failedEvents(s *state.State, id workflow.TokenID, typ EventType, f *workflow.Failure) []Event {
+	then := tokenEvent(s, typ, id, FailureValue(f))
+	if s.Token(id).Status != workflow.Dispatched {
+		return []Event{then}
+	}
+	return []Event{tokenEvent(s, TaskFailed, id, FailureValue(f)), then}
+}
+
+// tokenEvent returns an event about a token, at its node.
+func tokenEvent(s *state.State, typ EventType, id workflow.TokenID, data map[string]any) Event {
+	return Event{Type: typ, Token: id, Node: s.Token(id).Node, Data: data}
+}
+
+// waitingFor says that a token waits, and for what.
+func waitingFor(s *state.State, id workflow.TokenID, what string, more map[string]any) Event {
+	if more == nil {
+		more = map[string]any{}
+	}
+	more["for"] = what
+	return tokenEvent(s, TokenWaiting, id, more)
+}
+
+// scopeData returns the branch of a token as data; nil outside any group.
+func scopeData(sc workflow.Scope) map[string]any {
+	if sc.Group == 0 {
+		return nil
+	}
+	return map[string]any{"group": int64(sc.Group), "branch": int64(sc.Branch)}
+}
+
+// countsText is the text of loop counts; "" if there are none.
+func countsText(c state.Counts) string {
+	if len(c) == 0 {
+		return ""
+	}
+	m := make(map[string]any, len(c))
+	for k, v := range c {
+		m[string(k)] = int64(v)
+	}
+	return string(value.Encode(m))
+}
