@@ -13,10 +13,10 @@ import (
 // loaded is a queue with so many tasks and workers, all of which are busy.
 type loaded struct {
 	*queue
-	seats []*seat
-	order int64
-	now   time.Time
-	next  int
+	members []*workerState
+	order   int64
+	now     time.Time
+	next    int
 }
 
 func load(tasks, workers int) *loaded {
@@ -25,8 +25,8 @@ func load(tasks, workers int) *loaded {
 		l.dispatch()
 	}
 	for w := range workers {
-		l.seats = append(l.seats, l.register(Registration{ID: fmt.Sprint("w", w), Types: []string{"a", "b"}, Capacity: 1}, false, l.now))
-		l.ask(l.seats[w], 1, l.now)
+		l.members = append(l.members, l.registerWorker(Registration{ID: fmt.Sprint("w", w), Types: []string{"a", "b"}, Capacity: 1}, false, l.now))
+		l.requestTasks(l.members[w], 1, l.now)
 	}
 	l.out = l.out[:0]
 	return l
@@ -34,21 +34,21 @@ func load(tasks, workers int) *loaded {
 
 func (l *loaded) dispatch() {
 	l.order++
-	l.add(pawl.Task{Key: pawl.Key(fmt.Sprint("k", l.order)), Type: "a", Order: l.order, Priority: int(l.order % 3)}, l.order, l.now)
+	l.addTask(pawl.Task{Key: pawl.Key(fmt.Sprint("k", l.order)), Type: "a", Order: l.order, Priority: int(l.order % 3)}, l.order, l.now)
 }
 
 // turn is one assignment and all that belongs to it: a worker completes its task
 // and gets the next one, with a heartbeat in between, and a new task comes.
 func (l *loaded) turn() {
-	s := l.seats[l.next%len(l.seats)]
+	s := l.members[l.next%len(l.members)]
 	l.next++
 	l.now = l.now.Add(time.Microsecond)
 	for k := range s.held {
-		l.hold(s.id, k, l.now)
-		l.begin(s.id, k, l.now)
-		l.finish(s.id, k, true, false, l.now)
+		l.holdKey(s.id, k, l.now)
+		l.beginCompletion(s.id, k, l.now)
+		l.finishCompletion(s.id, k, true, false, l.now)
 	}
-	l.ask(s, 1, l.now)
+	l.requestTasks(s, 1, l.now)
 	l.out = l.out[:0]
 	l.dispatch()
 }
@@ -83,7 +83,7 @@ func BenchmarkPool(b *testing.B) {
 				f.dispatch("a", pawl.Key(fmt.Sprint("k", sent)))
 			}
 			take := func(w int) {
-				tasks, _, err := p.poll(b.Context(), want{worker: ids[w], most: 1})
+				tasks, _, err := p.pollTasks(b.Context(), want{worker: ids[w], most: 1})
 				require.NoError(b, err)
 				require.Len(b, tasks, 1)
 				held[w] = tasks[0].Key
@@ -93,14 +93,14 @@ func BenchmarkPool(b *testing.B) {
 			}
 			for w := range ids {
 				ids[w] = fmt.Sprint("w", w)
-				require.NoError(b, p.register(Registration{ID: ids[w], Types: []string{"a"}}))
+				require.NoError(b, p.registerRemote(Registration{ID: ids[w], Types: []string{"a"}}))
 				take(w)
 			}
 			i := 0
 			for b.Loop() {
 				w := i % size.workers
 				i++
-				require.NoError(b, p.complete(b.Context(), completion{worker: ids[w], key: held[w]}))
+				require.NoError(b, p.completeTask(b.Context(), completion{worker: ids[w], key: held[w]}))
 				take(w)
 				dispatch()
 			}
@@ -124,9 +124,9 @@ func TestTheCostOfAnAssignmentIsFlat(t *testing.T) {
 	compared := func(tasks, workers int) float64 {
 		l := load(tasks, workers)
 		n := 0
-		for _, line := range l.lines {
-			items := heap.New(func(a, b *item) bool { n++; return a.before(b) }, func(i *item) *heap.Place { return &i.place })
-			move(&line.items, &items)
+		for _, waiting := range l.types {
+			items := heap.New(func(a, b *item) bool { n++; return a.startsBefore(b) }, func(i *item) *heap.Place { return &i.place })
+			move(&waiting.items, &items)
 		}
 		leases := heap.New(func(a, b *item) bool { n++; return a.until.Before(b.until) }, func(i *item) *heap.Place { return &i.lease })
 		move(&l.leases, &leases)

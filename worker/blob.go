@@ -40,7 +40,7 @@ func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 // Put is Task.Put over HTTP. The worker must hold the task.
 func (c *Client) Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error) {
 	query := url.Values{"worker": {c.ID}, "key": {string(t.Key)}, "type": {mediaType}}
-	response, err := c.send(ctx, http.MethodPost, "blobs?"+query.Encode(), r)
+	response, err := c.sendRequest(ctx, http.MethodPost, "blobs?"+query.Encode(), r)
 	if err != nil {
 		return blob.Ref{}, err
 	}
@@ -56,15 +56,15 @@ func (c *Client) Put(ctx context.Context, t Task, r io.Reader, mediaType string)
 // length is known beforehand.
 func (c *Client) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 	query := url.Values{"hash": {ref.Hash}}
-	response, err := c.send(ctx, http.MethodGet, "blobs?"+query.Encode(), nil)
+	response, err := c.sendRequest(ctx, http.MethodGet, "blobs?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
 	return response.Body, nil
 }
 
-// send sends one request and returns the answer if it is not a refusal.
-func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+// sendRequest sends one request and returns the answer if it is not a refusal.
+func (c *Client) sendRequest(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	name, _, _ := strings.Cut(path, "?")
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/v1/"+path, body)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader) 
 	defer response.Body.Close()
 	var refused errorReply
 	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&refused) != nil || refused.Error == nil {
-		return nil, errorf(response.StatusCode, CodeInvalid, "%s: the answer is %s, not one of a pool", name, response.Status)
+		return nil, poolErrorf(response.StatusCode, CodeInvalid, "%s: the answer is %s, not one of a pool", name, response.Status)
 	}
 	return nil, refused.Error
 }
@@ -96,87 +96,87 @@ func (p *Pool) serveBlobs(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch r.Method {
 	case http.MethodPost:
-		err = p.takeBlob(w, r)
+		err = p.receiveBlob(w, r)
 	case http.MethodGet:
-		err = p.giveBlob(w, r)
+		err = p.sendBlob(w, r)
 	default:
 		err = wrongMethod(w, "GET, POST", r)
 	}
 	if err != nil {
-		refuse(w, err)
+		writeError(w, err)
 	}
 }
 
-func (p *Pool) takeBlob(w http.ResponseWriter, r *http.Request) error {
+func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	t, err := p.heldBy(r.Context(), q.Get("worker"), pawl.Key(q.Get("key")))
+	t, err := p.taskHeldBy(r.Context(), q.Get("worker"), pawl.Key(q.Get("key")))
 	if err != nil {
 		return err
 	}
-	readBy(w, blobTime)
+	setReadTimeout(w, blobTime)
 	body := http.MaxBytesReader(w, r.Body, p.options.MaxBlob)
 	ref, err := t.Put(r.Context(), body, q.Get("type"))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return errorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the blob has more than %d bytes (Options.MaxBlob): store it elsewhere and send a resultRef", large.Limit)
+		return poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the blob has more than %d bytes (Options.MaxBlob): store it elsewhere and send a resultRef", large.Limit)
 	case err != nil:
-		return errorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be stored, try again: %v", err)
+		return poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be stored, try again: %v", err)
 	}
-	reply(w, http.StatusOK, ref)
+	writeReply(w, http.StatusOK, ref)
 	return nil
 }
 
-// heldBy returns a task that a remote worker holds.
-func (p *Pool) heldBy(ctx context.Context, id string, k pawl.Key) (pawl.Task, error) {
+// taskHeldBy returns a task that a remote worker holds.
+func (p *Pool) taskHeldBy(ctx context.Context, id string, k pawl.Key) (pawl.Task, error) {
 	if err := p.checkWorker(id); err != nil {
 		return pawl.Task{}, err
 	}
 	p.mu.Lock()
-	err := p.mayHold(id)
-	at, task, engine := unknown, pawl.Task{}, p.engine
+	err := p.mayHoldKey(id)
+	at, task, engine := keyUnknown, pawl.Task{}, p.engine
 	if err == nil {
-		at = p.queue.hold(id, k, time.Now())
-		p.deliver()
+		at = p.queue.holdKey(id, k, time.Now())
+		p.deliverTasks()
 	}
-	if i := p.queue.items[k]; at == holder && i.known {
+	if i := p.queue.items[k]; at == keyHeld && i.known {
 		task = i.task
 	}
 	p.mu.Unlock()
 	switch {
 	case err != nil:
 		return pawl.Task{}, err
-	case at == stranger, at == elsewhere:
+	case at == keyHeldByOther, at == keyCompletedByOther:
 		return pawl.Task{}, ErrNotHolder
-	case at == repeated, at == unknown && engine != nil && p.told(ctx, engine, id, k, at):
+	case at == keyCompleted, at == keyUnknown && engine != nil && p.heartbeatEngine(ctx, engine, id, k, at):
 		return pawl.Task{}, ErrStale
 	case task.Key == "": // in this life of the engine
-		return pawl.Task{}, errorf(http.StatusServiceUnavailable, CodeBusy, "the engine has not dispatched this task again yet: try again")
+		return pawl.Task{}, poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the engine has not dispatched this task again yet: try again")
 	}
 	return task, nil
 }
 
-func (p *Pool) giveBlob(w http.ResponseWriter, r *http.Request) error {
-	readBy(w, 0)
+func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
+	setReadTimeout(w, 0)
 	ref, err := blob.ParseRef(map[string]any{"$blob": r.URL.Query().Get("hash"), "size": int64(0)})
 	if err != nil {
-		return invalid("hash: %v", err)
+		return invalidRequestf("hash: %v", err)
 	}
-	engine, err := p.results(r.Context())
+	engine, err := p.awaitEngine(r.Context())
 	if err != nil {
 		return err
 	}
 	content, err := engine.OpenBlob(r.Context(), ref)
 	switch {
 	case errors.Is(err, blob.ErrMissing):
-		return errorf(http.StatusNotFound, CodeNotFound, "%v: send the $blob of a reference as it came", err)
+		return poolErrorf(http.StatusNotFound, CodeNotFound, "%v: send the $blob of a reference as it came", err)
 	case err != nil:
-		return errorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be opened, try again: %v", err)
+		return poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be opened, try again: %v", err)
 	}
 	defer content.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, err = io.Copy(patient{w}, content)
+	_, err = io.Copy(timedWriter{w}, content)
 	if err == nil {
 		err = http.NewResponseController(w).Flush()
 	}
@@ -184,15 +184,15 @@ func (p *Pool) giveBlob(w http.ResponseWriter, r *http.Request) error {
 		p.options.Logger.Warn("worker: a blob was not sent whole", "hash", ref.Hash, "error", err)
 		panic(http.ErrAbortHandler) // breaks the connection, so that the reader fails as well
 	}
-	writeBy(w, 0)
+	setWriteTimeout(w, 0)
 	return nil
 }
 
-// patient gives every part of an answer its time.
-type patient struct{ http.ResponseWriter }
+// timedWriter gives every part of an answer its time.
+type timedWriter struct{ http.ResponseWriter }
 
 // Write implements io.Writer.
-func (p patient) Write(part []byte) (int, error) {
-	writeBy(p.ResponseWriter, writeTimeout)
+func (p timedWriter) Write(part []byte) (int, error) {
+	setWriteTimeout(p.ResponseWriter, writeTimeout)
 	return p.ResponseWriter.Write(part)
 }

@@ -44,7 +44,7 @@ const callTimeout = 40 * time.Second
 func (c *Client) Register(ctx context.Context, types ...string) (lease time.Duration, err error) {
 	var a registerReply
 	q := registerRequest{Version: Version, Worker: c.ID, Types: types, Capacity: max(c.Capacity, 1)}
-	if err := c.call(ctx, "register", q, &a); err != nil {
+	if err := c.callPool(ctx, "register", q, &a); err != nil {
 		return 0, err
 	}
 	return time.ParseDuration(a.Lease)
@@ -63,12 +63,12 @@ type Polled struct {
 func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.Key) (Polled, error) {
 	var a pollReply
 	q := pollRequest{Version: Version, Worker: c.ID, Wait: wait.String(), Holding: holding}
-	if err := c.call(ctx, "poll", q, &a); err != nil {
+	if err := c.callPool(ctx, "poll", q, &a); err != nil {
 		return Polled{}, err
 	}
 	polled := Polled{Drop: a.Drop, Draining: a.Draining}
 	for _, m := range a.Tasks {
-		t, err := m.task()
+		t, err := m.toTask()
 		if err != nil {
 			return Polled{}, err
 		}
@@ -82,7 +82,7 @@ func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.K
 // this worker any more.
 func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.Key, err error) {
 	var a heartbeatReply
-	err = c.call(ctx, "heartbeat", heartbeatRequest{Version: Version, Worker: c.ID, Keys: keys}, &a)
+	err = c.callPool(ctx, "heartbeat", heartbeatRequest{Version: Version, Worker: c.ID, Keys: keys}, &a)
 	return a.Drop, err
 }
 
@@ -93,23 +93,23 @@ func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.K
 // result_too_large or invalid_result. Messages are cut at 16 KiB.
 func (c *Client) Complete(ctx context.Context, t Task, output any, cause error) error {
 	q := completeRequest{Version: Version, Worker: c.ID, Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: statusCompleted}
-	if err := q.set(output); cause == nil && err != nil {
+	if err := q.setOutput(output); cause == nil && err != nil {
 		cause = pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()}
 	}
 	if cause != nil {
-		q.fail(cause)
+		q.setFailure(cause)
 	}
-	err := c.call(ctx, "complete", q, &completeReply{})
-	if refused := refusal(err); refused != nil {
-		q.fail(*refused) // once: the task would come again and again otherwise
-		err = c.call(ctx, "complete", q, &completeReply{})
+	err := c.callPool(ctx, "complete", q, &completeReply{})
+	if refused := refusedResult(err); refused != nil {
+		q.setFailure(*refused) // once: the task would come again and again otherwise
+		err = c.callPool(ctx, "complete", q, &completeReply{})
 	}
 	return err
 }
 
-// refusal returns the failure that tells a run that the pool refused what its
+// refusedResult returns the failure that tells a run that the pool refused what its
 // task came to; nil if it has not, or for another reason than what was sent.
-func refusal(err error) *pawl.TaskError {
+func refusedResult(err error) *pawl.TaskError {
 	var e *Error
 	switch {
 	case !errors.As(err, &e):
@@ -122,8 +122,8 @@ func refusal(err error) *pawl.TaskError {
 	return nil
 }
 
-// set puts an output into a completion.
-func (m *completeRequest) set(output any) error {
+// setOutput puts an output into a completion.
+func (m *completeRequest) setOutput(output any) error {
 	var metadata map[string]any
 	if r, ok := output.(pawl.Result); ok {
 		output, metadata = r.Output, r.Metadata
@@ -146,8 +146,8 @@ func (m *completeRequest) set(output any) error {
 	return nil
 }
 
-// fail makes a completion that of an error.
-func (m *completeRequest) fail(cause error) {
+// setFailure makes a completion that of an error.
+func (m *completeRequest) setFailure(cause error) {
 	f := &failureMessage{Code: workflow.CodeError, Message: fmt.Sprint(cause)}
 	var te pawl.TaskError
 	if errors.As(cause, &te) {
@@ -161,12 +161,12 @@ func (m *completeRequest) fail(cause error) {
 
 // Leave gives back what the worker holds, and has the pool forget it.
 func (c *Client) Leave(ctx context.Context) error {
-	return c.call(ctx, "leave", leaveRequest{Version: Version, Worker: c.ID}, &struct{}{})
+	return c.callPool(ctx, "leave", leaveRequest{Version: Version, Worker: c.ID}, &struct{}{})
 }
 
-// call sends one message and reads the answer. An answer that refuses is an
+// callPool sends one message and reads the answer. An answer that refuses is an
 // *Error.
-func (c *Client) call(ctx context.Context, path string, q, a any) error {
+func (c *Client) callPool(ctx context.Context, path string, q, a any) error {
 	if ctx == nil {
 		return errNoContext
 	}
@@ -176,7 +176,7 @@ func (c *Client) call(ctx context.Context, path string, q, a any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	response, err := c.send(ctx, http.MethodPost, path, bytes.NewReader(text))
+	response, err := c.sendRequest(ctx, http.MethodPost, path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// retriable says that the same completion may succeed later.
-func retriable(err error) bool {
+// isRetriable says that the same completion may succeed later.
+func isRetriable(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == 503
 }
@@ -24,81 +24,81 @@ type completion struct {
 	cause     error  // of a failure
 }
 
-// complete takes the result of a task, and returns once it is committed. It is
+// completeTask takes the result of a task, and returns once it is committed. It is
 // nil for a duplicate as well; otherwise an *Error.
-func (p *Pool) complete(ctx context.Context, c completion) error {
-	engine, err := p.results(ctx)
+func (p *Pool) completeTask(ctx context.Context, c completion) error {
+	engine, err := p.awaitEngine(ctx)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	at, err := p.begun(c)
+	at, err := p.beginCompletion(c)
 	p.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
-	case at == stranger, at == elsewhere:
+	case at == keyHeldByOther, at == keyCompletedByOther:
 		return ErrNotHolder
-	case at == repeated:
+	case at == keyCompleted:
 		return nil
 	}
-	err = p.send(ctx, engine, c, at == holder) // where at is unknown, the engine knows
+	err = p.sendResult(ctx, engine, c, at == keyHeld) // where at is unknown, the engine knows
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if retriable(err) {
-		p.queue.reopen(c.key, time.Now())
+	if isRetriable(err) {
+		p.queue.undoCompletion(c.key, time.Now())
 	} else {
-		p.queue.finish(c.worker, c.key, err == nil, c.cause != nil, time.Now())
-		p.freed()
+		p.queue.finishCompletion(c.worker, c.key, err == nil, c.cause != nil, time.Now())
+		p.taskFreed()
 	}
-	p.deliver()
+	p.deliverTasks()
 	return err
 }
 
-// begun starts a completion in the queue. The lock is held.
-func (p *Pool) begun(c completion) (standing, error) {
+// beginCompletion starts a completion in the queue. The lock is held.
+func (p *Pool) beginCompletion(c completion) (keyState, error) {
 	if i := p.queue.items[c.key]; i != nil && i.known {
 		switch {
 		case c.run != "" && c.run != string(i.task.Run):
-			return unknown, invalid("the key is of run %q, not %q: send back run, node and key as they came", string(i.task.Run), c.run)
+			return keyUnknown, invalidRequestf("the key is of run %q, not %q: send back run, node and key as they came", string(i.task.Run), c.run)
 		case c.node != "" && c.node != string(i.task.Node):
-			return unknown, invalid("the key is of node %q, not %q: send back run, node and key as they came", string(i.task.Node), c.node)
+			return keyUnknown, invalidRequestf("the key is of node %q, not %q: send back run, node and key as they came", string(i.task.Node), c.node)
 		}
 	}
-	if err := p.mayHold(c.worker); err != nil {
-		return unknown, err
+	if err := p.mayHoldKey(c.worker); err != nil {
+		return keyUnknown, err
 	}
-	at := p.queue.begin(c.worker, c.key, time.Now())
-	p.deliver()
+	at := p.queue.beginCompletion(c.worker, c.key, time.Now())
+	p.deliverTasks()
 	return at, nil
 }
 
-// mayHold says whether a worker, which need not be registered, may hold a key.
+// mayHoldKey says whether a worker, which need not be registered, may hold a key.
 // The lock is held.
-func (p *Pool) mayHold(id string) error {
-	if p.queue.seats[id] == nil && len(p.queue.seats) >= p.options.MaxWorkers {
-		return p.tooMany()
+func (p *Pool) mayHoldKey(id string) error {
+	if p.queue.workers[id] == nil && len(p.queue.workers) >= p.options.MaxWorkers {
+		return p.tooManyWorkers()
 	}
 	return nil
 }
 
-// results returns the engine, once there is one.
-func (p *Pool) results(ctx context.Context) (results, error) {
+// awaitEngine returns the engine, once there is one.
+func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	select {
 	case <-p.attached:
 	case <-ctx.Done():
-		return nil, errorf(503, CodeBusy, "the pool has no engine yet: the host must call Attach; try again")
+		return nil, poolErrorf(503, CodeBusy, "the pool has no engine yet: the host must call Attach; try again")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.engine, nil
 }
 
-// send delivers a result to the engine. A result that cannot be stored fails the
+// sendResult delivers a result to the engine. A result that cannot be stored fails the
 // attempt, if the key is one of ours. A run that takes none in this life of the
 // engine has no use for the worker either: the result is dropped, and the engine
 // dispatches the task again when the run goes on. The error is an *Error.
-func (p *Pool) send(ctx context.Context, engine results, c completion, ours bool) error {
+func (p *Pool) sendResult(ctx context.Context, engine results, c completion, ours bool) error {
 	var err error
 	if c.cause != nil {
 		err = engine.Fail(ctx, c.key, c.cause)
@@ -114,54 +114,55 @@ func (p *Pool) send(ctx context.Context, engine results, c completion, ours bool
 		p.options.Logger.Error("worker: a run does not take its results", "worker", c.worker, "key", string(c.key), "error", err)
 		return ErrStale
 	case errors.Is(err, pawl.ErrInvalid):
-		return invalid("%v: send the key back as it came", err)
+		return invalidRequestf("%v: send the key back as it came", err)
 	}
-	return errorf(503, CodeBusy, "the result could not be committed, try again: %v", err)
+	return poolErrorf(503, CodeBusy, "the result could not be committed, try again: %v", err)
 }
 
-// beat renews the leases of a worker on keys, and tells the engine that these
+// renewLeases renews the leases of a worker on keys, and tells the engine that these
 // attempts are alive. It returns those that the worker should drop.
-func (p *Pool) beat(ctx context.Context, id string, keys []pawl.Key) ([]pawl.Key, error) {
+func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key) ([]pawl.Key, error) {
 	var drop []pawl.Key
 	for _, k := range keys {
 		p.mu.Lock()
-		err := p.mayHold(id)
-		at := unknown
+		err := p.mayHoldKey(id)
+		at := keyUnknown
 		if err == nil {
-			at = p.queue.hold(id, k, time.Now())
-			p.deliver()
+			at = p.queue.holdKey(id, k, time.Now())
+			p.deliverTasks()
 		}
 		engine := p.engine
 		p.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
-		if at != holder && at != unknown || engine != nil && p.told(ctx, engine, id, k, at) {
+		if at != keyHeld && at != keyUnknown || engine != nil && p.heartbeatEngine(ctx, engine, id, k, at) {
 			drop = append(drop, k)
 		}
 	}
 	if len(drop) > 0 {
 		p.mu.Lock()
-		p.freed()
+		p.taskFreed()
 		p.mu.Unlock()
 	}
 	return drop, nil
 }
 
-// told tells the engine of a heartbeat, and returns whether the attempt is over.
+// heartbeatEngine tells the engine of a heartbeat, and reports whether the attempt is
+// over.
 // The holder of a key that the queue does not know becomes its holder if the
 // engine knows it: the engine was opened again, and has not dispatched it yet.
-func (p *Pool) told(ctx context.Context, engine results, id string, k pawl.Key, at standing) (over bool) {
+func (p *Pool) heartbeatEngine(ctx context.Context, engine results, id string, k pawl.Key, at keyState) (over bool) {
 	err := engine.Heartbeat(ctx, k)
 	over = errors.Is(err, pawl.ErrStale) || errors.Is(err, pawl.ErrEnded) || errors.Is(err, pawl.ErrInvalid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case over && at == holder:
-		p.queue.finish(id, k, false, false, time.Now())
-	case err == nil && at == unknown:
-		p.queue.claim(id, k, time.Now())
+	case over && at == keyHeld:
+		p.queue.finishCompletion(id, k, false, false, time.Now())
+	case err == nil && at == keyUnknown:
+		p.queue.claimKey(id, k, time.Now())
 	}
-	p.deliver()
+	p.deliverTasks()
 	return over
 }

@@ -26,8 +26,8 @@
 //     capacity. A worker that registers again keeps what it holds and gets no
 //     more than its capacity leaves.
 //   - A worker holds a task under a lease (60 s by default), which it renews by
-//     heartbeat. A lease that expires puts the task back to the head of its
-//     line, under the same key. At most one live lease is on a key.
+//     heartbeat. A lease that expires puts the task back to the head of the queue
+//     of its type, under the same key. At most one live lease is on a key.
 //   - Only the holder can complete a task. Where nobody holds it, because the
 //     coordinator was restarted, whoever heartbeats or completes it first is the
 //     holder. A completion that is repeated is answered like the first one, and
@@ -44,12 +44,12 @@
 //
 // # How it is built
 //
-// The queue (lines, leases, limits, seats) is a plain struct without goroutine,
+// The queue (tasks by type, leases, limits, workers) is a plain struct without goroutine,
 // lock or clock: every method takes the time, and what it hands out is left in
 // a list. An operation costs O(log n) in the number of queued tasks, and
 // nothing in the number of workers. Pool puts a lock, a timer and the engine
 // around it, Pool.Handler the protocol (docs/workers.md), Client is the other end.
 //
-// The words: a line is the tasks of one type that wait; a seat is what the
-// queue knows of a worker; a lease ties a task to a seat.
+// In the code a typeQueue holds the tasks of one type that wait, a workerState says
+// what the queue knows of a worker, and a keyState what a key is to a worker.
 package worker

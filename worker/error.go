@@ -44,6 +44,6 @@ var (
 	ErrClosed        = &Error{Status: 503, Code: CodeClosed, Message: "the pool is closed: try again when it is back"}
 )
 
-func errorf(status int, code, format string, args ...any) *Error {
+func poolErrorf(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }

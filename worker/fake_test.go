@@ -45,7 +45,7 @@ func newPool(t *testing.T, o Options) (*Pool, *fake) {
 
 func newFake(p *Pool) *fake {
 	f := &fake{pool: p, open: map[pawl.Key]context.CancelFunc{}, results: map[pawl.Key]any{}, beats: map[pawl.Key]int{}}
-	p.attach(f)
+	p.attachEngine(f)
 	return f
 }
 

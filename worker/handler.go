@@ -31,36 +31,37 @@ const (
 // behind a proxy, which is such a peer itself, a token is needed.
 func (p *Pool) Handler() http.Handler {
 	paths := map[string]http.Handler{
-		"/v1/register":  post(p, p.serveRegister),
-		"/v1/poll":      post(p, p.servePoll),
-		"/v1/heartbeat": post(p, p.serveHeartbeat),
-		"/v1/complete":  post(p, p.serveComplete),
-		"/v1/leave":     post(p, p.serveLeave),
+		"/v1/register":  postHandler(p, p.serveRegister),
+		"/v1/poll":      postHandler(p, p.servePoll),
+		"/v1/heartbeat": postHandler(p, p.serveHeartbeat),
+		"/v1/complete":  postHandler(p, p.serveComplete),
+		"/v1/leave":     postHandler(p, p.serveLeave),
 		"/v1/blobs":     http.HandlerFunc(p.serveBlobs),
 		"/v1/status":    http.HandlerFunc(p.serveStatus),
 	}
-	return p.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return p.requireAccess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := paths[r.URL.Path]; h != nil {
 			h.ServeHTTP(w, r)
 			return
 		}
-		refuse(w, wrongPath(r.URL.Path))
+		writeError(w, wrongPath(r.URL.Path))
 	}))
 }
 
-// guard lets through who may ask.
-func (p *Pool) guard(next http.Handler) http.Handler {
+// requireAccess refuses requests of another site, of another machine where there is no
+// token, and without the token where there is one.
+func (p *Pool) requireAccess(next http.Handler) http.Handler {
 	token := sha256.Sum256([]byte(p.options.Token))
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		readBy(w, readTimeout) // the server reads the body of who is refused to its end
+		setReadTimeout(w, readTimeout) // the server reads the body of who is refused to its end
 		if err := cross.Check(r); err != nil {
-			refuse(w, errorf(http.StatusForbidden, CodeForbidden, "a page of another site may not ask: %v", err))
+			writeError(w, poolErrorf(http.StatusForbidden, CodeForbidden, "a page of another site may not ask: %v", err))
 			return
 		}
 		if p.options.Token == "" {
-			if !loopback(r.RemoteAddr) || !loopback(r.Host) {
-				refuse(w, errorf(http.StatusForbidden, CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token"))
+			if !isLoopback(r.RemoteAddr) || !isLoopback(r.Host) {
+				writeError(w, poolErrorf(http.StatusForbidden, CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token"))
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -70,34 +71,34 @@ func (p *Pool) guard(next http.Handler) http.Handler {
 		sum := sha256.Sum256([]byte(given)) // of equal length, so that the time tells nothing
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], token[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
-			refuse(w, errorf(http.StatusUnauthorized, CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool"))
+			writeError(w, poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool"))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// readBy bounds how long the rest of the request may take on its way; 0 is no
-// bound, which a path needs that reads no body and may take long: the end of the
+// setReadTimeout bounds how long the rest of the request may take to arrive. 0 is no
+// bound: a path that reads no body and may take long needs that, since the end of the
 // connection is read as well. A host's server may not have it.
-func readBy(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetReadDeadline(deadline(d))
+func setReadTimeout(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(deadlineAfter(d))
 }
 
-// writeBy is readBy for the answer.
-func writeBy(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(deadline(d))
+// setWriteTimeout bounds how long the answer may take to be sent, likewise.
+func setWriteTimeout(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(deadlineAfter(d))
 }
 
-func deadline(d time.Duration) time.Time {
+func deadlineAfter(d time.Duration) time.Time {
 	if d == 0 {
 		return time.Time{}
 	}
 	return time.Now().Add(d)
 }
 
-// loopback says that a host, with or without a port, is this machine.
-func loopback(address string) bool {
+// isLoopback says that a host, with or without a port, is this machine.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		host = strings.Trim(address, "[]")
@@ -109,71 +110,71 @@ func loopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// post serves a path that takes one JSON object and answers one.
-func post[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, error)) http.Handler {
+// postHandler serves a path that takes one JSON object and answers one.
+func postHandler[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			refuse(w, wrongMethod(w, http.MethodPost, r))
+			writeError(w, wrongMethod(w, http.MethodPost, r))
 			return
 		}
-		body, err := p.body(w, r)
+		body, err := p.readBody(w, r)
 		var q Q
 		if err == nil {
-			err = decode(body, &q)
+			err = decodeObject(body, &q)
 		}
 		var a any
 		if err == nil {
 			a, err = serve(r.Context(), q)
 		}
 		if err != nil {
-			refuse(w, err)
+			writeError(w, err)
 			return
 		}
-		reply(w, http.StatusOK, a)
+		writeReply(w, http.StatusOK, a)
 	})
 }
 
-// body reads a request's body, within its bounds of size and time.
-func (p *Pool) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	readBy(w, readTimeout)
+// readBody reads a request's body, within its bounds of size and time.
+func (p *Pool) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	setReadTimeout(w, readTimeout)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.options.MaxBody))
-	readBy(w, 0)
+	setReadTimeout(w, 0)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, errorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body has more than %d bytes: store large results elsewhere and send a resultRef", large.Limit)
+		return nil, poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body has more than %d bytes: store large results elsewhere and send a resultRef", large.Limit)
 	case err != nil:
-		return nil, invalid("the body could not be read: %v", err)
+		return nil, invalidRequestf("the body could not be read: %v", err)
 	}
 	return body, nil
 }
 
 func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
 	w.Header().Set("Allow", want)
-	return errorf(http.StatusMethodNotAllowed, CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
+	return poolErrorf(http.StatusMethodNotAllowed, CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
 }
 
 func wrongPath(path string) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if len(first) > 1 && first[0] == 'v' && first != "v1" && strings.Trim(first[1:], "0123456789") == "" {
-		return errorf(http.StatusNotFound, CodeVersion, "this pool does not speak %s: use the paths under /v1", first)
+		return poolErrorf(http.StatusNotFound, CodeVersion, "this pool does not speak %s: use the paths under /v1", first)
 	}
-	return errorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, blobs, leave and status")
+	return poolErrorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, blobs, leave and status")
 }
 
-// refuse answers with an error. What is not an *Error is our fault.
-func refuse(w http.ResponseWriter, err error) {
+// writeError answers with an error. What is not an *Error is our fault.
+func writeError(w http.ResponseWriter, err error) {
 	var e *Error
 	if !errors.As(err, &e) {
-		e = errorf(http.StatusInternalServerError, "internal", "%v", err)
+		e = poolErrorf(http.StatusInternalServerError, "internal", "%v", err)
 	}
 	if e.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	reply(w, e.Status, errorReply{e})
+	writeReply(w, e.Status, errorReply{e})
 }
 
-func reply(w http.ResponseWriter, status int, v any) {
+func writeReply(w http.ResponseWriter, status int, v any) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false) // it would make inputs larger than they were counted
@@ -186,27 +187,27 @@ func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
-	writeBy(w, writeTimeout)
+	setWriteTimeout(w, writeTimeout)
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes()) // who is gone gets the task again
 	_ = http.NewResponseController(w).Flush()
-	writeBy(w, 0) // for what comes next on the connection
+	setWriteTimeout(w, 0) // for what comes next on the connection
 }
 
 func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
-		refuse(w, wrongMethod(w, http.MethodGet, r))
+		writeError(w, wrongMethod(w, http.MethodGet, r))
 		return
 	}
-	readBy(w, 0)
-	reply(w, http.StatusOK, p.Status())
+	setReadTimeout(w, 0)
+	writeReply(w, http.StatusOK, p.Status())
 }
 
 func (p *Pool) serveRegister(_ context.Context, q registerRequest) (any, error) {
 	if err := checkVersion(q.Version); err != nil {
 		return nil, err
 	}
-	if err := p.register(Registration{ID: q.Worker, Types: q.Types, Capacity: q.Capacity}); err != nil {
+	if err := p.registerRemote(Registration{ID: q.Worker, Types: q.Types, Capacity: q.Capacity}); err != nil {
 		return nil, err
 	}
 	return registerReply{Version: Version, Lease: p.options.Lease.String()}, nil
@@ -220,32 +221,32 @@ func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	if q.Wait != "" {
 		d, err := time.ParseDuration(q.Wait)
 		if err != nil || d < 0 {
-			return nil, invalid("wait is %q: it must be a duration like \"30s\"", q.Wait)
+			return nil, invalidRequestf("wait is %q: it must be a duration like \"30s\"", q.Wait)
 		}
 		w.wait = min(d, maxWait)
 	}
 	if w.most < 0 {
-		return nil, invalid("max is %d: it must be positive, or left out for as many as the capacity leaves", w.most)
+		return nil, invalidRequestf("max is %d: it must be positive, or left out for as many as the capacity leaves", w.most)
 	}
 	if w.most == 0 {
 		w.most = MaxCapacity
 	}
-	drop, err := p.beat(ctx, w.worker, w.holding)
+	drop, err := p.renewLeases(ctx, w.worker, w.holding)
 	if err != nil {
 		return nil, err
 	}
 	if len(drop) > 0 {
 		w.wait = 0 // it should know at once
 	}
-	tasks, draining, err := p.poll(ctx, w)
-	return pollReply{Tasks: messagesOf(tasks, p.options.Lease), Drop: drop, Draining: draining}, err
+	tasks, draining, err := p.pollTasks(ctx, w)
+	return pollReply{Tasks: taskMessagesOf(tasks, p.options.Lease), Drop: drop, Draining: draining}, err
 }
 
 func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, error) {
 	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker), checkKeys(q.Keys)); err != nil {
 		return nil, err
 	}
-	drop, err := p.beat(ctx, q.Worker, q.Keys)
+	drop, err := p.renewLeases(ctx, q.Worker, q.Keys)
 	if drop == nil {
 		drop = []pawl.Key{}
 	}
@@ -257,20 +258,20 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker)); err != nil {
 		return nil, err
 	}
-	c, err := q.completion()
+	c, err := q.toCompletion()
 	if err != nil {
 		return nil, err
 	}
 	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
-	if err := p.complete(committing, c); err != nil {
+	if err := p.completeTask(committing, c); err != nil {
 		return nil, err
 	}
 	a := completeReply{Status: "accepted"}
 	if q.Take > 0 {
-		tasks, _, err := p.poll(ctx, want{worker: q.Worker, most: q.Take, more: true})
+		tasks, _, err := p.pollTasks(ctx, want{worker: q.Worker, most: q.Take, more: true})
 		if err == nil { // the result is taken, whatever comes next
-			a.Tasks = messagesOf(tasks, p.options.Lease)
+			a.Tasks = taskMessagesOf(tasks, p.options.Lease)
 		}
 	}
 	return a, nil
@@ -283,8 +284,8 @@ func (p *Pool) serveLeave(_ context.Context, q leaveRequest) (any, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.queue.seats[q.Worker]; s != nil {
-		p.leave(s)
+	if s := p.queue.workers[q.Worker]; s != nil {
+		p.removeWorker(s)
 	}
 	return struct{}{}, nil
 }
@@ -297,8 +298,8 @@ func (p *Pool) checkWorker(id string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.queue.seats[id]; s != nil && p.locals[s] != nil {
-		return localID(id)
+	if s := p.queue.workers[id]; s != nil && p.locals[s] != nil {
+		return localIDError(id)
 	}
 	return nil
 }

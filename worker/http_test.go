@@ -167,16 +167,16 @@ func TestCompletionsTakeDifferentTasks(t *testing.T) {
 	joined(t, p, "ann", 3, "a")
 	f.dispatch("a", keysOf(3)...)
 	for i := range 2 {
-		tasks, _, err := p.poll(t.Context(), want{worker: "ann", most: 1, more: true})
+		tasks, _, err := p.pollTasks(t.Context(), want{worker: "ann", most: 1, more: true})
 		require.NoError(t, err)
 		require.Len(t, tasks, 1)
 		require.Equal(t, keysOf(2)[i], tasks[0].Key)
 	}
-	s := p.queue.seats["ann"]
+	s := p.queue.workers["ann"]
 	waiting := &poll{done: make(chan struct{})}
-	waiting.end(s.held["k2"])
+	waiting.endPoll(s.held["k2"])
 	p.polls[s] = waiting
-	tasks, _, err := p.poll(t.Context(), want{worker: "ann", most: 1, more: true})
+	tasks, _, err := p.pollTasks(t.Context(), want{worker: "ann", most: 1, more: true})
 	require.NoError(t, err)
 	require.Len(t, tasks, 2)
 	require.Equal(t, []pawl.Key{"k2", "k3"}, []pawl.Key{tasks[0].Key, tasks[1].Key})

@@ -34,11 +34,11 @@ func newBucket(l Limit) bucket {
 	return bucket{interval: time.Duration(interval), slack: time.Duration(slack)}
 }
 
-// free returns when the next event may be; it has passed if that is now.
-func (b *bucket) free() time.Time { return b.due.Add(-b.slack) }
+// nextEvent returns when the next event may be; it has passed if that is now.
+func (b *bucket) nextEvent() time.Time { return b.due.Add(-b.slack) }
 
-// take counts an event.
-func (b *bucket) take(now time.Time) {
+// countEvent counts an event.
+func (b *bucket) countEvent(now time.Time) {
 	if b.interval == 0 {
 		return
 	}

@@ -37,7 +37,7 @@ func TestLinesThatWereNeverUsedAreForgotten(t *testing.T) {
 	for i := range 10 {
 		require.Empty(t, poll1(t, joined(t, p, "ann", 1, fmt.Sprintf("type%d", i))))
 	}
-	require.Empty(t, p.queue.lines)
+	require.Empty(t, p.queue.types)
 }
 
 // A worker that holds something is not forgotten, but silent all the same.

@@ -18,14 +18,14 @@ var ErrTokenNeeded = errors.New("a pool without a token may only listen on a loo
 // "127.0.0.1:8080" serves this machine. Another address needs Options.Token, and
 // a proxy with TLS, since the token and the data go in clear.
 func (p *Pool) Listen(address string) (net.Addr, error) {
-	if p.options.Token == "" && !loopback(address) {
+	if p.options.Token == "" && !isLoopback(address) {
 		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve workers: %w", err)
 	}
-	if !loopback(listener.Addr().String()) && p.options.Token == "" { // what the name stands for decides
+	if !isLoopback(listener.Addr().String()) && p.options.Token == "" { // what the name stands for decides
 		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded), listener.Close())
 	}
 	s := &http.Server{

@@ -12,7 +12,7 @@ import (
 // A local is a worker of this process. Each of its tasks has one goroutine;
 // there are none without work. The pool's lock guards it.
 type local struct {
-	seat     *seat
+	state    *workerState
 	handlers Handlers
 	running  map[pawl.Key]context.CancelCauseFunc
 }
@@ -22,7 +22,7 @@ var (
 	errLeft = errors.New("the worker has left")
 )
 
-func (l *local) cancel(k pawl.Key) {
+func (l *local) cancelTask(k pawl.Key) {
 	if cancel := l.running[k]; cancel != nil {
 		cancel(errOver)
 	}
@@ -40,75 +40,75 @@ func (l *local) cancelAll() {
 // valid or the id is that of a remote worker.
 func (p *Pool) Start(r Registration, h Handlers) error {
 	if r.Types == nil {
-		r.Types = h.types()
+		r.Types = h.taskTypes()
 	}
-	r, err := r.checked()
+	r, err := r.withDefaults()
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.mayJoin(r.ID); err != nil {
+	if err := p.mayRegister(r.ID); err != nil {
 		return err
 	}
-	if s := p.queue.seats[r.ID]; s != nil && p.locals[s] == nil {
-		return invalid("worker %q is registered by another process: choose another id", r.ID)
+	if s := p.queue.workers[r.ID]; s != nil && p.locals[s] == nil {
+		return invalidRequestf("worker %q is registered by another process: choose another id", r.ID)
 	}
-	s := p.queue.seat(r.ID, time.Now())
+	s := p.queue.ensureWorker(r.ID, time.Now())
 	l := p.locals[s]
 	if l == nil {
-		l = &local{seat: s, running: map[pawl.Key]context.CancelCauseFunc{}}
+		l = &local{state: s, running: map[pawl.Key]context.CancelCauseFunc{}}
 		p.locals[s] = l
 	}
 	l.handlers = h
-	p.queue.register(r, true, time.Now())
-	p.deliver()
+	p.queue.registerWorker(r, true, time.Now())
+	p.deliverTasks()
 	return nil
 }
 
-// mayJoin says whether a worker may register. The lock is held.
-func (p *Pool) mayJoin(id string) error {
+// mayRegister says whether a worker may register. The lock is held.
+func (p *Pool) mayRegister(id string) error {
 	switch {
 	case p.closed:
 		return ErrClosed
-	case p.queue.seats[id] == nil && len(p.queue.seats) >= p.options.MaxWorkers:
-		return p.tooMany()
+	case p.queue.workers[id] == nil && len(p.queue.workers) >= p.options.MaxWorkers:
+		return p.tooManyWorkers()
 	}
 	return nil
 }
 
-func (p *Pool) tooMany() error {
-	return errorf(429, CodeTooMany, "%d workers are registered, and no more may be (Options.MaxWorkers): let some leave", p.options.MaxWorkers)
+func (p *Pool) tooManyWorkers() error {
+	return poolErrorf(429, CodeTooMany, "%d workers are registered, and no more may be (Options.MaxWorkers): let some leave", p.options.MaxWorkers)
 }
 
-// begin performs a task in a goroutine of its own. The lock is held.
-func (p *Pool) begin(l *local, i *item) {
+// startTask performs a task in a goroutine of its own. The caller holds the lock.
+func (p *Pool) startTask(l *local, i *item) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	l.running[i.task.Key] = cancel
 	t, h := i.task, l.handlers
 	p.group.Go(func() {
 		defer cancel(nil)
-		h.perform(ctx, taskOf(t), func(output any, err error) { p.performed(ctx, l, t, output, err) })
+		h.performTask(ctx, taskOf(t), func(output any, err error) { p.taskPerformed(ctx, l, t, output, err) })
 	})
 }
 
 // resultBackoff is the pause between two deliveries of a result.
 var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
 
-// performed delivers what a function of this process returned. A function that
+// taskPerformed delivers what a function of this process returned. A function that
 // was interrupted has not failed: its task goes back, or is over.
-func (p *Pool) performed(ctx context.Context, l *local, t pawl.Task, output any, err error) {
+func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output any, err error) {
 	if errors.Is(err, pawl.ErrPending) {
 		err = pawl.Permanent(errors.New("a worker of a pool may not return ErrPending: the pool completes its tasks"))
 	}
 	var panicked *panicError
 	if errors.As(err, &panicked) {
-		p.options.Logger.Error("worker: a handler panicked", "worker", l.seat.id, "run", string(t.Run), "node", string(t.Node), "error", err, "stack", string(panicked.stack))
+		p.options.Logger.Error("worker: a handler panicked", "worker", l.state.id, "run", string(t.Run), "node", string(t.Node), "error", err, "stack", string(panicked.stack))
 	}
 	gone := err != nil && ctx.Err() != nil
 	for wait := resultBackoff.Next(0); !gone; wait = resultBackoff.Next(wait) {
-		c := completion{worker: l.seat.id, key: t.Key, output: output, cause: err}
-		if done := p.complete(p.ctx, c); !retriable(done) {
+		c := completion{worker: l.state.id, key: t.Key, output: output, cause: err}
+		if done := p.completeTask(p.ctx, c); !isRetriable(done) {
 			break
 		}
 		select {
@@ -121,16 +121,16 @@ func (p *Pool) performed(ctx context.Context, l *local, t pawl.Task, output any,
 	defer p.mu.Unlock()
 	delete(l.running, t.Key)
 	if gone {
-		p.queue.release(t.Key, time.Now())
-		p.freed()
+		p.queue.releaseTask(t.Key, time.Now())
+		p.taskFreed()
 	}
 	p.forgetLocal(l)
-	p.deliver()
+	p.deliverTasks()
 }
 
 // forgetLocal forgets a worker that has left and holds nothing. The lock is held.
 func (p *Pool) forgetLocal(l *local) {
-	if p.queue.seats[l.seat.id] != l.seat {
-		delete(p.locals, l.seat)
+	if p.queue.workers[l.state.id] != l.state {
+		delete(p.locals, l.state)
 	}
 }

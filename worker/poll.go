@@ -14,8 +14,8 @@ type poll struct {
 	ended bool
 }
 
-// end gives the poll what it waits for; nothing ends it empty.
-func (at *poll) end(items ...*item) {
+// endPoll ends the poll with the given tasks, or without any.
+func (at *poll) endPoll(items ...*item) {
 	at.items = append(at.items, items...)
 	if !at.ended {
 		at.ended = true
@@ -32,37 +32,38 @@ type want struct {
 	more    bool       // it works on everything that it holds, and takes more
 }
 
-// register adds a remote worker, or changes one.
-func (p *Pool) register(r Registration) error {
-	r, err := r.checked()
+// registerRemote adds a remote worker, or changes one.
+func (p *Pool) registerRemote(r Registration) error {
+	r, err := r.withDefaults()
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.mayJoin(r.ID); err != nil {
+	if err := p.mayRegister(r.ID); err != nil {
 		return err
 	}
-	if s := p.queue.seats[r.ID]; s != nil {
+	if s := p.queue.workers[r.ID]; s != nil {
 		if p.locals[s] != nil {
-			return localID(r.ID)
+			return localIDError(r.ID)
 		}
 		if at := p.polls[s]; at != nil {
-			at.end()
+			at.endPoll()
 		}
 	}
-	p.queue.register(r, false, time.Now())
-	p.deliver()
+	p.queue.registerWorker(r, false, time.Now())
+	p.deliverTasks()
 	return nil
 }
 
-func localID(id string) error {
-	return invalid("%q is a worker of the engine's process: choose another id", id)
+func localIDError(id string) error {
+	return invalidRequestf("%q is a worker of the engine's process: choose another id", id)
 }
 
-// remote returns the seat of a registered remote worker. The lock is held.
-func (p *Pool) remote(id string) (*seat, error) {
-	s := p.queue.seats[id]
+// remoteWorker returns the state of a registered remote worker. The caller holds the
+// lock.
+func (p *Pool) remoteWorker(id string) (*workerState, error) {
+	s := p.queue.workers[id]
 	switch {
 	case p.closed:
 		return nil, ErrClosed
@@ -72,79 +73,80 @@ func (p *Pool) remote(id string) (*seat, error) {
 	return s, nil
 }
 
-// poll returns tasks for a remote worker, and waits for one if there are none.
+// pollTasks returns tasks for a remote worker, and waits for one if there are none.
 // What it holds and does not name was lost on its way, or with an earlier life
 // of the worker: it is returned again. draining says that there will be no more.
-func (p *Pool) poll(ctx context.Context, w want) (tasks []pawl.Task, draining bool, err error) {
+func (p *Pool) pollTasks(ctx context.Context, w want) (tasks []pawl.Task, draining bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s, err := p.remote(w.worker)
+	s, err := p.remoteWorker(w.worker)
 	if err != nil {
 		return nil, false, err
 	}
 	at := &poll{done: make(chan struct{})}
 	if earlier := p.polls[s]; earlier != nil {
 		if w.more && len(earlier.items) > 0 {
-			at.end(earlier.items...)
+			at.endPoll(earlier.items...)
 		}
 		earlier.items = nil // they are given to this one
-		earlier.end()
+		earlier.endPoll()
 	}
 	p.polls[s] = at
 	if !w.more {
-		p.repeat(s, at, w.holding)
+		p.repeatHeld(s, at, w.holding)
 	}
-	p.queue.ask(s, w.most, time.Now())
+	p.queue.requestTasks(s, w.most, time.Now())
 	if s.draining {
-		at.end()
+		at.endPoll()
 	}
-	p.deliver()
+	p.deliverTasks()
 	if w.wait > 0 && !at.ended {
 		p.mu.Unlock()
-		wait(ctx, at.done, w.wait)
+		waitForDone(ctx, at.done, w.wait)
 		p.mu.Lock()
 	}
 	if p.polls[s] == at {
 		delete(p.polls, s)
-		p.queue.unask(s, time.Now())
+		p.queue.cancelRequest(s, time.Now())
 	}
 	for _, i := range at.items {
 		switch {
-		case i.seat != s: // it has left meanwhile, and the task is for others
+		case i.holder != s: // it has left meanwhile, and the task is for others
 		case ctx.Err() != nil: // nobody listens any more
-			p.queue.release(i.task.Key, time.Now())
+			p.queue.releaseTask(i.task.Key, time.Now())
 		default:
 			tasks = append(tasks, i.task)
 		}
 	}
-	p.deliver()
+	p.deliverTasks()
 	if p.closed && len(tasks) == 0 {
 		return nil, false, ErrClosed
 	}
 	return tasks, s.draining, nil
 }
 
-// repeat gives a poll what its worker holds and did not name. The lock is held.
-func (p *Pool) repeat(s *seat, at *poll, holding []pawl.Key) {
+// repeatHeld gives a poll the tasks that its worker holds and did not name. The caller
+// holds the lock.
+func (p *Pool) repeatHeld(s *workerState, at *poll, holding []pawl.Key) {
 	named := make(map[pawl.Key]bool, len(holding))
 	for _, k := range holding {
 		named[k] = true
 	}
-	for _, i := range s.holding() {
+	for _, i := range s.heldItems() {
 		switch {
 		case i.closing, named[i.task.Key]:
 		case i.withdrawn, !i.known:
-			p.queue.release(i.task.Key, time.Now()) // over, or a claim that it gave up
-			p.freed()
+			p.queue.releaseTask(i.task.Key, time.Now()) // over, or a claim that it gave up
+			p.taskFreed()
 		default:
-			p.queue.renew(i, time.Now())
-			at.end(i)
+			p.queue.renewLease(i, time.Now())
+			at.endPoll(i)
 		}
 	}
 }
 
-// wait waits for done, but not longer than d and ctx.
-func wait(ctx context.Context, done <-chan struct{}, d time.Duration) {
+// waitForDone waits for done, but not longer than d and ctx.
+func waitForDone(ctx context.Context, done <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

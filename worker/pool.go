@@ -82,8 +82,8 @@ type Pool struct {
 	owners   int64 // calls of Execute
 	timer    *time.Timer
 	armed    time.Time // when the timer fires; zero if it does not
-	polls    map[*seat]*poll
-	locals   map[*seat]*local
+	polls    map[*workerState]*poll
+	locals   map[*workerState]*local
 	engine   results
 	attached chan struct{} // closed when there is an engine
 	changed  chan struct{} // closed, and made anew, when a task is let go: for Drain
@@ -98,20 +98,20 @@ var errStopped = errors.New("the pool is closed")
 func New(o Options) *Pool {
 	o = o.withDefaults()
 	p := &Pool{
-		options: o, queue: newQueue(o.Lease, o.Expiry, o.Limits), polls: map[*seat]*poll{}, locals: map[*seat]*local{},
+		options: o, queue: newQueue(o.Lease, o.Expiry, o.Limits), polls: map[*workerState]*poll{}, locals: map[*workerState]*local{},
 		attached: make(chan struct{}), changed: make(chan struct{}),
 	}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
-	p.timer = time.AfterFunc(time.Hour, p.tick)
+	p.timer = time.AfterFunc(time.Hour, p.timerFired)
 	p.timer.Stop()
 	return p
 }
 
 // Attach says which engine gets the results. It is called once the engine is
 // open, and again for one that is opened later; results wait for it.
-func (p *Pool) Attach(e *pawl.Engine) { p.attach(e) }
+func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
 
-func (p *Pool) attach(e results) {
+func (p *Pool) attachEngine(e results) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.engine == nil {
@@ -130,55 +130,55 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	}
 	p.owners++
 	owner := p.owners
-	p.queue.add(t, owner, time.Now())
-	p.deliver()
-	context.AfterFunc(ctx, func() { p.withdraw(t.Key, owner) })
+	p.queue.addTask(t, owner, time.Now())
+	p.deliverTasks()
+	context.AfterFunc(ctx, func() { p.withdrawTask(t.Key, owner) })
 	return nil, pawl.ErrPending
 }
 
-// withdraw removes a task that is over, and tells an in-process worker so.
-func (p *Pool) withdraw(k pawl.Key, owner int64) {
+// withdrawTask removes a task that is over, and tells an in-process worker so.
+func (p *Pool) withdrawTask(k pawl.Key, owner int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.queue.withdraw(k, owner, time.Now())
+	s := p.queue.withdrawTask(k, owner, time.Now())
 	if l := p.locals[s]; l != nil {
-		l.cancel(k)
+		l.cancelTask(k)
 	}
-	p.deliver()
+	p.deliverTasks()
 }
 
-// tick does what is due.
-func (p *Pool) tick() {
+// timerFired brings the queue to now.
+func (p *Pool) timerFired() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.armed = time.Time{}
 	if !p.closed {
-		p.queue.advance(time.Now())
-		p.deliver()
+		p.queue.advanceTo(time.Now())
+		p.deliverTasks()
 	}
 }
 
-// deliver brings what the queue has handed out to the workers, and sets the
+// deliverTasks brings the tasks that the queue has handed out to the workers, and sets the
 // timer to what is due next. It ends everything that changes the queue; the lock
 // is held.
-func (p *Pool) deliver() {
+func (p *Pool) deliverTasks() {
 	for _, a := range p.queue.out {
-		if l := p.locals[a.seat]; l != nil {
-			p.begin(l, a.item)
-		} else if at := p.polls[a.seat]; at != nil {
-			at.end(a.item)
+		if l := p.locals[a.worker]; l != nil {
+			p.startTask(l, a.item)
+		} else if at := p.polls[a.worker]; at != nil {
+			at.endPoll(a.item)
 		}
 	}
 	clear(p.queue.out)
 	p.queue.out = p.queue.out[:0]
-	if next := p.queue.next(); !next.IsZero() && !p.closed && (p.armed.IsZero() || next.Before(p.armed)) {
+	if next := p.queue.nextDue(); !next.IsZero() && !p.closed && (p.armed.IsZero() || next.Before(p.armed)) {
 		p.armed = next
 		p.timer.Reset(max(time.Until(next), time.Millisecond))
 	}
 }
 
-// freed tells Drain that a task was let go. The lock is held.
-func (p *Pool) freed() {
+// taskFreed tells Drain that a task was let go. The lock is held.
+func (p *Pool) taskFreed() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -191,18 +191,18 @@ func (p *Pool) freed() {
 func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 	p.mu.Lock()
 	for _, id := range workers {
-		s := p.queue.seats[id]
+		s := p.queue.workers[id]
 		if s == nil {
 			p.mu.Unlock()
 			return ErrUnknownWorker
 		}
-		p.queue.drain(s)
+		p.queue.drainWorker(s)
 		if at := p.polls[s]; at != nil {
-			at.end()
+			at.endPoll()
 		}
 	}
 	p.queue.drained = p.queue.drained || len(workers) == 0
-	for p.busy(workers) {
+	for p.hasBusyWorker(workers) {
 		changed := p.changed
 		p.mu.Unlock()
 		select {
@@ -216,50 +216,50 @@ func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 	return nil
 }
 
-// busy says whether one of these workers, or any, holds a task. The lock is held.
-func (p *Pool) busy(workers []string) bool {
+// hasBusyWorker says whether one of these workers, or any, holds a task. The lock is held.
+func (p *Pool) hasBusyWorker(workers []string) bool {
 	if len(workers) == 0 {
-		for _, s := range p.queue.seats {
+		for _, s := range p.queue.workers {
 			if len(s.held) > 0 {
 				return true
 			}
 		}
 	}
 	for _, id := range workers {
-		if s := p.queue.seats[id]; s != nil && len(s.held) > 0 {
+		if s := p.queue.workers[id]; s != nil && len(s.held) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// Leave removes a worker: what it holds goes back to the heads of the lines at
-// once. The contexts of an in-process worker's tasks are cancelled, and each
-// goes back when its function has returned. It fails with ErrUnknownWorker.
+// Leave removes a worker: its tasks go back to the heads of their queues at once. The
+// contexts of an in-process worker's tasks are cancelled, and each goes back when its
+// function has returned. It fails with ErrUnknownWorker.
 func (p *Pool) Leave(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.queue.seats[id]
+	s := p.queue.workers[id]
 	if s == nil {
 		return ErrUnknownWorker
 	}
-	p.leave(s)
+	p.removeWorker(s)
 	return nil
 }
 
-func (p *Pool) leave(s *seat) {
+func (p *Pool) removeWorker(s *workerState) {
 	if l := p.locals[s]; l != nil {
 		l.cancelAll()
 	}
 	if at := p.polls[s]; at != nil {
-		at.end()
+		at.endPoll()
 	}
-	p.queue.leave(s, time.Now())
+	p.queue.removeWorker(s, time.Now())
 	if l := p.locals[s]; l != nil {
 		p.forgetLocal(l)
 	}
-	p.freed()
-	p.deliver()
+	p.taskFreed()
+	p.deliverTasks()
 }
 
 // Close hands out nothing more, ends polls and servers, cancels the contexts of
@@ -277,7 +277,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	p.timer.Stop()
 	p.stop(errStopped)
 	for _, at := range p.polls {
-		at.end()
+		at.endPoll()
 	}
 	servers := p.servers
 	p.mu.Unlock()

@@ -147,8 +147,8 @@ func TestAPollThatIsBrokenOffGivesItsTaskBack(t *testing.T) {
 		synctest.Wait()
 		p.mu.Lock() // the task is handed out while the connection breaks
 		cancel()
-		p.queue.add(pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
-		p.deliver()
+		p.queue.addTask(pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
+		p.deliverTasks()
 		p.mu.Unlock()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		synctest.Wait()
@@ -168,9 +168,9 @@ func TestAWorkerThatLeavesDuringAPollGetsNothing(t *testing.T) {
 		}()
 		synctest.Wait()
 		p.mu.Lock()
-		p.queue.add(pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
-		p.deliver()
-		p.leave(p.queue.seats["ann"])
+		p.queue.addTask(pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
+		p.deliverTasks()
+		p.removeWorker(p.queue.workers["ann"])
 		p.mu.Unlock()
 		require.Empty(t, (<-ended).Tasks)
 		require.Equal(t, []pawl.Key{"k1"}, poll1(t, bob))
@@ -476,7 +476,7 @@ func TestResultsWaitForAttach(t *testing.T) {
 		err := client(p, "ann", 1).Complete(t.Context(), Task{Key: "x"}, 1, nil)
 		require.ErrorContains(t, err, "the host must call Attach")
 		require.Nil(t, early.result("k1"))
-		p.attach(early)
+		p.attachEngine(early)
 		synctest.Wait()
 		require.Equal(t, 1, early.result("k1"))
 		require.NoError(t, p.Close(t.Context()))
@@ -552,13 +552,13 @@ func TestRegistrationsAreChecked(t *testing.T) {
 		"has 256 bytes; at most 255":    {ID: string(make([]byte, 256)), Types: []string{"a"}},
 	} {
 		require.ErrorContains(t, p.Start(r, nil), want)
-		require.ErrorContains(t, p.register(r), want)
+		require.ErrorContains(t, p.registerRemote(r), want)
 	}
-	require.ErrorContains(t, p.register(Registration{ID: "here", Types: []string{"a"}}), "is a worker of the engine's process")
-	require.NoError(t, p.register(Registration{ID: "x", Types: []string{"a"}}))
+	require.ErrorContains(t, p.registerRemote(Registration{ID: "here", Types: []string{"a"}}), "is a worker of the engine's process")
+	require.NoError(t, p.registerRemote(Registration{ID: "x", Types: []string{"a"}}))
 	require.ErrorContains(t, p.Start(Registration{ID: "x", Types: []string{"a"}}, nil), "registered by another process")
 	for _, err := range []error{
-		p.register(Registration{ID: "y", Types: []string{"a"}}),
+		p.registerRemote(Registration{ID: "y", Types: []string{"a"}}),
 		p.Start(Registration{ID: "y", Types: []string{"a"}}, nil),
 		client(p, "y", 1).Complete(t.Context(), Task{Key: "k"}, 1, nil),
 	} {
@@ -612,9 +612,9 @@ func TestAPollThatTookOverKeepsTheTasks(t *testing.T) {
 	ann := joined(t, p, "ann", 1, "a")
 	f.dispatch("a", "k1")
 	require.Len(t, poll1(t, ann), 1)
-	s := p.queue.seats["ann"]
+	s := p.queue.workers["ann"]
 	broken := &poll{done: make(chan struct{})}
-	broken.end(s.held["k1"])
+	broken.endPoll(s.held["k1"])
 	p.polls[s] = broken
 	require.Equal(t, []pawl.Key{"k1"}, poll1(t, ann))
 	require.Empty(t, broken.items)

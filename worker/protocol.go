@@ -120,18 +120,18 @@ const (
 	maxTasks   = 8 << 20     // bytes of the tasks in one answer, without the last
 )
 
-// decode reads one JSON object with no more than the fields of v.
-func decode(body []byte, v any) error {
+// decodeObject reads one JSON object with no more than the fields of v.
+func decodeObject(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		if errors.Is(err, io.EOF) {
-			return invalid("the body is empty: send one JSON object, as docs/workers.md describes")
+			return invalidRequestf("the body is empty: send one JSON object, as docs/workers.md describes")
 		}
-		return invalid("the body is not the JSON object that this path takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return invalidRequestf("the body is not the JSON object that this path takes: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return invalid("there is something after the JSON object in the body: send one object per request")
+		return invalidRequestf("there is something after the JSON object in the body: send one object per request")
 	}
 	return nil
 }
@@ -139,46 +139,46 @@ func decode(body []byte, v any) error {
 // checkVersion accepts every minor version of the major one that is spoken here.
 func checkVersion(v string) error {
 	if major, _, _ := strings.Cut(v, "."); v != "" && major != "1" {
-		return errorf(400, CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, Version, Version)
+		return poolErrorf(400, CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, Version, Version)
 	}
 	return nil
 }
 
 func checkKeys(keys []pawl.Key) error {
 	if len(keys) > maxHolding {
-		return invalid("%d keys in one message; at most %d: send several", len(keys), maxHolding)
+		return invalidRequestf("%d keys in one message; at most %d: send several", len(keys), maxHolding)
 	}
 	return nil
 }
 
-// completion returns what the message says, checked.
-func (m completeRequest) completion() (completion, error) {
+// toCompletion returns what the message says, checked.
+func (m completeRequest) toCompletion() (completion, error) {
 	c := completion{worker: m.Worker, key: m.Key, run: m.Run, node: m.Node}
 	switch {
 	case m.Version == "":
-		return c, errorf(400, CodeVersion, "the completion has no version: send \"version\": %q", Version)
+		return c, poolErrorf(400, CodeVersion, "the completion has no version: send \"version\": %q", Version)
 	case m.Key == "":
-		return c, invalid("the completion has no key: send the key of the task")
+		return c, invalidRequestf("the completion has no key: send the key of the task")
 	case m.Status == statusFailed:
-		c.cause = m.failure()
+		c.cause = m.toFailure()
 		if m.Error == nil {
-			return c, invalid("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")
+			return c, invalidRequestf("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")
 		}
 		return c, nil
 	case m.Status != statusCompleted:
-		return c, invalid("status is %q: it must be \"completed\" or \"failed\"", m.Status)
+		return c, invalidRequestf("status is %q: it must be \"completed\" or \"failed\"", m.Status)
 	case m.Error != nil:
-		return c, invalid("status is \"completed\" and there is an error: send \"status\": \"failed\", or no error")
+		return c, invalidRequestf("status is \"completed\" and there is an error: send \"status\": \"failed\", or no error")
 	case m.Result != nil && m.ResultRef != "":
-		return c, invalid("there are a result and a resultRef: send one of them")
+		return c, invalidRequestf("there are a result and a resultRef: send one of them")
 	case len(m.ResultRef) > maxRef:
-		return c, invalid("resultRef has %d bytes; at most %d", len(m.ResultRef), maxRef)
+		return c, invalidRequestf("resultRef has %d bytes; at most %d", len(m.ResultRef), maxRef)
 	}
-	err := m.output(&c)
+	err := m.readOutput(&c)
 	return c, err
 }
 
-func (m completeRequest) output(c *completion) error {
+func (m completeRequest) readOutput(c *completion) error {
 	var out pawl.Result
 	var err error
 	switch {
@@ -186,22 +186,22 @@ func (m completeRequest) output(c *completion) error {
 		out.Output = map[string]any{"$ref": m.ResultRef}
 	case m.Result != nil:
 		if out.Output, err = value.Decode(m.Result, value.Limits{}); err != nil {
-			return invalid("result: %v", err)
+			return invalidRequestf("result: %v", err)
 		}
 	}
 	if m.Metadata != nil {
 		metadata, err := value.Decode(m.Metadata, value.Limits{})
 		if err != nil {
-			return invalid("metadata: %v", err)
+			return invalidRequestf("metadata: %v", err)
 		}
 		var ok bool
 		if out.Metadata, ok = metadata.(map[string]any); !ok && metadata != nil {
-			return invalid("metadata must be an object")
+			return invalidRequestf("metadata must be an object")
 		}
 	}
 	for _, a := range m.Artifacts {
 		if _, err := blob.ParseRef(a.Blob.Value()); err != nil {
-			return invalid("the artifact %q: %v: send what POST /v1/blobs answered", a.Name, err)
+			return invalidRequestf("the artifact %q: %v: send what POST /v1/blobs answered", a.Name, err)
 		}
 		out.Artifacts = append(out.Artifacts, pawl.Artifact{Name: a.Name, Blob: a.Blob})
 	}
@@ -209,7 +209,7 @@ func (m completeRequest) output(c *completion) error {
 	return nil
 }
 
-func (m completeRequest) failure() error {
+func (m completeRequest) toFailure() error {
 	if m.Error == nil {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (m completeRequest) failure() error {
 	return pawl.TaskError{Code: code, Message: m.Error.Message, Retryable: m.Error.Retryable == nil || *m.Error.Retryable}
 }
 
-func messageOf(t pawl.Task, lease time.Duration) taskMessage {
+func taskMessageOf(t pawl.Task, lease time.Duration) taskMessage {
 	return taskMessage{
 		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Node: t.Node, Type: t.Type,
 		Attempt: t.Attempt, Priority: t.Priority, Input: value.Encode(t.Input),
@@ -228,13 +228,13 @@ func messageOf(t pawl.Task, lease time.Duration) taskMessage {
 	}
 }
 
-// messagesOf returns as many tasks as go into one answer, at least one. The
+// taskMessagesOf returns as many tasks as go into one answer, at least one. The
 // worker holds the others as well: its next poll, which does not name them,
 // returns them.
-func messagesOf(tasks []pawl.Task, lease time.Duration) []taskMessage {
+func taskMessagesOf(tasks []pawl.Task, lease time.Duration) []taskMessage {
 	messages, size := make([]taskMessage, 0, len(tasks)), 0
 	for _, t := range tasks {
-		m := messageOf(t, lease)
+		m := taskMessageOf(t, lease)
 		if size += len(m.Input); size > maxTasks && len(messages) > 0 {
 			break
 		}
@@ -243,8 +243,8 @@ func messagesOf(tasks []pawl.Task, lease time.Duration) []taskMessage {
 	return messages
 }
 
-// task returns a message as a worker sees it.
-func (m taskMessage) task() (Task, error) {
+// toTask returns a message as a worker sees it.
+func (m taskMessage) toTask() (Task, error) {
 	input, err := value.Decode(m.Input, value.Limits{})
 	if err != nil {
 		return Task{}, fmt.Errorf("input of task %q: %w", string(m.Key), err)

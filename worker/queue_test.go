@@ -47,8 +47,8 @@ type modelTask struct {
 
 type modelWorker struct {
 	Registration
-	joined, standing, draining, leaving bool
-	waits                               bool
+	joined, permanent, draining, leaving bool
+	waits                                bool
 }
 
 func (w *modelWorker) takes(kind string) bool {
@@ -76,7 +76,7 @@ func (m *model) heldOf(kind string) (n int) {
 // may says that the limits let a task of this type out now.
 func (m *model) may(kind string) bool {
 	l := m.limit[kind]
-	return (l.Concurrency == 0 || m.heldOf(kind) < l.Concurrency) && !m.rates[kind].free().After(m.now)
+	return (l.Concurrency == 0 || m.heldOf(kind) < l.Concurrency) && !m.rates[kind].nextEvent().After(m.now)
 }
 
 func (m *model) room(id string) bool {
@@ -91,28 +91,28 @@ func ahead(a, b *modelTask) bool {
 // taken checks each assignment against the state before it, and notes it.
 func (m *model) taken() {
 	for _, a := range m.q.out {
-		id, k := a.seat.id, a.item.task.Key
+		id, k := a.worker.id, a.item.task.Key
 		t, w := m.tasks[k], m.workers[id]
 		require.NotNil(m, t, "%s was handed out and is not there", k)
 		require.Empty(m, t.holder, "%s is held by two", k)
 		require.NotNil(m, w)
 		require.True(m, m.room(id), "%s got more than its capacity leaves", id)
 		require.True(m, w.takes(t.Type), "%s does not take %s", id, t.Type)
-		require.True(m, w.standing || w.waits, "%s did not ask", id)
+		require.True(m, w.permanent || w.waits, "%s did not ask", id)
 		require.True(m, m.may(t.Type), "the limit of %s", t.Type)
 		for _, u := range m.tasks {
 			if u.holder == "" && w.takes(u.Type) && m.may(u.Type) {
 				require.False(m, ahead(u, t), "%s was handed out before %s", k, u.Key)
 			}
 		}
-		m.rates[t.Type].take(m.now)
+		m.rates[t.Type].countEvent(m.now)
 		t.holder = id
-		if !w.standing {
+		if !w.permanent {
 			t.until = m.now.Add(testLease)
 		}
 	}
 	for _, a := range m.q.out {
-		m.workers[a.seat.id].waits = false
+		m.workers[a.worker.id].waits = false
 	}
 	m.q.out = nil
 }
@@ -137,12 +137,12 @@ func (m *model) tick() {
 			m.let(t, true)
 		}
 	}
-	m.q.advance(m.now)
+	m.q.advanceTo(m.now)
 	m.taken()
 	for id := range m.workers { // forgotten for want of contact, when idle
-		if m.q.seats[id] == nil {
+		if m.q.workers[id] == nil {
 			w := m.workers[id]
-			require.False(m, w.standing || w.waits || m.held(id) > 0, "%s was forgotten", id)
+			require.False(m, w.permanent || w.waits || m.held(id) > 0, "%s was forgotten", id)
 			delete(m.workers, id)
 		}
 	}
@@ -166,7 +166,7 @@ func (m *model) key() pawl.Key {
 func (m *model) remote() *modelWorker {
 	id := m.id()
 	w := m.workers[id]
-	if w == nil || w.standing || w.leaving {
+	if w == nil || w.permanent || w.leaving {
 		m.Skip("no such remote worker")
 	}
 	return w
@@ -198,7 +198,7 @@ func (m *model) add() {
 	}
 	m.tasks[t.Key] = &modelTask{Task: t, known: true}
 	m.added++
-	m.q.add(t, m.order, m.now)
+	m.q.addTask(t, m.order, m.now)
 }
 
 // again: the engine was opened again and dispatches a key once more.
@@ -209,13 +209,13 @@ func (m *model) again() {
 	if t.Type == "" {
 		t.Type = rapid.SampledFrom(kinds).Draw(m.T, "type")
 	}
-	m.q.add(t.Task, t.Order, m.now)
+	m.q.addTask(t.Task, t.Order, m.now)
 }
 
 func (m *model) withdraw() {
 	t := m.tasks[m.key()]
 	if rapid.IntRange(0, 9).Draw(m.T, "old") == 0 {
-		m.q.withdraw(t.Key, t.Order-1, m.now) // of an earlier dispatch: nothing
+		m.q.withdrawTask(t.Key, t.Order-1, m.now) // of an earlier dispatch: nothing
 		return
 	}
 	if !t.known {
@@ -227,13 +227,13 @@ func (m *model) withdraw() {
 	} else {
 		t.withdrawn = true
 	}
-	m.q.withdraw(t.Key, t.Order, m.now)
+	m.q.withdrawTask(t.Key, t.Order, m.now)
 }
 
 func (m *model) register() {
 	id := m.id()
 	w := m.workers[id]
-	standing := id == "dee"
+	permanent := id == "dee"
 	if w == nil {
 		w = &modelWorker{}
 		m.workers[id] = w
@@ -247,27 +247,27 @@ func (m *model) register() {
 	if r.Types == nil {
 		r.Types = []string{every}
 	}
-	*w = modelWorker{Registration: r, joined: true, standing: standing}
-	m.q.register(r, standing, m.now)
+	*w = modelWorker{Registration: r, joined: true, permanent: permanent}
+	m.q.registerWorker(r, permanent, m.now)
 }
 
 func (m *model) ask() {
 	w := m.remote()
 	w.waits = m.room(w.ID)
-	m.q.ask(m.q.seats[w.ID], rapid.IntRange(1, 4).Draw(m.T, "n"), m.now)
+	m.q.requestTasks(m.q.workers[w.ID], rapid.IntRange(1, 4).Draw(m.T, "n"), m.now)
 }
 
 func (m *model) unask() {
 	w := m.remote()
 	w.waits = false
-	m.q.unask(m.q.seats[w.ID], m.now)
+	m.q.cancelRequest(m.q.workers[w.ID], m.now)
 }
 
 // meet is what hold and begin do for a worker that need not have registered.
-func (m *model) meet(call func(string, pawl.Key, time.Time) standing) (*modelTask, standing) {
+func (m *model) meet(call func(string, pawl.Key, time.Time) keyState) (*modelTask, keyState) {
 	id, k := rapid.SampledFrom(ids[:3]).Draw(m.T, "worker"), m.key()
 	t := m.tasks[k]
-	want := holder
+	want := keyHeld
 	switch {
 	case t.holder == "":
 		if m.workers[id] == nil {
@@ -276,20 +276,20 @@ func (m *model) meet(call func(string, pawl.Key, time.Time) standing) (*modelTas
 		t.holder = id
 		m.workers[id].waits = m.workers[id].waits && m.room(id)
 	case t.holder != id:
-		want = stranger
+		want = keyHeldByOther
 	}
 	got := call(id, k, m.now)
 	require.Equal(m, want, got)
-	if want == holder && !t.closing {
+	if want == keyHeld && !t.closing {
 		t.until = m.now.Add(testLease)
 	}
 	return t, got
 }
 
-func (m *model) hold() { m.meet(m.q.hold) }
+func (m *model) hold() { m.meet(m.q.holdKey) }
 
 func (m *model) begin() {
-	if t, got := m.meet(m.q.begin); got == holder {
+	if t, got := m.meet(m.q.beginCompletion); got == keyHeld {
 		t.closing = true
 	}
 }
@@ -303,33 +303,33 @@ func (m *model) finish() {
 	switch rapid.IntRange(0, 2).Draw(m.T, "how") {
 	case 0:
 		t.closing = false
-		if !m.workers[by].standing {
+		if !m.workers[by].permanent {
 			t.until = m.now.Add(testLease)
 		}
-		m.q.reopen(t.Key, m.now)
+		m.q.undoCompletion(t.Key, m.now)
 		return
 	case 1:
 		m.let(t, false)
-		m.q.finish(by, t.Key, false, false, m.now)
+		m.q.finishCompletion(by, t.Key, false, false, m.now)
 		return
 	}
 	require.NotContains(m, m.done, t.Key, "%s is counted twice", t.Key)
 	m.done[t.Key] = by
 	m.let(t, false)
-	m.q.finish(by, t.Key, true, false, m.now)
-	require.Equal(m, repeated, m.q.hold(by, t.Key, m.now), "a duplicate is answered")
-	require.Equal(m, elsewhere, m.q.hold("else", t.Key, m.now))
+	m.q.finishCompletion(by, t.Key, true, false, m.now)
+	require.Equal(m, keyCompleted, m.q.holdKey(by, t.Key, m.now), "a duplicate is answered")
+	require.Equal(m, keyCompletedByOther, m.q.holdKey("else", t.Key, m.now))
 }
 
 func (m *model) claim() {
 	m.order++
 	w := m.remote()
 	k := pawl.Key(fmt.Sprintf("k%03d", m.order))
-	require.Equal(m, unknown, m.q.hold(w.ID, k, m.now))
+	require.Equal(m, keyUnknown, m.q.holdKey(w.ID, k, m.now))
 	m.tasks[k] = &modelTask{Task: pawl.Task{Key: k}, holder: w.ID, until: m.now.Add(testLease)}
 	m.added++
 	w.waits = w.waits && m.room(w.ID)
-	m.q.claim(w.ID, k, m.now)
+	m.q.claimKey(w.ID, k, m.now)
 }
 
 func (m *model) release() {
@@ -338,7 +338,7 @@ func (m *model) release() {
 		m.Skip("not held")
 	}
 	m.let(t, true)
-	m.q.release(t.Key, m.now)
+	m.q.releaseTask(t.Key, m.now)
 }
 
 func (m *model) leave() {
@@ -348,7 +348,7 @@ func (m *model) leave() {
 		m.Skip("no such worker")
 	}
 	w.leaving, w.waits = true, false
-	if !w.standing {
+	if !w.permanent {
 		for _, t := range m.tasks {
 			if t.holder == id && !t.closing {
 				m.let(t, true)
@@ -358,7 +358,7 @@ func (m *model) leave() {
 	if m.held(id) == 0 {
 		delete(m.workers, id)
 	}
-	m.q.leave(m.q.seats[id], m.now)
+	m.q.removeWorker(m.q.workers[id], m.now)
 }
 
 func (m *model) drain() {
@@ -368,12 +368,12 @@ func (m *model) drain() {
 		m.Skip("no such worker")
 	}
 	w.draining, w.waits = true, false
-	m.q.drain(m.q.seats[id])
+	m.q.drainWorker(m.q.workers[id])
 }
 
 func (m *model) pass() {
 	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 90_000).Draw(m.T, "ms")) * time.Millisecond)
-	if next := m.q.next(); !next.IsZero() && rapid.Bool().Draw(m.T, "to what is due") && next.After(m.now) {
+	if next := m.q.nextDue(); !next.IsZero() && rapid.Bool().Draw(m.T, "to what is due") && next.After(m.now) {
 		m.now = next
 	}
 	m.tick()
@@ -387,22 +387,22 @@ func (m *model) check() {
 		i := m.q.items[k]
 		require.NotNil(m, i, "%s is lost", k)
 		if t.holder == "" {
-			require.Nil(m, i.seat)
+			require.Nil(m, i.holder)
 			require.True(m, i.place.In())
 			require.False(m, i.lease.In())
 			continue
 		}
-		require.Equal(m, t.holder, i.seat.id)
-		require.Same(m, i, i.seat.held[k])
+		require.Equal(m, t.holder, i.holder.id)
+		require.Same(m, i, i.holder.held[k])
 		require.False(m, i.place.In())
 		require.Equal(m, t.until.IsZero() || t.closing, !i.lease.In(), "%s has a lease that ends", k)
 		require.True(m, t.closing || i.until.Equal(t.until))
 	}
-	require.Len(m, m.q.seats, len(m.workers))
+	require.Len(m, m.q.workers, len(m.workers))
 	for id, w := range m.workers {
-		s := m.q.seats[id]
+		s := m.q.workers[id]
 		require.Len(m, s.held, m.held(id))
-		require.Equal(m, w.waits || w.standing && m.room(id), len(s.places) > 0, "%s waits", id)
+		require.Equal(m, w.waits || w.permanent && m.room(id), len(s.places) > 0, "%s waits", id)
 		if len(s.places) == 0 {
 			continue
 		}
@@ -411,9 +411,9 @@ func (m *model) check() {
 			require.False(m, waits, "%s waits for nothing: %s could have it", k, id)
 		}
 	}
-	for kind, l := range m.q.lines {
+	for kind, l := range m.q.types {
 		require.Equal(m, m.heldOf(kind), l.held)
-		require.False(m, l.idle(), "the line of %q is not needed", kind)
+		require.False(m, l.isUnused(), "the queue of %q is not needed", kind)
 	}
 }
 
@@ -448,15 +448,15 @@ func checkQueue(t *testing.T) {
 func TestLinesThatBecomeReadyTogether(t *testing.T) {
 	for range 20 { // whatever order a map has
 		q := newQueue(testLease, testExpiry, map[string]Limit{every: {Rate: 0.1}})
-		s := q.register(Registration{ID: "ann", Types: []string{every}, Capacity: 9}, false, epoch)
+		s := q.registerWorker(Registration{ID: "ann", Types: []string{every}, Capacity: 9}, false, epoch)
 		for i, kind := range []string{"a", "b", "c", "b", "c", "a"} {
-			q.add(pawl.Task{Key: pawl.Key(fmt.Sprint(i)), Type: kind, Order: int64(i)}, 1, epoch)
+			q.addTask(pawl.Task{Key: pawl.Key(fmt.Sprint(i)), Type: kind, Order: int64(i)}, 1, epoch)
 		}
-		q.ask(s, 9, epoch)
+		q.requestTasks(s, 9, epoch)
 		require.Len(t, q.out, 3)
-		q.ask(s, 1, epoch)
-		require.Equal(t, epoch.Add(10*time.Second), q.next())
-		q.advance(q.next())
+		q.requestTasks(s, 1, epoch)
+		require.Equal(t, epoch.Add(10*time.Second), q.nextDue())
+		q.advanceTo(q.nextDue())
 		require.Len(t, q.out, 4)
 		require.Equal(t, pawl.Key("3"), q.out[3].item.task.Key)
 	}

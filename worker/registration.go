@@ -24,9 +24,9 @@ const (
 	MaxCapacity = 10_000 // tasks of one worker
 )
 
-// checked returns the registration with its defaults, or an *Error that says
+// withDefaults returns the registration with its defaults, or an *Error that says
 // what is wrong with it.
-func (r Registration) checked() (Registration, error) {
+func (r Registration) withDefaults() (Registration, error) {
 	if r.Capacity == 0 {
 		r.Capacity = 1
 	}
@@ -35,11 +35,11 @@ func (r Registration) checked() (Registration, error) {
 	}
 	switch {
 	case len(r.Types) == 0:
-		return r, invalid("worker %q names no types: name the task types that it takes, or \"*\" for all", r.ID)
+		return r, invalidRequestf("worker %q names no types: name the task types that it takes, or \"*\" for all", r.ID)
 	case len(r.Types) > MaxTypes:
-		return r, invalid("worker %q names %d types; at most %d: use \"*\", or several workers", r.ID, len(r.Types), MaxTypes)
+		return r, invalidRequestf("worker %q names %d types; at most %d: use \"*\", or several workers", r.ID, len(r.Types), MaxTypes)
 	case r.Capacity < 0 || r.Capacity > MaxCapacity:
-		return r, invalid("the capacity of worker %q is %d: it must be from 1 to %d", r.ID, r.Capacity, MaxCapacity)
+		return r, invalidRequestf("the capacity of worker %q is %d: it must be from 1 to %d", r.ID, r.Capacity, MaxCapacity)
 	}
 	seen := map[string]bool{}
 	for _, kind := range r.Types {
@@ -47,7 +47,7 @@ func (r Registration) checked() (Registration, error) {
 			return r, err
 		}
 		if seen[kind] {
-			return r, invalid("worker %q names the type %q twice", r.ID, kind)
+			return r, invalidRequestf("worker %q names the type %q twice", r.ID, kind)
 		}
 		seen[kind] = true
 	}
@@ -57,15 +57,15 @@ func (r Registration) checked() (Registration, error) {
 func checkName(what, name string) error {
 	switch {
 	case name == "":
-		return invalid("%s is missing", what)
+		return invalidRequestf("%s is missing", what)
 	case len(name) > MaxID:
-		return invalid("%s has %d bytes; at most %d", what, len(name), MaxID)
+		return invalidRequestf("%s has %d bytes; at most %d", what, len(name), MaxID)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		return invalid("%s must be UTF-8 without control characters, not %q", what, name)
+		return invalidRequestf("%s must be UTF-8 without control characters, not %q", what, name)
 	}
 	return nil
 }
 
-func invalid(format string, args ...any) error {
+func invalidRequestf(format string, args ...any) error {
 	return &Error{Status: 400, Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }

@@ -31,19 +31,19 @@ func (c *Client) Run(ctx context.Context, h Handlers) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	l := &loop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]context.CancelCauseFunc{}, room: make(chan struct{}, 1), log: c.Logger}
+	l := &clientLoop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]context.CancelCauseFunc{}, room: make(chan struct{}, 1), log: c.Logger}
 	if l.types == nil {
-		l.types = h.types()
+		l.types = h.taskTypes()
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
-	if err := l.register(ctx); err != nil {
-		return stoppedBy(ctx, err)
+	if err := l.registerWorker(ctx); err != nil {
+		return unlessStopped(ctx, err)
 	}
 	beating, stop := context.WithCancel(ctx)
-	l.group.Go(func() { l.beat(beating) })
-	err := l.work(ctx)
+	l.group.Go(func() { l.renewLeases(beating) })
+	err := l.pollUntilDone(ctx)
 	if errors.Is(err, errDrained) {
 		l.tasks.Wait()
 	}
@@ -58,11 +58,11 @@ func (c *Client) Run(ctx context.Context, h Handlers) error {
 	if errors.Is(err, errDrained) {
 		return nil
 	}
-	return stoppedBy(ctx, err)
+	return unlessStopped(ctx, err)
 }
 
-// stoppedBy returns nil where err comes of ctx, which is how a loop ends.
-func stoppedBy(ctx context.Context, err error) error {
+// unlessStopped returns err, or nil if ctx is done, which is how a loop ends.
+func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -76,7 +76,7 @@ var (
 )
 
 // A loop is one call of Run.
-type loop struct {
+type clientLoop struct {
 	client   *Client
 	handlers Handlers
 	types    []string
@@ -90,14 +90,14 @@ type loop struct {
 	held  map[pawl.Key]context.CancelCauseFunc // until the result is delivered
 }
 
-// final says that a call will never succeed.
-func final(err error) bool {
+// isFinalError says that a call will never succeed.
+func isFinalError(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Code != CodeUnknownWorker
 }
 
-// pause waits, longer each time, and says whether the loop goes on.
-func (l *loop) pause(ctx context.Context, d *time.Duration) bool {
+// pauseAfterFailure waits, longer each time, and says whether the loop goes on.
+func (l *clientLoop) pauseAfterFailure(ctx context.Context, d *time.Duration) bool {
 	*d = callBackoff.Next(*d)
 	select {
 	case <-time.After(*d):
@@ -107,8 +107,8 @@ func (l *loop) pause(ctx context.Context, d *time.Duration) bool {
 	}
 }
 
-// register joins the pool, as soon as it can be reached.
-func (l *loop) register(ctx context.Context) error {
+// registerWorker joins the pool, as soon as it can be reached.
+func (l *clientLoop) registerWorker(ctx context.Context) error {
 	var d time.Duration
 	for {
 		lease, err := l.client.Register(ctx, l.types...)
@@ -118,17 +118,17 @@ func (l *loop) register(ctx context.Context) error {
 			l.mu.Unlock()
 			return nil
 		}
-		if final(err) || !l.pause(ctx, &d) {
+		if isFinalError(err) || !l.pauseAfterFailure(ctx, &d) {
 			return err
 		}
 	}
 }
 
-// work polls and begins tasks until ctx is done, or the pool refuses.
-func (l *loop) work(ctx context.Context) error {
+// pollUntilDone polls and begins tasks until ctx is done, or the pool refuses.
+func (l *clientLoop) pollUntilDone(ctx context.Context) error {
 	var d time.Duration
 	for ctx.Err() == nil {
-		holding := l.holding()
+		holding := l.heldKeys()
 		if len(holding) >= max(l.client.Capacity, 1) {
 			select {
 			case <-l.room:
@@ -142,20 +142,20 @@ func (l *loop) work(ctx context.Context) error {
 		case err == nil:
 			d = 0
 		case errors.As(err, &e) && e.Code == CodeUnknownWorker:
-			err = l.register(ctx)
+			err = l.registerWorker(ctx)
 			fallthrough
 		default:
-			if err != nil && final(err) {
+			if err != nil && isFinalError(err) {
 				return err
 			}
-			if err != nil && !l.pause(ctx, &d) {
+			if err != nil && !l.pauseAfterFailure(ctx, &d) {
 				return context.Cause(ctx)
 			}
 			continue
 		}
-		l.drop(polled.Drop)
+		l.dropTasks(polled.Drop)
 		for _, t := range polled.Tasks {
-			l.begin(ctx, t)
+			l.startTask(ctx, t)
 		}
 		if polled.Draining {
 			return errDrained
@@ -164,7 +164,7 @@ func (l *loop) work(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (l *loop) holding() []pawl.Key {
+func (l *clientLoop) heldKeys() []pawl.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	keys := make([]pawl.Key, 0, len(l.held))
@@ -175,8 +175,8 @@ func (l *loop) holding() []pawl.Key {
 	return keys
 }
 
-// drop cancels tasks that are no longer wanted.
-func (l *loop) drop(keys []pawl.Key) {
+// dropTasks cancels tasks that are no longer wanted.
+func (l *clientLoop) dropTasks(keys []pawl.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range keys {
@@ -186,8 +186,8 @@ func (l *loop) drop(keys []pawl.Key) {
 	}
 }
 
-// begin performs a task, and delivers what it came to.
-func (l *loop) begin(ctx context.Context, t Task) {
+// startTask performs a task in a goroutine of its own, and delivers its result.
+func (l *clientLoop) startTask(ctx context.Context, t Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[t.Key] != nil {
@@ -196,17 +196,17 @@ func (l *loop) begin(ctx context.Context, t Task) {
 	mine, cancel := context.WithCancelCause(ctx)
 	l.held[t.Key] = cancel
 	l.tasks.Go(func() {
-		defer l.ended(t)
+		defer l.taskEnded(t)
 		defer cancel(nil)
-		l.handlers.perform(mine, t, func(output any, err error) {
+		l.handlers.performTask(mine, t, func(output any, err error) {
 			if err == nil || mine.Err() == nil { // who was interrupted has not failed
-				l.deliver(ctx, t, output, err)
+				l.deliverResult(ctx, t, output, err)
 			}
 		})
 	})
 }
 
-func (l *loop) ended(t Task) {
+func (l *clientLoop) taskEnded(t Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, t.Key)
@@ -216,8 +216,8 @@ func (l *loop) ended(t Task) {
 	}
 }
 
-// deliver sends a result until the pool has answered; when ctx is done, once.
-func (l *loop) deliver(ctx context.Context, t Task, output any, cause error) {
+// deliverResult sends a result until the pool has answered; when ctx is done, once.
+func (l *clientLoop) deliverResult(ctx context.Context, t Task, output any, cause error) {
 	var d time.Duration
 	for {
 		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -226,15 +226,15 @@ func (l *loop) deliver(ctx context.Context, t Task, output any, cause error) {
 		if err == nil {
 			return
 		}
-		if final(err) || !l.pause(ctx, &d) {
+		if isFinalError(err) || !l.pauseAfterFailure(ctx, &d) {
 			l.log.Warn("worker: a result was not taken", "worker", l.client.ID, "key", string(t.Key), "error", err)
 			return
 		}
 	}
 }
 
-// beat renews the leases, thrice in the time of one.
-func (l *loop) beat(ctx context.Context) {
+// renewLeases renews the leases, thrice in the time of one.
+func (l *clientLoop) renewLeases(ctx context.Context) {
 	for {
 		l.mu.Lock()
 		lease := l.lease
@@ -244,7 +244,7 @@ func (l *loop) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		keys := l.holding()
+		keys := l.heldKeys()
 		if len(keys) == 0 {
 			continue
 		}
@@ -254,6 +254,6 @@ func (l *loop) beat(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn("worker: no heartbeat", "worker", l.client.ID, "error", err)
 		}
-		l.drop(drop)
+		l.dropTasks(drop)
 	}
 }

@@ -63,23 +63,23 @@ func (p *Pool) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.queue.advance(now)
-	p.deliver()
-	return p.queue.status(now)
+	p.queue.advanceTo(now)
+	p.deliverTasks()
+	return p.queue.statusAt(now)
 }
 
-func (q *queue) status(now time.Time) Status {
+func (q *queue) statusAt(now time.Time) Status {
 	s := Status{
 		Workers: []WorkerStatus{}, Types: []TypeStatus{}, Active: []ActiveStatus{},
 		Processed: q.processed, Failed: q.failed, Expired: q.expired, Draining: q.drained,
 	}
 	for _, i := range q.items {
-		if i.seat == nil {
+		if i.holder == nil {
 			s.Queued++
 			s.OldestQueued = max(s.OldestQueued, now.Sub(i.since))
 			continue
 		}
-		a := ActiveStatus{Key: i.task.Key, Run: i.task.Run, Node: i.task.Node, Type: i.task.Type, Worker: i.seat.id, Age: now.Sub(i.since)}
+		a := ActiveStatus{Key: i.task.Key, Run: i.task.Run, Node: i.task.Node, Type: i.task.Type, Worker: i.holder.id, Age: now.Sub(i.since)}
 		if i.lease.In() {
 			a.Lease = i.until.Sub(now)
 		}
@@ -88,16 +88,16 @@ func (q *queue) status(now time.Time) Status {
 	slices.SortFunc(s.Active, func(a, b ActiveStatus) int {
 		return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.Key, b.Key))
 	})
-	for _, l := range q.lines {
+	for _, l := range q.types {
 		if l.items.Len() > 0 || l.held > 0 {
 			s.Types = append(s.Types, TypeStatus{Type: l.kind, Queued: l.items.Len(), Active: l.held})
 		}
 	}
 	slices.SortFunc(s.Types, func(a, b TypeStatus) int { return cmp.Compare(a.Type, b.Type) })
-	for _, t := range q.seats {
+	for _, t := range q.workers {
 		s.Workers = append(s.Workers, WorkerStatus{
 			ID: t.id, Types: slices.Clone(t.types), Capacity: t.capacity, Active: len(t.held),
-			InProcess: t.standing, Registered: t.joined, Waiting: len(t.places) > 0, Draining: t.draining || t.leaving,
+			InProcess: t.permanent, Registered: t.joined, Waiting: len(t.places) > 0, Draining: t.draining || t.leaving,
 			Age: now.Sub(t.since), Silent: now.Sub(t.seen), Processed: t.processed, Failed: t.failed, Expired: t.expired,
 		})
 	}

@@ -63,18 +63,18 @@ func (t Task) Heartbeat(ctx context.Context) error {
 // cancelled when the task is no longer wanted from this worker.
 type Handlers map[string]func(ctx context.Context, t Task) (any, error)
 
-// types returns what a worker with these functions takes.
-func (h Handlers) types() []string { return slices.Sorted(maps.Keys(h)) }
+// taskTypes returns what a worker with these functions takes.
+func (h Handlers) taskTypes() []string { return slices.Sorted(maps.Keys(h)) }
 
-// perform calls the function for a task. A function that panics, or ends its
+// performTask calls the function for a task. A function that panics, or ends its
 // goroutine, fails the attempt for good.
-func (h Handlers) perform(ctx context.Context, t Task, done func(output any, err error)) {
+func (h Handlers) performTask(ctx context.Context, t Task, done func(output any, err error)) {
 	f := h[t.Type]
 	if f == nil {
 		f = h[every]
 	}
 	if f == nil {
-		done(nil, pawl.TaskError{Code: workflow.CodeUnknownTask, Message: fmt.Sprintf("no handler for task type %q; there are: %s", t.Type, strings.Join(h.types(), ", "))})
+		done(nil, pawl.TaskError{Code: workflow.CodeUnknownTask, Message: fmt.Sprintf("no handler for task type %q; there are: %s", t.Type, strings.Join(h.taskTypes(), ", "))})
 		return
 	}
 	var output any

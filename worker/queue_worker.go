@@ -1,0 +1,237 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl"
+)
+
+// A keyState says what a key is to a worker.
+type keyState int
+
+const (
+	keyUnknown          keyState = iota // the queue does not know the key
+	keyHeld                             // the worker holds it
+	keyHeldByOther                      // another worker holds it
+	keyCompleted                        // the worker has completed it
+	keyCompletedByOther                 // another worker has completed it
+)
+
+// registerWorker adds a worker, or changes what one takes. It keeps what it holds, and
+// asks for nothing yet, unless it is permanent.
+func (q *queue) registerWorker(r Registration, permanent bool, now time.Time) *workerState {
+	q.advanceTo(now)
+	s := q.ensureWorker(r.ID, now)
+	q.stopWaiting(s)
+	s.types, s.any, s.capacity = r.Types, false, r.Capacity
+	for _, kind := range r.Types {
+		s.any = s.any || kind == every
+	}
+	if !s.joined {
+		s.since = now
+	}
+	s.joined, s.draining, s.leaving, s.permanent, s.asks = true, false, false, permanent, 0
+	q.noteContact(s, now)
+	q.handOut(now, nil, s)
+	return s
+}
+
+// ensureWorker returns what the queue knows of a worker, made if there is nothing.
+func (q *queue) ensureWorker(id string, now time.Time) *workerState {
+	s := q.workers[id]
+	if s == nil {
+		s = &workerState{id: id, held: map[pawl.Key]*item{}, since: now, seen: now, kept: now}
+		s.order = q.seen.PushBack(s)
+		q.workers[id] = s
+	}
+	return s
+}
+
+// forgetWorker removes a worker, which must hold nothing.
+func (q *queue) forgetWorker(s *workerState) {
+	q.stopWaiting(s)
+	q.seen.Remove(s.order)
+	delete(q.workers, s.id)
+}
+
+// removeWorker removes a worker. The tasks that it holds go back to the heads of their
+// queues; those of a permanent worker do so when it lets go of them.
+func (q *queue) removeWorker(s *workerState, now time.Time) {
+	q.advanceTo(now)
+	q.stopWaiting(s)
+	s.leaving, s.asks = true, 0
+	var queues []*typeQueue
+	if !s.permanent {
+		for _, i := range s.heldItems() {
+			if !i.closing {
+				queues = append(queues, q.freeItem(i, true, now))
+			}
+		}
+	}
+	if q.workers[s.id] == s && len(s.held) == 0 {
+		q.forgetWorker(s)
+	}
+	q.handOut(now, queues)
+}
+
+// drainWorker lets a worker get nothing new until it registers again.
+func (q *queue) drainWorker(s *workerState) {
+	q.stopWaiting(s)
+	s.draining, s.asks = true, 0
+}
+
+// requestTasks hands a worker up to n tasks now, and lets it wait for one if there are
+// none.
+func (q *queue) requestTasks(s *workerState, n int, now time.Time) {
+	q.advanceTo(now)
+	q.noteContact(s, now)
+	s.asks = n
+	before := len(q.out)
+	q.serveWorker(s, now)
+	if len(q.out) > before {
+		s.asks = 0
+	}
+	q.startWaiting(s)
+}
+
+// cancelRequest ends the wait that requestTasks began.
+func (q *queue) cancelRequest(s *workerState, now time.Time) {
+	q.advanceTo(now)
+	q.noteContact(s, now)
+	q.stopWaiting(s)
+	s.asks = 0
+}
+
+// holdKey notes that a worker works on a key: its lease begins again. If nobody
+// holds the key, the worker does from now on. The holder of a task that was withdrawn
+// keeps it: the task may be over, or the engine may be closed and about to dispatch it
+// again, and only the engine knows.
+func (q *queue) holdKey(id string, k pawl.Key, now time.Time) keyState {
+	q.advanceTo(now)
+	i := q.items[k]
+	switch {
+	case i == nil:
+		by, ok := q.ended.of[k]
+		switch {
+		case !ok:
+			return keyUnknown
+		case by != id:
+			return keyCompletedByOther
+		}
+		return keyCompleted
+	case i.holder == nil:
+		q.adoptItem(i, id, now)
+	case i.holder.id != id:
+		return keyHeldByOther
+	}
+	q.noteContact(i.holder, now)
+	if !i.closing {
+		q.renewLease(i, now)
+	}
+	return keyHeld
+}
+
+// claimKey makes a worker the holder of a key that the engine has not dispatched
+// yet in this life, but knows.
+func (q *queue) claimKey(id string, k pawl.Key, now time.Time) {
+	q.advanceTo(now)
+	if q.items[k] != nil {
+		return
+	}
+	i := &item{task: pawl.Task{Key: k}}
+	q.items[k] = i
+	q.adoptItem(i, id, now)
+}
+
+// adoptItem gives a task to a worker that says that it has it.
+func (q *queue) adoptItem(i *item, id string, now time.Time) {
+	s := q.ensureWorker(id, now)
+	q.takeItem(i, s, now)
+	s.asks = min(s.asks, s.freeCapacity())
+	if s.asks == 0 {
+		q.stopWaiting(s)
+	}
+}
+
+// beginCompletion starts the completion of a key that a worker holds, or that nobody
+// holds. Its lease is suspended until finishCompletion or undoCompletion.
+func (q *queue) beginCompletion(id string, k pawl.Key, now time.Time) keyState {
+	at := q.holdKey(id, k, now)
+	if at == keyHeld {
+		i := q.items[k]
+		i.closing = true
+		q.leases.Remove(i)
+	}
+	return at
+}
+
+// finishCompletion ends a completion that beginCompletion began. counted says that the
+// result was taken, and failed that it is an error.
+func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, now time.Time) {
+	q.advanceTo(now)
+	i := q.items[k]
+	if counted && q.ended.addKey(k, id) {
+		s := q.workers[id]
+		if s == nil {
+			s = &workerState{}
+		}
+		s.processed++
+		q.processed++
+		if failed {
+			s.failed++
+			q.failed++
+		}
+	}
+	if i != nil && i.holder != nil && i.holder.id == id {
+		s := i.holder
+		q.handOut(now, []*typeQueue{q.freeItem(i, false, now)}, s)
+	}
+}
+
+// undoCompletion undoes beginCompletion: the result could not be committed for now.
+func (q *queue) undoCompletion(k pawl.Key, now time.Time) {
+	q.advanceTo(now)
+	if i := q.items[k]; i != nil && i.closing {
+		i.closing = false
+		q.renewLease(i, now)
+	}
+}
+
+// releaseTask gives a task back that a worker has not done.
+func (q *queue) releaseTask(k pawl.Key, now time.Time) {
+	q.advanceTo(now)
+	if i := q.items[k]; i != nil && i.holder != nil {
+		s := i.holder
+		q.handOut(now, []*typeQueue{q.freeItem(i, true, now)}, s)
+	}
+}
+
+// maxEnded is how many completed keys the queue remembers. Of older ones the
+// engine knows what they came to, but not by whom.
+const maxEnded = 1 << 14
+
+// completedKeys remember by whom the latest keys were completed.
+type completedKeys struct {
+	of   map[pawl.Key]string
+	ring []pawl.Key
+	at   int
+}
+
+// addKey notes by whom a key was completed, and says whether that is new.
+func (m *completedKeys) addKey(k pawl.Key, by string) bool {
+	if _, known := m.of[k]; known {
+		return false
+	}
+	if m.of == nil {
+		m.of = map[pawl.Key]string{}
+	}
+	if len(m.ring) < maxEnded {
+		m.ring = append(m.ring, k)
+	} else {
+		delete(m.of, m.ring[m.at])
+		m.ring[m.at] = k
+		m.at = (m.at + 1) % maxEnded
+	}
+	m.of[k] = by
+	return true
+}

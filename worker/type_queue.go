@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/heap"
+)
+
+// An item is a task that the queue knows: it waits in the queue of its type, or a worker
+// holds it.
+type item struct {
+	task  pawl.Task
+	known bool      // the engine has dispatched it; a claim before that has only a key
+	owner int64     // which call of Execute it is from
+	since time.Time // in the queue, or held
+
+	place heap.Place // in the queue of its type
+
+	holder    *workerState // the worker that holds it; nil if it waits
+	until     time.Time    // the end of the lease; zero if it does not run out
+	lease     heap.Place   // among the leases
+	closing   bool         // its result is being committed: the lease is suspended
+	withdrawn bool         // the engine let go of it; its holder does not know yet
+}
+
+// startsBefore says which of two tasks is handed out first.
+func (i *item) startsBefore(j *item) bool {
+	if i.task.Priority != j.task.Priority {
+		return i.task.Priority < j.task.Priority
+	}
+	return i.task.Order < j.task.Order
+}
+
+// A typeQueue holds the tasks of one type that wait, and the workers that wait for one.
+type typeQueue struct {
+	kind    string
+	items   heap.Heap[*item]
+	waiting list.List // of *workerState; workers that take every type wait in queue.anyType
+	held    int       // tasks of this type that workers hold
+	limit   Limit
+	rate    bucket
+	place   heap.Place // in queue.ready
+}
+
+func newTypeQueue(kind string, limit Limit) *typeQueue {
+	return &typeQueue{
+		kind: kind, limit: limit, rate: newBucket(limit),
+		items: heap.New((*item).startsBefore, func(i *item) *heap.Place { return &i.place }),
+	}
+}
+
+// firstItem returns the task that is next. There must be one.
+func (l *typeQueue) firstItem() *item { return l.items.First() }
+
+// nextHandout returns when the rate of the type allows its next task to be handed out,
+// and false if no task waits or the type's bound of held tasks is reached.
+func (l *typeQueue) nextHandout() (time.Time, bool) {
+	if l.items.Len() == 0 || l.limit.Concurrency > 0 && l.held >= l.limit.Concurrency {
+		return time.Time{}, false
+	}
+	return l.rate.nextEvent(), true
+}
+
+// isUnused reports whether nothing is lost when the type queue is forgotten.
+func (l *typeQueue) isUnused() bool {
+	return l.items.Len() == 0 && l.waiting.Len() == 0 && l.held == 0 && l.rate.due.IsZero()
+}

@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"container/list"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl"
+)
+
+// every is the type that stands for all types.
+const every = "*"
+
+// A workerState is what the queue knows of a worker.
+type workerState struct {
+	id        string
+	types     []string
+	any       bool // takes every type
+	capacity  int
+	permanent bool // it need not ask, and its leases do not run out: a worker of this process
+	joined    bool // it has registered; one that only holds a key from before a restart has not
+	draining  bool // gets nothing new
+	leaving   bool // is forgotten when it holds nothing
+
+	held   map[pawl.Key]*item
+	asks   int            // tasks that it waits for
+	turn   int64          // since when it waits, as a number that grows
+	places []waitingPlace // where it waits
+	seen   time.Time      // its last contact
+	kept   time.Time      // when its expiry began to count: then, or when it was found busy
+	order  *list.Element  // in queue.seen
+
+	since     time.Time // registered
+	processed int64
+	failed    int64
+	expired   int64
+}
+
+// A waitingPlace is an element of a list in which a worker waits.
+type waitingPlace struct {
+	queue *typeQueue // nil: the list of those who take every type
+	at    *list.Element
+}
+
+// freeCapacity returns how many tasks the worker may get.
+func (s *workerState) freeCapacity() int {
+	if s.draining || s.leaving || !s.joined {
+		return 0
+	}
+	return max(s.capacity-len(s.held), 0)
+}
+
+// heldItems returns what the worker holds, in the order of the queue.
+func (s *workerState) heldItems() []*item {
+	return slices.SortedFunc(maps.Values(s.held), func(i, j *item) int {
+		switch {
+		case i.startsBefore(j):
+			return -1
+		case j.startsBefore(i):
+			return 1
+		}
+		return 0
+	})
+}
+
+// startWaiting lets the worker wait for a task.
+func (q *queue) startWaiting(s *workerState) {
+	if s.asks == 0 || len(s.places) > 0 {
+		return
+	}
+	q.turns++
+	s.turn = q.turns
+	if s.any {
+		s.places = append(s.places, waitingPlace{at: q.anyType.PushBack(s)})
+		return
+	}
+	for _, kind := range s.types {
+		l := q.ensureType(kind)
+		s.places = append(s.places, waitingPlace{queue: l, at: l.waiting.PushBack(s)})
+	}
+}
+
+// stopWaiting takes the worker out of the lists in which it waits.
+func (q *queue) stopWaiting(s *workerState) {
+	for _, w := range s.places {
+		if w.queue == nil {
+			q.anyType.Remove(w.at)
+			continue
+		}
+		w.queue.waiting.Remove(w.at)
+		q.forgetUnused(w.queue)
+	}
+	s.places = s.places[:0]
+}
+
+// longestWaiting returns the worker that has waited longest for a task of a type; nil
+// if none waits.
+func (q *queue) longestWaiting(l *typeQueue) *workerState {
+	var first *workerState
+	for _, waiting := range []*list.List{&l.waiting, &q.anyType} {
+		if e := waiting.Front(); e != nil {
+			if s := e.Value.(*workerState); first == nil || s.turn < first.turn {
+				first = s
+			}
+		}
+	}
+	return first
+}
+
+// bestType returns the type queue with the worker's next task; nil if no task that it
+// may take is ready.
+func (q *queue) bestType(s *workerState) *typeQueue {
+	if s.any {
+		if q.ready.Len() > 0 {
+			return q.ready.First()
+		}
+		return nil
+	}
+	var first *typeQueue
+	for _, kind := range s.types {
+		if l := q.types[kind]; l != nil && l.place.In() && (first == nil || l.firstItem().startsBefore(first.firstItem())) {
+			first = l
+		}
+	}
+	return first
+}
+
+// noteContact notes that a worker was heard of.
+func (q *queue) noteContact(s *workerState, now time.Time) {
+	s.seen = now
+	q.restartExpiry(s, now)
+}
+
+// restartExpiry lets the expiry of a worker begin to count again.
+func (q *queue) restartExpiry(s *workerState, now time.Time) {
+	s.kept = now
+	q.seen.MoveToBack(s.order)
+}
