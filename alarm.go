@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-run/pawl/internal/clock"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -130,7 +128,7 @@ func (a *alarms) watchAlarms() {
 func (a *alarms) fireDue() (time.Duration, error) {
 	e := a.engine
 	for {
-		now := clock.Now()
+		now := e.hook.Now()
 		due, err := e.dir.DueAlarms(now)
 		if err != nil {
 			return timeout.MaxNap, err
@@ -144,11 +142,11 @@ func (a *alarms) fireDue() (time.Duration, error) {
 		if len(asleep) == 0 || e.ctx.Err() != nil {
 			next, err := e.dir.NextAlarm(now)
 			if !next.IsZero() {
-				nap = min(nap, max(clock.Until(next), 0))
+				nap = min(nap, max(e.hook.Until(next), 0))
 			}
 			return nap, err
 		}
-		failpoint.Hit("alarm.wake")
+		e.hook.Hit("alarm.wake")
 		e.wakeRuns(asleep)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -23,6 +23,7 @@ type heldEngine struct {
 	*pawl.Engine
 	t    *testing.T
 	dir  string
+	hook testhook.Hook
 	gate chan struct{} // the tasks of the held run wait here
 
 	mu            sync.Mutex
@@ -33,14 +34,14 @@ type heldEngine struct {
 
 func newHeldEngine(t *testing.T) *heldEngine {
 	c := &heldEngine{t: t, dir: t.TempDir(), gate: make(chan struct{}), begun: map[workflow.RunID]int{}}
-	t.Cleanup(failpoint.SetTurn(func(run string) {
+	c.hook.OnTurn(func(run string) {
 		c.mu.Lock()
 		stopped := c.stopped
 		c.mu.Unlock()
 		if run == "held" && stopped != nil {
 			<-stopped
 		}
-	}))
+	})
 	c.open()
 	wide := define(t, "name: wide\nstart: a\nnodes: [{id: a}, {id: b, task: work}]\ntransitions: [{from: a, to: b, spawnCount: 100}]")
 	require.NoError(t, c.Start(t.Context(), workflow.Run{ID: "held", Definition: wide}, nil))
@@ -51,7 +52,7 @@ func newHeldEngine(t *testing.T) *heldEngine {
 
 func (c *heldEngine) open() {
 	var err error
-	c.Engine, err = pawl.Open(c.t.Context(), c.dir, pawl.Options{Concurrency: slots, Executor: pawl.Handlers{"work": c.work}})
+	c.Engine, err = pawl.Open(testhook.With(c.t.Context(), &c.hook), c.dir, pawl.Options{Concurrency: slots, Executor: pawl.Handlers{"work": c.work}})
 	require.NoError(c.t, err)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/actor"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
@@ -16,16 +15,16 @@ import (
 func (c *childMessenger) deliverMessage(child workflow.RunID, x childMessage) error {
 	switch {
 	case x.want != nil:
-		failpoint.Hit("child.want")
+		c.engine.hook.Hit("child.want")
 		return c.ensureChild(x.want)
 	case x.cancel:
-		failpoint.Hit("child.cancel")
+		c.engine.hook.Hit("child.cancel")
 		return c.cancelChild(child)
 	case x.ended != nil:
-		failpoint.Hit("child.ended")
+		c.engine.hook.Hit("child.ended")
 		return c.tellParent(x.parent.Run, *x.ended)
 	}
-	failpoint.Hit("child.asks")
+	c.engine.hook.Hit("child.asks")
 	return c.askParent(child, x.parent)
 }
 
@@ -66,7 +65,7 @@ func (c *childMessenger) startChild(d *actor.Child) error {
 	input, _ := d.Input.(map[string]any)
 	b := &birth{graph: g, inputHash: value.Hash(input), parent: &d.Parent}
 	err = e.askOrStart(e.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins}, b)
-	failpoint.Hit("child.started")
+	c.engine.hook.Hit("child.started")
 	if err != nil {
 		return c.refuseChild(d, err)
 	}
@@ -123,7 +122,7 @@ func (c *childMessenger) cancelChild(child workflow.RunID) error {
 // tellParent tells a parent how its child has ended.
 func (c *childMessenger) tellParent(parent workflow.RunID, m state.ChildEnded) error {
 	err := ignoreFinal(c.engine.askRun(c.engine.ctx, parent, m))
-	failpoint.Hit("child.told")
+	c.engine.hook.Hit("child.told")
 	return err
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -356,14 +356,15 @@ func closeAt(t *testing.T, point string, n int32) {
 		return 5, nil
 	}}
 	o := pawl.Options{Executor: handlers, IdleAfter: time.Millisecond}
-	e, err := pawl.Open(t.Context(), dir, o)
+	hook := &testhook.Hook{}
+	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, o)
 	require.NoError(t, err)
 	require.NoError(t, e.Publish(define(t, oneTask)))
 	require.NoError(t, e.Publish(define(t, "name: flaky\nstart: w\nnodes: [{id: w, task: flaky, output: {output.n: result}}]\n")))
 	require.NoError(t, e.Publish(define(t, "name: slow\nstart: w\nnodes: [{id: w, task: hold}]\n")))
 	reached := make(chan struct{}, 1)
 	var hits atomic.Int32
-	reset := failpoint.Set(func(name string) {
+	reset := hook.OnHit(func(name string) {
 		if name == point && hits.Add(1) == n {
 			reached <- struct{}{}
 		}

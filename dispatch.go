@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -169,12 +168,12 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 			d.mu.Lock()
 			t.refused = !taken
 			d.mu.Unlock()
-			failpoint.Hit("task.delivered")
+			d.engine.hook.Hit("task.delivered")
 		}
 	}()
-	failpoint.Hit("task.begin")
+	d.engine.hook.Hit("task.begin")
 	output, err := d.engine.options.Executor.Execute(ctx, d.engine.executorTask(t))
-	failpoint.Hit("task.result")
+	d.engine.hook.Hit("task.result")
 	if err != nil && d.ctx.Err() != nil {
 		m = nil // Close interrupted it: that is no failure, the task is sent again
 		return

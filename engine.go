@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -98,6 +98,7 @@ func (o Options) withDefaults() Options {
 // goroutine. One engine at a time, in one process, has a directory open.
 type Engine struct {
 	options    Options
+	hook       *testhook.Hook // nil outside tests
 	dir        *store.Dir
 	registry   *registry
 	dispatcher *dispatcher
@@ -132,11 +133,13 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts})
+	hook := testhook.From(ctx)
+	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Hook: hook})
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, err)
 	}
-	e := &Engine{options: o, dir: dir, waiters: newWaiters(), ended: make(chan struct{})}
+	hook.FenceWith(dir.Fence)
+	e := &Engine{options: o, hook: hook, dir: dir, waiters: newWaiters(hook), ended: make(chan struct{})}
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
@@ -164,7 +167,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 // that finished runs left in the log. A run that cannot be loaded is left as it is; the
 // others go on.
 func (e *Engine) recoverRuns() error {
-	failpoint.Hit("recover.begin")
+	e.hook.Hit("recover.begin")
 	unfinished, err := e.dir.Unfinished()
 	if err != nil {
 		return err
@@ -173,7 +176,7 @@ func (e *Engine) recoverRuns() error {
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("recover.wake")
+	e.hook.Hit("recover.wake")
 	e.background.Go(func() { e.wakeRuns(append(unfinished, leftover...)) })
 	return nil
 }
@@ -224,7 +227,7 @@ const closePatience = 5 * time.Second
 // shutDown is Close without its patience: it stops tasks, actors and background work,
 // in this order, and closes the directory.
 func (e *Engine) shutDown(ctx context.Context) error {
-	failpoint.Hit("close.begin")
+	e.hook.Hit("close.begin")
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
 	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()
@@ -236,7 +239,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.stop()
 	e.registry.waitForActors()
 	e.messenger.closeAndWait()
-	failpoint.Hit("close.actors")
+	e.hook.Hit("close.actors")
 	e.background.Wait()
 	e.waiters.closeChannels()
 	err := e.dir.Close()

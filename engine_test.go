@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -28,7 +29,13 @@ func define(t testing.TB, text string) *workflow.Definition {
 // open opens an engine that is closed with the test.
 func open(t testing.TB, dir string, o pawl.Options) *pawl.Engine {
 	t.Helper()
-	e, err := pawl.Open(t.Context(), dir, o)
+	return openWith(t, nil, dir, o)
+}
+
+// openWith is open for an engine with a hook.
+func openWith(t testing.TB, hook *testhook.Hook, dir string, o pawl.Options) *pawl.Engine {
+	t.Helper()
+	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close(context.Background())) })
 	return e

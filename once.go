@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -90,7 +89,7 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 		return nil, err
 	}
 	defer release()
-	if err := e.dir.KeepOutcome(key, v, clock.Now()); err != nil {
+	if err := e.dir.KeepOutcome(key, v, e.hook.Now()); err != nil {
 		return nil, fmt.Errorf("keep the outcome under the key %q: %w", key, closedError(err))
 	}
 	return v, nil

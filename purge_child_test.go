@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -31,12 +31,13 @@ func TestChildMessagesDoNotOutliveAPurge(t *testing.T) {
 func purgeDuring(t *testing.T, point string) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var first sync.Once
-	defer failpoint.Set(func(name string) {
+	hook := &testhook.Hook{}
+	hook.OnHit(func(name string) {
 		if name == point {
 			first.Do(func() { close(reached); <-goOn })
 		}
-	})()
-	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+	})
+	e := openWith(t, hook, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		if point == "child.cancel" && task.Run == "a/1.1" && len(reached) == 0 {
 			select {
 			case <-ctx.Done(): // the parent does not want it any more

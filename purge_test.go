@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -149,13 +149,14 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 // not answer, waits no longer than its own context.
 func TestNobodyWaitsTooLongForAPurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := open(t, t.TempDir(), pawl.Options{})
+		hook := &testhook.Hook{}
+		e := openWith(t, hook, t.TempDir(), pawl.Options{})
 		d := define(t, "name: d\nstart: a\nnodes: [{id: a}]\n")
 		_, err := e.Run(t.Context(), workflow.Run{ID: "a", Definition: d}, nil)
 		require.NoError(t, err)
 		synctest.Wait()
 		reached, goOn := make(chan struct{}), make(chan struct{})
-		reset := failpoint.Set(func(name string) {
+		reset := hook.OnHit(func(name string) {
 			if name == "commit.begin" {
 				close(reached)
 				<-goOn

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/pawl-run/pawl/actor"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -32,7 +31,7 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 		return context.Cause(ctx)
 	}
 	for {
-		failpoint.Ask(string(id), m)
+		e.hook.Ask(string(id), m)
 		a, err := e.registry.acquireActor(ctx, id, b != nil && b.parent == nil, func() *actor.Actor { return e.startActor(id, b) })
 		if err != nil {
 			return err
@@ -59,7 +58,7 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	s := &runStore{dir: e.dir, id: id, birth: b}
 	a := actor.New(id, s, outbox{e}, actor.Options{
 		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
-		FlushRecords: flushRecords, FlushBytes: flushBytes,
+		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook,
 		Fault: func(id workflow.RunID, err error) {
 			if errors.Is(err, store.ErrNoRoom) {
 				return // a sibling was quicker; the parent is told

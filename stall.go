@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -33,7 +32,7 @@ func newStallDetector(e *Engine) *stallDetector {
 // clockLead returns how far the wall clock is ahead of the monotonic one, give or
 // take a constant.
 func (s *stallDetector) clockLead() time.Duration {
-	return clock.Now().Sub(s.opened.Round(0)) - time.Since(s.opened)
+	return s.engine.hook.Now().Sub(s.opened.Round(0)) - time.Since(s.opened)
 }
 
 // maxSlew is how far the wall clock may move against the monotonic one between
@@ -100,7 +99,7 @@ func (s *stallDetector) recentHeartbeats(since time.Time) map[workflow.RunID]boo
 // scanRuns fails the runs that have stalled by now. A run that was found to wait for
 // something is not loaded again before it has taken another record.
 func (s *stallDetector) scanRuns() {
-	now, after := clock.Now(), s.engine.options.StallAfter
+	now, after := s.engine.hook.Now(), s.engine.options.StallAfter
 	if s.clockJumped() || time.Since(s.steady) < after {
 		return // tasks that are out were sent again when the engine was opened
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/clock"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -154,13 +154,14 @@ func TestStallsWhenTheClockJumps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ahead atomic.Int64
-				defer clock.Set(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })()
+				hook := &testhook.Hook{}
+				hook.OnNow(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
 				options := pawl.Options{StallAfter: time.Hour, Executor: pawl.Handlers{
 					"lost": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
 					"slow": func(context.Context, pawl.Task) (any, error) { <-time.After(50 * time.Minute); return nil, nil },
 				}}
 				dir := t.TempDir()
-				e, err := pawl.Open(t.Context(), dir, options)
+				e, err := pawl.Open(testhook.With(t.Context(), hook), dir, options)
 				require.NoError(t, err)
 				slow := define(t, "name: w\nstart: a\nnodes: [{id: a, task: slow}, {id: b, task: slow}]\ntransitions: [{from: a, to: b}, {from: b, to: a, loop: {maxIterations: 2}}]\n")
 				lost := define(t, "name: l\nstart: a\nnodes: [{id: a, task: lost}]\n")
@@ -186,7 +187,7 @@ func TestStallsWhenTheClockJumps(t *testing.T) {
 				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "again", Definition: lost}, nil))
 				require.NoError(t, e.Close(context.Background()))
 				ahead.Store(0)
-				e, err = pawl.Open(t.Context(), dir, options)
+				e, err = pawl.Open(testhook.With(t.Context(), hook), dir, options)
 				require.NoError(t, err)
 				defer func() { require.NoError(t, e.Close(context.Background())) }()
 				<-time.After(140 * time.Minute) // a record may lie up to StallAfter ahead of the clock before it tells

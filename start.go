@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -48,9 +47,9 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	}
 	defer release()
 	b := &birth{graph: g, inputHash: value.Hash(in)}
-	failpoint.Hit("start.ask")
+	e.hook.Hit("start.ask")
 	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins}, b)
-	failpoint.Hit("start.answer")
+	e.hook.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -44,14 +44,16 @@ func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome,
 // waiters are those who wait for something to happen to a run: its end, or
 // anything at all.
 type waiters struct {
+	hook     *testhook.Hook
 	mu       sync.Mutex
 	ends     map[workflow.RunID]map[chan workflow.Outcome]struct{}
 	watchers map[workflow.RunID]map[chan struct{}]struct{}
 	closed   bool
 }
 
-func newWaiters() *waiters {
+func newWaiters(hook *testhook.Hook) *waiters {
 	return &waiters{
+		hook:     hook,
 		ends:     map[workflow.RunID]map[chan workflow.Outcome]struct{}{},
 		watchers: map[workflow.RunID]map[chan struct{}]struct{}{},
 	}
@@ -123,7 +125,7 @@ func (w *waiters) runMoved(out workflow.Outcome) {
 	if !out.Status.Final() {
 		return
 	}
-	failpoint.Hit("end.tell")
+	w.hook.Hit("end.tell")
 	for c := range w.ends[out.Run] {
 		c <- out
 	}

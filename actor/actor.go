@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/clock"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -62,7 +61,7 @@ type Dispatch struct {
 	Total    int            // branches of its group
 }
 
-// Options bound an actor. Every field should be set.
+// Options bound an actor. Every field but Fault and Hook should be set.
 type Options struct {
 	Epoch        workflow.Epoch
 	Mailbox      int                                 // messages that wait: 1 to 65,536
@@ -71,6 +70,7 @@ type Options struct {
 	FlushRecords int                                 // unflushed records before it flushes them
 	FlushBytes   int64                               // unflushed bytes before it flushes them
 	Fault        func(run workflow.RunID, err error) // is told what no caller can be told; may be nil
+	Hook         *testhook.Hook                      // of a test; nil otherwise
 }
 
 const maxMailbox = 1 << 16
@@ -97,6 +97,7 @@ type Actor struct {
 	store   Store
 	outbox  Outbox
 	options Options
+	hook    *testhook.Hook
 	mailbox chan envelope
 	flushed chan error
 	nudge   chan struct{}
@@ -131,7 +132,7 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 		o.Fault = func(workflow.RunID, error) {}
 	}
 	return &Actor{
-		ID: id, store: store, outbox: outbox, options: o,
+		ID: id, store: store, outbox: outbox, options: o, hook: o.Hook,
 		mailbox: make(chan envelope, o.Mailbox), flushed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
@@ -191,7 +192,7 @@ func (a *Actor) Run(ctx context.Context) error {
 		return errUnfit
 	}
 	err := a.recoverPanic(func() error { return a.serveMailbox(ctx) })
-	failpoint.Hit("actor.passivate")
+	a.hook.Hit("actor.passivate")
 	a.awaitFlush()
 	if cerr := a.store.Close(); err == nil {
 		err = cerr
@@ -233,13 +234,13 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 	for {
 		select {
 		case e := <-a.mailbox:
-			failpoint.Turn(string(a.ID))
+			a.hook.Turn(string(a.ID))
 			if err := a.runTurn(a.collectBatch(e)); err != nil {
 				return err
 			}
 		case <-a.alarm.C:
-			failpoint.Hit("actor.alarm")
-			failpoint.Turn(string(a.ID))
+			a.hook.Hit("actor.alarm")
+			a.hook.Turn(string(a.ID))
 			if err := a.runTurn(a.collectBatch()); err != nil {
 				return err
 			}
@@ -327,7 +328,7 @@ func (a *Actor) awaitFlush() {
 // activateRun loads the run, sends again what it waits for and sets its alarm.
 func (a *Actor) activateRun() error {
 	a.awaitFlush() // Load reads the file that it writes
-	failpoint.Hit("actor.load")
+	a.hook.Hit("actor.load")
 	s, seq, unflushed, err := a.store.Load()
 	if err != nil {
 		return err
@@ -336,11 +337,11 @@ func (a *Actor) activateRun() error {
 	a.state, a.seq, a.events = s, seq, unflushed
 	records, _ := a.store.Unflushed()
 	a.fresh = records == 0
-	failpoint.Hit("actor.resend")
-	failpoint.Turn(string(a.ID))
+	a.hook.Hit("actor.resend")
+	a.hook.Turn(string(a.ID))
 	a.resendPending()
 	a.setAlarm()
-	failpoint.Hit("actor.active")
+	a.hook.Hit("actor.active")
 	return nil
 }
 
@@ -365,7 +366,7 @@ func (a *Actor) sendEffect(e decision.Effect) {
 		if g := a.state.Group(t.Scope.Group); g != nil {
 			d.Total = g.Total
 		}
-		failpoint.Hit("release.dispatch")
+		a.hook.Hit("release.dispatch")
 		a.outbox.Dispatch(d)
 	case decision.StartChild:
 		a.sendChild(e)
@@ -384,8 +385,8 @@ func (a *Actor) setAlarm() {
 	if at.IsZero() {
 		return
 	}
-	a.alarm.Reset(min(max(clock.Until(at), a.commitPause), timeout.MaxNap))
+	a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), timeout.MaxNap))
 }
 
 // currentInstant returns now as an instant of the planners.
-func currentInstant() time.Time { return timeout.Instant(clock.Now()) }
+func (a *Actor) currentInstant() time.Time { return timeout.Instant(a.hook.Now()) }

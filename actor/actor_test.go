@@ -14,10 +14,9 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/clock"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -332,10 +331,12 @@ func TestAnAlarmRingsAgainIfTheClockIsSetBack(t *testing.T) {
 	for after := range 5 {
 		synctest.Test(t, func(t *testing.T) {
 			d := &disk{graph: graph(t, "name: w\nstart: a\nnodes: [{id: a, wait: {for: 40s}}]\n"), fault: func() string { return "" }}
-			a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}}, options())
+			opt, hook := options(), &testhook.Hook{}
+			opt.Hook = hook
+			a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}}, opt)
 			began, readings := time.Now(), 0
 			due := began.Add(40 * time.Second)
-			defer clock.Set(func() time.Time {
+			hook.OnNow(func() time.Time {
 				now := time.Now()
 				if now.Before(due) {
 					return now
@@ -344,13 +345,13 @@ func TestAnAlarmRingsAgainIfTheClockIsSetBack(t *testing.T) {
 					return now
 				}
 				return now.Add(-30 * time.Second)
-			})()
-			defer failpoint.Set(func(name string) {
+			})
+			hook.OnHit(func(name string) {
 				if name == "actor.alarm" { // it has rung: now a message comes
 					go func() { _ = a.Ask(t.Context(), nil) }()
 					synctest.Wait()
 				}
-			})()
+			})
 			go func() { _ = a.Ask(t.Context(), state.Start{}) }()
 			require.NoError(t, a.Run(t.Context()))
 			require.LessOrEqual(t, time.Since(began), 70*time.Second, "set back after %d readings", after)
@@ -573,13 +574,15 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 			commits := 0
 			d := &disk{graph: graph(t, `{name: nap, start: nap, nodes: [{id: nap, wait: {for: 1s}}]}`)}
 			d.fault = func() string { commits++; return "" }
-			a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}}, options())
+			opt, hook := options(), &testhook.Hook{}
+			opt.Hook = hook
+			a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}}, opt)
 			gate, held := make(chan struct{}), false
-			defer failpoint.SetTurn(func(string) {
+			hook.OnTurn(func(string) {
 				if held {
 					<-gate
 				}
-			})()
+			})
 			go a.Run(t.Context())
 			require.NoError(t, a.Ask(t.Context(), state.Start{}))
 			held = true
@@ -674,6 +677,7 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			opt := options()
 			opt.Idle = time.Second
+			opt.Hook = &testhook.Hook{}
 			o := &office{perform: func(actor.Dispatch) {}, stays: true}
 			a := actor.New("r", d, o, opt)
 			go a.Run(ctx)
@@ -683,8 +687,7 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			d.unflushed, d.flushes = 1, 0 // as a crash leaves it
 
 			gate := make(chan struct{})
-			reset := failpoint.SetTurn(func(string) { <-gate })
-			defer reset()
+			opt.Hook.OnTurn(func(string) { <-gate })
 			ctx, stop = context.WithCancel(t.Context())
 			defer stop()
 			again := actor.New("r", d, o, opt)

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -44,7 +43,7 @@ func (a *Actor) sendChild(e decision.StartChild) {
 	if own := a.state.Parent; own != nil {
 		p.Root, p.Depth = own.Root, own.Depth+1
 	}
-	failpoint.Hit("release.child")
+	a.hook.Hit("release.child")
 	a.outbox.StartChild(Child{
 		StartChild: e, ID: workflow.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins,
 		Paused: a.state.Status == workflow.RunPaused,

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
@@ -55,7 +54,7 @@ type turn struct {
 // runTurn plans a batch, with the alarm if that is due, commits it, and then lets its
 // effects and replies leave. An error ends the actor.
 func (a *Actor) runTurn(batch []envelope) error {
-	now := currentInstant()
+	now := a.currentInstant()
 	batch = a.withAlarm(batch, now)
 	if len(batch) == 0 {
 		a.setAlarm()
@@ -137,7 +136,7 @@ func resumesRun(p decision.Plan) bool {
 
 // releaseEffects is the output gate: what a committed turn sends.
 func (a *Actor) releaseEffects(t turn) {
-	failpoint.Hit("release.begin")
+	a.hook.Hit("release.begin")
 	a.commitPause = 0
 	a.seq += int64(len(t.records))
 	a.events = pace.Append(a.events, t.events...)
@@ -154,7 +153,7 @@ func (a *Actor) releaseEffects(t turn) {
 	a.tellFamily(t)
 	a.setAlarm()
 	a.outbox.Committed(a.Outcome())
-	failpoint.Hit("release.end")
+	a.hook.Hit("release.end")
 }
 
 // Outcome returns how the run stands. Only the actor's goroutine calls it.
@@ -221,7 +220,7 @@ func (a *Actor) suspendRun(cause string) error {
 	if err := a.activateRun(); err != nil {
 		return err
 	}
-	t, err := a.planBatch([]envelope{{state.Suspend{Cause: cause}, make(chan error, 1)}}, currentInstant())
+	t, err := a.planBatch([]envelope{{state.Suspend{Cause: cause}, make(chan error, 1)}}, a.currentInstant())
 	if err != nil || len(t.records) == 0 {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -24,7 +25,8 @@ type driver struct {
 	scenario *Scenario
 	options  playing
 	ctx      context.Context
-	folder   string // the parent of the engine's directories
+	hook     testhook.Hook // of the engine of every life
+	folder   string        // the parent of the engine's directories
 	began    time.Time
 
 	promises map[pawl.Key]promise

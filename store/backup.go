@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -67,9 +66,9 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 	if err := d.checkOutside(into); err != nil {
 		return BackupInfo{}, fmt.Errorf("back up: %w", err)
 	}
-	failpoint.Hit("backup.begin")
+	d.hook.Hit("backup.begin")
 	b := &backup{dir: d, blobs: blobs, info: BackupInfo{Path: into}}
-	if err := newDirectory(into, func(building string) error { return b.copyDirectory(ctx, building) }); err != nil {
+	if err := newDirectory(d.hook, into, func(building string) error { return b.copyDirectory(ctx, building) }); err != nil {
 		return BackupInfo{}, fmt.Errorf("back up into %s: %w", into, typedError(err))
 	}
 	return b.info, nil
@@ -106,7 +105,7 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	d := b.dir
 	d.flusher.holdFiles()
 	defer d.flusher.releaseFiles(func(name string) {
-		failpoint.Hit("backup.remove")
+		d.hook.Hit("backup.remove")
 		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.options.Logger.Warn("a run's old file is left behind", "file", d.pathOf(name), "error", err)
 		}
@@ -114,7 +113,7 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	if err := d.copyIndex(ctx, filepath.Join(building, indexFile)); err != nil {
 		return err
 	}
-	failpoint.Hit("backup.index")
+	d.hook.Hit("backup.index")
 	copied, err := sqlite.OpenReadOnly(filepath.Join(building, indexFile), `PRAGMA trusted_schema=OFF`)
 	if err != nil {
 		return err
@@ -134,7 +133,7 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	if err := syncPath(filepath.Join(building, indexFile)); err != nil {
 		return err
 	}
-	failpoint.Hit("backup.filled")
+	d.hook.Hit("backup.filled")
 	return b.sumBytes(building)
 }
 
@@ -146,7 +145,7 @@ func (d *Dir) copyIndex(ctx context.Context, to string) error {
 		return err
 	}
 	for more := true; more && err == nil; {
-		failpoint.Hit("backup.pages")
+		d.hook.Hit("backup.pages")
 		if err = context.Cause(ctx); err == nil {
 			err = d.readIndex(func(*sqlite.Conn) (err error) { more, err = copying.Step(stepPages); return err })
 		}
@@ -179,7 +178,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("backup.mark")
+	b.dir.hook.Hit("backup.mark")
 	data, err := os.Open(filepath.Join(building, indexFile))
 	if err != nil {
 		return err
@@ -246,7 +245,7 @@ func (b *backup) copyFile(r *row, building string) error {
 		return err
 	}
 	b.info.Files++
-	failpoint.Hit("backup.file")
+	b.dir.hook.Hit("backup.file")
 	return writeSynced(to, data)
 }
 
@@ -276,7 +275,7 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		failpoint.Hit("backup.blob")
+		b.dir.hook.Hit("backup.blob")
 		err := copyBlob(ctx, b.blobs, to, hash)
 		switch {
 		case err == nil:

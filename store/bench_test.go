@@ -80,7 +80,7 @@ func benchmarkCommit(b *testing.B, durability Durability, writers int) {
 func trimOnly(b *testing.B, d *Dir, r *Run) {
 	r.unflushed = r.unflushed[:0]
 	err := d.updateIndex(func(db *sqlite.Conn) error {
-		_, _, err := trimSome(db, []span{{r.row.num, r.row.Seq - 99, r.row.Seq}})
+		_, _, err := d.trimSome(db, []span{{r.row.num, r.row.Seq - 99, r.row.Seq}})
 		return err
 	})
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 const (
@@ -44,7 +44,10 @@ func newDatabase(schema string, page, id, version int) ([]byte, error) {
 
 // A builder builds files in memory. It keeps one empty file and rolls back to
 // it after each: nothing is parsed or prepared twice.
-type fileBuilder struct{ empty *sqlite.Conn }
+type fileBuilder struct {
+	hook  *testhook.Hook
+	empty *sqlite.Conn
+}
 
 // maxKept is the size in bytes of a file after which a builder gives its memory
 // back.
@@ -53,7 +56,7 @@ const maxKept = 4 << 20
 // buildFile returns the bytes of a file after fill, which begins with old, or empty
 // if that is nil.
 func (b *fileBuilder) buildFile(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
-	failpoint.Hit("file.begin")
+	b.hook.Hit("file.begin")
 	if old != nil {
 		return b.rebuildFile(old, fill)
 	}

@@ -3,8 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-
-	"github.com/pawl-run/pawl/internal/failpoint"
 )
 
 // Close waits for the flushes that were asked for, closes pawl.db and unlocks the
@@ -33,7 +31,7 @@ func (d *Dir) closeIndex() error {
 	if alive {
 		err = typedError(d.checkpointLog())
 	}
-	failpoint.Hit("close.release")
+	d.hook.Hit("close.release")
 	if alive && err == nil {
 		err = typedError(d.sealIndex())
 	}
@@ -56,11 +54,11 @@ func (d *Dir) sealIndex() error {
 
 // checkpointLog moves everything from the write-ahead log into pawl.db.
 func (d *Dir) checkpointLog() error {
-	failpoint.Hit("close.checkpoint")
+	d.hook.Hit("close.checkpoint")
 	if err := d.db.Script(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	failpoint.Hit("close.mark")
+	d.hook.Hit("close.mark")
 	if err := d.writeLockRecord(lockRecord{state: stateClosed, epoch: d.epoch}); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -181,18 +180,18 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	} else if err != nil {
 		return err
 	}
-	failpoint.Hit("commit.begin")
+	d.hook.Hit("commit.begin")
 	if _, err := d.db.Exec(begin); err != nil {
 		return d.indexError(err)
 	}
 	if err := d.applyAll(batch); err != nil {
 		return d.rollbackAfter(d.indexError(err))
 	}
-	failpoint.Hit("commit.inside")
+	d.hook.Hit("commit.inside")
 	if _, err := d.db.Exec(commit); err != nil {
 		return d.commitFailed(err)
 	}
-	failpoint.Hit("commit.done")
+	d.hook.Hit("commit.done")
 	if err := d.checkOwner(); err != nil {
 		// A new owner may have read pawl.db before this was in it.
 		return d.failForGood(fmt.Errorf("%w: %w", ErrUnknown, err))

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -183,7 +182,7 @@ func TestFencedWithinACommit(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.do(state.Start{}, startRun(nil))
-	reset := failpoint.Set(func(name string) {
+	reset := d.hook.OnHit(func(name string) {
 		if name == "commit.done" {
 			_ = os.Remove(d.pathOf(lockName))
 		}

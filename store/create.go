@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -57,7 +56,7 @@ func (d *Dir) createIndex() error {
 	if err := d.writeFile(building, data, true); err != nil {
 		return err
 	}
-	failpoint.Hit("open.create")
+	d.hook.Hit("open.create")
 	if err := d.checkOwnerAtOpen(); err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -33,9 +33,10 @@ const (
 // Options are the settings of a Dir. The zero value works.
 type Options struct {
 	Durability    Durability
-	Logger        *slog.Logger // for errors that no caller can be told; nil discards
-	Materializers int          // files that are built at a time; 0 is 2, at most 64
-	KeepArtifacts bool         // the artifacts of runs that fail
+	Logger        *slog.Logger   // for errors that no caller can be told; nil discards
+	Materializers int            // files that are built at a time; 0 is 2, at most 64
+	KeepArtifacts bool           // the artifacts of runs that fail
+	Hook          *testhook.Hook // of a test; nil otherwise
 
 	building bool // the directory is a copy that is being made
 }
@@ -44,6 +45,7 @@ type Options struct {
 type Dir struct {
 	path    string
 	options Options
+	hook    *testhook.Hook
 	root    *os.Root
 	lock    *os.File
 	owned   os.FileInfo // of the lock
@@ -64,15 +66,14 @@ type Dir struct {
 	frames  int           // in the write-ahead log, about; the committer's
 	failed  chan struct{} // closed when dead is ErrFailed
 
-	definitions       definitions
-	garbage           garbage
-	beforeReadSpilled func() // for tests: called before parts of a spill are read
-	committer         committer
-	flusher           flusher
-	backing           chan struct{} // holds one while a backup is under way, and for good once closed
-	closing           chan struct{} // closed when Close begins
-	close             sync.Once
-	closed            error
+	definitions definitions
+	garbage     garbage
+	committer   committer
+	flusher     flusher
+	backing     chan struct{} // holds one while a backup is under way, and for good once closed
+	closing     chan struct{} // closed when Close begins
+	close       sync.Once
+	closed      error
 }
 
 const maxWorkers = 64
@@ -129,7 +130,7 @@ func Open(path string, o Options) (*Dir, error) {
 }
 
 func tryOpen(path string, o Options) (*Dir, error) {
-	d := &Dir{path: path, options: o, backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
+	d := &Dir{path: path, options: o, hook: o.Hook, backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
 	if err := d.openSteps(); err != nil {
 		_ = d.closeHandles() // err is what the caller has to know
 		return nil, err
@@ -141,7 +142,7 @@ func tryOpen(path string, o Options) (*Dir, error) {
 func (d *Dir) openSteps() error {
 	steps := []func() error{d.lockDirectory, d.connectIndex, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
-		failpoint.Hit("open.step")
+		d.hook.Hit("open.step")
 		if d.owned != nil {
 			if err := d.checkOwnerAtOpen(); err != nil {
 				return err
@@ -226,7 +227,7 @@ func (d *Dir) beginEpoch() error {
 	if _, err := d.db.Exec(putEpoch, int64(d.epoch)); err != nil {
 		return d.indexError(err)
 	}
-	failpoint.Hit("open.epoch")
+	d.hook.Hit("open.epoch")
 	state := stateSynced
 	if d.options.Durability == ProcessCrash {
 		state = stateOpen

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -106,7 +105,7 @@ func (d *Dir) writeFile(name string, data []byte, sync bool) error {
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("disk.write")
+	d.hook.Hit("disk.write")
 	if _, err = f.Write(data); err == nil && sync {
 		err = f.Sync()
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -32,24 +31,24 @@ func (d *Dir) flushBatch(b *fileBuilder, jobs []*flushJob) {
 	for _, j := range jobs {
 		j.err = typedError(d.buildFile(b, j))
 	}
-	failpoint.Hit("file.built")
+	d.hook.Hit("file.built")
 	d.passStage(jobs, built, func(j *flushJob) error { return d.renameFile(j) })
-	failpoint.Hit("file.renamed")
+	d.hook.Hit("file.renamed")
 	d.passStage(jobs, renamed, nil)
 	if err := d.syncFiles(jobs); err != nil {
 		failJobs(jobs, err)
 	}
-	failpoint.Hit("file.synced")
+	d.hook.Hit("file.synced")
 	d.passStage(jobs, synced, nil)
 	spills, err := d.trimFlushed(jobs)
 	if err != nil {
 		failJobs(jobs, err)
 	}
-	failpoint.Hit("file.trimmed")
+	d.hook.Hit("file.trimmed")
 	hard := d.syncLogIfReplaced(jobs)
 	d.passStage(jobs, trimmed, func(j *flushJob) error { return d.removeOldFile(j, hard) })
 	d.dropSpills(spills)
-	failpoint.Hit("file.end")
+	d.hook.Hit("file.end")
 }
 
 // passStage passes a stage and calls do with every job that has not failed, if the
@@ -58,7 +57,7 @@ func (d *Dir) passStage(jobs []*flushJob, at flushStage, do func(*flushJob) erro
 	if err := d.checkOwner(); err != nil {
 		failJobs(jobs, err)
 	}
-	if err := d.flusher.passStage(at); err != nil {
+	if err := d.hook.Stage(string(at)); err != nil {
 		failJobs(jobs, err)
 	}
 	for _, j := range jobs {
@@ -153,7 +152,7 @@ func (d *Dir) fillFile(c *sqlite.Conn, j *flushJob) error {
 	if err := metaTable.insertRows(c, [][]driver.Value{meta}); err != nil {
 		return err
 	}
-	failpoint.Hit("file.fill")
+	d.hook.Hit("file.fill")
 	next := j.row.flushed + 1
 	for _, f := range j.requests {
 		if err := f.writeInto(c, next); err != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -21,7 +20,7 @@ const largePragmas = `PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA lo
 
 // buildOnDisk writes a large file, page by page.
 func (d *Dir) buildOnDisk(j *flushJob) error {
-	failpoint.Hit("file.begin")
+	d.hook.Hit("file.begin")
 	if err := d.startOnDisk(j); err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func (d *Dir) copyRunFile(r *row, name string) error {
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("disk.write")
+	d.hook.Hit("disk.write")
 	sum := sha256.New()
 	_, err = pace.Copy(io.MultiWriter(sum, to), from)
 	if closed := to.Close(); err == nil {

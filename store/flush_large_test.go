@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -37,7 +36,7 @@ func TestLargeFiles(t *testing.T) {
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	require.NoError(t, o.file()) // a small one
 	var seen []string
-	defer failpoint.Set(func(point string) {
+	defer d.hook.OnHit(func(point string) {
 		if point == "file.fill" {
 			seen = temporary(t, d)
 		}
@@ -101,7 +100,7 @@ func TestLargeFilesThatFail(t *testing.T) {
 			d, o, file := grown()
 			require.NoError(t, spoil(file))
 			copies := 0
-			defer failpoint.Set(func(point string) {
+			defer d.hook.OnHit(func(point string) {
 				if point == "disk.write" {
 					copies++
 				}
@@ -136,7 +135,7 @@ func TestLargeFilesLeaveAWorker(t *testing.T) {
 	d := open(t, t.TempDir())
 	begun, goOn := make(chan struct{}, 1), make(chan struct{})
 	var held atomic.Bool
-	defer failpoint.Set(func(point string) {
+	defer d.hook.OnHit(func(point string) {
 		if point == "file.fill" && !held.Swap(true) {
 			begun <- struct{}{}
 			<-goOn

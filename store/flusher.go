@@ -49,7 +49,6 @@ type flusher struct {
 	large     bool            // a worker builds a large file
 	stopped   bool
 	workers   sync.WaitGroup
-	stage     func(flushStage) error // for tests: called at every boundary
 }
 
 // A flushStage is a boundary of a flush at which a crash must do no harm.
@@ -65,14 +64,6 @@ const (
 	trimming flushStage = "trimming"
 	trimmed  flushStage = "trimmed" // the log is trimmed
 )
-
-// passStage calls the test's hook.
-func (f *flusher) passStage(at flushStage) error {
-	if f.stage == nil {
-		return nil
-	}
-	return f.stage(at)
-}
 
 func (f *flusher) startWorkers(d *Dir) {
 	f.changed = sync.NewCond(&f.mu)
@@ -223,7 +214,7 @@ func (j *flushJob) dueCallbacks() (out []func()) {
 }
 
 func (f *flusher) flushLoop(d *Dir) {
-	var b fileBuilder
+	b := fileBuilder{hook: d.hook}
 	defer b.freeMemory()
 	for {
 		jobs := f.takeBatch()

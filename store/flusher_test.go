@@ -25,12 +25,12 @@ func TestFlushIsRepeated(t *testing.T) {
 			o := start(t, d, "r1")
 			o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 			fails := true
-			d.flusher.stage = func(now flushStage) error {
+			onStage(d, func(now flushStage) error {
 				if now == at && fails {
 					return errors.New("no")
 				}
 				return nil
-			}
+			})
 			require.ErrorContains(t, o.file(), "no")
 			o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
 			require.ErrorContains(t, o.file(), "no")
@@ -53,7 +53,7 @@ func TestFlushesKeepTheirOrder(t *testing.T) {
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	second := make(chan error, 1)
 	fails := true
-	d.flusher.stage = func(now flushStage) error {
+	onStage(d, func(now flushStage) error {
 		if now != built || !fails {
 			return nil
 		}
@@ -63,7 +63,7 @@ func TestFlushesKeepTheirOrder(t *testing.T) {
 		o.events = nil
 		o.run.Flush(o.state.TakeChanges(), events, func(err error) { second <- err })
 		return errors.New("no")
-	}
+	})
 	require.ErrorContains(t, o.file(), "no")
 	require.NoError(t, <-second)
 	require.Zero(t, logged(t, d))
@@ -80,13 +80,13 @@ func TestLoadWaitsForAQueuedFlush(t *testing.T) {
 		first.do(state.Start{}, startRun(nil))
 		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 		held, gate := make(chan struct{}, 1), make(chan struct{})
-		d.flusher.stage = func(now flushStage) error {
+		onStage(d, func(now flushStage) error {
 			if now == built && len(held) == 0 {
 				held <- struct{}{}
 				<-gate
 			}
 			return nil
-		}
+		})
 		first.run.Flush(first.state.TakeChanges(), first.events, nil)
 		synctest.Wait()
 		o.run.Flush(o.state.TakeChanges(), o.events, nil)

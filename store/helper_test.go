@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -64,10 +65,18 @@ func open(t testing.TB, path string) *Dir {
 }
 
 func openWith(t testing.TB, path string, o Options) *Dir {
+	if o.Hook == nil {
+		o.Hook = &testhook.Hook{}
+	}
 	d, err := Open(path, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
+}
+
+// onStage has f called at every stage of a flush.
+func onStage(d *Dir, f func(now flushStage) error) (reset func()) {
+	return d.hook.OnStage(func(now string) error { return f(flushStage(now)) })
 }
 
 // An owner does what a run's actor does: it evolves its state, and commits.

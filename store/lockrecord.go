@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -47,7 +46,7 @@ func (d *Dir) writeLockRecord(m lockRecord) error {
 	if err := d.lock.Truncate(0); err != nil {
 		return err
 	}
-	failpoint.Hit("mark.torn")
+	d.hook.Hit("mark.torn")
 	if _, err := d.lock.WriteAt([]byte(m.String()), 0); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -82,7 +83,9 @@ func (m *machine) Reopen(*rapid.T) {
 
 // open opens the directory. It knows the definition: to compile it takes long.
 func (m *machine) open() {
-	d, err := Open(m.path, Options{Durability: ProcessCrash})
+	hook := &testhook.Hook{}
+	hook.SetTrimRecords(1)
+	d, err := Open(m.path, Options{Durability: ProcessCrash, Hook: hook})
 	require.NoError(m.t, err)
 	d.AddDefinition(graph(m.t))
 	m.dir = d
@@ -95,15 +98,15 @@ func (m *machine) Crash(*rapid.T) { m.moveTo(crashed(m.t, m.path)) }
 func (m *machine) Interrupt(t *rapid.T) {
 	at := rapid.SampledFrom([]flushStage{built, renamed, synced, trimming, trimmed}).Draw(t, "stage")
 	var copied string
-	m.dir.flusher.stage = func(now flushStage) error {
+	reset := onStage(m.dir, func(now flushStage) error {
 		if now != at {
 			return nil
 		}
 		copied = crashed(m.t, m.path)
 		return errors.New("crash")
-	}
+	})
 	err := m.owner.file()
-	m.dir.flusher.stage = nil
+	reset()
 	if at != trimming {
 		require.Error(m.t, err)
 	} else if require.NoError(m.t, err); copied == "" {
@@ -135,7 +138,6 @@ func (m *machine) Read(t *rapid.T) {
 }
 
 func TestFilesEqualEvolve(t *testing.T) {
-	trimSlowly(t, 1)
 	base := t.TempDir()
 	n := 0
 	harness.CheckProperty(t, func(rt *rapid.T) {

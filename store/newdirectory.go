@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 // unfinishedFile is in a directory that is being made from another one, until all
@@ -18,7 +18,7 @@ const unfinishedText = "This copy was never finished. Remove the folder, and mak
 
 // newDirectory makes a directory, whole and durable or not at all: build fills
 // one of another name beside it, which is marked as unfinished.
-func newDirectory(into string, build func(building string) error) error {
+func newDirectory(hook *testhook.Hook, into string, build func(building string) error) error {
 	into = filepath.Clean(into)
 	if err := checkVacant(into); err != nil {
 		return err
@@ -27,18 +27,18 @@ func newDirectory(into string, build func(building string) error) error {
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("backup.folder")
+	hook.Hit("backup.folder")
 	if err = markUnfinished(building); err == nil {
-		failpoint.Hit("backup.unfinished")
+		hook.Hit("backup.unfinished")
 		err = build(building)
 	}
 	if err == nil {
-		err = nameDirectory(building, into)
+		err = nameDirectory(hook, building, into)
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(building))
 	}
-	failpoint.Hit("backup.named")
+	hook.Hit("backup.named")
 	return syncPath(filepath.Dir(into))
 }
 
@@ -52,22 +52,22 @@ func markUnfinished(building string) error {
 
 // nameDirectory gives a directory the name at which nothing is but perhaps an empty
 // directory. What is in its files is durable already.
-func nameDirectory(building, into string) error {
+func nameDirectory(hook *testhook.Hook, building, into string) error {
 	if err := syncDirs(building); err != nil {
 		return err
 	}
-	failpoint.Hit("backup.synced")
+	hook.Hit("backup.synced")
 	if err := os.Remove(filepath.Join(building, unfinishedFile)); err != nil {
 		return err
 	}
 	if err := syncPath(building); err != nil {
 		return err
 	}
-	failpoint.Hit("backup.whole")
+	hook.Hit("backup.whole")
 	if err := os.Remove(into); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrNotEmpty, err)
 	}
-	failpoint.Hit("backup.name")
+	hook.Hit("backup.name")
 	return os.Rename(building, into)
 }
 

@@ -37,7 +37,7 @@ func Repair(path, into string) (*Report, error) {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
 	if err = in.checkOutside(into); err == nil {
-		err = newDirectory(into, in.restoreInto)
+		err = newDirectory(nil, into, in.restoreInto)
 	}
 	for i := range in.report.Findings {
 		if f := &in.report.Findings[i]; f.Do == doRepair {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -234,7 +233,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 	if err := r.writeRefs(db); err != nil {
 		return err
 	}
-	failpoint.Hit("commit.row")
+	r.dir.hook.Hit("commit.row")
 	for i := range r.pending {
 		if err := appendLog(db, r.row.num, &r.pending[i]); err != nil {
 			return err

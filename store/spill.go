@@ -9,8 +9,6 @@ import (
 	"path"
 
 	"github.com/pawl-run/pawl/internal/codec"
-	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -28,8 +26,6 @@ const (
 	droppedOnce = 2         // parts in one transaction
 	readOnce    = 2         // parts for which the lock is held
 )
-
-func init() { hook.PartBytes.Store(partBytes) }
 
 // partBits are the bits of a part's key that count the parts of one spill.
 const partBits = 20
@@ -56,7 +52,7 @@ func (d *Dir) spillLarge(entries []entry) error {
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.byteSize() <= hook.PartBytes.Load() {
+		if e.byteSize() <= d.hook.PartBytes(partBytes) {
 			continue
 		}
 		err := d.clearGarbage()
@@ -98,7 +94,7 @@ func (d *Dir) reserveSpace(bytes int64) error {
 
 func (d *Dir) writeParts(spill int64, data []byte) error {
 	for key, _ := spillKeys(spill); len(data) > 0; key++ {
-		part := data[:min(int(hook.PartBytes.Load()), len(data))]
+		part := data[:min(int(d.hook.PartBytes(partBytes)), len(data))]
 		data = data[len(part):]
 		err := d.updateIndexLarge(len(part), func(db *sqlite.Conn) error {
 			_, err := db.Exec(putPart, key, part)
@@ -107,7 +103,7 @@ func (d *Dir) writeParts(spill int64, data []byte) error {
 		if err != nil {
 			return err
 		}
-		failpoint.Hit("commit.part")
+		d.hook.Hit("commit.part")
 	}
 	return nil
 }
@@ -170,7 +166,7 @@ func (d *Dir) clearGarbage() error {
 				d.garbage.addSpills(spill)
 				return err
 			}
-			failpoint.Hit("parts.drop")
+			d.hook.Hit("parts.drop")
 		}
 	}
 }
@@ -238,9 +234,7 @@ func (d *Dir) readSpilled(e *entry) (damage, err error) {
 	next, last := spillKeys(e.spill)
 	for n := readOnce; n == readOnce && damage == nil; {
 		n = 0
-		if d.beforeReadSpilled != nil {
-			d.beforeReadSpilled()
-		}
+		d.hook.ReadParts()
 		err := d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(getParts, func(r *sqlite.Row) error {
 				if r.Int64(0) != next {

@@ -243,19 +243,20 @@ func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 	for n := range 3 {
 		o.do(state.Heartbeat{}, large(4*partBytes))
 		steps := 0
-		d.beforeReadSpilled = func() {
+		d.hook.OnReadParts(func() {
 			if steps++; steps == n+1 {
 				require.NoError(t, o.file())
 			}
-		}
+		})
 		o.same(d)
 		require.Greater(t, steps, n)
 	}
 	o.do(state.Heartbeat{}, large(4*partBytes), decision.CompleteRun{At: at(9)})
-	d.beforeReadSpilled = func() {
-		d.beforeReadSpilled = nil
+	var reset func()
+	reset = d.hook.OnReadParts(func() {
+		reset()
 		require.NoError(t, d.Purge("r1", ""))
-	}
+	})
 	_, err := d.State("r1")
 	require.ErrorIs(t, err, ErrRunNotFound)
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"slices"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -17,8 +15,6 @@ import (
 // trimOnce is how many records one transaction drops from the log; fewer, if they
 // take more than maxBytes.
 const trimOnce = 256
-
-func init() { hook.TrimOnce.Store(trimOnce) }
 
 const (
 	sizeLog = `SELECT key, length(message) + length(decisions) + coalesce(length(vals), 0), parts FROM log
@@ -51,10 +47,10 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 			if n == 0 {
 				continue // purged in the meantime
 			}
-			failpoint.Hit("file.trim")
+			d.hook.Hit("file.trim")
 			spans = append(spans, span{j.row.num, j.row.flushed + 1, last.seq})
 		}
-		left, spills, err = trimSome(db, spans)
+		left, spills, err = d.trimSome(db, spans)
 		return err
 	})
 	if err != nil {
@@ -82,11 +78,11 @@ func (d *Dir) trimRest(spans []span) (spills []int64) {
 	for len(spans) > 0 {
 		var left []span
 		var some []int64
-		err := d.flusher.passStage(trimming)
+		err := d.hook.Stage(string(trimming))
 		if err == nil {
 			err = d.updateIndex(func(db *sqlite.Conn) (err error) {
-				failpoint.Hit("file.trim")
-				left, some, err = trimSome(db, spans)
+				d.hook.Hit("file.trim")
+				left, some, err = d.trimSome(db, spans)
 				return err
 			})
 		}
@@ -102,8 +98,8 @@ func (d *Dir) trimRest(spans []span) (spills []int64) {
 
 // trimSome drops the first records of some spans from the log, as many as one
 // transaction may. It returns the spans that are left, and the spills of the records.
-func trimSome(db *sqlite.Conn, spans []span) (left []span, spills []int64, err error) {
-	records, bytes := hook.TrimOnce.Load(), int64(maxBytes)
+func (d *Dir) trimSome(db *sqlite.Conn, spans []span) (left []span, spills []int64, err error) {
+	records, bytes := d.hook.TrimRecords(trimOnce), int64(maxBytes)
 	for i, s := range spans {
 		first, end := logKey(s.num, s.first), logKey(s.num, s.last)
 		n := int64(0)

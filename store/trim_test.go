@@ -12,18 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
-
-// trimSlowly lets one transaction drop so many records.
-func trimSlowly(t testing.TB, records int64) {
-	usual := hook.TrimOnce.Swap(records)
-	t.Cleanup(func() { hook.TrimOnce.Store(usual) })
-}
 
 // long starts a run with so many records.
 func long(t testing.TB, d *Dir, id workflow.RunID, records int) *owner {
@@ -39,7 +31,7 @@ func long(t testing.TB, d *Dir, id workflow.RunID, records int) *owner {
 // test.
 func dropped(t testing.TB, d *Dir) *[]int {
 	out, had := &[]int{}, logged(t, d)
-	t.Cleanup(failpoint.Set(func(name string) {
+	t.Cleanup(d.hook.OnHit(func(name string) {
 		if name != "commit.inside" {
 			return
 		}
@@ -65,14 +57,14 @@ func TestALongRunIsTrimmedInPieces(t *testing.T) {
 	other.do(state.Start{}, startRun(nil), createToken(1, "start"))
 	sizes := dropped(t, d)
 	between := 0
-	d.flusher.stage = func(now flushStage) error {
+	onStage(d, func(now flushStage) error {
 		if now == trimming {
 			between++
 			o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
 			other.do(state.Heartbeat{}, decision.SetData{Path: []string{"state", "n"}, Value: int64(between)})
 		}
 		return nil
-	}
+	})
 	require.NoError(t, o.file())
 	require.Equal(t, records/trimOnce, between)
 	total := 0
@@ -100,10 +92,10 @@ func TestPiecesOfTheLog(t *testing.T) {
 	}
 	o.do(state.Heartbeat{}, large(2*partBytes))
 	trim := func(spans []span) (left []span, parts []int64) {
-		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) (err error) { left, parts, err = trimSome(db, spans); return err }))
+		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) (err error) { left, parts, err = d.trimSome(db, spans); return err }))
 		return left, parts
 	}
-	trimSlowly(t, 5)
+	d.hook.SetTrimRecords(5)
 	left, _ := trim([]span{{1, 1, 3}, {2, 1, 4}, {3, 1, 2}, {4, 2, 1}, {4, 1, 1}})
 	require.Equal(t, []span{{2, 3, 4}, {3, 1, 2}, {4, 2, 1}, {4, 1, 1}}, left)
 	left, _ = trim(left)
@@ -121,18 +113,18 @@ func TestPiecesOfTheLog(t *testing.T) {
 // halfTrimmed returns what a crash leaves in the middle of trimming, in which the run
 // r1 has dead records, one of them large; and its owner.
 func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) {
-	trimSlowly(t, 3)
 	from := t.TempDir()
 	d := openWith(t, from, Options{Durability: ProcessCrash})
+	d.hook.SetTrimRecords(3)
 	o = long(t, d, "r1", 7)
 	o.do(state.Heartbeat{Token: 1}, large(2*partBytes))
 	o.do(state.Heartbeat{Token: 1}, ds...)
-	d.flusher.stage = func(now flushStage) error {
+	onStage(d, func(now flushStage) error {
 		if now == trimming && path == "" {
 			path = crashed(t, from)
 		}
 		return nil
-	}
+	})
 	require.NoError(t, o.file())
 	require.Zero(t, logged(t, d))
 	require.NotEmpty(t, path)
@@ -183,22 +175,22 @@ func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
 // What cannot be dropped does not fail the flush. While it is there nobody minds,
 // and it goes with what is flushed later.
 func TestRecordsThatStayInTheLog(t *testing.T) {
-	trimSlowly(t, 3)
 	var log strings.Builder
 	path := t.TempDir()
 	d := openWith(t, path, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	d.hook.SetTrimRecords(3)
 	o := long(t, d, "r1", 7)
 	o.do(state.Heartbeat{Token: 1}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	gone := long(t, d, "r2", 5)
 	gone.do(state.Heartbeat{}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	var fails atomic.Bool
 	fails.Store(true)
-	d.flusher.stage = func(now flushStage) error {
+	onStage(d, func(now flushStage) error {
 		if now == trimming && fails.Load() {
 			return errors.New("no")
 		}
 		return nil
-	}
+	})
 	require.NoError(t, o.file())
 	require.NoError(t, gone.file())
 	require.Contains(t, log.String(), "not dropped from the log yet")
@@ -236,28 +228,28 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 // Dead records are not forgotten if the commit fails that was to drop them with those
 // of the next flush.
 func TestDeadRecordsOutliveAFailedFiling(t *testing.T) {
-	trimSlowly(t, 3)
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	d.hook.SetTrimRecords(3)
 	o, next := long(t, d, "r1", 7), long(t, d, "r2", 2)
 	rename := func(from, to string) error {
 		return d.readIndex(func(db *sqlite.Conn) error { return db.Script(`ALTER TABLE ` + from + ` RENAME TO ` + to) })
 	}
-	d.flusher.stage = func(now flushStage) error {
+	onStage(d, func(now flushStage) error {
 		if now == trimming {
 			return errors.New("no")
 		}
 		return nil
-	}
+	})
 	require.NoError(t, o.file())
 	require.Equal(t, 4+2, logged(t, d))
-	d.flusher.stage = func(now flushStage) error {
+	reset := onStage(d, func(now flushStage) error {
 		if now == synced {
 			return rename("log", "elsewhere")
 		}
 		return nil
-	}
+	})
 	require.ErrorContains(t, next.file(), "no such table")
-	d.flusher.stage = nil
+	reset()
 	require.NoError(t, rename("elsewhere", "log"))
 	require.Equal(t, 4+2, logged(t, d))
 	require.NoError(t, next.file())

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -226,7 +225,7 @@ func compare(t *testing.T, bomb family, rounds int, length time.Duration) (idle,
 func TestABombInProgressHoldsNothing(t *testing.T) {
 	w := open(t)
 	stopped, goOn := make(chan struct{}, 1), make(chan struct{})
-	reset := failpoint.SetTurn(func(run string) {
+	reset := w.hook.OnTurn(func(run string) {
 		if run == "bomb" {
 			select {
 			case stopped <- struct{}{}:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -43,6 +44,7 @@ func (c *tally) report(t *testing.T, what string) {
 type world struct {
 	*pawl.Engine
 	t     *testing.T
+	hook  testhook.Hook
 	mu    sync.Mutex
 	gives map[workflow.RunID]any
 	keys  map[workflow.RunID]pawl.Key // of tasks that are pending
@@ -54,7 +56,7 @@ type world struct {
 func open(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, gives: map[workflow.RunID]any{}, keys: map[workflow.RunID]pawl.Key{}}
-	e, err := pawl.Open(t.Context(), harness.Workspace(t), pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{
+	e, err := pawl.Open(testhook.With(t.Context(), &w.hook), harness.Workspace(t), pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{
 		"give": w.give, "hold": w.hold,
 		"echo": func(_ context.Context, task pawl.Task) (any, error) { return task.Input, nil },
 	}})

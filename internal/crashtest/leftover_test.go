@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 // A run that had ended when its process died, but was not in its file yet, gets
@@ -22,14 +22,15 @@ func TestLeftover(t *testing.T) {
 	require.True(t, trial.Was[w.runs[0].ID].Head.Status.Final())
 
 	filed := make(chan struct{}, 1)
-	defer failpoint.Set(func(name string) {
+	hook := &testhook.Hook{}
+	hook.OnHit(func(name string) {
 		if name == "file.end" {
 			filed <- struct{}{}
 		}
-	})()
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	engine, err := pawl.Open(ctx, filepath.Join(trial.Dir, "engine"), pawl.Options{})
+	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(trial.Dir, "engine"), pawl.Options{})
 	require.NoError(t, err)
 	select {
 	case <-filed:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness/witness"
-	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -37,28 +37,28 @@ type answer struct {
 
 // live opens the engine in dir, starts what has not been started, waits for all
 // outcomes and closes it. Everything it does may have been done before.
-func live(ctx context.Context, dir string, w work, number int) error {
+func live(ctx context.Context, hook *testhook.Hook, dir string, w work, number int) error {
 	if w.first > 0 {
 		before := w
 		before.runs, before.first = w.runs[:w.first], 0
-		if err := liveOnce(ctx, dir, before, number); err != nil {
+		if err := liveOnce(ctx, hook, dir, before, number); err != nil {
 			return err
 		}
 	}
-	return liveOnce(ctx, dir, w, number)
+	return liveOnce(ctx, hook, dir, w, number)
 }
 
-func liveOnce(ctx context.Context, dir string, w work, number int) (err error) {
+func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, number int) (err error) {
 	l := &life{work: w, dir: dir, later: make(chan answer, 64), holds: make(chan struct{}), opened: make(chan struct{})}
 	if l.ledger, err = witness.OpenLedger(filepath.Join(dir, "ledger"), number); err != nil {
 		return err
 	}
 	defer l.ledger.Close()
 	if w.parts > 0 {
-		hook.PartBytes.Store(w.parts)
-		hook.TrimOnce.Store(2)
+		hook.SetPartBytes(w.parts)
+		hook.SetTrimRecords(2)
 	}
-	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle})
+	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle})
 	if err != nil {
 		return err
 	}

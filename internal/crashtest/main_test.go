@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 // The environment that makes the test binary a child.
@@ -49,15 +49,20 @@ func child(name string) error {
 	}
 	hits := counter{hits: map[string]int{}}
 	counts := os.Getenv(childCount)
-	if counts != "" {
-		defer failpoint.Set(hits.hit)()
-	} else if err := failpoint.FromEnv(); err != nil {
-		return err
+	at := hits.hit
+	if counts == "" {
+		if at, err = harness.Killer(); err != nil {
+			return err
+		}
 	}
-	failpoint.Also(meanwhile)
+	hook := &testhook.Hook{}
+	hook.OnHit(func(point string) {
+		meanwhile(point)
+		at(point)
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := live(ctx, os.Getenv(childDir), w, number); err != nil || counts == "" {
+	if err := live(ctx, hook, os.Getenv(childDir), w, number); err != nil || counts == "" {
 		return err
 	}
 	return hits.save(counts)

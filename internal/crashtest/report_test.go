@@ -78,7 +78,11 @@ func hitsIn(t *testing.T, n ast.Node, names map[string]bool) bool {
 	if !ok || f.Sel.Name != "Hit" {
 		return true
 	}
-	if x, ok := f.X.(*ast.Ident); ok && x.Name == "failpoint" {
+	x, _ := f.X.(*ast.Ident)
+	if field, ok := f.X.(*ast.SelectorExpr); ok {
+		x = field.Sel
+	}
+	if x != nil && x.Name == "hook" {
 		name, ok := call.Args[0].(*ast.BasicLit)
 		require.True(t, ok, "the name of a failpoint is a literal")
 		text, err := strconv.Unquote(name.Value)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -38,7 +38,7 @@ func newTrial(dir string, w work, want map[string]string) (*trial, error) {
 // returns false if the child came to its end.
 func (t *trial) die(k kill) bool {
 	t.Lives++
-	err := t.child(failpoint.Variable + "=" + k.String())
+	err := t.child(harness.KillVariable + "=" + k.String())
 	killed := harness.Killed(err)
 	if err != nil && !killed {
 		t.Bad("%v", err)
@@ -78,7 +78,7 @@ func (t *trial) finish() {
 	for id, f := range t.Was {
 		w.alone[id] = !f.Head.Status.Final()
 	}
-	if err := live(ctx, t.Dir, w, t.Lives); err != nil {
+	if err := live(ctx, &testhook.Hook{}, t.Dir, w, t.Lives); err != nil {
 		t.Bad("recovery: %v", err)
 		return
 	}

@@ -13,10 +13,9 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness/witness"
-	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -45,6 +44,7 @@ type note struct {
 
 // A life is one process.
 type life struct {
+	hook   testhook.Hook // of dir
 	dir    *store.Dir
 	graph  *workflow.Graph
 	ledger *os.File
@@ -74,8 +74,8 @@ func child(path string) error {
 	if l.ledger, err = os.OpenFile(filepath.Join(path, ledgerFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
-	hook.PartBytes.Store(1000) // some records are put aside
-	o := store.Options{Materializers: 1}
+	l.hook.SetPartBytes(1000) // some records are put aside
+	o := store.Options{Materializers: 1, Hook: &l.hook}
 	if os.Getenv(childLax) != "" {
 		o.Durability = store.ProcessCrash
 	}
@@ -163,7 +163,7 @@ func (l *life) end(id workflow.RunID) error {
 // file has runs filed, all in one round but for the first.
 func (l *life) file(ids ...workflow.RunID) error {
 	queued := make(chan struct{})
-	defer failpoint.Set(func(name string) {
+	defer l.hook.OnHit(func(name string) {
 		if name == "file.begin" {
 			<-queued
 		}

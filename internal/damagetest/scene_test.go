@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
-	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -130,9 +130,11 @@ func newScene(t *testing.T, base string) *scene {
 		hot: filepath.Join(base, "hot"), plus: filepath.Join(base, "plus"),
 	}
 	path := filepath.Join(base, "live")
-	usual := hook.PartBytes.Swap(400) // some records are put aside: not later, where each acknowledgement is to be of one commit
+	hook := &testhook.Hook{}
+	ctx = testhook.With(ctx, hook)
+	hook.SetPartBytes(400) // some records are put aside: not later, where each acknowledgement is to be of one commit
 	s.firstLife(ctx, t, path)
-	hook.PartBytes.Store(usual)
+	hook.SetPartBytes(0)
 	copyDir(t, path, s.cold)
 	s.secondLife(ctx, t, path)
 	s.truth = tell(t, s.hot)
@@ -194,7 +196,7 @@ func (s *scene) secondLife(ctx context.Context, t *testing.T, path string) {
 	require.NoError(t, e.Signal(ctx, "wait-1", workflow.Signal{Name: "n", ID: "plus", Payload: strings.Repeat("y", 5000)}))
 	s.acked(t, e, path)
 	copyDir(t, path, s.plus)
-	hook.Fence(e)
+	testhook.From(ctx).Fence()
 	require.NoError(t, e.Close(ctx))
 }
 

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
@@ -172,7 +171,7 @@ func whenFiled(t *testing.T) {
 	engine, err := h.open(ctx, quick)
 	require.NoError(t, err)
 	release := make(chan func(), 1)
-	reset := failpoint.Set(func(name string) {
+	reset := h.hook.OnHit(func(name string) {
 		if name == "file.fill" && len(release) == 0 {
 			release <- fill(t, trial.Engine(), 0)
 		}

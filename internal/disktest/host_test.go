@@ -13,7 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness/witness"
-	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -24,6 +24,7 @@ type host struct {
 	work
 	dir    string // the engine directory is below
 	ledger *witness.Ledger
+	hook   testhook.Hook
 
 	mu     sync.Mutex
 	report report
@@ -112,9 +113,9 @@ func (h *host) live(ctx context.Context, life int) (err error) {
 // open opens the engine.
 func (h *host) open(ctx context.Context, execute pawl.Executor) (*pawl.Engine, error) {
 	if h.parts > 0 {
-		hook.PartBytes.Store(h.parts)
+		h.hook.SetPartBytes(h.parts)
 	}
-	engine, err := pawl.Open(ctx, filepath.Join(h.dir, "engine"), pawl.Options{
+	engine, err := pawl.Open(testhook.With(ctx, &h.hook), filepath.Join(h.dir, "engine"), pawl.Options{
 		Executor: execute, IdleAfter: h.idle, Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	return engine, h.note("open", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -33,15 +33,16 @@ func TestMake(t *testing.T) {
 		t.Skip("it is for the process that writes a directory")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: hand{making: true}})
+		hook := &testhook.Hook{}
+		e, err := pawl.Open(testhook.With(t.Context(), hook), dir, pawl.Options{Executor: hand{making: true}})
 		require.NoError(t, err)
 		require.NoError(t, fill(t.Context(), e))
 		if point := os.Getenv(makeKill); point != "" {
-			defer failpoint.Set(func(name string) {
+			hook.OnHit(func(name string) {
 				if name == point {
 					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				}
-			})()
+			})
 			require.NoError(t, begin(t.Context(), e, stories[:1], "-last"))
 			synctest.Wait()
 			t.Fatal("nothing has killed this process")

@@ -16,7 +16,7 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`) // to a file of the repository
 	named     = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]*)\(`)
-	failpoint = regexp.MustCompile(`failpoint\.Hit\("([a-z.]+)"\)`)
+	failpoint = regexp.MustCompile(`hook\.Hit\("([a-z.]+)"\)`)
 )
 
 // What the documents name is there: files, tests and failpoints; and every

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness/witness"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -59,6 +59,7 @@ type reply struct {
 // A served is an engine in a child.
 type served struct {
 	by      string
+	hook    testhook.Hook // of the engine
 	engine  *pawl.Engine
 	ledger  *os.File
 	serial  int
@@ -123,7 +124,7 @@ func (s *served) do(c command) reply {
 		}
 		return reply{Said: "worked"}
 	case "stream":
-		defer failpoint.Set(stopAt(c.Point, int64(c.Count)))()
+		defer s.hook.OnHit(stopAt(c.Point, int64(c.Count)))()
 		for range 100 {
 			if err := s.run(ctx); err != nil {
 				return failed("died", err)
@@ -151,7 +152,7 @@ func (s *served) do(c command) reply {
 func (s *served) open(ctx context.Context, c command) reply {
 	if c.Point != "" {
 		var hits atomic.Int64
-		defer failpoint.Set(func(name string) {
+		defer s.hook.OnHit(func(name string) {
 			if name == c.Point && hits.Add(1) == int64(c.Count) {
 				s.say(reply{Said: "holding"})
 				<-s.release
@@ -169,7 +170,7 @@ func (s *served) open(ctx context.Context, c command) reply {
 	for {
 		tries++
 		var e *pawl.Engine
-		e, err = pawl.Open(ctx, c.Dir, pawl.Options{IdleAfter: 2 * time.Millisecond, Executor: pawl.Handlers{"*": echo}})
+		e, err = pawl.Open(testhook.With(ctx, &s.hook), c.Dir, pawl.Options{IdleAfter: 2 * time.Millisecond, Executor: pawl.Handlers{"*": echo}})
 		if err == nil {
 			s.engine = e
 			return reply{Said: "opened", Tries: tries}

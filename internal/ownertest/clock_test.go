@@ -16,11 +16,10 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
-	"github.com/pawl-run/pawl/internal/hook"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -160,6 +159,7 @@ func location(name string) *time.Location {
 type timeline struct {
 	t       *testing.T
 	r       *rand.Rand
+	hook    testhook.Hook
 	hands   *hands
 	dir     string
 	engine  *pawl.Engine
@@ -189,7 +189,7 @@ func (l *timeline) execute(ctx context.Context, task pawl.Task) (any, error) {
 
 func (l *timeline) open() {
 	l.executed = map[pawl.Key]int{}
-	e, err := pawl.Open(l.t.Context(), l.dir, l.options)
+	e, err := pawl.Open(testhook.With(l.t.Context(), &l.hook), l.dir, l.options)
 	require.NoError(l.t, err)
 	l.engine = e
 	l.opens++
@@ -210,7 +210,7 @@ func (l *timeline) reopen(jump func()) {
 
 // crash leaves of an engine what its files hold.
 func (l *timeline) crash() {
-	hook.Fence(l.engine)
+	l.hook.Fence()
 	synctest.Wait()
 	next := filepath.Join(harness.Workspace(l.t), "engine")
 	require.NoError(l.t, os.CopyFS(next, os.DirFS(l.dir)))
@@ -383,7 +383,7 @@ func oneTimeline(t *testing.T, seed uint64, n int) *timeline {
 			options: pawl.Options{IdleAfter: idle, Durability: pawl.ProcessCrash}, jumps: map[string]int{},
 		}
 		l.options.Executor = pawl.Handlers{"*": l.execute}
-		defer clock.Set(l.hands.now)()
+		l.hook.OnNow(l.hands.now)
 		l.play(n)
 	})
 	return l

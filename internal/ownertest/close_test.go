@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -150,12 +151,13 @@ func TestCloseUnderLoad(t *testing.T) {
 		var err error
 		var commits atomic.Int64
 		busy, after := make(chan struct{}), int64(1+r.IntN(300))
-		reset := onHit(func(name string) {
+		hook := &testhook.Hook{}
+		reset := hook.OnHit(func(name string) {
 			if name == "commit.inside" && commits.Add(1) == after {
 				close(busy)
 			}
 		})
-		c.engine, err = pawl.Open(t.Context(), c.dir, pawl.Options{Executor: pawl.Handlers{"*": c.execute}, Concurrency: slots, IdleAfter: time.Duration(r.IntN(20)) * time.Millisecond, Grace: time.Duration(r.IntN(3)) * time.Millisecond})
+		c.engine, err = pawl.Open(testhook.With(t.Context(), hook), c.dir, pawl.Options{Executor: pawl.Handlers{"*": c.execute}, Concurrency: slots, IdleAfter: time.Duration(r.IntN(20)) * time.Millisecond, Grace: time.Duration(r.IntN(3)) * time.Millisecond})
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		idle := make(chan struct{})
@@ -212,11 +214,12 @@ func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
 		point, run := points[i%len(points)], workflow.Run{ID: "a", Definition: kindOf}
 		input := map[string]any{"kind": i % 2 * 2}
 		dir := filepath.Join(harness.Workspace(t), "engine")
-		e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"quick": echo, "*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
+		hook := &testhook.Hook{}
+		e, err := pawl.Open(testhook.With(t.Context(), hook), dir, pawl.Options{Executor: pawl.Handlers{"quick": echo, "*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		hit := atomic.Bool{}
-		reset := onHit(func(name string) {
+		reset := hook.OnHit(func(name string) {
 			if name == point && hit.CompareAndSwap(false, true) {
 				cancel(gone)
 			}

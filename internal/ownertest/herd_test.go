@@ -14,10 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
-	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -89,7 +88,9 @@ func TestThunderingHerd(t *testing.T) {
 
 func stampede(t *testing.T, n int, down bool) {
 	var ahead atomic.Int64
-	defer clock.Set(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })()
+	hook := &testhook.Hook{}
+	hook.OnNow(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+	ctx := testhook.With(t.Context(), hook)
 	dir := filepath.Join(harness.Workspace(t), "engine")
 	const most = 50
 	h := &herd{tasks: map[workflow.RunID]int{}, crowd: min(2*most, int64(n)), full: make(chan struct{}), open: make(chan struct{})}
@@ -98,7 +99,7 @@ func stampede(t *testing.T, n int, down bool) {
 		IdleAfter: 50 * time.Millisecond, MaxActive: n + 1,
 	}
 	d := witness.MustParse("name: sleeper\nstart: a\nnodes: [{id: a, wait: {for: 1000h}}, {id: b, task: t}]\ntransitions: [{from: a, to: b}]\n")
-	e, err := pawl.Open(t.Context(), dir, options)
+	e, err := pawl.Open(ctx, dir, options)
 	require.NoError(t, err)
 	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint("s", i)) }
 	var next atomic.Int64
@@ -110,17 +111,17 @@ func stampede(t *testing.T, n int, down bool) {
 		}
 	})
 	if down { // by a crash: what has not been filed is in the log
-		hook.Fence(e)
+		hook.Fence()
 		require.NoError(t, e.Close(t.Context()))
 	}
 	runtime.GC()
 	before := heapInUse()
-	reset := onHit(h.hit)
+	reset := hook.OnHit(h.hit)
 	begin := time.Now()
 	ahead.Store(int64(1001 * time.Hour))
 	if down {
 		options.IdleAfter, options.MaxActive = time.Minute, most // what is woken stays
-		e, err = pawl.Open(t.Context(), dir, options)
+		e, err = pawl.Open(ctx, dir, options)
 		require.NoError(t, err)
 	}
 	<-h.full

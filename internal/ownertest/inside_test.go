@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -193,13 +194,14 @@ func raceActors(t *testing.T, races int) (activations int64) {
 	const atOnce, perRun, askers, news = 8, 50, 3, 10
 	runs := races / perRun
 	loads := atomic.Int64{}
-	defer onHit(func(name string) {
+	hook := &testhook.Hook{}
+	hook.OnHit(func(name string) {
 		if name == "actor.active" {
 			loads.Add(1)
 		}
-	})()
+	})
 	var faults faultLog
-	e := open(t, filepath.Join(harness.Workspace(t), "engine"), pawl.Options{
+	e := openWith(t, hook, filepath.Join(harness.Workspace(t), "engine"), pawl.Options{
 		Durability: pawl.ProcessCrash, IdleAfter: time.Microsecond, Logger: faults.logger(),
 	})
 	d := witness.MustParse("name: sleeper\nstart: a\nnodes: [{id: a, wait: {event: never}}]\n")

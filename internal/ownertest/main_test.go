@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/failpoint"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 var seed = flag.Uint64("owner.seed", 1, "of what is drawn")
@@ -22,14 +22,17 @@ func TestMain(m *testing.M) { harness.Main(m, childRole, child) }
 // open opens an engine that is closed with the test.
 func open(t *testing.T, dir string, o pawl.Options) *pawl.Engine {
 	t.Helper()
-	e, err := pawl.Open(t.Context(), dir, o)
+	return openWith(t, nil, dir, o)
+}
+
+// openWith is open for an engine with a hook.
+func openWith(t *testing.T, hook *testhook.Hook, dir string, o pawl.Options) *pawl.Engine {
+	t.Helper()
+	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close(context.Background())) })
 	return e
 }
-
-// onHit has f told of failpoints until reset is called.
-func onHit(f func(name string)) (reset func()) { return failpoint.Set(f) }
 
 // A faultLog keeps what engines log: what no caller could be told.
 type faultLog struct {

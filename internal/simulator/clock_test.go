@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/pawl-run/pawl/internal/clock"
 )
 
 // maxNap is how long the engine may take to notice that the wall clock was set
@@ -57,6 +55,3 @@ func (w *world) setClock(r *rand.Rand) {
 	w.tally.Clocks++
 	w.hands.move(w.hands.ahead + by)
 }
-
-// late returns how long ago an instant of the wall clock was.
-func late(at time.Time) time.Duration { return -clock.Until(at) }

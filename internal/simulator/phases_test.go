@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -88,7 +87,7 @@ func (w *world) gated() []string {
 func (w *world) letGo(run string) error {
 	w.note("let go %s of %v", run, w.gated())
 	m := w.models[workflow.RunID(run)]
-	due := m != nil && !planning.Alarm(m.state).IsZero() && !planning.Alarm(m.state).After(clock.Now())
+	due := m != nil && !planning.Alarm(m.state).IsZero() && !planning.Alarm(m.state).After(w.hook.Now())
 	w.mu.Lock()
 	armed := w.armed
 	if due {
@@ -135,7 +134,7 @@ func (w *world) next() time.Duration {
 	}
 	for _, m := range w.models {
 		if at := planning.Alarm(m.state); !at.IsZero() {
-			earlier(time.Now().Add(clock.Until(at)))
+			earlier(time.Now().Add(w.hook.Until(at)))
 		}
 	}
 	for _, c := range w.calls {

@@ -21,8 +21,9 @@ func (w *world) quiet() error {
 		if !m.live() {
 			continue
 		}
-		if at := planning.Alarm(m.state); !at.IsZero() && late(at) > time.Millisecond && !w.hands.fresh() {
-			return fmt.Errorf("run %s: its alarm was due at %v, %v ago", id, at, late(at))
+		at := planning.Alarm(m.state)
+		if late := -w.hook.Until(at); !at.IsZero() && late > time.Millisecond && !w.hands.fresh() {
+			return fmt.Errorf("run %s: its alarm was due at %v, %v ago", id, at, late)
 		}
 		for _, check := range []func(*model) error{w.wanted, w.handedOut, w.fostered} {
 			if err := check(m); err != nil {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/clock"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -40,7 +39,6 @@ func (p play) run(t *testing.T, dir string) (w *world, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	synctest.Test(t, func(*testing.T) {
 		w = newWorld(p, folder)
-		defer clock.Set(w.hands.now)()
 		err = w.live()
 	})
 	w.tally.Seeds, w.tally.Steps = 1, w.steps

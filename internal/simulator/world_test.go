@@ -20,8 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/failpoint"
-	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -61,9 +60,10 @@ type world struct {
 	launched int        // roots that were asked for
 	serial   int        // of acts
 	step     int
-	calm     bool // the liveness phase
-	rate     int  // one step in so many is a crash; 0 none
-	jumps    int  // one step in so many sets the clock; 0 none
+	calm     bool          // the liveness phase
+	rate     int           // one step in so many is a crash; 0 none
+	jumps    int           // one step in so many sets the clock; 0 none
+	hook     testhook.Hook // of the engine of every life
 	hands    hands
 	over     map[workflow.RunID]bool
 	trace    hash.Hash64
@@ -108,8 +108,8 @@ func newWorld(p play, folder string) *world {
 		IdleAfter:  of(r, 10*time.Second, 1307*time.Millisecond, 211*time.Millisecond),
 		StallAfter: of(r, 0, 0, 0, 90*time.Second), MaxActive: of(r, 0, 0, 0, 3),
 	}
-	hook.PartBytes.Store(of(p.draw("parts"), int64(512<<10), 2000, 300))
-	hook.TrimOnce.Store(of(p.draw("trim"), int64(256), 3, 1))
+	w.hook.SetPartBytes(of(p.draw("parts"), int64(512<<10), 2000, 300))
+	w.hook.SetTrimRecords(of(p.draw("trim"), int64(256), 3, 1))
 	for i := range w.runs {
 		r := p.draw("family", i)
 		family := drawFamily(r, fmt.Sprintf("d%d", i))
@@ -135,7 +135,7 @@ func (w *world) open() error {
 	w.mu.Unlock()
 	o.Executor = pawl.Handlers{"*": w.execute(life, w.dead)}
 	o.Logger = slog.New(&listener{world: w, life: life})
-	engine, err := pawl.Open(w.ctx, w.path(life), o)
+	engine, err := pawl.Open(testhook.With(w.ctx, &w.hook), w.path(life), o)
 	if err != nil {
 		return fmt.Errorf("open life %d: %w", life, err)
 	}
@@ -203,7 +203,7 @@ func (w *world) crash() error {
 		return err
 	}
 	close(dead)
-	hook.Fence(engine)
+	w.hook.Fence()
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
 	_ = engine.Close(ctx) // the remains of the crash
@@ -418,9 +418,10 @@ func (w *world) close() error {
 
 // live plays a world to its end.
 func (w *world) live() (err error) {
-	defer failpoint.Set(w.hit)()
-	defer failpoint.SetTurn(w.turn)()
-	defer failpoint.SetAsk(w.delivers)()
+	w.hook.OnHit(w.hit)
+	w.hook.OnTurn(w.turn)
+	w.hook.OnAsk(w.delivers)
+	w.hook.OnNow(w.hands.now)
 	if err := w.open(); err != nil {
 		return err
 	}

@@ -9,21 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/hook"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // A fenced engine commits nothing more, and its files are what a crash would
 // leave: a copy of them goes on.
 func TestFence(t *testing.T) {
-	ctx := t.Context()
+	hook := &testhook.Hook{}
+	ctx := testhook.With(t.Context(), hook)
 	path, copied := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	options := pawl.Options{Durability: pawl.ProcessCrash}
 	engine, err := pawl.Open(ctx, path, options)
 	require.NoError(t, err)
 	def := parse("name: d\nstart: a\nnodes: [{id: a, task: t}]\n")
 	require.NoError(t, engine.Start(ctx, workflow.Run{ID: "before", Definition: def}, nil))
-	hook.Fence(engine)
+	hook.Fence()
 	require.ErrorIs(t, engine.Start(ctx, workflow.Run{ID: "after", Definition: def}, nil), pawl.ErrClosed)
 	require.NoError(t, os.CopyFS(copied, os.DirFS(path)))
 	gone, cancel := context.WithCancel(ctx)

@@ -1,0 +1,187 @@
+// Package testhook lets tests reach into one engine: they are told what it does,
+// hold it up, set its clock, make its limits small and stop it dead. A hook is
+// handed in where an engine, a directory or an actor is opened. Without one, which
+// is how every program runs, each question to it costs the check of a nil pointer.
+package testhook
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// A Hook is what one engine tells, and asks, while it works. The zero value tells
+// nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
+// Stage, ReadParts, Now, Until, PartBytes, TrimRecords and FenceWith, which a nil
+// Hook has as well; tests call the others, at any time.
+type Hook struct {
+	hit         atomic.Pointer[func(point string)]
+	turn        atomic.Pointer[func(run string)]
+	ask         atomic.Pointer[func(run string, message any)]
+	stage       atomic.Pointer[func(stage string) error]
+	readParts   atomic.Pointer[func()]
+	now         atomic.Pointer[func() time.Time]
+	fence       atomic.Pointer[func()]
+	partBytes   atomic.Int64
+	trimRecords atomic.Int64
+}
+
+// Hit says that the engine is at the failpoint with this name: a place at which a
+// crash must do no harm. The name must be a literal: tests read the names out of
+// the source.
+func (h *Hook) Hit(point string) {
+	if h != nil {
+		h.hitPoint(point)
+	}
+}
+
+func (h *Hook) hitPoint(point string) {
+	if f := h.hit.Load(); f != nil {
+		(*f)(point)
+	}
+}
+
+// OnHit has f called at every failpoint, from whichever goroutine it is, and
+// returns what ends that. There is one f at a time.
+func (h *Hook) OnHit(f func(point string)) (reset func()) {
+	h.hit.Store(&f)
+	return func() { h.hit.Store(nil) }
+}
+
+// Turn says that the actor of a run is about to send what it waits for, or to plan
+// what has come for it. A test that lets one actor at a time continue blocks the
+// others there.
+func (h *Hook) Turn(run string) {
+	if h == nil {
+		return
+	}
+	if f := h.turn.Load(); f != nil {
+		(*f)(run)
+	}
+}
+
+// OnTurn has f called at every turn of an actor, from its goroutine, and returns
+// what ends that. There is one f at a time.
+func (h *Hook) OnTurn(f func(run string)) (reset func()) {
+	h.turn.Store(&f)
+	return func() { h.turn.Store(nil) }
+}
+
+// Ask says that a message is about to be delivered to a run. A test that wants to say
+// in which order messages from several goroutines arrive blocks them there.
+func (h *Hook) Ask(run string, message any) {
+	if h == nil {
+		return
+	}
+	if f := h.ask.Load(); f != nil {
+		(*f)(run, message)
+	}
+}
+
+// OnAsk has f called before every delivery, from the goroutine of the sender, and
+// returns what ends that. There is one f at a time.
+func (h *Hook) OnAsk(f func(run string, message any)) (reset func()) {
+	h.ask.Store(&f)
+	return func() { h.ask.Store(nil) }
+}
+
+// Stage says that the files of some runs have come to a stage of their writing. With
+// an error the writing fails there.
+func (h *Hook) Stage(stage string) error {
+	if h == nil {
+		return nil
+	}
+	if f := h.stage.Load(); f != nil {
+		return (*f)(stage)
+	}
+	return nil
+}
+
+// OnStage has f called at every stage, from the goroutine that writes, and returns
+// what ends that. There is one f at a time.
+func (h *Hook) OnStage(f func(stage string) error) (reset func()) {
+	h.stage.Store(&f)
+	return func() { h.stage.Store(nil) }
+}
+
+// ReadParts says that some parts of a large record are about to be read.
+func (h *Hook) ReadParts() {
+	if h == nil {
+		return
+	}
+	if f := h.readParts.Load(); f != nil {
+		(*f)()
+	}
+}
+
+// OnReadParts has f called before parts of a large record are read, and returns what
+// ends that. There is one f at a time.
+func (h *Hook) OnReadParts(f func()) (reset func()) {
+	h.readParts.Store(&f)
+	return func() { h.readParts.Store(nil) }
+}
+
+// PartBytes returns from how many bytes on the store writes a record in parts of as
+// many: usual, unless a test has set another number.
+func (h *Hook) PartBytes(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.partBytes.Load(), usual)
+}
+
+// SetPartBytes sets what PartBytes returns: a small number sends records of every
+// size that way, 0 restores the usual one.
+func (h *Hook) SetPartBytes(n int64) { h.partBytes.Store(n) }
+
+// TrimRecords returns how many records the store drops from the log in one
+// transaction: usual, unless a test has set another number.
+func (h *Hook) TrimRecords(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.trimRecords.Load(), usual)
+}
+
+// SetTrimRecords sets what TrimRecords returns: with a small number the records of
+// short runs are dropped in several transactions, 0 restores the usual one.
+func (h *Hook) SetTrimRecords(n int64) { h.trimRecords.Store(n) }
+
+func positiveOr(n, usual int64) int64 {
+	if n > 0 {
+		return n
+	}
+	return usual
+}
+
+// FenceWith gives the hook what stops its engine dead. The engine calls it as it
+// is opened; of several engines with one hook the last counts.
+func (h *Hook) FenceWith(f func()) {
+	if h != nil {
+		h.fence.Store(&f)
+	}
+}
+
+// Fence makes the engine stop dead: from now on nothing that it does is committed,
+// and nothing that it holds can be read. It is what a crash of the process does to
+// the engine; its files stay as they are. The engine is to be closed afterwards.
+func (h *Hook) Fence() {
+	f := h.fence.Load()
+	if f == nil {
+		panic("testhook: no engine was opened with this hook")
+	}
+	(*f)()
+}
+
+type contextKey struct{}
+
+// With returns a context for pawl.Open, whose engine then has the hook.
+func With(ctx context.Context, h *Hook) context.Context {
+	return context.WithValue(ctx, contextKey{}, h)
+}
+
+// From returns the hook of a context, nil if it has none.
+func From(ctx context.Context) *Hook {
+	h, _ := ctx.Value(contextKey{}).(*Hook)
+	return h
+}

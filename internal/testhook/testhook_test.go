@@ -1,0 +1,110 @@
+package testhook_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testhook"
+)
+
+// Without a hook, and with one that nobody has asked anything of, nothing happens.
+func TestInert(t *testing.T) {
+	for _, h := range []*testhook.Hook{nil, {}} {
+		h.Hit("a")
+		h.Turn("r")
+		h.Ask("r", 1)
+		h.ReadParts()
+		require.NoError(t, h.Stage("built"))
+		require.EqualValues(t, 7, h.PartBytes(7))
+		require.EqualValues(t, 8, h.TrimRecords(8))
+		require.WithinDuration(t, time.Now(), h.Now(), time.Minute)
+	}
+	var none *testhook.Hook
+	none.FenceWith(func() {})
+	require.Panics(t, func() { (&testhook.Hook{}).Fence() }, "it has no engine")
+}
+
+// What a hook is asked to call is called until it is reset.
+func TestListeners(t *testing.T) {
+	h := &testhook.Hook{}
+	var heard []any
+	resets := []func(){
+		h.OnHit(func(point string) { heard = append(heard, point) }),
+		h.OnTurn(func(run string) { heard = append(heard, run) }),
+		h.OnAsk(func(run string, message any) { heard = append(heard, run, message) }),
+		h.OnReadParts(func() { heard = append(heard, "parts") }),
+		h.OnStage(func(stage string) error { return errors.New(stage) }),
+	}
+	tell := func() error {
+		h.Hit("point")
+		h.Turn("turn")
+		h.Ask("ask", 1)
+		h.ReadParts()
+		return h.Stage("built")
+	}
+	want := []any{"point", "turn", "ask", 1, "parts"}
+	require.EqualError(t, tell(), "built")
+	require.Equal(t, want, heard)
+	for _, reset := range resets {
+		reset()
+	}
+	require.NoError(t, tell())
+	require.Equal(t, want, heard)
+}
+
+func TestSizes(t *testing.T) {
+	h := &testhook.Hook{}
+	h.SetPartBytes(3)
+	h.SetTrimRecords(4)
+	require.EqualValues(t, 3, h.PartBytes(7))
+	require.EqualValues(t, 4, h.TrimRecords(8))
+	h.SetPartBytes(0)
+	h.SetTrimRecords(0)
+	require.EqualValues(t, 7, h.PartBytes(7))
+	require.EqualValues(t, 8, h.TrimRecords(8))
+}
+
+func TestNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &testhook.Hook{}
+		require.Equal(t, time.Now().Round(0), h.Now())
+		jumped := time.Now().AddDate(10, 0, 0)
+		reset := h.OnNow(func() time.Time { return jumped })
+		require.Equal(t, jumped.Round(0), h.Now(), "without a monotonic reading")
+		require.Equal(t, time.Hour, h.Until(jumped.Add(time.Hour)))
+		require.Equal(t, -time.Hour, h.Until(jumped.Add(-time.Hour)))
+		reset()
+		require.Equal(t, time.Now().Round(0), h.Now())
+	})
+}
+
+// Of several engines, lives of one, the last is stopped.
+func TestFence(t *testing.T) {
+	h, stopped := &testhook.Hook{}, ""
+	h.FenceWith(func() { stopped += "first" })
+	h.FenceWith(func() { stopped += "second" })
+	h.Fence()
+	require.Equal(t, "second", stopped)
+}
+
+func TestContext(t *testing.T) {
+	h := &testhook.Hook{}
+	require.Same(t, h, testhook.From(testhook.With(t.Context(), h)))
+	require.Nil(t, testhook.From(t.Context()))
+	require.Nil(t, testhook.From(testhook.With(context.Background(), nil)))
+}
+
+func BenchmarkHit(b *testing.B) {
+	for name, h := range map[string]*testhook.Hook{"without a hook": nil, "with a hook": {}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				h.Hit("bench")
+			}
+		})
+	}
+}
