@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -152,7 +153,7 @@ func dispatch(id int) decision.Decision {
 // crashed returns a copy of a directory as a crash of its process would leave
 // it now. Nothing may be committing.
 func crashed(t testing.TB, from string) string {
-	to := t.(interface{ TempDir() string }).TempDir()
+	to := harness.Workspace(t)
 	copyDir(t, from, to)
 	return to
 }

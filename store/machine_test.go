@@ -138,7 +138,7 @@ func (m *machine) Read(t *rapid.T) {
 }
 
 func TestFilesEqualEvolve(t *testing.T) {
-	base := t.TempDir()
+	base := harness.Workspace(t)
 	n := 0
 	harness.CheckProperty(t, func(rt *rapid.T) {
 		n++

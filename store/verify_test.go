@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -49,7 +50,7 @@ func verified(t testing.TB, path string) *Report {
 
 // settled makes a furnished directory that was closed.
 func settled(t *testing.T) string {
-	path := t.TempDir()
+	path := harness.Workspace(t)
 	d, files := furnished(t, path)
 	require.NoError(t, files.Close())
 	require.NoError(t, d.Close())

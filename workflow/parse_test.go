@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 func readFile(t testing.TB, path string) string {
@@ -150,7 +152,11 @@ func TestTooLarge(t *testing.T) {
 	var e *DefinitionError
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, ProblemTooLarge, e.Problems[0].Code)
+}
 
+// Too many nodes and too many transitions are told together.
+func TestTooManyOfBoth(t *testing.T) {
+	harness.RequireLevel(t, harness.Gate, "it takes seconds")
 	d := largeDefinition(MaxNodes + 1)
 	d.Transitions = d.Transitions[:MaxTransitions+1]
 	var codes []string
