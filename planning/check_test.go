@@ -41,6 +41,16 @@ func (p *player) same(how string, s *state.State) {
 	}
 }
 
+// holds checks the invariants of the state after a decision. They are checked of
+// small runs only: each check looks at all of the state.
+func (p *player) holds() error {
+	const most = 200 // tokens
+	if p.state.NextToken > most {
+		return nil
+	}
+	return recount.Invariants(p.state)
+}
+
 // recount counts everything anew and compares.
 func (p *player) recount(s *state.State) {
 	p.t.Helper()

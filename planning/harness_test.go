@@ -81,6 +81,9 @@ func (p *player) send(m state.Message) (decision.Plan, error) {
 		}
 		decision.Withdrawn(p.state, d)
 		p.events = append(p.events, decision.Apply(p.state, d, int64(len(p.journal)), p.now)...)
+		if err := p.holds(); err != nil {
+			p.t.Fatalf("after %v: %v", d, err)
+		}
 	}
 	p.check()
 	return plan, nil

@@ -15,14 +15,20 @@ import (
 // Check counts the live tokens of a state, of its groups and of their branches, and
 // the branches that have arrived, ended or failed, and compares: tokens are
 // conserved, and every branch has the place that its group says. It returns the
-// first difference.
+// first difference. Between any two messages the Invariants hold as well.
 func Check(s *state.State) error {
+	if err := Invariants(s); err != nil {
+		return err
+	}
 	branches, groups, live := count(s)
 	if s.Live() != live {
 		return fmt.Errorf("%d tokens live, the state says %d", live, s.Live())
 	}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
+		if g.Max > 0 && g.Running() > g.Max {
+			return fmt.Errorf("%v: %d branches run, at most %d may", id, g.Running(), g.Max)
+		}
 		if g.Live != groups[id] {
 			return fmt.Errorf("%v: %d tokens live, the state says %d", id, groups[id], g.Live)
 		}

@@ -46,10 +46,39 @@ func TestCheck(t *testing.T) {
 		{"failed", func(g *state.Group) { g.Failed++ }},
 		{"first", func(g *state.Group) { g.First-- }},
 		{"origin", func(g *state.Group) { g.Origin = 99 }},
+		{"total", func(g *state.Group) { g.Total = 2 }},
+		{"started", func(g *state.Group) { g.Started = 4 }},
+		{"unstarted", func(g *state.Group) { g.Unstarted = 1 }},
+		{"bound", func(g *state.Group) { g.Max = 2 }},
+		{"open", func(g *state.Group) { g.Open = true }},
+		{"phase", func(g *state.Group) { g.Phase = workflow.Broken }},
+		{"due", func(g *state.Group) { g.Phase, g.Due = workflow.Fired, time.UnixMilli(1) }},
 	}
 	for _, tt := range tests {
 		s := started(t)
 		tt.hurt(s.Group(1))
 		require.Error(t, Check(s), tt.name)
+	}
+}
+
+func TestInvariantsOfTokens(t *testing.T) {
+	require.NoError(t, Invariants(started(t)))
+	tests := []struct {
+		name string
+		hurt func(*state.Token)
+	}{
+		{"status", func(x *state.Token) { x.Status = workflow.Retrying }},
+		{"ended", func(x *state.Token) { x.Status = workflow.Cancelled }},
+		{"parent", func(x *state.Token) { x.Parent = x.ID }},
+		{"scope", func(x *state.Token) { x.Scope.Branch = 3 }},
+		{"held", func(x *state.Token) { x.Held = true }},
+		{"holds", func(x *state.Token) { x.Holds = "lock" }},
+		{"via", func(x *state.Token) { x.Status = workflow.WaitingForSiblings }},
+		{"base", func(x *state.Token) { x.Base = x.Attempt + 1 }},
+	}
+	for _, tt := range tests {
+		s := started(t)
+		tt.hurt(s.Token(2))
+		require.Error(t, Invariants(s), tt.name)
 	}
 }

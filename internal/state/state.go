@@ -43,6 +43,19 @@ type Facts struct {
 // An overlay is a State that lies over another one: it reads through to it,
 // keeps its own changes, and leaves the other as it is. It is valid as long as
 // the other does not change.
+//
+// What always holds, beside what is written above Token, Group and Branch
+// (recount.Invariants and recount.Check check it):
+//
+//   - Tokens are conserved: 1..NextToken-1 are all there, each either live or
+//     ended, and likewise the groups 1..NextGroup-1.
+//   - Everything that is counted agrees with the tokens and groups: live, census,
+//     held, open, and the counters of every group and branch.
+//   - A token has an alarm exactly when it has a Due or a Beat, a group when it
+//     has a Due.
+//   - Once Status is final nothing lives, and Status, Output and Failure stay.
+//   - Between two messages, a run that is running has a live token or an open
+//     group: a run in which nothing can happen any more has ended.
 type State struct {
 	Facts
 	Graph *workflow.Graph // the run's definition, compiled; shared by all its runs

@@ -13,6 +13,21 @@ type Counts map[workflow.TransitionID]int
 
 // A Token is one thread of execution. Tokens are immutable: a change replaces
 // the token in its State.
+//
+// What always holds, after every decision (recount.Invariants checks it):
+//
+//   - Ids are given from 1 without gaps, and a token is younger than its parent.
+//   - A token whose status is terminal never changes again. It waits for nothing
+//     and keeps nothing that only a live token needs: no Due, Beat, Order, Input,
+//     Source, Holds, Held or Votes.
+//   - Scope is the branch that the token is in, or the zero Scope outside any
+//     group. A token that waits for siblings is in the branch that it arrived
+//     with, which may be outside the one that it was made in.
+//   - A token that waits at a join, of a group or of its node, has a Via.
+//   - Held says that a pause keeps a pending token from beginning, so that no
+//     other status has it.
+//   - No two tokens hold the same lock.
+//   - Attempt never decreases, and Base is at most Attempt.
 type Token struct {
 	ID     workflow.TokenID     `json:"id"`
 	Node   workflow.NodeID      `json:"node"`
@@ -71,6 +86,25 @@ type Spawn struct {
 
 // A Group is one occurrence of a fan-out: a name, the token that fanned out and
 // this routing of it. Groups are immutable: a change replaces the group.
+//
+// What always holds, after every decision (recount.Invariants checks it):
+//
+//   - Branches have the indices 0..Total-1, each once. Branch i begins with
+//     token TokenOf(i), whose parent is Origin and which is younger than Origin;
+//     the counts of Spawns add up to Total.
+//   - Started <= Total. Branches begin in the order of their indices; one that
+//     was resolved before it began is passed over, and counted in Unstarted
+//     until then.
+//   - Arrived, Ended and Failed count the branches of that status, and so
+//     Arrived + Ended + Failed <= Total.
+//   - Between two messages at most Max branches run, if there is a Max.
+//   - Phase leaves Gathering once and then stays: a join fires at most once.
+//   - Only a group that gathers has a Due, and a failed one holds no live token.
+//     One that fired or was abandoned may hold stragglers.
+//   - Live and Inner are counted from the tokens and groups within; they are
+//     rebuilt when a state is loaded.
+//   - A group is Open until CloseGroup makes it Closed, never both. While a group
+//     gathers and is Open, the run is not over.
 type Group struct {
 	ID     workflow.GroupID `json:"id"`
 	Name   string           `json:"name,omitzero"` // "" is anonymous, never joined
@@ -171,6 +205,18 @@ func ParseBranchStatus(text string) (BranchStatus, error) {
 
 // A Branch is everything that grew from one sibling of a group. Only Status and
 // Failure are facts; the rest is counted from the tokens.
+//
+// What always holds, after every decision (recount.Invariants checks it):
+//
+//   - Status leaves BranchRunning once and then stays. Failure is set with
+//     BranchFailed, and only then.
+//   - Tokens and Groups are sorted and have no id twice.
+//   - Of a group that has not fired, Waiting <= Live. A running branch arrives
+//     when they are equal and above 0 and no group gathers in it.
+//   - A failed branch holds no live token: failing it cancelled them.
+//   - Live leaves out the tokens of groups that have fired inside the branch:
+//     they are stragglers, and the branch does not wait for them. Groups still
+//     lists those groups, so that the stragglers can be found.
 type Branch struct {
 	Status  BranchStatus
 	Failure *workflow.Failure // why it failed
