@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -19,8 +18,8 @@ type Snapshot struct {
 	Revision int            // of its definition: 1, and one more for every patch
 	Seq      int64          // of the last record
 	Alarm    time.Time      // when time alone changes it next; zero if never
-	Tokens   []state.Token  // all of them, by id
-	Groups   []state.Group  // all of them, by id
+	Tokens   []Token        // all of them, by id
+	Groups   []Group        // all of them, by id
 	State    map[string]any // the run's own state
 	Live     int            // tokens that are not terminal
 }
@@ -45,10 +44,10 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	out.Artifacts = h.Artifacts
 	rows := s.All()
 	for _, t := range rows.Tokens {
-		out.Tokens = append(out.Tokens, *t)
+		out.Tokens = append(out.Tokens, viewToken(id, t))
 	}
 	for _, g := range rows.Groups {
-		out.Groups = append(out.Groups, *g)
+		out.Groups = append(out.Groups, viewGroup(g))
 	}
 	return out, nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/expr"
-	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -177,7 +176,7 @@ func (d *driver) variables(c *call) expr.Map {
 	if err != nil {
 		return v
 	}
-	groups := map[workflow.GroupID]state.Group{}
+	groups := map[workflow.GroupID]pawl.Group{}
 	for _, g := range snap.Groups {
 		groups[g.ID] = g
 	}

@@ -106,7 +106,7 @@ func (w *world) isCommitted(ctx context.Context, engine *pawl.Engine, c *call) {
 	}
 	for i := range snap.Tokens {
 		t := &snap.Tokens[i]
-		if keyOf(c.Run, t.ID, c.Attempt, t.Epoch) == c.Key && (t.Attempt == c.Attempt && t.Status == workflow.Dispatched || !t.Live() || t.Attempt > c.Attempt || t.Status != workflow.Pending) {
+		if t.Key == c.Key && t.Status != workflow.Pending || t.ID == c.token && t.Attempt > c.Attempt {
 			return
 		}
 	}

@@ -116,10 +116,10 @@ func snapshotText(s pawl.Snapshot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v\n", s.Status)
 	for i := range s.Tokens {
-		b.WriteString(tokenText(&s.Tokens[i]))
+		b.WriteString(tokenText(s.Tokens[i]))
 	}
 	for i := range s.Groups {
-		b.WriteString(groupText(&s.Groups[i]))
+		fmt.Fprintf(&b, "%+v\n", s.Groups[i])
 	}
 	fmt.Fprintf(&b, "%v\n", s.State)
 	return b.String()
@@ -131,23 +131,37 @@ func stateText(s *state.State) string {
 	rows := s.All()
 	fmt.Fprintf(&b, "%v\n", s.Status)
 	for _, t := range rows.Tokens {
-		b.WriteString(tokenText(t))
+		b.WriteString(tokenText(tokenView(s.Run, t)))
 	}
 	for _, g := range rows.Groups {
-		b.WriteString(groupText(g))
+		fmt.Fprintf(&b, "%+v\n", groupView(g))
 	}
 	fmt.Fprintf(&b, "%v\n", s.Section(workflow.SectionState))
 	return b.String()
 }
 
-func tokenText(t *state.Token) string {
-	x := *t
-	x.Failure, x.Caught = nil, nil // pointers
-	return fmt.Sprintf("%+v %v %v\n", x, t.Failure, t.Caught)
+func tokenText(t pawl.Token) string {
+	f := t.Failure
+	t.Failure = nil // a pointer
+	return fmt.Sprintf("%+v %v\n", t, f)
 }
 
-func groupText(g *state.Group) string {
-	x := *g
-	x.Live, x.Caught = 0, nil
-	return fmt.Sprintf("%+v %v\n", x, g.Caught)
+// tokenView is what a snapshot shows of a token. All that is stored of it is
+// compared when the engine is closed: store.Verify replays the journal.
+func tokenView(run workflow.RunID, t *state.Token) pawl.Token {
+	v := pawl.Token{ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Attempt: t.Attempt, Failure: t.Failure}
+	if t.Epoch != 0 {
+		v.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)
+	}
+	if t.Live() {
+		v.Due = t.Alarm()
+	}
+	return v
+}
+
+func groupView(g *state.Group) pawl.Group {
+	return pawl.Group{
+		ID: g.ID, Name: g.Name, Origin: g.Origin, Node: g.Node, Scope: g.Scope, Phase: g.Phase,
+		Total: g.Total, Arrived: g.Arrived, Ended: g.Ended, Failed: g.Failed, Live: g.Live, Due: g.Due,
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -413,7 +414,14 @@ func (w *world) close() error {
 	if w.engine == nil {
 		return nil
 	}
-	return w.engine.Close(w.ctx)
+	if err := w.engine.Close(w.ctx); err != nil {
+		return err
+	}
+	report, err := store.Verify(w.path(w.life))
+	if err == nil && report.Damage > 0 {
+		err = fmt.Errorf("the directory is damaged: %v", report.Findings)
+	}
+	return err
 }
 
 // live plays a world to its end.

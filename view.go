@@ -1,0 +1,61 @@
+package pawl
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Token is one thread of execution of a run, as Inspect shows it.
+type Token struct {
+	ID      workflow.TokenID
+	Node    workflow.NodeID      // where it is, or where it ended
+	Status  workflow.TokenStatus // what it does there, or how it ended
+	Parent  workflow.TokenID     // the token that it grew from; 0 for the first
+	Scope   workflow.Scope       // the group and the branch that it is in
+	Attempt int                  // of its task, from 1; 0 before the first
+	Key     Key                  // of that attempt; empty if none has been dispatched
+	Due     time.Time            // when time alone changes it; zero if never
+	Failure *workflow.Failure    // of its last attempt; nil if that has not failed
+}
+
+// Live reports whether the token can still change.
+func (t Token) Live() bool { return !t.Status.Terminal() }
+
+// A Group is one occurrence of a fan-out, as Inspect shows it.
+type Group struct {
+	ID      workflow.GroupID
+	Name    string           // the sibling group; empty if no join waits for it
+	Origin  workflow.TokenID // the token that fanned out
+	Node    workflow.NodeID  // where it did
+	Scope   workflow.Scope   // the group and the branch that the origin is in
+	Phase   workflow.Phase   // whether its join has fired
+	Total   int              // branches made so far
+	Arrived int              // branches that have arrived at the join
+	Ended   int              // branches that ended elsewhere, by choice
+	Failed  int              // branches that failed
+	Live    int              // live tokens in it and in the groups within it
+	Due     time.Time        // when its join times out; zero if never
+}
+
+func viewToken(run workflow.RunID, t *state.Token) Token {
+	view := Token{
+		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope,
+		Attempt: t.Attempt, Failure: t.Failure,
+	}
+	if t.Epoch != 0 {
+		view.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)
+	}
+	if t.Live() {
+		view.Due = t.Alarm()
+	}
+	return view
+}
+
+func viewGroup(g *state.Group) Group {
+	return Group{
+		ID: g.ID, Name: g.Name, Origin: g.Origin, Node: g.Node, Scope: g.Scope, Phase: g.Phase,
+		Total: g.Total, Arrived: g.Arrived, Ended: g.Ended, Failed: g.Failed, Live: g.Live, Due: g.Due,
+	}
+}
