@@ -213,22 +213,21 @@ func (b *builder) stateSchema(doc any) {
 		b.fail(err)
 		return
 	}
-	part := func(pointer string) *Schema {
-		s, err := source.at(pointer)
+	part := func(keys ...string) *Schema {
+		s, err := source.schemaAt(keys...)
 		if err != nil {
 			b.fail(err)
 		}
 		return s
 	}
-	g.StateSchema = part("")
+	g.StateSchema = part()
 	g.properties, g.elements = map[string]*Schema{}, map[string]*Schema{}
 	root, _ := doc.(map[string]any)
 	properties, _ := root["properties"].(map[string]any)
 	for _, name := range sortedKeys(properties) {
-		pointer := "/properties/" + escapePointer(name)
-		g.properties[name] = part(pointer)
+		g.properties[name] = part("properties", name)
 		if m, ok := properties[name].(map[string]any); ok && m["items"] != nil {
-			g.elements[name] = part(pointer + "/items")
+			g.elements[name] = part("properties", name, "items")
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A Schema is a compiled JSON Schema, draft 2020-12. It refers to nothing
@@ -27,7 +29,7 @@ func CompileSchema(doc any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.at("")
+	return s.schemaAt()
 }
 
 // A schemaSource compiles parts of one document. The zero value is no document.
@@ -47,12 +49,13 @@ func newSchemaSource(doc any) (schemaSource, error) {
 	return schemaSource{c}, err
 }
 
-// at compiles the part at a JSON pointer; of no document that is nil.
-func (s schemaSource) at(pointer string) (*Schema, error) {
+// schemaAt compiles the part at the given keys; of no document that is nil.
+func (s schemaSource) schemaAt(keys ...string) (*Schema, error) {
 	if s.compiler == nil {
 		return nil, nil
 	}
-	compiled, err := s.compiler.Compile("mem:///schema#" + pointer)
+	fragment := strings.ReplaceAll(value.Pointer(keys), "%", "%25") // RFC 6901, 6
+	compiled, err := s.compiler.Compile("mem:///schema#" + fragment)
 	if err != nil {
 		return nil, err
 	}

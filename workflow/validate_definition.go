@@ -93,7 +93,7 @@ func (c *checker) initial(s site) {
 			}
 			continue
 		}
-		compiled, err := source.at("/properties/" + escapePointer(name))
+		compiled, err := source.schemaAt("properties", name)
 		if err != nil {
 			c.report(s, "state.schema", ProblemSchema, "%s", schemaMessage(err))
 			return

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"strconv"
 	"time"
@@ -12,133 +11,173 @@ import (
 
 // A decoder reads one text from the left to the right.
 type decoder struct {
-	data   []byte
-	pos    int
+	scan   value.Scanner
 	depth  int
 	lookup Lookup
 }
 
-// kind reads the start of a variant, up to and with the name of its kind.
-func (d *decoder) kind() ([]byte, *Error) {
-	if err := d.expect('{'); err != nil {
+func newDecoder(data []byte, lookup Lookup) *decoder {
+	return &decoder{scan: value.NewScanner(data, valueDepth), lookup: lookup}
+}
+
+// fromScanner returns what the scanner found, nil if that is nothing.
+func fromScanner(err *value.Error) *Error {
+	if err == nil {
+		return nil
+	}
+	return newError(err.Offset, "%s", err.Message)
+}
+
+func (d *decoder) expectByte(c byte) *Error { return fromScanner(d.scan.Expect(c)) }
+
+// expectEnd makes sure that nothing but white space is left.
+func (d *decoder) expectEnd() *Error { return fromScanner(d.scan.End()) }
+
+// nextElement goes to the next element of an array or an object, if there is one.
+func (d *decoder) nextElement(end byte, first bool) (more bool, err *Error) {
+	more, cause := d.scan.NextElement(end, first)
+	return more, fromScanner(cause)
+}
+
+// readSpan steps over a string; see [value.Scanner.Span].
+func (d *decoder) readSpan() (raw []byte, plain bool, err *Error) {
+	raw, plain, cause := d.scan.Span()
+	return raw, plain, fromScanner(cause)
+}
+
+// readKind reads the start of a variant, up to and with the name of its kind.
+func (d *decoder) readKind() ([]byte, *Error) {
+	if err := d.expectByte('{'); err != nil {
 		return nil, err
 	}
-	name, err := d.key()
+	name, err := d.readKey()
 	if err != nil {
 		return nil, err
 	}
 	if string(name) != "kind" {
-		return nil, d.failf("the first member is %.40q, not kind", name)
+		return nil, d.newError("the first member is %.40q, not kind", name)
 	}
-	kind, plain, err := d.quoted()
+	kind, plain, err := d.readSpan()
 	if err == nil && !plain {
-		err = d.failf("unknown kind %.40q", kind)
+		err = d.newError("unknown kind %.40q", kind)
 	}
 	return kind, err
 }
 
-// members reads the members of an object into a struct, up to and with the
+// readKey reads the name of a field and the colon after it.
+func (d *decoder) readKey() ([]byte, *Error) {
+	name, plain, err := d.readSpan()
+	if err != nil {
+		return nil, err
+	}
+	if !plain {
+		return nil, d.newError("unknown field %.40q", name)
+	}
+	return name, d.expectByte(':')
+}
+
+// readMembers reads the members of an object into a struct, up to and with the
 // closing brace. first says that no member came before.
-func (d *decoder) members(p *plan, v reflect.Value, first bool) *Error {
+func (d *decoder) readMembers(p *plan, v reflect.Value, first bool) *Error {
 	if d.depth++; d.depth > maxDepth {
-		return d.failf("more than %d objects in each other", maxDepth)
+		return d.newError("more than %d objects in each other", maxDepth)
 	}
 	var seen uint64
 	for next := 0; ; first = false {
-		if done, err := d.step('}', first); done || err != nil {
+		if more, err := d.nextElement('}', first); err != nil || !more {
 			d.depth--
 			return err
 		}
-		name, err := d.key()
+		name, err := d.readKey()
 		if err != nil {
 			return err
 		}
-		i, ref := d.find(p, name, next)
+		i, ref := d.findField(p, name, next)
 		if i < 0 {
-			return d.failf("unknown field %.40q", name)
+			return d.newError("unknown field %.40q", name)
 		}
 		f := &p.fields[i]
 		if seen&(1<<i) != 0 {
-			return d.failf("the field comes twice").under(f.name)
+			return d.newError("the field comes twice").inField(f.name)
 		}
 		seen |= 1 << i
 		next = i + 1
-		if err := d.field(f, ref, v.Field(f.index)); err != nil {
-			return err.under(f.name)
+		if err := d.readField(f, ref, v.Field(f.index)); err != nil {
+			return err.inField(f.name)
 		}
 	}
 }
 
-// find returns the field that name names, and whether it refers to a value
+// findField returns the field that name names, and whether it refers to a value
 // that is kept outside.
-func (d *decoder) find(p *plan, name []byte, next int) (i int, ref bool) {
+func (d *decoder) findField(p *plan, name []byte, next int) (i int, ref bool) {
 	if n := len(name) - 1; n >= 0 && name[n] == '@' {
-		i := p.find(name[:n], next)
+		i := p.findField(name[:n], next)
 		if i >= 0 && !p.fields[i].shape.class.isValue() {
 			return -1, false
 		}
 		return i, true
 	}
-	return p.find(name, next), false
+	return p.findField(name, next), false
 }
 
-func (d *decoder) field(f *field, ref bool, v reflect.Value) *Error {
+func (d *decoder) readField(f *field, ref bool, v reflect.Value) *Error {
 	if ref {
-		return d.reference(v)
+		return d.readReference(v)
 	}
-	return d.into(f.shape, v)
+	return d.decodeInto(f.shape, v)
 }
 
-// reference reads the hash of a value that is kept outside.
-func (d *decoder) reference(v reflect.Value) *Error {
-	hash, plain, err := d.quoted()
+// readReference reads the hash of a value that is kept outside.
+func (d *decoder) readReference(v reflect.Value) *Error {
+	hash, plain, err := d.readSpan()
 	if err != nil {
 		return err
 	}
 	if !plain || !isHash(hash) {
-		return d.failf("%.80q is not a SHA-256", hash)
+		return d.newError("%.80q is not a SHA-256", hash)
 	}
 	if d.lookup == nil {
-		return d.failf("no lookup for the value %s", hash)
+		return d.newError("no lookup for the value %s", hash)
 	}
 	x, cause := d.lookup(string(hash))
 	if cause != nil {
-		return d.wrap(cause, "value %s", hash)
+		return d.wrapError(cause, "value %s", hash)
 	}
-	return d.set(v, x)
+	return d.setValue(v, x)
 }
 
-// into reads what s says into v.
-func (d *decoder) into(s *shape, v reflect.Value) *Error {
+// decodeInto reads what s says into v.
+func (d *decoder) decodeInto(s *shape, v reflect.Value) *Error {
 	switch s.class {
 	case classString:
-		text, err := d.text()
+		text, err := d.readText()
 		v.SetString(text)
 		return err
 	case classInt:
-		n, err := d.int(s.typ)
+		n, err := d.readInt(s.typ)
 		v.SetInt(n)
 		return err
 	case classUint:
-		n, err := d.uint(s.typ)
+		n, err := d.readUint(s.typ)
 		v.SetUint(n)
 		return err
 	case classBool:
-		b, err := d.bool()
+		b, err := d.readBool()
 		v.SetBool(b)
 		return err
 	case classFloat:
-		f, err := d.float()
+		f, err := d.readFloat()
 		v.SetFloat(f)
 		return err
 	case classTime:
-		ms, err := d.int(int64Type)
+		ms, err := d.readInt(int64Type)
 		*v.Addr().Interface().(*time.Time) = time.UnixMilli(ms).UTC()
 		return err
 	case classStruct, classPointer, classSlice, classMap:
-		return d.container(s, v)
+		return d.readContainer(s, v)
 	case classValue, classValueMap, classValueList:
-		return d.value(v)
+		return d.readValue(v)
 	default:
 		panic(fmt.Sprintf("codec: unknown class %d", s.class))
 	}
@@ -146,44 +185,44 @@ func (d *decoder) into(s *shape, v reflect.Value) *Error {
 
 var int64Type = reflect.TypeFor[int64]()
 
-func (d *decoder) container(s *shape, v reflect.Value) *Error {
+func (d *decoder) readContainer(s *shape, v reflect.Value) *Error {
 	switch s.class {
 	case classStruct:
-		if err := d.expect('{'); err != nil {
+		if err := d.expectByte('{'); err != nil {
 			return err
 		}
-		return d.members(s.plan, v, true)
+		return d.readMembers(s.plan, v, true)
 	case classPointer:
 		v.Set(reflect.New(s.elem.typ))
-		return d.into(s.elem, v.Elem())
+		return d.decodeInto(s.elem, v.Elem())
 	case classSlice:
-		return d.slice(s, v)
+		return d.readSlice(s, v)
 	default:
-		return d.intMap(s, v)
+		return d.readMap(s, v)
 	}
 }
 
-func (d *decoder) slice(s *shape, v reflect.Value) *Error {
+func (d *decoder) readSlice(s *shape, v reflect.Value) *Error {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	n := 0
-	return d.list(func() *Error {
+	return d.eachElement(func() *Error {
 		v.Grow(1)
 		v.SetLen(n + 1)
 		n++
-		if err := d.into(s.elem, v.Index(n-1)); err != nil {
-			return err.at(n - 1)
+		if err := d.decodeInto(s.elem, v.Index(n-1)); err != nil {
+			return err.inElement(n - 1)
 		}
 		return nil
 	})
 }
 
-// list calls element at every element of an array.
-func (d *decoder) list(element func() *Error) *Error {
-	if err := d.expect('['); err != nil {
+// eachElement calls element at every element of an array.
+func (d *decoder) eachElement(element func() *Error) *Error {
+	if err := d.expectByte('['); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
-		if done, err := d.step(']', first); done || err != nil {
+		if more, err := d.nextElement(']', first); err != nil || !more {
 			return err
 		}
 		if err := element(); err != nil {
@@ -192,59 +231,56 @@ func (d *decoder) list(element func() *Error) *Error {
 	}
 }
 
-func (d *decoder) intMap(s *shape, v reflect.Value) *Error {
-	if err := d.expect('{'); err != nil {
+func (d *decoder) readMap(s *shape, v reflect.Value) *Error {
+	if err := d.expectByte('{'); err != nil {
 		return err
 	}
 	v.Set(reflect.MakeMap(s.typ))
 	for first := true; ; first = false {
-		if done, err := d.step('}', first); done || err != nil {
+		if more, err := d.nextElement('}', first); err != nil || !more {
 			return err
 		}
-		if err := d.entry(s, v); err != nil {
+		if err := d.readEntry(s, v); err != nil {
 			return err
 		}
 	}
 }
 
-func (d *decoder) entry(s *shape, v reflect.Value) *Error {
-	name, err := d.text()
+func (d *decoder) readEntry(s *shape, v reflect.Value) *Error {
+	name, err := d.readText()
 	if err != nil {
 		return err
 	}
-	if err := d.expect(':'); err != nil {
+	if err := d.expectByte(':'); err != nil {
 		return err
 	}
-	n, err := d.int(s.elem.typ)
+	n, err := d.readInt(s.elem.typ)
 	if err != nil {
-		return err.under(name)
+		return err.inField(name)
 	}
 	key := reflect.ValueOf(name).Convert(s.typ.Key())
 	if v.MapIndex(key).IsValid() {
-		return d.failf("the key comes twice").under(name)
+		return d.newError("the key comes twice").inField(name)
 	}
 	v.SetMapIndex(key, reflect.ValueOf(n).Convert(s.elem.typ))
 	return nil
 }
 
-// value reads a value of the engine.
-func (d *decoder) value(v reflect.Value) *Error {
-	d.space()
-	start := d.pos
-	raw, err := d.raw()
-	if err != nil {
+// readValue reads a value of the engine.
+func (d *decoder) readValue(v reflect.Value) *Error {
+	d.scan.SkipSpace()
+	start := d.scan.Offset()
+	x, cause := d.scan.Value()
+	if cause != nil {
+		err := newError(start, "invalid value")
+		err.Err = cause
 		return err
 	}
-	x, cause := DecodeValue(raw)
-	if cause != nil {
-		d.pos = start
-		return d.wrap(cause, "invalid value")
-	}
-	return d.set(v, x)
+	return d.setValue(v, x)
 }
 
-// set stores a value of the engine in a field.
-func (d *decoder) set(v reflect.Value, x any) *Error {
+// setValue stores a value of the engine in a field.
+func (d *decoder) setValue(v reflect.Value, x any) *Error {
 	ok, want := true, ""
 	switch p := v.Addr().Interface().(type) {
 	case *any:
@@ -259,84 +295,75 @@ func (d *decoder) set(v reflect.Value, x any) *Error {
 		panic(fmt.Sprintf("codec: %T holds no value", p))
 	}
 	if !ok {
-		return d.failf("the value is %T, want %s", x, want)
+		return d.newError("the value is %T, want %s", x, want)
 	}
 	return nil
 }
 
-func (d *decoder) int(typ reflect.Type) (int64, *Error) {
-	negative := d.minus()
-	n, err := d.digits()
+func (d *decoder) readInt(typ reflect.Type) (int64, *Error) {
+	literal, err := d.readInteger()
 	if err != nil {
 		return 0, err
 	}
-	limit := uint64(math.MaxInt64)
-	if negative {
-		limit++
-	}
-	signed := int64(n)
-	if negative {
-		signed = -signed
-	}
-	if n > limit || typ.OverflowInt(signed) {
-		return 0, d.failf("the number is out of range")
-	}
-	return signed, nil
-}
-
-func (d *decoder) uint(typ reflect.Type) (uint64, *Error) {
-	d.space()
-	n, err := d.digits()
-	if err == nil && typ.OverflowUint(n) {
-		return 0, d.failf("the number is out of range")
-	}
-	return n, err
-}
-
-func (d *decoder) float() (float64, *Error) {
-	d.space()
-	start := d.pos
-	raw, err := d.raw()
-	if err != nil {
-		return 0, err
-	}
-	if !isNumber(raw) {
-		d.pos = start
-		return 0, d.failf("%.40q is not a number", raw)
-	}
-	f, cause := strconv.ParseFloat(string(raw), 64)
+	n, cause := strconv.ParseInt(string(literal), 10, typ.Bits())
 	if cause != nil {
-		d.pos = start
-		return 0, d.failf("the number %.40s is out of range", raw)
+		return 0, d.newError("the number is out of range")
+	}
+	return n, nil
+}
+
+func (d *decoder) readUint(typ reflect.Type) (uint64, *Error) {
+	literal, err := d.readInteger()
+	if err != nil {
+		return 0, err
+	}
+	n, cause := strconv.ParseUint(string(literal), 10, typ.Bits())
+	if cause != nil {
+		return 0, d.newError("the number is out of range")
+	}
+	return n, nil
+}
+
+// readInteger reads a number without a fraction and an exponent.
+func (d *decoder) readInteger() ([]byte, *Error) {
+	literal, integer, cause := d.scan.Literal()
+	if cause == nil && !integer {
+		return nil, d.newError("%.40s is not an integer", literal)
+	}
+	return literal, fromScanner(cause)
+}
+
+func (d *decoder) readFloat() (float64, *Error) {
+	literal, _, cause := d.scan.Literal()
+	if cause != nil {
+		return 0, fromScanner(cause)
+	}
+	f, err := strconv.ParseFloat(string(literal), 64)
+	if err != nil {
+		return 0, d.newError("the number %.40s is out of range", literal)
 	}
 	return f, nil
 }
 
-func (d *decoder) bool() (bool, *Error) {
-	d.space()
-	switch {
-	case d.word("true"):
-		return true, nil
-	case d.word("false"):
-		return false, nil
-	default:
-		return false, d.failf("%s, want true or false", d.next())
-	}
+func (d *decoder) readBool() (bool, *Error) {
+	word, cause := d.scan.Bool()
+	return word, fromScanner(cause)
 }
 
-// text reads a string. Escapes and what is not ASCII are left to the value
-// package, which is strict about them.
-func (d *decoder) text() (string, *Error) {
-	d.space()
-	start := d.pos
-	raw, plain, err := d.quoted()
-	if err != nil || plain {
-		return string(raw), err
+// readText reads a string.
+func (d *decoder) readText() (string, *Error) {
+	text, cause := d.scan.Text()
+	return text, fromScanner(cause)
+}
+
+func isHash(text []byte) bool {
+	if len(text) != hashLen {
+		return false
 	}
-	x, cause := value.Decode(d.data[start:d.pos], value.Limits{Bytes: -1})
-	if cause != nil {
-		d.pos = start
-		return "", d.wrap(cause, "invalid text")
+	for _, c := range text {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
 	}
-	return x.(string), nil
+	return true
 }

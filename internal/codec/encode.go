@@ -25,32 +25,32 @@ type encoder struct {
 	pacer  pace.Pacer
 }
 
-// fields appends the fields of a struct that are not zero, each with a comma
+// appendFields appends the fields of a struct that are not zero, each with a comma
 // before it.
-func (e *encoder) fields(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
+func (e *encoder) appendFields(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
 	if e.depth >= maxDepth {
-		return dst, failf(-1, "more than %d structs in each other", maxDepth)
+		return dst, newError(-1, "more than %d structs in each other", maxDepth)
 	}
 	e.depth++
 	for i := range p.fields {
 		f := &p.fields[i]
 		var err *Error
-		if dst, err = e.field(dst, f, v.Field(f.index)); err != nil {
-			return dst, err.under(f.name)
+		if dst, err = e.appendField(dst, f, v.Field(f.index)); err != nil {
+			return dst, err.inField(f.name)
 		}
 	}
 	e.depth--
 	return dst, nil
 }
 
-func (e *encoder) field(dst []byte, f *field, v reflect.Value) ([]byte, *Error) {
+func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *Error) {
 	if isZero(f.shape.class, v) {
 		return dst, nil
 	}
 	mark := len(dst)
 	dst = append(dst, f.inline...)
 	body := len(dst)
-	dst, err := e.append(dst, f.shape, v)
+	dst, err := e.appendShape(dst, f.shape, v)
 	switch {
 	case err != nil:
 		return dst, err
@@ -91,7 +91,7 @@ func isZero(c class, v reflect.Value) bool {
 	}
 }
 
-func (e *encoder) append(dst []byte, s *shape, v reflect.Value) ([]byte, *Error) {
+func (e *encoder) appendShape(dst []byte, s *shape, v reflect.Value) ([]byte, *Error) {
 	switch s.class {
 	case classString:
 		return appendString(dst, v.String())
@@ -106,11 +106,11 @@ func (e *encoder) append(dst []byte, s *shape, v reflect.Value) ([]byte, *Error)
 	case classTime:
 		return strconv.AppendInt(dst, v.Interface().(time.Time).UnixMilli(), 10), nil
 	case classStruct:
-		return e.object(dst, s.plan, v)
+		return e.appendObject(dst, s.plan, v)
 	case classPointer:
-		return e.append(dst, s.elem, v.Elem())
+		return e.appendShape(dst, s.elem, v.Elem())
 	case classSlice:
-		return e.slice(dst, s.elem, v)
+		return e.appendSlice(dst, s.elem, v)
 	case classMap:
 		return appendMap(dst, v)
 	case classValue, classValueMap, classValueList:
@@ -120,9 +120,9 @@ func (e *encoder) append(dst []byte, s *shape, v reflect.Value) ([]byte, *Error)
 	}
 }
 
-func (e *encoder) object(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
+func (e *encoder) appendObject(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
 	mark := len(dst)
-	dst, err := e.fields(dst, p, v)
+	dst, err := e.appendFields(dst, p, v)
 	if err != nil {
 		return dst, err
 	}
@@ -133,24 +133,24 @@ func (e *encoder) object(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) 
 	return append(dst, '}'), nil
 }
 
-func (e *encoder) slice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
+func (e *encoder) appendSlice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
 	dst = append(dst, '[')
 	for i := range v.Len() {
 		e.pacer.Spend(10)
-		dst = room(dst)
+		dst = withRoom(dst)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		var err *Error
-		if dst, err = e.append(dst, elem, v.Index(i)); err != nil {
-			return dst, err.at(i)
+		if dst, err = e.appendShape(dst, elem, v.Index(i)); err != nil {
+			return dst, err.inElement(i)
 		}
 	}
 	return append(dst, ']'), nil
 }
 
-// room returns dst with room for the next of many elements.
-func room(dst []byte) []byte {
+// withRoom returns dst with room for the next of many elements.
+func withRoom(dst []byte) []byte {
 	const most = 4 << 10 // of an element without values, nearly always
 	if cap(dst)-len(dst) < most && len(dst) > most {
 		return pace.Grow(dst, most)
@@ -196,14 +196,14 @@ func appendString(dst []byte, s string) ([]byte, *Error) {
 
 func appendHardString(dst []byte, s string) ([]byte, *Error) {
 	if !utf8.ValidString(s) {
-		return dst, failf(-1, "the text %.40q is not UTF-8", s)
+		return dst, newError(-1, "the text %.40q is not UTF-8", s)
 	}
 	return value.Append(dst, s), nil
 }
 
 func appendFloat(dst []byte, f float64) ([]byte, *Error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return dst, failf(-1, "%v is not a JSON number", f)
+		return dst, newError(-1, "%v is not a JSON number", f)
 	}
 	return strconv.AppendFloat(dst, f, 'g', -1, 64), nil
 }
@@ -214,7 +214,7 @@ func appendFloat(dst []byte, f float64) ([]byte, *Error) {
 func appendValue(dst []byte, v any) (out []byte, err *Error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			out, err = dst, failf(-1, "%v", cause)
+			out, err = dst, newError(-1, "%v", cause)
 		}
 	}()
 	return value.Append(dst, v), nil

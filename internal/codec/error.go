@@ -37,22 +37,23 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func failf(offset int, format string, args ...any) *Error {
+func newError(offset int, format string, args ...any) *Error {
 	return &Error{Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }
 
-func (d *decoder) failf(format string, args ...any) *Error {
-	return failf(d.pos, format, args...)
+// newError returns an error at the position.
+func (d *decoder) newError(format string, args ...any) *Error {
+	return newError(d.scan.Offset(), format, args...)
 }
 
-func (d *decoder) wrap(cause error, format string, args ...any) *Error {
-	err := d.failf(format, args...)
+func (d *decoder) wrapError(cause error, format string, args ...any) *Error {
+	err := d.newError(format, args...)
 	err.Err = cause
 	return err
 }
 
-// under moves the error below a field or key.
-func (e *Error) under(name string) *Error {
+// inField moves the error below a field or key.
+func (e *Error) inField(name string) *Error {
 	if e.Field != "" && e.Field[0] != '[' {
 		name += "."
 	}
@@ -60,5 +61,5 @@ func (e *Error) under(name string) *Error {
 	return e
 }
 
-// at moves the error below the element i of a list.
-func (e *Error) at(i int) *Error { return e.under("[" + strconv.Itoa(i) + "]") }
+// inElement moves the error below the element i of a list.
+func (e *Error) inElement(i int) *Error { return e.inField("[" + strconv.Itoa(i) + "]") }

@@ -54,8 +54,8 @@ type field struct {
 	shape  *shape
 }
 
-// find returns the position of the field with this name; at is the likely one.
-func (p *plan) find(name []byte, at int) int {
+// findField returns the position of the field with this name; at is the likely one.
+func (p *plan) findField(name []byte, at int) int {
 	for i := at; i < len(p.fields); i++ {
 		if p.fields[i].name == string(name) {
 			return i
@@ -72,7 +72,7 @@ func (p *plan) find(name []byte, at int) int {
 // A planner makes plans, each type's once: types may refer to themselves.
 type planner map[reflect.Type]*plan
 
-func (ps planner) plan(typ reflect.Type) *plan {
+func (ps planner) planOf(typ reflect.Type) *plan {
 	if known := ps[typ]; known != nil {
 		return known
 	}
@@ -90,7 +90,7 @@ func (ps planner) plan(typ reflect.Type) *plan {
 		seen[name] = true
 		p.fields = append(p.fields, field{
 			name: name, inline: `,"` + name + `":`, ref: `,"` + name + `@":"`,
-			index: i, shape: ps.field(typ, i),
+			index: i, shape: ps.shapeOfField(typ, i),
 		})
 	}
 	if len(p.fields) > maxFields {
@@ -121,9 +121,9 @@ func notInName(r rune) bool {
 	return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-func (ps planner) field(typ reflect.Type, i int) *shape {
+func (ps planner) shapeOfField(typ reflect.Type, i int) *shape {
 	f := typ.Field(i)
-	s := ps.shape(f.Type)
+	s := ps.shapeOf(f.Type)
 	if s == nil {
 		panic(fmt.Sprintf("codec: %v.%s: cannot encode %v", typ, f.Name, f.Type))
 	}
@@ -137,8 +137,8 @@ var (
 	valueListType = reflect.TypeFor[[]any]()
 )
 
-// shape returns the shape of typ, or nil if the codec does not support it.
-func (ps planner) shape(typ reflect.Type) *shape {
+// shapeOf returns the shape of typ, or nil if the codec does not support it.
+func (ps planner) shapeOf(typ reflect.Type) *shape {
 	switch typ {
 	case valueType:
 		return &shape{class: classValue, typ: typ}
@@ -149,32 +149,32 @@ func (ps planner) shape(typ reflect.Type) *shape {
 	}
 	switch typ.Kind() {
 	case reflect.Pointer:
-		return ps.holder(classPointer, typ)
+		return ps.shapeOfHolder(classPointer, typ)
 	case reflect.Slice:
-		return ps.holder(classSlice, typ)
+		return ps.shapeOfHolder(classSlice, typ)
 	case reflect.Map:
-		elem := ps.element(typ.Elem())
+		elem := ps.shapeOfElement(typ.Elem())
 		if typ.Key().Kind() != reflect.String || elem == nil || elem.class != classInt {
 			return nil
 		}
 		return &shape{class: classMap, typ: typ, elem: elem}
 	default:
-		return ps.element(typ)
+		return ps.shapeOfElement(typ)
 	}
 }
 
-// holder returns the shape of a pointer or slice; its elements are scalars or
+// shapeOfHolder returns the shape of a pointer or slice; its elements are scalars or
 // structs, so that none of them can be nil.
-func (ps planner) holder(c class, typ reflect.Type) *shape {
-	elem := ps.element(typ.Elem())
+func (ps planner) shapeOfHolder(c class, typ reflect.Type) *shape {
+	elem := ps.shapeOfElement(typ.Elem())
 	if elem == nil {
 		return nil
 	}
 	return &shape{class: c, typ: typ, elem: elem}
 }
 
-// element returns the shape of a scalar or struct, nil for any other type.
-func (ps planner) element(typ reflect.Type) *shape {
+// shapeOfElement returns the shape of a scalar or struct, nil for any other type.
+func (ps planner) shapeOfElement(typ reflect.Type) *shape {
 	s := &shape{typ: typ}
 	switch typ.Kind() {
 	case reflect.String:
@@ -191,7 +191,7 @@ func (ps planner) element(typ reflect.Type) *shape {
 		if typ == timeType {
 			s.class = classTime
 		} else {
-			s.class, s.plan = classStruct, ps.plan(typ)
+			s.class, s.plan = classStruct, ps.planOf(typ)
 		}
 	default:
 		return nil

@@ -82,7 +82,7 @@ func TestNewRefusesANameThatIsTaken(t *testing.T) {
 	typ := reflect.StructOf([]reflect.StructField{
 		{Name: "A", Type: integer, Tag: `json:"a"`}, {Name: "B", Type: integer, Tag: `json:"a,omitzero"`},
 	})
-	assert.PanicsWithValue(t, "codec: "+typ.String()+`: the name "a" is taken`, func() { planner{}.plan(typ) })
+	assert.PanicsWithValue(t, "codec: "+typ.String()+`: the name "a" is taken`, func() { planner{}.planOf(typ) })
 }
 
 func TestNewRefusesWideStructs(t *testing.T) {
@@ -91,13 +91,13 @@ func TestNewRefusesWideStructs(t *testing.T) {
 		letter := string(rune('A'+i/26)) + string(rune('a'+i%26))
 		fields[i] = reflect.StructField{Name: letter, Type: reflect.TypeFor[int](), Tag: reflect.StructTag(`json:"` + letter + `"`)}
 	}
-	assert.Panics(t, func() { planner{}.plan(reflect.StructOf(fields)) })
-	assert.NotPanics(t, func() { planner{}.plan(reflect.StructOf(fields[1:])) })
+	assert.Panics(t, func() { planner{}.planOf(reflect.StructOf(fields)) })
+	assert.NotPanics(t, func() { planner{}.planOf(reflect.StructOf(fields[1:])) })
 }
 
 func TestPlansAreMadeOncePerType(t *testing.T) {
 	plans := planner{}
-	p := plans.plan(reflect.TypeFor[failure]())
+	p := plans.planOf(reflect.TypeFor[failure]())
 	assert.Same(t, p, p.fields[2].shape.elem.plan, "a failure's cause is a failure")
-	assert.Same(t, p, plans.plan(reflect.TypeFor[Nested]()).fields[1].shape.elem.plan)
+	assert.Same(t, p, plans.planOf(reflect.TypeFor[Nested]()).fields[1].shape.elem.plan)
 }

@@ -39,7 +39,7 @@ func New[T any](variants ...T) *Union[T] {
 		if u.byKind[kind] != nil {
 			panic(fmt.Sprintf("codec: two variants are named %s", kind))
 		}
-		v := &variant{kind: kind, start: `{"kind":"` + kind + `"`, plan: plans.plan(typ)}
+		v := &variant{kind: kind, start: `{"kind":"` + kind + `"`, plan: plans.planOf(typ)}
 		u.byType[typ], u.byKind[kind] = v, v
 	}
 	return u
@@ -63,7 +63,7 @@ func (u *Union[T]) Kind(v T) string {
 func (u *Union[T]) Append(dst []byte, v T, values *Values) ([]byte, error) {
 	mark := len(dst)
 	e := encoder{values: values}
-	dst, err := u.append(dst, v, &e)
+	dst, err := u.appendVariant(dst, v, &e)
 	if err != nil {
 		return dst[:mark], err
 	}
@@ -77,25 +77,25 @@ func (u *Union[T]) AppendAll(dst []byte, vs []T, values *Values) ([]byte, error)
 	dst = append(dst, '[')
 	for i, v := range vs {
 		e.pacer.Spend(10)
-		dst = room(dst)
+		dst = withRoom(dst)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		var err *Error
-		if dst, err = u.append(dst, v, &e); err != nil {
+		if dst, err = u.appendVariant(dst, v, &e); err != nil {
 			return dst[:mark], err
 		}
 	}
 	return append(dst, ']'), nil
 }
 
-func (u *Union[T]) append(dst []byte, v T, e *encoder) ([]byte, *Error) {
+func (u *Union[T]) appendVariant(dst []byte, v T, e *encoder) ([]byte, *Error) {
 	found := u.byType[reflect.TypeOf(v)]
 	if found == nil {
-		return dst, failf(-1, "%T is not a variant", v)
+		return dst, newError(-1, "%T is not a variant", v)
 	}
 	dst = append(dst, found.start...)
-	dst, err := e.fields(dst, found.plan, reflect.ValueOf(v))
+	dst, err := e.appendFields(dst, found.plan, reflect.ValueOf(v))
 	if err != nil {
 		err.Kind = found.kind
 		return dst, err
@@ -107,10 +107,10 @@ func (u *Union[T]) append(dst []byte, v T, e *encoder) ([]byte, *Error) {
 // it allowed. It asks values, which may be nil, for values that are kept
 // outside. It never panics; the error is an *[Error].
 func (u *Union[T]) Decode(data []byte, values Lookup) (T, error) {
-	d := decoder{data: data, lookup: values}
-	v, err := u.decode(&d)
+	d := newDecoder(data, values)
+	v, err := u.decodeVariant(d)
 	if err == nil {
-		err = d.end()
+		err = d.expectEnd()
 	}
 	if err != nil {
 		var none T
@@ -122,15 +122,15 @@ func (u *Union[T]) Decode(data []byte, values Lookup) (T, error) {
 // DecodeAll returns the variants of a JSON array, nil if it is empty; see
 // Decode.
 func (u *Union[T]) DecodeAll(data []byte, values Lookup) ([]T, error) {
-	d := decoder{data: data, lookup: values}
+	d := newDecoder(data, values)
 	var all []T
-	err := d.list(func() *Error {
-		v, err := u.decode(&d)
+	err := d.eachElement(func() *Error {
+		v, err := u.decodeVariant(d)
 		all = append(all, v)
 		return err
 	})
 	if err == nil {
-		err = d.end()
+		err = d.expectEnd()
 	}
 	if err != nil {
 		return nil, err
@@ -138,17 +138,17 @@ func (u *Union[T]) DecodeAll(data []byte, values Lookup) ([]T, error) {
 	return all, nil
 }
 
-func (u *Union[T]) decode(d *decoder) (v T, err *Error) {
-	kind, err := d.kind()
+func (u *Union[T]) decodeVariant(d *decoder) (v T, err *Error) {
+	kind, err := d.readKind()
 	if err != nil {
 		return v, err
 	}
 	found := u.byKind[string(kind)]
 	if found == nil {
-		return v, d.failf("unknown kind %.40q", kind)
+		return v, d.newError("unknown kind %.40q", kind)
 	}
 	out := reflect.New(found.plan.typ).Elem()
-	if err := d.members(found.plan, out, false); err != nil {
+	if err := d.readMembers(found.plan, out, false); err != nil {
 		err.Kind = found.kind
 		return v, err
 	}

@@ -1,12 +1,5 @@
 package value
 
-import (
-	"strconv"
-	"unicode/utf8"
-
-	"github.com/pawl-run/pawl/internal/pace"
-)
-
 // Decode parses one JSON text (RFC 8259) strictly. Beyond the grammar it
 // refuses: an object with a key twice, text that is not UTF-8, half of a
 // surrogate pair, anything but white space after the value, and numbers which
@@ -17,218 +10,148 @@ import (
 //
 // Errors are of type *Error. The stack grows with Limits.Depth only.
 func Decode(data []byte, lim Limits) (any, error) {
-	if n := lim.bytes(); len(data) > n {
-		return nil, exceeded(LimitBytes, n, len(data))
+	if n := lim.maxBytes(); len(data) > n {
+		return nil, limitError(LimitBytes, n, len(data))
 	}
-	s := scanner{data: data, limit: lim.depth()}
-	v, err := s.document(0)
+	s := Scanner{data: data, limit: lim.maxDepth()}
+	v, err := s.scanDocument(0)
 	if err != nil {
 		return nil, err
 	}
 	return v, nil
-}
-
-// A scanner walks over one JSON text. It recurses once per container.
-type scanner struct {
-	data      []byte
-	pos       int
-	limit     int               // of the depth
-	marshaled bool              // the text is by encoding/json, where \ufffd stands for bytes that are not UTF-8
-	keys      map[string]string // keys seen, so that they are allocated once
-	pacer     pace.Pacer
 }
 
 // maxKeys bounds the keys that a scanner remembers.
 const maxKeys = 256
 
-// document parses the whole text, which is inside depth containers.
-func (s *scanner) document(depth int) (any, *Error) {
-	s.space()
-	v, err := s.value(depth)
+// scanDocument parses the whole text, which is inside depth containers.
+func (s *Scanner) scanDocument(depth int) (any, *Error) {
+	s.SkipSpace()
+	v, err := s.scanValue(depth)
 	if err != nil {
 		return nil, err
 	}
-	s.space()
-	if s.pos < len(s.data) {
-		return nil, s.failf("unexpected %s after the value", s.next())
-	}
-	return v, nil
+	return v, s.End()
 }
 
-func (s *scanner) failf(format string, args ...any) *Error {
-	e := failf(CodeJSON, format, args...)
-	e.Offset = s.pos
-	return e
+// Value parses the value that comes next; see [Decode].
+func (s *Scanner) Value() (any, *Error) {
+	s.SkipSpace()
+	return s.scanValue(0)
 }
 
-// next describes the byte at the position, for an error.
-func (s *scanner) next() string {
-	if s.pos >= len(s.data) {
-		return "end of text"
-	}
-	if c := s.data[s.pos]; c < utf8.RuneSelf {
-		return strconv.QuoteRune(rune(c))
-	}
-	return "byte 0x" + strconv.FormatUint(uint64(s.data[s.pos]), 16)
-}
-
-func (s *scanner) space() {
-	for s.pos < len(s.data) {
-		switch s.data[s.pos] {
-		case ' ', '\t', '\n', '\r':
-			s.pos++
-		default:
-			return
-		}
-	}
-}
-
-// peek returns the byte at the position, or 0 at the end.
-func (s *scanner) peek() byte {
-	if s.pos < len(s.data) {
-		return s.data[s.pos]
-	}
-	return 0
-}
-
-// value parses the value at the position; depth containers are open around it.
-func (s *scanner) value(depth int) (any, *Error) {
+// scanValue parses the value at the position; depth containers are open around
+// it.
+func (s *Scanner) scanValue(depth int) (any, *Error) {
 	s.pacer.Spend(1)
-	switch c := s.peek(); c {
+	switch c := s.peekByte(); c {
 	case '{':
-		return s.container(depth, s.object)
+		return s.scanContainer(depth, s.scanObject)
 	case '[':
-		return s.container(depth, s.list)
+		return s.scanContainer(depth, s.scanList)
 	case '"':
-		return box(s.text())
+		return boxText(s.Text())
 	case 't':
-		return s.word("true", true)
+		return s.scanWord("true", true)
 	case 'f':
-		return s.word("false", false)
+		return s.scanWord("false", false)
 	case 'n':
-		return s.word("null", nil)
+		return s.scanWord("null", nil)
 	default:
 		if c == '-' || isDigit(c) {
-			return s.number()
+			return s.scanNumber()
 		}
-		return nil, s.failf("unexpected %s", s.next())
+		return nil, s.newError("unexpected %s", s.DescribeNext())
 	}
 }
 
-func box(text string, err *Error) (any, *Error) {
+func boxText(text string, err *Error) (any, *Error) {
 	if err != nil {
 		return nil, err
 	}
 	return text, nil
 }
 
-func (s *scanner) word(word string, v any) (any, *Error) {
+func (s *Scanner) scanWord(word string, v any) (any, *Error) {
 	for i := range len(word) {
-		if s.peek() != word[i] {
-			return nil, s.failf("unexpected %s in %s", s.next(), word)
+		if s.peekByte() != word[i] {
+			return nil, s.newError("unexpected %s in %s", s.DescribeNext(), word)
 		}
 		s.pos++
 	}
 	return v, nil
 }
 
-// container steps over the opening bracket and parses what follows one deeper.
-func (s *scanner) container(depth int, parse func(depth int) (any, *Error)) (any, *Error) {
+// scanContainer steps over the opening bracket and parses what follows one deeper.
+func (s *Scanner) scanContainer(depth int, parse func(depth int) (any, *Error)) (any, *Error) {
 	if depth >= s.limit {
-		err := exceeded(LimitDepth, s.limit, depth+1)
+		err := limitError(LimitDepth, s.limit, depth+1)
 		err.Offset = s.pos
 		return nil, err
 	}
 	s.pos++
-	s.space()
 	return parse(depth + 1)
 }
 
-func (s *scanner) list(depth int) (any, *Error) {
+func (s *Scanner) scanList(depth int) (any, *Error) {
 	list := []any{}
-	if s.peek() == ']' {
-		s.pos++
-		return list, nil
-	}
 	for {
-		v, err := s.value(depth)
-		if err != nil {
-			return nil, err.under(len(list))
-		}
-		list = append(list, v)
-		if more, err := s.separator(']'); err != nil || !more {
+		if more, err := s.NextElement(']', len(list) == 0); err != nil || !more {
 			return list, err
 		}
+		v, err := s.scanValue(depth)
+		if err != nil {
+			return nil, err.inElement(len(list))
+		}
+		list = append(list, v)
 	}
 }
 
-func (s *scanner) object(depth int) (any, *Error) {
+func (s *Scanner) scanObject(depth int) (any, *Error) {
 	m := map[string]any{}
-	if s.peek() == '}' {
-		s.pos++
-		return m, nil
-	}
 	for {
-		key, err := s.key()
+		if more, err := s.NextElement('}', len(m) == 0); err != nil || !more {
+			return m, err
+		}
+		key, err := s.scanKey()
 		if err != nil {
 			return nil, err
 		}
 		if _, twice := m[key]; twice {
-			return nil, s.failf("key twice in one object").below(key)
+			return nil, s.newError("key twice in one object").inKey(key)
 		}
-		v, err := s.value(depth)
+		v, err := s.scanValue(depth)
 		if err != nil {
-			return nil, err.below(key)
+			return nil, err.inKey(key)
 		}
 		m[key] = v
-		if more, err := s.separator('}'); err != nil || !more {
-			return m, err
-		}
 	}
 }
 
-// separator steps over a comma or the closing bracket, and says which it was.
-func (s *scanner) separator(end byte) (more bool, err *Error) {
-	s.space()
-	switch s.peek() {
-	case ',':
-		s.pos++
-		s.space()
-		return true, nil
-	case end:
-		s.pos++
-		return false, nil
-	default:
-		return false, s.failf("%s where ',' or %q was expected", s.next(), rune(end))
+// scanKey parses a key and the colon after it.
+func (s *Scanner) scanKey() (string, *Error) {
+	if s.peekByte() != '"' {
+		return "", s.newError("%s where a key was expected", s.DescribeNext())
 	}
-}
-
-// key parses a key and the colon after it.
-func (s *scanner) key() (string, *Error) {
-	if s.peek() != '"' {
-		return "", s.failf("%s where a key was expected", s.next())
-	}
-	raw, plain, err := s.span()
+	raw, plain, err := s.scanSpan()
 	if err != nil {
 		return "", err
 	}
 	key, known := s.keys[string(raw)]
 	if !known {
-		if key, err = s.unquote(raw, plain); err != nil {
+		if key, err = s.unquoteText(raw, plain); err != nil {
 			return "", err
 		}
-		s.remember(raw, key)
+		s.rememberKey(raw, key)
 	}
-	s.space()
-	if s.peek() != ':' {
-		return "", s.failf("%s where ':' was expected", s.next())
+	if err := s.Expect(':'); err != nil {
+		return "", err
 	}
-	s.pos++
-	s.space()
+	s.SkipSpace()
 	return key, nil
 }
 
-func (s *scanner) remember(raw []byte, key string) {
+func (s *Scanner) rememberKey(raw []byte, key string) {
 	switch {
 	case len(raw) != len(key): // escaped: the raw text would need a copy of its own
 	case s.keys == nil:

@@ -53,7 +53,7 @@ func appendList(dst []byte, list []any) []byte {
 	dst = append(dst, '[')
 	for i, e := range list {
 		pace.Each(i)
-		dst = room(dst, 64)
+		dst = withRoom(dst, 64)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -62,9 +62,9 @@ func appendList(dst []byte, list []any) []byte {
 	return append(dst, ']')
 }
 
-// room returns dst with room for n more bytes, if it is large. What else is appended
+// withRoom returns dst with room for n more bytes, if it is large. What else is appended
 // to a large value is small.
-func room(dst []byte, n int) []byte {
+func withRoom(dst []byte, n int) []byte {
 	const large = 16 << 10
 	if cap(dst)-len(dst) < n && len(dst)+n > large {
 		return pace.Grow(dst, n)
@@ -99,7 +99,7 @@ func appendInt(dst []byte, n int64) []byte {
 // appendFloat writes a double. From 2^53 on it uses an exponent: the shortest
 // digits padded with zeros would be an integer literal of another value.
 func appendFloat(dst []byte, f float64) []byte {
-	if math.IsNaN(f) || math.IsInf(f, 0) || integral(f) {
+	if math.IsNaN(f) || math.IsInf(f, 0) || isIntegral(f) {
 		panic(fmt.Sprintf("value: float64 %v is outside the model", f))
 	}
 	if a := math.Abs(f); a >= 1e-6 && a < MaxInteger {
@@ -116,7 +116,7 @@ func appendFloat(dst []byte, f float64) []byte {
 const hexDigits = "0123456789abcdef"
 
 func appendString(dst []byte, s string) []byte {
-	dst = append(room(dst, len(s)+64), '"')
+	dst = append(withRoom(dst, len(s)+64), '"')
 	start, ascii := 0, true
 	for i := range len(s) {
 		c := s[i]

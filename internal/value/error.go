@@ -38,14 +38,14 @@ type Limits struct {
 	Bytes int
 }
 
-func (l Limits) depth() int {
+func (l Limits) maxDepth() int {
 	if l.Depth == 0 {
 		return DefaultDepth
 	}
 	return l.Depth
 }
 
-func (l Limits) bytes() int {
+func (l Limits) maxBytes() int {
 	switch {
 	case l.Bytes == 0:
 		return DefaultBytes
@@ -81,31 +81,31 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// failf returns an Error without an offset, at the root.
-func failf(code, format string, args ...any) *Error {
+// newError returns an Error without an offset, at the root.
+func newError(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Path: "$", Offset: -1}
 }
 
-func exceeded(limit string, limitValue, v int) *Error {
-	e := failf(CodeLimit, "%s %d exceeds the limit of %d", limit, v, limitValue)
+func limitError(limit string, limitValue, v int) *Error {
+	e := newError(CodeLimit, "%s %d exceeds the limit of %d", limit, v, limitValue)
 	e.Limit, e.Max, e.Value = limit, limitValue, v
 	return e
 }
 
-// under moves the error below the element i of a list.
-func (e *Error) under(i int) *Error {
-	return e.move("[" + strconv.Itoa(i) + "]")
+// inElement moves the error below the element i of a list.
+func (e *Error) inElement(i int) *Error {
+	return e.moveBelow("[" + strconv.Itoa(i) + "]")
 }
 
-// below moves the error below the key of a map.
-func (e *Error) below(key string) *Error {
-	if identifier(key) {
-		return e.move("." + key)
+// inKey moves the error below the key of a map.
+func (e *Error) inKey(key string) *Error {
+	if isIdentifier(key) {
+		return e.moveBelow("." + key)
 	}
-	return e.move("[" + string(appendString(nil, key)) + "]")
+	return e.moveBelow("[" + string(appendString(nil, key)) + "]")
 }
 
-func (e *Error) move(step string) *Error {
+func (e *Error) moveBelow(step string) *Error {
 	e.Path = "$" + step + e.Path[1:]
 	return e
 }

@@ -25,14 +25,14 @@ import (
 // Inside a struct a float64 from 2^53 on may be refused: encoding/json writes
 // it with digits that are not its exact value.
 func Normalize(v any, lim Limits) (any, error) {
-	n := normalizer{depth: lim.depth(), bytes: lim.bytes()}
-	out, err := n.value(v, 0)
+	n := normalizer{depth: lim.maxDepth(), bytes: lim.maxBytes()}
+	out, err := n.copyValue(v, 0)
 	if err == nil {
 		return out, nil
 	}
 	pace.Pause()
 	n.used, n.sorted = 0, true // once more in key order: the same value, the same error
-	if _, first := n.value(v, 0); first != nil {
+	if _, first := n.copyValue(v, 0); first != nil {
 		err = first
 	}
 	return nil, err
@@ -47,117 +47,117 @@ type normalizer struct {
 	pacer  pace.Pacer
 }
 
-// use counts n more bytes of the encoding.
-func (n *normalizer) use(bytes int) *Error {
+// countBytes counts n more bytes of the encoding.
+func (n *normalizer) countBytes(bytes int) *Error {
 	n.used += bytes
 	n.pacer.Spend(1)
 	if n.used > n.bytes {
-		return exceeded(LimitBytes, n.bytes, n.used)
+		return limitError(LimitBytes, n.bytes, n.used)
 	}
 	return nil
 }
 
-// value copies v, which is inside depth containers. Model values come first.
-func (n *normalizer) value(v any, depth int) (any, *Error) {
+// copyValue copies v, which is inside depth containers. Model values come first.
+func (n *normalizer) copyValue(v any, depth int) (any, *Error) {
 	switch v := v.(type) {
 	case nil, bool:
-		return v, n.use(Size(v))
+		return v, n.countBytes(Size(v))
 	case string:
-		return n.text(v)
+		return n.copyText(v)
 	case int64:
-		return n.number(integer(v))
+		return n.copyNumber(modelInt(v))
 	case int:
-		return n.number(integer(int64(v)))
+		return n.copyNumber(modelInt(int64(v)))
 	case float64:
-		return n.number(float(v))
+		return n.copyNumber(modelFloat(v))
 	case map[string]any:
-		return n.plainMap(v, depth)
+		return n.copyMap(v, depth)
 	case []any:
-		return n.plainList(v, depth)
+		return n.copyPlainList(v, depth)
 	case json.Number:
-		return n.literal(v)
+		return n.copyLiteral(v)
 	case json.RawMessage:
-		return n.raw(v, depth, false)
+		return n.decodeRaw(v, depth, false)
 	case Object:
-		return n.object(v, depth)
+		return n.copyObject(v, depth)
 	case List:
-		return n.list(v.Len(), v.At, depth)
+		return n.copyList(v.Len(), v.At, depth)
 	default:
-		return n.reflected(reflect.ValueOf(v), depth)
+		return n.copyReflected(reflect.ValueOf(v), depth)
 	}
 }
 
-func (n *normalizer) text(s string) (any, *Error) {
+func (n *normalizer) copyText(s string) (any, *Error) {
 	if !utf8.ValidString(s) {
-		return nil, failf(CodeString, "string is not UTF-8")
+		return nil, newError(CodeString, "string is not UTF-8")
 	}
-	return s, n.use(sizeString(s))
+	return s, n.countBytes(sizeString(s))
 }
 
-func (n *normalizer) number(v any, err *Error) (any, *Error) {
+func (n *normalizer) copyNumber(v any, err *Error) (any, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	return v, n.use(Size(v))
+	return v, n.countBytes(Size(v))
 }
 
-// literal takes a json.Number, whose zero value is 0 as in encoding/json.
-func (n *normalizer) literal(number json.Number) (any, *Error) {
+// copyLiteral takes a json.Number, whose zero value is 0 as in encoding/json.
+func (n *normalizer) copyLiteral(number json.Number) (any, *Error) {
 	if number == "" {
 		number = "0"
 	}
-	scan := scanner{data: []byte(number)}
-	v, err := scan.document(0)
+	scan := Scanner{data: []byte(number)}
+	v, err := scan.scanDocument(0)
 	if err != nil {
 		return nil, err
 	}
 	switch v.(type) {
 	case int64, float64:
-		return v, n.use(Size(v))
+		return v, n.countBytes(Size(v))
 	default:
-		return nil, failf(CodeNumber, "json.Number %q is not a number", Shorten(string(number), maxLiteral))
+		return nil, newError(CodeNumber, "json.Number %q is not a number", Shorten(string(number), maxLiteral))
 	}
 }
 
-// raw takes a JSON text at the given depth.
-func (n *normalizer) raw(text []byte, depth int, marshaled bool) (any, *Error) {
+// decodeRaw takes a JSON text at the given depth.
+func (n *normalizer) decodeRaw(text []byte, depth int, marshaled bool) (any, *Error) {
 	if text == nil {
-		return nil, n.use(len("null"))
+		return nil, n.countBytes(len("null"))
 	}
-	scan := scanner{data: text, limit: n.depth, marshaled: marshaled}
-	v, err := scan.document(depth)
+	scan := Scanner{data: text, limit: n.depth, marshaled: marshaled}
+	v, err := scan.scanDocument(depth)
 	if err != nil {
 		return nil, err
 	}
-	return v, n.use(Size(v))
+	return v, n.countBytes(Size(v))
 }
 
-// open counts the brackets and commas of a container with size elements.
-func (n *normalizer) open(size, depth int) *Error {
+// openContainer counts the brackets and commas of a container with size elements.
+func (n *normalizer) openContainer(size, depth int) *Error {
 	if depth >= n.depth {
-		return exceeded(LimitDepth, n.depth, depth+1)
+		return limitError(LimitDepth, n.depth, depth+1)
 	}
-	return n.use(len("[]") + max(0, size-1))
+	return n.countBytes(len("[]") + max(0, size-1))
 }
 
-func (n *normalizer) plainMap(m map[string]any, depth int) (any, *Error) {
+func (n *normalizer) copyMap(m map[string]any, depth int) (any, *Error) {
 	if m == nil {
-		return nil, n.use(len("null"))
+		return nil, n.countBytes(len("null"))
 	}
-	if err := n.open(len(m), depth); err != nil {
+	if err := n.openContainer(len(m), depth); err != nil {
 		return nil, err
 	}
 	out := make(map[string]any, len(m))
-	for k, e := range n.all(m) {
-		if err := n.entry(out, k, e, depth); err != nil {
+	for k, e := range n.entriesOf(m) {
+		if err := n.copyEntry(out, k, e, depth); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// all iterates over m, in key order if the normalizer says so.
-func (n *normalizer) all(m map[string]any) iter.Seq2[string, any] {
+// entriesOf iterates over m, in key order if the normalizer says so.
+func (n *normalizer) entriesOf(m map[string]any) iter.Seq2[string, any] {
 	if !n.sorted {
 		return maps.All(m)
 	}
@@ -170,45 +170,45 @@ func (n *normalizer) all(m map[string]any) iter.Seq2[string, any] {
 	}
 }
 
-func (n *normalizer) entry(out map[string]any, key string, v any, depth int) *Error {
-	if _, err := n.text(key); err != nil {
+func (n *normalizer) copyEntry(out map[string]any, key string, v any, depth int) *Error {
+	if _, err := n.copyText(key); err != nil {
 		return err
 	}
-	if err := n.use(len(":")); err != nil {
+	if err := n.countBytes(len(":")); err != nil {
 		return err
 	}
-	e, err := n.value(v, depth+1)
+	e, err := n.copyValue(v, depth+1)
 	if err != nil {
-		return err.below(key)
+		return err.inKey(key)
 	}
 	out[key] = e
 	return nil
 }
 
-func (n *normalizer) plainList(list []any, depth int) (any, *Error) {
+func (n *normalizer) copyPlainList(list []any, depth int) (any, *Error) {
 	if list == nil {
-		return nil, n.use(len("null"))
+		return nil, n.countBytes(len("null"))
 	}
-	return n.list(len(list), func(i int) any { return list[i] }, depth)
+	return n.copyList(len(list), func(i int) any { return list[i] }, depth)
 }
 
-func (n *normalizer) list(size int, at func(int) any, depth int) (any, *Error) {
-	if err := n.open(size, depth); err != nil {
+func (n *normalizer) copyList(size int, at func(int) any, depth int) (any, *Error) {
+	if err := n.openContainer(size, depth); err != nil {
 		return nil, err
 	}
 	out := make([]any, size)
 	for i := range out {
-		e, err := n.value(at(i), depth+1)
+		e, err := n.copyValue(at(i), depth+1)
 		if err != nil {
-			return nil, err.under(i)
+			return nil, err.inElement(i)
 		}
 		out[i] = e
 	}
 	return out, nil
 }
 
-func (n *normalizer) object(v Object, depth int) (any, *Error) {
-	if err := n.open(v.Len(), depth); err != nil {
+func (n *normalizer) copyObject(v Object, depth int) (any, *Error) {
+	if err := n.openContainer(v.Len(), depth); err != nil {
 		return nil, err
 	}
 	out := make(map[string]any, v.Len())
@@ -217,7 +217,7 @@ func (n *normalizer) object(v Object, depth int) (any, *Error) {
 		if !ok {
 			continue
 		}
-		if err := n.entry(out, k, e, depth); err != nil {
+		if err := n.copyEntry(out, k, e, depth); err != nil {
 			return nil, err
 		}
 	}

@@ -36,7 +36,7 @@ func ParsePath(s string) (Path, error) {
 
 func parsePath(s string) (Path, *Error) {
 	if len(s) > maxPathBytes {
-		return Path{}, badPath(maxPathBytes, "path of %d bytes is longer than %d", len(s), maxPathBytes)
+		return Path{}, pathError(maxPathBytes, "path of %d bytes is longer than %d", len(s), maxPathBytes)
 	}
 	var p Path
 	for i := 0; i < len(s) || i == 0; {
@@ -49,15 +49,15 @@ func parsePath(s string) (Path, *Error) {
 			return Path{}, err
 		}
 		if p.Segments = append(p.Segments, segment); len(p.Segments) > maxPathSegments {
-			return Path{}, badPath(i, "path of more than %d segments", maxPathSegments)
+			return Path{}, pathError(i, "path of more than %d segments", maxPathSegments)
 		}
 		i += n
 	}
 	return p, nil
 }
 
-func badPath(offset int, format string, args ...any) *Error {
-	e := failf(CodePath, format, args...)
+func pathError(offset int, format string, args ...any) *Error {
+	e := newError(CodePath, format, args...)
 	e.Path, e.Offset = "", offset
 	return e
 }
@@ -69,11 +69,11 @@ func pathSegment(s string, i int) (segment string, n int, err *Error) {
 	case strings.HasPrefix(rest, "[\""):
 		return quotedSegment(rest, i)
 	case strings.HasPrefix(rest, "[]"):
-		return "", 0, badPath(i, "[] before the end of the path")
+		return "", 0, pathError(i, "[] before the end of the path")
 	case strings.HasPrefix(rest, "["):
-		return "", 0, badPath(i, "[ without a quoted key: write [\"key\"]")
+		return "", 0, pathError(i, "[ without a quoted key: write [\"key\"]")
 	case i > 0 && rest[0] != '.':
-		return "", 0, badPath(i, "%q in a bare key: write [\"key\"]", firstRune(rest))
+		return "", 0, pathError(i, "%q in a bare key: write [\"key\"]", firstRune(rest))
 	case i > 0:
 		n = 1
 	}
@@ -82,9 +82,9 @@ func pathSegment(s string, i int) (segment string, n int, err *Error) {
 	case end > n:
 		return rest[n:end], end, nil
 	case end == len(rest):
-		return "", 0, badPath(i+n, "a key is missing")
+		return "", 0, pathError(i+n, "a key is missing")
 	default:
-		return "", 0, badPath(i+n, "%q where a key was expected", firstRune(rest[n:]))
+		return "", 0, pathError(i+n, "%q where a key was expected", firstRune(rest[n:]))
 	}
 }
 
@@ -97,19 +97,19 @@ func firstRune(s string) rune {
 
 // quotedSegment parses ["key"] at the start of rest, which is at offset.
 func quotedSegment(rest string, offset int) (segment string, n int, err *Error) {
-	scan := scanner{data: []byte(rest), pos: 1}
-	key, err := scan.text()
+	scan := Scanner{data: []byte(rest), pos: 1}
+	key, err := scan.Text()
 	if err != nil {
-		return "", 0, badPath(offset+max(err.Offset, 0), "%s", err.Message)
+		return "", 0, pathError(offset+max(err.Offset, 0), "%s", err.Message)
 	}
-	if scan.peek() != ']' {
-		return "", 0, badPath(offset+scan.pos, "%s where ] was expected", scan.next())
+	if scan.peekByte() != ']' {
+		return "", 0, pathError(offset+scan.pos, "%s where ] was expected", scan.DescribeNext())
 	}
 	return key, scan.pos + 1, nil
 }
 
-// identifier reports whether s is an identifier of CEL.
-func identifier(s string) bool {
+// isIdentifier reports whether s is an identifier of CEL.
+func isIdentifier(s string) bool {
 	return s != "" && identifierLen(s) == len(s)
 }
 
@@ -130,7 +130,7 @@ func (p Path) String() string {
 	var dst []byte
 	for i, s := range p.Segments {
 		switch {
-		case !identifier(s):
+		case !isIdentifier(s):
 			dst = append(appendString(append(dst, '['), s), ']')
 		case i > 0:
 			dst = append(append(dst, '.'), s...)
@@ -172,13 +172,13 @@ func ParsePointer(s string) ([]string, error) {
 	case s == "":
 		return nil, nil
 	case s[0] != '/':
-		return nil, badPath(0, "pointer does not begin with /")
+		return nil, pathError(0, "pointer does not begin with /")
 	}
 	segments := strings.Split(s[1:], "/")
 	offset := 1
 	for i, segment := range segments {
 		if at := badTilde(segment); at >= 0 {
-			return nil, badPath(offset+at, "~ without 0 or 1 after it")
+			return nil, pathError(offset+at, "~ without 0 or 1 after it")
 		}
 		segments[i] = pointerUnescaper.Replace(segment)
 		offset += len(segment) + 1

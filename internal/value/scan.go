@@ -6,20 +6,160 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
-// text parses the string at the position.
-func (s *scanner) text() (string, *Error) {
-	raw, plain, err := s.span()
+// A Scanner steps over one JSON text, from the left to the right. It refuses what
+// [Decode] refuses. Package codec reads structs with it, and values in them.
+type Scanner struct {
+	data      []byte
+	pos       int
+	limit     int               // of the depth
+	marshaled bool              // the text is by encoding/json, where \ufffd stands for bytes that are not UTF-8
+	keys      map[string]string // keys seen, so that they are allocated once
+	pacer     pace.Pacer
+}
+
+// NewScanner returns a scanner at the start of a text, whose values have at most
+// the given depth.
+func NewScanner(data []byte, depth int) Scanner { return Scanner{data: data, limit: depth} }
+
+// Offset returns the position: the byte that comes next.
+func (s *Scanner) Offset() int { return s.pos }
+
+func (s *Scanner) newError(format string, args ...any) *Error {
+	e := newError(CodeJSON, format, args...)
+	e.Offset = s.pos
+	return e
+}
+
+// DescribeNext names the byte at the position in an error.
+func (s *Scanner) DescribeNext() string {
+	if s.pos >= len(s.data) {
+		return "end of text"
+	}
+	if c := s.data[s.pos]; c < utf8.RuneSelf {
+		return strconv.QuoteRune(rune(c))
+	}
+	return "byte 0x" + strconv.FormatUint(uint64(s.data[s.pos]), 16)
+}
+
+// SkipSpace steps over white space.
+func (s *Scanner) SkipSpace() {
+	for s.pos < len(s.data) {
+		switch s.data[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+// peekByte returns the byte at the position, or 0 at the end.
+func (s *Scanner) peekByte() byte {
+	if s.pos < len(s.data) {
+		return s.data[s.pos]
+	}
+	return 0
+}
+
+// Expect steps over white space and the byte c.
+func (s *Scanner) Expect(c byte) *Error {
+	s.SkipSpace()
+	if s.peekByte() != c {
+		return s.newError("%s where %q was expected", s.DescribeNext(), rune(c))
+	}
+	s.pos++
+	return nil
+}
+
+// NextElement goes to the next element of a list or an object: over a comma unless
+// it is the first one. At the closing byte it steps over that, and returns false.
+func (s *Scanner) NextElement(end byte, first bool) (more bool, err *Error) {
+	s.SkipSpace()
+	switch c := s.peekByte(); {
+	case c == end:
+		s.pos++
+		return false, nil
+	case first:
+		return true, nil
+	case c == ',':
+		s.pos++
+		s.SkipSpace()
+		return true, nil
+	default:
+		return false, s.newError("%s where ',' or %q was expected", s.DescribeNext(), rune(end))
+	}
+}
+
+// End makes sure that nothing but white space is left.
+func (s *Scanner) End() *Error {
+	s.SkipSpace()
+	if s.pos < len(s.data) {
+		return s.newError("unexpected %s after the value", s.DescribeNext())
+	}
+	return nil
+}
+
+// Bool parses the boolean that comes next.
+func (s *Scanner) Bool() (bool, *Error) {
+	s.SkipSpace()
+	switch s.peekByte() {
+	case 't':
+		_, err := s.scanWord("true", nil)
+		return true, err
+	case 'f':
+		_, err := s.scanWord("false", nil)
+		return false, err
+	default:
+		return false, s.newError("%s where true or false was expected", s.DescribeNext())
+	}
+}
+
+// Text parses the string that comes next.
+func (s *Scanner) Text() (string, *Error) {
+	raw, plain, err := s.Span()
 	if err != nil {
 		return "", err
 	}
-	return s.unquote(raw, plain)
+	return s.unquoteText(raw, plain)
 }
 
-// span steps over the string at the position and returns what is between its
+// Span steps over the string that comes next and returns what is between its
 // quotes, and whether that is plain: printable ASCII without escapes.
-func (s *scanner) span() (raw []byte, plain bool, err *Error) {
+func (s *Scanner) Span() (raw []byte, plain bool, err *Error) {
+	if err := s.Expect('"'); err != nil {
+		return nil, false, err
+	}
+	s.pos--
+	return s.scanSpan()
+}
+
+// Literal steps over the number that comes next and returns its text, and whether
+// that is an integer: it has neither a fraction nor an exponent.
+func (s *Scanner) Literal() (literal []byte, integer bool, err *Error) {
+	s.SkipSpace()
+	start := s.pos
+	if s.peekByte() == '-' {
+		s.pos++
+	}
+	first := s.pos
+	s.scanDigits()
+	if err := s.checkInteger(first); err != nil {
+		return nil, false, err
+	}
+	end := s.pos
+	if err := s.scanFraction(); err != nil {
+		return nil, false, err
+	}
+	return s.data[start:s.pos], s.pos == end, nil
+}
+
+// scanSpan steps over the string at the position and returns what is between its
+// quotes, and whether that is plain: printable ASCII without escapes.
+func (s *Scanner) scanSpan() (raw []byte, plain bool, err *Error) {
 	start := s.pos + 1
 	plain = true
 	for i := start; i < len(s.data); i++ {
@@ -32,22 +172,22 @@ func (s *scanner) span() (raw []byte, plain bool, err *Error) {
 			i++
 		case c < ' ':
 			s.pos = i
-			return nil, false, s.failf("control character %s in a string", s.next())
+			return nil, false, s.newError("control character %s in a string", s.DescribeNext())
 		case c >= utf8.RuneSelf:
 			plain = false
 		}
 	}
 	s.pos = len(s.data)
-	return nil, false, s.failf("string without an end")
+	return nil, false, s.newError("string without an end")
 }
 
-// unquote returns the string that raw spells. The position is behind it.
-func (s *scanner) unquote(raw []byte, plain bool) (string, *Error) {
+// unquoteText returns the string that raw spells. The position is behind it.
+func (s *Scanner) unquoteText(raw []byte, plain bool) (string, *Error) {
 	if plain {
 		return string(raw), nil
 	}
 	if !utf8.Valid(raw) {
-		return "", s.badString(raw, 0, "string is not UTF-8")
+		return "", s.textError(raw, 0, "string is not UTF-8")
 	}
 	var b strings.Builder
 	b.Grow(len(raw))
@@ -57,9 +197,9 @@ func (s *scanner) unquote(raw []byte, plain bool) (string, *Error) {
 			i++
 			continue
 		}
-		r, n, problem := s.escape(raw[i:])
+		r, n, problem := s.unescapeRune(raw[i:])
 		if problem != "" {
-			return "", s.badString(raw, i, problem)
+			return "", s.textError(raw, i, problem)
 		}
 		b.WriteRune(r)
 		i += n
@@ -67,15 +207,15 @@ func (s *scanner) unquote(raw []byte, plain bool) (string, *Error) {
 	return b.String(), nil
 }
 
-func (s *scanner) badString(raw []byte, i int, problem string) *Error {
-	e := failf(CodeString, "%s", problem)
+func (s *Scanner) textError(raw []byte, i int, problem string) *Error {
+	e := newError(CodeString, "%s", problem)
 	e.Offset = s.pos - 1 - len(raw) + i
 	return e
 }
 
-// escape returns the rune of the escape at the start of raw and its length.
-func (s *scanner) escape(raw []byte) (r rune, n int, problem string) {
-	switch raw[1] { // span makes sure that a byte follows
+// unescapeRune returns the rune of the escape at the start of raw and its length.
+func (s *Scanner) unescapeRune(raw []byte) (r rune, n int, problem string) {
+	switch raw[1] { // scanSpan makes sure that a byte follows
 	case '"', '\\', '/':
 		return rune(raw[1]), 2, ""
 	case 'b':
@@ -89,14 +229,14 @@ func (s *scanner) escape(raw []byte) (r rune, n int, problem string) {
 	case 't':
 		return '\t', 2, ""
 	case 'u':
-		return s.unicodeEscape(raw)
+		return s.unescapeUnicode(raw)
 	default:
 		return 0, 0, "unknown escape in a string"
 	}
 }
 
-func (s *scanner) unicodeEscape(raw []byte) (r rune, n int, problem string) {
-	r = hex4(raw)
+func (s *Scanner) unescapeUnicode(raw []byte) (r rune, n int, problem string) {
+	r = hexCodeUnit(raw)
 	switch {
 	case r < 0:
 		return 0, 0, "\\u without four hex digits"
@@ -105,14 +245,14 @@ func (s *scanner) unicodeEscape(raw []byte) (r rune, n int, problem string) {
 	case !utf16.IsSurrogate(r):
 		return r, 6, ""
 	}
-	if pair := utf16.DecodeRune(r, hex4(raw[6:])); pair != utf8.RuneError {
+	if pair := utf16.DecodeRune(r, hexCodeUnit(raw[6:])); pair != utf8.RuneError {
 		return pair, 12, ""
 	}
 	return 0, 0, "half of a surrogate pair"
 }
 
-// hex4 returns the code unit of a \uXXXX at the start of raw, or -1.
-func hex4(raw []byte) rune {
+// hexCodeUnit returns the code unit of a \uXXXX at the start of raw, or -1.
+func hexCodeUnit(raw []byte) rune {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return -1
 	}
@@ -137,79 +277,66 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 // fastDigits is the number of digits that always fit below 2^53.
 const fastDigits = 15
 
-// number parses the number at the position.
-func (s *scanner) number() (any, *Error) {
+// scanNumber parses the number at the position.
+func (s *Scanner) scanNumber() (any, *Error) {
 	start := s.pos
-	negative := s.peek() == '-'
-	if negative {
-		s.pos++
-	}
-	first := s.pos
-	n := s.digits()
-	if err := s.checkInteger(first); err != nil {
+	literal, integer, err := s.Literal()
+	if err != nil {
 		return nil, err
 	}
-	if c := s.peek(); c != '.' && c != 'e' && c != 'E' && s.pos-first <= fastDigits && n != 0 {
-		if negative {
-			n = -n
+	if integer && len(literal) <= fastDigits {
+		if n, _ := strconv.ParseInt(string(literal), 10, 64); n != 0 {
+			return n, nil
 		}
-		return n, nil
 	}
-	whole := s.pos
-	if err := s.fraction(); err != nil {
-		return nil, err
-	}
-	v, err := parseNumber(string(s.data[start:s.pos]), whole == s.pos)
+	v, err := parseNumber(string(literal), integer)
 	if err != nil {
 		err.Offset = start
 	}
 	return v, err
 }
 
-// digits steps over digits and returns their value, if it fits.
-func (s *scanner) digits() int64 {
-	var n int64
-	for ; s.pos < len(s.data) && isDigit(s.data[s.pos]); s.pos++ {
-		n = n*10 + int64(s.data[s.pos]-'0')
+func (s *Scanner) scanDigits() {
+	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
+		s.pos++
 	}
-	return n
 }
 
-func (s *scanner) checkInteger(first int) *Error {
+func (s *Scanner) checkInteger(first int) *Error {
 	switch {
 	case s.pos == first:
-		return s.failf("%s where a digit was expected", s.next())
+		return s.newError("%s where a digit was expected", s.DescribeNext())
 	case s.data[first] == '0' && s.pos > first+1:
 		s.pos = first
-		return s.failf("number with a leading zero")
+		return s.newError("number with a leading zero")
 	default:
 		return nil
 	}
 }
 
-// fraction steps over the fraction and the exponent of a number, if any.
-func (s *scanner) fraction() *Error {
-	if s.peek() == '.' {
+// scanFraction steps over the fraction and the exponent of a number, if any.
+func (s *Scanner) scanFraction() *Error {
+	if s.peekByte() == '.' {
 		s.pos++
-		if err := s.someDigits(); err != nil {
+		if err := s.scanSomeDigits(); err != nil {
 			return err
 		}
 	}
-	if c := s.peek(); c != 'e' && c != 'E' {
+	if c := s.peekByte(); c != 'e' && c != 'E' {
 		return nil
 	}
 	s.pos++
-	if c := s.peek(); c == '+' || c == '-' {
+	if c := s.peekByte(); c == '+' || c == '-' {
 		s.pos++
 	}
-	return s.someDigits()
+	return s.scanSomeDigits()
 }
 
-func (s *scanner) someDigits() *Error {
+func (s *Scanner) scanSomeDigits() *Error {
 	first := s.pos
-	s.digits()
+	s.scanDigits()
 	if s.pos == first {
-		return s.failf("%s where a digit was expected", s.next())
+		return s.newError("%s where a digit was expected", s.DescribeNext())
 	}
 	return nil
 }
@@ -220,23 +347,23 @@ func parseNumber(literal string, whole bool) (any, *Error) {
 	f, err := strconv.ParseFloat(literal, 64)
 	switch {
 	case err != nil:
-		return nil, failf(CodeNumber, "number %s is out of range", Shorten(literal, maxLiteral))
-	case f == 0 && strings.ContainsAny(mantissa(literal), "123456789"):
-		return nil, failf(CodeNumber, "number %s would become 0", Shorten(literal, maxLiteral))
-	case whole && math.Abs(f) >= MaxInteger && !exact(literal, f):
-		return nil, failf(CodeNumber, "integer %s is outside +-2^53 and not exact as a double", Shorten(literal, maxLiteral))
+		return nil, newError(CodeNumber, "number %s is out of range", Shorten(literal, maxLiteral))
+	case f == 0 && strings.ContainsAny(mantissaOf(literal), "123456789"):
+		return nil, newError(CodeNumber, "number %s would become 0", Shorten(literal, maxLiteral))
+	case whole && math.Abs(f) >= MaxInteger && !isExactInteger(literal, f):
+		return nil, newError(CodeNumber, "integer %s is outside +-2^53 and not exact as a double", Shorten(literal, maxLiteral))
 	default:
-		return float(f)
+		return modelFloat(f)
 	}
 }
 
-// exact reports whether an integer literal is the very value of f.
-func exact(literal string, f float64) bool {
+// isExactInteger reports whether an integer literal is the very value of f.
+func isExactInteger(literal string, f float64) bool {
 	var buf [320]byte
 	return string(strconv.AppendFloat(buf[:0], f, 'f', 0, 64)) == literal
 }
 
-func mantissa(literal string) string {
+func mantissaOf(literal string) string {
 	if i := strings.IndexAny(literal, "eE"); i >= 0 {
 		return literal[:i]
 	}

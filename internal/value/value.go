@@ -120,7 +120,7 @@ func Clone(v any) any {
 // Float returns f as the model holds it: an int64 if it is integral and within
 // +-2^53, else a float64. NaN, infinities and negative zero are an error.
 func Float(f float64) (any, error) {
-	v, err := float(f)
+	v, err := modelFloat(f)
 	if err != nil {
 		return nil, err
 	}
@@ -130,47 +130,47 @@ func Float(f float64) (any, error) {
 // Int returns n as the model holds it: an int64 within +-2^53, a float64 where
 // that is exact, and an error for any other.
 func Int(n int64) (any, error) {
-	v, err := integer(n)
+	v, err := modelInt(n)
 	if err != nil {
 		return nil, err
 	}
 	return v, nil
 }
 
-func float(f float64) (any, *Error) {
+func modelFloat(f float64) (any, *Error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		return nil, failf(CodeNumber, "%v is not a JSON number", f)
+		return nil, newError(CodeNumber, "%v is not a JSON number", f)
 	case f == 0 && math.Signbit(f):
-		return nil, failf(CodeNumber, "negative zero is refused")
-	case integral(f):
+		return nil, newError(CodeNumber, "negative zero is refused")
+	case isIntegral(f):
 		return int64(f), nil
 	default:
 		return f, nil
 	}
 }
 
-func integer(n int64) (any, *Error) {
+func modelInt(n int64) (any, *Error) {
 	if -MaxInteger <= n && n <= MaxInteger {
 		return n, nil
 	}
 	if f := float64(n); f < 1<<63 && int64(f) == n {
 		return f, nil
 	}
-	return nil, failf(CodeNumber, "integer %d is outside +-2^53 and not exact as a double", n)
+	return nil, newError(CodeNumber, "integer %d is outside +-2^53 and not exact as a double", n)
 }
 
-func unsigned(n uint64) (any, *Error) {
+func modelUint(n uint64) (any, *Error) {
 	if n <= MaxInteger {
 		return int64(n), nil
 	}
 	if f := float64(n); f < 1<<64 && uint64(f) == n {
 		return f, nil
 	}
-	return nil, failf(CodeNumber, "integer %d is outside +-2^53 and not exact as a double", n)
+	return nil, newError(CodeNumber, "integer %d is outside +-2^53 and not exact as a double", n)
 }
 
-// integral reports whether the model holds f as an int64.
-func integral(f float64) bool {
+// isIntegral reports whether the model holds f as an int64.
+func isIntegral(f float64) bool {
 	return f >= -MaxInteger && f <= MaxInteger && f == math.Trunc(f)
 }
