@@ -12,7 +12,7 @@ import (
 // the fields that do not have their default. It fails if a schema, a value or a
 // text in d has no JSON form.
 func (d Definition) MarshalJSON() ([]byte, error) {
-	v, err := value.Normalize(written(definitionFormat(&d)), value.Limits{})
+	v, err := value.Normalize(writeFields(definitionFormat(&d)), value.Limits{})
 	if err != nil {
 		return nil, fmt.Errorf("definition %q as JSON: %w", d.Name, err)
 	}

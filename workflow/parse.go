@@ -46,7 +46,7 @@ func (b Bounds) ParseYAML(data []byte) (*Definition, error) {
 func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, error)) (*Definition, error) {
 	p := &parser{}
 	if most := b.withDefaults().Bytes; len(data) > most {
-		p.report(ProblemTooLarge, "%d bytes are more than %d", len(data), most)
+		p.reportProblem(ProblemTooLarge, "%d bytes are more than %d", len(data), most)
 		return nil, p.definitionError("")
 	}
 	e, err := read(data)
@@ -62,7 +62,7 @@ func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, err
 func ParseElement(e document.Element) (*Definition, error) {
 	p := &parser{here: place{line: e.Line, column: e.Column}}
 	d := &Definition{}
-	p.own(owner{places: &d.places}, func() { p.fields(&e, definitionFormat(d)) })
+	p.readOwned(owner{places: &d.places}, func() { p.readFields(&e, definitionFormat(d)) })
 	if len(p.problems) > 0 {
 		return nil, p.definitionError(d.Name)
 	}
@@ -78,7 +78,7 @@ func (p *parser) reportSyntax(err error) {
 	if errors.Is(err, document.ErrTooLarge) {
 		code = ProblemTooLarge
 	}
-	p.report(code, "%s", err)
+	p.reportProblem(code, "%s", err)
 }
 
 func (p *parser) definitionError(name string) error {

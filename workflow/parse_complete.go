@@ -22,19 +22,19 @@ func (d *Definition) completed() *Definition {
 	completeIDs(c.Transitions)
 	c.Nodes = slices.Clone(d.Nodes)
 	for i := range c.Nodes {
-		c.Nodes[i].OutputSchema = normal(c.Nodes[i].OutputSchema)
+		c.Nodes[i].OutputSchema = modelValue(c.Nodes[i].OutputSchema)
 	}
-	c.Input.Schema = normal(d.Input.Schema)
-	c.State.Schema, c.Output.Schema = normal(d.State.Schema), normal(d.Output.Schema)
+	c.Input.Schema = modelValue(d.Input.Schema)
+	c.State.Schema, c.Output.Schema = modelValue(d.State.Schema), modelValue(d.Output.Schema)
 	if d.State.Initial != nil {
-		c.State.Initial, _ = normal(d.State.Initial).(map[string]any)
+		c.State.Initial, _ = modelValue(d.State.Initial).(map[string]any)
 	}
 	return &c
 }
 
-// normal returns v in the form of the JSON model. A value that has none is
+// modelValue returns v in the form of the JSON model. A value that has none is
 // returned as it is, and reported when the definition is checked.
-func normal(v any) any {
+func modelValue(v any) any {
 	if v == nil {
 		return nil
 	}

@@ -23,62 +23,62 @@ type form struct {
 	write func() any
 }
 
-// name is an id, a name or a code: a string that is not empty.
-func name[T ~string](to *T) form {
+// nameForm is the form of an id, a name or a code: a string that is not empty.
+func nameForm[T ~string](to *T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			if s, ok := p.name(e); ok {
+			if s, ok := p.readName(e); ok {
 				*to = T(s)
 			}
 		},
-		write: func() any { return unless("", string(*to)) },
+		write: func() any { return omitDefault("", string(*to)) },
 	}
 }
 
-// prose is a text for people.
-func prose(to *string) form {
+// textForm is the form of a text for people.
+func textForm(to *string) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			if p.is(e, document.String) {
+			if p.isKind(e, document.String) {
 				*to = e.Text
 			}
 		},
-		write: func() any { return unless("", *to) },
+		write: func() any { return omitDefault("", *to) },
 	}
 }
 
-// expression is the source of an expression. A number or a boolean is taken as
-// it is written: it is its own expression.
-func expression(to *string) form {
+// expressionForm is the form of the source of an expression. A number or a boolean
+// is taken as it is written, since it is an expression as well.
+func expressionForm(to *string) form {
 	return form{
-		read:  func(p *parser, e *document.Element) { *to = p.expression(e) },
-		write: func() any { return unless("", *to) },
+		read:  func(p *parser, e *document.Element) { *to = p.readExpression(e) },
+		write: func() any { return omitDefault("", *to) },
 	}
 }
 
-// oneOf is an enumerated value; def is what no value stands for.
-func oneOf[T ~string](to *T, def T, values []T) form {
+// oneOfForm is the form of an enumerated value; def is the default.
+func oneOfForm[T ~string](to *T, def T, values []T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			switch {
-			case !p.is(e, document.String):
+			case !p.isKind(e, document.String):
 			case slices.Contains(values, T(e.Text)):
 				*to = T(e.Text)
 			default:
-				p.report(ProblemUnknownValue, "%q is not one of %s", e.Text, listed(values))
+				p.reportProblem(ProblemUnknownValue, "%q is not one of %s", e.Text, joinValues(values))
 			}
 		},
 		write: func() any {
 			if *to == def {
 				return nil
 			}
-			return unless("", string(*to))
+			return omitDefault("", string(*to))
 		},
 	}
 }
 
-// listed writes enumerated values into a problem.
-func listed[T ~string](values []T) string {
+// joinValues lists enumerated values for a problem.
+func joinValues[T ~string](values []T) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
 		texts[i] = string(v)
@@ -86,34 +86,34 @@ func listed[T ~string](values []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// unless returns v, or nil if it is the default.
-func unless[T comparable](def, v T) any {
+// omitDefault returns v, or nil if it is the default.
+func omitDefault[T comparable](def, v T) any {
 	if v == def {
 		return nil
 	}
 	return v
 }
 
-// integer is an int whose default is 0.
-func integer(to *int) form {
+// integerForm is the form of an int whose default is 0.
+func integerForm(to *int) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			if n, ok := p.integer(e); ok {
+			if n, ok := p.readInteger(e); ok {
 				*to = int(n)
 			}
 		},
-		write: func() any { return unless(0, *to) },
+		write: func() any { return omitDefault(0, *to) },
 	}
 }
 
-// positive is an int or uint64 from 1. 0 in Go stands for the default, and is
-// refused in a text, where it would be misread.
-func positive[T int | uint64](to *T, def T) form {
+// positiveForm is the form of an int or uint64 from 1. In Go, 0 stands for the
+// default; in a text it would be misread, and is refused.
+func positiveForm[T int | uint64](to *T, def T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			n, ok := p.integer(e)
+			n, ok := p.readInteger(e)
 			if ok && n < 1 {
-				p.report(ProblemOutOfRange, "%s is less than 1", e.Describe())
+				p.reportProblem(ProblemOutOfRange, "%s is less than 1", e.Describe())
 			}
 			*to = T(max(n, 0))
 		},
@@ -121,30 +121,30 @@ func positive[T int | uint64](to *T, def T) form {
 			if *to == def {
 				return nil
 			}
-			return unless(0, *to)
+			return omitDefault(0, *to)
 		},
 	}
 }
 
-// number is a float64; 0 in Go stands for the default.
-func number(to *float64, def float64) form {
+// numberForm is the form of a float64; in Go, 0 stands for the default.
+func numberForm(to *float64, def float64) form {
 	return form{
-		read: func(p *parser, e *document.Element) { *to = p.number(e) },
+		read: func(p *parser, e *document.Element) { *to = p.readNumber(e) },
 		write: func() any {
 			if *to == def {
 				return nil
 			}
-			return unless(0, *to)
+			return omitDefault(0, *to)
 		},
 	}
 }
 
-// duration is a Go duration, such as 1m30s. 0 in Go stands for the default, and
-// is refused in a text if that is another.
-func duration(to *time.Duration, def time.Duration) form {
+// durationForm is the form of a Go duration, such as 1m30s. In Go, 0 stands for the
+// default; in a text, 0 is refused if the default is not 0.
+func durationForm(to *time.Duration, def time.Duration) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			*to = p.duration(e, def == 0)
+			*to = p.readDuration(e, def == 0)
 		},
 		write: func() any {
 			if *to == 0 || *to == def {
@@ -167,20 +167,20 @@ func durationText(d time.Duration) string {
 	return s
 }
 
-// flag is a bool whose default is false.
-func flag(to *bool) form {
+// flagForm is the form of a bool whose default is false.
+func flagForm(to *bool) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			if p.is(e, document.Bool) {
+			if p.isKind(e, document.Bool) {
 				*to = e.Text == "true"
 			}
 		},
-		write: func() any { return unless(false, *to) },
+		write: func() any { return omitDefault(false, *to) },
 	}
 }
 
-// optional is a field that may be absent, which differs from its zero value.
-func optional[T any](to **T, of func(*T) form) form {
+// optionalForm is the form of a field whose absence differs from its zero value.
+func optionalForm[T any](to **T, of func(*T) form) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			v := new(T)
@@ -196,15 +196,15 @@ func optional[T any](to **T, of func(*T) form) form {
 	}
 }
 
-// expressions is an object of expressions. If it may be empty, the empty one
-// differs from none.
-func expressions(to *map[string]string, mayBeEmpty bool) form {
+// expressionsForm is the form of an object of expressions. If it may be empty, an
+// empty object differs from none.
+func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			m := map[string]string{}
-			p.each(e, func(key string, e *document.Element) {
-				p.note()
-				m[key] = p.expression(e)
+			p.eachMember(e, func(key string, e *document.Element) {
+				p.notePlace()
+				m[key] = p.readExpression(e)
 			})
 			if len(m) > 0 || mayBeEmpty {
 				*to = m
@@ -219,13 +219,13 @@ func expressions(to *map[string]string, mayBeEmpty bool) form {
 	}
 }
 
-// names is a list of ids or codes.
-func names[T ~string](to *[]T) form {
+// namesForm is the form of a list of ids or codes.
+func namesForm[T ~string](to *[]T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			p.items(e, func(e *document.Element) {
-				p.note()
-				if s, ok := p.name(e); ok {
+			p.eachItem(e, func(e *document.Element) {
+				p.notePlace()
+				if s, ok := p.readName(e); ok {
 					*to = append(*to, T(s))
 				}
 			})
@@ -239,28 +239,28 @@ func names[T ~string](to *[]T) form {
 	}
 }
 
-// schema is a JSON Schema as a value.
-func schema(to *any) form {
+// schemaForm is the form of a JSON Schema.
+func schemaForm(to *any) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			if e.Kind != document.Object && e.Kind != document.Bool {
-				p.expected(e, "a JSON Schema, an object or a boolean,")
+				p.reportType(e, "a JSON Schema, an object or a boolean,")
 				return
 			}
-			*to = p.value(e)
+			*to = p.readValue(e)
 		},
 		write: func() any { return *to },
 	}
 }
 
-// object is any JSON object.
-func object(to *map[string]any) form {
+// objectForm is the form of a JSON object.
+func objectForm(to *map[string]any) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			m := map[string]any{}
-			p.each(e, func(key string, e *document.Element) {
-				p.note()
-				m[key] = p.value(e)
+			p.eachMember(e, func(key string, e *document.Element) {
+				p.notePlace()
+				m[key] = p.readValue(e)
 			})
 			if len(m) > 0 {
 				*to = m

@@ -28,176 +28,176 @@ var (
 
 func definitionFormat(d *Definition) []field {
 	return []field{
-		{"name", name(&d.Name)},
-		{"version", positive(&d.Version, 1)},
-		{"mode", oneOf(&d.Mode, ModeGraph, modes)},
-		{"failFast", failFast(&d.FailFast)},
-		{"start", name(&d.Start)},
-		{"input", part(&d.Input, inputFormat)},
-		{"state", part(&d.State, stateFormat)},
-		{"output", part(&d.Output, outputFormat)},
-		{"timeout", duration(&d.Timeout, 0)},
-		{"limits", part(&d.Limits, limitsFormat)},
-		{"nodes", nodes(d)},
-		{"transitions", transitions(d)},
+		{"name", nameForm(&d.Name)},
+		{"version", positiveForm(&d.Version, 1)},
+		{"mode", oneOfForm(&d.Mode, ModeGraph, modes)},
+		{"failFast", failFastForm(&d.FailFast)},
+		{"start", nameForm(&d.Start)},
+		{"input", partForm(&d.Input, inputFormat)},
+		{"state", partForm(&d.State, stateFormat)},
+		{"output", partForm(&d.Output, outputFormat)},
+		{"timeout", durationForm(&d.Timeout, 0)},
+		{"limits", partForm(&d.Limits, limitsFormat)},
+		{"nodes", nodesForm(d)},
+		{"transitions", transitionsForm(d)},
 	}
 }
 
-// failFast is a bool whose default is true.
-func failFast(to **bool) form {
-	c := optional(to, flag)
+// failFastForm is the form of a bool whose default is true.
+func failFastForm(to **bool) form {
+	c := optionalForm(to, flagForm)
 	write := c.write
-	c.write = func() any { return unless(any(true), write()) }
+	c.write = func() any { return omitDefault(any(true), write()) }
 	return c
 }
 
 func inputFormat(s *InputSpec) []field {
-	return []field{{"schema", schema(&s.Schema)}}
+	return []field{{"schema", schemaForm(&s.Schema)}}
 }
 
 func stateFormat(s *StateSpec) []field {
-	return []field{{"schema", schema(&s.Schema)}, {"initial", object(&s.Initial)}}
+	return []field{{"schema", schemaForm(&s.Schema)}, {"initial", objectForm(&s.Initial)}}
 }
 
 func outputFormat(s *OutputSpec) []field {
-	return []field{{"schema", schema(&s.Schema)}, {"mapping", expressions(&s.Mapping, true)}}
+	return []field{{"schema", schemaForm(&s.Schema)}, {"mapping", expressionsForm(&s.Mapping, true)}}
 }
 
 func limitsFormat(l *Limits) []field {
 	return []field{
-		{"foreach", positive(&l.Foreach, 0)},
-		{"liveTokens", positive(&l.LiveTokens, 0)},
-		{"tokens", positive(&l.Tokens, 0)},
-		{"loop", positive(&l.Loop, 0)},
-		{"celCost", positive(&l.CELCost, 0)},
-		{"payloadBytes", positive(&l.PayloadBytes, 0)},
-		{"jsonDepth", positive(&l.JSONDepth, 0)},
-		{"subworkflowDepth", positive(&l.SubworkflowDepth, 0)},
-		{"descendants", positive(&l.Descendants, 0)},
+		{"foreach", positiveForm(&l.Foreach, 0)},
+		{"liveTokens", positiveForm(&l.LiveTokens, 0)},
+		{"tokens", positiveForm(&l.Tokens, 0)},
+		{"loop", positiveForm(&l.Loop, 0)},
+		{"celCost", positiveForm(&l.CELCost, 0)},
+		{"payloadBytes", positiveForm(&l.PayloadBytes, 0)},
+		{"jsonDepth", positiveForm(&l.JSONDepth, 0)},
+		{"subworkflowDepth", positiveForm(&l.SubworkflowDepth, 0)},
+		{"descendants", positiveForm(&l.Descendants, 0)},
 	}
 }
 
 func nodeFormat(n *Node) []field {
 	return []field{
-		{"id", name(&n.ID)},
-		{"task", name(&n.Task)},
-		{"subworkflow", section(&n.Subworkflow, subworkflowFormat)},
-		{"approval", section(&n.Approval, approvalFormat)},
-		{"wait", section(&n.Wait, waitFormat)},
-		{"end", end(&n.End)},
-		{"input", expressions(&n.Input, false)},
-		{"output", expressions(&n.Output, false)},
-		{"outputSchema", schema(&n.OutputSchema)},
-		{"retry", section(&n.Retry, retryFormat)},
-		{"timeout", duration(&n.Timeout, 0)},
-		{"heartbeat", duration(&n.Heartbeat, 0)},
-		{"priority", integer(&n.Priority)},
-		{"lock", name(&n.Lock)},
-		{"join", join(&n.Join)},
-		{"cancels", names(&n.Cancels)},
-		{"unmatched", oneOf(&n.Unmatched, UnmatchedEnd, unmatchedValues)},
-		{"needs", names(&n.Needs)},
+		{"id", nameForm(&n.ID)},
+		{"task", nameForm(&n.Task)},
+		{"subworkflow", sectionForm(&n.Subworkflow, subworkflowFormat)},
+		{"approval", sectionForm(&n.Approval, approvalFormat)},
+		{"wait", sectionForm(&n.Wait, waitFormat)},
+		{"end", endForm(&n.End)},
+		{"input", expressionsForm(&n.Input, false)},
+		{"output", expressionsForm(&n.Output, false)},
+		{"outputSchema", schemaForm(&n.OutputSchema)},
+		{"retry", sectionForm(&n.Retry, retryFormat)},
+		{"timeout", durationForm(&n.Timeout, 0)},
+		{"heartbeat", durationForm(&n.Heartbeat, 0)},
+		{"priority", integerForm(&n.Priority)},
+		{"lock", nameForm(&n.Lock)},
+		{"join", joinForm(&n.Join)},
+		{"cancels", namesForm(&n.Cancels)},
+		{"unmatched", oneOfForm(&n.Unmatched, UnmatchedEnd, unmatchedValues)},
+		{"needs", namesForm(&n.Needs)},
 	}
 }
 
 func subworkflowFormat(s *SubworkflowSpec) []field {
-	return []field{{"name", name(&s.Name)}, {"version", positive(&s.Version, 0)}}
+	return []field{{"name", nameForm(&s.Name)}, {"version", positiveForm(&s.Version, 0)}}
 }
 
 func approvalFormat(s *ApprovalSpec) []field {
 	return []field{
-		{"message", prose(&s.Message)},
-		{"quorum", positive(&s.Quorum, 1)},
-		{"rejectQuorum", positive(&s.RejectQuorum, 1)},
-		{"onTimeout", oneOf(&s.OnTimeout, ApprovalFail, approvalTimeouts)},
+		{"message", textForm(&s.Message)},
+		{"quorum", positiveForm(&s.Quorum, 1)},
+		{"rejectQuorum", positiveForm(&s.RejectQuorum, 1)},
+		{"onTimeout", oneOfForm(&s.OnTimeout, ApprovalFail, approvalTimeouts)},
 	}
 }
 
 func waitFormat(s *WaitSpec) []field {
-	return append(eventFormat(s), field{"any", list(&s.Any, eventFormat)})
+	return append(eventFormat(s), field{"any", listForm(&s.Any, eventFormat)})
 }
 
 // eventFormat is one of the things that any waits for.
 func eventFormat(s *WaitSpec) []field {
 	return []field{
-		{"for", delay(&s.For)},
-		{"until", expression(&s.Until)},
-		{"event", name(&s.Event)},
-		{"match", expression(&s.Match)},
+		{"for", delayForm(&s.For)},
+		{"until", expressionForm(&s.Until)},
+		{"event", nameForm(&s.Event)},
+		{"match", expressionForm(&s.Match)},
 	}
 }
 
-// delay is a duration above 0.
-func delay(to *time.Duration) form {
-	c := duration(to, 0)
-	c.read = func(p *parser, e *document.Element) { *to = p.duration(e, false) }
+// delayForm is the form of a duration above 0.
+func delayForm(to *time.Duration) form {
+	c := durationForm(to, 0)
+	c.read = func(p *parser, e *document.Element) { *to = p.readDuration(e, false) }
 	return c
 }
 
 func retryFormat(s *RetrySpec) []field {
 	return []field{
-		{"maxAttempts", positive(&s.MaxAttempts, 1)},
-		{"initialInterval", duration(&s.InitialInterval, timeout.DefaultInitialInterval)},
-		{"backoffCoefficient", number(&s.BackoffCoefficient, timeout.DefaultBackoffCoefficient)},
-		{"maxInterval", duration(&s.MaxInterval, 0)},
-		{"jitter", number(&s.Jitter, 0)},
-		{"nonRetryable", names(&s.NonRetryable)},
-		{"exhausted", oneOf(&s.Exhausted, ExhaustedFail, exhaustedValues)},
+		{"maxAttempts", positiveForm(&s.MaxAttempts, 1)},
+		{"initialInterval", durationForm(&s.InitialInterval, timeout.DefaultInitialInterval)},
+		{"backoffCoefficient", numberForm(&s.BackoffCoefficient, timeout.DefaultBackoffCoefficient)},
+		{"maxInterval", durationForm(&s.MaxInterval, 0)},
+		{"jitter", numberForm(&s.Jitter, 0)},
+		{"nonRetryable", namesForm(&s.NonRetryable)},
+		{"exhausted", oneOfForm(&s.Exhausted, ExhaustedFail, exhaustedValues)},
 	}
 }
 
 func transitionFormat(t *Transition) []field {
 	return []field{
-		{"id", name(&t.ID)},
-		{"from", name(&t.From)},
-		{"to", name(&t.To)},
-		{"priority", integer(&t.Priority)},
-		{"condition", expression(&t.Condition)},
-		{"outcome", oneOf(&t.Outcome, OnSuccess, outcomes)},
-		{"errors", names(&t.Errors)},
-		{"spawnCount", positive(&t.SpawnCount, 0)},
-		{"foreach", section(&t.Foreach, foreachFormat)},
-		{"siblingGroup", name(&t.SiblingGroup)},
-		{"maxConcurrency", positive(&t.MaxConcurrency, 0)},
-		{"open", flag(&t.Open)},
-		{"loop", section(&t.Loop, loopFormat)},
-		{"synchronization", section(&t.Synchronization, synchronizationFormat)},
+		{"id", nameForm(&t.ID)},
+		{"from", nameForm(&t.From)},
+		{"to", nameForm(&t.To)},
+		{"priority", integerForm(&t.Priority)},
+		{"condition", expressionForm(&t.Condition)},
+		{"outcome", oneOfForm(&t.Outcome, OnSuccess, outcomes)},
+		{"errors", namesForm(&t.Errors)},
+		{"spawnCount", positiveForm(&t.SpawnCount, 0)},
+		{"foreach", sectionForm(&t.Foreach, foreachFormat)},
+		{"siblingGroup", nameForm(&t.SiblingGroup)},
+		{"maxConcurrency", positiveForm(&t.MaxConcurrency, 0)},
+		{"open", flagForm(&t.Open)},
+		{"loop", sectionForm(&t.Loop, loopFormat)},
+		{"synchronization", sectionForm(&t.Synchronization, synchronizationFormat)},
 	}
 }
 
 func foreachFormat(f *Foreach) []field {
-	return []field{{"collection", expression(&f.Collection)}, {"as", name(&f.As)}}
+	return []field{{"collection", expressionForm(&f.Collection)}, {"as", nameForm(&f.As)}}
 }
 
 func loopFormat(l *Loop) []field {
-	return []field{{"maxIterations", positive(&l.MaxIterations, 0)}}
+	return []field{{"maxIterations", positiveForm(&l.MaxIterations, 0)}}
 }
 
 func synchronizationFormat(s *Synchronization) []field {
 	return []field{
-		{"siblingGroup", name(&s.SiblingGroup)},
-		{"strategy", strategy(&s.Strategy)},
-		{"remaining", oneOf(&s.Remaining, RemainingCancel, remainings)},
-		{"tolerate", section(&s.Tolerate, tolerateFormat)},
-		{"timeout", duration(&s.Timeout, 0)},
-		{"onTimeout", oneOf(&s.OnTimeout, TimeoutFail, joinTimeouts)},
-		{"onShortfall", oneOf(&s.OnShortfall, ShortfallFail, shortfalls)},
-		{"merge", section(&s.Merge, mergeFormat)},
-		{"errors", name(&s.Errors)},
+		{"siblingGroup", nameForm(&s.SiblingGroup)},
+		{"strategy", strategyForm(&s.Strategy)},
+		{"remaining", oneOfForm(&s.Remaining, RemainingCancel, remainings)},
+		{"tolerate", sectionForm(&s.Tolerate, tolerateFormat)},
+		{"timeout", durationForm(&s.Timeout, 0)},
+		{"onTimeout", oneOfForm(&s.OnTimeout, TimeoutFail, joinTimeouts)},
+		{"onShortfall", oneOfForm(&s.OnShortfall, ShortfallFail, shortfalls)},
+		{"merge", sectionForm(&s.Merge, mergeFormat)},
+		{"errors", nameForm(&s.Errors)},
 	}
 }
 
 func tolerateFormat(t *Tolerate) []field {
 	return []field{
-		{"failures", optional(&t.Failures, integer)},
-		{"failureRatio", optional(&t.FailureRatio, func(to *float64) form { return number(to, 0) })},
+		{"failures", optionalForm(&t.Failures, integerForm)},
+		{"failureRatio", optionalForm(&t.FailureRatio, func(to *float64) form { return numberForm(to, 0) })},
 	}
 }
 
 func mergeFormat(m *Merge) []field {
 	return []field{
-		{"source", expression(&m.Source)},
-		{"target", name(&m.Target)},
-		{"strategy", oneOf(&m.Strategy, "", mergeStrategies)},
+		{"source", expressionForm(&m.Source)},
+		{"target", nameForm(&m.Target)},
+		{"strategy", oneOfForm(&m.Strategy, "", mergeStrategies)},
 	}
 }

@@ -22,8 +22,8 @@ type place struct {
 // by field.
 type places []place
 
-// find returns the place of a field, or of what it is a part of.
-func (ps places) find(field string) place {
+// findPlace returns the place of a field, or of the field that it is a part of.
+func (ps places) findPlace(field string) place {
 	for len(ps) > 0 {
 		i, ok := slices.BinarySearchFunc(ps, field, func(p place, field string) int { return strings.Compare(p.field, field) })
 		if ok {
@@ -52,8 +52,8 @@ type parser struct {
 	problems []Problem
 }
 
-// report adds a problem at the place in hand.
-func (p *parser) report(code, format string, args ...any) {
+// reportProblem adds a problem at the place in hand.
+func (p *parser) reportProblem(code, format string, args ...any) {
 	p.problems = append(p.problems, Problem{
 		Code: code, Message: fmt.Sprintf(format, args...),
 		Node: p.owner.node, Transition: p.owner.transition,
@@ -61,71 +61,71 @@ func (p *parser) report(code, format string, args ...any) {
 	})
 }
 
-// expected reports that e is something else.
-func (p *parser) expected(e *document.Element, what string) {
-	p.report(ProblemWrongType, "%s where %s is needed", e.Describe(), what)
+// reportType reports that e is not what is needed.
+func (p *parser) reportType(e *document.Element, what string) {
+	p.reportProblem(ProblemWrongType, "%s where %s is needed", e.Describe(), what)
 }
 
-// is reports a problem unless e is of the given kind.
-func (p *parser) is(e *document.Element, kind document.Kind) bool {
+// isKind reports whether e is of the given kind, and a problem if it is not.
+func (p *parser) isKind(e *document.Element, kind document.Kind) bool {
 	if e.Kind != kind {
-		p.expected(e, kind.String())
+		p.reportType(e, kind.String())
 	}
 	return e.Kind == kind
 }
 
-// own reads something whose fields belong to o.
-func (p *parser) own(o owner, read func()) {
+// readOwned reads something whose fields belong to o.
+func (p *parser) readOwned(o owner, read func()) {
 	outer, here := p.owner, p.here
 	if o.node == "" && o.transition == "" && here.field != "" {
 		o.prefix = here.field + "."
 	}
 	p.owner, p.here = o, place{line: here.line, column: here.column}
-	p.note()
+	p.notePlace()
 	read()
 	slices.SortStableFunc(*o.places, func(a, b place) int { return strings.Compare(a.field, b.field) })
 	p.owner, p.here = outer, here
 }
 
-// note keeps the place in hand for problems that are found later.
-func (p *parser) note() { *p.owner.places = append(*p.owner.places, p.here) }
+// notePlace keeps the place in hand for problems that are found later.
+func (p *parser) notePlace() { *p.owner.places = append(*p.owner.places, p.here) }
 
-// within reads something at another place.
-func (p *parser) within(at place, read func()) {
+// atPlace reads something at another place.
+func (p *parser) atPlace(at place, read func()) {
 	outer := p.here
 	p.here = at
 	read()
 	p.here = outer
 }
 
-// fields reads the members of an object into fields.
-func (p *parser) fields(e *document.Element, fields []field) {
-	p.each(e, func(key string, value *document.Element) {
+// readFields reads the members of an object into fields.
+func (p *parser) readFields(e *document.Element, fields []field) {
+	p.eachMember(e, func(key string, value *document.Element) {
 		for i := range fields {
 			if fields[i].name == key {
-				p.note()
+				p.notePlace()
 				fields[i].read(p, value)
 				return
 			}
 		}
-		p.report(ProblemUnknownField, "there is no such field%s", suggestion(key, fields))
+		p.reportProblem(ProblemUnknownField, "there is no such field%s", suggestField(key, fields))
 	})
 }
 
-// suggestion names the field that was probably meant.
-func suggestion(key string, fields []field) string {
+// suggestField names the field that was probably meant.
+func suggestField(key string, fields []field) string {
 	joined := strings.ReplaceAll(strings.ReplaceAll(key, "_", ""), "-", "")
 	for _, f := range fields {
-		if strings.EqualFold(joined, f.name) || near(key, f.name) {
+		if strings.EqualFold(joined, f.name) || nearlyEqual(key, f.name) {
 			return fmt.Sprintf("; did you mean %s?", f.name)
 		}
 	}
 	return ""
 }
 
-// near reports whether a and b differ by one character, left out, put in or
+// nearlyEqual reports whether a and b differ by one character, left out, put in or
 // changed, or by the order of two.
-func near(a, b string) bool {
+func nearlyEqual(a, b string) bool {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -143,9 +143,9 @@ func near(a, b string) bool {
 	return false
 }
 
-// each reads the members of an object, with their keys in the path.
-func (p *parser) each(e *document.Element, read func(key string, value *document.Element)) {
-	if !p.is(e, document.Object) {
+// eachMember reads the members of an object, with their keys in the path.
+func (p *parser) eachMember(e *document.Element, read func(key string, value *document.Element)) {
+	if !p.isKind(e, document.Object) {
 		return
 	}
 	seen := make(map[string]bool, len(e.Members))
@@ -155,12 +155,12 @@ func (p *parser) each(e *document.Element, read func(key string, value *document
 		if p.here.field != "" {
 			path = p.here.field + "." + m.Key
 		}
-		p.within(place{path, m.Line, m.Column}, func() {
+		p.atPlace(place{path, m.Line, m.Column}, func() {
 			switch {
 			case m.Wrong != "":
-				p.report(ProblemWrongType, "%s as a key: a key is a string", m.Wrong)
+				p.reportProblem(ProblemWrongType, "%s as a key: a key is a string", m.Wrong)
 			case seen[m.Key]:
-				p.report(ProblemDuplicateKey, "the key is there twice")
+				p.reportProblem(ProblemDuplicateKey, "the key is there twice")
 			default:
 				seen[m.Key] = true
 				read(m.Key, m.Value)
@@ -169,28 +169,28 @@ func (p *parser) each(e *document.Element, read func(key string, value *document
 	}
 }
 
-// items reads the items of a list, with their indices in the path.
-func (p *parser) items(e *document.Element, read func(*document.Element)) {
-	if !p.is(e, document.List) {
+// eachItem reads the items of a list, with their indices in the path.
+func (p *parser) eachItem(e *document.Element, read func(*document.Element)) {
+	if !p.isKind(e, document.List) {
 		return
 	}
 	for i, item := range e.Items {
 		path := p.here.field + "[" + strconv.Itoa(i) + "]"
-		p.within(place{path, item.Line, item.Column}, func() { read(item) })
+		p.atPlace(place{path, item.Line, item.Column}, func() { read(item) })
 	}
 }
 
-// name returns a string that is not empty.
-func (p *parser) name(e *document.Element) (string, bool) {
+// readName returns a string that is not empty.
+func (p *parser) readName(e *document.Element) (string, bool) {
 	switch {
 	case e.Kind == document.String && e.Text == "":
-		p.report(ProblemMissing, "the string is empty: leave the field out or fill it")
+		p.reportProblem(ProblemMissing, "the string is empty: leave the field out or fill it")
 	case e.Kind == document.String && e.Plain && ambiguous.MatchString(e.Text):
-		p.report(ProblemWrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.Text, e.Text)
+		p.reportProblem(ProblemWrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.Text, e.Text)
 	case e.Kind == document.Number || e.Kind == document.Bool:
-		p.report(ProblemWrongType, "%s where a string is needed: write %q, in quotes", e.Text, e.Text)
+		p.reportProblem(ProblemWrongType, "%s where a string is needed: write %q, in quotes", e.Text, e.Text)
 	default:
-		return e.Text, p.is(e, document.String)
+		return e.Text, p.isKind(e, document.String)
 	}
 	return "", false
 }
@@ -199,38 +199,38 @@ func (p *parser) name(e *document.Element) (string, bool) {
 // strings.
 var ambiguous = regexp.MustCompile(`^(?i:yes|no|on|off)$`)
 
-func (p *parser) expression(e *document.Element) string {
+func (p *parser) readExpression(e *document.Element) string {
 	switch e.Kind {
 	case document.Number, document.Bool:
 		return e.Text
 	case document.String:
 		if e.Text == "" {
-			p.report(ProblemMissing, "the expression is empty")
+			p.reportProblem(ProblemMissing, "the expression is empty")
 		}
 		return e.Text
 	case document.Invalid, document.Null, document.List, document.Object:
 	}
-	p.expected(e, "an expression, a string,")
+	p.reportType(e, "an expression, a string,")
 	return ""
 }
 
-func (p *parser) integer(e *document.Element) (n int64, ok bool) {
+func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 	v, err := e.Number()
 	if err != nil {
-		p.report(ProblemWrongType, "%s", err)
+		p.reportProblem(ProblemWrongType, "%s", err)
 		return 0, false
 	}
 	if n, ok = v.(int64); !ok || int64(int(n)) != n {
-		p.report(ProblemWrongType, "%s is not an integer", e.Describe())
+		p.reportProblem(ProblemWrongType, "%s is not an integer", e.Describe())
 		return 0, false
 	}
 	return n, true
 }
 
-func (p *parser) number(e *document.Element) float64 {
+func (p *parser) readNumber(e *document.Element) float64 {
 	v, err := e.Number()
 	if err != nil {
-		p.report(ProblemWrongType, "%s", err)
+		p.reportProblem(ProblemWrongType, "%s", err)
 	}
 	switch v := v.(type) {
 	case int64:
@@ -241,27 +241,27 @@ func (p *parser) number(e *document.Element) float64 {
 	return math.NaN()
 }
 
-// duration returns a duration that is not negative; zero says whether it may
+// readDuration returns a duration that is not negative; zero says whether it may
 // be 0.
-func (p *parser) duration(e *document.Element, zero bool) time.Duration {
+func (p *parser) readDuration(e *document.Element, zero bool) time.Duration {
 	if e.Kind != document.String {
-		p.expected(e, "a duration, a string such as 30s,")
+		p.reportType(e, "a duration, a string such as 30s,")
 		return 0
 	}
 	d, err := time.ParseDuration(e.Text)
 	switch {
 	case err != nil:
-		p.report(ProblemWrongType, "%q is not a duration such as 30s or 1h15m", e.Text)
+		p.reportProblem(ProblemWrongType, "%q is not a duration such as 30s or 1h15m", e.Text)
 	case d < 0:
-		p.report(ProblemOutOfRange, "%s is less than 0", e.Text)
+		p.reportProblem(ProblemOutOfRange, "%s is less than 0", e.Text)
 	case d == 0 && !zero:
-		p.report(ProblemOutOfRange, "%s where a duration above 0 is needed", e.Text)
+		p.reportProblem(ProblemOutOfRange, "%s where a duration above 0 is needed", e.Text)
 	}
 	return max(d, 0)
 }
 
-// value returns e as a value of the JSON model.
-func (p *parser) value(e *document.Element) any {
+// readValue returns e as a value of the JSON model.
+func (p *parser) readValue(e *document.Element) any {
 	switch e.Kind {
 	case document.Null:
 		return nil
@@ -272,19 +272,19 @@ func (p *parser) value(e *document.Element) any {
 	case document.Number:
 		v, err := e.Number()
 		if err != nil {
-			p.report(ProblemInvalidValue, "%s", err)
+			p.reportProblem(ProblemInvalidValue, "%s", err)
 		}
 		return v
 	case document.List:
 		out := make([]any, 0, len(e.Items))
-		p.items(e, func(e *document.Element) { out = append(out, p.value(e)) })
+		p.eachItem(e, func(e *document.Element) { out = append(out, p.readValue(e)) })
 		return out
 	case document.Object:
 		out := make(map[string]any, len(e.Members))
-		p.each(e, func(key string, e *document.Element) { out[key] = p.value(e) })
+		p.eachMember(e, func(key string, e *document.Element) { out[key] = p.readValue(e) })
 		return out
 	case document.Invalid:
 	}
-	p.report(ProblemInvalidValue, "%s", e.Describe())
+	p.reportProblem(ProblemInvalidValue, "%s", e.Describe())
 	return nil
 }

@@ -2,12 +2,13 @@ package workflow
 
 import "github.com/pawl-run/pawl/internal/document"
 
-// part is a struct within a struct; it is left out if all its fields are.
-func part[T any](to *T, format func(*T) []field) form {
+// partForm is the form of a struct within a struct. The struct is left out if all
+// its fields are.
+func partForm[T any](to *T, format func(*T) []field) form {
 	return form{
-		read: func(p *parser, e *document.Element) { p.fields(e, format(to)) },
+		read: func(p *parser, e *document.Element) { p.readFields(e, format(to)) },
 		write: func() any {
-			if m := written(format(to)); len(m) > 0 {
+			if m := writeFields(format(to)); len(m) > 0 {
 				return m
 			}
 			return nil
@@ -15,30 +16,31 @@ func part[T any](to *T, format func(*T) []field) form {
 	}
 }
 
-// section is a struct behind a pointer; it is written even if it is empty.
-func section[T any](to **T, format func(*T) []field) form {
+// sectionForm is the form of a struct behind a pointer, which is written even if it
+// is empty.
+func sectionForm[T any](to **T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			*to = new(T)
-			p.fields(e, format(*to))
+			p.readFields(e, format(*to))
 		},
 		write: func() any {
 			if *to == nil {
 				return nil
 			}
-			return written(format(*to))
+			return writeFields(format(*to))
 		},
 	}
 }
 
-// list is a list of structs.
-func list[T any](to *[]T, format func(*T) []field) form {
+// listForm is the form of a list of structs.
+func listForm[T any](to *[]T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			p.items(e, func(e *document.Element) {
+			p.eachItem(e, func(e *document.Element) {
 				var v T
-				p.note()
-				p.fields(e, format(&v))
+				p.notePlace()
+				p.readFields(e, format(&v))
 				*to = append(*to, v)
 			})
 		},
@@ -48,15 +50,15 @@ func list[T any](to *[]T, format func(*T) []field) form {
 			}
 			out := make([]any, len(*to))
 			for i := range *to {
-				out[i] = written(format(&(*to)[i]))
+				out[i] = writeFields(format(&(*to)[i]))
 			}
 			return out
 		},
 	}
 }
 
-// written writes all fields of one struct.
-func written(fields []field) map[string]any {
+// writeFields writes all fields of one struct.
+func writeFields(fields []field) map[string]any {
 	out := map[string]any{}
 	for _, f := range fields {
 		if v := f.write(); v != nil {
@@ -66,28 +68,29 @@ func written(fields []field) map[string]any {
 	return out
 }
 
-// nodes and transitions are lists whose problems name the node or transition.
+// nodesForm and transitionsForm are lists whose problems name the node or the
+// transition.
 
-func nodes(d *Definition) form {
-	c := list(&d.Nodes, nodeFormat)
+func nodesForm(d *Definition) form {
+	c := listForm(&d.Nodes, nodeFormat)
 	c.read = func(p *parser, e *document.Element) {
-		p.items(e, func(e *document.Element) {
+		p.eachItem(e, func(e *document.Element) {
 			var n Node
-			p.own(owner{node: NodeID(e.StringAt("id")), places: &n.places}, func() { p.fields(e, nodeFormat(&n)) })
+			p.readOwned(owner{node: NodeID(e.StringAt("id")), places: &n.places}, func() { p.readFields(e, nodeFormat(&n)) })
 			d.Nodes = append(d.Nodes, n)
 		})
 	}
 	return c
 }
 
-func transitions(d *Definition) form {
-	c := list(&d.Transitions, transitionFormat)
+func transitionsForm(d *Definition) form {
+	c := listForm(&d.Transitions, transitionFormat)
 	c.read = func(p *parser, e *document.Element) {
 		ids := writtenIDs(e)
-		p.items(e, func(e *document.Element) {
+		p.eachItem(e, func(e *document.Element) {
 			var t Transition
 			id := ids[len(d.Transitions)]
-			p.own(owner{transition: id, places: &t.places}, func() { p.fields(e, transitionFormat(&t)) })
+			p.readOwned(owner{transition: id, places: &t.places}, func() { p.readFields(e, transitionFormat(&t)) })
 			d.Transitions = append(d.Transitions, t)
 		})
 	}
@@ -111,11 +114,11 @@ func writtenIDs(list *document.Element) []TransitionID {
 	return ids
 }
 
-// strategy is all, any or {mOfN: n}.
-func strategy(to *Strategy) form {
+// strategyForm is the form of all, any or {mOfN: n}.
+func strategyForm(to *Strategy) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			*to = choice(p, e, map[string]Strategy{"all": All, "any": Any}, MOfN)
+			*to = readChoice(p, e, map[string]Strategy{"all": All, "any": Any}, MOfN)
 		},
 		write: func() any {
 			switch *to {
@@ -129,47 +132,47 @@ func strategy(to *Strategy) form {
 	}
 }
 
-// join is all, synchronize, any or {mOfN: n}.
-func join(to *Join) form {
+// joinForm is the form of all, synchronize, any or {mOfN: n}.
+func joinForm(to *Join) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			words := map[string]Join{"all": JoinAll, "synchronize": JoinSynchronize, "any": JoinAny}
-			*to = choice(p, e, words, JoinMOfN)
+			*to = readChoice(p, e, words, JoinMOfN)
 		},
 		write: func() any {
 			if to.kind == joinMOfN {
 				return map[string]any{"mOfN": to.n}
 			}
-			return unless("", to.String())
+			return omitDefault("", to.String())
 		},
 	}
 }
 
-// choice reads a word or a quorum.
-func choice[T any](p *parser, e *document.Element, words map[string]T, mOfN func(int) T) T {
+// readChoice reads a word or a quorum.
+func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN func(int) T) T {
 	var n int
 	switch e.Kind {
 	case document.Object:
-		if p.fields(e, []field{{"mOfN", positive(&n, 0)}}); e.Member("mOfN") == nil {
-			p.report(ProblemMissing, "a quorum is written {mOfN: 2}")
+		if p.readFields(e, []field{{"mOfN", positiveForm(&n, 0)}}); e.Member("mOfN") == nil {
+			p.reportProblem(ProblemMissing, "a quorum is written {mOfN: 2}")
 		}
 		return mOfN(n)
 	case document.String:
 		if v, ok := words[e.Text]; ok {
 			return v
 		}
-		p.report(ProblemUnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, listed(sortedKeys(words)))
+		p.reportProblem(ProblemUnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, joinValues(sortedKeys(words)))
 	default:
-		p.expected(e, listed(sortedKeys(words))+" or {mOfN: n}")
+		p.reportType(e, joinValues(sortedKeys(words))+" or {mOfN: n}")
 	}
 	var none T
 	return none
 }
 
-// end is complete, or {fail: CODE, message: TEXT}.
-func end(to **EndSpec) form {
+// endForm is the form of complete, or {fail: CODE, message: TEXT}.
+func endForm(to **EndSpec) form {
 	failure := func(s *EndSpec) []field {
-		return []field{{"fail", name(&s.Fail)}, {"message", prose(&s.Message)}}
+		return []field{{"fail", nameForm(&s.Fail)}, {"message", textForm(&s.Message)}}
 	}
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -177,10 +180,10 @@ func end(to **EndSpec) form {
 			switch {
 			case e.Kind == document.String && e.Text == "complete":
 			case e.Kind != document.Object:
-				p.expected(e, "complete or {fail: CODE, message: TEXT}")
+				p.reportType(e, "complete or {fail: CODE, message: TEXT}")
 			default:
-				if p.fields(e, failure(*to)); e.Member("fail") == nil {
-					p.report(ProblemMissing, "a failure has a code: {fail: CODE}")
+				if p.readFields(e, failure(*to)); e.Member("fail") == nil {
+					p.reportProblem(ProblemMissing, "a failure has a code: {fail: CODE}")
 				}
 			}
 		},
@@ -191,7 +194,7 @@ func end(to **EndSpec) form {
 			case *s == EndSpec{}:
 				return "complete"
 			default:
-				return written(failure(s))
+				return writeFields(failure(s))
 			}
 		},
 	}

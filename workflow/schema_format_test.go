@@ -163,7 +163,7 @@ func TestFormatNamesTheFields(t *testing.T) {
 func TestPublishedSchemaLimits(t *testing.T) {
 	properties := publishedSchema(t)["properties"].(map[string]any)["limits"].(map[string]any)["properties"].(map[string]any)
 	most := DefaultLimits()
-	for name, v := range written(limitsFormat(&most)) {
+	for name, v := range writeFields(limitsFormat(&most)) {
 		n, err := value.Normalize(v, value.Limits{})
 		require.NoError(t, err)
 		require.Equal(t, n, properties[name].(map[string]any)["maximum"], name)
@@ -211,7 +211,7 @@ func valueOf(t *testing.T, read func([]byte) (*document.Element, error), text st
 		return nil
 	}
 	p := &parser{owner: owner{places: &places{}}}
-	v := p.value(e)
+	v := p.readValue(e)
 	if len(p.problems) > 0 {
 		return nil
 	}

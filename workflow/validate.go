@@ -122,7 +122,7 @@ func (c *checker) atTransition(i int) site {
 
 // report adds a problem with a field of s.
 func (c *checker) report(s site, field, code, format string, args ...any) {
-	at := s.places.find(field)
+	at := s.places.findPlace(field)
 	p := Problem{
 		Code: code, Message: fmt.Sprintf(format, args...), Node: s.node, Transition: s.transition,
 		Field: field, Line: at.line, Column: at.column,

@@ -51,8 +51,8 @@ func (c *checker) start(s site) {
 
 // bounds checks that limits are only lowered.
 func (c *checker) bounds(s site) {
-	l, most := written(limitsFormat(&c.def.Limits)), DefaultLimits()
-	upper := written(limitsFormat(&most))
+	l, most := writeFields(limitsFormat(&c.def.Limits)), DefaultLimits()
+	upper := writeFields(limitsFormat(&most))
 	for _, name := range sortedKeys(l) {
 		field := "limits." + name
 		switch v := l[name].(type) {
@@ -181,6 +181,6 @@ func (c *checker) within(s site, field string, x, least, most float64) {
 // knownValue checks an enumerated value; "" is the default.
 func knownValue[T ~string](c *checker, s site, field string, v T, values []T) {
 	if v != "" && !slices.Contains(values, v) {
-		c.report(s, field, ProblemUnknownValue, "%.40q is not one of %s", string(v), listed(values))
+		c.report(s, field, ProblemUnknownValue, "%.40q is not one of %s", string(v), joinValues(values))
 	}
 }

@@ -104,7 +104,7 @@ func (c *checker) agree(s *siblings) {
 // agreed returns those fields of a transition in which the joins of a group
 // must agree, by their paths.
 func agreed(t *Transition) map[string]any {
-	fields := written(transitionFormat(t))
+	fields := writeFields(transitionFormat(t))
 	for _, free := range []string{"id", "from", "condition", "priority", "loop", "synchronization"} {
 		delete(fields, free)
 	}
@@ -112,7 +112,7 @@ func agreed(t *Transition) map[string]any {
 	if y.Merge != nil {
 		y.Merge = &Merge{Target: y.Merge.Target, Strategy: y.Merge.Strategy}
 	}
-	for name, v := range written(synchronizationFormat(&y)) {
+	for name, v := range writeFields(synchronizationFormat(&y)) {
 		fields["synchronization."+name] = v
 	}
 	return fields

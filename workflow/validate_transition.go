@@ -117,7 +117,7 @@ func (c *checker) merge(s site, t *Transition) {
 	if m := y.Merge; m != nil {
 		c.optionalExpression(s, field+"source", m.Source, placeTransition)
 		if m.Strategy == "" {
-			c.report(s, field+"strategy", ProblemMissing, "name one of %s", listed(mergeStrategies))
+			c.report(s, field+"strategy", ProblemMissing, "name one of %s", joinValues(mergeStrategies))
 		}
 		knownValue(c, s, field+"strategy", m.Strategy, mergeStrategies)
 		if path, ok := c.path(s, field+"target", m.Target); ok {

@@ -31,13 +31,13 @@ type commandLine struct {
 
 // A command does what it says and returns the exit status.
 type command interface {
-	execute(out, errs io.Writer) int
+	runCommand(out, errs io.Writer) int
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(runArguments(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run does what the arguments say and returns the exit status.
-func run(args []string, out, errs io.Writer) int {
+// runArguments does what the arguments say and returns the exit status.
+func runArguments(args []string, out, errs io.Writer) int {
 	var line commandLine
 	status := -1
 	parser, err := kong.New(&line,
@@ -59,5 +59,5 @@ func run(args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "pawl:", err)
 		return exitUnusable
 	}
-	return chosen.Selected().Target.Addr().Interface().(command).execute(out, errs)
+	return chosen.Selected().Target.Addr().Interface().(command).runCommand(out, errs)
 }

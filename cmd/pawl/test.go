@@ -36,9 +36,9 @@ func (s summary) String() string {
 	return text
 }
 
-// execute plays the scenarios of the files that can be read, lists the other
+// runCommand plays the scenarios of the files that can be read, lists the other
 // files, and returns the exit status.
-func (c *testCommand) execute(out, errs io.Writer) int {
+func (c *testCommand) runCommand(out, errs io.Writer) int {
 	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle}
 	if c.Run != "" {
 		var err error

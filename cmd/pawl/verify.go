@@ -14,9 +14,9 @@ type verifyCommand struct {
 	JSON bool   `name:"json" help:"Write one JSON object per finding, and one with the counts."`
 }
 
-// execute verifies and returns the exit status: 0 sound, 1 damaged, 2 it cannot be
+// runCommand verifies and returns the exit status: 0 sound, 1 damaged, 2 it cannot be
 // looked at.
-func (c *verifyCommand) execute(out, errs io.Writer) int {
+func (c *verifyCommand) runCommand(out, errs io.Writer) int {
 	report, err := store.Verify(c.Dir)
 	if err != nil {
 		fmt.Fprintln(errs, "pawl:", err)
@@ -32,9 +32,9 @@ type repairCommand struct {
 	JSON bool   `name:"json" help:"Write one JSON object per finding, and one with the counts."`
 }
 
-// execute repairs and returns the exit status: 0 everything is restored, 1 something
+// runCommand repairs and returns the exit status: 0 everything is restored, 1 something
 // is lost, 2 nothing can be restored.
-func (c *repairCommand) execute(out, errs io.Writer) int {
+func (c *repairCommand) runCommand(out, errs io.Writer) int {
 	report, err := store.Repair(c.Dir, c.Into)
 	if err != nil {
 		fmt.Fprintln(errs, "pawl:", err)

@@ -8,10 +8,10 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// add is a + b of numbers, strings, bytes, lists, timestamps and durations.
-func add(m meter, a, b ref.Val) ref.Val {
-	if x, y, ok := doubles(a, b); ok {
-		return double(x + y)
+// evalAdd evaluates a + b of numbers, strings, bytes, lists, timestamps and durations.
+func evalAdd(m meter, a, b ref.Val) ref.Val {
+	if x, y, ok := bothDoubles(a, b); ok {
+		return newDouble(x + y)
 	}
 	if x, ok := a.(traits.Lister); ok {
 		return m.addLists(x, b)
@@ -29,23 +29,23 @@ func (m meter) addLists(a traits.Lister, b ref.Val) ref.Val {
 		return noOverload
 	}
 	if growing, ok := a.(traits.MutableLister); ok {
-		m.charge(size(other))
+		m.chargeUnits(sizeOf(other))
 		return growing.Add(other)
 	}
-	n := size(a) + size(other)
-	m.charge(n)
+	n := sizeOf(a) + sizeOf(other)
+	m.chargeUnits(n)
 	sum := make([]ref.Val, 0, n)
 	for _, part := range []traits.Lister{a, other} {
-		for i := range size(part) {
+		for i := range sizeOf(part) {
 			sum = append(sum, part.Get(types.Int(i)))
 		}
 	}
 	return types.NewRefValList(adapter{}, sum)
 }
 
-func subtract(_ meter, a, b ref.Val) ref.Val {
-	if x, y, ok := doubles(a, b); ok {
-		return double(x - y)
+func evalSubtract(_ meter, a, b ref.Val) ref.Val {
+	if x, y, ok := bothDoubles(a, b); ok {
+		return newDouble(x - y)
 	}
 	if x, ok := a.(traits.Subtractor); ok {
 		return x.Subtract(b)
@@ -53,9 +53,9 @@ func subtract(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
-func multiply(_ meter, a, b ref.Val) ref.Val {
-	if x, y, ok := doubles(a, b); ok {
-		return double(x * y)
+func evalMultiply(_ meter, a, b ref.Val) ref.Val {
+	if x, y, ok := bothDoubles(a, b); ok {
+		return newDouble(x * y)
 	}
 	if x, ok := a.(traits.Multiplier); ok {
 		return x.Multiply(b)
@@ -63,9 +63,9 @@ func multiply(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
-func divide(_ meter, a, b ref.Val) ref.Val {
-	if x, y, ok := doubles(a, b); ok {
-		return double(x / y)
+func evalDivide(_ meter, a, b ref.Val) ref.Val {
+	if x, y, ok := bothDoubles(a, b); ok {
+		return newDouble(x / y)
 	}
 	if x, ok := a.(traits.Divider); ok {
 		return x.Divide(b)
@@ -73,12 +73,12 @@ func divide(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
-func modulo(_ meter, a, b ref.Val) ref.Val {
-	if x, y, ok := doubles(a, b); ok {
+func evalModulo(_ meter, a, b ref.Val) ref.Val {
+	if x, y, ok := bothDoubles(a, b); ok {
 		if y == 0 {
 			return types.NewErr("modulus by zero")
 		}
-		return double(math.Mod(x, y))
+		return newDouble(math.Mod(x, y))
 	}
 	if x, ok := a.(traits.Modder); ok {
 		return x.Modulo(b)
@@ -86,10 +86,10 @@ func modulo(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
-func negate(_ meter, a ref.Val) ref.Val {
+func evalNegate(_ meter, a ref.Val) ref.Val {
 	switch a := a.(type) {
 	case types.Double:
-		return double(-float64(a))
+		return newDouble(-float64(a))
 	case types.Int:
 		return a.Negate()
 	default:
@@ -97,9 +97,9 @@ func negate(_ meter, a ref.Val) ref.Val {
 	}
 }
 
-// doubles returns both numbers if one of them is a double and the other too, or
+// bothDoubles returns both numbers if one of them is a double and the other too, or
 // an int.
-func doubles(a, b ref.Val) (x, y float64, ok bool) {
+func bothDoubles(a, b ref.Val) (x, y float64, ok bool) {
 	switch a := a.(type) {
 	case types.Double:
 		switch b := b.(type) {
@@ -116,6 +116,6 @@ func doubles(a, b ref.Val) (x, y float64, ok bool) {
 	return 0, 0, false
 }
 
-// double never gives negative zero, which the model refuses: adding zero makes
+// newDouble never returns negative zero, which the model refuses: adding zero makes
 // it zero.
-func double(f float64) ref.Val { return types.Double(f + 0) }
+func newDouble(f float64) ref.Val { return types.Double(f + 0) }

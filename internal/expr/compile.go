@@ -27,19 +27,19 @@ func NewCompiler(lim Limits) *Compiler {
 // Compile compiles source, in which the given variables may be used, in any
 // order. An error is an *Error with its place.
 func (c *Compiler) Compile(source string, variables []string) (*Program, error) {
-	p, err := c.compile(source, variables)
+	p, err := c.compileSource(source, variables)
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (c *Compiler) compile(source string, variables []string) (*Program, *Error) {
+func (c *Compiler) compileSource(source string, variables []string) (*Program, *Error) {
 	pace.Pause()
 	if len(source) > c.limits.Source {
-		return nil, exceeded(LimitSource, uint64(c.limits.Source))
+		return nil, limitError(LimitSource, uint64(c.limits.Source))
 	}
-	env, err := c.environment(variables)
+	env, err := c.environmentOf(variables)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (c *Compiler) compile(source string, variables []string) (*Program, *Error)
 		return nil, issueError(CodeSyntax, issues, nil)
 	}
 	tree := parsed.NativeRep()
-	refs := references(tree.Expr(), variables)
-	if err := rewrite(tree); err != nil {
+	refs := findReferences(tree.Expr(), variables)
+	if err := rewriteTree(tree); err != nil {
 		return nil, err
 	}
 	checked, issues := env.Check(parsed)
@@ -58,13 +58,13 @@ func (c *Compiler) compile(source string, variables []string) (*Program, *Error)
 	}
 	program, problem := env.Program(checked, programOptions(c.limits.Cost)...)
 	if problem != nil {
-		return nil, failf(CodeType, "%v", problem)
+		return nil, newError(CodeType, "%v", problem)
 	}
 	return &Program{source: source, references: refs, limits: c.limits, program: program, info: checked.NativeRep().SourceInfo()}, nil
 }
 
-// environment returns the base environment with the variables declared as dyn.
-func (c *Compiler) environment(variables []string) (*cel.Env, *Error) {
+// environmentOf returns the base environment with the variables declared as dyn.
+func (c *Compiler) environmentOf(variables []string) (*cel.Env, *Error) {
 	names := slices.Compact(slices.Sorted(slices.Values(variables)))
 	key := strings.Join(names, ",")
 	if env, ok := c.known[key]; ok {
@@ -76,7 +76,7 @@ func (c *Compiler) environment(variables []string) (*cel.Env, *Error) {
 	}
 	env, err := base.Extend(declare...)
 	if err != nil {
-		return nil, failf(CodeType, "declare the variables: %v", err)
+		return nil, newError(CodeType, "declare the variables: %v", err)
 	}
 	if len(c.known) < maxKnown {
 		c.known[key] = env

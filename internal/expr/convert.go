@@ -22,82 +22,82 @@ type converter struct {
 // entryNodes is what an entry of a map costs beyond its value.
 const entryNodes = 5
 
-func (c *converter) use(bytes int) *Error {
+func (c *converter) countBytes(bytes int) *Error {
 	if c.bytes += bytes; c.bytes > c.limits.Bytes {
-		return exceeded(LimitBytes, uint64(c.limits.Bytes))
+		return limitError(LimitBytes, uint64(c.limits.Bytes))
 	}
 	return nil
 }
 
-// value converts v, which is inside depth containers. What was built by the
+// convertValue converts v, which is inside depth containers. What was built by the
 // expression may hold the same part many times, so that every visit counts.
-func (c *converter) value(v ref.Val, depth int) (any, *Error) {
+func (c *converter) convertValue(v ref.Val, depth int) (any, *Error) {
 	if c.nodes++; c.nodes > c.limits.Cost {
-		return nil, exceeded(LimitCost, c.limits.Cost)
+		return nil, limitError(LimitCost, c.limits.Cost)
 	}
 	switch v := v.(type) {
 	case types.Null:
-		return nil, c.use(len("null"))
+		return nil, c.countBytes(len("null"))
 	case types.Bool:
-		return bool(v), c.use(len("false"))
+		return bool(v), c.countBytes(len("false"))
 	case types.Int:
-		return c.number(value.Int(int64(v)))
+		return c.convertNumber(value.Int(int64(v)))
 	case types.Double:
-		return c.number(value.Float(float64(v)))
+		return c.convertNumber(value.Float(float64(v)))
 	case types.Uint:
 		if v > value.MaxInteger {
-			return nil, failf(CodeExpression, "result: uint %d is above 2^53", uint64(v))
+			return nil, newError(CodeExpression, "result: uint %d is above 2^53", uint64(v))
 		}
-		return c.number(value.Int(int64(v)))
+		return c.convertNumber(value.Int(int64(v)))
 	case types.String:
-		return c.text(string(v))
+		return c.convertText(string(v))
 	case types.Timestamp:
-		return c.text(v.UTC().Format(time.RFC3339Nano))
+		return c.convertText(v.UTC().Format(time.RFC3339Nano))
 	case types.Duration:
-		return c.text(v.String())
+		return c.convertText(v.String())
 	case object:
-		return c.object(v.view, depth)
+		return c.convertObject(v.view, depth)
 	case list:
-		return c.list(v.view, depth)
+		return c.convertList(v.view, depth)
 	case traits.Mapper:
-		return c.mapper(v, depth)
+		return c.convertMapper(v, depth)
 	case traits.Lister:
-		return c.list(listerView{v}, depth)
+		return c.convertList(listerView{v}, depth)
 	default:
-		return nil, failf(CodeExpression, "result: %s has no JSON form", typeName(v))
+		return nil, newError(CodeExpression, "result: %s has no JSON form", typeName(v))
 	}
 }
 
-func (c *converter) number(n any, err error) (any, *Error) {
+func (c *converter) convertNumber(n any, err error) (any, *Error) {
 	if err != nil {
-		return nil, failf(CodeExpression, "result: %s", strings.TrimPrefix(err.Error(), "$: "))
+		return nil, newError(CodeExpression, "result: %s", strings.TrimPrefix(err.Error(), "$: "))
 	}
-	return n, c.use(value.Size(n))
+	return n, c.countBytes(value.Size(n))
 }
 
-func (c *converter) text(s string) (any, *Error) {
+func (c *converter) convertText(s string) (any, *Error) {
 	if len(s) > c.limits.Bytes {
-		return nil, exceeded(LimitBytes, uint64(c.limits.Bytes))
+		return nil, limitError(LimitBytes, uint64(c.limits.Bytes))
 	}
 	if !utf8.ValidString(s) {
-		return nil, failf(CodeExpression, "result: string is not UTF-8")
+		return nil, newError(CodeExpression, "result: string is not UTF-8")
 	}
-	return s, c.use(value.Size(s))
+	return s, c.countBytes(value.Size(s))
 }
 
-// open counts the brackets and separators of a container of size elements.
-func (c *converter) open(size, depth int) *Error {
+// openContainer counts the brackets and separators of a container of size elements.
+func (c *converter) openContainer(size, depth int) *Error {
 	if depth >= c.limits.Depth {
-		return exceeded(LimitDepth, uint64(c.limits.Depth))
+		return limitError(LimitDepth, uint64(c.limits.Depth))
 	}
-	return c.use(len("[]") + max(0, size-1))
+	return c.countBytes(len("[]") + max(0, size-1))
 }
 
-func (c *converter) object(o value.Object, depth int) (any, *Error) {
+func (c *converter) convertObject(o value.Object, depth int) (any, *Error) {
 	if plain, ok := o.(plainObject); ok {
-		return map[string]any(plain), c.measure(map[string]any(plain), depth)
+		return map[string]any(plain), c.measureValue(map[string]any(plain), depth)
 	}
-	if err := c.open(o.Len(), depth); err != nil {
+	if err := c.openContainer(o.Len(), depth); err != nil {
 		return nil, err
 	}
 	c.nodes += uint64(entryNodes * o.Len())
@@ -107,56 +107,56 @@ func (c *converter) object(o value.Object, depth int) (any, *Error) {
 		if !ok {
 			continue
 		}
-		if err := c.entry(out, key, adapter{}.NativeToValue(e), depth); err != nil {
+		if err := c.convertEntry(out, key, adapter{}.NativeToValue(e), depth); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (c *converter) entry(out map[string]any, key string, v ref.Val, depth int) *Error {
-	if _, err := c.text(key); err != nil {
+func (c *converter) convertEntry(out map[string]any, key string, v ref.Val, depth int) *Error {
+	if _, err := c.convertText(key); err != nil {
 		return err
 	}
-	e, err := c.value(v, depth+1)
+	e, err := c.convertValue(v, depth+1)
 	if err != nil {
 		return err
 	}
 	out[key] = e
-	return c.use(len(":"))
+	return c.countBytes(len(":"))
 }
 
-// mapper converts a map of the library, in key order.
-func (c *converter) mapper(m traits.Mapper, depth int) (any, *Error) {
-	if err := c.open(size(m), depth); err != nil {
+// convertMapper converts a map of the library, in key order.
+func (c *converter) convertMapper(m traits.Mapper, depth int) (any, *Error) {
+	if err := c.openContainer(sizeOf(m), depth); err != nil {
 		return nil, err
 	}
-	c.nodes += uint64(entryNodes * size(m))
-	out := make(map[string]any, size(m))
-	for it := ordered(meter{}, m).(traits.Mapper).Iterator(); it.HasNext() == types.True; {
+	c.nodes += uint64(entryNodes * sizeOf(m))
+	out := make(map[string]any, sizeOf(m))
+	for it := evalOrdered(meter{}, m).(traits.Mapper).Iterator(); it.HasNext() == types.True; {
 		k := it.Next()
 		key, ok := k.(types.String)
 		if !ok {
-			return nil, failf(CodeExpression, "result: a key is %s, not a string", typeName(k))
+			return nil, newError(CodeExpression, "result: a key is %s, not a string", typeName(k))
 		}
 		v, _ := m.Find(k)
-		if err := c.entry(out, string(key), v, depth); err != nil {
+		if err := c.convertEntry(out, string(key), v, depth); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (c *converter) list(l value.List, depth int) (any, *Error) {
+func (c *converter) convertList(l value.List, depth int) (any, *Error) {
 	if plain, ok := l.(plainList); ok {
-		return []any(plain), c.measure([]any(plain), depth)
+		return []any(plain), c.measureValue([]any(plain), depth)
 	}
-	if err := c.open(l.Len(), depth); err != nil {
+	if err := c.openContainer(l.Len(), depth); err != nil {
 		return nil, err
 	}
 	out := make([]any, l.Len())
 	for i := range out {
-		e, err := c.value(adapter{}.NativeToValue(l.At(i)), depth+1)
+		e, err := c.convertValue(adapter{}.NativeToValue(l.At(i)), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -172,39 +172,39 @@ type listerView struct{ traits.Lister }
 func (l listerView) At(i int) any { return l.Get(types.Int(i)) }
 
 // Len implements value.List.
-func (l listerView) Len() int { return size(l.Lister) }
+func (l listerView) Len() int { return sizeOf(l.Lister) }
 
-// measure counts a plain value, which the result shares with the variables.
-func (c *converter) measure(v any, depth int) *Error {
+// measureValue counts a plain value, which the result shares with the variables.
+func (c *converter) measureValue(v any, depth int) *Error {
 	switch v := v.(type) {
 	case map[string]any:
 		return c.measureMap(v, depth)
 	case []any:
-		if err := c.open(len(v), depth); err != nil {
+		if err := c.openContainer(len(v), depth); err != nil {
 			return err
 		}
 		for _, e := range v {
-			if err := c.measure(e, depth+1); err != nil {
+			if err := c.measureValue(e, depth+1); err != nil {
 				return err
 			}
 		}
 		return nil
 	default:
-		return c.use(value.Size(v))
+		return c.countBytes(value.Size(v))
 	}
 }
 
 // measureMap visits the entries in any order: depth comes first, so that there
 // is one error whatever the order.
 func (c *converter) measureMap(m map[string]any, depth int) *Error {
-	if err := c.open(len(m), depth); err != nil {
+	if err := c.openContainer(len(m), depth); err != nil {
 		return err
 	}
 	for k, e := range m {
-		if err := c.use(value.Size(k) + len(":")); err != nil {
+		if err := c.countBytes(value.Size(k) + len(":")); err != nil {
 			return err
 		}
-		if err := c.measure(e, depth+1); err != nil {
+		if err := c.measureValue(e, depth+1); err != nil {
 			return err
 		}
 	}

@@ -78,13 +78,13 @@ func operatorDeclarations() cel.EnvOption {
 		cel.Function(orderedFunction, cel.Overload("pawl_ordered", []*cel.Type{a}, cel.DynType)),
 		cel.Function(anyFunction, cel.Overload("pawl_any", []*cel.Type{a}, cel.DynType)),
 		cel.Function(keyFunction, cel.Overload("pawl_key", []*cel.Type{a}, a)),
-		cel.Function(operators.Add, arithmetic("add", additions...)...),
-		cel.Function(operators.Subtract, arithmetic("subtract", subtractions...)...),
-		cel.Function(operators.Multiply, arithmetic("multiply")...),
-		cel.Function(operators.Divide, arithmetic("divide")...),
-		cel.Function(operators.Modulo, arithmetic("modulo")...),
-		cel.Function(operators.Equals, equality("equals")...),
-		cel.Function(operators.NotEquals, equality("not_equals")...),
+		cel.Function(operators.Add, declareArithmetic("add", additions...)...),
+		cel.Function(operators.Subtract, declareArithmetic("subtract", subtractions...)...),
+		cel.Function(operators.Multiply, declareArithmetic("multiply")...),
+		cel.Function(operators.Divide, declareArithmetic("divide")...),
+		cel.Function(operators.Modulo, declareArithmetic("modulo")...),
+		cel.Function(operators.Equals, declareEquality("equals")...),
+		cel.Function(operators.NotEquals, declareEquality("not_equals")...),
 	}
 	return func(e *cel.Env) (*cel.Env, error) {
 		for _, option := range options {
@@ -123,17 +123,17 @@ var (
 	}
 )
 
-func arithmetic(name string, more ...signature) []cel.FunctionOpt {
-	return declarations(name, append(numeric[:len(numeric):len(numeric)], more...))
+func declareArithmetic(name string, more ...signature) []cel.FunctionOpt {
+	return declareOverloads(name, append(numeric[:len(numeric):len(numeric)], more...))
 }
 
-// equality takes any two values: numbers are equal across their types, values
+// declareEquality takes any two values: numbers are equal across their types, values
 // of different types are not equal.
-func equality(name string) []cel.FunctionOpt {
-	return declarations(name, []signature{{cel.DynType, cel.DynType, cel.BoolType}})
+func declareEquality(name string) []cel.FunctionOpt {
+	return declareOverloads(name, []signature{{cel.DynType, cel.DynType, cel.BoolType}})
 }
 
-func declarations(name string, signatures []signature) []cel.FunctionOpt {
+func declareOverloads(name string, signatures []signature) []cel.FunctionOpt {
 	var out []cel.FunctionOpt
 	for i, s := range signatures {
 		id := fmt.Sprintf("pawl_%s_%d", name, i)
@@ -159,7 +159,7 @@ func newLibrary(e *cel.Env) map[string]*functions.Overload {
 // programOptions meter every call and bound the sum.
 func programOptions(costLimit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
-		cel.CustomDecoratorV2(metered),
+		cel.CustomDecoratorV2(meterCalls),
 		cel.CostTracking(prices{}),
 		cel.CostLimit(costLimit),
 	}

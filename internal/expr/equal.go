@@ -8,15 +8,15 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// equal compares as the library does, and charges for every pair of values. A
+// equalValues compares as the library does, and charges for every pair of values. A
 // value may be shared inside itself many times over, so that its size tells
 // nothing about how long this takes.
-func (m meter) equal(a, b ref.Val) bool {
-	m.charge(1)
+func (m meter) equalValues(a, b ref.Val) bool {
+	m.chargeUnits(1)
 	switch a := a.(type) {
 	case types.String:
 		b, ok := b.(types.String)
-		m.charge(min(len(a), len(b)) / bytesPerUnit)
+		m.chargeUnits(min(len(a), len(b)) / bytesPerUnit)
 		return ok && a == b
 	case traits.Mapper:
 		b, ok := b.(traits.Mapper)
@@ -29,19 +29,19 @@ func (m meter) equal(a, b ref.Val) bool {
 		if !ok || !a.HasValue() || !b.HasValue() {
 			return ok && a.HasValue() == b.HasValue()
 		}
-		return m.equal(a.GetValue(), b.GetValue())
+		return m.equalValues(a.GetValue(), b.GetValue())
 	default:
 		return types.Equal(a, b) == types.True
 	}
 }
 
 func (m meter) equalLists(a, b traits.Lister) bool {
-	n := size(a)
-	if n != size(b) {
+	n := sizeOf(a)
+	if n != sizeOf(b) {
 		return false
 	}
 	for i := range n {
-		if !m.equal(a.Get(types.Int(i)), b.Get(types.Int(i))) {
+		if !m.equalValues(a.Get(types.Int(i)), b.Get(types.Int(i))) {
 			return false
 		}
 	}
@@ -51,57 +51,57 @@ func (m meter) equalLists(a, b traits.Lister) bool {
 // equalMaps looks at all entries, whatever it finds: their order is random, and
 // what is charged must not be.
 func (m meter) equalMaps(a, b traits.Mapper) bool {
-	if size(a) != size(b) {
+	if sizeOf(a) != sizeOf(b) {
 		return false
 	}
 	same := true
 	for it := a.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
-		m.text(key)
+		m.chargeText(key)
 		left, _ := a.Find(key)
 		right, ok := b.Find(key)
-		same = ok && m.equal(left, right) && same
+		same = ok && m.equalValues(left, right) && same
 	}
 	return same
 }
 
-// contains reports whether an element of the list equals v.
-func (m meter) contains(in traits.Lister, v ref.Val) bool {
-	for i := range size(in) {
-		if m.equal(in.Get(types.Int(i)), v) {
+// containsValue reports whether an element of the list equals v.
+func (m meter) containsValue(in traits.Lister, v ref.Val) bool {
+	for i := range sizeOf(in) {
+		if m.equalValues(in.Get(types.Int(i)), v) {
 			return true
 		}
 	}
 	return false
 }
 
-func equals(m meter, a, b ref.Val) ref.Val    { return types.Bool(m.equal(a, b)) }
-func notEquals(m meter, a, b ref.Val) ref.Val { return types.Bool(!m.equal(a, b)) }
+func evalEquals(m meter, a, b ref.Val) ref.Val    { return types.Bool(m.equalValues(a, b)) }
+func evalNotEquals(m meter, a, b ref.Val) ref.Val { return types.Bool(!m.equalValues(a, b)) }
 
-// in is v in container.
-func in(m meter, v, container ref.Val) ref.Val {
+// evalIn evaluates v in container.
+func evalIn(m meter, v, container ref.Val) ref.Val {
 	switch c := container.(type) {
 	case traits.Mapper:
 		_, ok := c.Find(v)
 		return types.Bool(ok)
 	case traits.Lister:
-		return types.Bool(m.contains(c, v))
+		return types.Bool(m.containsValue(c, v))
 	default:
 		return noOverload
 	}
 }
 
-// hasValue is optional.hasValue(v).
-func hasValue(m meter, a, v ref.Val) ref.Val {
+// evalHasValue evaluates optional.hasValue(v).
+func evalHasValue(m meter, a, v ref.Val) ref.Val {
 	optional, ok := a.(*types.Optional)
 	if !ok {
 		return noOverload
 	}
-	return types.Bool(optional.HasValue() && m.equal(optional.GetValue(), v))
+	return types.Bool(optional.HasValue() && m.equalValues(optional.GetValue(), v))
 }
 
-// lists makes an operation of a function of two lists.
-func lists(f func(m meter, a, b traits.Lister) bool) operation {
+// onLists turns a function of two lists into an operation.
+func onLists(f func(m meter, a, b traits.Lister) bool) operation {
 	return operation{two: func(m meter, a, b ref.Val) ref.Val {
 		x, ok := a.(traits.Lister)
 		y, okay := b.(traits.Lister)
@@ -114,37 +114,37 @@ func lists(f func(m meter, a, b traits.Lister) bool) operation {
 
 // containsAll reports whether every element of b is in a.
 func containsAll(m meter, a, b traits.Lister) bool {
-	for i := range size(b) {
-		if !m.contains(a, b.Get(types.Int(i))) {
+	for i := range sizeOf(b) {
+		if !m.containsValue(a, b.Get(types.Int(i))) {
 			return false
 		}
 	}
 	return true
 }
 
-func equivalent(m meter, a, b traits.Lister) bool {
+func equivalentLists(m meter, a, b traits.Lister) bool {
 	return containsAll(m, a, b) && containsAll(m, b, a)
 }
 
-func intersects(m meter, a, b traits.Lister) bool {
-	for i := range size(b) {
-		if m.contains(a, b.Get(types.Int(i))) {
+func intersectingLists(m meter, a, b traits.Lister) bool {
+	for i := range sizeOf(b) {
+		if m.containsValue(a, b.Get(types.Int(i))) {
 			return true
 		}
 	}
 	return false
 }
 
-// distinct keeps the first of equal elements.
-func distinct(m meter, a ref.Val) ref.Val {
+// evalDistinct keeps the first of equal elements.
+func evalDistinct(m meter, a ref.Val) ref.Val {
 	from, ok := a.(traits.Lister)
 	if !ok {
 		return noOverload
 	}
 	var kept []ref.Val
-	for i := range size(from) {
+	for i := range sizeOf(from) {
 		v := from.Get(types.Int(i))
-		if !slices.ContainsFunc(kept, func(k ref.Val) bool { return m.equal(k, v) }) {
+		if !slices.ContainsFunc(kept, func(k ref.Val) bool { return m.equalValues(k, v) }) {
 			kept = append(kept, v)
 		}
 	}

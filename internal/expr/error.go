@@ -55,21 +55,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message)
 }
 
-func failf(code, format string, args ...any) *Error {
+func newError(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: value.Shorten(fmt.Sprintf(format, args...), maxMessage)}
 }
 
 // maxMessage bounds a message: it may quote a key or a type of any length.
 const maxMessage = 400
 
-func exceeded(limit string, limitValue uint64) *Error {
-	e := failf(CodeLimit, "%s exceeds the limit of %d", limit, limitValue)
+func limitError(limit string, limitValue uint64) *Error {
+	e := newError(CodeLimit, "%s exceeds the limit of %d", limit, limitValue)
 	e.Limit, e.Max = limit, limitValue
 	return e
 }
 
-// at adds the place of the expression with the given id.
-func (e *Error) at(info *ast.SourceInfo, id int64) *Error {
+// atExpression adds the place of the expression with the given id.
+func (e *Error) atExpression(info *ast.SourceInfo, id int64) *Error {
 	if loc := info.GetStartLocation(id); loc.Line() > 0 {
 		e.Line, e.Column = loc.Line(), max(loc.Column()+1, 1)
 	}
@@ -84,11 +84,11 @@ func issueError(code string, issues *cel.Issues, root ast.Expr) *Error {
 	message, _, _ := strings.Cut(first.Message, "\n")
 	switch {
 	case strings.Contains(message, "recursion"):
-		return exceeded(LimitNesting, maxNesting)
+		return limitError(LimitNesting, maxNesting)
 	case strings.Contains(message, "count exceeds limit"):
-		return exceeded(LimitNodes, maxNodes)
+		return limitError(LimitNodes, maxNodes)
 	}
-	e := failf(code, "%s", message)
+	e := newError(code, "%s", message)
 	if line := first.Location.Line(); line > 0 {
 		e.Line, e.Column = line, max(first.Location.Column()+1, 1)
 	}
@@ -114,9 +114,9 @@ func isVariable(root ast.Expr, id int64) bool {
 func (p *Program) evaluationError(err error) *Error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-		return exceeded(LimitCost, p.limits.Cost)
+		return limitError(LimitCost, p.limits.Cost)
 	}
-	e := failf(CodeExpression, "%s", err)
+	e := newError(CodeExpression, "%s", err)
 	var limit *Error
 	if errors.As(err, &limit) {
 		copied := *limit
@@ -124,7 +124,7 @@ func (p *Program) evaluationError(err error) *Error {
 	}
 	var at *types.Err
 	if errors.As(err, &at) {
-		_ = e.at(p.info, at.NodeID()) // changes e
+		_ = e.atExpression(p.info, at.NodeID()) // changes e
 	}
 	return e
 }

@@ -118,12 +118,12 @@ func (p *Program) References() [][]string { return p.references }
 //
 // An error is an *Error with CodeExpression or CodeLimit.
 func (p *Program) Eval(v Vars) (any, error) {
-	out, err := p.run(v)
+	out, err := p.evalRaw(v)
 	if err != nil {
 		return nil, err
 	}
 	c := converter{limits: p.limits}
-	result, problem := c.value(out, 0)
+	result, problem := c.convertValue(out, 0)
 	if payer, ok := v.(Payer); ok {
 		payer.Pay(int(min(c.nodes, p.limits.Cost)) + c.bytes/bytesPerUnit)
 	}
@@ -135,13 +135,13 @@ func (p *Program) Eval(v Vars) (any, error) {
 
 // EvalBool evaluates a condition. A result that is not a bool is an error.
 func (p *Program) EvalBool(v Vars) (bool, error) {
-	out, err := p.run(v)
+	out, err := p.evalRaw(v)
 	if err != nil {
 		return false, err
 	}
 	b, ok := out.(types.Bool)
 	if !ok {
-		return false, failf(CodeExpression, "result is %s, not a bool", typeName(out))
+		return false, newError(CodeExpression, "result is %s, not a bool", typeName(out))
 	}
 	return bool(b), nil
 }
@@ -149,7 +149,7 @@ func (p *Program) EvalBool(v Vars) (bool, error) {
 // EvalTime evaluates to a point in time, in UTC and whole milliseconds. The
 // result must be a timestamp or a string in RFC 3339.
 func (p *Program) EvalTime(v Vars) (time.Time, error) {
-	out, err := p.run(v)
+	out, err := p.evalRaw(v)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -158,13 +158,13 @@ func (p *Program) EvalTime(v Vars) (time.Time, error) {
 	}
 	t, ok := out.(types.Timestamp)
 	if !ok {
-		return time.Time{}, failf(CodeExpression, "result is %s, not a point in time", typeName(out))
+		return time.Time{}, newError(CodeExpression, "result is %s, not a point in time", typeName(out))
 	}
 	return t.UTC().Truncate(time.Millisecond), nil
 }
 
-// run evaluates to a value of the library.
-func (p *Program) run(v Vars) (ref.Val, error) {
+// evalRaw evaluates to a value of the library.
+func (p *Program) evalRaw(v Vars) (ref.Val, error) {
 	out, details, err := p.program.Eval(activation{v})
 	if payer, ok := v.(Payer); ok {
 		payer.Pay(p.costOf(details))

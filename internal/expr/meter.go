@@ -23,9 +23,9 @@ type meter struct {
 	id      int64
 }
 
-// charge adds n units. The library ends the evaluation, by a panic that it
+// chargeUnits adds n units. The library ends the evaluation, by a panic that it
 // recovers itself, once the sum exceeds the limit.
-func (m meter) charge(n int) {
+func (m meter) chargeUnits(n int) {
 	switch {
 	case m.tracker == nil || n <= 0:
 	case n == 1:
@@ -62,13 +62,13 @@ func (prices) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 // bytesPerUnit is how much of a string is touched for one unit.
 const bytesPerUnit = 10
 
-// text charges for touching the bytes of v, if it is a string.
-func (m meter) text(v ref.Val) {
+// chargeText charges for touching the bytes of v, if it is a string.
+func (m meter) chargeText(v ref.Val) {
 	switch v := v.(type) {
 	case types.String:
-		m.charge(len(v) / bytesPerUnit)
+		m.chargeUnits(len(v) / bytesPerUnit)
 	case types.Bytes:
-		m.charge(len(v) / bytesPerUnit)
+		m.chargeUnits(len(v) / bytesPerUnit)
 	}
 }
 
@@ -80,8 +80,8 @@ type operation struct {
 	many func(m meter, args []ref.Val) ref.Val
 }
 
-// metered replaces the calls in a plan, as a decorator of the library.
-func metered(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+// meterCalls replaces the calls in a plan, as a decorator of the library.
+func meterCalls(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	c, ok := i.(interpreter.InterpretableCall)
 	if !ok {
 		return i, nil
@@ -96,7 +96,7 @@ func metered(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error)
 // operationOf returns the package's own operation, or that of the library.
 func operationOf(c interpreter.InterpretableCall) operation {
 	if c.Function() == matchesFunction {
-		return matching(c.Args())
+		return matchOperation(c.Args())
 	}
 	if op, ok := operations[c.Function()]; ok {
 		return op
@@ -118,12 +118,12 @@ func operationOf(c interpreter.InterpretableCall) operation {
 				return err
 			}
 		}
-		return invoke(c, o, args)
+		return callLibrary(c, o, args)
 	}}
 }
 
-// invoke calls an implementation of the library, as the library would.
-func invoke(c interpreter.InterpretableCall, o *functions.Overload, args []ref.Val) ref.Val {
+// callLibrary calls an implementation of the library, as the library would.
+func callLibrary(c interpreter.InterpretableCall, o *functions.Overload, args []ref.Val) ref.Val {
 	fits := o.OperandTrait == 0 || len(args) > 0 && args[0].Type().HasTrait(o.OperandTrait)
 	switch {
 	case fits && o.Unary != nil && len(args) == 1:
@@ -157,30 +157,30 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 // Exec implements interpreter.InterpretableV2.
 func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	m := meter{frame.CostTracker(), c.ID()}
-	m.charge(1)
+	m.chargeUnits(1)
 	if m.tracker != nil {
 		pace.At(m.tracker.ActualCost())
 	}
 	switch {
 	case len(c.args) == 1 && c.operation.one != nil:
-		return c.one(m, frame)
+		return c.execUnary(m, frame)
 	case len(c.args) == 2 && c.operation.two != nil:
-		return c.two(m, frame)
+		return c.execBinary(m, frame)
 	default:
-		return c.many(m, frame)
+		return c.execVariadic(m, frame)
 	}
 }
 
-func (c *call) one(m meter, frame *interpreter.ExecutionFrame) ref.Val {
+func (c *call) execUnary(m meter, frame *interpreter.ExecutionFrame) ref.Val {
 	a := c.args[0].Exec(frame)
 	if types.IsUnknownOrError(a) {
 		return a
 	}
-	m.text(a)
-	return c.label(c.operation.one(m, a))
+	m.chargeText(a)
+	return c.labelError(c.operation.one(m, a))
 }
 
-func (c *call) two(m meter, frame *interpreter.ExecutionFrame) ref.Val {
+func (c *call) execBinary(m meter, frame *interpreter.ExecutionFrame) ref.Val {
 	a := c.args[0].Exec(frame)
 	if types.IsUnknownOrError(a) {
 		return a
@@ -189,31 +189,31 @@ func (c *call) two(m meter, frame *interpreter.ExecutionFrame) ref.Val {
 	if types.IsUnknownOrError(b) {
 		return b
 	}
-	m.text(a)
-	m.text(b)
-	return c.label(c.operation.two(m, a, b))
+	m.chargeText(a)
+	m.chargeText(b)
+	return c.labelError(c.operation.two(m, a, b))
 }
 
-func (c *call) many(m meter, frame *interpreter.ExecutionFrame) ref.Val {
+func (c *call) execVariadic(m meter, frame *interpreter.ExecutionFrame) ref.Val {
 	args := make([]ref.Val, len(c.args))
 	for i, arg := range c.args {
 		args[i] = arg.Exec(frame)
 		if types.IsUnknownOrError(args[i]) {
 			return args[i]
 		}
-		m.text(args[i])
+		m.chargeText(args[i])
 	}
 	if c.operation.many == nil {
-		return c.label(noOverload)
+		return c.labelError(noOverload)
 	}
-	return c.label(c.operation.many(m, args))
+	return c.labelError(c.operation.many(m, args))
 }
 
 // noOverload is an error that the library shares between all evaluations.
 var noOverload = types.NoSuchOverloadErr()
 
-// label gives an error its place. The shared one must not be written to.
-func (c *call) label(v ref.Val) ref.Val {
+// labelError gives an error its place. The shared one must not be written to.
+func (c *call) labelError(v ref.Val) ref.Val {
 	if v == noOverload {
 		return types.NewErrWithNodeID(c.ID(), "no such overload: %s", c.function)
 	}

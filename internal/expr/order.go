@@ -9,23 +9,23 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// ordered gives a map the order of its keys, and anything else back as it is.
-func ordered(m meter, v ref.Val) ref.Val {
+// evalOrdered gives a map the order of its keys, and anything else back as it is.
+func evalOrdered(m meter, v ref.Val) ref.Val {
 	from, ok := v.(traits.Mapper)
 	if !ok {
 		return v
 	}
-	m.charge(2 * size(from))
+	m.chargeUnits(2 * sizeOf(from))
 	if o, ok := v.(object); ok {
 		for _, key := range o.view.Keys() {
-			m.charge(len(key) / bytesPerUnit)
+			m.chargeUnits(len(key) / bytesPerUnit)
 		}
 		return v
 	}
-	keys := make([]ref.Val, 0, size(from))
+	keys := make([]ref.Val, 0, sizeOf(from))
 	for it := from.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
-		m.text(key)
+		m.chargeText(key)
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, compareKeys)

@@ -26,12 +26,13 @@ type pattern struct {
 	problem error
 }
 
-// matching is matches(text, pattern). A constant pattern is compiled once.
-func matching(args []interpreter.InterpretableV2) operation {
+// matchOperation returns the operation for matches(text, pattern). A constant
+// pattern is compiled once.
+func matchOperation(args []interpreter.InterpretableV2) operation {
 	compile := compilePattern
 	if len(args) == 2 {
 		if c, ok := args[1].(interpreter.InterpretableConst); ok {
-			once := compilePattern(text(c.Value()))
+			once := compilePattern(textOf(c.Value()))
 			compile = func(string) pattern { return once }
 		}
 	}
@@ -41,12 +42,12 @@ func matching(args []interpreter.InterpretableV2) operation {
 		if !ok || !okay {
 			return noOverload
 		}
-		m.charge(len(source))
+		m.chargeUnits(len(source))
 		p := compile(string(source))
 		if p.problem != nil {
 			return types.WrapErr(p.problem)
 		}
-		m.charge(p.steps * (len(subject) + 1) / bytesPerUnit)
+		m.chargeUnits(p.steps * (len(subject) + 1) / bytesPerUnit)
 		return types.Bool(p.program.MatchString(string(subject)))
 	}}
 }
@@ -54,25 +55,25 @@ func matching(args []interpreter.InterpretableV2) operation {
 // compilePattern compiles a pattern in the syntax of RE2.
 func compilePattern(source string) pattern {
 	if len(source) > maxPattern {
-		return pattern{problem: exceeded(LimitPattern, maxPattern)}
+		return pattern{problem: limitError(LimitPattern, maxPattern)}
 	}
 	parsed, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
 		return pattern{problem: fmt.Errorf("pattern: %w", err)}
 	}
-	steps := instructions(parsed)
+	steps := countInstructions(parsed)
 	if steps > maxRegexp {
-		return pattern{problem: exceeded(LimitRegexp, maxRegexp)}
+		return pattern{problem: limitError(LimitRegexp, maxRegexp)}
 	}
 	program, err := regexp.Compile(source)
 	return pattern{program, steps, err}
 }
 
-// instructions estimates the size of the program of a pattern, from above.
-func instructions(r *syntax.Regexp) int {
+// countInstructions estimates the size of the program of a pattern, from above.
+func countInstructions(r *syntax.Regexp) int {
 	n := 1 + len(r.Rune)
 	for _, sub := range r.Sub {
-		n += instructions(sub)
+		n += countInstructions(sub)
 	}
 	if r.Op == syntax.OpRepeat {
 		n *= max(r.Max, r.Min, 1) + 1

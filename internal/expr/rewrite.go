@@ -8,7 +8,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 )
 
-// rewrite prepares a parsed expression, in place, so that evaluation is
+// rewriteTree prepares a parsed expression, in place, so that evaluation is
 // deterministic and bounded:
 //
 //   - the range of a comprehension becomes @ordered(range), which sorts maps;
@@ -19,9 +19,9 @@ import (
 //     its length before it is hashed, and refuses what cannot be.
 //
 // It refuses messages.
-func rewrite(tree *ast.AST) *Error {
+func rewriteTree(tree *ast.AST) *Error {
 	r := rewriter{factory: ast.NewExprFactory(), info: tree.SourceInfo(), next: ast.MaxID(tree)}
-	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(r.visit))
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(r.visitExpr))
 	return r.problem
 }
 
@@ -32,44 +32,44 @@ type rewriter struct {
 	problem *Error
 }
 
-func (r *rewriter) visit(e ast.Expr) {
+func (r *rewriter) visitExpr(e ast.Expr) {
 	switch e.Kind() {
 	case ast.ComprehensionKind:
-		r.comprehension(e)
+		r.rewriteComprehension(e)
 	case ast.CallKind:
-		r.index(e)
+		r.rewriteIndex(e)
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			r.wrap(keyFunction, entry.AsMapEntry().Key())
+			r.wrapInCall(keyFunction, entry.AsMapEntry().Key())
 		}
 	case ast.StructKind:
 		if r.problem == nil {
-			r.problem = failf(CodeType, "messages such as %s{} do not exist here", e.AsStruct().TypeName()).at(r.info, e.ID())
+			r.problem = newError(CodeType, "messages such as %s{} do not exist here", e.AsStruct().TypeName()).atExpression(r.info, e.ID())
 		}
 	case ast.UnspecifiedExprKind, ast.IdentKind, ast.ListKind, ast.LiteralKind, ast.SelectKind:
 	}
 }
 
-func (r *rewriter) comprehension(e ast.Expr) {
+func (r *rewriter) rewriteComprehension(e ast.Expr) {
 	c := e.AsComprehension()
 	if over := c.IterRange(); over.Kind() != ast.ListKind || over.AsList().Size() > 0 {
-		r.wrap(orderedFunction, over)
+		r.wrapInCall(orderedFunction, over)
 	}
 	if !strings.HasPrefix(c.AccuVar(), "@") {
-		r.wrap(anyFunction, c.AccuInit())
+		r.wrapInCall(anyFunction, c.AccuInit())
 	}
 }
 
-func (r *rewriter) index(e ast.Expr) {
+func (r *rewriter) rewriteIndex(e ast.Expr) {
 	switch call := e.AsCall(); call.FunctionName() {
 	case operators.Index, operators.OptIndex:
-		r.wrap(keyFunction, call.Args()[1])
+		r.wrapInCall(keyFunction, call.Args()[1])
 	}
 }
 
-// wrap turns e, in place, into a call of function on what e was. Literals stay,
-// unless they are no key.
-func (r *rewriter) wrap(function string, e ast.Expr) {
+// wrapInCall turns e, in place, into a call of function on what e was. A literal
+// that can be a key stays as it is.
+func (r *rewriter) wrapInCall(function string, e ast.Expr) {
 	if e.Kind() == ast.LiteralKind && isKey(e.AsLiteral()) {
 		return
 	}
@@ -82,10 +82,10 @@ func (r *rewriter) wrap(function string, e ast.Expr) {
 	e.SetKindCase(r.factory.NewCall(e.ID(), function, inner))
 }
 
-// references returns the chains of constant keys that start at a variable.
-func references(root ast.Expr, variables []string) [][]string {
+// findReferences returns the chains of constant keys that start at a variable.
+func findReferences(root ast.Expr, variables []string) [][]string {
 	w := walker{variables: variables, hidden: map[string]int{}}
-	w.walk(root)
+	w.walkExpr(root)
 	slices.SortFunc(w.chains, slices.Compare[[]string])
 	return slices.CompactFunc(w.chains, slices.Equal[[]string])
 }
@@ -97,61 +97,61 @@ type walker struct {
 	chains    [][]string
 }
 
-func (w *walker) walk(e ast.Expr) {
-	if chain := w.chain(e); chain != nil {
+func (w *walker) walkExpr(e ast.Expr) {
+	if chain := w.chainOf(e); chain != nil {
 		w.chains = append(w.chains, chain)
 		return
 	}
 	switch e.Kind() {
 	case ast.CallKind:
-		w.call(e.AsCall())
+		w.walkCall(e.AsCall())
 	case ast.ComprehensionKind:
-		w.comprehension(e.AsComprehension())
+		w.walkComprehension(e.AsComprehension())
 	case ast.ListKind:
-		w.all(e.AsList().Elements())
+		w.walkAll(e.AsList().Elements())
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			w.walk(entry.AsMapEntry().Key())
-			w.walk(entry.AsMapEntry().Value())
+			w.walkExpr(entry.AsMapEntry().Key())
+			w.walkExpr(entry.AsMapEntry().Value())
 		}
 	case ast.SelectKind:
-		w.walk(e.AsSelect().Operand())
+		w.walkExpr(e.AsSelect().Operand())
 	case ast.UnspecifiedExprKind, ast.IdentKind, ast.LiteralKind, ast.StructKind:
 	}
 }
 
-func (w *walker) all(list []ast.Expr) {
+func (w *walker) walkAll(list []ast.Expr) {
 	for _, e := range list {
-		w.walk(e)
+		w.walkExpr(e)
 	}
 }
 
-func (w *walker) call(call ast.CallExpr) {
+func (w *walker) walkCall(call ast.CallExpr) {
 	if call.IsMemberFunction() {
-		w.walk(call.Target())
+		w.walkExpr(call.Target())
 	}
-	w.all(call.Args())
+	w.walkAll(call.Args())
 }
 
-func (w *walker) comprehension(c ast.ComprehensionExpr) {
-	w.walk(c.IterRange())
-	w.walk(c.AccuInit())
-	w.hide(1, c.AccuVar(), c.IterVar(), c.IterVar2())
-	w.walk(c.LoopCondition())
-	w.walk(c.LoopStep())
-	w.hide(-1, c.IterVar(), c.IterVar2())
-	w.walk(c.Result())
-	w.hide(-1, c.AccuVar())
+func (w *walker) walkComprehension(c ast.ComprehensionExpr) {
+	w.walkExpr(c.IterRange())
+	w.walkExpr(c.AccuInit())
+	w.hideNames(1, c.AccuVar(), c.IterVar(), c.IterVar2())
+	w.walkExpr(c.LoopCondition())
+	w.walkExpr(c.LoopStep())
+	w.hideNames(-1, c.IterVar(), c.IterVar2())
+	w.walkExpr(c.Result())
+	w.hideNames(-1, c.AccuVar())
 }
 
-func (w *walker) hide(by int, names ...string) {
+func (w *walker) hideNames(by int, names ...string) {
 	for _, name := range names {
 		w.hidden[name] += by
 	}
 }
 
-// chain returns the chain that e is, or nil.
-func (w *walker) chain(e ast.Expr) []string {
+// chainOf returns the chain that e spells, nil if it spells none.
+func (w *walker) chainOf(e ast.Expr) []string {
 	switch e.Kind() {
 	case ast.IdentKind:
 		name := strings.TrimPrefix(e.AsIdent(), ".")
@@ -161,7 +161,7 @@ func (w *walker) chain(e ast.Expr) []string {
 		}
 		return []string{name}
 	case ast.SelectKind:
-		return w.extend(e.AsSelect().Operand(), e.AsSelect().FieldName())
+		return w.extendChain(e.AsSelect().Operand(), e.AsSelect().FieldName())
 	case ast.CallKind:
 		return w.indexChain(e.AsCall())
 	default:
@@ -177,14 +177,14 @@ func (w *walker) indexChain(call ast.CallExpr) []string {
 	}
 	if args := call.Args(); len(args) == 2 && args[1].Kind() == ast.LiteralKind {
 		if key, ok := args[1].AsLiteral().Value().(string); ok {
-			return w.extend(args[0], key)
+			return w.extendChain(args[0], key)
 		}
 	}
 	return nil
 }
 
-func (w *walker) extend(operand ast.Expr, key string) []string {
-	chain := w.chain(operand)
+func (w *walker) extendChain(operand ast.Expr, key string) []string {
+	chain := w.chainOf(operand)
 	if chain == nil {
 		return nil
 	}

@@ -142,7 +142,7 @@ func (o object) Fold(f traits.Folder) {
 }
 
 // Equal implements ref.Val. Metered calls do not come here.
-func (o object) Equal(other ref.Val) ref.Val { return types.Bool(meter{}.equal(o, other)) }
+func (o object) Equal(other ref.Val) ref.Val { return types.Bool(meter{}.equalValues(o, other)) }
 
 // Type implements ref.Val.
 func (o object) Type() ref.Type { return types.MapType }
@@ -184,7 +184,7 @@ func (l list) Add(other ref.Val) ref.Val {
 }
 
 // Contains implements traits.Container. Metered calls do not come here.
-func (l list) Contains(elem ref.Val) ref.Val { return types.Bool(meter{}.contains(l, elem)) }
+func (l list) Contains(elem ref.Val) ref.Val { return types.Bool(meter{}.containsValue(l, elem)) }
 
 // Size implements traits.Sizer.
 func (l list) Size() ref.Val { return types.Int(l.view.Len()) }
@@ -205,7 +205,7 @@ func (l list) Fold(f traits.Folder) {
 }
 
 // Equal implements ref.Val. Metered calls do not come here.
-func (l list) Equal(other ref.Val) ref.Val { return types.Bool(meter{}.equal(l, other)) }
+func (l list) Equal(other ref.Val) ref.Val { return types.Bool(meter{}.equalValues(l, other)) }
 
 // Type implements ref.Val.
 func (l list) Type() ref.Type { return types.ListType }
@@ -226,7 +226,7 @@ type iterator struct {
 }
 
 // HasNext implements traits.Iterator.
-func (it *iterator) HasNext() ref.Val { return types.Bool(it.next < size(it.Lister)) }
+func (it *iterator) HasNext() ref.Val { return types.Bool(it.next < sizeOf(it.Lister)) }
 
 // Next implements traits.Iterator.
 func (it *iterator) Next() ref.Val {
@@ -249,8 +249,8 @@ func noNative(t reflect.Type) error {
 	return fmt.Errorf("no conversion to the Go type %v", t)
 }
 
-// size returns the number of elements or entries of v, or 0.
-func size(v ref.Val) int {
+// sizeOf returns the number of elements or entries of v, or 0.
+func sizeOf(v ref.Val) int {
 	if s, ok := v.(traits.Sizer); ok {
 		if n, ok := s.Size().(types.Int); ok {
 			return int(n)

@@ -30,7 +30,7 @@ func hasZone(c interpreter.InterpretableCall) bool {
 
 // checkZone refuses time zones by name: their rules come with the machine.
 func checkZone(v ref.Val) ref.Val {
-	switch zone := text(v); {
+	switch zone := textOf(v); {
 	case zone == "", zone == "UTC", offset.MatchString(zone):
 		return nil
 	default:
