@@ -55,8 +55,9 @@ type driver struct {
 
 // A playing is how a scenario is played.
 type playing struct {
-	crashAt int    // crash after so many commits of runs; 0 never
-	shuffle *int64 // permute what happens at one instant
+	crashAt int                       // crash after so many commits of runs; 0 never
+	shuffle *int64                    // permute what happens at one instant
+	inspect func(folder string) error // looks at what the play leaves; nil does not
 }
 
 // Bounds of one play.

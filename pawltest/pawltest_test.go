@@ -43,7 +43,8 @@ func TestScenarios(t *testing.T) {
 		for i := 0; i < len(scenarios); i += step {
 			s := scenarios[i]
 			t.Run(filepath.Base(folder)+"/"+s.Name, func(t *testing.T) {
-				r := Play(t, s, Options{})
+				t.Parallel()
+				r := Play(t, s, checked(Options{}))
 				require.True(t, r.Passed, "%s:%d: %v", s.File, s.Line, r)
 			})
 		}
@@ -54,7 +55,7 @@ func TestScenarios(t *testing.T) {
 func TestScenariosWithCrashes(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it plays every scenario once for every commit")
 	for _, folder := range folders(t) {
-		t.Run(filepath.Base(folder), func(t *testing.T) { RunWith(t, folder, Options{Crash: true}) })
+		t.Run(filepath.Base(folder), func(t *testing.T) { RunWith(t, folder, checked(Options{Crash: true})) })
 	}
 }
 
@@ -64,7 +65,7 @@ func TestScenariosShuffled(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it plays every scenario again")
 	for seed := range harness.Figure[int64](0, 3, 20) {
 		for _, folder := range folders(t) {
-			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) { RunWith(t, folder, Options{Shuffle: &seed}) })
+			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) { RunWith(t, folder, checked(Options{Shuffle: &seed})) })
 		}
 	}
 }
@@ -144,7 +145,7 @@ func TestRejected(t *testing.T) {
 // With Crash there is a play for every commit, and in each of them the process
 // crashes once.
 func TestCrashes(t *testing.T) {
-	r := Play(t, load(t, twoSteps), Options{Crash: true})
+	r := Play(t, load(t, twoSteps), checked(Options{Crash: true}))
 	require.True(t, r.Passed, r.String())
 	assert.Equal(t, 4, r.Plays, "one, and one for each of three commits")
 	assert.Equal(t, 1+3*2, r.lives)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -23,6 +22,8 @@ type Options struct {
 	Shuffle *int64
 	// Run, if not nil, chooses scenarios by their names.
 	Run *regexp.Regexp
+
+	inspect func(folder string) error // of our own tests: looks at the directories that a play leaves
 }
 
 // A Report is what came of playing one scenario.
@@ -62,13 +63,14 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// Run plays the scenarios of a file or folder, each as a subtest.
+// Run plays the scenarios of a file or folder, each as a subtest. They are parallel:
+// the test that calls Run ends when they have, Run itself returns before.
 func Run(t *testing.T, path string) {
 	t.Helper()
 	RunWith(t, path, Options{})
 }
 
-// RunWith plays the scenarios of a file or folder, each as a subtest.
+// RunWith plays the scenarios of a file or folder, each as a subtest, as [Run] does.
 func RunWith(t *testing.T, path string, o Options) {
 	t.Helper()
 	scenarios, err := Load(path)
@@ -80,6 +82,7 @@ func RunWith(t *testing.T, path string, o Options) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
 			if r := Play(t, s, o); !r.Passed {
 				t.Errorf("%s:%d: %s\n%v", s.File, s.Line, s.Name, r)
 			}
@@ -91,30 +94,22 @@ func RunWith(t *testing.T, path string, o Options) {
 func Play(t *testing.T, s *Scenario, o Options) Report {
 	t.Helper()
 	r := Report{Name: s.Name, File: s.File, Line: s.Line, Passed: true}
-	commits := r.play(t, s, playing{shuffle: o.Shuffle})
+	commits := r.play(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect})
 	for k := 1; o.Crash && r.Passed && k <= commits; k++ {
-		r.play(t, s, playing{shuffle: o.Shuffle, crashAt: k})
+		r.play(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect, crashAt: k})
 	}
 	return r
 }
-
-// stage is held while a scenario is played: failpoints tell one listener.
-var stage sync.Mutex
-
-// inspect, of our own tests, looks at the directories that a play leaves.
-var inspect func(folder string) error
 
 // play plays a scenario once in a bubble of its own, and returns how many
 // commits its runs have made.
 func (r *Report) play(t *testing.T, s *Scenario, p playing) (commits int) {
 	t.Helper()
-	stage.Lock()
-	defer stage.Unlock()
 	folder, err := os.MkdirTemp("", "pawl-scenario-")
 	if err == nil {
 		synctest.Test(t, func(*testing.T) { commits, err = r.once(s, p, folder) })
-		if err == nil && inspect != nil {
-			err = inspect(folder)
+		if err == nil && p.inspect != nil {
+			err = p.inspect(folder)
 		}
 		err = errors.Join(err, os.RemoveAll(folder))
 	}

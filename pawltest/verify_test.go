@@ -9,26 +9,28 @@ import (
 	"github.com/pawl-run/pawl/store"
 )
 
-// Every play of these tests leaves sound directories: each run's file, journal,
-// events and rows agree.
-func init() {
-	if harness.Raced {
-		return
+// checked returns options with which every play must leave sound directories: each
+// run's file, journal, events and rows agree.
+func checked(o Options) Options {
+	if !harness.Raced {
+		o.inspect = verifyFolders
 	}
-	inspect = func(folder string) error {
-		lives, err := os.ReadDir(folder)
-		for _, life := range lives {
-			r, failed := store.Verify(filepath.Join(folder, life.Name()))
-			err = errors.Join(err, failed)
-			if failed != nil {
-				continue
-			}
-			for _, f := range r.Findings {
-				if f.Damage {
-					err = errors.Join(err, errors.New(f.String()))
-				}
+	return o
+}
+
+func verifyFolders(folder string) error {
+	lives, err := os.ReadDir(folder)
+	for _, life := range lives {
+		r, failed := store.Verify(filepath.Join(folder, life.Name()))
+		err = errors.Join(err, failed)
+		if failed != nil {
+			continue
+		}
+		for _, f := range r.Findings {
+			if f.Damage {
+				err = errors.Join(err, errors.New(f.String()))
 			}
 		}
-		return err
 	}
+	return err
 }

@@ -1,0 +1,7 @@
+package store
+
+func shrink() {
+	limit = 100
+	names[0] = "b"
+	use()
+}
