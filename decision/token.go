@@ -155,12 +155,12 @@ func (d CancelTokens) String() string {
 	return l.String()
 }
 
-func (d CancelTokens) evolveState(s *state.State) { cancelTokens(s, Standing(s, d)) }
+func (d CancelTokens) evolveState(s *state.State) { cancelTokens(s, TokensCancelled(s, d)) }
 
 // toldEvents returns one event, however many tokens end, and none if none does.
 func (d CancelTokens) toldEvents(s *state.State) []Event {
 	const most = 100 // tokens that it names
-	ids := Standing(s, d)
+	ids := TokensCancelled(s, d)
 	if len(ids) == 0 {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (d CancelTokens) toldEvents(s *state.State) []Event {
 }
 
 func (d CancelTokens) withdrawnTokens(s *state.State) []workflow.TokenID {
-	return runningTokens(s, Standing(s, d)...)
+	return runningTokens(s, TokensCancelled(s, d)...)
 }
 
 // HoldToken keeps a token from going on while the run is paused.
@@ -201,8 +201,8 @@ func (d HoldToken) toldEvents(s *state.State) []Event {
 
 func (HoldToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// Standing returns the tokens that d ends: those that are at one of its nodes.
-func Standing(s *state.State, d CancelTokens) []workflow.TokenID {
+// TokensCancelled returns the tokens that d ends: those that are at one of its nodes.
+func TokensCancelled(s *state.State, d CancelTokens) []workflow.TokenID {
 	return slices.DeleteFunc(s.TokensOf(d.Scope), func(id workflow.TokenID) bool {
 		t := s.Token(id)
 		return id == d.Except || t.Status == workflow.WaitingForSiblings || !slices.Contains(d.Nodes, t.Node)

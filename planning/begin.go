@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// beginToken lets a token that has come to its node begin there.
+// beginToken lets a token begin at the node that it has come to: a task is
+// dispatched, a wait waits, a gateway completes at once.
 func (p *planner) beginToken(e entry) {
 	t := p.s.Token(e.token)
 	if t == nil || t.Status != workflow.Pending {
@@ -48,8 +49,9 @@ func (p *planner) beginToken(e entry) {
 	}
 }
 
-// queueAtNode lets a token that has come to its node wait, where it may not begin
-// there yet: at the node's join, while the run is paused, or for the node's lock.
+// queueAtNode lets a token wait before its node if it may not begin there yet: at
+// the node's join, until a paused run resumes, or for the node's lock. It reports
+// whether the token waits, or the plan has been given up.
 func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any) bool {
 	switch via := p.arrivedVia(t, n); {
 	case via != "":
@@ -79,7 +81,7 @@ func heldByPause(n *workflow.GraphNode) bool {
 func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *workflow.Failure) {
 	out := make(map[string]any, len(n.Input))
 	for _, m := range n.Input {
-		x, f := v.eval(m.Program)
+		x, f := v.evalProgram(m.Program)
 		if f != nil {
 			return nil, f
 		}
@@ -101,7 +103,8 @@ func (p *planner) dispatchTask(t *state.Token, input any) {
 	})
 }
 
-// beginNextAttempt begins the next attempt of a token that waited for it.
+// beginNextAttempt begins the next attempt of a token whose retry is due, or which
+// an operator or the end of a pause has set going again.
 func (p *planner) beginNextAttempt(t *state.Token) {
 	n := p.s.Graph.Node(t.Node)
 	if p.s.Status == workflow.RunPaused && heldByPause(n) {
@@ -126,7 +129,7 @@ func (p *planner) beginNextAttempt(t *state.Token) {
 // reachEndNode ends the run at an end node.
 func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
 	v.result = map[string]any{}
-	q := p.fork()
+	q := p.forkPlanner()
 	v.p = q
 	if f := q.writeOutput(n.Output, v); f != nil {
 		p.failAttempt(t, f, false)
@@ -141,7 +144,7 @@ func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
 	p.completeRun()
 }
 
-// keptOutput returns an output if some expression asks for it.
+// keptOutput returns a node's output if some expression asks for it, else nil.
 func keptOutput(n *workflow.GraphNode, output any) any {
 	if n.KeepsOutput {
 		return output

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A purse bounds the work of one plan. What its expressions cost is paid out of
-// it; every decision adds to what may be spent, so that a plan may cost more the
-// more it brings about.
+// A budget bounds the work of one plan. The plan's expressions are charged to it,
+// and every decision adds to what may be spent: a plan that brings about more may
+// cost more.
 type budget struct {
 	allowed, spent int // units of cost
 	pacer          pace.Pacer
@@ -21,7 +21,7 @@ func newBudget(g *workflow.Graph) *budget {
 	return &budget{allowed: workflow.PlanCosts * int(g.Limits.CELCost)}
 }
 
-// exceedLimit gives the plan up: the run fails instead.
+// exceedLimit gives the plan up because it would exceed a limit: the run fails.
 func (p *planner) exceedLimit(limit string, most int, what string) {
 	if p.budget.limit == nil {
 		f := limitFailure(limit, most, what)
@@ -66,7 +66,7 @@ func (p *planner) unfitResult(v any) *workflow.Failure {
 	return nil
 }
 
-// charge spends some units.
+// charge spends units of the budget, and gives the plan up if they exceed it.
 func (p *planner) charge(units int) {
 	p.budget.pacer.Spend(units)
 	if p.budget.spent += units; p.budget.spent > p.budget.allowed {
@@ -74,6 +74,7 @@ func (p *planner) charge(units int) {
 	}
 }
 
-// overBudget returns why nothing more may be evaluated, nil if it may: a plan that is
-// given up does not go on within one node.
+// overBudget returns the failure with which the plan was given up, nil if it was
+// not. It is asked before every evaluation, so that a plan which has been given up
+// evaluates nothing more, even within one node.
 func (p *planner) overBudget() *workflow.Failure { return p.budget.limit }

@@ -23,10 +23,10 @@ func (p *planner) cancelNodes(m state.CancelNodes) error {
 	return nil
 }
 
-// cancelTokens ends tokens, and lets the branches settle that they were in, by
-// group and index, whichever tokens came first. It reports whether there were any.
+// cancelTokens ends tokens and has the branches decided that they were in, in the
+// order of group and index. It reports whether there were any tokens.
 func (p *planner) cancelTokens(d decision.CancelTokens) bool {
-	ids := decision.Standing(p.s, d)
+	ids := decision.TokensCancelled(p.s, d)
 	if len(ids) == 0 {
 		return false
 	}

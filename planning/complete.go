@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A key names one attempt of one token under one life of an engine.
+// An attemptKey names one attempt of one token under one life of an engine.
 type attemptKey struct {
 	token   workflow.TokenID
 	attempt int
@@ -25,8 +25,8 @@ func (p *planner) runningAttempt(k attemptKey) *state.Token {
 	return t
 }
 
-// repeatedOrStale answers a result whose attempt does not run: nil if this very result
-// was taken before, workflow.ErrStale otherwise.
+// repeatedOrStale answers a result whose attempt does not run: nil if this very
+// result was taken before, workflow.ErrStale otherwise.
 func repeatedOrStale(s *state.State, k attemptKey, completes bool) error {
 	t := s.Token(k.token)
 	if t == nil || t.Attempt != k.attempt || t.Epoch != k.epoch || t.Status == workflow.Dispatched {
@@ -135,12 +135,13 @@ func (p *planner) completeNode(t *state.Token, c completion) {
 	}
 }
 
-// leaveNode writes a node's output mapping and follows its transitions. What can
-// fail comes first, on a fork where it writes; what is decided then holds.
+// leaveNode writes a node's output mapping and follows its transitions. It
+// evaluates everything that can fail first, on a fork of the planner if that
+// writes, and makes the decisions only when nothing has failed.
 func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
 	q := p
 	if len(n.Output) > 0 || len(n.Cancels) > 0 {
-		q = p.fork()
+		q = p.forkPlanner()
 	}
 	v := vars{p: q, scope: t.Scope, token: t, result: c.output, bound: true, caught: t.Caught}
 	f := q.writeOutput(n.Output, v)
@@ -151,7 +152,7 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 	if len(n.Cancels) > 0 {
 		q.cancelTokens(decision.CancelTokens{Scope: t.Scope, Nodes: n.Cancels, Except: t.ID})
 	}
-	steps, branch, f := q.chooseTransitions(n, v)
+	matches, branch, f := q.chooseTransitions(n, v)
 	if q != p {
 		p.trace = append(p.trace, q.trace...)
 	}
@@ -166,7 +167,7 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 	if len(c.artifacts) > 0 {
 		p.stageArtifacts(t, c.artifacts)
 	}
-	p.followTransitions(steps, v, func(arrival *decision.AwaitSiblings) bool {
+	p.followTransitions(matches, v, func(arrival *decision.AwaitSiblings) bool {
 		if arrival == nil {
 			p.decide(decision.CompleteToken{Token: t.ID, Output: keptOutput(n, c.output), Metadata: c.metadata, Skipped: c.skipped})
 			return false

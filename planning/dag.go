@@ -20,28 +20,30 @@ func (p *planner) startRootNodes() {
 	}
 }
 
-// startNode puts the token of a node on it, which has t's parent and failure.
+// startNode puts the one token of a node on it, with the parent and the caught
+// failure of t.
 func (p *planner) startNode(n *workflow.GraphNode, t state.Token) {
 	t.Node = n.ID
 	p.decide(decision.StartStep{Node: n.ID})
 	p.createToken(t, nil)
 }
 
-// resolveOutgoing resolves what leaves the node of a token that has ended: the
-// transitions given are taken, the others dead.
-func (p *planner) resolveOutgoing(steps []match, v vars) {
+// resolveOutgoing resolves the transitions that leave the node of a token that has
+// ended: those that match are taken, the others are dead.
+func (p *planner) resolveOutgoing(matches []match, v vars) {
 	d := decision.EndStep{Node: v.token.Node}
-	if d.All = len(steps) > 0 && len(steps) == len(p.s.Graph.Node(d.Node).Outgoing); !d.All {
-		for i := range steps {
-			d.Taken = append(d.Taken, steps[i].ID)
+	if d.All = len(matches) > 0 && len(matches) == len(p.s.Graph.Node(d.Node).Outgoing); !d.All {
+		for i := range matches {
+			d.Taken = append(d.Taken, matches[i].ID)
 		}
 	}
 	p.endNode(d, v)
 }
 
-// endNode resolves what leaves a node. Where a join is decided by that, the
-// node starts or is skipped, which resolves what leaves it in turn. A node to
-// which one transition alone leads begins with the failure that was caught.
+// endNode resolves the transitions that leave a node. Where that decides the join
+// of the next node, it starts or is skipped; a skipped node resolves what leaves it
+// in turn. A node with a single incoming transition begins with the failure that
+// this transition caught.
 func (p *planner) endNode(d decision.EndStep, v vars) {
 	p.decide(d)
 	work := []*workflow.GraphNode{p.s.Graph.Node(d.Node)}
@@ -75,8 +77,8 @@ const (
 	nodeSkipped
 )
 
-// readinessOf returns what the transitions that are resolved so far decide of a
-// node.
+// readinessOf returns whether a node runs, is skipped or waits, given the incoming
+// transitions that are resolved so far.
 func (p *planner) readinessOf(n *workflow.GraphNode) readiness {
 	x := p.s.Step(n.ID)
 	quorum, open := n.Join.Quorum(), len(n.Incoming)-x.Resolved
@@ -120,8 +122,8 @@ func (p *planner) failNode(f *workflow.Failure) {
 	}
 }
 
-// nodeCancelled resolves what leaves the node of a token that was cancelled:
-// nothing is taken.
+// nodeCancelled resolves the transitions that leave the node of a token that was
+// cancelled: all are dead.
 func (p *planner) nodeCancelled(id workflow.TokenID) {
 	t := p.s.Token(id)
 	p.endNode(decision.EndStep{Node: t.Node}, vars{token: t})

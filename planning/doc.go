@@ -10,8 +10,8 @@
 // waits for: after a crash the state is the outbox.
 //
 // [Step] and its loop are in step.go, what one message asks for is in the file
-// of its noun. A token begins at its node (begin.go), waits there (wait.go),
-// completes or fails (complete.go, fail.go, retry.go, expire.go), and takes
+// of its noun. A token begins at its node (begin.go), waits there (wait.go,
+// signal.go, approval.go, child.go), completes or fails (complete.go, fail.go, retry.go, expire.go), and takes
 // transitions (route.go, follow.go). Three rules have a file each: how branches
 // are made (fanout.go), how they meet (fanin.go), and how a node waits for its
 // incoming transitions (nodejoin.go; in a dag, dag.go).

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// stampFailure returns f with where and whose it is.
+// stampFailure returns a copy of f with the node, token and attempts of t.
 func (p *planner) stampFailure(t *state.Token, f *workflow.Failure) *workflow.Failure {
 	out := *f
 	out.Node, out.Token, out.Attempts = t.Node, t.ID, max(t.Attempt, 1)
@@ -53,19 +53,20 @@ func (p *planner) raiseFailure(t *state.Token, f *workflow.Failure, expired bool
 	p.failEnclosing(t.Scope, f)
 }
 
-// catchFailure follows the error transitions that catch f. Not caught, it returns the
-// failure of choosing among them, if that failed.
+// catchFailure follows the error transitions that catch f, and reports whether
+// there were any. If choosing among them failed itself, it returns that failure,
+// or the branch which it ends.
 func (p *planner) catchFailure(t *state.Token, f *workflow.Failure, expired bool) (bool, *branchFailure, *workflow.Failure) {
 	v := vars{p: p, scope: t.Scope, token: t, caught: f, bound: true}
 	matched, failure := p.matchTiers(p.s.Graph.Node(t.Node).Failure, v, f)
 	if failure != nil || len(matched) == 0 {
 		return false, nil, failure
 	}
-	steps, branch, failure := p.evalMatches(matched, v)
+	matches, branch, failure := p.evalMatches(matched, v)
 	if branch != nil || failure != nil {
 		return false, branch, failure
 	}
-	p.followTransitions(steps, v, func(*decision.AwaitSiblings) bool {
+	p.followTransitions(matches, v, func(*decision.AwaitSiblings) bool {
 		p.endFailedToken(t.ID, f, expired)
 		return false
 	})
@@ -81,6 +82,7 @@ func (p *planner) failArrival(t *state.Token, b *branchFailure) {
 	p.failBranch(b.scope, f)
 }
 
+// endFailedToken ends a token whose failure ended its node.
 func (p *planner) endFailedToken(t workflow.TokenID, f *workflow.Failure, expired bool) {
 	if expired {
 		p.decide(decision.ExpireToken{Token: t, Failure: *f})
@@ -89,8 +91,8 @@ func (p *planner) endFailedToken(t workflow.TokenID, f *workflow.Failure, expire
 	p.decide(decision.FailToken{Token: t, Failure: *f})
 }
 
-// failEnclosing lets what encloses a failure fail: the branch, or the run; in a dag,
-// what follows from the node.
+// failEnclosing fails what encloses a failure that nothing caught: the branch or
+// the run; in a dag, the node.
 func (p *planner) failEnclosing(sc workflow.Scope, f *workflow.Failure) {
 	switch {
 	case p.isDAG():
@@ -104,8 +106,8 @@ func (p *planner) failEnclosing(sc workflow.Scope, f *workflow.Failure) {
 
 func (p *planner) failRun(f workflow.Failure) { p.decide(decision.FailRun{Failure: f, At: p.now}) }
 
-// failBranch fails a branch: what else lives in it is cancelled, and its group
-// is decided. Of a group that is done, the failure changes nothing more.
+// failBranch fails a branch: what else lives in it is cancelled, and its group is
+// decided, unless it was decided before.
 func (p *planner) failBranch(sc workflow.Scope, f *workflow.Failure) {
 	p.decide(decision.FailBranch{Scope: sc, Failure: *f})
 	p.decideGroup(sc.Group, f)

@@ -269,7 +269,7 @@ type firing struct {
 func (p *planner) fireGroup(g *state.Group, why firing) {
 	spec := p.s.Graph.Groups[g.Name]
 	arrivals, loops := p.collectArrivals(g)
-	q := p.fork()
+	q := p.forkPlanner()
 	merged, f := q.mergeArrivals(g, spec, arrivals)
 	if f == nil {
 		f = q.listErrors(g, spec)

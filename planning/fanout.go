@@ -20,7 +20,7 @@ func (p *planner) countBranches(m *match, v vars) *workflow.Failure {
 	case m.Foreach == nil:
 		m.count = 1
 	default:
-		x, f := v.eval(m.Collection)
+		x, f := v.evalProgram(m.Collection)
 		if f != nil {
 			return f
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// finishIfDone completes the run when nothing is left in it, or fails it when nothing
-// that is left can go on. It is asked after every message.
+// finishIfDone completes the run when nothing is left in it, or fails it when only
+// joins that can never fire are left. It is called after every message.
 func (p *planner) finishIfDone() {
 	switch {
 	case p.s.Status != workflow.RunRunning && p.s.Status != workflow.RunPaused:
@@ -47,7 +47,7 @@ func (p *planner) runOutput() (map[string]any, *workflow.Failure) {
 	}
 	out := make(map[string]any, len(g.Output))
 	for _, m := range g.Output {
-		x, f := vars{p: p}.eval(m.Program)
+		x, f := vars{p: p}.evalProgram(m.Program)
 		if f != nil {
 			return nil, f
 		}

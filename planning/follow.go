@@ -35,7 +35,7 @@ func (p *planner) evalMatches(ts []*workflow.GraphTransition, v vars) ([]match, 
 		if m.joins = p.joinedBranch(v.scope, t); m.joins.Group != 0 {
 			var f *workflow.Failure
 			if t.Synchronization.Merge != nil && !p.tooLate(m.joins) {
-				m.source, f = v.eval(t.Source)
+				m.source, f = v.evalProgram(t.Source)
 			}
 			if f != nil {
 				return nil, &branchFailure{m.joins, f}, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A joinPlace is a node's join in one branch. Tokens of different branches never
-// pair.
+// A joinPlace is the join of a node in one branch: tokens of different branches
+// never join each other there.
 type joinPlace struct {
 	node  workflow.NodeID
 	scope workflow.Scope
@@ -19,12 +19,12 @@ type joinPlace struct {
 
 // arrivedVia returns the transition by which a token has come to a node with a join,
 // "" where it begins there at once: the node has none, or the token is the start
-// or what goes on from the join.
+// or the one with which the join continued.
 func (p *planner) arrivedVia(t *state.Token, n *workflow.GraphNode) workflow.TransitionID {
-	if n.Join == workflow.JoinNone || p.isDAG() || t.Via != "" {
-		if n.Join == workflow.JoinNone || p.isDAG() {
-			return ""
-		}
+	switch {
+	case n.Join == workflow.JoinNone || p.isDAG():
+		return ""
+	case t.Via != "":
 		return t.Via
 	}
 	if g := p.s.Group(t.Scope.Group); g != nil && g.TokenOf(t.Scope.Branch) == t.ID {
@@ -34,8 +34,8 @@ func (p *planner) arrivedVia(t *state.Token, n *workflow.GraphNode) workflow.Tra
 	return ""
 }
 
-// viaIfJoined returns id if it leads to a node with a join: a token that is made by
-// it remembers which way it came.
+// viaIfJoined returns id if that transition leads to a node with a join, where the
+// token must know by which transition it came; else "".
 func (p *planner) viaIfJoined(id workflow.TransitionID, to workflow.NodeID) workflow.TransitionID {
 	if p.s.Graph.Node(to).Join == workflow.JoinNone || p.isDAG() {
 		return ""
@@ -48,12 +48,12 @@ func (p *planner) firstWaiting(t *workflow.GraphTransition, sc workflow.Scope) *
 	return p.s.First(state.WaitKey{Kind: state.LineJoin, Name: string(t.ID), Scope: sc})
 }
 
-// fireAllJoin fires the joins of a node, join: all, as often as a token waits on every
-// incoming transition.
+// fireAllJoin fires the join of a node with join: all, as often as a token waits
+// on every incoming transition.
 func (p *planner) fireAllJoin(at joinPlace) {
 	n := p.s.Graph.Node(at.node)
 	if n.Join != workflow.JoinAll {
-		return // decided when nothing else goes on
+		return // join: synchronize is decided when the run has come to rest
 	}
 	for !p.hasStopped() {
 		for _, t := range n.Incoming {
@@ -65,8 +65,8 @@ func (p *planner) fireAllJoin(at joinPlace) {
 	}
 }
 
-// fireNodeJoin takes one token from each incoming transition that has one, and goes
-// on with a new one in their place.
+// fireNodeJoin ends one token of each incoming transition that has one, and creates
+// a new token at the node in their place.
 func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 	var ids []workflow.TokenID
 	var last *state.Token
@@ -92,10 +92,10 @@ func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 	p.touchBranch(sc)
 }
 
-// fireSynchronizing fires the joins: synchronize that no live token can still reach by
-// another way, in definition order, and reports whether there was one. They fire
-// together: what one of them sets free takes nothing from the others. Of those
-// that wait for each other only, the first fires.
+// fireSynchronizing fires each join: synchronize where no live token of the branch
+// can still reach an incoming transition that has no token waiting, in definition
+// order, and reports whether there was one. Joins that become ready together fire
+// together. If all joins that wait, wait for each other, the first of them fires.
 func (p *planner) fireSynchronizing() bool {
 	if p.s.Census(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
 		return false
@@ -132,10 +132,10 @@ func (p *planner) synchronizingPlaces() []joinPlace {
 	return out
 }
 
-// eachBlocker calls f with every live token that can still come to an incoming
-// transition on which nobody waits, until f returns false, and reports whether
-// it always returned true. A group that may fail at its origin is asked for as
-// nil.
+// eachBlocker calls f with every live token that can still reach an incoming
+// transition on which no token waits, until f returns false, and reports whether
+// f always returned true. For a group whose failure, join or added branch may lead
+// there, it calls f with nil.
 func (p *planner) eachBlocker(at joinPlace, f func(*state.Token) bool) bool {
 	n := p.s.Graph.Node(at.node)
 	var empty []int
@@ -289,8 +289,9 @@ func (p *planner) reachWithin(at joinPlace, i int, sc workflow.Scope) workflow.N
 	return set
 }
 
-// mutualWait returns the first of those joins that wait for each other and for
-// nothing else.
+// mutualWait returns the first of the joins that wait for each other and for
+// nothing else. The joins and what each waits for are a graph; such joins are a
+// strongly connected part of it that no edge leaves.
 func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
 	waits := map[joinPlace]map[joinPlace]bool{}
 	for _, at := range places {
@@ -325,8 +326,8 @@ func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
 	return joinPlace{}, false
 }
 
-// reachedFrom returns what a join waits for, through others, and whether all of
-// that waits for joins only.
+// reachedFrom returns the joins that a join waits for, directly and through
+// others, and whether all of them wait for nothing but joins.
 func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[joinPlace]bool, bool) {
 	reached, work := map[joinPlace]bool{}, []joinPlace{at}
 	for len(work) > 0 {
@@ -345,8 +346,8 @@ func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[join
 	return reached, true
 }
 
-// onlyJoinsWait reports whether all that is left waits at joins that can never
-// fire, or for what does.
+// onlyJoinsWait reports whether the run is deadlocked: every live token waits at a
+// join that can never fire, or for one that waits there.
 func (p *planner) onlyJoinsWait() bool {
 	s := p.s
 	joins := s.Census(workflow.WaitingForJoin)

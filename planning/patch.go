@@ -13,10 +13,10 @@ import (
 )
 
 // patchRun puts the run on another definition, whole or not at all. What has begun
-// goes on as it began: attempts that are out, inputs, deadlines, elements of a
-// foreach. What is decided later is decided by the new definition: retries,
-// routing, joins. Waits that changed begin anew, and approvals, groups and joins
-// are decided again, as the new rules may be met already.
+// continues as it began: attempts that are out, inputs, deadlines, elements of a
+// foreach. Everything decided later follows the new definition: retries, routing,
+// joins. Waits that changed begin anew, and approvals, groups and joins are decided
+// again, because the new rules may be met already.
 func (p *planner) patchRun(m state.Patch) error {
 	if m.Base != p.s.Revision() {
 		return fmt.Errorf("%w: it is at %d, the patch is for %d", workflow.ErrConflict, p.s.Revision(), m.Base)
@@ -47,7 +47,7 @@ func (p *planner) patchRun(m state.Patch) error {
 	return nil
 }
 
-// redecideWaits decides what waits again, by the definition that the run now has.
+// redecideWaits decides everything that waits again, by the new definition.
 func (p *planner) redecideWaits(old *workflow.Graph) {
 	end := p.s.NextGroup // what begins now has the new rules from the first
 	for _, id := range p.s.LiveTokens() {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A patchCheck finds whether a run can go on by another definition.
+// A patchCheck finds whether a run can continue by another definition.
 type patchCheck struct {
 	s        *state.State
 	old, new *workflow.Graph
@@ -60,7 +60,7 @@ func (c *patchCheck) checkSubworkflows() error {
 	return nil
 }
 
-// checkTokens finds live tokens that could not go on where they stand.
+// checkTokens finds live tokens that could not continue from their nodes.
 func (c *patchCheck) checkTokens() error {
 	for _, id := range c.s.LiveTokens() {
 		if err := c.checkToken(c.s.Token(id)); err != nil {
@@ -138,7 +138,7 @@ func groupName(spec *workflow.GroupSpec) string {
 	return spec.Name
 }
 
-// checkGroups finds live groups whose branches could not go on.
+// checkGroups finds live groups whose branches could not continue.
 func (c *patchCheck) checkGroups() error {
 	for id := workflow.GroupID(1); id < c.s.NextGroup; id++ {
 		g := c.s.Group(id)

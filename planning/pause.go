@@ -20,8 +20,9 @@ func (p *planner) pauseRun(m state.Pause) error {
 	return nil
 }
 
-// resumeRun lets a paused or suspended run go on: what it held back begins, in the
-// order in which it came, and what it waits for is sent again.
+// resumeRun lets a paused or suspended run continue. The tokens that were held back
+// begin, in the order in which they came; the engine sends again what the run waits
+// for.
 func (p *planner) resumeRun(m state.Resume) error {
 	switch {
 	case p.s.Status == workflow.RunRunning && m.Parent, p.s.Status == workflow.RunPaused && m.Parent && !p.s.ParentPauses:

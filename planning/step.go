@@ -142,12 +142,12 @@ func (p *planner) addNote(t workflow.TokenID, tr workflow.TransitionID, format s
 	p.trace = append(p.trace, n)
 }
 
-// fork returns a planner over p: what it writes is tentative until adopted.
-func (p *planner) fork() *planner {
+// forkPlanner returns a planner over p: what it writes is tentative until adopted.
+func (p *planner) forkPlanner() *planner {
 	return &planner{s: p.s.Overlay(), now: p.now, budget: p.budget}
 }
 
-// adoptFork makes the decisions of a fork, which are writes, its own.
+// adoptFork makes the decisions of a fork its own. They are writes.
 func (p *planner) adoptFork(q *planner) {
 	p.budget.allowed -= workflow.DecisionCost * len(q.decisions) // they were counted there
 	for _, d := range q.decisions {
@@ -155,9 +155,9 @@ func (p *planner) adoptFork(q *planner) {
 	}
 }
 
-// drainWork lets every created token begin and every touched branch settle, until
-// nothing is left to do, and then sees whether the run is complete. A new group
-// comes first: it may be over before its branches begin.
+// drainWork lets every created token begin and decides every branch that changed,
+// until nothing is left to do, and then looks whether the run is complete. A new
+// group comes first: its join may decide before its branches begin.
 func (p *planner) drainWork() {
 	for !p.hasStopped() {
 		switch {

@@ -161,8 +161,8 @@ func (c countView) Keys() []string {
 // Len implements value.Object.
 func (c countView) Len() int { return len(c.s.Graph.Loops) }
 
-// eval evaluates a program; nil gives the result as it is.
-func (v vars) eval(prog *expr.Program) (any, *workflow.Failure) {
+// evalProgram evaluates a program; nil gives the result as it is.
+func (v vars) evalProgram(prog *expr.Program) (any, *workflow.Failure) {
 	if prog == nil {
 		return v.result, nil
 	}

@@ -13,7 +13,7 @@ import (
 func (p *planner) writeOutput(mapping []workflow.Mapping, v vars) *workflow.Failure {
 	values := make([]any, len(mapping))
 	for i, m := range mapping {
-		x, f := v.eval(m.Program)
+		x, f := v.evalProgram(m.Program)
 		if f != nil {
 			return f
 		}

@@ -20,7 +20,7 @@ func Check(s *state.State) error {
 	if err := Invariants(s); err != nil {
 		return err
 	}
-	branches, groups, live := count(s)
+	branches, groups, live := recountTokens(s)
 	if s.Live() != live {
 		return fmt.Errorf("%d tokens live, the state says %d", live, s.Live())
 	}
@@ -52,8 +52,8 @@ func Check(s *state.State) error {
 	return nil
 }
 
-// count derives branches, the live tokens of groups, and all live tokens.
-func count(s *state.State) (map[workflow.Scope]*state.Branch, map[workflow.GroupID]int, int) {
+// recountTokens derives branches, the live tokens of groups, and all live tokens.
+func recountTokens(s *state.State) (map[workflow.Scope]*state.Branch, map[workflow.GroupID]int, int) {
 	branches, groups, live := map[workflow.Scope]*state.Branch{}, map[workflow.GroupID]int{}, 0
 	at := func(sc workflow.Scope) *state.Branch {
 		if branches[sc] == nil {

@@ -81,20 +81,22 @@ type Sync struct {
 // unset marks an edge that is none.
 const unset = -1
 
-// out returns the edges that leave a node, in definition order.
-func (d *Definition) out(node int) []int {
-	return d.where(func(e Edge) bool { return e.From == node })
+// outgoingEdges returns the edges that leave a node, in definition order.
+func (d *Definition) outgoingEdges(node int) []int {
+	return d.edgesWhere(func(e Edge) bool { return e.From == node })
 }
 
-// in returns the edges that lead to a node, in definition order.
-func (d *Definition) in(node int) []int { return d.where(func(e Edge) bool { return e.To == node }) }
-
-// joins returns the edges that join a group, in definition order.
-func (d *Definition) joins(group string) []int {
-	return d.where(func(e Edge) bool { return e.Sync != nil && e.Sync.Group == group && group != "" })
+// incomingEdges returns the edges that lead to a node, in definition order.
+func (d *Definition) incomingEdges(node int) []int {
+	return d.edgesWhere(func(e Edge) bool { return e.To == node })
 }
 
-func (d *Definition) where(fits func(Edge) bool) []int {
+// joinEdges returns the edges that join a group, in definition order.
+func (d *Definition) joinEdges(group string) []int {
+	return d.edgesWhere(func(e Edge) bool { return e.Sync != nil && e.Sync.Group == group && group != "" })
+}
+
+func (d *Definition) edgesWhere(fits func(Edge) bool) []int {
 	var out []int
 	for i, e := range d.Edges {
 		if fits(e) {
@@ -104,10 +106,10 @@ func (d *Definition) where(fits func(Edge) bool) []int {
 	return out
 }
 
-// stays returns the groups that a token would still leave its branch by joining,
+// staysInside returns the groups that a token would still leave its branch by joining,
 // after it has taken an edge: one that it has fanned out anew within the branch is
 // joined there. It is not ok if the edge joins one of them, and so leaves the branch.
-func (d *Definition) stays(edge int, enclosing []string) (after []string, ok bool) {
+func (d *Definition) staysInside(edge int, enclosing []string) (after []string, ok bool) {
 	e := d.Edges[edge]
 	switch {
 	case e.Sync != nil && slices.Contains(enclosing, e.Sync.Group):
@@ -119,10 +121,10 @@ func (d *Definition) stays(edge int, enclosing []string) (after []string, ok boo
 	}
 }
 
-// reaches reports whether a token that stands at node from, and has passed it,
+// reachesEdge reports whether a token that stands at node from, and has passed it,
 // can come to take an edge without passing the node to which that leads, and
 // without leaving the branch, which is one of the enclosing groups.
-func (d *Definition) reaches(from, edge int, enclosing []string) bool {
+func (d *Definition) reachesEdge(from, edge int, enclosing []string) bool {
 	target := d.Edges[edge].To
 	seen := map[string]bool{}
 	var visit func(node int, enclosing []string) bool
@@ -132,8 +134,8 @@ func (d *Definition) reaches(from, edge int, enclosing []string) bool {
 		} else {
 			seen[at] = true
 		}
-		for _, e := range d.out(node) {
-			after, ok := d.stays(e, enclosing)
+		for _, e := range d.outgoingEdges(node) {
+			after, ok := d.staysInside(e, enclosing)
 			if ok && (e == edge || d.Edges[e].To != target && visit(d.Edges[e].To, after)) {
 				return true
 			}
@@ -143,9 +145,9 @@ func (d *Definition) reaches(from, edge int, enclosing []string) bool {
 	return visit(from, enclosing)
 }
 
-// loop returns the natural loop of an edge: its two nodes, and those that reach
+// loopBody returns the natural loop of an edge: its two nodes, and those that reach
 // its source without passing its target.
-func (d *Definition) loop(edge int) map[int]bool {
+func (d *Definition) loopBody(edge int) map[int]bool {
 	from, to := d.Edges[edge].From, d.Edges[edge].To
 	body := map[int]bool{from: true, to: true}
 	for changed := true; changed; {
@@ -159,9 +161,9 @@ func (d *Definition) loop(edge int) map[int]bool {
 	return body
 }
 
-// inside reports whether the loop of an edge is strictly within that of another.
-func (d *Definition) inside(inner, outer int) bool {
-	a, b := d.loop(inner), d.loop(outer)
+// loopInside reports whether the loop of an edge is strictly within that of another.
+func (d *Definition) loopInside(inner, outer int) bool {
+	a, b := d.loopBody(inner), d.loopBody(outer)
 	for node := range a {
 		if !b[node] {
 			return false

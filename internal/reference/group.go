@@ -49,11 +49,11 @@ type Group struct {
 	lastCode string
 }
 
-// late reports whether a token comes too late for the join of a branch.
-func (b *Branch) late() bool { return b.Group.Phase != Gathering || b.Status != BranchOpen }
+// tooLate reports whether a token comes too late for the join of a branch.
+func (b *Branch) tooLate() bool { return b.Group.Phase != Gathering || b.Status != BranchOpen }
 
-// within reports whether a branch is another or nested in it.
-func within(b, outer *Branch) bool {
+// isWithin reports whether a branch is another or nested in it.
+func isWithin(b, outer *Branch) bool {
 	for ; b != outer; b = b.Group.Outer {
 		if b == nil {
 			return false
@@ -62,9 +62,9 @@ func within(b, outer *Branch) bool {
 	return true
 }
 
-// standsIn returns the branch of the innermost group that an edge joins, nil if
+// joinedBranch returns the branch of the innermost group that an edge joins, nil if
 // the edge joins none that a token in branch b stands in.
-func (r *Run) standsIn(b *Branch, edge int) *Branch {
+func (r *Run) joinedBranch(b *Branch, edge int) *Branch {
 	s := r.def.Edges[edge].Sync
 	for s != nil && b != nil && b.Group.name != s.Group {
 		b = b.Group.Outer
@@ -83,7 +83,7 @@ func (r *Run) fanOut(t *Token, outer *Branch, edges []int) {
 		for range e.Count {
 			b := &Branch{Group: g, Index: len(g.Branches)}
 			g.Branches = append(g.Branches, b)
-			r.create(&Token{Parent: t, Node: e.To, Branch: b, Counts: r.traverse(t.Counts, i), Via: i})
+			r.createToken(&Token{Parent: t, Node: e.To, Branch: b, Counts: r.traverseEdge(t.Counts, i), Via: i})
 		}
 		g.taking = g.taking || e.Open
 		if e.Most > 0 && (g.most == 0 || e.Most < g.most) {
@@ -93,40 +93,40 @@ func (r *Run) fanOut(t *Token, outer *Branch, edges []int) {
 	r.groups = append(r.groups, g)
 }
 
-// open lets the first branches of a new group begin, unless its join decides at
+// openGroup lets the first branches of a new group begin, unless its join decides at
 // once.
-func (r *Run) open() bool {
+func (r *Run) openGroup() bool {
 	for _, g := range r.groups {
 		if g.opened {
 			continue
 		}
 		g.opened = true
-		if s := r.sync(g); g.Phase == Gathering && !g.taking && (len(g.Branches) == 0 || s != nil && len(g.Branches) < s.Quorum) {
-			r.conclude(g)
+		if s := r.syncOf(g); g.Phase == Gathering && !g.taking && (len(g.Branches) == 0 || s != nil && len(g.Branches) < s.Quorum) {
+			r.decideGroup(g)
 		}
-		for r.start(g) {
+		for r.startBranch(g) {
 		}
 		return true
 	}
 	return false
 }
 
-// decide makes the first decision about a branch and its group that is due.
+// decideBranch makes the first decision about a branch and its group that is due.
 // Branches that are done at one instant are looked at one after another.
-func (r *Run) decide() bool {
+func (r *Run) decideBranch() bool {
 	for _, g := range r.groups {
-		resolved := slices.ContainsFunc(g.Branches, func(b *Branch) bool { return b.Status == BranchOpen && r.resolve(b) })
-		if g.Phase == Gathering && r.conclude(g) || r.start(g) || resolved {
+		resolved := slices.ContainsFunc(g.Branches, func(b *Branch) bool { return b.Status == BranchOpen && r.resolveBranch(b) })
+		if g.Phase == Gathering && r.decideGroup(g) || r.startBranch(g) || resolved {
 			return true
 		}
 	}
 	return false
 }
 
-// resolve sees whether a branch has arrived or ended.
-func (r *Run) resolve(b *Branch) bool {
+// resolveBranch sees whether a branch has arrived or ended.
+func (r *Run) resolveBranch(b *Branch) bool {
 	if b.Group.Phase == Fired { // a straggler, until its last token is gone
-		if r.lives(b) {
+		if r.branchLives(b) {
 			return false
 		}
 		b.Status = BranchEnded
@@ -153,14 +153,14 @@ func (r *Run) resolve(b *Branch) bool {
 	return true
 }
 
-// lives reports whether a branch may go on: a token lives in it, or a group
+// branchLives reports whether a branch may go on: a token lives in it, or a group
 // gathers.
-func (r *Run) lives(b *Branch) bool {
-	return slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State != Gone && within(t.Branch, b) }) ||
-		slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && within(g.Outer, b) })
+func (r *Run) branchLives(b *Branch) bool {
+	return slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State != Gone && isWithin(t.Branch, b) }) ||
+		slices.ContainsFunc(r.groups, func(g *Group) bool { return g.Phase == Gathering && isWithin(g.Outer, b) })
 }
 
-func (g *Group) number(s BranchStatus) int {
+func (g *Group) countBranches(s BranchStatus) int {
 	n := 0
 	for _, b := range g.Branches {
 		if b.Status == s {
@@ -170,18 +170,18 @@ func (g *Group) number(s BranchStatus) int {
 	return n
 }
 
-// sync returns how a group is joined, nil if it is not.
-func (r *Run) sync(g *Group) *Sync {
-	if joins := r.def.joins(g.name); len(joins) > 0 {
+// syncOf returns how a group is joined, nil if it is not.
+func (r *Run) syncOf(g *Group) *Sync {
+	if joins := r.def.joinEdges(g.name); len(joins) > 0 {
 		return r.def.Edges[joins[0]].Sync
 	}
 	return nil
 }
 
-// conclude decides a group that gathers, if it can be decided.
-func (r *Run) conclude(g *Group) bool {
-	open, arrived, failed := g.number(BranchOpen), g.number(BranchArrived), g.number(BranchFailed)
-	s := r.sync(g)
+// decideGroup decides a group that gathers, if it can be decided.
+func (r *Run) decideGroup(g *Group) bool {
+	open, arrived, failed := g.countBranches(BranchOpen), g.countBranches(BranchArrived), g.countBranches(BranchFailed)
+	s := r.syncOf(g)
 	if s == nil {
 		switch {
 		case failed > 0:
@@ -198,10 +198,10 @@ func (r *Run) conclude(g *Group) bool {
 	switch {
 	case s.Tolerate >= 0 && failed > s.Tolerate, s.Tolerate < 0 && s.Quorum == 0 && failed > 0:
 		r.failGroup(g, g.lastCode)
-	case r.blocked(g, s):
+	case r.blockedByStragglers(g, s):
 		return false
 	case g.closed, s.Quorum > 0 && arrived >= s.Quorum, s.Quorum == 0 && done && (arrived > 0 || len(g.Branches) == 0), short && s.Proceed:
-		r.fire(g, s)
+		r.fireGroup(g, s)
 	case short:
 		r.failGroup(g, "join_shortfall")
 	case done && s.Quorum == 0:
@@ -212,19 +212,19 @@ func (r *Run) conclude(g *Group) bool {
 	return true
 }
 
-// blocked reports whether an occurrence of a group that fired before still has
+// blockedByStragglers reports whether an occurrence of a group that fired before still has
 // stragglers.
-func (r *Run) blocked(g *Group, s *Sync) bool {
+func (r *Run) blockedByStragglers(g *Group, s *Sync) bool {
 	if s.Remaining != Block {
 		return false
 	}
 	return slices.ContainsFunc(r.groups, func(e *Group) bool {
-		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.lives)
+		return e.name == g.name && e.Outer == g.Outer && e.Phase == Fired && slices.ContainsFunc(e.Branches, r.branchLives)
 	})
 }
 
-// start lets the next branches of a group begin.
-func (r *Run) start(g *Group) bool {
+// startBranch lets the next branches of a group begin.
+func (r *Run) startBranch(g *Group) bool {
 	running := 0
 	for _, b := range g.Branches {
 		if b.begun && b.Status == BranchOpen {
@@ -244,9 +244,9 @@ func (r *Run) start(g *Group) bool {
 	return false
 }
 
-// fire ends a group with its one continuation.
-func (r *Run) fire(g *Group, s *Sync) {
-	joins := r.def.joins(g.name)
+// fireGroup ends a group with its one continuation.
+func (r *Run) fireGroup(g *Group, s *Sync) {
+	joins := r.def.joinEdges(g.name)
 	via, counts := unset, g.counts
 	taken := map[int]bool{}
 	for _, b := range g.Branches {
@@ -265,13 +265,13 @@ func (r *Run) fire(g *Group, s *Sync) {
 	}
 	for _, e := range joins {
 		if taken[e] {
-			counts = r.traverse(counts, e)
+			counts = r.traverseEdge(counts, e)
 		}
 	}
 	g.Phase = Fired
 	for _, b := range g.Branches {
 		if s.Remaining == Cancel {
-			r.empty(b)
+			r.emptyBranch(b)
 		}
 	}
 	for _, t := range r.Tokens {
@@ -279,28 +279,28 @@ func (r *Run) fire(g *Group, s *Sync) {
 			t.State = Gone
 		}
 	}
-	r.create(&Token{Parent: g.Origin, Node: r.def.Edges[joins[0]].To, Branch: g.Outer, Counts: counts, State: Fresh, Via: via})
+	r.createToken(&Token{Parent: g.Origin, Node: r.def.Edges[joins[0]].To, Branch: g.Outer, Counts: counts, State: Fresh, Via: via})
 }
 
 // failGroup ends a group with an error, which is raised at the node that fanned
 // out.
 func (r *Run) failGroup(g *Group, code string) {
 	for _, b := range g.Branches {
-		r.empty(b)
+		r.emptyBranch(b)
 	}
 	g.Phase = Over
-	r.fail(r.create(&Token{Parent: g.Origin, Node: g.Origin.Node, Branch: g.Outer, Counts: g.counts, State: Fresh, Via: unset}), code)
+	r.failNode(r.createToken(&Token{Parent: g.Origin, Node: g.Origin.Node, Branch: g.Outer, Counts: g.counts, State: Fresh, Via: unset}), code)
 }
 
-// empty cancels all that lives in a branch.
-func (r *Run) empty(b *Branch) {
+// emptyBranch cancels all that lives in a branch.
+func (r *Run) emptyBranch(b *Branch) {
 	for _, t := range r.Tokens {
-		if within(t.Branch, b) {
+		if isWithin(t.Branch, b) {
 			t.State = Gone
 		}
 	}
 	for _, g := range r.groups {
-		if g.Phase == Gathering && within(g.Outer, b) {
+		if g.Phase == Gathering && isWithin(g.Outer, b) {
 			g.Phase = Over
 		}
 	}

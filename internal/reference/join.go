@@ -8,9 +8,9 @@ type place struct {
 	branch *Branch
 }
 
-// waiting returns the tokens that wait at a place by an edge, in the order in
+// waitingTokens returns the tokens that wait at a place by an edge, in the order in
 // which they came.
-func (r *Run) waiting(p place, edge int) []*Token {
+func (r *Run) waitingTokens(p place, edge int) []*Token {
 	var out []*Token
 	for _, t := range r.line {
 		if t.State == AtJoin && t.Node == p.node && t.Branch == p.branch && t.Via == edge {
@@ -20,9 +20,9 @@ func (r *Run) waiting(p place, edge int) []*Token {
 	return out
 }
 
-// places returns where tokens wait at joins of a kind, in definition order; the
+// joinPlaces returns where tokens wait at joins of a kind, in definition order; the
 // branches of one node in the order in which tokens came.
-func (r *Run) places(kind Join) []place {
+func (r *Run) joinPlaces(kind Join) []place {
 	var out []place
 	for node, n := range r.def.Nodes {
 		if n.Join != kind {
@@ -37,10 +37,10 @@ func (r *Run) places(kind Join) []place {
 	return out
 }
 
-// pair fires one join of a node that has tokens on all of its edges.
-func (r *Run) pair() bool {
-	for _, p := range r.places(All) {
-		if !slices.ContainsFunc(r.def.in(p.node), func(e int) bool { return len(r.waiting(p, e)) == 0 }) {
+// fireAllJoin fires one join of a node that has tokens on all of its edges.
+func (r *Run) fireAllJoin() bool {
+	for _, p := range r.joinPlaces(All) {
+		if !slices.ContainsFunc(r.def.incomingEdges(p.node), func(e int) bool { return len(r.waitingTokens(p, e)) == 0 }) {
 			r.fireJoin(p)
 			return true
 		}
@@ -48,10 +48,10 @@ func (r *Run) pair() bool {
 	return false
 }
 
-// synchronize fires those joins of nodes that synchronize and wait for nothing,
+// fireSynchronizing fires those joins of nodes that synchronize and wait for nothing,
 // or the first of those that wait for each other.
-func (r *Run) synchronize() bool {
-	places := r.places(Synchronize)
+func (r *Run) fireSynchronizing() bool {
+	places := r.joinPlaces(Synchronize)
 	waiting := slices.DeleteFunc(slices.Clone(places), func(p place) bool {
 		others, free := r.waitsFor(p)
 		return free && len(others) == 0
@@ -65,7 +65,7 @@ func (r *Run) synchronize() bool {
 		return true
 	}
 	for _, p := range places {
-		if r.mutual(p) {
+		if r.waitMutually(p) {
 			r.fireJoin(p)
 			return true
 		}
@@ -77,8 +77,8 @@ func (r *Run) synchronize() bool {
 func (r *Run) fireJoin(p place) {
 	counts := map[int]int{}
 	var last *Token
-	for _, e := range r.def.in(p.node) {
-		line := r.waiting(p, e)
+	for _, e := range r.def.incomingEdges(p.node) {
+		line := r.waitingTokens(p, e)
 		if len(line) == 0 {
 			continue
 		}
@@ -91,7 +91,7 @@ func (r *Run) fireJoin(p place) {
 			counts[loop] = max(counts[loop], n)
 		}
 	}
-	r.create(&Token{Parent: last, Node: p.node, Branch: p.branch, Counts: counts, State: Fresh, Via: unset, Joined: true})
+	r.createToken(&Token{Parent: last, Node: p.node, Branch: p.branch, Counts: counts, State: Fresh, Via: unset, Joined: true})
 }
 
 // waitsFor returns the other synchronizing joins of the same branch from which a
@@ -99,14 +99,14 @@ func (r *Run) fireJoin(p place) {
 // something else may come as well.
 func (r *Run) waitsFor(p place) (others []place, free bool) {
 	var missing []int
-	for _, e := range r.def.in(p.node) {
-		if len(r.waiting(p, e)) == 0 {
+	for _, e := range r.def.incomingEdges(p.node) {
+		if len(r.waitingTokens(p, e)) == 0 {
 			missing = append(missing, e)
 		}
 	}
 	free = true
 	for _, t := range r.Tokens {
-		if !r.counts(t.Branch, p.branch) || !slices.ContainsFunc(missing, func(e int) bool { return r.comes(t, e, p.branch) }) {
+		if !r.countsIn(t.Branch, p.branch) || !slices.ContainsFunc(missing, func(e int) bool { return r.mayCome(t, e, p.branch) }) {
 			continue
 		}
 		if t.State != AtJoin || t.Branch != p.branch || r.def.Nodes[t.Node].Join != Synchronize {
@@ -116,18 +116,18 @@ func (r *Run) waitsFor(p place) (others []place, free bool) {
 		}
 	}
 	for _, g := range r.groups {
-		if g.Phase != Gathering || !r.counts(g.Outer, p.branch) {
+		if g.Phase != Gathering || !r.countsIn(g.Outer, p.branch) {
 			continue
 		}
-		around := enclosing(g.Outer, p.branch)
+		around := enclosingBranch(g.Outer, p.branch)
 		free = free && !slices.ContainsFunc(missing, func(e int) bool { return r.groupComes(g, e, around) })
 	}
 	return others, free
 }
 
-// counts reports whether branch b is, or is nested in, another; what lives in
+// countsIn reports whether branch b is, or is nested in, another; what lives in
 // groups that have fired does not count.
-func (r *Run) counts(b, in *Branch) bool {
+func (r *Run) countsIn(b, in *Branch) bool {
 	for ; b != in; b = b.Group.Outer {
 		if b == nil || b.Group.Phase == Fired {
 			return false
@@ -136,10 +136,10 @@ func (r *Run) counts(b, in *Branch) bool {
 	return true
 }
 
-// enclosing returns the names of the groups around branch in which a token in
+// enclosingBranch returns the names of the groups around branch in which a token in
 // branch b, which is or is nested in it, would leave by their joins. A namesake
 // between the two is joined first.
-func enclosing(b, in *Branch) (names []string) {
+func enclosingBranch(b, in *Branch) (names []string) {
 	for outer := in; outer != nil; outer = outer.Group.Outer {
 		if name := outer.Group.name; name != "" {
 			names = append(names, name)
@@ -151,44 +151,44 @@ func enclosing(b, in *Branch) (names []string) {
 	return names
 }
 
-// comes reports whether a token may come to take an edge in a branch, without
+// mayCome reports whether a token may come to take an edge in a branch, without
 // passing the node to which that leads.
-func (r *Run) comes(t *Token, edge int, in *Branch) bool {
+func (r *Run) mayCome(t *Token, edge int, in *Branch) bool {
 	switch t.State {
 	case AtGroup: // it leaves its branch
-		return t.Branch != in && r.leads(t.Via, edge, enclosing(t.Branch.Group.Outer, in))
+		return t.Branch != in && r.leadsTo(t.Via, edge, enclosingBranch(t.Branch.Group.Outer, in))
 	case Unbegun, AtJoin: // it has not passed its node
-		return t.Node != r.def.Edges[edge].To && r.def.reaches(t.Node, edge, enclosing(t.Branch, in))
+		return t.Node != r.def.Edges[edge].To && r.def.reachesEdge(t.Node, edge, enclosingBranch(t.Branch, in))
 	default:
-		return r.def.reaches(t.Node, edge, enclosing(t.Branch, in))
+		return r.def.reachesEdge(t.Node, edge, enclosingBranch(t.Branch, in))
 	}
 }
 
 // groupComes reports whether what a group that gathers goes on with may come to
 // take an edge: its join, a branch that is added to it, or its failure.
 func (r *Run) groupComes(g *Group, edge int, around []string) bool {
-	if joins := r.def.joins(g.name); len(joins) > 0 && r.leads(joins[0], edge, around) {
+	if joins := r.def.joinEdges(g.name); len(joins) > 0 && r.leadsTo(joins[0], edge, around) {
 		return true
 	}
-	ways := slices.DeleteFunc(r.def.out(g.Origin.Node), func(e int) bool { return r.def.Edges[e].Outcome == Success })
+	ways := slices.DeleteFunc(r.def.outgoingEdges(g.Origin.Node), func(e int) bool { return r.def.Edges[e].Outcome == Success })
 	if g.taking {
 		ways = append(ways, g.First)
 	}
 	return slices.ContainsFunc(ways, func(way int) bool {
-		after, ok := r.def.stays(way, around)
-		return ok && r.leads(way, edge, after)
+		after, ok := r.def.staysInside(way, around)
+		return ok && r.leadsTo(way, edge, after)
 	})
 }
 
-// leads reports whether a way that is taken is an edge, or leads on to it.
-func (r *Run) leads(way, edge int, enclosing []string) bool {
+// leadsTo reports whether a way that is taken is an edge, or leads on to it.
+func (r *Run) leadsTo(way, edge int, enclosing []string) bool {
 	to := r.def.Edges[way].To
-	return way == edge || to != r.def.Edges[edge].To && r.def.reaches(to, edge, enclosing)
+	return way == edge || to != r.def.Edges[edge].To && r.def.reachesEdge(to, edge, enclosing)
 }
 
-// mutual reports whether a place and all those that it waits for wait for each
+// waitMutually reports whether a place and all those that it waits for wait for each
 // other, and for nothing else.
-func (r *Run) mutual(p place) bool {
+func (r *Run) waitMutually(p place) bool {
 	closure := func(p place) ([]place, bool) {
 		var seen []place
 		for work := []place{p}; len(work) > 0; work = work[1:] {

@@ -17,7 +17,7 @@ func (r *Run) CancelNodes(node int) bool {
 			t.State, found = Gone, true
 		}
 	}
-	r.advance()
+	r.advanceRun()
 	return found
 }
 
@@ -25,8 +25,8 @@ func (r *Run) CancelNodes(node int) bool {
 func (r *Run) AddBranch(g *Group) *Token {
 	b := &Branch{Group: g, Index: len(g.Branches)}
 	g.Branches = append(g.Branches, b)
-	t := r.create(&Token{Parent: g.Origin, Node: r.def.Edges[g.First].To, Branch: b, Counts: r.traverse(g.counts, g.First), Via: g.First})
-	r.advance()
+	t := r.createToken(&Token{Parent: g.Origin, Node: r.def.Edges[g.First].To, Branch: b, Counts: r.traverseEdge(g.counts, g.First), Via: g.First})
+	r.advanceRun()
 	return t
 }
 
@@ -34,6 +34,6 @@ func (r *Run) AddBranch(g *Group) *Token {
 // has arrived, unless stragglers block it.
 func (r *Run) CloseGroup(g *Group) {
 	g.taking, g.closed = false, true
-	r.conclude(g)
-	r.advance()
+	r.decideGroup(g)
+	r.advanceRun()
 }

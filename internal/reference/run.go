@@ -60,31 +60,31 @@ type Run struct {
 // New starts a run.
 func New(def *Definition) *Run {
 	r := &Run{def: def}
-	r.create(&Token{Node: def.Start, State: Fresh, Via: unset})
-	r.advance()
+	r.createToken(&Token{Node: def.Start, State: Fresh, Via: unset})
+	r.advanceRun()
 	return r
 }
 
 // Complete ends the task of a token with a result; below 0 it is one that cannot
 // be compared.
 func (r *Run) Complete(t *Token, result int) {
-	r.complete(t, result)
-	r.advance()
+	r.completeNode(t, result)
+	r.advanceRun()
 }
 
 // Fail ends the task of a token with an error.
 func (r *Run) Fail(t *Token, code string) {
-	r.fail(t, code)
-	r.advance()
+	r.failNode(t, code)
+	r.advanceRun()
 }
 
-// advance does what there is to do, one act at a time, and looks at everything
+// advanceRun does what there is to do, one act at a time, and looks at everything
 // again after each. Tokens that have come to a node at one instant all begin
 // there before it is asked what arrived.
-func (r *Run) advance() {
+func (r *Run) advanceRun() {
 	for acted := true; acted && r.Status == Going; {
-		r.Tokens, r.line = slices.DeleteFunc(r.Tokens, gone), slices.DeleteFunc(r.line, gone)
-		acted = r.open() || r.begin() || r.pair() || r.decide() || r.synchronize()
+		r.Tokens, r.line = slices.DeleteFunc(r.Tokens, isGone), slices.DeleteFunc(r.line, isGone)
+		acted = r.openGroup() || r.beginToken() || r.fireAllJoin() || r.decideBranch() || r.fireSynchronizing()
 	}
 	switch {
 	case r.Status != Going:
@@ -93,25 +93,25 @@ func (r *Run) advance() {
 	case len(r.Tokens) == 0:
 		r.Status = Completed
 	case !slices.ContainsFunc(r.Tokens, func(t *Token) bool { return t.State == Running }):
-		r.end("deadlock")
+		r.failRun("deadlock")
 	}
 }
 
-// end fails the run.
-func (r *Run) end(code string) {
+// failRun fails the run.
+func (r *Run) failRun(code string) {
 	if r.Status == Going {
 		r.Status, r.Code, r.Tokens = Failed, code, nil
 	}
 }
 
-func (r *Run) create(t *Token) *Token {
+func (r *Run) createToken(t *Token) *Token {
 	t.born = t.Branch
 	r.Tokens, r.Made, r.line = append(r.Tokens, t), append(r.Made, t), append(r.line, t)
 	return t
 }
 
-// begin lets the token begin that has come to its node first.
-func (r *Run) begin() bool {
+// beginToken lets the token begin that has come to its node first.
+func (r *Run) beginToken() bool {
 	i := slices.IndexFunc(r.line, func(t *Token) bool { return t.State == Fresh })
 	if i < 0 {
 		return false
@@ -127,40 +127,40 @@ func (r *Run) begin() bool {
 	case n.Task:
 		t.State = Running
 	default:
-		r.complete(t, 0)
+		r.completeNode(t, 0)
 	}
 	return true
 }
 
-// complete ends a node and follows its edges.
-func (r *Run) complete(t *Token, result int) {
+// completeNode ends a node and follows its edges.
+func (r *Run) completeNode(t *Token, result int) {
 	n := r.def.Nodes[t.Node]
-	edges, ok := r.choose(t, result, func(e Edge) bool { return e.Outcome != Error })
+	edges, ok := r.chooseEdges(t, result, func(e Edge) bool { return e.Outcome != Error })
 	switch {
 	case !ok:
-		r.fail(t, "expression_error")
+		r.failNode(t, "expression_error")
 		return
 	case len(edges) == 0 && n.FailUnmatched:
-		r.fail(t, "unmatched")
+		r.failNode(t, "unmatched")
 		return
 	}
 	for _, other := range r.Tokens {
-		if other != t && other.State != AtGroup && within(other.Branch, t.Branch) && slices.Contains(n.Cancels, other.Node) {
+		if other != t && other.State != AtGroup && isWithin(other.Branch, t.Branch) && slices.Contains(n.Cancels, other.Node) {
 			other.State = Gone
 		}
 	}
-	r.follow(t, edges)
+	r.followEdges(t, edges)
 }
 
-// choose returns the matching edges of the first tier that has any; not ok if a
+// chooseEdges returns the matching edges of the first tier that has any; not ok if a
 // condition cannot be evaluated.
-func (r *Run) choose(t *Token, result int, fits func(Edge) bool) (chosen []int, ok bool) {
+func (r *Run) chooseEdges(t *Token, result int, fits func(Edge) bool) (chosen []int, ok bool) {
 	tiers := map[int]bool{}
-	for _, e := range r.def.out(t.Node) {
+	for _, e := range r.def.outgoingEdges(t.Node) {
 		tiers[r.def.Edges[e].Tier] = true
 	}
 	for _, tier := range slices.Sorted(maps.Keys(tiers)) {
-		for _, i := range r.def.out(t.Node) {
+		for _, i := range r.def.outgoingEdges(t.Node) {
 			e := r.def.Edges[i]
 			switch {
 			case e.Tier != tier || !fits(e) || e.Loop > 0 && t.Counts[i] >= e.Loop:
@@ -177,56 +177,56 @@ func (r *Run) choose(t *Token, result int, fits func(Edge) bool) (chosen []int, 
 	return nil, true
 }
 
-// fail ends a node with an error, which an edge may catch.
-func (r *Run) fail(t *Token, code string) {
-	edges, _ := r.choose(t, 0, func(e Edge) bool {
+// failNode ends a node with an error, which an edge may catch.
+func (r *Run) failNode(t *Token, code string) {
+	edges, _ := r.chooseEdges(t, 0, func(e Edge) bool {
 		return e.Outcome != Success && (e.Code == "" || e.Code == code)
 	})
 	if len(edges) > 0 {
-		r.follow(t, edges)
+		r.followEdges(t, edges)
 		return
 	}
 	t.State = Gone
-	r.raise(t.Branch, code)
+	r.raiseFailure(t.Branch, code)
 }
 
-// raise fails a branch, or the run. What that decides of the group is decided at
+// raiseFailure fails a branch, or the run. What that decides of the group is decided at
 // once, as an error outside all groups ends the run at once.
-func (r *Run) raise(b *Branch, code string) {
+func (r *Run) raiseFailure(b *Branch, code string) {
 	if b == nil {
-		r.end(code)
+		r.failRun(code)
 		return
 	}
-	r.empty(b)
+	r.emptyBranch(b)
 	b.Status, b.Group.lastCode = BranchFailed, code
 	if b.Group.Phase == Gathering {
-		r.conclude(b.Group)
+		r.decideGroup(b.Group)
 	}
 }
 
-// follow takes edges, in definition order. The token itself waits at the first
+// followEdges takes edges, in definition order. The token itself waits at the first
 // join of a group among them.
-func (r *Run) follow(t *Token, edges []int) {
+func (r *Run) followEdges(t *Token, edges []int) {
 	from := t.Branch
 	t.State = Gone
 	made := map[string]bool{}
 	arrival := unset
 	for _, i := range edges {
-		if b := r.standsIn(from, i); b != nil && arrival == unset {
+		if b := r.joinedBranch(from, i); b != nil && arrival == unset {
 			arrival = i
-			if !b.late() {
+			if !b.tooLate() {
 				t.State, t.Branch, t.Via = AtGroup, b, i
 			}
 		}
 	}
 	for k, i := range edges {
 		e := r.def.Edges[i]
-		switch b := r.standsIn(from, i); {
-		case b != nil && (i == arrival || b.late()):
+		switch b := r.joinedBranch(from, i); {
+		case b != nil && (i == arrival || b.tooLate()):
 		case b != nil:
-			r.create(&Token{Parent: t, Node: t.Node, Branch: b, Counts: t.Counts, State: AtGroup, Via: i}).born = from
+			r.createToken(&Token{Parent: t, Node: t.Node, Branch: b, Counts: t.Counts, State: AtGroup, Via: i}).born = from
 		case !e.Fan:
-			r.create(&Token{Parent: t, Node: e.To, Branch: from, Counts: r.traverse(t.Counts, i), State: Fresh, Via: i})
+			r.createToken(&Token{Parent: t, Node: e.To, Branch: from, Counts: r.traverseEdge(t.Counts, i), State: Fresh, Via: i})
 		case e.Group == "":
 			r.fanOut(t, from, edges[k:k+1])
 		case !made[e.Group]:
@@ -238,15 +238,15 @@ func (r *Run) follow(t *Token, edges []int) {
 	}
 }
 
-// traverse returns the counts of a token that has taken an edge: one more if it
+// traverseEdge returns the counts of a token that has taken an edge: one more if it
 // loops, none for the loops in it.
-func (r *Run) traverse(counts map[int]int, edge int) map[int]int {
+func (r *Run) traverseEdge(counts map[int]int, edge int) map[int]int {
 	if r.def.Edges[edge].Loop == 0 {
 		return counts
 	}
 	out := map[int]int{}
 	for e, n := range counts {
-		if !r.def.inside(e, edge) {
+		if !r.def.loopInside(e, edge) {
 			out[e] = n
 		}
 	}
@@ -254,4 +254,4 @@ func (r *Run) traverse(counts map[int]int, edge int) map[int]int {
 	return out
 }
 
-func gone(t *Token) bool { return t.State == Gone }
+func isGone(t *Token) bool { return t.State == Gone }

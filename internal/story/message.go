@@ -32,85 +32,85 @@ const ownEpoch = 7
 func (r Reader) Message(d *datadriven.TestData) state.Message {
 	switch d.Cmd {
 	case "start":
-		return r.start(d)
+		return r.startMessage(d)
 	case "complete", "fail", "heartbeat":
-		return r.result(d)
+		return r.resultMessage(d)
 	case "child-ended", "child-asks":
-		return r.child(d)
+		return r.childMessage(d)
 	case "cancel", "retry", "skip", "suspend", "pause", "resume":
-		return r.operator(d)
+		return r.operatorMessage(d)
 	case "signal", "vote":
-		return r.event(d)
+		return r.eventMessage(d)
 	case "cancel-nodes", "add-branch", "close-group":
-		return r.group(d)
+		return r.groupMessage(d)
 	}
 	return nil
 }
 
-// start reads whose child the run is, too, and what its subworkflows mean.
-func (r Reader) start(d *datadriven.TestData) state.Message {
+// startMessage reads whose child the run is, too, and what its subworkflows mean.
+func (r Reader) startMessage(d *datadriven.TestData) state.Message {
 	m := state.Start{}
-	m.Input, _ = r.json(d).(map[string]any)
-	if pin := r.text(d, "pin"); pin != "" {
+	m.Input, _ = r.readJSON(d).(map[string]any)
+	if pin := r.readText(d, "pin"); pin != "" {
 		m.Pins = workflow.Pins{{Name: pin, Hash: "hash-of-" + pin}}
 	}
-	if depth := r.number(d, "depth", 0); depth > 0 {
+	if depth := r.readNumber(d, "depth", 0); depth > 0 {
 		m.Parent = &workflow.Parent{Run: "p", Token: 1, Attempt: 1, Root: "p", Depth: depth}
 	}
 	return m
 }
 
-// result reads what an executor says of an attempt.
-func (r Reader) result(d *datadriven.TestData) state.Message {
-	id, _ := r.target(d)
+// resultMessage reads what an executor says of an attempt.
+func (r Reader) resultMessage(d *datadriven.TestData) state.Message {
+	id, _ := r.readTarget(d)
 	attempt, epoch := r.Key(id)
-	attempt = r.number(d, "attempt", attempt)
-	if n := r.number(d, "epoch", ownEpoch); n != ownEpoch {
+	attempt = r.readNumber(d, "attempt", attempt)
+	if n := r.readNumber(d, "epoch", ownEpoch); n != ownEpoch {
 		epoch++
 	}
 	switch d.Cmd {
 	case "complete":
-		return state.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: r.json(d)}
+		return state.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: r.readJSON(d)}
 	case "fail":
-		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.failure(d)}
+		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.readFailure(d)}
 	}
 	return state.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
 }
 
-// child reads what a child tells or asks its parent.
-func (r Reader) child(d *datadriven.TestData) state.Message {
-	id, _ := r.target(d)
+// childMessage reads what a child tells or asks its parent.
+func (r Reader) childMessage(d *datadriven.TestData) state.Message {
+	id, _ := r.readTarget(d)
 	attempt, _ := r.Key(id)
-	attempt = r.number(d, "attempt", attempt)
+	attempt = r.readNumber(d, "attempt", attempt)
 	if d.Cmd == "child-asks" {
 		return state.ChildAsks{Token: id, Attempt: attempt}
 	}
 	m := state.ChildEnded{Token: id, Attempt: attempt, Status: workflow.RunCompleted}
-	status := r.text(d, "status")
+	status := r.readText(d, "status")
 	if status == "" {
-		m.Output, _ = r.json(d).(map[string]any)
+		m.Output, _ = r.readJSON(d).(map[string]any)
 		return m
 	}
 	var err error
 	if m.Status, err = workflow.ParseRunStatus(status); err != nil {
 		r.T.Fatalf("%s: %v", d.Pos, err)
 	}
-	f := r.failure(d)
+	f := r.readFailure(d)
 	f.Node, f.Token = "deep", 9
 	m.Failure = &f
 	return m
 }
 
-// operator reads what an operator, or a fault, does to the run.
-func (r Reader) operator(d *datadriven.TestData) state.Message {
-	id, node := r.target(d)
+// operatorMessage reads what an operator, or a fault, does to the run.
+func (r Reader) operatorMessage(d *datadriven.TestData) state.Message {
+	id, node := r.readTarget(d)
 	switch d.Cmd {
 	case "cancel":
 		return state.Cancel{Reason: strings.TrimSpace(d.Input)}
 	case "retry":
 		return state.Retry{Token: id, Node: node}
 	case "skip":
-		return state.Skip{Token: id, Node: node, Output: r.json(d)}
+		return state.Skip{Token: id, Node: node, Output: r.readJSON(d)}
 	case "suspend":
 		return state.Suspend{Cause: strings.TrimSpace(d.Input)}
 	case "pause":
@@ -119,24 +119,24 @@ func (r Reader) operator(d *datadriven.TestData) state.Message {
 	return state.Resume{Parent: d.HasArg("parent")}
 }
 
-// event reads a signal or a vote.
-func (r Reader) event(d *datadriven.TestData) state.Message {
+// eventMessage reads a signal or a vote.
+func (r Reader) eventMessage(d *datadriven.TestData) state.Message {
 	if d.Cmd == "signal" {
 		return state.Signal{
-			Name: r.text(d, "name"), ID: r.text(d, "id"), Payload: r.json(d), Transient: d.HasArg("transient"),
-			TTL: time.Duration(r.number(d, "ttl", 0)) * time.Second,
+			Name: r.readText(d, "name"), ID: r.readText(d, "id"), Payload: r.readJSON(d), Transient: d.HasArg("transient"),
+			TTL: time.Duration(r.readNumber(d, "ttl", 0)) * time.Second,
 		}
 	}
-	id, node := r.target(d)
-	return state.Ballot{Token: id, Node: node, By: r.text(d, "by"), Approved: d.HasArg("approved"), Data: r.json(d)}
+	id, node := r.readTarget(d)
+	return state.Ballot{Token: id, Node: node, By: r.readText(d, "by"), Approved: d.HasArg("approved"), Data: r.readJSON(d)}
 }
 
-// group reads what is said to a group, or to some nodes.
-func (r Reader) group(d *datadriven.TestData) state.Message {
-	name, origin := r.text(d, "group"), workflow.TokenID(r.number(d, "origin", 0))
+// groupMessage reads what is said to a group, or to some nodes.
+func (r Reader) groupMessage(d *datadriven.TestData) state.Message {
+	name, origin := r.readText(d, "group"), workflow.TokenID(r.readNumber(d, "origin", 0))
 	switch d.Cmd {
 	case "add-branch":
-		return state.AddBranch{Group: name, Origin: origin, Item: r.json(d)}
+		return state.AddBranch{Group: name, Origin: origin, Item: r.readJSON(d)}
 	case "close-group":
 		return state.CloseGroup{Group: name, Origin: origin}
 	}
@@ -149,28 +149,28 @@ func (r Reader) group(d *datadriven.TestData) state.Message {
 	return m
 }
 
-// target reads token=N and node=ID.
-func (r Reader) target(d *datadriven.TestData) (workflow.TokenID, workflow.NodeID) {
-	return workflow.TokenID(r.number(d, "token", 0)), workflow.NodeID(r.text(d, "node"))
+// readTarget reads token=N and node=ID.
+func (r Reader) readTarget(d *datadriven.TestData) (workflow.TokenID, workflow.NodeID) {
+	return workflow.TokenID(r.readNumber(d, "token", 0)), workflow.NodeID(r.readText(d, "node"))
 }
 
-// failure reads the code of a failure; its message stands below.
-func (r Reader) failure(d *datadriven.TestData) workflow.Failure {
-	return workflow.Failure{Code: r.text(d, "code"), Message: strings.TrimSpace(d.Input), Permanent: d.HasArg("permanent")}
+// readFailure reads the code of a failure; its message stands below.
+func (r Reader) readFailure(d *datadriven.TestData) workflow.Failure {
+	return workflow.Failure{Code: r.readText(d, "code"), Message: strings.TrimSpace(d.Input), Permanent: d.HasArg("permanent")}
 }
 
-func (r Reader) text(d *datadriven.TestData, key string) (out string) {
+func (r Reader) readText(d *datadriven.TestData, key string) (out string) {
 	d.MaybeScanArgs(r.T, key, &out)
 	return out
 }
 
-func (r Reader) number(d *datadriven.TestData, key string, otherwise int) int {
+func (r Reader) readNumber(d *datadriven.TestData, key string, otherwise int) int {
 	d.MaybeScanArgs(r.T, key, &otherwise)
 	return otherwise
 }
 
-// json reads the value below a command; nil if there is none.
-func (r Reader) json(d *datadriven.TestData) any {
+// readJSON reads the value below a command; nil if there is none.
+func (r Reader) readJSON(d *datadriven.TestData) any {
 	text := strings.TrimSpace(d.Input)
 	if text == "" {
 		return nil

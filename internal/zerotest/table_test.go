@@ -30,7 +30,7 @@ var functions = []function{
 	{"decision.Evolve", decision.Evolve},
 	{"decision.FailureValue", decision.FailureValue},
 	{"decision.Outcome", decision.Outcome},
-	{"decision.Standing", decision.Standing},
+	{"decision.TokensCancelled", decision.TokensCancelled},
 	{"decision.Traverse", decision.Traverse},
 	{"decision.VoteValues", decision.VoteValues},
 	{"decision.Withdrawn", decision.Withdrawn},

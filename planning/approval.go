@@ -1,0 +1,67 @@
+package planning
+
+import (
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// requestApproval lets a token wait for people.
+func (p *planner) requestApproval(t *state.Token, n *workflow.GraphNode) {
+	p.decide(decision.RequestApproval{
+		Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout),
+	})
+}
+
+// addVote adds a vote to an approval, and decides it if that makes a quorum.
+func (p *planner) addVote(m state.Ballot) error {
+	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForApproval)
+	if err != nil {
+		return err
+	}
+	same := 1
+	for _, v := range t.Votes {
+		if v.By == m.By {
+			return workflow.ErrAlreadyVoted
+		}
+		if v.Approved == m.Approved {
+			same++
+		}
+	}
+	if len(t.Votes) >= workflow.MaxVotes {
+		return &workflow.LimitError{Limit: "votes", Max: workflow.MaxVotes}
+	}
+	if err := p.refuseValue(m.Data); err != nil {
+		return err
+	}
+	p.decide(decision.AddVote{Token: t.ID, Vote: state.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data, At: p.now}})
+	spec := p.s.Graph.Node(t.Node).Approval
+	quorum := spec.Quorum
+	if !m.Approved {
+		quorum = spec.RejectQuorum
+	}
+	if same >= quorum {
+		p.decideApproval(t.ID, m.Approved, "votes")
+	}
+	return nil
+}
+
+// decideApproval completes an approval. A rejection is a result like any other.
+func (p *planner) decideApproval(id workflow.TokenID, approved bool, cause string) {
+	votes := decision.VoteValues(p.s.Token(id).Votes)
+	p.decide(decision.DecideApproval{Token: id, Approved: approved, Cause: cause})
+	p.completeNode(p.s.Token(id), completion{output: map[string]any{"approved": approved, "cause": cause, "votes": votes}})
+}
+
+// approvalTimedOut ends an approval that nobody has decided in time.
+func (p *planner) approvalTimedOut(t *state.Token, n *workflow.GraphNode) {
+	switch n.Approval.OnTimeout {
+	case workflow.ApprovalApprove:
+		p.decideApproval(t.ID, true, "timeout")
+	case workflow.ApprovalReject:
+		p.decideApproval(t.ID, false, "timeout")
+	case workflow.ApprovalFail:
+		p.failAttempt(t, &workflow.Failure{Code: workflow.CodeApprovalTimeout, Message: "not decided within " + n.Timeout.String()}, true)
+	}
+}

@@ -1,0 +1,96 @@
+package planning
+
+import (
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// takeKept completes a wait with the oldest kept event, of whichever name, that
+// matches. Those whose time is up are lost.
+func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string, v vars) bool {
+	for k := range p.s.KeptOf(names...) {
+		switch {
+		case k.Expired(p.now):
+			p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})
+		case p.wantsEvent(t, n, k.Name, k.Payload, v):
+			p.decide(decision.TakeSignal{Token: t.ID, Seq: k.Seq, Name: k.Name})
+			p.completeNode(p.s.Token(t.ID), completion{output: eventOutput(k.Name, k.Payload)})
+			return true
+		}
+	}
+	return false
+}
+
+// wantsEvent reports whether an event matches what a token waits for. An error in
+// match is no match; it is told.
+func (p *planner) wantsEvent(t *state.Token, n *workflow.GraphNode, name string, payload any, v vars) bool {
+	v.payload, v.signalled = payload, true
+	for i := range n.Waits {
+		w := &n.Waits[i]
+		switch {
+		case w.Event != name:
+			continue
+		case p.overBudget() != nil:
+			return false
+		case w.Match == nil:
+			return true
+		}
+		ok, err := w.Match.EvalBool(v)
+		if err != nil {
+			p.decide(decision.RejectSignal{Token: t.ID, Name: name, Failure: *evalFailure(w.Match, err)})
+			continue
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+// deliverSignal gives an event to the token that has waited for it longest, or keeps
+// it. An id counts once.
+func (p *planner) deliverSignal(m state.Signal) error {
+	if err := p.refuseValue(m.Payload); err != nil {
+		return err
+	}
+	if m.ID != "" && p.s.KnowsSignal(m.ID) {
+		return nil
+	}
+	d := decision.KeepSignal{Seq: p.s.NextSignal, Name: m.Name, ID: m.ID, Done: true}
+	for t := range p.s.Line(state.WaitKey{Kind: state.LineEvent, Name: m.Name}) {
+		n := p.s.Graph.Node(t.Node)
+		v := vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught}
+		if !p.wantsEvent(t, n, m.Name, m.Payload, v) {
+			continue
+		}
+		p.decide(d)
+		p.decide(decision.TakeSignal{Token: t.ID, Seq: d.Seq, Name: m.Name})
+		p.completeNode(p.s.Token(t.ID), completion{output: eventOutput(m.Name, m.Payload)})
+		return nil
+	}
+	if m.Transient {
+		p.decide(d)
+		p.decide(decision.LoseSignal{Seq: d.Seq, Name: m.Name})
+		return nil
+	}
+	if p.s.Kept() >= workflow.MaxSignals {
+		p.loseExpired()
+	}
+	if p.s.Kept() >= workflow.MaxSignals {
+		return &workflow.LimitError{Limit: "signals", Max: workflow.MaxSignals}
+	}
+	d.Payload, d.Done = m.Payload, false
+	d.Due = timeout.Deadline(p.now, m.TTL)
+	p.decide(d)
+	return nil
+}
+
+// loseExpired makes room for a signal. Those whose time is up are not removed by an
+// alarm, but by whoever finds them.
+func (p *planner) loseExpired() {
+	for _, k := range p.s.Expired(p.now) {
+		p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})
+	}
+}
