@@ -62,7 +62,7 @@ func TakeFrom(from, to string, whole bool) (Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy: %w", err)
 	}
-	snap, err := read(d)
+	snap, err := readSnapshot(d)
 	if err := errors.Join(err, d.Close()); err != nil {
 		return nil, fmt.Errorf("copy: %w", err)
 	}
@@ -72,14 +72,14 @@ func TakeFrom(from, to string, whole bool) (Snapshot, error) {
 	return snap, err
 }
 
-func read(d *store.Dir) (Snapshot, error) {
+func readSnapshot(d *store.Dir) (Snapshot, error) {
 	snap := Snapshot{}
 	for h, err := range d.AllHeads(store.RunFilter{}) {
 		if err != nil {
 			return nil, err
 		}
 		f := &Found{Head: h, Out: map[pawl.Key]int64{}, Pending: map[pawl.Key]bool{}, Results: map[pawl.Key]int64{}}
-		if err := f.read(d); err != nil {
+		if err := f.readRun(d); err != nil {
 			return nil, fmt.Errorf("run %q: %w", string(h.Run), err)
 		}
 		snap[h.Run] = f
@@ -87,9 +87,9 @@ func read(d *store.Dir) (Snapshot, error) {
 	return snap, nil
 }
 
-// read replays the journal of a run through the planner and finds the same
+// readRun replays the journal of a run through the planner and finds the same
 // decisions, events and state as are stored.
-func (f *Found) read(d *store.Dir) error {
+func (f *Found) readRun(d *store.Dir) error {
 	g, err := d.Graph(f.Head.Definition)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (f *Found) read(d *store.Dir) error {
 		if r.Seq != int64(len(f.Records))+1 {
 			return fmt.Errorf("record %d follows record %d", r.Seq, len(f.Records))
 		}
-		es, err := f.replay(s, r)
+		es, err := f.replayRecord(s, r)
 		if err != nil {
 			return fmt.Errorf("record %d: %w", r.Seq, err)
 		}
@@ -115,10 +115,10 @@ func (f *Found) read(d *store.Dir) error {
 		}
 		f.Events = append(f.Events, e)
 	}
-	return f.compare(d, s, events)
+	return f.compareWithFile(d, s, events)
 }
 
-func (f *Found) replay(s *state.State, r decision.Record) ([]decision.Event, error) {
+func (f *Found) replayRecord(s *state.State, r decision.Record) ([]decision.Event, error) {
 	s.Epoch = r.Epoch
 	plan, err := planning.Step(s, r.Message, r.At)
 	if err != nil {
@@ -162,8 +162,8 @@ func (f *Found) replay(s *state.State, r decision.Record) ([]decision.Event, err
 	return events, nil
 }
 
-// compare holds the replayed state against the one that is stored.
-func (f *Found) compare(d *store.Dir, s *state.State, events []decision.Event) error {
+// compareWithFile holds the replayed state against the one that is stored.
+func (f *Found) compareWithFile(d *store.Dir, s *state.State, events []decision.Event) error {
 	stored, err := d.State(f.Head.Run)
 	if err != nil {
 		return err
@@ -247,15 +247,15 @@ func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workfl
 func (snap Snapshot) checkFiles(dir string) error {
 	const left = `SELECT count(*) FROM log JOIN runs ON num = key >> 32 WHERE `
 	index := filepath.Join(dir, "pawl.db")
-	if n, err := count(index, left+`parent = '' OR status < 4`); err != nil || n != 0 {
+	if n, err := countRows(index, left+`parent = '' OR status < 4`); err != nil || n != 0 {
 		return errors.Join(err, fmt.Errorf("%d records are left in the log", n))
 	}
 	const stray = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
-	if n, err := count(index, stray); err != nil || n != 0 {
+	if n, err := countRows(index, stray); err != nil || n != 0 {
 		return errors.Join(err, fmt.Errorf("%d parts of no record are left", n))
 	}
 	for id, f := range snap {
-		if n, err := count(index, left+`id = '`+string(id)+`'`); err != nil {
+		if n, err := countRows(index, left+`id = '`+string(id)+`'`); err != nil {
 			return err
 		} else if n > 0 {
 			continue
@@ -268,7 +268,7 @@ func (snap Snapshot) checkFiles(dir string) error {
 			`PRAGMA application_id`:                           0x70617772,
 			`SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'`: 1,
 		} {
-			n, err := count(filepath.Join(dir, f.Head.File), query)
+			n, err := countRows(filepath.Join(dir, f.Head.File), query)
 			if err != nil || n != want {
 				return errors.Join(err, fmt.Errorf("file of run %q: %s: %d, want %d", string(id), query, n, want))
 			}
@@ -277,8 +277,8 @@ func (snap Snapshot) checkFiles(dir string) error {
 	return nil
 }
 
-// count returns the number that a query of a database answers.
-func count(path, query string) (n int, err error) {
+// countRows returns the number that a query of a database answers.
+func countRows(path, query string) (n int, err error) {
 	c, err := sqlite.Open(path, ``)
 	if err != nil {
 		return 0, err
