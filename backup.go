@@ -25,7 +25,7 @@ type BackupInfo = store.BackupInfo
 // the directory too. Blobs are copied unless Options.Blobs keeps them elsewhere.
 //
 // What is damaged in the original is left out and listed in the result: look at
-// it. In the copy the runs go on from the moment of the backup, so the tasks of
+// it. In the copy the runs continue from the moment of the backup, so the tasks of
 // later steps are executed again. Errors: ErrInvalid (something is there already,
 // or it is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
 func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {

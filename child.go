@@ -35,7 +35,7 @@ func (c *childMessenger) ensureChild(d *actor.Child) error {
 	h, err := e.dir.Head(d.ID)
 	switch {
 	case errors.Is(err, ErrRunNotFound) && d.Paused:
-		return nil // it begins when its parent goes on
+		return nil // it begins when its parent is resumed
 	case errors.Is(err, ErrRunNotFound):
 		return c.startChild(d)
 	case err != nil:

@@ -27,7 +27,7 @@
 //   - Decisions are made exactly once. Tasks are dispatched at least once, under
 //     a key that stays the same: their effects happen exactly once only if the
 //     handler makes them so, by EffectKey.
-//   - Recovery needs no shutdown: Open goes on where the last process stopped.
+//   - Recovery needs no shutdown: Open continues where the last process stopped.
 //
 // Not promised: exactly-once effects outside, network file systems, repair of
 // damaged files (they are refused, never followed).
@@ -46,7 +46,7 @@
 //   - transition: an edge from node to node, as in WfMC, XPDL and jPDL; not a
 //     transition of a Petri net.
 //   - run: one execution of a definition. (process instance, case)
-//   - token: one thread of execution in a run; it stands at a node.
+//   - token: one thread of execution in a run; it is at a node.
 //   - fan-out, group, branch: a fan-out makes a group of branches; a branch is
 //     everything that grew from one of them. (multiple instances)
 //   - join, fan-in: where branches meet: all of them (AND-join), any

@@ -165,7 +165,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 
 // recoverRuns wakes every unfinished run in the background, and has the records flushed
 // that finished runs left in the log. A run that cannot be loaded is left as it is; the
-// others go on.
+// others continue.
 func (e *Engine) recoverRuns() error {
 	e.hook.Hit("recover.begin")
 	unfinished, err := e.dir.Unfinished()
@@ -189,7 +189,7 @@ func (e *Engine) recoverRuns() error {
 // done, and return the same.
 //
 // A disk that does not answer is waited for until 5 s after ctx is done: then Close
-// returns the cause of ctx, and goes on in the background. Until it has come to its
+// returns the cause of ctx, and continues in the background. Until it has come to its
 // end, which a further call waits for, the directory is in use.
 func (e *Engine) Close(ctx context.Context) error {
 	if err := e.checkUsable(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Conditions that callers test with errors.Is.
 var (
-	// ErrRunExists: the id of a Start stands for a run with another definition
+	// ErrRunExists: the id of a Start is that of a run with another definition
 	// or input.
 	ErrRunExists = workflow.ErrRunExists
 	// ErrRunNotFound: no run has this id.
@@ -43,7 +43,7 @@ var (
 	ErrStale = workflow.ErrStale
 	// ErrEnded: the run has ended.
 	ErrEnded = workflow.ErrEnded
-	// ErrNotEnded: the run goes on.
+	// ErrNotEnded: the run has not ended.
 	ErrNotEnded = store.ErrNotEnded
 	// ErrNotLive: nothing at that token or node waits for this.
 	ErrNotLive = workflow.ErrNotLive

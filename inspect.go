@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Snapshot is how a run stands: what Inspect returns.
+// A Snapshot is the committed state of a run, as Inspect returns it.
 type Snapshot struct {
 	workflow.Outcome
 	Workflow string // name of the definition
@@ -24,7 +24,7 @@ type Snapshot struct {
 	Live     int            // tokens that are not terminal
 }
 
-// Inspect returns how a run stands, as it is committed. It writes nothing and
+// Inspect returns the committed state of a run. It writes nothing and
 // does not disturb the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, error) {
 	if err := e.checkUsable(ctx); err != nil {
@@ -128,7 +128,7 @@ func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions)
 }
 
 // eventsNow yields what has happened so far, and reports whether more may come:
-// the run goes on, and the caller wants more.
+// the run has not ended, and the caller wants more.
 func (e *Engine) eventsNow(ctx context.Context, id workflow.RunID, after *int64, yield func(Event, error) bool) bool {
 	h, err := e.dir.Head(id)
 	if err != nil {

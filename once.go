@@ -23,7 +23,7 @@ const maxOnceKey = 255
 // by another attempt, another run or the next life of the process: the pattern is
 // the idempotent receiver of Hohpe and Woolf, Enterprise Integration Patterns.
 //
-// One call of f goes on at a time under a key; further callers wait for it until
+// Under a key one call of f runs at a time; further callers wait for it until
 // their ctx is done. Only a success is kept: after an error the next caller calls
 // f again. It returns without error only once the outcome is durable. If the
 // process dies, or the commit fails, between f's effect and that, f is called

@@ -124,7 +124,7 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 }
 
 // Pause holds back what a run would dispatch: tasks, children and locks. All
-// else goes on: results are taken, time passes, signals and votes count. It
+// else continues: results are taken, time passes, signals and votes count. It
 // passes on to children. Pause of a paused run is no error.
 func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
 	if err := e.checkUsable(ctx); err != nil {
@@ -184,9 +184,9 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 	return e.askRun(ctx, t.Run, state.Ballot(b))
 }
 
-// CancelNodes ends the live tokens at some nodes of a run, which goes on without
+// CancelNodes ends the live tokens at some nodes of a run, which continues without
 // them: a branch that ends so has ended by choice. It fails with ErrNotLive if
-// none stands there.
+// no live token is there.
 func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...workflow.NodeID) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
 	return e.askRun(ctx, t.Run, state.CloseGroup{Group: t.Group, Origin: t.Origin})
 }
 
-// Resume lets a run go on that is paused, or that an internal fault suspended,
+// Resume lets a run continue that is paused, or that an internal fault suspended,
 // for instance after an upgrade: what it waits for is sent again.
 func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
 	if err := e.checkUsable(ctx); err != nil {

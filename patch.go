@@ -20,11 +20,11 @@ type Patch struct {
 	Ops  []any // at most workflow.MaxPatch
 }
 
-// Patch changes the definition of a run that goes on, whole or not at all, and
+// Patch changes the definition of a run that has not ended, whole or not at all, and
 // returns the number of its new revision. The published definition and all
 // other runs stay as they are.
 //
-// What has begun goes on as it began: attempts that are out, inputs, deadlines,
+// What has begun continues as it began: attempts that are out, inputs, deadlines,
 // finished nodes. What is decided from now on is decided by the new definition.
 // Approvals, groups and joins are decided again at once; waits that the patch
 // changes begin anew. Child runs keep their own definitions; one that a new node

@@ -11,8 +11,8 @@ import (
 
 // Purge forgets a run that has ended, with its children: their rows in the index,
 // their records and their files. The id is free again afterwards. Nothing is
-// forgotten if the run or one below it goes on. After a crash some children may
-// be gone and the run not: Purge goes on from there. It waits for what the runs
+// forgotten if the run or one below it has not ended. After a crash some children may
+// be gone and the run not: Purge continues from there. It waits for what the runs
 // still have to tell each other. Blobs that only these runs refer to are left to
 // CollectBlobs. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge
 // its root), the cause of ctx.
@@ -21,7 +21,7 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 		return err
 	}
 	h, err := e.dir.Head(id)
-	if err != nil && !errors.Is(err, ErrCorrupt) { // what is damaged can be forgotten
+	if err != nil && !errors.Is(err, ErrCorrupt) { // a damaged run can be forgotten
 		return closedError(err)
 	}
 	if err == nil && !h.Status.Final() {

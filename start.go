@@ -15,12 +15,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Start begins a run. When it returns nil the run is durable and goes on by
+// Start begins a run. When it returns nil the run is durable and proceeds by
 // itself, also after a restart. Start again with the same id, definition and
 // input is nil as well, so that it may be repeated; anything else under that id
 // is ErrRunExists. input is an object, or nil for {}: anything that JSON can
 // say. Errors: *workflow.DefinitionError, *workflow.InputError,
-// *workflow.LimitError, *blob.Error (the input refers to what is not there),
+// *workflow.LimitError, *blob.Error (the input refers to a missing blob),
 // ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	if err := e.checkUsable(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 // Wait returns a run's outcome when it has ended. It needs no handle and works
 // after a restart as well. Errors: ErrRunNotFound, ErrClosed, ErrFailed, the cause of ctx.
 // That the run failed is no error: see Outcome.Err. A run that is suspended or
-// cannot be loaded has not ended, so Wait goes on waiting: Inspect tells why.
+// cannot be loaded has not ended, so Wait keeps waiting: Inspect tells why.
 func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return workflow.Outcome{}, err

@@ -43,7 +43,7 @@ type Outbox interface {
 	// Withdraw says that a token's running attempt is no longer wanted, or has
 	// ended.
 	Withdraw(run workflow.RunID, token workflow.TokenID)
-	// Committed says that the run has moved on, and how it stands now.
+	// Committed says that the run has moved on, and gives its outcome so far.
 	Committed(o workflow.Outcome)
 	Family
 	// Leave asks whether the actor, which is idle, may end. Once it has said

@@ -10,7 +10,7 @@ import (
 // A Family carries what parent and child runs tell each other, at least once.
 // Like all of an Outbox it returns at once.
 type Family interface {
-	// StartChild asks for a child run: that it exists, and goes on or is paused
+	// StartChild asks for a child run: that it exists, and runs or is paused
 	// as its parent is. The same may come again. If the child has ended, or
 	// cannot begin, the parent is told.
 	StartChild(c Child)

@@ -124,7 +124,7 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 	return t, nil
 }
 
-// resumesRun reports whether a plan lets a suspended run go on.
+// resumesRun reports whether a plan resumes a suspended run.
 func resumesRun(p decision.Plan) bool {
 	for _, d := range p.Decisions {
 		if _, ok := d.(decision.ResumeRun); ok {
@@ -156,7 +156,7 @@ func (a *Actor) releaseEffects(t turn) {
 	a.hook.Hit("release.end")
 }
 
-// Outcome returns how the run stands. Only the actor's goroutine calls it.
+// Outcome returns the outcome of the run so far. Only the actor's goroutine calls it.
 // It is zero before the run is loaded.
 func (a *Actor) Outcome() workflow.Outcome {
 	if a.state == nil {
