@@ -191,14 +191,14 @@ func (s *duet) step(m state.Message) error {
 
 // fire lets the planner's alarm fire.
 func (s *duet) fire() {
-	require.NoError(s.t, s.step(state.AlarmFired{At: planning.Alarm(s.model).UnixMilli()}))
+	require.NoError(s.t, s.step(state.AlarmFired{At: s.model.Alarm().UnixMilli()}))
 }
 
 // advance lets time go on for both: every alarm fires at its instant.
 func (s *duet) advance(d *datadriven.TestData) {
 	until := time.Now().Add(s.reader().Duration(d))
 	for {
-		at := planning.Alarm(s.model)
+		at := s.model.Alarm()
 		if at.IsZero() || at.After(until) {
 			break
 		}

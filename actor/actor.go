@@ -381,7 +381,7 @@ var commitBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: 10 * time
 
 func (a *Actor) setAlarm() {
 	a.alarm.Stop()
-	at := planning.Alarm(a.state)
+	at := a.state.Alarm()
 	if at.IsZero() {
 		return
 	}

@@ -32,7 +32,7 @@ func (a *Actor) collectBatch(batch ...envelope) []envelope {
 // that were there, whichever of the two the actor has noticed first, so that a result
 // which came at the same instant counts.
 func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
-	at := planning.Alarm(a.state)
+	at := a.state.Alarm()
 	if at.IsZero() || at.After(now) {
 		return batch
 	}

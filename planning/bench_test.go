@@ -92,7 +92,7 @@ func mustSend(b testing.TB, p *player, m state.Message) {
 	if _, err := p.send(m); err != nil {
 		b.Fatalf("%#v: %v", m, err)
 	}
-	planning.Alarm(p.state)
+	p.state.Alarm()
 	if p.sent++; p.sent%500 == 0 {
 		p.state.TakeChanges()
 	}

@@ -155,7 +155,7 @@ func (p *player) replay() {
 // fire plays the alarm if it is due by t.
 func (p *player) fire(t time.Time) (decision.Plan, bool) {
 	p.t.Helper()
-	at := planning.Alarm(p.state)
+	at := p.state.Alarm()
 	if at.IsZero() || at.After(t) {
 		return decision.Plan{}, false
 	}
@@ -166,7 +166,7 @@ func (p *player) fire(t time.Time) (decision.Plan, bool) {
 	if err != nil {
 		p.t.Fatalf("alarm: %v", err)
 	}
-	if next := planning.Alarm(p.state); next.Equal(at) {
+	if next := p.state.Alarm(); next.Equal(at) {
 		p.t.Fatalf("the alarm of %v fired and is still set: %s", at, text(plan))
 	}
 	return plan, true

@@ -12,7 +12,6 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -60,7 +59,7 @@ func (p *player) draw(t *rapid.T) state.Message {
 			moves = append(moves, state.Skip{Token: id, Output: "skipped"}, state.Retry{Token: id})
 		}
 	}
-	if at := planning.Alarm(p.state); !at.IsZero() && (len(moves) == 0 || rapid.IntRange(0, 7).Draw(t, "time") == 0) {
+	if at := p.state.Alarm(); !at.IsZero() && (len(moves) == 0 || rapid.IntRange(0, 7).Draw(t, "time") == 0) {
 		late := time.Duration(rapid.IntRange(0, 3).Draw(t, "late")) * time.Second
 		if p.now.Before(at.Add(late)) {
 			p.now = at.Add(late)

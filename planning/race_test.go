@@ -12,7 +12,6 @@ import (
 
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -446,7 +445,7 @@ func (p *player) goOn(t *testing.T, what string) {
 		}
 		return
 	}
-	_, fired := p.fire(planning.Alarm(p.state))
+	_, fired := p.fire(p.state.Alarm())
 	require.True(t, fired, "the run is stuck: %s\n%s", what, snapshot(p.state))
 }
 

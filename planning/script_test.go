@@ -64,7 +64,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.now = s.now.Add(reader.Duration(d))
 		return ""
 	case "wake":
-		plan, err := s.send(state.AlarmFired{At: planning.Alarm(s.state).UnixMilli()})
+		plan, err := s.send(state.AlarmFired{At: s.state.Alarm().UnixMilli()})
 		return answer(plan, err, d.HasArg("notes"))
 	}
 	return s.show(d)
@@ -149,7 +149,7 @@ func (s *script) show(d *datadriven.TestData) string {
 		}
 		s.seen = len(s.events)
 	case "alarm":
-		if at := planning.Alarm(s.state); !at.IsZero() {
+		if at := s.state.Alarm(); !at.IsZero() {
 			fmt.Fprintln(&b, at.Format("15:04:05.000"))
 		}
 	case "pending":

@@ -2,7 +2,6 @@ package planning
 
 import (
 	"errors"
-	"time"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
@@ -65,15 +64,6 @@ func (p *planner) tooManyTokens(n int) bool {
 		p.exceedLimit("liveTokens", l.LiveTokens, "tokens alive at once")
 	}
 	return p.budget.limit != nil
-}
-
-// Alarm returns the earliest instant at which time alone changes s; zero if
-// there is none.
-func Alarm(s *state.State) time.Time {
-	if s.Status.Final() || s.Status == workflow.RunSuspended {
-		return time.Time{}
-	}
-	return timeout.Earliest(s.Due, s.NextDue())
 }
 
 // Pending returns the effects that s waits for, in the order of tokens. An

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -59,13 +58,4 @@ func deadLetterOf(s *state.State, t *state.Token, at time.Time) *DeadLetter {
 		l.Failure = *t.Failure
 	}
 	return l
-}
-
-// alarmOf returns when time alone changes a run next, zero if never: what its
-// row says.
-func alarmOf(s *state.State) time.Time {
-	if s.Status.Final() || s.Status == workflow.RunSuspended {
-		return time.Time{}
-	}
-	return timeout.Earliest(s.Due, s.NextDue())
 }

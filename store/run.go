@@ -178,7 +178,7 @@ func (r *Run) adoptRun(a *adoption) error {
 func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.findRefs(records)
 	r.next = r.row.Head
-	r.next.Seq, r.next.Status, r.next.Alarm = records[len(records)-1].Seq, s.Status, alarmOf(s)
+	r.next.Seq, r.next.Status, r.next.Alarm = records[len(records)-1].Seq, s.Status, s.Alarm()
 	r.next.EndedAt, r.next.Output, r.next.Failure = s.EndedAt, s.Output, s.Failure
 	if r.fresh {
 		r.next.StartedAt = s.StartedAt

@@ -162,7 +162,7 @@ func (in *inspection) compareHead(snap *snapshot, t *replayed) {
 		ok   bool
 	}{
 		{"status", h.Status == s.Status},
-		{"alarm", instants(h.Alarm, alarmOf(s))},
+		{"alarm", instants(h.Alarm, s.Alarm())},
 		{"start", instants(h.StartedAt, s.StartedAt)},
 		{"end", instants(h.EndedAt, s.EndedAt)},
 		{"output", reflect.DeepEqual(h.Output, s.Output)},

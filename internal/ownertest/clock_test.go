@@ -20,7 +20,6 @@ import (
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -256,7 +255,7 @@ func (l *timeline) follow(run *timedRun, record pawl.Record, latest time.Time) {
 	run.seq = record.Seq
 	if _, ok := record.Message.(state.AlarmFired); ok {
 		l.alarms++
-		due := planning.Alarm(run.state)
+		due := run.state.Alarm()
 		require.False(l.t, due.IsZero(), "%s: an alarm that nobody has set", run.id)
 		require.False(l.t, due.After(latest), "%s: due at %v, the clock said at most %v", run.id, due, latest)
 	}
@@ -276,7 +275,7 @@ const nap = time.Minute
 func (l *timeline) notLate(run *timedRun) {
 	l.hands.mu.Lock()
 	defer l.hands.mu.Unlock()
-	due := planning.Alarm(run.state)
+	due := run.state.Alarm()
 	if due.IsZero() || time.Since(l.hands.set) <= nap {
 		return
 	}
@@ -319,7 +318,7 @@ func (l *timeline) play(n int) {
 func (l *timeline) due() bool {
 	var at []time.Time
 	for _, run := range l.runs {
-		at = append(at, planning.Alarm(run.state))
+		at = append(at, run.state.Alarm())
 	}
 	next := timeout.Earliest(at...)
 	if next.IsZero() {

@@ -27,8 +27,8 @@ func invariants(s *state.State) error {
 
 // over checks a run that has ended: nothing lives, nothing is due.
 func over(s *state.State) error {
-	if s.Live() != 0 || !planning.Alarm(s).IsZero() || len(planning.Pending(s)) > 0 {
-		return fmt.Errorf("the run is %v; %d tokens live, its alarm is %v, %v is pending", s.Status, s.Live(), planning.Alarm(s), planning.Pending(s))
+	if s.Live() != 0 || !s.Alarm().IsZero() || len(planning.Pending(s)) > 0 {
+		return fmt.Errorf("the run is %v; %d tokens live, its alarm is %v, %v is pending", s.Status, s.Live(), s.Alarm(), planning.Pending(s))
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func awaited(s *state.State) error {
 	if s.Live() == 0 && s.OpenGroups() == 0 {
 		return fmt.Errorf("the run is %v and nothing lives in it", s.Status)
 	}
-	comes := !planning.Alarm(s).IsZero() // something comes by itself, or can be made to come
+	comes := !s.Alarm().IsZero() // something comes by itself, or can be made to come
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
 		if t.Held && t.Status != workflow.Pending {

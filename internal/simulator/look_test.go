@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,8 +18,8 @@ func (m *model) index(r pawl.RunSummary) error {
 	switch {
 	case r.Seq != int64(len(m.records)):
 		return fmt.Errorf("the index ends with record %d, the journal with %d", r.Seq, len(m.records))
-	case !r.Alarm.Equal(planning.Alarm(m.state)):
-		return fmt.Errorf("the index has the alarm %v, the journal %v", r.Alarm, planning.Alarm(m.state))
+	case !r.Alarm.Equal(m.state.Alarm()):
+		return fmt.Errorf("the index has the alarm %v, the journal %v", r.Alarm, m.state.Alarm())
 	case outcomeText(r.Outcome) != outcomeText(o):
 		return fmt.Errorf("the index says %s, the journal %s", outcomeText(r.Outcome), outcomeText(o))
 	}

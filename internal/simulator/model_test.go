@@ -168,7 +168,7 @@ func (m *model) receives(r decision.Record) error {
 		}
 		m.ended[child] = true
 	case state.AlarmFired:
-		due := planning.Alarm(m.state)
+		due := m.state.Alarm()
 		if due.IsZero() || due.After(r.At) && due.UnixMilli() > x.At {
 			return fmt.Errorf("an alarm for %v at %v; it is due at %v", time.UnixMilli(x.At).UTC(), r.At, due)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -87,7 +86,7 @@ func (w *world) gated() []string {
 func (w *world) letGo(run string) error {
 	w.note("let go %s of %v", run, w.gated())
 	m := w.models[workflow.RunID(run)]
-	due := m != nil && !planning.Alarm(m.state).IsZero() && !planning.Alarm(m.state).After(w.hook.Now())
+	due := m != nil && !m.state.Alarm().IsZero() && !m.state.Alarm().After(w.hook.Now())
 	w.mu.Lock()
 	armed := w.armed
 	if due {
@@ -133,7 +132,7 @@ func (w *world) next() time.Duration {
 		}
 	}
 	for _, m := range w.models {
-		if at := planning.Alarm(m.state); !at.IsZero() {
+		if at := m.state.Alarm(); !at.IsZero() {
 			earlier(time.Now().Add(w.hook.Until(at)))
 		}
 	}
@@ -218,7 +217,7 @@ func (w *world) ended() bool {
 func (w *world) stuck() (out string) {
 	for _, id := range slices.Sorted(maps.Keys(w.models)) {
 		if m := w.models[id]; m.live() {
-			out += fmt.Sprintf("\n  %s %v alarm %v %v", id, m.state.Status, planning.Alarm(m.state), tokens(m.state))
+			out += fmt.Sprintf("\n  %s %v alarm %v %v", id, m.state.Status, m.state.Alarm(), tokens(m.state))
 		}
 	}
 	return out

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -21,7 +20,7 @@ func (w *world) quiet() error {
 		if !m.live() {
 			continue
 		}
-		at := planning.Alarm(m.state)
+		at := m.state.Alarm()
 		if late := -w.hook.Until(at); !at.IsZero() && late > time.Millisecond && !w.hands.fresh() {
 			return fmt.Errorf("run %s: its alarm was due at %v, %v ago", id, at, late)
 		}

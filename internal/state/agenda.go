@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -153,4 +154,13 @@ func (s *State) NextDue() time.Time {
 		}
 	}
 	return at
+}
+
+// Alarm returns the earliest instant at which time alone changes the run; zero if there
+// is none.
+func (s *State) Alarm() time.Time {
+	if s.Status.Final() || s.Status == workflow.RunSuspended {
+		return time.Time{}
+	}
+	return timeout.Earliest(s.Due, s.NextDue())
 }

@@ -46,7 +46,6 @@ var functions = []function{
 	{"pawltest.Play", pawltest.Play},
 	{"pawltest.Run", pawltest.Run},
 	{"pawltest.RunWith", pawltest.RunWith},
-	{"planning.Alarm", planning.Alarm},
 	{"planning.Children", planning.Children},
 	{"planning.Patched", planning.Patched},
 	{"planning.Pending", planning.Pending},

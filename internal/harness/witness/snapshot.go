@@ -174,8 +174,8 @@ func (f *Found) compareWithFile(d *store.Dir, s *state.State, events []decision.
 		return fmt.Errorf("the index ends with record %d, the journal with %d", f.Head.Seq, len(f.Records))
 	case OutcomeText(f.Head.Outcome()) != OutcomeText(out):
 		return fmt.Errorf("the index says %s, the journal %s", OutcomeText(f.Head.Outcome()), OutcomeText(out))
-	case !f.Head.Alarm.Equal(planning.Alarm(s)):
-		return fmt.Errorf("the index has the alarm %v, the journal %v", f.Head.Alarm, planning.Alarm(s))
+	case !f.Head.Alarm.Equal(s.Alarm()):
+		return fmt.Errorf("the index has the alarm %v, the journal %v", f.Head.Alarm, s.Alarm())
 	case rowsText(stored) != rowsText(s):
 		return fmt.Errorf("the stored state is\n%s\nthe replayed one\n%s", rowsText(stored), rowsText(s))
 	case !sameEvents(f.Events, events):
@@ -186,7 +186,7 @@ func (f *Found) compareWithFile(d *store.Dir, s *state.State, events []decision.
 			f.Pending[keyOf(s.Run, t.Token, t.Attempt, t.Epoch)] = true
 		}
 	}
-	if !s.Status.Final() && len(planning.Pending(s)) == 0 && planning.Alarm(s).IsZero() {
+	if !s.Status.Final() && len(planning.Pending(s)) == 0 && s.Alarm().IsZero() {
 		return errors.New("it waits for nothing and has not ended")
 	}
 	return nil
