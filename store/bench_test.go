@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -101,16 +102,16 @@ func benchmarkBare(b *testing.B, durability Durability) {
 	_, err = db.Exec(insertRun, int64(1), "r", "", int64(1), "", "", "", "", int64(1), nil, int64(0), int64(0), int64(0),
 		int64(1), nil, nil, nil, nil, nil, int64(0), int64(0), []byte{}, int64(0), int64(0), int64(0), int64(0), nil, nil, int64(0), int64(0))
 	require.NoError(b, err)
-	sum := firstSum("r")
+	sum := runfile.FirstSum("r")
 	b.ResetTimer()
 	for n := range b.N {
 		seq := int64(n + 1)
 		e, _ := step(seq).Encode()
-		sum = sum.sumAfter(&e)
+		sum = sum.SumAfter(&e)
 		_, err1 := db.Exec(begin)
 		err2 := db.Each(getEpoch, func(*sqlite.Row) error { return nil })
 		_, err3 := db.Exec(advanceRun, append(withCRC(int64(1), seq, sum[:], int64(1)), int64(1), seq-1)...)
-		err4 := appendLog(db, 1, &entry{Encoded: e, sum: sum})
+		err4 := appendLog(db, 1, &runfile.Entry{Encoded: e, Sum: sum})
 		_, err5 := db.Exec(commit)
 		for _, err := range []error{err1, err2, err3, err4, err5} {
 			require.NoError(b, err)

@@ -47,7 +47,7 @@ func (d *Dir) createIndex() error {
 			return &CorruptError{File: d.pathOf(indexFile), What: "it is missing, but there is " + name}
 		}
 	}
-	data, err := newDatabase(indexSchema, indexPage, indexID, indexVersion)
+	data, err := sqlite.NewDatabase(indexSchema, indexPage, indexID, indexVersion)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", indexFile, err)
 	}

@@ -401,7 +401,7 @@ func TestDamagedSchema(t *testing.T) {
 // so.
 func TestOlderDirectory(t *testing.T) {
 	path := t.TempDir()
-	data, err := newDatabase(indexSchema, 4096, indexID, indexVersion-1)
+	data, err := sqlite.NewDatabase(indexSchema, 4096, indexID, indexVersion-1)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(path, indexFile), data, 0o600))
 	_, err = Open(path, Options{})

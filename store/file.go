@@ -10,6 +10,7 @@ import (
 	"path"
 
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -40,7 +41,7 @@ func fileName(id workflow.RunID, nonce uint64, s slot) string {
 func (d *Dir) readRunFile(r *row) ([]byte, error) {
 	data, err := d.readFile(r.File)
 	if err == nil {
-		err = d.checkHeader(data, r.File, fileID, fileVersion)
+		err = d.checkHeader(data, r.File, runfile.ID, runfile.Version)
 	}
 	if err != nil {
 		return nil, d.fileError(r, err)
@@ -82,7 +83,7 @@ func withRun(err error, id workflow.RunID) error {
 type snapshot struct {
 	row
 	file    *sqlite.Conn // nil without a file
-	entries []entry
+	entries []runfile.Entry
 }
 
 // maxRereads is how often a file may be replaced while we try to read it.
@@ -149,24 +150,22 @@ func (d *Dir) readRunRecords(id workflow.RunID) (*snapshot, error) {
 
 // checkChain checks that the records go from the file to the row without a gap.
 func (s *snapshot) checkChain() error {
-	seq, sum := s.flushed, firstSum(s.Run)
+	seq, sum := s.flushed, runfile.FirstSum(s.Run)
 	if s.flushed > 0 {
 		sum = s.flushedSum
 	}
 	for i := range s.entries {
 		e := &s.entries[i]
-		if err := e.checkFollows(seq, sum); err != nil {
+		if err := e.CheckFollows(seq, sum); err != nil {
 			return err
 		}
-		seq, sum = e.Seq, e.sum
+		seq, sum = e.Seq, e.Sum
 	}
 	if seq != s.Seq || sum != s.row.sum {
 		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.Seq)
 	}
 	return nil
 }
-
-const getMeta = `SELECT run, seq, sum FROM meta`
 
 // openFile reads the file and makes it a database in memory.
 func (s *snapshot) openFile(d *Dir) error {
@@ -189,19 +188,16 @@ func (s *snapshot) openFile(d *Dir) error {
 
 // checkMeta checks that the file is of this run and ends where the row says.
 func (s *snapshot) checkMeta() error {
-	found, err := s.file.One(getMeta, func(r *sqlite.Row) error {
-		if run := workflow.RunID(r.Text(0)); run != s.Run {
-			return fmt.Errorf("it is the file of run %q", string(run))
-		}
-		if seq := r.Int64(1); seq != s.flushed || string(r.Bytes(2)) != string(s.flushedSum[:]) {
-			return fmt.Errorf("it ends with record %d, the index says %d", seq, s.flushed)
-		}
-		return nil
-	})
-	if err == nil && !found {
-		err = errors.New("it does not say of which run it is")
+	run, seq, sum, err := runfile.ReadMeta(s.file)
+	switch {
+	case err != nil:
+		return err
+	case run != s.Run:
+		return fmt.Errorf("it is the file of run %q", string(run))
+	case seq != s.flushed || string(sum) != string(s.flushedSum[:]):
+		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.flushed)
 	}
-	return err
+	return nil
 }
 
 func (s *snapshot) closeFile() {

@@ -2,13 +2,13 @@ package store
 
 import (
 	"crypto/sha256"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -27,7 +27,7 @@ type flushJob struct {
 
 // flushBatch brings the files of some runs up to date. An error of one job does not
 // concern the others.
-func (d *Dir) flushBatch(b *fileBuilder, jobs []*flushJob) {
+func (d *Dir) flushBatch(b *runfile.Builder, jobs []*flushJob) {
 	for _, j := range jobs {
 		j.err = typedError(d.buildFile(b, j))
 	}
@@ -76,7 +76,7 @@ func failJobs(jobs []*flushJob, err error) {
 }
 
 // buildFile writes the new file of a run under a temporary name.
-func (d *Dir) buildFile(b *fileBuilder, j *flushJob) error {
+func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 	var err error
 	if j.row, err = d.readRow(j.run.id); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (d *Dir) buildFile(b *fileBuilder, j *flushJob) error {
 }
 
 // buildInMemory writes a small file, which is made in memory.
-func (d *Dir) buildInMemory(b *fileBuilder, j *flushJob) error {
+func (d *Dir) buildInMemory(b *runfile.Builder, j *flushJob) error {
 	var old []byte
 	if j.row.slot != 0 {
 		var err error
@@ -110,7 +110,8 @@ func (d *Dir) buildInMemory(b *fileBuilder, j *flushJob) error {
 			return err
 		}
 	}
-	data, err := b.buildFile(old, func(c *sqlite.Conn) error { return d.fillFile(c, j) })
+	d.hook.Hit("file.begin")
+	data, err := b.Build(old, func(c *sqlite.Conn) error { return d.fillFile(c, j) })
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func estimateSize(requests []*flushRequest) int64 {
 	for _, f := range requests {
 		n += int64(len(f.changes.Tokens)+len(f.changes.Branches)+len(f.events)) * row
 		for i := range f.entries {
-			n += f.entries[i].byteSize()
+			n += f.entries[i].ByteSize()
 		}
 	}
 	return n
@@ -141,15 +142,16 @@ func (d *Dir) fillFile(c *sqlite.Conn, j *flushJob) error {
 	if err != nil {
 		return err
 	}
-	if err := definitionTable.insertRows(c, [][]driver.Value{{int64(1), g.Hash, doc}}); err != nil {
+	if err := runfile.WriteDefinition(c, g.Hash, doc); err != nil {
 		return err
 	}
 	last := j.requests[len(j.requests)-1]
-	meta, err := metaRow(&j.row.Head, &last.changes.Facts, last.seq, last.sum)
+	h := &j.row.Head
+	err = runfile.WriteMeta(c, &runfile.Meta{
+		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Definition: h.Definition,
+		Facts: &last.changes.Facts, Seq: last.seq, Sum: last.sum,
+	})
 	if err != nil {
-		return err
-	}
-	if err := metaTable.insertRows(c, [][]driver.Value{meta}); err != nil {
 		return err
 	}
 	d.hook.Hit("file.fill")
@@ -167,12 +169,7 @@ func (f *flushRequest) writeInto(c *sqlite.Conn, next int64) error {
 	if len(f.entries) > 0 && f.entries[0].Seq != next || len(f.entries) == 0 && f.seq != next-1 {
 		return fmt.Errorf("the file lacks record %d", next)
 	}
-	for _, b := range fileStatements(&f.changes, f.entries, f.events) {
-		if err := b.runOn(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return runfile.WriteChanges(c, &f.changes, f.entries, f.events)
 }
 
 // renameFile gives a new file its name, in the slot that is not in use.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -50,7 +51,7 @@ func (d *Dir) startOnDisk(j *flushJob) error {
 	if j.row.slot != 0 {
 		return d.copyRunFile(&j.row, j.tmp)
 	}
-	data, err := newDatabase(fileSchema, filePage, fileID, fileVersion)
+	data, err := runfile.New()
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (d *Dir) startOnDisk(j *flushJob) error {
 func (d *Dir) copyRunFile(r *row, name string) error {
 	head, err := d.readStart(r.File)
 	if err == nil {
-		err = d.checkHeader(head, r.File, fileID, fileVersion)
+		err = d.checkHeader(head, r.File, runfile.ID, runfile.Version)
 	}
 	if err != nil {
 		return d.fileError(r, err)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -21,9 +22,9 @@ const (
 type flushRequest struct {
 	changes state.Changes
 	events  []decision.Event
-	entries []entry
+	entries []runfile.Entry
 	seq     int64 // of the last record
-	sum     checksum
+	sum     runfile.Checksum
 	done    func(error)
 	size    *atomic.Int64 // of the file, for the handle
 }
@@ -214,8 +215,8 @@ func (j *flushJob) dueCallbacks() (out []func()) {
 }
 
 func (f *flusher) flushLoop(d *Dir) {
-	b := fileBuilder{hook: d.hook}
-	defer b.freeMemory()
+	var b runfile.Builder
+	defer b.FreeMemory()
 	for {
 		jobs := f.takeBatch()
 		if jobs == nil {

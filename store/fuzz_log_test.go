@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -34,8 +35,8 @@ func FuzzLog(f *testing.F) {
 	want := all(f, d.History("beside"))
 	r, err := d.readRow("hurt")
 	require.NoError(f, err)
-	var first checksum
-	_, err = d.db.One(`SELECT sum FROM log WHERE key = ?`, func(row *sqlite.Row) error { first.setBytes(row.Bytes(0)); return nil }, logKey(r.num, 1))
+	var first runfile.Checksum
+	_, err = d.db.One(`SELECT sum FROM log WHERE key = ?`, func(row *sqlite.Row) error { first.SetBytes(row.Bytes(0)); return nil }, logKey(r.num, 1))
 	require.NoError(f, err)
 
 	f.Fuzz(func(t *testing.T, message, decisions, large []byte) {
@@ -44,11 +45,11 @@ func FuzzLog(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, vs.Len(), again.Len())
 		}
-		e := entry{Encoded: decision.Encoded{Seq: 2, At: time.UnixMilli(0), Message: message, Decisions: decisions, Values: &codec.Values{}}}
-		e.sum = first.sumAfter(&e.Encoded)
+		e := runfile.Entry{Encoded: decision.Encoded{Seq: 2, At: time.UnixMilli(0), Message: message, Decisions: decisions, Values: &codec.Values{}}}
+		e.Sum = first.SumAfter(&e.Encoded)
 		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 			_, err := db.Exec(`UPDATE log SET at = 0, epoch = 0, planner = 0, message = ?, decisions = ?, vals = ?, sum = ? WHERE key = ?`,
-				bytes.Clone(message), bytes.Clone(decisions), bytes.Clone(large), e.sum[:], logKey(r.num, 2))
+				bytes.Clone(message), bytes.Clone(decisions), bytes.Clone(large), e.Sum[:], logKey(r.num, 2))
 			return err
 		}))
 		readAll(t, d, "hurt")

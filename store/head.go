@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -69,10 +69,10 @@ type row struct {
 	Head
 	num        int64
 	nonce      uint64
-	sum        checksum
+	sum        runfile.Checksum
 	slot       slot
 	flushed    int64
-	flushedSum checksum
+	flushedSum runfile.Checksum
 	fileHash   []byte
 	fileSize   int64
 	texts      [3]string          // Output, Failure and Artifacts, until decode
@@ -118,13 +118,13 @@ func scanRow(r *sqlite.Row) row {
 	}
 	out.Head = Head{
 		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
-		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), StartedAt: timeAt(r, 9),
-		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: timeAt(r, 14), EndedAt: timeAt(r, 15), Seq: r.Int64(20),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), StartedAt: column.TimeAt(r, 9),
+		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: column.TimeAt(r, 14), EndedAt: column.TimeAt(r, 15), Seq: r.Int64(20),
 	}
 	out.texts = [3]string{r.Text(16), r.Text(17), r.Text(18)}
 	out.sound[rowState] = out.Status <= workflow.RunCancelled
-	out.sound[rowLast] = out.sum.setBytes(r.Bytes(21))
-	out.sound[rowFile] = (out.flushed == 0 || out.flushedSum.setBytes(r.Bytes(26))) && out.slot <= 2 && (out.slot == 0) == (out.flushed == 0)
+	out.sound[rowLast] = out.sum.SetBytes(r.Bytes(21))
+	out.sound[rowFile] = (out.flushed == 0 || out.flushedSum.SetBytes(r.Bytes(26))) && out.slot <= 2 && (out.slot == 0) == (out.flushed == 0)
 	out.sound[rowStart], out.sound[rowRoom] = true, true
 	for i, p := range rowParts {
 		out.sound[i] = out.sound[i] && crcMatches(r, p.first, p.crc)
@@ -144,9 +144,9 @@ func (r *row) isDamaged() bool { return slices.Contains(r.sound[:], false) }
 func (r *row) decodeTexts(d *Dir) (err error) {
 	texts := r.texts
 	r.texts = [3]string{}
-	r.Output, err = parseObject(texts[0])
+	r.Output, err = column.ParseObject(texts[0])
 	if err == nil {
-		r.Failure, err = parseFailure(texts[1])
+		r.Failure, err = column.ParseFailure(texts[1])
 	}
 	if err == nil && texts[2] != "" {
 		err = json.Unmarshal([]byte(texts[2]), &r.Artifacts)
@@ -157,73 +157,11 @@ func (r *row) decodeTexts(d *Dir) (err error) {
 	return nil
 }
 
-// timeAt returns the time in column i, zero if it is NULL.
-func timeAt(r *sqlite.Row, i int) time.Time {
-	if r.Null(i) {
-		return time.Time{}
-	}
-	return time.UnixMilli(r.Int64(i)).UTC()
-}
-
-// unixMillis is the inverse of instant.
-func unixMillis(t time.Time) driver.Value {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UnixMilli()
-}
-
-func parseObject(text string) (map[string]any, error) {
-	if text == "" {
-		return nil, nil
-	}
-	v, err := codec.DecodeValue([]byte(text))
-	if err != nil {
-		return nil, err
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%T where an object was expected", v)
-	}
-	return m, nil
-}
-
-func objectText(m map[string]any) driver.Value {
-	if m == nil {
-		return nil
-	}
-	return string(value.Encode(m))
-}
-
-func parseFailure(text string) (*workflow.Failure, error) {
-	if text == "" {
-		return nil, nil
-	}
-	f := new(workflow.Failure)
-	return f, json.Unmarshal([]byte(text), f)
-}
-
-func failureText(f *workflow.Failure) driver.Value {
-	if f == nil {
-		return nil
-	}
-	return jsonText(f)
-}
-
 func artifactsText(as []workflow.Artifact) driver.Value {
 	if len(as) == 0 {
 		return nil
 	}
-	return jsonText(as)
-}
-
-// jsonText encodes what has only fields that encode.
-func jsonText(v any) driver.Value {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("store: %T: %v", v, err))
-	}
-	return string(text)
+	return column.JSONText(as)
 }
 
 // readRow reads the row of one run.
@@ -306,7 +244,7 @@ func (d *Dir) Quiet(since, until time.Time) ([]QuietRun, error) {
 		n = 0
 		err := d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(getQuiet, func(r *sqlite.Row) error {
-				out = append(out, QuietRun{Run: workflow.RunID(r.Text(0)), Seq: r.Int64(3), At: timeAt(r, 2)})
+				out = append(out, QuietRun{Run: workflow.RunID(r.Text(0)), Seq: r.Int64(3), At: column.TimeAt(r, 2)})
 				num = r.Int64(1)
 				n++
 				return nil
@@ -352,7 +290,7 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 	}
 	var at time.Time
 	err := d.readIndex(func(db *sqlite.Conn) error {
-		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = timeAt(r, 0); return nil }, from)
+		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = column.TimeAt(r, 0); return nil }, from)
 	})
 	return at, err
 }

@@ -4,16 +4,8 @@ import (
 	"iter"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/workflow"
-)
-
-// page is how many rows of a file are read at a time.
-const page = 256
-
-const (
-	getJournal = `SELECT * FROM journal WHERE seq > ? ORDER BY seq LIMIT ?`
-	getEvents  = `SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?`
 )
 
 // History returns the journal of a run as of one commit: the file's part, then
@@ -42,24 +34,24 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 }
 
 // journalEntries yields all records of a run, checked.
-func (s *snapshot) journalEntries(d *Dir) iter.Seq2[entry, error] {
-	return func(yield func(entry, error) bool) {
-		seq, sum := int64(0), firstSum(s.Run)
+func (s *snapshot) journalEntries(d *Dir) iter.Seq2[runfile.Entry, error] {
+	return func(yield func(runfile.Entry, error) bool) {
+		seq, sum := int64(0), runfile.FirstSum(s.Run)
 		for e, err := range s.fileEntries() {
 			if err == nil {
-				err = e.checkFollows(seq, sum)
+				err = e.CheckFollows(seq, sum)
 			}
 			if err != nil {
-				yield(entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal is damaged", Err: err})
+				yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal is damaged", Err: err})
 				return
 			}
 			if !yield(e, nil) {
 				return
 			}
-			seq, sum = e.Seq, e.sum
+			seq, sum = e.Seq, e.Sum
 		}
 		if seq != s.flushed {
-			yield(entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal ends too early"})
+			yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal ends too early"})
 			return
 		}
 		for i := range s.entries { // checked by readIndex
@@ -71,7 +63,7 @@ func (s *snapshot) journalEntries(d *Dir) iter.Seq2[entry, error] {
 }
 
 // sourceOf returns the file that a record is in.
-func (s *snapshot) sourceOf(e *entry) string {
+func (s *snapshot) sourceOf(e *runfile.Entry) string {
 	if e.Seq <= s.flushed {
 		return s.File
 	}
@@ -79,37 +71,8 @@ func (s *snapshot) sourceOf(e *entry) string {
 }
 
 // fileEntries yields the records in the file.
-func (s *snapshot) fileEntries() iter.Seq2[entry, error] {
-	return pagedRows(s.file, getJournal, 0, (*rowReader).scanEntry, func(e *entry) int64 { return e.Seq })
-}
-
-// pagedRows yields the rows of a query by sequence, some at a time. A nil file has
-// none.
-func pagedRows[T any](c *sqlite.Conn, query string, after int64, row func(*rowReader) T, seq func(*T) int64) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for c != nil {
-			var rows []T
-			err := c.Each(query, func(r *sqlite.Row) error {
-				rd := rowReader{Row: r}
-				rows = append(rows, row(&rd))
-				return rd.err
-			}, after, int64(page))
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for i := range rows {
-				if !yield(rows[i], nil) {
-					return
-				}
-			}
-			if len(rows) < page {
-				return
-			}
-			after = seq(&rows[len(rows)-1])
-		}
-	}
+func (s *snapshot) fileEntries() iter.Seq2[runfile.Entry, error] {
+	return runfile.ReadJournal(s.file)
 }
 
 // Events returns what has happened in a run behind a sequence, as of one
@@ -122,7 +85,7 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 			return
 		}
 		defer snap.closeFile()
-		filed := pagedRows(snap.file, getEvents, after, (*rowReader).scanEvent, func(e *decision.Event) int64 { return e.Seq })
+		filed := runfile.ReadEvents(snap.file, after)
 		for e, err := range filed {
 			if err != nil {
 				err = &CorruptError{Run: id, File: d.pathOf(snap.File), What: "its events are damaged", Err: err}

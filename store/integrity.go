@@ -49,7 +49,7 @@ func alteredSchema(db *sqlite.Conn) (string, error) {
 
 // builtSchema returns the schema of an empty pawl.db.
 func builtSchema() (map[string]string, error) {
-	db, err := openMemory(indexSchema, indexPage, indexID, indexVersion)
+	db, err := sqlite.OpenMemory(indexSchema, indexPage, indexID, indexVersion)
 	if err != nil {
 		return nil, err
 	}

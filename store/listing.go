@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -95,13 +96,13 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
 	}
 	if a := l.Approval; a != nil {
 		_, err = db.Exec(putApproval, rowWithCRC(r.row.num,
-			int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), unixMillis(a.Due))...)
+			int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), column.Millis(a.Due))...)
 	} else {
 		drop(dropApproval, l.Token)
 	}
 	if d := l.DeadLetter; d != nil && err == nil {
 		_, err = db.Exec(putDead, rowWithCRC(r.row.num,
-			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), jsonText(d.Failure), input, unixMillis(d.At))...)
+			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), column.JSONText(d.Failure), input, column.Millis(d.At))...)
 	} else {
 		drop(dropDead, l.Token)
 	}
@@ -115,7 +116,7 @@ func (d *Dir) Approvals() iter.Seq2[Approval, error] {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
 				Run: workflow.RunID(r.Text(8)), Workflow: r.Text(9), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
-				Message: r.Text(3), Approved: r.Int(4), Rejected: r.Int(5), Due: timeAt(r, 6),
+				Message: r.Text(3), Approved: r.Int(4), Rejected: r.Int(5), Due: column.TimeAt(r, 6),
 			}
 			if !crcMatches(r, 1, 7) {
 				return &CorruptError{Run: a.Run, File: d.pathOf(indexFile), What: "an approval in the index is damaged"}
@@ -134,9 +135,9 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
-				Task: r.Text(3), Attempts: r.Int(4), At: timeAt(r, 7),
+				Task: r.Text(3), Attempts: r.Int(4), At: column.TimeAt(r, 7),
 			}
-			failure, err := parseFailure(r.Text(5))
+			failure, err := column.ParseFailure(r.Text(5))
 			if err == nil {
 				l.Failure = *failure
 				l.Input, err = codec.DecodeValue([]byte(r.Text(6)))

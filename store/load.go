@@ -1,12 +1,11 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
-	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -26,7 +25,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 	r := d.newHandle(snap.row, s.Graph)
 	r.unflushed = snap.entries
 	for i := range r.unflushed {
-		r.bytes += r.unflushed[i].byteSize()
+		r.bytes += r.unflushed[i].ByteSize()
 	}
 	return r, s, events, nil
 }
@@ -97,35 +96,14 @@ func applyRecord(s *state.State, r *decision.Record, happened func([]decision.Ev
 
 // valuesOf finds the large values of a record: it brings those of its own, or
 // they are in the file.
-func (s *snapshot) valuesOf(e *entry) codec.Lookup {
+func (s *snapshot) valuesOf(e *runfile.Entry) codec.Lookup {
 	if e.Values != nil {
 		return e.Values.Lookup
 	}
 	return func(hash string) (any, error) {
-		var raw string
-		found, err := s.file.One(getValue, func(r *sqlite.Row) error { raw = r.Text(0); return nil }, hash)
-		if err == nil && !found {
-			err = errors.New("no value with the hash " + hash)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return codec.DecodeValue([]byte(raw))
+		return runfile.ReadValue(s.file, hash)
 	}
 }
-
-const (
-	getFacts    = `SELECT facts FROM meta`
-	getTokens   = `SELECT * FROM tokens ORDER BY id`
-	getGroups   = `SELECT * FROM groups ORDER BY id`
-	getItems    = `SELECT grp, idx, value FROM items ORDER BY grp, idx`
-	getBranches = `SELECT * FROM branches ORDER BY grp, branch`
-	getData     = `SELECT * FROM data ORDER BY grp, branch, path, idx`
-	getSignals  = `SELECT * FROM signals ORDER BY seq`
-	getSteps    = `SELECT * FROM steps ORDER BY node`
-	getRevision = `SELECT doc FROM definition WHERE revision = ?`
-	getValue    = `SELECT value FROM vals WHERE hash = ?`
-)
 
 // restoreState restores the state that the file holds, an empty one without a file.
 func (s *snapshot) restoreState(d *Dir, g *workflow.Graph) (st *state.State, err error) {
@@ -140,7 +118,7 @@ func (s *snapshot) restoreState(d *Dir, g *workflow.Graph) (st *state.State, err
 			err = &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its rows are no state", Err: err}
 		}
 	}()
-	rows, err := readRows(s.file)
+	rows, err := runfile.ReadRows(s.file)
 	if err != nil {
 		return nil, err
 	}
@@ -157,11 +135,7 @@ func (s *snapshot) patchedGraph(d *Dir, hash string, revision int) (*workflow.Gr
 	if g := d.definitions.graphOf(hash); g != nil {
 		return g, nil
 	}
-	var doc string
-	found, err := s.file.One(getRevision, func(r *sqlite.Row) error { doc = r.Text(0); return nil }, int64(revision))
-	if err == nil && !found {
-		err = fmt.Errorf("it lacks revision %d of the definition", revision)
-	}
+	doc, err := runfile.ReadRevision(s.file, revision)
 	if err != nil {
 		return nil, err
 	}
@@ -170,55 +144,4 @@ func (s *snapshot) patchedGraph(d *Dir, hash string, revision int) (*workflow.Gr
 		return nil, fmt.Errorf("revision %d of the definition: %w", revision, err)
 	}
 	return d.definitions.addGraph(g), nil
-}
-
-// readRows reads a whole state.
-func readRows(c *sqlite.Conn) (state.Rows, error) {
-	out := state.Rows{Items: map[workflow.GroupID][]any{}}
-	tables := []struct {
-		query string
-		row   func(*rowReader)
-	}{
-		{getFacts, func(r *rowReader) {
-			f, err := facts.Decode([]byte(r.Text(0)), nil)
-			r.keepError(err)
-			out.Facts, _ = f.(state.Facts)
-		}},
-		{getTokens, func(r *rowReader) { out.Tokens = append(out.Tokens, r.scanToken()) }},
-		{getGroups, func(r *rowReader) { out.Groups = append(out.Groups, r.scanGroup()) }},
-		{getItems, func(r *rowReader) { readItem(r, out.Items) }},
-		{getBranches, func(r *rowReader) { out.Branches = append(out.Branches, r.scanBranch()) }},
-		{getSignals, func(r *rowReader) { out.Signals = append(out.Signals, r.scanSignal()) }},
-		{getSteps, func(r *rowReader) { out.Steps = append(out.Steps, r.scanStep()) }},
-		{getData, func(r *rowReader) { out.Data = append(out.Data, r.scanData()) }},
-	}
-	for _, t := range tables {
-		if err := eachRow(c, t.query, t.row); err != nil {
-			return state.Rows{}, err
-		}
-	}
-	return out, nil
-}
-
-// eachRow calls row with each row of a query.
-func eachRow(c *sqlite.Conn, query string, row func(*rowReader)) error {
-	return c.Each(query, func(r *sqlite.Row) error {
-		rd := rowReader{Row: r}
-		row(&rd)
-		return rd.err
-	})
-}
-
-func readItem(r *rowReader, items map[workflow.GroupID][]any) {
-	id, i := workflow.GroupID(r.Int64(0)), r.Int(1)
-	if items[id] == nil {
-		items[id] = []any{}
-	}
-	if i < 0 {
-		return // an empty list
-	}
-	if i != len(items[id]) {
-		r.keepError(fmt.Errorf("element %d of %v is missing", len(items[id]), id))
-	}
-	items[id] = append(items[id], r.valueAt(2))
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -45,16 +46,8 @@ func (r *repairer) runOfFile(file string) (id workflow.RunID, err error) {
 	if err != nil {
 		return "", err
 	}
-	id, err = queryRunID(db)
+	id, _, _, err = runfile.ReadMeta(db)
 	_ = db.Close() // it is in memory
-	return id, err
-}
-
-func queryRunID(db *sqlite.Conn) (id workflow.RunID, err error) {
-	found, err := db.One(getMeta, func(x *sqlite.Row) error { id = workflow.RunID(x.Text(0)); return nil })
-	if err == nil && !found {
-		err = errors.New("it does not say of which run it is")
-	}
 	return id, err
 }
 
@@ -71,7 +64,7 @@ func (r *repairer) surveyFiles() {
 			if err != nil {
 				continue // whoever needs it hears of it
 			}
-			if id, err := queryRunID(db); err == nil && fileStart(id) != start {
+			if id, _, _, err := runfile.ReadMeta(db); err == nil && fileStart(id) != start {
 				r.strays[id] = append(r.strays[id], file)
 			}
 			_, _ = r.definitionIn(db)
@@ -118,7 +111,7 @@ func (r *repairer) openFile(file string) (*sqlite.Conn, error) {
 	data, err := io.ReadAll(f)
 	_ = f.Close() // it was only read
 	if err == nil {
-		err = r.checkHeader(data[:min(len(data), sqlite.HeaderSize)], file, fileID, fileVersion)
+		err = r.checkHeader(data[:min(len(data), sqlite.HeaderSize)], file, runfile.ID, runfile.Version)
 	}
 	if err != nil {
 		return nil, err
@@ -138,10 +131,10 @@ func (r *repairer) openFile(file string) (*sqlite.Conn, error) {
 // their chain of checksums holds.
 type recovered struct {
 	id      workflow.RunID
-	entries []entry
+	entries []runfile.Entry
 	records []decision.Record
 	seq     int64
-	sum     checksum
+	sum     runfile.Checksum
 	graphs  []*workflow.Graph // that it may have begun with, likeliest first
 	broken  error             // why the next record cannot be taken, if there is one
 
@@ -151,8 +144,8 @@ type recovered struct {
 }
 
 // addEntry takes the next record, or returns why it cannot be the next.
-func (m *recovered) addEntry(e *entry, s *snapshot) error {
-	if err := e.checkFollows(m.seq, m.sum); err != nil {
+func (m *recovered) addEntry(e *runfile.Entry, s *snapshot) error {
+	if err := e.CheckFollows(m.seq, m.sum); err != nil {
 		return err
 	}
 	rec, err := e.Decode(s.valuesOf(e))
@@ -166,7 +159,7 @@ func (m *recovered) addEntry(e *entry, s *snapshot) error {
 	whole := *e
 	whole.Values = again.Values // the file has them apart
 	m.entries, m.records = append(m.entries, whole), append(m.records, rec)
-	m.seq, m.sum = e.Seq, e.sum
+	m.seq, m.sum = e.Seq, e.Sum
 	return nil
 }
 
@@ -176,7 +169,7 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 	if err != nil {
 		return nil, err
 	}
-	m := &recovered{id: id, sum: firstSum(id)}
+	m := &recovered{id: id, sum: runfile.FirstSum(id)}
 	s := &snapshot{file: db}
 	defer s.closeFile()
 	for e, err := range s.fileEntries() {
@@ -200,7 +193,7 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 
 // recoverLog adds the records of the log, as far as the chain holds.
 func (r *repairer) recoverLog(m *recovered, num int64) error {
-	var entries []entry
+	var entries []runfile.Entry
 	var damage error
 	err := r.readIndex(func(db *sqlite.Conn) (err error) {
 		entries, damage, err = readLog(db, num, m.seq)
@@ -270,7 +263,7 @@ func mergeListings(listed map[workflow.TokenID]listing, ls []listing) {
 // truncateTo keeps the first n records.
 func (m *recovered) truncateTo(n int) {
 	m.entries, m.records = m.entries[:n], m.records[:n]
-	if m.seq, m.sum = int64(n), firstSum(m.id); n > 0 {
-		m.sum = m.entries[n-1].sum
+	if m.seq, m.sum = int64(n), runfile.FirstSum(m.id); n > 0 {
+		m.sum = m.entries[n-1].Sum
 	}
 }

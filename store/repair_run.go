@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -87,9 +88,9 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *row, known bool) (best
 		read(r.strays[id])
 	}
 	if row.flushed == 0 || len(found) == 0 {
-		found = append(found, &recovered{id: id, sum: firstSum(id)})
+		found = append(found, &recovered{id: id, sum: runfile.FirstSum(id)})
 	}
-	best = &recovered{id: id, sum: firstSum(id)}
+	best = &recovered{id: id, sum: runfile.FirstSum(id)}
 	var unlogged error
 	for _, m := range found {
 		var err error
@@ -216,8 +217,8 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 	if err != nil {
 		panic(fmt.Sprintf("store: a suspension: %v", err)) // of text alone
 	}
-	m.seq, m.sum = rec.Seq, m.sum.sumAfter(&e)
-	m.entries, m.records = append(m.entries, entry{Encoded: e, sum: m.sum}), append(m.records, rec)
+	m.seq, m.sum = rec.Seq, m.sum.SumAfter(&e)
+	m.entries, m.records = append(m.entries, runfile.Entry{Encoded: e, Sum: m.sum}), append(m.records, rec)
 	if err := m.applyRecord(&rec); err != nil {
 		panic(fmt.Sprintf("store: a suspension: %v", err)) // the status allows it
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -59,7 +60,7 @@ func addCRC(crc uint32, v driver.Value) uint32 {
 	case float64, time.Time: // never written; in a table that is not ours
 		start[0] = 2
 	case string:
-		start[0], number, data = 3, uint64(len(v)), bytesOf(v)
+		start[0], number, data = 3, uint64(len(v)), column.Bytes(v)
 	case []byte:
 		start[0], number, data = 4, uint64(len(v)), v
 	default:

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -28,18 +30,18 @@ type Run struct {
 	adopted bool   // it comes from another directory
 	dead    error  // why the handle cannot be used any more
 
-	unflushed []entry      // committed since the last Flush
-	bytes     int64        // that they take
-	size      atomic.Int64 // of the file
+	unflushed []runfile.Entry // committed since the last Flush
+	bytes     int64           // that they take
+	size      atomic.Int64    // of the file
 
 	request  commitRequest
-	pending  []entry        // of the commit under way
-	next     Head           // after it
-	dropped  bool           // it drops the artifacts of the run
-	listings []listing      // that it changes in the lists of all runs
-	state    []driver.Value // what its row says of next, if that changes
-	inputs   []string       // of the dead letters in listings, encoded
-	refs     []blobRef      // that it brings
+	pending  []runfile.Entry // of the commit under way
+	next     Head            // after it
+	dropped  bool            // it drops the artifacts of the run
+	listings []listing       // that it changes in the lists of all runs
+	state    []driver.Value  // what its row says of next, if that changes
+	inputs   []string        // of the dead letters in listings, encoded
+	refs     []blobRef       // that it brings
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -56,7 +58,7 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
 	r := d.newHandle(row{
-		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: firstSum(head.Run),
+		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: runfile.FirstSum(head.Run),
 		sound: [rowPartCount]bool{true, true, true, true, true},
 	}, g)
 	r.fresh = true
@@ -111,8 +113,8 @@ func (r *Run) encodeRecords(records []decision.Record) error {
 		if rec.Seq != seq+1 || rec.Seq > maxSeq {
 			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
 		}
-		seq, sum = rec.Seq, sum.sumAfter(&e)
-		r.pending = append(r.pending, entry{Encoded: e, sum: sum})
+		seq, sum = rec.Seq, sum.SumAfter(&e)
+		r.pending = append(r.pending, runfile.Entry{Encoded: e, Sum: sum})
 	}
 	return nil
 }
@@ -136,8 +138,8 @@ func (r *Run) commitPending() error {
 		return err
 	}
 	for i := range r.pending {
-		if r.pending[i].spill == 0 {
-			r.request.bytes += int(r.pending[i].byteSize())
+		if r.pending[i].Spill == 0 {
+			r.request.bytes += int(r.pending[i].ByteSize())
 		}
 	}
 	err := r.dir.committer.submitRequest(&r.request)
@@ -149,7 +151,7 @@ func (r *Run) commitPending() error {
 
 // An adoption is a run that another directory has kept.
 type adoption struct {
-	entries   []entry
+	entries   []runfile.Entry
 	records   []decision.Record
 	state     *state.State // after them
 	artifacts []workflow.Artifact
@@ -195,7 +197,7 @@ func (r *Run) encodeNext() (err error) {
 	}
 	r.state, r.inputs, r.request.bytes = nil, make([]string, len(r.listings)), 0
 	if r.fresh || r.changesState() {
-		output := objectText(r.next.Output)
+		output := column.ObjectText(r.next.Output)
 		r.state = r.stateValues(output)
 		text, _ := output.(string)
 		r.request.bytes = len(text)
@@ -246,7 +248,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 // that the handle knows.
 func (r *Run) writeRow(db *sqlite.Conn) error {
 	end := &r.pending[len(r.pending)-1]
-	last := withCRC(r.row.num, end.Seq, end.sum[:], unixMillis(end.At))
+	last := withCRC(r.row.num, end.Seq, end.Sum[:], column.Millis(end.At))
 	if r.fresh {
 		return r.insertRow(db, last)
 	}
@@ -277,7 +279,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	}
 	n, err := db.Exec(insertRun, slices.Concat(
 		rowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
-			string(h.Parent), string(h.Root), int64(r.row.nonce), unixMillis(h.StartedAt)),
+			string(h.Parent), string(h.Root), int64(r.row.nonce), column.Millis(h.StartedAt)),
 		withCRC(num, int64(h.Room)), r.state, last, withCRC(num, int64(0), int64(0), nil, nil, int64(0)),
 	)...)
 	if err != nil {
@@ -318,7 +320,7 @@ func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, er
 // stateValues returns what the row says of the run as it will be.
 func (r *Run) stateValues(output driver.Value) []driver.Value {
 	h := &r.next
-	return withCRC(r.row.num, int64(h.Status), alarmValue(h), unixMillis(h.EndedAt), output, failureText(h.Failure), artifactsText(h.Artifacts))
+	return withCRC(r.row.num, int64(h.Status), alarmValue(h), column.Millis(h.EndedAt), output, column.FailureText(h.Failure), artifactsText(h.Artifacts))
 }
 
 // alarmValue returns the alarm of a run that can still change.
@@ -326,7 +328,7 @@ func alarmValue(h *Head) any {
 	if h.Status.Final() {
 		return nil
 	}
-	return unixMillis(h.Alarm)
+	return column.Millis(h.Alarm)
 }
 
 // advanceHandle makes the handle stand behind the records that are durable now.
@@ -335,9 +337,9 @@ func (r *Run) advanceHandle() {
 		r.fresh, r.doc = false, ""
 		r.dir.definitions.markStored(r.next.Definition)
 	}
-	r.row.Head, r.row.sum = r.next, r.pending[len(r.pending)-1].sum
+	r.row.Head, r.row.sum = r.next, r.pending[len(r.pending)-1].Sum
 	for i := range r.pending {
-		r.bytes += r.pending[i].byteSize()
+		r.bytes += r.pending[i].ByteSize()
 	}
 	r.unflushed = append(r.unflushed, r.pending...)
 	clear(r.pending)

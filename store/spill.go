@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -46,22 +47,22 @@ func spillKeys(spill int64) (first, last int64) {
 
 // spillLarge spills the large records among some, and numbers the spills. Garbage that
 // could not be dropped before, on a full disk, is dropped first, so that it does not add up.
-func (d *Dir) spillLarge(entries []entry) error {
+func (d *Dir) spillLarge(entries []runfile.Entry) error {
 	for i := range entries {
-		entries[i].spill = 0
+		entries[i].Spill = 0
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.byteSize() <= d.hook.PartBytes(partBytes) {
+		if e.ByteSize() <= d.hook.PartBytes(partBytes) {
 			continue
 		}
 		err := d.clearGarbage()
 		if err == nil {
-			err = d.reserveSpace(e.byteSize() + min(e.byteSize(), longLog*indexPage))
+			err = d.reserveSpace(e.ByteSize() + min(e.ByteSize(), longLog*indexPage))
 		}
 		if err == nil {
-			e.spill = d.lastSpill.Add(1)
-			err = d.writeParts(e.spill, packEntry(e))
+			e.Spill = d.lastSpill.Add(1)
+			err = d.writeParts(e.Spill, packEntry(e))
 		}
 		if err != nil {
 			if !errors.Is(err, ErrFailed) && !errors.Is(err, ErrClosed) {
@@ -110,7 +111,7 @@ func (d *Dir) writeParts(spill int64, data []byte) error {
 
 // unspillFailed drops the spills of records of run num whose commit has failed. Where it
 // is not known whether the commit took place, pawl.db tells which spills are named.
-func (d *Dir) unspillFailed(num int64, entries []entry, cause error) {
+func (d *Dir) unspillFailed(num int64, entries []runfile.Entry, cause error) {
 	if errors.Is(cause, ErrFailed) || errors.Is(cause, ErrClosed) {
 		return // nothing works any more
 	}
@@ -128,10 +129,10 @@ func (d *Dir) unspillFailed(num int64, entries []entry, cause error) {
 }
 
 // unspillExcept drops the spills of records, except those that are named.
-func (d *Dir) unspillExcept(entries []entry, named map[int64]bool) {
+func (d *Dir) unspillExcept(entries []runfile.Entry, named map[int64]bool) {
 	var spills []int64
 	for i := range entries {
-		if n := entries[i].spill; n != 0 && !named[n] {
+		if n := entries[i].Spill; n != 0 && !named[n] {
 			spills = append(spills, n)
 		}
 	}
@@ -173,8 +174,8 @@ func (d *Dir) clearGarbage() error {
 
 // packEntry joins the message, the decisions and the large values of a record, each
 // after its length.
-func packEntry(e *entry) []byte {
-	out := make([]byte, 0, int(e.byteSize())+16)
+func packEntry(e *runfile.Entry) []byte {
+	out := make([]byte, 0, int(e.ByteSize())+16)
 	for _, b := range [][]byte{e.Message, e.Decisions} {
 		out = pace.Append(binary.AppendUvarint(out, uint64(len(b))), b...)
 	}
@@ -182,7 +183,7 @@ func packEntry(e *entry) []byte {
 }
 
 // unpackEntry is the inverse of packEntry.
-func unpackEntry(e *entry, data []byte) (err error) {
+func unpackEntry(e *runfile.Entry, data []byte) (err error) {
 	for _, b := range []*[]byte{&e.Message, &e.Decisions} {
 		if *b, data, err = cutLength(data); err != nil {
 			return err
@@ -229,9 +230,9 @@ func unpackValues(data []byte) (*codec.Values, error) {
 
 // readSpilled completes a record from its spill. damage says why the spill cannot be
 // that record's.
-func (d *Dir) readSpilled(e *entry) (damage, err error) {
+func (d *Dir) readSpilled(e *runfile.Entry) (damage, err error) {
 	var parts [][]byte
-	next, last := spillKeys(e.spill)
+	next, last := spillKeys(e.Spill)
 	for n := readOnce; n == readOnce && damage == nil; {
 		n = 0
 		d.hook.ReadParts()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -202,7 +203,7 @@ func encoded(t testing.TB, d *Dir) (*owner, decision.Encoded) {
 func TestPartsOfAnUnknownCommit(t *testing.T) {
 	d := open(t, t.TempDir())
 	o, e := encoded(t, d)
-	batch := []entry{{Encoded: e}}
+	batch := []runfile.Entry{{Encoded: e}}
 	require.NoError(t, d.spillLarge(batch))
 	_, records := partsOf(t, d)
 	require.Equal(t, 1, records)
@@ -229,7 +230,7 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages+4*partBytes/indexPage))
 	}))
-	require.ErrorIs(t, d.spillLarge([]entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
+	require.ErrorIs(t, d.spillLarge([]runfile.Entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
 	_, records := partsOf(t, d)
 	require.Zero(t, records)
 }
@@ -269,7 +270,7 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	o.do(state.Start{}, startRun(nil), large(partBytes/2))
 	o.do(state.Heartbeat{}, decision.CompleteRun{At: at(3), Output: map[string]any{"x": largeText}})
 	var r row
-	var entries []entry
+	var entries []runfile.Entry
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) (err error) {
 		if r, err = queryRow(db, "r1"); err == nil {
 			entries, _, err = readLog(db, r.num, 0)

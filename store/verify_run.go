@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -87,7 +89,7 @@ func (in *inspection) replayJournal(snap *snapshot) (*replayed, error) {
 	return t, nil
 }
 
-func (t *replayed) applyEntry(e *entry, snap *snapshot) error {
+func (t *replayed) applyEntry(e *runfile.Entry, snap *snapshot) error {
 	r, err := e.Decode(snap.valuesOf(e))
 	if err != nil {
 		return err
@@ -130,7 +132,7 @@ func (in *inspection) compareEvents(snap *snapshot, later, replayed []decision.E
 		}
 		return false
 	}
-	for e, err := range pagedRows(snap.file, getEvents, 0, (*rowReader).scanEvent, func(e *decision.Event) int64 { return e.Seq }) {
+	for e, err := range runfile.ReadEvents(snap.file, 0) {
 		if err != nil {
 			in.addDamage(snap.Run, snap.File, err, doRebuild)
 			return
@@ -156,7 +158,7 @@ func (in *inspection) compareHead(snap *snapshot, t *replayed) {
 	if p := t.start.Parent; p != nil {
 		parent, root = p.Run, p.Root
 	}
-	instants := func(a, b time.Time) bool { return unixMillis(a) == unixMillis(b) }
+	instants := func(a, b time.Time) bool { return column.Millis(a) == column.Millis(b) }
 	agrees := []struct {
 		what string
 		ok   bool
@@ -166,7 +168,7 @@ func (in *inspection) compareHead(snap *snapshot, t *replayed) {
 		{"start", instants(h.StartedAt, s.StartedAt)},
 		{"end", instants(h.EndedAt, s.EndedAt)},
 		{"output", reflect.DeepEqual(h.Output, s.Output)},
-		{"failure", reflect.DeepEqual(failureText(h.Failure), failureText(s.Failure))},
+		{"failure", reflect.DeepEqual(column.FailureText(h.Failure), column.FailureText(s.Failure))},
 		{"parent", h.Parent == parent && h.Root == root},
 		{"artifacts", s.Status != workflow.RunCompleted || artifactsText(h.Artifacts) == artifactsText(s.Artifacts)},
 	}
@@ -189,15 +191,15 @@ func (in *inspection) compareLists(snap *snapshot, s *state.State) {
 		for _, id := range s.LiveTokens() {
 			l := listingOf(s, s.Token(id), time.Time{})
 			if a := l.Approval; a != nil {
-				want[fmt.Sprint("approval of token ", int64(id), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", unixMillis(a.Due))] = true
+				want[fmt.Sprint("approval of token ", int64(id), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", column.Millis(a.Due))] = true
 			}
 			if d := l.DeadLetter; d != nil {
-				want[fmt.Sprint("dead letter of token ", int64(id), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", jsonText(d.Failure), " ", string(value.Encode(d.Input)))] = true
+				want[fmt.Sprint("dead letter of token ", int64(id), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", column.JSONText(d.Failure), " ", string(value.Encode(d.Input)))] = true
 			}
 		}
 	}
 	in.eachIndexRow(approvalsOf, func(r *sqlite.Row) error {
-		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", unixMillis(timeAt(r, 5)))] = true
+		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", column.Millis(column.TimeAt(r, 5)))] = true
 		return nil
 	}, snap.num)
 	in.eachIndexRow(deadLettersOf, func(r *sqlite.Row) error {

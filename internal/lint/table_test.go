@@ -29,10 +29,12 @@ var layers = map[string][]string{
 	"internal/heap":      {},
 	"internal/sqlite":    {},
 	"internal/testhook":  {},
+	"internal/column":    slices.Concat(vocabulary, []string{"internal/sqlite", "workflow"}),
+	"internal/runfile":   slices.Concat(decided, []string{"internal/column", "internal/sqlite"}),
 	"internal/story":     decided,
 	"internal/recount":   slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
-	"store":              slices.Concat(decided, []string{"internal/sqlite", "internal/testhook", "blob"}),
+	"store":              slices.Concat(decided, []string{"internal/column", "internal/runfile", "internal/sqlite", "internal/testhook", "blob"}),
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/fair", "internal/heap", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor"}),

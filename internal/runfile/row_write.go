@@ -1,4 +1,4 @@
-package store
+package runfile
 
 import (
 	"database/sql/driver"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -17,21 +18,32 @@ import (
 // facts encodes the facts of a state.
 var facts = codec.New[any](state.Facts{})
 
-func metaRow(h *Head, f *state.Facts, seq int64, sum checksum) ([]driver.Value, error) {
-	text, err := facts.Append(nil, *f, nil)
+// A Meta says which run a file is of, and how far it goes.
+type Meta struct {
+	Run        workflow.RunID
+	Workflow   string // name of its definition
+	Version    int
+	Definition string // hash
+	Facts      *state.Facts
+	Seq        int64 // of the last record
+	Sum        Checksum
+}
+
+func metaRow(m *Meta) ([]driver.Value, error) {
+	text, err := facts.Append(nil, *m.Facts, nil)
 	if err != nil {
 		return nil, err
 	}
 	return []driver.Value{
-		int64(1), string(h.Run), h.Workflow, int64(h.Version), h.Definition, f.Status.String(), seq, sum[:], string(text),
+		int64(1), string(m.Run), m.Workflow, int64(m.Version), m.Definition, m.Facts.Status.String(), m.Seq, m.Sum[:], string(text),
 	}, nil
 }
 
 func tokenRow(t *state.Token) []driver.Value {
 	return []driver.Value{
 		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
-		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), unixMillis(t.Due), unixMillis(t.Beat), nullableText(t.Via),
-		countsText(t.Counts), optionalText(t.Input), failureText(t.Failure), failureText(t.Caught), optionalText(t.Source),
+		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), column.Millis(t.Due), column.Millis(t.Beat), nullableText(t.Via),
+		countsText(t.Counts), optionalText(t.Input), column.FailureText(t.Failure), column.FailureText(t.Caught), optionalText(t.Source),
 		t.Order, nullableText(t.Holds), boolInt(t.Held), votesText(t.Votes),
 	}
 }
@@ -39,23 +51,23 @@ func tokenRow(t *state.Token) []driver.Value {
 func groupRow(g *state.Group) []driver.Value {
 	var spawns driver.Value
 	if g.Spawns != nil {
-		spawns = jsonText(g.Spawns)
+		spawns = column.JSONText(g.Spawns)
 	}
 	var added driver.Value
 	if g.Added != nil {
-		added = jsonText(g.Added)
+		added = column.JSONText(g.Added)
 	}
 	return []driver.Value{
 		int64(g.ID), g.Name, int64(g.Origin), string(g.Node), int64(g.Scope.Group), int64(g.Scope.Branch),
 		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), boolInt(g.Open),
-		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), unixMillis(g.Due),
-		spawns, countsText(g.Counts), optionalText(g.Result), failureText(g.Caught),
+		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), column.Millis(g.Due),
+		spawns, countsText(g.Counts), optionalText(g.Result), column.FailureText(g.Caught),
 		added, int64(g.Unstarted), boolInt(g.Closed),
 	}
 }
 
 func branchRow(b state.BranchChange) []driver.Value {
-	return []driver.Value{int64(b.Scope.Group), int64(b.Scope.Branch), b.Status.String(), failureText(b.Failure)}
+	return []driver.Value{int64(b.Scope.Group), int64(b.Scope.Branch), b.Status.String(), column.FailureText(b.Failure)}
 }
 
 // itemRows returns the elements of a foreach; an empty list is one row.
@@ -70,21 +82,21 @@ func itemRows(id workflow.GroupID, items []any) [][]driver.Value {
 	return rows
 }
 
-func journalRow(e entry) []driver.Value {
+func journalRow(e Entry) []driver.Value {
 	return []driver.Value{
-		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), sharedString(e.Message), sharedString(e.Decisions), e.sum[:],
+		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), column.SharedString(e.Message), column.SharedString(e.Decisions), e.Sum[:],
 	}
 }
 
 // valueRows returns the large values of records, each once.
-func valueRows(entries []entry) [][]driver.Value {
+func valueRows(entries []Entry) [][]driver.Value {
 	var rows [][]driver.Value
 	seen := map[string]bool{}
 	for _, e := range entries {
 		for hash, raw := range e.Values.All() {
 			if !seen[hash] {
 				seen[hash] = true
-				rows = append(rows, []driver.Value{hash, sharedString(raw)})
+				rows = append(rows, []driver.Value{hash, column.SharedString(raw)})
 			}
 		}
 	}
@@ -93,7 +105,7 @@ func valueRows(entries []entry) [][]driver.Value {
 
 func eventRow(e decision.Event) []driver.Value {
 	return []driver.Value{
-		e.Seq, e.Record, e.At.UnixMilli(), string(e.Type), int64(e.Token), string(e.Node), int64(e.Group), objectText(e.Data),
+		e.Seq, e.Record, e.At.UnixMilli(), string(e.Type), int64(e.Token), string(e.Node), int64(e.Group), column.ObjectText(e.Data),
 	}
 }
 
@@ -108,7 +120,7 @@ func countsText(c state.Counts) driver.Value {
 	if c == nil {
 		return nil
 	}
-	return jsonText(c)
+	return column.JSONText(c)
 }
 
 func boolInt(b bool) driver.Value {
@@ -131,13 +143,13 @@ func votesText(vs []state.Vote) driver.Value {
 	}
 	text, err := votes.Append(nil, ballots{vs}, nil)
 	if err != nil {
-		panic(fmt.Sprintf("store: votes: %v", err))
+		panic(fmt.Sprintf("runfile: votes: %v", err))
 	}
 	return string(text)
 }
 
 func signalRow(k *state.KeptSignal) []driver.Value {
-	return []driver.Value{int64(k.Seq), k.Name, k.ID, optionalText(k.Payload), unixMillis(k.Due), boolInt(k.Done)}
+	return []driver.Value{int64(k.Seq), k.Name, k.ID, optionalText(k.Payload), column.Millis(k.Due), boolInt(k.Done)}
 }
 
 func stepRow(x *state.Step) []driver.Value {

@@ -1,4 +1,4 @@
-package store
+package runfile
 
 import (
 	"database/sql/driver"
@@ -6,63 +6,77 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 const (
-	fileID      = 0x70617772 // "pawr"
-	fileVersion = 2
-	filePage    = 1024
+	// ID is the application id in the header of a file: "pawr".
+	ID = 0x70617772
+	// Version is the version of the format in the header of a file.
+	Version = 2
+
+	filePage = 1024
+)
+
+const (
+	begin    = `BEGIN IMMEDIATE`
+	commit   = `COMMIT`
+	rollback = `ROLLBACK`
 )
 
 //go:embed file.sql
 var fileSchema string
 
-// memoryPragmas prepare a database that is built in memory. Nobody trusts it
-// before its bytes are synced.
-const memoryPragmas = `PRAGMA page_size=%d; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA trusted_schema=OFF; PRAGMA application_id=%d; PRAGMA user_version=%d;`
-
-// openMemory opens an empty database in memory with our stamp and a schema.
-func openMemory(schema string, page, id, version int) (*sqlite.Conn, error) {
-	return sqlite.Open(sqlite.Memory, fmt.Sprintf(memoryPragmas, page, id, version)+schema)
+// New returns the bytes of an empty file.
+func New() ([]byte, error) {
+	return sqlite.NewDatabase(fileSchema, filePage, ID, Version)
 }
 
-// newDatabase returns the bytes of an empty database.
-func newDatabase(schema string, page, id, version int) ([]byte, error) {
-	c, err := openMemory(schema, page, id, version)
+// WriteDefinition writes the definition that the run began with.
+func WriteDefinition(c *sqlite.Conn, hash, doc string) error {
+	return definitionTable.insertRows(c, [][]driver.Value{{int64(1), hash, doc}})
+}
+
+// WriteMeta writes which run the file is of, and how far it goes.
+func WriteMeta(c *sqlite.Conn, m *Meta) error {
+	row, err := metaRow(m)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data, err := c.Serialize()
-	if closed := c.Close(); err == nil {
-		err = closed
-	}
-	return data, err
+	return metaTable.insertRows(c, [][]driver.Value{row})
 }
 
-// A builder builds files in memory. It keeps one empty file and rolls back to
-// it after each: nothing is parsed or prepared twice.
-type fileBuilder struct {
-	hook  *testhook.Hook
-	empty *sqlite.Conn
+// WriteChanges writes everything that has changed in a state, with the records and the
+// events of the changes.
+func WriteChanges(c *sqlite.Conn, ch *state.Changes, entries []Entry, events []decision.Event) error {
+	for _, b := range fileStatements(ch, entries, events) {
+		if err := b.runOn(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// A Builder builds files in memory. It keeps one empty file and rolls back to
+// it after each: nothing is parsed or prepared twice.
+type Builder struct{ empty *sqlite.Conn }
 
 // maxKept is the size in bytes of a file after which a builder gives its memory
 // back.
 const maxKept = 4 << 20
 
-// buildFile returns the bytes of a file after fill, which begins with old, or empty
+// Build returns the bytes of a file after fill, which begins with old, or empty
 // if that is nil.
-func (b *fileBuilder) buildFile(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
-	b.hook.Hit("file.begin")
+func (b *Builder) Build(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
 	if old != nil {
 		return b.rebuildFile(old, fill)
 	}
 	if b.empty == nil {
 		var err error
-		if b.empty, err = openMemory(fileSchema, filePage, fileID, fileVersion); err != nil {
+		if b.empty, err = sqlite.OpenMemory(fileSchema, filePage, ID, Version); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +85,7 @@ func (b *fileBuilder) buildFile(old []byte, fill func(*sqlite.Conn) error) ([]by
 		_, err = b.empty.Exec(rollback)
 	}
 	if err != nil || len(data) > maxKept {
-		b.freeMemory()
+		b.FreeMemory()
 	}
 	return data, err
 }
@@ -87,7 +101,7 @@ func fillDatabase(c *sqlite.Conn, fill func(*sqlite.Conn) error) ([]byte, error)
 	return c.Serialize()
 }
 
-func (b *fileBuilder) rebuildFile(old []byte, fill func(*sqlite.Conn) error) (data []byte, err error) {
+func (b *Builder) rebuildFile(old []byte, fill func(*sqlite.Conn) error) (data []byte, err error) {
 	c, err := sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`)
 	if err != nil {
 		return nil, err
@@ -115,8 +129,8 @@ func (b *fileBuilder) rebuildFile(old []byte, fill func(*sqlite.Conn) error) (da
 	return c.Serialize()
 }
 
-// freeMemory gives the memory back.
-func (b *fileBuilder) freeMemory() {
+// FreeMemory gives the memory back.
+func (b *Builder) FreeMemory() {
 	if b.empty != nil {
 		_ = b.empty.Close() // it holds nothing but memory
 		b.empty = nil

@@ -1,8 +1,9 @@
-package store
+package runfile
 
 import (
 	"database/sql/driver"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,14 +78,14 @@ func TestBatchesOfNothing(t *testing.T) {
 
 // TestEveryTable inserts any number of rows into every table.
 func TestEveryTable(t *testing.T) {
-	c, err := openMemory(fileSchema, filePage, fileID, fileVersion)
+	c, err := sqlite.OpenMemory(fileSchema, filePage, ID, Version)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, n := range []int{1, 2, 3, 9, 49, 50, 51, 117} {
 		require.NoError(t, c.Script(`BEGIN`))
 		rows := make([][]driver.Value, n)
 		for i := range rows {
-			rows[i] = eventRow(decision.Event{Seq: int64(i + 1), At: at(i), Type: "x", Data: map[string]any{"i": int64(i)}})
+			rows[i] = eventRow(decision.Event{Seq: int64(i + 1), At: time.UnixMilli(int64(i)), Type: "x", Data: map[string]any{"i": int64(i)}})
 		}
 		require.NoError(t, eventsTable.insertRows(c, rows))
 		var count, last int
@@ -95,34 +96,4 @@ func TestEveryTable(t *testing.T) {
 		require.Equal(t, []int{n, n}, []int{count, last})
 		require.NoError(t, c.Script(`ROLLBACK`))
 	}
-}
-
-// TestFileIsReadable looks at a run's file as its owner would with sqlite3.
-func TestFileIsReadable(t *testing.T) {
-	d := open(t, t.TempDir())
-	o := start(t, d, "r1")
-	fan := func(id, first int, sc workflow.Scope) decision.Decision {
-		return decision.CreateBranches{Group: state.Group{
-			ID: workflow.GroupID(id), Origin: 1, Node: "wo/rk~1", Scope: sc, First: workflow.TokenID(first), Total: 2,
-			Spawns: []state.Spawn{{Transition: "spread", Count: 2}},
-		}}
-	}
-	o.do(state.Start{}, startRun(nil), createToken(1, "start"), fan(1, 2, workflow.Scope{}),
-		fan(2, 4, workflow.Scope{Group: 1, Branch: 1}), decision.AppendData{Path: []string{"state", "log"}, Value: 0.5})
-	require.NoError(t, o.file())
-	snap, err := d.openSnapshot("r1")
-	require.NoError(t, err)
-	defer snap.closeFile()
-	list := func(query string) (out []string) {
-		require.NoError(t, snap.file.Each(query, func(r *sqlite.Row) error { out = append(out, r.Text(0)); return nil }))
-		return out
-	}
-	require.Equal(t, []string{
-		"root", "root/wo~1rk~01:0", "root/wo~1rk~01:1", "root/wo~1rk~01:1/wo~1rk~01:0", "root/wo~1rk~01:1/wo~1rk~01:1",
-	}, list(`SELECT path FROM paths ORDER BY token`))
-	require.Equal(t, []string{"running"}, list(`SELECT status FROM meta WHERE run = 'r1'`))
-	require.Equal(t, []string{"0.5"}, list(`SELECT value FROM data WHERE path = '/state/log'`))
-	require.Equal(t, []string{"workflow.started", "token.created", "fan_out.started", "fan_out.started"}, list(`SELECT type FROM events`))
-	require.Equal(t, []string{"ok"}, list(`PRAGMA integrity_check`))
-	require.Len(t, list(`SELECT message FROM journal WHERE json_valid(decisions)`), 1)
 }

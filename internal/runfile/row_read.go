@@ -1,4 +1,4 @@
-package store
+package runfile
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -37,7 +38,7 @@ func (r *rowReader) valueAt(i int) any {
 }
 
 func (r *rowReader) failureAt(i int) *workflow.Failure {
-	f, err := parseFailure(r.Text(i))
+	f, err := column.ParseFailure(r.Text(i))
 	r.keepError(err)
 	return f
 }
@@ -67,8 +68,8 @@ func (r *rowReader) scopeAt(i int) workflow.Scope {
 func (r *rowReader) scanToken() *state.Token {
 	t := &state.Token{
 		ID: workflow.TokenID(r.Int64(0)), Node: workflow.NodeID(r.Text(1)), Parent: workflow.TokenID(r.Int64(3)),
-		Scope: r.scopeAt(4), Attempt: r.Int(6), Base: r.Int(7), Epoch: r.epochAt(8), Due: timeAt(r.Row, 9),
-		Beat: timeAt(r.Row, 10), Via: workflow.TransitionID(r.Text(11)), Counts: r.countsAt(12), Input: r.valueAt(13),
+		Scope: r.scopeAt(4), Attempt: r.Int(6), Base: r.Int(7), Epoch: r.epochAt(8), Due: column.TimeAt(r.Row, 9),
+		Beat: column.TimeAt(r.Row, 10), Via: workflow.TransitionID(r.Text(11)), Counts: r.countsAt(12), Input: r.valueAt(13),
 		Failure: r.failureAt(14), Caught: r.failureAt(15), Source: r.valueAt(16),
 		Order: r.Int64(17), Holds: r.Text(18), Held: r.Int64(19) == 1, Votes: r.votesAt(20),
 	}
@@ -83,7 +84,7 @@ func (r *rowReader) scanGroup() *state.Group {
 		ID: workflow.GroupID(r.Int64(0)), Name: r.Text(1), Origin: workflow.TokenID(r.Int64(2)),
 		Node: workflow.NodeID(r.Text(3)), Scope: r.scopeAt(4), First: workflow.TokenID(r.Int64(7)), Total: r.Int(8),
 		Max: r.Int(9), Open: r.Int64(10) == 1, Started: r.Int(11), Arrived: r.Int(12), Ended: r.Int(13),
-		Failed: r.Int(14), Due: timeAt(r.Row, 15), Counts: r.countsAt(17), Result: r.valueAt(18), Caught: r.failureAt(19),
+		Failed: r.Int(14), Due: column.TimeAt(r.Row, 15), Counts: r.countsAt(17), Result: r.valueAt(18), Caught: r.failureAt(19),
 		Unstarted: r.Int(21), Closed: r.Int64(22) == 1,
 	}
 	var err error
@@ -110,7 +111,7 @@ func (r *rowReader) votesAt(i int) []state.Vote {
 
 func (r *rowReader) scanSignal() *state.KeptSignal {
 	return &state.KeptSignal{
-		Seq: state.SignalID(r.Int64(0)), Name: r.Text(1), ID: r.Text(2), Payload: r.valueAt(3), Due: timeAt(r.Row, 4), Done: r.Int64(5) == 1,
+		Seq: state.SignalID(r.Int64(0)), Name: r.Text(1), ID: r.Text(2), Payload: r.valueAt(3), Due: column.TimeAt(r.Row, 4), Done: r.Int64(5) == 1,
 	}
 }
 
@@ -136,7 +137,7 @@ func (r *rowReader) scanData() state.DataChange {
 }
 
 func (r *rowReader) scanEvent() decision.Event {
-	data, err := parseObject(r.Text(7))
+	data, err := column.ParseObject(r.Text(7))
 	r.keepError(err)
 	return decision.Event{
 		Seq: r.Int64(0), Record: r.Int64(1), At: time.UnixMilli(r.Int64(2)).UTC(), Type: decision.EventType(r.Text(3)),
@@ -144,12 +145,12 @@ func (r *rowReader) scanEvent() decision.Event {
 	}
 }
 
-func (r *rowReader) scanEntry() entry {
-	e := entry{Encoded: decision.Encoded{
+func (r *rowReader) scanEntry() Entry {
+	e := Entry{Encoded: decision.Encoded{
 		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: r.epochAt(2), Planner: r.Int(3),
 		Message: []byte(r.Text(4)), Decisions: []byte(r.Text(5)),
 	}}
-	if !e.sum.setBytes(r.Bytes(6)) {
+	if !e.Sum.SetBytes(r.Bytes(6)) {
 		r.keepError(errors.New("its checksum has the wrong size"))
 	}
 	return e

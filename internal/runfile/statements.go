@@ -1,12 +1,12 @@
-package store
+package runfile
 
 import (
 	"database/sql/driver"
 	"maps"
 	"slices"
-	"unsafe"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -66,7 +66,7 @@ const (
 // fileStatements returns the statements that bring a file up to date. It is a pure
 // function of its arguments: what has changed in the state, the records and the
 // events since the file was written.
-func fileStatements(ch *state.Changes, entries []entry, events []decision.Event) []statement {
+func fileStatements(ch *state.Changes, entries []Entry, events []decision.Event) []statement {
 	var out []statement
 	out = appendRows(out, groupsTable, ch.Groups, groupRow)
 	out = append(out, siblingStatements(tokensTable, rowsOf(ch.Tokens, tokenRow))...)
@@ -178,14 +178,7 @@ func dataBatches(changes []state.DataChange) []statement {
 }
 
 // valueText returns a value of the model as JSON.
-func valueText(v any) string { return sharedString(value.Encode(v)) }
-
-// sharedString returns b, which nobody changes any more, as a string: a copy of a large
-// one would hold others up.
-func sharedString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// bytesOf returns the bytes of s, which must not be changed.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+func valueText(v any) string { return column.SharedString(value.Encode(v)) }
 
 // optionalText is text, and NULL for nothing.
 func optionalText(v any) driver.Value {

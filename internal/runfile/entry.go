@@ -1,0 +1,75 @@
+package runfile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Checksum chains the records of a run: each is of a record and of the
+// checksum before. Large values are covered through their hashes, which stand
+// in the record.
+type Checksum [sha256.Size]byte
+
+// FirstSum returns the checksum before the first record of a run.
+func FirstSum(id workflow.RunID) Checksum {
+	return sha256.Sum256([]byte("pawl run " + string(id)))
+}
+
+// SetBytes sets c to b. It reports false if b has not the size of a checksum.
+func (c *Checksum) SetBytes(b []byte) bool {
+	return copy(c[:], b) == len(c) && len(b) == len(c)
+}
+
+// SumAfter returns the checksum of the record after c. Lengths make it unambiguous.
+func (c Checksum) SumAfter(e *decision.Encoded) Checksum {
+	var numbers [6 * 8]byte
+	for i, n := range [...]uint64{
+		uint64(e.Seq), uint64(e.At.UnixMilli()), uint64(e.Epoch), uint64(e.Planner),
+		uint64(len(e.Message)), uint64(len(e.Decisions)),
+	} {
+		binary.BigEndian.PutUint64(numbers[8*i:], n)
+	}
+	h := sha256.New()
+	h.Write(c[:])
+	h.Write(numbers[:])
+	pace.Write(h, e.Message)
+	pace.Write(h, e.Decisions)
+	var out Checksum
+	h.Sum(out[:0])
+	return out
+}
+
+// An Entry is a record as the journal of a file and the log of pawl.db keep it.
+type Entry struct {
+	decision.Encoded
+	Sum    Checksum
+	Spill  int64  // in the log: the number of its spill; 0 without
+	Packed []byte // in the log: its large values, until they are unpacked
+}
+
+// ByteSize returns about how many bytes the entry takes.
+func (e *Entry) ByteSize() int64 {
+	n := len(e.Message) + len(e.Decisions) + 100
+	for hash, raw := range e.Values.All() {
+		n += len(hash) + len(raw)
+	}
+	return int64(n)
+}
+
+// CheckFollows checks that e comes next after the record with the given sequence and
+// checksum.
+func (e *Entry) CheckFollows(seq int64, sum Checksum) error {
+	if e.Seq != seq+1 {
+		return fmt.Errorf("record %d follows record %d", e.Seq, seq)
+	}
+	if want := sum.SumAfter(&e.Encoded); !bytes.Equal(want[:], e.Sum[:]) {
+		return fmt.Errorf("record %d does not have its checksum", e.Seq)
+	}
+	return nil
+}
