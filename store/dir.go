@@ -34,7 +34,6 @@ const (
 type Options struct {
 	Durability    Durability
 	Logger        *slog.Logger   // for errors that no caller can be told; nil discards
-	Materializers int            // files that are built at a time; 0 is 2, at most 64
 	KeepArtifacts bool           // the artifacts of runs that fail
 	Hook          *testhook.Hook // of a test; nil otherwise
 
@@ -76,8 +75,6 @@ type Dir struct {
 	closed      error
 }
 
-const maxWorkers = 64
-
 const (
 	indexFile    = "pawl.db"
 	indexWAL     = "pawl.db-wal"
@@ -109,10 +106,6 @@ var indexSchema string
 // is full, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
 // left; then nothing has been changed.
 func Open(path string, o Options) (*Dir, error) {
-	if o.Materializers <= 0 {
-		o.Materializers = 2
-	}
-	o.Materializers = min(o.Materializers, maxWorkers)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

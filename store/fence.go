@@ -50,13 +50,13 @@ func (d *Dir) checkOwnerAtOpen() error {
 // rewriteFiles puts pawl.db and its write-ahead log into new files with the same
 // contents. It is called where a lock file was removed while pawl.db was in use:
 // its owner, if it is not dead but stopped, still has the old files open and
-// writes into them when it goes on, wherever it was. A crash in between leaves
+// writes into them when it continues, wherever it was. A crash in between leaves
 // files of the same contents.
 func (d *Dir) rewriteFiles() error {
 	if _, _, err := d.probeEpoch(false); err != nil {
 		return d.indexError(err) // it is not dead: SQLite's lock is held
 	}
-	if err := d.clearTmp(); err != nil { // what is there may lead anywhere
+	if err := d.clearTmp(); err != nil { // a link there may lead anywhere
 		return err
 	}
 	for _, name := range []string{indexWAL, indexFile} {

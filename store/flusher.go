@@ -13,6 +13,7 @@ import (
 
 // Bounds of flushing.
 const (
+	flushWorkers  = 2    // files that are built at a time
 	maxBacklog    = 2048 // runs that wait for their file; then commits wait
 	maxFlushBatch = 64   // files that are synced together
 	minSyncAll    = 4    // files from which on syncing the whole file system is quicker
@@ -69,7 +70,7 @@ const (
 func (f *flusher) startWorkers(d *Dir) {
 	f.changed = sync.NewCond(&f.mu)
 	f.runs = map[workflow.RunID]*runFlushes{}
-	for range d.options.Materializers {
+	for range d.hook.FlushWorkers(flushWorkers) {
 		f.workers.Go(func() { f.flushLoop(d) }) // until stopWorkers
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -75,7 +76,9 @@ func TestFlushesKeepTheirOrder(t *testing.T) {
 // what is loaded is what the file lacks after it.
 func TestLoadWaitsForAQueuedFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openWith(t, t.TempDir(), Options{Materializers: 1})
+		hook := &testhook.Hook{}
+		hook.SetFlushWorkers(1)
+		d := openWith(t, t.TempDir(), Options{Hook: hook})
 		first, o := start(t, d, "r1"), start(t, d, "r2")
 		first.do(state.Start{}, startRun(nil))
 		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))

@@ -228,7 +228,7 @@ func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
 	return d.queryIDs(getDue, math.MinInt64, before.UnixMilli())
 }
 
-// A QuietRun is one that goes on and has not moved for a while.
+// A QuietRun is one that has not ended and of which nothing was committed for a while.
 type QuietRun struct {
 	Run workflow.RunID
 	Seq int64     // of its last record

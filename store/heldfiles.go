@@ -8,9 +8,9 @@ import (
 )
 
 // While a backup is under way, the files that its copy of the index names must
-// stay as they are. Flushing goes on: a new file has another name. What is postponed
-// is the removal of the old file, and so the next flush of the same run, whose new
-// file would take the name of one that is held.
+// stay as they are. Runs are flushed meanwhile, for a new file has another name. Only
+// the removal of the old file is postponed, and so the next flush of the same run, whose
+// new file would take the name of one that is held.
 
 // errPostponed says that a job has to wait for the end of a backup.
 var errPostponed = errors.New("postponed until the backup has ended")

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// ErrNotOurs says that a directory is none of an engine.
+// ErrNotOurs says that a directory is not one of an engine.
 var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db nor runs")
 
 // An inspection is a directory that is looked at and not opened. Nothing in it is

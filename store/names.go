@@ -45,8 +45,8 @@ func (d *Dir) hasName(name string) (bool, error) {
 	return err == nil, err
 }
 
-// checkName refuses what is there and is no file, or is one that has another name
-// as well, under which somebody else may write to it.
+// checkName refuses a name that is not that of a regular file, or of one that has another
+// name as well, under which somebody else may write to it.
 func checkName(path string, lstat func(string) (os.FileInfo, error)) error {
 	info, err := lstat(path)
 	switch {

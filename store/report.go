@@ -84,7 +84,7 @@ const (
 	doLeave   = "it does no harm"
 )
 
-// addDamage adds an error that says what is damaged, or cannot be read.
+// addDamage adds an error about something that is damaged or cannot be read.
 func (in *inspection) addDamage(id workflow.RunID, file string, err error, do string) {
 	f := Finding{Damage: true, Run: id, File: file, Do: do}
 	var c *CorruptError
@@ -110,7 +110,7 @@ func (in *inspection) addWrong(id workflow.RunID, file, do, format string, args 
 	in.report.addFinding(Finding{Damage: true, Run: id, File: file, What: fmt.Sprintf(format, args...), Do: do})
 }
 
-// addNote adds what is no damage.
+// addNote adds a note: a finding that is not damage.
 func (in *inspection) addNote(file, do, format string, args ...any) {
 	in.report.addFinding(Finding{File: file, What: fmt.Sprintf(format, args...), Do: do})
 }

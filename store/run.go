@@ -297,7 +297,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 }
 
 // readRoom returns the number of a child's root, 0 without, and how many descendants
-// that may still have. It refuses the child if that is none, or the root is gone.
+// that may still have. It refuses the child if the root may have no more, or is gone.
 func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, err error) {
 	if id == "" {
 		return 0, 0, nil

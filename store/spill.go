@@ -74,9 +74,9 @@ func (d *Dir) spillLarge(entries []runfile.Entry) error {
 	return nil
 }
 
-// reserveSpace fails with ErrNoSpace if the disk lacks room for so many bytes. A record for
-// which there is none would otherwise take what is left, and more than the parts of
-// it that are dropped give back: the write-ahead log only grows, and is not emptied
+// reserveSpace fails with ErrNoSpace if the disk lacks room for so many bytes. A record
+// without room would otherwise take all space that is left, and more than its parts give
+// back when they are dropped: the write-ahead log only grows, and is not emptied
 // while pawl.db cannot grow. Then no run could commit any more.
 func (d *Dir) reserveSpace(bytes int64) error {
 	name := path.Join(tmpDir, fmt.Sprintf("%v-spare-%d", d.epoch, d.reserved.Add(1)))

@@ -74,8 +74,9 @@ func child(path string) error {
 	if l.ledger, err = os.OpenFile(filepath.Join(path, ledgerFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
-	l.hook.SetPartBytes(1000) // some records are put aside
-	o := store.Options{Materializers: 1, Hook: &l.hook}
+	l.hook.SetPartBytes(1000) // some records are spilled
+	l.hook.SetFlushWorkers(1)
+	o := store.Options{Hook: &l.hook}
 	if os.Getenv(childLax) != "" {
 		o.Durability = store.ProcessCrash
 	}

@@ -137,7 +137,7 @@ func (b *Builder) FreeMemory() {
 	}
 }
 
-// runOn runs the statements of a batch.
+// runOn runs the statement on a database.
 func (b *statement) runOn(c *sqlite.Conn) error {
 	switch {
 	case b.delete != "":

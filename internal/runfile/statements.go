@@ -43,11 +43,11 @@ var (
 	eventsTable     = &table{once, "events", 8, -1, -1}
 )
 
-// A batch is rows of one table, or one statement that deletes.
+// A statement inserts rows of one table, or deletes some.
 type statement struct {
 	table  *table
 	rows   [][]driver.Value
-	count  int    // rows like the only one, which counts up in two columns; 0: rows are as they stand
+	count  int    // rows like the only one, which counts up in two columns; 0 if rows are written as they are
 	delete string // with the arguments in the only row
 }
 

@@ -12,8 +12,8 @@ import (
 
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
-// Stage, ReadParts, Now, Until, PartBytes, TrimRecords and FenceWith, which a nil
-// Hook has as well; tests call the others, at any time.
+// Stage, ReadParts, Now, Until, PartBytes, TrimRecords, FlushWorkers and FenceWith,
+// which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
 	hit         atomic.Pointer[func(point string)]
 	turn        atomic.Pointer[func(run string)]
@@ -24,6 +24,7 @@ type Hook struct {
 	fence       atomic.Pointer[func()]
 	partBytes   atomic.Int64
 	trimRecords atomic.Int64
+	workers     atomic.Int64
 }
 
 // Hit says that the engine is at the failpoint with this name: a place at which a
@@ -133,6 +134,19 @@ func (h *Hook) PartBytes(usual int64) int64 {
 // SetPartBytes sets what PartBytes returns: a small number sends records of every
 // size that way, 0 restores the usual one.
 func (h *Hook) SetPartBytes(n int64) { h.partBytes.Store(n) }
+
+// FlushWorkers returns how many workers flush the files of runs: usual, unless a test
+// has set another number before the store was opened.
+func (h *Hook) FlushWorkers(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.workers.Load(), usual)
+}
+
+// SetFlushWorkers sets what FlushWorkers returns: with one worker the order of flushes is
+// known, 0 restores the usual number.
+func (h *Hook) SetFlushWorkers(n int64) { h.workers.Store(n) }
 
 // TrimRecords returns how many records the store drops from the log in one
 // transaction: usual, unless a test has set another number.

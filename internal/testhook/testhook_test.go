@@ -22,6 +22,7 @@ func TestInert(t *testing.T) {
 		require.NoError(t, h.Stage("built"))
 		require.EqualValues(t, 7, h.PartBytes(7))
 		require.EqualValues(t, 8, h.TrimRecords(8))
+		require.EqualValues(t, 9, h.FlushWorkers(9))
 		require.WithinDuration(t, time.Now(), h.Now(), time.Minute)
 	}
 	var none *testhook.Hook
@@ -61,8 +62,10 @@ func TestSizes(t *testing.T) {
 	h := &testhook.Hook{}
 	h.SetPartBytes(3)
 	h.SetTrimRecords(4)
+	h.SetFlushWorkers(5)
 	require.EqualValues(t, 3, h.PartBytes(7))
 	require.EqualValues(t, 4, h.TrimRecords(8))
+	require.EqualValues(t, 5, h.FlushWorkers(9))
 	h.SetPartBytes(0)
 	h.SetTrimRecords(0)
 	require.EqualValues(t, 7, h.PartBytes(7))
