@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -162,6 +163,14 @@ func blobError(err error) error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err
+}
+
+// pinResult pins the blobs that a result refers to; see pinReferences.
+func (e *Engine) pinResult(ctx context.Context, m state.TaskCompleted) (release func(), err error) {
+	if !m.Measure.Refs {
+		return e.pinReferences(ctx, nil, m.Artifacts...)
+	}
+	return e.pinReferences(ctx, m.Output, m.Artifacts...)
 }
 
 // pinReferences finds the blobs that a value, which is about to enter a run, refers to,

@@ -187,7 +187,7 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 	}
 	m = taskResult(t, output, err)
 	if done, ok := m.(state.TaskCompleted); ok {
-		unpin, err := d.engine.pinReferences(context.WithoutCancel(d.ctx), done.Output, done.Artifacts...)
+		unpin, err := d.engine.pinResult(context.WithoutCancel(d.ctx), done)
 		if err != nil {
 			m = taskFailed(t, referenceFailure(err))
 			return
@@ -305,11 +305,10 @@ func taskCompleted(output any) (state.TaskCompleted, error) {
 		}
 		output = r.Output
 	}
-	v, err := value.Normalize(output, resultLimits)
-	if err != nil {
+	var err error
+	if m.Output, m.Measure, err = value.NormalizeMeasured(output, resultLimits); err != nil {
 		return m, fmt.Errorf("the result is not JSON: %w", err)
 	}
-	m.Output = v
 	return m, nil
 }
 

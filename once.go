@@ -77,11 +77,11 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 		return nil, err
 	}
 	limit := workflow.DefaultLimits().PayloadBytes
-	v, err := value.Normalize(out, resultLimits)
+	v, measure, err := value.NormalizeMeasured(out, resultLimits)
 	if err != nil {
 		return nil, invalidValue(fmt.Sprintf("the outcome under the key %q", key), err)
 	}
-	if size := value.Size(v); size > limit {
+	if size := measure.Size; size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
 	}
 	release, err := e.pinReferences(context.WithoutCancel(ctx), v)

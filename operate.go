@@ -35,7 +35,7 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	m.Token, m.Attempt, m.Epoch = token, attempt, epoch
-	release, err := e.pinReferences(ctx, m.Output, m.Artifacts...)
+	release, err := e.pinResult(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -39,28 +39,28 @@ func limitFailure(limit string, most int, what string) workflow.Failure {
 // refuseValue returns why a value that a caller gives is refused, nil if it is not:
 // it is deeper or larger than the definition takes.
 func (p *planner) refuseValue(v any) error {
-	l := p.s.Graph.Limits
-	if value.Deeper(v, l.JSONDepth) {
+	l, m := p.s.Graph.Limits, value.MeasureOf(v)
+	if m.Depth > l.JSONDepth {
 		return &workflow.LimitError{Limit: value.LimitDepth, Max: int64(l.JSONDepth)}
 	}
-	if size := value.Size(v); size > l.PayloadBytes {
-		return &workflow.LimitError{Limit: value.LimitBytes, Max: int64(l.PayloadBytes), Got: int64(size)}
+	if m.Size > l.PayloadBytes {
+		return &workflow.LimitError{Limit: value.LimitBytes, Max: int64(l.PayloadBytes), Got: int64(m.Size)}
 	}
 	return nil
 }
 
 // unfitResult returns the failure of a node whose result is deeper or larger
 // than the definition takes, nil if it is not.
-func (p *planner) unfitResult(v any) *workflow.Failure {
+func (p *planner) unfitResult(m value.Measure) *workflow.Failure {
 	l := p.s.Graph.Limits
-	if value.Deeper(v, l.JSONDepth) {
+	if m.Depth > l.JSONDepth {
 		f := limitFailure(value.LimitDepth, l.JSONDepth, "containers inside each other in the result")
 		return &f
 	}
-	if size := value.Size(v); size > l.PayloadBytes {
+	if m.Size > l.PayloadBytes {
 		return &workflow.Failure{
 			Code: workflow.CodeResultTooLarge, Permanent: true,
-			Message: fmt.Sprintf("the result has %d bytes, at most %d are taken inline", size, l.PayloadBytes),
+			Message: fmt.Sprintf("the result has %d bytes, at most %d are taken inline", m.Size, l.PayloadBytes),
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -69,7 +70,7 @@ func (p *planner) childEnded(m state.ChildEnded) error {
 		if output == nil {
 			output = map[string]any{}
 		}
-		if f := p.unfitResult(output); f != nil {
+		if f := p.unfitResult(value.MeasureOf(output)); f != nil {
 			p.failAttempt(t, f, false)
 			return nil
 		}

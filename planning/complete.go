@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -76,7 +77,11 @@ func (p *planner) taskCompleted(m state.TaskCompleted) error {
 	if t == nil {
 		return repeatedOrStale(p.s, k, true)
 	}
-	if f := p.unfitResult(m.Output); f != nil {
+	measure := m.Measure
+	if measure == (value.Measure{}) {
+		measure = value.MeasureOf(m.Output)
+	}
+	if f := p.unfitResult(measure); f != nil {
 		p.failAttempt(t, f, false)
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A blobRef is a blob that a run refers to from now on.
@@ -40,6 +41,9 @@ func appendRefs(out []blobRef, m state.Message) []blobRef {
 		out = appendRefsOf(out, done.Metadata)
 		for _, a := range done.Artifacts {
 			out = append(out, blobRef{a.Hash, true})
+		}
+		if done.Measure != (value.Measure{}) && !done.Measure.Refs {
+			return out // it was measured, and has none
 		}
 	}
 	return appendRefsOf(out, messagePayload(m))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -28,6 +29,7 @@ type (
 		Output    any                 `json:"output,omitzero"`
 		Metadata  map[string]any      `json:"metadata,omitzero"`  // kept on the event
 		Artifacts []workflow.Artifact `json:"artifacts,omitzero"` // names and blobs
+		Measure   value.Measure       `json:"-"`                  // of the output; zero in a message from a journal
 	}
 	// TaskFailed reports that an attempt failed.
 	TaskFailed struct {

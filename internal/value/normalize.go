@@ -25,26 +25,34 @@ import (
 // Inside a struct a float64 from 2^53 on may be refused: encoding/json writes
 // it with digits that are not its exact value.
 func Normalize(v any, lim Limits) (any, error) {
+	out, _, err := NormalizeMeasured(v, lim)
+	return out, err
+}
+
+// NormalizeMeasured is Normalize, which measures the copy while it makes it.
+func NormalizeMeasured(v any, lim Limits) (any, Measure, error) {
 	n := normalizer{depth: lim.maxDepth(), bytes: lim.maxBytes()}
 	out, err := n.copyValue(v, 0)
 	if err == nil {
-		return out, nil
+		return out, Measure{n.used, n.deepest, n.refs}, nil
 	}
 	pace.Pause()
 	n.used, n.sorted = 0, true // once more in key order: the same value, the same error
 	if _, first := n.copyValue(v, 0); first != nil {
 		err = first
 	}
-	return nil, err
+	return nil, Measure{}, err
 }
 
 // A normalizer copies one value and counts the bytes of its encoding.
 type normalizer struct {
-	depth  int
-	bytes  int
-	used   int
-	sorted bool // visit the keys of maps in order
-	pacer  pace.Pacer
+	depth   int
+	bytes   int
+	used    int
+	deepest int  // containers inside each other so far
+	refs    bool // an object has had the key of references
+	sorted  bool // visit the keys of maps in order
+	pacer   pace.Pacer
 }
 
 // countBytes counts n more bytes of the encoding.
@@ -129,7 +137,9 @@ func (n *normalizer) decodeRaw(text []byte, depth int, marshaled bool) (any, *Er
 	if err != nil {
 		return nil, err
 	}
-	return v, n.countBytes(Size(v))
+	m := MeasureOf(v)
+	n.deepest, n.refs = max(n.deepest, depth+m.Depth), n.refs || m.Refs
+	return v, n.countBytes(m.Size)
 }
 
 // openContainer counts the brackets and commas of a container with size elements.
@@ -137,6 +147,7 @@ func (n *normalizer) openContainer(size, depth int) *Error {
 	if depth >= n.depth {
 		return limitError(LimitDepth, n.depth, depth+1)
 	}
+	n.deepest = max(n.deepest, depth+1)
 	return n.countBytes(len("[]") + max(0, size-1))
 }
 
@@ -181,7 +192,7 @@ func (n *normalizer) copyEntry(out map[string]any, key string, v any, depth int)
 	if err != nil {
 		return err.inKey(key)
 	}
-	out[key] = e
+	out[key], n.refs = e, n.refs || key == RefKey
 	return nil
 }
 
