@@ -9,16 +9,16 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// do has an event happen to the engine.
-func (d *driver) do(ctx context.Context, engine *pawl.Engine, e *event) error {
-	_, run := e.target(nil, "")
+// performEvent makes an event happen to the engine.
+func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, e *event) error {
+	_, run := e.targetOf(nil, "")
 	switch {
 	case e.Signal != nil:
-		return d.signal(ctx, engine, e)
+		return d.sendSignal(ctx, engine, e)
 	case e.Vote != nil:
-		return d.vote(ctx, engine, e)
+		return d.castVote(ctx, engine, e)
 	case e.Result != nil:
-		return d.report(ctx, engine, e)
+		return d.reportResult(ctx, engine, e)
 	case e.Cancel:
 		return engine.Cancel(ctx, run, "cancelled by the scenario")
 	case e.Pause:
@@ -26,12 +26,12 @@ func (d *driver) do(ctx context.Context, engine *pawl.Engine, e *event) error {
 	case e.Resume:
 		return engine.Resume(ctx, run)
 	case e.Patch.set:
-		return d.patch(ctx, engine, run, e.Patch.value)
+		return d.applyPatch(ctx, engine, run, e.Patch.value)
 	case e.AddBranch != nil:
-		_, run := e.target(nil, e.AddBranch.Run)
+		_, run := e.targetOf(nil, e.AddBranch.Run)
 		return engine.AddBranch(ctx, pawl.GroupTarget{Run: run, Group: e.AddBranch.Group}, e.AddBranch.Item.value)
 	case e.CloseGroup != nil:
-		_, run := e.target(nil, e.CloseGroup.Run)
+		_, run := e.targetOf(nil, e.CloseGroup.Run)
 		return engine.CloseGroup(ctx, pawl.GroupTarget{Run: run, Group: e.CloseGroup.Group})
 	case e.CancelNodes != nil:
 		nodes := make([]workflow.NodeID, len(e.CancelNodes))
@@ -40,13 +40,13 @@ func (d *driver) do(ctx context.Context, engine *pawl.Engine, e *event) error {
 		}
 		return engine.CancelNodes(ctx, run, nodes...)
 	case e.Retry != nil:
-		t, err := d.at(ctx, engine, e, e.Retry.Node, e.Retry.Index, e.Retry.Run)
+		t, err := d.tokenTarget(ctx, engine, e, e.Retry.Node, e.Retry.Index, e.Retry.Run)
 		if err != nil {
 			return err
 		}
 		return engine.Retry(ctx, t)
 	case e.Skip != nil:
-		t, err := d.at(ctx, engine, e, e.Skip.Node, e.Skip.Index, e.Skip.Run)
+		t, err := d.tokenTarget(ctx, engine, e, e.Skip.Node, e.Skip.Index, e.Skip.Run)
 		if err != nil {
 			return err
 		}
@@ -55,8 +55,8 @@ func (d *driver) do(ctx context.Context, engine *pawl.Engine, e *event) error {
 	panic("pawltest: an event that is nothing")
 }
 
-func (d *driver) signal(ctx context.Context, engine *pawl.Engine, e *event) error {
-	_, run := e.target(nil, e.Signal.Run)
+func (d *driver) sendSignal(ctx context.Context, engine *pawl.Engine, e *event) error {
+	_, run := e.targetOf(nil, e.Signal.Run)
 	s := workflow.Signal{Name: e.Signal.Name, ID: e.Signal.ID, Payload: e.Signal.Payload.value}
 	if ttl := e.Signal.TTL; ttl != nil {
 		s.TTL, s.Transient = *ttl, *ttl == 0
@@ -64,26 +64,26 @@ func (d *driver) signal(ctx context.Context, engine *pawl.Engine, e *event) erro
 	return engine.Signal(ctx, run, s)
 }
 
-func (d *driver) vote(ctx context.Context, engine *pawl.Engine, e *event) error {
+func (d *driver) castVote(ctx context.Context, engine *pawl.Engine, e *event) error {
 	v := e.Vote
-	t, err := d.at(ctx, engine, e, v.Node, v.Index, v.Run)
+	t, err := d.tokenTarget(ctx, engine, e, v.Node, v.Index, v.Run)
 	if err != nil {
 		return err
 	}
 	return engine.Vote(ctx, t, workflow.Ballot{By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
 }
 
-func (d *driver) report(ctx context.Context, engine *pawl.Engine, e *event) error {
+func (d *driver) reportResult(ctx context.Context, engine *pawl.Engine, e *event) error {
 	r := e.Result
-	index, run := e.target(r.Index, r.Run)
+	index, run := e.targetOf(r.Index, r.Run)
 	key := d.keyOf(r, index, run)
 	if r.Error != nil {
-		return engine.Fail(ctx, key, r.Error.err())
+		return engine.Fail(ctx, key, r.Error.taskError())
 	}
 	return engine.Complete(ctx, key, r.Output.orElse(map[string]any{}))
 }
 
-func (d *driver) patch(ctx context.Context, engine *pawl.Engine, run workflow.RunID, ops any) error {
+func (d *driver) applyPatch(ctx context.Context, engine *pawl.Engine, run workflow.RunID, ops any) error {
 	list, ok := ops.([]any)
 	if !ok {
 		return fmt.Errorf("%w: a patch is a list of operations", pawl.ErrInvalid)
@@ -96,10 +96,10 @@ func (d *driver) patch(ctx context.Context, engine *pawl.Engine, run workflow.Ru
 	return err
 }
 
-// at returns the token that an event is about: the one at a node, or the one of
+// tokenTarget returns the token that an event is about: the one at a node, or the one of
 // a branch of that index.
-func (d *driver) at(ctx context.Context, engine *pawl.Engine, e *event, node string, inner *int, innerRun string) (pawl.Target, error) {
-	index, run := e.target(inner, innerRun)
+func (d *driver) tokenTarget(ctx context.Context, engine *pawl.Engine, e *event, node string, inner *int, innerRun string) (pawl.Target, error) {
+	index, run := e.targetOf(inner, innerRun)
 	t := pawl.Target{Run: run, Node: workflow.NodeID(node)}
 	if index == nil {
 		return t, nil
@@ -164,7 +164,7 @@ func (e *event) runID() workflow.RunID {
 	case e.Skip != nil:
 		inner = e.Skip.Run
 	}
-	_, run := e.target(nil, inner)
+	_, run := e.targetOf(nil, inner)
 	return run
 }
 

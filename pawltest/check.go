@@ -33,32 +33,32 @@ type checker struct {
 	failures []Failure
 }
 
-func (c *checker) fail(what, expected, got string, args ...any) {
+func (c *checker) addFailure(what, expected, got string, args ...any) {
 	c.failures = append(c.failures, Failure{"expect." + what, expected, fmt.Sprintf(got, args...)})
 }
 
-// check returns the expectations of a scenario that do not hold after it was
+// checkExpectations returns the expectations of a scenario that do not hold after it was
 // played.
-func (d *driver) check(h *history) []Failure {
+func (d *driver) checkExpectations(h *history) []Failure {
 	c := &checker{history: h, expect: &d.scenario.document.Expect, scenario: d.scenario}
 	d.checkActions(c)
-	status, failure, end := d.outcome(h)
-	c.status(status, failure)
-	c.data(failure)
-	c.counts()
-	c.order()
-	c.below()
+	status, failure, end := d.runOutcome(h)
+	c.checkStatus(status, failure)
+	c.checkData(failure)
+	c.checkCounts()
+	c.checkOrder()
+	c.checkChildren()
 	if want := c.expect.Duration; want != nil && *want != end {
-		c.fail("duration", want.String(), "%v", end)
+		c.addFailure("duration", want.String(), "%v", end)
 	}
 	return c.failures
 }
 
-// outcome returns how the scenario's run has ended, or stands, with its failure
+// runOutcome returns how the scenario's run has ended, or stands, with its failure
 // as a value, and how long it took.
-func (d *driver) outcome(h *history) (status string, failure map[string]any, took time.Duration) {
+func (d *driver) runOutcome(h *history) (status string, failure map[string]any, took time.Duration) {
 	if start := d.actions[0]; len(h.runs) == 0 {
-		return "refused", refusal(start.err), 0
+		return "refused", refusedStart(start.err), 0
 	}
 	root := h.runs[0]
 	if f := root.Failure; f != nil {
@@ -71,8 +71,8 @@ func (d *driver) outcome(h *history) (status string, failure map[string]any, too
 	return root.Status.String(), failure, end.Sub(root.StartedAt)
 }
 
-// refusal returns the error of a start that was refused as a failure.
-func refusal(err error) map[string]any {
+// refusedStart returns the error of a start that was refused as a failure.
+func refusedStart(err error) map[string]any {
 	if err == nil {
 		return nil
 	}
@@ -98,16 +98,16 @@ func (d *driver) checkActions(c *checker) {
 		expected := slices.Contains(c.expect.Rejected, a.event)
 		switch {
 		case !a.done:
-			c.fail("rejected", fmt.Sprintf("an answer to event %d", a.event), "none")
+			c.addFailure("rejected", fmt.Sprintf("an answer to event %d", a.event), "none")
 		case expected && a.err == nil:
-			c.fail("rejected", fmt.Sprintf("event %d to be refused", a.event), "it was accepted")
+			c.addFailure("rejected", fmt.Sprintf("event %d to be refused", a.event), "it was accepted")
 		case !expected && a.err != nil:
-			c.fail("rejected", fmt.Sprintf("event %d to be accepted", a.event), "%v", a.err)
+			c.addFailure("rejected", fmt.Sprintf("event %d to be accepted", a.event), "%v", a.err)
 		}
 	}
 }
 
-func (c *checker) status(status string, failure map[string]any) {
+func (c *checker) checkStatus(status string, failure map[string]any) {
 	want := c.expect.Status
 	if want == "" {
 		want = "completed"
@@ -115,34 +115,34 @@ func (c *checker) status(status string, failure map[string]any) {
 	switch {
 	case status == want:
 	case failure == nil:
-		c.fail("status", want, "%s", status)
+		c.addFailure("status", want, "%s", status)
 	default:
-		c.fail("status", want, "%s (%v: %v)", status, failure["code"], failure["message"])
+		c.addFailure("status", want, "%s (%v: %v)", status, failure["code"], failure["message"])
 	}
 }
 
-func (c *checker) data(failure map[string]any) {
+func (c *checker) checkData(failure map[string]any) {
 	var output, state map[string]any
 	if len(c.runs) > 0 {
 		output, state = c.runs[0].Output, c.runs[0].State
 	}
-	if want := c.expect.Output; want.set && !value.Equal(want.value, plain(output)) {
-		c.diff("output", want.value, plain(output), false)
+	if want := c.expect.Output; want.set && !value.Equal(want.value, plainValue(output)) {
+		c.compareValues("output", want.value, plainValue(output), false)
 	}
 	if want := c.expect.Artifacts; want != nil {
-		c.artifacts(*want)
+		c.checkArtifacts(*want)
 	}
 	if want := c.expect.State; want.set {
-		c.diff("state", want.value, plain(state), true)
+		c.compareValues("state", want.value, plainValue(state), true)
 	}
 	if want := c.expect.Error; want.set {
-		c.diff("error", want.value, plain(failure), true)
+		c.compareValues("error", want.value, plainValue(failure), true)
 	}
 }
 
-// artifacts compares the names of the artifacts of the scenario's run, in the
+// checkArtifacts compares the names of the artifacts of the scenario's run, in the
 // order of staging.
-func (c *checker) artifacts(want []string) {
+func (c *checker) checkArtifacts(want []string) {
 	got := []string{}
 	if len(c.runs) > 0 {
 		for _, a := range c.runs[0].Artifacts {
@@ -150,84 +150,84 @@ func (c *checker) artifacts(want []string) {
 		}
 	}
 	if !slices.Equal(want, got) {
-		c.fail("artifacts", fmt.Sprint(want), "%v", got)
+		c.addFailure("artifacts", fmt.Sprint(want), "%v", got)
 	}
 }
 
-func plain(m map[string]any) any {
+func plainValue(m map[string]any) any {
 	if m == nil {
 		return nil
 	}
 	return m
 }
 
-// diff reports where two values differ. Of objects, only the fields that are
+// compareValues reports where two values differ. Of objects, only the fields that are
 // expected count if the others may be there.
-func (c *checker) diff(at string, want, got any, more bool) {
+func (c *checker) compareValues(at string, want, got any, more bool) {
 	w, ok1 := want.(map[string]any)
 	g, ok2 := got.(map[string]any)
 	if !ok1 || !ok2 {
 		if !value.Equal(want, got) {
-			c.fail(at, string(value.Encode(want)), "%s", value.Encode(got))
+			c.addFailure(at, string(value.Encode(want)), "%s", value.Encode(got))
 		}
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(w)) {
 		have, ok := g[key]
 		if !ok {
-			c.fail(at+"."+key, string(value.Encode(w[key])), "nothing")
+			c.addFailure(at+"."+key, string(value.Encode(w[key])), "nothing")
 			continue
 		}
-		c.diff(at+"."+key, w[key], have, more)
+		c.compareValues(at+"."+key, w[key], have, more)
 	}
 	for _, key := range slices.Sorted(maps.Keys(g)) {
 		if _, ok := w[key]; !ok && !more {
-			c.fail(at+"."+key, "nothing", "%s", value.Encode(g[key]))
+			c.addFailure(at+"."+key, "nothing", "%s", value.Encode(g[key]))
 		}
 	}
 }
 
-func (c *checker) counts() {
+func (c *checker) checkCounts() {
 	for _, node := range slices.Sorted(maps.Keys(c.expect.Nodes)) {
-		want, got := c.expect.Nodes[node], c.count(node, completed)
+		want, got := c.expect.Nodes[node], c.countSteps(node, completed)
 		if want != got {
-			c.fail("nodes."+node, times(want, "completion"), "%d", got)
+			c.addFailure("nodes."+node, countText(want, "completion"), "%d", got)
 		}
 	}
 	for _, typ := range slices.Sorted(maps.Keys(c.expect.Events)) {
 		if want, got := c.expect.Events[typ], c.events[typ]; want != got {
-			c.fail("events."+typ, times(want, "event"), "%d", got)
+			c.addFailure("events."+typ, countText(want, "event"), "%d", got)
 		}
 	}
 }
 
-func times(n int, what string) string {
+func countText(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (c *checker) order() {
-	if want := c.expect.Path; want != nil && !slices.Equal(*want, c.path()) {
-		c.fail("path", fmt.Sprint(*want), "%v", c.path())
+func (c *checker) checkOrder() {
+	if want := c.expect.Path; want != nil && !slices.Equal(*want, c.completionPath()) {
+		c.addFailure("path", fmt.Sprint(*want), "%v", c.completionPath())
 	}
 	for _, pair := range c.expect.Before {
 		a, b := pair[0], pair[1]
-		ended, begun := slices.Index(c.steps, step{a, completed}), c.begins(b, c.scenario.isTask(b))
+		ended, begun := slices.Index(c.steps, step{a, completed}), c.firstStart(b, c.scenario.isTask(b))
 		want := fmt.Sprintf("%s to complete before %s starts", a, b)
 		switch {
 		case ended < 0:
-			c.fail("before", want, "%s never completed", a)
+			c.addFailure("before", want, "%s never completed", a)
 		case begun < 0:
-			c.fail("before", want, "%s never started", b)
+			c.addFailure("before", want, "%s never started", b)
 		case ended > begun:
-			c.fail("before", want, "%s started first", b)
+			c.addFailure("before", want, "%s started first", b)
 		}
 	}
 	for _, node := range c.expect.Never {
-		if c.begins(node, c.scenario.isTask(node)) >= 0 {
-			c.fail("never", node+" never to start", "it did")
+		if c.firstStart(node, c.scenario.isTask(node)) >= 0 {
+			c.addFailure("never", node+" never to start", "it did")
 		}
 	}
 }
@@ -247,11 +247,11 @@ func (s *Scenario) isTask(node string) bool {
 	return false
 }
 
-func (c *checker) below() {
-	got := c.children()
+func (c *checker) checkChildren() {
+	got := c.childStatuses()
 	for _, name := range slices.Sorted(maps.Keys(c.expect.Children)) {
 		if want := c.expect.Children[name]; !slices.Equal(want, got[name]) {
-			c.fail("children."+name, "["+strings.Join(want, " ")+"]", "%v", got[name])
+			c.addFailure("children."+name, "["+strings.Join(want, " ")+"]", "%v", got[name])
 		}
 	}
 }

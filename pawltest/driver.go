@@ -82,62 +82,62 @@ func newDriver(s *Scenario, p playing, folder string) *driver {
 	return d
 }
 
-// play lets everything happen, until nothing more can.
-func (d *driver) play() error {
-	d.ask(-1)
+// playToEnd lets everything happen, until nothing more can.
+func (d *driver) playToEnd() error {
+	d.askEngine(-1)
 	for {
 		synctest.Wait()
 		if d.steps++; d.steps > maxSteps {
 			return fmt.Errorf("%w: %d steps", errEndless, maxSteps)
 		}
-		if d.down() {
-			if err := d.reopen(0); err != nil {
+		if d.isDown() {
+			if err := d.crashAndReopen(0); err != nil {
 				return err
 			}
 			continue
 		}
-		d.settle()
-		if err := d.admit(); err != nil {
+		d.repeatLost()
+		if err := d.admitCalls(); err != nil {
 			return err
 		}
-		moved, err := d.advance()
+		moved, err := d.advanceOnce()
 		if err != nil {
 			return err
 		}
 		if moved || d.openGates() {
 			continue
 		}
-		at, err := d.later()
+		at, err := d.nextInstant()
 		if err != nil || at.IsZero() {
 			return err
 		}
-		d.sleep(at)
+		d.sleepUntil(at)
 	}
 }
 
-// advance lets one thing happen that is due, and reports whether there was one.
-func (d *driver) advance() (bool, error) {
+// advanceOnce lets one thing happen that is due, and reports whether there was one.
+func (d *driver) advanceOnce() (bool, error) {
 	now := time.Now()
 	if c := d.dueCall(now, true); c != nil {
-		d.release(c)
+		d.answerCall(c)
 		return true, nil
 	}
-	if events := d.scenario.document.Events; d.next < len(d.order()) {
-		i := d.order()[d.next]
+	if events := d.scenario.document.Events; d.next < len(d.eventOrder()) {
+		i := d.eventOrder()[d.next]
 		if !d.began.Add(*events[i].At).After(now) {
 			d.next++
-			return true, d.happen(i)
+			return true, d.beginEvent(i)
 		}
 	}
 	if c := d.dueCall(now, false); c != nil {
-		d.release(c)
+		d.answerCall(c)
 		return true, nil
 	}
-	return d.heartbeats(now), nil
+	return d.sendHeartbeats(now), nil
 }
 
-// order returns the events by time, and in the order of the file at one instant.
-func (d *driver) order() []int {
+// eventOrder returns the events by time, and in the order of the file at one instant.
+func (d *driver) eventOrder() []int {
 	events := d.scenario.document.Events
 	out := make([]int, len(events))
 	for i := range out {
@@ -147,13 +147,13 @@ func (d *driver) order() []int {
 	return out
 }
 
-func (d *driver) happen(i int) error {
+func (d *driver) beginEvent(i int) error {
 	e := &d.scenario.document.Events[i]
 	if e.Crash {
 		d.actions = append(d.actions, &action{event: i, at: time.Now(), done: true})
-		return d.reopen(e.Downtime)
+		return d.crashAndReopen(e.Downtime)
 	}
-	d.ask(i)
+	d.askEngine(i)
 	return nil
 }
 
@@ -177,16 +177,16 @@ func (d *driver) dueCall(now time.Time, late bool) *call {
 	return slices.MinFunc(due, func(a, b *call) int { return a.due.Compare(b.due) }) // the first of them
 }
 
-// release answers a call.
-func (d *driver) release(c *call) {
+// answerCall answers a call.
+func (d *driver) answerCall(c *call) {
 	d.mu.Lock()
-	d.calls = without(d.calls, c)
+	d.calls = removeCall(d.calls, c)
 	d.mu.Unlock()
-	c.answer <- d.result(c)
+	c.answer <- d.answerOf(c)
 }
 
-// heartbeats says of every call whose time has come that it is alive.
-func (d *driver) heartbeats(now time.Time) bool {
+// sendHeartbeats says of every call whose time has come that it is alive.
+func (d *driver) sendHeartbeats(now time.Time) bool {
 	d.mu.Lock()
 	var due []pawl.Key
 	for _, c := range d.calls {
@@ -203,15 +203,15 @@ func (d *driver) heartbeats(now time.Time) bool {
 	return len(due) > 0
 }
 
-// later returns when something can happen next; zero if nothing will.
-func (d *driver) later() (time.Time, error) {
+// nextInstant returns when something can happen next; zero if nothing will.
+func (d *driver) nextInstant() (time.Time, error) {
 	var at time.Time
 	earlier := func(t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
 	}
-	if order := d.order(); d.next < len(order) {
+	if order := d.eventOrder(); d.next < len(order) {
 		earlier(d.began.Add(*d.scenario.document.Events[order[d.next]].At))
 	}
 	d.mu.Lock()
@@ -224,13 +224,13 @@ func (d *driver) later() (time.Time, error) {
 		d.still = -1
 		return at, nil
 	}
-	return d.restless()
+	return d.nextRest()
 }
 
-// restless returns until when to wait for an engine that only time can move. An
+// nextRest returns how long to wait for an engine that only time can move. An
 // engine that has done nothing for a while after its last alarm will do nothing
 // more.
-func (d *driver) restless() (time.Time, error) {
+func (d *driver) nextRest() (time.Time, error) {
 	var alarm time.Time
 	records, live := int64(0), false
 	for r, err := range d.engine.Runs(d.ctx, pawl.RunFilter{}) {
@@ -259,8 +259,8 @@ func (d *driver) restless() (time.Time, error) {
 	return d.rested, nil
 }
 
-// sleep lets time pass until an instant, or until something happens.
-func (d *driver) sleep(at time.Time) {
+// sleepUntil lets time pass until an instant, or until something happens.
+func (d *driver) sleepUntil(at time.Time) {
 	d.mu.Lock()
 	d.until = at
 	d.mu.Unlock()
@@ -275,17 +275,17 @@ func (d *driver) sleep(at time.Time) {
 	d.mu.Unlock()
 }
 
-func (d *driver) poke() {
+func (d *driver) wakeDriver() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// ask asks the engine for an event, or for the start of the run, in a goroutine
+// askEngine asks the engine for an event, or for the start of the run, in a goroutine
 // that ends with its answer. The run may be held up at a gate, so the answer can
 // be late.
-func (d *driver) ask(event int) {
+func (d *driver) askEngine(event int) {
 	a := &action{event: event, at: time.Now()}
 	if event >= 0 {
 		if snap, err := d.engine.Inspect(d.ctx, d.scenario.document.Events[event].runID()); err == nil {
@@ -293,27 +293,27 @@ func (d *driver) ask(event int) {
 		}
 	}
 	d.actions = append(d.actions, a)
-	d.send(a)
+	d.sendAction(a)
 }
 
-func (d *driver) send(a *action) {
+func (d *driver) sendAction(a *action) {
 	engine := d.engine
 	go func() {
 		var err error
 		if a.event < 0 {
-			err = d.start(engine)
+			err = d.startRun(engine)
 		} else {
-			err = d.do(d.ctx, engine, &d.scenario.document.Events[a.event])
+			err = d.performEvent(d.ctx, engine, &d.scenario.document.Events[a.event])
 		}
 		d.mu.Lock()
 		a.done, a.err = true, err
 		d.mu.Unlock()
-		d.poke()
+		d.wakeDriver()
 	}()
 }
 
-// start publishes the definitions and starts the run.
-func (d *driver) start(engine *pawl.Engine) error {
+// startRun publishes the definitions and starts the run.
+func (d *driver) startRun(engine *pawl.Engine) error {
 	s := d.scenario
 	for _, src := range append(slices.Clone(s.definitions), s.definition) {
 		if src.problem != nil {
@@ -326,33 +326,33 @@ func (d *driver) start(engine *pawl.Engine) error {
 	return engine.Start(d.ctx, workflow.Run{ID: rootRun, Definition: s.definition.definition}, s.document.Input.orElse(nil))
 }
 
-// settle asks again for what was asked of an engine that is gone, and got no
+// repeatLost asks again for what was asked of an engine that is gone, and got no
 // answer.
-func (d *driver) settle() {
+func (d *driver) repeatLost() {
 	for _, a := range d.actions {
 		d.mu.Lock()
-		lost := a.done && unanswered(a.err)
+		lost := a.done && isUnanswered(a.err)
 		d.mu.Unlock()
 		if !lost {
 			continue
 		}
 		a.done, a.err, a.again = false, nil, true
-		if a.event >= 0 && d.journaled(a) {
+		if a.event >= 0 && d.isJournaled(a) {
 			a.done = true
 			continue
 		}
-		d.send(a)
+		d.sendAction(a)
 		return // the others when this one has its answer
 	}
 }
 
-// unanswered reports whether an error leaves open if the message was taken.
-func unanswered(err error) bool {
+// isUnanswered reports whether an error leaves open if the message was taken.
+func isUnanswered(err error) bool {
 	return errors.Is(err, pawl.ErrUnknown) || errors.Is(err, pawl.ErrClosed)
 }
 
-// journaled reports whether an action, whose answer was lost, is in the journal.
-func (d *driver) journaled(a *action) bool {
+// isJournaled reports whether an action, whose answer was lost, is in the journal.
+func (d *driver) isJournaled(a *action) bool {
 	e := &d.scenario.document.Events[a.event]
 	for r, err := range d.engine.Journal(d.ctx, e.runID()) {
 		if err != nil {

@@ -45,25 +45,25 @@ const (
 	completed
 )
 
-// look reads what has happened from the engine.
-func (d *driver) look() (*history, error) {
+// readHistory reads what has happened from the engine.
+func (d *driver) readHistory() (*history, error) {
 	h := &history{events: map[string]int{}}
 	for r, err := range d.engine.Runs(d.ctx, pawl.RunFilter{}) {
 		if err != nil {
 			return nil, err
 		}
-		run, err := d.lookAt(r.Run, h.events)
+		run, err := d.readRun(r.Run, h.events)
 		if err != nil {
 			return nil, fmt.Errorf("run %q: %w", string(r.Run), err)
 		}
 		h.runs = append(h.runs, run)
 	}
 	slices.SortFunc(h.runs, func(a, b *runHistory) int { return compareRuns(a.Run, b.Run) })
-	h.merge()
+	h.mergeRecords()
 	return h, nil
 }
 
-func (d *driver) lookAt(id workflow.RunID, events map[string]int) (*runHistory, error) {
+func (d *driver) readRun(id workflow.RunID, events map[string]int) (*runHistory, error) {
 	snap, err := d.engine.Inspect(d.ctx, id)
 	if err != nil {
 		return nil, err
@@ -87,15 +87,15 @@ func (d *driver) lookAt(id workflow.RunID, events map[string]int) (*runHistory, 
 	return run, nil
 }
 
-// merge puts the records of all runs in order: by their time, and at one instant
+// mergeRecords puts the records of all runs in order: by their time, and at one instant
 // what a parent does before what its child does, except that a parent hears of
 // its child's end after that.
-func (h *history) merge() {
+func (h *history) mergeRecords() {
 	for _, r := range h.runs {
 		r.left = r.records
 	}
 	for {
-		first := h.first()
+		first := h.nextRun()
 		if first == nil {
 			return
 		}
@@ -106,14 +106,14 @@ func (h *history) merge() {
 	}
 }
 
-// first returns the run whose next record comes first; nil if none is left.
-func (h *history) first() *runHistory {
+// nextRun returns the run whose next record comes first; nil if none is left.
+func (h *history) nextRun() *runHistory {
 	var first, held *runHistory
 	for _, r := range h.runs {
 		if len(r.left) == 0 {
 			continue
 		}
-		if h.waits(r) {
+		if h.waitsForChild(r) {
 			held = r
 			continue
 		}
@@ -127,9 +127,9 @@ func (h *history) first() *runHistory {
 	return first
 }
 
-// waits reports whether the next record of a run is the end of a child of which
+// waitsForChild reports whether the next record of a run is the end of a child of which
 // there are still records.
-func (h *history) waits(r *runHistory) bool {
+func (h *history) waitsForChild(r *runHistory) bool {
 	m, ok := r.left[0].Message.(state.ChildEnded)
 	if !ok {
 		return false
@@ -167,8 +167,8 @@ func (r *runHistory) stepsOf(x decision.Decision) []step {
 	}
 }
 
-// count returns how often something has happened to a node.
-func (h *history) count(node string, kind stepKind) (n int) {
+// countSteps returns how often something has happened to a node.
+func (h *history) countSteps(node string, kind stepKind) (n int) {
 	for _, s := range h.steps {
 		if s.node == node && s.kind == kind {
 			n++
@@ -177,9 +177,9 @@ func (h *history) count(node string, kind stepKind) (n int) {
 	return n
 }
 
-// begins returns the place of the first start of a node, -1 if there is none: of
+// firstStart returns the place of the first start of a node, -1 if there is none: of
 // a task its first dispatch, of any other node its first token.
-func (h *history) begins(node string, task bool) int {
+func (h *history) firstStart(node string, task bool) int {
 	kind := created
 	if task {
 		kind = started
@@ -187,8 +187,8 @@ func (h *history) begins(node string, task bool) int {
 	return slices.Index(h.steps, step{node, kind})
 }
 
-// path returns the nodes in the order of their completions.
-func (h *history) path() []string {
+// completionPath returns the nodes in the order of their completions.
+func (h *history) completionPath() []string {
 	out := []string{}
 	for _, s := range h.steps {
 		if s.kind == completed {
@@ -198,9 +198,9 @@ func (h *history) path() []string {
 	return out
 }
 
-// children returns how the runs of each definition below the first have ended,
+// childStatuses returns how the runs of each definition below the first have ended,
 // in the order of their starts.
-func (h *history) children() map[string][]string {
+func (h *history) childStatuses() map[string][]string {
 	out := map[string][]string{}
 	below := slices.Clone(h.runs[min(1, len(h.runs)):])
 	slices.SortStableFunc(below, func(a, b *runHistory) int { return a.StartedAt.Compare(b.StartedAt) })
@@ -210,8 +210,8 @@ func (h *history) children() map[string][]string {
 	return out
 }
 
-// trace lists the messages of all runs and what was decided, one line each.
-func (h *history) trace(began time.Time) (out []string) {
+// traceLines lists the messages of all runs and what was decided, one line each.
+func (h *history) traceLines(began time.Time) (out []string) {
 	for _, run := range h.runs {
 		for _, r := range run.records {
 			out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), run.Run, r.Seq, describeMessage(r.Message)))

@@ -36,10 +36,10 @@ func compareRuns(a, b workflow.RunID) int {
 func compareNumbers(a, b string) int {
 	at, aa, _ := strings.Cut(a, ".")
 	bt, ba, _ := strings.Cut(b, ".")
-	return cmp.Or(cmp.Compare(number(at), number(bt)), cmp.Compare(number(aa), number(ba)), strings.Compare(a, b))
+	return cmp.Or(cmp.Compare(parseNumber(at), parseNumber(bt)), cmp.Compare(parseNumber(aa), parseNumber(ba)), strings.Compare(a, b))
 }
 
-func number(text string) int64 {
+func parseNumber(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return -1
@@ -51,7 +51,7 @@ func number(text string) int64 {
 func tokenOf(k pawl.Key) workflow.TokenID {
 	text := string(k)
 	token, _, _ := strings.Cut(text[strings.LastIndexByte(text, '#')+1:], ".")
-	return workflow.TokenID(number(token))
+	return workflow.TokenID(parseNumber(token))
 }
 
 // foreignKey returns a key of an attempt that never was.
@@ -67,8 +67,8 @@ type attemptName struct {
 	attempt int
 }
 
-// note remembers the key of a call, for results that events give.
-func (d *driver) note(c *call) {
+// noteKey remembers the key of a call, for results that events give.
+func (d *driver) noteKey(c *call) {
 	for _, index := range []int{c.Branch.Index, -1} {
 		d.keys[attemptName{c.Run, string(c.Node), index, c.Attempt}] = c.Key
 	}

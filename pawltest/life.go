@@ -14,11 +14,11 @@ import (
 	"github.com/pawl-run/pawl/internal/testhook"
 )
 
-// begin opens the engine's first life and listens to it. It returns what ends
+// beginLives opens the engine's first life and listens to it. It returns what ends
 // both.
-func (d *driver) begin() (end func() error, err error) {
-	d.hook.OnHit(d.hit)
-	if err := d.open(); err != nil {
+func (d *driver) beginLives() (end func() error, err error) {
+	d.hook.OnHit(d.atFailpoint)
+	if err := d.openEngine(); err != nil {
 		return nil, err
 	}
 	return func() error {
@@ -30,15 +30,15 @@ func (d *driver) begin() (end func() error, err error) {
 	}, nil
 }
 
-// open opens the engine of the next life on its directory.
-func (d *driver) open() error {
+// openEngine opens the engine of the next life on its directory.
+func (d *driver) openEngine() error {
 	d.mu.Lock()
 	d.life++
 	d.crashed = false
 	life := d.life
 	d.mu.Unlock()
-	engine, err := pawl.Open(testhook.With(d.ctx, &d.hook), d.path(life), pawl.Options{
-		Executor: pawl.Handlers{"*": d.perform(life)}, Durability: pawl.ProcessCrash, Concurrency: 1 << 20,
+	engine, err := pawl.Open(testhook.With(d.ctx, &d.hook), d.lifeFolder(life), pawl.Options{
+		Executor: pawl.Handlers{"*": d.newHandler(life)}, Durability: pawl.ProcessCrash, Concurrency: 1 << 20,
 	})
 	if err != nil {
 		return err
@@ -49,19 +49,19 @@ func (d *driver) open() error {
 	return nil
 }
 
-// path returns the directory of the engine in one of its lives.
-func (d *driver) path(life int) string { return filepath.Join(d.folder, fmt.Sprint(life)) }
+// lifeFolder returns the directory of the engine in one of its lives.
+func (d *driver) lifeFolder(life int) string { return filepath.Join(d.folder, fmt.Sprint(life)) }
 
-// down reports whether the engine has crashed.
-func (d *driver) down() bool {
+// isDown reports whether the engine has crashed.
+func (d *driver) isDown() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.crashed
 }
 
-// reopen lets the process crash, unless it has, and begin anew after a while: of
+// crashAndReopen lets the process crash, unless it has, and begin anew after a while: of
 // the engine nothing is left but its files, as they are at this moment.
-func (d *driver) reopen(downtime time.Duration) error {
+func (d *driver) crashAndReopen(downtime time.Duration) error {
 	synctest.Wait()
 	d.mu.Lock()
 	d.resume = d.crashed
@@ -70,7 +70,7 @@ func (d *driver) reopen(downtime time.Duration) error {
 		d.hook.Fence()
 	}
 	d.arrived, d.calls = nil, nil
-	old, next := d.path(d.life), d.path(d.life+1)
+	old, next := d.lifeFolder(d.life), d.lifeFolder(d.life+1)
 	d.mu.Unlock()
 	synctest.Wait() // what was being written is written
 	if err := copyFolder(old, next); err != nil {
@@ -86,7 +86,7 @@ func (d *driver) reopen(downtime time.Duration) error {
 	if downtime > 0 {
 		d.sleepThrough(time.Now().Add(downtime))
 	}
-	return d.open()
+	return d.openEngine()
 }
 
 // sleepThrough lets time pass until an instant, whatever happens.
@@ -124,19 +124,19 @@ func copyFolder(from, to string) error {
 	})
 }
 
-// hit is what the engine's goroutines call at its failpoints.
-func (d *driver) hit(name string) {
+// atFailpoint is called by the engine's goroutines at its failpoints.
+func (d *driver) atFailpoint(name string) {
 	switch name {
 	case "actor.alarm":
-		d.gate()
+		d.waitAtGate()
 	case "release.begin":
-		d.committed()
+		d.countCommit()
 	}
 }
 
-// committed counts a commit of a run, and crashes after the one that it is to
+// countCommit counts a commit of a run, and crashes after the one that it is to
 // crash after: what is committed is there, nothing of it has left.
-func (d *driver) committed() {
+func (d *driver) countCommit() {
 	d.mu.Lock()
 	d.commits++
 	crash := d.commits == d.options.crashAt
@@ -146,14 +146,14 @@ func (d *driver) committed() {
 	}
 	d.mu.Unlock()
 	if crash {
-		d.poke()
+		d.wakeDriver()
 		panic("the process has crashed")
 	}
 }
 
-// gate holds up the alarm of a run while the driver has something else to let
+// waitAtGate holds up the alarm of a run while the driver has something else to let
 // happen at the same instant.
-func (d *driver) gate() {
+func (d *driver) waitAtGate() {
 	d.mu.Lock()
 	busy := d.until.IsZero() || !time.Now().Before(d.until)
 	if !busy || d.crashed {
@@ -163,7 +163,7 @@ func (d *driver) gate() {
 	open := make(chan struct{})
 	d.gates = append(d.gates, open)
 	d.mu.Unlock()
-	d.poke()
+	d.wakeDriver()
 	<-open
 }
 

@@ -44,9 +44,9 @@ type promise struct {
 // errCrashed ends the tasks of an engine that has crashed.
 var errCrashed = errors.New("the process has crashed")
 
-// perform returns the handler of all tasks in one life of the engine: it hands
+// newHandler returns the handler of all tasks in one life of the engine: it hands
 // the task to the driver and waits for the answer.
-func (d *driver) perform(life int) func(context.Context, pawl.Task) (any, error) {
+func (d *driver) newHandler(life int) func(context.Context, pawl.Task) (any, error) {
 	return func(ctx context.Context, t pawl.Task) (any, error) {
 		c := &call{Task: t, life: life, answer: make(chan answer, 1)}
 		d.mu.Lock()
@@ -54,25 +54,25 @@ func (d *driver) perform(life int) func(context.Context, pawl.Task) (any, error)
 			d.arrived = append(d.arrived, c)
 		}
 		d.mu.Unlock()
-		d.poke()
+		d.wakeDriver()
 		select {
 		case a := <-c.answer:
 			if a.err != nil || len(c.entry.Artifacts) == 0 {
 				return a.output, a.err
 			}
-			return c.hand(ctx, a.output)
+			return c.withArtifacts(ctx, a.output)
 		case <-ctx.Done():
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.arrived = without(d.arrived, c)
-			d.calls = without(d.calls, c)
+			d.arrived = removeCall(d.arrived, c)
+			d.calls = removeCall(d.calls, c)
 			return nil, errors.Join(errCrashed, context.Cause(ctx))
 		}
 	}
 }
 
-// hand adds the artifacts of a mock to its output.
-func (c *call) hand(ctx context.Context, output any) (any, error) {
+// withArtifacts adds the artifacts of a mock to its output.
+func (c *call) withArtifacts(ctx context.Context, output any) (any, error) {
 	r := pawl.Result{Output: output}
 	for _, name := range slices.Sorted(maps.Keys(c.entry.Artifacts)) {
 		ref, err := c.Put(ctx, strings.NewReader(c.entry.Artifacts[name]), "text/plain")
@@ -84,14 +84,14 @@ func (c *call) hand(ctx context.Context, output any) (any, error) {
 	return r, nil
 }
 
-func without(calls []*call, c *call) []*call {
+func removeCall(calls []*call, c *call) []*call {
 	return slices.DeleteFunc(calls, func(x *call) bool { return x == c })
 }
 
-// admit decides what the calls come to that have arrived since the last time. It
+// admitCalls decides what the calls come to that have arrived since the last time. It
 // takes them in the order of their runs and tokens, so that it does not matter
 // which goroutine was first.
-func (d *driver) admit() error {
+func (d *driver) admitCalls() error {
 	d.mu.Lock()
 	arrived := d.arrived
 	d.arrived = nil
@@ -103,13 +103,13 @@ func (d *driver) admit() error {
 	for _, c := range arrived {
 		p, again := d.promises[c.Key]
 		if !again {
-			p.entry = d.take(c)
+			p.entry = d.takeMock(c)
 		}
 		if !again || !d.resume {
 			p.due = now.Add(p.entry.Delay)
 		}
 		d.promises[c.Key] = p
-		d.note(c)
+		d.noteKey(c)
 		c.entry, c.due, c.late = p.entry, p.due, p.due.After(now)
 		if c.entry.Heartbeats > 0 {
 			c.beat = now.Add(c.entry.Heartbeats)
@@ -121,8 +121,8 @@ func (d *driver) admit() error {
 	return nil
 }
 
-// take returns the entry of the mocks of a node that a new call takes.
-func (d *driver) take(c *call) mock {
+// takeMock returns the entry of the mocks of a node that a new call takes.
+func (d *driver) takeMock(c *call) mock {
 	m, ok := d.scenario.document.Mocks[string(c.Node)]
 	if !ok {
 		return mock{}
@@ -140,14 +140,14 @@ func (d *driver) take(c *call) mock {
 	return list[min(k, len(list)-1)]
 }
 
-// result returns what a call comes to.
-func (d *driver) result(c *call) answer {
+// answerOf returns what a call comes to.
+func (d *driver) answerOf(c *call) answer {
 	m := c.entry
 	switch {
 	case m.Error != nil:
-		return answer{err: m.Error.err()}
+		return answer{err: m.Error.taskError()}
 	case m.Expr != nil:
-		v, err := m.Expr.Eval(d.variables(c))
+		v, err := m.Expr.Eval(d.variablesOf(c))
 		if err != nil {
 			return answer{err: pawl.TaskError{Code: "mock", Message: fmt.Sprintf("expr %s: %v", m.Expr.Source(), err)}}
 		}
@@ -156,16 +156,16 @@ func (d *driver) result(c *call) answer {
 	return answer{output: m.Output.orElse(c.Input)}
 }
 
-func (m *mockError) err() error {
+func (m *mockError) taskError() error {
 	return pawl.TaskError{
 		Code: cmp.Or(m.Code, workflow.CodeError), Message: m.Message,
 		Retryable: m.Retryable == nil || *m.Retryable,
 	}
 }
 
-// variables returns what the expr of a mock may use. item and index are those of
+// variablesOf returns what the expr of a mock may use. item and index are those of
 // the innermost branch that has an element.
-func (d *driver) variables(c *call) expr.Map {
+func (d *driver) variablesOf(c *call) expr.Map {
 	v := expr.Map{"input": c.Input, "attempt": int64(c.Attempt)}
 	if c.Branch.Total == 0 {
 		return v
@@ -183,7 +183,7 @@ func (d *driver) variables(c *call) expr.Map {
 	scope := scopeOf(snap, tokenOf(c.Key))
 	branch["group"] = groups[scope.Group].Name
 	v["branch"] = branch
-	items := d.items(c.Run)
+	items := d.branchItems(c.Run)
 	for ; scope.Group != 0; scope = groups[scope.Group].Scope {
 		if list := items[scope.Group]; scope.Branch < len(list) {
 			v["item"] = list[scope.Branch]
@@ -202,8 +202,8 @@ func scopeOf(snap pawl.Snapshot, id workflow.TokenID) workflow.Scope {
 	return workflow.Scope{}
 }
 
-// items returns the elements of the branches of a run's groups.
-func (d *driver) items(run workflow.RunID) map[workflow.GroupID][]any {
+// branchItems returns the elements of the branches of a run's groups.
+func (d *driver) branchItems(run workflow.RunID) map[workflow.GroupID][]any {
 	out := map[workflow.GroupID][]any{}
 	for r, err := range d.engine.Journal(d.ctx, run) {
 		if err != nil {

@@ -155,12 +155,12 @@ func TestCrashes(t *testing.T) {
 func TestCrashReport(t *testing.T) {
 	s := load(t, twoSteps)
 	var r Report
-	r.play(t, s, playing{crashAt: 2})
+	r.playOnce(t, s, playing{crashAt: 2})
 	require.True(t, r.Passed, r.String())
 	assert.Equal(t, 2, r.lives)
 	s.document.Expect.Never = []string{"a"}
 	r = Report{}
-	r.play(t, s, playing{crashAt: 2})
+	r.playOnce(t, s, playing{crashAt: 2})
 	assert.Contains(t, r.String(), "with a crash after commit 2:\nexpect.never")
 }
 

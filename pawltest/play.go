@@ -75,7 +75,7 @@ func RunWith(t *testing.T, path string, o Options) {
 	t.Helper()
 	scenarios, err := Load(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err) // the scenarios of the other files are played
 	}
 	for _, s := range scenarios {
 		if o.Run != nil && !o.Run.MatchString(s.Name) {
@@ -94,20 +94,20 @@ func RunWith(t *testing.T, path string, o Options) {
 func Play(t *testing.T, s *Scenario, o Options) Report {
 	t.Helper()
 	r := Report{Name: s.Name, File: s.File, Line: s.Line, Passed: true}
-	commits := r.play(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect})
+	commits := r.playOnce(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect})
 	for k := 1; o.Crash && r.Passed && k <= commits; k++ {
-		r.play(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect, crashAt: k})
+		r.playOnce(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect, crashAt: k})
 	}
 	return r
 }
 
-// play plays a scenario once in a bubble of its own, and returns how many
+// playOnce plays a scenario once in a bubble of its own, and returns how many
 // commits its runs have made.
-func (r *Report) play(t *testing.T, s *Scenario, p playing) (commits int) {
+func (r *Report) playOnce(t *testing.T, s *Scenario, p playing) (commits int) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "pawl-scenario-")
 	if err == nil {
-		synctest.Test(t, func(*testing.T) { commits, err = r.once(s, p, folder) })
+		synctest.Test(t, func(*testing.T) { commits, err = r.playInBubble(s, p, folder) })
 		if err == nil && p.inspect != nil {
 			err = p.inspect(folder)
 		}
@@ -126,10 +126,10 @@ func (r *Report) play(t *testing.T, s *Scenario, p playing) (commits int) {
 	return commits
 }
 
-// once plays a scenario within a bubble.
-func (r *Report) once(s *Scenario, p playing, folder string) (commits int, err error) {
+// playInBubble plays a scenario within a bubble.
+func (r *Report) playInBubble(s *Scenario, p playing, folder string) (commits int, err error) {
 	d := newDriver(s, p, folder)
-	end, err := d.begin()
+	end, err := d.beginLives()
 	if err != nil {
 		return 0, err
 	}
@@ -137,14 +137,14 @@ func (r *Report) once(s *Scenario, p playing, folder string) (commits int, err e
 		r.lives += d.life
 		err = errors.Join(err, end())
 	}()
-	err = d.play()
-	h, lookErr := d.look()
+	err = d.playToEnd()
+	h, lookErr := d.readHistory()
 	if lookErr != nil {
 		return d.commits, errors.Join(err, lookErr)
 	}
-	r.Trace = h.trace(d.began)
+	r.Trace = h.traceLines(d.began)
 	if err == nil {
-		r.Failures = d.check(h)
+		r.Failures = d.checkExpectations(h)
 	}
 	return d.commits, err
 }

@@ -210,8 +210,8 @@ func (e *event) readElement(from *document.Element) error {
 	return nil
 }
 
-// target returns the place that an event names: inside the event, or beside it.
-func (e *event) target(inner *int, innerRun string) (index *int, run workflow.RunID) {
+// targetOf returns the place that an event names: inside the event, or beside it.
+func (e *event) targetOf(inner *int, innerRun string) (index *int, run workflow.RunID) {
 	index, suffix := e.Index, e.Run
 	if inner != nil {
 		index = inner
