@@ -43,6 +43,9 @@ func (d CreateBranches) String() string {
 	return l.addFlag("open", g.Open).String()
 }
 
+// evolveState makes all tokens of the group, in the order of its spawns. Those of
+// one spawn share their loop counts. All are pending: a branch begins with
+// StartBranches.
 func (d CreateBranches) evolveState(s *state.State) {
 	g := d.Group
 	if g.ID != s.NextGroup || (g.Total > 0 && g.First != s.NextToken) {
@@ -87,6 +90,8 @@ func (d StartBranches) String() string {
 	return newLine("start-branches", d.Group).addField("count", fmt.Sprint(d.Count)).String()
 }
 
+// evolveState counts the next branches as started. Those that were resolved before
+// they began are among them, and are no longer counted as unstarted.
 func (d StartBranches) evolveState(s *state.State) {
 	g := *s.Group(d.Group)
 	for i := g.Started; g.Unstarted > 0 && i < g.Started+d.Count; i++ {
@@ -113,6 +118,8 @@ func (d AddBranch) String() string {
 	return newLine("add-branch", d.Group).addField("token", d.Token.String()).addJSON("item", d.Item).String()
 }
 
+// evolveState adds the branch to the last spawn if the group's first transition made
+// that one, else as a spawn of its own, so that indices stay in order.
 func (d AddBranch) evolveState(s *state.State) {
 	g := *s.Group(d.Group)
 	t := s.Graph.Transition(g.Spawns[0].Transition)
@@ -164,6 +171,9 @@ func (d AwaitSiblings) String() string {
 	return newLine("await-siblings", d.Token).addScope(d.Scope).addField("via", string(d.Via)).addJSON("source", d.Source).String()
 }
 
+// evolveState moves the token into the branch that arrives, which may be outside the
+// one that it was made in. The token has left its node: what it held there is
+// dropped.
 func (d AwaitSiblings) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	if d.Completes {

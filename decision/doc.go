@@ -6,4 +6,8 @@
 // and on nothing else. Wide changes are narrow decisions: a fan-out, the close
 // of a group and the end of a run are one decision each, however many tokens
 // they concern.
+//
+// The variants are in files named after their nouns: token, task, branch, group,
+// data, run, child, approval, signal, lock, join (of a node), step (of a dag) and
+// patch. Beside each type are the methods that say what it means.
 package decision

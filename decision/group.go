@@ -21,6 +21,9 @@ func (d FireGroup) String() string {
 	return newLine("fire-group", d.Group).addFlag("cancel", d.Cancel).addFlag("shortfall", d.Shortfall).addFlag("timed-out", d.TimedOut).String()
 }
 
+// evolveState completes the tokens that wait at the join. With Cancel it ends all
+// others, with the groups within; without, they run on as stragglers, and the group
+// keeps what its unstarted branches begin with.
 func (d FireGroup) evolveState(s *state.State) {
 	g := s.Group(d.Group)
 	s.ReserveBranches(g.Total)

@@ -31,6 +31,8 @@ func (d PatchRun) String() string {
 	return w.String()
 }
 
+// evolveState puts the run on the next revision. When records are replayed, the
+// graph is compiled from the document that was written.
 func (d PatchRun) evolveState(s *state.State) {
 	if d.Revision != s.Revision()+1 {
 		panic(fmt.Sprintf("decision: revision %d follows %d", d.Revision, s.Revision()))

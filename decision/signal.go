@@ -91,6 +91,8 @@ func (d KeepSignal) String() string {
 		addTime("due", d.Due).addFlag("done", d.Done).String()
 }
 
+// evolveState keeps a signal that nobody took, with its payload. Of one that was
+// taken or lost at once it keeps the id, by which a repetition is known.
 func (d KeepSignal) evolveState(s *state.State) {
 	k := &state.KeptSignal{Seq: d.Seq, Name: d.Name, ID: d.ID, Due: d.Due, Done: d.Done}
 	if !d.Done {
@@ -126,6 +128,8 @@ func (d TakeSignal) String() string {
 	return newLine("take-signal", d.Token).addField("name", d.Name).addField("signal", fmt.Sprint(int64(d.Seq))).String()
 }
 
+// evolveState ends the token's wait, and the signal if it was kept. The token is
+// pending until the decision that follows completes its node.
 func (d TakeSignal) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	if t.Status == workflow.WaitingForEvent {

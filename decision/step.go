@@ -38,6 +38,8 @@ func (d EndStep) String() string {
 	return newLine("end-step").addField("node", string(d.Node)).addField("taken", joinNames(d.Taken)).addFlag("all", d.All).addFlag("skipped", d.Skipped).String()
 }
 
+// evolveState counts every transition that leaves the node as resolved at the node
+// where it leads, and those that are taken as live there.
 func (d EndStep) evolveState(s *state.State) {
 	x := s.Step(d.Node)
 	x.Phase = state.StepDone

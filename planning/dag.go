@@ -6,6 +6,13 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// How the nodes of a dag become ready. Each node runs at most once. A transition is
+// resolved when the node that it leaves has ended: it is then taken, or dead. By
+// default a node starts when all its incoming transitions are resolved and one of
+// them was taken; with any or mOfN(n), when enough were taken. When that can no
+// longer happen the node is skipped, and the transitions that leave it are dead in
+// turn. This is in-degree counting, as in Kahn's algorithm.
+
 // isDAG reports whether nodes become ready by their incoming transitions, and
 // each runs at most once.
 func (p *planner) isDAG() bool { return p.s.Graph.Definition.Mode == workflow.ModeDAG }

@@ -11,6 +11,19 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// The fan-out rule. A transition with spawnCount, foreach or siblingGroup makes
+// branches. All transitions of one routing that name the same sibling group make
+// one group together; one without a name makes a group of its own.
+//
+//	count      countBranches evaluates how many branches each transition makes; a
+//	           foreach makes at most as many as the limit of that name.
+//	make       fanOut makes the group and all its tokens, in one decision.
+//	start      startGroup asks the join first, which may decide at once; then
+//	           startBranches lets as many branches begin as maxConcurrency
+//	           allows, by index, and again whenever one is resolved.
+//	add        While a group is open, AddBranch adds a branch made by its first
+//	           transition, and CloseGroup ends that.
+
 // countBranches evaluates how many branches a transition makes: its spawnCount,
 // one for each element of its foreach, or one.
 func (p *planner) countBranches(m *match, v vars) *workflow.Failure {

@@ -10,6 +10,20 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// How a node with a join of its own waits for its incoming transitions. Groups have
+// no part in it: the tokens of one branch wait for each other, and so do those
+// outside any group. The nodes of a dag wait as dag.go says.
+//
+//	join: all          fires as soon as a token waits on every incoming
+//	                   transition (fireAllJoin).
+//	join: synchronize  fires once no live token of the branch can still reach an
+//	                   incoming transition that has no token waiting. That is
+//	                   asked when nothing else is left to do (fireSynchronizing).
+//	mutual wait        Of joins that wait only for each other, the first in
+//	                   definition order fires (mutualWait).
+//	deadlock           If only joins that can never fire are left, the run fails
+//	                   (onlyJoinsWait).
+
 // A joinPlace is the join of a node in one branch: tokens of different branches
 // never join each other there.
 type joinPlace struct {
