@@ -133,7 +133,7 @@ func (d AddBranch) evolveState(s *state.State) {
 	g.Added = append(slices.Clone(g.Added), d.Token)
 	g.Total++
 	s.PutGroup(&g)
-	if items := s.Items(g.ID); items != nil || t.Foreach != nil {
+	if items := s.BranchItems(g.ID); items != nil || t.Foreach != nil {
 		for items = slices.Clone(items); len(items) < g.Total-1; {
 			items = append(items, nil)
 		}

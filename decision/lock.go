@@ -40,7 +40,7 @@ func (d TakeLock) String() string {
 }
 
 func (d TakeLock) evolveState(s *state.State) {
-	if by := s.Holder(d.Lock); by != 0 {
+	if by := s.LockHolder(d.Lock); by != 0 {
 		panic(fmt.Sprintf("decision: %v holds the lock %q that %v takes", by, d.Lock, d.Token))
 	}
 	t := *liveToken(s, d.Token)

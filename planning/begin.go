@@ -64,7 +64,7 @@ func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any)
 	case n.Lock == "" || t.Holds != "":
 		return false
 	}
-	if p.s.Holder(n.Lock) != 0 || p.s.First(state.WaitKey{Kind: state.LineLock, Name: n.Lock}) != nil {
+	if p.s.LockHolder(n.Lock) != 0 || p.s.FirstInLine(state.WaitKey{Kind: state.LineLock, Name: n.Lock}) != nil {
 		p.decide(decision.AwaitLock{Token: t.ID, Result: result})
 		return true
 	}

@@ -79,8 +79,8 @@ nodes: [{id: a, task: work}]
 	decided, err := keep("new", 0)
 	require.NoError(t, err)
 	require.Equal(t, workflow.MaxSignals/2+1, decided, "every expired one is lost, and one is kept")
-	require.Equal(t, workflow.MaxSignals/2+1, p.state.Kept())
-	for k := range p.state.KeptOf("old", "new") {
+	require.Equal(t, workflow.MaxSignals/2+1, p.state.KeptSignals())
+	for k := range p.state.KeptSignalsOf("old", "new") {
 		require.Equal(t, "new", k.Name)
 	}
 	decided, err = keep("old", time.Minute)

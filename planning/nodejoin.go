@@ -59,7 +59,7 @@ func (p *planner) viaIfJoined(id workflow.TransitionID, to workflow.NodeID) work
 
 // firstWaiting returns the token that has waited longest at a join by one transition.
 func (p *planner) firstWaiting(t *workflow.GraphTransition, sc workflow.Scope) *state.Token {
-	return p.s.First(state.WaitKey{Kind: state.LineJoin, Name: string(t.ID), Scope: sc})
+	return p.s.FirstInLine(state.WaitKey{Kind: state.LineJoin, Name: string(t.ID), Scope: sc})
 }
 
 // fireAllJoin fires the join of a node with join: all, as often as a token waits
@@ -111,7 +111,7 @@ func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 // order, and reports whether there was one. Joins that become ready together fire
 // together. If all joins that wait, wait for each other, the first of them fires.
 func (p *planner) fireSynchronizing() bool {
-	if p.s.Census(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
+	if p.s.CountByStatus(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
 		return false
 	}
 	places := p.synchronizingPlaces()
@@ -136,7 +136,7 @@ func (p *planner) synchronizingPlaces() []joinPlace {
 	var out []joinPlace
 	for _, n := range p.s.Graph.Synchronize {
 		seen := map[workflow.Scope]bool{}
-		for t := range p.s.Line(state.WaitKey{Kind: state.LineSynchronize, Name: string(n.ID)}) {
+		for t := range p.s.TokensInLine(state.WaitKey{Kind: state.LineSynchronize, Name: string(n.ID)}) {
 			if !seen[t.Scope] {
 				seen[t.Scope] = true
 				out = append(out, joinPlace{n.ID, t.Scope})
@@ -364,8 +364,8 @@ func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[join
 // join that can never fire, or for one that waits there.
 func (p *planner) onlyJoinsWait() bool {
 	s := p.s
-	joins := s.Census(workflow.WaitingForJoin)
-	stuck := joins + s.Census(workflow.WaitingForSiblings) + s.Census(workflow.Pending) - s.Held()
+	joins := s.CountByStatus(workflow.WaitingForJoin)
+	stuck := joins + s.CountByStatus(workflow.WaitingForSiblings) + s.CountByStatus(workflow.Pending) - s.HeldTokens()
 	return joins > 0 && s.Live() == stuck && s.OpenGroups() == 0 && s.NextDue().IsZero()
 }
 

@@ -31,7 +31,7 @@ func (p *planner) resumeRun(m state.Resume) error {
 		return workflow.ErrNotLive
 	}
 	p.decide(decision.ResumeRun{})
-	for _, t := range slices.Collect(p.s.Line(state.WaitKey{Kind: state.LineHeld})) {
+	for _, t := range slices.Collect(p.s.TokensInLine(state.WaitKey{Kind: state.LineHeld})) {
 		if t = p.s.Token(t.ID); !t.Held || !t.Live() {
 			continue // what began before it has ended it
 		}
@@ -51,10 +51,10 @@ func (p *planner) resumeRun(m state.Resume) error {
 
 // grantLock gives a lock that is free to the token that has waited for it longest.
 func (p *planner) grantLock(lock string) {
-	if p.s.Status == workflow.RunPaused || p.s.Holder(lock) != 0 || p.hasStopped() {
+	if p.s.Status == workflow.RunPaused || p.s.LockHolder(lock) != 0 || p.hasStopped() {
 		return
 	}
-	t := p.s.First(state.WaitKey{Kind: state.LineLock, Name: lock})
+	t := p.s.FirstInLine(state.WaitKey{Kind: state.LineLock, Name: lock})
 	if t == nil {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 // takeKept completes a wait with the oldest kept event, of whichever name, that
 // matches. Those whose time is up are lost.
 func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string, v vars) bool {
-	for k := range p.s.KeptOf(names...) {
+	for k := range p.s.KeptSignalsOf(names...) {
 		switch {
 		case k.Expired(p.now):
 			p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})
@@ -59,7 +59,7 @@ func (p *planner) deliverSignal(m state.Signal) error {
 		return nil
 	}
 	d := decision.KeepSignal{Seq: p.s.NextSignal, Name: m.Name, ID: m.ID, Done: true}
-	for t := range p.s.Line(state.WaitKey{Kind: state.LineEvent, Name: m.Name}) {
+	for t := range p.s.TokensInLine(state.WaitKey{Kind: state.LineEvent, Name: m.Name}) {
 		n := p.s.Graph.Node(t.Node)
 		v := vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught}
 		if !p.wantsEvent(t, n, m.Name, m.Payload, v) {
@@ -75,10 +75,10 @@ func (p *planner) deliverSignal(m state.Signal) error {
 		p.decide(decision.LoseSignal{Seq: d.Seq, Name: m.Name})
 		return nil
 	}
-	if p.s.Kept() >= workflow.MaxSignals {
+	if p.s.KeptSignals() >= workflow.MaxSignals {
 		p.loseExpired()
 	}
-	if p.s.Kept() >= workflow.MaxSignals {
+	if p.s.KeptSignals() >= workflow.MaxSignals {
 		return &workflow.LimitError{Limit: "signals", Max: workflow.MaxSignals}
 	}
 	d.Payload, d.Done = m.Payload, false
@@ -90,7 +90,7 @@ func (p *planner) deliverSignal(m state.Signal) error {
 // loseExpired makes room for a signal. Those whose time is up are not removed by an
 // alarm, but by whoever finds them.
 func (p *planner) loseExpired() {
-	for _, k := range p.s.Expired(p.now) {
+	for _, k := range p.s.ExpiredSignals(p.now) {
 		p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})
 	}
 }

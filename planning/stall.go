@@ -20,7 +20,7 @@ func Waits(s *state.State) bool {
 		workflow.WaitingForTimer, workflow.WaitingForEvent, workflow.WaitingForApproval, workflow.WaitingForChild,
 		workflow.WaitingForOperator, workflow.Retrying,
 	} {
-		if s.Census(status) > 0 {
+		if s.CountByStatus(status) > 0 {
 			return true
 		}
 	}
@@ -41,7 +41,7 @@ func (p *planner) failStalled(m state.Stall) error {
 			continue
 		}
 		if len(out) == most {
-			out = append(out, fmt.Sprintf("and %d more", p.s.Census(workflow.Dispatched)-most))
+			out = append(out, fmt.Sprintf("and %d more", p.s.CountByStatus(workflow.Dispatched)-most))
 			break
 		}
 		out = append(out, fmt.Sprintf("%v of node %q (task type %q, attempt %d)", t.ID, string(t.Node), p.s.Graph.Node(t.Node).Task, t.Attempt))

@@ -82,7 +82,7 @@ func (v vars) foreachElement(name string) (any, bool) {
 			case "index":
 				return int64(at), true
 			case "item", t.Foreach.As:
-				return s.Items(g.ID)[sc.Branch], true
+				return s.BranchItems(g.ID)[sc.Branch], true
 			}
 		}
 		sc = g.Scope
@@ -105,7 +105,7 @@ func (a activeView) Get(key string) (any, bool) {
 	if a.s.Graph.Node(id) == nil {
 		return nil, false
 	}
-	n := a.s.Standing(id)
+	n := a.s.LiveAt(id)
 	if a.own != nil && a.own.Node == id {
 		if t := a.s.Token(a.own.ID); t != nil && t.Live() {
 			n--

@@ -27,19 +27,19 @@ func (b Bounds) withDefaults() Bounds {
 }
 
 // Compile validates d within the bounds and returns its graph; see [Compile].
-func (b Bounds) Compile(d *Definition) (*Graph, error) { return b.compile(d) }
+func (b Bounds) Compile(d *Definition) (*Graph, error) { return b.compileGraph(d) }
 
 // tooLarge finds that there is more of d than its bounds allow.
 func (c *checker) tooLarge(s site) {
 	d := c.def
 	if n, most := len(d.Nodes), c.bounded.Nodes; n > most {
-		c.report(s, "nodes", ProblemTooLarge, "%d nodes are more than %d", n, most)
+		c.reportProblem(s, "nodes", ProblemTooLarge, "%d nodes are more than %d", n, most)
 	}
 	n := len(d.Transitions)
 	for i := range d.Nodes {
 		n += len(d.Nodes[i].Needs)
 	}
 	if most := c.bounded.Transitions; n > most {
-		c.report(s, "transitions", ProblemTooLarge, "%d transitions are more than %d", n, most)
+		c.reportProblem(s, "transitions", ProblemTooLarge, "%d transitions are more than %d", n, most)
 	}
 }

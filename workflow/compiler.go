@@ -28,7 +28,7 @@ type compiled struct {
 // newCompiler returns a compiler that knows the variables and the limits of d.
 // Names of foreach elements that cannot be variables are left out.
 func newCompiler(d *Definition) *compiler {
-	limits := d.Limits.within(DefaultLimits())
+	limits := d.Limits.withDefaults(DefaultLimits())
 	names := map[string]bool{}
 	for i := range d.Transitions {
 		if f := d.Transitions[i].Foreach; f != nil && variableProblem(f.As) == "" {
@@ -42,8 +42,8 @@ func newCompiler(d *Definition) *compiler {
 	}
 }
 
-// compile compiles source. The error is an *expr.Error.
-func (c *compiler) compile(source string) (*expr.Program, error) {
+// compileSource compiles source. The error is an *expr.Error.
+func (c *compiler) compileSource(source string) (*expr.Program, error) {
 	done, ok := c.programs[source]
 	if !ok {
 		done.program, done.err = c.expressions.Compile(source, c.variables)

@@ -19,7 +19,7 @@ func TestNamesOfElements(t *testing.T) {
 			name, name + ".x == 1", `size(input.list) > 1 && has(input.a) && input.list.all(e, e > 1)`,
 			`timestamp("2024-01-01T00:00:00Z") < now + duration("1h")`, `math.greatest(1, 2) == 2 && "a,b".split(",").size() == 2`,
 		} {
-			_, err := c.compile(source)
+			_, err := c.compileSource(source)
 			require.NoError(t, err, "%s with the variable %s", source, name)
 		}
 	}
@@ -30,9 +30,9 @@ func TestNamesOfElements(t *testing.T) {
 
 func TestCompilerCompilesOnce(t *testing.T) {
 	c := newCompiler(&Definition{})
-	one, err := c.compile("input.x")
+	one, err := c.compileSource("input.x")
 	require.NoError(t, err)
-	two, err := c.compile("input.x")
+	two, err := c.compileSource("input.x")
 	require.NoError(t, err)
 	require.Same(t, one, two)
 }

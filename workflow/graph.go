@@ -114,11 +114,11 @@ type GroupSpec struct {
 // not be modified afterwards.
 func Compile(d *Definition) (*Graph, error) { return Bounds{}.Compile(d) }
 
-func (b Bounds) compile(d *Definition) (*Graph, error) {
+func (b Bounds) compileGraph(d *Definition) (*Graph, error) {
 	d = d.completed()
 	c := newChecker(d)
 	c.bounded = b.withDefaults()
-	if err := d.invalid(c.check()); err != nil {
+	if err := d.errorOf(c.checkAll()); err != nil {
 		return nil, err
 	}
 	g := &Graph{
@@ -127,22 +127,22 @@ func (b Bounds) compile(d *Definition) (*Graph, error) {
 		Transitions: make(map[TransitionID]*GraphTransition, len(d.Transitions)),
 		Groups:      map[string]*GroupSpec{},
 	}
-	if err := (&builder{graph: g, compiler: c.compiler}).build(); err != nil {
+	if err := (&builder{graph: g, compiler: c.compiler}).buildGraph(); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-func (b *builder) build() error {
-	b.schemas()
-	b.nodes()
-	b.transitions()
-	b.needs()
-	b.groups()
-	b.tiers()
-	b.loops()
-	b.reach()
-	b.references()
+func (b *builder) buildGraph() error {
+	b.compileSchemas()
+	b.addNodes()
+	b.addTransitions()
+	b.addNeeds()
+	b.addGroups()
+	b.groupByTier()
+	b.findLoops()
+	b.findReach()
+	b.noteReferences()
 	return b.err
 }
 
@@ -167,56 +167,56 @@ type builder struct {
 	err      error
 }
 
-func (b *builder) fail(err error) {
+func (b *builder) keepError(err error) {
 	if b.err == nil {
 		b.err = err
 	}
 }
 
-// program compiles source, nil if it is empty.
-func (b *builder) program(source string) *expr.Program {
+// compileProgram compiles source, nil if it is empty.
+func (b *builder) compileProgram(source string) *expr.Program {
 	if source == "" {
 		return nil
 	}
-	p, err := b.compiler.compile(source)
+	p, err := b.compiler.compileSource(source)
 	if err != nil {
-		b.fail(err)
+		b.keepError(err)
 		return nil
 	}
 	b.refs = append(b.refs, p.References()...)
 	return p
 }
 
-func (b *builder) schema(doc any) *Schema {
+func (b *builder) compileSchema(doc any) *Schema {
 	s, err := CompileSchema(doc)
 	if err != nil {
-		b.fail(err)
+		b.keepError(err)
 	}
 	return s
 }
 
-func (b *builder) schemas() {
+func (b *builder) compileSchemas() {
 	g, d := b.graph, b.graph.Definition
-	g.InputSchema = b.schema(d.Input.Schema)
-	g.OutputSchema = b.schema(d.Output.Schema)
+	g.InputSchema = b.compileSchema(d.Input.Schema)
+	g.OutputSchema = b.compileSchema(d.Output.Schema)
 	if d.Output.Mapping != nil {
-		g.Output = b.mappings(d.Output.Mapping, false)
+		g.Output = b.compileMappings(d.Output.Mapping, false)
 	}
-	b.stateSchema(d.State.Schema)
+	b.compileStateSchema(d.State.Schema)
 }
 
-// stateSchema compiles the schema of state, and its parts for single writes.
-func (b *builder) stateSchema(doc any) {
+// compileStateSchema compiles the schema of state, and its parts for single writes.
+func (b *builder) compileStateSchema(doc any) {
 	g := b.graph
 	source, err := newSchemaSource(doc)
 	if err != nil {
-		b.fail(err)
+		b.keepError(err)
 		return
 	}
 	part := func(keys ...string) *Schema {
 		s, err := source.schemaAt(keys...)
 		if err != nil {
-			b.fail(err)
+			b.keepError(err)
 		}
 		return s
 	}
@@ -232,15 +232,15 @@ func (b *builder) stateSchema(doc any) {
 	}
 }
 
-// mappings compiles fields or targets in the order of their names.
-func (b *builder) mappings(m map[string]string, targets bool) []Mapping {
+// compileMappings compiles fields or targets in the order of their names.
+func (b *builder) compileMappings(m map[string]string, targets bool) []Mapping {
 	out := make([]Mapping, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		next := Mapping{Name: name, Program: b.program(m[name])}
+		next := Mapping{Name: name, Program: b.compileProgram(m[name])}
 		if targets {
 			path, err := value.ParsePath(name)
 			if err != nil {
-				b.fail(err)
+				b.keepError(err)
 			}
 			next.Path = path
 		}
@@ -249,15 +249,15 @@ func (b *builder) mappings(m map[string]string, targets bool) []Mapping {
 	return out
 }
 
-func (b *builder) nodes() {
+func (b *builder) addNodes() {
 	d := b.graph.Definition
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Input: b.mappings(n.Input, false), Output: b.mappings(n.Output, true)}
-		gn.Schema = b.schema(n.OutputSchema)
+		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
+		gn.Schema = b.compileSchema(n.OutputSchema)
 		gn.Approval = n.Approval.withDefaults()
 		if n.Wait != nil {
-			gn.Waits = b.waits(n.Wait)
+			gn.Waits = b.compileWaits(n.Wait)
 			gn.Until = gn.Waits[0].Until
 		}
 		b.graph.TracksRoot = b.graph.TracksRoot || len(n.Cancels) > 0 || n.Join == JoinSynchronize
@@ -272,14 +272,14 @@ func (b *builder) nodes() {
 	}
 }
 
-func (b *builder) waits(w *WaitSpec) []GraphWait {
+func (b *builder) compileWaits(w *WaitSpec) []GraphWait {
 	specs := w.Any
 	if specs == nil {
 		specs = []WaitSpec{*w}
 	}
 	out := make([]GraphWait, len(specs))
 	for i := range specs {
-		out[i] = GraphWait{&specs[i], b.program(specs[i].Until), b.program(specs[i].Match)}
+		out[i] = GraphWait{&specs[i], b.compileProgram(specs[i].Until), b.compileProgram(specs[i].Match)}
 	}
 	return out
 }
@@ -297,18 +297,18 @@ func asksResult(n *GraphNode) bool {
 	return slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
 }
 
-func (b *builder) groups() {
+func (b *builder) addGroups() {
 	g := b.graph
 	for i := range g.Definition.Transitions {
 		t := g.Transitions[g.Definition.Transitions[i].ID]
 		if t.SiblingGroup != "" {
-			t.Spawns = b.group(t.SiblingGroup)
+			t.Spawns = b.groupSpec(t.SiblingGroup)
 			t.Spawns.Spawners = append(t.Spawns.Spawners, t)
 		}
 		if t.Synchronization == nil {
 			continue
 		}
-		t.Joins = b.group(t.Synchronization.SiblingGroup)
+		t.Joins = b.groupSpec(t.Synchronization.SiblingGroup)
 		t.Joins.Joins = append(t.Joins.Joins, t)
 		if t.Joins.Sync != nil {
 			continue
@@ -317,21 +317,21 @@ func (b *builder) groups() {
 		if e := t.Synchronization.Errors; e != "" {
 			path, err := value.ParsePath(e)
 			if err != nil {
-				b.fail(err)
+				b.keepError(err)
 			}
 			t.Joins.Errors = path
 		}
 		if m := t.Synchronization.Merge; m != nil {
 			path, err := value.ParsePath(m.Target)
 			if err != nil {
-				b.fail(err)
+				b.keepError(err)
 			}
 			t.Joins.Target = path
 		}
 	}
 }
 
-func (b *builder) group(name string) *GroupSpec {
+func (b *builder) groupSpec(name string) *GroupSpec {
 	s := b.graph.Groups[name]
 	if s == nil {
 		s = &GroupSpec{Name: name}
@@ -340,8 +340,8 @@ func (b *builder) group(name string) *GroupSpec {
 	return s
 }
 
-// references notes what the expressions of the definition ask for.
-func (b *builder) references() {
+// noteReferences notes what the expressions of the definition ask for.
+func (b *builder) noteReferences() {
 	g := b.graph
 	for _, ref := range b.refs {
 		switch {

@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-func (b *builder) transitions() {
+func (b *builder) addTransitions() {
 	d := b.graph.Definition
 	for i := range d.Transitions {
 		t := &d.Transitions[i]
-		gt := &GraphTransition{Transition: t, Condition: b.program(t.Condition)}
+		gt := &GraphTransition{Transition: t, Condition: b.compileProgram(t.Condition)}
 		if t.Foreach != nil {
-			gt.Collection = b.program(t.Foreach.Collection)
+			gt.Collection = b.compileProgram(t.Foreach.Collection)
 		}
 		if s := t.Synchronization; s != nil && s.Merge != nil {
-			gt.Source = b.program(s.Merge.Source)
+			gt.Source = b.compileProgram(s.Merge.Source)
 		}
 		if t.Loop != nil {
 			b.graph.Loops = append(b.graph.Loops, t.ID)
 		}
-		b.connect(gt)
+		b.connectNodes(gt)
 	}
 }
 
-// needs makes the transitions of a dag that nodes' needs are short for. They
+// addNeeds makes the transitions of a dag that nodes' needs are short for. They
 // follow those of the definition, in the order of the nodes; their ids are
 // FROM->TO, numbered as ids by default are.
-func (b *builder) needs() {
+func (b *builder) addNeeds() {
 	d := b.graph.Definition
 	all := slices.Clone(d.Transitions)
 	for i := range d.Nodes {
@@ -39,19 +39,19 @@ func (b *builder) needs() {
 	}
 	completeIDs(all)
 	for i := range all[len(d.Transitions):] {
-		b.connect(&GraphTransition{Transition: &all[len(d.Transitions)+i]})
+		b.connectNodes(&GraphTransition{Transition: &all[len(d.Transitions)+i]})
 	}
 }
 
-// connect adds a transition to the nodes that it joins.
-func (b *builder) connect(t *GraphTransition) {
+// connectNodes adds a transition to the nodes that it joins.
+func (b *builder) connectNodes(t *GraphTransition) {
 	b.graph.Transitions[t.ID] = t
 	to, from := b.graph.Nodes[t.To], b.graph.Nodes[t.From]
 	from.Outgoing = append(from.Outgoing, t)
 	to.Incoming = append(to.Incoming, t)
 }
 
-func (b *builder) tiers() {
+func (b *builder) groupByTier() {
 	for _, n := range b.graph.Nodes {
 		var success, failure []*GraphTransition
 		for _, t := range n.Outgoing {

@@ -42,8 +42,8 @@ const (
 	CountCost      = 10
 )
 
-// within returns l with d's values where l has none.
-func (l Limits) within(d Limits) Limits {
+// withDefaults returns l with d's values where l has none.
+func (l Limits) withDefaults(d Limits) Limits {
 	return Limits{
 		Foreach: cmp.Or(l.Foreach, d.Foreach), LiveTokens: cmp.Or(l.LiveTokens, d.LiveTokens),
 		Tokens: cmp.Or(l.Tokens, d.Tokens), Loop: cmp.Or(l.Loop, d.Loop),

@@ -4,10 +4,10 @@ package workflow
 // words of 64 bits.
 const maxLoops = 2 << 20
 
-// loops finds the natural loop of every transition with a loop: the target of
+// findLoops finds the natural loop of every transition with a loop: the target of
 // the back edge and the nodes that reach its source without passing the target
 // (Aho, Lam, Sethi and Ullman, Compilers, 9.6.6).
-func (b *builder) loops() {
+func (b *builder) findLoops() {
 	g := b.graph
 	if len(g.Loops) < 2 {
 		return
@@ -26,8 +26,8 @@ func (t *GraphTransition) Resets(inner *GraphTransition) bool {
 	return t.body.set != nil && inner.body.set != nil && t.body.strictlyContains(&inner.body)
 }
 
-// loops checks that the natural loops of all transitions with a loop fit.
-func (c *checker) loops() {
+// checkLoops checks that the natural loops of all transitions with a loop fit.
+func (c *checker) checkLoops() {
 	words := (len(c.def.Nodes) + 63) / 64
 	total := 0
 	for i := range c.def.Transitions {
@@ -35,7 +35,7 @@ func (c *checker) loops() {
 			continue
 		}
 		if total += words; total > maxLoops {
-			c.report(c.atTransition(i), "loop", ProblemTooLarge, "the loops up to here are too many for a definition of %d nodes: at most %d", len(c.def.Nodes), maxLoops/words)
+			c.reportProblem(c.atTransition(i), "loop", ProblemTooLarge, "the loops up to here are too many for a definition of %d nodes: at most %d", len(c.def.Nodes), maxLoops/words)
 			return
 		}
 	}
@@ -50,22 +50,22 @@ type loopBody struct {
 
 func naturalLoop(source, target int, incoming [][]int) loopBody {
 	b := loopBody{source: source, target: target, set: make([]uint64, (len(incoming)+63)/64)}
-	b.add(target)
+	b.addNode(target)
 	for work := []int{source}; len(work) > 0; {
 		n := work[len(work)-1]
 		work = work[:len(work)-1]
-		if b.add(n) {
+		if b.addNode(n) {
 			work = append(work, incoming[n]...)
 		}
 	}
 	return b
 }
 
-func (b *loopBody) has(n int) bool { return b.set[n/64]&(1<<(n%64)) != 0 }
+func (b *loopBody) hasNode(n int) bool { return b.set[n/64]&(1<<(n%64)) != 0 }
 
-// add reports whether n is new.
-func (b *loopBody) add(n int) bool {
-	if b.has(n) {
+// addNode reports whether n is new.
+func (b *loopBody) addNode(n int) bool {
+	if b.hasNode(n) {
 		return false
 	}
 	b.set[n/64] |= 1 << (n % 64)
@@ -77,10 +77,10 @@ func (b *loopBody) add(n int) bool {
 // back from a node of b leaves b only through its target, so that what inner's
 // source reaches is in b unless inner goes on beyond that target.
 func (b *loopBody) strictlyContains(inner *loopBody) bool {
-	if inner.size >= b.size || !b.has(inner.source) || !b.has(inner.target) {
+	if inner.size >= b.size || !b.hasNode(inner.source) || !b.hasNode(inner.target) {
 		return false
 	}
-	if b.target == inner.target || !inner.has(b.target) {
+	if b.target == inner.target || !inner.hasNode(b.target) {
 		return true
 	}
 	for i, word := range inner.set {

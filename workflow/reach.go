@@ -5,9 +5,9 @@ import "slices"
 // maxReach bounds the memory that reach takes, in words of 64 bits.
 const maxReach = 8 << 20
 
-// reach finds, for each transition into a node with join: synchronize, the nodes
+// findReach finds, for each transition into a node with join: synchronize, the nodes
 // from which it can be reached without passing that node.
-func (b *builder) reach() {
+func (b *builder) findReach() {
 	g := b.graph
 	if len(g.Synchronize) == 0 {
 		return
@@ -21,7 +21,7 @@ func (b *builder) reach() {
 			for work := []int{a.index[t.From]}; len(work) > 0; {
 				at := work[len(work)-1]
 				work = work[:len(work)-1]
-				if body.add(at) && at != n.Index {
+				if body.addNode(at) && at != n.Index {
 					work = append(work, incoming[at]...)
 				}
 			}
@@ -42,8 +42,8 @@ func (s NodeSet) Has(n *GraphNode) bool {
 	return n.Index/64 < len(s) && s[n.Index/64]&(1<<(n.Index%64)) != 0
 }
 
-// add puts a node into the set and reports whether it was not there.
-func (s NodeSet) add(n *GraphNode) bool {
+// addNode puts a node into the set and reports whether it was not there.
+func (s NodeSet) addNode(n *GraphNode) bool {
 	if s.Has(n) {
 		return false
 	}
@@ -63,7 +63,7 @@ func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
 	var nestable []string
 	kept := make([]string, 0, len(enclosing))
 	for _, name := range enclosing {
-		if g.Groups[name] != nil && g.nestable(g.Groups[name]) {
+		if g.Groups[name] != nil && g.mayNest(g.Groups[name]) {
 			if len(nestable) == maxNestable {
 				continue
 			}
@@ -82,7 +82,7 @@ func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string)
 	out := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
 	var work []*GraphNode
 	add := func(id NodeID) {
-		if x := g.Node(id); out.add(x) && x != n {
+		if x := g.Node(id); out.addNode(x) && x != n {
 			work = append(work, x)
 		}
 	}
@@ -110,12 +110,12 @@ func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string)
 	return out
 }
 
-// nestable reports whether a group may be fanned out within one of its own branches.
-func (g *Graph) nestable(spec *GroupSpec) bool {
+// mayNest reports whether a group may be fanned out within one of its own branches.
+func (g *Graph) mayNest(spec *GroupSpec) bool {
 	seen := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
 	var work []*GraphNode
 	for _, t := range spec.Spawners {
-		if x := g.Node(t.To); seen.add(x) {
+		if x := g.Node(t.To); seen.addNode(x) {
 			work = append(work, x)
 		}
 	}
@@ -126,7 +126,7 @@ func (g *Graph) nestable(spec *GroupSpec) bool {
 			if t.Spawns == spec {
 				return true
 			}
-			if x := g.Node(t.To); t.Joins != spec && seen.add(x) {
+			if x := g.Node(t.To); t.Joins != spec && seen.addNode(x) {
 				work = append(work, x)
 			}
 		}
@@ -134,8 +134,8 @@ func (g *Graph) nestable(spec *GroupSpec) bool {
 	return false
 }
 
-// synchronizable checks that the reachability of all synchronizing joins fits.
-func (c *checker) synchronizable() {
+// checkReach checks that the reachability of all synchronizing joins fits.
+func (c *checker) checkReach() {
 	words := (len(c.def.Nodes) + 63) / 64
 	total := 0
 	for i := range c.def.Nodes {
@@ -143,8 +143,8 @@ func (c *checker) synchronizable() {
 		if n.Join != JoinSynchronize {
 			continue
 		}
-		if total += c.graph.incoming(n.ID) * words; total > maxReach {
-			c.report(c.atNode(i), "join", ProblemTooLarge, "the joins: synchronize up to here have too many incoming transitions for a definition of %d nodes", len(c.def.Nodes))
+		if total += c.graph.countIncoming(n.ID) * words; total > maxReach {
+			c.reportProblem(c.atNode(i), "join", ProblemTooLarge, "the joins: synchronize up to here have too many incoming transitions for a definition of %d nodes", len(c.def.Nodes))
 			return
 		}
 	}

@@ -9,15 +9,15 @@ import (
 
 // Validate returns a *DefinitionError with every problem of d that is not a
 // warning, nil if there is none.
-func (d *Definition) Validate() error { return d.completed().invalid(d.Check()) }
+func (d *Definition) Validate() error { return d.completed().errorOf(d.Check()) }
 
 // Check returns all problems of d, warnings as well, in this order: those of
 // the definition, of its nodes and of its transitions, in definition order, and
 // then in the order of the text that was parsed. It takes time in proportion to the size of d, or n log n.
-func (d *Definition) Check() []Problem { return newChecker(d.completed()).check() }
+func (d *Definition) Check() []Problem { return newChecker(d.completed()).checkAll() }
 
-// invalid returns an error for those problems that are not warnings.
-func (d *Definition) invalid(problems []Problem) error {
+// errorOf returns an error for those problems that are not warnings.
+func (d *Definition) errorOf(problems []Problem) error {
 	errs := slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning })
 	if len(errs) == 0 {
 		return nil
@@ -45,26 +45,26 @@ type finding struct {
 
 func newChecker(d *Definition) *checker {
 	return &checker{
-		def: d, limits: d.Limits.within(DefaultLimits()), bounded: Bounds{}.withDefaults(), compiler: newCompiler(d),
+		def: d, limits: d.Limits.withDefaults(DefaultLimits()), bounded: Bounds{}.withDefaults(), compiler: newCompiler(d),
 		graph: newAdjacency(d), binding: newBinding(d),
 	}
 }
 
-func (c *checker) check() []Problem {
-	c.definition()
+func (c *checker) checkAll() []Problem {
+	c.checkDefinition()
 	for i := range c.def.Nodes {
-		c.node(c.atNode(i), &c.def.Nodes[i])
+		c.checkNode(c.atNode(i), &c.def.Nodes[i])
 	}
 	for i := range c.def.Transitions {
-		c.transition(c.atTransition(i), &c.def.Transitions[i])
+		c.checkTransition(c.atTransition(i), &c.def.Transitions[i])
 	}
-	c.ids()
-	c.reachable()
-	c.cycles()
-	c.groups()
-	c.synchronizable()
-	c.loops()
-	c.encode()
+	c.checkIDs()
+	c.checkReachable()
+	c.checkCycles()
+	c.checkGroups()
+	c.checkReach()
+	c.checkLoops()
+	c.checkEncoding()
 	slices.SortStableFunc(c.found, func(a, b finding) int {
 		p, q := &a.problem, &b.problem
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
@@ -76,8 +76,8 @@ func (c *checker) check() []Problem {
 	return problems
 }
 
-// encode finds what has no JSON form, in a definition without other problems.
-func (c *checker) encode() {
+// checkEncoding finds what has no JSON form, in a definition without other problems.
+func (c *checker) checkEncoding() {
 	for _, f := range c.found {
 		if !f.problem.Warning {
 			return
@@ -85,11 +85,11 @@ func (c *checker) encode() {
 	}
 	data, err := c.def.MarshalJSON()
 	if err != nil {
-		c.report(c.atDefinition(), "", ProblemInvalidValue, "%s", err)
+		c.reportProblem(c.atDefinition(), "", ProblemInvalidValue, "%s", err)
 		return
 	}
 	if most := c.bounded.Bytes; len(data) > most {
-		c.report(c.atDefinition(), "", ProblemTooLarge, "%d bytes as JSON are more than %d", len(data), most)
+		c.reportProblem(c.atDefinition(), "", ProblemTooLarge, "%d bytes as JSON are more than %d", len(data), most)
 		return
 	}
 	c.hash = hashOf(data)
@@ -120,8 +120,8 @@ func (c *checker) atTransition(i int) site {
 	return site{rank: 1 + len(c.def.Nodes) + i, transition: t.ID, places: t.places}
 }
 
-// report adds a problem with a field of s.
-func (c *checker) report(s site, field, code, format string, args ...any) {
+// reportProblem adds a problem with a field of s.
+func (c *checker) reportProblem(s site, field, code, format string, args ...any) {
 	at := s.places.findPlace(field)
 	p := Problem{
 		Code: code, Message: fmt.Sprintf(format, args...), Node: s.node, Transition: s.transition,
@@ -136,19 +136,19 @@ func (c *checker) report(s site, field, code, format string, args ...any) {
 	c.found = append(c.found, finding{s.rank, p})
 }
 
-// warn is report for a problem with which the definition can run.
-func (c *checker) warn(s site, field, code, format string, args ...any) {
-	c.report(s, field, code, format, args...)
+// reportWarning is report for a problem with which the definition can run.
+func (c *checker) reportWarning(s site, field, code, format string, args ...any) {
+	c.reportProblem(s, field, code, format, args...)
 	c.found[len(c.found)-1].problem.Warning = true
 }
 
-// ids finds those that are there twice.
-func (c *checker) ids() {
+// checkIDs finds those that are there twice.
+func (c *checker) checkIDs() {
 	nodes := make(map[NodeID]bool, len(c.def.Nodes))
 	for i := range c.def.Nodes {
 		id := c.def.Nodes[i].ID
 		if nodes[id] && id != "" {
-			c.report(c.atNode(i), "id", ProblemDuplicateID, "an earlier node has this id")
+			c.reportProblem(c.atNode(i), "id", ProblemDuplicateID, "an earlier node has this id")
 		}
 		nodes[id] = true
 	}
@@ -156,7 +156,7 @@ func (c *checker) ids() {
 	for i := range c.def.Transitions {
 		id := c.def.Transitions[i].ID
 		if transitions[id] {
-			c.report(c.atTransition(i), "id", ProblemDuplicateID, "an earlier transition has this id")
+			c.reportProblem(c.atTransition(i), "id", ProblemDuplicateID, "an earlier transition has this id")
 		}
 		transitions[id] = true
 	}

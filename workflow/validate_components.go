@@ -9,10 +9,10 @@ type components struct {
 	count int
 }
 
-// components finds the strongly connected components over the edges that
+// stronglyConnected finds the strongly connected components over the edges that
 // follow accepts: Tarjan, Depth-first search and linear graph algorithms, 1972,
 // with a stack of its own instead of recursion.
-func (g *adjacency) components(follow func(edge) bool) components {
+func (g *adjacency) stronglyConnected(follow func(edge) bool) components {
 	t := tarjan{
 		graph: g, follow: follow,
 		order: make([]int, len(g.nodes)), low: make([]int, len(g.nodes)),
@@ -23,7 +23,7 @@ func (g *adjacency) components(follow func(edge) bool) components {
 	}
 	for n := range g.nodes {
 		if t.order[n] == 0 {
-			t.visit(n)
+			t.visitFrom(n)
 		}
 	}
 	return t.found
@@ -42,13 +42,13 @@ type tarjan struct {
 // A frame is a node being visited and the edge to look at next.
 type frame struct{ node, edge int }
 
-func (t *tarjan) visit(root int) {
-	frames := []frame{t.enter(root)}
+func (t *tarjan) visitFrom(root int) {
+	frames := []frame{t.enterNode(root)}
 	for len(frames) > 0 {
 		f := &frames[len(frames)-1]
 		out := t.graph.out[f.node]
 		if f.edge == len(out) {
-			t.leave(f.node)
+			t.leaveNode(f.node)
 			frames = frames[:len(frames)-1]
 			if len(frames) > 0 {
 				parent := frames[len(frames)-1].node
@@ -61,22 +61,22 @@ func (t *tarjan) visit(root int) {
 		switch {
 		case !t.follow(e):
 		case t.order[e.to] == 0:
-			frames = append(frames, t.enter(e.to))
+			frames = append(frames, t.enterNode(e.to))
 		case t.found.of[e.to] < 0:
 			t.low[f.node] = min(t.low[f.node], t.order[e.to])
 		}
 	}
 }
 
-func (t *tarjan) enter(n int) frame {
+func (t *tarjan) enterNode(n int) frame {
 	t.next++
 	t.order[n], t.low[n] = t.next, t.next
 	t.stack = append(t.stack, n)
 	return frame{node: n}
 }
 
-// leave closes the component of n if n is its root.
-func (t *tarjan) leave(n int) {
+// leaveNode closes the component of n if n is its root.
+func (t *tarjan) leaveNode(n int) {
 	if t.low[n] != t.order[n] {
 		return
 	}
@@ -91,9 +91,9 @@ func (t *tarjan) leave(n int) {
 	}
 }
 
-// members returns the nodes of each component in order; the components are in
+// membersOf returns the nodes of each component in order; the components are in
 // the order of their first nodes.
-func (c components) members() [][]int {
+func (c components) membersOf() [][]int {
 	sets := make([][]int, c.count)
 	var order []int
 	for n, k := range c.of {
@@ -109,9 +109,9 @@ func (c components) members() [][]int {
 	return out
 }
 
-// cycle returns the shortest cycle through the first of the nodes of one
+// findCycle returns the shortest cycle through the first of the nodes of one
 // component, nil if there is none.
-func (g *adjacency) cycle(nodes []int, c components, follow func(edge) bool) []int {
+func (g *adjacency) findCycle(nodes []int, c components, follow func(edge) bool) []int {
 	first := nodes[0]
 	before := map[int]int{} // the node from which another was reached first
 	for work := []int{first}; len(work) > 0; work = work[1:] {
@@ -121,7 +121,7 @@ func (g *adjacency) cycle(nodes []int, c components, follow func(edge) bool) []i
 				continue
 			}
 			if e.to == first {
-				return trail(before, first, n)
+				return trailTo(before, first, n)
 			}
 			if _, ok := before[e.to]; !ok {
 				before[e.to] = n
@@ -132,7 +132,7 @@ func (g *adjacency) cycle(nodes []int, c components, follow func(edge) bool) []i
 	return nil
 }
 
-func trail(before map[int]int, first, last int) []int {
+func trailTo(before map[int]int, first, last int) []int {
 	out := []int{last}
 	for last != first {
 		last = before[last]

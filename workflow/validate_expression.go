@@ -44,31 +44,31 @@ func newBinding(d *Definition) binding {
 	return b
 }
 
-func (c *checker) optionalExpression(s site, field, source string, at expressionPlace) {
+func (c *checker) checkOptionalExpression(s site, field, source string, at expressionPlace) {
 	if source != "" {
-		c.expression(s, field, source, at)
+		c.checkExpression(s, field, source, at)
 	}
 }
 
-// expression checks an expression that must be there.
-func (c *checker) expression(s site, field, source string, at expressionPlace) {
+// checkExpression checks an expression that must be there.
+func (c *checker) checkExpression(s site, field, source string, at expressionPlace) {
 	if source == "" {
-		c.report(s, field, ProblemMissing, "the expression is empty")
+		c.reportProblem(s, field, ProblemMissing, "the expression is empty")
 		return
 	}
-	program, err := c.compiler.compile(source)
+	program, err := c.compiler.compileSource(source)
 	if err != nil {
 		code, message := expressionProblem(err)
-		c.report(s, field, code, "%s", message)
+		c.reportProblem(s, field, code, "%s", message)
 		return
 	}
 	reported := ""
 	for _, ref := range program.References() {
-		if why := c.unbound(s, ref[0], at); why != "" && ref[0] != reported {
+		if why := c.unboundVariable(s, ref[0], at); why != "" && ref[0] != reported {
 			reported = ref[0]
-			c.report(s, field, ProblemUnboundVariable, "%s has no value here: %s", ref[0], why)
+			c.reportProblem(s, field, ProblemUnboundVariable, "%s has no value here: %s", ref[0], why)
 		}
-		c.reference(s, field, ref)
+		c.checkReference(s, field, ref)
 	}
 }
 
@@ -78,7 +78,7 @@ func expressionProblem(err error) (code, message string) {
 	if !errors.As(err, &e) {
 		return ProblemExpression, err.Error()
 	}
-	code, message = ProblemExpression, readable(e.Message)
+	code, message = ProblemExpression, readableMessage(e.Message)
 	if e.Code == expr.CodeUnknownVariable {
 		code = ProblemUnknownVariable
 	}
@@ -88,15 +88,15 @@ func expressionProblem(err error) (code, message string) {
 	return code, message
 }
 
-// readable leaves out what a grammar expects, which is long and says little.
-func readable(message string) string {
+// readableMessage leaves out what a grammar expects, which is long and says little.
+func readableMessage(message string) string {
 	message, _, _ = strings.Cut(strings.TrimPrefix(message, "Syntax error: "), " expecting {")
 	return strings.ReplaceAll(message, "'<EOF>'", "the end")
 }
 
-// unbound says why a variable can never have a value where it is used; "" if
+// unboundVariable says why a variable can never have a value where it is used; "" if
 // it may have one.
-func (c *checker) unbound(s site, variable string, at expressionPlace) string {
+func (c *checker) unboundVariable(s site, variable string, at expressionPlace) string {
 	switch variable {
 	case "payload":
 		if at != placeMatch {
@@ -141,39 +141,39 @@ func (c *checker) unboundError(s site, at expressionPlace) string {
 	return ""
 }
 
-// reference warns of what the definition does not have. A patch may add it.
-func (c *checker) reference(s site, field string, ref []string) {
+// checkReference warns of what the definition does not have. A patch may add it.
+func (c *checker) checkReference(s site, field string, ref []string) {
 	if len(ref) < 2 {
 		return
 	}
 	switch variable, key := ref[0], ref[1]; variable {
 	case SectionNodes, "active":
-		if !c.graph.has(NodeID(key)) {
-			c.warn(s, field, ProblemUnknownReference, "there is no node %q for %s", key, variable)
+		if !c.graph.hasNode(NodeID(key)) {
+			c.reportWarning(s, field, ProblemUnknownReference, "there is no node %q for %s", key, variable)
 		}
 	case "count":
 		if !c.graph.loops[TransitionID(key)] {
-			c.warn(s, field, ProblemUnknownReference, "there is no transition %q with a loop for count", key)
+			c.reportWarning(s, field, ProblemUnknownReference, "there is no transition %q with a loop for count", key)
 		}
 	}
 }
 
-// path checks where something is to be written.
-func (c *checker) path(s site, field, text string) (value.Path, bool) {
+// parsePath checks where something is to be written.
+func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 	if text == "" {
-		c.report(s, field, ProblemMissing, "name where to write, such as state.total")
+		c.reportProblem(s, field, ProblemMissing, "name where to write, such as state.total")
 		return value.Path{}, false
 	}
 	path, err := value.ParsePath(text)
 	if err != nil {
-		c.report(s, field, ProblemInvalidPath, "%q is not a path: %s", text, err)
+		c.reportProblem(s, field, ProblemInvalidPath, "%q is not a path: %s", text, err)
 		return path, false
 	}
 	switch section := path.Segments[0]; {
 	case section != SectionState && section != SectionOutput:
-		c.report(s, field, ProblemInvalidPath, "%q is neither in state nor in output", text)
+		c.reportProblem(s, field, ProblemInvalidPath, "%q is neither in state nor in output", text)
 	case len(path.Segments) == 1 && path.Append:
-		c.report(s, field, ProblemInvalidPath, "%s is not a list", section)
+		c.reportProblem(s, field, ProblemInvalidPath, "%s is not a list", section)
 	default:
 		return path, true
 	}

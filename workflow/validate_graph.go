@@ -34,20 +34,20 @@ func newAdjacency(d *Definition) *adjacency {
 	}
 	for i := range d.Transitions {
 		t := &d.Transitions[i]
-		g.add(t.From, t.To, t)
+		g.addEdge(t.From, t.To, t)
 		if t.Loop != nil {
 			g.loops[t.ID] = true
 		}
 	}
 	for i := range d.Nodes {
 		for _, from := range d.Nodes[i].Needs {
-			g.add(from, d.Nodes[i].ID, nil)
+			g.addEdge(from, d.Nodes[i].ID, nil)
 		}
 	}
 	return g
 }
 
-func (g *adjacency) add(from, to NodeID, t *Transition) {
+func (g *adjacency) addEdge(from, to NodeID, t *Transition) {
 	f, ok := g.index[from]
 	n, found := g.index[to]
 	if ok && found {
@@ -56,29 +56,29 @@ func (g *adjacency) add(from, to NodeID, t *Transition) {
 	}
 }
 
-func (g *adjacency) has(id NodeID) bool {
+func (g *adjacency) hasNode(id NodeID) bool {
 	_, ok := g.index[id]
 	return ok
 }
 
-// node returns the node with the given id, or nil.
-func (g *adjacency) node(id NodeID) *Node {
+// nodeOf returns the node with the given id, or nil.
+func (g *adjacency) nodeOf(id NodeID) *Node {
 	if i, ok := g.index[id]; ok {
 		return &g.nodes[i]
 	}
 	return nil
 }
 
-// incoming returns how many edges lead to a node.
-func (g *adjacency) incoming(id NodeID) int {
+// countIncoming returns how many edges lead to a node.
+func (g *adjacency) countIncoming(id NodeID) int {
 	if i, ok := g.index[id]; ok {
 		return g.in[i]
 	}
 	return 0
 }
 
-// reachable finds nodes to which no path leads from the start.
-func (c *checker) reachable() {
+// checkReachable finds nodes to which no path leads from the start.
+func (c *checker) checkReachable() {
 	g := c.graph
 	start, ok := g.index[c.def.Start]
 	if !ok || c.def.Mode == ModeDAG {
@@ -98,34 +98,34 @@ func (c *checker) reachable() {
 	}
 	for i := range g.nodes {
 		if first, ok := g.index[g.nodes[i].ID]; ok && first == i && !seen[i] {
-			c.report(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
+			c.reportProblem(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
 		}
 	}
 }
 
-// cycles finds cycles: any in dag mode, in graph mode those without a bounded
+// checkCycles finds cycles: any in dag mode, in graph mode those without a bounded
 // loop or an exit.
-func (c *checker) cycles() {
+func (c *checker) checkCycles() {
 	dag := c.def.Mode == ModeDAG
 	follow := func(e edge) bool { return dag || e.transition != nil && e.transition.Loop == nil }
-	components := c.graph.components(follow)
-	for _, nodes := range components.members() {
-		cycle := c.graph.cycle(nodes, components, follow)
+	components := c.graph.stronglyConnected(follow)
+	for _, nodes := range components.membersOf() {
+		cycle := c.graph.findCycle(nodes, components, follow)
 		if cycle == nil {
 			continue
 		}
 		site := c.atNode(cycle[0])
 		switch {
 		case dag:
-			c.report(site, "", ProblemCycle, "a cycle: %s", c.graph.path(cycle))
+			c.reportProblem(site, "", ProblemCycle, "a cycle: %s", c.graph.pathOf(cycle))
 		case !slices.ContainsFunc(nodes, func(n int) bool { return c.graph.mayLeave(n, components) }):
-			c.warn(site, "", ProblemEndlessCycle, "a cycle without a bounded loop or an exit: %s", c.graph.path(cycle))
+			c.reportWarning(site, "", ProblemEndlessCycle, "a cycle without a bounded loop or an exit: %s", c.graph.pathOf(cycle))
 		}
 	}
 }
 
-// path writes a cycle, shortened if it is long.
-func (g *adjacency) path(cycle []int) string {
+// pathOf writes a cycle, shortened if it is long.
+func (g *adjacency) pathOf(cycle []int) string {
 	const most = 10
 	names := make([]string, 0, most+2)
 	for _, n := range cycle[:min(most, len(cycle))] {
@@ -160,7 +160,7 @@ func (g *adjacency) mayLeave(n int, components components) bool {
 		for tier < len(success) && success[tier].transition.Priority == success[0].transition.Priority {
 			tier++
 		}
-		certain, inside, outside := summarize(success[:tier], stays)
+		certain, inside, outside := summarizeTier(success[:tier], stays)
 		if outside && !inside {
 			return true
 		}
@@ -172,9 +172,9 @@ func (g *adjacency) mayLeave(n int, components components) bool {
 	return true
 }
 
-// summarize says of the edges of one tier whether one is certainly taken,
+// summarizeTier says of the edges of one tier whether one is certainly taken,
 // whether one that stays is, and whether one leaves.
-func summarize(tier []edge, stays func(edge) bool) (certain, inside, outside bool) {
+func summarizeTier(tier []edge, stays func(edge) bool) (certain, inside, outside bool) {
 	for _, e := range tier {
 		t := e.transition
 		unconditional := t.Condition == "" && t.Loop == nil && t.Foreach == nil

@@ -12,31 +12,31 @@ type siblings struct {
 	spawners, joins []int
 }
 
-// groups checks each sibling group.
-func (c *checker) groups() {
+// checkGroups checks each sibling group.
+func (c *checker) checkGroups() {
 	var joined []*siblings
-	for _, s := range c.siblings() {
+	for _, s := range c.collectSiblings() {
 		switch {
 		case len(s.joins) == 0:
-			c.warn(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "nobody joins the group %q; without siblingGroup its branches are on their own", s.name)
+			c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "nobody joins the group %q; without siblingGroup its branches are on their own", s.name)
 		case len(s.spawners) == 0:
 			for _, i := range s.joins {
-				c.report(c.atTransition(i), "synchronization.siblingGroup", ProblemUnknownGroup, "nobody spawns the group %q", s.name)
+				c.reportProblem(c.atTransition(i), "synchronization.siblingGroup", ProblemUnknownGroup, "nobody spawns the group %q", s.name)
 			}
 		default:
 			joined = append(joined, s)
 		}
-		c.agree(s)
-		c.quorum(s)
+		c.checkAgreement(s)
+		c.checkQuorum(s)
 	}
-	c.joinable(joined)
-	c.uncounted(joined)
+	c.checkJoinable(joined)
+	c.checkUncounted(joined)
 }
 
-// uncounted finds loop bounds that never count: on a transition that spawns a
+// checkUncounted finds loop bounds that never count: on a transition that spawns a
 // group, where the way back leads through the group's join. What goes on from
 // the join has the counts of the token that fanned out.
-func (c *checker) uncounted(groups []*siblings) {
+func (c *checker) checkUncounted(groups []*siblings) {
 	var all *components
 	for _, s := range groups {
 		if slices.ContainsFunc(s.joins, func(i int) bool { return c.def.Transitions[i].Loop != nil }) {
@@ -45,22 +45,22 @@ func (c *checker) uncounted(groups []*siblings) {
 		to := c.def.Transitions[s.joins[0]].To
 		for _, i := range s.spawners {
 			t := &c.def.Transitions[i]
-			if t.Loop == nil || !c.graph.has(t.From) || !c.graph.has(to) {
+			if t.Loop == nil || !c.graph.hasNode(t.From) || !c.graph.hasNode(to) {
 				continue
 			}
 			if all == nil {
-				found := c.graph.components(func(edge) bool { return true })
+				found := c.graph.stronglyConnected(func(edge) bool { return true })
 				all = &found
 			}
 			if all.of[c.graph.index[t.From]] == all.of[c.graph.index[to]] {
-				c.warn(c.atTransition(i), "loop", ProblemEndlessCycle, "this bound does not count across the join of %q: put the loop on the synchronizing transition, or on the way back", s.name)
+				c.reportWarning(c.atTransition(i), "loop", ProblemEndlessCycle, "this bound does not count across the join of %q: put the loop on the synchronizing transition, or on the way back", s.name)
 			}
 		}
 	}
 }
 
-// siblings returns the groups in the order in which they are first named.
-func (c *checker) siblings() []*siblings {
+// collectSiblings returns the groups in the order in which they are first named.
+func (c *checker) collectSiblings() []*siblings {
 	var all []*siblings
 	byName := map[string]*siblings{}
 	get := func(name string) *siblings {
@@ -86,24 +86,24 @@ func (c *checker) siblings() []*siblings {
 	return all
 }
 
-// agree compares the joins of a group with the first of them.
-func (c *checker) agree(s *siblings) {
+// checkAgreement compares the joins of a group with the first of them.
+func (c *checker) checkAgreement(s *siblings) {
 	if len(s.joins) < 2 {
 		return
 	}
-	first := agreed(&c.def.Transitions[s.joins[0]])
+	first := agreedFields(&c.def.Transitions[s.joins[0]])
 	for _, i := range s.joins[1:] {
-		other := agreed(&c.def.Transitions[i])
-		for _, field := range differing(first, other) {
-			c.report(c.atTransition(i), field, ProblemDisagreeingJoins, "it differs from the join %q of the same group %q",
+		other := agreedFields(&c.def.Transitions[i])
+		for _, field := range differingFields(first, other) {
+			c.reportProblem(c.atTransition(i), field, ProblemDisagreeingJoins, "it differs from the join %q of the same group %q",
 				string(c.def.Transitions[s.joins[0]].ID), s.name)
 		}
 	}
 }
 
-// agreed returns those fields of a transition in which the joins of a group
+// agreedFields returns those fields of a transition in which the joins of a group
 // must agree, by their paths.
-func agreed(t *Transition) map[string]any {
+func agreedFields(t *Transition) map[string]any {
 	fields := writeFields(transitionFormat(t))
 	for _, free := range []string{"id", "from", "condition", "priority", "loop", "synchronization"} {
 		delete(fields, free)
@@ -118,7 +118,7 @@ func agreed(t *Transition) map[string]any {
 	return fields
 }
 
-func differing(a, b map[string]any) []string {
+func differingFields(a, b map[string]any) []string {
 	var out []string
 	for _, field := range sortedKeys(a) {
 		if !reflect.DeepEqual(a[field], b[field]) {
@@ -133,9 +133,9 @@ func differing(a, b map[string]any) []string {
 	return out
 }
 
-// quorum finds a node whose fan-out never makes enough branches: all of its
+// checkQuorum finds a node whose fan-out never makes enough branches: all of its
 // spawning transitions are counted that one routing can follow.
-func (c *checker) quorum(s *siblings) {
+func (c *checker) checkQuorum(s *siblings) {
 	if len(s.joins) == 0 {
 		return
 	}
@@ -168,20 +168,20 @@ func (c *checker) quorum(s *siblings) {
 			most = max(most, n)
 		}
 		if most < quorum {
-			c.report(c.atTransition(s.joins[0]), "synchronization.strategy", ProblemQuorum,
+			c.reportProblem(c.atTransition(s.joins[0]), "synchronization.strategy", ProblemQuorum,
 				"it waits for %d branches of the group %q, but node %q makes at most %d", quorum, s.name, string(id), most)
 			return
 		}
 	}
 }
 
-// joinable finds groups no branch of which can reach a join. Groups are looked
+// checkJoinable finds groups no branch of which can reach a join. Groups are looked
 // at 64 at a time, as bits that flow against the edges.
-func (c *checker) joinable(groups []*siblings) {
+func (c *checker) checkJoinable(groups []*siblings) {
 	if len(groups) == 0 {
 		return
 	}
-	all := c.graph.components(func(edge) bool { return true })
+	all := c.graph.stronglyConnected(func(edge) bool { return true })
 	order := make([]int, len(c.graph.nodes)) // nodes, by component: successors first
 	for i := range order {
 		order[i] = i
@@ -203,17 +203,17 @@ func (c *checker) joinable(groups []*siblings) {
 			}
 		}
 		for bit, s := range block {
-			c.joins(s, func(n int) bool { return reach[all.of[n]]&(1<<bit) != 0 })
+			c.checkJoins(s, func(n int) bool { return reach[all.of[n]]&(1<<bit) != 0 })
 		}
 	}
 }
 
-// joins warns if no spawner of the group leads to a node that reaches a join.
-func (c *checker) joins(s *siblings, reaches func(node int) bool) {
+// checkJoins warns if no spawner of the group leads to a node that reaches a join.
+func (c *checker) checkJoins(s *siblings, reaches func(node int) bool) {
 	for _, i := range s.spawners {
 		if n, ok := c.graph.index[c.def.Transitions[i].To]; !ok || reaches(n) {
 			return
 		}
 	}
-	c.warn(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "no path leads from the branches of the group %q to its join", s.name)
+	c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "no path leads from the branches of the group %q to its join", s.name)
 }

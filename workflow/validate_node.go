@@ -9,29 +9,29 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-func (c *checker) node(s site, n *Node) {
-	c.name(s, "id", string(n.ID))
-	c.kinds(s, n)
-	c.task(s, n)
-	c.retry(s, n)
-	c.join(s, n)
-	c.atLeast(s, "priority", n.Priority, 0)
-	c.optionalName(s, "lock", n.Lock)
+func (c *checker) checkNode(s site, n *Node) {
+	c.checkName(s, "id", string(n.ID))
+	c.checkKinds(s, n)
+	c.checkTask(s, n)
+	c.checkRetry(s, n)
+	c.checkJoin(s, n)
+	c.checkAtLeast(s, "priority", n.Priority, 0)
+	c.checkOptionalName(s, "lock", n.Lock)
 	knownValue(c, s, "unmatched", n.Unmatched, unmatchedValues)
-	c.schema(s, "outputSchema", n.OutputSchema)
-	c.references(s, "cancels", n.Cancels)
-	c.references(s, "needs", n.Needs)
+	c.checkSchema(s, "outputSchema", n.OutputSchema)
+	c.checkReferences(s, "cancels", n.Cancels)
+	c.checkReferences(s, "needs", n.Needs)
 	if len(n.Needs) > 0 && c.def.Mode != ModeDAG {
-		c.report(s, "needs", ProblemInvalidField, "needs is for mode: dag; write transitions")
+		c.reportProblem(s, "needs", ProblemInvalidField, "needs is for mode: dag; write transitions")
 	}
 	for _, name := range sortedKeys(n.Input) {
-		c.expression(s, "input."+name, n.Input[name], placeMapping)
+		c.checkExpression(s, "input."+name, n.Input[name], placeMapping)
 	}
-	c.outputs(s, n)
+	c.checkOutputs(s, n)
 }
 
-// kinds checks that a node has one kind at most, and what belongs to it.
-func (c *checker) kinds(s site, n *Node) {
+// checkKinds checks that a node has one kind at most, and what belongs to it.
+func (c *checker) checkKinds(s site, n *Node) {
 	var kinds []string
 	for _, f := range nodeFormat(n)[1:6] { // task to end
 		if f.write() != nil {
@@ -39,43 +39,43 @@ func (c *checker) kinds(s site, n *Node) {
 		}
 	}
 	if len(kinds) > 1 {
-		c.report(s, kinds[1], ProblemConflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
+		c.reportProblem(s, kinds[1], ProblemConflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
 	}
-	c.optionalName(s, "task", n.Task)
+	c.checkOptionalName(s, "task", n.Task)
 	if w := n.Subworkflow; w != nil {
-		c.name(s, "subworkflow.name", w.Name)
-		c.atLeast(s, "subworkflow.version", w.Version, 0)
+		c.checkName(s, "subworkflow.name", w.Name)
+		c.checkAtLeast(s, "subworkflow.version", w.Version, 0)
 	}
 	if a := n.Approval; a != nil {
-		c.atLeast(s, "approval.quorum", a.Quorum, 0)
-		c.atLeast(s, "approval.rejectQuorum", a.RejectQuorum, 0)
+		c.checkAtLeast(s, "approval.quorum", a.Quorum, 0)
+		c.checkAtLeast(s, "approval.rejectQuorum", a.RejectQuorum, 0)
 		knownValue(c, s, "approval.onTimeout", a.OnTimeout, approvalTimeouts)
 	}
 	if n.Wait != nil {
-		c.wait(s, n.Wait)
+		c.checkWait(s, n.Wait)
 	}
 	if e := n.End; e != nil {
-		c.optionalName(s, "end.fail", e.Fail)
+		c.checkOptionalName(s, "end.fail", e.Fail)
 		if e.Fail == "" && e.Message != "" {
-			c.report(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
+			c.reportProblem(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
 		}
 	}
 }
 
-func (c *checker) wait(s site, w *WaitSpec) {
-	c.event(s, "wait", w)
+func (c *checker) checkWait(s site, w *WaitSpec) {
+	c.checkEvent(s, "wait", w)
 	for i := range w.Any {
 		field := fmt.Sprintf("wait.any[%d]", i)
 		if w.Any[i].Any != nil {
-			c.report(s, field+".any", ProblemInvalidField, "any within any: name what it waits for in one list")
+			c.reportProblem(s, field+".any", ProblemInvalidField, "any within any: name what it waits for in one list")
 			continue
 		}
-		c.event(s, field, &w.Any[i])
+		c.checkEvent(s, field, &w.Any[i])
 	}
 }
 
-// event checks one thing to wait for.
-func (c *checker) event(s site, field string, w *WaitSpec) {
+// checkEvent checks one thing to wait for.
+func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 	count := 0
 	for _, set := range []bool{w.For != 0, w.Until != "", w.Event != "", w.Any != nil} {
 		if set {
@@ -84,91 +84,91 @@ func (c *checker) event(s site, field string, w *WaitSpec) {
 	}
 	switch {
 	case count == 0:
-		c.report(s, field, ProblemMissing, "name one of for, until, event and any")
+		c.reportProblem(s, field, ProblemMissing, "name one of for, until, event and any")
 	case count > 1:
-		c.report(s, field, ProblemConflict, "only one of for, until, event and any: any takes a list of them")
+		c.reportProblem(s, field, ProblemConflict, "only one of for, until, event and any: any takes a list of them")
 	}
 	if w.Any != nil && len(w.Any) == 0 {
-		c.report(s, field+".any", ProblemMissing, "the list is empty")
+		c.reportProblem(s, field+".any", ProblemMissing, "the list is empty")
 	}
-	c.duration(s, field+".for", w.For)
-	c.optionalName(s, field+".event", w.Event)
+	c.checkDuration(s, field+".for", w.For)
+	c.checkOptionalName(s, field+".event", w.Event)
 	if w.Match != "" && w.Event == "" {
-		c.report(s, field+".match", ProblemInvalidField, "match is for an event")
+		c.reportProblem(s, field+".match", ProblemInvalidField, "match is for an event")
 	}
-	c.optionalExpression(s, field+".until", w.Until, placeUntil)
-	c.optionalExpression(s, field+".match", w.Match, placeMatch)
+	c.checkOptionalExpression(s, field+".until", w.Until, placeUntil)
+	c.checkOptionalExpression(s, field+".match", w.Match, placeMatch)
 }
 
-// task checks the time that a node may take.
-func (c *checker) task(s site, n *Node) {
-	c.duration(s, "timeout", n.Timeout)
-	c.duration(s, "heartbeat", n.Heartbeat)
+// checkTask checks the time that a node may take.
+func (c *checker) checkTask(s site, n *Node) {
+	c.checkDuration(s, "timeout", n.Timeout)
+	c.checkDuration(s, "heartbeat", n.Heartbeat)
 	kind := n.Kind()
 	if n.Timeout > 0 && (kind == KindGateway || kind == KindEnd) {
-		c.report(s, "timeout", ProblemInvalidField, "a node of kind %s takes no time", kind)
+		c.reportProblem(s, "timeout", ProblemInvalidField, "a node of kind %s takes no time", kind)
 	}
 	if n.Heartbeat > 0 && kind != KindTask {
-		c.report(s, "heartbeat", ProblemInvalidField, "only a task has a heartbeat, not a node of kind %s", kind)
+		c.reportProblem(s, "heartbeat", ProblemInvalidField, "only a task has a heartbeat, not a node of kind %s", kind)
 	}
 }
 
-func (c *checker) retry(s site, n *Node) {
+func (c *checker) checkRetry(s site, n *Node) {
 	r := n.Retry
 	if r == nil {
 		return
 	}
 	switch kind := n.Kind(); {
 	case kind == KindGateway || kind == KindEnd:
-		c.report(s, "retry", ProblemInvalidField, "a node of kind %s makes no attempts", kind)
+		c.reportProblem(s, "retry", ProblemInvalidField, "a node of kind %s makes no attempts", kind)
 	case kind == KindWait && n.Timeout == 0:
-		c.report(s, "retry", ProblemInvalidField, "a wait without a timeout cannot fail by itself")
+		c.reportProblem(s, "retry", ProblemInvalidField, "a wait without a timeout cannot fail by itself")
 	}
-	c.atLeast(s, "retry.maxAttempts", r.MaxAttempts, 0)
-	c.duration(s, "retry.initialInterval", r.InitialInterval)
-	c.duration(s, "retry.maxInterval", r.MaxInterval)
+	c.checkAtLeast(s, "retry.maxAttempts", r.MaxAttempts, 0)
+	c.checkDuration(s, "retry.initialInterval", r.InitialInterval)
+	c.checkDuration(s, "retry.maxInterval", r.MaxInterval)
 	if r.BackoffCoefficient != 0 {
-		c.within(s, "retry.backoffCoefficient", r.BackoffCoefficient, 1, math.MaxFloat64)
+		c.checkRange(s, "retry.backoffCoefficient", r.BackoffCoefficient, 1, math.MaxFloat64)
 	}
-	c.within(s, "retry.jitter", r.Jitter, 0, 1)
-	c.names(s, "retry.nonRetryable", r.NonRetryable)
+	c.checkRange(s, "retry.jitter", r.Jitter, 0, 1)
+	c.checkNames(s, "retry.nonRetryable", r.NonRetryable)
 	knownValue(c, s, "retry.exhausted", r.Exhausted, exhaustedValues)
 }
 
-func (c *checker) join(s site, n *Node) {
+func (c *checker) checkJoin(s site, n *Node) {
 	switch dag := c.def.Mode == ModeDAG; {
 	case dag && n.Join == JoinSynchronize:
-		c.report(s, "join", ProblemInvalidField, "join: synchronize is for mode: graph")
+		c.reportProblem(s, "join", ProblemInvalidField, "join: synchronize is for mode: graph")
 	case !dag && (n.Join == JoinAny || n.Join.kind == joinMOfN):
-		c.report(s, "join", ProblemInvalidField, "join: any and mOfN are for mode: dag; without a join every token goes on by itself")
+		c.reportProblem(s, "join", ProblemInvalidField, "join: any and mOfN are for mode: dag; without a join every token goes on by itself")
 	case n.Join.kind != joinMOfN:
 	case n.Join.n < 1:
-		c.report(s, "join", ProblemOutOfRange, "mOfN %d is less than 1", n.Join.n)
-	case n.Join.n > c.graph.incoming(n.ID):
-		c.report(s, "join", ProblemQuorum, "it waits for %d transitions, but only %d lead here", n.Join.n, c.graph.incoming(n.ID))
+		c.reportProblem(s, "join", ProblemOutOfRange, "mOfN %d is less than 1", n.Join.n)
+	case n.Join.n > c.graph.countIncoming(n.ID):
+		c.reportProblem(s, "join", ProblemQuorum, "it waits for %d transitions, but only %d lead here", n.Join.n, c.graph.countIncoming(n.ID))
 	}
 }
 
-// references checks ids of nodes.
-func (c *checker) references(s site, field string, ids []NodeID) {
+// checkReferences checks ids of nodes.
+func (c *checker) checkReferences(s site, field string, ids []NodeID) {
 	for i, id := range ids {
-		if !c.graph.has(id) {
-			c.report(s, fmt.Sprintf("%s[%d]", field, i), ProblemDangling, "there is no node %q", string(id))
+		if !c.graph.hasNode(id) {
+			c.reportProblem(s, fmt.Sprintf("%s[%d]", field, i), ProblemDangling, "there is no node %q", string(id))
 		}
 	}
 }
 
-// outputs checks the output mapping of a node.
-func (c *checker) outputs(s site, n *Node) {
+// checkOutputs checks the output mapping of a node.
+func (c *checker) checkOutputs(s site, n *Node) {
 	var targets []target
 	for _, text := range sortedKeys(n.Output) {
 		field := "output." + text
-		c.expression(s, field, n.Output[text], placeMapping)
-		if path, ok := c.path(s, field, text); ok {
+		c.checkExpression(s, field, n.Output[text], placeMapping)
+		if path, ok := c.parsePath(s, field, text); ok {
 			targets = append(targets, target{field, path})
 		}
 	}
-	c.overlapping(s, targets)
+	c.checkOverlapping(s, targets)
 }
 
 // A target is a path that a field names.
@@ -177,9 +177,9 @@ type target struct {
 	path  value.Path
 }
 
-// overlapping finds targets that touch the same place. In the order of their
+// checkOverlapping finds targets that touch the same place. In the order of their
 // segments, what overlaps a path and precedes it is on the way to it.
-func (c *checker) overlapping(s site, targets []target) {
+func (c *checker) checkOverlapping(s site, targets []target) {
 	slices.SortStableFunc(targets, func(a, b target) int { return slices.Compare(a.path.Segments, b.path.Segments) })
 	var way []target
 	for _, t := range targets {
@@ -187,7 +187,7 @@ func (c *checker) overlapping(s site, targets []target) {
 			way = way[:len(way)-1]
 		}
 		if len(way) > 0 && value.Overlaps(way[len(way)-1].path, t.path) {
-			c.report(s, t.field, ProblemOverlappingPaths, "it touches the same place as %s", way[len(way)-1].path)
+			c.reportProblem(s, t.field, ProblemOverlappingPaths, "it touches the same place as %s", way[len(way)-1].path)
 		}
 		way = append(way, t)
 	}

@@ -54,12 +54,12 @@ func checkRun(s *state.State) error {
 			open++
 		}
 	}
-	if s.Held() != held || s.OpenGroups() != open {
-		return fmt.Errorf("%d tokens are held and %d groups open, the state says %d and %d", held, open, s.Held(), s.OpenGroups())
+	if s.HeldTokens() != held || s.OpenGroups() != open {
+		return fmt.Errorf("%d tokens are held and %d groups open, the state says %d and %d", held, open, s.HeldTokens(), s.OpenGroups())
 	}
 	for status, n := range live {
-		if s.Census(status) != n {
-			return fmt.Errorf("%d tokens are %v, the state says %d", n, status, s.Census(status))
+		if s.CountByStatus(status) != n {
+			return fmt.Errorf("%d tokens are %v, the state says %d", n, status, s.CountByStatus(status))
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ func checkToken(s *state.State, id workflow.TokenID) error {
 		{ended && (t.Input != nil || t.Source != nil || t.Holds != "" || t.Held || t.Votes != nil), "it has ended and keeps what only a live token has"},
 		{t.Held && t.Status != workflow.Pending, "it is held and not pending"},
 		{waitsAtJoin && t.Via == "", "it waits at a join and has come by no transition"},
-		{t.Holds != "" && s.Holder(t.Holds) != id, "it holds a lock that another token holds"},
+		{t.Holds != "" && s.LockHolder(t.Holds) != id, "it holds a lock that another token holds"},
 		{t.Base > t.Attempt, "more of its attempts are forgiven than were made"},
 	} {
 		if rule.broken {

@@ -132,7 +132,7 @@ func (w *world) drawSkipAll(r *rand.Rand) *act {
 // deadLetters returns how many dead letters are open.
 func (w *world) deadLetters() (n int) {
 	for _, m := range w.models {
-		n += m.state.Census(workflow.WaitingForOperator)
+		n += m.state.CountByStatus(workflow.WaitingForOperator)
 	}
 	return n
 }

@@ -30,7 +30,7 @@ func compareItems(a, b Item) int {
 // stale ones from the top.
 type agenda struct{ heap []Item }
 
-func (a *agenda) push(it Item) {
+func (a *agenda) pushItem(it Item) {
 	a.heap = append(a.heap, it)
 	for i := len(a.heap) - 1; i > 0; {
 		up := (i - 1) / 2
@@ -42,7 +42,7 @@ func (a *agenda) push(it Item) {
 	}
 }
 
-func (a *agenda) pop() {
+func (a *agenda) popFirst() {
 	last := len(a.heap) - 1
 	a.heap[0] = a.heap[last]
 	a.heap = a.heap[:last]
@@ -61,9 +61,9 @@ func (a *agenda) pop() {
 	}
 }
 
-// until appends to out every item at or before t for which fresh holds,
+// itemsUntil appends to out every item at or before t for which fresh holds,
 // visiting no other part of the heap.
-func (a *agenda) until(t time.Time, fresh func(Item) bool, out []Item) []Item {
+func (a *agenda) itemsUntil(t time.Time, fresh func(Item) bool, out []Item) []Item {
 	var visit func(i int)
 	visit = func(i int) {
 		if i >= len(a.heap) || a.heap[i].At.After(t) {
@@ -79,8 +79,8 @@ func (a *agenda) until(t time.Time, fresh func(Item) bool, out []Item) []Item {
 	return out
 }
 
-// first returns the earliest item for which fresh holds.
-func (a *agenda) first(fresh func(Item) bool) (Item, bool) {
+// firstFresh returns the earliest item for which fresh holds.
+func (a *agenda) firstFresh(fresh func(Item) bool) (Item, bool) {
 	var best Item
 	var found bool
 	var visit func(i int)
@@ -99,11 +99,11 @@ func (a *agenda) first(fresh func(Item) bool) (Item, bool) {
 	return best, found
 }
 
-// trim drops stale items: from the top, and all of them when the heap has
+// dropStale drops stale items: those at the top, and all of them when the heap has
 // grown to more than twice what live says it need hold.
-func (a *agenda) trim(fresh func(Item) bool, live int) {
+func (a *agenda) dropStale(fresh func(Item) bool, live int) {
 	for len(a.heap) > 0 && !fresh(a.heap[0]) {
-		a.pop()
+		a.popFirst()
 	}
 	if len(a.heap) < 2*live+64 {
 		return
@@ -113,19 +113,19 @@ func (a *agenda) trim(fresh func(Item) bool, live int) {
 	a.heap = slices.CompactFunc(a.heap, func(x, y Item) bool { return compareItems(x, y) == 0 })
 }
 
-// schedule puts an item on the agenda, if it has an instant, and drops from the
+// scheduleItem puts an item on the agenda, if it has an instant, and drops from the
 // top of the agenda what has become stale.
-func (s *State) schedule(it Item) {
+func (s *State) scheduleItem(it Item) {
 	if !it.At.IsZero() {
-		s.agenda.push(it)
+		s.agenda.pushItem(it)
 	}
 	if s.base == nil {
-		s.agenda.trim(s.fresh, s.live+int(s.NextGroup))
+		s.agenda.dropStale(s.isFresh, s.live+int(s.NextGroup))
 	}
 }
 
-// fresh reports whether the state still has it.
-func (s *State) fresh(it Item) bool {
+// isFresh reports whether an item still tells when its token or group is due.
+func (s *State) isFresh(it Item) bool {
 	if it.Token != 0 {
 		t := s.Token(it.Token)
 		return t != nil && t.Live() && t.Alarm().Equal(it.At)
@@ -138,7 +138,7 @@ func (s *State) fresh(it Item) bool {
 func (s *State) DueBy(t time.Time) []Item {
 	var out []Item
 	for l := s; l != nil; l = l.base {
-		out = l.agenda.until(t, s.fresh, out)
+		out = l.agenda.itemsUntil(t, s.isFresh, out)
 	}
 	slices.SortFunc(out, compareItems)
 	return slices.CompactFunc(out, func(a, b Item) bool { return compareItems(a, b) == 0 })
@@ -149,7 +149,7 @@ func (s *State) DueBy(t time.Time) []Item {
 func (s *State) NextDue() time.Time {
 	var at time.Time
 	for l := s; l != nil; l = l.base {
-		if it, ok := l.agenda.first(s.fresh); ok && (at.IsZero() || it.At.Before(at)) {
+		if it, ok := l.agenda.firstFresh(s.isFresh); ok && (at.IsZero() || it.At.Before(at)) {
 			at = it.At
 		}
 	}

@@ -41,7 +41,7 @@ type changes struct {
 	latest    map[string]int // scope and path of a DataSet: its place in writes
 }
 
-func (c *changes) branch(s *State, sc workflow.Scope) {
+func (c *changes) addBranch(s *State, sc workflow.Scope) {
 	if s.base != nil {
 		return
 	}
@@ -51,7 +51,7 @@ func (c *changes) branch(s *State, sc workflow.Scope) {
 	c.branches[sc] = true
 }
 
-func (c *changes) items(s *State, id workflow.GroupID) {
+func (c *changes) addItems(s *State, id workflow.GroupID) {
 	if s.base != nil {
 		return
 	}
@@ -61,9 +61,9 @@ func (c *changes) items(s *State, id workflow.GroupID) {
 	c.newItems[id] = true
 }
 
-// data records a write. An earlier set of the same path is superseded, so that
+// addWrite records a write. An earlier set of the same path is superseded, so that
 // a counter costs one row however often it is set.
-func (c *changes) data(s *State, w DataChange) {
+func (c *changes) addWrite(s *State, w DataChange) {
 	if s.base != nil {
 		return
 	}
@@ -130,12 +130,12 @@ func (s *State) TakeChanges() Changes {
 	return out
 }
 
-// lineUp puts the lines of a state that was restored in order: tokens in that of
-// their places, groups in that of their ids. Which groups hold stragglers is
-// known only now.
-func (s *State) lineUp() {
+// sortLines sorts the lines of a restored state: tokens by the order in which
+// they began to wait, groups by id. It also lines up the groups that drain: only
+// after all tokens are restored is it known which groups hold stragglers.
+func (s *State) sortLines() {
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		s.drains(s.Group(id))
+		s.lineUpDraining(s.Group(id))
 	}
 	for _, line := range s.waiting {
 		slices.SortStableFunc(line, func(a, b spot) int { return cmp.Compare(a.order, b.order) })
@@ -165,7 +165,7 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 		s.putItems(id, xs)
 	}
 	for _, t := range rows.Tokens {
-		if t.Scope.Group != 0 && !s.touched(t.Scope) {
+		if t.Scope.Group != 0 && !s.hasBranchRow(t.Scope) {
 			s.putBranch(t.Scope, Branch{})
 		}
 	}
@@ -177,7 +177,7 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	for _, t := range rows.Tokens {
 		s.PutToken(t)
 	}
-	s.lineUp()
+	s.sortLines()
 	for _, k := range rows.Signals {
 		s.PutSignal(k)
 	}
@@ -210,7 +210,7 @@ func (s *State) All() Rows {
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
 		out.Groups = append(out.Groups, g)
-		if xs := s.Items(id); xs != nil {
+		if xs := s.BranchItems(id); xs != nil {
 			out.Items[id] = xs
 		}
 		for i := range g.Total {

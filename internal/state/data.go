@@ -27,24 +27,24 @@ type sublayer struct {
 	layer *layer
 }
 
-// find returns the place of key among the fields, and whether it is there.
-func (l *layer) find(key string) (int, bool) {
+// findField returns the place of key among the fields, and whether it is there.
+func (l *layer) findField(key string) (int, bool) {
 	return slices.BinarySearchFunc(l.fields, key, func(m sublayer, key string) int { return strings.Compare(m.key, key) })
 }
 
-// child returns the layer at key, made if need be.
-func (l *layer) child(key string) *layer {
-	i, ok := l.find(key)
+// fieldLayer returns the layer at key, made if need be.
+func (l *layer) fieldLayer(key string) *layer {
+	i, ok := l.findField(key)
 	if !ok {
 		l.fields = slices.Insert(l.fields, i, sublayer{key, &layer{}})
 	}
 	return l.fields[i].layer
 }
 
-// at returns the layer at path, made if need be.
-func (l *layer) at(path []string) *layer {
+// layerAt returns the layer at path, made if need be.
+func (l *layer) layerAt(path []string) *layer {
 	for _, key := range path {
-		l = l.child(key)
+		l = l.fieldLayer(key)
 	}
 	return l
 }
@@ -55,8 +55,8 @@ type sheet struct {
 	value any // if layer is nil
 }
 
-// plain returns what s sets, without what is written on top of it.
-func (s sheet) plain() (any, bool) {
+// plainValue returns what s sets, without what is written on top of it.
+func (s sheet) plainValue() (any, bool) {
 	if s.layer == nil {
 		return s.value, true
 	}
@@ -67,19 +67,19 @@ func (s sheet) plain() (any, bool) {
 // only the last may hide. An empty view is a missing value.
 type view []sheet
 
-// child returns the view at key.
-func (v view) child(key string) view {
+// viewAt returns the view at key.
+func (v view) viewAt(key string) view {
 	var out view
 	for _, s := range v {
 		if s.layer != nil {
-			if i, ok := s.layer.find(key); ok {
+			if i, ok := s.layer.findField(key); ok {
 				c := s.layer.fields[i].layer
 				if out = append(out, sheet{layer: c}); c.set {
 					return out
 				}
 			}
 		}
-		if base, ok := s.plain(); ok {
+		if base, ok := s.plainValue(); ok {
 			if m, isMap := base.(map[string]any); isMap {
 				if x, has := m[key]; has {
 					out = append(out, sheet{value: x})
@@ -91,16 +91,16 @@ func (v view) child(key string) view {
 	return out
 }
 
-// resolve returns the value that v shows: a plain value where one layer alone
+// resolveValue returns the value that v shows: a plain value where one layer alone
 // decides, a lazy object or list otherwise.
-func (v view) resolve() (any, bool) {
+func (v view) resolveValue() (any, bool) {
 	v = slices.DeleteFunc(slices.Clone(v), func(s sheet) bool {
 		return s.layer != nil && !s.layer.set && len(s.layer.fields) == 0 && len(s.layer.tail) == 0
 	})
 	if len(v) == 0 {
 		return nil, false
 	}
-	if x, ok := v[0].plain(); ok && (v[0].layer == nil || len(v[0].layer.fields) == 0 && len(v[0].layer.tail) == 0) {
+	if x, ok := v[0].plainValue(); ok && (v[0].layer == nil || len(v[0].layer.fields) == 0 && len(v[0].layer.tail) == 0) {
 		return x, true
 	}
 	for _, s := range v {
@@ -115,7 +115,7 @@ func (v view) resolve() (any, bool) {
 type objectView struct{ view view }
 
 // Get implements value.Object.
-func (o objectView) Get(key string) (any, bool) { return o.view.child(key).resolve() }
+func (o objectView) Get(key string) (any, bool) { return o.view.viewAt(key).resolveValue() }
 
 // Keys implements value.Object.
 func (o objectView) Keys() []string {
@@ -126,7 +126,7 @@ func (o objectView) Keys() []string {
 				seen[m.key] = struct{}{}
 			}
 		}
-		if base, ok := s.plain(); ok {
+		if base, ok := s.plainValue(); ok {
 			if m, isMap := base.(map[string]any); isMap {
 				for k := range m {
 					seen[k] = struct{}{}
@@ -151,19 +151,19 @@ type listView struct {
 func newListView(v view) *listView {
 	l := &listView{}
 	for _, s := range slices.Backward(v) {
-		if base, ok := s.plain(); ok {
+		if base, ok := s.plainValue(); ok {
 			if xs, isList := base.([]any); isList {
-				l.add(xs)
+				l.addSegment(xs)
 			}
 		}
 		if s.layer != nil {
-			l.add(s.layer.tail)
+			l.addSegment(s.layer.tail)
 		}
 	}
 	return l
 }
 
-func (l *listView) add(xs []any) {
+func (l *listView) addSegment(xs []any) {
 	if len(xs) == 0 {
 		return
 	}

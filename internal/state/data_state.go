@@ -23,15 +23,15 @@ func (s *State) InitData() {
 // a value of the JSON model or a lazy value.Object or value.List, which is
 // valid until the state changes. It reports false for a missing value.
 func (s *State) Data(sc workflow.Scope, path ...string) (any, bool) {
-	v := s.stack(sc)
+	v := s.layersOf(sc)
 	for _, key := range path {
-		v = v.child(key)
+		v = v.viewAt(key)
 	}
-	return v.resolve()
+	return v.resolveValue()
 }
 
-// stack returns the layers that sc sees, its own first.
-func (s *State) stack(sc workflow.Scope) view {
+// layersOf returns the layers that sc sees, its own first.
+func (s *State) layersOf(sc workflow.Scope) view {
 	var v view
 	for {
 		for t := s; t != nil; t = t.base {
@@ -56,16 +56,16 @@ func (s *State) stack(sc workflow.Scope) view {
 
 // SetData sets the value at path in scope sc. Missing parents are made.
 func (s *State) SetData(sc workflow.Scope, path []string, v any) {
-	l := s.layer(sc).at(path)
+	l := s.ownLayer(sc).layerAt(path)
 	*l = layer{set: true, value: v}
-	s.changes.data(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataSet})
+	s.changes.addWrite(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataSet})
 }
 
 // AppendData appends one element to the list at path in scope sc.
 func (s *State) AppendData(sc workflow.Scope, path []string, v any) {
-	l := s.layer(sc).at(path)
+	l := s.ownLayer(sc).layerAt(path)
 	l.tail = append(l.tail, v)
-	s.changes.data(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataAppend, Index: len(l.tail) - 1})
+	s.changes.addWrite(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataAppend, Index: len(l.tail) - 1})
 }
 
 // DropScope forgets what scope sc has written. Nobody can read it any more.
@@ -78,10 +78,10 @@ func (s *State) DropScope(sc workflow.Scope) {
 		return
 	}
 	delete(s.scopes, sc)
-	s.changes.data(s, DataChange{Scope: sc, Kind: DataDrop})
+	s.changes.addWrite(s, DataChange{Scope: sc, Kind: DataDrop})
 }
 
-func (s *State) layer(sc workflow.Scope) *layer {
+func (s *State) ownLayer(sc workflow.Scope) *layer {
 	l, dropped := s.scopes[sc]
 	if l == nil {
 		l = &layer{anew: dropped}
@@ -131,10 +131,10 @@ type DataChange struct {
 func (s *State) RestoreData(c DataChange) {
 	switch c.Kind {
 	case DataSet:
-		l := s.layer(c.Scope).at(c.Path)
+		l := s.ownLayer(c.Scope).layerAt(c.Path)
 		l.set, l.value = true, c.Value
 	case DataAppend:
-		l := s.layer(c.Scope).at(c.Path)
+		l := s.ownLayer(c.Scope).layerAt(c.Path)
 		l.tail = append(l.tail, c.Value)
 	case DataDrop:
 		delete(s.scopes, c.Scope)
@@ -152,12 +152,12 @@ func (s *State) AllData() []DataChange {
 	})
 	var out []DataChange
 	for _, sc := range scopes {
-		out = s.scopes[sc].list(sc, nil, out)
+		out = s.scopes[sc].appendWrites(sc, nil, out)
 	}
 	return out
 }
 
-func (l *layer) list(sc workflow.Scope, path []string, out []DataChange) []DataChange {
+func (l *layer) appendWrites(sc workflow.Scope, path []string, out []DataChange) []DataChange {
 	if l.set {
 		out = append(out, DataChange{Scope: sc, Path: path, Kind: DataSet, Value: l.value})
 	}
@@ -165,7 +165,7 @@ func (l *layer) list(sc workflow.Scope, path []string, out []DataChange) []DataC
 		out = append(out, DataChange{Scope: sc, Path: path, Kind: DataAppend, Index: i, Value: v})
 	}
 	for _, m := range l.fields {
-		out = m.layer.list(sc, append(slices.Clip(slices.Clone(path)), m.key), out)
+		out = m.layer.appendWrites(sc, append(slices.Clip(slices.Clone(path)), m.key), out)
 	}
 	return out
 }

@@ -13,8 +13,8 @@ func inLists(t *Token) bool {
 	return t != nil && (t.Status == workflow.WaitingForApproval || t.Status == workflow.WaitingForOperator)
 }
 
-// list remembers a token whose place in the lists of all runs changes.
-func (s *State) list(old, t *Token) {
+// markListingDirty remembers a token whose place in the lists of all runs changes.
+func (s *State) markListingDirty(old, t *Token) {
 	if s.base != nil || !inLists(old) && !inLists(t) {
 		return
 	}

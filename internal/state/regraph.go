@@ -32,7 +32,7 @@ func (s *State) PutRevision(r Revision) {
 	fresh.tokens.dirty, fresh.groups.dirty, fresh.signals.dirty = s.tokens.dirty, s.groups.dirty, s.signals.dirty
 	fresh.changes, fresh.listings = s.changes, s.listings
 	for _, id := range fresh.LiveTokens() {
-		fresh.list(nil, fresh.Token(id)) // what the lists say of it may change
+		fresh.markListingDirty(nil, fresh.Token(id)) // what the lists say of it may change
 	}
 	fresh.changes.revisions = append(fresh.changes.revisions, &r)
 	*s = *fresh

@@ -38,13 +38,13 @@ func (s *State) PutSignal(k *KeptSignal) {
 			s.known[k.ID] = true
 		}
 	}
-	s.kept += one(!k.Done) - one(old != nil && !old.Done)
+	s.kept += oneIf(!k.Done) - oneIf(old != nil && !old.Done)
 	s.signals.put(k.Seq, k)
 	if k.Done {
-		s.shorten(WaitKey{Kind: LineSignal, Name: k.Name}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+		s.trimLine(WaitKey{Kind: LineSignal, Name: k.Name}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
 	}
 	if old == nil && !k.Done {
-		s.enter(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+		s.addToLine(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
 	}
 }
 
@@ -61,15 +61,15 @@ func (s *State) KnowsSignal(id string) bool {
 	return false
 }
 
-// Kept returns how many signals are kept.
-func (s *State) Kept() int { return s.kept }
+// KeptSignals returns how many signals are kept.
+func (s *State) KeptSignals() int { return s.kept }
 
-// KeptOf yields the kept signals of some names, oldest first.
-func (s *State) KeptOf(names ...string) iter.Seq[*KeptSignal] {
+// KeptSignalsOf yields the kept signals of some names, oldest first.
+func (s *State) KeptSignalsOf(names ...string) iter.Seq[*KeptSignal] {
 	return func(yield func(*KeptSignal) bool) {
 		var lines [][]spot // each with the oldest first
 		for _, name := range names {
-			lines = append(lines, s.layers(WaitKey{Kind: LineSignal, Name: name})...)
+			lines = append(lines, s.lineParts(WaitKey{Kind: LineSignal, Name: name})...)
 		}
 		for {
 			oldest := -1
@@ -90,9 +90,9 @@ func (s *State) KeptOf(names ...string) iter.Seq[*KeptSignal] {
 	}
 }
 
-// Expired returns the kept signals of whatever name whose time is up at now,
+// ExpiredSignals returns the kept signals of whatever name whose time is up at now,
 // oldest first. It costs time in proportion to all that are kept.
-func (s *State) Expired(now time.Time) []*KeptSignal {
+func (s *State) ExpiredSignals(now time.Time) []*KeptSignal {
 	var out []*KeptSignal
 	for t := s; t != nil; t = t.base {
 		for k, line := range t.waiting {

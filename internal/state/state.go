@@ -68,22 +68,22 @@ type State struct {
 	items    map[workflow.GroupID][]any
 	scopes   map[workflow.Scope]*layer
 	live     int
-	standing map[workflow.NodeID]int // live tokens per node, if the definition asks
+	liveAt   map[workflow.NodeID]int // live tokens per node, if the definition asks
 	agenda   agenda
 	changes  changes
 	listings map[workflow.TokenID]bool // tokens whose place in the lists of all runs has changed
 
-	census  [workflow.Completed]int // live tokens by status
-	held    int                     // of the pending ones, those that a pause holds
-	open    int                     // groups that gather and are open
-	root    *Branch                 // tokens and groups outside any group, if the definition asks
-	waiting map[WaitKey][]spot
-	holders map[string]workflow.TokenID // by lock; 0 is free
-	freed   []string                    // locks that became free; overlays only
-	signals table[SignalID, KeptSignal]
-	known   map[string]bool // ids of signals
-	kept    int             // signals that nobody has taken
-	steps   map[workflow.NodeID]*Step
+	statusCounts [workflow.Completed]int // live tokens by status
+	held         int                     // of the pending ones, those that a pause holds
+	open         int                     // groups that gather and are open
+	root         *Branch                 // tokens and groups outside any group, if the definition asks
+	waiting      map[WaitKey][]spot
+	holders      map[string]workflow.TokenID // by lock; 0 is free
+	freed        []string                    // locks that became free; overlays only
+	signals      table[SignalID, KeptSignal]
+	known        map[string]bool // ids of signals
+	kept         int             // signals that nobody has taken
+	steps        map[workflow.NodeID]*Step
 }
 
 // NewState returns the state of a run before its first message.
@@ -96,7 +96,7 @@ func (s *State) Overlay() *State {
 	return &State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
 		tokens: s.tokens.overlay(), groups: s.groups.overlay(), live: s.live,
-		census: s.census, held: s.held, open: s.open, signals: s.signals.overlay(), kept: s.kept,
+		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.overlay(), kept: s.kept,
 	}
 }
 
@@ -109,20 +109,20 @@ func (s *State) Group(id workflow.GroupID) *Group { return s.groups.get(id) }
 // Live returns the number of tokens that are not terminal.
 func (s *State) Live() int { return s.live }
 
-// Standing returns the number of live tokens at a node. It counts only for
+// LiveAt returns the number of live tokens at a node. It counts only for
 // definitions whose expressions use the variable active.
-func (s *State) Standing(n workflow.NodeID) int {
+func (s *State) LiveAt(n workflow.NodeID) int {
 	for t := s; t != nil; t = t.base {
-		if c, ok := t.standing[n]; ok {
+		if c, ok := t.liveAt[n]; ok {
 			return c
 		}
 	}
 	return 0
 }
 
-// Items returns the elements that a group's foreach transitions fanned out
+// BranchItems returns the elements that a group's foreach transitions fanned out
 // over, by branch; nil if it has none.
-func (s *State) Items(id workflow.GroupID) []any {
+func (s *State) BranchItems(id workflow.GroupID) []any {
 	for t := s; t != nil; t = t.base {
 		if xs, ok := t.items[id]; ok {
 			return xs
@@ -160,19 +160,19 @@ func (s *State) PutToken(t *Token) {
 		s.NextToken = t.ID + 1
 	}
 	s.tokens.put(t.ID, t)
-	s.schedule(Item{At: t.Alarm(), Token: t.ID})
-	s.sort(old, t)
-	s.list(old, t)
+	s.scheduleItem(Item{At: t.Alarm(), Token: t.ID})
+	s.indexToken(old, t)
+	s.markListingDirty(old, t)
 	wasLive := old != nil && old.Live()
 	if wasLive && t.Live() && old.Scope == t.Scope && old.Node == t.Node {
-		s.countWaiting(t.Scope, waits(t)-waits(old))
+		s.countWaiting(t.Scope, siblingWait(t)-siblingWait(old))
 		return
 	}
 	if wasLive {
-		s.count(old, -1)
+		s.countToken(old, -1)
 	}
 	if t.Live() {
-		s.count(t, +1)
+		s.countToken(t, +1)
 	}
 }
 
@@ -192,44 +192,44 @@ func (s *State) putBranch(sc workflow.Scope, b Branch) {
 	s.branches[sc] = &b
 }
 
-// waits returns 1 if t waits at its group's join.
-func waits(t *Token) int {
+// siblingWait returns 1 if t waits at its group's join.
+func siblingWait(t *Token) int {
 	if t.Status == workflow.WaitingForSiblings {
 		return 1
 	}
 	return 0
 }
 
-// count adds d live tokens like t to the counters of everything that t is in.
-func (s *State) count(t *Token, d int) {
+// countToken adds d live tokens like t to the counters of everything that t is in.
+func (s *State) countToken(t *Token, d int) {
 	s.live += d
-	s.stand(t.Node, d)
+	s.countAtNode(t.Node, d)
 	if t.Scope.Group == 0 {
-		s.rootToken(t.ID, d > 0)
+		s.trackRootToken(t.ID, d > 0)
 		return
 	}
 	b := s.branchBefore(t, d)
 	b.Live += d
-	b.Waiting += d * waits(t)
+	b.Waiting += d * siblingWait(t)
 	b.Tokens = withID(b.Tokens, t.ID, d > 0)
 	s.putBranch(t.Scope, b)
-	s.rise(t.Scope, d)
+	s.countInGroups(t.Scope, d)
 }
 
 // branchBefore returns the branch of t as it was before t, which is already
 // replaced, came into it or left it.
 func (s *State) branchBefore(t *Token, d int) Branch {
 	g := s.Group(t.Scope.Group)
-	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.touched(t.Scope) {
+	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.hasBranchRow(t.Scope) {
 		return Branch{Live: 1, Tokens: []workflow.TokenID{t.ID}}
 	}
-	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.touched(t.Scope) {
+	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.hasBranchRow(t.Scope) {
 		return Branch{} // it was added
 	}
 	return s.Branch(t.Scope)
 }
 
-func (s *State) touched(sc workflow.Scope) bool {
+func (s *State) hasBranchRow(sc workflow.Scope) bool {
 	for t := s; t != nil; t = t.base {
 		if t.branches[sc] != nil {
 			return true
@@ -238,21 +238,22 @@ func (s *State) touched(sc workflow.Scope) bool {
 	return false
 }
 
-// rise adds d live tokens to the group of sc and to all that encloses it. The
-// branches around a group that has fired do not count what is left in it: it
-// holds stragglers only. Its group does, so that they can be found.
-func (s *State) rise(sc workflow.Scope, d int) {
+// countInGroups adds d live tokens to the group of sc and to all groups and
+// branches that enclose it. The branches around a group that has fired do not
+// count the tokens left in it, which are stragglers; the enclosing groups do, so
+// that the stragglers can be found.
+func (s *State) countInGroups(sc workflow.Scope, d int) {
 	straggling := false
 	for sc.Group != 0 {
 		g := *s.Group(sc.Group)
 		g.Live += d
 		s.groups.recount(g.ID, &g)
 		if g.Scope.Group == 0 {
-			s.rootGroup(g.ID, g.present())
+			s.trackRootGroup(g.ID, g.isListedInBranch())
 			return
 		}
 		b := s.Branch(g.Scope)
-		b.Groups = withID(b.Groups, g.ID, g.present())
+		b.Groups = withID(b.Groups, g.ID, g.isListedInBranch())
 		if straggling = straggling || g.Phase == workflow.Fired; !straggling {
 			b.Live += d
 		}
@@ -261,15 +262,15 @@ func (s *State) rise(sc workflow.Scope, d int) {
 	}
 }
 
-func (s *State) stand(n workflow.NodeID, d int) {
+func (s *State) countAtNode(n workflow.NodeID, d int) {
 	if !s.Graph.UsesActive {
 		return
 	}
-	c := s.Standing(n) + d
-	if s.standing == nil {
-		s.standing = map[workflow.NodeID]int{}
+	c := s.LiveAt(n) + d
+	if s.liveAt == nil {
+		s.liveAt = map[workflow.NodeID]int{}
 	}
-	s.standing[n] = c
+	s.liveAt[n] = c
 }
 
 // withID returns ids, which is sorted, with or without id, as a new slice.
@@ -291,26 +292,26 @@ func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 	s.PutGroup(g)
 	if items != nil {
 		s.putItems(g.ID, items)
-		s.changes.items(s, g.ID)
+		s.changes.addItems(s, g.ID)
 	}
 	for i, t := range tokens {
 		pace.Each(i)
 		s.tokens.put(t.ID, t)
-		s.stand(t.Node, +1)
+		s.countAtNode(t.Node, +1)
 	}
 	if len(tokens) == 0 {
 		return
 	}
 	s.NextToken = tokens[len(tokens)-1].ID + 1
 	s.live += len(tokens)
-	s.census[workflow.Pending] += len(tokens)
-	s.rise(workflow.Scope{Group: g.ID}, len(tokens))
+	s.statusCounts[workflow.Pending] += len(tokens)
+	s.countInGroups(workflow.Scope{Group: g.ID}, len(tokens))
 }
 
 // PutItems replaces the elements of a group's branches.
 func (s *State) PutItems(id workflow.GroupID, items []any) {
 	s.putItems(id, items)
-	s.changes.items(s, id)
+	s.changes.addItems(s, id)
 }
 
 func (s *State) putItems(id workflow.GroupID, items []any) {
@@ -325,7 +326,7 @@ func (s *State) PutBranchStatus(sc workflow.Scope, status BranchStatus, f *workf
 	b := s.Branch(sc)
 	b.Status, b.Failure = status, f
 	s.putBranch(sc, b)
-	s.changes.branch(s, sc)
+	s.changes.addBranch(s, sc)
 }
 
 // TokensOf returns the live tokens of branch sc and of everything nested in it,

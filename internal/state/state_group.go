@@ -13,48 +13,50 @@ func (s *State) PutGroup(g *Group) {
 		s.NextGroup = g.ID + 1
 	}
 	if old != nil && old.Phase != workflow.Fired && c.Phase == workflow.Fired && c.Live > 0 {
-		s.disown(&c)
+		s.uncountStragglers(&c)
 	}
 	s.groups.put(c.ID, &c)
-	s.schedule(Item{At: c.Due, Group: c.ID})
-	s.sortGroup(old, &c)
-	if d := one(c.Phase == workflow.Gathering) - one(old != nil && old.Phase == workflow.Gathering); d != 0 {
-		s.enclose(c.Scope, d)
+	s.scheduleItem(Item{At: c.Due, Group: c.ID})
+	s.indexGroup(old, &c)
+	if d := oneIf(c.Phase == workflow.Gathering) - oneIf(old != nil && old.Phase == workflow.Gathering); d != 0 {
+		s.countGathering(c.Scope, d)
 	}
-	if c.Scope.Group == 0 || old == nil || old.present() != c.present() {
-		s.show(&c)
+	if c.Scope.Group == 0 || old == nil || old.isListedInBranch() != c.isListedInBranch() {
+		s.listInBranch(&c)
 	}
 }
 
-// enclose adds d gathering groups to the groups around sc, each of which its own
-// branch forgets only when nothing is left in it.
-func (s *State) enclose(sc workflow.Scope, d int) {
+// countGathering adds d gathering groups to the counters of all groups that
+// enclose sc. A branch lists a group until nothing is left in that group, so a
+// change of the counter may change the list.
+func (s *State) countGathering(sc workflow.Scope, d int) {
 	for sc.Group != 0 {
 		g := *s.Group(sc.Group)
-		was := g.present()
+		was := g.isListedInBranch()
 		g.Inner += d
 		s.groups.recount(g.ID, &g)
-		if g.present() != was {
-			s.show(&g)
+		if g.isListedInBranch() != was {
+			s.listInBranch(&g)
 		}
 		sc = g.Scope
 	}
 }
 
-// show puts a group into the list of the branch in which it began, or out of it.
-func (s *State) show(g *Group) {
+// listInBranch adds a group to the list of the branch in which it began, or
+// removes it, by whether the branch still lists it.
+func (s *State) listInBranch(g *Group) {
 	if g.Scope.Group == 0 {
-		s.rootGroup(g.ID, g.present())
+		s.trackRootGroup(g.ID, g.isListedInBranch())
 		return
 	}
 	b := s.Branch(g.Scope)
-	b.Groups = withID(b.Groups, g.ID, g.present())
+	b.Groups = withID(b.Groups, g.ID, g.isListedInBranch())
 	s.putBranch(g.Scope, b)
 }
 
-// disown takes g's live tokens out of the branches that enclose it, except for
+// uncountStragglers takes g's live tokens out of the branches that enclose it, except for
 // stragglers of fired groups within it, which are no longer counted there.
-func (s *State) disown(g *Group) {
+func (s *State) uncountStragglers(g *Group) {
 	n := 0
 	for i := range g.Total {
 		n += s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Live

@@ -36,12 +36,12 @@ func (t *table[K, V]) get(id K) *V {
 // reserve makes room for n changed rows.
 func (t *table[K, V]) reserve(n int) {
 	if t.base != nil {
-		t.own = room(t.own, n)
+		t.own = withRoom(t.own, n)
 	}
 }
 
-// room returns m, or a copy of it, with room for n more entries.
-func room[K comparable, V any](m map[K]V, n int) map[K]V {
+// withRoom returns m, or a copy of it, with room for n more entries.
+func withRoom[K comparable, V any](m map[K]V, n int) map[K]V {
 	if n < 64 {
 		return m
 	}
@@ -82,6 +82,6 @@ func (t *table[K, V]) recount(id K, v *V) {
 func (s *State) ReserveBranches(n int) {
 	if s.base != nil {
 		s.tokens.reserve(n)
-		s.branches, s.scopes = room(s.branches, n), room(s.scopes, n)
+		s.branches, s.scopes = withRoom(s.branches, n), withRoom(s.scopes, n)
 	}
 }

@@ -73,10 +73,10 @@ func TestAgenda(t *testing.T) {
 			case 0:
 				delete(live, it)
 			case 1:
-				a.trim(fresh, len(live))
+				a.dropStale(fresh, len(live))
 			default:
 				live[it] = true
-				a.push(it)
+				a.pushItem(it)
 			}
 		}
 		limit := start.Add(time.Duration(rapid.IntRange(0, 10).Draw(t, "until")) * time.Second)
@@ -85,14 +85,14 @@ func TestAgenda(t *testing.T) {
 			want = append(want, it)
 		}
 		slices.SortFunc(want, compareItems)
-		first, ok := a.first(fresh)
+		first, ok := a.firstFresh(fresh)
 		require.Equal(t, len(want) > 0, ok)
 		require.True(t, !ok || first == want[0])
 		want = slices.DeleteFunc(want, func(it Item) bool { return it.At.After(limit) })
-		got := a.until(limit, fresh, nil)
+		got := a.itemsUntil(limit, fresh, nil)
 		slices.SortFunc(got, compareItems)
 		require.True(t, slices.Equal(want, slices.Compact(got)), "%v, want %v", got, want)
-		a.trim(fresh, len(live))
+		a.dropStale(fresh, len(live))
 		require.LessOrEqual(t, len(a.heap), 2*len(live)+64)
 	})
 }

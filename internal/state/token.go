@@ -153,8 +153,9 @@ func (g *Group) Unresolved() int { return g.Total - g.Arrived - g.Ended - g.Fail
 // Running returns how many branches of g have begun and are not resolved.
 func (g *Group) Running() int { return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted }
 
-// present reports whether the branch in which g began still has to do with it.
-func (g *Group) present() bool { return g.Busy() || g.Phase == workflow.Gathering }
+// isListedInBranch reports whether the branch in which g began lists it: it
+// gathers, or something in it may still change.
+func (g *Group) isListedInBranch() bool { return g.Busy() || g.Phase == workflow.Gathering }
 
 // Busy reports whether something in g may go on: a token lives in it or nested
 // in it, or a group in it gathers, if only to be decided.
