@@ -23,6 +23,7 @@ func check(t *testing.T, dir string) []string {
 	checkUnions(source)
 	checkSizes(source)
 	checkSleeps(source)
+	checkNames(source)
 	checkSeams(source)
 	checkLevels(source)
 	require.NoError(t, checkGoMod(source))
