@@ -35,7 +35,7 @@ const (
 const (
 	ProblemDuplicateID      = "duplicate_id"      // two nodes or two transitions have the same id
 	ProblemDangling         = "dangling"          // an id that no node has
-	ProblemUnreachable      = "unreachable"       // no path leads to a node
+	ProblemUnreachable      = "unreachable"       // warning: no path leads to a node
 	ProblemCycle            = "cycle"             // dag: a cycle
 	ProblemEndlessCycle     = "endless_cycle"     // warning: a cycle without a bounded loop or an exit
 	ProblemUnknownGroup     = "unknown_group"     // a join of a sibling group that nobody spawns

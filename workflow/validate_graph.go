@@ -98,7 +98,7 @@ func (c *checker) checkReachable() {
 	}
 	for i := range g.nodes {
 		if first, ok := g.index[g.nodes[i].ID]; ok && first == i && !seen[i] {
-			c.reportProblem(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
+			c.reportWarning(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
 		}
 	}
 }
