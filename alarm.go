@@ -88,12 +88,12 @@ func (a *alarms) retryLater(id workflow.RunID) time.Duration {
 }
 
 // dueRetries returns the runs that are to be tried again by now, and how long it is
-// to the next one, at most timeout.MaxNap.
+// to the next one, at most the longest nap.
 func (a *alarms) dueRetries() (due []workflow.RunID, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	next = timeout.MaxNap
+	next = a.engine.hook.MaxNap(timeout.MaxNap)
 	for id, d := range a.retries {
 		if wait := d.at.Sub(now); wait > 0 {
 			next = min(next, wait)

@@ -3,12 +3,14 @@ package pawl
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -64,4 +66,29 @@ func TestARunWithTheIDOfADamagedOneIsWoken(t *testing.T) {
 		require.NoError(t, out.Err())
 		require.NoError(t, e.Close(context.Background()))
 	})
+}
+
+// Where the clock never jumps, an engine looks at it when something is due and hardly
+// ever in between.
+func TestNapsAreAsLongAsTheHookAllows(t *testing.T) {
+	for nap, atMost := range map[time.Duration]int{0: 1_000_000, 100 * 24 * time.Hour: 100} {
+		synctest.Test(t, func(t *testing.T) {
+			hook, looks := &testhook.Hook{}, atomic.Int64{}
+			hook.SetMaxNap(nap)
+			hook.OnNow(func() time.Time { looks.Add(1); return time.Now() })
+			e, err := Open(testhook.With(t.Context(), hook), t.TempDir(), Options{})
+			require.NoError(t, err)
+			wait := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{For: 30 * 24 * time.Hour}}
+			run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{wait}}}
+			require.NoError(t, e.Start(t.Context(), run, nil))
+			out, err := e.Wait(t.Context(), "a")
+			require.NoError(t, err)
+			require.Equal(t, 30*24*time.Hour, out.EndedAt.Sub(out.StartedAt))
+			require.LessOrEqual(t, looks.Load(), int64(atMost))
+			if nap == 0 {
+				require.Greater(t, looks.Load(), int64(30*24*60), "once a minute")
+			}
+			require.NoError(t, e.Close(context.Background()))
+		})
+	}
 }

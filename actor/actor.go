@@ -385,7 +385,7 @@ func (a *Actor) setAlarm() {
 	if at.IsZero() {
 		return
 	}
-	a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), timeout.MaxNap))
+	a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), a.hook.MaxNap(timeout.MaxNap)))
 }
 
 // currentInstant returns now as an instant of the planners.

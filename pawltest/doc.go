@@ -1,7 +1,7 @@
 // Package pawltest plays scenario files: a definition, mocked tasks, things
 // that happen at given times, and what must come out. They run on the real
-// engine and on real files, in virtual time: a scenario of thirty days takes
-// milliseconds.
+// engine and on real files, in virtual time: a wait of a hundred years
+// takes milliseconds.
 //
 // A test plays all scenarios of a file or folder as subtests:
 //

@@ -18,6 +18,19 @@ func (h *Hook) Now() time.Time {
 	return time.Now().Round(0)
 }
 
+// MaxNap returns how long a timer sleeps at most that waits for an instant of the wall
+// clock: usual, unless a test has set another time.
+func (h *Hook) MaxNap(usual time.Duration) time.Duration {
+	if h == nil {
+		return usual
+	}
+	return time.Duration(positiveOr(h.nap.Load(), int64(usual)))
+}
+
+// SetMaxNap sets what MaxNap returns, 0 restores the usual time. Where the clock never
+// jumps, as in virtual time, a long nap spares a test the wakes between two instants.
+func (h *Hook) SetMaxNap(d time.Duration) { h.nap.Store(int64(d)) }
+
 // Until returns how long it is by the wall clock to an instant, which may be past.
 func (h *Hook) Until(at time.Time) time.Duration { return at.Sub(h.Now()) }
 

@@ -12,7 +12,7 @@ import (
 
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
-// Stage, ReadParts, Now, Until, PartBytes, TrimRecords, FlushWorkers and FenceWith,
+// Stage, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, FlushWorkers and FenceWith,
 // which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
 	hit         atomic.Pointer[func(point string)]
@@ -25,6 +25,7 @@ type Hook struct {
 	partBytes   atomic.Int64
 	trimRecords atomic.Int64
 	workers     atomic.Int64
+	nap         atomic.Int64
 }
 
 // Hit says that the engine is at the failpoint with this name: a place at which a

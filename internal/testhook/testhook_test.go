@@ -23,6 +23,7 @@ func TestInert(t *testing.T) {
 		require.EqualValues(t, 7, h.PartBytes(7))
 		require.EqualValues(t, 8, h.TrimRecords(8))
 		require.EqualValues(t, 9, h.FlushWorkers(9))
+		require.EqualValues(t, 10, h.MaxNap(10))
 		require.WithinDuration(t, time.Now(), h.Now(), time.Minute)
 	}
 	var none *testhook.Hook
@@ -63,9 +64,11 @@ func TestSizes(t *testing.T) {
 	h.SetPartBytes(3)
 	h.SetTrimRecords(4)
 	h.SetFlushWorkers(5)
+	h.SetMaxNap(6)
 	require.EqualValues(t, 3, h.PartBytes(7))
 	require.EqualValues(t, 4, h.TrimRecords(8))
 	require.EqualValues(t, 5, h.FlushWorkers(9))
+	require.EqualValues(t, 6, h.MaxNap(9))
 	h.SetPartBytes(0)
 	h.SetTrimRecords(0)
 	require.EqualValues(t, 7, h.PartBytes(7))
