@@ -27,6 +27,7 @@ type runHistory struct {
 	records []decision.Record
 	left    []decision.Record // not merged yet
 	nodes   map[workflow.TokenID]workflow.NodeID
+	queued  map[workflow.TokenID]bool // waited at a join, or had or awaited a lock
 }
 
 // A step is one thing that has happened to a node.
@@ -40,7 +41,7 @@ type stepKind int
 
 // The kinds of step.
 const (
-	created stepKind = iota // a token was put there
+	begun   stepKind = iota // a token was put there, its join had fired and it had its lock
 	started                 // its task was handed out
 	completed
 )
@@ -68,7 +69,7 @@ func (d *driver) readRun(id workflow.RunID, events map[string]int) (*runHistory,
 	if err != nil {
 		return nil, err
 	}
-	run := &runHistory{Snapshot: snap, nodes: map[workflow.TokenID]workflow.NodeID{}}
+	run := &runHistory{Snapshot: snap, nodes: map[workflow.TokenID]workflow.NodeID{}, queued: map[workflow.TokenID]bool{}}
 	for i := range snap.Tokens {
 		run.nodes[snap.Tokens[i].ID] = snap.Tokens[i].Node
 	}
@@ -77,6 +78,7 @@ func (d *driver) readRun(id workflow.RunID, events map[string]int) (*runHistory,
 			return nil, err
 		}
 		run.records = append(run.records, r)
+		run.noteQueued(r)
 	}
 	for e, err := range d.engine.Events(d.ctx, id, pawl.EventsOptions{}) {
 		if err != nil {
@@ -85,6 +87,22 @@ func (d *driver) readRun(id workflow.RunID, events map[string]int) (*runHistory,
 		events[string(e.Type)]++
 	}
 	return run, nil
+}
+
+// noteQueued notes the tokens that did not begin at their node as they came: those that
+// waited at a join, where another token begins in their place, and those with a lock.
+func (r *runHistory) noteQueued(record decision.Record) {
+	for _, x := range record.Decisions {
+		switch x := x.(type) {
+		case decision.AwaitJoin:
+			r.queued[x.Token] = true
+		case decision.AwaitLock:
+			r.queued[x.Token] = true
+		case decision.TakeLock:
+			r.queued[x.Token] = true
+		default: // a token begins as it comes
+		}
+	}
 }
 
 // mergeRecords puts the records of all runs in order: by their time, and at one instant
@@ -146,13 +164,16 @@ func (h *history) waitsForChild(r *runHistory) bool {
 func (r *runHistory) stepsOf(x decision.Decision) []step {
 	switch x := x.(type) {
 	case decision.CreateToken:
-		return []step{{string(x.Token.Node), created}}
+		return r.beginSteps(x.Token.ID, x.Token.Node)
 	case decision.CreateBranches:
 		var out []step
 		for i := range x.Group.Total {
-			out = append(out, step{string(r.nodes[x.Group.TokenOf(i)]), created})
+			id := x.Group.TokenOf(i)
+			out = append(out, r.beginSteps(id, r.nodes[id])...)
 		}
 		return out
+	case decision.TakeLock:
+		return []step{{string(r.nodes[x.Token]), begun}}
 	case decision.DispatchTask:
 		return []step{{string(r.nodes[x.Token]), started}}
 	case decision.CompleteToken:
@@ -167,6 +188,15 @@ func (r *runHistory) stepsOf(x decision.Decision) []step {
 	}
 }
 
+// beginSteps returns the beginning of a node at which a token was put; nothing if the
+// token had to wait before it.
+func (r *runHistory) beginSteps(id workflow.TokenID, node workflow.NodeID) []step {
+	if r.queued[id] {
+		return nil
+	}
+	return []step{{string(node), begun}}
+}
+
 // countSteps returns how often something has happened to a node.
 func (h *history) countSteps(node string, kind stepKind) (n int) {
 	for _, s := range h.steps {
@@ -178,9 +208,10 @@ func (h *history) countSteps(node string, kind stepKind) (n int) {
 }
 
 // firstStart returns the place of the first start of a node, -1 if there is none: of
-// a task its first dispatch, of any other node its first token.
+// a task its first dispatch, of any other node when it has begun: at its first token, or,
+// with a join, when that fires, with a lock, when a token has it.
 func (h *history) firstStart(node string, task bool) int {
-	kind := created
+	kind := begun
 	if task {
 		kind = started
 	}
