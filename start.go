@@ -12,13 +12,15 @@ import (
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Start begins a run. When it returns nil the run is durable and proceeds by
 // itself, also after a restart. Start again with the same id, definition and
 // input is nil as well, so that it may be repeated; anything else under that id
-// is ErrRunExists. input is an object, or nil for {}: anything that JSON can
+// is ErrRunExists. A run that names no version executes the newest, and keeps it: a
+// Start that is repeated accepts whichever published version the run has. input is an object, or nil for {}: anything that JSON can
 // say. Errors: *workflow.DefinitionError, *workflow.InputError,
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
 // ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
@@ -53,7 +55,7 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err
 	}
-	return e.startedBefore(run.ID, b)
+	return e.startedBefore(run, b)
 }
 
 // NewRunID returns an id that no other run has: a UUID of version 7, so that
@@ -61,17 +63,39 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 func NewRunID() workflow.RunID { return workflow.RunID(uuid.Must(uuid.NewV7()).String()) }
 
 // startedBefore returns nil if the run that exists is the one to be started.
-func (e *Engine) startedBefore(id workflow.RunID, b *birth) error {
-	h, err := e.dir.Head(id)
-	switch {
-	case err != nil:
+func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
+	h, err := e.dir.Head(run.ID)
+	if err != nil {
 		return closedError(err)
-	case h.Definition != b.graph.Hash:
-		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(id), h.Workflow, max(h.Version, 1))
+	}
+	same := h.Definition == b.graph.Hash
+	if !same && anyVersion(run) {
+		if same, err = e.isPublished(run.Workflow, &h); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !same:
+		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(run.ID), h.Workflow, max(h.Version, 1))
 	case h.InputHash != b.inputHash:
-		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(id))
+		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(run.ID))
 	}
 	return nil
+}
+
+// anyVersion reports whether a run names a published definition without a version.
+func anyVersion(run workflow.Run) bool { return run.Workflow != "" && run.Version == 0 }
+
+// isPublished reports whether a run executes a version that is published under a name.
+func (e *Engine) isPublished(name string, h *store.Head) (bool, error) {
+	if h.Workflow != name {
+		return false, nil
+	}
+	hash, err := e.dir.Published(name, max(h.Version, 1))
+	if errors.Is(err, ErrNotPublished) {
+		return false, nil
+	}
+	return hash == h.Definition, closedError(err)
 }
 
 // checkRunID returns an error that says what is wrong with an id given by a
@@ -103,12 +127,30 @@ func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 	case run.Workflow == "":
 		return nil, fmt.Errorf("%w: run %q has neither a definition nor the name of one", ErrInvalid, string(run.ID))
 	}
-	hash, err := e.dir.Published(run.Workflow, run.Version)
+	hash, err := e.hashOfNamed(run)
 	if err != nil {
 		return nil, closedError(err)
 	}
 	g, err := e.dir.Graph(hash)
 	return g, closedError(err)
+}
+
+// hashOfNamed returns the hash of the definition that a run names: without a version, it is
+// that of the run, if there is one already, so that the limits of a newer version do not
+// keep a Start from being repeated.
+func (e *Engine) hashOfNamed(run workflow.Run) (string, error) {
+	if anyVersion(run) {
+		switch h, err := e.dir.Head(run.ID); {
+		case errors.Is(err, ErrRunNotFound):
+		case err != nil:
+			return "", err
+		default:
+			if same, err := e.isPublished(run.Workflow, &h); same || err != nil {
+				return h.Definition, err
+			}
+		}
+	}
+	return e.dir.Published(run.Workflow, run.Version)
 }
 
 // compileShared returns the graph of an inline definition. Equal definitions share

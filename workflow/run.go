@@ -16,7 +16,7 @@ type Run struct {
 	ID         RunID
 	Definition *Definition // inline; or
 	Workflow   string      // the name of a published definition
-	Version    int         // with Workflow; 0 is the latest
+	Version    int         // with Workflow; 0 is the latest, or the one that the run has already
 }
 
 // A Parent says whose child a run is.
