@@ -264,8 +264,8 @@ func TestArtifacts(t *testing.T) {
 				require.NoError(t, err)
 				counts[ev.Type]++
 			}
-			require.Equal(t, 2, counts[pawl.EventArtifactStaged])
-			require.Equal(t, 1, counts[pawl.EventArtifactCommitted])
+			require.Equal(t, 2, counts[workflow.EventArtifactStaged])
+			require.Equal(t, 1, counts[workflow.EventArtifactCommitted])
 		})
 	}
 }

@@ -326,7 +326,7 @@ func TestEventsFollowARun(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, len(types)+1, ev.Seq)
 		types = append(types, string(ev.Type))
-		if ev.Type == pawl.EventTaskDispatched {
+		if ev.Type == workflow.EventTaskDispatched {
 			close(release)
 		}
 	}

@@ -121,7 +121,7 @@ nodes: [{id: flaky, task: flaky, retry: {maxAttempts: 1, exhausted: park}, outpu
 	check(engine.Start(ctx, run, nil))
 	for ev, err := range engine.Events(ctx, run.ID, pawl.EventsOptions{Follow: true}) {
 		check(err)
-		if ev.Type == pawl.EventTaskParked {
+		if ev.Type == workflow.EventTaskParked {
 			fmt.Println(ev.Type, ev.Node, ev.Data["message"])
 			fmt.Println(engine.Skip(ctx, pawl.Target{Run: run.ID, Node: "flaky"}, "the operator"))
 		}

@@ -34,7 +34,7 @@ func (d RequestApproval) toldEvents(s *state.State) []Event {
 	if !d.Due.IsZero() {
 		data["due"] = timeText(d.Due)
 	}
-	return []Event{tokenEvent(s, ApprovalRequested, d.Token, data)}
+	return []Event{tokenEvent(s, workflow.EventApprovalRequested, d.Token, data)}
 }
 
 func (RequestApproval) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -57,7 +57,7 @@ func (d AddVote) evolveState(s *state.State) {
 }
 
 func (d AddVote) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, ApprovalVoted, d.Token, voteValue(d.Vote))}
+	return []Event{tokenEvent(s, workflow.EventApprovalVoted, d.Token, voteValue(d.Vote))}
 }
 
 func (AddVote) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -82,7 +82,7 @@ func (d DecideApproval) evolveState(s *state.State) {
 }
 
 func (d DecideApproval) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, ApprovalDecided, d.Token, map[string]any{"approved": d.Approved, "cause": d.Cause})}
+	return []Event{tokenEvent(s, workflow.EventApprovalDecided, d.Token, map[string]any{"approved": d.Approved, "cause": d.Cause})}
 }
 
 func (DecideApproval) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

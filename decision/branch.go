@@ -73,7 +73,7 @@ func (d CreateBranches) evolveState(s *state.State) {
 }
 
 func (d CreateBranches) toldEvents(*state.State) []Event {
-	return []Event{{Type: FanOutStarted, Token: d.Group.Origin, Node: d.Group.Node, Group: d.Group.ID,
+	return []Event{{Type: workflow.EventFanOutStarted, Token: d.Group.Origin, Node: d.Group.Node, Group: d.Group.ID,
 		Data: map[string]any{"name": d.Group.Name, "total": int64(d.Group.Total)}}}
 }
 
@@ -147,7 +147,7 @@ func (d AddBranch) evolveState(s *state.State) {
 
 func (d AddBranch) toldEvents(s *state.State) []Event {
 	g := s.Group(d.Group)
-	return []Event{{Type: BranchAdded, Token: d.Token, Node: g.Node, Group: g.ID, Data: map[string]any{"name": g.Name, "index": int64(g.Total)}}}
+	return []Event{{Type: workflow.EventBranchAdded, Token: d.Token, Node: g.Node, Group: g.ID, Data: map[string]any{"name": g.Name, "index": int64(g.Total)}}}
 }
 
 func (AddBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -188,7 +188,7 @@ func (d AwaitSiblings) evolveState(s *state.State) {
 }
 
 func (d AwaitSiblings) toldEvents(s *state.State) []Event {
-	waiting := tokenEvent(s, TokenWaiting, d.Token, map[string]any{"for": "siblings", "via": string(d.Via)})
+	waiting := tokenEvent(s, workflow.EventTokenWaiting, d.Token, map[string]any{"for": "siblings", "via": string(d.Via)})
 	waiting.Group = d.Scope.Group
 	if d.Completes {
 		waiting.Data["completes"] = true

@@ -32,7 +32,7 @@ func (d StartChild) evolveState(s *state.State) {
 
 func (d StartChild) toldEvents(s *state.State) []Event {
 	child := workflow.ChildID(s.Run, d.Token, d.Attempt)
-	return []Event{tokenEvent(s, SubworkflowStarted, d.Token, map[string]any{"run": string(child), "attempt": int64(d.Attempt)})}
+	return []Event{tokenEvent(s, workflow.EventSubworkflowStarted, d.Token, map[string]any{"run": string(child), "attempt": int64(d.Attempt)})}
 }
 
 func (StartChild) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -61,10 +61,10 @@ func (d EndChild) toldEvents(s *state.State) []Event {
 	child := workflow.ChildID(s.Run, d.Token, s.Token(d.Token).Attempt)
 	data := map[string]any{"run": string(child), "status": d.Status.String()}
 	if d.Failure == nil {
-		return []Event{tokenEvent(s, SubworkflowCompleted, d.Token, data)}
+		return []Event{tokenEvent(s, workflow.EventSubworkflowCompleted, d.Token, data)}
 	}
 	data["error"] = FailureValue(d.Failure)
-	return []Event{tokenEvent(s, SubworkflowFailed, d.Token, data)}
+	return []Event{tokenEvent(s, workflow.EventSubworkflowFailed, d.Token, data)}
 }
 
 func (EndChild) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

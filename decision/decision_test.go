@@ -249,7 +249,7 @@ func TestString(t *testing.T) {
 // Events and Withdrawn answer every variant; what they return is particulars
 // that a journal can keep.
 func TestEventsAndWithdrawnAreTotal(t *testing.T) {
-	types := map[decision.EventType]bool{}
+	types := map[workflow.EventType]bool{}
 	for _, d := range lines {
 		s := begun(t)
 		withdrawn := decision.Withdrawn(s, d)

@@ -39,14 +39,14 @@ func (d FireGroup) evolveState(s *state.State) {
 }
 
 func (d FireGroup) toldEvents(s *state.State) []Event {
-	done := groupEvent(s, FanInCompleted, d.Group)
+	done := groupEvent(s, workflow.EventFanInCompleted, d.Group)
 	if d.TimedOut {
 		done.Data["timedOut"] = true
 	}
 	if !d.Shortfall {
 		return []Event{done}
 	}
-	return []Event{groupEvent(s, FanInShortfall, d.Group), done}
+	return []Event{groupEvent(s, workflow.EventFanInShortfall, d.Group), done}
 }
 
 func (d FireGroup) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -78,10 +78,10 @@ func (d FailGroup) evolveState(s *state.State) {
 }
 
 func (d FailGroup) toldEvents(s *state.State) []Event {
-	out := groupEvent(s, FanInFailed, d.Group)
+	out := groupEvent(s, workflow.EventFanInFailed, d.Group)
 	out.Data["error"] = FailureValue(&d.Failure)
 	if d.Shortfall {
-		return []Event{groupEvent(s, FanInShortfall, d.Group), out}
+		return []Event{groupEvent(s, workflow.EventFanInShortfall, d.Group), out}
 	}
 	return []Event{out}
 }
@@ -108,7 +108,7 @@ func (d AbandonGroup) toldEvents(s *state.State) []Event {
 	if spec := s.Graph.Groups[s.Group(d.Group).Name]; spec == nil || spec.Sync == nil {
 		return nil // there is no fan-in to abandon
 	}
-	return []Event{groupEvent(s, FanInAbandoned, d.Group)}
+	return []Event{groupEvent(s, workflow.EventFanInAbandoned, d.Group)}
 }
 
 func (AbandonGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -129,7 +129,7 @@ func (d CloseGroup) evolveState(s *state.State) {
 }
 
 func (d CloseGroup) toldEvents(s *state.State) []Event {
-	return []Event{groupEvent(s, GroupClosed, d.Group)}
+	return []Event{groupEvent(s, workflow.EventGroupClosed, d.Group)}
 }
 
 func (CloseGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -175,7 +175,7 @@ func (d MergeBranches) evolveState(s *state.State) {
 }
 
 func (d MergeBranches) toldEvents(s *state.State) []Event {
-	out := groupEvent(s, BranchesMerged, d.Group)
+	out := groupEvent(s, workflow.EventBranchesMerged, d.Group)
 	out.Data["target"] = pathText(d.Path, d.Append)
 	return []Event{out}
 }
@@ -256,7 +256,7 @@ func endGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
 }
 
 // groupEvent returns an event about a group, with its counters.
-func groupEvent(s *state.State, typ EventType, id workflow.GroupID) Event {
+func groupEvent(s *state.State, typ workflow.EventType, id workflow.GroupID) Event {
 	g := s.Group(id)
 	return Event{Type: typ, Token: g.Origin, Node: g.Node, Group: id, Data: map[string]any{
 		"name": g.Name, "total": int64(g.Total), "arrived": int64(g.Arrived),

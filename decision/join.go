@@ -53,7 +53,7 @@ func (d FireJoin) toldEvents(*state.State) []Event {
 	for i, id := range d.Tokens {
 		tokens[i] = int64(id)
 	}
-	return []Event{{Type: JoinCompleted, Node: d.Node, Data: map[string]any{"tokens": tokens}}}
+	return []Event{{Type: workflow.EventJoinCompleted, Node: d.Node, Data: map[string]any{"tokens": tokens}}}
 }
 
 func (FireJoin) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

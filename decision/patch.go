@@ -50,7 +50,7 @@ func (d PatchRun) evolveState(s *state.State) {
 }
 
 func (d PatchRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: WorkflowPatched, Data: map[string]any{"revision": int64(d.Revision)}}}
+	return []Event{{Type: workflow.EventWorkflowPatched, Data: map[string]any{"revision": int64(d.Revision)}}}
 }
 
 func (PatchRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

@@ -30,7 +30,7 @@ func (d StartRun) evolveState(s *state.State) {
 
 func (StartRun) toldEvents(s *state.State) []Event {
 	def := s.Graph.Definition
-	return []Event{{Type: WorkflowStarted, Data: map[string]any{"workflow": def.Name, "version": int64(def.Version)}}}
+	return []Event{{Type: workflow.EventWorkflowStarted, Data: map[string]any{"workflow": def.Name, "version": int64(def.Version)}}}
 }
 
 func (StartRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -54,9 +54,9 @@ func (d CompleteRun) evolveState(s *state.State) {
 
 func (CompleteRun) toldEvents(s *state.State) []Event {
 	if len(s.Artifacts) == 0 {
-		return []Event{{Type: WorkflowCompleted}}
+		return []Event{{Type: workflow.EventWorkflowCompleted}}
 	}
-	return []Event{{Type: ArtifactCommitted, Data: map[string]any{"count": int64(len(s.Artifacts))}}, {Type: WorkflowCompleted}}
+	return []Event{{Type: workflow.EventArtifactCommitted, Data: map[string]any{"count": int64(len(s.Artifacts))}}, {Type: workflow.EventWorkflowCompleted}}
 }
 
 func (CompleteRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -77,7 +77,7 @@ func (d FailRun) evolveState(s *state.State) {
 }
 
 func (d FailRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: WorkflowFailed, Data: FailureValue(&d.Failure)}}
+	return []Event{{Type: workflow.EventWorkflowFailed, Data: FailureValue(&d.Failure)}}
 }
 
 func (FailRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -98,7 +98,7 @@ func (d ExpireRun) evolveState(s *state.State) {
 }
 
 func (d ExpireRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: WorkflowTimedOut, Data: FailureValue(&d.Failure)}}
+	return []Event{{Type: workflow.EventWorkflowTimedOut, Data: FailureValue(&d.Failure)}}
 }
 
 func (ExpireRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -119,7 +119,7 @@ func (d CancelRun) evolveState(s *state.State) {
 }
 
 func (d CancelRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: WorkflowCancelled, Data: FailureValue(&d.Failure)}}
+	return []Event{{Type: workflow.EventWorkflowCancelled, Data: FailureValue(&d.Failure)}}
 }
 
 func (CancelRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -138,7 +138,7 @@ func (d SuspendRun) evolveState(s *state.State) {
 }
 
 func (d SuspendRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: WorkflowSuspended, Data: FailureValue(&d.Failure)}}
+	return []Event{{Type: workflow.EventWorkflowSuspended, Data: FailureValue(&d.Failure)}}
 }
 
 func (SuspendRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -154,7 +154,10 @@ func (ResumeRun) evolveState(s *state.State) {
 	s.Failure, s.ParentPauses = nil, false
 }
 
-func (ResumeRun) toldEvents(*state.State) []Event                 { return []Event{{Type: WorkflowResumed}} }
+func (ResumeRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: workflow.EventWorkflowResumed}}
+}
+
 func (ResumeRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // PauseRun holds back what the run would dispatch.
@@ -170,7 +173,10 @@ func (d PauseRun) evolveState(s *state.State) {
 	s.ParentPauses = d.Parent
 }
 
-func (PauseRun) toldEvents(*state.State) []Event                 { return []Event{{Type: WorkflowPaused}} }
+func (PauseRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: workflow.EventWorkflowPaused}}
+}
+
 func (PauseRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // DeferFailure notes that the run will fail once the rest of it has ended.

@@ -32,7 +32,7 @@ func (d AwaitTimer) evolveState(s *state.State) {
 }
 
 func (d AwaitTimer) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, TokenWaiting, d.Token, map[string]any{"for": "timer", "until": timeText(d.Due)})}
+	return []Event{tokenEvent(s, workflow.EventTokenWaiting, d.Token, map[string]any{"for": "timer", "until": timeText(d.Due)})}
 }
 
 func (AwaitTimer) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -110,7 +110,7 @@ func (d KeepSignal) toldEvents(*state.State) []Event {
 	if d.ID != "" {
 		data["id"] = d.ID
 	}
-	return []Event{{Type: SignalReceived, Data: data}}
+	return []Event{{Type: workflow.EventSignalReceived, Data: data}}
 }
 
 func (KeepSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -140,7 +140,7 @@ func (d TakeSignal) evolveState(s *state.State) {
 }
 
 func (d TakeSignal) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, SignalTaken, d.Token, map[string]any{"name": d.Name, "signal": int64(d.Seq)})}
+	return []Event{tokenEvent(s, workflow.EventSignalTaken, d.Token, map[string]any{"name": d.Name, "signal": int64(d.Seq)})}
 }
 
 func (TakeSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -159,7 +159,7 @@ func (d LoseSignal) String() string {
 func (d LoseSignal) evolveState(s *state.State) { endSignal(s, d.Seq) }
 
 func (d LoseSignal) toldEvents(*state.State) []Event {
-	return []Event{{Type: SignalLost, Data: map[string]any{"name": d.Name, "signal": int64(d.Seq)}}}
+	return []Event{{Type: workflow.EventSignalLost, Data: map[string]any{"name": d.Name, "signal": int64(d.Seq)}}}
 }
 
 func (LoseSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -181,7 +181,7 @@ func (RejectSignal) evolveState(*state.State) {
 }
 
 func (d RejectSignal) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, SignalRejected, d.Token, map[string]any{"name": d.Name, "error": FailureValue(&d.Failure)})}
+	return []Event{tokenEvent(s, workflow.EventSignalRejected, d.Token, map[string]any{"name": d.Name, "error": FailureValue(&d.Failure)})}
 }
 
 func (RejectSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

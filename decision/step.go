@@ -70,7 +70,7 @@ func (d EndStep) toldEvents(*state.State) []Event {
 	if !d.Skipped {
 		return nil
 	}
-	return []Event{{Type: NodeSkipped, Node: d.Node}}
+	return []Event{{Type: workflow.EventNodeSkipped, Node: d.Node}}
 }
 
 func (EndStep) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

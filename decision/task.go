@@ -33,7 +33,7 @@ func (d DispatchTask) evolveState(s *state.State) {
 }
 
 func (d DispatchTask) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, TaskDispatched, d.Token, map[string]any{"task": d.Task, "attempt": int64(d.Attempt)})}
+	return []Event{tokenEvent(s, workflow.EventTaskDispatched, d.Token, map[string]any{"task": d.Task, "attempt": int64(d.Attempt)})}
 }
 
 func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -85,7 +85,7 @@ func (d RetryTask) toldEvents(s *state.State) []Event {
 	if d.Failure != nil {
 		data["error"] = FailureValue(d.Failure)
 	}
-	return []Event{tokenEvent(s, TaskRetrying, d.Token, data)}
+	return []Event{tokenEvent(s, workflow.EventTaskRetrying, d.Token, data)}
 }
 
 func (d RetryTask) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -111,7 +111,7 @@ func (d ParkTask) evolveState(s *state.State) {
 }
 
 func (d ParkTask) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, TaskParked, d.Token, FailureValue(&d.Failure))}
+	return []Event{tokenEvent(s, workflow.EventTaskParked, d.Token, FailureValue(&d.Failure))}
 }
 
 func (d ParkTask) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -137,7 +137,7 @@ func (d StageArtifacts) String() string {
 func (d StageArtifacts) evolveState(s *state.State) { s.AddArtifacts(d.Artifacts) }
 
 func (d StageArtifacts) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, ArtifactStaged, d.Token, map[string]any{"artifacts": artifactValues(d.Artifacts)})}
+	return []Event{tokenEvent(s, workflow.EventArtifactStaged, d.Token, map[string]any{"artifacts": artifactValues(d.Artifacts)})}
 }
 
 func (StageArtifacts) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

@@ -33,7 +33,7 @@ func (d CreateToken) evolveState(s *state.State) {
 }
 
 func (d CreateToken) toldEvents(*state.State) []Event {
-	return []Event{{Type: TokenCreated, Token: d.Token.ID, Node: d.Token.Node, Data: scopeData(d.Token.Scope)}}
+	return []Event{{Type: workflow.EventTokenCreated, Token: d.Token.ID, Node: d.Token.Node, Data: scopeData(d.Token.Scope)}}
 }
 
 func (CreateToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -61,7 +61,7 @@ func (d CompleteToken) evolveState(s *state.State) {
 }
 
 func (d CompleteToken) toldEvents(s *state.State) []Event {
-	return completedEvents(s, d.Token, d.Metadata, tokenEvent(s, TokenCompleted, d.Token, nil))
+	return completedEvents(s, d.Token, d.Metadata, tokenEvent(s, workflow.EventTokenCompleted, d.Token, nil))
 }
 
 func (d CompleteToken) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -84,7 +84,7 @@ func (d FailToken) evolveState(s *state.State) {
 }
 
 func (d FailToken) toldEvents(s *state.State) []Event {
-	return failedEvents(s, d.Token, TokenFailed, &d.Failure)
+	return failedEvents(s, d.Token, workflow.EventTokenFailed, &d.Failure)
 }
 
 func (d FailToken) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -107,7 +107,7 @@ func (d ExpireToken) evolveState(s *state.State) {
 }
 
 func (d ExpireToken) toldEvents(s *state.State) []Event {
-	return failedEvents(s, d.Token, TokenTimedOut, &d.Failure)
+	return failedEvents(s, d.Token, workflow.EventTokenTimedOut, &d.Failure)
 }
 
 func (d ExpireToken) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -130,7 +130,7 @@ func (d CancelToken) evolveState(s *state.State) {
 }
 
 func (d CancelToken) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, TokenCancelled, d.Token, map[string]any{"reason": d.Reason})}
+	return []Event{tokenEvent(s, workflow.EventTokenCancelled, d.Token, map[string]any{"reason": d.Reason})}
 }
 
 func (d CancelToken) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -172,7 +172,7 @@ func (d CancelTokens) toldEvents(s *state.State) []Event {
 	for i, n := range d.Nodes {
 		nodes[i] = string(n)
 	}
-	return []Event{{Type: TokenCancelled, Data: map[string]any{"nodes": nodes, "count": int64(len(ids)), "tokens": tokens}}}
+	return []Event{{Type: workflow.EventTokenCancelled, Data: map[string]any{"nodes": nodes, "count": int64(len(ids)), "tokens": tokens}}}
 }
 
 func (d CancelTokens) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -300,20 +300,20 @@ func completedEvents(s *state.State, id workflow.TokenID, metadata map[string]an
 	if s.Token(id).Status != workflow.Dispatched {
 		return []Event{then}
 	}
-	return []Event{tokenEvent(s, TaskCompleted, id, metadata), then}
+	return []Event{tokenEvent(s, workflow.EventTaskCompleted, id, metadata), then}
 }
 
 // failedEvents puts task.failed before the event of a token whose task it was.
-func failedEvents(s *state.State, id workflow.TokenID, typ EventType, f *workflow.Failure) []Event {
+func failedEvents(s *state.State, id workflow.TokenID, typ workflow.EventType, f *workflow.Failure) []Event {
 	then := tokenEvent(s, typ, id, FailureValue(f))
 	if s.Token(id).Status != workflow.Dispatched {
 		return []Event{then}
 	}
-	return []Event{tokenEvent(s, TaskFailed, id, FailureValue(f)), then}
+	return []Event{tokenEvent(s, workflow.EventTaskFailed, id, FailureValue(f)), then}
 }
 
 // tokenEvent returns an event about a token, at its node.
-func tokenEvent(s *state.State, typ EventType, id workflow.TokenID, data map[string]any) Event {
+func tokenEvent(s *state.State, typ workflow.EventType, id workflow.TokenID, data map[string]any) Event {
 	return Event{Type: typ, Token: id, Node: s.Token(id).Node, Data: data}
 }
 
@@ -323,7 +323,7 @@ func waitingFor(s *state.State, id workflow.TokenID, what string, more map[strin
 		more = map[string]any{}
 	}
 	more["for"] = what
-	return tokenEvent(s, TokenWaiting, id, more)
+	return tokenEvent(s, workflow.EventTokenWaiting, id, more)
 }
 
 // scopeData returns the branch of a token as data; nil outside any group.

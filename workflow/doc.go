@@ -7,7 +7,8 @@
 //   - [RunID], [TokenID], [GroupID], [Scope]: what the parts of a run are called.
 //     [RunStatus], [TokenStatus], [Phase]: where they are in their lives.
 //   - [Run], [Outcome], [Failure]: what callers hand over and get back. [Signal]
-//     and [Ballot]: what callers tell a run.
+//     and [Ballot]: what callers tell a run. [EventType]: what a run tells of
+//     itself.
 //
 // The state of a run is in package internal/state. This package is pure: it
 // does no I/O and reads no clock.

@@ -151,7 +151,7 @@ func opened(ctx context.Context, engine *pawl.Engine, p purchase, stdout io.Writ
 		if err != nil {
 			return err
 		}
-		if e.Type != pawl.EventApprovalRequested {
+		if e.Type != workflow.EventApprovalRequested {
 			continue
 		}
 		fmt.Fprintf(stdout, "  %s: %v\n", e.Node, e.Data["message"])

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -144,7 +143,7 @@ func TestMatchesThatFail(t *testing.T) {
 		told := false
 		for ev, err := range w.Events(t.Context(), id, pawl.EventsOptions{}) {
 			require.NoError(t, err)
-			told = told || ev.Type == decision.SignalRejected
+			told = told || ev.Type == workflow.EventSignalRejected
 		}
 		require.True(t, told, source)
 		require.NoError(t, w.Cancel(t.Context(), id, ""))

@@ -291,7 +291,7 @@ func (l *timeline) play(n int) {
 		g, err := workflow.Compile(witness.MustParse(text))
 		require.NoError(l.t, err)
 		id := workflow.RunID(fmt.Sprint(g.Definition.Name, "-", i))
-		l.runs = append(l.runs, &timedRun{id: id, state: state.NewState(id, g), events: map[decision.EventType]int{}})
+		l.runs = append(l.runs, &timedRun{id: id, state: state.NewState(id, g), events: map[workflow.EventType]int{}})
 		require.NoError(l.t, l.engine.Start(l.t.Context(), workflow.Run{ID: id, Definition: g.Definition}, nil))
 	}
 	for range n {
@@ -338,7 +338,7 @@ type timedRun struct {
 	id     workflow.RunID
 	seq    int64
 	state  *state.State
-	events map[decision.EventType]int
+	events map[workflow.EventType]int
 }
 
 // TestClockJumps lets the wall clock jump while engines run, between two of its

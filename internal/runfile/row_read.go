@@ -140,7 +140,7 @@ func (r *rowReader) scanEvent() decision.Event {
 	data, err := column.ParseObject(r.Text(7))
 	r.keepError(err)
 	return decision.Event{
-		Seq: r.Int64(0), Record: r.Int64(1), At: time.UnixMilli(r.Int64(2)).UTC(), Type: decision.EventType(r.Text(3)),
+		Seq: r.Int64(0), Record: r.Int64(1), At: time.UnixMilli(r.Int64(2)).UTC(), Type: workflow.EventType(r.Text(3)),
 		Token: workflow.TokenID(r.Int64(4)), Node: workflow.NodeID(r.Text(5)), Group: workflow.GroupID(r.Int64(6)), Data: data,
 	}
 }

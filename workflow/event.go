@@ -1,0 +1,76 @@
+package workflow
+
+// An EventType names what an event tells about a run: what happened, as in
+// task.completed.
+type EventType string
+
+// Events of a run.
+const (
+	EventWorkflowStarted   EventType = "workflow.started"
+	EventWorkflowCompleted EventType = "workflow.completed"
+	EventWorkflowFailed    EventType = "workflow.failed"
+	EventWorkflowTimedOut  EventType = "workflow.timed_out"
+	EventWorkflowCancelled EventType = "workflow.cancelled"
+	EventWorkflowSuspended EventType = "workflow.suspended"
+	EventWorkflowResumed   EventType = "workflow.resumed"
+	EventWorkflowPaused    EventType = "workflow.paused"
+	EventArtifactStaged    EventType = "artifact.staged"
+	EventArtifactCommitted EventType = "artifact.committed"
+	EventWorkflowPatched   EventType = "workflow.patched"
+)
+
+// Events of tokens, which walk the nodes of a run.
+const (
+	EventTokenCreated   EventType = "token.created"
+	EventTokenWaiting   EventType = "token.waiting"
+	EventTokenCompleted EventType = "token.completed"
+	EventTokenFailed    EventType = "token.failed"
+	EventTokenTimedOut  EventType = "token.timed_out"
+	EventTokenCancelled EventType = "token.cancelled"
+	EventJoinCompleted  EventType = "join.completed"
+	EventNodeSkipped    EventType = "node.skipped"
+)
+
+// Events of tasks.
+const (
+	EventTaskDispatched EventType = "task.dispatched"
+	EventTaskCompleted  EventType = "task.completed"
+	EventTaskFailed     EventType = "task.failed"
+	EventTaskRetrying   EventType = "task.retrying"
+	EventTaskParked     EventType = "task.parked"
+)
+
+// Events of groups: a fan-out, its join and what the branches come to. Each is
+// one event, however wide the group.
+const (
+	EventFanOutStarted  EventType = "fan_out.started"
+	EventFanInCompleted EventType = "fan_in.completed"
+	EventFanInAbandoned EventType = "fan_in.abandoned"
+	EventFanInFailed    EventType = "fan_in.failed"
+	EventFanInShortfall EventType = "fan_in.shortfall"
+	EventBranchesMerged EventType = "branches.merged"
+	EventBranchAdded    EventType = "fan_out.added"
+	EventGroupClosed    EventType = "fan_out.closed"
+)
+
+// Events of subworkflows, in the parent run.
+const (
+	EventSubworkflowStarted   EventType = "subworkflow.started"
+	EventSubworkflowCompleted EventType = "subworkflow.completed"
+	EventSubworkflowFailed    EventType = "subworkflow.failed"
+)
+
+// Events of signals.
+const (
+	EventSignalReceived EventType = "signal.received"
+	EventSignalTaken    EventType = "signal.taken"
+	EventSignalLost     EventType = "signal.lost"
+	EventSignalRejected EventType = "signal.rejected"
+)
+
+// Events of approvals.
+const (
+	EventApprovalRequested EventType = "approval.requested"
+	EventApprovalVoted     EventType = "approval.voted"
+	EventApprovalDecided   EventType = "approval.decided"
+)
