@@ -88,14 +88,14 @@ func withExpression(place, source string) *workflow.Definition {
 // takes it for false.
 func TestExpressionsAreNeverFalse(t *testing.T) {
 	w, c, slowest := open(t), tally{}, time.Duration(0)
-	cheap, n, level := expressions(), 0, harness.CurrentLevel()
+	cheap, level := expressions(), harness.CurrentLevel()
 	for i, source := range append(cheap, costly()...) {
 		places := []string{"condition", "mapping", "foreach", "until"}
 		if level == harness.Quick || level == harness.Gate && i >= len(cheap) {
 			places = places[:1]
 		}
-		if i >= len(cheap) && thinned(&n) {
-			continue
+		if level == harness.Quick && i >= len(cheap) && i%4 > 0 {
+			continue // package expr evaluates the like of each of them
 		}
 		for _, place := range places {
 			c.tried++

@@ -23,12 +23,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// thinned leaves out seven of eight entries of a table in a quick run: i counts them.
-func thinned(i *int) bool {
-	*i++
-	return harness.CurrentLevel() == harness.Quick && *i%8 != 0
-}
-
 // A tally counts what a test has tried and what came of it.
 type tally struct {
 	tried, taken, refused int

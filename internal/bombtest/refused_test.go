@@ -79,7 +79,7 @@ func TestCallersBeyondALimit(t *testing.T) {
 					limits = fmt.Sprintf("limits: {%s: %d}", s.key, most)
 				}
 				d := define(t, waiting, limits)
-				for _, n := range []int{most - 1, most, most + 1, s.beyond} {
+				for _, n := range harness.Figure([]int{most, most + 1}, []int{most - 1, most, most + 1, s.beyond}, []int{most - 1, most, most + 1, s.beyond}) {
 					c.tried++
 					at := fmt.Sprintf("%s, %s %d of %d", name, s.limit, n, most)
 					if g.give == nil {

@@ -92,7 +92,7 @@ func TestDamagedRunFile(t *testing.T) {
 	}
 	more := []mutation{{"missing", nil}, {"another run's", nil}}
 	list := append(slices.Clone(mutations), more...)
-	n := harness.Figure(len(list)*2, 300, 6000)
+	n := harness.Figure(len(list), 300, 6000)
 	var y tally
 	trials(t, n, func(i int, rng *rand.Rand, dir string) {
 		m, id := list[i%len(list)], ids[rng.IntN(len(ids))]

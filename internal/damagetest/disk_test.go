@@ -177,17 +177,23 @@ func (d *disk) play(o op, number int) {
 
 // A loss is how a disk loses what was not synced.
 type loss struct {
-	names string // of directories: none, all, order, any
-	bytes string // of files: none, all, order, any, zeros, mixed
+	names string // of directories: one of keptNames
+	bytes string // of files: one of keptBytes
 	until int    // of order: operations from this one on are lost
 	unit  int64  // of which a write is torn into, in bytes
 	rng   *rand.Rand
 }
 
+// What a disk may keep of names, and of bytes, that were not synced.
+var (
+	keptNames = []string{"none", "all", "order", "any"}
+	keptBytes = []string{"none", "all", "order", "any", "zeros", "mixed"}
+)
+
 func drawLoss(k int, rng *rand.Rand) loss {
 	return loss{
-		names: []string{"none", "all", "order", "any"}[rng.IntN(4)],
-		bytes: []string{"none", "all", "order", "any", "zeros", "mixed"}[rng.IntN(6)],
+		names: keptNames[rng.IntN(len(keptNames))],
+		bytes: keptBytes[rng.IntN(len(keptBytes))],
 		until: k - rng.IntN(min(k, 40)+1), unit: []int64{512, 4096}[rng.IntN(2)], rng: rng,
 	}
 }

@@ -55,10 +55,10 @@ var tails = []string{"nothing", "zeros", "noise", "sectors", "pages"}
 // cuts returns the cuts within the last three frames, and n drawn ones. In a
 // release those are all; in the gate they are those near the ends of a frame and
 // of its header, and every 17th of the others, which differ in nothing; in a quick
-// run every 171st.
+// run every 685th, six in each frame.
 func cuts(size, n int, rng *rand.Rand) []cut {
 	var out []cut
-	every, ends := harness.Figure(171, 17, 1), harness.CurrentLevel() > harness.Quick
+	every, ends := harness.Figure(685, 17, 1), harness.CurrentLevel() > harness.Quick
 	for at := size - 3*frameSize; at <= size; at++ {
 		in := (at - walHeader) % frameSize
 		if at%every == 0 || ends && (in < 32 || in > frameSize-8) {
@@ -111,7 +111,7 @@ func TestTornLog(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.plus, indexWAL)
 	acked := s.acks[len(s.acks)-2].length // the last transaction is not
-	list := cuts(len(log), harness.Figure(100, 1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
+	list := cuts(len(log), harness.Figure(40, 1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
 	plus := tell(t, s.plus)
 	var y tally
 	trials(t, len(list), func(i int, rng *rand.Rand, dir string) {
@@ -140,6 +140,7 @@ func TestTornLog(t *testing.T) {
 			if err := h.prefixes(plus); err != nil {
 				y.violate("%s: %v", name, err)
 			}
+			y.count("tail: " + c.tail)
 			if h.global != "" {
 				y.count("read in full")
 			}
@@ -150,7 +151,11 @@ func TestTornLog(t *testing.T) {
 			}
 		}
 	})
-	y.report(t, len(list), "refused", "tail that was not synced", "a committed prefix")
+	must := []string{"read in full"}
+	for _, tail := range tails {
+		must = append(must, "tail: "+tail)
+	}
+	y.report(t, len(list), append(must, "refused", "tail that was not synced", "a committed prefix")...)
 }
 
 // commonPrefix returns what two lists begin with.
@@ -247,11 +252,14 @@ func logHarms(other *scene) []harm {
 func TestDamagedLog(t *testing.T) {
 	s, other := newScene(t, harness.Workspace(t)), newScene(t, harness.Workspace(t))
 	harms := logHarms(other)
-	n := harness.Figure(30, 300, 5000)
+	n := harness.Figure(len(harms), 300, 5000)
 	var y tally
 	trials(t, n, func(i int, rng *rand.Rand, dir string) {
 		m := harms[0]
-		if i%2 == 1 {
+		switch {
+		case harness.CurrentLevel() == harness.Quick:
+			m = harms[i]
+		case i%2 == 1:
 			m = harms[i/2%len(harms)]
 		}
 		copyDir(t, s.hot, dir)

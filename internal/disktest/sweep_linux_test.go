@@ -19,6 +19,9 @@ import (
 	"github.com/pawl-run/pawl/internal/harness/witness"
 )
 
+// everyClass are the classes of calls that a fault can come to.
+var everyClass = []class{syncs, writes, cuts, reads, names, opens, looks}
+
 // A fault is what happens to some calls of one class: from the n-th on, so many.
 type fault struct {
 	classes []class
@@ -86,6 +89,7 @@ type sweep struct {
 	want map[string]string
 	from string           // of a host that was killed, which every trial goes on with; "" begins anew
 	was  witness.Snapshot // there
+	made []call           // by the work without a fault, in order; nil if that is not known
 
 	mu                   sync.Mutex
 	trials, hits, missed int
@@ -110,11 +114,12 @@ func supervised(t *testing.T) *child {
 func newSweep(t *testing.T, w work) *sweep {
 	s := &sweep{t: t, dir: harness.Workspace(t), work: w, where: map[string]int{}, silent: map[call]int{}}
 	c := supervised(t)
-	r, err := s.one(c, &injection{})
+	i := &injection{fault: fault{classes: everyClass}}
+	r, err := s.one(c, i)
 	_, ended := c.end()
 	require.NoError(t, errors.Join(err, ended))
 	require.Empty(t, r.Wrong, "%s, without a fault", w.name)
-	s.want = r.Was.Outcomes()
+	s.want, s.made = r.Was.Outcomes(), i.calls
 	s.trials, s.hits, s.missed, s.surfaced, s.reopened = 0, 0, 0, 0, 0
 	return s
 }
@@ -135,17 +140,26 @@ func (s *sweep) kill(n int) {
 	t.Lives = 1
 	t.Look(false)
 	require.Empty(s.t, t.Wrong)
-	s.from, s.was = dir, t.Was
+	s.from, s.was, s.made = dir, t.Was, nil
 }
 
 // count returns how many calls of some classes the work makes.
 func (s *sweep) count(classes ...class) int {
-	c := supervised(s.t)
-	i := &injection{fault: fault{classes: classes}}
-	_, err := s.one(c, i)
-	_, ended := c.end()
-	require.NoError(s.t, errors.Join(err, ended))
-	return i.seen
+	if s.made == nil {
+		c := supervised(s.t)
+		i := &injection{fault: fault{classes: everyClass}}
+		_, err := s.one(c, i)
+		_, ended := c.end()
+		require.NoError(s.t, errors.Join(err, ended))
+		s.made = i.calls
+	}
+	n := 0
+	for _, c := range s.made {
+		if slices.Contains(classes, c.class) {
+			n++
+		}
+	}
+	return n
 }
 
 // harmless reports whether SQLite may make this call in vain without a word: it
@@ -327,11 +341,15 @@ func (s *sweep) run(faults []fault) {
 	}
 }
 
-// report prints the figures and fails if most faults were never met.
-func (s *sweep) figures(what string) {
+// figures prints the figures and fails if most faults were never met, or none by the
+// calls of a class.
+func (s *sweep) figures(what string, classes ...class) {
 	s.t.Logf("%s: %s: %d trials, %d faults injected %v, %d not reached, told and logged %d, silent %v, opened again %d, %d violations",
 		what, s.work.name, s.trials, s.hits, s.where, s.missed, s.surfaced, s.silent, s.reopened, s.wrong)
 	require.Positive(s.t, s.hits, "nothing was injected")
+	for _, c := range classes {
+		require.Positive(s.t, s.where[string(c)], "no fault came to: %s", c)
+	}
 	require.Less(s.t, s.missed, s.trials/5+2, "too many faults were not reached")
 }
 

@@ -139,7 +139,7 @@ nodes: [{id: a, task: exec, input: {argv: input.argv, text: "true"}, output: {ou
 // soon as they may: one engine has the directory, one actor the run. Of two actors
 // one would find its commit refused, and nothing is.
 func TestRacesInAProcess(t *testing.T) {
-	opens := harness.Figure(10, 500, 20_000)
+	opens := harness.Figure(4, 500, 20_000)
 	asks := harness.Figure(200, 9500, 980_000)
 	refused := raceOpens(t, opens)
 	activations := raceActors(t, asks)
