@@ -55,6 +55,9 @@ func runDAG(t testing.TB, n, rounds int) float64 {
 	return median(times)
 }
 
+// A dag completes, and every node of it has a token.
+func TestSmallDAG(t *testing.T) { require.Positive(t, runDAG(t, 1_000, 1)) }
+
 // A dag of 60,000 nodes and 250,000 transitions completes, on files, and its
 // size does not show in the time per node. The bound here is generous, for
 // machines that do other things too: BenchmarkDAG gives the figure.

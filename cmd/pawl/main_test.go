@@ -11,11 +11,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
-// build builds the command and returns its path.
-func build(t *testing.T) string {
+// program returns the path of the command: in a quick run that of this test binary,
+// which TestMain lets be the command too, else that of one that is built.
+func program(t *testing.T) string {
 	t.Helper()
+	if harness.CurrentLevel() == harness.Quick {
+		path, err := exec.LookPath("pawl")
+		require.NoError(t, err)
+		return path
+	}
 	path := filepath.Join(t.TempDir(), "pawl")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -24,14 +32,14 @@ func build(t *testing.T) string {
 
 const good = `scenario: good
 definition: {name: d, start: a, nodes: [{id: a, task: t}]}
-mocks: {a: [{delay: 720h}]}
-expect: {path: [a], duration: 720h}
+mocks: {a: [{delay: 72h}]}
+expect: {path: [a], duration: 72h}
 `
 
 var bad = strings.NewReplacer("good", "bad", "path: [a]", "path: []").Replace(good)
 
 func TestCommand(t *testing.T) {
-	pawl := build(t)
+	pawl := program(t)
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"good.yaml": good, "both.yaml": good + "---\n" + bad, "unknown.yaml": good + "expected: {}\n", "syntax.yaml": "a: [",
@@ -58,7 +66,7 @@ func TestCommand(t *testing.T) {
             start-run input={}
             create-token t1 node=a
             dispatch-task t1 task=t attempt=1 input={}
-        +720h0m0s scenario 2 TaskCompleted token=t1 attempt=1
+        +72h0m0s scenario 2 TaskCompleted token=t1 attempt=1
             complete-token t1
             complete-run output={}
 0 passed, 1 failed
@@ -101,7 +109,7 @@ func exitStatus(t *testing.T, err error) int {
 func TestCommandJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(good+"---\n"+bad), 0o600))
-	out, err := exec.Command(build(t), "test", "--json", path).Output()
+	out, err := exec.Command(program(t), "test", "--json", path).Output()
 	require.Equal(t, exitFailed, exitStatus(t, err))
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	require.Len(t, lines, 3)

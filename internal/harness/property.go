@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// CheckProperty checks a property as rapid.Check does: in a quick run with a fifth of
+// CheckProperty checks a property as rapid.Check does: in a quick run with a tenth of
 // the cases, unless -rapid.checks says how many. The test may not be parallel.
 func CheckProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
@@ -17,7 +17,7 @@ func CheckProperty(t *testing.T, property func(*rapid.T)) {
 	given := checks.Value.String()
 	if n, err := strconv.Atoi(given); CurrentLevel() == Quick && given == checks.DefValue {
 		require.NoError(t, err)
-		require.NoError(t, checks.Value.Set(strconv.Itoa(n/5)))
+		require.NoError(t, checks.Value.Set(strconv.Itoa(n/10)))
 		defer func() { require.NoError(t, checks.Value.Set(given)) }()
 	}
 	rapid.Check(t, property)

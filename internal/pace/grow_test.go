@@ -10,13 +10,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // A wide element makes slices large soon.
 type wide [4096]byte
 
 func TestGrow(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
 		check(t, func(i int) byte { return byte(i) })
 		check(t, func(i int) (w wide) { w[0] = byte(i); return w })
 		check(t, func(int) struct{} { return struct{}{} })
