@@ -339,7 +339,7 @@ func TestCloseBetweenParentAndChild(t *testing.T) {
 	for _, point := range []string{
 		"release.child", "child.want", "child.started", "child.ended", "child.told", "child.asks", "child.cancel",
 	} {
-		for n := int32(1); n <= 3; n++ {
+		for n := int32(1); n <= harness.Figure[int32](1, 3, 3); n++ {
 			t.Run(fmt.Sprintf("%s/%d", point, n), func(t *testing.T) { closeAt(t, point, n) })
 		}
 	}

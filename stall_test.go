@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -137,7 +138,7 @@ func TestSlowRunsAreNotStalled(t *testing.T) {
 
 		never := open(t, t.TempDir(), pawl.Options{})
 		require.NoError(t, never.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
-		<-time.After(1000 * time.Hour)
+		<-time.After(harness.Figure[time.Duration](100, 1000, 1000) * time.Hour)
 		snap, err := never.Inspect(t.Context(), "r")
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunRunning, snap.Status)

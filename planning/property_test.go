@@ -205,6 +205,7 @@ func playOrder(t *testing.T, g *workflow.Graph, order []int, strategy, remaining
 // A cycle of nodes that take no time is stopped by the bound of a plan: the run
 // fails, and nothing of the plan happens.
 func TestPlanIsBounded(t *testing.T) {
+	harness.RequireLevel(t, harness.Gate, "TestEndlessPlans meets the same bound")
 	p := newPlayer(t, compile(t, `
 name: endless
 start: a

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 )
 
@@ -63,7 +64,7 @@ func check(err error) {
 // TestKill kills a process in the middle of its commits, again and again.
 func TestKill(t *testing.T) {
 	path := t.TempDir()
-	for round := range 12 {
+	for round := range harness.Figure(3, 12, 12) {
 		acked := kill(t, path, 20+9*round)
 		d, err := Open(path, Options{})
 		require.NoError(t, err)

@@ -57,7 +57,7 @@ func TestRepairOfChangedRows(t *testing.T) {
 		"room = 7", "room_crc = 1", "status = 4", "alarm = 7", "ended_at = 7", "output = '{}'", "failure = 'x'", "artifacts = '[]'", "state_crc = 1",
 		"slot = 3 - slot", "filed = 3", "filed_sum = zeroblob(32)", "file_hash = x'00'", "file_size = 7", "file_crc = 1",
 	}, suspended...) {
-		if harness.CurrentLevel() == harness.Quick && i%3 > 0 {
+		if harness.CurrentLevel() == harness.Quick && i%5 > 0 {
 			continue
 		}
 		t.Run(set, func(t *testing.T) {

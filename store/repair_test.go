@@ -75,7 +75,7 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 // records are the first ones that it had, and perhaps its suspension.
 func TestRepairRestoresPrefixes(t *testing.T) {
 	for i, tt := range harms() {
-		if harness.CurrentLevel() == harness.Quick && i%3 > 0 {
+		if harness.CurrentLevel() == harness.Quick && i%6 > 0 {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
