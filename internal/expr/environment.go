@@ -160,6 +160,7 @@ func newLibrary(e *cel.Env) map[string]*functions.Overload {
 func programOptions(costLimit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.CustomDecoratorV2(meterCalls),
+		cel.CustomDecoratorV2(allowNull),
 		cel.CostTracking(prices{}),
 		cel.CostLimit(costLimit),
 	}

@@ -7,7 +7,8 @@
 //   - Integral JSON numbers are ints, and + - * / % and the comparisons work
 //     across int and double: an int and a double give a double. 7 / 2 is 3.
 //   - Maps iterate in the order of their keys, in every macro, whatever made them.
-//   - null stays null. has(x.f) and x.?f on something that has no fields are errors.
+//   - null stays null. x.?f on null is absent; has(x.f) on null, and both on a number or
+//     a text, are errors.
 //   - Cost, size and nesting are bounded, not time: work is charged before it is
 //     done, so that the same expression on the same data always ends the same way.
 //   - There is no clock, no randomness and no I/O. Time zones are "", "UTC" and
