@@ -122,7 +122,8 @@ type Engine struct {
 
 // Open opens the engine directory at path, made if it does not exist, and goes
 // on with every unfinished run in it: tasks that were out are sent again under
-// the same key. It fails with ErrLocked if somebody else has it open, and with
+// the same key. It fails with ErrInvalid if path is empty, with ErrForeign if it is a
+// folder of other files, with ErrLocked if somebody else has it open, and with
 // ErrCorrupt or ErrVersion if it is not a directory that this version can
 // use. ctx bounds the opening only.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
@@ -131,6 +132,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if path == "" {
+		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
 	}
 	o = o.withDefaults()
 	hook := testhook.From(ctx)

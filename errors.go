@@ -23,6 +23,9 @@ var (
 	// ErrLocked: another process, or another engine of this one, has the
 	// directory open.
 	ErrLocked = store.ErrLocked
+	// ErrForeign: the folder given to Open holds other files, and no engine has
+	// been in it. Nothing was changed; use an empty or a new folder.
+	ErrForeign = store.ErrForeign
 	// ErrFenced: the directory was taken from this engine, by somebody who has
 	// removed its lock file or has moved the directory. Nothing can be committed
 	// here any more: close it.

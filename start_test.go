@@ -49,3 +49,12 @@ func TestStartByNameOfARunThatWasGivenItsDefinition(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, nil))
 	require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "a", Workflow: "one"}, nil), pawl.ErrRunExists)
 }
+
+func TestOpenWantsAFolderOfItsOwn(t *testing.T) {
+	_, err := pawl.Open(t.Context(), "", pawl.Options{})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorContains(t, err, "the path of the engine directory is empty")
+	_, err = pawl.Open(t.Context(), ".", pawl.Options{})
+	require.ErrorIs(t, err, pawl.ErrForeign)
+	require.NoFileExists(t, "LOCK")
+}

@@ -102,8 +102,8 @@ PRAGMA cell_size_check=ON;
 var indexSchema string
 
 // Open opens the engine directory at path, which it creates if there is none.
-// It fails with ErrLocked if the directory is in use, with ErrNoSpace if the disk
-// is full, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
+// It fails with ErrLocked if the directory is in use, with ErrForeign if it is one of
+// other files, with ErrNoSpace if the disk is full, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
 // left; then nothing has been changed.
 func Open(path string, o Options) (*Dir, error) {
 	if o.Logger == nil {
@@ -154,6 +154,9 @@ func (d *Dir) lockDirectory() error {
 		return err
 	}
 	if err := makeDir(d.path); err != nil {
+		return err
+	}
+	if err := d.checkForeign(); err != nil {
 		return err
 	}
 	if err := checkName(d.pathOf(lockName), os.Lstat); err != nil {

@@ -26,6 +26,9 @@ var (
 	// ErrLocked says that another process, or another Dir of this one, owns the
 	// directory. Close that one first.
 	ErrLocked = errors.New("the directory is in use by another engine")
+	// ErrForeign says that the folder holds other files, and that no engine has
+	// been in it. Nothing was changed.
+	ErrForeign = errors.New("the folder is not an engine's and not empty")
 	// ErrFenced says that another engine has taken the directory over, or
 	// another handle the run. Nothing can be committed here any more.
 	ErrFenced = errors.New("taken over by another engine")

@@ -53,10 +53,16 @@ func (d *Dir) writeLockRecord(m lockRecord) error {
 	return d.lock.Sync()
 }
 
+// maxLockRecord bounds what is read of the lock file.
+const maxLockRecord = 256
+
+// isLockRecord reports whether a text is a whole lock record.
+func isLockRecord(text string) bool { return parseLockRecord(text).String() == text }
+
 // readLockRecord reads the lock file. A text that was not written whole, as after a
 // crash, is read as that of a new directory.
 func (d *Dir) readLockRecord() (lockRecord, error) {
-	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, 256))
+	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, maxLockRecord))
 	if err != nil {
 		return lockRecord{}, err
 	}

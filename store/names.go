@@ -2,9 +2,11 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // checkNames refuses what stands in the directory under a name that the engine
@@ -34,6 +36,45 @@ func (d *Dir) checkNames() error {
 		return &CorruptError{File: d.pathOf(runsDir), What: "it is not a directory"}
 	}
 	return err
+}
+
+// ourNames are what an engine makes in its directory, or finds there on a new disk or in
+// a repository that keeps an empty folder.
+var ourNames = []string{
+	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, indexFile + "-journal", runsDir, tmpDir, blobsDir, unfinishedFile,
+	"lost+found", ".DS_Store", ".gitignore", ".gitkeep",
+}
+
+// checkForeign refuses a folder that is not empty and in which no engine has been: its
+// files would lie among those of somebody else. What came into an engine's directory later
+// is nobody's harm.
+func (d *Dir) checkForeign() error {
+	if _, err := os.Lstat(d.pathOf(indexFile)); err == nil {
+		return nil
+	}
+	if text, err := readLockText(d.pathOf(lockName)); err == nil && isLockRecord(text) {
+		return nil
+	}
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !slices.Contains(ourNames, e.Name()) {
+			return fmt.Errorf("%w: there is %s; use an empty or a new folder, such as %s", ErrForeign, e.Name(), d.pathOf("data"))
+		}
+	}
+	return nil
+}
+
+// readLockText reads the lock file, if it is a file, before the lock is taken.
+func readLockText(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxLockRecord {
+		return "", err
+	}
+	text, err := os.ReadFile(path)
+	return string(text), err
 }
 
 // hasName reports whether anything has a name in the directory.
