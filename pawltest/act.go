@@ -9,16 +9,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// performEvent makes an event happen to the engine.
-func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, e *event) error {
-	_, run := e.targetOf(nil, "")
+// performEvent makes an event happen to a run.
+func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
 	switch {
 	case e.Signal != nil:
-		return d.sendSignal(ctx, engine, e)
+		return sendSignal(ctx, engine, run, e.Signal)
 	case e.Vote != nil:
-		return d.castVote(ctx, engine, e)
+		return castVote(ctx, engine, run, e)
 	case e.Result != nil:
-		return d.reportResult(ctx, engine, e)
+		return d.reportResult(ctx, engine, run, e)
 	case e.Cancel:
 		return engine.Cancel(ctx, run, "cancelled by the scenario")
 	case e.Pause:
@@ -28,10 +27,8 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, e *event
 	case e.Patch.set:
 		return d.applyPatch(ctx, engine, run, e.Patch.value)
 	case e.AddBranch != nil:
-		_, run := e.targetOf(nil, e.AddBranch.Run)
 		return engine.AddBranch(ctx, pawl.GroupTarget{Run: run, Group: e.AddBranch.Group}, e.AddBranch.Item.value)
 	case e.CloseGroup != nil:
-		_, run := e.targetOf(nil, e.CloseGroup.Run)
 		return engine.CloseGroup(ctx, pawl.GroupTarget{Run: run, Group: e.CloseGroup.Group})
 	case e.CancelNodes != nil:
 		nodes := make([]workflow.NodeID, len(e.CancelNodes))
@@ -40,13 +37,13 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, e *event
 		}
 		return engine.CancelNodes(ctx, run, nodes...)
 	case e.Retry != nil:
-		t, err := d.tokenTarget(ctx, engine, e, e.Retry.Node, e.Retry.Index, e.Retry.Run)
+		t, err := tokenTarget(ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))
 		if err != nil {
 			return err
 		}
 		return engine.Retry(ctx, t)
 	case e.Skip != nil:
-		t, err := d.tokenTarget(ctx, engine, e, e.Skip.Node, e.Skip.Index, e.Skip.Run)
+		t, err := tokenTarget(ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Skip.Node)}, e.branchIndex(e.Skip.Index))
 		if err != nil {
 			return err
 		}
@@ -55,28 +52,26 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, e *event
 	panic("pawltest: an event that is nothing")
 }
 
-func (d *driver) sendSignal(ctx context.Context, engine *pawl.Engine, e *event) error {
-	_, run := e.targetOf(nil, e.Signal.Run)
-	s := workflow.Signal{Name: e.Signal.Name, ID: e.Signal.ID, Payload: e.Signal.Payload.value}
-	if ttl := e.Signal.TTL; ttl != nil {
+func sendSignal(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *signalEvent) error {
+	s := workflow.Signal{Name: e.Name, ID: e.ID, Payload: e.Payload.value}
+	if ttl := e.TTL; ttl != nil {
 		s.TTL, s.Transient = *ttl, *ttl == 0
 	}
 	return engine.Signal(ctx, run, s)
 }
 
-func (d *driver) castVote(ctx context.Context, engine *pawl.Engine, e *event) error {
+func castVote(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
 	v := e.Vote
-	t, err := d.tokenTarget(ctx, engine, e, v.Node, v.Index, v.Run)
+	t, err := tokenTarget(ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(v.Node)}, e.branchIndex(v.Index))
 	if err != nil {
 		return err
 	}
 	return engine.Vote(ctx, t, workflow.Ballot{By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
 }
 
-func (d *driver) reportResult(ctx context.Context, engine *pawl.Engine, e *event) error {
+func (d *driver) reportResult(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
 	r := e.Result
-	index, run := e.targetOf(r.Index, r.Run)
-	key := d.keyOf(r, index, run)
+	key := d.keyOf(r, e.branchIndex(r.Index), run)
 	if r.Error != nil {
 		return engine.Fail(ctx, key, r.Error.taskError())
 	}
@@ -96,25 +91,23 @@ func (d *driver) applyPatch(ctx context.Context, engine *pawl.Engine, run workfl
 	return err
 }
 
-// tokenTarget returns the token that an event is about: the one at a node, or the one of
-// a branch of that index.
-func (d *driver) tokenTarget(ctx context.Context, engine *pawl.Engine, e *event, node string, inner *int, innerRun string) (pawl.Target, error) {
-	index, run := e.targetOf(inner, innerRun)
-	t := pawl.Target{Run: run, Node: workflow.NodeID(node)}
+// tokenTarget returns the token that an event is about: the one at the node of t, or the
+// one there of a branch of that index.
+func tokenTarget(ctx context.Context, engine *pawl.Engine, t pawl.Target, index *int) (pawl.Target, error) {
 	if index == nil {
 		return t, nil
 	}
-	snap, err := engine.Inspect(ctx, run)
+	snap, err := engine.Inspect(ctx, t.Run)
 	if err != nil {
 		return t, err
 	}
 	for i := range snap.Tokens {
 		token := &snap.Tokens[i]
 		if token.Live() && token.Node == t.Node && token.Scope.Group != 0 && token.Scope.Branch == *index {
-			return pawl.Target{Run: run, Token: token.ID}, nil
+			return pawl.Target{Run: t.Run, Token: token.ID}, nil
 		}
 	}
-	return t, fmt.Errorf("%w: no token of branch %d is at node %q", pawl.ErrNotLive, *index, node)
+	return t, fmt.Errorf("%w: no token of branch %d is at node %q", pawl.ErrNotLive, *index, string(t.Node))
 }
 
 // messageOf returns the name of the message that an event becomes; "" if it
@@ -147,32 +140,12 @@ func (e *event) messageOf() string {
 	return ""
 }
 
-// runID returns the run that an event is about.
-func (e *event) runID() workflow.RunID {
-	inner := ""
-	switch {
-	case e.Signal != nil:
-		inner = e.Signal.Run
-	case e.Vote != nil:
-		inner = e.Vote.Run
-	case e.AddBranch != nil:
-		inner = e.AddBranch.Run
-	case e.CloseGroup != nil:
-		inner = e.CloseGroup.Run
-	case e.Retry != nil:
-		inner = e.Retry.Run
-	case e.Skip != nil:
-		inner = e.Skip.Run
-	}
-	_, run := e.targetOf(nil, inner)
-	return run
-}
-
 // An action is something that the driver has asked the engine for.
 type action struct {
 	event int // its index; -1 is the start of the run
 	at    time.Time
-	base  int64 // of the run's journal, when it was asked first
+	run   workflow.RunID // that the event is about; "" until it is known
+	base  int64          // of the run's journal, when it was asked first
 	done  bool
 	err   error
 	again bool // its answer was lost once

@@ -32,8 +32,9 @@ type driver struct {
 	promises map[pawl.Key]promise
 	taken    map[string]int // calls per node, or per node and branch index
 	keys     map[attemptName]pawl.Key
-	actions  []*action // in the order in which they were asked for
-	next     int       // event that has not happened yet
+	tokens   map[attemptName][]workflow.TokenID // that have called, per run and node
+	actions  []*action                          // in the order in which they were asked for
+	next     int                                // event that has not happened yet
 	shuffle  *rand.Rand
 	still    int64     // records when nothing happened any more
 	rested   time.Time // when that is long enough ago
@@ -74,7 +75,8 @@ func newDriver(s *Scenario, p playing, folder string) *driver {
 	d := &driver{
 		scenario: s, options: p, ctx: context.Background(), folder: folder, began: time.Now(),
 		promises: map[pawl.Key]promise{}, taken: map[string]int{}, keys: map[attemptName]pawl.Key{},
-		still: -1, wake: make(chan struct{}, 1),
+		tokens: map[attemptName][]workflow.TokenID{},
+		still:  -1, wake: make(chan struct{}, 1),
 	}
 	if p.shuffle != nil {
 		d.shuffle = rand.New(rand.NewPCG(uint64(*p.shuffle), 0))
@@ -287,29 +289,44 @@ func (d *driver) wakeDriver() {
 // be late.
 func (d *driver) askEngine(event int) {
 	a := &action{event: event, at: time.Now()}
-	if event >= 0 {
-		if snap, err := d.engine.Inspect(d.ctx, d.scenario.document.Events[event].runID()); err == nil {
-			a.base = snap.Seq
-		}
-	}
 	d.actions = append(d.actions, a)
 	d.sendAction(a)
 }
 
 func (d *driver) sendAction(a *action) {
 	engine := d.engine
+	if err := d.aimAction(a); err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		a.done, a.err = true, err
+		return
+	}
 	go func() {
 		var err error
 		if a.event < 0 {
 			err = d.startRun(engine)
 		} else {
-			err = d.performEvent(d.ctx, engine, &d.scenario.document.Events[a.event])
+			err = d.performEvent(d.ctx, engine, a.run, &d.scenario.document.Events[a.event])
 		}
 		d.mu.Lock()
 		a.done, a.err = true, err
 		d.mu.Unlock()
 		d.wakeDriver()
 	}()
+}
+
+// aimAction notes which run an event is about, when it is asked for first.
+func (d *driver) aimAction(a *action) (err error) {
+	if a.event < 0 || a.run != "" {
+		return nil
+	}
+	if a.run, err = d.resolveRun(d.engine, d.scenario.document.Events[a.event].runName()); err != nil {
+		return err
+	}
+	if snap, err := d.engine.Inspect(d.ctx, a.run); err == nil {
+		a.base = snap.Seq
+	}
+	return nil
 }
 
 // startRun publishes the definitions and starts the run.
@@ -354,7 +371,7 @@ func isUnanswered(err error) bool {
 // isJournaled reports whether an action, whose answer was lost, is in the journal.
 func (d *driver) isJournaled(a *action) bool {
 	e := &d.scenario.document.Events[a.event]
-	for r, err := range d.engine.Journal(d.ctx, e.runID()) {
+	for r, err := range d.engine.Journal(d.ctx, a.run) {
 		if err != nil {
 			return false
 		}

@@ -17,7 +17,8 @@ import (
 // A history is what has happened in a scenario: its run and the runs below it.
 type history struct {
 	runs   []*runHistory // the scenario's first, if it was started
-	steps  []step        // of all runs, in the order in which they happened
+	order  []runRecord   // of all runs, as they happened
+	steps  []step        // likewise
 	events map[string]int
 }
 
@@ -28,6 +29,12 @@ type runHistory struct {
 	left    []decision.Record // not merged yet
 	nodes   map[workflow.TokenID]workflow.NodeID
 	queued  map[workflow.TokenID]bool // waited at a join, or had or awaited a lock
+}
+
+// A runRecord is a record and the run that it is of.
+type runRecord struct {
+	decision.Record
+	run workflow.RunID
 }
 
 // A step is one thing that has happened to a node.
@@ -117,6 +124,7 @@ func (h *history) mergeRecords() {
 		if first == nil {
 			return
 		}
+		h.order = append(h.order, runRecord{first.left[0], first.Run})
 		for _, x := range first.left[0].Decisions {
 			h.steps = append(h.steps, first.stepsOf(x)...)
 		}
@@ -241,18 +249,20 @@ func (h *history) childStatuses() map[string][]string {
 	return out
 }
 
-// traceLines lists the messages of all runs and what was decided, one line each.
+// traceLines lists the messages of all runs as they came, and what was decided, one line
+// each.
 func (h *history) traceLines(began time.Time) (out []string) {
-	for _, run := range h.runs {
-		for _, r := range run.records {
-			out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), run.Run, r.Seq, describeMessage(r.Message)))
-			for _, x := range r.Decisions {
-				out = append(out, "    "+value.Shorten(x.String(), maxLine))
-			}
+	for _, r := range h.order {
+		out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), r.run, r.Seq, describeMessage(r.Message)))
+		for _, x := range r.Decisions {
+			out = append(out, decisionIndent+value.Shorten(x.String(), maxLine))
 		}
 	}
 	return out
 }
+
+// decisionIndent begins the line of a decision in a trace.
+const decisionIndent = "    "
 
 // maxLine bounds a line of a trace, in bytes.
 const maxLine = 400

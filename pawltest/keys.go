@@ -3,6 +3,7 @@ package pawltest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,14 +13,6 @@ import (
 
 // rootRun is the id of a scenario's run.
 const rootRun workflow.RunID = "scenario"
-
-// runOf returns the id of a run of the scenario, given what follows the root's.
-func runOf(suffix string) workflow.RunID {
-	if suffix = strings.Trim(suffix, "/"); suffix == "" {
-		return rootRun
-	}
-	return rootRun + "/" + workflow.RunID(suffix)
-}
 
 // compareRuns orders runs: a parent before its children, and those by token and
 // attempt.
@@ -63,15 +56,30 @@ func foreignKey(run workflow.RunID, attempt int) pawl.Key {
 type attemptName struct {
 	run     workflow.RunID
 	node    string
-	index   int // of the innermost branch; -1 for any
+	index   int // of the innermost branch, outside of any of the token; -1 for the latest
 	attempt int
 }
 
 // noteKey remembers the key of a call, for results that events give.
 func (d *driver) noteKey(c *call) {
-	for _, index := range []int{c.Branch.Index, -1} {
+	own := c.Branch.Index
+	if c.Branch.Total == 0 {
+		own = d.placeOf(c)
+	}
+	for _, index := range []int{own, -1} {
 		d.keys[attemptName{c.Run, string(c.Node), index, c.Attempt}] = c.Key
 	}
+}
+
+// placeOf returns which of the tokens at its node the token of a call is, in the order of
+// their first calls, from 0.
+func (d *driver) placeOf(c *call) int {
+	at, token := attemptName{run: c.Run, node: string(c.Node)}, tokenOf(c.Key)
+	if i := slices.Index(d.tokens[at], token); i >= 0 {
+		return i
+	}
+	d.tokens[at] = append(d.tokens[at], token)
+	return len(d.tokens[at]) - 1
 }
 
 // keyOf returns the key that a result event names.

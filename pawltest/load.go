@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -158,22 +157,52 @@ func (s *Scenario) checkNames(e *document.Element) error {
 			return nil
 		}
 	}
-	x := &s.document.Expect
-	places := map[string][]string{
-		"mocks": slices.Sorted(maps.Keys(s.document.Mocks)), "expect: nodes": slices.Sorted(maps.Keys(x.Nodes)),
-		"expect: never": x.Never, "expect: before": slices.Concat(x.Before...),
-	}
-	if x.Path != nil {
-		places["expect: path"] = *x.Path
-	}
-	for _, place := range slices.Sorted(maps.Keys(places)) {
-		for _, node := range places[place] {
-			if !known[node] {
-				return errorAt(e, "%s: no definition has a node %q", place, node)
-			}
+	for _, ref := range nodeReferences(e) {
+		if !known[ref.node] {
+			return errorAt(ref.at, "%s: no definition has a node %q", ref.field, ref.node)
 		}
 	}
 	return nil
+}
+
+// A nodeReference is a place of a scenario that names a node.
+type nodeReference struct {
+	field, node string
+	at          *document.Element
+}
+
+// nodeReferences returns the nodes that a scenario names, in the order of the file but for
+// its events, which may name nodes that are not there.
+func nodeReferences(e *document.Element) (out []nodeReference) {
+	addKeys := func(field string, of *document.Element) {
+		for i := range of.Members {
+			m := &of.Members[i]
+			out = append(out, nodeReference{field, m.Key, &document.Element{Line: m.Line, Column: m.Column}})
+		}
+	}
+	var addItems func(field string, of *document.Element)
+	addItems = func(field string, of *document.Element) {
+		for _, item := range of.Items {
+			if item.Kind == document.List {
+				addItems(field, item)
+			} else {
+				out = append(out, nodeReference{field, item.Text, item})
+			}
+		}
+	}
+	if mocks := e.Member("mocks"); mocks != nil {
+		addKeys("mocks", mocks)
+	}
+	expect := e.Member("expect")
+	for i := range expect.Members {
+		switch m := &expect.Members[i]; m.Key {
+		case "nodes":
+			addKeys("expect: nodes", m.Value)
+		case "never", "before", "path":
+			addItems("expect: "+m.Key, m.Value)
+		}
+	}
+	return out
 }
 
 func checkFields(e *document.Element, d *scenarioFields) error {

@@ -137,6 +137,22 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A long trace is cut before its last decisions, of which each keeps its message.
+func TestLastDecisions(t *testing.T) {
+	r := Report{Trace: []string{"m1", "    a", "    b", "m2", "    c", "    d", "    e"}, Failures: []Failure{{What: "expect.path"}}}
+	require.Contains(t, r.String(), "\ndecisions:\n    m1\n")
+	for n, want := range map[int][]string{1: {"m2", "    e"}, 3: {"m2", "    c", "    d", "    e"}, 4: {"m1", "    b", "m2", "    c", "    d", "    e"}, 5: r.Trace} {
+		lines, total := lastOfTrace(r.Trace, n)
+		assert.Equal(t, want, lines, n)
+		assert.Equal(t, 5, total)
+	}
+	for range 50 {
+		r.Trace = append(r.Trace, "m", "    x")
+	}
+	assert.Contains(t, r.String(), "expect.path\n    expected: \n    got:      \nthe last 40 of 55 decisions:\n    m\n        x\n")
+	assert.Contains(t, r.Verbose(), "\ndecisions:\n    m1\n        a\n")
+}
+
 // Events that are refused, and those that are not, are told apart.
 func TestRejected(t *testing.T) {
 	r := Play(t, load(t, strings.Replace(twoSteps, "rejected: [0]", "nodes: {a: 1}", 1)), Options{})

@@ -41,9 +41,17 @@ type Report struct {
 	lives int // of the engine, over all plays
 }
 
-// String returns what failed and the decisions that led there; "" if nothing
-// did.
-func (r Report) String() string {
+// lastDecisions is how many decisions of a failed play its text shows.
+const lastDecisions = 40
+
+// String returns what failed and the last decisions that led there, 40 at most; ""
+// if nothing did.
+func (r Report) String() string { return r.describe(lastDecisions) }
+
+// Verbose returns what String does with all decisions.
+func (r Report) Verbose() string { return r.describe(len(r.Trace)) }
+
+func (r Report) describe(decisions int) string {
 	if r.Passed {
 		return ""
 	}
@@ -57,10 +65,41 @@ func (r Report) String() string {
 	for _, f := range r.Failures {
 		fmt.Fprintf(&b, "%s\n    expected: %s\n    got:      %s\n", f.What, f.Expected, f.Got)
 	}
-	if len(r.Trace) > 0 {
-		fmt.Fprintf(&b, "decisions:\n    %s\n", strings.Join(r.Trace, "\n    "))
+	lines, total := lastOfTrace(r.Trace, decisions)
+	switch {
+	case total > decisions:
+		fmt.Fprintf(&b, "the last %d of %d decisions:\n", decisions, total)
+	case len(lines) > 0:
+		b.WriteString("decisions:\n")
+	}
+	for _, line := range lines {
+		fmt.Fprintf(&b, "    %s\n", line)
 	}
 	return b.String()
+}
+
+// lastOfTrace returns the last n decisions of a trace, n above 0, with the messages that
+// they are of, and how many decisions it has in all.
+func lastOfTrace(trace []string, n int) (lines []string, total int) {
+	isDecision := func(i int) bool { return strings.HasPrefix(trace[i], decisionIndent) }
+	first, message := 0, -1
+	for i := len(trace) - 1; i >= 0; i-- {
+		switch {
+		case !isDecision(i) && total > n && message < 0:
+			message = i
+		case isDecision(i):
+			if total++; total == n {
+				first = i
+			}
+		}
+	}
+	switch {
+	case total <= n:
+		return trace, total
+	case !isDecision(first - 1):
+		return trace[first-1:], total
+	}
+	return append([]string{trace[message]}, trace[first:]...), total
 }
 
 // Run plays the scenarios of a file or folder, each as a subtest. They are parallel:
@@ -70,7 +109,8 @@ func Run(t *testing.T, path string) {
 	RunWith(t, path, Options{})
 }
 
-// RunWith plays the scenarios of a file or folder, each as a subtest, as [Run] does.
+// RunWith plays the scenarios of a file or folder, each as a subtest, as [Run] does. A
+// failure shows the last decisions, or all of them with go test -v.
 func RunWith(t *testing.T, path string, o Options) {
 	t.Helper()
 	scenarios, err := Load(path)
@@ -84,7 +124,11 @@ func RunWith(t *testing.T, path string, o Options) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			if r := Play(t, s, o); !r.Passed {
-				t.Errorf("%s:%d: %s\n%v", s.File, s.Line, s.Name, r)
+				text := r.String()
+				if testing.Verbose() {
+					text = r.Verbose()
+				}
+				t.Errorf("%s:%d: %s\n%v", s.File, s.Line, s.Name, text)
 			}
 		})
 	}

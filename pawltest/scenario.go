@@ -108,7 +108,7 @@ type event struct {
 
 	At    *time.Duration `yaml:"at"`
 	Index *int           `yaml:"index"` // chooses among tokens at a node
-	Run   string         `yaml:"run"`   // a child run, by what follows the id of the scenario's
+	Run   string         `yaml:"run"`   // a child run, by its node
 
 	Signal      *signalEvent  `yaml:"signal"`
 	Vote        *voteEvent    `yaml:"vote"`
@@ -208,16 +208,4 @@ func (e *event) readElement(from *document.Element) error {
 		return errorAt(from, "downtime goes with crash")
 	}
 	return nil
-}
-
-// targetOf returns the place that an event names: inside the event, or beside it.
-func (e *event) targetOf(inner *int, innerRun string) (index *int, run workflow.RunID) {
-	index, suffix := e.Index, e.Run
-	if inner != nil {
-		index = inner
-	}
-	if innerRun != "" {
-		suffix = innerRun
-	}
-	return index, runOf(suffix)
 }

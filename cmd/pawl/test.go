@@ -17,6 +17,7 @@ type testCommand struct {
 	JSON    bool     `name:"json" help:"Write one JSON object per scenario, and one with the sums."`
 	Run     string   `placeholder:"REGEXP" help:"Play only scenarios whose name matches."`
 	Crash   bool     `help:"Play each scenario again with a crash after every single commit."`
+	Verbose bool     `help:"Show all decisions of a scenario that fails, not only the last 40."`
 	Shuffle *int64   `placeholder:"SEED" help:"Permute the results that come at the same virtual instant."`
 }
 
@@ -98,7 +99,7 @@ func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pa
 			_ = encoder.Encode(r) // nothing can be done about an output that is closed
 			continue
 		}
-		writeReport(out, r)
+		c.writeReport(out, r)
 	}
 	return sum
 }
@@ -111,7 +112,7 @@ func (c *testCommand) writeSummary(out io.Writer, sum summary) {
 	}
 }
 
-func writeReport(out io.Writer, r pawltest.Report) {
+func (c *testCommand) writeReport(out io.Writer, r pawltest.Report) {
 	word := "ok  "
 	if !r.Passed {
 		word = "FAIL"
@@ -121,7 +122,11 @@ func writeReport(out io.Writer, r pawltest.Report) {
 		plays = fmt.Sprintf(" (%d plays)", r.Plays)
 	}
 	fmt.Fprintf(out, "%s %s:%d: %s%s\n", word, r.File, r.Line, r.Name, plays)
-	if text := strings.TrimSuffix(r.String(), "\n"); text != "" {
+	text := r.String()
+	if c.Verbose {
+		text = r.Verbose()
+	}
+	if text = strings.TrimSuffix(text, "\n"); text != "" {
 		fmt.Fprintf(out, "    %s\n", strings.ReplaceAll(text, "\n", "\n    "))
 	}
 }
