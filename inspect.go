@@ -39,10 +39,10 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	}
 	out := Snapshot{
 		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Revision: s.Revision(), Seq: h.Seq,
-		Alarm: h.Alarm, State: s.Section(workflow.SectionState), Live: s.Live(),
+		Alarm: h.Alarm, State: s.Section(workflow.SectionState), Live: s.LiveCount(),
 	}
 	out.Artifacts = h.Artifacts
-	rows := s.All()
+	rows := s.AllRows()
 	for _, t := range rows.Tokens {
 		out.Tokens = append(out.Tokens, viewToken(id, t))
 	}

@@ -233,7 +233,7 @@ func (s *duet) compare() {
 	if s.seq > 0 {
 		stored, err := s.dir.State("r")
 		require.NoError(s.t, err)
-		require.Equal(s.t, s.model.All(), stored.All())
+		require.Equal(s.t, s.model.AllRows(), stored.AllRows())
 	}
 }
 

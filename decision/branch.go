@@ -273,7 +273,7 @@ func (d FailBranch) evolveState(s *state.State) {
 func (FailBranch) toldEvents(*state.State) []Event { return nil }
 
 func (d FailBranch) withdrawnTokens(s *state.State) []workflow.TokenID {
-	return runningTokens(s, s.TokensOf(d.Scope)...)
+	return runningTokens(s, s.TokensInScope(d.Scope)...)
 }
 
 // DropBranch drops the data of a branch whose last straggler has ended.

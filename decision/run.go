@@ -204,7 +204,7 @@ func moveRun(s *state.State, m workflow.RunMove) {
 
 // endAllTokens cancels every live token, because the run ends.
 func endAllTokens(s *state.State) {
-	if s.Live() == 0 {
+	if s.LiveCount() == 0 {
 		return
 	}
 	cancelTokens(s, s.LiveTokens())
@@ -212,7 +212,7 @@ func endAllTokens(s *state.State) {
 
 // allRunning returns the tokens whose task or child runs as the run ends.
 func allRunning(s *state.State) []workflow.TokenID {
-	if s.Live() == 0 {
+	if s.LiveCount() == 0 {
 		return nil
 	}
 	return runningTokens(s, s.LiveTokens()...)

@@ -203,7 +203,7 @@ func (HoldToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // TokensCancelled returns the tokens that d ends: those that are at one of its nodes.
 func TokensCancelled(s *state.State, d CancelTokens) []workflow.TokenID {
-	return slices.DeleteFunc(s.TokensOf(d.Scope), func(id workflow.TokenID) bool {
+	return slices.DeleteFunc(s.TokensInScope(d.Scope), func(id workflow.TokenID) bool {
 		t := s.Token(id)
 		return id == d.Except || t.Status == workflow.WaitingForSiblings || !slices.Contains(d.Nodes, t.Node)
 	})

@@ -18,7 +18,7 @@ func (p *player) check() {
 	if !p.state.Status.Final() {
 		p.sound()
 	}
-	again := state.Restore(p.state.Graph, p.state.All())
+	again := state.Restore(p.state.Graph, p.state.AllRows())
 	p.same("All", again)
 	p.store.apply(p.t, p.state.TakeChanges())
 	p.same("TakeChanges", state.Restore(p.state.Graph, p.store.all()))
@@ -63,7 +63,7 @@ func (p *player) recount(s *state.State) {
 func (p *player) sound() {
 	p.t.Helper()
 	s := p.state
-	if s.Live() == 0 && s.OpenGroups() == 0 {
+	if s.LiveCount() == 0 && s.OpenGroups() == 0 {
 		p.t.Fatalf("the run is %v and nothing lives in it", s.Status)
 	}
 	for _, id := range s.LiveTokens() {
@@ -82,7 +82,7 @@ func (p *player) sound() {
 		if g.Total == 0 {
 			continue
 		}
-		if next := s.Token(g.TokenOf(min(g.Started, g.Total-1))); g.Started < g.Total && next.Live() && (g.Max == 0 || g.Running() < g.Max) {
+		if next := s.Token(g.TokenOf(min(g.Started, g.Total-1))); g.Started < g.Total && next.Live() && (g.Max == 0 || g.RunningBranches() < g.Max) {
 			p.t.Fatalf("%v could begin in %+v", next, g)
 		}
 		if g.Phase != workflow.Gathering {
@@ -99,7 +99,7 @@ func (p *player) sound() {
 		}
 	}
 	for _, d := range s.AllData() {
-		if sc := d.Scope; sc.Group != 0 && len(s.TokensOf(sc)) == 0 {
+		if sc := d.Scope; sc.Group != 0 && len(s.TokensInScope(sc)) == 0 {
 			p.t.Fatalf("the data of %v outlive it: %+v", sc, s.Branch(sc))
 		}
 	}
@@ -108,7 +108,7 @@ func (p *player) sound() {
 // waits reports whether a group that gathers may do so with nothing alive in it:
 // it waits to be closed, or for stragglers, or a group in it does.
 func (p *player) waits(g *state.Group) bool {
-	if g.Open || p.state.Draining(g.Name, g.Scope) {
+	if g.Open || p.state.IsDraining(g.Name, g.Scope) {
 		return true
 	}
 	for id := g.ID + 1; id < p.state.NextGroup; id++ {

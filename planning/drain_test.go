@@ -37,7 +37,7 @@ func TestStragglersBlockAfterRestart(t *testing.T) {
 		end(g, 1)
 	}
 	end(1, 0) // the first occurrence is the last to fire: its straggler blocks
-	again := state.Restore(p.graph, p.state.All())
+	again := state.Restore(p.graph, p.state.AllRows())
 	again.Epoch = p.state.Epoch
 	end(n+1, 0)
 	require.Equal(t, workflow.Gathering, p.state.Group(n+1).Phase)

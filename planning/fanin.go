@@ -147,7 +147,7 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 	}
 	p.addNote(g.Origin, "", "%v %s: %d arrived, %d ended, %d failed of %d, waits for %v", g.ID, g.Name, g.Arrived, g.Ended, g.Failed, g.Total, sync.Strategy)
 	quorum := sync.Strategy.Quorum()
-	done := g.Unresolved() == 0 && !g.Open
+	done := g.UnresolvedBranches() == 0 && !g.Open
 	switch {
 	case last != nil && exceedsTolerance(sync, g):
 		p.failGroup(id, last, firing{})
@@ -155,7 +155,7 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 		p.startBranches(id, g.Result)
 	case g.Closed, quorum > 0 && g.Arrived >= quorum, quorum == 0 && done && (g.Arrived > 0 || g.Total == 0):
 		p.fireGroup(g, firing{})
-	case quorum > 0 && !g.Open && g.Arrived+g.Unresolved() < quorum, quorum == 0 && done && g.Failed > 0:
+	case quorum > 0 && !g.Open && g.Arrived+g.UnresolvedBranches() < quorum, quorum == 0 && done && g.Failed > 0:
 		p.quorumLost(g, sync)
 	case quorum == 0 && done:
 		p.decide(decision.AbandonGroup{Group: id})
@@ -185,7 +185,7 @@ func (p *planner) decideUnjoined(g *state.Group, last *workflow.Failure) {
 	switch {
 	case last != nil:
 		p.failGroup(g.ID, last, firing{})
-	case g.Unresolved() == 0 && !g.Open:
+	case g.UnresolvedBranches() == 0 && !g.Open:
 		p.decide(decision.AbandonGroup{Group: g.ID})
 		p.touchBranch(g.Scope)
 	default:
@@ -346,7 +346,7 @@ func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arriva
 // occurrence itself waits for them.
 func (p *planner) blockedByStragglers(g *state.Group) bool {
 	sync := p.syncOf(g)
-	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.Draining(g.Name, g.Scope)
+	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.IsDraining(g.Name, g.Scope)
 }
 
 // disarmBlocked stops the timeouts of the occurrences that a group which has just
@@ -355,7 +355,7 @@ func (p *planner) disarmBlocked(g *state.Group) {
 	if sync := p.syncOf(g); sync.Remaining != workflow.RemainingBlock || !g.Busy() {
 		return
 	}
-	for _, id := range p.s.Gathering(g.Name, g.Scope) {
+	for _, id := range p.s.GatheringGroups(g.Name, g.Scope) {
 		if next := p.s.Group(id); !next.Due.IsZero() {
 			p.decide(decision.ArmGroup{Group: id})
 		}
@@ -370,7 +370,7 @@ func (p *planner) unblockNext(g *state.Group) {
 	if g.Phase != workflow.Fired || g.Busy() || sync == nil || sync.Remaining != workflow.RemainingBlock {
 		return
 	}
-	for _, id := range p.s.Gathering(g.Name, g.Scope) {
+	for _, id := range p.s.GatheringGroups(g.Name, g.Scope) {
 		next := p.s.Group(id)
 		if p.blockedByStragglers(next) || p.hasStopped() {
 			return

@@ -150,7 +150,7 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 	}
 	most := g.Total
 	if g.Max > 0 {
-		most = g.Max - g.Running()
+		most = g.Max - g.RunningBranches()
 	}
 	passed := 0
 	var begin []entry
@@ -206,8 +206,8 @@ func (p *planner) addBranch(m state.AddBranch) error {
 	switch {
 	case g.Total >= l.Foreach:
 		return &workflow.LimitError{Limit: "foreach", Max: int64(l.Foreach), Got: int64(g.Total) + 1}
-	case p.s.Live() >= l.LiveTokens:
-		return &workflow.LimitError{Limit: "liveTokens", Max: int64(l.LiveTokens), Got: int64(p.s.Live()) + 1}
+	case p.s.LiveCount() >= l.LiveTokens:
+		return &workflow.LimitError{Limit: "liveTokens", Max: int64(l.LiveTokens), Got: int64(p.s.LiveCount()) + 1}
 	case int(p.s.NextToken) > l.Tokens:
 		return &workflow.LimitError{Limit: "tokens", Max: int64(l.Tokens), Got: int64(p.s.NextToken)}
 	}

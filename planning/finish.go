@@ -12,7 +12,7 @@ import (
 func (p *planner) finishIfDone() {
 	switch {
 	case p.s.Status != workflow.RunRunning && p.s.Status != workflow.RunPaused:
-	case p.s.Live() == 0 && p.s.OpenGroups() == 0:
+	case p.s.LiveCount() == 0 && p.s.OpenGroups() == 0:
 		p.completeRun()
 	case p.onlyJoinsWait():
 		p.failRun(p.deadlockFailure())

@@ -193,7 +193,7 @@ func text(p decision.Plan) string {
 
 // snapshot is a whole state as text.
 func snapshot(s *state.State) []byte {
-	data, err := json.Marshal(s.All())
+	data, err := json.Marshal(s.AllRows())
 	if err != nil {
 		panic(err)
 	}

@@ -366,7 +366,7 @@ func (p *planner) onlyJoinsWait() bool {
 	s := p.s
 	joins := s.CountByStatus(workflow.WaitingForJoin)
 	stuck := joins + s.CountByStatus(workflow.WaitingForSiblings) + s.CountByStatus(workflow.Pending) - s.HeldTokens()
-	return joins > 0 && s.Live() == stuck && s.OpenGroups() == 0 && s.NextDue().IsZero()
+	return joins > 0 && s.LiveCount() == stuck && s.OpenGroups() == 0 && s.NextDue().IsZero()
 }
 
 // deadlockFailure is the failure of a run in which only joins wait.

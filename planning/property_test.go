@@ -40,7 +40,7 @@ func TestEveryInterleavingEnds(t *testing.T) {
 		for _, m := range sent {
 			p.repeat(m)
 		}
-		if n := p.state.Live(); n != 0 {
+		if n := p.state.LiveCount(); n != 0 {
 			t.Fatalf("the run is %v and %d tokens live", p.state.Status, n)
 		}
 		p.replay()

@@ -422,7 +422,7 @@ func (p *player) toTheEnd(t *testing.T, m *raceModel, what string) {
 		m.end(workflow.RunCompleted)
 	}
 	p.stands(t, m, what)
-	require.Zero(t, p.state.Live(), what)
+	require.Zero(t, p.state.LiveCount(), what)
 }
 
 // goOn does the first thing that the run waits for.

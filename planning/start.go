@@ -60,7 +60,7 @@ func (p *planner) tooManyTokens(n int) bool {
 	switch {
 	case int(p.s.NextToken)-1+n > l.Tokens:
 		p.exceedLimit("tokens", l.Tokens, "tokens made")
-	case p.s.Live()+n > l.LiveTokens:
+	case p.s.LiveCount()+n > l.LiveTokens:
 		p.exceedLimit("liveTokens", l.LiveTokens, "tokens alive at once")
 	}
 	return p.budget.limit != nil

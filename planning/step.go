@@ -189,7 +189,7 @@ func (p *planner) drainWork() {
 // grantFreedLocks gives the locks that have become free to those who wait for them, and
 // reports whether there were any.
 func (p *planner) grantFreedLocks() bool {
-	freed := p.s.TakeFreed()
+	freed := p.s.TakeFreedLocks()
 	for _, lock := range freed {
 		p.grantLock(lock)
 	}

@@ -105,7 +105,7 @@ func (a activeView) Get(key string) (any, bool) {
 	if a.s.Graph.Node(id) == nil {
 		return nil, false
 	}
-	n := a.s.LiveAt(id)
+	n := a.s.LiveCountAt(id)
 	if a.own != nil && a.own.Node == id {
 		if t := a.s.Token(a.own.ID); t != nil && t.Live() {
 			n--

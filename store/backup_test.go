@@ -63,7 +63,7 @@ func same(t *testing.T, want, got *Dir) {
 		require.NoError(t, err)
 		gs, err := got.State(h.Run)
 		require.NoError(t, err)
-		require.Equal(t, ws.All(), gs.All())
+		require.Equal(t, ws.AllRows(), gs.AllRows())
 	}
 	hash, err := want.Published("fan", 0)
 	require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestFilingWhileFilesAreKept(t *testing.T) {
 	require.Equal(t, first, o.headFile())
 	require.NoFileExists(t, d.pathOf(second))
 	require.Equal(t, 1, logged(t, d))
-	require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
+	require.Equal(t, o.state.AllRows(), load(t, d, "r1").state.AllRows())
 }
 
 func (o *owner) headFile() string {

@@ -48,7 +48,7 @@ func TestLargeFiles(t *testing.T) {
 		require.True(t, strings.HasSuffix(seen[0], ".db"), seen)
 		require.Empty(t, temporary(t, d))
 		require.Zero(t, logged(t, d))
-		require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
+		require.Equal(t, o.state.AllRows(), load(t, d, "r1").state.AllRows())
 		o.same(d)
 	}
 	o.do(state.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})

@@ -40,7 +40,7 @@ func TestFlushIsRepeated(t *testing.T) {
 			o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "z"})
 			require.NoError(t, o.file())
 			require.Zero(t, logged(t, d))
-			require.Equal(t, o.state.All(), load(t, d, "r1").state.All())
+			require.Equal(t, o.state.AllRows(), load(t, d, "r1").state.AllRows())
 			require.Len(t, all(t, d.History("r1")), 3)
 		})
 	}
@@ -117,7 +117,7 @@ func TestFlushWithoutADirectory(t *testing.T) {
 	require.ErrorIs(t, o.file(), os.ErrNotExist)
 	require.NoError(t, os.Mkdir(runs, 0o700))
 	again := load(t, d, "r1")
-	require.Equal(t, o.state.All(), again.state.All())
+	require.Equal(t, o.state.AllRows(), again.state.AllRows())
 	require.NoError(t, again.file())
 }
 

@@ -124,14 +124,14 @@ func (m *machine) moveTo(path string) {
 
 // Check compares the states with the model.
 func (m *machine) Check(*rapid.T) {
-	require.Equal(m.t, m.model.All(), m.owner.state.All())
+	require.Equal(m.t, m.model.AllRows(), m.owner.state.AllRows())
 }
 
 // Read reads everything, as introspection does.
 func (m *machine) Read(t *rapid.T) {
 	s, err := m.dir.State(machineRun)
 	require.NoError(m.t, err)
-	require.Equal(m.t, m.model.All(), s.All())
+	require.Equal(m.t, m.model.AllRows(), s.AllRows())
 	require.Equal(m.t, m.records, all(m.t, m.dir.History(machineRun)))
 	after := rapid.IntRange(0, len(m.events)).Draw(t, "after")
 	require.Equal(m.t, m.events[after:], append([]decision.Event{}, all(m.t, m.dir.Events(machineRun, int64(after)))...))

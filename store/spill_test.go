@@ -36,7 +36,7 @@ func (o *owner) same(d *Dir) {
 	s, err := d.State(o.run.Head().Run)
 	require.NoError(o.t, err)
 	s.Epoch = o.state.Epoch
-	require.Equal(o.t, o.state.All(), s.All())
+	require.Equal(o.t, o.state.AllRows(), s.AllRows())
 	seq := int64(0)
 	for r, err := range d.History(o.run.Head().Run) {
 		require.NoError(o.t, err)

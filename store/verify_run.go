@@ -107,7 +107,7 @@ func (t *replayed) applyEntry(e *runfile.Entry, snap *snapshot) error {
 // compareStates compares the state of the file and the log with the one that the journal
 // makes.
 func (in *inspection) compareStates(snap *snapshot, s, replayed *state.State) {
-	have, want := s.All(), replayed.All()
+	have, want := s.AllRows(), replayed.AllRows()
 	if reflect.DeepEqual(have, want) {
 		return
 	}

@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"directory": directory, "damage": damage, "open": openForGood, "finish": finish, "hash": hash, "status": status,
+			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "finish": finishRuns, "hash": hashFiles, "status": expectStatus,
 		},
 	})
 }
@@ -44,9 +44,9 @@ func openEngine(ts *testscript.TestScript, dir string, e pawl.Executor) *pawl.En
 	return engine
 }
 
-// directory makes an engine directory with the runs a and b, which have ended,
+// makeDirectory makes an engine directory with the runs a and b, which have ended,
 // and c, which waits for its task. b refers to a blob.
-func directory(ts *testscript.TestScript, _ bool, args []string) {
+func makeDirectory(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	work := func(_ context.Context, t pawl.Task) (any, error) {
 		if t.Run == "c" {
@@ -69,8 +69,8 @@ func directory(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(engine.Close(ctx))
 }
 
-// damage flips a bit at the end of the file of run b and removes the blob.
-func damage(ts *testscript.TestScript, _ bool, args []string) {
+// damageDirectory flips a bit at the end of the file of run b and removes the blob.
+func damageDirectory(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	d, err := store.Open(dir, store.Options{})
 	ts.Check(err)
@@ -93,9 +93,9 @@ func openForGood(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { ts.Check(engine.Close(context.Background())) })
 }
 
-// finish opens a directory, lets what is not suspended come to its end, and
+// finishRuns opens a directory, lets what is not suspended come to its end, and
 // writes how each run stands.
-func finish(ts *testscript.TestScript, _ bool, args []string) {
+func finishRuns(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	engine := openEngine(ts, args[0], pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return "done", nil }})
 	for r, err := range engine.Runs(ctx, pawl.RunFilter{}) {
@@ -109,8 +109,8 @@ func finish(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(engine.Close(ctx))
 }
 
-// hash writes the hashes of all files of a directory into a file.
-func hash(ts *testscript.TestScript, _ bool, args []string) {
+// hashFiles writes the hashes of all files of a directory into a file.
+func hashFiles(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	var lines []string
 	ts.Check(filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -124,8 +124,8 @@ func hash(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Join(lines, "\n")), 0o600))
 }
 
-// status runs pawl and expects an exit status.
-func status(ts *testscript.TestScript, _ bool, args []string) {
+// expectStatus runs pawl and expects an exit status.
+func expectStatus(ts *testscript.TestScript, _ bool, args []string) {
 	code := 0
 	var exit *exec.ExitError
 	if err := ts.Exec("pawl", args[1:]...); errors.As(err, &exit) {

@@ -144,7 +144,7 @@ func (w *told) readRest(d *store.Dir, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
-	w.state = text(state.All())
+	w.state = text(state.AllRows())
 	for e, err := range d.Events(id, 0) {
 		if err != nil {
 			return err

@@ -212,7 +212,7 @@ func journal(t *testing.T, d *store.Dir, h store.Head) (digest string, live map[
 			decision.Apply(s, c, r.Seq, r.At)
 		}
 	}
-	for _, token := range s.All().Tokens {
+	for _, token := range s.AllRows().Tokens {
 		if !token.Status.Terminal() {
 			if live == nil {
 				live = map[string]int{}

@@ -103,7 +103,7 @@ type union struct{ pkg, method, table string }
 
 var unions = []union{
 	{"decision", "evolveState", "variants"},
-	{"internal/state", "message", "messageVariants"},
+	{"internal/state", "isMessage", "messageVariants"},
 }
 
 // The bounds of files without tests, in lines.

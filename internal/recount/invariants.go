@@ -37,8 +37,8 @@ func Invariants(s *state.State) error {
 
 // checkRun compares what the state counts of all tokens and groups with them.
 func checkRun(s *state.State) error {
-	if s.Status.Final() && s.Live() != 0 {
-		return fmt.Errorf("the run is %v, and %d tokens live", s.Status, s.Live())
+	if s.Status.Final() && s.LiveCount() != 0 {
+		return fmt.Errorf("the run is %v, and %d tokens live", s.Status, s.LiveCount())
 	}
 	held, open, live := 0, 0, map[workflow.TokenStatus]int{}
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {
@@ -107,7 +107,7 @@ func checkGroup(g *state.Group) error {
 	}{
 		{spawned != g.Total, "its spawns are not its branches"},
 		{g.Started < 0 || g.Started > g.Total, "more branches have begun than there are"},
-		{g.Unresolved() < 0, "more branches are resolved than there are"},
+		{g.UnresolvedBranches() < 0, "more branches are resolved than there are"},
 		{g.Open && g.Closed, "it is open and closed"},
 		{!gathers && !g.Due.IsZero(), "it is decided and has a timeout"},
 		{g.Phase == workflow.Broken && g.Live > 0, "it has failed and holds live tokens"},

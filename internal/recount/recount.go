@@ -21,13 +21,13 @@ func Check(s *state.State) error {
 		return err
 	}
 	branches, groups, live := recountTokens(s)
-	if s.Live() != live {
-		return fmt.Errorf("%d tokens live, the state says %d", live, s.Live())
+	if s.LiveCount() != live {
+		return fmt.Errorf("%d tokens live, the state says %d", live, s.LiveCount())
 	}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
-		if g.Max > 0 && g.Running() > g.Max {
-			return fmt.Errorf("%v: %d branches run, at most %d may", id, g.Running(), g.Max)
+		if g.Max > 0 && g.RunningBranches() > g.Max {
+			return fmt.Errorf("%v: %d branches run, at most %d may", id, g.RunningBranches(), g.Max)
 		}
 		if g.Live != groups[id] {
 			return fmt.Errorf("%v: %d tokens live, the state says %d", id, groups[id], g.Live)

@@ -27,8 +27,8 @@ func invariants(s *state.State) error {
 
 // over checks a run that has ended: nothing lives, nothing is due.
 func over(s *state.State) error {
-	if s.Live() != 0 || !s.Alarm().IsZero() || len(planning.Pending(s)) > 0 {
-		return fmt.Errorf("the run is %v; %d tokens live, its alarm is %v, %v is pending", s.Status, s.Live(), s.Alarm(), planning.Pending(s))
+	if s.LiveCount() != 0 || !s.Alarm().IsZero() || len(planning.Pending(s)) > 0 {
+		return fmt.Errorf("the run is %v; %d tokens live, its alarm is %v, %v is pending", s.Status, s.LiveCount(), s.Alarm(), planning.Pending(s))
 	}
 	return nil
 }
@@ -50,8 +50,8 @@ func placed(s *state.State) error {
 // bounded checks the limits of a definition.
 func bounded(s *state.State) error {
 	l := s.Graph.Limits
-	if int(s.NextToken)-1 > l.Tokens || s.Live() > l.LiveTokens {
-		return fmt.Errorf("%d tokens made and %d live, at most %d and %d may", s.NextToken-1, s.Live(), l.Tokens, l.LiveTokens)
+	if int(s.NextToken)-1 > l.Tokens || s.LiveCount() > l.LiveTokens {
+		return fmt.Errorf("%d tokens made and %d live, at most %d and %d may", s.NextToken-1, s.LiveCount(), l.Tokens, l.LiveTokens)
 	}
 	for _, id := range s.LiveTokens() {
 		for tr, n := range s.Token(id).Counts {
@@ -81,7 +81,7 @@ func once(s *state.State) error {
 
 // awaited checks that nothing of a running run is left over or stuck.
 func awaited(s *state.State) error {
-	if s.Live() == 0 && s.OpenGroups() == 0 {
+	if s.LiveCount() == 0 && s.OpenGroups() == 0 {
 		return fmt.Errorf("the run is %v and nothing lives in it", s.Status)
 	}
 	comes := !s.Alarm().IsZero() // something comes by itself, or can be made to come
@@ -128,7 +128,7 @@ func grouped(s *state.State) error {
 		if g.Total == 0 {
 			continue
 		}
-		if next := s.Token(g.TokenOf(min(g.Started, g.Total-1))); g.Started < g.Total && next.Live() && !next.Held && (g.Max == 0 || g.Running() < g.Max) {
+		if next := s.Token(g.TokenOf(min(g.Started, g.Total-1))); g.Started < g.Total && next.Live() && !next.Held && (g.Max == 0 || g.RunningBranches() < g.Max) {
 			return fmt.Errorf("%v could begin in %+v", next, g)
 		}
 		if g.Phase != workflow.Gathering {
@@ -145,7 +145,7 @@ func grouped(s *state.State) error {
 		}
 	}
 	for _, d := range s.AllData() {
-		if sc := d.Scope; sc.Group != 0 && !kept[sc] && len(s.TokensOf(sc)) == 0 {
+		if sc := d.Scope; sc.Group != 0 && !kept[sc] && len(s.TokensInScope(sc)) == 0 {
 			return fmt.Errorf("the data of %v outlive it: %+v", sc, s.Branch(sc))
 		}
 	}

@@ -127,7 +127,7 @@ func snapshotText(s pawl.Snapshot) string {
 // stateText is what snapshotText says of a state.
 func stateText(s *state.State) string {
 	var b strings.Builder
-	rows := s.All()
+	rows := s.AllRows()
 	fmt.Fprintf(&b, "%v\n", s.Status)
 	for _, t := range rows.Tokens {
 		b.WriteString(tokenText(tokenView(s.Run, t)))

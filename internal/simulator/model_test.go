@@ -121,7 +121,7 @@ func (m *model) plans(r decision.Record) error {
 	if r.Seq%3 != 0 {
 		return nil // it costs as much as the whole run
 	}
-	again := state.Restore(m.state.Graph, m.state.All())
+	again := state.Restore(m.state.Graph, m.state.AllRows())
 	again.Epoch = r.Epoch
 	other, err := planning.Step(again, r.Message, r.At)
 	if err != nil || !same(plan.Decisions, other.Decisions) {

@@ -96,13 +96,13 @@ func (s *State) TakeChanges() Changes {
 	out := Changes{Facts: s.Facts, Items: map[workflow.GroupID][]any{}, Revisions: s.changes.revisions}
 	for i, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
 		pace.Each(i)
-		out.Tokens = pace.Push(out.Tokens, s.tokens.get(id))
+		out.Tokens = pace.Push(out.Tokens, s.tokens.getRow(id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.groups.dirty)) {
-		out.Groups = append(out.Groups, s.groups.get(id))
+		out.Groups = append(out.Groups, s.groups.getRow(id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.signals.dirty)) {
-		out.Signals = append(out.Signals, s.signals.get(id))
+		out.Signals = append(out.Signals, s.signals.getRow(id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.changes.steps)) {
 		out.Steps = append(out.Steps, s.steps[id])
@@ -193,14 +193,14 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	return s
 }
 
-// All returns the whole state in its comparable form.
-func (s *State) All() Rows {
+// AllRows returns the whole state in its comparable form.
+func (s *State) AllRows() Rows {
 	out := Rows{Facts: s.Facts, Items: map[workflow.GroupID][]any{}, Data: s.AllData()}
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {
 		out.Tokens = append(out.Tokens, s.Token(id))
 	}
 	for id := SignalID(1); id < s.NextSignal; id++ {
-		if k := s.signals.get(id); k != nil {
+		if k := s.signals.getRow(id); k != nil {
 			out.Signals = append(out.Signals, k)
 		}
 	}

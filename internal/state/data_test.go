@@ -36,21 +36,21 @@ type dataWrite struct {
 
 type dataModel map[workflow.Scope][]dataWrite
 
-// see plays the writes that a scope sees, in order.
-func (m dataModel) see(sc workflow.Scope) map[string]any {
+// visibleData plays the writes that a scope sees, in order.
+func (m dataModel) visibleData(sc workflow.Scope) map[string]any {
 	root := map[string]any{}
 	for i, enclosing := range dataScopes {
 		if i > slices.Index(dataScopes, sc) {
 			break
 		}
 		for _, w := range m[enclosing] {
-			w.write(root)
+			w.writeInto(root)
 		}
 	}
 	return root
 }
 
-func (w dataWrite) write(at map[string]any) {
+func (w dataWrite) writeInto(at map[string]any) {
 	for _, key := range w.path[:len(w.path)-1] {
 		if _, ok := at[key].(map[string]any); !ok {
 			at[key] = map[string]any{}
@@ -82,7 +82,7 @@ func drawWrite(t *rapid.T) dataWrite {
 	}).Draw(t, "write")
 }
 
-func (m dataModel) apply(s *State, sc workflow.Scope, w dataWrite) {
+func (m dataModel) applyWrite(s *State, sc workflow.Scope, w dataWrite) {
 	m[sc] = append(slices.Clip(m[sc]), w)
 	path := append([]string{workflow.SectionState}, w.path...)
 	if w.element {
@@ -92,11 +92,11 @@ func (m dataModel) apply(s *State, sc workflow.Scope, w dataWrite) {
 	s.SetData(sc, path, w.value)
 }
 
-func (m dataModel) same(t *rapid.T, s *State) {
+func (m dataModel) requireSame(t *rapid.T, s *State) {
 	for _, sc := range dataScopes {
 		seen, ok := s.Data(sc, workflow.SectionState)
 		require.True(t, ok)
-		require.Equal(t, m.see(sc), value.Materialize(seen), "%v", sc)
+		require.Equal(t, m.visibleData(sc), value.Materialize(seen), "%v", sc)
 		missing, ok := s.Data(sc, workflow.SectionState, "a", "nothing", "there")
 		require.False(t, ok, "%v", missing)
 	}
@@ -115,9 +115,9 @@ func TestDataScopes(t *testing.T) {
 					m[sc] = nil
 					continue
 				}
-				m.apply(s, sc, drawWrite(t))
+				m.applyWrite(s, sc, drawWrite(t))
 			}
-			m.same(t, s)
+			m.requireSame(t, s)
 		}
 		write(s, model)
 		over, changed := s.Overlay(), dataModel{}
@@ -126,7 +126,7 @@ func TestDataScopes(t *testing.T) {
 		}
 		write(over, changed)
 		write(over.Overlay(), changed)
-		model.same(t, s)
+		model.requireSame(t, s)
 		write(s, model)
 
 		restored := dataState(t)
@@ -134,7 +134,7 @@ func TestDataScopes(t *testing.T) {
 		for _, d := range s.AllData() {
 			restored.RestoreData(d)
 		}
-		model.same(t, restored)
+		model.requireSame(t, restored)
 		require.Equal(t, s.AllData(), restored.AllData())
 	})
 }

@@ -28,14 +28,14 @@ func (s *State) indexToken(old, t *Token) {
 	}
 	if old != nil && old.Order > 0 {
 		for _, k := range s.linesOf(old) {
-			s.trimLine(k, func(p spot) bool { return s.waitsIn(k, p) })
+			s.trimLine(k, func(p spot) bool { return s.waitsInLine(k, p) })
 		}
 	}
 	if t.Order == 0 {
 		return
 	}
 	for _, k := range s.linesOf(t) {
-		s.addToLine(k, spot{t.Order, int64(t.ID)}, func(p spot) bool { return s.waitsIn(k, p) })
+		s.addToLine(k, spot{t.Order, int64(t.ID)}, func(p spot) bool { return s.waitsInLine(k, p) })
 	}
 }
 
@@ -65,9 +65,9 @@ func (s *State) LockHolder(lock string) workflow.TokenID {
 	return 0
 }
 
-// TakeFreed returns the locks that became free in an overlay since the last
+// TakeFreedLocks returns the locks that became free in an overlay since the last
 // call, in order.
-func (s *State) TakeFreed() []string {
+func (s *State) TakeFreedLocks() []string {
 	out := s.freed
 	s.freed = nil
 	return out
@@ -121,9 +121,9 @@ func (s *State) lineUpDraining(g *Group) {
 	}
 }
 
-// Gathering returns the groups of a name, begun in a scope, that gather, oldest
+// GatheringGroups returns the groups of a name, begun in a scope, that gather, oldest
 // first. It knows only groups whose stragglers block.
-func (s *State) Gathering(name string, sc workflow.Scope) []workflow.GroupID {
+func (s *State) GatheringGroups(name string, sc workflow.Scope) []workflow.GroupID {
 	var out []workflow.GroupID
 	for p := range s.spotsOf(WaitKey{LineGather, name, sc}) {
 		if g := s.Group(workflow.GroupID(p.id)); g.Phase == workflow.Gathering {
@@ -133,9 +133,9 @@ func (s *State) Gathering(name string, sc workflow.Scope) []workflow.GroupID {
 	return out
 }
 
-// Draining reports whether a group of a name, begun in a scope, has fired and
+// IsDraining reports whether a group of a name, begun in a scope, has fired and
 // still holds stragglers. It knows only groups whose stragglers block.
-func (s *State) Draining(name string, sc workflow.Scope) bool {
+func (s *State) IsDraining(name string, sc workflow.Scope) bool {
 	for p := range s.spotsOf(WaitKey{LineDrain, name, sc}) {
 		if s.Group(workflow.GroupID(p.id)).Busy() {
 			return true

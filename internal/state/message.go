@@ -12,7 +12,7 @@ import (
 // types below and no others; they are part of the journal's format.
 //
 //sumtype:decl
-type Message interface{ message() }
+type Message interface{ isMessage() }
 
 type (
 	// Start begins the run.
@@ -125,26 +125,26 @@ type (
 	}
 )
 
-func (Start) message()         {}
-func (TaskCompleted) message() {}
-func (TaskFailed) message()    {}
-func (Heartbeat) message()     {}
-func (AlarmFired) message()    {}
-func (Cancel) message()        {}
-func (Retry) message()         {}
-func (Skip) message()          {}
-func (Suspend) message()       {}
-func (Resume) message()        {}
-func (Pause) message()         {}
-func (Signal) message()        {}
-func (Ballot) message()        {}
-func (CancelNodes) message()   {}
-func (AddBranch) message()     {}
-func (CloseGroup) message()    {}
-func (Patch) message()         {}
-func (Stall) message()         {}
-func (ChildEnded) message()    {}
-func (ChildAsks) message()     {}
+func (Start) isMessage()         {}
+func (TaskCompleted) isMessage() {}
+func (TaskFailed) isMessage()    {}
+func (Heartbeat) isMessage()     {}
+func (AlarmFired) isMessage()    {}
+func (Cancel) isMessage()        {}
+func (Retry) isMessage()         {}
+func (Skip) isMessage()          {}
+func (Suspend) isMessage()       {}
+func (Resume) isMessage()        {}
+func (Pause) isMessage()         {}
+func (Signal) isMessage()        {}
+func (Ballot) isMessage()        {}
+func (CancelNodes) isMessage()   {}
+func (AddBranch) isMessage()     {}
+func (CloseGroup) isMessage()    {}
+func (Patch) isMessage()         {}
+func (Stall) isMessage()         {}
+func (ChildEnded) isMessage()    {}
+func (ChildAsks) isMessage()     {}
 
 // messageVariants has one zero value of every Message.
 var messageVariants = [...]Message{

@@ -22,7 +22,7 @@ func (s *State) PutRevision(r Revision) {
 	for rows.base != nil {
 		rows = rows.base
 	}
-	fresh := Restore(r.Graph, rows.All())
+	fresh := Restore(r.Graph, rows.AllRows())
 	fresh.Facts, fresh.Epoch = s.Facts, s.Epoch
 	fresh.Patches, fresh.Definition = r.Number-1, r.Graph.Hash
 	if s.base != nil {

@@ -28,7 +28,7 @@ func (k *KeptSignal) Expired(now time.Time) bool {
 
 // PutSignal replaces a signal, or adds the next one.
 func (s *State) PutSignal(k *KeptSignal) {
-	old := s.signals.get(k.Seq)
+	old := s.signals.getRow(k.Seq)
 	if old == nil {
 		s.NextSignal = k.Seq + 1
 		if k.ID != "" {
@@ -39,17 +39,17 @@ func (s *State) PutSignal(k *KeptSignal) {
 		}
 	}
 	s.kept += oneIf(!k.Done) - oneIf(old != nil && !old.Done)
-	s.signals.put(k.Seq, k)
+	s.signals.putRow(k.Seq, k)
 	if k.Done {
-		s.trimLine(WaitKey{Kind: LineSignal, Name: k.Name}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+		s.trimLine(WaitKey{Kind: LineSignal, Name: k.Name}, func(p spot) bool { return !s.signals.getRow(SignalID(p.id)).Done })
 	}
 	if old == nil && !k.Done {
-		s.addToLine(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.get(SignalID(p.id)).Done })
+		s.addToLine(WaitKey{Kind: LineSignal, Name: k.Name}, spot{id: int64(k.Seq)}, func(p spot) bool { return !s.signals.getRow(SignalID(p.id)).Done })
 	}
 }
 
 // Signal returns the signal with the given number, or nil.
-func (s *State) Signal(id SignalID) *KeptSignal { return s.signals.get(id) }
+func (s *State) Signal(id SignalID) *KeptSignal { return s.signals.getRow(id) }
 
 // KnowsSignal reports whether a signal with this id of the sender has come.
 func (s *State) KnowsSignal(id string) bool {
@@ -81,7 +81,7 @@ func (s *State) KeptSignalsOf(names ...string) iter.Seq[*KeptSignal] {
 			if oldest < 0 {
 				return
 			}
-			k := s.signals.get(SignalID(lines[oldest][0].id))
+			k := s.signals.getRow(SignalID(lines[oldest][0].id))
 			lines[oldest] = lines[oldest][1:]
 			if !k.Done && !yield(k) {
 				return
@@ -100,7 +100,7 @@ func (s *State) ExpiredSignals(now time.Time) []*KeptSignal {
 				continue
 			}
 			for _, p := range line {
-				if x := s.signals.get(SignalID(p.id)); x.Expired(now) {
+				if x := s.signals.getRow(SignalID(p.id)); x.Expired(now) {
 					out = append(out, x)
 				}
 			}

@@ -95,23 +95,23 @@ func NewState(run workflow.RunID, g *workflow.Graph) *State {
 func (s *State) Overlay() *State {
 	return &State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
-		tokens: s.tokens.overlay(), groups: s.groups.overlay(), live: s.live,
-		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.overlay(), kept: s.kept,
+		tokens: s.tokens.newOverlay(), groups: s.groups.newOverlay(), live: s.live,
+		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.newOverlay(), kept: s.kept,
 	}
 }
 
 // Token returns the token with the given id, or nil.
-func (s *State) Token(id workflow.TokenID) *Token { return s.tokens.get(id) }
+func (s *State) Token(id workflow.TokenID) *Token { return s.tokens.getRow(id) }
 
 // Group returns the group with the given id, or nil.
-func (s *State) Group(id workflow.GroupID) *Group { return s.groups.get(id) }
+func (s *State) Group(id workflow.GroupID) *Group { return s.groups.getRow(id) }
 
-// Live returns the number of tokens that are not terminal.
-func (s *State) Live() int { return s.live }
+// LiveCount returns the number of tokens that are not terminal.
+func (s *State) LiveCount() int { return s.live }
 
-// LiveAt returns the number of live tokens at a node. It counts only for
+// LiveCountAt returns the number of live tokens at a node. It counts only for
 // definitions whose expressions use the variable active.
-func (s *State) LiveAt(n workflow.NodeID) int {
+func (s *State) LiveCountAt(n workflow.NodeID) int {
 	for t := s; t != nil; t = t.base {
 		if c, ok := t.liveAt[n]; ok {
 			return c
@@ -155,11 +155,11 @@ func (s *State) Branch(sc workflow.Scope) Branch {
 
 // PutToken replaces a token, or adds the next one.
 func (s *State) PutToken(t *Token) {
-	old := s.tokens.get(t.ID)
+	old := s.tokens.getRow(t.ID)
 	if old == nil {
 		s.NextToken = t.ID + 1
 	}
-	s.tokens.put(t.ID, t)
+	s.tokens.putRow(t.ID, t)
 	s.scheduleItem(Item{At: t.Alarm(), Token: t.ID})
 	s.indexToken(old, t)
 	s.markListingDirty(old, t)
@@ -247,7 +247,7 @@ func (s *State) countInGroups(sc workflow.Scope, d int) {
 	for sc.Group != 0 {
 		g := *s.Group(sc.Group)
 		g.Live += d
-		s.groups.recount(g.ID, &g)
+		s.groups.putCounts(g.ID, &g)
 		if g.Scope.Group == 0 {
 			s.trackRootGroup(g.ID, g.isListedInBranch())
 			return
@@ -266,7 +266,7 @@ func (s *State) countAtNode(n workflow.NodeID, d int) {
 	if !s.Graph.UsesActive {
 		return
 	}
-	c := s.LiveAt(n) + d
+	c := s.LiveCountAt(n) + d
 	if s.liveAt == nil {
 		s.liveAt = map[workflow.NodeID]int{}
 	}
@@ -296,7 +296,7 @@ func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 	}
 	for i, t := range tokens {
 		pace.Each(i)
-		s.tokens.put(t.ID, t)
+		s.tokens.putRow(t.ID, t)
 		s.countAtNode(t.Node, +1)
 	}
 	if len(tokens) == 0 {
@@ -329,9 +329,9 @@ func (s *State) PutBranchStatus(sc workflow.Scope, status BranchStatus, f *workf
 	s.changes.addBranch(s, sc)
 }
 
-// TokensOf returns the live tokens of branch sc and of everything nested in it,
+// TokensInScope returns the live tokens of branch sc and of everything nested in it,
 // stragglers included, sorted.
-func (s *State) TokensOf(sc workflow.Scope) []workflow.TokenID {
+func (s *State) TokensInScope(sc workflow.Scope) []workflow.TokenID {
 	if sc.Group == 0 && !s.Graph.TracksRoot {
 		return s.LiveTokens()
 	}
@@ -353,7 +353,7 @@ func (s *State) GroupTokens(id workflow.GroupID) []workflow.TokenID {
 	}
 	var out []workflow.TokenID
 	for i := range g.Total {
-		out = append(out, s.TokensOf(workflow.Scope{Group: id, Branch: i})...)
+		out = append(out, s.TokensInScope(workflow.Scope{Group: id, Branch: i})...)
 	}
 	slices.Sort(out)
 	return out

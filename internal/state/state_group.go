@@ -15,7 +15,7 @@ func (s *State) PutGroup(g *Group) {
 	if old != nil && old.Phase != workflow.Fired && c.Phase == workflow.Fired && c.Live > 0 {
 		s.uncountStragglers(&c)
 	}
-	s.groups.put(c.ID, &c)
+	s.groups.putRow(c.ID, &c)
 	s.scheduleItem(Item{At: c.Due, Group: c.ID})
 	s.indexGroup(old, &c)
 	if d := oneIf(c.Phase == workflow.Gathering) - oneIf(old != nil && old.Phase == workflow.Gathering); d != 0 {
@@ -34,7 +34,7 @@ func (s *State) countGathering(sc workflow.Scope, d int) {
 		g := *s.Group(sc.Group)
 		was := g.isListedInBranch()
 		g.Inner += d
-		s.groups.recount(g.ID, &g)
+		s.groups.putCounts(g.ID, &g)
 		if g.isListedInBranch() != was {
 			s.listInBranch(&g)
 		}

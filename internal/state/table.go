@@ -15,12 +15,12 @@ type table[K ~int64, V any] struct {
 	dirty map[K]bool // without base: rows changed since the last TakeChanges
 }
 
-func (t *table[K, V]) overlay() table[K, V] {
+func (t *table[K, V]) newOverlay() table[K, V] {
 	return table[K, V]{base: t}
 }
 
-// get returns the row of id, or nil.
-func (t *table[K, V]) get(id K) *V {
+// getRow returns the row of id, or nil.
+func (t *table[K, V]) getRow(id K) *V {
 	for t.base != nil {
 		if v := t.own[id]; v != nil {
 			return v
@@ -33,8 +33,8 @@ func (t *table[K, V]) get(id K) *V {
 	return t.dense[id-1]
 }
 
-// reserve makes room for n changed rows.
-func (t *table[K, V]) reserve(n int) {
+// reserveRows makes room for n changed rows.
+func (t *table[K, V]) reserveRows(n int) {
 	if t.base != nil {
 		t.own = withRoom(t.own, n)
 	}
@@ -50,9 +50,9 @@ func withRoom[K comparable, V any](m map[K]V, n int) map[K]V {
 	return out
 }
 
-// put replaces the row of id. Without base, a new id must be the next one.
-func (t *table[K, V]) put(id K, v *V) {
-	t.recount(id, v)
+// putRow replaces the row of id. Without base, a new id must be the next one.
+func (t *table[K, V]) putRow(id K, v *V) {
+	t.putCounts(id, v)
 	if t.base != nil {
 		return
 	}
@@ -62,9 +62,9 @@ func (t *table[K, V]) put(id K, v *V) {
 	t.dirty[id] = true
 }
 
-// recount is put for a row of which only that has changed which is counted from
+// putCounts is putRow for a row of which only that has changed which is counted from
 // other rows: nothing that a store keeps.
-func (t *table[K, V]) recount(id K, v *V) {
+func (t *table[K, V]) putCounts(id K, v *V) {
 	if t.base != nil {
 		if t.own == nil {
 			t.own = map[K]*V{}
@@ -81,7 +81,7 @@ func (t *table[K, V]) recount(id K, v *V) {
 // ReserveBranches makes room in an overlay for a change to each of n branches.
 func (s *State) ReserveBranches(n int) {
 	if s.base != nil {
-		s.tokens.reserve(n)
+		s.tokens.reserveRows(n)
 		s.branches, s.scopes = withRoom(s.branches, n), withRoom(s.scopes, n)
 	}
 }

@@ -19,13 +19,13 @@ func TestTable(t *testing.T) {
 		put := func(tab *table[workflow.TokenID, int], next int) {
 			id := workflow.TokenID(rapid.IntRange(1, next).Draw(t, "id"))
 			v := rapid.Int().Draw(t, "value")
-			tab.put(id, &v)
+			tab.putRow(id, &v)
 			model[id] = v
 		}
 		same := func(tab *table[workflow.TokenID, int]) {
 			for id := workflow.TokenID(0); id <= workflow.TokenID(len(model)+2); id++ {
 				want, ok := model[id]
-				got := tab.get(id)
+				got := tab.getRow(id)
 				require.Equal(t, ok, got != nil)
 				require.True(t, got == nil || *got == want)
 			}
@@ -39,8 +39,8 @@ func TestTable(t *testing.T) {
 		for id, v := range model {
 			before[id] = v
 		}
-		over := base.overlay()
-		top := over.overlay()
+		over := base.newOverlay()
+		top := over.newOverlay()
 		for range rapid.IntRange(0, 20).Draw(t, "changes") {
 			put(rapid.SampledFrom([]*table[workflow.TokenID, int]{&over, &top}).Draw(t, "layer"), len(model)+1)
 		}

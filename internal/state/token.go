@@ -147,11 +147,13 @@ func (g *Group) TokenOf(i int) workflow.TokenID {
 	return g.First + workflow.TokenID(i)
 }
 
-// Unresolved returns how many branches of g have not arrived, ended or failed.
-func (g *Group) Unresolved() int { return g.Total - g.Arrived - g.Ended - g.Failed }
+// UnresolvedBranches returns how many branches of g have not arrived, ended or failed.
+func (g *Group) UnresolvedBranches() int { return g.Total - g.Arrived - g.Ended - g.Failed }
 
-// Running returns how many branches of g have begun and are not resolved.
-func (g *Group) Running() int { return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted }
+// RunningBranches returns how many branches of g have begun and are not resolved.
+func (g *Group) RunningBranches() int {
+	return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted
+}
 
 // isListedInBranch reports whether the branch in which g began lists it: it
 // gathers, or something in it may still change.

@@ -40,7 +40,7 @@ type spot struct{ order, id int64 }
 func (s *State) TokensInLine(k WaitKey) iter.Seq[*Token] {
 	return func(yield func(*Token) bool) {
 		for p := range s.spotsOf(k) {
-			if s.waitsIn(k, p) && !yield(s.Token(workflow.TokenID(p.id))) {
+			if s.waitsInLine(k, p) && !yield(s.Token(workflow.TokenID(p.id))) {
 				return
 			}
 		}
@@ -131,9 +131,9 @@ func (s *State) addToLine(k WaitKey, p spot, fresh func(spot) bool) {
 	s.waiting[k] = append(line, p)
 }
 
-// waitsIn reports whether a spot in a line of tokens is fresh: its token still
+// waitsInLine reports whether a spot in a line of tokens is fresh: its token still
 // waits there.
-func (s *State) waitsIn(k WaitKey, p spot) bool {
+func (s *State) waitsInLine(k WaitKey, p spot) bool {
 	t := s.Token(workflow.TokenID(p.id))
 	return t != nil && t.Order == p.order && slices.Contains(s.linesOf(t), k)
 }

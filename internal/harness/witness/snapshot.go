@@ -203,7 +203,7 @@ func sameEvents(a, b []decision.Event) bool {
 
 // rowsText is all that a state says.
 func rowsText(s *state.State) string {
-	rows := s.All()
+	rows := s.AllRows()
 	facts, err := json.Marshal(rows.Facts)
 	if err != nil {
 		panic(fmt.Sprintf("facts: %v", err))

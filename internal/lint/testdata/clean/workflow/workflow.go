@@ -10,14 +10,14 @@ import (
 
 type (
 	// A Message is sealed.
-	Message interface{ message() }
+	Message interface{ isMessage() }
 	// Start is a variant.
 	Start struct{}
 	// Cancel is a variant.
 	Cancel struct{}
 )
 
-func (Start) message()   {}
-func (*Cancel) message() {}
+func (Start) isMessage()   {}
+func (*Cancel) isMessage() {}
 
 var messageVariants = []Message{Start{}, &Cancel{}}

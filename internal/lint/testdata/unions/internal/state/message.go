@@ -3,4 +3,4 @@ package state
 
 type start struct{}
 
-func (start) message() {}
+func (start) isMessage() {}
