@@ -51,11 +51,11 @@ func TestBlobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, workflow.CodeResultTooLarge, out.Failure.Code)
 
-	require.NoError(t, e.Publish(define(t, `
+	publish(t, e, define(t, `
 name: child
 start: r
 nodes: [{id: r, task: read, input: {file: input.file}, output: {output.size: result}}]
-`)))
+`))
 	out, err = e.Run(t.Context(), workflow.Run{ID: "w", Definition: define(t, `
 name: w
 start: s
@@ -316,7 +316,7 @@ func TestCollectGoesOn(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, 4, gone.Blobs)
 
-		require.NoError(t, e.Publish(define(t, "name: child\nstart: a\nnodes: [{id: a, output: {output.x: \"{'$blob': 'x'}\"}}]\n")))
+		publish(t, e, define(t, "name: child\nstart: a\nnodes: [{id: a, output: {output.x: \"{'$blob': 'x'}\"}}]\n"))
 		d := define(t, "name: w\nstart: a\nnodes: [{id: a, subworkflow: {name: child}, output: {output.x: result.x}}]\n")
 		out, err := e.Run(t.Context(), workflow.Run{ID: "w", Definition: d}, nil)
 		require.NoError(t, err)

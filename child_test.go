@@ -39,7 +39,7 @@ func hold(ctx context.Context, _ pawl.Task) (any, error) {
 func startParent(t testing.TB, e *pawl.Engine, id workflow.RunID, input any, parent string, children ...string) {
 	t.Helper()
 	for _, text := range children {
-		require.NoError(t, e.Publish(define(t, text)))
+		publish(t, e, define(t, text))
 	}
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: define(t, parent)}, input))
 }
@@ -216,7 +216,7 @@ transitions:
 
 func TestChainOfDescendants(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
-	require.NoError(t, e.Publish(define(t, recursive)))
+	publish(t, e, define(t, recursive))
 	out, err := e.Run(t.Context(), workflow.Run{ID: "p", Workflow: "down"}, map[string]int{"n": 10})
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"depth": int64(10)}, out.Output)
@@ -224,7 +224,7 @@ func TestChainOfDescendants(t *testing.T) {
 
 func TestDepthLimit(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
-	require.NoError(t, e.Publish(define(t, recursive)))
+	publish(t, e, define(t, recursive))
 	out, err := e.Run(t.Context(), workflow.Run{ID: "p", Workflow: "down"}, map[string]int{"n": 17})
 	require.NoError(t, err)
 	require.Equal(t, workflow.CodeLimit, out.Failure.Code, "%v", out.Failure)
@@ -234,7 +234,7 @@ func TestDepthLimit(t *testing.T) {
 func TestDescendantsLimit(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	limited := "limits: {descendants: 3}\n" + recursive
-	require.NoError(t, e.Publish(define(t, recursive)))
+	publish(t, e, define(t, recursive))
 	for n, want := range map[int]workflow.RunStatus{3: workflow.RunCompleted, 4: workflow.RunFailed} {
 		out, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("p", n)), Definition: define(t, limited)}, map[string]int{"n": n})
 		require.NoError(t, err)
@@ -284,10 +284,10 @@ func TestPins(t *testing.T) {
 	require.ErrorContains(t, err, `"sub"`)
 	require.ErrorContains(t, err, "no version of one is published")
 
-	require.NoError(t, e.Publish(define(t, oneTask)))
+	publish(t, e, define(t, oneTask))
 	require.NoError(t, e.Start(t.Context(), run, map[string]int{"n": 4}))
 	newer := "version: 2\n" + strings.Replace(oneTask, "output.n: result", "output.n: -1", 1)
-	require.NoError(t, e.Publish(define(t, newer)))
+	publish(t, e, define(t, newer))
 	require.NoError(t, e.Start(t.Context(), run, map[string]int{"n": 4}), "a repeat, although a newer version is published")
 	require.NoError(t, e.Skip(t.Context(), pawl.Target{Run: "p", Node: "gate"}, nil))
 	require.Equal(t, map[string]any{"got": int64(8)}, wait(t, e, "p").Output)
@@ -359,9 +359,9 @@ func closeAt(t *testing.T, point string, n int32) {
 	hook := &testhook.Hook{}
 	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, o)
 	require.NoError(t, err)
-	require.NoError(t, e.Publish(define(t, oneTask)))
-	require.NoError(t, e.Publish(define(t, "name: flaky\nstart: w\nnodes: [{id: w, task: flaky, output: {output.n: result}}]\n")))
-	require.NoError(t, e.Publish(define(t, "name: slow\nstart: w\nnodes: [{id: w, task: hold}]\n")))
+	publish(t, e, define(t, oneTask))
+	publish(t, e, define(t, "name: flaky\nstart: w\nnodes: [{id: w, task: flaky, output: {output.n: result}}]\n"))
+	publish(t, e, define(t, "name: slow\nstart: w\nnodes: [{id: w, task: hold}]\n"))
 	reached := make(chan struct{}, 1)
 	var hits atomic.Int32
 	reset := hook.OnHit(func(name string) {

@@ -11,6 +11,13 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// publish publishes a definition.
+func publish(t *testing.T, e *Engine, d *workflow.Definition) {
+	t.Helper()
+	_, err := e.Publish(d)
+	require.NoError(t, err)
+}
+
 // A child's id may be taken by a run that is not the child: one with another
 // parent, with none, or with another definition. The node fails, and that run
 // goes on as if nothing had been.
@@ -33,7 +40,7 @@ transitions: [{from: sub, to: rescue, outcome: error}]
 			e, err := Open(ctx, t.TempDir(), Options{})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, e.Close(context.Background())) }()
-			require.NoError(t, e.Publish(child.Definition))
+			publish(t, e, child.Definition)
 			require.NoError(t, e.Start(ctx, workflow.Run{ID: "q", Definition: child.Definition}, nil))
 
 			b.graph, b.inputHash = e.dir.AddDefinition(b.graph), value.Hash(map[string]any{})

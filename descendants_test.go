@@ -21,8 +21,8 @@ func TestChildrenArePurgedFirst(t *testing.T) {
 		}
 		return &workflow.Definition{Name: name, Start: "n", Nodes: []workflow.Node{n}}
 	}
-	require.NoError(t, e.Publish(definition("leaf", "")))
-	require.NoError(t, e.Publish(definition("middle", "leaf")))
+	publish(t, e, definition("leaf", ""))
+	publish(t, e, definition("middle", "leaf"))
 	_, err = e.Run(t.Context(), workflow.Run{ID: "top", Definition: definition("top", "middle")}, nil)
 	require.NoError(t, err)
 	runs, err := e.descendants(t.Context(), "top")

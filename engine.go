@@ -63,7 +63,8 @@ type Options struct {
 	// Bounds say how large a definition may be that is started or published;
 	// what a limit of the format is by default.
 	Bounds workflow.Bounds
-	// Logger gets what no caller can be told; nothing by default.
+	// Logger gets what no caller can be told, and the warnings of the definitions
+	// that are published or started; nothing by default.
 	Logger *slog.Logger
 }
 
@@ -107,6 +108,7 @@ type Engine struct {
 	messenger  *childMessenger
 	purges     atomic.Uint64  // runs that were purged in this life
 	stalls     *stallDetector // nil without StallAfter
+	warned     warningLog     // whose warnings the logger has
 	once       turns          // of the keys of Once
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own

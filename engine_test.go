@@ -26,6 +26,13 @@ func define(t testing.TB, text string) *workflow.Definition {
 	return d
 }
 
+// publish publishes a definition.
+func publish(t testing.TB, e *pawl.Engine, d *workflow.Definition) {
+	t.Helper()
+	_, err := e.Publish(d)
+	require.NoError(t, err)
+}
+
 // open opens an engine that is closed with the test.
 func open(t testing.TB, dir string, o pawl.Options) *pawl.Engine {
 	t.Helper()
@@ -304,9 +311,10 @@ func TestClosedEngineRefuses(t *testing.T) {
 func TestPublishedDefinitions(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
 	d := define(t, oneTask)
-	require.NoError(t, e.Publish(d))
-	require.NoError(t, e.Publish(d))
-	require.ErrorIs(t, e.Publish(define(t, oneTask+"timeout: 1h\n")), pawl.ErrPublished)
+	publish(t, e, d)
+	publish(t, e, d)
+	_, err := e.Publish(define(t, oneTask+"timeout: 1h\n"))
+	require.ErrorIs(t, err, pawl.ErrPublished)
 	out, err := e.Run(t.Context(), workflow.Run{ID: "a", Workflow: "one"}, map[string]any{"n": 2})
 	require.NoError(t, err)
 	require.NoError(t, out.Err())

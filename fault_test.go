@@ -77,7 +77,8 @@ func TestContextDoneBeforeTheCall(t *testing.T) {
 
 func TestNilArguments(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
-	require.ErrorIs(t, e.Publish(nil), pawl.ErrInvalid)
+	_, err := e.Publish(nil)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
 	require.NoError(t, pawl.Permanent(nil))
 }
 
@@ -86,10 +87,12 @@ func TestClosedEngineSaysSo(t *testing.T) {
 	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{})
 	require.NoError(t, err)
 	d := define(t, oneTask)
-	require.NoError(t, e.Publish(d))
+	publish(t, e, d)
 	require.NoError(t, e.Close(t.Context()))
-	require.ErrorIs(t, e.Publish(d), pawl.ErrClosed)
-	require.ErrorIs(t, e.Publish(define(t, oneTask+"version: 9\n")), pawl.ErrClosed)
+	_, err = e.Publish(d)
+	require.ErrorIs(t, err, pawl.ErrClosed)
+	_, err = e.Publish(define(t, oneTask+"version: 9\n"))
+	require.ErrorIs(t, err, pawl.ErrClosed)
 	require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "b", Workflow: "one"}, nil), pawl.ErrClosed)
 	for _, err := range e.Events(t.Context(), "a", pawl.EventsOptions{Follow: true}) {
 		require.ErrorIs(t, err, pawl.ErrClosed)

@@ -47,7 +47,7 @@ func purgeDuring(t *testing.T, point string) {
 		}
 		return double(ctx, task)
 	}}})
-	require.NoError(t, e.Publish(define(t, callee)))
+	publish(t, e, define(t, callee))
 	run := workflow.Run{ID: "a", Definition: define(t, caller)}
 	require.NoError(t, e.Start(t.Context(), run, map[string]any{"n": 1}))
 	if point == "child.cancel" {

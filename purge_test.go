@@ -22,8 +22,8 @@ func TestPurge(t *testing.T) {
 	dir := t.TempDir()
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"work": double, "hold": hold}})
 	require.NoError(t, err)
-	require.NoError(t, e.Publish(define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n")))
-	require.NoError(t, e.Publish(define(t, "name: middle\nstart: a\nnodes: [{id: a, subworkflow: {name: leaf}}]\n")))
+	publish(t, e, define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n"))
+	publish(t, e, define(t, "name: middle\nstart: a\nnodes: [{id: a, subworkflow: {name: leaf}}]\n"))
 	family := define(t, "name: top\nstart: a\nnodes: [{id: a}, {id: b, subworkflow: {name: middle}}]\ntransitions: [{from: a, to: b, spawnCount: 3}]\n")
 	one := define(t, oneTask)
 	for id, d := range map[workflow.RunID]*workflow.Definition{"family": family, "one": one, "kept": one} {
@@ -89,7 +89,7 @@ func TestPurge(t *testing.T) {
 // A running root keeps its children, those that have ended too.
 func TestPurgeOfARunningRoot(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"hold": hold}})
-	require.NoError(t, e.Publish(define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n")))
+	publish(t, e, define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n"))
 	d := define(t, "name: top\nstart: a\nnodes: [{id: a}, {id: b, subworkflow: {name: leaf}}, {id: c, task: hold}]\ntransitions: [{from: a, to: b}, {from: a, to: c}]\n")
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "top", Definition: d}, nil))
 	_, err := e.Wait(t.Context(), "top/2.1")

@@ -39,7 +39,7 @@ func TestStalledRunsFail(t *testing.T) {
 		}
 		require.NoError(t, e.Pause(t.Context(), "paused"))
 		d := define(t, "name: child\nstart: n\nnodes: [{id: n, wait: {event: e}}]\n")
-		require.NoError(t, e.Publish(d))
+		publish(t, e, d)
 		d = define(t, "name: parent\nstart: n\nnodes: [{id: n, subworkflow: {name: child}}]\n")
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "parent", Definition: d}, nil))
 

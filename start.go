@@ -20,8 +20,9 @@ import (
 // itself, also after a restart. Start again with the same id, definition and
 // input is nil as well, so that it may be repeated; anything else under that id
 // is ErrRunExists. A run that names no version executes the newest, and keeps it: a
-// Start that is repeated accepts whichever published version the run has. input is an object, or nil for {}: anything that JSON can
-// say. Errors: *workflow.DefinitionError, *workflow.InputError,
+// Start that is repeated accepts whichever published version the run has. input is
+// an object, or nil for {}: anything that JSON can say. The warnings of a definition
+// are logged, once. Errors: *workflow.DefinitionError, *workflow.InputError,
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
 // ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
@@ -123,7 +124,11 @@ func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 	case run.Definition != nil && run.Workflow != "":
 		return nil, fmt.Errorf("%w: run %q has both a definition and the name of one", ErrInvalid, string(run.ID))
 	case run.Definition != nil:
-		return e.compileShared(run.Definition)
+		g, err := e.compileShared(run.Definition)
+		if err == nil {
+			e.logWarnings(run.Definition, g.Hash)
+		}
+		return g, err
 	case run.Workflow == "":
 		return nil, fmt.Errorf("%w: run %q has neither a definition nor the name of one", ErrInvalid, string(run.ID))
 	}
@@ -169,20 +174,21 @@ func (e *Engine) compileShared(d *workflow.Definition) (*workflow.Graph, error) 
 }
 
 // Publish stores a definition under its name and version, for runs that are
-// started by name. The same again is nil; other content is ErrPublished: a
-// published version never changes.
-func (e *Engine) Publish(d *workflow.Definition) error {
+// started by name, and returns its warnings, which are no error. The same again is
+// nil; other content is ErrPublished: a published version never changes.
+func (e *Engine) Publish(d *workflow.Definition) (warnings []workflow.Problem, err error) {
 	if err := e.checkUsable(context.Background()); err != nil {
-		return err
+		return nil, err
 	}
 	if d == nil {
-		return fmt.Errorf("%w: the definition is nil", ErrInvalid)
+		return nil, fmt.Errorf("%w: the definition is nil", ErrInvalid)
 	}
 	g, err := e.compileShared(d)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return closedError(e.dir.Publish(g))
+	e.logWarnings(d, g.Hash)
+	return warningsOf(d), closedError(e.dir.Publish(g))
 }
 
 // normalInput returns an input as an object of the JSON model.

@@ -18,10 +18,10 @@ func TestStartWithoutAVersionIsRepeatedAcrossADeploy(t *testing.T) {
 	run, input := workflow.Run{ID: "a", Workflow: "one"}, map[string]any{"n": 1_000_000}
 	e, err := pawl.Open(ctx, dir, o)
 	require.NoError(t, err)
-	require.NoError(t, e.Publish(define(t, oneTask)))
+	publish(t, e, define(t, oneTask))
 	out, err := e.Run(ctx, run, input)
 	require.NoError(t, err)
-	require.NoError(t, e.Publish(define(t, oneTask+limits)))
+	publish(t, e, define(t, oneTask+limits))
 	require.NoError(t, e.Start(ctx, run, input))
 	require.NoError(t, e.Close(ctx))
 
@@ -37,7 +37,7 @@ func TestStartWithoutAVersionIsRepeatedAcrossADeploy(t *testing.T) {
 	require.ErrorContains(t, e.Start(ctx, run, map[string]any{"n": 2}), `run "a" was started with another input`)
 	version.Version = 2
 	require.ErrorIs(t, e.Start(ctx, version, map[string]any{"n": 2}), pawl.ErrRunExists, "a version that is named is meant")
-	require.NoError(t, e.Publish(define(t, "name: two\n"+oneTask[len("\nname: one\n"):])))
+	publish(t, e, define(t, "name: two\n"+oneTask[len("\nname: one\n"):]))
 	run.Workflow = "two"
 	require.ErrorContains(t, e.Start(ctx, run, input), `run "a" executes one version 1, another definition`)
 }
@@ -45,7 +45,7 @@ func TestStartWithoutAVersionIsRepeatedAcrossADeploy(t *testing.T) {
 // A run that was given its definition executes none of the published versions.
 func TestStartByNameOfARunThatWasGivenItsDefinition(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
-	require.NoError(t, e.Publish(define(t, oneTask+"version: 2\n")))
+	publish(t, e, define(t, oneTask+"version: 2\n"))
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, nil))
 	require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "a", Workflow: "one"}, nil), pawl.ErrRunExists)
 }

@@ -38,7 +38,8 @@ func runDAG(t testing.TB, n, rounds int) float64 {
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
-	require.NoError(t, e.Publish(def))
+	_, err = e.Publish(def)
+	require.NoError(t, err)
 	var times []float64
 	for i := range rounds {
 		id := workflow.RunID(fmt.Sprint("dag-", i))

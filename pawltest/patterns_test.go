@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // patterns is how many control-flow patterns there are.
@@ -35,6 +37,11 @@ func TestEveryPatternHasScenarios(t *testing.T) {
 		scenarios, err := Load(filepath.Join(folder, found[number]))
 		assert.NoError(t, err)
 		assert.NotEmpty(t, scenarios, found[number])
+		for _, s := range scenarios {
+			for _, p := range s.definition.definition.Check() {
+				assert.NotContains(t, []string{workflow.ProblemMayMatchNothing, workflow.ProblemUnreachable}, p.Code, "%s: %s", found[number], p)
+			}
+		}
 	}
 	assert.Len(t, files, patterns)
 }

@@ -36,6 +36,7 @@ const (
 	ProblemDuplicateID      = "duplicate_id"      // two nodes or two transitions have the same id
 	ProblemDangling         = "dangling"          // an id that no node has
 	ProblemUnreachable      = "unreachable"       // warning: no path leads to a node
+	ProblemMayMatchNothing  = "may_match_nothing" // warning: a token may end at a node because no condition holds
 	ProblemCycle            = "cycle"             // dag: a cycle
 	ProblemEndlessCycle     = "endless_cycle"     // warning: a cycle without a bounded loop or an exit
 	ProblemUnknownGroup     = "unknown_group"     // a join of a sibling group that nobody spawns

@@ -60,6 +60,7 @@ func (c *checker) checkAll() []Problem {
 	}
 	c.checkIDs()
 	c.checkReachable()
+	c.checkUnmatched()
 	c.checkCycles()
 	c.checkGroups()
 	c.checkReach()

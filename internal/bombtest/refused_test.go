@@ -244,7 +244,7 @@ func TestDefinitionsBeyondALimit(t *testing.T) {
 			c.tried++
 			d := s.make(n)
 			d.Version = n
-			err := w.Publish(d)
+			_, err := w.Publish(d)
 			if n <= s.most {
 				require.NoError(t, err, "%s %d", name, n)
 				c.taken++

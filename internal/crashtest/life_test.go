@@ -82,7 +82,7 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 	for _, file := range l.calls {
 		def, err := witness.Definition(file)
 		if err == nil {
-			err = engine.Publish(def)
+			_, err = engine.Publish(def)
 		}
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", file, err)

@@ -30,7 +30,8 @@ func TestBackupsEqualOneCommit(t *testing.T) {
 	p := newTroupe()
 	e, err := pawl.Open(ctx, filepath.Join(base, "live"), pawl.Options{Executor: p})
 	require.NoError(t, err)
-	require.NoError(t, e.Publish(witness.MustParse(workYAML)))
+	_, err = e.Publish(witness.MustParse(workYAML))
+	require.NoError(t, err)
 	ids := []workflow.RunID{"a", "b", "c"}
 	for _, id := range ids {
 		start(ctx, t, e, "work", string(id))

@@ -125,7 +125,10 @@ func (h *host) do(ctx context.Context, engine *pawl.Engine) error {
 	for _, file := range h.calls {
 		def, err := witness.Definition(file)
 		if err == nil {
-			err = h.retry(ctx, "publish", func() error { return engine.Publish(def) })
+			err = h.retry(ctx, "publish", func() error {
+				_, err := engine.Publish(def)
+				return err
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", file, err)

@@ -73,7 +73,7 @@ func fill(ctx context.Context, e *pawl.Engine) error {
 		return err
 	}
 	for _, d := range all {
-		if err := e.Publish(d); err != nil {
+		if _, err := e.Publish(d); err != nil {
 			return err
 		}
 	}

@@ -272,7 +272,7 @@ func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
 		"OpenBlob":     first(e.OpenBlob(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})),
 		"Patch":        first(e.Patch(ctx, "a", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/version", "value": 2}}})),
 		"Pause":        e.Pause(ctx, "a"),
-		"Publish":      e.Publish(kindOf),
+		"Publish":      first(e.Publish(kindOf)),
 		"Purge":        e.Purge(ctx, "a"),
 		"PutBlob":      first(e.PutBlob(ctx, strings.NewReader("x"), "")),
 		"Resume":       e.Resume(ctx, "a"),

@@ -145,7 +145,7 @@ func (w *world) open() error {
 	w.mu.Unlock()
 	for _, family := range w.families {
 		for _, g := range family {
-			if err := engine.Publish(g.Definition); err != nil {
+			if _, err := engine.Publish(g.Definition); err != nil {
 				return fmt.Errorf("publish %s: %w", g.Definition.Name, err)
 			}
 		}

@@ -1,0 +1,55 @@
+package pawl
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxWarned bounds how many definitions a warningLog remembers. Beyond it, it begins
+// anew, and may log a warning once more.
+const maxWarned = 10_000
+
+// maxWarnings bounds how many warnings of one definition are logged.
+const maxWarnings = 100
+
+// A warningLog knows the definitions, by hash, whose warnings this engine has logged.
+type warningLog struct {
+	mu     sync.Mutex
+	logged map[string]bool
+}
+
+// isFirst reports whether a definition comes for the first time.
+func (w *warningLog) isFirst(hash string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.logged[hash] {
+		return false
+	}
+	if w.logged == nil || len(w.logged) >= maxWarned {
+		w.logged = map[string]bool{}
+	}
+	w.logged[hash] = true
+	return true
+}
+
+// logWarnings tells the logger what a sound definition is warned of, unless it was
+// told before. A definition that is started by its name was logged when it was
+// published.
+func (e *Engine) logWarnings(d *workflow.Definition, hash string) {
+	log := e.options.Logger
+	if !log.Enabled(e.ctx, slog.LevelWarn) || !e.warned.isFirst(hash) {
+		return
+	}
+	warnings := warningsOf(d)
+	for _, p := range warnings[:min(len(warnings), maxWarnings)] {
+		log.Warn("the definition can run, but look at this", "definition", d.Name, "version", max(d.Version, 1), "problem", p.String())
+	}
+}
+
+// warningsOf returns the warnings of a sound definition.
+func warningsOf(d *workflow.Definition) []workflow.Problem {
+	return slices.DeleteFunc(d.Check(), func(p workflow.Problem) bool { return !p.Warning })
+}

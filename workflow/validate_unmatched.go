@@ -1,0 +1,104 @@
+package workflow
+
+import (
+	"regexp"
+	"strings"
+)
+
+// checkUnmatched warns of nodes whose success may match no transition without the
+// definition saying what is to happen then: the token ends, and a run whose last
+// token ends so completes, which hides a condition that is wrong. With mode: dag such
+// a node is the end of dead paths.
+func (c *checker) checkUnmatched() {
+	if c.def.Mode == ModeDAG {
+		return
+	}
+	for i := range c.graph.nodes {
+		n := &c.graph.nodes[i]
+		if n.Unmatched == "" && c.graph.index[n.ID] == i && c.graph.mayMatchNothing(i) {
+			c.reportWarning(c.atNode(i), "", ProblemMayMatchNothing,
+				"every transition that leaves it has a condition: if none holds, the token ends here and nothing fails. "+
+					"Add one without a condition and with a higher priority, or say unmatched: fail (or end, if that is meant)")
+		}
+	}
+}
+
+// mayMatchNothing reports whether every transition that node n may take when it
+// completes has a condition, no two of which are opposites.
+func (g *adjacency) mayMatchNothing(n int) bool {
+	var conditions []string
+	for _, e := range g.out[n] {
+		t := e.transition
+		if t == nil || t.Outcome == OnError {
+			continue
+		}
+		if t.Condition == "" || t.Condition == "true" {
+			return false
+		}
+		if t.Loop == nil { // at its bound a loop is not taken, whatever its condition says
+			conditions = append(conditions, withoutSpaces(t.Condition))
+		}
+	}
+	return conditions != nil && !haveOpposites(conditions)
+}
+
+// haveOpposites reports whether one of two conditions always holds, as far as their
+// text tells.
+func haveOpposites(conditions []string) bool {
+	seen := make(map[string]bool, len(conditions))
+	for _, a := range conditions {
+		if seen[a] {
+			return true
+		}
+		for _, b := range oppositesOf(a) {
+			seen[b] = true
+		}
+	}
+	return false
+}
+
+// A comparison is an expression with one operator; compared are its operands.
+var comparison = regexp.MustCompile(`^([^=!<>]+)(==|!=|<=|>=|<|>)([^=!<>]+)$`)
+
+var oppositeOperators = map[string]string{"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+// oppositesOf returns the conditions, without spaces, that are written as the
+// opposite of one.
+func oppositesOf(condition string) []string {
+	out := []string{"!(" + condition + ")"}
+	if inner, ok := strings.CutPrefix(condition, "!("); ok && strings.HasSuffix(inner, ")") && isOneTerm(inner[:len(inner)-1]) {
+		out = append(out, inner[:len(inner)-1])
+	}
+	if strings.ContainsAny(condition, "&|?:") {
+		return out
+	}
+	if m := comparison.FindStringSubmatch(condition); m != nil {
+		return append(out, m[1]+oppositeOperators[m[2]]+m[3])
+	}
+	if inner, ok := strings.CutPrefix(condition, "!"); ok {
+		return append(out, inner)
+	}
+	return append(out, "!"+condition)
+}
+
+// isOneTerm reports whether the parentheses of a text are balanced at no place before
+// its end has been reached, so that those around it belong together.
+func isOneTerm(text string) bool {
+	open := 0
+	for _, r := range text {
+		switch r {
+		case '(':
+			open++
+		case ')':
+			open--
+		}
+		if open < 0 {
+			return false
+		}
+	}
+	return open == 0
+}
+
+// withoutSpaces leaves out the spaces of an expression, those within its texts as
+// well: what is compared is not evaluated.
+func withoutSpaces(s string) string { return strings.Join(strings.Fields(s), "") }
