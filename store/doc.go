@@ -27,4 +27,9 @@
 // with [decision.Apply]; both must meet without a gap.
 //
 // A [Dir] may be used by many goroutines. A [Run] belongs to one.
+//
+// [Verify] and [Repair] look at a directory that no engine has open: inspect.go,
+// verify*.go, repair*.go and report.go. They use the rest of the package, and no
+// other file of it uses them. [Dir.Backup] copies a directory that is in use, so it
+// belongs to the Dir.
 package store

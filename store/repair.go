@@ -107,7 +107,7 @@ func (r *repairer) restoreAll() error {
 	}
 	if r.db != nil {
 		r.changedRows(func(c *checkedTable, wrong string) {
-			if c.do == doRebuild {
+			if c.derived {
 				r.addNote(indexFile, "it follows from the journals", "%s", wrong)
 			}
 		})

@@ -72,17 +72,17 @@ func addCRC(crc uint32, v driver.Value) uint32 {
 
 // A checkedTable has rows with a checksum.
 type checkedTable struct {
-	name string
-	rows string // a query for key, values and checksum of all rows
-	do   string // about a row that has changed
+	name    string
+	rows    string // a query for key, values and checksum of all rows
+	derived bool   // the journals of runs tell what its rows say
 }
 
 var checkedTables = []checkedTable{
-	{"published", `SELECT name, version, hash, crc FROM published`, doRepair},
-	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, doRepair},
-	{"approvals", `SELECT num, token, node, message, approved, rejected, due, crc FROM approvals`, doRebuild},
-	{"dead_letters", `SELECT num, token, node, task, attempts, failure, input, at, crc FROM dead_letters`, doRebuild},
-	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, doRebuild},
+	{"published", `SELECT name, version, hash, crc FROM published`, false},
+	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, false},
+	{"approvals", `SELECT num, token, node, message, approved, rejected, due, crc FROM approvals`, true},
+	{"dead_letters", `SELECT num, token, node, task, attempts, failure, input, at, crc FROM dead_letters`, true},
+	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, true},
 }
 
 // describeChange says what is wrong with a row, "" if nothing.

@@ -139,7 +139,13 @@ func (in *inspection) refsOf(num int64) map[string]bool {
 
 // verifyRows finds rows that have changed, in all tables but that of the runs.
 func (in *inspection) verifyRows() {
-	in.changedRows(func(c *checkedTable, wrong string) { in.addWrong("", indexFile, c.do, "%s", wrong) })
+	in.changedRows(func(c *checkedTable, wrong string) {
+		do := doRepair
+		if c.derived {
+			do = doRebuild
+		}
+		in.addWrong("", indexFile, do, "%s", wrong)
+	})
 }
 
 // changedRows calls found with what is wrong with each of those rows.
