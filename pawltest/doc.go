@@ -8,7 +8,8 @@
 //	func TestOrders(t *testing.T) { pawltest.Run(t, "testdata/orders") }
 //
 // The same files are played from the shell by "pawl test". A file holds one
-// scenario per YAML document; its format is described by [Schema]. A problem of
+// scenario per YAML document; its format is in docs/scenarios.md
+// and described by [Schema]. A problem of
 // a definition inside a scenario has its line in the scenario file.
 //
 // # Order within an instant

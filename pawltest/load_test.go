@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -226,6 +228,36 @@ func TestSchemaFields(t *testing.T) {
 			got = append(got, name)
 		}
 		assert.ElementsMatch(t, want, got, typ.Name())
+	}
+}
+
+// The page about scenario files names every field of the schema.
+func TestSchemaIsDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "scenarios.md"))
+	require.NoError(t, err)
+	var doc any
+	require.NoError(t, json.Unmarshal(Schema, &doc))
+	var fields []string
+	var collect func(v any)
+	collect = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if properties, ok := v["properties"].(map[string]any); ok {
+				fields = append(fields, slices.Sorted(maps.Keys(properties))...)
+			}
+			for _, x := range v {
+				collect(x)
+			}
+		case []any:
+			for _, x := range v {
+				collect(x)
+			}
+		}
+	}
+	collect(doc)
+	require.Greater(t, len(fields), 50)
+	for _, field := range fields {
+		assert.Regexp(t, "`[^`\n]*\\b"+field+"\\b[^`\n]*`", string(page))
 	}
 }
 
