@@ -273,7 +273,9 @@ func taskFailed(t *outTask, f workflow.Failure) state.Message {
 // taskResult returns the message that says what a handler has returned.
 func taskResult(t *outTask, output any, err error) state.Message {
 	if err != nil {
-		return taskFailed(t, failureOf(err))
+		m := attemptFailed(err)
+		m.Token, m.Attempt, m.Epoch = t.Token, t.Attempt, t.Epoch
+		return m
 	}
 	m, err := taskCompleted(output)
 	if err != nil {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -14,11 +16,19 @@ import (
 // it by Code; a retry policy retries it if it is Retryable. Of Code 256 bytes
 // are kept, of Message, as of any error's text, 16 KiB, and what is not UTF-8 is
 // replaced.
+//
+// RetryAfter, if it is more than 0, is how long the next attempt waits, in place of the
+// delay of the node's retry policy: at most MaxRetryAfter, which is taken for anything
+// longer. The policy still decides whether there is a next attempt.
 type TaskError struct {
-	Code      string
-	Message   string
-	Retryable bool
+	Code       string
+	Message    string
+	Retryable  bool
+	RetryAfter time.Duration
 }
+
+// MaxRetryAfter bounds TaskError.RetryAfter.
+const MaxRetryAfter = 24 * time.Hour
 
 // Error returns code and message.
 func (e TaskError) Error() string { return e.Code + ": " + e.Message }
@@ -65,6 +75,25 @@ func failureOf(err error) (f workflow.Failure) {
 
 func failureFrom(e TaskError) workflow.Failure {
 	return workflow.Failure{Code: storableText(e.Code, maxCode), Message: storableText(e.Message, maxMessage), Permanent: !e.Retryable}
+}
+
+// retryAfterOf returns the delay that a handler's error asks for; 0 if it asks for none.
+func retryAfterOf(err error) time.Duration {
+	var te TaskError
+	if at := (*TaskError)(nil); !errors.As(err, &te) && errors.As(err, &at) && at != nil {
+		te = *at
+	}
+	return min(max(te.RetryAfter, 0), MaxRetryAfter)
+}
+
+// attemptFailed returns the message that a handler's error is; token, attempt and epoch
+// are the caller's to set.
+func attemptFailed(err error) state.TaskFailed {
+	m := state.TaskFailed{Failure: failureOf(err)}
+	if !m.Failure.Permanent {
+		m.RetryAfter = retryAfterOf(err)
+	}
+	return m
 }
 
 // referenceFailure returns the failure of a result that refers to a missing blob.

@@ -55,7 +55,9 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if cause == nil {
 		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
-	return e.reportResult(ctx, run, state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Failure: failureOf(cause)})
+	m := attemptFailed(cause)
+	m.Token, m.Attempt, m.Epoch = token, attempt, epoch
+	return e.reportResult(ctx, run, m)
 }
 
 // Heartbeat says that an attempt is alive. ErrStale says that it is no longer

@@ -43,6 +43,9 @@ type HTTPOptions struct {
 	// Timeout bounds the whole exchange, with redirects and the body; 30 s by
 	// default. An input may set a shorter one.
 	Timeout time.Duration
+	// MaxRetryAfter bounds the delay that a server may ask for with Retry-After; 10
+	// minutes by default. Less than 0 leaves delays to the retry policy.
+	MaxRetryAfter time.Duration
 	// ResponseBytes bounds the body of a response, decompressed; 1 MiB by default.
 	ResponseBytes int
 	// Transport sends the requests instead of the handler's own one, which uses
@@ -77,11 +80,13 @@ const (
 // A status that is not accepted fails the task with http_3xx, http_4xx or
 // http_5xx. Of these 408, 425, 429 and 5xx are retryable, as are CodeHTTPNetwork
 // and CodeHTTPTimeout. Permanent are CodeInvalidInput, CodeHTTPDenied,
-// CodeHTTPBody, CodeHTTPTooLarge and any other status. Retry-After is not obeyed,
-// because the delay of a retry is the retry policy's to say; the message quotes
-// it.
+// CodeHTTPBody, CodeHTTPTooLarge and any other status. Retry-After of a status that is
+// retryable takes the place of the delay of the retry policy, up to MaxRetryAfter.
 func HTTP(o HTTPOptions) Func {
 	o.Timeout, o.ResponseBytes = time.Duration(positiveOr(int64(o.Timeout), int64(30*time.Second))), positiveOr(o.ResponseBytes, 1<<20)
+	if o.MaxRetryAfter == 0 {
+		o.MaxRetryAfter = 10 * time.Minute
+	}
 	h := &requester{options: o}
 	if h.options.Transport == nil {
 		h.options.Transport = newTransport(o.Private)

@@ -6,16 +6,21 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
 // readResponse returns a response as the output of the task, or the error that it is.
 func (h *requester) readResponse(ctx context.Context, r *request, resp *http.Response) (any, error) {
 	if !r.acceptsStatus(resp.StatusCode) {
-		return nil, statusFailure(r, resp)
+		failure := statusFailure(r, resp)
+		failure.RetryAfter = max(min(retryAfter(resp.Header.Get("Retry-After"), time.Now()), h.options.MaxRetryAfter), 0)
+		return nil, failure
 	}
 	most := h.options.ResponseBytes
 	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
@@ -33,7 +38,7 @@ func (h *requester) readResponse(ctx context.Context, r *request, resp *http.Res
 }
 
 // statusFailure returns the error of a response whose status the input does not accept.
-func statusFailure(r *request, resp *http.Response) error {
+func statusFailure(r *request, resp *http.Response) pawl.TaskError {
 	message := fmt.Sprintf("%s: %d %s", r, resp.StatusCode, http.StatusText(resp.StatusCode))
 	if after := resp.Header.Get("Retry-After"); after != "" {
 		message += ", Retry-After " + quoteText(after)
@@ -51,6 +56,19 @@ func statusFailure(r *request, resp *http.Response) error {
 		failure.Retryable = resp.StatusCode/100 == 5
 	}
 	return failure
+}
+
+// retryAfter returns the delay that a header Retry-After asks for, in seconds or as a date
+// (RFC 9110, section 10.2.3); 0 if it asks for none.
+func retryAfter(header string, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(header, 10, 64); err == nil {
+		return time.Duration(min(n, uint64(pawl.MaxRetryAfter/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return 0
+	}
+	return max(at.Sub(now), 0)
 }
 
 // isJSON reports whether a media type is JSON: application/json, or one with the

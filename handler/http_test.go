@@ -143,6 +143,31 @@ func TestHTTPBodies(t *testing.T) {
 	}
 }
 
+func TestHTTPObeysRetryAfterWithinABound(t *testing.T) {
+	var says string
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", says)
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	for _, tt := range []struct {
+		says        string
+		most, least time.Duration
+		bound       time.Duration
+	}{
+		{says: "7", least: 7 * time.Second, most: 7 * time.Second},
+		{says: "100000000000000000", least: 10 * time.Minute, most: 10 * time.Minute},
+		{says: "700", bound: time.Hour, least: 700 * time.Second, most: 700 * time.Second},
+		{says: "-1"}, {says: "soon"}, {says: ""}, {says: "7", bound: -1},
+		{says: time.Now().Add(5 * time.Minute).UTC().Format(http.TimeFormat), least: time.Second, most: 5 * time.Minute},
+		{says: time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat)},
+	} {
+		says = tt.says
+		failure := fails(t, request(t, handler.HTTPOptions{MaxRetryAfter: tt.bound}), object{"url": s.URL})
+		assert.LessOrEqual(t, failure.RetryAfter, tt.most, tt.says)
+		assert.GreaterOrEqual(t, failure.RetryAfter, tt.least, tt.says)
+	}
+}
+
 func TestHTTPStatuses(t *testing.T) {
 	statuses := map[string]int{"/404": 404, "/409": 409, "/408": 408, "/425": 425, "/429": 429, "/500": 500, "/503": 503, "/501": 501, "/304": 304, "/204": 204}
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -163,6 +188,7 @@ func TestHTTPStatuses(t *testing.T) {
 		assert.Equal(t, tt.code, failure.Code, tt.path)
 		assert.Equal(t, tt.retryable, failure.Retryable, tt.path)
 		assert.NotContains(t, failure.Message, "secret")
+		assert.Equal(t, 2*time.Minute, failure.RetryAfter)
 	}
 	failure := fails(t, f, object{"url": s.URL + "/429"})
 	assert.Equal(t, "GET "+s.URL+`/429: 429 Too Many Requests, Retry-After "120": because �`, failure.Message)

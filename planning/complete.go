@@ -101,7 +101,7 @@ func (p *planner) taskFailed(m state.TaskFailed) error {
 		return repeatedOrStale(p.s, k, false)
 	}
 	f := m.Failure
-	p.failAttempt(t, &f, false)
+	p.retryOrRaise(t, &f, m.RetryAfter, false)
 	return nil
 }
 

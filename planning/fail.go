@@ -1,6 +1,8 @@
 package planning
 
 import (
+	"time"
+
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -20,11 +22,16 @@ func (p *planner) stampFailure(t *state.Token, f *workflow.Failure) *workflow.Fa
 // error transition, or raised to what encloses it. expired says that time ended
 // the attempt.
 func (p *planner) failAttempt(t *state.Token, cause *workflow.Failure, expired bool) {
+	p.retryOrRaise(t, cause, 0, expired)
+}
+
+// retryOrRaise is failAttempt of a task that may have asked for a delay of its own.
+func (p *planner) retryOrRaise(t *state.Token, cause *workflow.Failure, after time.Duration, expired bool) {
 	f := p.stampFailure(t, cause)
 	n := p.s.Graph.Node(t.Node)
 	unsound := f.Code == workflow.CodeExpression || f.Code == workflow.CodeSchema
 	if r := n.Node.Retry; r != nil && !unsound {
-		if due, ok := p.retryAt(t, n, f); ok {
+		if due, ok := p.retryAt(t, n, f, after); ok {
 			p.decide(decision.RetryTask{Token: t.ID, Due: due, Failure: f})
 			return
 		}

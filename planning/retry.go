@@ -10,13 +10,16 @@ import (
 )
 
 // retryAt returns when the next attempt of a failed token is due, if its budget
-// allows one.
-func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Failure) (time.Time, bool) {
+// allows one; after, if it is more than 0, is the delay that the task has asked for.
+func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Failure, after time.Duration) (time.Time, bool) {
 	made := t.Attempt - t.Base
 	if made < 1 || made >= n.Retry.MaxAttempts || !retriesFailure(n.Node.Retry, f) {
 		return time.Time{}, false
 	}
 	delay := n.Retry.Delay(string(p.s.Run), int64(t.ID), made)
+	if after > 0 {
+		delay = after
+	}
 	p.addNote(t.ID, "", "attempt %d of %d failed with %s: again in %v", made, n.Retry.MaxAttempts, f.Code, delay)
 	return timeout.Instant(p.now.Add(delay)), true
 }

@@ -152,6 +152,9 @@ func (m *completeRequest) setFailure(cause error) {
 	var te pawl.TaskError
 	if errors.As(cause, &te) {
 		f.Code, f.Message = te.Code, te.Message
+		if te.RetryAfter > 0 {
+			f.RetryAfter = te.RetryAfter.String()
+		}
 	}
 	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "\uFFFD")
 	retryable := !pawl.IsPermanent(cause)

@@ -141,6 +141,10 @@ func TestCompletions(t *testing.T) {
 	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"code": "gone", "message": "no", "retryable": false}}`)
 	require.Nil(t, e)
 	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no"}, f.result("x"))
+	for _, after := range []string{"30", "-1s", "soon"} {
+		_, e = ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"retryAfter": %q}}`, after))
+		require.Equal(t, fmt.Sprintf(`retryAfter is %q: send a duration such as "30s"`, after), e.Message)
+	}
 }
 
 // take answers a completion with the next task.

@@ -75,9 +75,10 @@ type (
 		Tasks  []taskMessage `json:"tasks,omitempty"`
 	}
 	failureMessage struct {
-		Code      string `json:"code"`
-		Message   string `json:"message"`
-		Retryable *bool  `json:"retryable,omitempty"`
+		Code       string `json:"code"`
+		Message    string `json:"message"`
+		Retryable  *bool  `json:"retryable,omitempty"`
+		RetryAfter string `json:"retryAfter,omitempty"`
 	}
 	leaveRequest struct {
 		Version string `json:"version,omitempty"`
@@ -160,11 +161,7 @@ func (m completeRequest) toCompletion() (completion, error) {
 	case m.Key == "":
 		return c, invalidRequestf("the completion has no key: send the key of the task")
 	case m.Status == statusFailed:
-		c.cause = m.toFailure()
-		if m.Error == nil {
-			return c, invalidRequestf("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")
-		}
-		return c, nil
+		return c, m.fillCause(&c)
 	case m.Status != statusCompleted:
 		return c, invalidRequestf("status is %q: it must be \"completed\" or \"failed\"", m.Status)
 	case m.Error != nil:
@@ -209,15 +206,24 @@ func (m completeRequest) readOutput(c *completion) error {
 	return nil
 }
 
-func (m completeRequest) toFailure() error {
+// fillCause sets the error that the message reports.
+func (m completeRequest) fillCause(c *completion) error {
 	if m.Error == nil {
-		return nil
+		return invalidRequestf("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")
+	}
+	after := time.Duration(0)
+	if text := m.Error.RetryAfter; text != "" {
+		var err error
+		if after, err = time.ParseDuration(text); err != nil || after < 0 {
+			return invalidRequestf("retryAfter is %q: send a duration such as \"30s\"", text)
+		}
 	}
 	code := m.Error.Code
 	if code == "" {
 		code = workflow.CodeError
 	}
-	return pawl.TaskError{Code: code, Message: m.Error.Message, Retryable: m.Error.Retryable == nil || *m.Error.Retryable}
+	c.cause = pawl.TaskError{Code: code, Message: m.Error.Message, Retryable: m.Error.Retryable == nil || *m.Error.Retryable, RetryAfter: after}
+	return nil
 }
 
 func taskMessageOf(t pawl.Task, lease time.Duration) taskMessage {

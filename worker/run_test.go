@@ -142,8 +142,10 @@ func TestRunEndsWhenDrained(t *testing.T) {
 func TestRunSaysWhatHandlersReturn(t *testing.T) {
 	bubble(t, Options{MaxBody: 10_000}, func(t *testing.T, p *Pool, f *fake) {
 		handlers := Handlers{
-			"panic":     func(context.Context, Task) (any, error) { panic("boom") },
-			"code":      func(context.Context, Task) (any, error) { return nil, pawl.TaskError{Code: "mine", Retryable: true} },
+			"panic": func(context.Context, Task) (any, error) { panic("boom") },
+			"code": func(context.Context, Task) (any, error) {
+				return nil, pawl.TaskError{Code: "mine", Retryable: true, RetryAfter: 90 * time.Second}
+			},
 			"plain":     func(context.Context, Task) (any, error) { return nil, errors.New("plain") },
 			"permanent": func(context.Context, Task) (any, error) { return nil, pawl.Permanent(errors.New("for good")) },
 			"not json":  func(context.Context, Task) (any, error) { return make(chan int), nil },
@@ -162,7 +164,7 @@ func TestRunSaysWhatHandlersReturn(t *testing.T) {
 		pass(time.Second)
 		for k, want := range map[pawl.Key]any{
 			"panic":     pawl.TaskError{Code: "panic", Message: "boom"},
-			"code":      pawl.TaskError{Code: "mine", Retryable: true},
+			"code":      pawl.TaskError{Code: "mine", Retryable: true, RetryAfter: 90 * time.Second},
 			"plain":     pawl.TaskError{Code: "error", Message: "plain", Retryable: true},
 			"permanent": pawl.TaskError{Code: "error", Message: "for good"},
 			"result":    pawl.Result{Output: int64(1), Metadata: map[string]any{"tokens": int64(7)}},

@@ -33,10 +33,11 @@ type (
 	}
 	// TaskFailed reports that an attempt failed.
 	TaskFailed struct {
-		Token   workflow.TokenID `json:"token"`
-		Attempt int              `json:"attempt"`
-		Epoch   workflow.Epoch   `json:"epoch"`
-		Failure workflow.Failure `json:"failure"`
+		Token      workflow.TokenID `json:"token"`
+		Attempt    int              `json:"attempt"`
+		Epoch      workflow.Epoch   `json:"epoch"`
+		Failure    workflow.Failure `json:"failure"`
+		RetryAfter time.Duration    `json:"retryAfter,omitzero"` // in place of the policy's delay
 	}
 	// Heartbeat reports that an attempt is alive.
 	Heartbeat struct {

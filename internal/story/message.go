@@ -72,7 +72,8 @@ func (r Reader) resultMessage(d *datadriven.TestData) state.Message {
 	case "complete":
 		return state.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: r.readJSON(d)}
 	case "fail":
-		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.readFailure(d)}
+		after := time.Duration(r.readNumber(d, "after", 0)) * time.Second
+		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.readFailure(d), RetryAfter: after}
 	}
 	return state.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
 }
