@@ -48,18 +48,17 @@ func ship(_ context.Context, t pawl.Task) (any, error) {
 	return map[string]any{"label": fmt.Sprintf("%s: %d items, %d g", in.Order, len(in.Grams), total)}, nil
 }
 
-func main() {
-	ctx := context.Background()
+func run(ctx context.Context) error {
 	definition, err := workflow.ParseYAML(parcels)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	engine, err := pawl.Open(ctx, "state", pawl.Options{
 		Executor:    pawl.Handlers{"weigh": weigh, "ship": ship},
 		Concurrency: 1, // one task at a time, so that we can watch it
 	})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer engine.Close(ctx)
 
@@ -67,7 +66,14 @@ func main() {
 	input := map[string]any{"items": []string{"tea", "cups", "kettle", "spoons"}}
 	outcome, err := engine.Run(ctx, order, input) // Start, which may be repeated, and Wait
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	fmt.Println(outcome.Status, outcome.Output["label"])
+	return outcome.Err()
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
 }
