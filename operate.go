@@ -251,7 +251,9 @@ func inputError(g *workflow.Graph, err error) error {
 	if ve.Code != value.CodeLimit {
 		return &workflow.InputError{Path: ve.Path, Message: ve.Message}
 	}
-	return limitError(ve)
+	e := limitError(ve)
+	e.What = "the input"
+	return e
 }
 
 // limitError returns a bound of the value model as one of the engine.

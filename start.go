@@ -205,9 +205,22 @@ func normalInput(g *workflow.Graph, input any) (map[string]any, error) {
 	case v == nil:
 		return map[string]any{}, nil
 	case !ok:
-		return nil, &workflow.InputError{Message: "it must be an object"}
+		return nil, &workflow.InputError{Message: "the input of a run is an object, not " + kindOf(v)}
 	}
 	return m, nil
+}
+
+// kindOf names what a value of the JSON model is, with its article.
+func kindOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	}
+	return "a number"
 }
 
 // resolvePins resolves every subworkflow that a run of g can reach to the definition

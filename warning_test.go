@@ -54,3 +54,18 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 }
+
+// Errors of a call say what was found and what would be right.
+func TestMessagesOfStart(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	d := define(t, oneTask)
+	publish(t, e, d)
+	_, err := e.Publish(define(t, oneTask+"timeout: 1h\n"))
+	require.EqualError(t, err, "publish one version 1: published with another content: raise its version")
+	for kind, input := range map[string]any{"a list": []int{1}, "a number": 1, "a string": "x", "a boolean": true} {
+		err := e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, input)
+		require.EqualError(t, err, "input: the input of a run is an object, not "+kind)
+	}
+	err = e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, map[string]any{"n": strings.Repeat("x", 2<<20)})
+	require.EqualError(t, err, "the input: limit payloadBytes exceeded: at most 1048576 bytes: use a blob for what is large (Engine.PutBlob)")
+}

@@ -167,7 +167,7 @@ func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error
 		return nil
 	case "":
 	default:
-		return refuseRequest("publish %s version %d: %w", name, version, ErrPublished)
+		return refuseRequest("publish %s version %d: %w: raise its version", name, version, ErrPublished)
 	}
 	if err := d.storeDefinition(db, g.Hash, doc); err != nil {
 		return err

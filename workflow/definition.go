@@ -134,8 +134,8 @@ type ApprovalSpec struct {
 // A WaitSpec says what a wait node waits for: exactly one of the fields For,
 // Until, Event and Any.
 type WaitSpec struct {
-	For   time.Duration // a durable timer, from entry
-	Until string        // expression: a timestamp
+	For   time.Duration // a durable timer, from entry; 0 is none
+	Until string        // expression: a timestamp; one in the past, or now, is at once
 	Event string        // name of a signal
 	Match string        // with Event: expression over payload
 	Any   []WaitSpec    // whichever comes first

@@ -40,7 +40,7 @@ func ExampleDefinition_Check() {
 		fmt.Println(p)
 	}
 	// Output:
-	// node "poll": input.url: at 1:1 of the expression: unknown variable inptu (unknown_variable)
+	// node "poll": input.url: at 1:1 of the expression: unknown variable inptu; did you mean input? (unknown_variable)
 	// warning: node "poll": a cycle without a bounded loop or an exit: poll -> poll (endless_cycle)
 	// transition "poll->done": to: there is no node "done" (dangling)
 }

@@ -3,6 +3,8 @@ package workflow
 import (
 	"errors"
 	"fmt"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A Failure is an error as data: what a task reported, or what the engine
@@ -87,15 +89,24 @@ var (
 type LimitError struct {
 	Limit string // its name, as in Limits or SEMANTICS
 	Max   int64
-	Got   int64 // 0 if it was not counted to the end
+	Got   int64  // 0 if it was not counted to the end
+	What  string // the argument that exceeds it, such as "the input"; "" if the call has one only
 }
 
-// Error names the limit and its value.
+// Error names the argument, the limit and its value, and what to do about a value
+// that is too large.
 func (e *LimitError) Error() string {
-	if e.Got == 0 {
-		return fmt.Sprintf("limit %s exceeded: at most %d", e.Limit, e.Max)
+	text := fmt.Sprintf("limit %s exceeded: at most %d", e.Limit, e.Max)
+	if e.Got != 0 {
+		text = fmt.Sprintf("limit %s exceeded: %d, at most %d", e.Limit, e.Got, e.Max)
 	}
-	return fmt.Sprintf("limit %s exceeded: %d, at most %d", e.Limit, e.Got, e.Max)
+	if e.What != "" {
+		text = e.What + ": " + text
+	}
+	if e.Limit == value.LimitBytes {
+		text += " bytes: use a blob for what is large (Engine.PutBlob)"
+	}
+	return text
 }
 
 // An InputError reports an input that does not fit the definition's schema.
@@ -106,6 +117,9 @@ type InputError struct {
 
 // Error names the place and what is wrong there.
 func (e *InputError) Error() string {
+	if e.Path == "" {
+		return "input: " + e.Message
+	}
 	return fmt.Sprintf("input does not fit the schema: at %q: %s", e.Path, e.Message)
 }
 

@@ -1,8 +1,6 @@
 package workflow
 
 import (
-	"time"
-
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/timeout"
@@ -120,17 +118,42 @@ func waitFormat(s *WaitSpec) []field {
 // eventFormat is one of the things that any waits for.
 func eventFormat(s *WaitSpec) []field {
 	return []field{
-		{"for", delayForm(&s.For)},
-		{"until", expressionForm(&s.Until)},
+		{"for", delayForm(s)},
+		{"until", untilForm(s)},
 		{"event", nameForm(&s.Event)},
 		{"match", expressionForm(&s.Match)},
 	}
 }
 
-// delayForm is the form of a duration above 0.
-func delayForm(to *time.Duration) form {
-	c := durationForm(to, 0)
-	c.read = func(p *parser, e *document.Element) { *to = p.readDuration(e, false) }
+// atOnce is the instant for which for: 0s is short.
+const atOnce = "now"
+
+// delayForm is the form of the duration of a timer.
+func delayForm(s *WaitSpec) form {
+	c := durationForm(&s.For, 0)
+	c.read = func(p *parser, e *document.Element) {
+		n := len(p.problems)
+		if s.For = p.readDuration(e, true); s.For > 0 || len(p.problems) > n {
+			return
+		}
+		if s.Until != "" {
+			p.reportProblem(ProblemConflict, "only one of for and until")
+		}
+		s.Until = atOnce
+	}
+	return c
+}
+
+// untilForm is the form of the instant of a timer.
+func untilForm(s *WaitSpec) form {
+	c := expressionForm(&s.Until)
+	read := c.read
+	c.read = func(p *parser, e *document.Element) {
+		if s.Until != "" {
+			p.reportProblem(ProblemConflict, "only one of for and until")
+		}
+		read(p, e)
+	}
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A place is where a field was written.
@@ -100,11 +101,11 @@ func (p *parser) atPlace(at place, read func()) {
 
 // readFields reads the members of an object into fields.
 func (p *parser) readFields(e *document.Element, fields []field) {
-	p.eachMember(e, func(key string, value *document.Element) {
+	p.eachMember(e, func(key string, e *document.Element) {
 		for i := range fields {
 			if fields[i].name == key {
 				p.notePlace()
-				fields[i].read(p, value)
+				fields[i].read(p, e)
 				return
 			}
 		}
@@ -116,31 +117,11 @@ func (p *parser) readFields(e *document.Element, fields []field) {
 func suggestField(key string, fields []field) string {
 	joined := strings.ReplaceAll(strings.ReplaceAll(key, "_", ""), "-", "")
 	for _, f := range fields {
-		if strings.EqualFold(joined, f.name) || nearlyEqual(key, f.name) {
+		if strings.EqualFold(joined, f.name) || value.NearlyEqual(key, f.name) {
 			return fmt.Sprintf("; did you mean %s?", f.name)
 		}
 	}
 	return ""
-}
-
-// nearlyEqual reports whether a and b differ by one character, left out, put in or
-// changed, or by the order of two.
-func nearlyEqual(a, b string) bool {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	a, b = a[n:], b[n:]
-	switch len(a) - len(b) {
-	case 0:
-		swapped := len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
-		return len(a) > 0 && a[1:] == b[1:] || swapped
-	case 1:
-		return a[1:] == b
-	case -1:
-		return b[1:] == a
-	}
-	return false
 }
 
 // eachMember reads the members of an object, with their keys in the path.

@@ -27,6 +27,7 @@ const (
 	ProblemUnknownVariable  = "unknown_variable"  // there is no such variable
 	ProblemUnboundVariable  = "unbound_variable"  // the variable never has a value at this place
 	ProblemUnknownReference = "unknown_reference" // warning: an expression names a node or a loop that does not exist
+	ProblemLiteralText      = "literal_text"      // warning: a text that is taken as it is looks like an expression
 	ProblemInvalidPath      = "invalid_path"      // not a path, or one that cannot be written
 	ProblemOverlappingPaths = "overlapping_paths" // two targets of one mapping touch the same place
 )

@@ -3,7 +3,6 @@ package workflow
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/value"
@@ -78,7 +77,7 @@ func expressionProblem(err error) (code, message string) {
 	if !errors.As(err, &e) {
 		return ProblemExpression, err.Error()
 	}
-	code, message = ProblemExpression, readableMessage(e.Message)
+	code, message = ProblemExpression, e.Message
 	if e.Code == expr.CodeUnknownVariable {
 		code = ProblemUnknownVariable
 	}
@@ -86,12 +85,6 @@ func expressionProblem(err error) (code, message string) {
 		message = fmt.Sprintf("at %d:%d of the expression: %s", e.Line, e.Column, message)
 	}
 	return code, message
-}
-
-// readableMessage leaves out what a grammar expects, which is long and says little.
-func readableMessage(message string) string {
-	message, _, _ = strings.Cut(strings.TrimPrefix(message, "Syntax error: "), " expecting {")
-	return strings.ReplaceAll(message, "'<EOF>'", "the end")
 }
 
 // unboundVariable says why a variable can never have a value where it is used; "" if

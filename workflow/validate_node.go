@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,6 +60,18 @@ func (c *checker) checkKinds(s site, n *Node) {
 		if e.Fail == "" && e.Message != "" {
 			c.reportProblem(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
 		}
+		c.checkLiteral(s, "end.fail", e.Fail)
+		c.checkLiteral(s, "end.message", e.Message)
+	}
+}
+
+// fieldOfVariable is a text that looks like an expression: state.code.
+var fieldOfVariable = regexp.MustCompile(`^(input|state|output|result|error|item|nodes|branch)(\.\??\w+|\[[^\]]+\])+$`)
+
+// checkLiteral warns of a text that was probably meant as an expression.
+func (c *checker) checkLiteral(s site, field, text string) {
+	if fieldOfVariable.MatchString(text) {
+		c.reportWarning(s, field, ProblemLiteralText, "%q is literal text here, not an expression: the run fails with these very words", text)
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 // *SyntaxError.
 func (r Reader) ReadYAML(data []byte) (*Element, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	first, err := nextDocument(decoder)
+	first, err := nextDocument(decoder, data)
 	if errors.Is(err, io.EOF) {
 		return nil, &SyntaxError{Line: 1, Column: 1, Message: "the text is empty"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	switch second, err := nextDocument(decoder); {
+	switch second, err := nextDocument(decoder, data); {
 	case err == nil:
 		return nil, &SyntaxError{Line: second.Line, Column: second.Column, Message: "a second document: a " + r.Noun + " is one"}
 	case !errors.Is(err, io.EOF):
@@ -39,7 +39,7 @@ func (r Reader) ReadYAMLStream(data []byte) ([]*Element, error) {
 	decoder, s := yaml.NewDecoder(bytes.NewReader(data)), yamlReader{cursor: cursor{Reader: r}}
 	var out []*Element
 	for {
-		document, err := nextDocument(decoder)
+		document, err := nextDocument(decoder, data)
 		if errors.Is(err, io.EOF) {
 			return out, nil
 		}
@@ -58,7 +58,7 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 // nextDocument returns the next document, or io.EOF, or an error with the line
 // that the library has put into the message of its own.
-func nextDocument(decoder *yaml.Decoder) (*yaml.Node, error) {
+func nextDocument(decoder *yaml.Decoder, data []byte) (*yaml.Node, error) {
 	var document yaml.Node
 	err := decoder.Decode(&document)
 	if err == nil || errors.Is(err, io.EOF) {
@@ -69,7 +69,25 @@ func nextDocument(decoder *yaml.Decoder) (*yaml.Node, error) {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Line, e.Message = max(e.Line, 1), e.Message[len(m[0]):]
 	}
+	if strings.Contains(e.Message, "cannot start any token") || strings.Contains(e.Message, "tab character") {
+		explainTab(e, data)
+	}
 	return nil, e
+}
+
+// explainTab says that a line that cannot be read, or the one after it, is indented
+// with a tab.
+func explainTab(e *SyntaxError, data []byte) {
+	lines := bytes.Split(data, []byte("\n"))
+	for n := e.Line; n <= min(e.Line+1, len(lines)); n++ {
+		line := lines[n-1]
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		if tab := bytes.IndexByte(indent, '\t'); tab >= 0 {
+			e.Line, e.Column = n, tab+1
+			e.Message = "a tab in the indentation: YAML indents with spaces"
+			return
+		}
+	}
 }
 
 // A yamlReader turns the nodes of the library into elements. It writes aliases

@@ -45,7 +45,7 @@ func (c *Compiler) compileSource(source string, variables []string) (*Program, *
 	}
 	parsed, issues := env.Parse(source)
 	if len(issues.Errors()) > 0 {
-		return nil, issueError(CodeSyntax, issues, nil)
+		return nil, issueError(CodeSyntax, issues, issueContext{source: source})
 	}
 	tree := parsed.NativeRep()
 	refs := findReferences(tree.Expr(), variables)
@@ -54,7 +54,7 @@ func (c *Compiler) compileSource(source string, variables []string) (*Program, *
 	}
 	checked, issues := env.Check(parsed)
 	if len(issues.Errors()) > 0 {
-		return nil, issueError(CodeType, issues, tree.Expr())
+		return nil, issueError(CodeType, issues, issueContext{source, variables, tree.Expr()})
 	}
 	program, problem := env.Program(checked, programOptions(c.limits.Cost)...)
 	if problem != nil {

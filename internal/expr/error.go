@@ -78,8 +78,15 @@ func (e *Error) atExpression(info *ast.SourceInfo, id int64) *Error {
 
 var undeclared = regexp.MustCompile(`^undeclared reference to '\.?([^']*)'`)
 
+// An issueContext is the expression that an issue is about.
+type issueContext struct {
+	source    string
+	variables []string
+	root      ast.Expr // nil if it was not parsed
+}
+
 // issueError turns the first problem of the parser or the checker into an Error.
-func issueError(code string, issues *cel.Issues, root ast.Expr) *Error {
+func issueError(code string, issues *cel.Issues, at issueContext) *Error {
 	first := issues.Errors()[0]
 	message, _, _ := strings.Cut(first.Message, "\n")
 	switch {
@@ -88,13 +95,20 @@ func issueError(code string, issues *cel.Issues, root ast.Expr) *Error {
 	case strings.Contains(message, "count exceeds limit"):
 		return limitError(LimitNodes, maxNodes)
 	}
+	name := ""
+	switch m := undeclared.FindStringSubmatch(message); {
+	case at.root == nil && strings.HasPrefix(message, "Syntax error: "):
+		message = explainSyntax(at.source, message)
+	case m != nil && isVariable(at.root, first.ExprID):
+		code, name = CodeUnknownVariable, m[1]
+		message = explainVariable(at.source, name, at.variables, at.root, first.ExprID)
+	case m != nil:
+		message = explainFunction(m[1], at.variables)
+	}
 	e := newError(code, "%s", message)
+	e.Name = name
 	if line := first.Location.Line(); line > 0 {
 		e.Line, e.Column = line, max(first.Location.Column()+1, 1)
-	}
-	if m := undeclared.FindStringSubmatch(message); m != nil && isVariable(root, first.ExprID) {
-		e.Code, e.Name = CodeUnknownVariable, m[1]
-		e.Message = fmt.Sprintf("unknown variable %s", e.Name)
 	}
 	return e
 }
