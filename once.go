@@ -19,15 +19,16 @@ const maxOnceKey = 255
 
 // Once returns the outcome that is kept under a business key, such as
 // "invoice/2026-17", or calls f and keeps what it returns, as a value of the JSON
-// model, in the engine's directory. It is for effects that must not be repeated
-// by another attempt, another run or the next life of the process: the pattern is
+// model, in the engine's directory. Another attempt, another run or the next life of
+// the process does not repeat an effect whose outcome is kept: the pattern is
 // the idempotent receiver of Hohpe and Woolf, Enterprise Integration Patterns.
 //
 // Under a key one call of f runs at a time; further callers wait for it until
 // their ctx is done. Only a success is kept: after an error the next caller calls
 // f again. It returns without error only once the outcome is durable. If the
 // process dies, or the commit fails, between f's effect and that, f is called
-// again: let it pass the key on, or look first whether the effect is there.
+// again: by itself Once does not keep an effect from happening twice around a
+// crash. Let f pass the key on, or look first whether the effect is there.
 //
 // Outcomes are kept until Forget or ForgetBefore; Purge of a run leaves them. f
 // must not call Once with the same key: it would wait for itself.
