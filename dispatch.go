@@ -1,10 +1,12 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -253,6 +255,20 @@ func (d *dispatcher) stopAndWait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// runningTasks returns the attempts that the executor has, in the order of dispatch.
+func (d *dispatcher) runningTasks() []*outTask {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []*outTask
+	for _, t := range d.held {
+		if t.cancel != nil && !t.delivers {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b *outTask) int { return cmp.Compare(a.order, b.order) })
+	return out
 }
 
 // executorTask returns an attempt as the executor sees it.

@@ -28,7 +28,8 @@ const (
 // works.
 type Options struct {
 	// Executor performs the tasks. Without one, every task waits for
-	// Engine.Complete, as if the executor had returned ErrPending.
+	// Engine.Complete, as if the executor had returned ErrPending; the log says so
+	// once for each type of task.
 	Executor Executor
 	// Durability of acknowledged calls; PowerLoss by default.
 	Durability Durability
@@ -77,9 +78,6 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Executor == nil {
-		o.Executor = Handlers{"*": func(context.Context, Task) (any, error) { return nil, ErrPending }}
-	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 256
 	}
@@ -91,6 +89,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Executor == nil {
+		o.Executor = &absentExecutor{logger: o.Logger}
 	}
 	return o
 }
@@ -239,7 +240,9 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	cancel()
 	e.stopTasks()
 	if late {
-		_ = e.dispatcher.stopAndWait(ctx) // a handler that ignores its context is left behind
+		if e.dispatcher.stopAndWait(ctx) != nil {
+			e.logLeftBehind()
+		}
 	}
 	e.registry.refuseActors()
 	e.stop()
@@ -253,6 +256,14 @@ func (e *Engine) shutDown(ctx context.Context) error {
 		err = errors.Join(err, e.files.Close())
 	}
 	return err
+}
+
+// logLeftBehind tells of the handlers that go on although the engine closes.
+func (e *Engine) logLeftBehind() {
+	for _, t := range e.dispatcher.runningTasks() {
+		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done",
+			"run", string(t.Run), "node", string(t.Node.ID), "task", t.Task)
+	}
 }
 
 var errNoContext = fmt.Errorf("%w: the context is nil", ErrInvalid)

@@ -95,13 +95,21 @@ type Target struct {
 	Node  workflow.NodeID
 }
 
+// explain adds the run to an error that says what the target lacks.
+func (t Target) explain(err error) error {
+	if errors.Is(err, ErrNotLive) || errors.Is(err, ErrAmbiguous) {
+		return fmt.Errorf("run %q: %w", string(t.Run), err)
+	}
+	return err
+}
+
 // Retry gives a parked task a fresh budget of attempts, or ends a back-off at
 // once. Errors: ErrNotLive, ErrEnded, ErrAmbiguous.
 func (e *Engine) Retry(ctx context.Context, t Target) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node})
+	return t.explain(e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node}))
 }
 
 // Skip completes a task with the given output, in the operator's name. A
@@ -122,7 +130,7 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v})
+	return t.explain(e.askRun(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v}))
 }
 
 // Pause holds back what a run would dispatch: tasks, children and locks. All
@@ -183,7 +191,7 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, t.Run, state.Ballot(b))
+	return t.explain(e.askRun(ctx, t.Run, state.Ballot(b)))
 }
 
 // CancelNodes ends the live tokens at some nodes of a run, which continues without

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/value"
@@ -48,10 +50,11 @@ type Branch struct {
 	Total int
 }
 
-// Bind decodes the input into v, as encoding/json would.
+// Bind decodes the input into v, as encoding/json would. Its error is permanent: a
+// further attempt would have the same input.
 func (t Task) Bind(v any) error {
 	if err := json.Unmarshal(value.Encode(t.Input), v); err != nil {
-		return fmt.Errorf("bind the input of node %q: %w", string(t.Node), err)
+		return Permanent(fmt.Errorf("bind the input of node %q: %w", string(t.Node), err))
 	}
 	return nil
 }
@@ -85,6 +88,22 @@ func (h Handlers) Execute(ctx context.Context, t Task) (any, error) {
 		return nil, TaskError{Code: workflow.CodeUnknownTask, Message: fmt.Sprintf("no handler for task type %q; there are: %s", t.Type, known)}
 	}
 	return f(ctx, t)
+}
+
+// An absentExecutor is that of an engine without one: every task waits for
+// Engine.Complete.
+type absentExecutor struct {
+	logger *slog.Logger
+	told   sync.Map // task types
+}
+
+// Execute implements Executor.
+func (a *absentExecutor) Execute(_ context.Context, t Task) (any, error) {
+	if _, told := a.told.LoadOrStore(t.Type, true); !told {
+		a.logger.Warn("pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete",
+			"run", string(t.Run), "node", string(t.Node), "task", t.Type)
+	}
+	return nil, ErrPending
 }
 
 // A Key names one attempt of one task: run, token, attempt, and the life of the

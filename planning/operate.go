@@ -25,6 +25,9 @@ func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, stat
 		}
 		return nil, workflow.ErrNotLive
 	}
+	if node != "" && p.s.Graph.Nodes[node] == nil {
+		return nil, fmt.Errorf("%w: there is no node %q", workflow.ErrNotLive, string(node))
+	}
 	var found *state.Token
 	for _, live := range p.s.LiveTokens() {
 		t := p.s.Token(live)

@@ -35,10 +35,11 @@ type Task struct {
 	remote *Client   // in another
 }
 
-// Bind decodes the input into v, as encoding/json would.
+// Bind decodes the input into v, as encoding/json would. Its error is permanent: a
+// further attempt would have the same input.
 func (t Task) Bind(v any) error {
 	if err := json.Unmarshal(value.Encode(t.Input), v); err != nil {
-		return fmt.Errorf("bind the input of node %q: %w", string(t.Node), err)
+		return pawl.Permanent(fmt.Errorf("bind the input of node %q: %w", string(t.Node), err))
 	}
 	return nil
 }

@@ -1,8 +1,11 @@
 package workflow
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A RunID identifies a run within its engine: 1 to 255 bytes of UTF-8 without
@@ -157,6 +160,18 @@ func (o Outcome) Err() error {
 		f = &Failure{Code: o.Status.String(), Message: "the run has not completed"}
 	}
 	return &RunError{Run: o.Run, Status: o.Status, Failure: *f}
+}
+
+// Bind decodes the output of a completed run into v, as encoding/json would. For any
+// other run it is the error of Err.
+func (o Outcome) Bind(v any) error {
+	if err := o.Err(); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(value.Encode(o.Output), v); err != nil {
+		return fmt.Errorf("bind the output of run %q: %w", string(o.Run), err)
+	}
+	return nil
 }
 
 // A RunError is the error of a run that did not complete.

@@ -1,0 +1,135 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func TestBindDecodesTheOutput(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	out, err := e.Run(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]int{"n": 21})
+	require.NoError(t, err)
+	var got struct{ N int }
+	require.NoError(t, out.Bind(&got))
+	require.Equal(t, 42, got.N)
+	var wrong struct{ N string }
+	require.ErrorContains(t, out.Bind(&wrong), `bind the output of run "a": json: cannot unmarshal number`)
+
+	out, err = e.Run(t.Context(), workflow.Run{ID: "b", Definition: define(t, oneTask)}, map[string]string{"n": "x"})
+	require.NoError(t, err)
+	require.Equal(t, out.Err(), out.Bind(&got))
+}
+
+// A further attempt would have the same input.
+func TestABindErrorIsNotRetried(t *testing.T) {
+	attempts := 0
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+		attempts++
+		return double(ctx, task)
+	}}})
+	def := define(t, strings.Replace(oneTask, "task: work,", "task: work, retry: {maxAttempts: 3, initialInterval: 1ms},", 1))
+	out, err := e.Run(t.Context(), workflow.Run{ID: "b", Definition: def}, map[string]string{"n": "x"})
+	require.NoError(t, err)
+	require.Contains(t, out.Failure.Message, `bind the input of node "work"`)
+	require.True(t, out.Failure.Permanent)
+	require.Equal(t, 1, attempts)
+}
+
+// logged keeps the records of a log as text.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func TestTheLogTellsOfTasksWithoutAnExecutor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logged
+		e := open(t, t.TempDir(), pawl.Options{Logger: log.logger()})
+		for i := range 3 {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint(i)), Definition: define(t, oneTask)}, map[string]any{"n": 1}))
+			synctest.Wait()
+		}
+		require.Equal(t, `level=WARN msg="pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete" run=0 node=work task=work`+"\n", log.text.String())
+	})
+}
+
+func TestTheLogTellsOfAHandlerThatCloseLeavesBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logged
+		deaf := make(chan struct{})
+		defer close(deaf)
+		e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+			<-deaf
+			return nil, nil
+		}}})
+		require.NoError(t, err)
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.NoError(t, e.Close(ctx))
+		require.Equal(t, `level=ERROR msg="pawl: Close leaves a handler behind that ignores its context: return when it is done" run=a node=work task=work`+"\n", log.text.String())
+	})
+}
+
+func TestATargetAtANodeThatDoesNotExist(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
+	at := pawl.Target{Run: "a", Node: "wrok"}
+	for name, err := range map[string]error{
+		"retry": e.Retry(t.Context(), at), "skip": e.Skip(t.Context(), at, 1), "vote": e.Vote(t.Context(), at, workflow.Ballot{By: "ann"}),
+	} {
+		require.ErrorIs(t, err, pawl.ErrNotLive, name)
+		require.ErrorContains(t, err, `run "a"`, name)
+		require.ErrorContains(t, err, `there is no node "wrok"`, name)
+	}
+}
+
+func TestHTTPStatus(t *testing.T) {
+	for status, errs := range map[int][]error{
+		200: {nil},
+		400: {pawl.ErrInvalid, &workflow.DefinitionError{}, &workflow.InputError{}, &workflow.PatchError{}},
+		404: {pawl.ErrRunNotFound, pawl.ErrNotPublished, blob.ErrMissing},
+		409: {pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrEnded, pawl.ErrStale, pawl.ErrAlreadyVoted},
+		413: {fmt.Errorf("%w: %w", pawl.ErrInvalid, &workflow.LimitError{})},
+		500: {errors.New("x"), pawl.ErrCorrupt},
+		503: {pawl.ErrBusy, pawl.ErrClosed, pawl.ErrUnknown, context.Canceled},
+		504: {context.DeadlineExceeded},
+		507: {pawl.ErrNoSpace},
+	} {
+		for _, err := range errs {
+			require.Equal(t, status, pawl.HTTPStatus(err), "%v", err)
+			if err != nil {
+				require.Equal(t, status, pawl.HTTPStatus(fmt.Errorf("what was done: %w", err)), "%v", err)
+			}
+		}
+	}
+}
