@@ -1,6 +1,8 @@
 package planning
 
 import (
+	"fmt"
+
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -88,8 +90,10 @@ func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *wor
 		out[m.Name] = x
 	}
 	if most := p.s.Graph.Limits.PayloadBytes; len(out) > 0 && value.Size(out) > most {
-		f := limitFailure("payloadBytes", most, "bytes of input")
-		return nil, &f
+		return nil, &workflow.Failure{
+			Code: workflow.CodeLimit, Permanent: true,
+			Message: fmt.Sprintf("limit payloadBytes: the input of node %q has %d bytes, at most %d are taken inline: use a blob for what is large", string(n.ID), value.Size(out), most),
+		}
 	}
 	return out, nil
 }
