@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -41,6 +42,32 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 		}
 	}
 	return nil
+}
+
+// PurgeBefore purges the runs that ended before an instant, each as Purge does, with
+// its children, and returns how many runs without a parent those were. A run below which
+// something has not ended stays. It may be repeated, also after an error, at which it stops:
+// that of Purge, or the cause of ctx.
+func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return 0, err
+	}
+	ended := RunFilter{Status: []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunCancelled}}
+	for h, err := range listUntilDone(ctx, e.dir.AllHeads(ended)) {
+		if err != nil {
+			return n, err
+		}
+		if h.Parent != "" || !h.EndedAt.Before(before) {
+			continue
+		}
+		switch err := e.Purge(ctx, h.Run); {
+		case err == nil:
+			n++
+		case !errors.Is(err, ErrNotEnded) && !errors.Is(err, ErrRunNotFound):
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // reserveDescendants returns an ended run with all runs below it, and keeps them from

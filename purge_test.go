@@ -182,3 +182,43 @@ func TestNobodyWaitsTooLongForAPurge(t *testing.T) {
 		require.NoError(t, <-purged)
 	})
 }
+
+// PurgeBefore forgets what ended before an instant, and its children; what ended then or
+// later, or still runs, stays.
+func TestPurgeBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double, "hold": hold}})
+		publish(t, e, define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n"))
+		require.NoError(t, e.Start(ctx, workflow.Run{ID: "runs", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: hold}]\n")}, nil))
+		parent := define(t, "name: top\nstart: a\nnodes: [{id: a, subworkflow: {name: leaf}}]\n")
+		ended := map[workflow.RunID]time.Time{}
+		for _, id := range []workflow.RunID{"c", "a", "b"} {
+			out, err := e.Run(ctx, workflow.Run{ID: id, Definition: parent}, nil)
+			require.NoError(t, err)
+			ended[id] = out.EndedAt
+			timer := time.NewTimer(time.Hour)
+			<-timer.C
+		}
+		left := func() (out []workflow.RunID) {
+			for r, err := range e.Runs(ctx, pawl.RunFilter{}) {
+				require.NoError(t, err)
+				out = append(out, r.Run)
+			}
+			return out
+		}
+		require.Len(t, left(), 7)
+		n, err := e.PurgeBefore(ctx, ended["c"])
+		require.NoError(t, err)
+		require.Zero(t, n)
+		n, err = e.PurgeBefore(ctx, ended["b"])
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.Equal(t, []workflow.RunID{"b", "b/1.1", "runs"}, left())
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = e.PurgeBefore(cancelled, time.Now())
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, left(), 3)
+	})
+}
