@@ -157,7 +157,7 @@ func TestLastDecisions(t *testing.T) {
 func TestRejected(t *testing.T) {
 	r := Play(t, load(t, strings.Replace(twoSteps, "rejected: [0]", "nodes: {a: 1}", 1)), Options{})
 	require.Len(t, r.Failures, 1)
-	assert.Contains(t, r.Failures[0].String(), "expect.rejected: expected event 0 to be accepted, got nothing there waits for this")
+	assert.Contains(t, r.Failures[0].String(), "expect.rejected: expected event 0 to be accepted, got run \"scenario\": nothing there waits for this")
 	r = Play(t, load(t, strings.Replace(twoSteps, "{at: 1s, retry: {node: c}}", "{at: 1s, cancel: true}", 1)+"  status: cancelled\n"), Options{})
 	require.Len(t, r.Failures, 1)
 	assert.Contains(t, r.Failures[0].String(), "expect.rejected: expected event 0 to be refused, got it was accepted")
