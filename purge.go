@@ -52,7 +52,7 @@ func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err 
 	if err := e.checkUsable(ctx); err != nil {
 		return 0, err
 	}
-	ended := RunFilter{Status: []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunCancelled}}
+	ended := RunFilter{Status: []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled}}
 	for h, err := range listUntilDone(ctx, e.dir.AllHeads(ended)) {
 		if err != nil {
 			return n, err

@@ -220,5 +220,18 @@ func TestPurgeBefore(t *testing.T) {
 		_, err = e.PurgeBefore(cancelled, time.Now())
 		require.ErrorIs(t, err, context.Canceled)
 		require.Len(t, left(), 3)
+
+		for id, text := range map[workflow.RunID]string{
+			"late":   "name: late\nstart: a\ntimeout: 1s\nnodes: [{id: a, wait: {for: 1h}}]\n",
+			"failed": "name: failed\nstart: a\nnodes: [{id: a, end: {fail: broken}}]\n",
+		} {
+			_, err = e.Run(ctx, workflow.Run{ID: id, Definition: define(t, text)}, nil)
+			require.NoError(t, err)
+		}
+		require.NoError(t, e.Cancel(ctx, "runs", ""))
+		n, err = e.PurgeBefore(ctx, time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, 4, n, "however they ended")
+		require.Empty(t, left())
 	})
 }

@@ -73,9 +73,10 @@ func mounted(t *testing.T) (*trial, *host) {
 }
 
 // fill takes all space of a file system but so many bytes, and returns what gives it
-// back.
+// back. It is in the folder that a file system may have from the start.
 func fill(t *testing.T, dir string, free int64) (release func()) {
-	path := filepath.Join(dir, "filler")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "lost+found"), 0o700))
+	path := filepath.Join(dir, "lost+found", "filler")
 	var st unix.Statfs_t
 	require.NoError(t, unix.Statfs(dir, &st))
 	size := int64(st.Bavail)*st.Bsize - free

@@ -274,6 +274,7 @@ func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
 		"Pause":        e.Pause(ctx, "a"),
 		"Publish":      first(e.Publish(kindOf)),
 		"Purge":        e.Purge(ctx, "a"),
+		"PurgeBefore":  first(e.PurgeBefore(ctx, time.Now())),
 		"PutBlob":      first(e.PutBlob(ctx, strings.NewReader("x"), "")),
 		"Resume":       e.Resume(ctx, "a"),
 		"Retry":        e.Retry(ctx, pawl.Target{Run: "a", Node: "a"}),

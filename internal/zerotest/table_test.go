@@ -38,6 +38,7 @@ var functions = []function{
 	{"handler.HTTP", handler.HTTP},
 	{"handler.Transform", handler.Transform},
 	{"merge.Apply", merge.Apply},
+	{"pawl.HTTPStatus", pawl.HTTPStatus},
 	{"pawl.IsPermanent", pawl.IsPermanent},
 	{"pawl.NewRunID", pawl.NewRunID},
 	{"pawl.Open", pawl.Open},
