@@ -14,5 +14,5 @@ type Event = decision.Event
 type EventType = workflow.EventType
 
 // A Record is one message that a run has taken, with what was decided: what
-// Journal lists.
+// Journal lists. The types of its message are internal: print it.
 type Record = decision.Record

@@ -35,22 +35,22 @@ func (o outbox) Committed(out workflow.Outcome) {
 // Leave implements actor.Outbox.
 func (o outbox) Leave(a *actor.Actor) bool { return o.engine.registry.letActorGo(a) }
 
-// StartChild implements actor.Family.
+// StartChild implements actor.Relatives.
 func (o outbox) StartChild(c actor.Child) {
 	o.engine.messenger.enqueueMessage(c.ID, childMessage{want: &c})
 }
 
-// CancelChild implements actor.Family.
+// CancelChild implements actor.Relatives.
 func (o outbox) CancelChild(child workflow.RunID) {
 	o.engine.messenger.enqueueMessage(child, childMessage{cancel: true})
 }
 
-// ChildEnded implements actor.Family.
+// ChildEnded implements actor.Relatives.
 func (o outbox) ChildEnded(child workflow.RunID, p workflow.Parent, m state.ChildEnded) {
 	o.engine.messenger.enqueueMessage(child, childMessage{parent: p, ended: &m})
 }
 
-// ChildAsks implements actor.Family.
+// ChildAsks implements actor.Relatives.
 func (o outbox) ChildAsks(child workflow.RunID, p workflow.Parent) {
 	o.engine.messenger.enqueueMessage(child, childMessage{parent: p})
 }

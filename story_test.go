@@ -34,7 +34,7 @@ func TestStoriesOnTheRealStore(t *testing.T) {
 			continue // time in a bubble does not go back
 		}
 		for _, reopen := range []bool{true, false} {
-			if harness.CurrentLevel() == harness.Quick && (i%3 > 0 || !reopen) {
+			if harness.CurrentLevel() == harness.Quick && (i%8 > 0 || !reopen) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/reopen=%t", filepath.Base(path), reopen), func(t *testing.T) {

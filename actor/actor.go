@@ -45,7 +45,7 @@ type Outbox interface {
 	Withdraw(run workflow.RunID, token workflow.TokenID)
 	// Committed says that the run has moved on, and gives its outcome so far.
 	Committed(o workflow.Outcome)
-	Family
+	Relatives
 	// Leave asks whether the actor, which is idle, may end. Once it has said
 	// yes nobody sends to this actor any more.
 	Leave(a *Actor) bool
@@ -350,7 +350,7 @@ func (a *Actor) resendPending() {
 	for _, e := range planning.Pending(a.state) {
 		a.sendEffect(e)
 	}
-	a.resendFamily()
+	a.resendToRelatives()
 }
 
 // sendEffect hands one effect to the outbox.

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Family carries what parent and child runs tell each other, at least once.
+// A Relatives carries what parent and child runs tell each other, at least once.
 // Like all of an Outbox it returns at once.
-type Family interface {
+type Relatives interface {
 	// StartChild asks for a child run: that it exists, and runs or is paused
 	// as its parent is. The same may come again. If the child has ended, or
 	// cannot begin, the parent is told.
@@ -65,8 +65,8 @@ func (a *Actor) noteUnwanted(t *turn, d decision.Decision) {
 	}
 }
 
-// tellFamily tells children and parent what a committed turn means for them.
-func (a *Actor) tellFamily(t turn) {
+// tellRelatives tells children and parent what a committed turn means for them.
+func (a *Actor) tellRelatives(t turn) {
 	for _, child := range t.unwanted {
 		a.outbox.CancelChild(child)
 	}
@@ -83,9 +83,9 @@ func Ended(p workflow.Parent, o workflow.Outcome) state.ChildEnded {
 	return state.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure}
 }
 
-// resendFamily sends again what a run that wakes may not have told children and
+// resendToRelatives sends again what a run that wakes may not have told children and
 // parent.
-func (a *Actor) resendFamily() {
+func (a *Actor) resendToRelatives() {
 	if a.state.Status == workflow.RunPaused {
 		a.sendChildren()
 	}

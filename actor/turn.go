@@ -150,7 +150,7 @@ func (a *Actor) releaseEffects(t turn) {
 			a.sendEffect(e)
 		}
 	}
-	a.tellFamily(t)
+	a.tellRelatives(t)
 	a.setAlarm()
 	a.outbox.Committed(a.Outcome())
 	a.hook.Hit("release.end")
@@ -189,7 +189,7 @@ func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error 
 			a.outbox.Withdraw(a.ID, id)
 		}
 	}
-	a.tellFamily(t)
+	a.tellRelatives(t)
 	a.outbox.Committed(a.Outcome())
 	return nil
 }

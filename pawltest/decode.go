@@ -55,8 +55,13 @@ type optional struct {
 
 func (o *optional) readElement(e *document.Element) (err error) {
 	o.set = true
-	o.value, err = jsonOf(e)
-	return err
+	if o.value, err = jsonOf(e); err != nil {
+		return err
+	}
+	if o.value, err = value.Normalize(o.value, value.Limits{}); err != nil {
+		return errorAt(e, "%v", err)
+	}
+	return nil
 }
 
 // orElse returns the value, or another one if there is none.

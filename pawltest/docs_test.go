@@ -14,7 +14,7 @@ import (
 )
 
 // yamlBlock is a block of a page in YAML.
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+var yamlBlock = regexp.MustCompile("(?s)(?:^|\n)```yaml\n(.*?\n)```\n")
 
 // Every definition in the pages is sound, and every scenario there comes out as it says.
 func TestBlocksOfPages(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -234,6 +235,9 @@ func checkFields(e *document.Element, d *scenarioFields) error {
 func sourceOf(e *document.Element, folder string) (source, error) {
 	if len(e.Members) == 1 && e.Members[0].Key == "file" {
 		return sourceFrom(e, folder, e.StringAt("file"))
+	}
+	if e.Depth() > value.DefaultDepth { // as in a file of its own
+		return source{}, errorAt(e, "the definition has more than %d levels", value.DefaultDepth)
 	}
 	def, problem := workflow.ParseElement(*e)
 	return source{def, problem}, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -275,4 +276,14 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("%T: %v", err, err)
 		}
 	})
+}
+
+// A definition in a scenario has the bounds of one in a file.
+func TestLoadDeepDefinition(t *testing.T) {
+	deep := strings.Repeat("[", 130) + strings.Repeat("]", 130)
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	text := "scenario: deep\ndefinition: {name: d, start: a, nodes: [{id: a}], state: {initial: {x: " + deep + "}}}\nexpect: {status: completed}\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	_, err := Load(path)
+	require.ErrorContains(t, err, "the definition has more than 128 levels")
 }

@@ -85,8 +85,8 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 			return
 		}
 		defer snap.closeFile()
-		filed := runfile.ReadEvents(snap.file, after)
-		for e, err := range filed {
+		flushed := runfile.ReadEvents(snap.file, after)
+		for e, err := range flushed {
 			if err != nil {
 				err = &CorruptError{Run: id, File: d.pathOf(snap.File), What: "its events are damaged", Err: err}
 			}

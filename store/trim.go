@@ -88,7 +88,7 @@ func (d *Dir) trimRest(spans []span) (spills []int64) {
 		}
 		if err != nil {
 			d.garbage.addSpans(spans)
-			d.options.Logger.Warn("records that are filed are not dropped from the log yet", "file", d.pathOf(indexFile), "error", err)
+			d.options.Logger.Warn("records that are flushed are not dropped from the log yet", "file", d.pathOf(indexFile), "error", err)
 			return spills
 		}
 		spans, spills = left, append(spills, some...)

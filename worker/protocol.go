@@ -161,7 +161,8 @@ func (m completeRequest) toCompletion() (completion, error) {
 	case m.Key == "":
 		return c, invalidRequestf("the completion has no key: send the key of the task")
 	case m.Status == statusFailed:
-		return c, m.fillCause(&c)
+		err := m.fillCause(&c)
+		return c, err
 	case m.Status != statusCompleted:
 		return c, invalidRequestf("status is %q: it must be \"completed\" or \"failed\"", m.Status)
 	case m.Error != nil:

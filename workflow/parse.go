@@ -58,7 +58,8 @@ func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, err
 }
 
 // ParseElement reads a definition that is a part of a text, such as a scenario,
-// in which its problems have their places; see [ParseJSON].
+// in which its problems have their places; see [ParseJSON]. It is for package pawltest:
+// nobody else can make an element.
 func ParseElement(e document.Element) (*Definition, error) {
 	p := &parser{here: place{line: e.Line, column: e.Column}}
 	d := &Definition{}

@@ -49,6 +49,22 @@ type Member struct {
 	Value        *Element
 }
 
+// Depth returns the largest number of containers inside each other: a scalar has
+// depth 0, an empty list has depth 1.
+func (e *Element) Depth() int {
+	deepest := 0
+	for _, item := range e.Items {
+		deepest = max(deepest, item.Depth())
+	}
+	for i := range e.Members {
+		deepest = max(deepest, e.Members[i].Value.Depth())
+	}
+	if e.Kind == List || e.Kind == Object {
+		return deepest + 1
+	}
+	return 0
+}
+
 // Member returns the value of the first member with the given key, or nil.
 func (e *Element) Member(key string) *Element {
 	for i := range e.Members {

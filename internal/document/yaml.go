@@ -36,7 +36,7 @@ func (r Reader) ReadYAML(data []byte) (*Element, error) {
 // ReadYAMLStream reads a text of any number of documents of YAML 1.2. The error
 // is a *SyntaxError.
 func (r Reader) ReadYAMLStream(data []byte) ([]*Element, error) {
-	decoder, s := yaml.NewDecoder(bytes.NewReader(data)), yamlReader{cursor: cursor{Reader: r}}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var out []*Element
 	for {
 		document, err := nextDocument(decoder, data)
@@ -46,6 +46,7 @@ func (r Reader) ReadYAMLStream(data []byte) ([]*Element, error) {
 		if err != nil {
 			return nil, err
 		}
+		s := yamlReader{cursor: cursor{Reader: r}} // each document has the bounds of one
 		e, err := s.readElement(document.Content[0])
 		if err != nil {
 			return nil, err

@@ -33,7 +33,7 @@ func explainSyntax(source, message string) string {
 	source = strings.TrimSpace(source)
 	message, _, _ = strings.Cut(strings.TrimPrefix(message, "Syntax error: "), " expecting {")
 	if m := arrowKey.FindStringSubmatch(source); m != nil {
-		return fmt.Sprintf(`%s is no name: write count["%s"]`, m[1], m[1])
+		return fmt.Sprintf("%s is no name: write count[%q]", m[1], m[1])
 	}
 	if plainText.MatchString(source) {
 		return fmt.Sprintf("%s is not an expression: %s", value.Shorten(source, 40), quoteHint(source))
