@@ -49,10 +49,14 @@ var ourNames = []string{
 // files would lie among those of somebody else. What came into an engine's directory later
 // is nobody's harm.
 func (d *Dir) checkForeign() error {
-	if _, err := os.Lstat(d.pathOf(indexFile)); err == nil {
-		return nil
+	if _, err := os.Lstat(d.pathOf(indexFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err // it is there, or cannot be looked for
 	}
-	if text, err := readLockText(d.pathOf(lockName)); err == nil && isLockRecord(text) {
+	text, err := readLockText(d.pathOf(lockName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && isLockRecord(text) {
 		return nil
 	}
 	entries, err := os.ReadDir(d.path)
