@@ -250,8 +250,8 @@ func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
 	return e.askRun(ctx, id, state.Resume{})
 }
 
-// inputError returns an error of the value model as an error about an input.
-func inputError(g *workflow.Graph, err error) error {
+// inputError returns an error of the value model as an error about the input of a run.
+func inputError(id workflow.RunID, input any, err error) error {
 	var ve *value.Error
 	if !errors.As(err, &ve) {
 		return &workflow.InputError{Message: err.Error()}
@@ -260,7 +260,10 @@ func inputError(g *workflow.Graph, err error) error {
 		return &workflow.InputError{Path: ve.Path, Message: ve.Message}
 	}
 	e := limitError(ve)
-	e.What = "the input"
+	e.What = fmt.Sprintf("the input of run %q", string(id))
+	if _, m, err := value.NormalizeMeasured(input, value.Limits{}); err == nil && ve.Limit == value.LimitBytes {
+		e.Got = int64(m.Size)
+	}
 	return e
 }
 

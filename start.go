@@ -36,7 +36,7 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	if err != nil {
 		return err
 	}
-	in, err := normalInput(g, input)
+	in, err := normalInput(g, run.ID, input)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 	case run.Definition != nil:
 		g, err := e.compileShared(run.Definition)
 		if err == nil {
-			e.logWarnings(run.Definition, g.Hash)
+			e.logWarnings(g, run.Definition)
 		}
 		return g, err
 	case run.Workflow == "":
@@ -137,7 +137,11 @@ func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 		return nil, closedError(err)
 	}
 	g, err := e.dir.Graph(hash)
-	return g, closedError(err)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	e.logWarnings(g, nil)
+	return g, nil
 }
 
 // hashOfNamed returns the hash of the definition that a run names: without a version, it is
@@ -187,18 +191,18 @@ func (e *Engine) Publish(d *workflow.Definition) (warnings []workflow.Problem, e
 	if err != nil {
 		return nil, err
 	}
-	e.logWarnings(d, g.Hash)
+	e.logWarnings(g, d)
 	return warningsOf(d), closedError(e.dir.Publish(g))
 }
 
-// normalInput returns an input as an object of the JSON model.
-func normalInput(g *workflow.Graph, input any) (map[string]any, error) {
+// normalInput returns the input of a run as an object of the JSON model.
+func normalInput(g *workflow.Graph, id workflow.RunID, input any) (map[string]any, error) {
 	if input == nil {
 		return map[string]any{}, nil
 	}
 	v, err := value.Normalize(input, value.Limits{Depth: g.Limits.JSONDepth, Bytes: g.Limits.PayloadBytes})
 	if err != nil {
-		return nil, inputError(g, err)
+		return nil, inputError(id, input, err)
 	}
 	m, ok := v.(map[string]any)
 	switch {

@@ -36,15 +36,22 @@ func (w *warningLog) isFirst(hash string) bool {
 }
 
 // logWarnings tells the logger what a sound definition is warned of, unless it was
-// told before. A definition that is started by its name was logged when it was
-// published.
-func (e *Engine) logWarnings(d *workflow.Definition, hash string) {
+// told before. d is the definition as the caller wrote it, nil for one that is started
+// by its name: its text is the engine's own, of which a line tells nobody anything.
+func (e *Engine) logWarnings(g *workflow.Graph, d *workflow.Definition) {
 	log := e.options.Logger
-	if !log.Enabled(e.ctx, slog.LevelWarn) || !e.warned.isFirst(hash) {
+	if !log.Enabled(e.ctx, slog.LevelWarn) || !e.warned.isFirst(g.Hash) {
 		return
+	}
+	stored := d == nil
+	if stored {
+		d = g.Definition
 	}
 	warnings := warningsOf(d)
 	for _, p := range warnings[:min(len(warnings), maxWarnings)] {
+		if stored {
+			p.Line, p.Column = 0, 0
+		}
 		log.Warn("the definition can run, but look at this", "definition", d.Name, "version", max(d.Version, 1), "problem", p.String())
 	}
 }

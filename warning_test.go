@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"bytes"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,6 +56,37 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// A definition that is published is warned of in each process that starts it by its
+// name. What its author has answered with unmatched: end is kept with it.
+func TestWarningsOfAStartByName(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{})
+	publish(t, e, define(t, careless))
+	answered := define(t, strings.Replace(careless, "{id: a}", "{id: a, unmatched: end}", 1)+"version: 2\n")
+	publish(t, e, answered)
+	require.NoError(t, e.Close(t.Context()))
+	for version, codes := range [][]string{
+		1: {workflow.ProblemMayMatchNothing, workflow.ProblemUnreachable, workflow.ProblemEndlessCycle},
+		2: {workflow.ProblemUnreachable, workflow.ProblemEndlessCycle},
+	} {
+		if version == 0 {
+			continue
+		}
+		var log bytes.Buffer
+		e := open(t, dir, pawl.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for _, id := range []workflow.RunID{"a", "b"} {
+			run := workflow.Run{ID: workflow.RunID(strconv.Itoa(version)) + id, Workflow: "careless", Version: version}
+			require.NoError(t, e.Start(t.Context(), run, map[string]any{"ok": true}))
+		}
+		require.NoError(t, e.Close(t.Context()))
+		require.Equal(t, len(codes), strings.Count(log.String(), "level=WARN"), log.String())
+		for _, code := range codes {
+			require.Contains(t, log.String(), "("+code+")")
+		}
+		require.NotContains(t, log.String(), "problem=\"line", "its text is the engine's own")
+	}
+}
+
 // Errors of a call say what was found and what would be right.
 func TestMessagesOfStart(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
@@ -67,5 +99,9 @@ func TestMessagesOfStart(t *testing.T) {
 		require.EqualError(t, err, "input: the input of a run is an object, not "+kind)
 	}
 	err = e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, map[string]any{"n": strings.Repeat("x", 2<<20)})
-	require.EqualError(t, err, "the input: limit payloadBytes exceeded: at most 1048576 bytes: use a blob for what is large (Engine.PutBlob)")
+	require.EqualError(t, err, `the input of run "r": limit payloadBytes exceeded: 2097160, at most 1048576 bytes: use a blob for what is large (Engine.PutBlob)`)
+	var limit *workflow.LimitError
+	err = e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, map[string]any{"n": strings.Repeat("x", 65<<20)})
+	require.ErrorAs(t, err, &limit)
+	require.Zero(t, limit.Got, "it is not counted to its end")
 }

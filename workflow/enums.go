@@ -71,7 +71,8 @@ const (
 // Unmatched says what happens when no transition of a completed node matches.
 type Unmatched string
 
-// What an unmatched token does. The empty value is UnmatchedEnd.
+// What an unmatched token does. The empty value is UnmatchedEnd, of which Check warns
+// where that may happen unnoticed.
 const (
 	UnmatchedEnd  Unmatched = "end"
 	UnmatchedFail Unmatched = "fail"

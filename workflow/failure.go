@@ -90,7 +90,7 @@ type LimitError struct {
 	Limit string // its name, as in Limits or SEMANTICS
 	Max   int64
 	Got   int64  // 0 if it was not counted to the end
-	What  string // the argument that exceeds it, such as "the input"; "" if the call has one only
+	What  string // the argument that exceeds it, such as "the input of run \"r\""; "" if the call has one only
 }
 
 // Error names the argument, the limit and its value, and what to do about a value

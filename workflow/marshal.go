@@ -20,7 +20,8 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 }
 
 // Hash returns the SHA-256 of the canonical JSON of d, in hexadecimal. A
-// default that is written out does not change it.
+// default that is written out does not change it, except unmatched: end, which says
+// that a warning is answered.
 func (d *Definition) Hash() (string, error) {
 	data, err := d.completed().MarshalJSON()
 	if err != nil {

@@ -93,7 +93,7 @@ func nodeFormat(n *Node) []field {
 		{"lock", nameForm(&n.Lock)},
 		{"join", joinForm(&n.Join)},
 		{"cancels", namesForm(&n.Cancels)},
-		{"unmatched", oneOfForm(&n.Unmatched, UnmatchedEnd, unmatchedValues)},
+		{"unmatched", oneOfForm(&n.Unmatched, "", unmatchedValues)},
 		{"needs", namesForm(&n.Needs)},
 	}
 }

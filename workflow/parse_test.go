@@ -87,7 +87,7 @@ transitions:
   - {to: b, from: a, id: a->b, priority: 0, outcome: success, open: false, foreach: {collection: input.x}, siblingGroup: g, errors: []}
   - {from: b, to: a, id: b->a, synchronization: {siblingGroup: g, strategy: all, remaining: cancel, onTimeout: fail, onShortfall: fail, timeout: 0s}}
 nodes:
-  - {id: a, task: t, retry: {maxAttempts: 3, initialInterval: 1000ms, backoffCoefficient: 2.0, jitter: 0, exhausted: fail, nonRetryable: []}, unmatched: end, priority: 0, input: {}, output: {}, cancels: []}
+  - {id: a, task: t, retry: {maxAttempts: 3, initialInterval: 1000ms, backoffCoefficient: 2.0, jitter: 0, exhausted: fail, nonRetryable: []}, priority: 0, input: {}, output: {}, cancels: []}
   - {id: b, task: t, approval: {quorum: 1, rejectQuorum: 1, onTimeout: fail, message: ""}, timeout: 0s}
 start: a
 mode: graph
