@@ -2,9 +2,11 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +33,50 @@ func TestBindDecodesTheOutput(t *testing.T) {
 	out, err = e.Run(t.Context(), workflow.Run{ID: "b", Definition: define(t, oneTask)}, map[string]string{"n": "x"})
 	require.NoError(t, err)
 	require.Equal(t, out.Err(), out.Bind(&got))
+}
+
+// What an HTTP handler of a host writes can be read by people, and read back.
+func TestViewsAsJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
+		def := define(t, `{name: pair, start: a, nodes: [{id: a}, {id: work, task: work, timeout: 1h}, {id: z, approval: {message: ok}}],
+			transitions: [{from: a, to: work, siblingGroup: g, spawnCount: 2}, {from: work, to: z, synchronization: {siblingGroup: g}}]}`)
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+		synctest.Wait()
+		snapshot, err := e.Inspect(t.Context(), "r")
+		require.NoError(t, err)
+		for i := range snapshot.Tokens {
+			snapshot.Tokens[i].Key = "" // drawn
+		}
+		text, err := json.MarshalIndent(snapshot, "", " ")
+		require.NoError(t, err)
+		golden, err := os.ReadFile("testdata/snapshot.json")
+		require.NoError(t, err)
+		require.Equal(t, string(golden), string(text)+"\n")
+
+		var back pawl.Snapshot
+		require.NoError(t, json.Unmarshal(text, &back))
+		require.Equal(t, snapshot.Status, back.Status)
+		require.Equal(t, snapshot.Tokens, back.Tokens)
+		require.Equal(t, snapshot.Groups, back.Groups)
+		require.ErrorContains(t, json.Unmarshal([]byte(`{"status":"runing"}`), &back), `unknown run status "runing"`)
+	})
+}
+
+func TestBindStrict(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+		var in struct{ M int }
+		return task.Input, task.BindStrict(&in)
+	}}})
+	out, err := e.Run(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]int{"n": 21})
+	require.NoError(t, err)
+	require.True(t, out.Failure.Permanent)
+	require.Contains(t, out.Failure.Message, `bind the input of node "work": json: unknown field "n"`)
+
+	done := workflow.Outcome{Run: "b", Status: workflow.RunCompleted, Output: map[string]any{"n": int64(1), "m": int64(2)}}
+	var got struct{ N int }
+	require.NoError(t, done.Bind(&got))
+	require.ErrorContains(t, done.BindStrict(&got), `bind the output of run "b": json: unknown field "m"`)
 }
 
 // A further attempt would have the same input.

@@ -13,15 +13,15 @@ import (
 // A Snapshot is the committed state of a run, as Inspect returns it.
 type Snapshot struct {
 	workflow.Outcome
-	Workflow string // name of the definition
-	Version  int
-	Revision int            // of its definition: 1, and one more for every patch
-	Seq      int64          // of the last record
-	Alarm    time.Time      // when time alone changes it next; zero if never
-	Tokens   []Token        // all of them, by id
-	Groups   []Group        // all of them, by id
-	State    map[string]any // the run's own state
-	Live     int            // tokens that are not terminal
+	Workflow string         `json:"workflow"` // name of the definition
+	Version  int            `json:"version"`
+	Revision int            `json:"revision"`        // of its definition: 1, and one more for every patch
+	Seq      int64          `json:"seq"`             // of the last record
+	Alarm    time.Time      `json:"alarm,omitzero"`  // when time alone changes it next; zero if never
+	Tokens   []Token        `json:"tokens,omitzero"` // all of them, by id
+	Groups   []Group        `json:"groups,omitzero"` // all of them, by id
+	State    map[string]any `json:"state,omitzero"`  // the run's own state
+	Live     int            `json:"live"`            // tokens that are not terminal
 }
 
 // Inspect returns the committed state of a run. It writes nothing and
@@ -55,11 +55,11 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 // A RunSummary is one run of the index.
 type RunSummary struct {
 	workflow.Outcome
-	Workflow string // name of the definition
-	Version  int
-	Seq      int64          // of the last record
-	Alarm    time.Time      // when time alone changes it next; zero if never
-	Parent   workflow.RunID // of a child run; "" without
+	Workflow string         `json:"workflow"` // name of the definition
+	Version  int            `json:"version"`
+	Seq      int64          `json:"seq"`             // of the last record
+	Alarm    time.Time      `json:"alarm,omitzero"`  // when time alone changes it next; zero if never
+	Parent   workflow.RunID `json:"parent,omitzero"` // of a child run; "" without
 }
 
 // A RunFilter selects runs of the index by Status (any of these), Workflow (the name

@@ -2,7 +2,6 @@ package pawl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -52,8 +51,13 @@ type Branch struct {
 
 // Bind decodes the input into v, as encoding/json would. Its error is permanent: a
 // further attempt would have the same input.
-func (t Task) Bind(v any) error {
-	if err := json.Unmarshal(value.Encode(t.Input), v); err != nil {
+func (t Task) Bind(v any) error { return t.bindInput(v, false) }
+
+// BindStrict is Bind, and fails if the input has a field that v has not.
+func (t Task) BindStrict(v any) error { return t.bindInput(v, true) }
+
+func (t Task) bindInput(v any, strict bool) error {
+	if err := value.Bind(t.Input, v, strict); err != nil {
 		return Permanent(fmt.Errorf("bind the input of node %q: %w", string(t.Node), err))
 	}
 	return nil

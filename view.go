@@ -9,15 +9,15 @@ import (
 
 // A Token is one thread of execution of a run, as Inspect shows it.
 type Token struct {
-	ID      workflow.TokenID
-	Node    workflow.NodeID      // where it is, or where it ended
-	Status  workflow.TokenStatus // what it does there, or how it ended
-	Parent  workflow.TokenID     // the token that it grew from; 0 for the first
-	Scope   workflow.Scope       // the group and the branch that it is in
-	Attempt int                  // of its task, from 1; 0 before the first
-	Key     Key                  // of that attempt; empty if none has been dispatched
-	Due     time.Time            // when time alone changes it; zero if never
-	Failure *workflow.Failure    // of its last attempt; nil if that has not failed
+	ID      workflow.TokenID     `json:"id"`
+	Node    workflow.NodeID      `json:"node"`             // where it is, or where it ended
+	Status  workflow.TokenStatus `json:"status"`           // what it does there, or how it ended
+	Parent  workflow.TokenID     `json:"parent,omitzero"`  // the token that it grew from; 0 for the first
+	Scope   workflow.Scope       `json:"scope,omitzero"`   // the group and the branch that it is in
+	Attempt int                  `json:"attempt,omitzero"` // of its task, from 1; 0 before the first
+	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
+	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
+	Failure *workflow.Failure    `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
 }
 
 // Live reports whether the token can still change.
@@ -25,18 +25,18 @@ func (t Token) Live() bool { return !t.Status.Terminal() }
 
 // A Group is one occurrence of a fan-out, as Inspect shows it.
 type Group struct {
-	ID      workflow.GroupID
-	Name    string           // the sibling group; empty if no join waits for it
-	Origin  workflow.TokenID // the token that fanned out
-	Node    workflow.NodeID  // where it did
-	Scope   workflow.Scope   // the group and the branch that the origin is in
-	Phase   workflow.Phase   // whether its join has fired
-	Total   int              // branches made so far
-	Arrived int              // branches that have arrived at the join
-	Ended   int              // branches that ended elsewhere, by choice
-	Failed  int              // branches that failed
-	Live    int              // live tokens in it and in the groups within it
-	Due     time.Time        // when its join times out; zero if never
+	ID      workflow.GroupID `json:"id"`
+	Name    string           `json:"name,omitzero"`  // the sibling group; empty if no join waits for it
+	Origin  workflow.TokenID `json:"origin"`         // the token that fanned out
+	Node    workflow.NodeID  `json:"node"`           // where it did
+	Scope   workflow.Scope   `json:"scope,omitzero"` // the group and the branch that the origin is in
+	Phase   workflow.Phase   `json:"phase"`          // whether its join has fired
+	Total   int              `json:"total"`          // branches made so far
+	Arrived int              `json:"arrived"`        // branches that have arrived at the join
+	Ended   int              `json:"ended"`          // branches that ended elsewhere, by choice
+	Failed  int              `json:"failed"`         // branches that failed
+	Live    int              `json:"live"`           // live tokens in it and in the groups within it
+	Due     time.Time        `json:"due,omitzero"`   // when its join times out; zero if never
 }
 
 func viewToken(run workflow.RunID, t *state.Token) Token {

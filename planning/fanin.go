@@ -149,7 +149,7 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 	quorum := sync.Strategy.Quorum()
 	done := g.UnresolvedBranches() == 0 && !g.Open
 	switch {
-	case last != nil && exceedsTolerance(sync, g):
+	case last != nil && sync.Tolerate.Exceeded(g.Failed, g.Total):
 		p.failGroup(id, last, firing{})
 	case p.blockedByStragglers(g):
 		p.startBranches(id, g.Result)
@@ -199,21 +199,6 @@ func (p *planner) syncOf(g *state.Group) *workflow.Synchronization {
 		return spec.Sync
 	}
 	return nil
-}
-
-// Tolerate.
-
-// exceedsTolerance reports whether more branches have failed than the join
-// tolerates. A quorum without a tolerance of its own waits for the shortfall.
-func exceedsTolerance(sync *workflow.Synchronization, g *state.Group) bool {
-	switch tol := sync.Tolerate; {
-	case tol == nil:
-		return false
-	case tol.Failures != nil:
-		return g.Failed > *tol.Failures
-	default:
-		return float64(g.Failed)/float64(g.Total) > *tol.FailureRatio
-	}
 }
 
 // Quorum.

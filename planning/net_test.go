@@ -227,11 +227,9 @@ func (b *net) sync(group string) *workflow.Synchronization {
 	}
 	switch b.upTo("tolerate", 4) {
 	case 1:
-		s.Tolerate = &workflow.Tolerate{Failures: new(int)}
-		*s.Tolerate.Failures = b.upTo("failures", 2)
+		s.Tolerate = workflow.TolerateFailures(b.upTo("failures", 2))
 	case 2:
-		s.Tolerate = &workflow.Tolerate{FailureRatio: new(float64)}
-		*s.Tolerate.FailureRatio = 0.5
+		s.Tolerate = workflow.TolerateRatio(0.5)
 	}
 	if !b.one("unmerged", 4) {
 		s.Merge = &workflow.Merge{

@@ -111,7 +111,7 @@ func (p *planner) redecideGroup(g *state.Group, old *workflow.Graph) {
 		g = p.s.Group(g.ID)
 	}
 	var last *workflow.Failure
-	if g.Failed > 0 && exceedsTolerance(sync, g) {
+	if g.Failed > 0 && sync.Tolerate.Exceeded(g.Failed, g.Total) {
 		for _, b := range p.branchesOf(g, state.BranchFailed) {
 			last = b.Failure
 		}

@@ -426,7 +426,7 @@ func translateEdge(i int, e reference.Edge) workflow.Transition {
 			y.Strategy = workflow.MOfN(s.Quorum)
 		}
 		if s.Tolerate >= 0 {
-			y.Tolerate = &workflow.Tolerate{Failures: &s.Tolerate}
+			y.Tolerate = workflow.TolerateFailures(s.Tolerate)
 		}
 		if s.Proceed {
 			y.OnShortfall = workflow.ShortfallProceed

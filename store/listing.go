@@ -20,28 +20,28 @@ type listing struct {
 
 // An Approval is one that waits for people.
 type Approval struct {
-	Run      workflow.RunID
-	Workflow string // name of the run's definition
-	Token    workflow.TokenID
-	Node     workflow.NodeID
-	Message  string
-	Approved int       // votes so far
-	Rejected int       // votes so far
-	Due      time.Time // it times out; zero if never
+	Run      workflow.RunID   `json:"run"`
+	Workflow string           `json:"workflow"` // name of the run's definition
+	Token    workflow.TokenID `json:"token"`
+	Node     workflow.NodeID  `json:"node"`
+	Message  string           `json:"message"`
+	Approved int              `json:"approved"`     // votes so far
+	Rejected int              `json:"rejected"`     // votes so far
+	Due      time.Time        `json:"due,omitzero"` // it times out; zero if never
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
 // operator.
 type DeadLetter struct {
-	Run      workflow.RunID
-	Workflow string // name of the run's definition
-	Token    workflow.TokenID
-	Node     workflow.NodeID
-	Task     string           // its type
-	Attempts int              // made so far
-	Failure  workflow.Failure // of the last attempt
-	Input    any              // of the task, a value of the JSON model
-	At       time.Time        // since when it waits
+	Run      workflow.RunID   `json:"run"`
+	Workflow string           `json:"workflow"` // name of the run's definition
+	Token    workflow.TokenID `json:"token"`
+	Node     workflow.NodeID  `json:"node"`
+	Task     string           `json:"task"`           // its type
+	Attempts int              `json:"attempts"`       // made so far
+	Failure  workflow.Failure `json:"failure"`        // of the last attempt
+	Input    any              `json:"input,omitzero"` // of the task, a value of the JSON model
+	At       time.Time        `json:"at"`             // since when it waits
 }
 
 // A DeadLetterFilter selects dead letters. The zero value of a field is any.

@@ -197,19 +197,12 @@ type Synchronization struct {
 	SiblingGroup string
 	Strategy     Strategy
 	Remaining    Remaining
-	Tolerate     *Tolerate     // nil: no failures with All, the shortfall rule alone with Any and MOfN
+	Tolerate     Tolerance     // zero: no failures with All, the shortfall rule alone with Any and MOfN
 	Timeout      time.Duration // from the first arrival; 0 is none
 	OnTimeout    JoinTimeout
 	OnShortfall  Shortfall
 	Merge        *Merge // nil: nothing crosses
 	Errors       string // target path for tolerated failures
-}
-
-// Tolerate bounds how many branches of a group may fail: exactly one of its
-// fields is set.
-type Tolerate struct {
-	Failures     *int     // at most this many
-	FailureRatio *float64 // at most this share of the branches made so far
 }
 
 // A Merge says how the values of branches become one.

@@ -112,6 +112,42 @@ func (s Strategy) String() string {
 	return fmt.Sprintf("mOfN(%d)", s.n)
 }
 
+// A Tolerance says how many branches of a group may fail before the group does. The
+// zero Tolerance says nothing.
+type Tolerance struct {
+	kind     toleranceKind
+	failures int
+	ratio    float64
+}
+
+type toleranceKind uint8
+
+const (
+	toleranceNone toleranceKind = iota
+	toleranceCount
+	toleranceRatio
+)
+
+// TolerateFailures returns the Tolerance of at most n failed branches, from 0.
+func TolerateFailures(n int) Tolerance { return Tolerance{kind: toleranceCount, failures: n} }
+
+// TolerateRatio returns the Tolerance of at most a share of the branches made so far,
+// in 0..1.
+func TolerateRatio(share float64) Tolerance { return Tolerance{kind: toleranceRatio, ratio: share} }
+
+// Exceeded reports whether more of total branches have failed than t tolerates. The
+// zero Tolerance is never exceeded.
+func (t Tolerance) Exceeded(failed, total int) bool {
+	switch t.kind {
+	case toleranceCount:
+		return failed > t.failures
+	case toleranceRatio:
+		return float64(failed)/float64(total) > t.ratio
+	default:
+		return false
+	}
+}
+
 // A Join says how a node waits for its incoming transitions. The zero Join of
 // a graph-mode node does not wait.
 type Join struct {

@@ -13,8 +13,8 @@ func (y *Synchronization) withDefaults() *Synchronization {
 	out.Remaining = cmp.Or(y.Remaining, RemainingCancel)
 	out.OnTimeout = cmp.Or(y.OnTimeout, TimeoutFail)
 	out.OnShortfall = cmp.Or(y.OnShortfall, ShortfallFail)
-	if y.Tolerate == nil && y.Strategy.IsAll() {
-		out.Tolerate = &Tolerate{Failures: new(int)}
+	if y.Tolerate == (Tolerance{}) && y.Strategy.IsAll() {
+		out.Tolerate = TolerateFailures(0)
 	}
 	return &out
 }

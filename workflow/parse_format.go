@@ -201,19 +201,12 @@ func synchronizationFormat(s *Synchronization) []field {
 		{"siblingGroup", nameForm(&s.SiblingGroup)},
 		{"strategy", strategyForm(&s.Strategy)},
 		{"remaining", oneOfForm(&s.Remaining, RemainingCancel, remainings)},
-		{"tolerate", sectionForm(&s.Tolerate, tolerateFormat)},
+		{"tolerate", toleranceForm(&s.Tolerate)},
 		{"timeout", durationForm(&s.Timeout, 0)},
 		{"onTimeout", oneOfForm(&s.OnTimeout, TimeoutFail, joinTimeouts)},
 		{"onShortfall", oneOfForm(&s.OnShortfall, ShortfallFail, shortfalls)},
 		{"merge", sectionForm(&s.Merge, mergeFormat)},
 		{"errors", nameForm(&s.Errors)},
-	}
-}
-
-func tolerateFormat(t *Tolerate) []field {
-	return []field{
-		{"failures", optionalForm(&t.Failures, integerForm)},
-		{"failureRatio", optionalForm(&t.FailureRatio, func(to *float64) form { return numberForm(to, 0) })},
 	}
 }
 

@@ -132,6 +132,39 @@ func strategyForm(to *Strategy) form {
 	}
 }
 
+// toleranceForm is the form of {failures: n} or {failureRatio: r}.
+func toleranceForm(to *Tolerance) form {
+	return form{
+		read: func(p *parser, e *document.Element) {
+			failures, ratio := Tolerance{kind: toleranceCount}, Tolerance{kind: toleranceRatio}
+			if !p.isKind(e, document.Object) {
+				return
+			}
+			p.readFields(e, []field{{"failures", integerForm(&failures.failures)}, {"failureRatio", numberForm(&ratio.ratio, 0)}})
+			switch count, share := e.Member("failures"), e.Member("failureRatio"); {
+			case count != nil && share != nil:
+				p.reportProblem(ProblemConflict, "failures and failureRatio exclude each other")
+			case count != nil:
+				*to = failures
+			case share != nil:
+				*to = ratio
+			default:
+				p.reportProblem(ProblemMissing, "name failures or failureRatio")
+			}
+		},
+		write: func() any {
+			switch to.kind {
+			case toleranceCount:
+				return map[string]any{"failures": to.failures}
+			case toleranceRatio:
+				return map[string]any{"failureRatio": to.ratio}
+			default:
+				return nil
+			}
+		},
+	}
+}
+
 // joinForm is the form of all, synchronize, any or {mOfN: n}.
 func joinForm(to *Join) form {
 	return form{

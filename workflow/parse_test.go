@@ -187,7 +187,6 @@ func TestDeepText(t *testing.T) {
 func TestProblemsOfGoDefinitions(t *testing.T) {
 	nan := 0.0
 	nan /= nan
-	minus := -1
 	loop := []any{nil}
 	loop[0] = loop
 	d := &Definition{
@@ -204,8 +203,9 @@ func TestProblemsOfGoDefinitions(t *testing.T) {
 			{From: "a", To: "b", Outcome: "late", SpawnCount: -1, MaxConcurrency: -1, Loop: &Loop{}},
 			{From: "a", To: "c", Synchronization: &Synchronization{
 				SiblingGroup: "g", Strategy: MOfN(0), Remaining: "x", OnTimeout: "x", OnShortfall: "x", Timeout: -1,
-				Tolerate: &Tolerate{Failures: &minus, FailureRatio: &nan}, Merge: &Merge{Target: "state.x", Strategy: "x"},
+				Tolerate: TolerateFailures(-1), Merge: &Merge{Target: "state.x", Strategy: "x"},
 			}},
+			{From: "b", To: "c", Synchronization: &Synchronization{SiblingGroup: "h", Tolerate: TolerateRatio(nan)}},
 		},
 	}
 	var found []string
@@ -221,8 +221,8 @@ func TestProblemsOfGoDefinitions(t *testing.T) {
 		"a->b outcome unknown_value", "a->b spawnCount out_of_range", "a->b maxConcurrency out_of_range", "a->b loop.maxIterations out_of_range",
 		"a->c synchronization.strategy out_of_range", "a->c synchronization.remaining unknown_value", "a->c synchronization.onTimeout unknown_value",
 		"a->c synchronization.onShortfall unknown_value", "a->c synchronization.timeout out_of_range",
-		"a->c synchronization.tolerate.failures out_of_range", "a->c synchronization.tolerate.failureRatio out_of_range",
-		"a->c synchronization.tolerate conflict", "a->c synchronization.merge.strategy unknown_value",
+		"a->c synchronization.tolerate.failures out_of_range", "b->c synchronization.tolerate.failureRatio out_of_range",
+		"a->c synchronization.merge.strategy unknown_value",
 	} {
 		require.True(t, slices.Contains(found, want), "%s is not in %q", want, found)
 	}

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -90,6 +89,15 @@ func ParseRunStatus(text string) (RunStatus, error) {
 	return 0, fmt.Errorf("unknown run status %q", text)
 }
 
+// MarshalText returns the text form.
+func (s RunStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText sets s to the status of a text form.
+func (s *RunStatus) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseRunStatus(string(text))
+	return err
+}
+
 // A RunMove is what moves a run from one status to another: the typed events of
 // its state machine.
 type RunMove uint8
@@ -140,13 +148,13 @@ func (s RunStatus) Next(m RunMove) (RunStatus, error) {
 
 // An Outcome is how a run ended, or how it stands.
 type Outcome struct {
-	Run       RunID
-	Status    RunStatus
-	Output    map[string]any // of a completed run
-	Failure   *Failure       // of any other end
-	StartedAt time.Time
-	EndedAt   time.Time  // zero while it runs
-	Artifacts []Artifact // of a run that has ended, in the order of staging
+	Run       RunID          `json:"run"`
+	Status    RunStatus      `json:"status"`
+	Output    map[string]any `json:"output,omitzero"`  // of a completed run
+	Failure   *Failure       `json:"failure,omitzero"` // of any other end
+	StartedAt time.Time      `json:"startedAt,omitzero"`
+	EndedAt   time.Time      `json:"endedAt,omitzero"`   // zero while it runs
+	Artifacts []Artifact     `json:"artifacts,omitzero"` // of a run that has ended, in the order of staging
 }
 
 // Err returns nil for a completed run and its Failure, as an error, for any
@@ -164,11 +172,16 @@ func (o Outcome) Err() error {
 
 // Bind decodes the output of a completed run into v, as encoding/json would. For any
 // other run it is the error of Err.
-func (o Outcome) Bind(v any) error {
+func (o Outcome) Bind(v any) error { return o.bindOutput(v, false) }
+
+// BindStrict is Bind, and fails if the output has a field that v has not.
+func (o Outcome) BindStrict(v any) error { return o.bindOutput(v, true) }
+
+func (o Outcome) bindOutput(v any, strict bool) error {
 	if err := o.Err(); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(value.Encode(o.Output), v); err != nil {
+	if err := value.Bind(o.Output, v, strict); err != nil {
 		return fmt.Errorf("bind the output of run %q: %w", string(o.Run), err)
 	}
 	return nil

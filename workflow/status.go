@@ -46,6 +46,15 @@ func ParseTokenStatus(text string) (TokenStatus, error) {
 	return 0, fmt.Errorf("unknown token status %q", text)
 }
 
+// MarshalText returns the text form.
+func (s TokenStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText sets s to the status of a text form.
+func (s *TokenStatus) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseTokenStatus(string(text))
+	return err
+}
+
 // A Phase is a stage in the life of a group.
 type Phase uint8
 
@@ -70,4 +79,13 @@ func ParsePhase(text string) (Phase, error) {
 		}
 	}
 	return 0, fmt.Errorf("unknown group phase %q", text)
+}
+
+// MarshalText returns the text form.
+func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText sets p to the phase of a text form.
+func (p *Phase) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePhase(string(text))
+	return err
 }

@@ -89,24 +89,17 @@ func (c *checker) checkSynchronization(s site, t *Transition) {
 	knownValue(c, s, field+"onTimeout", y.OnTimeout, joinTimeouts)
 	knownValue(c, s, field+"onShortfall", y.OnShortfall, shortfalls)
 	c.checkDuration(s, field+"timeout", y.Timeout)
-	c.checkTolerate(s, field+"tolerate", y.Tolerate)
+	c.checkTolerance(s, field+"tolerate", y.Tolerate)
 	c.checkMerge(s, t)
 }
 
-func (c *checker) checkTolerate(s site, field string, t *Tolerate) {
-	switch {
-	case t == nil:
-		return
-	case t.Failures == nil && t.FailureRatio == nil:
-		c.reportProblem(s, field, ProblemMissing, "name failures or failureRatio")
-	case t.Failures != nil && t.FailureRatio != nil:
-		c.reportProblem(s, field, ProblemConflict, "failures and failureRatio exclude each other")
-	}
-	if t.Failures != nil {
-		c.checkAtLeast(s, field+".failures", *t.Failures, 0)
-	}
-	if t.FailureRatio != nil {
-		c.checkRange(s, field+".failureRatio", *t.FailureRatio, 0, 1)
+func (c *checker) checkTolerance(s site, field string, t Tolerance) {
+	switch t.kind {
+	case toleranceCount:
+		c.checkAtLeast(s, field+".failures", t.failures, 0)
+	case toleranceRatio:
+		c.checkRange(s, field+".failureRatio", t.ratio, 0, 1)
+	default:
 	}
 }
 

@@ -322,11 +322,9 @@ func (g *generator) sync(group string) *workflow.Synchronization {
 	}
 	switch g.r.IntN(4) {
 	case 0:
-		failures := g.upTo(2)
-		s.Tolerate, s.Errors = &workflow.Tolerate{Failures: &failures}, of(g.r, "", "state.failed")
+		s.Tolerate, s.Errors = workflow.TolerateFailures(g.upTo(2)), of(g.r, "", "state.failed")
 	case 1:
-		ratio := 0.5
-		s.Tolerate = &workflow.Tolerate{FailureRatio: &ratio}
+		s.Tolerate = workflow.TolerateRatio(0.5)
 	}
 	if !g.one(4) {
 		s.Merge = &workflow.Merge{

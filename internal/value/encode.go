@@ -1,7 +1,9 @@
 package value
 
 import (
+	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -159,4 +161,15 @@ func shortEscape(c byte) byte {
 	default:
 		return 0
 	}
+}
+
+// Bind decodes a value of the JSON model into what v points to, as encoding/json would.
+// If it is strict, a field that v has not is an error.
+func Bind(x, v any, strict bool) error {
+	if !strict {
+		return json.Unmarshal(Encode(x), v)
+	}
+	d := json.NewDecoder(bytes.NewReader(Encode(x)))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
 }

@@ -73,6 +73,8 @@ var functions = []function{
 	{"workflow.ParseRunStatus", workflow.ParseRunStatus},
 	{"workflow.ParseTokenStatus", workflow.ParseTokenStatus},
 	{"workflow.ParseYAML", workflow.ParseYAML},
+	{"workflow.TolerateFailures", workflow.TolerateFailures},
+	{"workflow.TolerateRatio", workflow.TolerateRatio},
 }
 
 // exportedTypes are all exported types; -zero.rewrite writes the list.
@@ -273,7 +275,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[workflow.Synchronization](),
 	reflect.TypeFor[workflow.TokenID](),
 	reflect.TypeFor[workflow.TokenStatus](),
-	reflect.TypeFor[workflow.Tolerate](),
+	reflect.TypeFor[workflow.Tolerance](),
 	reflect.TypeFor[workflow.Transition](),
 	reflect.TypeFor[workflow.TransitionID](),
 	reflect.TypeFor[workflow.Unmatched](),
