@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -134,13 +135,17 @@ func (h *requester) makeRequest(ctx context.Context, t pawl.Task) (any, error) {
 		return nil, exchangeFailure(timed, r, err)
 	}
 	defer resp.Body.Close()
+	// A body may outlast the context of its request: that of 101 is the bare
+	// connection, and one of a Transport of the host may be anything.
+	stop := context.AfterFunc(timed, func() { resp.Body.Close() })
+	defer stop()
 	return h.readResponse(timed, r, resp)
 }
 
 func (h *requester) buildRequest(ctx context.Context, t pawl.Task, r *request) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, r.url.String(), bytes.NewReader(r.body))
 	if err != nil {
-		return nil, permanentError(CodeInvalidInput, "input: url: %v", err)
+		return nil, permanentError(CodeInvalidInput, "input: url: it is not an absolute URL") // the text may hold secrets
 	}
 	req.Header.Set("User-Agent", "pawl")
 	if r.body != nil {
@@ -239,5 +244,9 @@ func exchangeFailure(ctx context.Context, r *request, err error) error {
 	case errors.As(err, &wrapped): // its text has the whole URL
 		err = wrapped.Err
 	}
-	return retryableError(CodeHTTPNetwork, "%s: %v", r, err)
+	return retryableError(CodeHTTPNetwork, "%s: %s", r, quotedText.ReplaceAllLiteralString(err.Error(), `"..."`))
 }
+
+// quotedText is what an error of net/http quotes of an answer that it cannot read: a header
+// line, or a Location with its query.
+var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)

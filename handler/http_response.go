@@ -43,8 +43,11 @@ func statusFailure(r *request, resp *http.Response) pawl.TaskError {
 	if after := resp.Header.Get("Retry-After"); after != "" {
 		message += ", Retry-After " + quoteText(after)
 	}
-	// The text only helps to understand: half of it will do.
-	excerpt, _ := io.ReadAll(io.LimitReader(resp.Body, maxExcerpt))
+	var excerpt []byte
+	if resp.StatusCode >= http.StatusOK { // 101 has no body, but a connection that speaks another protocol
+		// The text only helps to understand: half of it will do.
+		excerpt, _ = io.ReadAll(io.LimitReader(resp.Body, maxExcerpt))
+	}
 	if text := strings.TrimSpace(strings.ToValidUTF8(string(excerpt), "\uFFFD")); text != "" {
 		message += ": " + text
 	}
