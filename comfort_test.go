@@ -151,7 +151,7 @@ func TestATargetAtANodeThatDoesNotExist(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
 	at := pawl.Target{Run: "a", Node: "wurk"}
 	for name, err := range map[string]error{
-		"retry": e.Retry(t.Context(), at), "skip": e.Skip(t.Context(), at, 1), "vote": e.Vote(t.Context(), at, workflow.Ballot{By: "ann"}),
+		"retry": e.Retry(t.Context(), at, pawl.RetryOptions{}), "skip": e.Skip(t.Context(), at, 1), "vote": e.Vote(t.Context(), at, workflow.Ballot{By: "ann"}),
 	} {
 		require.ErrorIs(t, err, pawl.ErrNotLive, name)
 		require.ErrorContains(t, err, `run "a"`, name)

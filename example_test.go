@@ -283,7 +283,7 @@ nodes: [{id: charge, task: charge, input: {order: input.order}, retry: {exhauste
 		fmt.Println(letter.Run, letter.Node, letter.Input, &letter.Failure)
 	}
 	mended.Store(true)
-	n, err := engine.RetryAll(ctx, pawl.DeadLetterFilter{})
+	n, err := engine.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
 	check(err)
 	outcome, err := engine.Wait(ctx, "order-7")
 	check(err)

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // An Approval is one that waits for people, in whichever run: what Approvals
@@ -42,12 +43,22 @@ func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 
 // RetryAll gives every dead letter that fits the filter a fresh budget of
 // attempts, as Retry does, and returns how many. One that is parked again
-// meanwhile is not retried a second time.
-func (e *Engine) RetryAll(ctx context.Context, f DeadLetterFilter) (int, error) {
+// meanwhile is not retried a second time. Those whose input cannot be evaluated
+// anew stay as they are, and the error names them beside the others' number.
+func (e *Engine) RetryAll(ctx context.Context, f DeadLetterFilter, o RetryOptions) (int, error) {
 	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
-		return e.Retry(ctx, Target{Run: l.Run, Token: l.Token})
+		err := e.Retry(ctx, Target{Run: l.Run, Token: l.Token}, o)
+		if failure := (*workflow.Failure)(nil); errors.As(err, &failure) {
+			return &refusedRetry{err}
+		}
+		return err
 	})
 }
+
+// A refusedRetry is a retry that only this dead letter refuses.
+type refusedRetry struct{ error }
+
+func (r *refusedRetry) Unwrap() error { return r.error }
 
 // SkipAll completes every dead letter that fits the filter with the given output,
 // as Skip does, and returns how many. It stops at one whose node or limits refuse
@@ -70,7 +81,7 @@ func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act fun
 			n++
 		case errors.Is(err, ErrNotLive), errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):
 			// somebody else was first
-		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSuspended):
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSuspended), errors.As(err, new(*refusedRetry)):
 			errs = append(errs, fmt.Errorf("run %q: %w", string(l.Run), err)) // the others can be helped
 		default:
 			return n, errors.Join(append(errs, err)...)

@@ -79,7 +79,7 @@ func TestDeadLetters(t *testing.T) {
 			require.Empty(t, letters(t, e, f))
 		}
 
-		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Run: "b"}) // in vain
+		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Run: "b"}, pawl.RetryOptions{}) // in vain
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Len(t, letters(t, e, pawl.DeadLetterFilter{}), 2, "it is tried")
@@ -95,7 +95,7 @@ func TestDeadLetters(t *testing.T) {
 		n, err = e.SkipAll(t.Context(), pawl.DeadLetterFilter{Code: "y"}, "skipped")
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
-		n, err = e.RetryAll(t.Context(), pawl.DeadLetterFilter{})
+		n, err = e.RetryAll(t.Context(), pawl.DeadLetterFilter{}, pawl.RetryOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		for _, id := range []workflow.RunID{"a", "b"} {
@@ -160,7 +160,7 @@ transitions: [{from: s, to: a}, {from: s, to: b}]
 			require.NoError(t, err)
 			require.Equal(t, "new", a.Message)
 		}
-		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Task: "new"})
+		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Task: "new"}, pawl.RetryOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	})

@@ -103,13 +103,35 @@ func (t Target) explain(err error) error {
 	return err
 }
 
+// RetryOptions say how Retry retries.
+type RetryOptions struct {
+	// Input says with which input the task is called. By default that of a dead
+	// letter is evaluated anew if the run was patched since it was evaluated.
+	Input workflow.RetryInput
+}
+
 // Retry gives a parked task a fresh budget of attempts, or ends a back-off at
-// once. Errors: ErrNotLive, ErrEnded, ErrAmbiguous.
-func (e *Engine) Retry(ctx context.Context, t Target) error {
+// once. If the task's input is evaluated anew, the event task.input_renewed says
+// so; if that fails, the retry is refused and nothing changes. Errors: ErrInvalid
+// (no such RetryInput), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.Failure (the
+// input cannot be evaluated anew: patch it, or retry with workflow.InputKept).
+func (e *Engine) Retry(ctx context.Context, t Target, o RetryOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return t.explain(e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node}))
+	if err := o.check(); err != nil {
+		return err
+	}
+	return t.explain(e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node, Input: o.Input}))
+}
+
+func (o RetryOptions) check() error {
+	switch o.Input {
+	case workflow.InputIfPatched, workflow.InputAgain, workflow.InputKept:
+		return nil
+	default:
+		return fmt.Errorf("%w: the input of a retry is %q: it is empty, %q or %q", ErrInvalid, string(o.Input), workflow.InputAgain, workflow.InputKept)
+	}
 }
 
 // Skip completes a task with the given output, in the operator's name. A

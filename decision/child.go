@@ -26,6 +26,7 @@ func (d StartChild) String() string {
 
 func (d StartChild) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
+	noteInput(s, &t)
 	t.Status, t.Attempt, t.Input, t.Due, t.Held = workflow.WaitingForChild, d.Attempt, d.Input, d.Due, false
 	s.PutToken(&t)
 }

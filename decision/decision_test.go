@@ -217,6 +217,8 @@ var lines = map[string]decision.Decision{
 	`await-lock t1`:                                    decision.AwaitLock{Token: 1, Result: int64(1)},
 	`take-lock t1 lock=l`:                              decision.TakeLock{Token: 1, Lock: "l"},
 	`hold-token t1`:                                    decision.HoldToken{Token: 1},
+	`keep-result t1 result=1`:                          decision.KeepResult{Token: 1, Result: int64(1)},
+	`renew-input t1 asked input={"a":1}`:               decision.RenewInput{Token: 1, Input: map[string]any{"a": int64(1)}, Asked: true},
 	`await-join t1 via=e`:                              decision.AwaitJoin{Token: 1, Via: "e"},
 	`fire-join node=a tokens=t1,t2`:                    decision.FireJoin{Node: "a", Tokens: []workflow.TokenID{1, 2}},
 	`cancel-tokens in=g1:2 nodes=a,b except=t1`:        decision.CancelTokens{Scope: scope, Nodes: []workflow.NodeID{"a", "b"}, Except: 1},

@@ -27,6 +27,7 @@ func (d DispatchTask) String() string {
 
 func (d DispatchTask) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
+	noteInput(s, &t)
 	t.Status, t.Attempt, t.Epoch = workflow.Dispatched, d.Attempt, d.Epoch
 	t.Input, t.Due, t.Beat, t.Held = d.Input, d.Due, d.Beat, false
 	s.PutToken(&t)
@@ -38,6 +39,68 @@ func (d DispatchTask) toldEvents(s *state.State) []Event {
 
 func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 func (DispatchTask) effect()                                         {}
+
+// noteInput remembers, as the first attempt of a task begins, by which revision of
+// the definition its input was evaluated.
+func noteInput(s *state.State, t *state.Token) {
+	if t.Attempt > 0 || s.Patches == 0 {
+		return
+	}
+	m := t.Remembered()
+	m.Patches = s.Patches
+	t.Memory = &m
+}
+
+// KeepResult keeps what a token came with to a task that may be parked, so that the
+// task's input can be evaluated anew.
+type KeepResult struct {
+	Token  workflow.TokenID `json:"token"`
+	Result any              `json:"result,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d KeepResult) String() string {
+	return newLine("keep-result", d.Token).addJSON("result", d.Result).String()
+}
+
+func (d KeepResult) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	m := t.Remembered()
+	m.Kept = map[string]any{"result": d.Result}
+	t.Memory = &m
+	s.PutToken(&t)
+}
+
+func (KeepResult) toldEvents(*state.State) []Event                 { return nil }
+func (KeepResult) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// RenewInput replaces the input of a token's task by one that was evaluated anew, for
+// the attempt that an operator's retry begins: because the definition was patched
+// since, or because the operator has asked.
+type RenewInput struct {
+	Token workflow.TokenID `json:"token"`
+	Input any              `json:"input,omitzero"`
+	Asked bool             `json:"asked,omitzero"`
+}
+
+// String implements fmt.Stringer.
+func (d RenewInput) String() string {
+	return newLine("renew-input", d.Token).addFlag("asked", d.Asked).addJSON("input", d.Input).String()
+}
+
+func (d RenewInput) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	m := t.Remembered()
+	m.Patches = s.Patches
+	t.Input, t.Memory = d.Input, &m
+	s.PutToken(&t)
+}
+
+func (d RenewInput) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, workflow.EventTaskInputRenewed, d.Token, map[string]any{"revision": int64(s.Revision()), "asked": d.Asked})}
+}
+
+func (RenewInput) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // ExtendTask moves the instant at which an attempt's silence is too long.
 type ExtendTask struct {

@@ -259,7 +259,7 @@ func completeWaiting(s *state.State, t *state.Token) {
 // leaveNode drops what a token holds only while it is at its node.
 func leaveNode(t *state.Token) {
 	t.Due, t.Beat, t.Input, t.Failure = never, never, nil, nil
-	t.Holds, t.Held, t.Votes = "", false, nil
+	t.Holds, t.Held, t.Votes, t.Memory = "", false, nil, nil
 }
 
 // cancelTokens ends tokens as cancelled.

@@ -41,7 +41,7 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 		if err != nil {
 			return err
 		}
-		return engine.Retry(ctx, t)
+		return engine.Retry(ctx, t, pawl.RetryOptions{Input: workflow.RetryInput(e.Retry.Input)})
 	case e.Skip != nil:
 		t, err := tokenTarget(ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Skip.Node)}, e.branchIndex(e.Skip.Index))
 		if err != nil {

@@ -215,7 +215,7 @@ func TestSchemaFields(t *testing.T) {
 		{at(), scenarioFields{}}, {at("$defs", "mock"), mock{}}, {at("$defs", "error"), mockError{}}, {at("$defs", "event"), event{}},
 		{at("$defs", "event", "properties", "signal"), signalEvent{}}, {at("$defs", "event", "properties", "vote"), voteEvent{}},
 		{at("$defs", "event", "properties", "result"), resultEvent{}}, {at("$defs", "group"), groupEvent{}},
-		{at("$defs", "node"), nodeEvent{}}, {at("$defs", "expect"), expectation{}},
+		{at("$defs", "retry"), retryEvent{}}, {at("$defs", "skip"), skipEvent{}}, {at("$defs", "expect"), expectation{}},
 	}
 	for _, tt := range tests {
 		var want, got []string

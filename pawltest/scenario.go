@@ -122,8 +122,8 @@ type event struct {
 	AddBranch   *groupEvent   `yaml:"addBranch"`
 	CloseGroup  *groupEvent   `yaml:"closeGroup"`
 	CancelNodes []string      `yaml:"cancelNodes"`
-	Retry       *nodeEvent    `yaml:"retry"`
-	Skip        *nodeEvent    `yaml:"skip"`
+	Retry       *retryEvent   `yaml:"retry"`
+	Skip        *skipEvent    `yaml:"skip"`
 }
 
 type signalEvent struct {
@@ -159,7 +159,14 @@ type groupEvent struct {
 	Item  optional `yaml:"item"`
 }
 
-type nodeEvent struct {
+type retryEvent struct {
+	Node  string `yaml:"node"`
+	Index *int   `yaml:"index"`
+	Run   string `yaml:"run"`
+	Input string `yaml:"input"`
+}
+
+type skipEvent struct {
 	Node   string   `yaml:"node"`
 	Index  *int     `yaml:"index"`
 	Run    string   `yaml:"run"`

@@ -34,6 +34,7 @@ func (p *planner) beginToken(e entry) {
 			p.failAttempt(t, f, false)
 			return
 		}
+		p.keepResult(t, n, e.result)
 		p.dispatchTask(t, input)
 	case workflow.KindWait:
 		p.beginWait(t, n, v)
@@ -45,6 +46,7 @@ func (p *planner) beginToken(e entry) {
 			p.failAttempt(t, f, false)
 			return
 		}
+		p.keepResult(t, n, e.result)
 		p.startChild(t, input)
 	default:
 		panic("planning: unknown node kind " + string(n.Kind))

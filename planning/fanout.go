@@ -72,8 +72,8 @@ func (p *planner) fanOut(name string, matches []match, v vars) {
 	if name == "" && g.Max >= g.Total {
 		g.Max = 0
 	}
-	if (g.Max > 0 || name != "") && p.asksResult(&g) {
-		g.Result = v.result // for branches that begin later
+	if p.keepsResult(&g) {
+		g.Result = v.result
 	}
 	if g.Total == 0 {
 		items = nil
@@ -103,12 +103,14 @@ func addSpawn(g *state.Group, items []any, m *match) []any {
 	return items
 }
 
-// asksResult reports whether the first nodes of a group's branches use the
-// origin's result. It may be large, and is written with the group whenever a
-// branch begins.
-func (p *planner) asksResult(g *state.Group) bool {
+// keepsResult reports whether the first nodes of a group's branches use the
+// origin's result later: because a branch may begin later, or evaluate its input
+// anew. The result may be large, and is written with the group whenever a branch begins.
+func (p *planner) keepsResult(g *state.Group) bool {
+	beginLater := g.Max > 0 || g.Name != ""
 	return slices.ContainsFunc(g.Spawns, func(sp state.Spawn) bool {
-		return p.s.Graph.Node(p.s.Graph.Transition(sp.Transition).To).AsksResult
+		n := p.s.Graph.Node(p.s.Graph.Transition(sp.Transition).To)
+		return n.KeepsResult || beginLater && n.AsksResult
 	})
 }
 

@@ -45,14 +45,22 @@ func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, stat
 	return found, nil
 }
 
-// retryNow gives a parked task a fresh budget, or ends a back-off at once.
+// retryNow gives a parked task a fresh budget, or ends a back-off at once. If the
+// task's input is to be evaluated anew and cannot be, nothing changes.
 func (p *planner) retryNow(m state.Retry) error {
 	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
 	if err != nil {
 		return err
 	}
+	renewed, err := p.evalInputAnew(t, m.Input)
+	if err != nil {
+		return err
+	}
 	if t.Status == workflow.WaitingForOperator {
 		p.decide(decision.RetryTask{Token: t.ID, Due: p.now, Base: t.Attempt, Failure: t.Failure})
+	}
+	if renewed != nil {
+		p.decide(*renewed)
 	}
 	if again := p.s.Token(t.ID); !p.hasStopped() {
 		p.beginNextAttempt(again)

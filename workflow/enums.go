@@ -68,6 +68,16 @@ const (
 	ExhaustedPark Exhausted = "park" // wait for an operator, as a dead letter
 )
 
+// A RetryInput says with which input an operator's retry calls a task.
+type RetryInput string
+
+// The inputs of a retry. The empty value is InputIfPatched.
+const (
+	InputIfPatched RetryInput = ""      // a dead letter's is evaluated anew if the definition was patched since; otherwise as it was
+	InputAgain     RetryInput = "again" // evaluated anew, with the data that the run has now
+	InputKept      RetryInput = "kept"  // as it was
+)
+
 // Unmatched says what happens when no transition of a completed node matches.
 type Unmatched string
 

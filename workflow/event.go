@@ -33,11 +33,12 @@ const (
 
 // Events of tasks.
 const (
-	EventTaskDispatched EventType = "task.dispatched"
-	EventTaskCompleted  EventType = "task.completed"
-	EventTaskFailed     EventType = "task.failed"
-	EventTaskRetrying   EventType = "task.retrying"
-	EventTaskParked     EventType = "task.parked"
+	EventTaskDispatched   EventType = "task.dispatched"
+	EventTaskCompleted    EventType = "task.completed"
+	EventTaskFailed       EventType = "task.failed"
+	EventTaskRetrying     EventType = "task.retrying"
+	EventTaskParked       EventType = "task.parked"
+	EventTaskInputRenewed EventType = "task.input_renewed"
 )
 
 // Events of groups: a fan-out, its join and what the branches come to. Each is

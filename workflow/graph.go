@@ -58,6 +58,7 @@ type GraphNode struct {
 	Success     [][]*GraphTransition // tiers tried when it completes
 	Failure     [][]*GraphTransition // tiers tried when it fails
 	AsksResult  bool                 // what is evaluated as it is entered asks for result
+	KeepsResult bool                 // its input asks for result, and may be evaluated anew when its task was parked
 	KeepsEnd    bool                 // some expression asks for nodes.ID
 	KeepsOutput bool                 // and for its output
 }
@@ -267,6 +268,7 @@ func (b *builder) addNodes() {
 		gn.AsksResult = asksResult(gn)
 		if r := n.Retry; r != nil {
 			gn.Retry = timeout.Retry{MaxAttempts: max(r.MaxAttempts, 1), InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
+			gn.KeepsResult = gn.AsksResult && r.Exhausted == ExhaustedPark && len(n.Input) > 0
 		}
 		b.graph.Nodes[n.ID] = gn
 	}

@@ -55,7 +55,7 @@ var stories = []story{
 	{name: "paused", input: object{"v": 1}, made: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error { return e.Pause(ctx, id) },
 		ends: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error { return e.Resume(ctx, id) }},
 	{name: "parked", input: object{"v": 1}, ends: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
-		return e.Retry(ctx, pawl.Target{Run: id, Node: "a"})
+		return e.Retry(ctx, pawl.Target{Run: id, Node: "a"}, pawl.RetryOptions{})
 	}},
 	{name: "backoff", input: object{"v": 1}},
 	{name: "patched", input: object{"v": 1}, made: patch},

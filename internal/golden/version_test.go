@@ -51,7 +51,7 @@ func TestOtherVersionsOfAFile(t *testing.T) {
 	for _, h := range heads(t, dir) {
 		if h.Run == "event" || h.Run == "done" {
 			path := filepath.Join(dir, h.File)
-			setVersion(t, path, 3)
+			setVersion(t, path, 4)
 			was[path] = read(t, path)
 		}
 	}

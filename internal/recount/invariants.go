@@ -81,7 +81,7 @@ func checkToken(s *state.State, id workflow.TokenID) error {
 		{t.Parent >= id, "it is not younger than its parent"},
 		{t.Scope.Group != 0 && (g == nil || t.Scope.Branch < 0 || t.Scope.Branch >= g.Total), "it is in a branch that does not exist"},
 		{ended && (!t.Due.IsZero() || !t.Beat.IsZero() || t.Order != 0), "it has ended and waits"},
-		{ended && (t.Input != nil || t.Source != nil || t.Holds != "" || t.Held || t.Votes != nil), "it has ended and keeps what only a live token has"},
+		{ended && (t.Input != nil || t.Source != nil || t.Holds != "" || t.Held || t.Votes != nil || t.Memory != nil), "it has ended and keeps what only a live token has"},
 		{t.Held && t.Status != workflow.Pending, "it is held and not pending"},
 		{waitsAtJoin && t.Via == "", "it waits at a join and has come by no transition"},
 		{t.Holds != "" && s.LockHolder(t.Holds) != id, "it holds a lock that another token holds"},

@@ -16,7 +16,7 @@ const (
 	// ID is the application id in the header of a file: "pawr".
 	ID = 0x70617772
 	// Version is the version of the format in the header of a file.
-	Version = 2
+	Version = 3
 
 	filePage = 1024
 )

@@ -43,7 +43,8 @@ CREATE TABLE tokens (
   ord     INTEGER NOT NULL,   -- its place among those that wait, 0 without
   holds   TEXT,               -- the lock that it holds
   held    INTEGER NOT NULL,   -- 1: pending because the run is paused
-  votes   TEXT                -- JSON, of its approval
+  votes   TEXT,               -- JSON, of its approval
+  memory  TEXT                -- JSON: what it remembers of its task from attempt to attempt
 ) STRICT;
 
 CREATE TABLE groups (

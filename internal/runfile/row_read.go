@@ -72,6 +72,7 @@ func (r *rowReader) scanToken() *state.Token {
 		Beat: column.TimeAt(r.Row, 10), Via: workflow.TransitionID(r.Text(11)), Counts: r.countsAt(12), Input: r.valueAt(13),
 		Failure: r.failureAt(14), Caught: r.failureAt(15), Source: r.valueAt(16),
 		Order: r.Int64(17), Holds: r.Text(18), Held: r.Int64(19) == 1, Votes: r.votesAt(20),
+		Memory: r.memoryAt(21),
 	}
 	var err error
 	t.Status, err = workflow.ParseTokenStatus(r.Text(2))
@@ -107,6 +108,16 @@ func (r *rowReader) votesAt(i int) []state.Vote {
 	r.keepError(err)
 	b, _ := v.(ballots)
 	return b.Votes
+}
+
+func (r *rowReader) memoryAt(i int) *state.TaskMemory {
+	if r.Null(i) {
+		return nil
+	}
+	v, err := memories.Decode([]byte(r.Text(i)), nil)
+	r.keepError(err)
+	m, _ := v.(state.TaskMemory)
+	return &m
 }
 
 func (r *rowReader) scanSignal() *state.KeptSignal {

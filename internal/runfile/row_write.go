@@ -44,7 +44,7 @@ func tokenRow(t *state.Token) []driver.Value {
 		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
 		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), column.Millis(t.Due), column.Millis(t.Beat), nullableText(t.Via),
 		countsText(t.Counts), optionalText(t.Input), column.FailureText(t.Failure), column.FailureText(t.Caught), optionalText(t.Source),
-		t.Order, nullableText(t.Holds), boolInt(t.Held), votesText(t.Votes),
+		t.Order, nullableText(t.Holds), boolInt(t.Held), votesText(t.Votes), memoryText(t.Memory),
 	}
 }
 
@@ -135,6 +135,20 @@ var votes = codec.New[any](ballots{})
 
 type ballots struct {
 	Votes []state.Vote `json:"votes"`
+}
+
+// memories encodes what tokens remember of their tasks: its values keep their types.
+var memories = codec.New[any](state.TaskMemory{})
+
+func memoryText(m *state.TaskMemory) driver.Value {
+	if m == nil {
+		return nil
+	}
+	text, err := memories.Append(nil, *m, nil)
+	if err != nil {
+		panic(fmt.Sprintf("runfile: memory: %v", err))
+	}
+	return string(text)
 }
 
 func votesText(vs []state.Vote) driver.Value {

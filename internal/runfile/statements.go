@@ -31,7 +31,7 @@ const (
 var (
 	metaTable       = &table{replace, "meta", 9, -1, -1}
 	definitionTable = &table{unless, "definition", 3, -1, -1}
-	tokensTable     = &table{replace, "tokens", 21, 0, 5} // id and branch
+	tokensTable     = &table{replace, "tokens", 22, 0, 5} // id and branch
 	groupsTable     = &table{replace, "groups", 23, -1, -1}
 	itemsTable      = &table{replace, "items", 3, -1, -1}
 	branchesTable   = &table{replace, "branches", 4, 1, 1}

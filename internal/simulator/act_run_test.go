@@ -82,10 +82,11 @@ func (w *world) drawRetry(r *rand.Rand) *act {
 	if m == nil {
 		return nil
 	}
+	input := of(r, workflow.InputIfPatched, workflow.InputIfPatched, workflow.InputAgain, workflow.InputKept)
 	return &act{
-		run: m.id, message: state.Retry{Token: t.ID},
+		run: m.id, message: state.Retry{Token: t.ID, Input: input},
 		do: func(ctx context.Context, e *pawl.Engine) error {
-			return e.Retry(ctx, pawl.Target{Run: m.id, Token: t.ID})
+			return e.Retry(ctx, pawl.Target{Run: m.id, Token: t.ID}, pawl.RetryOptions{Input: input})
 		},
 	}
 }
@@ -113,7 +114,7 @@ func (w *world) drawRetryAll(*rand.Rand) *act {
 		return nil
 	}
 	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
-		_, err := e.RetryAll(ctx, pawl.DeadLetterFilter{})
+		_, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
 		return err
 	}}
 }

@@ -57,8 +57,9 @@ type (
 	// Retry gives a parked task a fresh budget, or ends a back-off at once.
 	// It names the token, or the node if one token waits there.
 	Retry struct {
-		Token workflow.TokenID `json:"token,omitzero"`
-		Node  workflow.NodeID  `json:"node,omitzero"`
+		Token workflow.TokenID    `json:"token,omitzero"`
+		Node  workflow.NodeID     `json:"node,omitzero"`
+		Input workflow.RetryInput `json:"input,omitzero"`
 	}
 	// Skip completes a task in the operator's name. It names the token, or the
 	// node if one token is live there.

@@ -19,7 +19,7 @@ type Counts map[workflow.TransitionID]int
 //   - Ids are given from 1 without gaps, and a token is younger than its parent.
 //   - A token whose status is terminal never changes again. It waits for nothing
 //     and keeps nothing that only a live token needs: no Due, Beat, Order, Input,
-//     Source, Holds, Held or Votes.
+//     Source, Holds, Held, Votes or Memory.
 //   - Scope is the branch that the token is in, or the zero Scope outside any
 //     group. A token that waits for siblings is in the branch that it arrived
 //     with, which may be outside the one that it was made in.
@@ -55,6 +55,23 @@ type Token struct {
 	Holds string `json:"holds,omitzero"` // the lock that it holds
 	Held  bool   `json:"held,omitzero"`  // pending because the run is paused
 	Votes []Vote `json:"votes,omitzero"` // of its approval, in the order of voting
+
+	Memory *TaskMemory `json:"memory,omitzero"` // of its task; nil if there is nothing to remember
+}
+
+// A TaskMemory is what a token remembers of its task from attempt to attempt, and
+// few tokens have. It is shared between tokens and never modified.
+type TaskMemory struct {
+	Patches int            `json:"patches,omitzero"` // of the definition, when the input was evaluated
+	Kept    map[string]any `json:"kept,omitzero"`    // result, which the token came with, if its input may be evaluated anew
+}
+
+// Remembered returns a copy of what t remembers, for a change to it.
+func (t *Token) Remembered() TaskMemory {
+	if t.Memory == nil {
+		return TaskMemory{}
+	}
+	return *t.Memory
 }
 
 // A Vote is what one person has said to an approval.

@@ -37,7 +37,7 @@ func (r Reader) Message(d *datadriven.TestData) state.Message {
 		return r.resultMessage(d)
 	case "child-ended", "child-asks":
 		return r.childMessage(d)
-	case "cancel", "retry", "skip", "suspend", "pause", "resume":
+	case "cancel", "retry", "skip", "suspend", "pause", "resume", "patch":
 		return r.operatorMessage(d)
 	case "signal", "vote":
 		return r.eventMessage(d)
@@ -109,11 +109,14 @@ func (r Reader) operatorMessage(d *datadriven.TestData) state.Message {
 	case "cancel":
 		return state.Cancel{Reason: strings.TrimSpace(d.Input)}
 	case "retry":
-		return state.Retry{Token: id, Node: node}
+		return state.Retry{Token: id, Node: node, Input: workflow.RetryInput(r.readText(d, "input"))}
 	case "skip":
 		return state.Skip{Token: id, Node: node, Output: r.readJSON(d)}
 	case "suspend":
 		return state.Suspend{Cause: strings.TrimSpace(d.Input)}
+	case "patch":
+		ops, _ := r.readJSON(d).([]any)
+		return state.Patch{Base: r.readNumber(d, "base", 1), Ops: ops}
 	case "pause":
 		return state.Pause{Parent: d.HasArg("parent")}
 	}
