@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // ErrNotEmpty says that a new directory cannot be made where something is.
@@ -170,11 +170,11 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err := b.copyBlobs(ctx, copied, building); err != nil {
 		return err
 	}
-	var epoch workflow.Epoch
-	if err := copied.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil }); err != nil {
+	epoch, err := index.ReadEpoch(copied)
+	if err != nil {
 		return err
 	}
-	fingerprint, err := fingerprintOf(copied)
+	fingerprint, err := index.FingerprintOf(copied)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	return writeSynced(filepath.Join(building, lockName), []byte(lockRecord{stateClosed, epoch, hash, fingerprint}.String()))
 }
 
-const allRows = headColumns + `ORDER BY num`
+const allRows = index.RunColumns + `ORDER BY num`
 
 func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if err := os.Mkdir(filepath.Join(building, runsDir), 0o700); err != nil {
@@ -201,9 +201,9 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		row := scanRow(r)
+		row := index.ScanRow(r)
 		b.info.Runs++
-		if err := row.decodeTexts(b.dir); err != nil {
+		if err := b.dir.decodeRow(&row); err != nil {
 			b.info.Damaged = append(b.info.Damaged, err)
 		}
 		if row.File == "" {
@@ -215,10 +215,10 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 
 // checkTables takes note of rows that have changed, in the tables but that of the runs.
 func (b *backup) checkTables(copied *sqlite.Conn) error {
-	for i := range checkedTables {
-		c := &checkedTables[i]
-		err := copied.Each(c.rows, func(r *sqlite.Row) error {
-			if wrong := c.describeChange(r); wrong != "" {
+	for i := range index.CheckedTables {
+		c := &index.CheckedTables[i]
+		err := copied.Each(c.Rows, func(r *sqlite.Row) error {
+			if wrong := c.DescribeChange(r); wrong != "" {
 				b.info.Damaged = append(b.info.Damaged, &CorruptError{File: b.dir.pathOf(indexFile), What: wrong})
 			}
 			return nil
@@ -231,7 +231,7 @@ func (b *backup) checkTables(copied *sqlite.Conn) error {
 }
 
 // copyFile copies the file of a run, if it is what the index says.
-func (b *backup) copyFile(r *row, building string) error {
+func (b *backup) copyFile(r *index.Row, building string) error {
 	data, err := b.dir.readRunFile(r)
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
 		b.info.Damaged = append(b.info.Damaged, err)
@@ -268,7 +268,7 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 	last := ""
 	err = copied.Each(allRefRows, func(r *sqlite.Row) error {
 		hash := r.Text(0)
-		if hash == last || !crcMatches(r, 1, 3) {
+		if hash == last || !index.CRCMatches(r, 1, 3) {
 			return nil
 		}
 		last = hash

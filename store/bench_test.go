@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -81,7 +82,7 @@ func benchmarkCommit(b *testing.B, durability Durability, writers int) {
 func trimOnly(b *testing.B, d *Dir, r *Run) {
 	r.unflushed = r.unflushed[:0]
 	err := d.updateIndex(func(db *sqlite.Conn) error {
-		_, _, err := d.trimSome(db, []span{{r.row.num, r.row.Seq - 99, r.row.Seq}})
+		_, _, err := d.trimSome(db, []span{{r.row.Num, r.row.Seq - 99, r.row.Seq}})
 		return err
 	})
 	if err != nil {
@@ -109,9 +110,9 @@ func benchmarkBare(b *testing.B, durability Durability) {
 		e, _ := step(seq).Encode()
 		sum = sum.SumAfter(&e)
 		_, err1 := db.Exec(begin)
-		err2 := db.Each(getEpoch, func(*sqlite.Row) error { return nil })
-		_, err3 := db.Exec(advanceRun, append(withCRC(int64(1), seq, sum[:], int64(1)), int64(1), seq-1)...)
-		err4 := appendLog(db, 1, &runfile.Entry{Encoded: e, Sum: sum})
+		_, err2 := index.ReadEpoch(db)
+		_, err3 := db.Exec(advanceRun, append(index.WithCRC(int64(1), seq, sum[:], int64(1)), int64(1), seq-1)...)
+		err4 := index.AppendLog(db, 1, &runfile.Entry{Encoded: e, Sum: sum})
 		_, err5 := db.Exec(commit)
 		for _, err := range []error{err1, err2, err3, err4, err5} {
 			require.NoError(b, err)

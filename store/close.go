@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"github.com/pawl-run/pawl/internal/index"
 )
 
 // Close waits for the flushes that were asked for, closes pawl.db and unlocks the
@@ -40,7 +42,7 @@ func (d *Dir) closeIndex() error {
 
 // sealIndex closes pawl.db and writes its hash into the lock record.
 func (d *Dir) sealIndex() error {
-	fingerprint, err := fingerprintOf(d.db)
+	fingerprint, err := index.FingerprintOf(d.db)
 	err = errors.Join(err, d.db.Close())
 	if d.db = nil; err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -222,12 +223,8 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 
 // checkFence fails if another engine has written its epoch into pawl.db.
 func (d *Dir) checkFence() error {
-	ours := false
-	err := d.db.Each(getEpoch, func(r *sqlite.Row) error {
-		ours = r.Int64(0) == int64(d.epoch)
-		return nil
-	})
-	if err == nil && !ours {
+	found, err := index.ReadEpoch(d.db)
+	if err == nil && found != d.epoch {
 		err = d.failForGood(fmt.Errorf("%w: its epoch is in %s", ErrFenced, d.pathOf(indexFile)))
 	}
 	return err

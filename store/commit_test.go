@@ -107,7 +107,7 @@ func TestRecordsHaveNoGap(t *testing.T) {
 	r := o.record(state.Start{}, startRun(nil))
 	r.Seq = 2
 	require.ErrorContains(t, o.run.Commit(o.state, []decision.Record{r}), "record 2 after record 0")
-	require.NoError(t, o.run.row.decodeTexts(d))
+	require.NoError(t, d.decodeRow(&o.run.row))
 	_, err := d.Head("r1")
 	require.ErrorIs(t, err, ErrRunNotFound)
 }

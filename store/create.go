@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/index"
 )
 
 // checkIndex checks pawl.db, or makes it.
@@ -17,7 +17,7 @@ func (d *Dir) checkIndex() error {
 	if err != nil {
 		return err
 	}
-	if err := d.checkHeader(data, indexFile, indexID, indexVersion); err != nil {
+	if err := d.checkHeader(data, indexFile, index.ID, index.Version); err != nil {
 		return err
 	}
 	was, err := d.readLockRecord()
@@ -47,11 +47,10 @@ func (d *Dir) createIndex() error {
 			return &CorruptError{File: d.pathOf(indexFile), What: "it is missing, but there is " + name}
 		}
 	}
-	data, err := sqlite.NewDatabase(indexSchema, indexPage, indexID, indexVersion)
+	data, err := index.NewDatabase()
 	if err != nil {
 		return fmt.Errorf("create %s: %w", indexFile, err)
 	}
-	sqlite.StampWAL(data) // no journal is needed to get there
 	const building = indexFile + ".new"
 	if err := d.writeFile(building, data, true); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -256,13 +257,13 @@ func TestNewerDirectory(t *testing.T) {
 	path := filepath.Join(d.path, indexFile)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	data[63] = indexVersion + 1
+	data[63] = index.Version + 1
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	_, err = Open(d.path, Options{})
 	var v *VersionError
 	require.ErrorAs(t, err, &v)
 	require.ErrorIs(t, err, ErrVersion)
-	require.Equal(t, VersionError{File: path, Version: indexVersion + 1, Known: indexVersion}, *v)
+	require.Equal(t, VersionError{File: path, Version: index.Version + 1, Known: index.Version}, *v)
 	require.Equal(t, string(data), contents(path))
 }
 
@@ -401,8 +402,9 @@ func TestDamagedSchema(t *testing.T) {
 // so.
 func TestOlderDirectory(t *testing.T) {
 	path := t.TempDir()
-	data, err := sqlite.NewDatabase(indexSchema, 4096, indexID, indexVersion-1)
+	data, err := index.NewDatabase()
 	require.NoError(t, err)
+	data[63] = index.Version - 1
 	require.NoError(t, os.WriteFile(filepath.Join(path, indexFile), data, 0o600))
 	_, err = Open(path, Options{})
 	require.ErrorIs(t, err, ErrVersion)

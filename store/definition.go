@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -107,27 +109,12 @@ func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 	if doc == "" {
 		return nil, &CorruptError{File: d.pathOf(indexFile), What: "it lacks the definition " + hash}
 	}
-	g, err := compileDocument(doc, hash)
+	g, err := runfile.CompileDefinition(doc, hash)
 	if err != nil {
 		return nil, &CorruptError{File: d.pathOf(indexFile), What: "definition " + hash, Err: err}
 	}
 	g = d.definitions.addGraph(g)
 	d.definitions.markStored(hash)
-	return g, nil
-}
-
-func compileDocument(doc, hash string) (*workflow.Graph, error) {
-	def, err := workflow.Boundless().ParseJSON([]byte(doc))
-	if err != nil {
-		return nil, err
-	}
-	g, err := workflow.Boundless().Compile(def)
-	if err != nil {
-		return nil, err
-	}
-	if g.Hash != hash {
-		return nil, fmt.Errorf("its content has the hash %s", g.Hash)
-	}
 	return g, nil
 }
 
@@ -156,7 +143,7 @@ func (d *Dir) Publish(g *workflow.Graph) error {
 }
 
 func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error {
-	name, version := g.Definition.Name, int64(versionOf(g))
+	name, version := g.Definition.Name, int64(runfile.VersionOf(g))
 	var have string
 	err := db.Each(getPublished, d.publishedHash(&have), name, version)
 	if err != nil {
@@ -172,7 +159,7 @@ func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error
 	if err := d.storeDefinition(db, g.Hash, doc); err != nil {
 		return err
 	}
-	_, err = db.Exec(putPublished, rowWithCRC(name, version, g.Hash)...)
+	_, err = db.Exec(putPublished, index.RowWithCRC(name, version, g.Hash)...)
 	return err
 }
 
@@ -180,15 +167,12 @@ func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error
 func (d *Dir) publishedHash(hash *string) func(*sqlite.Row) error {
 	return func(r *sqlite.Row) error {
 		*hash = r.Text(2)
-		if !crcMatches(r, 1, 3) {
+		if !index.CRCMatches(r, 1, 3) {
 			return &CorruptError{File: d.pathOf(indexFile), What: fmt.Sprintf("the row of %s version %d, which is published, has changed", r.Text(0), r.Int64(1))}
 		}
 		return nil
 	}
 }
-
-// versionOf returns the version of a definition, of which 1 may be left out.
-func versionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }
 
 // Published returns the hash of a published definition; version 0 is the
 // latest. It fails with ErrNotPublished.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"crypto/rand"
-	_ "embed" // the schemas
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
@@ -76,14 +76,11 @@ type Dir struct {
 }
 
 const (
-	indexFile    = "pawl.db"
-	indexWAL     = "pawl.db-wal"
-	runsDir      = "runs"
-	tmpDir       = "tmp"
-	lockName     = "LOCK"
-	indexID      = 0x7061776c // "pawl"
-	indexVersion = 4
-	indexPage    = 4096
+	indexFile = "pawl.db"
+	indexWAL  = "pawl.db-wal"
+	runsDir   = "runs"
+	tmpDir    = "tmp"
+	lockName  = "LOCK"
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.
@@ -98,9 +95,6 @@ PRAGMA trusted_schema=OFF;
 PRAGMA cell_size_check=ON;
 `
 
-//go:embed index.sql
-var indexSchema string
-
 // Open opens the engine directory at path, which it creates if there is none.
 // It fails with ErrLocked if the directory is in use, with ErrForeign if it is one of
 // other files, with ErrNoSpace if the disk is full, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
@@ -110,7 +104,7 @@ func Open(path string, o Options) (*Dir, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	d, err := tryOpen(path, o)
-	if sqlite.IsDamaged(err) || errors.Is(err, errUnread) { // SQLite says so of a read that failed as well
+	if sqlite.IsDamaged(err) || errors.Is(err, index.ErrUnread) { // SQLite says so of a read that failed as well
 		o.Logger.Warn("the index looks damaged and is opened once more", "directory", path, "error", err)
 		d, err = tryOpen(path, o)
 	}
@@ -256,7 +250,6 @@ func (d *Dir) dropGarbageAtOpen() error {
 
 const (
 	putEpoch = `INSERT INTO meta (key, value) VALUES ('epoch', ?) ON CONFLICT DO UPDATE SET value = excluded.value`
-	getEpoch = `SELECT value FROM meta WHERE key = 'epoch'`
 	maxNum   = `SELECT coalesce(max(num), 0) FROM runs`
 )
 
@@ -312,7 +305,7 @@ func (d *Dir) indexIsSound() bool {
 	switch {
 	case err != nil:
 		d.damaged = sqlite.IsDamaged(err)
-	case !isUnread(found):
+	case !index.IsUnread(found):
 		d.damaged = found != "ok"
 	}
 	return !d.damaged

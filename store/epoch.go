@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -56,16 +57,13 @@ func (d *Dir) readEpoch(check bool) (found workflow.Epoch, wrong string, err err
 		return 0, "", err
 	}
 	if check {
-		wrong, err = indexIntegrity(db)
+		wrong, err = index.CheckIntegrity(db)
 		if err == nil && wrong == "" {
-			wrong, err = changedRow(db)
+			wrong, err = index.ChangedRow(db)
 		}
 	}
 	if err == nil && wrong == "" {
-		err = db.Each(getEpoch, func(r *sqlite.Row) error {
-			found = workflow.Epoch(r.Int64(0))
-			return nil
-		})
+		found, err = index.ReadEpoch(db)
 	}
 	if closed := db.Close(); err == nil {
 		err = closed

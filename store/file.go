@@ -1,44 +1,21 @@
 package store
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A slot is one of the two names between which a run's file alternates, so that
-// a file in use is never written over.
-type slot uint8
-
-// otherSlot returns the slot of the next file.
-func (s slot) otherSlot() slot {
-	if s == 1 {
-		return 2
-	}
-	return 1
-}
-
-// fileName returns where a run's file is below the directory. Nothing of the id
-// but its hash is in it, so any id is safe. The nonce is never used twice: a
-// run that is purged and started again has other names.
-func fileName(id workflow.RunID, nonce uint64, s slot) string {
-	sum := sha256.Sum256([]byte(id))
-	hash := hex.EncodeToString(sum[:16])
-	return path.Join(runsDir, hash[:2], fmt.Sprintf("%s-%016x%c.db", hash, nonce, " ab"[s]))
-}
-
 // readRunFile returns the bytes of the file that a row names, proven to be what
 // was written.
-func (d *Dir) readRunFile(r *row) ([]byte, error) {
+func (d *Dir) readRunFile(r *index.Row) ([]byte, error) {
 	data, err := d.readFile(r.File)
 	if err == nil {
 		err = d.checkHeader(data, r.File, runfile.ID, runfile.Version)
@@ -46,7 +23,7 @@ func (d *Dir) readRunFile(r *row) ([]byte, error) {
 	if err != nil {
 		return nil, d.fileError(r, err)
 	}
-	if sum := pace.Sum256(data); string(sum[:]) != string(r.fileHash) {
+	if sum := pace.Sum256(data); string(sum[:]) != string(r.FileHash) {
 		return nil, d.fileError(r, errChanged)
 	}
 	return data, nil
@@ -56,7 +33,7 @@ func (d *Dir) readRunFile(r *row) ([]byte, error) {
 var errChanged = errors.New("it is damaged, changed or another file")
 
 // fileError returns the error of a file that could not be read.
-func (d *Dir) fileError(r *row, err error) error {
+func (d *Dir) fileError(r *index.Row, err error) error {
 	damaged := func(what string) error { return &CorruptError{Run: r.Run, File: d.pathOf(r.File), What: what} }
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -81,7 +58,7 @@ func withRun(err error, id workflow.RunID) error {
 // A snapshot is a run as of one commit: its row, its file in memory, and the
 // records that are not in it yet.
 type snapshot struct {
-	row
+	index.Row
 	file    *sqlite.Conn // nil without a file
 	entries []runfile.Entry
 }
@@ -96,7 +73,7 @@ func (d *Dir) openSnapshot(id workflow.RunID) (*snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.slot == 0 {
+		if s.Slot == 0 {
 			return s, nil
 		}
 		err = s.openFile(d)
@@ -105,7 +82,7 @@ func (d *Dir) openSnapshot(id workflow.RunID) (*snapshot, error) {
 		}
 		// A file that was replaced in between is no damage.
 		now, again := d.readRow(id)
-		if again != nil || now.flushed == s.flushed || n == maxRereads {
+		if again != nil || now.Flushed == s.Flushed || n == maxRereads {
 			return nil, err
 		}
 	}
@@ -117,13 +94,13 @@ func (d *Dir) readRunRecords(id workflow.RunID) (*snapshot, error) {
 		s := &snapshot{}
 		var damage error
 		err := d.readIndex(func(db *sqlite.Conn) (err error) {
-			if s.row, err = queryRow(db, id); err == nil {
-				s.entries, damage, err = readLog(db, s.num, s.flushed)
+			if s.Row, err = queryRow(db, id); err == nil {
+				s.entries, damage, err = index.ReadLog(db, s.Num, s.Flushed)
 			}
 			return err
 		})
 		if err == nil {
-			err = s.row.decodeTexts(d)
+			err = d.decodeRow(&s.Row)
 		}
 		if err == nil {
 			s.entries, damage, err = d.completeEntries(s.entries, damage)
@@ -142,7 +119,7 @@ func (d *Dir) readRunRecords(id workflow.RunID) (*snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		if now.num == s.num && now.flushed == s.flushed || n == maxRereads {
+		if now.Num == s.Num && now.Flushed == s.Flushed || n == maxRereads {
 			return nil, &CorruptError{Run: id, File: d.pathOf(indexFile), What: "the log of the run is damaged", Err: damage}
 		}
 	}
@@ -150,9 +127,9 @@ func (d *Dir) readRunRecords(id workflow.RunID) (*snapshot, error) {
 
 // checkChain checks that the records go from the file to the row without a gap.
 func (s *snapshot) checkChain() error {
-	seq, sum := s.flushed, runfile.FirstSum(s.Run)
-	if s.flushed > 0 {
-		sum = s.flushedSum
+	seq, sum := s.Flushed, runfile.FirstSum(s.Run)
+	if s.Flushed > 0 {
+		sum = s.FlushedSum
 	}
 	for i := range s.entries {
 		e := &s.entries[i]
@@ -161,7 +138,7 @@ func (s *snapshot) checkChain() error {
 		}
 		seq, sum = e.Seq, e.Sum
 	}
-	if seq != s.Seq || sum != s.row.sum {
+	if seq != s.Seq || sum != s.Row.Sum {
 		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.Seq)
 	}
 	return nil
@@ -169,7 +146,7 @@ func (s *snapshot) checkChain() error {
 
 // openFile reads the file and makes it a database in memory.
 func (s *snapshot) openFile(d *Dir) error {
-	data, err := d.readRunFile(&s.row)
+	data, err := d.readRunFile(&s.Row)
 	if err != nil {
 		return err
 	}
@@ -194,8 +171,8 @@ func (s *snapshot) checkMeta() error {
 		return err
 	case run != s.Run:
 		return fmt.Errorf("it is the file of run %q", string(run))
-	case seq != s.flushed || string(sum) != string(s.flushedSum[:]):
-		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.flushed)
+	case seq != s.Flushed || string(sum) != string(s.FlushedSum[:]):
+		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.Flushed)
 	}
 	return nil
 }

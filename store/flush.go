@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -16,10 +17,10 @@ import (
 type flushJob struct {
 	run      *runFlushes
 	requests []*flushRequest
-	row      row    // as it was before
-	large    bool   // the file is: it is built on the disk, in a batch of its own
-	name     string // of the new file
-	tmp      string // its name while it is built, which no other engine uses
+	row      index.Row // as it was before
+	large    bool      // the file is: it is built on the disk, in a batch of its own
+	name     string    // of the new file
+	tmp      string    // its name while it is built, which no other engine uses
 	hash     [sha256.Size]byte
 	size     int
 	err      error
@@ -81,10 +82,10 @@ func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 	if j.row, err = d.readRow(j.run.id); err != nil {
 		return err
 	}
-	if j.row.num != j.run.num {
+	if j.row.Num != j.run.num {
 		return fmt.Errorf("%w: %q was purged, and is another run by now", ErrRunNotFound, string(j.run.id))
 	}
-	j.name = fileName(j.row.Run, j.row.nonce, j.row.slot.otherSlot())
+	j.name = index.FileName(j.row.Run, j.row.Nonce, j.row.Slot.Other())
 	if d.flusher.isHeld(j.name) {
 		return errPostponed
 	}
@@ -104,7 +105,7 @@ func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 // buildInMemory writes a small file, which is made in memory.
 func (d *Dir) buildInMemory(b *runfile.Builder, j *flushJob) error {
 	var old []byte
-	if j.row.slot != 0 {
+	if j.row.Slot != 0 {
 		var err error
 		if old, err = d.readRunFile(&j.row); err != nil {
 			return err
@@ -155,7 +156,7 @@ func (d *Dir) fillFile(c *sqlite.Conn, j *flushJob) error {
 		return err
 	}
 	d.hook.Hit("file.fill")
-	next := j.row.flushed + 1
+	next := j.row.Flushed + 1
 	for _, f := range j.requests {
 		if err := f.writeInto(c, next); err != nil {
 			return err
@@ -215,7 +216,7 @@ func (d *Dir) syncFiles(jobs []*flushJob) error {
 // removed.
 func (d *Dir) syncLogIfReplaced(jobs []*flushJob) error {
 	for _, j := range jobs {
-		if j.err == nil && j.row.slot != 0 {
+		if j.err == nil && j.row.Slot != 0 {
 			return d.syncLog()
 		}
 	}
@@ -226,7 +227,7 @@ func (d *Dir) syncLogIfReplaced(jobs []*flushJob) error {
 // a loss of power might bring it back.
 func (d *Dir) removeOldFile(j *flushJob, err error) error {
 	j.requests[0].size.Store(int64(j.size))
-	if j.row.slot == 0 {
+	if j.row.Slot == 0 {
 		return nil
 	}
 	if err == nil {

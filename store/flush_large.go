@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -48,7 +49,7 @@ func (d *Dir) buildOnDisk(j *flushJob) error {
 // startOnDisk writes the file to begin with: a copy of the old file, or an empty
 // database.
 func (d *Dir) startOnDisk(j *flushJob) error {
-	if j.row.slot != 0 {
+	if j.row.Slot != 0 {
 		return d.copyRunFile(&j.row, j.tmp)
 	}
 	data, err := runfile.New()
@@ -60,7 +61,7 @@ func (d *Dir) startOnDisk(j *flushJob) error {
 
 // copyRunFile copies the file that a row names, and proves that it is what was
 // written.
-func (d *Dir) copyRunFile(r *row, name string) error {
+func (d *Dir) copyRunFile(r *index.Row, name string) error {
 	head, err := d.readStart(r.File)
 	if err == nil {
 		err = d.checkHeader(head, r.File, runfile.ID, runfile.Version)
@@ -77,9 +78,9 @@ func (d *Dir) copyRunFile(r *row, name string) error {
 	switch {
 	case err != nil:
 		return err
-	case info.Size() < r.fileSize:
+	case info.Size() < r.FileSize:
 		return d.fileError(r, io.ErrUnexpectedEOF)
-	case info.Size() > r.fileSize:
+	case info.Size() > r.FileSize:
 		return d.fileError(r, errChanged)
 	}
 	to, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
@@ -92,7 +93,7 @@ func (d *Dir) copyRunFile(r *row, name string) error {
 	if closed := to.Close(); err == nil {
 		err = closed
 	}
-	if err == nil && string(sum.Sum(nil)) != string(r.fileHash) {
+	if err == nil && string(sum.Sum(nil)) != string(r.FileHash) {
 		err = d.fileError(r, errChanged)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -36,12 +37,12 @@ func FuzzLog(f *testing.F) {
 	r, err := d.readRow("hurt")
 	require.NoError(f, err)
 	var first runfile.Checksum
-	_, err = d.db.One(`SELECT sum FROM log WHERE key = ?`, func(row *sqlite.Row) error { first.SetBytes(row.Bytes(0)); return nil }, logKey(r.num, 1))
+	_, err = d.db.One(`SELECT sum FROM log WHERE key = ?`, func(row *sqlite.Row) error { first.SetBytes(row.Bytes(0)); return nil }, index.LogKey(r.Num, 1))
 	require.NoError(f, err)
 
 	f.Fuzz(func(t *testing.T, message, decisions, large []byte) {
-		if vs, err := unpackValues(large); err == nil {
-			again, err := unpackValues(packValues(vs))
+		if vs, err := index.UnpackValues(large); err == nil {
+			again, err := index.UnpackValues(index.PackValues(vs))
 			require.NoError(t, err)
 			require.Equal(t, vs.Len(), again.Len())
 		}
@@ -49,7 +50,7 @@ func FuzzLog(f *testing.F) {
 		e.Sum = first.SumAfter(&e.Encoded)
 		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 			_, err := db.Exec(`UPDATE log SET at = 0, epoch = 0, planner = 0, message = ?, decisions = ?, vals = ?, sum = ? WHERE key = ?`,
-				bytes.Clone(message), bytes.Clone(decisions), bytes.Clone(large), e.Sum[:], logKey(r.num, 2))
+				bytes.Clone(message), bytes.Clone(decisions), bytes.Clone(large), e.Sum[:], index.LogKey(r.Num, 2))
 			return err
 		}))
 		readAll(t, d, "hurt")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -108,7 +109,7 @@ func (o *owner) record(m state.Message, ds ...decision.Decision) decision.Record
 // try evolves and commits one record.
 func (o *owner) try(m state.Message, ds ...decision.Decision) error {
 	r := o.record(m, ds...)
-	require.NoError(o.t, applyRecord(o.state, &r, func(es []decision.Event) { o.events = append(o.events, es...) }))
+	require.NoError(o.t, runfile.ApplyRecord(o.state, &r, func(es []decision.Event) { o.events = append(o.events, es...) }))
 	return o.run.Commit(o.state, []decision.Record{r})
 }
 

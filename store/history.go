@@ -50,7 +50,7 @@ func (s *snapshot) journalEntries(d *Dir) iter.Seq2[runfile.Entry, error] {
 			}
 			seq, sum = e.Seq, e.Sum
 		}
-		if seq != s.flushed {
+		if seq != s.Flushed {
 			yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal ends too early"})
 			return
 		}
@@ -64,7 +64,7 @@ func (s *snapshot) journalEntries(d *Dir) iter.Seq2[runfile.Entry, error] {
 
 // sourceOf returns the file that a record is in.
 func (s *snapshot) sourceOf(e *runfile.Entry) string {
-	if e.Seq <= s.flushed {
+	if e.Seq <= s.Flushed {
 		return s.File
 	}
 	return indexFile

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // ErrNotOurs says that a directory is not one of an engine.
@@ -99,7 +101,7 @@ func (in *inspection) inspectIndex() error {
 		err = &CorruptError{File: in.pathOf(indexFile), What: "it is missing"}
 	}
 	if err == nil {
-		err = in.checkHeader(data, indexFile, indexID, indexVersion)
+		err = in.checkHeader(data, indexFile, index.ID, index.Version)
 	}
 	if err == nil {
 		if err := in.checkLogPresent(m); err != nil {
@@ -177,12 +179,10 @@ func (in *inspection) copyOut(name string) error {
 // inspectCopy looks for damage of the copy as a whole.
 func (in *inspection) inspectCopy(m lockRecord) {
 	if m.epoch != 0 {
-		found := uint64(0)
-		err := in.readIndex(func(db *sqlite.Conn) error {
-			return db.Each(getEpoch, func(r *sqlite.Row) error { found = uint64(r.Int64(0)); return nil })
-		})
-		if err == nil && found != uint64(m.epoch) {
-			err = &CorruptError{File: in.pathOf(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %016x, not %v", found, m.epoch)}
+		var found workflow.Epoch
+		err := in.readIndex(func(db *sqlite.Conn) (err error) { found, err = index.ReadEpoch(db); return err })
+		if err == nil && found != m.epoch {
+			err = &CorruptError{File: in.pathOf(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
 		}
 		if err != nil {
 			in.distrustIndex(indexFile, err)
@@ -199,13 +199,13 @@ func (in *inspection) inspectCopy(m lockRecord) {
 		in.distrustIndex(indexFile, in.changed)
 	}
 	if in.changed != nil && in.trusted {
-		if fingerprint, err := fingerprintOf(in.db); err != nil {
+		if fingerprint, err := index.FingerprintOf(in.db); err != nil {
 			in.distrustIndex(indexFile, err)
 		} else if fingerprint != m.fingerprint {
 			in.distrustIndex(indexFile, fmt.Errorf("it is of another moment: its runs and records are %s, not %s", fingerprint, m.fingerprint))
 		}
 	}
-	if wrong, err := indexIntegrity(in.db); err != nil {
+	if wrong, err := index.CheckIntegrity(in.db); err != nil {
 		in.distrustIndex(indexFile, err)
 	} else if wrong != "" {
 		in.distrustIndex(indexFile, errors.New(wrong))

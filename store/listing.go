@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -84,9 +85,9 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
 	var err error
 	drop := func(query string, token ...workflow.TokenID) {
 		if err == nil && len(token) == 0 {
-			_, err = db.Exec(query, r.row.num)
+			_, err = db.Exec(query, r.row.Num)
 		} else if err == nil {
-			_, err = db.Exec(query, r.row.num, int64(token[0]))
+			_, err = db.Exec(query, r.row.Num, int64(token[0]))
 		}
 	}
 	if l.Token == 0 {
@@ -95,13 +96,13 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
 		return err
 	}
 	if a := l.Approval; a != nil {
-		_, err = db.Exec(putApproval, rowWithCRC(r.row.num,
+		_, err = db.Exec(putApproval, index.RowWithCRC(r.row.Num,
 			int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), column.Millis(a.Due))...)
 	} else {
 		drop(dropApproval, l.Token)
 	}
 	if d := l.DeadLetter; d != nil && err == nil {
-		_, err = db.Exec(putDead, rowWithCRC(r.row.num,
+		_, err = db.Exec(putDead, index.RowWithCRC(r.row.Num,
 			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), column.JSONText(d.Failure), input, column.Millis(d.At))...)
 	} else {
 		drop(dropDead, l.Token)
@@ -118,7 +119,7 @@ func (d *Dir) Approvals() iter.Seq2[Approval, error] {
 				Run: workflow.RunID(r.Text(8)), Workflow: r.Text(9), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
 				Message: r.Text(3), Approved: r.Int(4), Rejected: r.Int(5), Due: column.TimeAt(r, 6),
 			}
-			if !crcMatches(r, 1, 7) {
+			if !index.CRCMatches(r, 1, 7) {
 				return &CorruptError{Run: a.Run, File: d.pathOf(indexFile), What: "an approval in the index is damaged"}
 			}
 			row(r.Int64(0), r.Int64(1), a)
@@ -142,7 +143,7 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 				l.Failure = *failure
 				l.Input, err = codec.DecodeValue([]byte(r.Text(6)))
 			}
-			if err != nil || !crcMatches(r, 1, 8) {
+			if err != nil || !index.CRCMatches(r, 1, 8) {
 				return &CorruptError{Run: l.Run, File: d.pathOf(indexFile), What: "a dead letter in the index is damaged", Err: err}
 			}
 			row(r.Int64(0), r.Int64(1), l)

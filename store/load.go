@@ -22,7 +22,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("load: %w", err)
 	}
-	r := d.newHandle(snap.row, s.Graph)
+	r := d.newHandle(snap.Row, s.Graph)
 	r.unflushed = snap.entries
 	for i := range r.unflushed {
 		r.bytes += r.unflushed[i].ByteSize()
@@ -69,7 +69,7 @@ func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*sta
 	for i := range snap.entries {
 		r, err := snap.entries[i].Decode(snap.valuesOf(&snap.entries[i]))
 		if err == nil {
-			err = applyRecord(s, &r, happened)
+			err = runfile.ApplyRecord(s, &r, happened)
 		}
 		if err != nil {
 			return nil, &CorruptError{Run: snap.Run, File: d.pathOf(indexFile), What: "a record does not fit the state", Err: err}
@@ -78,20 +78,6 @@ func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*sta
 	s.Epoch = d.epoch
 	s.TakeListings() // the index has them
 	return s, nil
-}
-
-// applyRecord applies a record to s and reports its events. A record that no planner
-// would make is an error.
-func applyRecord(s *state.State, r *decision.Record, happened func([]decision.Event)) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("record %d: %v", r.Seq, p)
-		}
-	}()
-	for _, dec := range r.Decisions {
-		happened(decision.Apply(s, dec, r.Seq, r.At))
-	}
-	return nil
 }
 
 // valuesOf finds the large values of a record: it brings those of its own, or
@@ -139,7 +125,7 @@ func (s *snapshot) patchedGraph(d *Dir, hash string, revision int) (*workflow.Gr
 	if err != nil {
 		return nil, err
 	}
-	g, err := compileDocument(doc, hash)
+	g, err := runfile.CompileDefinition(doc, hash)
 	if err != nil {
 		return nil, fmt.Errorf("revision %d of the definition: %w", revision, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -86,18 +85,6 @@ func parseLockRecord(text string) (m lockRecord) {
 	}
 	return m
 }
-
-// fingerprintOf returns how many runs a pawl.db has, and how many records those have had.
-// It tells a pawl.db that is damaged from one of an earlier moment.
-func fingerprintOf(db *sqlite.Conn) (fingerprint string, err error) {
-	_, err = db.One(getFingerprint, func(r *sqlite.Row) error {
-		fingerprint = fmt.Sprintf("%d-%d", r.Int64(0), r.Int64(1))
-		return nil
-	})
-	return fingerprint, err
-}
-
-const getFingerprint = `SELECT count(*), coalesce(sum(seq), 0) FROM runs`
 
 // checkIndexHash fails if pawl.db has changed since it was closed.
 func (d *Dir) checkIndexHash(m lockRecord) error {

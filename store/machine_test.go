@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
@@ -42,7 +43,7 @@ func newMachine(t *testing.T, path string) *machine {
 
 func (m *machine) commit(msg state.Message, ds ...decision.Decision) {
 	r := m.owner.record(msg, ds...)
-	require.NoError(m.t, applyRecord(m.model, &r, func(es []decision.Event) { m.events = append(m.events, es...) }))
+	require.NoError(m.t, runfile.ApplyRecord(m.model, &r, func(es []decision.Event) { m.events = append(m.events, es...) }))
 	m.records = append(m.records, r)
 	m.owner.do(msg, ds...)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/value"
 )
@@ -31,7 +32,7 @@ func (d *Dir) Outcome(key string) (any, error) {
 	var out any
 	err := d.readIndex(func(db *sqlite.Conn) error {
 		found, err := db.One(getOutcome, func(r *sqlite.Row) (err error) {
-			if out, err = codec.DecodeValue([]byte(r.Text(1))); err != nil || !crcMatches(r, 1, 3) {
+			if out, err = codec.DecodeValue([]byte(r.Text(1))); err != nil || !index.CRCMatches(r, 1, 3) {
 				err = &CorruptError{File: d.pathOf(indexFile), What: "the outcome kept under " + key + " is damaged", Err: err}
 			}
 			return err
@@ -52,7 +53,7 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 	}
 	text := string(value.Encode(v))
 	return d.updateIndex(func(db *sqlite.Conn) error {
-		if _, err := db.Exec(putOutcome, rowWithCRC(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
+		if _, err := db.Exec(putOutcome, index.RowWithCRC(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
 			return err
 		}
 		var id int64
@@ -60,7 +61,7 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 			return err
 		}
 		for _, ref := range refs {
-			if _, err := db.Exec(putRef, rowWithCRC(ref.Hash, -id, int64(0))...); err != nil {
+			if _, err := db.Exec(putRef, index.RowWithCRC(ref.Hash, -id, int64(0))...); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -17,7 +18,7 @@ const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4`
 func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	d.flusher.waitForRun(id)
 	r, err := d.readRow(id)
-	if damage := (*CorruptError)(nil); err != nil && (!errors.As(err, &damage) || !r.sound[rowState] || !r.sound[rowStart]) {
+	if damage := (*CorruptError)(nil); err != nil && (!errors.As(err, &damage) || !r.Sound[index.RowState] || !r.Sound[index.RowStart]) {
 		return fmt.Errorf("purge: %w", err)
 	}
 	var spills []int64
@@ -29,8 +30,8 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	if err := d.syncLog(); err != nil {
 		return fmt.Errorf("purge run %q: %w", string(id), err)
 	}
-	for _, s := range []slot{1, 2} {
-		if err := d.removeRunFile(fileName(id, r.nonce, s)); err != nil {
+	for _, s := range []index.Slot{1, 2} {
+		if err := d.removeRunFile(index.FileName(id, r.Nonce, s)); err != nil {
 			return fmt.Errorf("purge run %q: %w", string(id), err)
 		}
 	}
@@ -38,19 +39,19 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 }
 
 // deleteRunRows deletes the rows of a run, and returns the spills of its records.
-func deleteRunRows(db *sqlite.Conn, r *row, keys string) (spills []int64, err error) {
-	n, err := db.Exec(deleteRun, r.num)
+func deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills []int64, err error) {
+	n, err := db.Exec(deleteRun, r.Num)
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 {
 		return nil, refuseRequest("%w: %q", ErrNotEnded, string(r.Run))
 	}
-	if _, err = db.Exec(dropRefs, r.num); err != nil {
+	if _, err = db.Exec(dropRefs, r.Num); err != nil {
 		return nil, err
 	}
 	if err := dropOutcomes(db, keys); err != nil {
 		return nil, err
 	}
-	return trimLog(db, r.num, maxSeq)
+	return trimLog(db, r.Num, index.MaxSeq)
 }

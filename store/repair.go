@@ -12,6 +12,8 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -106,8 +108,8 @@ func (r *repairer) restoreAll() error {
 		return err
 	}
 	if r.db != nil {
-		r.changedRows(func(c *checkedTable, wrong string) {
-			if c.derived {
+		r.changedRows(func(c *index.CheckedTable, wrong string) {
+			if c.Derived {
 				r.addNote(indexFile, "it follows from the journals", "%s", wrong)
 			}
 		})
@@ -125,7 +127,7 @@ func (r *repairer) restoreDefinitions() error {
 	}
 	docs := map[string]string{}
 	r.eachIndexRow(allDefinitions, func(x *sqlite.Row) error {
-		if g, err := compileDocument(x.Text(1), x.Text(0)); err != nil {
+		if g, err := runfile.CompileDefinition(x.Text(1), x.Text(0)); err != nil {
 			r.addNote(indexFile, "files of its runs may have it", "definition %s is damaged: %v", x.Text(0), err)
 		} else {
 			r.graphs[g.Hash] = g
@@ -160,7 +162,7 @@ func (r *repairer) restorePublished() error {
 	})
 	for _, p := range rows {
 		g := r.findGraph(p.hash)
-		if g == nil || g.Definition.Name != p.name || int64(versionOf(g)) != p.version {
+		if g == nil || g.Definition.Name != p.name || int64(runfile.VersionOf(g)) != p.version {
 			r.addWrong("", indexFile, "publish it again", "the definition published as %s version %d is lost", p.name, p.version)
 		} else if err := r.to.Publish(g); err != nil {
 			return err
@@ -186,7 +188,7 @@ func (r *repairer) restoreOutcomes() error {
 		if err == nil {
 			_, err = blob.Refs(v)
 		}
-		if !crcMatches(x, 1, 3) {
+		if !index.CRCMatches(x, 1, 3) {
 			err = errors.New("its row has changed")
 		}
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -21,7 +22,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // fileStart returns how the names of a run's files start.
 func fileStart(id workflow.RunID) string {
-	name, _, _ := strings.Cut(path.Base(fileName(id, 0, 1)), "-")
+	name, _, _ := strings.Cut(path.Base(index.FileName(id, 0, 1)), "-")
 	return name
 }
 
@@ -90,7 +91,7 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 		if g = r.graphs[hash]; g != nil {
 			return nil
 		}
-		if g, err = compileDocument(x.Text(1), hash); err == nil {
+		if g, err = runfile.CompileDefinition(x.Text(1), hash); err == nil {
 			r.graphs[hash] = g
 		}
 		return err
@@ -196,7 +197,7 @@ func (r *repairer) recoverLog(m *recovered, num int64) error {
 	var entries []runfile.Entry
 	var damage error
 	err := r.readIndex(func(db *sqlite.Conn) (err error) {
-		entries, damage, err = readLog(db, num, m.seq)
+		entries, damage, err = index.ReadLog(db, num, m.seq)
 		return err
 	})
 	entries, damage, broken := r.completeEntries(entries, damage) // as far as they could be read
@@ -243,7 +244,7 @@ func (m *recovered) replayOnce() (n int, err error) {
 }
 
 func (m *recovered) applyRecord(r *decision.Record) error {
-	err := applyRecord(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
+	err := runfile.ApplyRecord(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
 	if err == nil {
 		mergeListings(m.listings, listingsAt(m.state, r.At))
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -96,7 +98,7 @@ func TestRepairKeepsArtifacts(t *testing.T) {
 	o.do(state.TaskCompleted{Token: 1, Attempt: 1, Artifacts: []workflow.Artifact{kept}},
 		decision.StageArtifacts{Token: 1, Artifacts: []workflow.Artifact{kept}}, decision.CompleteToken{Token: 1})
 	r := o.record(state.Heartbeat{}, decision.FailRun{Failure: workflow.Failure{Code: "x"}, At: at(9)})
-	require.NoError(t, applyRecord(o.state, &r, func([]decision.Event) {}))
+	require.NoError(t, runfile.ApplyRecord(o.state, &r, func([]decision.Event) {}))
 	require.NoError(t, o.run.Commit(o.state, []decision.Record{r}))
 	sound := crashed(t, path)
 	for _, set := range []string{"room = 7", "artifacts = NULL", "status = 1", "file_size = 7"} {
@@ -163,7 +165,7 @@ func TestRepairBesideAPurgedRun(t *testing.T) {
 		want := all(t, d.History("r"))
 		sound := crashed(t, path)
 		for _, nonce := range []uint64{0, 1<<64 - 1} { // before and behind the run's own
-			require.NoError(t, os.WriteFile(filepath.Join(sound, fileName("r", nonce, 1)), left, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(sound, index.FileName("r", nonce, 1)), left, 0o600))
 		}
 		for _, set := range []string{"at = at", "file_size = 7", "workflow = 'x'", "room = 7", "nonce = 7", "slot = 3 - slot", "seq = 7"} {
 			to, h := repairedRow(t, sound, "r", set)
@@ -237,7 +239,7 @@ func TestRepairWithoutAPageOfTheIndexOfIDs(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	rewrite(t, filepath.Join(path, indexFile), func(b []byte) []byte {
-		clear(b[(page-1)*indexPage : page*indexPage])
+		clear(b[(page-1)*index.PageSize : page*index.PageSize])
 		return b
 	})
 	to, r := repaired(t, path)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -20,8 +21,8 @@ import (
 // restoreRun restores what is left of one run.
 func (r *repairer) restoreRun(id workflow.RunID) error {
 	row, err := r.rowOf(id)
-	row.dropDamaged()
-	known := r.trusted && row.sound[rowLast]
+	dropDamaged(&row)
+	known := r.trusted && row.Sound[index.RowLast]
 	var broken []error
 	var damage *CorruptError
 	if errors.As(err, &damage) {
@@ -31,7 +32,7 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	}
 	m, more := r.chooseFurthest(id, &row, known)
 	broken = append(broken, more...)
-	if g := r.findGraph(row.Definition); g != nil && row.num != 0 {
+	if g := r.findGraph(row.Definition); g != nil && row.Num != 0 {
 		m.graphs = append([]*workflow.Graph{g}, m.graphs...)
 	}
 	if err := m.replayAll(); err != nil {
@@ -47,17 +48,17 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 
 // dropDamaged clears the fields of the parts that are damaged. (A definition that has the
 // hash in the row proves that hash.)
-func (r *row) dropDamaged() {
-	if !r.sound[rowStart] {
+func dropDamaged(r *index.Row) {
+	if !r.Sound[index.RowStart] {
 		r.InputHash = ""
 	}
-	if !r.sound[rowLast] {
+	if !r.Sound[index.RowLast] {
 		r.Seq = 0
 	}
-	if !r.sound[rowFile] {
-		r.flushed = 0
+	if !r.Sound[index.RowFile] {
+		r.Flushed = 0
 	}
-	if !r.sound[rowStart] || !r.sound[rowFile] {
+	if !r.Sound[index.RowStart] || !r.Sound[index.RowFile] {
 		r.File = ""
 	}
 }
@@ -66,7 +67,7 @@ func (r *row) dropDamaged() {
 // may be its own and of the log behind it, or of the log alone. It takes the records that
 // end where the row says, or else those that go furthest. If known is set the row can be
 // believed, and no records may go further.
-func (r *repairer) chooseFurthest(id workflow.RunID, row *row, known bool) (best *recovered, broken []error) {
+func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool) (best *recovered, broken []error) {
 	var found []*recovered
 	last := int64(0)
 	read := func(files []string) {
@@ -83,21 +84,21 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *row, known bool) (best
 		}
 	}
 	read(r.filesOf(id, row))
-	if row.flushed > last || !row.sound[rowFile] {
+	if row.Flushed > last || !row.Sound[index.RowFile] {
 		r.surveyFiles()
 		read(r.strays[id])
 	}
-	if row.flushed == 0 || len(found) == 0 {
+	if row.Flushed == 0 || len(found) == 0 {
 		found = append(found, &recovered{id: id, sum: runfile.FirstSum(id)})
 	}
 	best = &recovered{id: id, sum: runfile.FirstSum(id)}
 	var unlogged error
 	for _, m := range found {
 		var err error
-		if row.num != 0 {
-			err = r.recoverLog(m, row.num)
+		if row.Num != 0 {
+			err = r.recoverLog(m, row.Num)
 		}
-		exact := known && m.seq == row.Seq && m.sum == row.sum
+		exact := known && m.seq == row.Seq && m.sum == row.Sum
 		if exact {
 			best, unlogged = m, err
 			break
@@ -114,17 +115,17 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *row, known bool) (best
 
 // filesOf returns the files that may be a run's, by the start of their names and by its
 // row. A run of the same id that was purged may have left one behind.
-func (r *repairer) filesOf(id workflow.RunID, row *row) []string {
+func (r *repairer) filesOf(id workflow.RunID, row *index.Row) []string {
 	return slices.DeleteFunc(slices.Clone(r.files[fileStart(id)]), func(file string) bool {
 		switch {
-		case !r.trusted || row.num == 0:
+		case !r.trusted || row.Num == 0:
 			return false
-		case row.sound[rowFile] && row.flushed == 0:
+		case row.Sound[index.RowFile] && row.Flushed == 0:
 			return true
 		case row.File != "":
 			return file != row.File
-		case row.sound[rowStart]:
-			return file != fileName(id, row.nonce, 1) && file != fileName(id, row.nonce, 2)
+		case row.Sound[index.RowStart]:
+			return file != index.FileName(id, row.Nonce, 1) && file != index.FileName(id, row.Nonce, 2)
 		}
 		return false
 	})
@@ -141,18 +142,18 @@ func joinReasons(reasons []error) string {
 
 // rowOf returns the row of a run. It fails with ErrRunNotFound if the index does
 // not have it, or cannot be read.
-func (r *repairer) rowOf(id workflow.RunID) (row, error) {
+func (r *repairer) rowOf(id workflow.RunID) (index.Row, error) {
 	if r.db == nil {
-		return row{}, fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
+		return index.Row{}, fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
 	}
 	out, err := r.readRow(id)
-	if out.num == 0 && err != nil { // the index over ids may be what is damaged
+	if out.Num == 0 && err != nil { // the index over ids may be what is damaged
 		_ = r.readIndex(func(db *sqlite.Conn) (err error) { // as if it were not there
-			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = scanRow(x); return nil }, string(id))
+			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = index.ScanRow(x); return nil }, string(id))
 			return err
 		})
-		if out.num != 0 {
-			err = out.decodeTexts(r.Dir)
+		if out.Num != 0 {
+			err = r.Dir.decodeRow(&out)
 		}
 	}
 	return out, err
@@ -160,10 +161,10 @@ func (r *repairer) rowOf(id workflow.RunID) (row, error) {
 
 // reportRun reports how a run is restored, and suspends it if later records may be lost.
 // known says that its row can be believed.
-func (r *repairer) reportRun(m *recovered, row *row, known bool, broken []error) {
+func (r *repairer) reportRun(m *recovered, row *index.Row, known bool, broken []error) {
 	whole := m.state.Status.Final()
 	if known {
-		whole = m.seq == row.Seq && m.sum == row.sum
+		whole = m.seq == row.Seq && m.sum == row.Sum
 	}
 	switch {
 	case whole && len(broken) == 0 && r.fileSound(row):
@@ -187,7 +188,7 @@ func (r *repairer) reportRun(m *recovered, row *row, known bool, broken []error)
 	r.addWrong(m.id, row.File, do, "%s", what)
 }
 
-func (r *repairer) fileSound(row *row) bool {
+func (r *repairer) fileSound(row *index.Row) bool {
 	if row.File == "" {
 		return true
 	}
@@ -225,7 +226,7 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 }
 
 // commitRun commits a run and has it flushed.
-func (r *repairer) commitRun(m *recovered, row *row) error {
+func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 	s := m.state
 	head := Head{Run: m.id, InputHash: row.InputHash}
 	if start, ok := m.records[0].Message.(state.Start); ok && start.Parent != nil {
@@ -239,7 +240,7 @@ func (r *repairer) commitRun(m *recovered, row *row) error {
 	}
 	run := r.to.New(head, m.graphs[0])
 	a := adoption{entries: m.entries, records: m.records, state: s, artifacts: s.Artifacts}
-	if s.Status != workflow.RunCompleted && row.Status == s.Status && row.sound[rowState] {
+	if s.Status != workflow.RunCompleted && row.Status == s.Status && row.Sound[index.RowState] {
 		a.artifacts = row.Artifacts // they need not have been kept
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.listings)) {

@@ -11,18 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
 // crcParts are queries for the parts of rows that have a checksum, by table.
 func crcParts() map[string][]string {
-	columns := strings.Split(strings.TrimSuffix(strings.TrimPrefix(headColumns, "SELECT"), " FROM runs "), ",")
+	columns := strings.Split(strings.TrimSuffix(strings.TrimPrefix(index.RunColumns, "SELECT"), " FROM runs "), ",")
 	parts := map[string][]string{}
-	for _, p := range rowParts {
-		parts["runs"] = append(parts["runs"], "SELECT num, "+strings.Join(columns[p.first:p.crc+1], ", ")+" FROM runs")
+	first := 1 // behind num
+	for i, column := range columns {
+		if strings.HasSuffix(column, "_crc") {
+			parts["runs"] = append(parts["runs"], "SELECT num, "+strings.Join(columns[first:i+1], ", ")+" FROM runs")
+			first = i + 1
+		}
 	}
-	for _, c := range checkedTables {
-		parts[c.name] = []string{c.rows}
+	for _, c := range index.CheckedTables {
+		parts[c.Name] = []string{c.Rows}
 	}
 	return parts
 }
@@ -41,7 +46,7 @@ func sumAgain(t testing.TB, db *sqlite.Conn) {
 			last := len(columns) - 1
 			text := fmt.Sprintf(`UPDATE %s SET %s = ? WHERE %s IS ?`, table, columns[last], strings.Join(columns[:last], " IS ? AND "))
 			for _, row := range rows {
-				_, err := db.Exec(text, append([]driver.Value{rowCRC(row[0], row[1:last])}, row[:last]...)...)
+				_, err := db.Exec(text, append([]driver.Value{index.CRCOf(row[0], row[1:last])}, row[:last]...)...)
 				require.NoError(t, err)
 			}
 		}
@@ -52,8 +57,8 @@ func sumAgain(t testing.TB, db *sqlite.Conn) {
 func every(t testing.TB, d *Dir) {
 	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 		for query, row := range map[string][]driver.Value{
-			putApproval: rowWithCRC(int64(1), int64(1), "start", "sign", int64(1), int64(0), nil),
-			putDead:     rowWithCRC(int64(1), int64(1), "start", "t", int64(1), "{}", "null", int64(7)),
+			putApproval: index.RowWithCRC(int64(1), int64(1), "start", "sign", int64(1), int64(0), nil),
+			putDead:     index.RowWithCRC(int64(1), int64(1), "start", "t", int64(1), "{}", "null", int64(7)),
 			putPart:     {int64(1) << 20, []byte("part")},
 		} {
 			if _, err := db.Exec(query, row...); err != nil {
@@ -167,11 +172,11 @@ func TestReferencesThatChange(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, artifact := range []int64{1, 0, 1} {
 		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
-			_, err := db.Exec(putRef, rowWithCRC("sha256:a", int64(1), artifact)...)
+			_, err := db.Exec(putRef, index.RowWithCRC("sha256:a", int64(1), artifact)...)
 			return err
 		}))
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
-			wrong, err := changedRow(db)
+			wrong, err := index.ChangedRow(db)
 			require.Empty(t, wrong)
 			return err
 		}))

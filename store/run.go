@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -24,7 +25,7 @@ import (
 type Run struct {
 	dir     *Dir
 	graph   *workflow.Graph
-	row     row
+	row     index.Row
 	doc     string // of the definition, before the first commit
 	fresh   bool   // the index does not know the run
 	adopted bool   // it comes from another directory
@@ -41,7 +42,7 @@ type Run struct {
 	listings []listing       // that it changes in the lists of all runs
 	state    []driver.Value  // what its row says of next, if that changes
 	inputs   []string        // of the dead letters in listings, encoded
-	refs     []blobRef       // that it brings
+	refs     []index.BlobRef // that it brings
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -50,24 +51,24 @@ type Run struct {
 // be set.
 func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	d.definitions.addGraph(g)
-	head.Workflow, head.Version, head.Definition = g.Definition.Name, versionOf(g), g.Hash
+	head.Workflow, head.Version, head.Definition = g.Definition.Name, runfile.VersionOf(g), g.Hash
 	head.Status, head.Seq, head.File = workflow.RunCreated, 0, ""
 	if head.Room = 0; head.Root == "" {
 		head.Room = g.Limits.Descendants
 	}
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
-	r := d.newHandle(row{
-		Head: head, num: d.lastNum.Add(1), nonce: binary.LittleEndian.Uint64(nonce[:]), sum: runfile.FirstSum(head.Run),
-		sound: [rowPartCount]bool{true, true, true, true, true},
+	r := d.newHandle(index.Row{
+		Head: head, Num: d.lastNum.Add(1), Nonce: binary.LittleEndian.Uint64(nonce[:]), Sum: runfile.FirstSum(head.Run),
+		Sound: [index.RowPartCount]bool{true, true, true, true, true},
 	}, g)
 	r.fresh = true
 	return r
 }
 
-func (d *Dir) newHandle(row row, g *workflow.Graph) *Run {
+func (d *Dir) newHandle(row index.Row, g *workflow.Graph) *Run {
 	r := &Run{dir: d, graph: g, row: row}
-	r.size.Store(row.fileSize)
+	r.size.Store(row.FileSize)
 	r.request = commitRequest{apply: r.writeCommit, answer: make(chan error, 1)}
 	return r
 }
@@ -104,13 +105,13 @@ func (r *Run) Commit(s *state.State, records []decision.Record) error {
 // encodeRecords encodes the records of a commit and chains them.
 func (r *Run) encodeRecords(records []decision.Record) error {
 	r.pending = r.pending[:0]
-	seq, sum := r.row.Seq, r.row.sum
+	seq, sum := r.row.Seq, r.row.Sum
 	for _, rec := range records {
 		e, err := rec.Encode()
 		if err != nil {
 			return err
 		}
-		if rec.Seq != seq+1 || rec.Seq > maxSeq {
+		if rec.Seq != seq+1 || rec.Seq > index.MaxSeq {
 			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
 		}
 		seq, sum = rec.Seq, sum.SumAfter(&e)
@@ -144,7 +145,7 @@ func (r *Run) commitPending() error {
 	}
 	err := r.dir.committer.submitRequest(&r.request)
 	if err != nil {
-		r.dir.unspillFailed(r.row.num, r.pending, err)
+		r.dir.unspillFailed(r.row.Num, r.pending, err)
 	}
 	return err
 }
@@ -237,7 +238,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 	}
 	r.dir.hook.Hit("commit.row")
 	for i := range r.pending {
-		if err := appendLog(db, r.row.num, &r.pending[i]); err != nil {
+		if err := index.AppendLog(db, r.row.Num, &r.pending[i]); err != nil {
 			return err
 		}
 	}
@@ -248,7 +249,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 // that the handle knows.
 func (r *Run) writeRow(db *sqlite.Conn) error {
 	end := &r.pending[len(r.pending)-1]
-	last := withCRC(r.row.num, end.Seq, end.Sum[:], column.Millis(end.At))
+	last := index.WithCRC(r.row.Num, end.Seq, end.Sum[:], column.Millis(end.At))
 	if r.fresh {
 		return r.insertRow(db, last)
 	}
@@ -256,7 +257,7 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 	if r.state != nil {
 		text = restateRun
 	}
-	n, err := db.Exec(text, slices.Concat(last, r.state, []driver.Value{r.row.num, r.row.Seq})...)
+	n, err := db.Exec(text, slices.Concat(last, r.state, []driver.Value{r.row.Num, r.row.Seq})...)
 	if err == nil && n == 0 {
 		err = refuseRequest("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
 	}
@@ -272,15 +273,15 @@ func (r *Run) changesState() bool {
 
 // insertRow writes the row of a new run, of which last is the last part but its file.
 func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
-	h, num := &r.next, r.row.num
+	h, num := &r.next, r.row.Num
 	root, room, err := r.readRoom(db, h.Root)
 	if err != nil {
 		return err
 	}
 	n, err := db.Exec(insertRun, slices.Concat(
-		rowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
-			string(h.Parent), string(h.Root), int64(r.row.nonce), column.Millis(h.StartedAt)),
-		withCRC(num, int64(h.Room)), r.state, last, withCRC(num, int64(0), int64(0), nil, nil, int64(0)),
+		index.RowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
+			string(h.Parent), string(h.Root), int64(r.row.Nonce), column.Millis(h.StartedAt)),
+		index.WithCRC(num, int64(h.Room)), r.state, last, index.WithCRC(num, int64(0), int64(0), nil, nil, int64(0)),
 	)...)
 	if err != nil {
 		return err
@@ -289,7 +290,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 		return &refusal{workflow.ErrRunExists}
 	}
 	if root != 0 {
-		if _, err := db.Exec(takeRoom, append(withCRC(root, room-1), root)...); err != nil {
+		if _, err := db.Exec(takeRoom, append(index.WithCRC(root, room-1), root)...); err != nil {
 			return err
 		}
 	}
@@ -304,7 +305,7 @@ func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, er
 	}
 	sound := true
 	_, err = db.One(getRoom, func(x *sqlite.Row) error {
-		root, room, sound = x.Int64(0), x.Int64(1), crcMatches(x, 1, 2)
+		root, room, sound = x.Int64(0), x.Int64(1), index.CRCMatches(x, 1, 2)
 		return nil
 	}, string(id))
 	switch {
@@ -320,7 +321,7 @@ func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, er
 // stateValues returns what the row says of the run as it will be.
 func (r *Run) stateValues(output driver.Value) []driver.Value {
 	h := &r.next
-	return withCRC(r.row.num, int64(h.Status), alarmValue(h), column.Millis(h.EndedAt), output, column.FailureText(h.Failure), artifactsText(h.Artifacts))
+	return index.WithCRC(r.row.Num, int64(h.Status), alarmValue(h), column.Millis(h.EndedAt), output, column.FailureText(h.Failure), index.ArtifactsText(h.Artifacts))
 }
 
 // alarmValue returns the alarm of a run that can still change.
@@ -337,7 +338,7 @@ func (r *Run) advanceHandle() {
 		r.fresh, r.doc = false, ""
 		r.dir.definitions.markStored(r.next.Definition)
 	}
-	r.row.Head, r.row.sum = r.next, r.pending[len(r.pending)-1].Sum
+	r.row.Head, r.row.Sum = r.next, r.pending[len(r.pending)-1].Sum
 	for i := range r.pending {
 		r.bytes += r.pending[i].ByteSize()
 	}
@@ -360,7 +361,7 @@ func (r *Run) Unflushed() (records int, bytes int64) { return len(r.unflushed), 
 // another goroutine, but before Flush returns if the handle is dead. After an error the
 // next Flush tries again.
 func (r *Run) Flush(ch state.Changes, events []decision.Event, done func(error)) {
-	err := r.queueFlush(&flushRequest{changes: ch, events: events, entries: r.unflushed, seq: r.row.Seq, sum: r.row.sum, done: done, size: &r.size})
+	err := r.queueFlush(&flushRequest{changes: ch, events: events, entries: r.unflushed, seq: r.row.Seq, sum: r.row.Sum, done: done, size: &r.size})
 	if err != nil && done != nil {
 		done(fmt.Errorf("flush run %q: %w", string(r.row.Run), err))
 	}
@@ -374,7 +375,7 @@ func (r *Run) queueFlush(f *flushRequest) error {
 		return fmt.Errorf("%w: %q", ErrRunNotFound, string(r.row.Run))
 	}
 	r.unflushed, r.bytes = nil, 0
-	return r.dir.flusher.addRequest(r.row.num, r.row.Run, f)
+	return r.dir.flusher.addRequest(r.row.Num, r.row.Run, f)
 }
 
 // Close ends the use of the handle. Flushes that it asked for are still made.

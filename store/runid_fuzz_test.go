@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -22,11 +23,11 @@ func FuzzRunID(f *testing.F) {
 	}
 	safe := regexp.MustCompile(`^runs/[0-9a-f]{2}/[0-9a-f]{32}-[0-9a-f]{16}[ab]\.db$`)
 	f.Fuzz(func(t *testing.T, a, b string, nonce uint64) {
-		one, two := fileName(workflow.RunID(a), nonce, 1), fileName(workflow.RunID(b), nonce, 1)
+		one, two := index.FileName(workflow.RunID(a), nonce, 1), index.FileName(workflow.RunID(b), nonce, 1)
 		require.Regexp(t, safe, filepath.ToSlash(one))
 		require.True(t, filepath.IsLocal(one))
 		require.Equal(t, a == b, strings.EqualFold(one, two))
-		require.NotEqual(t, one, fileName(workflow.RunID(a), nonce, 2))
-		require.NotEqual(t, one, fileName(workflow.RunID(a), nonce+1, 1))
+		require.NotEqual(t, one, index.FileName(workflow.RunID(a), nonce, 2))
+		require.NotEqual(t, one, index.FileName(workflow.RunID(a), nonce+1, 1))
 	})
 }

@@ -2,14 +2,12 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 
-	"github.com/pawl-run/pawl/internal/codec"
-	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
@@ -58,11 +56,11 @@ func (d *Dir) spillLarge(entries []runfile.Entry) error {
 		}
 		err := d.clearGarbage()
 		if err == nil {
-			err = d.reserveSpace(e.ByteSize() + min(e.ByteSize(), longLog*indexPage))
+			err = d.reserveSpace(e.ByteSize() + min(e.ByteSize(), longLog*index.PageSize))
 		}
 		if err == nil {
 			e.Spill = d.lastSpill.Add(1)
-			err = d.writeParts(e.Spill, packEntry(e))
+			err = d.writeParts(e.Spill, index.PackEntry(e))
 		}
 		if err != nil {
 			if !errors.Is(err, ErrFailed) && !errors.Is(err, ErrClosed) {
@@ -119,7 +117,7 @@ func (d *Dir) unspillFailed(num int64, entries []runfile.Entry, cause error) {
 	if errors.Is(cause, ErrUnknown) {
 		err := d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(namedSpills, func(r *sqlite.Row) error { named[r.Int64(0)] = true; return nil },
-				logKey(num, entries[0].Seq), logKey(num, entries[len(entries)-1].Seq))
+				index.LogKey(num, entries[0].Seq), index.LogKey(num, entries[len(entries)-1].Seq))
 		})
 		if err != nil {
 			return
@@ -172,60 +170,28 @@ func (d *Dir) clearGarbage() error {
 	}
 }
 
-// packEntry joins the message, the decisions and the large values of a record, each
-// after its length.
-func packEntry(e *runfile.Entry) []byte {
-	out := make([]byte, 0, int(e.ByteSize())+16)
-	for _, b := range [][]byte{e.Message, e.Decisions} {
-		out = pace.Append(binary.AppendUvarint(out, uint64(len(b))), b...)
-	}
-	return appendValues(out, e.Values)
-}
-
-// unpackEntry is the inverse of packEntry.
-func unpackEntry(e *runfile.Entry, data []byte) (err error) {
-	for _, b := range []*[]byte{&e.Message, &e.Decisions} {
-		if *b, data, err = cutLength(data); err != nil {
-			return err
+// completeEntries adds large values and spills to the records that readLog has returned. It
+// holds the lock for a few parts of a spill at a time, for the records may be large. found is
+// the damage that readLog has found; damage is of the last record returned.
+func (d *Dir) completeEntries(entries []runfile.Entry, found error) (out []runfile.Entry, damage, err error) {
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case found != nil && i == len(entries)-1: // it is not a record
+		case e.Spill != 0:
+			damage, err = d.readSpilled(e)
+		default:
+			e.Values, damage = index.UnpackValues(e.Packed)
+			e.Packed = nil
 		}
-		*b = bytes.Clone(*b) // or it would keep the large values, which are copied
-	}
-	e.Values, err = unpackValues(data)
-	return err
-}
-
-// cutLength cuts bytes off that stand after their length.
-func cutLength(data []byte) (b, rest []byte, err error) {
-	n, w := binary.Uvarint(data)
-	if w <= 0 || n > uint64(len(data)-w) {
-		return nil, nil, errors.New("large values do not end")
-	}
-	return data[w : w+int(n) : w+int(n)], data[w+int(n):], nil
-}
-
-// packValues joins large values, each after its length; nil if there are none.
-func packValues(vs *codec.Values) []byte { return appendValues(nil, vs) }
-
-func appendValues(out []byte, vs *codec.Values) []byte {
-	for _, raw := range vs.All() {
-		out = pace.Append(binary.AppendUvarint(out, uint64(len(raw))), raw...)
-	}
-	return out
-}
-
-// unpackValues is the inverse of packValues. The hashes are computed: a value
-// that has changed is not found under the hash that a record names.
-func unpackValues(data []byte) (*codec.Values, error) {
-	vs := &codec.Values{}
-	for len(data) > 0 {
-		raw, rest, err := cutLength(data)
 		if err != nil {
-			return nil, err
+			return entries[:i], nil, err
 		}
-		vs.Add(raw)
-		data = rest
+		if damage != nil {
+			return entries[:i+1], damage, nil
+		}
 	}
-	return vs, nil
+	return entries, found, nil
 }
 
 // readSpilled completes a record from its spill. damage says why the spill cannot be
@@ -252,7 +218,7 @@ func (d *Dir) readSpilled(e *runfile.Entry) (damage, err error) {
 		}
 	}
 	if damage == nil {
-		if damage = unpackEntry(e, bytes.Join(parts, nil)); damage != nil {
+		if damage = index.UnpackEntry(e, bytes.Join(parts, nil)); damage != nil {
 			damage = fmt.Errorf("record %d: %w", e.Seq, damage)
 		}
 	}

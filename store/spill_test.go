@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -208,12 +209,12 @@ func TestPartsOfAnUnknownCommit(t *testing.T) {
 	_, records := partsOf(t, d)
 	require.Equal(t, 1, records)
 	unknown := fmt.Errorf("%w: %w", ErrUnknown, ErrNoSpace)
-	d.unspillFailed(o.run.row.num, batch, unknown)
+	d.unspillFailed(o.run.row.Num, batch, unknown)
 	_, records = partsOf(t, d)
 	require.Zero(t, records)
 
 	o.do(state.Heartbeat{}, large(3*partBytes))
-	d.unspillFailed(o.run.row.num, o.run.unflushed[1:], unknown)
+	d.unspillFailed(o.run.row.Num, o.run.unflushed[1:], unknown)
 	o.same(d)
 }
 
@@ -228,7 +229,7 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 	}
 	require.NoError(t, d.readIndex(count))
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
-		return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages+4*partBytes/indexPage))
+		return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages+4*partBytes/index.PageSize))
 	}))
 	require.ErrorIs(t, d.spillLarge([]runfile.Entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
 	_, records := partsOf(t, d)
@@ -269,17 +270,17 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	o := start(t, d, "r1")
 	o.do(state.Start{}, startRun(nil), large(partBytes/2))
 	o.do(state.Heartbeat{}, decision.CompleteRun{At: at(3), Output: map[string]any{"x": largeText}})
-	var r row
+	var r index.Row
 	var entries []runfile.Entry
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) (err error) {
 		if r, err = queryRow(db, "r1"); err == nil {
-			entries, _, err = readLog(db, r.num, 0)
+			entries, _, err = index.ReadLog(db, r.Num, 0)
 		}
 		return err
 	}))
 	require.Nil(t, r.Output)
 	require.Nil(t, entries[0].Values)
-	require.NoError(t, r.decodeTexts(d))
+	require.NoError(t, d.decodeRow(&r))
 	require.Equal(t, map[string]any{"x": largeText}, r.Output)
 	entries, damage, err := d.completeEntries(entries, nil)
 	require.NoError(t, errors.Join(damage, err))

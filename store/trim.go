@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -20,6 +21,7 @@ const (
 	sizeLog = `SELECT key, length(message) + length(decisions) + coalesce(length(vals), 0), parts FROM log
 		WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?`
 	areFlushed = `FROM log CROSS JOIN runs ON num = log.key >> 32 WHERE log.key & 4294967295 <= filed`
+	deleteLog  = `DELETE FROM log WHERE key BETWEEN ? AND ?`
 	flushedLog = `SELECT count(*) ` + areFlushed
 	// What a damaged row says must not drop records that live. The last dead record
 	// goes last, so it is there, and its checksum is that of the row.
@@ -40,7 +42,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 				continue
 			}
 			last := j.requests[len(j.requests)-1]
-			n, err := db.Exec(flushRun, append(withCRC(j.row.num, int64(j.row.slot.otherSlot()), last.seq, last.sum[:], j.hash[:], int64(j.size)), j.row.num, j.row.flushed)...)
+			n, err := db.Exec(flushRun, append(index.WithCRC(j.row.Num, int64(j.row.Slot.Other()), last.seq, last.sum[:], j.hash[:], int64(j.size)), j.row.Num, j.row.Flushed)...)
 			if err != nil {
 				return err
 			}
@@ -48,7 +50,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 				continue // purged in the meantime
 			}
 			d.hook.Hit("file.trim")
-			spans = append(spans, span{j.row.num, j.row.flushed + 1, last.seq})
+			spans = append(spans, span{j.row.Num, j.row.Flushed + 1, last.seq})
 		}
 		left, spills, err = d.trimSome(db, spans)
 		return err
@@ -63,7 +65,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 // trimLog drops the records of a run from the log, up to a sequence and all at once, and
 // returns the numbers of their spills.
 func trimLog(db *sqlite.Conn, num, last int64) (spills []int64, err error) {
-	first, end := logKey(num, 0), logKey(num, last)
+	first, end := index.LogKey(num, 0), index.LogKey(num, last)
 	err = db.Each(namedSpills, func(r *sqlite.Row) error { spills = append(spills, r.Int64(0)); return nil }, first, end)
 	if err == nil {
 		_, err = db.Exec(deleteLog, first, end)
@@ -101,7 +103,7 @@ func (d *Dir) trimRest(spans []span) (spills []int64) {
 func (d *Dir) trimSome(db *sqlite.Conn, spans []span) (left []span, spills []int64, err error) {
 	records, bytes := d.hook.TrimRecords(trimOnce), int64(maxBytes)
 	for i, s := range spans {
-		first, end := logKey(s.num, s.first), logKey(s.num, s.last)
+		first, end := index.LogKey(s.num, s.first), index.LogKey(s.num, s.last)
 		n := int64(0)
 		last := end // of those that are dropped now
 		err := db.Each(sizeLog, func(r *sqlite.Row) error {
@@ -124,7 +126,7 @@ func (d *Dir) trimSome(db *sqlite.Conn, spans []span) (left []span, spills []int
 		}
 		if records -= n; records <= 0 || bytes <= 0 {
 			if last < end {
-				left = append(left, span{s.num, last + 1 - logKey(s.num, 0), s.last})
+				left = append(left, span{s.num, last + 1 - index.LogKey(s.num, 0), s.last})
 			}
 			return append(left, spans[i+1:]...), spills, nil
 		}

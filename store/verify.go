@@ -13,6 +13,8 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -90,7 +92,7 @@ func (in *inspection) runIDs() (ids []workflow.RunID) {
 
 func (in *inspection) verifyDefinitions() {
 	in.eachIndexRow(allDefinitions, func(r *sqlite.Row) error {
-		if g, err := compileDocument(r.Text(1), r.Text(0)); err != nil {
+		if g, err := runfile.CompileDefinition(r.Text(1), r.Text(0)); err != nil {
 			in.addWrong("", indexFile, doRepair, "definition %s: %v", r.Text(0), err)
 		} else {
 			in.definitions.addGraph(g)
@@ -139,9 +141,9 @@ func (in *inspection) refsOf(num int64) map[string]bool {
 
 // verifyRows finds rows that have changed, in all tables but that of the runs.
 func (in *inspection) verifyRows() {
-	in.changedRows(func(c *checkedTable, wrong string) {
+	in.changedRows(func(c *index.CheckedTable, wrong string) {
 		do := doRepair
-		if c.derived {
+		if c.Derived {
 			do = doRebuild
 		}
 		in.addWrong("", indexFile, do, "%s", wrong)
@@ -149,11 +151,11 @@ func (in *inspection) verifyRows() {
 }
 
 // changedRows calls found with what is wrong with each of those rows.
-func (in *inspection) changedRows(found func(c *checkedTable, wrong string)) {
-	for i := range checkedTables {
-		c := &checkedTables[i]
-		in.eachIndexRow(c.rows, func(r *sqlite.Row) error {
-			if wrong := c.describeChange(r); wrong != "" {
+func (in *inspection) changedRows(found func(c *index.CheckedTable, wrong string)) {
+	for i := range index.CheckedTables {
+		c := &index.CheckedTables[i]
+		in.eachIndexRow(c.Rows, func(r *sqlite.Row) error {
+			if wrong := c.DescribeChange(r); wrong != "" {
 				found(c, wrong)
 			}
 			return nil

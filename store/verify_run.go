@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -36,7 +37,7 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	}
 	defer snap.closeFile()
 	if snap.file != nil {
-		text, err := integrityFaults(snap.file)
+		text, err := index.IntegrityFaults(snap.file)
 		if err != nil {
 			in.addDamage(id, snap.File, err, doRepair)
 		}
@@ -67,7 +68,7 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 type replayed struct {
 	state  *state.State
 	events []decision.Event
-	refs   []blobRef
+	refs   []index.BlobRef
 	start  state.Start
 }
 
@@ -97,11 +98,8 @@ func (t *replayed) applyEntry(e *runfile.Entry, snap *snapshot) error {
 	if start, ok := r.Message.(state.Start); ok && r.Seq == 1 {
 		t.start = start
 	}
-	t.refs = appendRefs(t.refs, r.Message)
-	if _, ok := r.Message.(state.Start); ok {
-		t.refs = appendRefsOf(t.refs, t.state.Graph.Definition.State.Initial)
-	}
-	return applyRecord(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
+	t.refs = index.AppendRefs(t.refs, r.Message, t.state.Graph)
+	return runfile.ApplyRecord(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
 }
 
 // compareStates compares the state of the file and the log with the one that the journal
@@ -170,7 +168,7 @@ func (in *inspection) compareHead(snap *snapshot, t *replayed) {
 		{"output", reflect.DeepEqual(h.Output, s.Output)},
 		{"failure", reflect.DeepEqual(column.FailureText(h.Failure), column.FailureText(s.Failure))},
 		{"parent", h.Parent == parent && h.Root == root},
-		{"artifacts", s.Status != workflow.RunCompleted || artifactsText(h.Artifacts) == artifactsText(s.Artifacts)},
+		{"artifacts", s.Status != workflow.RunCompleted || index.ArtifactsText(h.Artifacts) == index.ArtifactsText(s.Artifacts)},
 	}
 	for _, a := range agrees {
 		if !a.ok {
@@ -201,11 +199,11 @@ func (in *inspection) compareLists(snap *snapshot, s *state.State) {
 	in.eachIndexRow(approvalsOf, func(r *sqlite.Row) error {
 		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", column.Millis(column.TimeAt(r, 5)))] = true
 		return nil
-	}, snap.num)
+	}, snap.Num)
 	in.eachIndexRow(deadLettersOf, func(r *sqlite.Row) error {
 		have[fmt.Sprint("dead letter of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Text(4), " ", r.Text(5))] = true
 		return nil
-	}, snap.num)
+	}, snap.Num)
 	for _, l := range slices.Sorted(maps.Keys(want)) {
 		if !have[l] {
 			in.addWrong(snap.Run, indexFile, doRebuild, "the lists of all runs lack the %s", l)
@@ -224,12 +222,12 @@ func (in *inspection) compareRefs(snap *snapshot, t *replayed) {
 	if len(t.refs) == 0 {
 		return
 	}
-	have := in.refsOf(snap.num)
+	have := in.refsOf(snap.Num)
 	for _, ref := range t.refs {
-		if have[ref.hash] || ref.artifact && t.state.Status.Final() && t.state.Status != workflow.RunCompleted {
+		if have[ref.Hash] || ref.Artifact && t.state.Status.Final() && t.state.Status != workflow.RunCompleted {
 			continue
 		}
-		have[ref.hash] = true // said once
-		in.addWrong(snap.Run, indexFile, doRebuild, "the list of references lacks %s, which might be collected", ref.hash)
+		have[ref.Hash] = true // said once
+		in.addWrong(snap.Run, indexFile, doRebuild, "the list of references lacks %s, which might be collected", ref.Hash)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -110,8 +111,8 @@ func sql(t testing.TB, dir, text string) {
 func fileOf(t testing.TB, dir string, id workflow.RunID) string {
 	db, err := sqlite.Open(filepath.Join(dir, indexFile), "")
 	require.NoError(t, err)
-	var r row
-	require.NoError(t, db.Each(getHead, func(x *sqlite.Row) error { r = scanRow(x); return nil }, string(id)))
+	var r index.Row
+	require.NoError(t, db.Each(getHead, func(x *sqlite.Row) error { r = index.ScanRow(x); return nil }, string(id)))
 	require.NoError(t, db.Close())
 	return filepath.Join(dir, r.File)
 }

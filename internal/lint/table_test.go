@@ -31,10 +31,11 @@ var layers = map[string][]string{
 	"internal/testhook":  {},
 	"internal/column":    slices.Concat(vocabulary, []string{"internal/sqlite", "workflow"}),
 	"internal/runfile":   slices.Concat(decided, []string{"internal/column", "internal/sqlite"}),
+	"internal/index":     slices.Concat(decided, []string{"internal/column", "internal/runfile", "internal/sqlite", "blob"}),
 	"internal/story":     decided,
 	"internal/recount":   slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
-	"store":              slices.Concat(decided, []string{"internal/column", "internal/runfile", "internal/sqlite", "internal/testhook", "blob"}),
+	"store":              slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/sqlite", "internal/testhook", "blob"}),
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/fair", "internal/heap", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor"}),

@@ -1,4 +1,4 @@
-package store
+package index
 
 import (
 	"errors"
@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// indexIntegrity returns what is wrong with pawl.db as far as it can be seen without
+// CheckIntegrity returns what is wrong with pawl.db as far as it can be seen without
 // knowing what was in it, "" if nothing. An error says that not all of it could be
 // read.
-func indexIntegrity(db *sqlite.Conn) (wrong string, err error) {
+func CheckIntegrity(db *sqlite.Conn) (wrong string, err error) {
 	// SQLite believes whatever the schema says.
 	if wrong, err = alteredSchema(db); err != nil || wrong != "" {
 		return wrong, err
 	}
-	if wrong, err = integrityFaults(db); wrong != "" {
+	if wrong, err = IntegrityFaults(db); wrong != "" {
 		wrong = "SQLite's integrity check says: " + wrong
 	}
 	return wrong, err
@@ -49,12 +49,12 @@ func alteredSchema(db *sqlite.Conn) (string, error) {
 
 // builtSchema returns the schema of an empty pawl.db.
 func builtSchema() (map[string]string, error) {
-	db, err := sqlite.OpenMemory(indexSchema, indexPage, indexID, indexVersion)
+	db, err := sqlite.OpenMemory(schema, PageSize, ID, Version)
 	if err != nil {
 		return nil, err
 	}
-	schema, err := readSchema(db)
-	return schema, errors.Join(err, db.Close())
+	built, err := readSchema(db)
+	return built, errors.Join(err, db.Close())
 }
 
 // comment is one of SQL, to the end of its line.
@@ -63,37 +63,37 @@ var comment = regexp.MustCompile(`--[^\n]*`)
 // readSchema returns the statement that made each table and index, without comments
 // and with single blanks: what those say may change without a new format.
 func readSchema(db *sqlite.Conn) (map[string]string, error) {
-	schema := map[string]string{}
+	found := map[string]string{}
 	err := db.Each(`SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema`, func(r *sqlite.Row) error {
-		schema[r.Text(0)+" "+r.Text(1)] = r.Text(2) + ": " + strings.Join(strings.Fields(comment.ReplaceAllString(r.Text(3), "")), " ")
+		found[r.Text(0)+" "+r.Text(1)] = r.Text(2) + ": " + strings.Join(strings.Fields(comment.ReplaceAllString(r.Text(3), "")), " ")
 		return nil
 	})
-	return schema, err
+	return found, err
 }
 
 const integrityCheck = `PRAGMA integrity_check(5)`
 
-// errUnread says that SQLite's integrity check could not read a page.
-var errUnread = errors.New("a page could not be read")
+// ErrUnread says that SQLite's integrity check could not read a page.
+var ErrUnread = errors.New("a page could not be read")
 
 // unread is what the integrity check says of a page that could not be read: of one
 // of a tree with SQLite's code, of one of a list without.
 var unread = regexp.MustCompile(`unable to get the page\. error code=(\d+)|failed to get page \d+`)
 
-// isUnread reports whether the check says that it could not read a page.
-func isUnread(line string) bool {
+// IsUnread reports whether the check says that it could not read a page.
+func IsUnread(line string) bool {
 	m := unread.FindStringSubmatch(line)
 	return len(m) == 2 && (m[1] == "" || sqlite.IsIO(m[1]))
 }
 
-// integrityFaults returns what SQLite finds wrong with a database, "" if nothing. An
+// IntegrityFaults returns what SQLite finds wrong with a database, "" if nothing. An
 // error says that not all of it could be read.
-func integrityFaults(db *sqlite.Conn) (string, error) {
+func IntegrityFaults(db *sqlite.Conn) (string, error) {
 	var lines []string
 	err := db.Each(integrityCheck, func(r *sqlite.Row) error {
 		line := r.Text(0)
-		if isUnread(line) {
-			return fmt.Errorf("%w: %s", errUnread, line)
+		if IsUnread(line) {
+			return fmt.Errorf("%w: %s", ErrUnread, line)
 		}
 		if line != "ok" {
 			lines = append(lines, line)

@@ -1,4 +1,4 @@
-package store
+package index
 
 import (
 	"database/sql/driver"
@@ -22,25 +22,26 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// withCRC returns values and their checksum, in the row with a key.
-func withCRC(key driver.Value, values ...driver.Value) []driver.Value {
-	return append(values, rowCRC(key, values))
+// WithCRC returns values and their checksum, in the row with a key.
+func WithCRC(key driver.Value, values ...driver.Value) []driver.Value {
+	return append(values, CRCOf(key, values))
 }
 
-// rowWithCRC returns the key, values and their checksum.
-func rowWithCRC(key driver.Value, values ...driver.Value) []driver.Value {
-	return append([]driver.Value{key}, withCRC(key, values...)...)
+// RowWithCRC returns the key, values and their checksum.
+func RowWithCRC(key driver.Value, values ...driver.Value) []driver.Value {
+	return append([]driver.Value{key}, WithCRC(key, values...)...)
 }
 
-// crcMatches reports whether the column last holds the checksum of those from first
+// CRCMatches reports whether the column last holds the checksum of those from first
 // on, in the row whose key is in column 0.
-func crcMatches(r *sqlite.Row, first, last int) bool {
+func CRCMatches(r *sqlite.Row, first, last int) bool {
 	values := r.Values()
 	crc, ok := values[last].(int64)
-	return ok && crc == rowCRC(values[0], values[first:last])
+	return ok && crc == CRCOf(values[0], values[first:last])
 }
 
-func rowCRC(key driver.Value, values []driver.Value) int64 {
+// CRCOf returns the checksum of values in the row with a key.
+func CRCOf(key driver.Value, values []driver.Value) int64 {
 	crc := addCRC(0, key)
 	for _, v := range values {
 		crc = addCRC(crc, v)
@@ -64,20 +65,22 @@ func addCRC(crc uint32, v driver.Value) uint32 {
 	case []byte:
 		start[0], number, data = 4, uint64(len(v)), v
 	default:
-		panic(fmt.Sprintf("store: a column of type %T", v))
+		panic(fmt.Sprintf("index: a column of type %T", v))
 	}
 	binary.BigEndian.PutUint64(start[1:], number)
 	return crc32.Update(crc32.Update(crc, castagnoli, start[:]), castagnoli, data)
 }
 
-// A checkedTable has rows with a checksum.
-type checkedTable struct {
-	name    string
-	rows    string // a query for key, values and checksum of all rows
-	derived bool   // the journals of runs tell what its rows say
+// A CheckedTable has rows with a checksum.
+type CheckedTable struct {
+	Name    string
+	Rows    string // a query for key, values and checksum of all rows
+	Derived bool   // the journals of runs tell what its rows say
 }
 
-var checkedTables = []checkedTable{
+// CheckedTables are the tables whose rows have one checksum each: all but that of the runs,
+// whose rows have several, and those whose rows something else proves.
+var CheckedTables = []CheckedTable{
 	{"published", `SELECT name, version, hash, crc FROM published`, false},
 	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, false},
 	{"approvals", `SELECT num, token, node, message, approved, rejected, due, crc FROM approvals`, true},
@@ -85,12 +88,12 @@ var checkedTables = []checkedTable{
 	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, true},
 }
 
-// describeChange says what is wrong with a row, "" if nothing.
-func (c *checkedTable) describeChange(r *sqlite.Row) string {
-	if crcMatches(r, 1, len(r.Values())-1) {
+// DescribeChange says what is wrong with a row, "" if nothing.
+func (c *CheckedTable) DescribeChange(r *sqlite.Row) string {
+	if CRCMatches(r, 1, len(r.Values())-1) {
 		return ""
 	}
-	return fmt.Sprintf("a row of its table %s has changed: %s", c.name, keyText(r.Values()[0]))
+	return fmt.Sprintf("a row of its table %s has changed: %s", c.Name, keyText(r.Values()[0]))
 }
 
 // keyText is the key of a row for a message: text, or the number of a run.
@@ -101,25 +104,25 @@ func keyText(key driver.Value) string {
 	return fmt.Sprintf("%.100q", key)
 }
 
-// changedRow says which row of pawl.db is not what was written there, "" if all are.
-func changedRow(db *sqlite.Conn) (wrong string, err error) {
+// ChangedRow says which row of pawl.db is not what was written there, "" if all are.
+func ChangedRow(db *sqlite.Conn) (wrong string, err error) {
 	keep := func(s string) {
 		if wrong == "" {
 			wrong = s
 		}
 	}
-	err = db.Each(headColumns, func(r *sqlite.Row) error {
+	err = db.Each(RunColumns, func(r *sqlite.Row) error {
 		for _, p := range rowParts {
-			if !crcMatches(r, p.first, p.crc) {
+			if !CRCMatches(r, p.first, p.crc) {
 				keep(fmt.Sprintf("the row of run %.100q is damaged", r.Text(1)))
 			}
 		}
 		return nil
 	})
-	for i := range checkedTables {
-		c := &checkedTables[i]
+	for i := range CheckedTables {
+		c := &CheckedTables[i]
 		if err == nil {
-			err = db.Each(c.rows, func(r *sqlite.Row) error { keep(c.describeChange(r)); return nil })
+			err = db.Each(c.Rows, func(r *sqlite.Row) error { keep(c.DescribeChange(r)); return nil })
 		}
 	}
 	return wrong, err

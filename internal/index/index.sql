@@ -1,7 +1,7 @@
 -- pawl.db: the log, the index of runs, and the definitions of one directory.
 -- The engine holds it open exclusively while it runs. All instants are
 -- milliseconds since the Unix epoch. A crc is the checksum of the key and of the
--- columns before it, in tables whose rows nothing else proves: see rowcrc.go.
+-- columns before it, in tables whose rows nothing else proves: see crc.go.
 
 CREATE TABLE meta (
   key   TEXT PRIMARY KEY,

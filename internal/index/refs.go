@@ -1,0 +1,88 @@
+package index
+
+import (
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A BlobRef is a blob that a run refers to: a row of blob_refs.
+type BlobRef struct {
+	Hash     string
+	Artifact bool // only as an artifact
+}
+
+// AppendRefs appends the blobs that a message to a run of g refers to, and those in the first
+// state if the message starts it. What is decided only passes them on.
+func AppendRefs(out []BlobRef, m state.Message, g *workflow.Graph) []BlobRef {
+	out = appendMessageRefs(out, m)
+	if _, ok := m.(state.Start); ok {
+		out = appendRefsOf(out, g.Definition.State.Initial)
+	}
+	return out
+}
+
+// appendMessageRefs appends the blobs that a message itself refers to.
+func appendMessageRefs(out []BlobRef, m state.Message) []BlobRef {
+	if done, ok := m.(state.TaskCompleted); ok {
+		out = appendRefsOf(out, done.Metadata)
+		for _, a := range done.Artifacts {
+			out = append(out, BlobRef{a.Hash, true})
+		}
+		if done.Measure != (value.Measure{}) && !done.Measure.Refs {
+			return out // it was measured, and has none
+		}
+	}
+	return appendRefsOf(out, messagePayload(m))
+}
+
+// appendRefsOf appends the references in a value. What only looks like one, as
+// an expression may make it, is passed over: who reads it will say so.
+func appendRefsOf(out []BlobRef, v any) []BlobRef {
+	refs, err := blob.Refs(v)
+	if err == nil {
+		for _, ref := range refs {
+			out = append(out, BlobRef{ref.Hash, false})
+		}
+		return out
+	}
+	if ref, err := blob.ParseRef(v); err == nil {
+		return append(out, BlobRef{ref.Hash, false})
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, x := range v {
+			out = appendRefsOf(out, x)
+		}
+	case []any:
+		for _, x := range v {
+			out = appendRefsOf(out, x)
+		}
+	}
+	return out
+}
+
+// messagePayload returns the value that a message brings, nil if it brings none.
+func messagePayload(m state.Message) any {
+	switch m := m.(type) {
+	case state.Start:
+		return m.Input
+	case state.TaskCompleted:
+		return m.Output
+	case state.ChildEnded:
+		return m.Output
+	case state.Skip:
+		return m.Output
+	case state.Signal:
+		return m.Payload
+	case state.Ballot:
+		return m.Data
+	case state.AddBranch:
+		return m.Item
+	case state.Patch:
+		return m.Ops
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,135 @@
+package index
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Head is a run's row in the index: what can be known of it without loading
+// it. It is never behind the run.
+type Head struct {
+	Run        workflow.RunID
+	Workflow   string
+	Version    int
+	Definition string         // hash
+	InputHash  string         // tells a repeated start from another one
+	Parent     workflow.RunID // "" without
+	Root       workflow.RunID // the first of its ancestors; "" without
+	Room       int            // of a root: how many descendants it may still have
+	StartedAt  time.Time
+
+	// The rest changes with commits.
+	Status    workflow.RunStatus
+	Seq       int64               // of the last record
+	Alarm     time.Time           // when time alone changes the run; zero if never
+	EndedAt   time.Time           // zero while it runs
+	Output    map[string]any      // of a completed run
+	Failure   *workflow.Failure   // of any other end, or why it is suspended
+	Artifacts []workflow.Artifact // of a run that has ended
+
+	File string // of the run, below the directory; "" before it has one
+}
+
+// Outcome returns how the run ended, or how it stands.
+func (h *Head) Outcome() workflow.Outcome {
+	return workflow.Outcome{
+		Run: h.Run, Status: h.Status, Output: h.Output, Failure: h.Failure,
+		StartedAt: h.StartedAt, EndedAt: h.EndedAt, Artifacts: h.Artifacts,
+	}
+}
+
+// A Row is a Head with what only the store knows of the run: all columns of its row.
+type Row struct {
+	Head
+	Num        int64              // of the run
+	Nonce      uint64             // of the names of its files
+	Sum        runfile.Checksum   // of the last record
+	Slot       Slot               // of its file
+	Flushed    int64              // sequence of the last record in its file
+	FlushedSum runfile.Checksum   // of that record
+	FileHash   []byte             // SHA-256 of its file
+	FileSize   int64              // in bytes
+	texts      [3]string          // Output, Failure and Artifacts, until DecodeTexts
+	Sound      [RowPartCount]bool // by part: it is what was written
+}
+
+// RunColumns selects the columns that ScanRow reads, from all runs.
+const RunColumns = `SELECT num,
+		id, workflow, version, definition, input_hash, parent, root, nonce, started_at, start_crc,
+		room, room_crc,
+		status, alarm, ended_at, output, failure, artifacts, state_crc,
+		seq, sum, at, last_crc,
+		slot, filed, filed_sum, file_hash, file_size, file_crc FROM runs `
+
+// The parts of a row, each of which is written by itself and has a checksum. They are the
+// indices of Sound.
+const (
+	RowStart = iota
+	RowRoom
+	RowState
+	RowLast
+	RowFile
+	RowPartCount
+)
+
+// rowParts are the first columns of the parts, as RunColumns has them, and the
+// columns of their checksums.
+var rowParts = [RowPartCount]struct{ first, crc int }{{1, 10}, {11, 12}, {13, 19}, {20, 23}, {24, 29}}
+
+// ScanRow reads a row of RunColumns. What was read is still to be decoded, by DecodeTexts.
+func ScanRow(r *sqlite.Row) Row {
+	out := Row{
+		Num: r.Int64(0), Nonce: uint64(r.Int64(8)), Slot: Slot(r.Int64(24)),
+		Flushed: r.Int64(25), FileHash: r.Bytes(27), FileSize: r.Int64(28),
+	}
+	out.Head = Head{
+		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), StartedAt: column.TimeAt(r, 9),
+		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: column.TimeAt(r, 14), EndedAt: column.TimeAt(r, 15), Seq: r.Int64(20),
+	}
+	out.texts = [3]string{r.Text(16), r.Text(17), r.Text(18)}
+	out.Sound[RowState] = out.Status <= workflow.RunCancelled
+	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(21))
+	out.Sound[RowFile] = (out.Flushed == 0 || out.FlushedSum.SetBytes(r.Bytes(26))) && out.Slot <= 2 && (out.Slot == 0) == (out.Flushed == 0)
+	out.Sound[RowStart], out.Sound[RowRoom] = true, true
+	for i, p := range rowParts {
+		out.Sound[i] = out.Sound[i] && CRCMatches(r, p.first, p.crc)
+	}
+	if out.Slot == 1 || out.Slot == 2 {
+		out.File = FileName(out.Run, out.Nonce, out.Slot)
+	}
+	return out
+}
+
+// IsDamaged reports whether a part of a row that was read is not what was written.
+func (r *Row) IsDamaged() bool { return slices.Contains(r.Sound[:], false) }
+
+// DecodeTexts decodes the output, the failure and the artifacts of a row that was read. They
+// may be large.
+func (r *Row) DecodeTexts() (err error) {
+	texts := r.texts
+	r.texts = [3]string{}
+	r.Output, err = column.ParseObject(texts[0])
+	if err == nil {
+		r.Failure, err = column.ParseFailure(texts[1])
+	}
+	if err == nil && texts[2] != "" {
+		err = json.Unmarshal([]byte(texts[2]), &r.Artifacts)
+	}
+	return err
+}
+
+// ArtifactsText returns artifacts as the row of a run has them: JSON, NULL for none.
+func ArtifactsText(as []workflow.Artifact) driver.Value {
+	if len(as) == 0 {
+		return nil
+	}
+	return column.JSONText(as)
+}

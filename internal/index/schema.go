@@ -1,0 +1,50 @@
+package index
+
+import (
+	_ "embed" // the schema
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// What the header of a pawl.db says, and the size of its pages.
+const (
+	ID       = 0x7061776c // "pawl"
+	Version  = 4
+	PageSize = 4096
+)
+
+//go:embed index.sql
+var schema string
+
+// NewDatabase returns the bytes of an empty pawl.db, which is ready for a write-ahead log.
+func NewDatabase() ([]byte, error) {
+	data, err := sqlite.NewDatabase(schema, PageSize, ID, Version)
+	if err != nil {
+		return nil, err
+	}
+	sqlite.StampWAL(data) // no journal is needed to get there
+	return data, nil
+}
+
+const (
+	getEpoch       = `SELECT value FROM meta WHERE key = 'epoch'`
+	getFingerprint = `SELECT count(*), coalesce(sum(seq), 0) FROM runs`
+)
+
+// ReadEpoch returns the epoch of the engine that opened a pawl.db last, 0 if none has.
+func ReadEpoch(db *sqlite.Conn) (epoch workflow.Epoch, err error) {
+	err = db.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil })
+	return epoch, err
+}
+
+// FingerprintOf returns how many runs a pawl.db has, and how many records those have had.
+// It tells a pawl.db that is damaged from one of an earlier moment.
+func FingerprintOf(db *sqlite.Conn) (fingerprint string, err error) {
+	_, err = db.One(getFingerprint, func(r *sqlite.Row) error {
+		fingerprint = fmt.Sprintf("%d-%d", r.Int64(0), r.Int64(1))
+		return nil
+	})
+	return fingerprint, err
+}

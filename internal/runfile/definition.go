@@ -1,0 +1,27 @@
+package runfile
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// CompileDefinition parses and compiles the JSON of a definition as it was stored, without
+// the bounds of new ones. It fails if the definition does not have the hash.
+func CompileDefinition(doc, hash string) (*workflow.Graph, error) {
+	def, err := workflow.Boundless().ParseJSON([]byte(doc))
+	if err != nil {
+		return nil, err
+	}
+	g, err := workflow.Boundless().Compile(def)
+	if err != nil {
+		return nil, err
+	}
+	if g.Hash != hash {
+		return nil, fmt.Errorf("its content has the hash %s", g.Hash)
+	}
+	return g, nil
+}
+
+// VersionOf returns the version of a definition, of which 1 may be left out.
+func VersionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }
