@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -163,6 +164,28 @@ func blobError(err error) error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err
+}
+
+// putMerged stores what joins have merged into blobs, and keeps it from being collected
+// until release is called: by then a run refers to it, or nobody ever will.
+func (e *Engine) putMerged(blobs []decision.Blob) (release func(), err error) {
+	hashes := make([]string, len(blobs))
+	for i, b := range blobs {
+		hashes[i] = b.Hash
+	}
+	e.pinned.pinBlobs(hashes...)
+	release = func() { e.pinned.unpinBlobs(hashes...) }
+	for _, b := range blobs {
+		hash, size, err := e.blobs.Put(e.ctx, b.Reader())
+		if err == nil && (hash != b.Hash || size != b.Size) {
+			err = &blob.Error{Hash: b.Hash, Err: blob.ErrDamaged, Detail: fmt.Sprintf("the store kept %d bytes as %s", size, hash)}
+		}
+		if err != nil {
+			release()
+			return nil, fmt.Errorf("put a merged value: %w", blobError(err))
+		}
+	}
+	return release, nil
 }
 
 // pinResult pins the blobs that a result refers to; see pinReferences.

@@ -59,7 +59,7 @@ func (o outbox) ChildAsks(child workflow.RunID, p workflow.Parent) {
 // replaces.
 type runStore struct {
 	*store.Run // nil before the first Load, and after one that failed
-	dir        *store.Dir
+	engine     *Engine
 	id         workflow.RunID
 	birth      *birth
 }
@@ -72,7 +72,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 		return nil, 0, nil, err
 	}
 	r.Run = nil
-	run, s, unflushed, err := r.dir.Load(r.id)
+	run, s, unflushed, err := r.engine.dir.Load(r.id)
 	if errors.Is(err, store.ErrRunNotFound) && r.birth != nil {
 		return r.newRun()
 	}
@@ -89,8 +89,18 @@ func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 	if p := r.birth.parent; p != nil {
 		head.Parent, head.Root = p.Run, p.Root
 	}
-	r.Run = r.dir.New(head, g)
+	r.Run = r.engine.dir.New(head, g)
 	return state.NewState(r.id, g), 0, nil, nil
+}
+
+// Commit implements actor.Store.
+func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []decision.Blob) error {
+	release, err := r.engine.putMerged(blobs)
+	if err != nil {
+		return fmt.Errorf("commit run %q: %w", string(r.id), err)
+	}
+	defer release()
+	return r.Run.Commit(s, records)
 }
 
 // Close implements actor.Store.

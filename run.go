@@ -55,7 +55,7 @@ type birth struct {
 
 // startActor starts the actor of a run.
 func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
-	s := &runStore{dir: e.dir, id: id, birth: b}
+	s := &runStore{engine: e, id: id, birth: b}
 	a := actor.New(id, s, outbox{e}, actor.Options{
 		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook,

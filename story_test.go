@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
@@ -65,6 +66,7 @@ type duet struct {
 	path  string
 	graph *workflow.Graph
 	dir   *store.Dir
+	blobs blob.Store // of what joins merge into blobs
 	actor *actor.Actor
 	stop  context.CancelFunc
 }
@@ -118,6 +120,10 @@ func (s *duet) define(yaml string) {
 		return
 	}
 	s.path, s.seq, s.trace = s.t.TempDir(), 0, nil
+	files, err := blob.OpenFiles(s.t.TempDir())
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, files.Close()) })
+	s.blobs = files
 	s.model = state.NewState("r", s.graph)
 	s.live()
 }
@@ -135,7 +141,7 @@ func (s *duet) live() {
 	s.model.Epoch = s.dir.Epoch()
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.actor = actor.New("r", &runStore{dir: s.dir, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
+	s.actor = actor.New("r", &runStore{engine: &Engine{dir: s.dir, blobs: s.blobs, ctx: ctx}, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
 		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FlushRecords: 3, FlushBytes: 1 << 20,
 		Fault: func(_ workflow.RunID, err error) { s.t.Error(err) },
 	})

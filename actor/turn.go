@@ -43,6 +43,7 @@ func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 // after the commit.
 type turn struct {
 	records   []decision.Record
+	blobs     []decision.Blob // to which the records refer
 	events    []decision.Event
 	effects   []decision.Effect
 	withdrawn []workflow.TokenID
@@ -65,7 +66,7 @@ func (a *Actor) runTurn(batch []envelope) error {
 		return a.quarantineRun(batch, broken)
 	}
 	if len(t.records) > 0 {
-		err := a.recoverPanic(func() error { return a.store.Commit(a.state, t.records) })
+		err := a.recoverPanic(func() error { return a.store.Commit(a.state, t.records, t.blobs) })
 		if unspeakable := (*codec.Error)(nil); errors.As(err, &unspeakable) {
 			return a.quarantineRun(batch, err) // however often it is tried
 		}
@@ -109,7 +110,7 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 			Seq: a.seq + int64(len(t.records)) + 1, At: now, Epoch: a.options.Epoch,
 			Planner: planning.Version, Message: e.message, Decisions: plan.Decisions,
 		}
-		t.records = append(t.records, record)
+		t.records, t.blobs = append(t.records, record), append(t.blobs, plan.Blobs...)
 		var pacer pace.Pacer
 		for _, d := range plan.Decisions {
 			pacer.Spend(10)
@@ -224,7 +225,7 @@ func (a *Actor) suspendRun(cause string) error {
 	if err != nil || len(t.records) == 0 {
 		return err
 	}
-	if err := a.store.Commit(a.state, t.records); err != nil {
+	if err := a.store.Commit(a.state, t.records, nil); err != nil {
 		return err
 	}
 	a.releaseEffects(t)

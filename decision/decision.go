@@ -39,6 +39,7 @@ type Effect interface {
 type Plan struct {
 	Decisions []Decision
 	Trace     []Note // why; never applied
+	Blobs     []Blob // that the decisions refer to; put before they are committed
 }
 
 // A Note says why a plan is as it is: a condition with its value, a limit, the

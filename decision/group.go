@@ -163,6 +163,7 @@ type MergeBranches struct {
 	Path   []string         `json:"path"`
 	Append bool             `json:"append,omitzero"`
 	Value  any              `json:"value,omitzero"`
+	Blob   bool             `json:"blob,omitzero"` // Value is the reference to a Blob of the plan
 }
 
 // String implements fmt.Stringer.

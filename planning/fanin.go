@@ -6,8 +6,6 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/internal/value"
-	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -33,7 +31,8 @@ import (
 //	           decision (FireGroup.Cancel); ignore and block leave it running.
 //	merge      Before the group fires, the values of the arrived branches become
 //	           one, and tolerated failures are listed. If that fails, so does the
-//	           group.
+//	           group; and so it does before, with the arrival that makes them too
+//	           large. See merge.go.
 //	block      remaining: block: while stragglers of a group run, the next group
 //	           of that name in the same branch neither fires nor times out.
 //
@@ -151,6 +150,8 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 	switch {
 	case last != nil && sync.Tolerate.Exceeded(g.Failed, g.Total):
 		p.failGroup(id, last, firing{})
+	case p.exceedsMerge(g):
+		p.failGroup(id, p.mergeTooLarge(g, g.Bytes, g.Arrived), firing{})
 	case p.blockedByStragglers(g):
 		p.startBranches(id, g.Result)
 	case g.Closed, quorum > 0 && g.Arrived >= quorum, quorum == 0 && done && (g.Arrived > 0 || g.Total == 0):
@@ -298,30 +299,6 @@ func (p *planner) arrivingTransition(g *state.Group, spec *workflow.GroupSpec) w
 // cancelsRemaining reports whether a join that fires cancels what still runs.
 func cancelsRemaining(sync *workflow.Synchronization) bool {
 	return sync.Remaining == workflow.RemainingCancel
-}
-
-// Merge.
-
-// mergeArrivals folds the values of the arrived branches into the target of the
-// join, and returns what they became.
-func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
-	m := spec.Sync.Merge
-	if m == nil {
-		return nil, nil
-	}
-	v, err := merge.Apply(merge.Strategy(m.Strategy), arrivals)
-	if err != nil {
-		return nil, &workflow.Failure{Code: workflow.CodeMerge, Permanent: true, Message: err.Error()}
-	}
-	if value.Size(v) > workflow.MaxMergedBytes {
-		f := limitFailure("mergedBytes", workflow.MaxMergedBytes, "bytes of a merged value")
-		return nil, &f
-	}
-	if f := p.checkWritable(g.Scope, spec.Target, v); f != nil {
-		return nil, f
-	}
-	p.decide(decision.MergeBranches{Group: g.ID, Scope: g.Scope, Path: spec.Target.Segments, Append: spec.Target.Append, Value: v})
-	return v, p.checkPath(g.Scope, spec.Target)
 }
 
 // Block.

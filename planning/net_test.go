@@ -236,6 +236,9 @@ func (b *net) sync(group string) *workflow.Synchronization {
 			Target:   of(b, "target", "state.m", "state.all[]", "output.m", "state.x"),
 			Strategy: string(of(b, "merge", merge.Append, merge.Collect, merge.Object, merge.Keyed, merge.Last)),
 		}
+		if m := s.Merge; (m.Strategy == string(merge.Append) || m.Strategy == string(merge.Collect)) && b.one("blob", 4) {
+			m.As = workflow.MergeAsBlob
+		}
 	}
 	return s
 }

@@ -32,7 +32,7 @@ func Step(s *state.State, m state.Message, now time.Time) (decision.Plan, error)
 	}
 	p.drainWork()
 	if p.budget.limit == nil {
-		return decision.Plan{Decisions: p.decisions, Trace: p.trace}, nil
+		return decision.Plan{Decisions: p.decisions, Trace: p.trace, Blobs: p.blobs}, nil
 	}
 	return p.failAtLimit(s, m), nil
 }
@@ -87,6 +87,7 @@ type planner struct {
 	entries   []entry          // tokens that begin at their nodes, in order
 	touched   []workflow.Scope // branches that may have arrived or ended
 	arrived   []joinPlace      // nodes' joins at which a token has come to wait
+	blobs     []decision.Blob  // to which the decisions refer
 	budget    *budget          // shared by all forks
 	reach     reachCache
 }
@@ -153,6 +154,7 @@ func (p *planner) adoptFork(q *planner) {
 	for _, d := range q.decisions {
 		p.decide(d)
 	}
+	p.blobs = append(p.blobs, q.blobs...)
 }
 
 // drainWork lets every created token begin and decides every branch that changed,

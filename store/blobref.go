@@ -18,7 +18,7 @@ const (
 func (r *Run) findRefs(records []decision.Record) {
 	r.refs = r.refs[:0]
 	for i := range records {
-		r.refs = index.AppendRefs(r.refs, records[i].Message, r.graph)
+		r.refs = index.AppendRefs(r.refs, &records[i], r.graph)
 	}
 }
 

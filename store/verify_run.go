@@ -98,7 +98,7 @@ func (t *replayed) applyEntry(e *runfile.Entry, snap *snapshot) error {
 	if start, ok := r.Message.(state.Start); ok && r.Seq == 1 {
 		t.start = start
 	}
-	t.refs = index.AppendRefs(t.refs, r.Message, t.state.Graph)
+	t.refs = index.AppendRefs(t.refs, &r, t.state.Graph)
 	return runfile.ApplyRecord(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
 }
 

@@ -210,4 +210,5 @@ type Merge struct {
 	Source   string // expression in the branch's scope; default its result
 	Target   string // path in the origin's scope; may append ("state.rounds[]")
 	Strategy string // one of the strategies of package merge
+	As       MergeAs
 }

@@ -158,6 +158,15 @@ func (t Tolerance) Exceeded(failed, total int) bool {
 	}
 }
 
+// MergeAs says how a merged value is kept.
+type MergeAs string
+
+// How a merged value is kept. The empty value is MergeAsValue.
+const (
+	MergeAsValue MergeAs = "value" // in the data of the run, up to MaxMergedBytes
+	MergeAsBlob  MergeAs = "blob"  // a reference to a blob of newline-delimited JSON, a line for each element of the list
+)
+
 // A Join says how a node waits for its incoming transitions. The zero Join of
 // a graph-mode node does not wait.
 type Join struct {

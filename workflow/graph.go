@@ -3,6 +3,7 @@ package workflow
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/value"
@@ -107,6 +108,7 @@ type GroupSpec struct {
 	Sync     *Synchronization   // of the first of Joins, with the defaults filled in; nil without
 	To       NodeID             // where Joins lead
 	Target   value.Path         // of the merge, if Sync.Merge has a target
+	MergedIn string             // the input field of To that is the whole merged value; "" if there is none
 	Errors   value.Path         // of the tolerated failures, if Sync.Errors is set
 }
 
@@ -329,8 +331,24 @@ func (b *builder) addGroups() {
 				b.keepError(err)
 			}
 			t.Joins.Target = path
+			t.Joins.MergedIn = b.graph.Nodes[t.To].mergedField(m.Target)
 		}
 	}
+}
+
+// mergedField returns the field of a node's input that is the whole value which the
+// join of a group has merged into target; "" if none is, or something else may be
+// written there before the input is evaluated.
+func (n *GraphNode) mergedField(target string) string {
+	if n.Kind != KindTask && n.Kind != KindSubworkflow || n.Join != JoinNone || n.Lock != "" {
+		return ""
+	}
+	for _, field := range sortedKeys(n.Node.Input) {
+		if source := strings.TrimSpace(n.Node.Input[field]); source == "result" || source == target {
+			return field
+		}
+	}
+	return ""
 }
 
 func (b *builder) groupSpec(name string) *GroupSpec {

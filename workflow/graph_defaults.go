@@ -13,6 +13,11 @@ func (y *Synchronization) withDefaults() *Synchronization {
 	out.Remaining = cmp.Or(y.Remaining, RemainingCancel)
 	out.OnTimeout = cmp.Or(y.OnTimeout, TimeoutFail)
 	out.OnShortfall = cmp.Or(y.OnShortfall, ShortfallFail)
+	if y.Merge != nil {
+		m := *y.Merge
+		m.As = cmp.Or(m.As, MergeAsValue)
+		out.Merge = &m
+	}
 	if y.Tolerate == (Tolerance{}) && y.Strategy.IsAll() {
 		out.Tolerate = TolerateFailures(0)
 	}

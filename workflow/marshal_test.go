@@ -22,6 +22,7 @@ var enumerated = map[reflect.Type][]string{
 	reflect.TypeFor[ApprovalTimeout](): strs(approvalTimeouts),
 	reflect.TypeFor[Exhausted]():       strs(exhaustedValues),
 	reflect.TypeFor[Unmatched]():       strs(unmatchedValues),
+	reflect.TypeFor[MergeAs]():         strs(mergeForms),
 }
 
 func strs[T ~string](values []T) []string {

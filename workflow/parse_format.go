@@ -16,6 +16,7 @@ var (
 	approvalTimeouts = []ApprovalTimeout{ApprovalFail, ApprovalApprove, ApprovalReject}
 	exhaustedValues  = []Exhausted{ExhaustedFail, ExhaustedPark}
 	unmatchedValues  = []Unmatched{UnmatchedEnd, UnmatchedFail}
+	mergeForms       = []MergeAs{MergeAsValue, MergeAsBlob}
 	mergeStrategies  = []string{
 		string(merge.Append), string(merge.Collect), string(merge.Object), string(merge.Keyed), string(merge.Last),
 	}
@@ -215,5 +216,6 @@ func mergeFormat(m *Merge) []field {
 		{"source", expressionForm(&m.Source)},
 		{"target", nameForm(&m.Target)},
 		{"strategy", oneOfForm(&m.Strategy, "", mergeStrategies)},
+		{"as", oneOfForm(&m.As, MergeAsValue, mergeForms)},
 	}
 }

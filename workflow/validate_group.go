@@ -110,7 +110,7 @@ func agreedFields(t *Transition) map[string]any {
 	}
 	y := *t.Synchronization
 	if y.Merge != nil {
-		y.Merge = &Merge{Target: y.Merge.Target, Strategy: y.Merge.Strategy}
+		y.Merge = &Merge{Target: y.Merge.Target, Strategy: y.Merge.Strategy, As: y.Merge.As}
 	}
 	for name, v := range writeFields(synchronizationFormat(&y)) {
 		fields["synchronization."+name] = v

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/merge"
 )
 
 func (c *checker) checkTransition(s site, t *Transition) {
@@ -113,6 +114,10 @@ func (c *checker) checkMerge(s site, t *Transition) {
 			c.reportProblem(s, field+"strategy", ProblemMissing, "name one of %s", joinValues(mergeStrategies))
 		}
 		knownValue(c, s, field+"strategy", m.Strategy, mergeStrategies)
+		knownValue(c, s, field+"as", m.As, mergeForms)
+		if m.As == MergeAsBlob && !makesList(m.Strategy) {
+			c.reportProblem(s, field+"as", ProblemConflict, "a blob has a line for each element of a list, but %s makes none: use append or collect", m.Strategy)
+		}
 		if path, ok := c.parsePath(s, field+"target", m.Target); ok {
 			paths = append(paths, path)
 		}
@@ -124,6 +129,11 @@ func (c *checker) checkMerge(s site, t *Transition) {
 	if ok && len(paths) > 0 && value.Overlaps(path, paths[0]) {
 		c.reportProblem(s, "synchronization.errors", ProblemOverlappingPaths, "it touches the same place as merge.target")
 	}
+}
+
+// makesList reports whether a strategy always merges into a list.
+func makesList(strategy string) bool {
+	return strategy == string(merge.Append) || strategy == string(merge.Collect)
 }
 
 // checkDAGTransition checks that a transition has only what dag mode knows.

@@ -2,6 +2,7 @@ package index
 
 import (
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -13,12 +14,18 @@ type BlobRef struct {
 	Artifact bool // only as an artifact
 }
 
-// AppendRefs appends the blobs that a message to a run of g refers to, and those in the first
-// state if the message starts it. What is decided only passes them on.
-func AppendRefs(out []BlobRef, m state.Message, g *workflow.Graph) []BlobRef {
-	out = appendMessageRefs(out, m)
-	if _, ok := m.(state.Start); ok {
+// AppendRefs appends the blobs that a record of a run of g refers to: those that come
+// with its message, those in the first state if the message starts the run, and
+// those that joins have made. What else is decided only passes them on.
+func AppendRefs(out []BlobRef, r *decision.Record, g *workflow.Graph) []BlobRef {
+	out = appendMessageRefs(out, r.Message)
+	if _, ok := r.Message.(state.Start); ok {
 		out = appendRefsOf(out, g.Definition.State.Initial)
+	}
+	for _, d := range r.Decisions {
+		if m, ok := d.(decision.MergeBranches); ok && m.Blob {
+			out = appendRefsOf(out, m.Value)
+		}
 	}
 	return out
 }

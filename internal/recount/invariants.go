@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -123,9 +124,12 @@ func checkGroup(g *state.Group) error {
 
 // checkBranches checks what is written above state.Branch, for those of a group.
 func checkBranches(s *state.State, g *state.Group) error {
-	unstarted := 0
+	unstarted, bytes := 0, 0
 	for i := range g.Total {
 		b := s.Branch(workflow.Scope{Group: g.ID, Branch: i})
+		if b.Status == state.BranchArrived {
+			bytes += waitingBytes(s, b)
+		}
 		if b.Status != state.BranchRunning && i >= g.Started {
 			unstarted++
 		}
@@ -146,5 +150,18 @@ func checkBranches(s *state.State, g *state.Group) error {
 	if g.Unstarted != unstarted {
 		return fmt.Errorf("%v: %d branches are resolved and have not begun, the group says %d", g.ID, unstarted, g.Unstarted)
 	}
+	if g.Bytes != bytes {
+		return fmt.Errorf("%v: %d bytes wait in the branches that have arrived, the group says %d", g.ID, bytes, g.Bytes)
+	}
 	return nil
+}
+
+// waitingBytes counts what the tokens of a branch bring to its join.
+func waitingBytes(s *state.State, b state.Branch) (n int) {
+	for _, id := range b.Tokens {
+		if t := s.Token(id); t.Status == workflow.WaitingForSiblings && t.Source != nil {
+			n += value.Size(t.Source)
+		}
+	}
+	return n
 }

@@ -159,7 +159,9 @@ func (s *State) PutToken(t *Token) {
 	if old == nil {
 		s.NextToken = t.ID + 1
 	}
+	s.countBytes(old, -1)
 	s.tokens.putRow(t.ID, t)
+	s.countBytes(t, +1)
 	s.scheduleItem(Item{At: t.Alarm(), Token: t.ID})
 	s.indexToken(old, t)
 	s.markListingDirty(old, t)
@@ -326,6 +328,11 @@ func (s *State) PutBranchStatus(sc workflow.Scope, status BranchStatus, f *workf
 	b := s.Branch(sc)
 	b.Status, b.Failure = status, f
 	s.putBranch(sc, b)
+	if status == BranchArrived {
+		for _, id := range b.Tokens {
+			s.countBytes(s.Token(id), +1)
+		}
+	}
 	s.changes.addBranch(s, sc)
 }
 

@@ -1,14 +1,17 @@
 package state
 
-import "github.com/pawl-run/pawl/workflow"
+import (
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
 
 // PutGroup replaces a group. Its counters of live tokens stay as they are, and
 // where it becomes fired, what encloses it no longer counts what is left in it.
 func (s *State) PutGroup(g *Group) {
 	old := s.Group(g.ID)
 	c := *g
-	if c.Live, c.Inner = 0, 0; old != nil {
-		c.Live, c.Inner = old.Live, old.Inner
+	if c.Live, c.Inner, c.Bytes = 0, 0, 0; old != nil {
+		c.Live, c.Inner, c.Bytes = old.Live, old.Inner, old.Bytes
 	} else {
 		s.NextGroup = g.ID + 1
 	}
@@ -40,6 +43,17 @@ func (s *State) countGathering(sc workflow.Scope, d int) {
 		}
 		sc = g.Scope
 	}
+}
+
+// countBytes adds what t brings to the join of its group, or takes it off, if its
+// branch has arrived there.
+func (s *State) countBytes(t *Token, d int) {
+	if t == nil || siblingWait(t) == 0 || t.Source == nil || s.Branch(t.Scope).Status != BranchArrived {
+		return
+	}
+	g := *s.Group(t.Scope.Group)
+	g.Bytes += d * value.Size(t.Source)
+	s.groups.putCounts(g.ID, &g)
 }
 
 // listInBranch adds a group to the list of the branch in which it began, or

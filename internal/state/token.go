@@ -118,8 +118,8 @@ type Spawn struct {
 //   - Phase leaves Gathering once and then stays: a join fires at most once.
 //   - Only a group that gathers has a Due, and a failed one holds no live token.
 //     One that fired or was abandoned may hold stragglers.
-//   - Live and Inner are counted from the tokens and groups within; they are
-//     rebuilt when a state is loaded.
+//   - Live, Inner and Bytes are counted from the tokens and groups within; they
+//     are rebuilt when a state is loaded.
 //   - A group is Open until CloseGroup makes it Closed, never both. While a group
 //     gathers and is Open, the run is not over.
 type Group struct {
@@ -142,6 +142,7 @@ type Group struct {
 	Phase   workflow.Phase `json:"phase,omitzero"`
 	Live    int            `json:"-"`                // live tokens in it and nested in it; counted, not a fact
 	Inner   int            `json:"-"`                // groups within it, at any depth, that gather; counted
+	Bytes   int            `json:"-"`                // of JSON that wait in the branches that have arrived; counted
 	Started int            `json:"started,omitzero"` // branches 0..Started-1 have begun
 	Arrived int            `json:"arrived,omitzero"`
 	Ended   int            `json:"ended,omitzero"`

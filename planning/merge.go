@@ -1,0 +1,87 @@
+package planning
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/merge"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// mergeArrivals folds the values of the arrived branches into the target of the
+// join, and returns what they became.
+func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
+	m := spec.Sync.Merge
+	if m == nil {
+		return nil, nil
+	}
+	v, err := merge.Apply(merge.Strategy(m.Strategy), arrivals)
+	if err != nil {
+		return nil, &workflow.Failure{Code: workflow.CodeMerge, Permanent: true, Message: err.Error()}
+	}
+	d := decision.MergeBranches{Group: g.ID, Scope: g.Scope, Path: spec.Target.Segments, Append: spec.Target.Append}
+	var blobs []decision.Blob
+	if m.As == workflow.MergeAsBlob {
+		b := decision.NewBlob(v.([]any)) // append and collect make lists
+		v, d.Blob, blobs = b.Reference(), true, []decision.Blob{b}
+	} else if n := value.Size(v); n > p.mergeLimit(spec) {
+		return nil, p.mergeTooLarge(g, n, len(arrivals))
+	}
+	if f := p.checkWritable(g.Scope, spec.Target, v); f != nil {
+		return nil, f
+	}
+	d.Value = v
+	p.decide(d)
+	p.blobs = append(p.blobs, blobs...)
+	return v, p.checkPath(g.Scope, spec.Target)
+}
+
+// mergeLimit returns how many bytes of JSON the merged value of a group may have. If
+// the node behind the join takes all of it, it is part of that node's input.
+func (p *planner) mergeLimit(spec *workflow.GroupSpec) int {
+	if spec.MergedIn != "" {
+		return min(p.s.Graph.Limits.PayloadBytes, workflow.MaxMergedBytes)
+	}
+	return workflow.MaxMergedBytes
+}
+
+// exceedsMerge reports whether the values of the branches that have arrived make a
+// merged value that is too large, whatever the others bring.
+func (p *planner) exceedsMerge(g *state.Group) bool {
+	spec := p.s.Graph.Groups[g.Name]
+	m := spec.Sync.Merge
+	if m == nil || m.As == workflow.MergeAsBlob {
+		return false
+	}
+	most := p.mergeLimit(spec)
+	switch merge.Strategy(m.Strategy) {
+	case merge.Append:
+		return g.Bytes-2*g.Arrived > most // a list may lose its brackets
+	case merge.Collect, merge.Keyed:
+		return g.Bytes > most
+	case merge.Object, merge.Last:
+		return false // a later branch may replace what an earlier one brings
+	default:
+		panic("planning: unknown merge strategy " + m.Strategy)
+	}
+}
+
+// mergeTooLarge returns the failure of a group whose merged value has n bytes or more.
+func (p *planner) mergeTooLarge(g *state.Group, n, arrived int) *workflow.Failure {
+	spec := p.s.Graph.Groups[g.Name]
+	limit, where := "mergedBytes", "where at most %d are merged"
+	if spec.MergedIn != "" {
+		limit, where = value.LimitBytes, fmt.Sprintf("whose input %q takes at most %%d", spec.MergedIn)
+	}
+	cure := "say as: blob in the merge"
+	if s := merge.Strategy(spec.Sync.Merge.Strategy); s != merge.Append && s != merge.Collect {
+		cure += ", with the strategy append or collect"
+	}
+	return &workflow.Failure{
+		Code: workflow.CodeLimit, Permanent: true,
+		Message: fmt.Sprintf("limit %s: %d of %d branches of %q bring %d bytes to their join at node %q, %s: %s",
+			limit, arrived, g.Total, g.Name, n, string(spec.To), fmt.Sprintf(where, p.mergeLimit(spec)), cure),
+	}
+}
