@@ -10,9 +10,10 @@ import (
 
 // A budget bounds the work of one plan. The plan's expressions are charged to it,
 // and every decision adds to what may be spent: a plan that brings about more may
-// cost more.
+// cost more. Checks against schemas have a bound of their own, workflow.MaxSchemaCost.
 type budget struct {
 	allowed, spent int // units of cost
+	checks         int // units spent for schemas
 	pacer          pace.Pacer
 	limit          *workflow.Failure // of the run, once the plan is given up
 }

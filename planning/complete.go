@@ -128,7 +128,7 @@ type completion struct {
 // If anything in it fails, nothing of it is written and the node has failed.
 func (p *planner) completeNode(t *state.Token, c completion) {
 	n := p.s.Graph.Node(t.Node)
-	if f := schemaFailure("the result of the node", n.Schema.Check(c.output)); f != nil {
+	if f := p.schemaFailure("the result of the node", n.Schema, c.output); f != nil {
 		p.failAttempt(t, f, false)
 		return
 	}

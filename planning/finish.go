@@ -37,13 +37,13 @@ func (p *planner) completeRun() {
 func (p *planner) runOutput() (map[string]any, *workflow.Failure) {
 	g := p.s.Graph
 	if g.StateSchema != nil {
-		if f := schemaFailure("state", g.StateSchema.Check(p.s.Section(workflow.SectionState))); f != nil {
+		if f := p.schemaFailure("state", g.StateSchema, p.s.Section(workflow.SectionState)); f != nil {
 			return nil, f
 		}
 	}
 	if g.Output == nil {
 		out := p.s.Section(workflow.SectionOutput)
-		return out, schemaFailure("output", g.OutputSchema.Check(out))
+		return out, p.schemaFailure("output", g.OutputSchema, out)
 	}
 	out := make(map[string]any, len(g.Output))
 	for _, m := range g.Output {
@@ -53,7 +53,7 @@ func (p *planner) runOutput() (map[string]any, *workflow.Failure) {
 		}
 		out[m.Name] = x
 	}
-	return out, schemaFailure("output", g.OutputSchema.Check(out))
+	return out, p.schemaFailure("output", g.OutputSchema, out)
 }
 
 // expireRun ends the run as timed out.

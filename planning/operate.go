@@ -78,7 +78,7 @@ func (p *planner) skipTask(m state.Skip) error {
 	if err := p.refuseValue(m.Output); err != nil {
 		return err
 	}
-	if err := p.s.Graph.Node(t.Node).Schema.Check(m.Output); err != nil {
+	if err := p.checkSchema(p.s.Graph.Node(t.Node).Schema, m.Output); err != nil {
 		return fmt.Errorf("skip node %q: %w", string(t.Node), err)
 	}
 	branch, f := p.leaveNode(t, p.s.Graph.Node(t.Node), completion{output: m.Output, skipped: true})

@@ -16,7 +16,7 @@ func (p *planner) startRun(m state.Start) error {
 	if err := p.refuseValue(inputOf(m)); err != nil {
 		return err
 	}
-	if err := g.InputSchema.Check(inputOf(m)); err != nil {
+	if err := p.checkSchema(g.InputSchema, inputOf(m)); err != nil {
 		var se *workflow.SchemaError
 		if errors.As(err, &se) {
 			return &workflow.InputError{Path: se.Path, Message: se.Message}

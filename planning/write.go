@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -94,20 +95,20 @@ func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failur
 	}
 	if len(path.Segments) == 1 {
 		whole, _ := p.s.Data(sc, workflow.SectionState)
-		return schemaFailure("state", p.s.Graph.StateSchema.Check(value.Materialize(whole)))
+		return p.schemaFailure("state", p.s.Graph.StateSchema, value.Materialize(whole))
 	}
 	name := path.Segments[1]
 	if path.Append && len(path.Segments) == 2 {
 		list, _ := p.s.Data(sc, path.Segments...)
 		last := lastOf(list)
-		return schemaFailure(path.String(), p.s.Graph.Element(name).Check(value.Materialize(last)))
+		return p.schemaFailure(path.String(), p.s.Graph.Element(name), value.Materialize(last))
 	}
 	schema := p.s.Graph.Property(name)
 	if schema == nil {
 		return nil
 	}
 	v, _ := p.s.Data(sc, workflow.SectionState, name)
-	return schemaFailure(path.String(), schema.Check(value.Materialize(v)))
+	return p.schemaFailure(path.String(), schema, value.Materialize(v))
 }
 
 func lastOf(list any) any {
@@ -120,9 +121,26 @@ func lastOf(list any) any {
 	return nil
 }
 
-func schemaFailure(what string, err error) *workflow.Failure {
-	if err == nil {
+// checkSchema checks a value and charges the plan for that. What is wrong is a
+// *workflow.SchemaError, or a *workflow.LimitError if the plan has too little left for the check.
+func (p *planner) checkSchema(schema *workflow.Schema, v any) error {
+	cost, err := schema.CheckWithin(workflow.MaxSchemaCost-p.budget.checks, v)
+	p.budget.pacer.Spend(cost)
+	p.budget.checks += cost
+	return err
+}
+
+// schemaFailure returns why a value does not fit its schema, nil if it does. A plan
+// that cannot pay for the check is given up.
+func (p *planner) schemaFailure(what string, schema *workflow.Schema, v any) *workflow.Failure {
+	err := p.checkSchema(schema, v)
+	var limit *workflow.LimitError
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &limit):
+		p.exceedLimit(limit.Limit, workflow.MaxSchemaCost, "units for what one message checks against schemas, in the end "+what)
+		return p.budget.limit
 	}
 	return &workflow.Failure{Code: workflow.CodeSchema, Permanent: true, Message: what + ": " + err.Error()}
 }

@@ -17,17 +17,23 @@ const (
 	MaxDefinitionBytes = 16 << 20 // of the definition as JSON
 	MaxNodes           = 10_000
 	MaxTransitions     = 50_000
-	MaxMergedBytes     = 16 << 20 // of a merged value
-	MaxExpression      = 16 << 10 // bytes of source
-	MaxPlan            = 500_000  // decisions that answer one message
-	MaxNotes           = 100_000  // of why they were made
-	MaxNoteBytes       = 16 << 20 // of their text
-	MaxNesting         = 256      // groups within each other
-	MaxSignals         = 10_000   // that are kept until somebody takes them
-	MaxVotes           = 1_000    // on one approval
-	MaxArtifacts       = 10_000   // of one run
-	MaxPatch           = 1_000    // operations of one patch
+	MaxMergedBytes     = 16 << 20   // of a merged value
+	MaxExpression      = 16 << 10   // bytes of source
+	MaxPlan            = 500_000    // decisions that answer one message
+	MaxNotes           = 100_000    // of why they were made
+	MaxNoteBytes       = 16 << 20   // of their text
+	MaxNesting         = 256        // groups within each other
+	MaxSignals         = 10_000     // that are kept until somebody takes them
+	MaxVotes           = 1_000      // on one approval
+	MaxArtifacts       = 10_000     // of one run
+	MaxPatch           = 1_000      // operations of one patch
+	MaxSubschemas      = 5_000      // of one JSON Schema
+	MaxAppliedSchemas  = 10_000     // of them to one value, each as often as $ref leads to it
+	MaxSchemaCost      = 10_000_000 // units of cost of all checks against schemas that one message comes to
 )
+
+// LimitSchemaCost names, in a [LimitError], the cost of a check against a JSON Schema.
+const LimitSchemaCost = "schemaCost"
 
 // What the expressions of one message may cost together: PlanCosts times the
 // limit of one of them, and DecisionCost more for each decision that it comes

@@ -1,18 +1,26 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A Schema is a compiled JSON Schema, draft 2020-12. It refers to nothing
 // outside itself. The nil Schema accepts everything.
-type Schema struct{ compiled *jsonschema.Schema }
+type Schema struct {
+	compiled    *jsonschema.Schema
+	unevaluated bool // one of its parts asks what the others have not evaluated
+}
 
 // errNoLoader refuses references to other documents.
 var errNoLoader = errors.New("a schema may refer only to itself")
@@ -23,7 +31,12 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%w, not to %s", errNoLoader, url)
 }
 
-// CompileSchema compiles a schema given as a value; nil gives nil.
+// CompileSchema compiles a schema given as a value; nil gives nil. The error says what is
+// wrong with it: it is no schema, refers to something else, or is beyond a bound. It has at
+// most [MaxSubschemas] subschemas, of which at most [MaxAppliedSchemas] apply to one value
+// where each $ref counts as often as it is followed; nothing in it applies to a
+// value because it applies to that value; its patterns are bounded as those of expressions are; and it
+// has neither $dynamicRef nor $recursiveRef.
 func CompileSchema(doc any) (*Schema, error) {
 	s, err := newSchemaSource(doc)
 	if err != nil {
@@ -33,20 +46,38 @@ func CompileSchema(doc any) (*Schema, error) {
 }
 
 // A schemaSource compiles parts of one document. The zero value is no document.
-type schemaSource struct{ compiler *jsonschema.Compiler }
+type schemaSource struct {
+	compiler    *jsonschema.Compiler
+	unevaluated bool
+}
 
 func newSchemaSource(doc any) (schemaSource, error) {
 	if doc == nil {
 		return schemaSource{}, nil
 	}
+	doc, err := value.Normalize(doc, value.Limits{}) // it may be a Go value of any depth
+	if err != nil {
+		return schemaSource{}, err
+	}
+	if n := countSubschemas(doc); n > MaxSubschemas {
+		return schemaSource{}, fmt.Errorf("%d subschemas are more than %d", n, MaxSubschemas)
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(new(patternCompiler).compile)
 	c.DefaultDraft(jsonschema.Draft2020)
 	if err := c.AddResource("mem:///schema", doc); err != nil {
 		return schemaSource{}, err
 	}
-	_, err := c.Compile("mem:///schema") // the whole, so that parts are there
-	return schemaSource{c}, err
+	root, err := c.Compile("mem:///schema") // the whole, so that parts are there
+	if err != nil {
+		return schemaSource{}, err
+	}
+	paths := schemaPaths{applied: map[*jsonschema.Schema]int{}}
+	if err := paths.follow(root); err != nil {
+		return schemaSource{}, err
+	}
+	return schemaSource{c, paths.unevaluated}, nil
 }
 
 // schemaAt compiles the part at the given keys; of no document that is nil.
@@ -59,7 +90,7 @@ func (s schemaSource) schemaAt(keys ...string) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{compiled}, nil
+	return &Schema{compiled, s.unevaluated}, nil
 }
 
 // A SchemaError reports a value that does not fit its schema.
@@ -71,30 +102,79 @@ type SchemaError struct {
 // Error names the place and what is wrong there.
 func (e *SchemaError) Error() string { return fmt.Sprintf("at %q: %s", e.Path, e.Message) }
 
-// Check returns a *SchemaError if v, a value of the JSON model, does not fit s.
+// Check returns a *SchemaError if v, a value of the JSON model, does not fit s, and a
+// *LimitError if the check would cost more than [MaxSchemaCost] or v is deeper than anything
+// in a run.
 func (s *Schema) Check(v any) error {
+	_, err := s.CheckWithin(MaxSchemaCost, v)
+	return err
+}
+
+// CheckWithin is Check with a bound of the caller's: most is in units of cost, as those of
+// expressions, and so is what it returns, at most one more than most.
+// The cost is counted before the work is done.
+func (s *Schema) CheckWithin(most int, v any) (cost int, err error) {
 	if s == nil {
-		return nil
+		return 0, nil
 	}
-	err := s.compiled.Validate(v)
-	if err == nil {
-		return nil
+	m := schemaMeter{left: most, unevaluated: s.unevaluated}
+	switch m.apply(s.compiled, v, 0); {
+	case m.tooDeep:
+		return 0, &LimitError{Limit: value.LimitDepth, Max: maxCheckedDepth}
+	case m.left < 0:
+		return most + 1, &LimitError{Limit: LimitSchemaCost, Max: int64(most)}
 	}
+	return most - m.left, schemaError(s.compiled.Validate(v))
+}
+
+// schemaError returns an error of the library as a *SchemaError about one place: the first
+// one, whatever the order in which the library has looked.
+func schemaError(err error) error {
 	var ve *jsonschema.ValidationError
-	if !errors.As(err, &ve) {
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &ve):
 		return &SchemaError{Message: err.Error()}
 	}
 	for len(ve.Causes) > 0 {
-		ve = ve.Causes[0]
+		ve = slices.MinFunc(ve.Causes, func(a, b *jsonschema.ValidationError) int {
+			return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(a.SchemaURL, b.SchemaURL))
+		})
 	}
-	path := ""
-	if len(ve.InstanceLocation) > 0 {
-		path = "/" + strings.Join(ve.InstanceLocation, "/")
+	return &SchemaError{Path: value.Pointer(ve.InstanceLocation), Message: value.Shorten(schemaReason(ve.ErrorKind), maxSchemaMessage)}
+}
+
+// maxSchemaMessage bounds, in bytes, what a message lists of properties and of a schema.
+const maxSchemaMessage = 400
+
+// schemaReason says what is wrong in the words of the schema: it quotes nothing of the
+// value but the names of properties.
+func schemaReason(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Minimum:
+		return "minimum: it is less than " + ratText(k.Want)
+	case *kind.Maximum:
+		return "maximum: it is more than " + ratText(k.Want)
+	case *kind.ExclusiveMinimum:
+		return "exclusiveMinimum: it is not more than " + ratText(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "exclusiveMaximum: it is not less than " + ratText(k.Want)
+	case *kind.MultipleOf:
+		return "multipleOf: it is not a multiple of " + ratText(k.Want)
+	case *kind.Pattern:
+		return fmt.Sprintf("it does not match the pattern %q", k.Want)
+	case *kind.Format:
+		return "it is not a valid " + k.Want
+	case *kind.AdditionalProperties:
+		slices.Sort(k.Properties)
 	}
-	lines := strings.Split(ve.Error(), "\n")
-	message := lines[len(lines)-1]
-	if _, after, ok := strings.Cut(message, "': "); ok {
-		message = after
-	}
-	return &SchemaError{Path: path, Message: message}
+	lines := strings.Split((&jsonschema.ValidationError{ErrorKind: k}).Error(), "\n")
+	_, reason, _ := strings.Cut(lines[len(lines)-1], "at '': ")
+	return reason
+}
+
+func ratText(r *big.Rat) string {
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
 }

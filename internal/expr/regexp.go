@@ -19,21 +19,48 @@ const (
 	maxRegexp  = 2_000   // instructions
 )
 
-// A pattern is a compiled regular expression, or why there is none.
-type pattern struct {
+// A Pattern is a compiled regular expression in the syntax of RE2, whose matching has a
+// price that is known before.
+type Pattern struct {
 	program *regexp.Regexp
 	steps   int // a match takes at most so many for each byte
-	problem error
 }
+
+// CompilePattern compiles a pattern. The error is an [*Error] with CodeLimit if the
+// pattern has more than 1 KiB or more than 2,000 instructions.
+func CompilePattern(source string) (*Pattern, error) {
+	if len(source) > maxPattern {
+		return nil, limitError(LimitPattern, maxPattern)
+	}
+	parsed, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("pattern: %w", err)
+	}
+	steps := countInstructions(parsed)
+	if steps > maxRegexp {
+		return nil, limitError(LimitRegexp, maxRegexp)
+	}
+	program, err := regexp.Compile(source)
+	return &Pattern{program, steps}, err
+}
+
+// String returns the source of the pattern.
+func (p *Pattern) String() string { return p.program.String() }
+
+// MatchString reports whether text contains a match.
+func (p *Pattern) MatchString(text string) bool { return p.program.MatchString(text) }
+
+// Cost returns what matching a text of n bytes costs at most, in units of cost.
+func (p *Pattern) Cost(n int) int { return p.steps * (n + 1) / bytesPerUnit }
 
 // matchOperation returns the operation for matches(text, pattern). A constant
 // pattern is compiled once.
 func matchOperation(args []interpreter.InterpretableV2) operation {
-	compile := compilePattern
+	compile := CompilePattern
 	if len(args) == 2 {
 		if c, ok := args[1].(interpreter.InterpretableConst); ok {
-			once := compilePattern(textOf(c.Value()))
-			compile = func(string) pattern { return once }
+			once, problem := CompilePattern(textOf(c.Value()))
+			compile = func(string) (*Pattern, error) { return once, problem }
 		}
 	}
 	return operation{two: func(m meter, a, b ref.Val) ref.Val {
@@ -43,30 +70,13 @@ func matchOperation(args []interpreter.InterpretableV2) operation {
 			return noOverload
 		}
 		m.chargeUnits(len(source))
-		p := compile(string(source))
-		if p.problem != nil {
-			return types.WrapErr(p.problem)
+		p, problem := compile(string(source))
+		if problem != nil {
+			return types.WrapErr(problem)
 		}
-		m.chargeUnits(p.steps * (len(subject) + 1) / bytesPerUnit)
-		return types.Bool(p.program.MatchString(string(subject)))
+		m.chargeUnits(p.Cost(len(subject)))
+		return types.Bool(p.MatchString(string(subject)))
 	}}
-}
-
-// compilePattern compiles a pattern in the syntax of RE2.
-func compilePattern(source string) pattern {
-	if len(source) > maxPattern {
-		return pattern{problem: limitError(LimitPattern, maxPattern)}
-	}
-	parsed, err := syntax.Parse(source, syntax.Perl)
-	if err != nil {
-		return pattern{problem: fmt.Errorf("pattern: %w", err)}
-	}
-	steps := countInstructions(parsed)
-	if steps > maxRegexp {
-		return pattern{problem: limitError(LimitRegexp, maxRegexp)}
-	}
-	program, err := regexp.Compile(source)
-	return pattern{program, steps, err}
 }
 
 // countInstructions estimates the size of the program of a pattern, from above.

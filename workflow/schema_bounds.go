@@ -1,0 +1,153 @@
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-run/pawl/internal/expr"
+)
+
+// countSubschemas returns how many schemas there may be in a document: everything that is
+// an object or a bool, but for what is there as a value.
+func countSubschemas(doc any) int {
+	n := 0
+	switch doc := doc.(type) {
+	case bool:
+		n = 1
+	case map[string]any:
+		n = 1
+		for name, v := range doc {
+			switch name {
+			case "enum", "const", "default", "examples":
+			default:
+				n += countSubschemas(v)
+			}
+		}
+	case []any:
+		for _, v := range doc {
+			n += countSubschemas(v)
+		}
+	}
+	return n
+}
+
+// maxPatternBytes bounds the source of all patterns of a schema, in bytes.
+const maxPatternBytes = 64 << 10
+
+// A patternCompiler compiles the patterns of one schema, within the bounds of those of
+// expressions.
+type patternCompiler struct {
+	compiled map[string]*expr.Pattern
+	bytes    int
+}
+
+func (c *patternCompiler) compile(source string) (jsonschema.Regexp, error) {
+	if p, ok := c.compiled[source]; ok {
+		return p, nil
+	}
+	if c.bytes += len(source); c.bytes > maxPatternBytes {
+		return nil, fmt.Errorf("the patterns of the schema have more than %d bytes", maxPatternBytes)
+	}
+	p, err := expr.CompilePattern(source)
+	if err != nil {
+		return nil, err
+	}
+	if c.compiled == nil {
+		c.compiled = map[string]*expr.Pattern{}
+	}
+	c.compiled[source] = p
+	return p, nil
+}
+
+// schemaPaths counts how often the parts of a schema apply to one value, over all paths
+// by which $ref, allOf and such lead to them.
+type schemaPaths struct {
+	applied     map[*jsonschema.Schema]int // by a part, itself counted; 0 while that is found out
+	unevaluated bool
+}
+
+// follow returns why a schema cannot be used, nil if it can.
+func (p *schemaPaths) follow(root *jsonschema.Schema) error {
+	seen := map[*jsonschema.Schema]bool{root: true}
+	for queue := []*jsonschema.Schema{root}; len(queue) > 0; queue = queue[1:] {
+		s := queue[0]
+		if s.DynamicRef != nil || s.RecursiveRef != nil {
+			return fmt.Errorf("at %s: $dynamicRef and $recursiveRef are not supported: use $ref", s.Location)
+		}
+		if _, err := p.countApplied(s); err != nil {
+			return err
+		}
+		p.unevaluated = p.unevaluated || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
+		for _, part := range append(partsForValue(s), partsForChildren(s)...) {
+			if !seen[part] {
+				seen[part] = true
+				queue = append(queue, part)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
+	switch n, ok := p.applied[s]; {
+	case n > 0:
+		return n, nil
+	case ok:
+		return 0, fmt.Errorf("at %s: it refers to itself for one and the same value", s.Location)
+	}
+	p.applied[s] = 0
+	sum := 1
+	for _, part := range partsForValue(s) {
+		n, err := p.countApplied(part)
+		if err != nil {
+			return 0, err
+		}
+		if sum += n; sum > MaxAppliedSchemas {
+			return 0, fmt.Errorf("at %s: its references apply more than %d schemas to one value", s.Location, MaxAppliedSchemas)
+		}
+	}
+	p.applied[s] = sum
+	return sum, nil
+}
+
+// partsForValue returns the schemas that s applies to the value that it applies to itself.
+func partsForValue(s *jsonschema.Schema) []*jsonschema.Schema {
+	parts := slices.Concat([]*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf, sortedParts(s.DependentSchemas))
+	for _, name := range sortedKeys(s.Dependencies) {
+		if part, ok := s.Dependencies[name].(*jsonschema.Schema); ok {
+			parts = append(parts, part)
+		}
+	}
+	return slices.DeleteFunc(parts, isNoSchema)
+}
+
+// partsForChildren returns the schemas that s applies to what is in the value, or to names
+// in it.
+func partsForChildren(s *jsonschema.Schema) []*jsonschema.Schema {
+	parts := slices.Concat(
+		[]*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems},
+		s.PrefixItems, sortedParts(s.Properties), slices.Collect(maps.Values(s.PatternProperties)),
+	)
+	for _, part := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
+		switch part := part.(type) {
+		case *jsonschema.Schema:
+			parts = append(parts, part)
+		case []*jsonschema.Schema:
+			parts = append(parts, part...)
+		}
+	}
+	return slices.DeleteFunc(parts, isNoSchema)
+}
+
+func isNoSchema(s *jsonschema.Schema) bool { return s == nil }
+
+func sortedParts(m map[string]*jsonschema.Schema) []*jsonschema.Schema {
+	parts := make([]*jsonschema.Schema, 0, len(m))
+	for _, name := range sortedKeys(m) {
+		parts = append(parts, m[name])
+	}
+	return parts
+}

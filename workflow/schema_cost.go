@@ -1,0 +1,306 @@
+package workflow
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-run/pawl/internal/expr"
+)
+
+// What parts of a check cost, in units of about 100 ns.
+const (
+	partCost   = 5  // to apply one schema to one value
+	numberCost = 10 // to read a number as a fraction, or to compare two
+	bytesPrice = 16 // so many bytes of a text are read or hashed for one unit
+)
+
+// A schemaMeter counts down what a check may still cost; less than 0 ends the walk. It walks
+// over schema and value as the library does, but goes into every alternative: it decides
+// nothing but where a type does not fit.
+type schemaMeter struct {
+	left        int  // units
+	depth       int  // lists and objects that the walk is in
+	tooDeep     bool // why it has ended
+	unevaluated bool
+}
+
+// maxCheckedDepth bounds the lists and objects inside each other of a value that is
+// checked. State may be as deep as a path and the value that is written there.
+const maxCheckedDepth = 512
+
+// apply pays for a schema that applies to v, beneath so many others that do.
+func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
+	if m.left < 0 {
+		return
+	}
+	m.left -= partCost + above/8 // the library looks among those above for itself
+	if s.Bool != nil || s.Types != nil && !fitsTypes(s.Types, v) {
+		return
+	}
+	m.payForConstants(s, v)
+	switch v := v.(type) {
+	case map[string]any:
+		if m.enterContainer() {
+			m.payForObject(s, v, above)
+			m.depth--
+		}
+	case []any:
+		if m.enterContainer() {
+			m.payForList(s, v)
+			m.depth--
+		}
+	case string:
+		m.payForText(s, v)
+	case nil, bool:
+	default:
+		m.payForNumber(s)
+	}
+	m.applyAll(s.AllOf, v, above+1)
+	m.applyAll(s.AnyOf, v, above+1)
+	m.applyAll(s.OneOf, v, above+1)
+	for _, part := range [...]*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else} {
+		if part != nil {
+			m.apply(part, v, above+1)
+		}
+	}
+}
+
+// enterContainer reports whether a list or an object is within the bound of depth; the walk
+// ends at one that is not.
+func (m *schemaMeter) enterContainer() bool {
+	if m.depth == maxCheckedDepth {
+		m.left, m.tooDeep = -1, true
+		return false
+	}
+	m.depth++
+	return true
+}
+
+func (m *schemaMeter) applyAll(parts []*jsonschema.Schema, v any, above int) {
+	for _, part := range parts {
+		m.apply(part, v, above)
+	}
+}
+
+// fitsTypes reports whether v may have one of the types. A number may be an integer.
+func fitsTypes(types *jsonschema.Types, v any) bool {
+	var fitting jsonschema.Types
+	switch v.(type) {
+	case nil:
+		fitting.Add("null")
+	case bool:
+		fitting.Add("boolean")
+	case string:
+		fitting.Add("string")
+	case []any:
+		fitting.Add("array")
+	case map[string]any:
+		fitting.Add("object")
+	default:
+		fitting.Add("integer")
+		fitting.Add("number")
+	}
+	return *types&fitting != 0
+}
+
+// payForConstants pays for the comparisons with constants and for the format.
+func (m *schemaMeter) payForConstants(s *jsonschema.Schema, v any) {
+	if s.Const != nil {
+		m.left -= m.costOfEquality(v, *s.Const)
+	}
+	if s.Enum != nil {
+		m.left -= 1 + len(s.Enum.Values)/8
+		for _, constant := range s.Enum.Values {
+			m.left -= m.costOfEquality(v, constant)
+		}
+	}
+	if text, ok := v.(string); ok && s.Format != nil {
+		m.left -= len(text) // some are patterns to be compiled
+	}
+}
+
+// costOfEquality returns what it costs to compare a value with a constant. Those of different
+// kinds, and texts of different lengths, are told apart at once.
+func (m *schemaMeter) costOfEquality(v, constant any) int {
+	switch v := v.(type) {
+	case nil, bool:
+		return 0
+	case string:
+		if other, ok := constant.(string); ok && len(v) == len(other) {
+			return len(v) / bytesPrice
+		}
+		return 0
+	case []any:
+		if other, ok := constant.([]any); !ok || len(v) != len(other) {
+			return 0
+		}
+	case map[string]any:
+		if other, ok := constant.(map[string]any); !ok || len(v) != len(other) {
+			return 0
+		}
+	default:
+		switch constant.(type) {
+		case nil, bool, string, []any, map[string]any:
+			return 0
+		}
+	}
+	return m.costOfValue(constant)
+}
+
+// costOfValue returns what it costs to compare or to hash a value.
+func (m *schemaMeter) costOfValue(v any) int {
+	switch v := v.(type) {
+	case nil, bool:
+		return 1
+	case string:
+		return 1 + len(v)/bytesPrice
+	case []any:
+		return m.costOfItems(slices.Values(v))
+	case map[string]any:
+		return m.costOfItems(maps.Values(v)) + 2*len(v)
+	default:
+		return numberCost
+	}
+}
+
+func (m *schemaMeter) costOfItems(items iter.Seq[any]) int {
+	cost := 1
+	if !m.enterContainer() {
+		return cost
+	}
+	defer func() { m.depth-- }()
+	for item := range items {
+		if cost > m.left {
+			break
+		}
+		cost += m.costOfValue(item)
+	}
+	return cost
+}
+
+func (m *schemaMeter) payForNumber(s *jsonschema.Schema) {
+	if s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil {
+		m.left -= numberCost
+	}
+	if s.MultipleOf != nil {
+		m.left -= 3 * numberCost
+	}
+}
+
+func (m *schemaMeter) payForText(s *jsonschema.Schema, text string) {
+	m.left -= len(text) / bytesPrice
+	if s.Pattern != nil {
+		m.left -= costOfMatch(s.Pattern, len(text))
+	}
+}
+
+// costOfMatch returns what a pattern costs on so many bytes. All are made by a patternCompiler.
+func costOfMatch(pattern jsonschema.Regexp, bytes int) int {
+	return pattern.(*expr.Pattern).Cost(bytes)
+}
+
+func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
+	if m.unevaluated {
+		m.left -= len(list)
+	}
+	if s.UniqueItems {
+		m.left -= m.costOfUnique(list)
+	}
+	prefix := s.PrefixItems
+	if parts, ok := s.Items.([]*jsonschema.Schema); ok {
+		prefix = parts
+	}
+	rest := s.Items2020
+	for _, part := range []any{s.Items, s.AdditionalItems} {
+		if part, ok := part.(*jsonschema.Schema); ok {
+			rest = part
+		}
+	}
+	for i, item := range list {
+		switch {
+		case m.left < 0:
+			return
+		case i < len(prefix):
+			m.apply(prefix[i], item, 0)
+		case rest != nil:
+			m.apply(rest, item, 0)
+		}
+		for _, part := range [...]*jsonschema.Schema{s.Contains, s.UnevaluatedItems} {
+			if part != nil {
+				m.apply(part, item, 0)
+			}
+		}
+	}
+}
+
+// costOfUnique returns what it costs to find equal items: a few are compared in pairs, many
+// are hashed.
+func (m *schemaMeter) costOfUnique(list []any) int {
+	if len(list) <= 20 {
+		return len(list) * m.costOfValue(list)
+	}
+	return 2 * m.costOfValue(list)
+}
+
+func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, above int) {
+	m.left -= len(object) + len(s.Required) + len(s.DependentRequired) + len(s.Dependencies) + len(s.DependentSchemas)
+	if m.unevaluated {
+		m.left -= len(object)
+	}
+	for name, v := range object {
+		if m.left < 0 {
+			return
+		}
+		m.payForProperty(s, name, v)
+	}
+	for name, part := range s.DependentSchemas {
+		if _, ok := object[name]; ok {
+			m.apply(part, object, above+1)
+		}
+	}
+	for name, required := range s.DependentRequired {
+		if _, ok := object[name]; ok {
+			m.left -= len(required)
+		}
+	}
+	for name, dependency := range s.Dependencies {
+		if _, ok := object[name]; !ok {
+			continue
+		}
+		switch dependency := dependency.(type) {
+		case *jsonschema.Schema:
+			m.apply(dependency, object, above+1)
+		case []string:
+			m.left -= len(dependency)
+		}
+	}
+}
+
+// payForProperty pays for one property. One that no other part of s has asked for is one more.
+func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
+	part, known := s.Properties[name]
+	if known {
+		m.apply(part, v, 0)
+	}
+	for pattern, part := range s.PatternProperties {
+		if m.left -= 2 * costOfMatch(pattern, len(name)); m.left < 0 {
+			return
+		}
+		if pattern.MatchString(name) {
+			known = true
+			m.apply(part, v, 0)
+		}
+	}
+	if part, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !known {
+		m.apply(part, v, 0)
+	}
+	if s.PropertyNames != nil {
+		m.apply(s.PropertyNames, name, 0)
+	}
+	if s.UnevaluatedProperties != nil {
+		m.apply(s.UnevaluatedProperties, v, 0)
+	}
+}
