@@ -289,9 +289,7 @@ func taskFailed(t *outTask, f workflow.Failure) state.Message {
 // taskResult returns the message that says what a handler has returned.
 func taskResult(t *outTask, output any, err error) state.Message {
 	if err != nil {
-		m := attemptFailed(err)
-		m.Token, m.Attempt, m.Epoch = t.Token, t.Attempt, t.Epoch
-		return m
+		return attemptError(t.Token, t.Attempt, t.Epoch, err)
 	}
 	m, err := taskCompleted(output)
 	if err != nil {

@@ -43,7 +43,10 @@ func Permanent(err error) error {
 
 // IsPermanent says whether a handler's error is one that no policy retries: of
 // Permanent, or a TaskError that is not Retryable.
-func IsPermanent(err error) bool { return err != nil && failureOf(err).Permanent }
+func IsPermanent(err error) bool {
+	_, snoozed := snoozeOf(err)
+	return err != nil && !snoozed && failureOf(err).Permanent
+}
 
 type permanent struct{ error }
 
@@ -86,10 +89,12 @@ func retryAfterOf(err error) time.Duration {
 	return min(max(te.RetryAfter, 0), MaxRetryAfter)
 }
 
-// attemptFailed returns the message that a handler's error is; token, attempt and epoch
-// are the caller's to set.
-func attemptFailed(err error) state.TaskFailed {
-	m := state.TaskFailed{Failure: failureOf(err)}
+// attemptError returns the message that a handler's error is about an attempt.
+func attemptError(token workflow.TokenID, attempt int, epoch workflow.Epoch, err error) state.Message {
+	if after, snoozed := snoozeOf(err); snoozed {
+		return state.TaskSnoozed{Token: token, Attempt: attempt, Epoch: epoch, After: after}
+	}
+	m := state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Failure: failureOf(err)}
 	if !m.Failure.Permanent {
 		m.RetryAfter = retryAfterOf(err)
 	}

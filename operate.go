@@ -43,7 +43,8 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 	return e.reportResult(ctx, run, m)
 }
 
-// Fail delivers the error of an attempt, as Execute would have returned it.
+// Fail delivers the error of an attempt, as Execute would have returned it: a Snooze
+// asks for another call.
 func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -55,9 +56,7 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if cause == nil {
 		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
-	m := attemptFailed(cause)
-	m.Token, m.Attempt, m.Epoch = token, attempt, epoch
-	return e.reportResult(ctx, run, m)
+	return e.reportResult(ctx, run, attemptError(token, attempt, epoch, cause))
 }
 
 // Heartbeat says that an attempt is alive. ErrStale says that it is no longer

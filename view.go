@@ -16,6 +16,7 @@ type Token struct {
 	Scope   workflow.Scope       `json:"scope,omitzero"`   // the group and the branch that it is in
 	Attempt int                  `json:"attempt,omitzero"` // of its task, from 1; 0 before the first
 	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
+	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
 	Failure *workflow.Failure    `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
 }
@@ -42,7 +43,7 @@ type Group struct {
 func viewToken(run workflow.RunID, t *state.Token) Token {
 	view := Token{
 		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope,
-		Attempt: t.Attempt, Failure: t.Failure,
+		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Failure: t.Failure,
 	}
 	if t.Epoch != 0 {
 		view.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)

@@ -140,6 +140,10 @@ func (d RetryTask) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Due, t.Failure = workflow.Retrying, d.Due, d.Failure
 	t.Base, t.Beat, t.Held = max(t.Base, d.Base), never, false
+	if m := t.Remembered(); d.Base > 0 && m.Snoozes > 0 { // an operator's retry
+		m.Snoozes = 0
+		t.Memory = &m
+	}
 	s.PutToken(&t)
 }
 
@@ -152,6 +156,35 @@ func (d RetryTask) toldEvents(s *state.State) []Event {
 }
 
 func (d RetryTask) withdrawnTokens(s *state.State) []workflow.TokenID {
+	return runningTokens(s, d.Token)
+}
+
+// SnoozeTask makes a token wait for its next attempt, as its task has asked; the
+// attempt that has asked does not count against the budget.
+type SnoozeTask struct {
+	Token workflow.TokenID `json:"token"`
+	Due   time.Time        `json:"due"`
+}
+
+// String implements fmt.Stringer.
+func (d SnoozeTask) String() string {
+	return newLine("snooze-task", d.Token).addTime("due", d.Due).String()
+}
+
+func (d SnoozeTask) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	m := t.Remembered()
+	m.Snoozes++
+	t.Status, t.Due, t.Failure, t.Memory = workflow.Retrying, d.Due, nil, &m
+	t.Base, t.Beat, t.Held = t.Base+1, never, false
+	s.PutToken(&t)
+}
+
+func (d SnoozeTask) toldEvents(s *state.State) []Event {
+	return []Event{tokenEvent(s, workflow.EventTaskSnoozed, d.Token, map[string]any{"due": timeText(d.Due)})}
+}
+
+func (d SnoozeTask) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }
 

@@ -146,6 +146,8 @@ func (d *driver) answerOf(c *call) answer {
 	switch {
 	case m.Error != nil:
 		return answer{err: m.Error.taskError()}
+	case m.Snooze > 0:
+		return answer{err: pawl.Snooze(m.Snooze)}
 	case m.Expr != nil:
 		v, err := m.Expr.Eval(d.variablesOf(c))
 		if err != nil {

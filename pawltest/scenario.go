@@ -51,6 +51,7 @@ type mock struct {
 	Error      *mockError        `yaml:"error"`
 	Delay      time.Duration     `yaml:"delay"`
 	Heartbeats time.Duration     `yaml:"heartbeats"`
+	Snooze     time.Duration     `yaml:"snooze"`
 	Expr       *mockProgram      `yaml:"expr"`
 	Artifacts  map[string]string `yaml:"artifacts"` // contents, by name
 }

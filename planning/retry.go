@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -22,6 +23,32 @@ func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Fai
 	}
 	p.addNote(t.ID, "", "attempt %d of %d failed with %s: again in %v", made, n.Retry.MaxAttempts, f.Code, delay)
 	return timeout.Instant(p.now.Add(delay)), true
+}
+
+// taskSnoozed lets a task wait that asks to be called again, so often as the limit
+// allows; beyond it the attempt has failed.
+func (p *planner) taskSnoozed(m state.TaskSnoozed) error {
+	t := p.runningAttempt(attemptKey{m.Token, m.Attempt, m.Epoch})
+	if t == nil {
+		return snoozedOrStale(p.s, m)
+	}
+	if most := p.s.Graph.Limits.Snoozes; t.Remembered().Snoozes >= most {
+		f := limitFailure("snoozes", most, "times that the task asks to be called again")
+		p.failAttempt(t, &f, false)
+		return nil
+	}
+	p.decide(decision.SnoozeTask{Token: t.ID, Due: timeout.Instant(p.now.Add(m.After))})
+	return nil
+}
+
+// snoozedOrStale answers a snooze of an attempt that does not run: nil if it was taken
+// before, workflow.ErrStale otherwise.
+func snoozedOrStale(s *state.State, m state.TaskSnoozed) error {
+	t := s.Token(m.Token)
+	if t != nil && t.Status == workflow.Retrying && t.Failure == nil && t.Attempt == m.Attempt && t.Epoch == m.Epoch {
+		return nil
+	}
+	return workflow.ErrStale
 }
 
 // retriesFailure reports whether a policy retries a failure at all.

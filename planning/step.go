@@ -69,7 +69,7 @@ func admitEnded(s *state.State, m state.Message) error {
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, true)
 	case state.TaskFailed:
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, false)
-	case state.Heartbeat:
+	case state.TaskSnoozed, state.Heartbeat:
 		return workflow.ErrStale
 	default:
 		return workflow.ErrEnded
@@ -210,6 +210,8 @@ func (p *planner) takeMessage(m state.Message) error {
 		return p.taskCompleted(m)
 	case state.TaskFailed:
 		return p.taskFailed(m)
+	case state.TaskSnoozed:
+		return p.taskSnoozed(m)
 	case state.Heartbeat:
 		return p.taskHeartbeat(m)
 	case state.AlarmFired:

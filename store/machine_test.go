@@ -199,6 +199,7 @@ func drawTask(t *rapid.T, s *state.State) decision.Decision {
 		decision.ExtendTask{Token: id, Beat: drawTime(t)},
 		decision.RetryTask{Token: id, Due: drawTime(t), Base: 1, Failure: drawFailure(t)},
 		decision.ParkTask{Token: id, Failure: f},
+		decision.SnoozeTask{Token: id, Due: drawTime(t)},
 		decision.KeepResult{Token: id, Result: drawValue(t)},
 		decision.RenewInput{Token: id, Input: drawValue(t)},
 		decision.AwaitTimer{Token: id, Due: drawTime(t)},

@@ -148,6 +148,10 @@ func (m *completeRequest) setOutput(output any) error {
 
 // setFailure makes a completion that of an error.
 func (m *completeRequest) setFailure(cause error) {
+	if s := (pawl.SnoozeError{}); errors.As(cause, &s) {
+		m.Status, m.Result, m.Metadata, m.Artifacts, m.After = statusSnoozed, nil, nil, nil, max(s.After, 0).String()
+		return
+	}
 	f := &failureMessage{Code: workflow.CodeError, Message: fmt.Sprint(cause)}
 	var te pawl.TaskError
 	if errors.As(cause, &te) {
@@ -159,7 +163,7 @@ func (m *completeRequest) setFailure(cause error) {
 	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "\uFFFD")
 	retryable := !pawl.IsPermanent(cause)
 	f.Retryable = &retryable
-	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error = statusFailed, nil, nil, nil, f
+	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error, m.After = statusFailed, nil, nil, nil, f, ""
 }
 
 // Leave gives back what the worker holds, and has the pool forget it.

@@ -24,6 +24,11 @@ type completion struct {
 	cause     error  // of a failure
 }
 
+// hasFailed reports whether the task has failed: one that asks to be called again has not.
+func (c *completion) hasFailed() bool {
+	return c.cause != nil && !errors.As(c.cause, new(pawl.SnoozeError))
+}
+
 // completeTask takes the result of a task, and returns once it is committed. It is
 // nil for a duplicate as well; otherwise an *Error.
 func (p *Pool) completeTask(ctx context.Context, c completion) error {
@@ -48,7 +53,7 @@ func (p *Pool) completeTask(ctx context.Context, c completion) error {
 	if isRetriable(err) {
 		p.queue.undoCompletion(c.key, time.Now())
 	} else {
-		p.queue.finishCompletion(c.worker, c.key, err == nil, c.cause != nil, time.Now())
+		p.queue.finishCompletion(c.worker, c.key, err == nil, c.hasFailed(), time.Now())
 		p.taskFreed()
 	}
 	p.deliverTasks()

@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/complete", `{"worker": "ann", "key": "k1", "status": "completed"}`, 400, CodeVersion, `has no version: send "version": "1.0"`},
 		{"POST", "/v1/complete", `{"version": "0.9", "worker": "ann"}`, 400, CodeVersion, "this pool speaks 1.0"},
 		{"POST", "/v1/complete", `{"version": "1.0", "worker": "ann"}`, 400, CodeInvalid, "send the key of the task"},
-		{"POST", "/v1/complete", complete(``), 400, CodeInvalid, `must be "completed" or "failed"`},
+		{"POST", "/v1/complete", complete(``), 400, CodeInvalid, `must be "completed", "failed" or "snoozed"`},
 		{"POST", "/v1/complete", complete(`, "status": "failed"`), 400, CodeInvalid, `send "error"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "error": {}`), 400, CodeInvalid, "or no error"},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1, "resultRef": "x"`), 400, CodeInvalid, "send one of them"},
@@ -141,6 +141,14 @@ func TestCompletions(t *testing.T) {
 	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"code": "gone", "message": "no", "retryable": false}}`)
 	require.Nil(t, e)
 	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no"}, f.result("x"))
+	f.dispatch("a", "s")
+	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "s", "status": "snoozed", "after": "30s"}`)
+	require.Nil(t, e)
+	require.Equal(t, pawl.Snooze(30*time.Second), f.result("s"))
+	for _, after := range []string{"", "30", "-1s", "soon"} {
+		_, e = ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1", "worker": "ann", "key": "x", "status": "snoozed", "after": %q}`, after))
+		require.Equal(t, fmt.Sprintf(`after is %q: send a duration such as "30s"`, after), e.Message)
+	}
 	for _, after := range []string{"30", "-1s", "soon"} {
 		_, e = ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"retryAfter": %q}}`, after))
 		require.Equal(t, fmt.Sprintf(`retryAfter is %q: send a duration such as "30s"`, after), e.Message)

@@ -62,6 +62,7 @@ type (
 		Result    json.RawMessage   `json:"result,omitempty"`
 		ResultRef string            `json:"resultRef,omitempty"`
 		Error     *failureMessage   `json:"error,omitempty"`
+		After     string            `json:"after,omitempty"`
 		Metadata  json.RawMessage   `json:"metadata,omitempty"`
 		Artifacts []artifactMessage `json:"artifacts,omitempty"`
 		Take      int               `json:"take,omitempty"`
@@ -111,6 +112,7 @@ type (
 const (
 	statusCompleted = "completed"
 	statusFailed    = "failed"
+	statusSnoozed   = "snoozed"
 )
 
 // Bounds of requests.
@@ -163,8 +165,15 @@ func (m completeRequest) toCompletion() (completion, error) {
 	case m.Status == statusFailed:
 		err := m.fillCause(&c)
 		return c, err
+	case m.Status == statusSnoozed:
+		after, err := time.ParseDuration(m.After)
+		if err != nil || after < 0 {
+			return c, invalidRequestf("after is %q: send a duration such as \"30s\"", m.After)
+		}
+		c.cause = pawl.Snooze(after)
+		return c, nil
 	case m.Status != statusCompleted:
-		return c, invalidRequestf("status is %q: it must be \"completed\" or \"failed\"", m.Status)
+		return c, invalidRequestf("status is %q: it must be \"completed\", \"failed\" or \"snoozed\"", m.Status)
 	case m.Error != nil:
 		return c, invalidRequestf("status is \"completed\" and there is an error: send \"status\": \"failed\", or no error")
 	case m.Result != nil && m.ResultRef != "":

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -146,6 +147,9 @@ func TestRunSaysWhatHandlersReturn(t *testing.T) {
 			"code": func(context.Context, Task) (any, error) {
 				return nil, pawl.TaskError{Code: "mine", Retryable: true, RetryAfter: 90 * time.Second}
 			},
+			"snooze": func(context.Context, Task) (any, error) {
+				return nil, fmt.Errorf("soon: %w", pawl.Snooze(90*time.Second))
+			},
 			"plain":     func(context.Context, Task) (any, error) { return nil, errors.New("plain") },
 			"permanent": func(context.Context, Task) (any, error) { return nil, pawl.Permanent(errors.New("for good")) },
 			"not json":  func(context.Context, Task) (any, error) { return make(chan int), nil },
@@ -165,6 +169,7 @@ func TestRunSaysWhatHandlersReturn(t *testing.T) {
 		for k, want := range map[pawl.Key]any{
 			"panic":     pawl.TaskError{Code: "panic", Message: "boom"},
 			"code":      pawl.TaskError{Code: "mine", Retryable: true, RetryAfter: 90 * time.Second},
+			"snooze":    pawl.SnoozeError{After: 90 * time.Second},
 			"plain":     pawl.TaskError{Code: "error", Message: "plain", Retryable: true},
 			"permanent": pawl.TaskError{Code: "error", Message: "for good"},
 			"result":    pawl.Result{Output: int64(1), Metadata: map[string]any{"tokens": int64(7)}},

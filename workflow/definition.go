@@ -58,6 +58,7 @@ type Limits struct {
 	JSONDepth        int    // nesting of a value
 	SubworkflowDepth int    // children of children
 	Descendants      int    // runs below one root
+	Snoozes          int    // times that one task asks to be called again
 }
 
 // A Node is a step. It has at most one kind: Task, Subworkflow, Approval, Wait

@@ -37,6 +37,7 @@ const (
 	EventTaskCompleted    EventType = "task.completed"
 	EventTaskFailed       EventType = "task.failed"
 	EventTaskRetrying     EventType = "task.retrying"
+	EventTaskSnoozed      EventType = "task.snoozed"
 	EventTaskParked       EventType = "task.parked"
 	EventTaskInputRenewed EventType = "task.input_renewed"
 )

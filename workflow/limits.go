@@ -7,7 +7,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		Foreach: 100_000, LiveTokens: 200_000, Tokens: 1_000_000, Loop: 1_000_000,
 		CELCost: 1_000_000, PayloadBytes: 1 << 20, JSONDepth: 128,
-		SubworkflowDepth: 16, Descendants: 10_000,
+		SubworkflowDepth: 16, Descendants: 10_000, Snoozes: 10_000,
 	}
 }
 
@@ -55,6 +55,6 @@ func (l Limits) withDefaults(d Limits) Limits {
 		Tokens: cmp.Or(l.Tokens, d.Tokens), Loop: cmp.Or(l.Loop, d.Loop),
 		CELCost: cmp.Or(l.CELCost, d.CELCost), PayloadBytes: cmp.Or(l.PayloadBytes, d.PayloadBytes),
 		JSONDepth: cmp.Or(l.JSONDepth, d.JSONDepth), SubworkflowDepth: cmp.Or(l.SubworkflowDepth, d.SubworkflowDepth),
-		Descendants: cmp.Or(l.Descendants, d.Descendants),
+		Descendants: cmp.Or(l.Descendants, d.Descendants), Snoozes: cmp.Or(l.Snoozes, d.Snoozes),
 	}
 }

@@ -73,6 +73,7 @@ func limitsFormat(l *Limits) []field {
 		{"jsonDepth", positiveForm(&l.JSONDepth, 0)},
 		{"subworkflowDepth", positiveForm(&l.SubworkflowDepth, 0)},
 		{"descendants", positiveForm(&l.Descendants, 0)},
+		{"snoozes", positiveForm(&l.Snoozes, 0)},
 	}
 }
 

@@ -172,6 +172,8 @@ func (w *world) plan(c *call) {
 		fail("busy", pawl.TaskError{Code: "busy", Message: "later", Retryable: true})
 	case 6:
 		fail("gone", pawl.TaskError{Code: "gone", Message: "never"})
+	case 15:
+		fail("snooze", pawl.Snooze(time.Duration(r.IntN(5))*time.Second))
 	case 7:
 		fail("permanent", pawl.Permanent(errors.New("no")))
 	case 8:

@@ -159,6 +159,8 @@ func (m *model) receives(r decision.Record) error {
 	switch x := r.Message.(type) {
 	case state.TaskCompleted:
 		return m.result(x.Token, x.Attempt, x.Epoch)
+	case state.TaskSnoozed:
+		return m.result(x.Token, x.Attempt, x.Epoch)
 	case state.TaskFailed:
 		return m.result(x.Token, x.Attempt, x.Epoch)
 	case state.ChildEnded:

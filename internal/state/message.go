@@ -39,6 +39,13 @@ type (
 		Failure    workflow.Failure `json:"failure"`
 		RetryAfter time.Duration    `json:"retryAfter,omitzero"` // in place of the policy's delay
 	}
+	// TaskSnoozed reports that an attempt asks to be called again after a time.
+	TaskSnoozed struct {
+		Token   workflow.TokenID `json:"token"`
+		Attempt int              `json:"attempt"`
+		Epoch   workflow.Epoch   `json:"epoch"`
+		After   time.Duration    `json:"after"`
+	}
 	// Heartbeat reports that an attempt is alive.
 	Heartbeat struct {
 		Token   workflow.TokenID `json:"token"`
@@ -130,6 +137,7 @@ type (
 func (Start) isMessage()         {}
 func (TaskCompleted) isMessage() {}
 func (TaskFailed) isMessage()    {}
+func (TaskSnoozed) isMessage()   {}
 func (Heartbeat) isMessage()     {}
 func (AlarmFired) isMessage()    {}
 func (Cancel) isMessage()        {}
@@ -150,7 +158,7 @@ func (ChildAsks) isMessage()     {}
 
 // messageVariants has one zero value of every Message.
 var messageVariants = [...]Message{
-	Start{}, TaskCompleted{}, TaskFailed{}, Heartbeat{}, AlarmFired{}, Cancel{},
+	Start{}, TaskCompleted{}, TaskFailed{}, TaskSnoozed{}, Heartbeat{}, AlarmFired{}, Cancel{},
 	Retry{}, Skip{}, Suspend{}, Resume{}, Pause{}, Signal{}, Ballot{}, CancelNodes{}, AddBranch{},
 	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{},
 }

@@ -33,7 +33,7 @@ func (r Reader) Message(d *datadriven.TestData) state.Message {
 	switch d.Cmd {
 	case "start":
 		return r.startMessage(d)
-	case "complete", "fail", "heartbeat":
+	case "complete", "fail", "snooze", "heartbeat":
 		return r.resultMessage(d)
 	case "child-ended", "child-asks":
 		return r.childMessage(d)
@@ -74,6 +74,9 @@ func (r Reader) resultMessage(d *datadriven.TestData) state.Message {
 	case "fail":
 		after := time.Duration(r.readNumber(d, "after", 0)) * time.Second
 		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.readFailure(d), RetryAfter: after}
+	}
+	if d.Cmd == "snooze" {
+		return state.TaskSnoozed{Token: id, Attempt: attempt, Epoch: epoch, After: time.Duration(r.readNumber(d, "after", 0)) * time.Second}
 	}
 	return state.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
 }

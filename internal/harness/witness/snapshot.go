@@ -227,6 +227,8 @@ func resultOf(run workflow.RunID, m state.Message) (pawl.Key, bool) {
 	switch m := m.(type) {
 	case state.TaskCompleted:
 		return keyOf(run, m.Token, m.Attempt, m.Epoch), true
+	case state.TaskSnoozed:
+		return keyOf(run, m.Token, m.Attempt, m.Epoch), true
 	case state.TaskFailed:
 		return keyOf(run, m.Token, m.Attempt, m.Epoch), true
 	default:
