@@ -62,12 +62,14 @@ type RunSummary struct {
 	Parent   workflow.RunID `json:"parent,omitzero"` // of a child run; "" without
 }
 
-// A RunFilter selects runs of the index by Status (any of these), Workflow (the name
-// of the definition) and Parent (whose children they are). The zero value selects all.
+// A RunFilter selects runs, and says in which order they are listed and how many. The
+// zero value selects all, oldest first.
 type RunFilter = store.RunFilter
 
-// Runs lists runs in the order of their ids, from the index, page by page. An
-// error ends the list.
+// Runs lists runs in the order in which they came into the directory, by their start or
+// by Repair, from the index, page by page: it looks at some 500 runs at a time, and
+// commits go on in between. A run that is started meanwhile may be in the list or not.
+// An error ends the list: of a damaged row ErrCorrupt.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }

@@ -52,13 +52,10 @@ func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err 
 	if err := e.checkUsable(ctx); err != nil {
 		return 0, err
 	}
-	ended := RunFilter{Status: []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled}}
+	ended := RunFilter{Roots: true, EndedUntil: before}
 	for h, err := range listUntilDone(ctx, e.dir.AllHeads(ended)) {
 		if err != nil {
 			return n, err
-		}
-		if h.Parent != "" || !h.EndedAt.Before(before) {
-			continue
 		}
 		switch err := e.Purge(ctx, h.Run); {
 		case err == nil:

@@ -66,7 +66,7 @@ func TestStalledRunsFail(t *testing.T) {
 		<-time.After(3 * time.Hour)
 		require.Equal(t, map[workflow.RunStatus][]string{
 			workflow.RunFailed: {"stalled"}, workflow.RunPaused: {"paused"},
-			workflow.RunRunning: {"approval", "event", "parent", "parked", "timer", "times-out"},
+			workflow.RunRunning: {"times-out", "timer", "event", "approval", "parked", "parent"},
 		}, status())
 		out, err := e.Wait(t.Context(), "stalled")
 		require.NoError(t, err)

@@ -3,9 +3,7 @@ package store
 import (
 	"database/sql/driver"
 	"fmt"
-	"iter"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
@@ -18,27 +16,9 @@ import (
 // it. It is never behind the run.
 type Head = index.Head
 
-// A RunFilter selects runs of the index. The zero value selects all.
-type RunFilter struct {
-	Workflow string               // its name; "" is any
-	Parent   workflow.RunID       // "" is any
-	Status   []workflow.RunStatus // none is any
-}
-
-// statusMask returns the statuses as bits.
-func (f RunFilter) statusMask() int64 {
-	var mask int64
-	for _, s := range f.Status {
-		mask |= 1 << s
-	}
-	return mask
-}
-
 const (
 	getHead       = index.RunColumns + `WHERE id = ?`
 	scanHead      = index.RunColumns + `NOT INDEXED WHERE id = ?`
-	listHeads     = index.RunColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND (? = '' OR parent = ?) AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
-	listChildren  = index.RunColumns + `WHERE id > ? AND (? = '' OR workflow = ?) AND parent <> '' AND ? <> '' AND parent = ? AND (? = 0 OR ? >> status & 1) ORDER BY id LIMIT ?`
 	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
 	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
 	getQuiet      = `SELECT id, num, at, seq FROM runs WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`
@@ -82,29 +62,6 @@ func queryRow(db *sqlite.Conn, id workflow.RunID) (out index.Row, err error) {
 func (d *Dir) Head(id workflow.RunID) (Head, error) {
 	r, err := d.readRow(id)
 	return r.Head, err
-}
-
-// Heads returns up to limit rows of runs that fit the filter, in order of id,
-// from the first behind after.
-func (d *Dir) Heads(after workflow.RunID, f RunFilter, limit int) ([]Head, error) {
-	var rows []index.Row
-	mask := f.statusMask()
-	query := listHeads
-	if f.Parent != "" {
-		query = listChildren
-	}
-	err := d.readIndex(func(db *sqlite.Conn) error {
-		return db.Each(query, func(r *sqlite.Row) error { rows = append(rows, index.ScanRow(r)); return nil },
-			string(after), f.Workflow, f.Workflow, string(f.Parent), string(f.Parent), mask, mask, int64(limit))
-	})
-	out := make([]Head, 0, len(rows))
-	for i := range rows {
-		if err == nil {
-			err = d.decodeRow(&rows[i])
-		}
-		out = append(out, rows[i].Head)
-	}
-	return out, err
 }
 
 // Unfinished returns the runs that have not ended, oldest first.
@@ -185,26 +142,4 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = column.TimeAt(r, 0); return nil }, from)
 	})
 	return at, err
-}
-
-// AllHeads yields the rows of all runs that fit the filter, in order of id, in
-// pages: commits go on in between.
-func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
-	const page = 256
-	return func(yield func(Head, error) bool) {
-		for after, more := workflow.RunID(""), true; more; {
-			heads, err := d.Heads(after, f, page)
-			if err != nil {
-				yield(Head{}, err)
-				return
-			}
-			for h := range slices.Values(heads) {
-				if !yield(h, nil) {
-					return
-				}
-				after = h.Run
-			}
-			more = len(heads) == page
-		}
-	}
 }

@@ -165,8 +165,8 @@ func TestRepairSays(t *testing.T) {
 					suspended = append(suspended, h.Run)
 				}
 			}
-			require.Equal(t, tt.runs, runs)
-			require.Equal(t, tt.suspended, suspended)
+			require.ElementsMatch(t, tt.runs, runs)
+			require.ElementsMatch(t, tt.suspended, suspended)
 		})
 	}
 }

@@ -152,26 +152,6 @@ func TestListings(t *testing.T) {
 	p.run.row.Parent = "d"
 	p.do(state.Start{}, decision.StartRun{At: at(1)})
 
-	ids := func(hs []Head) (out []workflow.RunID) {
-		for _, h := range hs {
-			out = append(out, h.Run)
-		}
-		return out
-	}
-	heads, err := d.Heads("", RunFilter{}, 2)
-	require.NoError(t, err)
-	require.Equal(t, []workflow.RunID{"a", "b"}, ids(heads))
-	heads, err = d.Heads("b", RunFilter{Workflow: "fan"}, 9)
-	require.NoError(t, err)
-	require.Equal(t, []workflow.RunID{"c", "d", "e"}, ids(heads))
-	heads, err = d.Heads("", RunFilter{Status: []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused}}, 9)
-	require.NoError(t, err)
-	require.Equal(t, []workflow.RunID{"d", "e"}, ids(heads))
-	require.Equal(t, []workflow.RunID{"e"}, ids(all(t, d.AllHeads(RunFilter{Parent: "d"}))))
-	heads, err = d.Heads("", RunFilter{Workflow: "other"}, 9)
-	require.NoError(t, err)
-	require.Empty(t, heads)
-
 	unfinished, err := d.Unfinished()
 	require.NoError(t, err)
 	require.Equal(t, []workflow.RunID{"d", "e"}, unfinished)

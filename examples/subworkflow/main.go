@@ -6,12 +6,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
@@ -105,10 +107,15 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 // other: with a state, events and an outcome of their own. Their ids are made
 // of that of the parent, the token that waits there, and its attempt.
 func children(ctx context.Context, engine *pawl.Engine, parent workflow.RunID, stdout io.Writer) error {
+	var runs []pawl.RunSummary
 	for r, err := range engine.Runs(ctx, pawl.RunFilter{Parent: parent}) {
 		if err != nil {
 			return err
 		}
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b pawl.RunSummary) int { return cmp.Compare(a.Run, b.Run) }) // they started together
+	for _, r := range runs {
 		fmt.Fprintf(stdout, "%s, a run of %s: %s\n", r.Run, r.Workflow, r.Status)
 		if r.Failure != nil {
 			fmt.Fprintf(stdout, "  %v\n", r.Failure)

@@ -111,6 +111,9 @@ func ScanRow(r *sqlite.Row) Row {
 // IsDamaged reports whether a part of a row that was read is not what was written.
 func (r *Row) IsDamaged() bool { return slices.Contains(r.Sound[:], false) }
 
+// TextBytes returns the size of what DecodeTexts is still to decode.
+func (r *Row) TextBytes() int { return len(r.texts[0]) + len(r.texts[1]) + len(r.texts[2]) }
+
 // DecodeTexts decodes the output, the failure and the artifacts of a row that was read. They
 // may be large.
 func (r *Row) DecodeTexts() (err error) {

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A RunFilter selects runs of the index, and says in which order they are listed and
+// how many. The zero value selects all, oldest first.
+type RunFilter struct {
+	Workflow   string               // name of the definition; "" is any
+	Parent     workflow.RunID       // whose children; "" is any
+	Roots      bool                 // only runs without a parent
+	Prefix     string               // of the id
+	Status     []workflow.RunStatus // any of these; none is any
+	Since      time.Time            // started at this instant or later; zero is no bound
+	Until      time.Time            // started before this instant; zero is no bound
+	EndedSince time.Time            // ended at this instant or later; zero is no bound
+	EndedUntil time.Time            // ended before this instant; zero is no bound
+	Newest     bool                 // those that were started last come first
+	Limit      int                  // at most so many runs; 0 is all
+}
+
+// statusMask returns the statuses as bits.
+func (f *RunFilter) statusMask() int64 {
+	var mask int64
+	for _, s := range f.Status {
+		mask |= 1 << s
+	}
+	return mask
+}
+
+// onlyUnfinished reports whether no run that has ended can fit.
+func (f *RunFilter) onlyUnfinished() bool {
+	return len(f.Status) > 0 && !slices.ContainsFunc(f.Status, workflow.RunStatus.Final)
+}
+
+// A list holds the lock of the index for a page at a time: for so many runs that it
+// looks at, whether or not they fit, and so many bytes of those that fit.
+const (
+	listRows  = 512
+	listBytes = 4 << 20
+)
+
+// The numbers of runs that may fit, behind the last one that was looked at; and the
+// rows of those that do.
+const (
+	nextRuns       = `SELECT num FROM runs WHERE num > ? ORDER BY num LIMIT ?`
+	lastRuns       = `SELECT num FROM runs WHERE num < ? ORDER BY num DESC LIMIT ?`
+	nextUnfinished = `SELECT num FROM runs WHERE status < 4 AND num > ? ORDER BY num LIMIT ?`
+	lastUnfinished = `SELECT num FROM runs WHERE status < 4 AND num < ? ORDER BY num DESC LIMIT ?`
+	childrenByID   = `SELECT num, id FROM runs WHERE parent = ?3 AND parent <> '' AND id > ?1 ORDER BY id LIMIT ?2`
+	prefixedByID   = `SELECT num, id FROM runs WHERE id >= ?3 AND id > ?1 ORDER BY id LIMIT ?2`
+
+	fittingRuns = index.RunColumns + `WHERE num IN (SELECT value FROM json_each(?1))
+		AND (?2 = '' OR workflow = ?2) AND (?3 = '' OR parent = ?3) AND (?4 = 0 OR parent = '') AND (?5 = '' OR substr(id, 1, length(?5)) = ?5)
+		AND (?6 = 0 OR ?6 >> status & 1) AND (?7 IS NULL OR started_at >= ?7) AND (?8 IS NULL OR started_at < ?8)
+		AND (?9 IS NULL OR ended_at >= ?9) AND (?10 IS NULL OR ended_at < ?10) ORDER BY `
+	fittingUp   = fittingRuns + `num LIMIT ?11`
+	fittingDown = fittingRuns + `num DESC LIMIT ?11`
+)
+
+// AllHeads yields the rows of all runs that fit the filter, in the order of their
+// starts, in pages: commits go on in between.
+func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
+	return func(yield func(Head, error) bool) {
+		l := runList{d: d, filter: f}
+		err := l.gatherRuns()
+		for err == nil && !l.done {
+			var rows []index.Row
+			rows, err = l.nextPage()
+			for i := range rows {
+				if err == nil {
+					err = d.decodeRow(&rows[i])
+				}
+				if err == nil && !yield(rows[i].Head, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(Head{}, err)
+		}
+	}
+}
+
+// A runList is a list on its way.
+type runList struct {
+	d        *Dir
+	filter   RunFilter
+	gathered bool
+	runs     []int64 // if gathered: the numbers that are yet to be looked at
+	last     int64   // otherwise: the last number that was looked at; 0 before the first
+	listed   int     // runs that fitted
+	done     bool
+}
+
+// gatherRuns finds the numbers of the runs that an index over ids leads to: children,
+// or those with a prefix.
+func (l *runList) gatherRuns() error {
+	query, key := childrenByID, string(l.filter.Parent)
+	if key == "" {
+		query, key = prefixedByID, l.filter.Prefix
+	}
+	if key == "" {
+		return nil
+	}
+	l.gathered = true
+	for after, n := "", listRows; n == listRows; {
+		n = 0
+		err := l.d.readIndex(func(db *sqlite.Conn) error {
+			return db.Each(query, func(r *sqlite.Row) error {
+				if after = r.Text(1); l.filter.Parent != "" || strings.HasPrefix(after, key) {
+					n++
+					l.runs = append(l.runs, r.Int64(0))
+				}
+				return nil
+			}, after, int64(listRows), key)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	slices.Sort(l.runs)
+	if l.filter.Newest {
+		slices.Reverse(l.runs)
+	}
+	return nil
+}
+
+// errPageFull ends a page whose rows are large.
+var errPageFull = errors.New("the page is full")
+
+// nextPage returns the rows of the next page, which are still to be decoded.
+func (l *runList) nextPage() (rows []index.Row, err error) {
+	f := &l.filter
+	query, limit, roots := fittingUp, listRows, int64(0)
+	if f.Roots {
+		roots = 1
+	}
+	if f.Newest {
+		query = fittingDown
+	}
+	if f.Limit > 0 {
+		limit = min(limit, f.Limit-l.listed)
+	}
+	err = l.d.readIndex(func(db *sqlite.Conn) error {
+		page, err := l.candidates(db)
+		if l.done = len(page) < listRows; err != nil || len(page) == 0 {
+			return err
+		}
+		last, size := page[len(page)-1], 0
+		list, _ := json.Marshal(page) //nolint:errchkjson // numbers
+		err = db.Each(query, func(r *sqlite.Row) error {
+			rows = append(rows, index.ScanRow(r))
+			w := &rows[len(rows)-1]
+			if size += w.TextBytes(); size > listBytes {
+				last = w.Num
+				return errPageFull
+			}
+			return nil
+		}, string(list), f.Workflow, string(f.Parent), roots, f.Prefix, f.statusMask(),
+			column.Millis(f.Since), column.Millis(f.Until), column.Millis(f.EndedSince), column.Millis(f.EndedUntil), int64(limit))
+		if errors.Is(err, errPageFull) {
+			l.done, err = false, nil
+		}
+		l.last, l.runs = last, l.runs[slices.Index(l.runs, last)+1:]
+		return err
+	})
+	l.listed += len(rows)
+	l.done = l.done || f.Limit > 0 && l.listed >= f.Limit
+	return rows, err
+}
+
+// candidates returns the numbers of the runs that are to be looked at next.
+func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
+	if l.gathered {
+		return l.runs[:min(len(l.runs), listRows)], nil
+	}
+	query, from := nextRuns, l.last
+	switch newest, unfinished := l.filter.Newest, l.filter.onlyUnfinished(); {
+	case newest && unfinished:
+		query = lastUnfinished
+	case newest:
+		query = lastRuns
+	case unfinished:
+		query = nextUnfinished
+	}
+	if l.filter.Newest && from == 0 {
+		from = math.MaxInt64
+	}
+	err = db.Each(query, func(r *sqlite.Row) error { page = append(page, r.Int64(0)); return nil }, from, int64(listRows))
+	return page, err
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// runsOfAllKinds makes more runs than a page has, some of which have ended, have a
+// parent, or started later than their number says.
+func runsOfAllKinds(t testing.TB) *Dir {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	g := graph(t)
+	for i := range listRows + 90 {
+		id := workflow.RunID(fmt.Sprintf("%s-%d", []string{"order", "ordre", "öl"}[i%3], (i*7)%1000))
+		o := &owner{t: t, run: d.New(Head{Run: id}, g), state: state.NewState(id, g)}
+		if i%40 == 39 {
+			o.run.row.Parent = "order-0"
+		}
+		first := decision.StartRun{At: at(i - i%5)}
+		switch {
+		case i%2 == 0:
+			o.do(state.Start{}, first, createToken(1, "start"))
+		case i%97 == 0:
+			o.do(state.Start{}, first, decision.FailRun{Failure: workflow.Failure{Code: "odd"}, At: at(i + 100)})
+		default:
+			o.do(state.Start{}, first, decision.CompleteRun{At: at(i + 10)})
+		}
+	}
+	return d
+}
+
+// fits is the filter once more.
+func fits(f RunFilter, h *Head) bool {
+	within := func(at, since, until time.Time) bool {
+		return since.IsZero() && until.IsZero() || !at.IsZero() && !at.Before(since) && (until.IsZero() || at.Before(until))
+	}
+	return (f.Workflow == "" || f.Workflow == h.Workflow) && (f.Parent == "" || f.Parent == h.Parent) && (!f.Roots || h.Parent == "") &&
+		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status)) &&
+		within(h.StartedAt, f.Since, f.Until) && within(h.EndedAt, f.EndedSince, f.EndedUntil)
+}
+
+func TestRunFilter(t *testing.T) {
+	d := runsOfAllKinds(t)
+	everything := all(t, d.AllHeads(RunFilter{}))
+	require.Len(t, everything, listRows+90)
+	require.Equal(t, workflow.RunID("order-0"), everything[0].Run)
+	require.True(t, slices.IsSortedFunc(everything, func(a, b Head) int {
+		return cmp.Compare(a.StartedAt.Unix()/5, b.StartedAt.Unix()/5)
+	}))
+	rapid.Check(t, func(t *rapid.T) {
+		instant := func(name string) time.Time {
+			if n := rapid.IntRange(-200, 700).Draw(t, name); n >= 0 {
+				return at(n)
+			}
+			return time.Time{}
+		}
+		statuses := rapid.SampledFrom([]workflow.RunStatus{workflow.RunRunning, workflow.RunPaused, workflow.RunCompleted, workflow.RunFailed})
+		f := RunFilter{
+			Workflow: rapid.SampledFrom([]string{"", "", "fan", "other"}).Draw(t, "workflow"),
+			Parent:   rapid.SampledFrom([]workflow.RunID{"", "", "order-0", "order-1"}).Draw(t, "parent"),
+			Roots:    rapid.Bool().Draw(t, "roots"),
+			Prefix:   rapid.SampledFrom([]string{"", "", "o", "order-1", "ö", "öl-99", "z", "%"}).Draw(t, "prefix"),
+			Status:   rapid.SliceOfN(statuses, 0, 2).Draw(t, "status"),
+			Since:    instant("since"), Until: instant("until"), EndedSince: instant("endedSince"), EndedUntil: instant("endedUntil"),
+			Newest: rapid.Bool().Draw(t, "newest"),
+			Limit:  rapid.SampledFrom([]int{0, 0, 1, 7, listRows, 100_000}).Draw(t, "limit"),
+		}
+		var want []workflow.RunID
+		for i := range everything {
+			if fits(f, &everything[i]) {
+				want = append(want, everything[i].Run)
+			}
+		}
+		if f.Newest {
+			slices.Reverse(want)
+		}
+		if f.Limit > 0 {
+			want = want[:min(f.Limit, len(want))]
+		}
+		var got []workflow.RunID
+		for h, err := range d.AllHeads(f) {
+			require.NoError(t, err)
+			got = append(got, h.Run)
+		}
+		require.Equal(t, want, got)
+	})
+}
+
+// A page is not larger in memory than a bound and the largest row.
+func TestLargeRowsMakeShortPages(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	g := graph(t)
+	for i := range 8 {
+		id := workflow.RunID(fmt.Sprint(i))
+		o := &owner{t: t, run: d.New(Head{Run: id}, g), state: state.NewState(id, g)}
+		o.do(state.Start{}, decision.StartRun{At: at(i)}, decision.CompleteRun{At: at(i), Output: map[string]any{"x": strings.Repeat("x", listBytes/3)}})
+	}
+	for _, f := range []RunFilter{{}, {Newest: true}, {Prefix: ""}, {Limit: 7}} {
+		l := runList{d: d, filter: f}
+		require.NoError(t, l.gatherRuns())
+		var sizes []int
+		for !l.done {
+			rows, err := l.nextPage()
+			require.NoError(t, err)
+			sizes = append(sizes, len(rows))
+		}
+		require.LessOrEqual(t, slices.Max(sizes), 3)
+		require.Len(t, all(t, d.AllHeads(f)), cmp.Or(f.Limit, 8))
+	}
+}
+
+func TestADamagedRowEndsAList(t *testing.T) {
+	d := runsOfAllKinds(t)
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET workflow = 'x' WHERE num = 3`) }))
+	n := 0
+	for _, err := range d.AllHeads(RunFilter{}) {
+		if err != nil {
+			require.ErrorIs(t, err, ErrCorrupt)
+			break
+		}
+		n++
+	}
+	require.Equal(t, 2, n)
+}
