@@ -1,205 +1,198 @@
-package bench
+package main
 
 import (
+	"bytes"
 	"context"
-	"database/sql/driver"
-	"fmt"
+	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
 )
 
-var noop = pawl.Handlers{"noop": func(context.Context, pawl.Task) (any, error) { return nil, nil }}
+// The test binary is the command for the orders that a runner of a test sends.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(orderVariable); text != "" {
+		os.Exit(obeyOrder(text))
+	}
+	os.Exit(m.Run())
+}
 
-var durabilities = []struct {
-	name        string
-	durability  pawl.Durability
-	synchronous string
-}{{"PowerLoss", pawl.PowerLoss, "FULL"}, {"ProcessCrash", pawl.ProcessCrash, "NORMAL"}}
+var tinySizes = sizes{
+	Bare: 10 * time.Millisecond, Chain: 20, ChainCount: 2, Fanout: 20, LargeFanout: 60, Runs: 10, Starts: 10,
+	Sleepers: 10, IdleAfter: 100 * time.Millisecond, Killed: 5, Ended: 30, EndedWait: 3, SideBySide: 4, SideLength: 10,
+}
 
-// chain is a definition of n tasks in a row.
-func chain(n int) *workflow.Definition {
-	d := &workflow.Definition{Name: "chain", Start: "n0"}
-	for i := range n {
-		d.Nodes = append(d.Nodes, workflow.Node{ID: node(i), Task: "noop"})
-		if i > 0 {
-			d.Transitions = append(d.Transitions, workflow.Transition{From: node(i - 1), To: node(i)})
+func tinyRunner(t *testing.T, s settings) *runner {
+	s.dir, s.rounds = t.TempDir(), 1
+	r, err := newRunner(t.Context(), s, time.Now())
+	require.NoError(t, err)
+	r.sizes, r.retakes = tinySizes, 0
+	return r
+}
+
+// Every workload runs, its results are as they should be, and every figure has its
+// rows, with the keys that programs read.
+func TestEveryWorkload(t *testing.T) {
+	r := tinyRunner(t, settings{cpuProfile: t.TempDir(), memProfile: t.TempDir()})
+	require.NoError(t, r.takeSamples(t.Context()))
+	seen := map[string]int{}
+	rows := r.rows()
+	for _, row := range rows {
+		seen[row.Workload+row.What]++
+		require.Equal(t, 1, row.Samples)
+		if !(&metric{unit: row.Unit}).isSize() {
+			require.Positive(t, row.Value, row)
 		}
 	}
-	return d
-}
-
-func node(i int) workflow.NodeID { return workflow.NodeID(fmt.Sprint("n", i)) }
-
-func open(b *testing.B, dir string, d pawl.Durability) *pawl.Engine {
-	e, err := pawl.Open(context.Background(), dir, pawl.Options{Executor: noop, Durability: d})
-	require.NoError(b, err)
-	return e
-}
-
-func completed(b *testing.B, e *pawl.Engine, id workflow.RunID) {
-	out, err := e.Wait(context.Background(), id)
-	require.NoError(b, err)
-	require.NoError(b, out.Err())
-}
-
-func median(xs []float64) float64 {
-	slices.Sort(xs)
-	return xs[len(xs)/2]
-}
-
-// BenchmarkChain runs chains of 1,000 tasks that do nothing, and after each one
-// a bare loop of the transactions that it made.
-func BenchmarkChain(b *testing.B) {
-	for _, d := range durabilities {
-		b.Run(d.name, func(b *testing.B) {
-			var engine, bare, ratio []float64
-			for range b.N {
-				dir := b.TempDir()
-				rate, records := chainRate(b, dir, d.durability)
-				raw := bareRate(b, dir, d.synchronous, records)
-				engine, bare, ratio = append(engine, rate), append(bare, raw), append(ratio, rate/raw)
-			}
-			b.ReportMetric(median(engine), "commits/s")
-			b.ReportMetric(median(bare), "bare-commits/s")
-			b.ReportMetric(100*median(ratio), "%-of-bare")
-		})
-	}
-}
-
-func chainRate(b *testing.B, dir string, d pawl.Durability) (float64, []decision.Encoded) {
-	e := open(b, dir, d)
-	run := workflow.Run{ID: "warm", Definition: chain(1000)}
-	require.NoError(b, e.Start(b.Context(), run, nil))
-	completed(b, e, run.ID)
-	run.ID = "chain"
-	begin := time.Now()
-	require.NoError(b, e.Start(b.Context(), run, nil))
-	completed(b, e, run.ID)
-	took := time.Since(begin)
-	var records []decision.Encoded
-	for r, err := range e.Journal(b.Context(), run.ID) {
-		require.NoError(b, err)
-		encoded, err := r.Encode()
-		require.NoError(b, err)
-		records = append(records, encoded)
-	}
-	require.NoError(b, e.Close(b.Context()))
-	require.Len(b, records, 1001)
-	return float64(len(records)) / took.Seconds(), records
-}
-
-// bareRate appends the same records to the log of the same database and moves
-// the run's row, one transaction each, with nothing around it.
-func bareRate(b *testing.B, dir, synchronous string, records []decision.Encoded) float64 {
-	db, err := sqlite.Open(filepath.Join(dir, "pawl.db"), "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous="+synchronous+"; PRAGMA temp_store=MEMORY")
-	require.NoError(b, err)
-	exec := func(text string, args ...driver.Value) {
-		_, err := db.Exec(text, args...)
-		require.NoError(b, err)
-	}
-	sum := make([]byte, 32)
-	begin := time.Now()
-	for i, r := range records {
-		exec(`BEGIN IMMEDIATE`)
-		require.NoError(b, db.Each(`SELECT value FROM meta WHERE key = 'epoch'`, func(*sqlite.Row) error { return nil }))
-		exec(`UPDATE runs SET seq = ?, sum = ? WHERE id = 'chain'`, r.Seq, sum)
-		exec(`INSERT INTO log (key, at, epoch, planner, message, decisions, vals, sum) VALUES (?, ?, ?, ?, ?, ?, NULL, ?)`,
-			int64(7<<32+i), r.At.UnixMilli(), int64(r.Epoch), int64(r.Planner), r.Message, r.Decisions, sum)
-		exec(`COMMIT`)
-	}
-	took := time.Since(begin)
-	require.NoError(b, db.Close())
-	return float64(len(records)) / took.Seconds()
-}
-
-// BenchmarkRuns starts 1,000 runs of 5 tasks, 64 at a time, and counts the time
-// until every one has ended and has its file.
-func BenchmarkRuns(b *testing.B) {
-	for _, d := range durabilities {
-		b.Run(d.name, func(b *testing.B) {
-			const runs = 1000
-			var rates []float64
-			def := chain(5)
-			for range b.N {
-				dir := b.TempDir()
-				e := open(b, dir, d.durability)
-				begin := time.Now()
-				var group sync.WaitGroup
-				ids := make(chan workflow.RunID)
-				for range 64 {
-					group.Go(func() {
-						for id := range ids {
-							if _, err := e.Run(context.Background(), workflow.Run{ID: id, Definition: def}, nil); err != nil {
-								b.Error(err)
-							}
-						}
-					})
-				}
-				for i := range runs {
-					ids <- workflow.RunID(fmt.Sprint("r", i))
-				}
-				close(ids)
-				group.Wait()
-				require.NoError(b, e.Close(b.Context()))
-				rates = append(rates, runs/time.Since(begin).Seconds())
-				require.Equal(b, runs, filesOf(b, dir))
-			}
-			b.ReportMetric(median(rates), "runs/s")
-		})
-	}
-}
-
-func filesOf(b *testing.B, dir string) int {
-	n := 0
-	require.NoError(b, filepath.WalkDir(filepath.Join(dir, "runs"), func(path string, d os.DirEntry, err error) error {
-		if filepath.Ext(path) == ".db" {
-			n++
+	for _, m := range metrics {
+		if m.workload != endedWorkload {
+			require.Equal(t, len(durabilitiesOf(m.program)), seen[m.workload+m.what], m.what)
 		}
-		return err
-	}))
-	return n
+	}
+	var text bytes.Buffer
+	require.NoError(t, printTable(&text, rows))
+	require.NoError(t, printJSON(&text, rows[:1]))
+	_, line, _ := bytes.Cut(text.Bytes(), []byte("{"))
+	var object map[string]any
+	require.NoError(t, json.Unmarshal(append([]byte("{"), line...), &object))
+	for _, key := range []string{"workload", "durability", "value", "unit", "bare", "ratio", "goal", "met"} {
+		require.Contains(t, object, key)
+	}
+	for _, path := range []string{filepath.Join(r.cpuProfile, "chain-PowerLoss.cpu"), filepath.Join(r.memProfile, "chain-PowerLoss.mem")} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Positive(t, info.Size(), path)
+	}
 }
 
-// BenchmarkFanout runs one fan-out of 1,000 to 100,000 branches over a task that
-// does nothing.
-func BenchmarkFanout(b *testing.B) {
-	d := &workflow.Definition{
-		Name: "fanout", Start: "split",
-		Nodes: []workflow.Node{{ID: "split"}, {ID: "work", Task: "noop"}, {ID: "done"}},
-		Transitions: []workflow.Transition{
-			{From: "split", To: "work", SiblingGroup: "g", Foreach: &workflow.Foreach{Collection: "input.items"}},
-			{From: "work", To: "done", Synchronization: &workflow.Synchronization{SiblingGroup: "g"}},
-		},
+// A directory of ended runs is built once, and not again by the next command.
+func TestEndedRuns(t *testing.T) {
+	r := tinyRunner(t, settings{runs: tinySizes.Ended})
+	require.NoError(t, r.takeSamples(t.Context()))
+	require.Len(t, r.rows(), 10)
+	r.answers = map[slot][]answer{}
+	r.send = func(_ context.Context, _ string, o order) (answer, error) {
+		require.NotEqual(t, buildProgram, o.Program)
+		return answer{}, nil
 	}
-	for _, n := range []int{1_000, 10_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var times []float64
-			var peak uint64
-			for range b.N {
-				e := open(b, b.TempDir(), pawl.PowerLoss)
-				begin := time.Now()
-				require.NoError(b, e.Start(b.Context(), workflow.Run{ID: "f", Definition: d}, map[string]any{"items": make([]int, n)}))
-				completed(b, e, "f")
-				times = append(times, float64(time.Since(begin).Microseconds())/float64(n))
-				var m runtime.MemStats
-				runtime.ReadMemStats(&m)
-				peak = max(peak, m.HeapSys-m.HeapReleased)
-				require.NoError(b, e.Close(b.Context()))
-			}
-			b.ReportMetric(median(times), "us/branch")
-			b.ReportMetric(float64(peak)/float64(1<<20), "heap-MiB")
-		})
+	require.NoError(t, r.takeSamples(t.Context()))
+	require.Positive(t, r.answers[slot{program: buildProgram, powerLoss: true}][0].Values["runs/s"])
+}
+
+// A sample that others disturbed is taken again, until one is not; with -quick only
+// as long as there is time.
+func TestDisturbedSamples(t *testing.T) {
+	r := tinyRunner(t, settings{only: "W3", quick: true})
+	r.retakes = 3
+	foreign := []float64{0, 0, 0.8, 0, 0.5, 0}
+	r.send = func(context.Context, string, order) (answer, error) {
+		a := answer{Values: map[string]float64{"runs/s": 1, "commits/s": 1}}
+		a.Foreign, foreign = foreign[0], foreign[1:]
+		return a, nil
 	}
+	require.NoError(t, r.takeSamples(t.Context()))
+	require.Empty(t, foreign)
+	for _, row := range r.rows() {
+		require.Zero(t, row.Disturbed)
+		require.False(t, row.Doubtful)
+	}
+
+	r.answers = map[slot][]answer{}
+	r.begin = time.Now().Add(-quickTime)
+	foreign = []float64{0, 0, 0.8, 0}
+	require.NoError(t, r.takeSamples(t.Context()))
+	require.Empty(t, foreign)
+	row := r.rows()[0]
+	require.Equal(t, 1, row.Disturbed)
+	require.True(t, row.Doubtful)
+	require.False(t, row.Met)
+}
+
+// The samples of another checkout are taken in turns with this one's.
+func TestInTurns(t *testing.T) {
+	r := tinyRunner(t, settings{only: "W8"})
+	r.self, r.otherOne, r.rounds = "this", "other", 2
+	var binaries []string
+	r.send = func(_ context.Context, binary string, o order) (answer, error) {
+		if o.Program != bareProgram {
+			binaries = append(binaries, binary)
+		}
+		return answer{Values: map[string]float64{"list": float64(len(binary)), "commits/s": 1}}, nil
+	}
+	require.NoError(t, r.takeSamples(t.Context()))
+	require.Equal(t, []string{"this", "other", "this", "other", "other", "this"}, binaries) // building first
+	row := r.rows()[0]
+	require.InDelta(t, 4, row.Value, 0)
+	require.InDelta(t, 5, row.Other, 0)
+	require.InDelta(t, 1.25, row.Times, 1e-9)
+}
+
+// The program of another checkout is compiled from these sources and nothing else.
+func TestOverlay(t *testing.T) {
+	checkout := t.TempDir()
+	old := filepath.Join(checkout, "bench", "old.go")
+	require.NoError(t, os.Mkdir(filepath.Dir(old), 0o755))
+	require.NoError(t, os.WriteFile(old, []byte("package bench"), 0o644))
+	path, err := writeOverlay(checkout, t.TempDir())
+	require.NoError(t, err)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var overlay struct{ Replace map[string]string }
+	require.NoError(t, json.Unmarshal(text, &overlay))
+	require.Empty(t, overlay.Replace[old])
+	require.Contains(t, overlay.Replace, old)
+	require.NotContains(t, overlay.Replace, filepath.Join(checkout, "bench", "bench_test.go"))
+	source, err := os.ReadFile(overlay.Replace[filepath.Join(checkout, "bench", "main.go")])
+	require.NoError(t, err)
+	own, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	require.Equal(t, own, source)
+}
+
+// What was executed twice, not at all or in another order is found.
+func TestChecks(t *testing.T) {
+	r := newRecord()
+	for _, i := range []int{0, 1} {
+		_, err := r.performTask(Task{Run: "chain", Index: i})
+		require.NoError(t, err)
+		_, err = r.performTask(Task{Run: "fanout", Branch: 1 - i})
+		require.NoError(t, err)
+	}
+	require.NoError(t, r.checkChain("chain", 0, 2))
+	require.ErrorContains(t, r.checkChain("chain", 0, 3), "2 tasks were executed, not 3")
+	require.ErrorContains(t, r.checkChain("chain", 1, 3), "was of task 0")
+	require.NoError(t, r.checkFanout("fanout", []int{0, 1}, 2))
+	require.ErrorContains(t, r.checkFanout("fanout", []int{1, 0}, 2), "result 0 is 1")
+	require.ErrorContains(t, r.checkFanout("fanout", []int{0}, 2), "1 results")
+	_, err := r.performTask(Task{Run: "fanout"})
+	require.NoError(t, err)
+	require.ErrorContains(t, r.checkFanout("fanout", []int{0, 1}, 2), "branch 0 was executed twice")
+}
+
+// A goal is for the machine that it is given for; on one twice as fast it is twice as much.
+func TestGoals(t *testing.T) {
+	rate := metric{unit: "steps/s", rises: true, goals: goals{6_000, 12_000}, scale: byDisk}
+	require.InDelta(t, 6_000, rate.goalFor(true, reference), 1e-9)
+	require.InDelta(t, 24_000, rate.goalFor(false, bareRates{7_850, 79_000}), 1e-9)
+	latency := metric{unit: "ms", goals: goals{1, 1}, scale: byStart}
+	require.InDelta(t, 0.3+1000.0/7_850, latency.goalFor(true, reference), 1e-9)
+	duration := metric{unit: "s", goals: goals{0.4, 0.4}, scale: byProcessor}
+	require.InDelta(t, 0.2, duration.goalFor(true, bareRates{7_850, 79_000}), 1e-9)
+	require.InDelta(t, 3, medianOf([]float64{4, 1, 2, 9}), 1e-9)
+	require.InDelta(t, 2, medianOf([]float64{4, 1, 2}), 1e-9)
+}
+
+func TestArguments(t *testing.T) {
+	for _, args := range [][]string{{"-only", "W12"}, {"-rounds", "0"}, {"quick"}, {"-runs", "-1"}} {
+		_, err := parseSettings(args)
+		require.Error(t, err, args)
+	}
+	s, err := parseSettings([]string{"-only", "W1,W10", "-quick"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"W1", "W10"}, s.workloads())
+	require.NoError(t, printTable(io.Discard, nil))
 }

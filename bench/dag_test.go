@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 func dag(n int) *workflow.Definition {
 	d := &workflow.Definition{Name: "dag", Mode: workflow.ModeDAG}
 	for i := range n {
-		d.Nodes = append(d.Nodes, workflow.Node{ID: node(i), Task: "noop"})
+		d.Nodes = append(d.Nodes, workflow.Node{ID: nodeID(i), Task: "noop"})
 		for k := range 5 {
 			if from := i - 50 - (k*k*7+i*k%13)%100; from >= 0 && len(d.Transitions) < n*25/6 {
-				d.Transitions = append(d.Transitions, workflow.Transition{From: node(from), To: node(i)})
+				d.Transitions = append(d.Transitions, workflow.Transition{From: nodeID(from), To: nodeID(i)})
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func runDAG(t testing.TB, n, rounds int) float64 {
 	snap, err := e.Inspect(t.Context(), "dag-0")
 	require.NoError(t, err)
 	require.Len(t, snap.Tokens, n)
-	return median(times)
+	return medianOf(times)
 }
 
 // A dag completes, and every node of it has a token.
@@ -76,7 +76,7 @@ func BenchmarkDAG(b *testing.B) {
 		small = append(small, runDAG(b, 1_000, 20))
 		large = append(large, runDAG(b, 60_000, 1))
 	}
-	b.ReportMetric(median(small), "us/node-of-1000")
-	b.ReportMetric(median(large), "us/node-of-60000")
-	b.ReportMetric(median(large)/median(small), "ratio")
+	b.ReportMetric(medianOf(small), "us/node-of-1000")
+	b.ReportMetric(medianOf(large), "us/node-of-60000")
+	b.ReportMetric(medianOf(large)/medianOf(small), "ratio")
 }
