@@ -55,6 +55,9 @@ type parser struct {
 
 // reportProblem adds a problem at the place in hand.
 func (p *parser) reportProblem(code, format string, args ...any) {
+	if len(p.problems) == maxProblems {
+		return
+	}
 	p.problems = append(p.problems, Problem{
 		Code: code, Message: fmt.Sprintf(format, args...),
 		Node: p.owner.node, Transition: p.owner.transition,

@@ -42,7 +42,11 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// A DefinitionError reports every problem of a definition at once.
+// maxProblems bounds the problems that are told of one text.
+const maxProblems = 1_000
+
+// A DefinitionError reports every problem of a definition at once; of a text that cannot
+// be read as one, the first thousand.
 type DefinitionError struct {
 	Name     string // of the definition
 	Problems []Problem

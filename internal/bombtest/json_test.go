@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/metrics"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ func TestJSONBombsInDefinitions(t *testing.T) {
 
 // TestYAMLBombs: aliases do not multiply what they stand for, and nesting ends.
 func TestYAMLBombs(t *testing.T) {
-	c, before := tally{}, stacks()
+	c, before, allocated := tally{}, stacks(), allocations()
 	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
 		laughs += fmt.Sprintf("a%d: &a%[1]d [%s]\n", i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
@@ -140,7 +141,8 @@ func TestYAMLBombs(t *testing.T) {
 		"billion laughs": laughs, "an alias to itself": "a: &a [*a]\n", "merge keys": "a: &a {<<: *a}\n", "brackets": strings.Repeat("[", 1_000_000),
 		"braces": strings.Repeat("{a: ", 100_000), "sequences": strings.Repeat("- ", 100_000), "keys": strings.Repeat("? ", 100_000), "indents": indents(5000),
 		"documents": strings.Repeat("---\n", 100_000), "tags": "a: !!binary x\n", "a tag of code": "a: !!python/object:os.system x\n", "anchors": strings.Repeat("&a ", 100_000) + "x", "tabs": strings.Repeat("\t", 1_000_000),
-		"a directive": "%YAML 9.9\n---\na: 1\n", "a byte that is no text": "a: \xff\n", "NUL": "a: \x00\n", "twice": "name: a\nname: b\n", "a large key": strings.Repeat("k", 1<<20) + ": 1\n",
+		"a directive": "%YAML 9.9\n---\na: 1\n", "a long tag": "%TAG ! tag:" + strings.Repeat("x", 40_000) + "\n---\n" + strings.Repeat("- !y z\n", 40_000/7),
+		"a long tag of a second document": "a: 1\n%TAG ! tag:" + strings.Repeat("x", 40_000) + "\n---\n" + strings.Repeat("- !y z\n", 40_000/7), "keys without values": strings.Repeat("? a\n", 100_000), "a byte that is no text": "a: \xff\n", "NUL": "a: \x00\n", "twice": "name: a\nname: b\n", "a large key": strings.Repeat("k", 1<<20) + ": 1\n",
 	} {
 		c.tried++
 		_, err := workflow.ParseYAML([]byte(text))
@@ -150,7 +152,15 @@ func TestYAMLBombs(t *testing.T) {
 		c.refused++
 	}
 	require.Less(t, stacks(), before+64<<20)
+	require.Less(t, allocations()-allocated, uint64(512<<20))
 	c.report(t, "YAML texts")
+}
+
+// allocations returns how many bytes this process has ever allocated.
+func allocations() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }
 
 func indents(n int) string {

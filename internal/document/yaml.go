@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,9 @@ import (
 // ReadYAML reads a text of exactly one document of YAML 1.2. The error is a
 // *SyntaxError.
 func (r Reader) ReadYAML(data []byte) (*Element, error) {
+	if err := r.refuseDirectives(data); err != nil {
+		return nil, err
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	first, err := nextDocument(decoder, data)
 	if errors.Is(err, io.EOF) {
@@ -36,6 +40,9 @@ func (r Reader) ReadYAML(data []byte) (*Element, error) {
 // ReadYAMLStream reads a text of any number of documents of YAML 1.2. The error
 // is a *SyntaxError.
 func (r Reader) ReadYAMLStream(data []byte) ([]*Element, error) {
+	if err := r.refuseDirectives(data); err != nil {
+		return nil, err
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var out []*Element
 	for {
@@ -52,6 +59,30 @@ func (r Reader) ReadYAMLStream(data []byte) ([]*Element, error) {
 			return nil, err
 		}
 		out = append(out, e)
+	}
+}
+
+// lineBreaks are what ends a line in YAML 1.1, which the library reads.
+var lineBreaks = []string{"\n", "\r", "\u0085", "\u2028", "\u2029"}
+
+// refuseDirectives refuses a text with a line that begins with %, before the library reads
+// it: %TAG gives a short name to a long tag, which is written out for every node that
+// has it. UTF-16, in which such a line has other bytes, is refused as well.
+func (r Reader) refuseDirectives(data []byte) error {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return &SyntaxError{Line: 1, Column: 1, Message: "the text is UTF-16: write it in UTF-8"}
+	}
+	for at := 0; ; at++ {
+		next := bytes.IndexByte(data[at:], '%')
+		if next < 0 {
+			return nil
+		}
+		at += next
+		before := bytes.TrimSuffix(data[:at], []byte("\ufeff"))
+		if len(before) == 0 || slices.ContainsFunc(lineBreaks, func(end string) bool { return bytes.HasSuffix(before, []byte(end)) }) {
+			line := 1 + bytes.Count(before, []byte("\n"))
+			return &SyntaxError{Line: line, Column: 1, Message: "a directive: a " + r.Noun + " has none; indent a text that begins with %"}
+		}
 	}
 }
 

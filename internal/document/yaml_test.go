@@ -1,0 +1,32 @@
+package document
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A directive can make a short text long. It is found wherever the library takes it for one.
+func TestDirectivesAreRefused(t *testing.T) {
+	texts := Reader{Noun: "definition", Depth: 10}
+	for _, text := range []string{
+		"%TAG ! tag:x\n---\na: 1\n", "%YAML 1.2\n---\na: 1\n", "\ufeff%TAG ! tag:x\n---\na: 1\n", "# c\n%TAG ! tag:x\n---\na: 1\n", "\r%TAG ! tag:x\r---\ra: 1\r",
+		"\u2028%TAG ! tag:x\n---\na: 1\n", "\u0085%TAG ! tag:x\n---\na: 1\n", "a: 1\n...\n%TAG ! tag:x\n---\na: 1\n", "a: 1\n%TAG ! tag:x\n---\na: 1\n",
+	} {
+		_, err := texts.ReadYAML([]byte(text))
+		require.ErrorContains(t, err, "a directive: a definition has none", "%q", text)
+		_, err = texts.ReadYAMLStream([]byte(text))
+		require.ErrorContains(t, err, "a directive", "%q", text)
+	}
+	_, err := texts.ReadYAML([]byte("\xff\xfe%\x00T\x00"))
+	require.ErrorContains(t, err, "UTF-16")
+	_, err = texts.ReadYAML([]byte("a: 1\nb: 2\n%TAG ! tag:x\n"))
+	var at *SyntaxError
+	require.ErrorAs(t, err, &at)
+	assert.Equal(t, 3, at.Line)
+
+	e, err := texts.ReadYAML([]byte("a: 100%\nb: |\n  %TAG\nc: '%x' # %\n"))
+	require.NoError(t, err)
+	assert.Len(t, e.Members, 3)
+}
