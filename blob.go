@@ -62,22 +62,6 @@ func (e *Engine) OpenArtifact(ctx context.Context, a workflow.Artifact) (io.Read
 	return e.OpenBlob(ctx, blob.Ref{Hash: a.Hash, Size: a.Size, Type: a.Type})
 }
 
-// Put is Engine.PutBlob for a handler: the blob stays at least until the attempt
-// is over.
-func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
-	ref, err := t.engine.PutBlob(ctx, r, mediaType)
-	if err == nil {
-		t.engine.dispatcher.pinBlob(t.Key, ref.Hash)
-	}
-	return ref, err
-}
-
-// Open is Engine.OpenBlob for a handler. A handler that returns its error fails
-// with the code blob_missing or blob_damaged, for good.
-func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
-	return t.engine.OpenBlob(ctx, ref)
-}
-
 // An Artifact is a named blob that a task hands over with its result, see
 // Result. It counts when the run completes.
 type Artifact struct {

@@ -277,7 +277,7 @@ func (e *Engine) executorTask(t *outTask) Task {
 		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
 		Run: t.Run, Workflow: t.Workflow, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
 		Priority: t.Node.Priority, Order: t.order,
-		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, engine: e,
+		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, services: engineServices{e},
 	}
 }
 

@@ -115,19 +115,6 @@ func (e *Engine) ForgetBefore(ctx context.Context, before time.Time) (int, error
 	return n, closedError(err)
 }
 
-// Once is Engine.Once for a handler. With an empty key it is the task's
-// EffectKey: f succeeds once over all attempts of the task, and Purge of the run
-// forgets the outcome.
-func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
-	if key != "" {
-		return t.engine.Once(ctx, key, f)
-	}
-	if err := t.engine.checkUsable(ctx); err != nil {
-		return nil, err
-	}
-	return t.engine.onceUnder(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
-}
-
 // ownKeys is how the keys begin that belong to tasks.
 const ownKeys = "pawl:"
 

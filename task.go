@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -25,7 +27,8 @@ type Executor interface {
 	Execute(ctx context.Context, t Task) (output any, err error)
 }
 
-// A Task is one attempt of a task node, as an Executor sees it.
+// A Task is one attempt of a task node, as a handler sees it: in the engine's process, or as a
+// worker of package worker in any other.
 type Task struct {
 	Key       Key    // of this attempt: for Engine.Complete, Fail and Heartbeat
 	EffectKey string // the same in every attempt of the task: for de-duplication
@@ -38,9 +41,34 @@ type Task struct {
 	Branch    Branch    // the innermost branch of a fan-out that it runs in
 	Deadline  time.Time // when the attempt times out; zero if never
 	Priority  int       // of the node; lower first
-	Order     int64     // of dispatch: a task with a lower one was dispatched earlier in this life of the engine
+	Order     int64     // of dispatch: a task with a lower one was dispatched earlier in this life of the engine; 0 in another process
 
-	engine *Engine
+	services TaskServices // nil: those of an engine that was never opened
+}
+
+// TaskServices are what the methods of a task ask: the engine, or, where the task runs in
+// another process, the pool of package worker. A test of a handler may have its own. Each
+// method is that of Task, with the task it is called for.
+type TaskServices interface {
+	Heartbeat(ctx context.Context, t Task) error
+	Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error)
+	Open(ctx context.Context, t Task, ref blob.Ref) (io.ReadCloser, error)
+	Once(ctx context.Context, t Task, key string, f func(context.Context) (any, error)) (any, error)
+}
+
+// WithServices returns the task with methods that ask s. A task that comes neither from an
+// executor's call nor from WithServices answers ErrClosed.
+func (t Task) WithServices(s TaskServices) Task {
+	t.services = s
+	return t
+}
+
+// askedServices returns what the methods ask.
+func (t Task) askedServices() TaskServices {
+	if t.services == nil {
+		return engineServices{}
+	}
+	return t.services
 }
 
 // A Branch says where in a fan-out a task runs. The zero Branch is outside any.
@@ -65,7 +93,59 @@ func (t Task) bindInput(v any, strict bool) error {
 
 // Heartbeat says that the task is alive. An error says that the attempt is no
 // longer wanted.
-func (t Task) Heartbeat(ctx context.Context) error { return t.engine.Heartbeat(ctx, t.Key) }
+func (t Task) Heartbeat(ctx context.Context) error { return t.askedServices().Heartbeat(ctx, t) }
+
+// Put is Engine.PutBlob for a handler: the blob stays at least until the attempt
+// is over.
+func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
+	return t.askedServices().Put(ctx, t, r, mediaType)
+}
+
+// Open is Engine.OpenBlob for a handler. A handler that returns its error fails
+// with the code blob_missing or blob_damaged, for good.
+func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
+	return t.askedServices().Open(ctx, t, ref)
+}
+
+// Once is Engine.Once for a handler. With an empty key it is the task's
+// EffectKey: f succeeds once over all attempts of the task, and Purge of the run
+// forgets the outcome. It keeps what it promises in every process: see worker.Client.Once.
+func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
+	return t.askedServices().Once(ctx, t, key, f)
+}
+
+// engineServices are those of a task in the engine's process.
+type engineServices struct{ engine *Engine }
+
+// Heartbeat implements TaskServices.
+func (s engineServices) Heartbeat(ctx context.Context, t Task) error {
+	return s.engine.Heartbeat(ctx, t.Key)
+}
+
+// Put implements TaskServices.
+func (s engineServices) Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error) {
+	ref, err := s.engine.PutBlob(ctx, r, mediaType)
+	if err == nil {
+		s.engine.dispatcher.pinBlob(t.Key, ref.Hash)
+	}
+	return ref, err
+}
+
+// Open implements TaskServices.
+func (s engineServices) Open(ctx context.Context, _ Task, ref blob.Ref) (io.ReadCloser, error) {
+	return s.engine.OpenBlob(ctx, ref)
+}
+
+// Once implements TaskServices.
+func (s engineServices) Once(ctx context.Context, t Task, key string, f func(context.Context) (any, error)) (any, error) {
+	if key != "" {
+		return s.engine.Once(ctx, key, f)
+	}
+	if err := s.engine.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	return s.engine.onceUnder(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
+}
 
 // A Result is an output with metadata about how it was made, which is kept on
 // the task's event, and with artifacts: named blobs that count when the run
@@ -78,7 +158,7 @@ type Result struct {
 
 // Handlers is an Executor that chooses a function by task type. The type "*"
 // is the default route. A type without a function fails the task with the code
-// unknown_task.
+// unknown_task. The workers of package worker take the same.
 type Handlers map[string]func(ctx context.Context, t Task) (any, error)
 
 // Execute implements Executor.

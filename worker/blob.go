@@ -19,26 +19,8 @@ import (
 // blobTime is how long one blob may take on its way.
 const blobTime = time.Hour
 
-// Put stores everything that r gives, by its content, and returns a reference to
-// put into the result: see pawl.Task.Put.
-func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
-	if t.remote != nil {
-		return t.remote.Put(ctx, t, r, mediaType)
-	}
-	return t.local.Put(ctx, r, mediaType)
-}
-
-// Open opens a blob that the input refers to. Where the content was damaged on
-// its way, reading fails instead of ending.
-func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
-	if t.remote != nil {
-		return t.remote.Open(ctx, ref)
-	}
-	return t.local.Open(ctx, ref)
-}
-
-// Put is Task.Put over HTTP. The worker must hold the task.
-func (c *Client) Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error) {
+// Put is pawl.Task.Put over HTTP. The worker must hold the task.
+func (c *Client) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
 	query := url.Values{"worker": {c.ID}, "key": {string(t.Key)}, "type": {mediaType}}
 	response, err := c.sendRequest(ctx, http.MethodPost, "blobs?"+query.Encode(), r)
 	if err != nil {
@@ -52,7 +34,7 @@ func (c *Client) Put(ctx context.Context, t Task, r io.Reader, mediaType string)
 	return ref, nil
 }
 
-// Open is Task.Open over HTTP. A connection that breaks fails the reading: the
+// Open is pawl.Task.Open over HTTP. A connection that breaks fails the reading: the
 // length is known beforehand.
 func (c *Client) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 	query := url.Values{"hash": {ref.Hash}}

@@ -52,7 +52,7 @@ func (c *Client) Register(ctx context.Context, types ...string) (lease time.Dura
 
 // Polled is the answer to a poll.
 type Polled struct {
-	Tasks    []Task
+	Tasks    []pawl.Task
 	Drop     []pawl.Key // of those that the worker holds: no longer wanted
 	Draining bool       // there will be no more: finish what you hold, and leave
 }
@@ -72,8 +72,7 @@ func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.K
 		if err != nil {
 			return Polled{}, err
 		}
-		t.remote = c
-		polled.Tasks = append(polled.Tasks, t)
+		polled.Tasks = append(polled.Tasks, t.WithServices(remoteServices{c}))
 	}
 	return polled, nil
 }
@@ -91,7 +90,7 @@ func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.K
 // before; ErrStale and ErrNotHolder say that it was not wanted. A result that the
 // pool does not take, since it is too large, say, fails the task with the code
 // result_too_large or invalid_result. Messages are cut at 16 KiB.
-func (c *Client) Complete(ctx context.Context, t Task, output any, cause error) error {
+func (c *Client) Complete(ctx context.Context, t pawl.Task, output any, cause error) error {
 	q := completeRequest{Version: Version, Worker: c.ID, Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: statusCompleted}
 	if err := q.setOutput(output); cause == nil && err != nil {
 		cause = pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()}

@@ -54,7 +54,6 @@ func (p *Pool) completeTask(ctx context.Context, c completion) error {
 		p.queue.undoCompletion(c.key, time.Now())
 	} else {
 		p.queue.finishCompletion(c.worker, c.key, err == nil, c.hasFailed(), time.Now())
-		p.taskFreed()
 	}
 	p.deliverTasks()
 	return err
@@ -144,11 +143,6 @@ func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key) ([]p
 		if at != keyHeld && at != keyUnknown || engine != nil && p.heartbeatEngine(ctx, engine, id, k, at) {
 			drop = append(drop, k)
 		}
-	}
-	if len(drop) > 0 {
-		p.mu.Lock()
-		p.taskFreed()
-		p.mu.Unlock()
 	}
 	return drop, nil
 }

@@ -6,13 +6,13 @@
 //	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pool})
 //	pool.Attach(engine) // results go there
 //
-//	err = pool.Start(worker.Registration{ID: "here", Capacity: 4}, worker.Handlers{"resize": resize})
+//	err = pool.Start(worker.Registration{ID: "here", Capacity: 4}, pawl.Handlers{"resize": resize})
 //	address, err := pool.Listen("127.0.0.1:8080") // or mount pool.Handler() yourself
 //
 // and in another process
 //
 //	c := worker.Client{URL: "http://127.0.0.1:8080", ID: "there", Capacity: 4}
-//	err := c.Run(ctx, worker.Handlers{"resize": resize})
+//	err := c.Run(ctx, pawl.Handlers{"resize": resize})
 //
 // # What holds
 //
@@ -37,7 +37,10 @@
 //   - Nothing is lost between assignment and delivery: a worker that polls says
 //     what it works on, and is given again what it has a lease on but did not
 //     name.
-//   - Large data goes by reference: Task.Put and Task.Open work in every process.
+//   - A handler is a function of pawl.Handlers, whose Task has the same methods in every
+//     process. Large data goes by reference: Task.Put and Task.Open.
+//   - Task.Once keeps outcomes in the engine's directory, for the workers of every process:
+//     see Client.Once.
 //
 // Delivery is at least once: a worker that dies, or loses its lease, may have
 // done its work. Task.EffectKey is the same in every delivery of one task.

@@ -99,8 +99,8 @@ func TestARestartOfTheEngine(t *testing.T) {
 	ann.URL, ann.HTTP = h.server.URL, h.server.Client()
 	require.NoError(t, ann.Complete(t.Context(), mine, "from before", nil))
 	require.NoError(t, ann.Complete(t.Context(), mine, "again", nil), "a duplicate is answered")
-	seen := make(chan worker.Task, 3)
-	require.NoError(t, h.pool.Start(worker.Registration{ID: "here", Capacity: 2}, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+	seen := make(chan pawl.Task, 3)
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here", Capacity: 2}, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
 		seen <- task
 		return "here", nil
 	}}))
@@ -126,7 +126,7 @@ func TestFirstComeFirstServedThroughTheEngine(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var order []int
-	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		order = append(order, task.Branch.Index)
@@ -144,7 +144,7 @@ func TestACancelledRun(t *testing.T) {
 	h := start(t, t.TempDir(), worker.Options{})
 	defer h.stop(t)
 	begun, cancelled := make(chan bool, 1), make(chan error, 1)
-	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, worker.Handlers{"work": func(ctx context.Context, task worker.Task) (any, error) {
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		begun <- true
 		<-ctx.Done()
 		cancelled <- task.Heartbeat(context.Background())
@@ -202,11 +202,11 @@ nodes:
   - {id: over, task: over, output: {output.over: result}}
 transitions: [{from: make, to: here}, {from: here, to: there}, {from: there, to: over}]
 `)
-	make3 := func(ctx context.Context, task worker.Task) (any, error) {
+	make3 := func(ctx context.Context, task pawl.Task) (any, error) {
 		ref, err := task.Put(ctx, strings.NewReader(strings.Repeat("x", 3<<20)), "text/plain")
 		return pawl.Result{Output: ref, Artifacts: []pawl.Artifact{{Name: "xs", Blob: ref}}}, err
 	}
-	size := func(ctx context.Context, task worker.Task) (any, error) {
+	size := func(ctx context.Context, task pawl.Task) (any, error) {
 		var in struct{ Made blob.Ref }
 		if err := task.Bind(&in); err != nil {
 			return nil, err
@@ -218,7 +218,7 @@ transitions: [{from: make, to: here}, {from: here, to: there}, {from: there, to:
 		defer content.Close()
 		return io.Copy(io.Discard, content)
 	}
-	over := func(ctx context.Context, task worker.Task) (any, error) {
+	over := func(ctx context.Context, task pawl.Task) (any, error) {
 		_, err := task.Put(ctx, strings.NewReader(strings.Repeat("x", 3<<20+1)), "")
 		var refused *worker.Error
 		if !errors.As(err, &refused) {
@@ -226,11 +226,11 @@ transitions: [{from: make, to: here}, {from: here, to: there}, {from: there, to:
 		}
 		return refused.Code, task.Heartbeat(ctx)
 	}
-	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, worker.Handlers{"size": size}))
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"size": size}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- h.client("there").Run(ctx, worker.Handlers{"make": make3, "size there": size, "over": over})
+		ended <- h.client("there").Run(ctx, pawl.Handlers{"make": make3, "size there": size, "over": over})
 	}()
 	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "r", Definition: def}, nil)
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestRestartsUnderWorkers(t *testing.T) {
 	for w := range 4 {
 		group.Go(func() {
 			c := worker.Client{URL: server.URL, HTTP: server.Client(), ID: fmt.Sprint("w", w), Capacity: 2}
-			if err := c.Run(ctx, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+			if err := c.Run(ctx, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
 				executed.Add(1)
 				<-time.After(3 * time.Millisecond)
 				return task.Input.(map[string]any)["n"], nil
@@ -361,7 +361,7 @@ func TestWorkersThatDie(t *testing.T) {
 					}
 					die()
 				}()
-				if err := c.Run(alive, worker.Handlers{"work": func(_ context.Context, task worker.Task) (any, error) {
+				if err := c.Run(alive, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
 					executed.Add(1)
 					return task.Input.(map[string]any)["n"], nil
 				}}); err != nil {

@@ -1,6 +1,10 @@
 package worker
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl"
+)
 
 // An Error is what a pool refuses something with, here and over HTTP. Callers
 // choose by Code.
@@ -13,8 +17,17 @@ type Error struct {
 // Error returns code and message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Is says that errors of the same code are the same, for errors.Is.
+// Is says that errors of the same code are the same, for errors.Is, and which of the
+// engine's they are: a handler need not know in which process it runs.
 func (e *Error) Is(target error) bool {
+	switch target {
+	case pawl.ErrStale:
+		return e.Code == CodeStale || e.Code == CodeNotHolder
+	case pawl.ErrInvalid:
+		return e.Code == CodeInvalid
+	case pawl.ErrClosed:
+		return e.Code == CodeClosed
+	}
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -41,7 +42,7 @@ func one(kind string) *workflow.Definition {
 	}
 }
 
-func greet(_ context.Context, t worker.Task) (any, error) {
+func greet(_ context.Context, t pawl.Task) (any, error) {
 	var in struct{ Name string }
 	err := t.Bind(&in)
 	return "hello " + in.Name, err
@@ -54,7 +55,7 @@ func Example() {
 	engine, done := example(pool)
 	defer done()
 
-	check(pool.Start(worker.Registration{ID: "here", Capacity: 4}, worker.Handlers{"greet": greet}))
+	check(pool.Start(worker.Registration{ID: "here", Capacity: 4}, pawl.Handlers{"greet": greet}))
 	out, err := engine.Run(ctx, workflow.Run{ID: "r", Definition: one("greet")}, map[string]any{"name": "Ann"})
 	check(err)
 	fmt.Println(out.Output["said"])
@@ -74,7 +75,7 @@ func ExampleClient_Run() {
 	ended := make(chan error)
 	go func() { // in the other process
 		c := worker.Client{URL: "http://" + address.String(), Token: "secret", ID: "there", Capacity: 4}
-		ended <- c.Run(working, worker.Handlers{"greet": greet})
+		ended <- c.Run(working, pawl.Handlers{"greet": greet})
 	}()
 
 	out, err := engine.Run(ctx, workflow.Run{ID: "r", Definition: one("greet")}, map[string]any{"name": "Bob"})
@@ -84,6 +85,39 @@ func ExampleClient_Run() {
 	check(<-ended)
 	http.DefaultClient.CloseIdleConnections()
 	// Output: hello Bob
+}
+
+// The handlers of an engine are those of its workers, in this process or another: ready-made
+// ones as well.
+func ExamplePool_Start_readyMade() {
+	ctx := context.Background()
+	pool := worker.New(worker.Options{})
+	engine, done := example(pool)
+	defer done()
+	address, err := pool.Listen("127.0.0.1:0")
+	check(err)
+
+	check(pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"transform": handler.Transform(handler.TransformOptions{})}))
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error)
+	go func() { // in another process
+		c := worker.Client{URL: "http://" + address.String(), ID: "there"}
+		ended <- c.Run(working, pawl.Handlers{"transform there": handler.Transform(handler.TransformOptions{})})
+	}()
+
+	for _, kind := range []string{"transform", "transform there"} {
+		def := one(kind)
+		def.Nodes[0].Input = map[string]string{"expression": "'data * 2'", "data": "input.n"}
+		out, err := engine.Run(ctx, workflow.Run{ID: workflow.RunID(kind), Definition: def}, map[string]any{"n": 21})
+		check(err)
+		fmt.Println(out.Output["said"])
+	}
+	stop()
+	check(<-ended)
+	http.DefaultClient.CloseIdleConnections()
+	// Output:
+	// 42
+	// 42
 }
 
 // The calls of the protocol, one by one: a task that is completed twice.
@@ -127,13 +161,13 @@ func ExamplePool_Start_specialisation() {
 	pool := worker.New(worker.Options{})
 	engine, done := example(pool)
 	defer done()
-	say := func(id string) func(context.Context, worker.Task) (any, error) {
-		return func(_ context.Context, t worker.Task) (any, error) { return t.Type + " by " + id, nil }
+	say := func(id string) func(context.Context, pawl.Task) (any, error) {
+		return func(_ context.Context, t pawl.Task) (any, error) { return t.Type + " by " + id, nil }
 	}
-	check(pool.Start(worker.Registration{ID: "painter"}, worker.Handlers{"paint": say("painter")}))
+	check(pool.Start(worker.Registration{ID: "painter"}, pawl.Handlers{"paint": say("painter")}))
 	for i, kind := range []string{"paint", "cook"} {
 		if kind == "cook" {
-			check(pool.Start(worker.Registration{ID: "all", Types: []string{"*"}}, worker.Handlers{"*": say("all")}))
+			check(pool.Start(worker.Registration{ID: "all", Types: []string{"*"}}, pawl.Handlers{"*": say("all")}))
 		}
 		out, err := engine.Run(ctx, workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: one(kind)}, map[string]any{"name": ""})
 		check(err)
@@ -159,7 +193,7 @@ func ExamplePool_Execute() {
 	defer engine.Close(ctx)
 	defer pool.Close(ctx)
 	pool.Attach(engine)
-	check(pool.Start(worker.Registration{ID: "here"}, worker.Handlers{"slow": func(context.Context, worker.Task) (any, error) { return "in turn", nil }}))
+	check(pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"slow": func(context.Context, pawl.Task) (any, error) { return "in turn", nil }}))
 	for _, kind := range []string{"quick", "slow"} {
 		out, err := engine.Run(ctx, workflow.Run{ID: workflow.RunID(kind), Definition: one(kind)}, map[string]any{"name": ""})
 		check(err)
@@ -181,7 +215,7 @@ func ExampleLimit() {
 	defer done()
 	at, most := make(chan int, 100), 0
 	busy := make(chan struct{}, 100)
-	check(pool.Start(worker.Registration{ID: "here", Capacity: 50}, worker.Handlers{"scarce": func(context.Context, worker.Task) (any, error) {
+	check(pool.Start(worker.Registration{ID: "here", Capacity: 50}, pawl.Handlers{"scarce": func(context.Context, pawl.Task) (any, error) {
 		busy <- struct{}{}
 		at <- len(busy)
 		<-busy
@@ -205,7 +239,7 @@ func ExamplePool_Drain() {
 	engine, done := example(pool)
 	defer done()
 	begun, finish := make(chan bool), make(chan bool)
-	check(pool.Start(worker.Registration{ID: "here", Capacity: 1}, worker.Handlers{"greet": func(ctx context.Context, t worker.Task) (any, error) {
+	check(pool.Start(worker.Registration{ID: "here", Capacity: 1}, pawl.Handlers{"greet": func(ctx context.Context, t pawl.Task) (any, error) {
 		begun <- true
 		<-finish
 		return greet(ctx, t)
@@ -227,7 +261,7 @@ func ExamplePool_Status() {
 	pool := worker.New(worker.Options{})
 	engine, done := example(pool)
 	defer done()
-	check(pool.Start(worker.Registration{ID: "here", Capacity: 1}, worker.Handlers{"greet": greet}))
+	check(pool.Start(worker.Registration{ID: "here", Capacity: 1}, pawl.Handlers{"greet": greet}))
 	_, err := engine.Run(ctx, workflow.Run{ID: "r", Definition: one("greet")}, map[string]any{"name": "Dee"})
 	check(err)
 	check(pool.Drain(ctx))

@@ -196,7 +196,7 @@ func poll1(t *testing.T, c *Client, holding ...pawl.Key) []pawl.Key {
 
 func done(t *testing.T, c *Client, k pawl.Key, output any) {
 	t.Helper()
-	require.NoError(t, c.Complete(t.Context(), Task{Key: k}, output, nil))
+	require.NoError(t, c.Complete(t.Context(), pawl.Task{Key: k}, output, nil))
 }
 
 func keysOf(n int) []pawl.Key {

@@ -36,6 +36,7 @@ func (p *Pool) Handler() http.Handler {
 		"/v1/heartbeat": postHandler(p, p.serveHeartbeat),
 		"/v1/complete":  postHandler(p, p.serveComplete),
 		"/v1/leave":     postHandler(p, p.serveLeave),
+		"/v1/once":      postHandler(p, p.serveOnce),
 		"/v1/blobs":     http.HandlerFunc(p.serveBlobs),
 		"/v1/status":    http.HandlerFunc(p.serveStatus),
 	}
@@ -159,7 +160,7 @@ func wrongPath(path string) error {
 	if len(first) > 1 && first[0] == 'v' && first != "v1" && strings.Trim(first[1:], "0123456789") == "" {
 		return poolErrorf(http.StatusNotFound, CodeVersion, "this pool does not speak %s: use the paths under /v1", first)
 	}
-	return poolErrorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, blobs, leave and status")
+	return poolErrorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, once, blobs, leave and status")
 }
 
 // writeError answers with an error. What is not an *Error is our fault.
@@ -218,12 +219,8 @@ func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker), checkKeys(q.Holding)); err != nil {
 		return nil, err
 	}
-	if q.Wait != "" {
-		d, err := time.ParseDuration(q.Wait)
-		if err != nil || d < 0 {
-			return nil, invalidRequestf("wait is %q: it must be a duration like \"30s\"", q.Wait)
-		}
-		w.wait = min(d, maxWait)
+	if err := setWait(&w.wait, q.Wait); err != nil {
+		return nil, err
 	}
 	if w.most < 0 {
 		return nil, invalidRequestf("max is %d: it must be positive, or left out for as many as the capacity leaves", w.most)
@@ -240,6 +237,19 @@ func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	}
 	tasks, draining, err := p.pollTasks(ctx, w)
 	return pollReply{Tasks: taskMessagesOf(tasks, p.options.Lease), Drop: drop, Draining: draining}, err
+}
+
+// setWait reads how long a worker wants to wait; the default stays if it does not say.
+func setWait(wait *time.Duration, text string) error {
+	if text == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return invalidRequestf("wait is %q: it must be a duration like \"30s\"", text)
+	}
+	*wait = min(d, maxWait)
+	return nil
 }
 
 func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, error) {

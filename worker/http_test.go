@@ -93,7 +93,7 @@ func TestRefusals(t *testing.T) {
 func TestInProcessWorkersHaveNoProtocol(t *testing.T) {
 	p, f := newPool(t, Options{})
 	begun, finish := make(chan bool), make(chan bool)
-	require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(context.Context, Task) (any, error) {
+	require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) {
 		begun <- true
 		<-finish
 		return "here", nil
@@ -241,7 +241,7 @@ func TestTokens(t *testing.T) {
 	c := client(p, "ann", 1)
 	_, err := c.Register(t.Context(), "a")
 	require.ErrorContains(t, err, "the token is missing or wrong")
-	require.ErrorContains(t, c.Run(t.Context(), Handlers{"a": nil}), "unauthorized", "Run does not try for ever")
+	require.ErrorContains(t, c.Run(t.Context(), pawl.Handlers{"a": nil}), "unauthorized", "Run does not try for ever")
 	c.Token = secret
 	_, err = c.Register(t.Context(), "a")
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 // there are none without work. The pool's lock guards it.
 type local struct {
 	state    *workerState
-	handlers Handlers
+	handlers pawl.Handlers
 	running  map[pawl.Key]context.CancelCauseFunc
 }
 
@@ -38,9 +38,9 @@ func (l *local) cancelAll() {
 // r names, or those of the handlers, and gets work at once. Its leases do not
 // run out: it lives as long as the process. It returns an *Error if r is not
 // valid or the id is that of a remote worker.
-func (p *Pool) Start(r Registration, h Handlers) error {
+func (p *Pool) Start(r Registration, h pawl.Handlers) error {
 	if r.Types == nil {
-		r.Types = h.taskTypes()
+		r.Types = handledTypes(h)
 	}
 	r, err := r.withDefaults()
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *Pool) startTask(l *local, i *item) {
 	t, h := i.task, l.handlers
 	p.group.Go(func() {
 		defer cancel(nil)
-		h.performTask(ctx, taskOf(t), func(output any, err error) { p.taskPerformed(ctx, l, t, output, err) })
+		performTask(ctx, h, t, func(output any, err error) { p.taskPerformed(ctx, l, t, output, err) })
 	})
 }
 
@@ -122,7 +122,6 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 	delete(l.running, t.Key)
 	if gone {
 		p.queue.releaseTask(t.Key, time.Now())
-		p.taskFreed()
 	}
 	p.forgetLocal(l)
 	p.deliverTasks()

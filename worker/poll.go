@@ -137,7 +137,6 @@ func (p *Pool) repeatHeld(s *workerState, at *poll, holding []pawl.Key) {
 		case i.closing, named[i.task.Key]:
 		case i.withdrawn, !i.known:
 			p.queue.releaseTask(i.task.Key, time.Now()) // over, or a claim that it gave up
-			p.taskFreed()
 		default:
 			p.queue.renewLease(i, time.Now())
 			at.endPoll(i)

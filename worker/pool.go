@@ -84,6 +84,7 @@ type Pool struct {
 	armed    time.Time // when the timer fires; zero if it does not
 	polls    map[*workerState]*poll
 	locals   map[*workerState]*local
+	turns    map[pawl.Key]map[string]*onceTurn // of remote workers, by the names that they gave them
 	engine   results
 	attached chan struct{} // closed when there is an engine
 	changed  chan struct{} // closed, and made anew, when a task is let go: for Drain
@@ -98,7 +99,7 @@ var errStopped = errors.New("the pool is closed")
 func New(o Options) *Pool {
 	o = o.withDefaults()
 	p := &Pool{
-		options: o, queue: newQueue(o.Lease, o.Expiry, o.Limits), polls: map[*workerState]*poll{}, locals: map[*workerState]*local{},
+		options: o, queue: newQueue(o.Lease, o.Expiry, o.Limits), polls: map[*workerState]*poll{}, locals: map[*workerState]*local{}, turns: map[pawl.Key]map[string]*onceTurn{},
 		attached: make(chan struct{}), changed: make(chan struct{}),
 	}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
@@ -171,14 +172,23 @@ func (p *Pool) deliverTasks() {
 	}
 	clear(p.queue.out)
 	p.queue.out = p.queue.out[:0]
+	p.tellFreed()
 	if next := p.queue.nextDue(); !next.IsZero() && !p.closed && (p.armed.IsZero() || next.Before(p.armed)) {
 		p.armed = next
 		p.timer.Reset(max(time.Until(next), time.Millisecond))
 	}
 }
 
-// taskFreed tells Drain that a task was let go. The lock is held.
-func (p *Pool) taskFreed() {
+// tellFreed tells Drain, and the turns of Once, of the tasks that were let go. The lock
+// is held.
+func (p *Pool) tellFreed() {
+	if len(p.queue.freed) == 0 {
+		return
+	}
+	for _, k := range p.queue.freed {
+		p.endTurns(k)
+	}
+	p.queue.freed = p.queue.freed[:0]
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -258,7 +268,6 @@ func (p *Pool) removeWorker(s *workerState) {
 	if l := p.locals[s]; l != nil {
 		p.forgetLocal(l)
 	}
-	p.taskFreed()
 	p.deliverTasks()
 }
 

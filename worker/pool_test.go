@@ -37,7 +37,7 @@ func TestWorkIsHandedOutAtRegistrationAndAtEveryCompletionUpToCapacity(t *testin
 
 		begun := make(chan pawl.Key)
 		finish := make(chan bool)
-		require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(_ context.Context, t Task) (any, error) {
+		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(_ context.Context, t pawl.Task) (any, error) {
 			begun <- t.Key
 			<-finish
 			return "here", nil
@@ -107,13 +107,13 @@ func TestAnExpiredLeaseRequeuesAtTheHead(t *testing.T) {
 
 		pass(2 * time.Second)
 		require.Equal(t, []pawl.Key{"k1", "k2", "k3"}, poll1(t, bob), "the same key, at the head")
-		require.ErrorIs(t, ann.Complete(t.Context(), Task{Key: "k1"}, "late", nil), ErrNotHolder)
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, "late", nil), ErrNotHolder)
 		drop, err = ann.Heartbeat(t.Context(), "k1")
 		require.NoError(t, err)
 		require.Equal(t, []pawl.Key{"k1"}, drop)
 		done(t, bob, "k1", "bob's")
 		done(t, bob, "k1", "again")
-		require.ErrorIs(t, ann.Complete(t.Context(), Task{Key: "k1"}, "later", nil), ErrNotHolder)
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, "later", nil), ErrNotHolder)
 		require.Equal(t, "bob's", f.result("k1"), "a duplicate changes nothing")
 		s := p.Status()
 		require.EqualValues(t, 1, s.Processed)
@@ -212,7 +212,7 @@ func TestTheHolderFromBeforeARestart(t *testing.T) {
 		bob := joined(t, p, "bob", 9, "a")
 		require.Equal(t, []pawl.Key{"k1"}, poll1(t, bob))
 		for _, k := range []pawl.Key{"early", "k2", "k3"} {
-			require.ErrorIs(t, bob.Complete(t.Context(), Task{Key: k}, "bob's", nil), ErrNotHolder)
+			require.ErrorIs(t, bob.Complete(t.Context(), pawl.Task{Key: k}, "bob's", nil), ErrNotHolder)
 		}
 		done(t, ann, "early", 1)
 		done(t, ann, "k2", 2)
@@ -229,8 +229,8 @@ func TestAResultBeforeTheDispatch(t *testing.T) {
 		done(t, ann, "k1", "early")
 		done(t, ann, "k1", "again")
 		require.Equal(t, "early", f.result("k1"))
-		require.ErrorIs(t, client(p, "bob", 1).Complete(t.Context(), Task{Key: "k1"}, 1, nil), ErrNotHolder)
-		require.ErrorIs(t, ann.Complete(t.Context(), Task{Key: "never"}, 1, nil), ErrStale)
+		require.ErrorIs(t, client(p, "bob", 1).Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrNotHolder)
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "never"}, 1, nil), ErrStale)
 		require.EqualValues(t, 1, p.Status().Processed)
 	})
 }
@@ -263,14 +263,14 @@ func TestATaskThatIsOverLeavesTheQueueAndItsHolderIsTold(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []pawl.Key{"k1", "k2"}, polled.Drop)
 		require.Equal(t, pawl.Key("k4"), polled.Tasks[0].Key)
-		require.ErrorIs(t, ann.Complete(t.Context(), Task{Key: "k1"}, 1, nil), ErrStale)
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrStale)
 	})
 }
 
 func TestAnInProcessTaskThatIsOverIsCancelled(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
 		causes := make(chan error)
-		require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"*": func(ctx context.Context, t Task) (any, error) {
+		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"*": func(ctx context.Context, t pawl.Task) (any, error) {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 			return nil, ctx.Err()
@@ -403,10 +403,10 @@ func TestStatus(t *testing.T) {
 
 func TestInProcessFaults(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
-		require.NoError(t, p.Start(Registration{ID: "here", Types: []string{every}, Capacity: 9}, Handlers{
-			"panic":   func(context.Context, Task) (any, error) { panic("boom") },
-			"code":    func(context.Context, Task) (any, error) { return nil, pawl.TaskError{Code: "mine"} },
-			"pending": func(context.Context, Task) (any, error) { return nil, pawl.ErrPending },
+		require.NoError(t, p.Start(Registration{ID: "here", Types: []string{every}, Capacity: 9}, pawl.Handlers{
+			"panic":   func(context.Context, pawl.Task) (any, error) { panic("boom") },
+			"code":    func(context.Context, pawl.Task) (any, error) { return nil, pawl.TaskError{Code: "mine"} },
+			"pending": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
 		}))
 		for _, k := range []string{"panic", "code", "pending", "other"} {
 			f.dispatch(k, pawl.Key(k))
@@ -425,12 +425,12 @@ func TestInProcessFaults(t *testing.T) {
 func TestResultsWaitForTheEngine(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
 		f.err = pawl.ErrBusy
-		require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(context.Context, Task) (any, error) { return 1, nil }}))
+		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return 1, nil }}))
 		ann := joined(t, p, "ann", 1, "b")
 		f.dispatch("a", "k1")
 		f.dispatch("b", "k2")
 		poll1(t, ann)
-		err := ann.Complete(t.Context(), Task{Key: "k2"}, 2, nil)
+		err := ann.Complete(t.Context(), pawl.Task{Key: "k2"}, 2, nil)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, 503, e.Status)
@@ -452,7 +452,7 @@ func TestARunThatTakesNoResults(t *testing.T) {
 		bubble(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, p *Pool, f *fake) {
 			f.err = fmt.Errorf("deliver: %w", cause)
 			begun := make(chan pawl.Key, 2)
-			require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(_ context.Context, t Task) (any, error) {
+			require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(_ context.Context, t pawl.Task) (any, error) {
 				begun <- t.Key
 				return 1, nil
 			}}))
@@ -461,7 +461,7 @@ func TestARunThatTakesNoResults(t *testing.T) {
 			require.Equal(t, pawl.Key("k2"), <-begun)
 			synctest.Wait()
 			require.Empty(t, p.Status().Active)
-			require.ErrorIs(t, joined(t, p, "ann", 1, "b").Complete(t.Context(), Task{Key: "k1"}, 1, nil), ErrStale)
+			require.ErrorIs(t, joined(t, p, "ann", 1, "b").Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrStale)
 			require.Contains(t, log.String(), cause.Error())
 		})
 	}
@@ -470,10 +470,10 @@ func TestARunThatTakesNoResults(t *testing.T) {
 func TestResultsWaitForAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
-		require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(context.Context, Task) (any, error) { return 1, nil }}))
+		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return 1, nil }}))
 		early := &fake{pool: p, open: map[pawl.Key]context.CancelFunc{}, results: map[pawl.Key]any{}, beats: map[pawl.Key]int{}}
 		early.dispatch("a", "k1")
-		err := client(p, "ann", 1).Complete(t.Context(), Task{Key: "x"}, 1, nil)
+		err := client(p, "ann", 1).Complete(t.Context(), pawl.Task{Key: "x"}, 1, nil)
 		require.ErrorContains(t, err, "the host must call Attach")
 		require.Nil(t, early.result("k1"))
 		p.attachEngine(early)
@@ -494,7 +494,7 @@ func TestClose(t *testing.T) {
 			polled <- err
 		}()
 		begun := make(chan bool, 1)
-		require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(ctx context.Context, _ Task) (any, error) {
+		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(ctx context.Context, _ pawl.Task) (any, error) {
 			begun <- true
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -519,7 +519,7 @@ func TestCloseLeavesAFunctionThatDoesNotReturn(t *testing.T) {
 		p := New(Options{})
 		f := newFake(p)
 		free := make(chan bool)
-		require.NoError(t, p.Start(Registration{ID: "here"}, Handlers{"a": func(context.Context, Task) (any, error) {
+		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) {
 			<-free
 			return 1, nil
 		}}))
@@ -560,7 +560,7 @@ func TestRegistrationsAreChecked(t *testing.T) {
 	for _, err := range []error{
 		p.registerRemote(Registration{ID: "y", Types: []string{"a"}}),
 		p.Start(Registration{ID: "y", Types: []string{"a"}}, nil),
-		client(p, "y", 1).Complete(t.Context(), Task{Key: "k"}, 1, nil),
+		client(p, "y", 1).Complete(t.Context(), pawl.Task{Key: "k"}, 1, nil),
 	} {
 		var e *Error
 		require.ErrorAs(t, err, &e)
@@ -636,7 +636,7 @@ func TestAWorkerKeepsItsTaskWhileTheEngineIsClosed(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, drop)
 		var e *Error
-		require.ErrorAs(t, ann.Complete(t.Context(), Task{Key: "k1"}, 1, nil), &e)
+		require.ErrorAs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), &e)
 		require.Equal(t, CodeBusy, e.Code)
 		f = newFake(p)
 		f.dispatch("a", "k1")

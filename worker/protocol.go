@@ -81,6 +81,20 @@ type (
 		Retryable  *bool  `json:"retryable,omitempty"`
 		RetryAfter string `json:"retryAfter,omitempty"`
 	}
+	onceRequest struct {
+		Version string          `json:"version,omitempty"`
+		Worker  string          `json:"worker"`
+		Key     pawl.Key        `json:"key"`
+		Turn    string          `json:"turn"`
+		Once    string          `json:"once,omitempty"`
+		Wait    string          `json:"wait,omitempty"`
+		Outcome json.RawMessage `json:"outcome,omitempty"`
+		Failed  bool            `json:"failed,omitempty"`
+	}
+	onceReply struct {
+		Status  string          `json:"status"`
+		Outcome json.RawMessage `json:"outcome,omitempty"`
+	}
 	leaveRequest struct {
 		Version string `json:"version,omitempty"`
 		Worker  string `json:"worker"`
@@ -113,6 +127,14 @@ const (
 	statusCompleted = "completed"
 	statusFailed    = "failed"
 	statusSnoozed   = "snoozed"
+)
+
+// The values of status in the answer to a onceRequest.
+const (
+	onceKept   = "kept"   // outcome is what is kept
+	onceYours  = "yours"  // the worker has the turn: it makes the effect
+	onceWait   = "wait"   // somebody else has the turn: ask again
+	onceFailed = "failed" // the turn is given up
 )
 
 // Bounds of requests.
@@ -260,14 +282,13 @@ func taskMessagesOf(tasks []pawl.Task, lease time.Duration) []taskMessage {
 }
 
 // toTask returns a message as a worker sees it.
-func (m taskMessage) toTask() (Task, error) {
+func (m taskMessage) toTask() (pawl.Task, error) {
 	input, err := value.Decode(m.Input, value.Limits{})
 	if err != nil {
-		return Task{}, fmt.Errorf("input of task %q: %w", string(m.Key), err)
+		return pawl.Task{}, fmt.Errorf("input of task %q: %w", string(m.Key), err)
 	}
-	lease, err := time.ParseDuration(m.Lease)
-	return Task{
+	return pawl.Task{
 		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Workflow: m.Workflow, Node: m.Node, Type: m.Type,
-		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, Lease: lease,
-	}, err
+		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline,
+	}, nil
 }

@@ -10,8 +10,9 @@ import (
 
 // A queue is the coordinator's state: tasks that wait, workers, and leases. It has
 // no lock, no goroutine and no clock: the caller passes the time, which must not
-// go back, and takes the tasks that were handed out from out. After every method no
-// task waits that a waiting worker could take.
+// go back, and takes the tasks that were handed out from out, and the keys of those
+// that were let go from freed. After every method no task waits that a waiting worker
+// could take.
 type queue struct {
 	lease  time.Duration    // of a task
 	expiry time.Duration    // of a worker without contact
@@ -30,6 +31,7 @@ type queue struct {
 
 	drained bool // nothing is handed out any more
 	out     []assignment
+	freed   []pawl.Key // that a worker has let go of
 
 	processed, failed, expired int64
 }
@@ -218,6 +220,7 @@ func (q *queue) renewLease(i *item, now time.Time) {
 func (q *queue) freeItem(i *item, requeue bool, now time.Time) *typeQueue {
 	s, l := i.holder, q.ensureType(i.task.Type)
 	delete(s.held, i.task.Key)
+	q.freed = append(q.freed, i.task.Key)
 	q.leases.Remove(i)
 	l.held--
 	i.holder, i.until, i.closing = nil, time.Time{}, false

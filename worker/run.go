@@ -27,13 +27,13 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // Run returns nil once all functions have returned; so it does when the pool
 // drains this worker and what it held is done. Any other error says that the
 // pool does not take it: a wrong token, or a registration that is not valid.
-func (c *Client) Run(ctx context.Context, h Handlers) error {
+func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	l := &clientLoop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]context.CancelCauseFunc{}, room: make(chan struct{}, 1), log: c.Logger}
 	if l.types == nil {
-		l.types = h.taskTypes()
+		l.types = handledTypes(h)
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
@@ -78,7 +78,7 @@ var (
 // A loop is one call of Run.
 type clientLoop struct {
 	client   *Client
-	handlers Handlers
+	handlers pawl.Handlers
 	types    []string
 	log      *slog.Logger
 	group    sync.WaitGroup // the heartbeat
@@ -96,8 +96,8 @@ func isFinalError(err error) bool {
 	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Code != CodeUnknownWorker
 }
 
-// pauseAfterFailure waits, longer each time, and says whether the loop goes on.
-func (l *clientLoop) pauseAfterFailure(ctx context.Context, d *time.Duration) bool {
+// pauseAfterFailure waits, longer each time, and says whether there is time to go on.
+func pauseAfterFailure(ctx context.Context, d *time.Duration) bool {
 	*d = callBackoff.Next(*d)
 	select {
 	case <-time.After(*d):
@@ -118,7 +118,7 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 			l.mu.Unlock()
 			return nil
 		}
-		if isFinalError(err) || !l.pauseAfterFailure(ctx, &d) {
+		if isFinalError(err) || !pauseAfterFailure(ctx, &d) {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func (l *clientLoop) pollUntilDone(ctx context.Context) error {
 			if err != nil && isFinalError(err) {
 				return err
 			}
-			if err != nil && !l.pauseAfterFailure(ctx, &d) {
+			if err != nil && !pauseAfterFailure(ctx, &d) {
 				return context.Cause(ctx)
 			}
 			continue
@@ -187,7 +187,7 @@ func (l *clientLoop) dropTasks(keys []pawl.Key) {
 }
 
 // startTask performs a task in a goroutine of its own, and delivers its result.
-func (l *clientLoop) startTask(ctx context.Context, t Task) {
+func (l *clientLoop) startTask(ctx context.Context, t pawl.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[t.Key] != nil {
@@ -198,7 +198,7 @@ func (l *clientLoop) startTask(ctx context.Context, t Task) {
 	l.tasks.Go(func() {
 		defer l.taskEnded(t)
 		defer cancel(nil)
-		l.handlers.performTask(mine, t, func(output any, err error) {
+		performTask(mine, l.handlers, t, func(output any, err error) {
 			if err == nil || mine.Err() == nil { // who was interrupted has not failed
 				l.deliverResult(ctx, t, output, err)
 			}
@@ -206,7 +206,7 @@ func (l *clientLoop) startTask(ctx context.Context, t Task) {
 	})
 }
 
-func (l *clientLoop) taskEnded(t Task) {
+func (l *clientLoop) taskEnded(t pawl.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, t.Key)
@@ -217,7 +217,7 @@ func (l *clientLoop) taskEnded(t Task) {
 }
 
 // deliverResult sends a result until the pool has answered; when ctx is done, once.
-func (l *clientLoop) deliverResult(ctx context.Context, t Task, output any, cause error) {
+func (l *clientLoop) deliverResult(ctx context.Context, t pawl.Task, output any, cause error) {
 	var d time.Duration
 	for {
 		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -226,7 +226,7 @@ func (l *clientLoop) deliverResult(ctx context.Context, t Task, output any, caus
 		if err == nil {
 			return
 		}
-		if isFinalError(err) || !l.pauseAfterFailure(ctx, &d) {
+		if isFinalError(err) || !pauseAfterFailure(ctx, &d) {
 			l.log.Warn("worker: a result was not taken", "worker", l.client.ID, "key", string(t.Key), "error", err)
 			return
 		}

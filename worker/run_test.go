@@ -27,7 +27,7 @@ func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // running runs a client and returns a function that ends it.
-func running(t *testing.T, c *Client, h Handlers) (stop func() error) {
+func running(t *testing.T, c *Client, h pawl.Handlers) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx, h) }()
@@ -39,7 +39,7 @@ func running(t *testing.T, c *Client, h Handlers) (stop func() error) {
 
 func TestRunRenewsLeasesByItself(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
-		stop := running(t, client(p, "ann", 2), Handlers{"a": func(_ context.Context, t Task) (any, error) {
+		stop := running(t, client(p, "ann", 2), pawl.Handlers{"a": func(_ context.Context, t pawl.Task) (any, error) {
 			pass(10 * time.Minute)
 			return "done " + string(t.Key), t.Heartbeat(context.Background())
 		}})
@@ -60,7 +60,7 @@ func TestRunOutlivesThePool(t *testing.T) {
 		var s switched
 		c := &Client{URL: "http://localhost", ID: "ann", HTTP: &http.Client{Transport: &s}}
 		begun, finish := make(chan pawl.Key, 1), make(chan bool)
-		stop := running(t, c, Handlers{"a": func(_ context.Context, t Task) (any, error) {
+		stop := running(t, c, pawl.Handlers{"a": func(_ context.Context, t pawl.Task) (any, error) {
 			begun <- t.Key
 			<-finish
 			return 1, nil
@@ -95,7 +95,7 @@ func TestRunOutlivesThePool(t *testing.T) {
 func TestRunDropsWhatIsNotWanted(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
 		causes := make(chan error)
-		stop := running(t, client(p, "ann", 2), Handlers{every: func(ctx context.Context, _ Task) (any, error) {
+		stop := running(t, client(p, "ann", 2), pawl.Handlers{every: func(ctx context.Context, _ pawl.Task) (any, error) {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 			return nil, ctx.Err()
@@ -119,7 +119,7 @@ func TestRunEndsWhenDrained(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
 		begun, finish, ended := make(chan bool, 1), make(chan bool), make(chan error)
 		go func() {
-			ended <- client(p, "ann", 2).Run(t.Context(), Handlers{"a": func(context.Context, Task) (any, error) {
+			ended <- client(p, "ann", 2).Run(t.Context(), pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) {
 				begun <- true
 				<-finish
 				return 1, nil
@@ -142,22 +142,22 @@ func TestRunEndsWhenDrained(t *testing.T) {
 
 func TestRunSaysWhatHandlersReturn(t *testing.T) {
 	bubble(t, Options{MaxBody: 10_000}, func(t *testing.T, p *Pool, f *fake) {
-		handlers := Handlers{
-			"panic": func(context.Context, Task) (any, error) { panic("boom") },
-			"code": func(context.Context, Task) (any, error) {
+		handlers := pawl.Handlers{
+			"panic": func(context.Context, pawl.Task) (any, error) { panic("boom") },
+			"code": func(context.Context, pawl.Task) (any, error) {
 				return nil, pawl.TaskError{Code: "mine", Retryable: true, RetryAfter: 90 * time.Second}
 			},
-			"snooze": func(context.Context, Task) (any, error) {
+			"snooze": func(context.Context, pawl.Task) (any, error) {
 				return nil, fmt.Errorf("soon: %w", pawl.Snooze(90*time.Second))
 			},
-			"plain":     func(context.Context, Task) (any, error) { return nil, errors.New("plain") },
-			"permanent": func(context.Context, Task) (any, error) { return nil, pawl.Permanent(errors.New("for good")) },
-			"not json":  func(context.Context, Task) (any, error) { return make(chan int), nil },
-			"bad meta": func(context.Context, Task) (any, error) {
+			"plain":     func(context.Context, pawl.Task) (any, error) { return nil, errors.New("plain") },
+			"permanent": func(context.Context, pawl.Task) (any, error) { return nil, pawl.Permanent(errors.New("for good")) },
+			"not json":  func(context.Context, pawl.Task) (any, error) { return make(chan int), nil },
+			"bad meta": func(context.Context, pawl.Task) (any, error) {
 				return pawl.Result{Metadata: map[string]any{"a": make(chan int)}}, nil
 			},
-			"large": func(context.Context, Task) (any, error) { return string(make([]byte, 10_000)), nil },
-			"result": func(context.Context, Task) (any, error) {
+			"large": func(context.Context, pawl.Task) (any, error) { return string(make([]byte, 10_000)), nil },
+			"result": func(context.Context, pawl.Task) (any, error) {
 				return pawl.Result{Output: 1, Metadata: map[string]any{"tokens": 7}}, nil
 			},
 		}
@@ -189,17 +189,19 @@ func TestRunSaysWhatHandlersReturn(t *testing.T) {
 func TestRunReportsResultsThatAreRefused(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
 		calls := map[string]int{}
-		handlers := Handlers{
-			"artifact": func(context.Context, Task) (any, error) {
+		handlers := pawl.Handlers{
+			"artifact": func(context.Context, pawl.Task) (any, error) {
 				return pawl.Result{Output: 1, Artifacts: []pawl.Artifact{{Name: "a"}}}, nil
 			},
-			"metadata": func(context.Context, Task) (any, error) {
+			"metadata": func(context.Context, pawl.Task) (any, error) {
 				return pawl.Result{Metadata: map[string]any{"x": string(make([]byte, 3<<20))}}, nil
 			},
-			"error": func(context.Context, Task) (any, error) { return nil, errors.New(strings.Repeat("x", 3<<20)) },
-			"code":  func(context.Context, Task) (any, error) { return nil, pawl.TaskError{Code: strings.Repeat("x", 3<<20)} },
+			"error": func(context.Context, pawl.Task) (any, error) { return nil, errors.New(strings.Repeat("x", 3<<20)) },
+			"code": func(context.Context, pawl.Task) (any, error) {
+				return nil, pawl.TaskError{Code: strings.Repeat("x", 3<<20)}
+			},
 		}
-		counted := Handlers{"*": func(ctx context.Context, t Task) (any, error) {
+		counted := pawl.Handlers{"*": func(ctx context.Context, t pawl.Task) (any, error) {
 			calls[t.Type]++
 			return handlers[t.Type](ctx, t)
 		}}
@@ -222,6 +224,6 @@ func TestRunReportsResultsThatAreRefused(t *testing.T) {
 
 func TestRunRefusesWhatIsNotValid(t *testing.T) {
 	p, _ := newPool(t, Options{})
-	require.ErrorContains(t, client(p, "", 1).Run(t.Context(), Handlers{"a": nil}), "the id of a worker is missing")
+	require.ErrorContains(t, client(p, "", 1).Run(t.Context(), pawl.Handlers{"a": nil}), "the id of a worker is missing")
 	require.ErrorContains(t, client(p, "ann", 1).Run(t.Context(), nil), "names no types")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -25,10 +26,10 @@ const (
 // reconnecting: Run does that.
 func work(ctx context.Context, url string) error {
 	c := worker.Client{URL: url, Token: os.Getenv(poolToken), ID: os.Getenv(workerID), Capacity: capacity}
-	return c.Run(ctx, worker.Handlers{"square": square})
+	return c.Run(ctx, pawl.Handlers{"square": square})
 }
 
-func square(ctx context.Context, t worker.Task) (any, error) {
+func square(ctx context.Context, t pawl.Task) (any, error) {
 	var in struct{ N int }
 	if err := t.Bind(&in); err != nil {
 		return nil, err
