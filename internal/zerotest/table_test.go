@@ -202,7 +202,6 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[store.Dir](),
 	reflect.TypeFor[store.Durability](),
 	reflect.TypeFor[store.Finding](),
-	reflect.TypeFor[store.Head](),
 	reflect.TypeFor[store.Options](),
 	reflect.TypeFor[store.QuietRun](),
 	reflect.TypeFor[store.Report](),
