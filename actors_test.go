@@ -32,7 +32,7 @@ func TestTwoActorsOfARun(t *testing.T) {
 		var group sync.WaitGroup
 		for k := range 2 * senders {
 			group.Go(func() {
-				s := state.Signal{Name: "other", ID: fmt.Sprint(n, " ", k)}
+				s := state.Signal{Name: "other", Early: true, ID: fmt.Sprint(n, " ", k)}
 				for {
 					err := two[k%2].Ask(context.Background(), s)
 					if !errors.Is(err, ErrUnknown) {

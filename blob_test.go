@@ -158,7 +158,7 @@ func TestCollectBlobs(t *testing.T) {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "slow", Definition: slow}, nil))
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "input", Definition: waits}, map[string]any{"f": put(e, "input")}))
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "signal", Definition: waits}, nil))
-		require.NoError(t, e.Signal(t.Context(), "signal", workflow.Signal{Name: "other", Payload: put(e, "signal")}))
+		require.NoError(t, e.Signal(t.Context(), "signal", workflow.Signal{Name: "other", Early: true, Payload: put(e, "signal")}))
 		_, err := e.Once(t.Context(), "k", func(context.Context) (any, error) { return put(e, "outcome"), nil })
 		require.NoError(t, err)
 		lost := put(e, "lost")

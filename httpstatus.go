@@ -41,7 +41,8 @@ var statuses = []struct {
 // for those who put one behind HTTP:
 //
 //	200  nil
-//	400  ErrInvalid, *workflow.DefinitionError, *workflow.InputError, *workflow.PatchError
+//	400  ErrInvalid, *workflow.DefinitionError, *workflow.InputError, *workflow.PatchError,
+//	     *workflow.SignalError
 //	404  ErrRunNotFound, ErrNotPublished, blob.ErrMissing
 //	409  the state of the run does not allow it: ErrRunExists, ErrPublished, ErrStale,
 //	     ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted, ErrGroupClosed,
@@ -69,7 +70,8 @@ func HTTPStatus(err error) int {
 	var de *workflow.DefinitionError
 	var ie *workflow.InputError
 	var pe *workflow.PatchError
-	if errors.As(err, &de) || errors.As(err, &ie) || errors.As(err, &pe) {
+	var se *workflow.SignalError
+	if errors.As(err, &de) || errors.As(err, &ie) || errors.As(err, &pe) || errors.As(err, &se) {
 		return statusInvalid
 	}
 	return statusInternal

@@ -301,7 +301,7 @@ func TestTheNextAttemptIsNotWithdrawn(t *testing.T) {
 		var answers [3]error
 		var asks sync.WaitGroup
 		for i, m := range []state.Message{
-			state.Signal{Name: "s", ID: "1"}, // while it is committed, the others wait for one batch
+			state.Signal{Name: "s", ID: "1", Early: true}, // while it is committed, the others wait for one batch
 			state.TaskFailed{Token: first.Token, Attempt: 1, Epoch: first.Epoch, Failure: workflow.Failure{Code: "c"}},
 			state.Retry{Token: first.Token},
 		} {
@@ -587,7 +587,7 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 			require.NoError(t, a.Ask(t.Context(), state.Start{}))
 			held = true
 			for _, name := range []string{"one", "two"} {
-				go func() { _ = a.Ask(t.Context(), state.Signal{Name: name}) }()
+				go func() { _ = a.Ask(t.Context(), state.Signal{Name: name, Early: true}) }()
 				synctest.Wait()
 			}
 			<-time.After(time.Minute)
@@ -605,7 +605,7 @@ func TestEventsOfAnEarlierLifeAreFiled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := graph(t, `{name: w, start: a, nodes: [{id: a, wait: {event: e}}]}`)
 		d := &disk{graph: g, fault: func() string { return "" }}
-		for _, m := range []state.Message{state.Start{}, state.Signal{Name: "other"}, state.Signal{Name: "e"}} {
+		for _, m := range []state.Message{state.Start{}, state.Signal{Name: "other", Early: true}, state.Signal{Name: "e"}} {
 			d.unflushed = len(d.records) // nobody has flushed them
 			d.flushed = nil
 			a := actor.New("r", d, &office{}, options())
@@ -692,7 +692,7 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 			defer stop()
 			again := actor.New("r", d, o, opt)
 			go again.Run(ctx)
-			go func() { _ = again.Ask(t.Context(), state.Signal{Name: "one"}) }()
+			go func() { _ = again.Ask(t.Context(), state.Signal{Name: "one", Early: true}) }()
 			<-time.After(time.Minute)
 			close(gate)
 			synctest.Wait()

@@ -53,7 +53,7 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 }
 
 func sendSignal(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *signalEvent) error {
-	s := workflow.Signal{Name: e.Name, ID: e.ID, Payload: e.Payload.value}
+	s := workflow.Signal{Name: e.Name, ID: e.ID, Payload: e.Payload.value, Early: e.Early}
 	if ttl := e.TTL; ttl != nil {
 		s.TTL, s.Transient = *ttl, *ttl == 0
 	}

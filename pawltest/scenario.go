@@ -132,6 +132,7 @@ type signalEvent struct {
 	Payload optional       `yaml:"payload"`
 	ID      string         `yaml:"id"`
 	TTL     *time.Duration `yaml:"ttl"`
+	Early   bool           `yaml:"early"`
 	Run     string         `yaml:"run"`
 }
 

@@ -56,7 +56,7 @@ nodes: [{id: a, task: work}]
 `))
 	p.quick = true
 	keep := func(name string, ttl time.Duration) (int, error) {
-		plan, err := p.send(state.Signal{Name: name, TTL: ttl})
+		plan, err := p.send(state.Signal{Name: name, TTL: ttl, Early: true})
 		return len(plan.Decisions), err
 	}
 	_, err := p.send(state.Start{})

@@ -136,7 +136,7 @@ var racers = []racer{
 	},
 	{
 		name: "Signal", kind: "event",
-		make: func(*state.Token, time.Time) state.Message { return state.Signal{Name: "go"} },
+		make: func(*state.Token, time.Time) state.Message { return state.Signal{Name: "go", Early: true} },
 		does: (*raceModel).signal,
 	},
 	{

@@ -1,6 +1,8 @@
 package planning
 
 import (
+	"slices"
+
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
@@ -50,13 +52,16 @@ func (p *planner) wantsEvent(t *state.Token, n *workflow.GraphNode, name string,
 }
 
 // deliverSignal gives an event to the token that has waited for it longest, or keeps
-// it. An id counts once.
+// it. An id counts once. A name that no node waits for is refused.
 func (p *planner) deliverSignal(m state.Signal) error {
 	if err := p.refuseValue(m.Payload); err != nil {
 		return err
 	}
 	if m.ID != "" && p.s.KnowsSignal(m.ID) {
 		return nil
+	}
+	if _, known := slices.BinarySearch(p.s.Graph.Signals, m.Name); !known && !m.Early {
+		return &workflow.SignalError{Run: p.s.Run, Name: m.Name, Known: p.s.Graph.Signals}
 	}
 	d := decision.KeepSignal{Seq: p.s.NextSignal, Name: m.Name, ID: m.ID, Done: true}
 	for t := range p.s.TokensInLine(state.WaitKey{Kind: state.LineEvent, Name: m.Name}) {

@@ -23,6 +23,7 @@ type Definition struct {
 	Output      OutputSpec    // the run's result
 	Timeout     time.Duration // of the whole run; 0 is none
 	Limits      Limits        // lowers the engine's limits
+	Signals     []string      // further names of signals that are taken, beside those that nodes wait for
 	Nodes       []Node
 	Transitions []Transition
 

@@ -109,6 +109,30 @@ func (e *LimitError) Error() string {
 	return text
 }
 
+// A SignalError refuses a signal of a name for which no node of the run's definition
+// waits, and which its signals do not declare. Nothing changed.
+type SignalError struct {
+	Run   RunID
+	Name  string
+	Known []string // the names that there are, sorted
+}
+
+// Error names the run, the names that there are, and what to do.
+func (e *SignalError) Error() string {
+	text := fmt.Sprintf("run %q has no signal %q", string(e.Run), e.Name)
+	for _, name := range e.Known {
+		if value.NearlyEqual(e.Name, name) {
+			text += fmt.Sprintf(" (did you mean %q?)", name)
+			break
+		}
+	}
+	if len(e.Known) == 0 {
+		return text + ": no node of its definition waits for any: declare it in signals, or send it as early if a patch will add a node"
+	}
+	known := fmt.Sprintf("%q", e.Known[:min(len(e.Known), maxListed)])
+	return text + ": there are " + known + ": declare it in signals, or send it as early if a patch will add a node"
+}
+
 // An InputError reports an input that does not fit the definition's schema.
 type InputError struct {
 	Path    string // RFC 6901 pointer into the input

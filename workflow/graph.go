@@ -21,6 +21,7 @@ type Graph struct {
 	Nodes       map[NodeID]*GraphNode
 	Transitions map[TransitionID]*GraphTransition
 	Groups      map[string]*GroupSpec // by sibling group
+	Signals     []string              // the names of the signals that nodes wait for or the definition declares, sorted
 	Loops       []TransitionID        // transitions with a loop, in definition order
 	UsesActive  bool                  // some expression asks for active
 	TracksRoot  bool                  // what is outside any group is looked up
@@ -143,6 +144,7 @@ func (b *builder) buildGraph() error {
 	b.addNeeds()
 	b.addGroups()
 	b.groupByTier()
+	b.findSignals()
 	b.findLoops()
 	b.findReach()
 	b.noteReferences()
@@ -286,6 +288,16 @@ func (b *builder) compileWaits(w *WaitSpec) []GraphWait {
 		out[i] = GraphWait{&specs[i], b.compileProgram(specs[i].Until), b.compileProgram(specs[i].Match)}
 	}
 	return out
+}
+
+// findSignals lists the signals that a run takes.
+func (b *builder) findSignals() {
+	names := slices.Clone(b.graph.Definition.Signals)
+	for _, n := range b.graph.Nodes {
+		names = append(names, n.Events()...)
+	}
+	slices.Sort(names)
+	b.graph.Signals = slices.Compact(names)
 }
 
 // asksResult reports whether entering a node takes the result of the node left.

@@ -37,6 +37,7 @@ func definitionFormat(d *Definition) []field {
 		{"output", partForm(&d.Output, outputFormat)},
 		{"timeout", durationForm(&d.Timeout, 0)},
 		{"limits", partForm(&d.Limits, limitsFormat)},
+		{"signals", namesForm(&d.Signals)},
 		{"nodes", nodesForm(d)},
 		{"transitions", transitionsForm(d)},
 	}

@@ -9,6 +9,7 @@ type Signal struct {
 	Payload   any           `json:"payload,omitzero"`
 	Transient bool          `json:"transient,omitzero"` // lost if nobody waits
 	TTL       time.Duration `json:"ttl,omitzero"`       // kept so long; 0 is for ever
+	Early     bool          `json:"early,omitzero"`     // taken also if no node of the definition waits for the name: a patch will add one
 }
 
 // A Ballot is one vote on an approval. It names the token, or the node if one

@@ -21,6 +21,7 @@ func (c *checker) checkDefinition() {
 	c.checkStart(s)
 	c.checkDuration(s, "timeout", d.Timeout)
 	c.checkBounds(s)
+	c.checkNames(s, "signals", d.Signals)
 	c.checkSchema(s, "input.schema", d.Input.Schema)
 	c.checkSchema(s, "output.schema", d.Output.Schema)
 	c.checkSchema(s, "state.schema", d.State.Schema)

@@ -88,7 +88,7 @@ transitions:
 		"signals": func(w *world, _ workflow.RunID) error {
 			var le *workflow.LimitError
 			for range 1000 {
-				if err := w.Signal(w.t.Context(), "patched", workflow.Signal{Name: "flood", Payload: l}); err != nil && !errors.As(err, &le) {
+				if err := w.Signal(w.t.Context(), "patched", workflow.Signal{Name: "flood", Early: true, Payload: l}); err != nil && !errors.As(err, &le) {
 					return err
 				}
 			}

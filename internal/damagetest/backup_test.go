@@ -48,7 +48,7 @@ func TestBackupsEqualOneCommit(t *testing.T) {
 					return
 				}
 			}
-			s := workflow.Signal{Name: "n", ID: fmt.Sprint(i), Payload: i}
+			s := workflow.Signal{Name: "n", ID: fmt.Sprint(i), Payload: i, Early: true}
 			if err := e.Signal(ctx, ids[i%len(ids)], s); err != nil {
 				t.Error(err)
 			}

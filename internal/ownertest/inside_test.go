@@ -218,7 +218,7 @@ func raceActors(t *testing.T, races int) (activations int64) {
 			for n := range perRun {
 				gate <- struct{}{}
 				race(askers, func(k int) {
-					s := workflow.Signal{Name: "other", ID: fmt.Sprint(n/news, k)}
+					s := workflow.Signal{Name: "other", Early: true, ID: fmt.Sprint(n/news, k)}
 					if err := e.Signal(context.Background(), id, s); err != nil {
 						t.Error(err)
 					}

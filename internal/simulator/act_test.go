@@ -153,7 +153,8 @@ func (w *world) allowed(err error) bool {
 	var definition *workflow.DefinitionError
 	var limit *workflow.LimitError
 	var failure *workflow.Failure
-	return errors.As(err, &patch) || errors.As(err, &definition) || errors.As(err, &limit) || errors.As(err, &failure) ||
+	var signal *workflow.SignalError
+	return errors.As(err, &signal) || errors.As(err, &patch) || errors.As(err, &definition) || errors.As(err, &limit) || errors.As(err, &failure) ||
 		w.settings.MaxActive > 0 && errors.Is(err, pawl.ErrBusy)
 }
 
@@ -306,7 +307,7 @@ func (w *world) drawSignal(r *rand.Rand) *act {
 	if m == nil {
 		return nil
 	}
-	s := workflow.Signal{Name: of(r, events...), Payload: map[string]any{"n": int64(w.serial)}}
+	s := workflow.Signal{Name: of(r, events...), Payload: map[string]any{"n": int64(w.serial)}, Early: r.IntN(4) > 0}
 	switch r.IntN(4) {
 	case 0:
 		s.ID = of(r, "first", "second")

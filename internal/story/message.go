@@ -130,7 +130,7 @@ func (r Reader) operatorMessage(d *datadriven.TestData) state.Message {
 func (r Reader) eventMessage(d *datadriven.TestData) state.Message {
 	if d.Cmd == "signal" {
 		return state.Signal{
-			Name: r.readText(d, "name"), ID: r.readText(d, "id"), Payload: r.readJSON(d), Transient: d.HasArg("transient"),
+			Name: r.readText(d, "name"), ID: r.readText(d, "id"), Payload: r.readJSON(d), Transient: d.HasArg("transient"), Early: d.HasArg("early"),
 			TTL: time.Duration(r.readNumber(d, "ttl", 0)) * time.Second,
 		}
 	}
