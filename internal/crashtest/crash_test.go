@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -38,8 +39,9 @@ type suite struct {
 
 // Processes are killed at every failpoint while they do every work, at its
 // first hit, one in the middle and its last, or at all of them; and again while
-// they recover. In a quick run they are killed once at every failpoint. Nothing that was acknowledged is lost, nothing is done twice that
-// was known to be done, and every run ends as it does without a crash.
+// they recover. In a quick run they are killed once at every failpoint. Nothing that
+// was acknowledged is lost, nothing is done twice that was known to be done, and every
+// run ends as it does without a crash.
 func TestKills(t *testing.T) {
 	before := descriptors(t)
 	s := &suite{
@@ -52,7 +54,8 @@ func TestKills(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	s.runAll(slices.Concat(s.singles(), s.chainsOf(), s.woken(), s.backedUp()))
+	chains := slices.Concat(s.chainsOf(), s.woken(), s.backedUp(), s.openedAndClosed())
+	s.runAll(slices.Concat(s.singles(chains), chains))
 	s.report()
 	require.Equal(t, before, descriptors(t), "open descriptors")
 }
@@ -91,11 +94,20 @@ type plan struct {
 
 func (p plan) String() string { return fmt.Sprintf("%s %v", p.work.name, p.kills) }
 
-// singles returns the plans with one kill; in a quick run, one for each failpoint.
-func (s *suite) singles() []plan {
+// singles returns the plans with one kill; in a quick run, one for each failpoint that
+// no plan in others has, in the shortest work that meets it.
+func (s *suite) singles(others []plan) []plan {
 	var out []plan
-	tried, level := map[string]bool{}, harness.CurrentLevel()
-	for _, w := range s.works() {
+	tried, list, level := map[string]bool{}, s.works(), harness.CurrentLevel()
+	if level == harness.Quick {
+		list = s.shortestFirst(list)
+		for _, p := range others {
+			for _, k := range p.kills {
+				tried[k.point] = true
+			}
+		}
+	}
+	for _, w := range list {
 		for _, point := range slices.Sorted(maps.Keys(s.counts[w.name])) {
 			if w.first > 0 && level < harness.Release && !strings.HasPrefix(point, "backup.") {
 				continue // the other works have it
@@ -110,6 +122,17 @@ func (s *suite) singles() []plan {
 		}
 	}
 	return out
+}
+
+// shortestFirst returns works in the order of how much they do.
+func (s *suite) shortestFirst(list []work) []work {
+	hits := func(w work) (sum int) {
+		for _, n := range s.counts[w.name] {
+			sum += n
+		}
+		return sum
+	}
+	return slices.SortedStableFunc(slices.Values(list), func(a, b work) int { return cmp.Compare(hits(a), hits(b)) })
 }
 
 // sample returns which of some hits to kill at.
@@ -181,6 +204,22 @@ func (s *suite) backedUp() []plan {
 		{w, []kill{{"backup.folder", 1}, {"backup.filled", 1}, {"backup.synced", 1}}},
 		{w, []kill{{"backup.file", 2}, {"backup.whole", 1}, {"backup.name", 1}, {"backup.named", 1}}},
 	}
+}
+
+// openedAndClosed returns plans that kill one opening of the engine after the other,
+// and one Close, at the failpoints that every one of them meets.
+func (s *suite) openedAndClosed() (out []plan) {
+	for _, points := range [][]string{
+		{"open.create", "open.step", "open.epoch", "mark.torn", "recover.begin"},
+		{"close.begin", "close.actors", "close.checkpoint", "close.mark", "close.release"},
+	} {
+		p := plan{work: s.works()[0]}
+		for _, point := range points {
+			p.kills = append(p.kills, kill{point, 1})
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 func (s *suite) runAll(plans []plan) {
