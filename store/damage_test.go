@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,7 +69,7 @@ func TestDamagedFile(t *testing.T) {
 		}, ErrCorrupt, "another file"},
 		{"directory", replace(func(p string) error { return os.Mkdir(p, 0o700) }), ErrCorrupt, "regular"},
 		{"symlink", replace(func(p string) error { return os.Symlink(p+".moved", p) }), ErrCorrupt, "regular"},
-		{"pipe", replace(func(p string) error { return syscall.Mkfifo(p, 0o600) }), ErrCorrupt, "regular"},
+		{"pipe", replace(makePipe), ErrCorrupt, "regular"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +39,7 @@ func TestMake(t *testing.T) {
 		if point := os.Getenv(makeKill); point != "" {
 			hook.OnHit(func(name string) {
 				if name == point {
-					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+					harness.KillProcess()
 				}
 			})
 			require.NoError(t, begin(t.Context(), e, stories[:1], "-last"))

@@ -23,7 +23,7 @@ func Killer() (hit func(point string), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return onNthHit(point, n, killProcess), nil
+	return onNthHit(point, n, KillProcess), nil
 }
 
 func parseKill(text string) (point string, n int64, err error) {
@@ -45,9 +45,9 @@ func onNthHit(point string, n int64, do func()) func(string) {
 	}
 }
 
-// killProcess ends the process as kill -9 does. Nothing that comes after it in this
+// KillProcess ends the process as kill -9 does. Nothing that comes after it in this
 // goroutine happens.
-func killProcess() {
+func KillProcess() {
 	p, err := os.FindProcess(os.Getpid())
 	if err == nil {
 		err = p.Kill()

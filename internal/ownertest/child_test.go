@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -246,7 +245,7 @@ func stopAt(point string, n int64) func(string) {
 	var hits atomic.Int64
 	return func(name string) {
 		if name == point && hits.Add(1) == n {
-			if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			if err := stopSelf(); err != nil {
 				panic(err)
 			}
 		}

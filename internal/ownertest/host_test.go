@@ -24,6 +24,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// stopSelf stops this process until another has it go on.
+func stopSelf() error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+
 // host is a host as it should be: it runs an engine until SIGTERM, closes it and
 // looks whether anything is left. Its tasks wait, and go when they are told to.
 func (s *served) host(c command) reply {

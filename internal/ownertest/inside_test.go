@@ -140,7 +140,7 @@ nodes: [{id: a, task: exec, input: {argv: input.argv, text: "true"}, output: {ou
 // one would find its commit refused, and nothing is.
 func TestRacesInAProcess(t *testing.T) {
 	opens := harness.Figure(4, 500, 20_000)
-	asks := harness.Figure(200, 9500, 980_000)
+	asks := harness.Figure(60, 9500, 980_000)
 	refused := raceOpens(t, opens)
 	activations := raceActors(t, asks)
 	t.Logf("%d races for a directory, %d refused; %d races for a run, %d activations; violations: 0", opens, refused, asks, activations)
@@ -174,20 +174,6 @@ func raceOpens(t *testing.T, races int) (refused int) {
 		require.NoError(t, winner.Close(t.Context()))
 	}
 	return refused
-}
-
-// race calls f with 0 to n-1 at the same time.
-func race(n int, f func(k int)) {
-	var group sync.WaitGroup
-	start := make(chan struct{})
-	for k := range n {
-		group.Go(func() {
-			<-start
-			f(k)
-		})
-	}
-	close(start)
-	group.Wait()
 }
 
 func raceActors(t *testing.T, races int) (activations int64) {

@@ -54,3 +54,17 @@ func (f *faultLog) lines() string {
 	defer f.mu.Unlock()
 	return f.buf.String()
 }
+
+// race calls f with 0 to n-1 at the same time.
+func race(n int, f func(k int)) {
+	var group sync.WaitGroup
+	start := make(chan struct{})
+	for k := range n {
+		group.Go(func() {
+			<-start
+			f(k)
+		})
+	}
+	close(start)
+	group.Wait()
+}
