@@ -3,8 +3,8 @@ package pawl_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // TestMain fails if a test leaves a goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { harness.VerifyTestMain(m) }

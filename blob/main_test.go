@@ -14,7 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // TestMain lets the test binary be the process that kills itself.
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		putInChild(dir)
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	harness.VerifyTestMain(m)
 }
 
 var _ Store = (*Files)(nil)

@@ -16,10 +16,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "child" {
 		os.Exit(child(os.Args[2], os.Args[3:]))
 	}
-	goleak.VerifyTestMain(m)
+	harness.VerifyTestMain(m)
 }
 
 // child does what one of the tests needs and returns the exit status.

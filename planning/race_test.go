@@ -250,7 +250,7 @@ func TestEveryMessageRaces(t *testing.T) {
 func TestEveryPairOfMessages(t *testing.T) {
 	for i, first := range racers {
 		for j, second := range racers {
-			if harness.CurrentLevel() == harness.Quick && (i+j)%8 > 0 {
+			if harness.CurrentLevel() == harness.Quick && (i+j)%16 > 0 {
 				continue
 			}
 			t.Run(first.name+"/"+second.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 )
 
@@ -19,7 +20,7 @@ func TestTornMark(t *testing.T) {
 	lockPath := filepath.Join(path, lockName)
 	whole, err := os.ReadFile(lockPath)
 	require.NoError(t, err)
-	for n := range whole {
+	for n := 0; n < len(whole); n += harness.Figure(8, 1, 1) {
 		require.NoError(t, os.WriteFile(lockPath, whole[:n], 0o600))
 		d, err := Open(path, Options{})
 		require.NoError(t, err, "%q", whole[:n])

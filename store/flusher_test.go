@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
@@ -184,7 +185,7 @@ func TestReadersSeeOneCommit(t *testing.T) {
 			}
 		})
 	}
-	for n := range 40 {
+	for n := range harness.Figure(10, 40, 40) {
 		o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "list"}, Value: int64(n)},
 			decision.SetData{Path: []string{"state", "n"}, Value: int64(n + 1)})
 		require.NoError(t, o.file())

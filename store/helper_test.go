@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 	if isChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	harness.VerifyTestMain(m)
 }
 
 // fan is a definition with a fan-out, a fan-in and a loop.

@@ -202,9 +202,11 @@ func harms() []harm {
 }
 
 func TestVerifyFinds(t *testing.T) {
+	sound := settled(t)
 	for _, tt := range harms() {
 		t.Run(tt.name, func(t *testing.T) {
-			path := settled(t)
+			path := filepath.Join(harness.Workspace(t), "copy")
+			require.NoError(t, os.CopyFS(path, os.DirFS(sound)))
 			tt.do(t, path)
 			r := verified(t, path)
 			require.Positive(t, r.Damage)

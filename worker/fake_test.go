@@ -12,15 +12,16 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	harness.VerifyTestMain(m)
 }
 
 // A fake is an engine as a pool sees it: it takes one result per key.

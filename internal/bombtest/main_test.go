@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
@@ -21,7 +20,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { harness.VerifyTestMain(m) }
 
 // A tally counts what a test has tried and what came of it.
 type tally struct {

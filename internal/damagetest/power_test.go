@@ -114,7 +114,7 @@ func (p *tape) promises(k int) map[workflow.RunID]*promise {
 func TestLossOfPower(t *testing.T) {
 	p := record(t)
 	var y tally
-	lose(t, &y, p, harness.Figure(40, 2000, 50000), true)
+	lose(t, &y, p, harness.Figure(24, 2000, 50000), true)
 }
 
 // TestLossOfPowerWithoutSync is the same with commits that are not synced:
@@ -122,7 +122,7 @@ func TestLossOfPower(t *testing.T) {
 func TestLossOfPowerWithoutSync(t *testing.T) {
 	p := record(t, childLax+"=1")
 	var y tally
-	lose(t, &y, p, harness.Figure(30, 500, 10000), false)
+	lose(t, &y, p, harness.Figure(20, 500, 10000), false)
 }
 
 func lose(t *testing.T, y *tally, p *tape, n int, durable bool) {

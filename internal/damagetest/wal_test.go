@@ -111,7 +111,7 @@ func TestTornLog(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.plus, indexWAL)
 	acked := s.acks[len(s.acks)-2].length // the last transaction is not
-	list := cuts(len(log), harness.Figure(40, 1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
+	list := cuts(len(log), harness.Figure(20, 1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
 	plus := tell(t, s.plus)
 	var y tally
 	trials(t, len(list), func(i int, rng *rand.Rand, dir string) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/harness"
 )
 
 // bind nests n bindings: x0 is start, each next one is step of the one before,
@@ -150,7 +151,8 @@ func TestBombsEndInAnError(t *testing.T) {
 }
 
 func explode(source string, vars expr.Vars) error {
-	p, err := expr.Compile(source, []string{"l", "m", "big"}, expr.Limits{})
+	limits := expr.Limits{Cost: harness.Figure[uint64](expr.DefaultCost/8, expr.DefaultCost, expr.DefaultCost)}
+	p, err := expr.Compile(source, []string{"l", "m", "big"}, limits)
 	if err != nil {
 		return err
 	}

@@ -6,24 +6,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 // Workspace returns an empty directory that is removed after the test. It is in
-// memory, if there is a file system in memory: a process that is killed loses
+// memory, if there is enough memory for files: a process that is killed loses
 // nothing that it has written, synced or not, so that most tests need no disk, and
 // syncing is quick there.
 func Workspace(t testing.TB) string {
 	t.Helper()
-	const memory = "/dev/shm"
-	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
-		return t.TempDir()
-	}
-	program := strings.TrimSuffix(filepath.Base(os.Args[0]), ".test")
-	dir, err := os.MkdirTemp(memory, "pawl-"+program+"-")
+	dir, err := memoryDirectory()
 	if err != nil {
 		return t.TempDir()
 	}

@@ -145,7 +145,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	acks, ends, slowest := 0, 0, time.Duration(0)
 	for i := range rounds {
 		r := rand.New(rand.NewPCG(*seed, 3400+uint64(i)))
-		c := &closing{t: t, r: r, runs: 16 + r.IntN(120), deaf: i%2 == 1, free: make(chan struct{}), full: make(chan struct{}), acked: map[workflow.RunID]bool{}}
+		c := &closing{t: t, r: r, runs: 16 + r.IntN(harness.Figure(40, 120, 120)), deaf: i%2 == 1, free: make(chan struct{}), full: make(chan struct{}), acked: map[workflow.RunID]bool{}}
 		c.dir = filepath.Join(harness.Workspace(t), "engine")
 		before := goleak.IgnoreCurrent()
 		var err error

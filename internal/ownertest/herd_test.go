@@ -76,7 +76,7 @@ func heapInUse() uint64 {
 // each fires once, and Start answers ErrBusy as long as more are active than may
 // be.
 func TestThunderingHerd(t *testing.T) {
-	n := harness.Figure(300, 10_000, 100_000)
+	n := harness.Figure(120, 10_000, 100_000)
 	for _, down := range []bool{true, false} {
 		name, many := "after a downtime", n
 		if !down {
