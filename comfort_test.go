@@ -141,7 +141,14 @@ func TestTheLogTellsOfAHandlerThatCloseLeavesBehind(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.NoError(t, e.Close(ctx))
+		err = e.Close(ctx)
+		require.EqualError(t, err, `closed, but a handler has not returned, although its context has ended: task "work" at node "work" of run "a"`)
+		var left *pawl.LeftBehindError
+		require.ErrorAs(t, err, &left)
+		require.Len(t, left.Tasks, 1)
+		require.Equal(t, pawl.TaskID{Run: "a", Node: "work", Task: "work", Key: left.Tasks[0].Key}, left.Tasks[0])
+		require.NotEmpty(t, left.Tasks[0].Key)
+		require.Equal(t, err, e.Close(t.Context()), "the same again")
 		require.Equal(t, `level=ERROR msg="pawl: Close leaves a handler behind that ignores its context: return when it is done" run=a node=work task=work`+"\n", log.text.String())
 	})
 }

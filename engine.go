@@ -191,8 +191,8 @@ func (e *Engine) recoverRuns() error {
 // Close lets no further task begin, gives running ones the grace of the
 // options, commits everything, and releases the directory. Handlers that ignore
 // their context are waited for until ctx is done, so ctx should have a deadline,
-// and a handler must not call Close. Nothing is lost if Close does not run, or
-// leaves handlers behind. Further calls wait for the first until their own ctx is
+// and a handler must not call Close. Nothing is lost if Close does not run. If it
+// leaves handlers behind, it is a *LeftBehindError: all else is closed. Further calls wait for the first until their own ctx is
 // done, and return the same.
 //
 // A disk that does not answer is waited for until 5 s after ctx is done: then Close
@@ -239,10 +239,9 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()
 	e.stopTasks()
-	if late {
-		if e.dispatcher.stopAndWait(ctx) != nil {
-			e.logLeftBehind()
-		}
+	var left error
+	if late && e.dispatcher.stopAndWait(ctx) != nil {
+		left = e.leftBehind()
 	}
 	e.registry.refuseActors()
 	e.stop()
@@ -255,15 +254,25 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	if e.files != nil {
 		err = errors.Join(err, e.files.Close())
 	}
-	return err
+	if err == nil {
+		return left
+	}
+	return errors.Join(err, left)
 }
 
-// logLeftBehind tells of the handlers that go on although the engine closes.
-func (e *Engine) logLeftBehind() {
+// leftBehind logs the handlers that go on although the engine closes, and returns them
+// as an error; nil if the last of them has just returned.
+func (e *Engine) leftBehind() error {
+	var left LeftBehindError
 	for _, t := range e.dispatcher.runningTasks() {
 		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done",
 			"run", string(t.Run), "node", string(t.Node.ID), "task", t.Task)
+		left.Tasks = append(left.Tasks, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: keyOf(t.Run, t.Token, t.Attempt, t.Epoch)})
 	}
+	if left.Tasks == nil {
+		return nil
+	}
+	return &left
 }
 
 var errNoContext = fmt.Errorf("%w: the context is nil", ErrInvalid)

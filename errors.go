@@ -80,6 +80,44 @@ var (
 // ErrCorrupt.
 type CorruptError = store.CorruptError
 
+// A LeftBehindError says that Close has left handlers behind, which have not returned
+// although their contexts have ended; the context of Close gives them the time to. All else is closed, and
+// nothing is lost: what they return is dropped, and their tasks run again when the
+// directory is opened.
+type LeftBehindError struct {
+	Tasks []TaskID // in the order in which they were dispatched
+}
+
+// A TaskID says which attempt a handler runs.
+type TaskID struct {
+	Run  workflow.RunID
+	Node workflow.NodeID
+	Task string // its type
+	Key  Key
+}
+
+// maxTold bounds how many tasks the text of a LeftBehindError names.
+const maxTold = 10
+
+// Error names the tasks, the first ten of them.
+func (e *LeftBehindError) Error() string {
+	text := fmt.Sprintf("closed, but %d handlers have not returned, although their contexts have ended", len(e.Tasks))
+	if len(e.Tasks) == 1 {
+		text = "closed, but a handler has not returned, although its context has ended"
+	}
+	for i, t := range e.Tasks[:min(len(e.Tasks), maxTold)] {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		text += fmt.Sprintf("%stask %q at node %q of run %q", sep, t.Task, string(t.Node), string(t.Run))
+	}
+	if more := len(e.Tasks) - maxTold; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // closedError returns err, or ErrClosed where it says that the engine stops.
 func closedError(err error) error {
 	if errors.Is(err, actor.ErrStopped) || errors.Is(err, store.ErrClosed) {
