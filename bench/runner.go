@@ -245,13 +245,17 @@ func (r *runner) buildDirectory(ctx context.Context, s slot) (answer, error) {
 		return a, err
 	}
 	fmt.Fprintf(os.Stderr, "bench: building %s\n", dir)
-	if a, err = r.send(ctx, r.binaryFor(s), r.orderFor(s)); err != nil {
+	o := r.orderFor(s)
+	if o.Dir, err = os.MkdirTemp(r.folder, "building-"); err != nil {
 		return a, err
+	}
+	if a, err = r.send(ctx, r.binaryFor(s), o); err != nil {
+		return a, errors.Join(err, os.RemoveAll(o.Dir))
 	}
 	if text, err = json.Marshal(a); err != nil {
 		return a, err
 	}
-	return a, os.WriteFile(dir+".json", text, 0o644)
+	return a, errors.Join(os.Rename(o.Dir, dir), os.WriteFile(dir+".json", text, 0o644))
 }
 
 // valuesOf returns one value of all samples of a slot.
