@@ -1,0 +1,41 @@
+// Package fragments declares what the fragments of Go on the pages leave out: the
+// test of package lint that checks their types takes each together with this file.
+package fragments
+
+import (
+	"context"
+	"io"
+
+	"github.com/pawl-run/pawl"
+)
+
+// What every fragment may use.
+var (
+	ctx    context.Context
+	engine *pawl.Engine
+	task   pawl.Task
+)
+
+// What single ones use: names that say what stands there.
+var (
+	token, order string
+	amount       int
+	rows         []any
+	pages        io.Reader
+	report       io.Reader
+	resize       func(context.Context, pawl.Task) (any, error)
+	service      interface {
+		Report(ctx context.Context, key string) (*reported, error)
+	}
+	bank interface {
+		Charge(ctx context.Context, amount int, options ...option) (any, error)
+		Find(ctx context.Context, reference string) (any, error)
+		WithKey(string) option
+		WithReference(string) option
+	}
+)
+
+type (
+	reported struct{ Ready bool }
+	option   struct{}
+)
