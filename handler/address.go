@@ -6,22 +6,51 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// checkURL refuses a URL that the options do not allow.
+// checkURL refuses a URL that the options do not allow. It gives the host the name in ASCII
+// that is connected to.
 func (h *requester) checkURL(u *url.URL) error {
+	name, err := asciiName(u.Hostname())
+	if err != nil {
+		return permanentError(CodeHTTPDenied, "the host %s is no name: %v", quoteText(u.Host), err)
+	}
+	if name != u.Hostname() {
+		u.Host = hostAndPort(name, u.Port())
+	}
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return permanentError(CodeHTTPDenied, "the scheme %s is not http or https", quoteText(u.Scheme))
 	}
 	if len(h.options.Hosts) > 0 && !slices.ContainsFunc(h.options.Hosts, func(allowed string) bool { return matchesHost(allowed, u) }) {
 		return permanentError(CodeHTTPDenied, "the host %s is not among those that are allowed", quoteText(u.Host))
 	}
+	if err := h.checkPrepared(u); err != nil {
+		return err
+	}
 	if h.options.Allow != nil {
-		if err := h.options.Allow(u); err != nil {
+		asked := *u
+		asked.Host = hostAndPort(normalizedHost(u), u.Port())
+		if err := h.options.Allow(&asked); err != nil {
 			return permanentError(CodeHTTPDenied, "%s: %v", redactedURL(u), err)
 		}
+	}
+	return nil
+}
+
+// checkPrepared refuses a URL to which the credentials of Prepare must not go.
+func (h *requester) checkPrepared(u *url.URL) error {
+	switch o := h.options; {
+	case o.Prepare == nil || o.PrepareAnywhere:
+		return nil
+	case len(o.Hosts) == 0:
+		return permanentError(CodeHTTPDenied, "HTTPOptions.Prepare is for the hosts that Hosts lists, and it lists none; or set PrepareAnywhere")
+	case u.Scheme != "https":
+		return permanentError(CodeHTTPDenied, "%s: what HTTPOptions.Prepare adds goes over https only, unless PrepareAnywhere is set", redactedURL(u))
 	}
 	return nil
 }
@@ -32,7 +61,32 @@ func matchesHost(allowed string, u *url.URL) bool {
 	if strings.Count(allowed, ":") > 1 && !strings.HasPrefix(allowed, "[") { // a bare IPv6 address
 		entry.Host = "[" + allowed + "]"
 	}
+	name, err := asciiName(entry.Hostname())
+	if err != nil {
+		return false
+	}
+	entry.Host = hostAndPort(name, entry.Port())
 	return normalizedHost(entry) == normalizedHost(u) && (entry.Port() == "" || entry.Port() == effectivePort(u))
+}
+
+// asciiName returns the name of a host in ASCII, as net/http would look it up: the full-width
+// letters of ｌocalhost, for one, are localhost (UTS 46).
+func asciiName(host string) (string, error) {
+	if !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return host, nil
+	}
+	return idna.Lookup.ToASCII(host)
+}
+
+// hostAndPort returns the host of a URL: a name or an address, and a port unless it is "".
+func hostAndPort(name, port string) string {
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	if port == "" {
+		return name
+	}
+	return name + ":" + port
 }
 
 func normalizedHost(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }

@@ -24,7 +24,8 @@ type HTTPOptions struct {
 	Hosts []string
 	// Allow refuses a URL with an error, which becomes the message of
 	// CodeHTTPDenied. It is asked after Hosts, for the target of a redirect as
-	// well.
+	// well. The host of the URL is as it is connected to: in lower case and in ASCII (IDNA),
+	// without a dot at its end.
 	Allow func(*url.URL) error
 	// Private lets names resolve to addresses that are not public: loopback,
 	// private, link-local and such. By default a connection to one is refused when
@@ -37,8 +38,13 @@ type HTTPOptions struct {
 	OtherHosts bool
 	// Prepare changes a request before it is sent: it adds credentials, which in
 	// an input would be stored with the run. Its error fails the task, as it
-	// would if the handler had returned it.
+	// would if the handler had returned it. With Prepare only the hosts that Hosts
+	// lists can be asked, and only over https: any other URL is refused with
+	// CodeHTTPDenied.
 	Prepare func(context.Context, pawl.Task, *http.Request) error
+	// PrepareAnywhere lets Prepare change requests to every host that may be asked,
+	// and over http: for a Prepare that adds no secret, or looks at the URL itself.
+	PrepareAnywhere bool
 	// NoIdempotencyKey leaves the header Idempotency-Key away.
 	NoIdempotencyKey bool
 	// Timeout bounds the whole exchange, with redirects and the body; 30 s by

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
 )
 
@@ -110,5 +112,75 @@ func TestHTTPQuotesNothingOfAnAnswerThatIsNone(t *testing.T) {
 		failure := fails(t, f, object{"url": answerRaw(t, answer) + "/?key=secret"})
 		assert.Equal(t, handler.CodeHTTPNetwork, failure.Code, failure.Message)
 		assert.NotContains(t, failure.Message, "secret")
+	}
+}
+
+// net/http looks a name up in ASCII: a rule must see that one.
+func TestHTTPAllowIsAskedAboutTheNameThatIsConnectedTo(t *testing.T) {
+	for _, tt := range []struct{ url, want string }{
+		{"http://ｌocalhost:80/", "localhost:80"},
+		{"http://ⓛocalhost/", "localhost"},
+		{"http://lo\u00adcalhost/", "localhost"},
+		{"http://LOCALHOST./", "localhost"},
+		{"http://localhost。/", "localhost"},
+		{"http://①②⑦.0.0.1/", "127.0.0.1"},
+		{"http://MÜLLER.example/", "xn--mller-kva.example"},
+		{"http://[::1]:8080/", "[::1]:8080"},
+	} {
+		asked := ""
+		f := handler.HTTP(handler.HTTPOptions{Allow: func(u *url.URL) error {
+			asked = u.Host
+			return errors.New("no")
+		}})
+		failure := fails(t, f, object{"url": tt.url})
+		assert.Equal(t, handler.CodeHTTPDenied, failure.Code)
+		assert.Equal(t, tt.want, asked, tt.url)
+	}
+	failure := fails(t, handler.HTTP(handler.HTTPOptions{}), object{"url": "http://xn--a\u0300.example"})
+	assert.Contains(t, failure.Message, "is no name")
+
+	got := ""
+	listed := handler.HTTPOptions{Hosts: []string{"müller.example"}, Transport: roundTrip(func(r *http.Request) { got = r.URL.Host })}
+	gives(t, handler.HTTP(listed), object{"url": "http://Mu\u0308ller.example"})
+	assert.Equal(t, "xn--mller-kva.example", got)
+}
+
+// A roundTrip answers every request with 204.
+type roundTrip func(*http.Request)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
+	f(r)
+	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
+}
+
+// Credentials go where the host says, not where the author of a definition points.
+func TestHTTPPreparesOnlyForNamedHostsOverTLS(t *testing.T) {
+	prepared := 0
+	prepare := func(context.Context, pawl.Task, *http.Request) error { prepared++; return nil }
+	for _, tt := range []struct {
+		hosts []string
+		url   string
+		any   bool
+		want  string // empty if it is prepared
+	}{
+		{nil, "https://attacker.example", false, "it lists none"},
+		{nil, "http://attacker.example", false, "it lists none"},
+		{[]string{"api.example"}, "https://attacker.example", false, "is not among those that are allowed"},
+		{[]string{"api.example"}, "http://api.example", false, "goes over https only"},
+		{[]string{"api.example"}, "https://api.example:8443", false, ""},
+		{[]string{"api.example"}, "http://api.example", true, ""},
+		{nil, "http://attacker.example", true, ""},
+	} {
+		prepared = 0
+		f := handler.HTTP(handler.HTTPOptions{Hosts: tt.hosts, Prepare: prepare, PrepareAnywhere: tt.any, Transport: roundTrip(func(*http.Request) {})})
+		if tt.want == "" {
+			gives(t, f, object{"url": tt.url})
+			assert.Equal(t, 1, prepared)
+			continue
+		}
+		failure := fails(t, f, object{"url": tt.url})
+		assert.Equal(t, handler.CodeHTTPDenied, failure.Code)
+		assert.Contains(t, failure.Message, tt.want)
+		assert.Zero(t, prepared)
 	}
 }

@@ -410,7 +410,7 @@ func TestHTTPNetwork(t *testing.T) {
 func TestHTTPPrepare(t *testing.T) {
 	var got string
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") })
-	f := request(t, handler.HTTPOptions{Prepare: func(_ context.Context, t pawl.Task, r *http.Request) error {
+	f := request(t, handler.HTTPOptions{PrepareAnywhere: true, Prepare: func(_ context.Context, t pawl.Task, r *http.Request) error {
 		if t.Run != "run-1" {
 			return pawl.TaskError{Code: "no_credentials", Retryable: true}
 		}

@@ -128,6 +128,7 @@ var required = map[string]string{
 	"go.opentelemetry.io/otel/trace":           "telemetry, the interfaces only",
 	"go.uber.org/goleak":                       "tests: goroutines that are left",
 	"go.yaml.in/yaml/v3":                       "definitions and scenarios in YAML",
+	"golang.org/x/net":                         "names of hosts in ASCII (IDNA), as net/http has them",
 	"golang.org/x/sys":                         "flock and syncfs",
 	"google.golang.org/protobuf":               "the types of CEL's declarations",
 	"modernc.org/libc":                         "pinned to the version that modernc.org/sqlite is made for",
