@@ -5,7 +5,7 @@
 //	handlers := pawl.Handlers{
 //		"transform": handler.Transform(handler.TransformOptions{}),
 //		"http":      handler.HTTP(handler.HTTPOptions{Hosts: []string{"api.example.com"}}),
-//		"exec":      handler.Exec(handler.ExecOptions{Programs: []string{"pdftotext"}}),
+//		"exec":      handler.Exec(handler.ExecOptions{Command: []string{"pdftotext", "--", "{}", "-"}}),
 //	}
 //
 // What a task asks for is its input: the fields are those of the node's input

@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-run/pawl/handler"
 )
 
-// A program that reads standard input and writes standard output.
+// A program whose options are the host's: whatever the input says is what is looked for.
 func ExampleExec() {
-	play(pawl.Handlers{"exec": handler.Exec(handler.ExecOptions{Programs: []string{"sort"}})}, `
-name: sorted
-start: sort
+	play(pawl.Handlers{"exec": handler.Exec(handler.ExecOptions{Command: []string{"grep", "-i", "--", "{}"}})}, `
+name: found
+start: find
 nodes:
-  - {id: sort, task: exec, input: {argv: "['sort', '-r']", stdin: "input.words.join('\\n')", text: 'true'}, output: {output.words: result.stdout}}
-`, map[string]any{"words": []string{"cup", "tea", "pot"}})
-	// Output: completed {"words":"tea\npot\ncup\n"} <nil>
+  - {id: find, task: exec, input: {operands: "[input.word]", stdin: "input.words.join('\\n')", text: 'true', accept: '[1]'}, output: {output.words: result.stdout}}
+`, map[string]any{"word": "--file=/etc/passwd|P", "words": []string{"cup", "tea", "pot", "--FILE=/etc/passwd|P"}})
+	// Output: completed {"words":"--FILE=/etc/passwd|P\n"} <nil>
 }

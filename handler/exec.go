@@ -16,9 +16,16 @@ import (
 
 // ExecOptions say what Exec may run. With the zero value it runs nothing.
 type ExecOptions struct {
-	// Programs are the programs that may be run, as the first element of argv
-	// names them: "pdftotext", which is looked up in the PATH of this process, or
-	// "/usr/bin/pdftotext". Each is allowed with every argument.
+	// Command is the one program that is run, and its arguments: {"pdftotext", "-q",
+	// "--", "{}", "-"}. The input fills the holes: "{}" with one of its operands, and
+	// "{...}", once, with all that are left, which may be none. A hole stands behind "--", where
+	// most programs take nothing for an option any more. Then the input has operands in
+	// place of argv, and Programs and AnyProgram do not count.
+	Command []string
+	// Programs are the programs that may be run with any arguments, as the first element
+	// of argv names them: "pdftotext", which is looked up in the PATH of this process, or
+	// "/usr/bin/pdftotext". Few programs are harmless with every argument: sort reads
+	// and writes any file and starts other programs. Prefer Command.
 	Programs []string
 	// AnyProgram allows every program. Whoever can write a definition or an input
 	// can then do what this process can do.
@@ -48,8 +55,8 @@ const (
 
 // Exec returns a handler that runs one program, without a shell.
 //
-// The input has argv, a list of strings: the program and its arguments. It may
-// have stdin (any value, written as JSON and closed), env (an object of
+// The input has operands, a list of strings for the holes of Command, or, where the options
+// have none, argv, a list of strings: the program and its arguments. It may have stdin (any value, written as JSON and closed), env (an object of
 // strings, of the names in InputEnv), timeout (such as "5s"), accept (exit
 // statuses that are no failure besides 0) and text (true: stdin is a string that
 // is written as it is, and standard output is text). The output has status (the
@@ -85,7 +92,7 @@ var (
 )
 
 func (h *runner) runProgram(ctx context.Context, t pawl.Task) (any, error) {
-	c, err := readCommand(t.Input, h.options.Timeout)
+	c, err := h.readCommand(t.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +134,7 @@ func (h *runner) runProgram(ctx context.Context, t pawl.Task) (any, error) {
 
 // checkProgram refuses what the options do not allow.
 func (h *runner) checkProgram(c *command) error {
-	if !h.options.AnyProgram && !slices.Contains(h.options.Programs, c.argv[0]) {
+	if len(h.options.Command) == 0 && !h.options.AnyProgram && !slices.Contains(h.options.Programs, c.argv[0]) {
 		return permanentError(CodeExecDenied, "the program %s is not among those that are allowed", quoteText(c.argv[0]))
 	}
 	for _, name := range c.variableNames() {

@@ -25,10 +25,20 @@ func (c *command) String() string { return quoteText(c.argv[0]) }
 // variableNames returns the names of env, sorted.
 func (c *command) variableNames() []string { return slices.Sorted(maps.Keys(c.env)) }
 
-func readCommand(v any, most time.Duration) (*command, error) {
-	in := readInput(v, "argv", "stdin", "env", "timeout", "accept", "text")
-	c := &command{timeout: in.timeoutField(most), text: in.boolField("text"), env: in.readEnvironment(), accept: in.readExitStatuses()}
-	if in.requireField("argv") {
+func (h *runner) readCommand(v any) (*command, error) {
+	arguments := "argv"
+	if len(h.options.Command) > 0 {
+		arguments = "operands"
+	}
+	in := readInput(v, arguments, "stdin", "env", "timeout", "accept", "text")
+	c := &command{timeout: in.timeoutField(h.options.Timeout), text: in.boolField("text"), env: in.readEnvironment(), accept: in.readExitStatuses()}
+	switch {
+	case arguments == "operands":
+		if err := checkHoles(h.options.Command); err != nil {
+			return nil, err
+		}
+		c.argv = in.fillHoles(h.options.Command)
+	case in.requireField("argv"):
 		c.argv = in.readArguments()
 	}
 	switch stdin := in.fields["stdin"]; {
@@ -41,20 +51,85 @@ func readCommand(v any, most time.Duration) (*command, error) {
 	return c, in.allProblems()
 }
 
+// The holes of ExecOptions.Command: for one operand, and for the others.
+const (
+	oneOperand    = "{}"
+	otherOperands = "{...}"
+)
+
+// checkHoles refuses a command of the options in which an operand could be taken for the
+// program or for an option.
+func checkHoles(template []string) error {
+	end, others := slices.Index(template, "--"), 0
+	for i, arg := range template {
+		if (arg == oneOperand || arg == otherOperands) && (end <= 0 || i < end) {
+			return permanentError(CodeExecDenied, "ExecOptions.Command: the hole %s is not behind --", quoteText(arg))
+		}
+		if arg == otherOperands {
+			others++
+		}
+	}
+	if others > 1 {
+		return permanentError(CodeExecDenied, "ExecOptions.Command: %s is there more than once", quoteText(otherOperands))
+	}
+	return nil
+}
+
+// fillHoles returns a command of the options with the operands of the input in its holes.
+func (in *input) fillHoles(template []string) []string {
+	operands := in.textListField("operands")
+	in.checkArguments("operands", operands)
+	single, others := 0, slices.Contains(template, otherOperands)
+	for _, arg := range template {
+		if arg == oneOperand {
+			single++
+		}
+	}
+	switch n := len(operands); {
+	case n < single && others:
+		in.addProblemf("operands: %d, and there must be at least %d", n, single)
+		return template
+	case n < single || n > single && !others:
+		in.addProblemf("operands: %d, and there must be %d", n, single)
+		return template
+	}
+	rest := len(operands) - single
+	argv := make([]string, 0, len(template)+len(operands))
+	for _, arg := range template {
+		n := 0
+		switch arg {
+		case oneOperand:
+			n = 1
+		case otherOperands:
+			n = rest
+		default:
+			argv = append(argv, arg)
+		}
+		argv, operands = append(argv, operands[:n]...), operands[n:]
+	}
+	return argv
+}
+
 func (in *input) readArguments() []string {
-	argv, size := in.textListField("argv"), 0
+	argv := in.textListField("argv")
 	if len(argv) == 0 || argv[0] == "" {
 		in.addProblemf("argv names no program")
 	}
-	for i, arg := range argv {
+	in.checkArguments("argv", argv)
+	return argv
+}
+
+// checkArguments checks what a field gives a program for arguments.
+func (in *input) checkArguments(field string, arguments []string) {
+	size := 0
+	for i, arg := range arguments {
 		if size += len(arg) + 1; strings.Contains(arg, "\x00") {
-			in.addProblemf("argv[%d] has a zero byte in it", i)
+			in.addProblemf("%s[%d] has a zero byte in it", field, i)
 		}
 	}
-	if len(argv) > maxArguments || size > maxArgBytes {
-		in.addProblemf("argv: %d with %d bytes, above the limit of %d with %d", len(argv), size, maxArguments, maxArgBytes)
+	if len(arguments) > maxArguments || size > maxArgBytes {
+		in.addProblemf("%s: %d with %d bytes, above the limit of %d with %d", field, len(arguments), size, maxArguments, maxArgBytes)
 	}
-	return argv
 }
 
 func (in *input) readEnvironment() map[string]string {

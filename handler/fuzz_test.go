@@ -77,13 +77,13 @@ func FuzzExecInput(f *testing.F) {
 	decodes(f, []string{
 		`{"argv": ["ls", "-l"], "env": {"A": 1}, "stdin": {"a": [1]}, "accept": [1]}`, `{"argv": ["a\u0000"], "text": true, "stdin": "x"}`,
 	}, func(t *testing.T, v any) error {
-		c, err := readCommand(v, time.Minute)
+		h := &runner{options: ExecOptions{Timeout: time.Minute}}
+		c, err := h.readCommand(v)
 		if err != nil {
 			return err
 		}
 		require.NotEmpty(t, c.argv)
 		require.NotContains(t, strings.Join(c.argv, " ")+strings.Join(c.variableNames(), " "), "\x00")
-		h := &runner{}
 		require.Error(t, h.checkProgram(c), "nothing is allowed")
 		return nil
 	})
