@@ -22,7 +22,7 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 		for e, err := range snap.journalEntries(d) {
 			var r decision.Record
 			if err == nil {
-				if r, err = e.Decode(snap.valuesOf(&e)); err != nil {
+				if r, err = e.Decode(runfile.ValuesOf(snap.file, &e)); err != nil {
 					err = &CorruptError{Run: id, File: d.pathOf(snap.sourceOf(&e)), What: "a record cannot be read", Err: err}
 				}
 			}
@@ -36,11 +36,8 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 // journalEntries yields all records of a run, checked.
 func (s *snapshot) journalEntries(d *Dir) iter.Seq2[runfile.Entry, error] {
 	return func(yield func(runfile.Entry, error) bool) {
-		seq, sum := int64(0), runfile.FirstSum(s.Run)
-		for e, err := range s.fileEntries() {
-			if err == nil {
-				err = e.CheckFollows(seq, sum)
-			}
+		last := int64(0)
+		for e, err := range runfile.CheckedJournal(s.file, s.Run) {
 			if err != nil {
 				yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal is damaged", Err: err})
 				return
@@ -48,9 +45,9 @@ func (s *snapshot) journalEntries(d *Dir) iter.Seq2[runfile.Entry, error] {
 			if !yield(e, nil) {
 				return
 			}
-			seq, sum = e.Seq, e.Sum
+			last = e.Seq
 		}
-		if seq != s.Flushed {
+		if last != s.Flushed {
 			yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal ends too early"})
 			return
 		}
@@ -68,11 +65,6 @@ func (s *snapshot) sourceOf(e *runfile.Entry) string {
 		return s.File
 	}
 	return indexFile
-}
-
-// fileEntries yields the records in the file.
-func (s *snapshot) fileEntries() iter.Seq2[runfile.Entry, error] {
-	return runfile.ReadJournal(s.file)
 }
 
 // Events returns what has happened in a run behind a sequence, as of one

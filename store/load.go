@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -62,72 +61,14 @@ func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*sta
 	if err != nil {
 		return nil, err
 	}
-	s, err := snap.restoreState(d, g)
+	s, err := runfile.RestoreState(snap.file, snap.Run, g, d)
 	if err != nil {
-		return nil, err
+		return nil, &CorruptError{Run: snap.Run, File: d.pathOf(snap.File), What: "its rows are no state", Err: err}
 	}
-	for i := range snap.entries {
-		r, err := snap.entries[i].Decode(snap.valuesOf(&snap.entries[i]))
-		if err == nil {
-			err = runfile.ApplyRecord(s, &r, happened)
-		}
-		if err != nil {
-			return nil, &CorruptError{Run: snap.Run, File: d.pathOf(indexFile), What: "a record does not fit the state", Err: err}
-		}
+	if err := runfile.ApplyEntries(snap.file, s, snap.entries, happened); err != nil {
+		return nil, &CorruptError{Run: snap.Run, File: d.pathOf(indexFile), What: "a record does not fit the state", Err: err}
 	}
 	s.Epoch = d.epoch
 	s.TakeListings() // the index has them
 	return s, nil
-}
-
-// valuesOf finds the large values of a record: it brings those of its own, or
-// they are in the file.
-func (s *snapshot) valuesOf(e *runfile.Entry) codec.Lookup {
-	if e.Values != nil {
-		return e.Values.Lookup
-	}
-	return func(hash string) (any, error) {
-		return runfile.ReadValue(s.file, hash)
-	}
-}
-
-// restoreState restores the state that the file holds, an empty one without a file.
-func (s *snapshot) restoreState(d *Dir, g *workflow.Graph) (st *state.State, err error) {
-	if s.file == nil {
-		return state.NewState(s.Run, g), nil
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-		if err != nil {
-			err = &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its rows are no state", Err: err}
-		}
-	}()
-	rows, err := runfile.ReadRows(s.file)
-	if err != nil {
-		return nil, err
-	}
-	if hash := rows.Facts.Definition; hash != "" {
-		if g, err = s.patchedGraph(d, hash, rows.Facts.Patches+1); err != nil {
-			return nil, err
-		}
-	}
-	return state.Restore(g, rows), nil
-}
-
-// patchedGraph returns the compiled definition that the last patch made.
-func (s *snapshot) patchedGraph(d *Dir, hash string, revision int) (*workflow.Graph, error) {
-	if g := d.definitions.graphOf(hash); g != nil {
-		return g, nil
-	}
-	doc, err := runfile.ReadRevision(s.file, revision)
-	if err != nil {
-		return nil, err
-	}
-	g, err := runfile.CompileDefinition(doc, hash)
-	if err != nil {
-		return nil, fmt.Errorf("revision %d of the definition: %w", revision, err)
-	}
-	return d.definitions.addGraph(g), nil
 }

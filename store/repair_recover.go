@@ -145,11 +145,11 @@ type recovered struct {
 }
 
 // addEntry takes the next record, or returns why it cannot be the next.
-func (m *recovered) addEntry(e *runfile.Entry, s *snapshot) error {
+func (m *recovered) addEntry(e *runfile.Entry, file *sqlite.Conn) error {
 	if err := e.CheckFollows(m.seq, m.sum); err != nil {
 		return err
 	}
-	rec, err := e.Decode(s.valuesOf(e))
+	rec, err := e.Decode(runfile.ValuesOf(file, e))
 	if err != nil {
 		return err
 	}
@@ -171,11 +171,10 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 		return nil, err
 	}
 	m := &recovered{id: id, sum: runfile.FirstSum(id)}
-	s := &snapshot{file: db}
-	defer s.closeFile()
-	for e, err := range s.fileEntries() {
+	defer func() { _ = db.Close() }() // it is in memory
+	for e, err := range runfile.ReadJournal(db) {
 		if err == nil {
-			err = m.addEntry(&e, s)
+			err = m.addEntry(&e, db)
 		}
 		if err != nil {
 			m.broken = err
@@ -206,7 +205,7 @@ func (r *repairer) recoverLog(m *recovered, num int64) error {
 		entries = entries[:len(entries)-1]
 	}
 	for i := range entries {
-		if err := m.addEntry(&entries[i], &snapshot{}); err != nil {
+		if err := m.addEntry(&entries[i], nil); err != nil {
 			return err
 		}
 	}

@@ -91,7 +91,7 @@ func (in *inspection) replayJournal(snap *snapshot) (*replayed, error) {
 }
 
 func (t *replayed) applyEntry(e *runfile.Entry, snap *snapshot) error {
-	r, err := e.Decode(snap.valuesOf(e))
+	r, err := e.Decode(runfile.ValuesOf(snap.file, e))
 	if err != nil {
 		return err
 	}
