@@ -35,8 +35,8 @@
 // # Stability
 //
 // The API is this package with workflow, blob, handler, worker and pawltest. The
-// packages actor, decision, planning, store, merge and timeout are open to read, and may
-// change; the state that planners plan on is internal.
+// packages actor, decision, planning, store, rescue, merge and timeout are open to read,
+// and may change; the state that planners plan on is internal.
 //
 // # Glossary
 //

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -79,7 +79,7 @@ func TestRepairedRunsFinish(t *testing.T) {
 			require.NoError(t, tt.do(dir))
 			before := digest(t, dir)
 			into := filepath.Join(t.TempDir(), "repaired")
-			report, err := store.Repair(dir, into)
+			report, err := rescue.Repair(dir, into)
 			require.NoError(t, err)
 			require.Equal(t, before, digest(t, dir))
 			require.Equal(t, 8, report.Runs)

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/harness"
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 )
 
 // checked returns options with which every play must leave sound directories: each
@@ -21,7 +21,7 @@ func checked(o Options) Options {
 func verifyFolders(folder string) error {
 	lives, err := os.ReadDir(folder)
 	for _, life := range lives {
-		r, failed := store.Verify(filepath.Join(folder, life.Name()))
+		r, failed := rescue.Verify(filepath.Join(folder, life.Name()))
 		err = errors.Join(err, failed)
 		if failed != nil {
 			continue

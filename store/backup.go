@@ -250,12 +250,9 @@ func (b *backup) copyFile(r *index.Row, building string) error {
 }
 
 // blobsDir is the folder of the blobs, which package pawl opens.
-const blobsDir = "blobs"
+const blobsDir = index.BlobsDir
 
-const (
-	allRefs    = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
-	allRefRows = `SELECT hash, num, artifact, crc FROM blob_refs ORDER BY hash`
-)
+const allRefRows = `SELECT hash, num, artifact, crc FROM blob_refs ORDER BY hash`
 
 func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if b.blobs == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/tables"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -152,7 +153,7 @@ func TestDamagedIndex(t *testing.T) {
 			twoRuns(t, d)
 			require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 				err := db.Script(tt.sql)
-				sumAgain(t, db)
+				tables.SumAgain(t, db)
 				return err
 			}))
 			_, _, _, err := d.Load("r1")
@@ -313,7 +314,7 @@ func TestClosedWithALog(t *testing.T) {
 	r, err := Verify(d.path)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Damage, r.Findings)
-	require.Equal(t, indexWAL, r.Findings[0].File)
+	require.Contains(t, r.Findings[0], ": "+indexWAL+": ")
 
 	require.NoError(t, os.WriteFile(wal, []byte(last.(string)), 0o600))
 	d = open(t, d.path)
@@ -374,11 +375,11 @@ func TestDamagedSchema(t *testing.T) {
 				require.ErrorIs(t, err, ErrCorrupt)
 				require.ErrorContains(t, err, tt.says)
 				require.Equal(t, before, harness.Contents(t, path))
-				var r *Report
+				var r Checked
 				r, err = Verify(path)
 				require.NoError(t, err)
 				require.Positive(t, r.Damage)
-				require.Equal(t, indexFile, r.Findings[0].File)
+				require.Contains(t, r.Findings[0], ": "+indexFile+": ")
 				to := filepath.Join(t.TempDir(), "repaired")
 				_, err = Repair(path, to)
 				require.NoError(t, err)

@@ -76,11 +76,11 @@ type Dir struct {
 }
 
 const (
-	indexFile = "pawl.db"
-	indexWAL  = "pawl.db-wal"
-	runsDir   = "runs"
-	tmpDir    = "tmp"
-	lockName  = "LOCK"
+	indexFile = index.File
+	indexWAL  = index.WALFile
+	runsDir   = index.RunsDir
+	tmpDir    = index.TmpDir
+	lockName  = index.LockFile
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.

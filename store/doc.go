@@ -28,8 +28,9 @@
 //
 // A [Dir] may be used by many goroutines. A [Run] belongs to one.
 //
-// [Verify] and [Repair] look at a directory that no engine has open: inspect.go,
-// verify*.go, repair*.go and report.go. They use the rest of the package, and no
-// other file of it uses them. [Dir.Backup] copies a directory that is in use, so it
-// belongs to the Dir.
+// What is in pawl.db and in the files of runs, row by row, is the business of the packages
+// index and runfile; this one knows the directory, and when its files are written and read.
+//
+// [Dir.Backup] copies a directory that is in use. One that no engine has open is verified
+// and repaired by package rescue, which reads it through an [Inspection].
 package store

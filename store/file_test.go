@@ -26,9 +26,9 @@ func TestFileIsReadable(t *testing.T) {
 	require.NoError(t, o.file())
 	snap, err := d.openSnapshot("r1")
 	require.NoError(t, err)
-	defer snap.closeFile()
+	defer snap.Close()
 	list := func(query string) (out []string) {
-		require.NoError(t, snap.file.Each(query, func(r *sqlite.Row) error { out = append(out, r.Text(0)); return nil }))
+		require.NoError(t, snap.DB.Each(query, func(r *sqlite.Row) error { out = append(out, r.Text(0)); return nil }))
 		return out
 	}
 	require.Equal(t, []string{

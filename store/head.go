@@ -18,7 +18,6 @@ type Head = index.Head
 
 const (
 	getHead       = index.RunColumns + `WHERE id = ?`
-	scanHead      = index.RunColumns + `NOT INDEXED WHERE id = ?`
 	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
 	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
 	getQuiet      = `SELECT id, num, at, seq FROM runs WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`

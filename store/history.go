@@ -18,12 +18,12 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 			yield(decision.Record{}, err)
 			return
 		}
-		defer snap.closeFile()
-		for e, err := range snap.journalEntries(d) {
+		defer snap.Close()
+		for e, err := range snap.Journal() {
 			var r decision.Record
 			if err == nil {
-				if r, err = e.Decode(runfile.ValuesOf(snap.file, &e)); err != nil {
-					err = &CorruptError{Run: id, File: d.pathOf(snap.sourceOf(&e)), What: "a record cannot be read", Err: err}
+				if r, err = e.Decode(runfile.ValuesOf(snap.DB, &e)); err != nil {
+					err = &CorruptError{Run: id, File: snap.SourceOf(e.Seq), What: "a record cannot be read", Err: err}
 				}
 			}
 			if !yield(r, err) || err != nil {
@@ -31,40 +31,6 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 			}
 		}
 	}
-}
-
-// journalEntries yields all records of a run, checked.
-func (s *snapshot) journalEntries(d *Dir) iter.Seq2[runfile.Entry, error] {
-	return func(yield func(runfile.Entry, error) bool) {
-		last := int64(0)
-		for e, err := range runfile.CheckedJournal(s.file, s.Run) {
-			if err != nil {
-				yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal is damaged", Err: err})
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-			last = e.Seq
-		}
-		if last != s.Flushed {
-			yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: d.pathOf(s.File), What: "its journal ends too early"})
-			return
-		}
-		for i := range s.entries { // checked by readIndex
-			if !yield(s.entries[i], nil) {
-				return
-			}
-		}
-	}
-}
-
-// sourceOf returns the file that a record is in.
-func (s *snapshot) sourceOf(e *runfile.Entry) string {
-	if e.Seq <= s.Flushed {
-		return s.File
-	}
-	return indexFile
 }
 
 // Events returns what has happened in a run behind a sequence, as of one
@@ -76,8 +42,8 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 			yield(decision.Event{}, err)
 			return
 		}
-		defer snap.closeFile()
-		flushed := runfile.ReadEvents(snap.file, after)
+		defer snap.Close()
+		flushed := runfile.ReadEvents(snap.DB, after)
 		for e, err := range flushed {
 			if err != nil {
 				err = &CorruptError{Run: id, File: d.pathOf(snap.File), What: "its events are damaged", Err: err}
@@ -86,7 +52,7 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 				return
 			}
 		}
-		later, err := d.laterEvents(snap)
+		later, err := snap.laterEvents()
 		if err != nil {
 			yield(decision.Event{}, err)
 			return
@@ -100,10 +66,10 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 }
 
 // laterEvents derives the events of the log's records.
-func (d *Dir) laterEvents(s *snapshot) (out []decision.Event, err error) {
+func (s *Snapshot) laterEvents() (out []decision.Event, err error) {
 	if len(s.entries) == 0 {
 		return nil, nil
 	}
-	_, err = d.replayState(s, func(es []decision.Event) { out = append(out, es...) })
+	_, err = s.Replay(func(es []decision.Event) { out = append(out, es...) })
 	return out, err
 }

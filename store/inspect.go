@@ -17,22 +17,35 @@ import (
 // ErrNotOurs says that a directory is not one of an engine.
 var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db nor runs")
 
-// An inspection is a directory that is looked at and not opened. Nothing in it is
-// changed: its Dir reads the files of runs where they are, and a copy of pawl.db.
-type inspection struct {
-	*Dir    // with neither committer nor flusher; without db if pawl.db cannot be read
-	temp    string
-	trusted bool  // pawl.db is what the last engine left
-	changed error // pawl.db has other bytes, in whichever place
-	report  Report
+// An Inspection is a directory that is looked at and not opened. Nothing in it is
+// changed: the files of runs are read where they are, and pawl.db as a copy. It belongs to
+// one goroutine.
+type Inspection struct {
+	Faults  []Fault // of the directory as a whole, in the order in which they were found
+	Trusted bool    // pawl.db is what the last engine left
+	Changed error   // pawl.db has other bytes, in whichever place
+
+	dir  *Dir // with neither committer nor flusher; without db if pawl.db cannot be read
+	temp string
 }
 
-// openInspection begins an inspection. Close it. It fails if the directory cannot be
-// looked at; what is wrong with pawl.db is in the report.
-func openInspection(path string) (*inspection, error) {
-	in := &inspection{
-		Dir:     &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler)}},
-		trusted: true, report: Report{Path: path},
+// A Fault is something that is wrong with a directory as a whole.
+type Fault struct {
+	File     string // below the directory
+	Err      error
+	Do       string // what to do about it; "" if the directory needs a repair
+	Harmless bool   // nothing is damaged or missing
+}
+
+// Inspect looks at the engine directory at path, which no engine has open, and keeps
+// engines away from it. Close it. It needs room for a copy of pawl.db among the temporary
+// files. It fails if the directory cannot be looked at: with ErrLocked if an engine has it
+// open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs. What is wrong with pawl.db
+// is in Faults.
+func Inspect(path string) (*Inspection, error) {
+	in := &Inspection{
+		dir:     &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler)}},
+		Trusted: true,
 	}
 	err := in.holdDirectory()
 	if err == nil {
@@ -42,69 +55,84 @@ func openInspection(path string) (*inspection, error) {
 		err = in.inspectIndex()
 	}
 	if err != nil {
-		return nil, errors.Join(err, in.closeInspection())
+		return nil, errors.Join(err, in.Close())
+	}
+	if in.dir.db == nil {
+		in.dir.dead = &CorruptError{File: in.dir.pathOf(indexFile), What: "it cannot be read"}
 	}
 	return in, nil
 }
 
 // holdDirectory finds the directory and keeps engines away from it.
-func (in *inspection) holdDirectory() (err error) {
-	if in.root, err = os.OpenRoot(in.path); err != nil {
+func (in *Inspection) holdDirectory() (err error) {
+	if in.dir.root, err = os.OpenRoot(in.dir.path); err != nil {
 		return err
 	}
-	_, noIndex := in.root.Lstat(indexFile)
-	_, noRuns := in.root.Lstat(runsDir)
+	_, noIndex := in.dir.root.Lstat(indexFile)
+	_, noRuns := in.dir.root.Lstat(runsDir)
 	if noIndex != nil && noRuns != nil {
 		return ErrNotOurs
 	}
 	var unfinished *CorruptError
-	switch err := in.checkFinished(); {
+	switch err := in.dir.checkFinished(); {
 	case errors.As(err, &unfinished):
-		in.addDamage("", unfinishedFile, unfinished, "remove the folder, and make another copy")
+		in.addFault(unfinishedFile, unfinished, "remove the folder, and make another copy")
 	case err != nil:
 		return err
 	}
-	if err := checkName(in.pathOf(lockName), os.Lstat); err != nil {
+	if err := checkName(in.dir.pathOf(lockName), os.Lstat); err != nil {
 		return err
 	}
-	in.lock, err = takeSharedLock(in.pathOf(lockName))
+	in.dir.lock, err = takeSharedLock(in.dir.pathOf(lockName))
 	if errors.Is(err, fs.ErrNotExist) {
-		in.addNote(lockName, "make sure that no engine has the directory open", "it is missing, so nothing tells whether pawl.db is the last one")
+		in.Faults = append(in.Faults, Fault{
+			File: lockName, Err: errors.New("it is missing, so nothing tells whether pawl.db is the last one"),
+			Do: "make sure that no engine has the directory open", Harmless: true,
+		})
 		return nil
 	}
 	return err
 }
 
-func (in *inspection) closeInspection() error {
-	err := in.closeHandles()
+// Close ends the inspection. Its methods fail from then on.
+func (in *Inspection) Close() error {
+	if errors.Is(in.dir.dead, ErrClosed) {
+		return nil
+	}
+	in.dir.dead = ErrClosed
+	err := in.dir.closeHandles()
 	if in.temp != "" {
 		err = errors.Join(err, os.RemoveAll(in.temp))
 	}
 	return err
 }
 
+func (in *Inspection) addFault(file string, err error, do string) {
+	in.Faults = append(in.Faults, Fault{File: file, Err: err, Do: do})
+}
+
 // inspectIndex copies pawl.db with its log, opens the copy, and compares it with
 // the lock record. It fails only if a newer version wrote it, or the disk fails.
-func (in *inspection) inspectIndex() error {
+func (in *Inspection) inspectIndex() error {
 	m := lockRecord{state: stateClosed}
-	if in.lock != nil {
+	if in.dir.lock != nil {
 		var err error
-		if m, err = in.readLockRecord(); err != nil {
+		if m, err = in.dir.readLockRecord(); err != nil {
 			return err
 		}
 	}
-	if err := in.checkNames(); err != nil {
+	if err := in.dir.checkNames(); err != nil {
 		in.distrustIndex(".", err)
 	}
-	data, err := in.readStart(indexFile)
+	data, err := in.dir.readStart(indexFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &CorruptError{File: in.pathOf(indexFile), What: "it is missing"}
+		err = &CorruptError{File: in.dir.pathOf(indexFile), What: "it is missing"}
 	}
 	if err == nil {
-		err = in.checkHeader(data, indexFile, index.ID, index.Version)
+		err = in.dir.checkHeader(data, indexFile, index.ID, index.Version)
 	}
 	if err == nil {
-		if err := in.checkLogPresent(m); err != nil {
+		if err := in.dir.checkLogPresent(m); err != nil {
 			in.distrustIndex(indexWAL, err)
 		}
 		err = in.openCopy(true)
@@ -123,13 +151,13 @@ func (in *inspection) inspectIndex() error {
 }
 
 // distrustIndex notes that pawl.db is not what the last engine left.
-func (in *inspection) distrustIndex(file string, err error) {
-	in.trusted = false
-	in.addDamage("", file, err, doRepair)
+func (in *Inspection) distrustIndex(file string, err error) {
+	in.Trusted = false
+	in.addFault(file, err, "")
 }
 
 // openCopy opens a copy of pawl.db, with its log or without.
-func (in *inspection) openCopy(log bool) error {
+func (in *Inspection) openCopy(log bool) error {
 	err := in.copyOut(indexFile)
 	if err != nil {
 		return err
@@ -139,17 +167,17 @@ func (in *inspection) openCopy(log bool) error {
 			return err
 		}
 	}
-	in.db, err = sqlite.Open(filepath.Join(in.temp, indexFile), `PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; SELECT count(*) FROM sqlite_schema;`)
+	in.dir.db, err = sqlite.Open(filepath.Join(in.temp, indexFile), `PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; SELECT count(*) FROM sqlite_schema;`)
 	if err != nil {
-		in.db = nil
+		in.dir.db = nil
 	}
-	return in.indexError(err)
+	return in.dir.indexError(err)
 }
 
 // dropLog opens another copy of pawl.db, without its log.
-func (in *inspection) dropLog() error {
-	err := in.db.Close()
-	in.db = nil
+func (in *Inspection) dropLog() error {
+	err := in.dir.db.Close()
+	in.dir.db = nil
 	if gone := os.RemoveAll(filepath.Join(in.temp, indexWAL)); err == nil {
 		err = gone
 	}
@@ -160,8 +188,8 @@ func (in *inspection) dropLog() error {
 }
 
 // copyOut copies a file of the directory into ours.
-func (in *inspection) copyOut(name string) error {
-	from, err := in.openRegular(name)
+func (in *Inspection) copyOut(name string) error {
+	from, err := in.dir.openRegular(name)
 	if err != nil {
 		return err
 	}
@@ -177,35 +205,35 @@ func (in *inspection) copyOut(name string) error {
 }
 
 // inspectCopy looks for damage of the copy as a whole.
-func (in *inspection) inspectCopy(m lockRecord) {
+func (in *Inspection) inspectCopy(m lockRecord) {
 	if m.epoch != 0 {
 		var found workflow.Epoch
-		err := in.readIndex(func(db *sqlite.Conn) (err error) { found, err = index.ReadEpoch(db); return err })
+		err := in.dir.readIndex(func(db *sqlite.Conn) (err error) { found, err = index.ReadEpoch(db); return err })
 		if err == nil && found != m.epoch {
-			err = &CorruptError{File: in.pathOf(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
+			err = &CorruptError{File: in.dir.pathOf(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
 		}
 		if err != nil {
 			in.distrustIndex(indexFile, err)
 		}
 	}
-	if stale := in.checkStaleLog(m); stale != nil && in.trusted { // it is of the same time
-		in.addDamage("", indexWAL, stale, "move it away: everything is in pawl.db")
+	if stale := in.dir.checkStaleLog(m); stale != nil && in.Trusted { // it is of the same time
+		in.addFault(indexWAL, stale, "move it away: everything is in pawl.db")
 		if err := in.dropLog(); err != nil {
 			in.distrustIndex(indexFile, err)
 			return
 		}
 	}
-	if in.changed = in.checkIndexHash(m); in.changed != nil && !errors.Is(in.changed, ErrCorrupt) {
-		in.distrustIndex(indexFile, in.changed)
+	if in.Changed = in.dir.checkIndexHash(m); in.Changed != nil && !errors.Is(in.Changed, ErrCorrupt) {
+		in.distrustIndex(indexFile, in.Changed)
 	}
-	if in.changed != nil && in.trusted {
-		if fingerprint, err := index.FingerprintOf(in.db); err != nil {
+	if in.Changed != nil && in.Trusted {
+		if fingerprint, err := index.FingerprintOf(in.dir.db); err != nil {
 			in.distrustIndex(indexFile, err)
 		} else if fingerprint != m.fingerprint {
 			in.distrustIndex(indexFile, fmt.Errorf("it is of another moment: its runs and records are %s, not %s", fingerprint, m.fingerprint))
 		}
 	}
-	if wrong, err := index.CheckIntegrity(in.db); err != nil {
+	if wrong, err := index.CheckIntegrity(in.dir.db); err != nil {
 		in.distrustIndex(indexFile, err)
 	} else if wrong != "" {
 		in.distrustIndex(indexFile, errors.New(wrong))

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
@@ -19,6 +21,50 @@ func listingsAt(s *state.State, at time.Time) []listing {
 		out[i] = listingOf(s, s.Token(id), at)
 	}
 	return out
+}
+
+// Listings are what the records of a run, one after the other, make of the lists of all
+// runs. The zero value is empty.
+type Listings struct {
+	last map[workflow.TokenID]listing
+}
+
+// AddRecord adds what a record at an instant has changed. s is the state after it.
+func (l *Listings) AddRecord(s *state.State, at time.Time) {
+	if l.last == nil {
+		l.last = map[workflow.TokenID]listing{}
+	}
+	for _, x := range listingsAt(s, at) {
+		if x.Token == 0 {
+			clear(l.last)
+		}
+		l.last[x.Token] = x
+	}
+}
+
+func (l *Listings) sorted() (out []listing) {
+	for _, id := range slices.Sorted(maps.Keys(l.last)) {
+		out = append(out, l.last[id])
+	}
+	return out
+}
+
+// WaitingTokens returns what the lists of all runs say of a run with the state s: its open
+// approvals, and its dead letters, without the instants since when they wait.
+func WaitingTokens(s *state.State) (approvals []Approval, letters []DeadLetter) {
+	if s.Status.Final() {
+		return nil, nil
+	}
+	for _, id := range s.LiveTokens() {
+		l := listingOf(s, s.Token(id), time.Time{})
+		if l.Approval != nil {
+			approvals = append(approvals, *l.Approval)
+		}
+		if l.DeadLetter != nil {
+			letters = append(letters, *l.DeadLetter)
+		}
+	}
+	return approvals, letters
 }
 
 // listingOf returns how a token stands in the lists since an instant.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -45,30 +44,12 @@ func (d *Dir) HeadAndState(id workflow.RunID) (Head, *state.State, error) {
 	return snap.Head, s, nil
 }
 
-func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*snapshot, *state.State, error) {
+func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*Snapshot, *state.State, error) {
 	snap, err := d.openSnapshot(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer snap.closeFile()
-	s, err := d.replayState(snap, happened)
+	defer snap.Close()
+	s, err := snap.Replay(happened)
 	return snap, s, err
-}
-
-// replayState returns the state of a snapshot: the file's, and the records after it.
-func (d *Dir) replayState(snap *snapshot, happened func([]decision.Event)) (*state.State, error) {
-	g, err := d.Graph(snap.Definition)
-	if err != nil {
-		return nil, err
-	}
-	s, err := runfile.RestoreState(snap.file, snap.Run, g, d)
-	if err != nil {
-		return nil, &CorruptError{Run: snap.Run, File: d.pathOf(snap.File), What: "its rows are no state", Err: err}
-	}
-	if err := runfile.ApplyEntries(snap.file, s, snap.entries, happened); err != nil {
-		return nil, &CorruptError{Run: snap.Run, File: d.pathOf(indexFile), What: "a record does not fit the state", Err: err}
-	}
-	s.Epoch = d.epoch
-	s.TakeListings() // the index has them
-	return s, nil
 }

@@ -7,12 +7,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 // unfinishedFile is in a directory that is being made from another one, until all
 // else is in it and durable.
-const unfinishedFile = "UNFINISHED"
+const unfinishedFile = index.UnfinishedFile
 
 const unfinishedText = "This copy was never finished. Remove the folder, and make another copy.\n"
 

@@ -150,22 +150,23 @@ func (r *Run) commitPending() error {
 	return err
 }
 
-// An adoption is a run that another directory has kept.
-type adoption struct {
-	entries   []runfile.Entry
-	records   []decision.Record
-	state     *state.State // after them
-	artifacts []workflow.Artifact
-	listings  []listing
+// An Adoption is a run that another directory has kept.
+type Adoption struct {
+	Entries   []runfile.Entry   // all of its records, with their large values
+	Records   []decision.Record // the same, decoded
+	State     *state.State      // after them
+	Artifacts []workflow.Artifact
+	Listings  Listings // of all records
 }
 
-// adoptRun commits the records of a run that another directory has kept: their text and
-// their checksums stay as they are. A child run finds room, whatever its root says.
-func (r *Run) adoptRun(a *adoption) error {
-	r.pending, r.adopted = append(r.pending[:0], a.entries...), true
-	r.setNext(a.state, a.records)
-	r.next.Artifacts, r.dropped = a.artifacts, a.state.Status.Final() && len(a.artifacts) == 0
-	r.listings = a.listings
+// Adopt commits the records of a run that another directory has kept: their text and
+// their checksums stay as they are. A child run finds room, whatever its root says. It fails
+// as Commit does, and may panic if the fields of a are not of one run.
+func (r *Run) Adopt(a Adoption) error {
+	r.pending, r.adopted = append(r.pending[:0], a.Entries...), true
+	r.setNext(a.State, a.Records)
+	r.next.Artifacts, r.dropped = a.Artifacts, a.State.Status.Final() && len(a.Artifacts) == 0
+	r.listings = a.Listings.sorted()
 	err := r.encodeNext()
 	if err == nil {
 		err = r.commitPending()

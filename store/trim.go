@@ -20,12 +20,10 @@ const trimOnce = 256
 const (
 	sizeLog = `SELECT key, length(message) + length(decisions) + coalesce(length(vals), 0), parts FROM log
 		WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?`
-	areFlushed = `FROM log CROSS JOIN runs ON num = log.key >> 32 WHERE log.key & 4294967295 <= filed`
-	deleteLog  = `DELETE FROM log WHERE key BETWEEN ? AND ?`
-	flushedLog = `SELECT count(*) ` + areFlushed
+	deleteLog = `DELETE FROM log WHERE key BETWEEN ? AND ?`
 	// What a damaged row says must not drop records that live. The last dead record
 	// goes last, so it is there, and its checksum is that of the row.
-	dropFlushed = `DELETE FROM log WHERE key IN (SELECT log.key ` + areFlushed + `
+	dropFlushed = `DELETE FROM log WHERE key IN (SELECT log.key ` + index.DeadRecords + `
 		AND EXISTS (SELECT 1 FROM log AS last WHERE last.key = num << 32 | filed AND last.sum = filed_sum))`
 	flushRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ?, file_crc = ? WHERE num = ? AND filed = ?`
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness/tables"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -272,7 +273,7 @@ func TestOpenDropsNoLiveRecords(t *testing.T) {
 	}
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		err := db.Script(`UPDATE runs SET filed = 3`)
-		sumAgain(t, db)
+		tables.SumAgain(t, db)
 		return err
 	}))
 	dead := crashed(t, from)

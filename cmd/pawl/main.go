@@ -1,8 +1,8 @@
 // Command pawl works with workflow definitions from the shell.
 //
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
-//	pawl verify DIR               checks an engine directory; see store.Verify
-//	pawl repair DIR INTO          restores what is left of one; see store.Repair
+//	pawl verify DIR               checks an engine directory; see rescue.Verify
+//	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
 //
 // pawl test plays every file that it can read. It exits with 1 if a scenario has
 // failed, and with 2 if there are files that it cannot read, which it lists.

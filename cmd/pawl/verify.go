@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 )
 
 // A verifyCommand checks an engine directory.
@@ -17,7 +17,7 @@ type verifyCommand struct {
 // runCommand verifies and returns the exit status: 0 sound, 1 damaged, 2 it cannot be
 // looked at.
 func (c *verifyCommand) runCommand(out, errs io.Writer) int {
-	report, err := store.Verify(c.Dir)
+	report, err := rescue.Verify(c.Dir)
 	if err != nil {
 		fmt.Fprintln(errs, "pawl:", err)
 		return exitUnusable
@@ -35,7 +35,7 @@ type repairCommand struct {
 // runCommand repairs and returns the exit status: 0 everything is restored, 1 something
 // is lost, 2 nothing can be restored.
 func (c *repairCommand) runCommand(out, errs io.Writer) int {
-	report, err := store.Repair(c.Dir, c.Into)
+	report, err := rescue.Repair(c.Dir, c.Into)
 	if err != nil {
 		fmt.Fprintln(errs, "pawl:", err)
 		return exitUnusable
@@ -45,7 +45,7 @@ func (c *repairCommand) runCommand(out, errs io.Writer) int {
 
 // writeFindings writes a line per finding and one with the counts, and returns
 // the exit status.
-func writeFindings(out io.Writer, r *store.Report, asJSON bool) int {
+func writeFindings(out io.Writer, r *rescue.Report, asJSON bool) int {
 	encoder := json.NewEncoder(out)
 	for _, f := range r.Findings {
 		if asJSON {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -109,7 +109,7 @@ func TestHostileRunIDs(t *testing.T) {
 		}
 	}
 	require.Equal(t, c.taken, files, "no two share a file")
-	report, err := store.Verify(filepath.Join(root, "data"))
+	report, err := rescue.Verify(filepath.Join(root, "data"))
 	require.NoError(t, err)
 	require.Zero(t, report.Damage)
 	c.report(t, "hostile run ids")

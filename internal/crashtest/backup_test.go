@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/harness/witness"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -67,7 +68,7 @@ func checkBackups(dir string, w work, lines []witness.Entry, lives int, now witn
 
 // checkBackup checks a backup that is whole.
 func checkBackup(at string, w work, now witness.Snapshot) error {
-	r, err := store.Verify(at)
+	r, err := rescue.Verify(at)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/pawl-run/pawl/internal/harness"
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 )
 
 const socket = "socket, or as good as that"
@@ -127,7 +127,7 @@ func (y *tally) judgeName(t *testing.T, name, dir, file string, full truth) {
 		y.violate("%s: %v", name, err)
 	case err != nil:
 		y.count("refused")
-		if r, err := store.Verify(dir); err == nil && r.Damage == 0 {
+		if r, err := rescue.Verify(dir); err == nil && r.Damage == 0 {
 			y.violate("%s: verify finds nothing", name)
 		}
 	default:

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -178,7 +179,7 @@ func sound(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, indexFile)); err != nil {
 		return nil // there is no engine directory yet
 	}
-	r, err := store.Verify(dir)
+	r, err := rescue.Verify(dir)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}

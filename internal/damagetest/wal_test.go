@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -352,7 +352,7 @@ func (y *tally) sampled(t testing.TB, round int, dir string, full ...truth) {
 // its own runs, which is reported.
 func (y *tally) inspect(t testing.TB, dir string, full []truth) {
 	before := harness.Contents(t, dir)
-	r, err := store.Verify(dir)
+	r, err := rescue.Verify(dir)
 	switch {
 	case err != nil && !typed(err):
 		y.violate("verify: %v", err)
@@ -381,13 +381,13 @@ func (y *tally) nothingNew(t testing.TB, name string, before map[string]string, 
 func (y *tally) repair(dir string, full []truth) {
 	into := dir + "-repaired"
 	defer os.RemoveAll(into)
-	report, err := store.Repair(dir, into)
+	report, err := rescue.Repair(dir, into)
 	if err != nil {
 		y.violate("repair: %v", err)
 		return
 	}
 	y.count("repaired")
-	if r, err := store.Verify(into); err != nil || r.Damage > 0 {
+	if r, err := rescue.Verify(into); err != nil || r.Damage > 0 {
 		y.violate("repair: %v, %v", err, r)
 	}
 	h, err := read(into)
@@ -409,8 +409,8 @@ func (y *tally) repair(dir string, full []truth) {
 }
 
 // names reports whether a report says that a run is damaged.
-func names(r *store.Report, id workflow.RunID) bool {
-	return slices.ContainsFunc(r.Findings, func(f store.Finding) bool { return f.Damage && f.Run == id })
+func names(r *rescue.Report, id workflow.RunID) bool {
+	return slices.ContainsFunc(r.Findings, func(f rescue.Finding) bool { return f.Damage && f.Run == id })
 }
 
 // prefixOrSuspended reports whether records are the first of others, perhaps with

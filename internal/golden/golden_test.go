@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -139,7 +140,7 @@ func look(t *testing.T, name string) expectation {
 
 // sound checks that Verify finds no damage in a directory.
 func sound(t *testing.T, dir string) {
-	r, err := store.Verify(dir)
+	r, err := rescue.Verify(dir)
 	require.NoError(t, err)
 	require.Zero(t, r.Damage, "%v", r.Findings)
 }

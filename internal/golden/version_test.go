@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -33,9 +34,9 @@ func TestOtherVersions(t *testing.T) {
 			require.ErrorAs(t, err, &ve)
 			require.Equal(t, []uint32{version, 4}, []uint32{ve.Version, ve.Known})
 			require.Equal(t, path, ve.File)
-			_, err = store.Verify(dir)
+			_, err = rescue.Verify(dir)
 			require.ErrorIs(t, err, pawl.ErrVersion)
-			_, err = store.Repair(dir, filepath.Join(t.TempDir(), "repaired"))
+			_, err = rescue.Repair(dir, filepath.Join(t.TempDir(), "repaired"))
 			require.ErrorIs(t, err, pawl.ErrVersion)
 			require.Equal(t, was, harness.Contents(t, dir))
 			opened++

@@ -9,8 +9,16 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// RunsDir is the folder of the files of runs, below the directory.
-const RunsDir = "runs"
+// The names below an engine directory.
+const (
+	File           = "pawl.db"
+	WALFile        = "pawl.db-wal"
+	LockFile       = "LOCK"
+	RunsDir        = "runs" // of the files of runs
+	TmpDir         = "tmp"  // of files that are being built
+	BlobsDir       = "blobs"
+	UnfinishedFile = "UNFINISHED" // in a copy, until all else is in it
+)
 
 // A Slot is one of the two names between which a run's file alternates, so that
 // a file in use is never written over.

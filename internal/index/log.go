@@ -21,6 +21,10 @@ const (
 	getLog = `SELECT key & 4294967295, at, epoch, planner, parts, message, decisions, vals, sum FROM log WHERE key BETWEEN ? AND ? ORDER BY key`
 )
 
+// DeadRecords is the part of a query that selects the records in the log that files of runs
+// hold already.
+const DeadRecords = `FROM log CROSS JOIN runs ON num = log.key >> 32 WHERE log.key & 4294967295 <= filed`
+
 // AppendLog inserts a record of run num into the log.
 func AppendLog(db *sqlite.Conn, num int64, e *runfile.Entry) error {
 	var parts, vals any

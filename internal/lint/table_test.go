@@ -36,6 +36,7 @@ var layers = map[string][]string{
 	"internal/recount":   slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
 	"store":              slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/sqlite", "internal/testhook", "blob"}),
+	"rescue":             slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/sqlite", "blob", "store"}),
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/fair", "internal/heap", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor"}),
@@ -53,6 +54,7 @@ var layers = map[string][]string{
 	"internal/disktest":        {},
 	"internal/golden":          {},
 	"internal/harness":         {},
+	"internal/harness/tables":  {"internal/index", "internal/sqlite"},
 	"internal/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "planning", "store", "."}),
 	"internal/lint":            {},
 	"internal/ownertest":       {},

@@ -23,7 +23,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -46,7 +46,7 @@ func TestHostReadsTheFiles(t *testing.T) {
 		}
 		_, err := pawl.Open(t.Context(), dir, pawl.Options{})
 		require.ErrorIs(t, err, pawl.ErrLocked)
-		_, err = store.Verify(dir)
+		_, err = rescue.Verify(dir)
 		require.ErrorIs(t, err, pawl.ErrLocked)
 		other.must("locked", command{Do: "open", Dir: dir})
 		out, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: work}, nil)
@@ -54,7 +54,7 @@ func TestHostReadsTheFiles(t *testing.T) {
 		require.NoError(t, out.Err())
 	}
 	require.NoError(t, e.Close(t.Context()))
-	report, err := store.Verify(dir)
+	report, err := rescue.Verify(dir)
 	require.NoError(t, err)
 	require.Zero(t, report.Damage, report.String())
 	e = open(t, dir, pawl.Options{})

@@ -146,7 +146,7 @@ func tokenText(t pawl.Token) string {
 }
 
 // tokenView is what a snapshot shows of a token. All that is stored of it is
-// compared when the engine is closed: store.Verify replays the journal.
+// compared when the engine is closed: rescue.Verify replays the journal.
 func tokenView(run workflow.RunID, t *state.Token) pawl.Token {
 	v := pawl.Token{ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Failure: t.Failure}
 	if t.Epoch != 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/testhook"
-	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -417,7 +417,7 @@ func (w *world) close() error {
 	if err := w.engine.Close(w.ctx); err != nil {
 		return err
 	}
-	report, err := store.Verify(w.path(w.life))
+	report, err := rescue.Verify(w.path(w.life))
 	if err == nil && report.Damage > 0 {
 		err = fmt.Errorf("the directory is damaged: %v", report.Findings)
 	}

@@ -54,6 +54,7 @@ func receivers(t *testing.T) (out []function) {
 	run := dir.New(store.Head{Run: "fresh", Definition: g.Hash}, dir.AddDefinition(g))
 	lost := gone.New(store.Head{Run: "fresh", Definition: g.Hash}, gone.AddDefinition(g))
 	require.NoError(t, gone.Close())
+	out = append(out, inspected(t)...)
 	out = append(out, function{"store.Dir", dir}, function{"store.Dir closed", gone}, function{"store.Run", run}, function{"store.Run closed", lost})
 
 	files, shut := folder(t), folder(t)
@@ -89,6 +90,21 @@ func engine(t *testing.T) *pawl.Engine {
 	}
 	require.NoError(t, e.Cancel(t.Context(), endedRun, ""))
 	return e
+}
+
+// inspected returns an inspection of the directory of an engine, and a run in it.
+func inspected(t *testing.T) []function {
+	path := filepath.Join(t.TempDir(), "closed")
+	e, err := pawl.Open(t.Context(), path, pawl.Options{})
+	require.NoError(t, err)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: liveRun, Definition: compiled.Definition}, nil))
+	require.NoError(t, e.Close(t.Context()))
+	in, err := store.Inspect(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, in.Close()) })
+	s, err := in.Snapshot(liveRun)
+	require.NoError(t, err)
+	return []function{{"store.Inspection", in}, {"store.Snapshot", s}}
 }
 
 func directory(t *testing.T) *store.Dir {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/worker"
@@ -54,9 +55,11 @@ var functions = []function{
 	{"planning.Pending", planning.Pending},
 	{"planning.Step", planning.Step},
 	{"planning.Waits", planning.Waits},
+	{"rescue.Repair", rescue.Repair},
+	{"rescue.Verify", rescue.Verify},
+	{"store.Inspect", store.Inspect},
 	{"store.Open", store.Open},
-	{"store.Repair", store.Repair},
-	{"store.Verify", store.Verify},
+	{"store.WaitingTokens", store.WaitingTokens},
 	{"timeout.Deadline", timeout.Deadline},
 	{"timeout.Earliest", timeout.Earliest},
 	{"timeout.Instant", timeout.Instant},
@@ -194,6 +197,9 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[pawltest.Options](),
 	reflect.TypeFor[pawltest.Report](),
 	reflect.TypeFor[pawltest.Scenario](),
+	reflect.TypeFor[rescue.Finding](),
+	reflect.TypeFor[rescue.Report](),
+	reflect.TypeFor[store.Adoption](),
 	reflect.TypeFor[store.Approval](),
 	reflect.TypeFor[store.BackupInfo](),
 	reflect.TypeFor[store.CorruptError](),
@@ -201,12 +207,14 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[store.DeadLetterFilter](),
 	reflect.TypeFor[store.Dir](),
 	reflect.TypeFor[store.Durability](),
-	reflect.TypeFor[store.Finding](),
+	reflect.TypeFor[store.Fault](),
+	reflect.TypeFor[store.Inspection](),
+	reflect.TypeFor[store.Listings](),
 	reflect.TypeFor[store.Options](),
 	reflect.TypeFor[store.QuietRun](),
-	reflect.TypeFor[store.Report](),
 	reflect.TypeFor[store.Run](),
 	reflect.TypeFor[store.RunFilter](),
+	reflect.TypeFor[store.Snapshot](),
 	reflect.TypeFor[store.VersionError](),
 	reflect.TypeFor[timeout.Backoff](),
 	reflect.TypeFor[timeout.Retry](),
@@ -277,6 +285,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[workflow.Scope](),
 	reflect.TypeFor[workflow.Shortfall](),
 	reflect.TypeFor[workflow.Signal](),
+	reflect.TypeFor[workflow.SignalError](),
 	reflect.TypeFor[workflow.StateSpec](),
 	reflect.TypeFor[workflow.Strategy](),
 	reflect.TypeFor[workflow.SubworkflowSpec](),

@@ -1,9 +1,8 @@
-package store
+package rescue
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -15,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -29,7 +29,7 @@ func fileStart(id workflow.RunID) string {
 // listFiles finds the files of runs.
 func (r *repairer) listFiles() error {
 	r.files = map[string][]string{}
-	err := fs.WalkDir(r.root.FS(), runsDir, func(name string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(r.FS(), index.RunsDir, func(name string, e fs.DirEntry, err error) error {
 		if start, _, ok := strings.Cut(path.Base(name), "-"); err == nil && ok && e.Type().IsRegular() && path.Ext(name) == ".db" {
 			r.files[start] = append(r.files[start], name)
 		}
@@ -43,7 +43,7 @@ func (r *repairer) listFiles() error {
 
 // runOfFile returns the run that a file says it is of.
 func (r *repairer) runOfFile(file string) (id workflow.RunID, err error) {
-	db, err := r.openFile(file)
+	db, err := r.OpenRunFile(file)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +61,7 @@ func (r *repairer) surveyFiles() {
 	r.surveyed = true
 	for _, start := range sortedKeys(r.files) {
 		for _, file := range r.files[start] {
-			db, err := r.openFile(file)
+			db, err := r.OpenRunFile(file)
 			if err != nil {
 				continue // whoever needs it hears of it
 			}
@@ -99,35 +99,6 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 	return g, err
 }
 
-// recoverPragmas have SQLite read what it can of a file that is cut short, which it
-// does only for those who may write to the schema.
-const recoverPragmas = `PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA writable_schema=ON;`
-
-// openFile reads a file of a run, whatever its checksum, as a database in memory.
-func (r *repairer) openFile(file string) (*sqlite.Conn, error) {
-	f, err := r.openRegular(file)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(f)
-	_ = f.Close() // it was only read
-	if err == nil {
-		err = r.checkHeader(data[:min(len(data), sqlite.HeaderSize)], file, runfile.ID, runfile.Version)
-	}
-	if err != nil {
-		return nil, err
-	}
-	db, err := sqlite.Open(sqlite.Memory, recoverPragmas)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Deserialize(data); err != nil {
-		_ = db.Close() // it is in memory
-		return nil, err
-	}
-	return db, nil
-}
-
 // A recovered run is one of which the records are left, from the first on, as far as
 // their chain of checksums holds.
 type recovered struct {
@@ -141,7 +112,7 @@ type recovered struct {
 
 	state    *state.State // after them; nil if nothing is left
 	events   []decision.Event
-	listings map[workflow.TokenID]listing
+	listings store.Listings
 }
 
 // addEntry takes the next record, or returns why it cannot be the next.
@@ -166,7 +137,7 @@ func (m *recovered) addEntry(e *runfile.Entry, file *sqlite.Conn) error {
 
 // recoverFile reads the journal in a file, as far as its chain holds.
 func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, error) {
-	db, err := r.openFile(file)
+	db, err := r.OpenRunFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -193,23 +164,13 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 
 // recoverLog adds the records of the log, as far as the chain holds.
 func (r *repairer) recoverLog(m *recovered, num int64) error {
-	var entries []runfile.Entry
-	var damage error
-	err := r.readIndex(func(db *sqlite.Conn) (err error) {
-		entries, damage, err = index.ReadLog(db, num, m.seq)
-		return err
-	})
-	entries, damage, broken := r.completeEntries(entries, damage) // as far as they could be read
-	err = errors.Join(err, broken)
-	if damage != nil {
-		entries = entries[:len(entries)-1]
-	}
+	entries, err := r.Records(num, m.seq)
 	for i := range entries {
 		if err := m.addEntry(&entries[i], nil); err != nil {
 			return err
 		}
 	}
-	return errors.Join(err, damage)
+	return err
 }
 
 // replayAll applies the records, drops all from the first one on that cannot be applied,
@@ -232,7 +193,7 @@ func (m *recovered) replayAll() (err error) {
 // replayOnce applies the records. It returns how many could be applied, and why the next
 // could not.
 func (m *recovered) replayOnce() (n int, err error) {
-	m.state, m.events, m.listings = state.NewState(m.id, m.graphs[0]), nil, map[workflow.TokenID]listing{}
+	m.state, m.events, m.listings = state.NewState(m.id, m.graphs[0]), nil, store.Listings{}
 	for i := range m.records {
 		if err := m.applyRecord(&m.records[i]); err != nil {
 			m.state = nil
@@ -245,19 +206,9 @@ func (m *recovered) replayOnce() (n int, err error) {
 func (m *recovered) applyRecord(r *decision.Record) error {
 	err := runfile.ApplyRecord(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
 	if err == nil {
-		mergeListings(m.listings, listingsAt(m.state, r.At))
+		m.listings.AddRecord(m.state, r.At)
 	}
 	return err
-}
-
-// mergeListings keeps the last listing of each token.
-func mergeListings(listed map[workflow.TokenID]listing, ls []listing) {
-	for _, l := range ls {
-		if l.Token == 0 {
-			clear(listed)
-		}
-		listed[l.Token] = l
-	}
 }
 
 // truncateTo keeps the first n records.

@@ -1,4 +1,4 @@
-package store
+package rescue
 
 import (
 	"bytes"
@@ -16,13 +16,14 @@ import (
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // alter runs a statement on pawl.db of a directory that nobody has open, whose log
 // stays.
 func alter(t testing.TB, dir, text string) {
-	db, err := sqlite.OpenKeeping(filepath.Join(dir, indexFile), `PRAGMA journal_mode=WAL`)
+	db, err := sqlite.OpenKeeping(filepath.Join(dir, index.File), `PRAGMA journal_mode=WAL`)
 	require.NoError(t, err)
 	n, err := db.Exec(text)
 	require.NoError(t, err)
@@ -32,7 +33,7 @@ func alter(t testing.TB, dir, text string) {
 
 // repairedRow repairs a copy of a directory, in which something is changed in the rows
 // of all runs, and returns what the row of one says then.
-func repairedRow(t *testing.T, sound string, id workflow.RunID, set string) (*Dir, Head) {
+func repairedRow(t *testing.T, sound string, id workflow.RunID, set string) (*store.Dir, store.Head) {
 	dir := crashed(t, sound)
 	alter(t, dir, "UPDATE runs SET "+set)
 	into := filepath.Join(t.TempDir(), "repaired")
@@ -91,7 +92,7 @@ func TestRepairOfChangedRows(t *testing.T) {
 // changed in its row.
 func TestRepairKeepsArtifacts(t *testing.T) {
 	path := t.TempDir()
-	d := openWith(t, path, Options{KeepArtifacts: true})
+	d := openWith(t, path, store.Options{KeepArtifacts: true})
 	o := start(t, d, "r1")
 	kept := workflow.Artifact{Name: "report", Hash: "sha256:" + strings.Repeat("ab", 32), Size: 3}
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
@@ -117,7 +118,7 @@ func TestRepairWithoutTheIndexOfIDs(t *testing.T) {
 	want := all(t, d.History("fresh"))
 	require.NoError(t, d.Close())
 	require.NoError(t, files.Close())
-	rewrite(t, filepath.Join(path, indexFile), func(b []byte) []byte {
+	rewrite(t, filepath.Join(path, index.File), func(b []byte) []byte {
 		at := bytes.LastIndex(b, []byte("fresh")) // the index is behind its table
 		require.NotEqual(t, bytes.Index(b, []byte("fresh")), at)
 		b[at] ^= 1
@@ -130,7 +131,7 @@ func TestRepairWithoutTheIndexOfIDs(t *testing.T) {
 // A table that is not ours may hold what the driver makes a time of: it is damaged.
 func TestRowsOfAnotherSchema(t *testing.T) {
 	path := settled(t)
-	db, err := sqlite.Open(filepath.Join(path, indexFile), `DROP TABLE outcomes;
+	db, err := sqlite.Open(filepath.Join(path, index.File), `DROP TABLE outcomes;
 		CREATE TABLE outcomes (id INTEGER PRIMARY KEY, key DATETIME NOT NULL UNIQUE, value TEXT NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL);
 		INSERT INTO outcomes VALUES (1, '2024-01-01 00:00:00', '{}', 1, 1)`)
 	require.NoError(t, err)
@@ -151,11 +152,11 @@ func TestRepairBesideAPurgedRun(t *testing.T) {
 		require.NoError(t, o.file())
 		h, err := d.Head("r")
 		require.NoError(t, err)
-		left, err := os.ReadFile(d.pathOf(h.File))
+		left, err := os.ReadFile(filepath.Join(path, h.File))
 		require.NoError(t, err)
 		require.NoError(t, o.run.Close())
 		require.NoError(t, d.Purge("r", ""))
-		require.NoError(t, os.WriteFile(d.pathOf(h.File), left, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(path, h.File), left, 0o600))
 		next := start(t, d, "r")
 		next.do(state.Start{Input: map[string]any{"new": true}}, startRun(map[string]any{"new": true}), createToken(1, "start"), dispatch(1))
 		if filed {
@@ -186,7 +187,7 @@ func TestRepairOfNothingButAPurgedRun(t *testing.T) {
 	o := start(t, d, "r")
 	o.five(nil)
 	require.NoError(t, o.file())
-	left, err := os.ReadFile(fileIn(t, d, "r"))
+	left, err := os.ReadFile(filepath.Join(path, fileIn(t, d, "r")))
 	require.NoError(t, err)
 	require.NoError(t, o.run.Close())
 	require.NoError(t, d.Purge("r", ""))
@@ -194,19 +195,19 @@ func TestRepairOfNothingButAPurgedRun(t *testing.T) {
 	next.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	require.NoError(t, next.file())
 	sound := crashed(t, path)
-	require.NoError(t, os.WriteFile(filepath.Join(sound, strings.TrimPrefix(fileIn(t, d, "r"), d.path)), left, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(sound, fileIn(t, d, "r")), left, 0o600))
 	alter(t, sound, "UPDATE runs SET workflow = 'x'")
 	to, r := repaired(t, sound)
 	require.Contains(t, lines(r), `run "r": nothing is left of it`)
 	_, err = to.Head("r")
-	require.ErrorIs(t, err, ErrRunNotFound)
+	require.ErrorIs(t, err, store.ErrRunNotFound)
 }
 
-// fileIn returns where the file of a run is, in an open directory.
-func fileIn(t *testing.T, d *Dir, id workflow.RunID) string {
+// fileIn returns where the file of a run is, below an open directory.
+func fileIn(t *testing.T, d *store.Dir, id workflow.RunID) string {
 	h, err := d.Head(id)
 	require.NoError(t, err)
-	return d.pathOf(h.File)
+	return h.File
 }
 
 // A pawl.db of an earlier moment of the same life is not taken for one in which a
@@ -221,7 +222,9 @@ func TestRepairOfAnEarlierMoment(t *testing.T) {
 	o.do(state.Heartbeat{Token: 1})
 	require.NoError(t, o.run.Close())
 	require.NoError(t, d.Close())
-	require.NoError(t, copyFile(filepath.Join(old, indexFile), filepath.Join(path, indexFile)))
+	earlier, err := os.ReadFile(filepath.Join(old, index.File))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(path, index.File), earlier, 0o600))
 	to, r := repaired(t, path)
 	require.Contains(t, lines(r), "it is of another moment: its runs and records are 1-1, not 1-2")
 	h, err := to.Head("r")
@@ -233,34 +236,17 @@ func TestRepairOfAnEarlierMoment(t *testing.T) {
 func TestRepairWithoutAPageOfTheIndexOfIDs(t *testing.T) {
 	path := settled(t)
 	page := int64(0)
-	db, err := sqlite.Open(filepath.Join(path, indexFile), ``)
+	db, err := sqlite.Open(filepath.Join(path, index.File), ``)
 	require.NoError(t, err)
 	_, err = db.One(`SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_runs_1'`, func(r *sqlite.Row) error { page = r.Int64(0); return nil })
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
-	rewrite(t, filepath.Join(path, indexFile), func(b []byte) []byte {
+	rewrite(t, filepath.Join(path, index.File), func(b []byte) []byte {
 		clear(b[(page-1)*index.PageSize : page*index.PageSize])
 		return b
 	})
 	to, r := repaired(t, path)
 	require.Equal(t, 4, r.Runs, lines(r))
 	require.NotContains(t, lines(r), "nothing is left")
-	require.Len(t, all(t, to.AllHeads(RunFilter{})), 4)
-}
-
-// A run is not purged by a row that does not tell which its files are.
-func TestPurgeOfChangedRows(t *testing.T) {
-	d := open(t, t.TempDir())
-	for _, id := range []workflow.RunID{"r1", "r2"} {
-		o := start(t, d, id)
-		o.five(nil)
-		require.NoError(t, o.file())
-		require.NoError(t, o.run.Close())
-	}
-	h, err := d.Head("r1")
-	require.NoError(t, err)
-	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(`UPDATE runs SET nonce = nonce + 1 WHERE id = 'r1'`) }))
-	require.ErrorIs(t, d.Purge("r1", ""), ErrCorrupt)
-	require.FileExists(t, d.pathOf(h.File))
-	require.NoError(t, d.Purge("r2", ""))
+	require.Len(t, all(t, to.AllHeads(store.RunFilter{})), 4)
 }

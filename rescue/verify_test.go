@@ -1,4 +1,4 @@
-package store
+package rescue
 
 import (
 	"crypto/sha256"
@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/tables"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -62,7 +64,7 @@ func TestVerifyOfSoundDirectories(t *testing.T) {
 	path := t.TempDir()
 	d, files := furnished(t, path)
 	_, err := Verify(path)
-	require.ErrorIs(t, err, ErrLocked)
+	require.ErrorIs(t, err, store.ErrLocked)
 	dead := crashed(t, path)
 	into := filepath.Join(t.TempDir(), "backup")
 	_, err = d.Backup(t.Context(), into, files)
@@ -81,14 +83,14 @@ func TestVerifyOfWhatIsNone(t *testing.T) {
 	_, err := Verify(filepath.Join(t.TempDir(), "no"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = Verify(t.TempDir())
-	require.ErrorIs(t, err, ErrNotOurs)
+	require.ErrorIs(t, err, store.ErrNotOurs)
 	path := settled(t)
-	data, err := os.ReadFile(filepath.Join(path, indexFile))
+	data, err := os.ReadFile(filepath.Join(path, index.File))
 	require.NoError(t, err)
 	data[63] = 9
-	require.NoError(t, os.WriteFile(filepath.Join(path, indexFile), data, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(path, index.File), data, 0o600))
 	_, err = Verify(path)
-	require.ErrorIs(t, err, ErrVersion)
+	require.ErrorIs(t, err, store.ErrVersion)
 }
 
 // rewrite changes the bytes of a file.
@@ -101,18 +103,18 @@ func rewrite(t testing.TB, path string, f func([]byte) []byte) {
 // sql runs statements on pawl.db of a directory that nobody has open, and makes the
 // checksums of rows fit: what is wrong then is for other checks to find.
 func sql(t testing.TB, dir, text string) {
-	db, err := sqlite.Open(filepath.Join(dir, indexFile), text)
+	db, err := sqlite.Open(filepath.Join(dir, index.File), text)
 	require.NoError(t, err)
-	sumAgain(t, db)
+	tables.SumAgain(t, db)
 	require.NoError(t, db.Close())
 }
 
 // fileOf returns where the file of a run is, in a directory that nobody has open.
 func fileOf(t testing.TB, dir string, id workflow.RunID) string {
-	db, err := sqlite.Open(filepath.Join(dir, indexFile), "")
+	db, err := sqlite.Open(filepath.Join(dir, index.File), "")
 	require.NoError(t, err)
 	var r index.Row
-	require.NoError(t, db.Each(getHead, func(x *sqlite.Row) error { r = index.ScanRow(x); return nil }, string(id)))
+	require.NoError(t, db.Each(`SELECT * FROM (`+index.RunColumns+`) WHERE id = ?`, func(x *sqlite.Row) error { r = index.ScanRow(x); return nil }, string(id)))
 	require.NoError(t, db.Close())
 	return filepath.Join(dir, r.File)
 }
@@ -149,7 +151,7 @@ type harm struct {
 func harms() []harm {
 	flip := func(b []byte) []byte { b[len(b)/2] ^= 4; return b }
 	aBlob := func(t testing.TB, dir string) string {
-		found, err := filepath.Glob(filepath.Join(dir, blobsDir, "??", "*"))
+		found, err := filepath.Glob(filepath.Join(dir, index.BlobsDir, "??", "*"))
 		require.NoError(t, err)
 		require.Len(t, found, 2)
 		return found[0]
@@ -190,13 +192,13 @@ func harms() []harm {
 		{"reference of an outcome", inIndex(`DELETE FROM blob_refs WHERE num < 0`), "of a kept outcome"},
 		{"blob is gone", func(t testing.TB, dir string) { require.NoError(t, os.Remove(aBlob(t, dir))) }, ": missing"},
 		{"blob is damaged", func(t testing.TB, dir string) { rewrite(t, aBlob(t, dir), flip) }, ": damaged"},
-		{"index", func(t testing.TB, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, indexFile))) }, "pawl.db: it is missing"},
+		{"index", func(t testing.TB, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, index.File))) }, "pawl.db: it is missing"},
 		{"index is text", func(t testing.TB, dir string) {
-			rewrite(t, filepath.Join(dir, indexFile), func([]byte) []byte { return []byte("hello") })
+			rewrite(t, filepath.Join(dir, index.File), func([]byte) []byte { return []byte("hello") })
 		}, "pawl.db: it is not a database"},
 		{"index of another time", inIndex(`UPDATE meta SET value = 7`), "of another time"},
 		{"index has wrong pages", func(t testing.TB, dir string) {
-			rewrite(t, filepath.Join(dir, indexFile), func(b []byte) []byte { clear(b[8192:16384]); return b })
+			rewrite(t, filepath.Join(dir, index.File), func(b []byte) []byte { clear(b[8192:16384]); return b })
 		}, "pawl.db: "},
 	}
 }
@@ -236,7 +238,7 @@ func TestVerifyFindsDamageOfTheLog(t *testing.T) {
 			path := t.TempDir()
 			furnished(t, path)
 			dead := crashed(t, path)
-			tt.do(t, filepath.Join(dead, indexWAL))
+			tt.do(t, filepath.Join(dead, index.WALFile))
 			r := verified(t, dead)
 			require.Positive(t, r.Damage)
 			require.Contains(t, r.Findings[0].String(), tt.says)
@@ -251,14 +253,14 @@ func TestVerifyNotes(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(path, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(path, name), []byte("x"), 0o600))
 	}
-	require.NoError(t, os.Remove(filepath.Join(path, lockName)))
+	require.NoError(t, os.Remove(filepath.Join(path, index.LockFile)))
 	r := verified(t, path)
 	require.Zero(t, r.Damage)
 	var lines []string
 	for _, f := range r.Findings {
 		lines = append(lines, strings.SplitN(f.String(), ": ", 3)[1])
 	}
-	require.ElementsMatch(t, []string{"runs/00/left.db", "tmp", "notes.txt", blobsDir, lockName}, lines)
-	require.NoError(t, os.RemoveAll(filepath.Join(path, blobsDir)))
+	require.ElementsMatch(t, []string{"runs/00/left.db", "tmp", "notes.txt", index.BlobsDir, index.LockFile}, lines)
+	require.NoError(t, os.RemoveAll(filepath.Join(path, index.BlobsDir)))
 	require.Zero(t, verified(t, path).Damage, "the host may keep the blobs elsewhere")
 }

@@ -1,4 +1,4 @@
-package store
+package rescue
 
 import (
 	"maps"
@@ -12,13 +12,15 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // repaired repairs a directory into a new one, which must be sound, and checks
 // that the old one is as it was.
-func repaired(t testing.TB, path string) (*Dir, *Report) {
+func repaired(t testing.TB, path string) (*store.Dir, *Report) {
 	before := hashes(t, path)
 	into := filepath.Join(t.TempDir(), "repaired")
 	r, err := Repair(path, into)
@@ -48,13 +50,13 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 	path := t.TempDir()
 	d, files := furnished(t, path)
 	_, err := Repair(path, filepath.Join(t.TempDir(), "x"))
-	require.ErrorIs(t, err, ErrLocked)
+	require.ErrorIs(t, err, store.ErrLocked)
 	dead := crashed(t, path)
 	require.NoError(t, files.Close())
 	got, r := repaired(t, dead)
 	require.Empty(t, r.Findings)
 	require.Equal(t, []int{4, 4, 2, 16}, []int{r.Runs, r.Files, r.Blobs, int(r.Records)})
-	for h, err := range d.AllHeads(RunFilter{}) {
+	for h, err := range d.AllHeads(store.RunFilter{}) {
 		require.NoError(t, err)
 		again, err := got.Head(h.Run)
 		require.NoError(t, err)
@@ -82,14 +84,14 @@ func TestRepairRestoresPrefixes(t *testing.T) {
 			path := settled(t)
 			was := map[workflow.RunID][]decision.Record{}
 			d := open(t, path)
-			for h := range d.AllHeads(RunFilter{}) {
+			for h := range d.AllHeads(store.RunFilter{}) {
 				was[h.Run] = all(t, d.History(h.Run))
 			}
 			require.NoError(t, d.Close())
 			tt.do(t, path)
 			got, r := repaired(t, path)
 			n := 0
-			for h, err := range got.AllHeads(RunFilter{}) {
+			for h, err := range got.AllHeads(store.RunFilter{}) {
 				require.NoError(t, err)
 				records := all(t, got.History(h.Run))
 				if len(records) > 0 && h.Status == workflow.RunSuspended {
@@ -158,7 +160,7 @@ func TestRepairSays(t *testing.T) {
 			require.Equal(t, tt.damage, r.Damage, lines(r))
 			require.Contains(t, lines(r), tt.says)
 			var runs, suspended []workflow.RunID
-			for h, err := range d.AllHeads(RunFilter{}) {
+			for h, err := range d.AllHeads(store.RunFilter{}) {
 				require.NoError(t, err)
 				runs = append(runs, h.Run)
 				if h.Status == workflow.RunSuspended {
@@ -177,10 +179,10 @@ func TestRepairWithoutTheLog(t *testing.T) {
 	path := t.TempDir()
 	furnished(t, path)
 	dead := crashed(t, path)
-	require.NoError(t, os.Remove(filepath.Join(dead, indexWAL)))
+	require.NoError(t, os.Remove(filepath.Join(dead, index.WALFile)))
 	d, r := repaired(t, dead)
 	require.Positive(t, r.Damage)
-	for h, err := range d.AllHeads(RunFilter{}) {
+	for h, err := range d.AllHeads(store.RunFilter{}) {
 		require.NoError(t, err)
 		require.Contains(t, []workflow.RunStatus{workflow.RunCompleted, workflow.RunSuspended}, h.Status, h.Run)
 	}
@@ -195,11 +197,11 @@ func TestRepairWithoutTheLog(t *testing.T) {
 func TestRepairRefuses(t *testing.T) {
 	path := settled(t)
 	before := hashes(t, path)
-	for _, into := range []string{path, filepath.Join(path, "x"), filepath.Join(path, indexFile)} {
+	for _, into := range []string{path, filepath.Join(path, "x"), filepath.Join(path, index.File)} {
 		_, err := Repair(path, into)
-		require.ErrorIs(t, err, ErrNotEmpty, into)
+		require.ErrorIs(t, err, store.ErrNotEmpty, into)
 	}
 	_, err := Repair(t.TempDir(), filepath.Join(t.TempDir(), "x"))
-	require.ErrorIs(t, err, ErrNotOurs)
+	require.ErrorIs(t, err, store.ErrNotOurs)
 	require.Equal(t, before, hashes(t, path))
 }

@@ -1,4 +1,4 @@
-package store
+package rescue
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -87,7 +88,7 @@ const (
 // addDamage adds an error about something that is damaged or cannot be read.
 func (in *inspection) addDamage(id workflow.RunID, file string, err error, do string) {
 	f := Finding{Damage: true, Run: id, File: file, Do: do}
-	var c *CorruptError
+	var c *store.CorruptError
 	if errors.As(err, &c) {
 		f.What = c.What
 		if c.Err != nil {

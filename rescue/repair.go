@@ -1,9 +1,11 @@
-package store
+package rescue
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,12 +17,13 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Repair restores what is left in the engine directory at path, which no engine
 // has open, into a new directory: into must not exist, or be an empty one, or it
-// fails with ErrNotEmpty. Nothing is changed at path.
+// fails with store.ErrNotEmpty. Nothing is changed at path.
 //
 // Of every run it takes the longest journal whose chain of checksums holds, out
 // of the run's file and the log, and derives everything else from it: state,
@@ -38,15 +41,13 @@ func Repair(path, into string) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
-	if err = in.checkOutside(into); err == nil {
-		err = newDirectory(nil, into, in.restoreInto)
-	}
+	err = in.Rebuild(into, in.restoreInto)
 	for i := range in.report.Findings {
 		if f := &in.report.Findings[i]; f.Do == doRepair {
 			f.Do = "what only it held is lost"
 		}
 	}
-	if err := errors.Join(err, in.closeInspection()); err != nil {
+	if err := errors.Join(err, in.Close()); err != nil {
 		return nil, fmt.Errorf("repair %s into %s: %w", path, into, err)
 	}
 	return &in.report, nil
@@ -55,7 +56,8 @@ func Repair(path, into string) (*Report, error) {
 // A repairer restores one directory into another.
 type repairer struct {
 	*inspection
-	to       *Dir
+	to       *store.Dir
+	toPath   string
 	files    map[string][]string        // of runs, by the start of their names
 	graphs   map[string]*workflow.Graph // by hash
 	surveyed bool
@@ -67,23 +69,18 @@ type repairer struct {
 	fault error      // of a flush
 }
 
-// restoreInto fills a new directory.
-func (in *inspection) restoreInto(building string) error {
-	to, err := Open(building, Options{building: true})
-	if err != nil {
-		return err
-	}
+// restoreInto fills a new directory, which is at path.
+func (in *inspection) restoreInto(to *store.Dir, path string) error {
 	r := &repairer{
-		inspection: in, to: to, graphs: map[string]*workflow.Graph{},
+		inspection: in, to: to, toPath: path, graphs: map[string]*workflow.Graph{},
 		strays: map[workflow.RunID][]string{}, restored: map[workflow.RunID]bool{},
 	}
-	err = r.restoreAll()
-	return errors.Join(err, to.Close())
+	return r.restoreAll()
 }
 
 func (r *repairer) restoreAll() error {
-	if r.changed != nil {
-		r.addNote(indexFile, "what is restored follows from journals, where that can be", "%v", r.changed)
+	if r.Changed != nil {
+		r.addNote(index.File, "what is restored follows from journals, where that can be", "%v", r.Changed)
 	}
 	if err := r.listFiles(); err != nil {
 		return err
@@ -107,10 +104,10 @@ func (r *repairer) restoreAll() error {
 	if err := r.restoreOutcomes(); err != nil {
 		return err
 	}
-	if r.db != nil {
+	if r.HasIndex() {
 		r.changedRows(func(c *index.CheckedTable, wrong string) {
 			if c.Derived {
-				r.addNote(indexFile, "it follows from the journals", "%s", wrong)
+				r.addNote(index.File, "it follows from the journals", "%s", wrong)
 			}
 		})
 	}
@@ -120,30 +117,22 @@ func (r *repairer) restoreAll() error {
 // restoreDefinitions copies the definitions, and under which names they are
 // published.
 func (r *repairer) restoreDefinitions() error {
-	if r.db == nil {
-		r.addWrong("", indexFile, "publish them again, and look after effects under business keys before they are repeated",
+	if !r.HasIndex() {
+		r.addWrong("", index.File, "publish them again, and look after effects under business keys before they are repeated",
 			"the published definitions and the kept outcomes are lost")
 		return nil
 	}
 	docs := map[string]string{}
 	r.eachIndexRow(allDefinitions, func(x *sqlite.Row) error {
 		if g, err := runfile.CompileDefinition(x.Text(1), x.Text(0)); err != nil {
-			r.addNote(indexFile, "files of its runs may have it", "definition %s is damaged: %v", x.Text(0), err)
+			r.addNote(index.File, "files of its runs may have it", "definition %s is damaged: %v", x.Text(0), err)
 		} else {
 			r.graphs[g.Hash] = g
 			docs[g.Hash] = x.Text(1)
 		}
 		return nil
 	})
-	err := r.to.updateIndex(func(db *sqlite.Conn) error {
-		for hash, doc := range docs {
-			if _, err := db.Exec(putDefinition, hash, doc); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := r.to.StoreDefinitions(docs); err != nil {
 		return err
 	}
 	return r.restorePublished()
@@ -163,7 +152,7 @@ func (r *repairer) restorePublished() error {
 	for _, p := range rows {
 		g := r.findGraph(p.hash)
 		if g == nil || g.Definition.Name != p.name || int64(runfile.VersionOf(g)) != p.version {
-			r.addWrong("", indexFile, "publish it again", "the definition published as %s version %d is lost", p.name, p.version)
+			r.addWrong("", index.File, "publish it again", "the definition published as %s version %d is lost", p.name, p.version)
 		} else if err := r.to.Publish(g); err != nil {
 			return err
 		}
@@ -174,7 +163,7 @@ func (r *repairer) restorePublished() error {
 const outcomesAt = `SELECT key, value, at, crc FROM outcomes ORDER BY id`
 
 func (r *repairer) restoreOutcomes() error {
-	if r.db == nil {
+	if !r.HasIndex() {
 		return nil
 	}
 	type outcome struct {
@@ -192,7 +181,7 @@ func (r *repairer) restoreOutcomes() error {
 			err = errors.New("its row has changed")
 		}
 		if err != nil {
-			r.addWrong("", indexFile, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)
+			r.addWrong("", index.File, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)
 		} else {
 			rows = append(rows, outcome{x.Text(0), v, x.Int64(2)})
 		}
@@ -209,25 +198,22 @@ func (r *repairer) restoreOutcomes() error {
 // restoreBlobs copies all blobs that are sound, and names those that are
 // referred to and are not.
 func (r *repairer) restoreBlobs() error {
-	wanted := map[string]bool{}
-	err := r.to.readIndex(func(db *sqlite.Conn) error {
-		return db.Each(allRefs, func(x *sqlite.Row) error { wanted[x.Text(0)] = true; return nil })
-	})
+	wanted, err := r.to.References()
 	if err != nil {
 		return err
 	}
-	if _, err := r.root.Lstat(blobsDir); err != nil {
+	if _, err := fs.Lstat(r.FS(), index.BlobsDir); err != nil {
 		if len(wanted) > 0 {
-			r.addNote(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", countText(int64(len(wanted)), "blob"))
+			r.addNote(index.BlobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", countText(int64(len(wanted)), "blob"))
 		}
 		return nil
 	}
-	from, err := blob.OpenReadOnly(r.pathOf(blobsDir))
+	from, err := blob.OpenReadOnly(filepath.Join(r.path, index.BlobsDir))
 	if err != nil {
-		r.addDamage("", blobsDir, err, doBlob)
+		r.addDamage("", index.BlobsDir, err, doBlob)
 		return nil
 	}
-	to, err := blob.OpenFiles(filepath.Join(r.to.path, blobsDir))
+	to, err := blob.OpenFiles(filepath.Join(r.toPath, index.BlobsDir))
 	if err == nil {
 		err = r.copyBlobs(from, to, wanted)
 		err = errors.Join(err, to.Close())
@@ -236,39 +222,36 @@ func (r *repairer) restoreBlobs() error {
 	return err
 }
 
-func (r *repairer) copyBlobs(from, to *blob.Files, wanted map[string]bool) error {
+func (r *repairer) copyBlobs(from, to *blob.Files, wanted map[string]workflow.RunID) error {
 	ctx := context.Background()
 	for info, err := range from.All(ctx) {
 		if err == nil {
-			err = copyBlob(ctx, from, to, info.Hash)
+			err = readBlob(from, info.Hash, func(r io.Reader) error { _, _, err := to.Put(ctx, r); return err })
 		}
 		var lost *blob.Error
 		switch {
 		case err == nil:
 			r.report.Blobs++
 		case errors.As(err, &lost) && (errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged)):
-			r.loseBlob(info.Hash, err, wanted[info.Hash])
+			id, refers := wanted[info.Hash]
+			r.loseBlob(info.Hash, err, id, refers)
 		default:
 			return err
 		}
 		delete(wanted, info.Hash)
 	}
-	for hash := range wanted {
-		r.loseBlob(hash, &blob.Error{Hash: hash, Err: blob.ErrMissing}, true)
+	for hash, id := range wanted {
+		r.loseBlob(hash, &blob.Error{Hash: hash, Err: blob.ErrMissing}, id, true)
 	}
 	return nil
 }
 
-// loseBlob names a blob that cannot be restored.
-func (r *repairer) loseBlob(hash string, err error, wanted bool) {
-	if !wanted {
+// loseBlob names a blob that cannot be restored, and a run that refers to it, if one does.
+func (r *repairer) loseBlob(hash string, err error, id workflow.RunID, refers bool) {
+	if !refers {
 		r.addNote(blobPath(hash), "nothing refers to it", "%v", err)
 		return
 	}
-	var id workflow.RunID
-	_ = r.to.readIndex(func(db *sqlite.Conn) error { // the name is a courtesy
-		return db.Each(whoRefers, func(x *sqlite.Row) error { id = workflow.RunID(x.Text(1)); return nil }, hash)
-	})
 	r.addDamage(id, blobPath(hash), err, "put the same bytes again")
 }
 
@@ -283,7 +266,7 @@ func (r *repairer) everyRun() ([]workflow.RunID, error) {
 			ids = append(ids, id)
 		}
 	}
-	if r.db != nil {
+	if r.HasIndex() {
 		for _, id := range r.runIDs() {
 			take(id)
 		}
@@ -293,7 +276,7 @@ func (r *repairer) everyRun() ([]workflow.RunID, error) {
 			continue
 		}
 		for _, file := range r.files[start] {
-			if r.trusted {
+			if r.Trusted {
 				r.addNote(file, "it was left behind, and is left out", "the index does not know it")
 				continue
 			}

@@ -1,8 +1,7 @@
-package store
+package rescue
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -28,26 +27,26 @@ import (
 // refers to is a note. It needs room for a copy of pawl.db among the temporary
 // files.
 //
-// It fails if the directory cannot be looked at: with ErrLocked if an engine has
-// it open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs.
+// It fails if the directory cannot be looked at: with store.ErrLocked if an engine has
+// it open, store.ErrVersion if a newer version wrote pawl.db, store.ErrNotOurs.
 func Verify(path string) (*Report, error) {
 	in, err := openInspection(path)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
 	in.verifyAll()
-	if err := in.closeInspection(); err != nil {
+	if err := in.Close(); err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
 	return &in.report, nil
 }
 
 func (in *inspection) verifyAll() {
-	if in.changed != nil {
-		in.addDamage("", indexFile, in.changed, doRepair)
+	if in.Changed != nil {
+		in.addDamage("", index.File, in.Changed, doRepair)
 	}
 	named := map[string]bool{} // files of runs
-	if in.db != nil {
+	if in.HasIndex() {
 		in.verifyDefinitions()
 		in.verifyOutcomes()
 		for _, id := range in.runIDs() {
@@ -55,7 +54,7 @@ func (in *inspection) verifyAll() {
 		}
 		in.verifyRows()
 		in.verifyStrays()
-		in.noteDropped(flushedLog, "record", "that files of runs hold already")
+		in.noteDropped(`SELECT count(*) `+index.DeadRecords, "record", "that files of runs hold already")
 		in.noteDropped(strayedParts, "part", "of large records that the log does not have")
 		in.verifyBlobs()
 		in.noteFiles(named)
@@ -64,7 +63,6 @@ func (in *inspection) verifyAll() {
 }
 
 const (
-	allRunIDs      = `SELECT id FROM runs ORDER BY num`
 	allDefinitions = `SELECT hash, doc FROM definitions ORDER BY hash`
 	allPublished   = `SELECT name, version, hash, hash IN (SELECT hash FROM definitions) FROM published ORDER BY name, version`
 	allOutcomes    = `SELECT key, value, id FROM outcomes ORDER BY id`
@@ -76,32 +74,18 @@ const (
 	strayRefs      = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
 )
 
-// eachIndexRow reads rows of pawl.db; that it cannot be read is damage.
-func (in *inspection) eachIndexRow(query string, row func(*sqlite.Row) error, args ...driver.Value) {
-	err := in.readIndex(func(db *sqlite.Conn) error { return db.Each(query, row, args...) })
-	if err != nil {
-		in.addDamage("", indexFile, err, doRepair)
-	}
-}
-
-// runIDs returns the ids of all runs in the index, as far as it can be read.
-func (in *inspection) runIDs() (ids []workflow.RunID) {
-	in.eachIndexRow(allRunIDs, func(r *sqlite.Row) error { ids = append(ids, workflow.RunID(r.Text(0))); return nil })
-	return ids
-}
-
 func (in *inspection) verifyDefinitions() {
 	in.eachIndexRow(allDefinitions, func(r *sqlite.Row) error {
 		if g, err := runfile.CompileDefinition(r.Text(1), r.Text(0)); err != nil {
-			in.addWrong("", indexFile, doRepair, "definition %s: %v", r.Text(0), err)
+			in.addWrong("", index.File, doRepair, "definition %s: %v", r.Text(0), err)
 		} else {
-			in.definitions.addGraph(g)
+			in.AddDefinition(g)
 		}
 		return nil
 	})
 	in.eachIndexRow(allPublished, func(r *sqlite.Row) error {
 		if r.Int64(3) == 0 {
-			in.addWrong("", indexFile, "publish it again", "it lacks the definition that is published as %s version %d", r.Text(0), r.Int64(1))
+			in.addWrong("", index.File, "publish it again", "it lacks the definition that is published as %s version %d", r.Text(0), r.Int64(1))
 		}
 		return nil
 	})
@@ -115,7 +99,7 @@ func (in *inspection) verifyOutcomes() {
 			refs[r.Int64(2)], err = blob.Refs(v)
 		}
 		if err != nil {
-			in.addWrong("", indexFile, "find out whether its effect took place, and forget it if not", "the outcome kept under %q is damaged: %v", r.Text(0), err)
+			in.addWrong("", index.File, "find out whether its effect took place, and forget it if not", "the outcome kept under %q is damaged: %v", r.Text(0), err)
 		}
 		return nil
 	})
@@ -126,7 +110,7 @@ func (in *inspection) verifyOutcomes() {
 		have := in.refsOf(-id)
 		for _, ref := range want {
 			if !have[ref.Hash] {
-				in.addWrong("", indexFile, doRebuild, "the list of references lacks %s, of a kept outcome", ref.Hash)
+				in.addWrong("", index.File, doRebuild, "the list of references lacks %s, of a kept outcome", ref.Hash)
 			}
 		}
 	}
@@ -146,21 +130,8 @@ func (in *inspection) verifyRows() {
 		if c.Derived {
 			do = doRebuild
 		}
-		in.addWrong("", indexFile, do, "%s", wrong)
+		in.addWrong("", index.File, do, "%s", wrong)
 	})
-}
-
-// changedRows calls found with what is wrong with each of those rows.
-func (in *inspection) changedRows(found func(c *index.CheckedTable, wrong string)) {
-	for i := range index.CheckedTables {
-		c := &index.CheckedTables[i]
-		in.eachIndexRow(c.Rows, func(r *sqlite.Row) error {
-			if wrong := c.DescribeChange(r); wrong != "" {
-				found(c, wrong)
-			}
-			return nil
-		})
-	}
 }
 
 // verifyStrays finds rows of runs that the index does not have.
@@ -172,7 +143,7 @@ func (in *inspection) verifyStrays() {
 	} {
 		in.eachIndexRow(q.query, func(r *sqlite.Row) error {
 			if n := r.Int64(0); n > 0 {
-				in.addWrong("", indexFile, doRepair, q.what, n)
+				in.addWrong("", index.File, doRepair, q.what, n)
 			}
 			return nil
 		})
@@ -184,7 +155,7 @@ func (in *inspection) verifyStrays() {
 func (in *inspection) noteDropped(query, thing, which string) {
 	in.eachIndexRow(query, func(r *sqlite.Row) error {
 		if n := r.Int64(0); n > 0 {
-			in.addNote(indexFile, "the next Open drops them", "%s %s", countText(n, thing), which)
+			in.addNote(index.File, "the next Open drops them", "%s %s", countText(n, thing), which)
 		}
 		return nil
 	})
@@ -194,22 +165,23 @@ func (in *inspection) noteDropped(query, thing, which string) {
 func (in *inspection) verifyBlobs() {
 	var hashes []string
 	in.eachIndexRow(allRefs, func(r *sqlite.Row) error { hashes = append(hashes, r.Text(0)); return nil })
-	if _, err := in.root.Lstat(blobsDir); err != nil {
+	if _, err := fs.Lstat(in.FS(), index.BlobsDir); err != nil {
 		if len(hashes) > 0 {
-			in.addNote(blobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", countText(int64(len(hashes)), "blob"))
+			in.addNote(index.BlobsDir, "check them there if the engine keeps its blobs elsewhere", "there is no such folder, and %s are referred to", countText(int64(len(hashes)), "blob"))
 		}
 		return
 	}
-	files, err := blob.OpenReadOnly(in.pathOf(blobsDir))
+	files, err := blob.OpenReadOnly(filepath.Join(in.path, index.BlobsDir))
 	if err != nil {
-		in.addDamage("", blobsDir, err, doBlob)
+		in.addDamage("", index.BlobsDir, err, doBlob)
 		return
 	}
 	wanted := map[string]bool{}
 	for _, hash := range hashes {
 		wanted[hash] = true
 		in.report.Blobs++
-		if err := readBlob(files, hash); err != nil {
+		err := readBlob(files, hash, func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
+		if err != nil {
 			in.addDamage(in.whoRefers(hash), blobPath(hash), err, doBlob)
 		}
 	}
@@ -223,13 +195,13 @@ func (in *inspection) whoRefers(hash string) (id workflow.RunID) {
 	return id
 }
 
-// readBlob reads a blob through, which checks it.
-func readBlob(files blob.Store, hash string) error {
-	r, err := files.Open(context.Background(), hash)
+// readBlob calls read with the content of a blob, which is checked on the way.
+func readBlob(from blob.Store, hash string, read func(io.Reader) error) error {
+	r, err := from.Open(context.Background(), hash)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, r)
+	err = read(r)
 	_ = r.Close() // it was only read
 	return err
 }
@@ -238,9 +210,9 @@ func readBlob(files blob.Store, hash string) error {
 func blobPath(hash string) string {
 	digits := strings.TrimPrefix(hash, "sha256:")
 	if len(digits) < 3 {
-		return blobsDir
+		return index.BlobsDir
 	}
-	return path.Join(blobsDir, digits[:2], digits[2:])
+	return path.Join(index.BlobsDir, digits[:2], digits[2:])
 }
 
 // noteBlobs notes blobs that nothing refers to.
@@ -249,19 +221,19 @@ func (in *inspection) noteBlobs(files *blob.Files, wanted map[string]bool) {
 	for info, err := range files.All(context.Background()) {
 		switch {
 		case err != nil && info.Hash == "":
-			in.addDamage("", blobsDir, err, doBlob)
+			in.addDamage("", index.BlobsDir, err, doBlob)
 		case !wanted[info.Hash]:
 			n++
 		}
 	}
 	if n > 0 {
-		in.addNote(blobsDir, "CollectBlobs removes them", "nothing refers to %s", countText(n, "blob"))
+		in.addNote(index.BlobsDir, "CollectBlobs removes them", "nothing refers to %s", countText(n, "blob"))
 	}
 }
 
 // noteFiles notes files of runs that the index does not name.
 func (in *inspection) noteFiles(named map[string]bool) {
-	err := fs.WalkDir(in.root.FS(), runsDir, func(name string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(in.FS(), index.RunsDir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -271,22 +243,22 @@ func (in *inspection) noteFiles(named map[string]bool) {
 		return err
 	})
 	if err != nil {
-		in.addDamage("", runsDir, err, doRepair)
+		in.addDamage("", index.RunsDir, err, doRepair)
 	}
 }
 
 // noteOthers notes what else is in the directory.
 func (in *inspection) noteOthers() {
-	known := map[string]bool{indexFile: true, indexWAL: true, runsDir: true, lockName: true, blobsDir: true, unfinishedFile: true}
-	entries, err := fs.ReadDir(in.root.FS(), ".")
+	known := map[string]bool{index.File: true, index.WALFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true}
+	entries, err := fs.ReadDir(in.FS(), ".")
 	if err != nil {
 		in.addDamage("", ".", err, doRepair)
 	}
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case known[name]:
-		case name == tmpDir:
-			if left, err := fs.ReadDir(in.root.FS(), tmpDir); err == nil && len(left) > 0 {
+		case name == index.TmpDir:
+			if left, err := fs.ReadDir(in.FS(), index.TmpDir); err == nil && len(left) > 0 {
 				in.addNote(name, "the next Open removes them", "%s that were being built", countText(int64(len(left)), "file"))
 			}
 		default:

@@ -1,4 +1,4 @@
-package store
+package rescue
 
 import (
 	"fmt"
@@ -15,29 +15,30 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // verifyRun checks a run and adds its file to those that are named.
 func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.report.Runs++
-	r, err := in.readRow(id)
+	r, err := in.Row(id)
 	if r.File != "" {
 		named[r.File] = true
 		in.report.Files++
 	}
 	if err != nil {
-		in.addDamage(id, indexFile, err, doRepair)
+		in.addDamage(id, index.File, err, doRepair)
 		return
 	}
-	snap, err := in.openSnapshot(id)
+	snap, err := in.Snapshot(id)
 	if err != nil {
-		in.addDamage(id, indexFile, err, doRepair)
+		in.addDamage(id, index.File, err, doRepair)
 		return
 	}
-	defer snap.closeFile()
-	if snap.file != nil {
-		text, err := index.IntegrityFaults(snap.file)
+	defer snap.Close()
+	if snap.DB != nil {
+		text, err := index.IntegrityFaults(snap.DB)
 		if err != nil {
 			in.addDamage(id, snap.File, err, doRepair)
 		}
@@ -46,9 +47,9 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 		}
 	}
 	var later []decision.Event
-	s, err := in.replayState(snap, func(es []decision.Event) { later = append(later, es...) })
+	s, err := snap.Replay(func(es []decision.Event) { later = append(later, es...) })
 	if err != nil {
-		in.addDamage(id, indexFile, err, doRepair)
+		in.addDamage(id, index.File, err, doRepair)
 		return
 	}
 	t, err := in.replayJournal(snap)
@@ -73,25 +74,25 @@ type replayed struct {
 }
 
 // replayJournal applies the whole journal of a run.
-func (in *inspection) replayJournal(snap *snapshot) (*replayed, error) {
+func (in *inspection) replayJournal(snap *store.Snapshot) (*replayed, error) {
 	g, err := in.Graph(snap.Definition)
 	if err != nil {
 		return nil, err
 	}
 	t := &replayed{state: state.NewState(snap.Run, g)}
-	for e, err := range snap.journalEntries(in.Dir) {
+	for e, err := range snap.Journal() {
 		if err != nil {
 			return nil, err
 		}
 		if err := t.applyEntry(&e, snap); err != nil {
-			return nil, &CorruptError{Run: snap.Run, File: in.pathOf(snap.sourceOf(&e)), What: "the journal cannot be replayed", Err: err}
+			return nil, &store.CorruptError{Run: snap.Run, File: snap.SourceOf(e.Seq), What: "the journal cannot be replayed", Err: err}
 		}
 	}
 	return t, nil
 }
 
-func (t *replayed) applyEntry(e *runfile.Entry, snap *snapshot) error {
-	r, err := e.Decode(runfile.ValuesOf(snap.file, e))
+func (t *replayed) applyEntry(e *runfile.Entry, snap *store.Snapshot) error {
+	r, err := e.Decode(runfile.ValuesOf(snap.DB, e))
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (t *replayed) applyEntry(e *runfile.Entry, snap *snapshot) error {
 
 // compareStates compares the state of the file and the log with the one that the journal
 // makes.
-func (in *inspection) compareStates(snap *snapshot, s, replayed *state.State) {
+func (in *inspection) compareStates(snap *store.Snapshot, s, replayed *state.State) {
 	have, want := s.AllRows(), replayed.AllRows()
 	if reflect.DeepEqual(have, want) {
 		return
@@ -121,7 +122,7 @@ func (in *inspection) compareStates(snap *snapshot, s, replayed *state.State) {
 
 // compareEvents compares the events of the file, and those of the log, with the events
 // that the journal makes.
-func (in *inspection) compareEvents(snap *snapshot, later, replayed []decision.Event) {
+func (in *inspection) compareEvents(snap *store.Snapshot, later, replayed []decision.Event) {
 	n := 0
 	differs := func(e *decision.Event) bool {
 		if n++; n > len(replayed) || !reflect.DeepEqual(*e, replayed[n-1]) {
@@ -130,7 +131,7 @@ func (in *inspection) compareEvents(snap *snapshot, later, replayed []decision.E
 		}
 		return false
 	}
-	for e, err := range runfile.ReadEvents(snap.file, 0) {
+	for e, err := range runfile.ReadEvents(snap.DB, 0) {
 		if err != nil {
 			in.addDamage(snap.Run, snap.File, err, doRebuild)
 			return
@@ -150,7 +151,7 @@ func (in *inspection) compareEvents(snap *snapshot, later, replayed []decision.E
 }
 
 // compareHead compares the row of a run with the state that its journal makes.
-func (in *inspection) compareHead(snap *snapshot, t *replayed) {
+func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 	h, s := &snap.Head, t.state
 	var parent, root workflow.RunID
 	if p := t.start.Parent; p != nil {
@@ -172,7 +173,7 @@ func (in *inspection) compareHead(snap *snapshot, t *replayed) {
 	}
 	for _, a := range agrees {
 		if !a.ok {
-			in.addWrong(snap.Run, indexFile, doRebuild, "the %s in its row is not what its journal tells", a.what)
+			in.addWrong(snap.Run, index.File, doRebuild, "the %s in its row is not what its journal tells", a.what)
 		}
 	}
 }
@@ -183,18 +184,14 @@ const (
 )
 
 // compareLists compares the rows of a run in the lists of all runs with its state.
-func (in *inspection) compareLists(snap *snapshot, s *state.State) {
+func (in *inspection) compareLists(snap *store.Snapshot, s *state.State) {
 	want, have := map[string]bool{}, map[string]bool{}
-	if !s.Status.Final() {
-		for _, id := range s.LiveTokens() {
-			l := listingOf(s, s.Token(id), time.Time{})
-			if a := l.Approval; a != nil {
-				want[fmt.Sprint("approval of token ", int64(id), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", column.Millis(a.Due))] = true
-			}
-			if d := l.DeadLetter; d != nil {
-				want[fmt.Sprint("dead letter of token ", int64(id), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", column.JSONText(d.Failure), " ", string(value.Encode(d.Input)))] = true
-			}
-		}
+	approvals, letters := store.WaitingTokens(s)
+	for _, a := range approvals {
+		want[fmt.Sprint("approval of token ", int64(a.Token), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", column.Millis(a.Due))] = true
+	}
+	for _, d := range letters {
+		want[fmt.Sprint("dead letter of token ", int64(d.Token), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", column.JSONText(d.Failure), " ", string(value.Encode(d.Input)))] = true
 	}
 	in.eachIndexRow(approvalsOf, func(r *sqlite.Row) error {
 		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", column.Millis(column.TimeAt(r, 5)))] = true
@@ -206,19 +203,19 @@ func (in *inspection) compareLists(snap *snapshot, s *state.State) {
 	}, snap.Num)
 	for _, l := range slices.Sorted(maps.Keys(want)) {
 		if !have[l] {
-			in.addWrong(snap.Run, indexFile, doRebuild, "the lists of all runs lack the %s", l)
+			in.addWrong(snap.Run, index.File, doRebuild, "the lists of all runs lack the %s", l)
 		}
 	}
 	for _, l := range slices.Sorted(maps.Keys(have)) {
 		if !want[l] {
-			in.addWrong(snap.Run, indexFile, doRebuild, "the lists of all runs have a wrong %s", l)
+			in.addWrong(snap.Run, index.File, doRebuild, "the lists of all runs have a wrong %s", l)
 		}
 	}
 }
 
 // compareRefs checks that every blob that the run refers to is listed. Those of
 // artifacts are not after a run has failed.
-func (in *inspection) compareRefs(snap *snapshot, t *replayed) {
+func (in *inspection) compareRefs(snap *store.Snapshot, t *replayed) {
 	if len(t.refs) == 0 {
 		return
 	}
@@ -228,6 +225,6 @@ func (in *inspection) compareRefs(snap *snapshot, t *replayed) {
 			continue
 		}
 		have[ref.Hash] = true // said once
-		in.addWrong(snap.Run, indexFile, doRebuild, "the list of references lacks %s, which might be collected", ref.Hash)
+		in.addWrong(snap.Run, index.File, doRebuild, "the list of references lacks %s, which might be collected", ref.Hash)
 	}
 }

@@ -1,9 +1,8 @@
-package store
+package rescue
 
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,23 +10,23 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
-	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // restoreRun restores what is left of one run.
 func (r *repairer) restoreRun(id workflow.RunID) error {
-	row, err := r.rowOf(id)
+	row, err := r.FindRow(id)
 	dropDamaged(&row)
-	known := r.trusted && row.Sound[index.RowLast]
+	known := r.Trusted && row.Sound[index.RowLast]
 	var broken []error
-	var damage *CorruptError
+	var damage *store.CorruptError
 	if errors.As(err, &damage) {
 		broken = append(broken, errors.New(damage.What))
-	} else if err != nil && !errors.Is(err, ErrRunNotFound) {
+	} else if err != nil && !errors.Is(err, store.ErrRunNotFound) {
 		broken = append(broken, err)
 	}
 	m, more := r.chooseFurthest(id, &row, known)
@@ -118,7 +117,7 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool)
 func (r *repairer) filesOf(id workflow.RunID, row *index.Row) []string {
 	return slices.DeleteFunc(slices.Clone(r.files[fileStart(id)]), func(file string) bool {
 		switch {
-		case !r.trusted || row.Num == 0:
+		case !r.Trusted || row.Num == 0:
 			return false
 		case row.Sound[index.RowFile] && row.Flushed == 0:
 			return true
@@ -138,25 +137,6 @@ func joinReasons(reasons []error) string {
 		text += ": " + err.Error()
 	}
 	return text
-}
-
-// rowOf returns the row of a run. It fails with ErrRunNotFound if the index does
-// not have it, or cannot be read.
-func (r *repairer) rowOf(id workflow.RunID) (index.Row, error) {
-	if r.db == nil {
-		return index.Row{}, fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
-	}
-	out, err := r.readRow(id)
-	if out.Num == 0 && err != nil { // the index over ids may be what is damaged
-		_ = r.readIndex(func(db *sqlite.Conn) (err error) { // as if it were not there
-			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = index.ScanRow(x); return nil }, string(id))
-			return err
-		})
-		if out.Num != 0 {
-			err = r.Dir.decodeRow(&out)
-		}
-	}
-	return out, err
 }
 
 // reportRun reports how a run is restored, and suspends it if later records may be lost.
@@ -192,8 +172,7 @@ func (r *repairer) fileSound(row *index.Row) bool {
 	if row.File == "" {
 		return true
 	}
-	_, err := r.readRunFile(row)
-	return err == nil
+	return r.CheckRunFile(*row) == nil
 }
 
 // maxCause bounds the cause of a suspension, in bytes.
@@ -228,7 +207,7 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 // commitRun commits a run and has it flushed.
 func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 	s := m.state
-	head := Head{Run: m.id, InputHash: row.InputHash}
+	head := store.Head{Run: m.id, InputHash: row.InputHash}
 	if start, ok := m.records[0].Message.(state.Start); ok && start.Parent != nil {
 		head.Parent, head.Root = start.Parent.Run, start.Parent.Root
 		if !r.restored[head.Parent] && !s.Status.Final() {
@@ -239,14 +218,11 @@ func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 		head.InputHash = value.Hash(s.Input)
 	}
 	run := r.to.New(head, m.graphs[0])
-	a := adoption{entries: m.entries, records: m.records, state: s, artifacts: s.Artifacts}
+	a := store.Adoption{Entries: m.entries, Records: m.records, State: s, Artifacts: s.Artifacts, Listings: m.listings}
 	if s.Status != workflow.RunCompleted && row.Status == s.Status && row.Sound[index.RowState] {
-		a.artifacts = row.Artifacts // they need not have been kept
+		a.Artifacts = row.Artifacts // they need not have been kept
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.listings)) {
-		a.listings = append(a.listings, m.listings[id])
-	}
-	if err := run.adoptRun(&a); err != nil {
+	if err := run.Adopt(a); err != nil {
 		return err
 	}
 	r.restored[m.id] = true

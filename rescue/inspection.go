@@ -1,0 +1,68 @@
+package rescue
+
+import (
+	"cmp"
+	"database/sql/driver"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An inspection is a directory that is looked at, with what was found.
+type inspection struct {
+	*store.Inspection
+	path   string
+	report Report
+}
+
+// openInspection begins an inspection, with the faults of the directory as a whole in its
+// report. Close it.
+func openInspection(path string) (*inspection, error) {
+	opened, err := store.Inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	in := &inspection{Inspection: opened, path: path, report: Report{Path: path}}
+	for _, f := range opened.Faults {
+		if f.Harmless {
+			in.addNote(f.File, f.Do, "%v", f.Err)
+		} else {
+			in.addDamage("", f.File, f.Err, cmp.Or(f.Do, doRepair))
+		}
+	}
+	return in, nil
+}
+
+const (
+	allRunIDs = `SELECT id FROM runs ORDER BY num`
+	allRefs   = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
+)
+
+// eachIndexRow reads rows of pawl.db; that it cannot be read is damage.
+func (in *inspection) eachIndexRow(query string, row func(*sqlite.Row) error, args ...driver.Value) {
+	err := in.ReadIndex(func(db *sqlite.Conn) error { return db.Each(query, row, args...) })
+	if err != nil {
+		in.addDamage("", index.File, err, doRepair)
+	}
+}
+
+// runIDs returns the ids of all runs in the index, as far as it can be read.
+func (in *inspection) runIDs() (ids []workflow.RunID) {
+	in.eachIndexRow(allRunIDs, func(r *sqlite.Row) error { ids = append(ids, workflow.RunID(r.Text(0))); return nil })
+	return ids
+}
+
+// changedRows calls found with what is wrong with each of those rows.
+func (in *inspection) changedRows(found func(c *index.CheckedTable, wrong string)) {
+	for i := range index.CheckedTables {
+		c := &index.CheckedTables[i]
+		in.eachIndexRow(c.Rows, func(r *sqlite.Row) error {
+			if wrong := c.DescribeChange(r); wrong != "" {
+				found(c, wrong)
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// HasIndex reports whether the tables of pawl.db can be read.
+func (in *Inspection) HasIndex() bool { return in.dir.db != nil }
+
+// ReadIndex calls f with a connection to a copy of pawl.db. It fails with ErrCorrupt if
+// SQLite cannot read it, and with ErrClosed.
+func (in *Inspection) ReadIndex(f func(*sqlite.Conn) error) error { return in.dir.readIndex(f) }
+
+// FS returns the files of the directory.
+func (in *Inspection) FS() fs.FS { return in.dir.root.FS() }
+
+// AddDefinition remembers a compiled definition for Graph and the snapshots.
+func (in *Inspection) AddDefinition(g *workflow.Graph) { in.dir.AddDefinition(g) }
+
+// Graph returns the compiled definition with a hash. It fails with ErrCorrupt.
+func (in *Inspection) Graph(hash string) (*workflow.Graph, error) { return in.dir.Graph(hash) }
+
+// Row returns the row of a run, also if it comes with ErrCorrupt, as far as it could be
+// read. It fails with ErrRunNotFound.
+func (in *Inspection) Row(id workflow.RunID) (index.Row, error) { return in.dir.readRow(id) }
+
+const scanHead = index.RunColumns + `NOT INDEXED WHERE id = ?`
+
+// FindRow returns the row of a run as Row does, and finds it as well if the index over ids is
+// damaged. It fails with ErrRunNotFound also if pawl.db cannot be read.
+func (in *Inspection) FindRow(id workflow.RunID) (index.Row, error) {
+	if in.dir.db == nil {
+		return index.Row{}, fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
+	}
+	out, err := in.dir.readRow(id)
+	if out.Num == 0 && err != nil { // the index over ids may be what is damaged
+		_ = in.dir.readIndex(func(db *sqlite.Conn) (err error) { // as if it were not there
+			_, err = db.One(scanHead, func(x *sqlite.Row) error { out = index.ScanRow(x); return nil }, string(id))
+			return err
+		})
+		if out.Num != 0 {
+			err = in.dir.decodeRow(&out)
+		}
+	}
+	return out, err
+}
+
+// Snapshot reads a run: its row, its file, and the records behind that. Close it.
+func (in *Inspection) Snapshot(id workflow.RunID) (*Snapshot, error) { return in.dir.openSnapshot(id) }
+
+// Records returns the records of run num in the log behind a sequence, as far as they can be
+// read, and why there are no more.
+func (in *Inspection) Records(num, after int64) ([]runfile.Entry, error) {
+	var entries []runfile.Entry
+	var damage error
+	err := in.dir.readIndex(func(db *sqlite.Conn) (err error) {
+		entries, damage, err = index.ReadLog(db, num, after)
+		return err
+	})
+	entries, damage, broken := in.dir.completeEntries(entries, damage) // as far as they could be read
+	if damage != nil {
+		entries = entries[:len(entries)-1]
+	}
+	return entries, errors.Join(err, broken, damage)
+}
+
+// CheckRunFile fails with a *CorruptError if the file that a row names is not what was
+// written.
+func (in *Inspection) CheckRunFile(r index.Row) error {
+	_, err := in.dir.readRunFile(&r)
+	return err
+}
+
+// recoverPragmas have SQLite read what it can of a file that is cut short, which it
+// does only for those who may write to the schema.
+const recoverPragmas = `PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA writable_schema=ON;`
+
+// OpenRunFile reads a file of a run, whatever its checksum, as a database in memory. Close
+// it.
+func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
+	f, err := in.dir.openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	_ = f.Close() // it was only read
+	if err == nil {
+		err = in.dir.checkHeader(data[:min(len(data), sqlite.HeaderSize)], name, runfile.ID, runfile.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlite.Open(sqlite.Memory, recoverPragmas)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Deserialize(data); err != nil {
+		_ = db.Close() // it is in memory
+		return nil, err
+	}
+	return db, nil
+}

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Rebuild makes a new directory of what fill writes into to, whole and durable or not at
+// all: into must not exist, or be an empty directory, or it fails with ErrNotEmpty; it may
+// not lie below the directory that is inspected. path is where to is meanwhile.
+func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error) error {
+	if err := in.dir.checkOutside(into); err != nil {
+		return err
+	}
+	return newDirectory(nil, into, func(path string) error {
+		to, err := Open(path, Options{building: true})
+		if err != nil {
+			return err
+		}
+		return errors.Join(fill(to, path), to.Close())
+	})
+}
+
+// StoreDefinitions stores definitions, as JSON by their hashes.
+func (d *Dir) StoreDefinitions(docs map[string]string) error {
+	return d.updateIndex(func(db *sqlite.Conn) error {
+		for hash, doc := range docs {
+			if _, err := db.Exec(putDefinition, hash, doc); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const allReferences = `SELECT hash, coalesce(min(id), '') FROM blob_refs LEFT JOIN runs USING (num) GROUP BY hash`
+
+// References returns the blobs that runs and kept outcomes refer to, by hash, each with a
+// run that does, "" if none does.
+func (d *Dir) References() (map[string]workflow.RunID, error) {
+	out := map[string]workflow.RunID{}
+	err := d.readIndex(func(db *sqlite.Conn) error {
+		return db.Each(allReferences, func(r *sqlite.Row) error { out[r.Text(0)] = workflow.RunID(r.Text(1)); return nil })
+	})
+	return out, err
+}

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Snapshot is a run as of one commit: its row, its file in memory, and the
+// records that are not in it yet.
+type Snapshot struct {
+	index.Row
+	DB      *sqlite.Conn // the file, in memory; nil without one
+	dir     *Dir
+	entries []runfile.Entry
+}
+
+// maxRereads is how often a file may be replaced while we try to read it.
+const maxRereads = 100
+
+// openSnapshot reads a run. Close it.
+func (d *Dir) openSnapshot(id workflow.RunID) (*Snapshot, error) {
+	for n := 0; ; n++ {
+		s, err := d.readRunRecords(id)
+		if err != nil {
+			return nil, err
+		}
+		if s.Slot == 0 {
+			return s, nil
+		}
+		err = s.openFile()
+		if err == nil {
+			return s, nil
+		}
+		// A file that was replaced in between is no damage.
+		now, again := d.readRow(id)
+		if again != nil || now.Flushed == s.Flushed || n == maxRereads {
+			return nil, err
+		}
+	}
+}
+
+// readRunRecords reads the row and the log of a run, at one moment, and checks them.
+func (d *Dir) readRunRecords(id workflow.RunID) (*Snapshot, error) {
+	for n := 0; ; n++ {
+		s := &Snapshot{dir: d}
+		var damage error
+		err := d.readIndex(func(db *sqlite.Conn) (err error) {
+			if s.Row, err = queryRow(db, id); err == nil {
+				s.entries, damage, err = index.ReadLog(db, s.Num, s.Flushed)
+			}
+			return err
+		})
+		if err == nil {
+			err = d.decodeRow(&s.Row)
+		}
+		if err == nil {
+			s.entries, damage, err = d.completeEntries(s.entries, damage)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if damage == nil {
+			damage = s.checkChain()
+		}
+		if damage == nil {
+			return s, nil
+		}
+		// Parts that were dropped in between are no damage.
+		now, err := d.readRow(id)
+		if err != nil {
+			return nil, err
+		}
+		if now.Num == s.Num && now.Flushed == s.Flushed || n == maxRereads {
+			return nil, &CorruptError{Run: id, File: d.pathOf(indexFile), What: "the log of the run is damaged", Err: damage}
+		}
+	}
+}
+
+// checkChain checks that the records go from the file to the row without a gap.
+func (s *Snapshot) checkChain() error {
+	seq, sum := s.Flushed, runfile.FirstSum(s.Run)
+	if s.Flushed > 0 {
+		sum = s.FlushedSum
+	}
+	for i := range s.entries {
+		e := &s.entries[i]
+		if err := e.CheckFollows(seq, sum); err != nil {
+			return err
+		}
+		seq, sum = e.Seq, e.Sum
+	}
+	if seq != s.Seq || sum != s.Row.Sum {
+		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.Seq)
+	}
+	return nil
+}
+
+// openFile reads the file and makes it a database in memory.
+func (s *Snapshot) openFile() error {
+	data, err := s.dir.readRunFile(&s.Row)
+	if err != nil {
+		return err
+	}
+	if s.DB, err = sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`); err != nil {
+		return err
+	}
+	if err = s.DB.Deserialize(data); err == nil {
+		err = s.checkMeta()
+	}
+	if err != nil {
+		s.Close()
+		return &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "it cannot be read", Err: err}
+	}
+	return nil
+}
+
+// checkMeta checks that the file is of this run and ends where the row says.
+func (s *Snapshot) checkMeta() error {
+	run, seq, sum, err := runfile.ReadMeta(s.DB)
+	switch {
+	case err != nil:
+		return err
+	case run != s.Run:
+		return fmt.Errorf("it is the file of run %q", string(run))
+	case seq != s.Flushed || string(sum) != string(s.FlushedSum[:]):
+		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.Flushed)
+	}
+	return nil
+}
+
+// Close frees the memory that the file takes.
+func (s *Snapshot) Close() {
+	if s.DB != nil {
+		_ = s.DB.Close() // it is in memory
+		s.DB = nil
+	}
+}
+
+// Replay returns the state of the run: the one in its file, with the records after it
+// applied. happened is called with the events of those. It fails with a *CorruptError.
+func (s *Snapshot) Replay(happened func([]decision.Event)) (*state.State, error) {
+	g, err := s.dir.Graph(s.Definition)
+	if err != nil {
+		return nil, err
+	}
+	st, err := runfile.RestoreState(s.DB, s.Run, g, s.dir)
+	if err != nil {
+		return nil, &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "its rows are no state", Err: err}
+	}
+	if err := runfile.ApplyEntries(s.DB, st, s.entries, happened); err != nil {
+		return nil, &CorruptError{Run: s.Run, File: s.dir.pathOf(indexFile), What: "a record does not fit the state", Err: err}
+	}
+	st.Epoch = s.dir.epoch
+	st.TakeListings() // the index has them
+	return st, nil
+}
+
+// Journal yields all records of the run, from the first on, as far as the chain of their
+// checksums holds. The last may come with a *CorruptError.
+func (s *Snapshot) Journal() iter.Seq2[runfile.Entry, error] {
+	return func(yield func(runfile.Entry, error) bool) {
+		last := int64(0)
+		for e, err := range runfile.CheckedJournal(s.DB, s.Run) {
+			if err != nil {
+				yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "its journal is damaged", Err: err})
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+			last = e.Seq
+		}
+		if last != s.Flushed {
+			yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "its journal ends too early"})
+			return
+		}
+		for i := range s.entries { // checked when they were read
+			if !yield(s.entries[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// SourceOf returns the path of the file that a record is in: the run's, or pawl.db.
+func (s *Snapshot) SourceOf(seq int64) string {
+	if seq <= s.Flushed {
+		return s.dir.pathOf(s.File)
+	}
+	return s.dir.pathOf(indexFile)
+}
