@@ -13,21 +13,24 @@ type (
 // of WfMC, as data. The zero value of every optional field is its default. Two
 // definitions with the same content have the same [Definition.Hash].
 type Definition struct {
-	Name        string        // identity, with Version
-	Version     int           // positive; 0 means 1
-	Mode        Mode          // graph (default) or dag
-	FailFast    *bool         // dag only; nil means true
-	Start       NodeID        // the first node, in graph mode
-	Input       InputSpec     // what Start accepts
-	State       StateSpec     // the run's own data
-	Output      OutputSpec    // the run's result
-	Timeout     time.Duration // of the whole run; 0 is none
-	Limits      Limits        // lowers the engine's limits
-	Signals     []string      // further names of signals that are taken, beside those that nodes wait for
+	Name        string                     // identity, with Version
+	Version     int                        // positive; 0 means 1
+	Mode        Mode                       // graph (default) or dag
+	FailFast    *bool                      // dag only; nil means true
+	Start       NodeID                     // the first node, in graph mode
+	Input       InputSpec                  // what Start accepts
+	State       StateSpec                  // the run's own data
+	Output      OutputSpec                 // the run's result
+	Timeout     time.Duration              // of the whole run; 0 is none
+	Limits      Limits                     // lowers the engine's limits
+	Signals     []string                   // further names of signals that are taken, beside those that nodes wait for
+	Groups      map[string]Synchronization // by sibling group: what its synchronizing transitions have in common; SiblingGroup is left out
 	Nodes       []Node
 	Transitions []Transition
 
-	places places // where its fields were written, if it was parsed
+	places   places                     // where its fields were written, if it was parsed
+	settings map[string]Synchronization // Groups, once they are spread over the transitions
+	clashes  []clash
 }
 
 // An InputSpec says what input a run accepts.

@@ -118,10 +118,19 @@ func drawDefinition(t *rapid.T, name *rapid.Generator[string]) *Definition {
 	for i := range d.Nodes {
 		dropNestedAny(d.Nodes[i].Wait)
 	}
-	for i := range d.Transitions {
-		if y := d.Transitions[i].Synchronization; y != nil && y.Merge != nil {
+	drawMerge := func(y *Synchronization) {
+		if y != nil && y.Merge != nil {
 			y.Merge.Strategy = rapid.SampledFrom(append(mergeStrategies, "")).Draw(t, "merge")
 		}
+	}
+	for i := range d.Transitions {
+		drawMerge(d.Transitions[i].Synchronization)
+	}
+	for _, name := range sortedKeys(d.Groups) {
+		y := d.Groups[name]
+		y.SiblingGroup = ""
+		drawMerge(&y)
+		d.Groups[name] = y
 	}
 	return d
 }

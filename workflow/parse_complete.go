@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// completed returns a copy of d with its version, the ids of its transitions,
+// completed returns a copy of d with its version, the ids of its transitions, the
+// settings of its groups on those that synchronize them,
 // and its schemas and first state in the form of the JSON model. The copy
 // shares with d what did not change; d is not modified. That of nil is empty.
 func (d *Definition) completed() *Definition {
@@ -20,6 +21,7 @@ func (d *Definition) completed() *Definition {
 	}
 	c.Transitions = slices.Clone(d.Transitions)
 	completeIDs(c.Transitions)
+	c.spreadGroups()
 	c.Nodes = slices.Clone(d.Nodes)
 	for i := range c.Nodes {
 		c.Nodes[i].OutputSchema = modelValue(c.Nodes[i].OutputSchema)

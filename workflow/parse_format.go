@@ -38,6 +38,7 @@ func definitionFormat(d *Definition) []field {
 		{"timeout", durationForm(&d.Timeout, 0)},
 		{"limits", partForm(&d.Limits, limitsFormat)},
 		{"signals", namesForm(&d.Signals)},
+		{"groups", groupsForm(&d.Groups)},
 		{"nodes", nodesForm(d)},
 		{"transitions", transitionsForm(d)},
 	}

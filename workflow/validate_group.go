@@ -14,6 +14,7 @@ type siblings struct {
 
 // checkGroups checks each sibling group.
 func (c *checker) checkGroups() {
+	c.checkSettings()
 	var joined []*siblings
 	for _, s := range c.collectSiblings() {
 		switch {

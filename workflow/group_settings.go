@@ -1,0 +1,161 @@
+package workflow
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/document"
+)
+
+// What is said once of a group, in groups, is short for saying it on each transition
+// that synchronizes the group: a definition is completed with it before it is
+// checked, hashed or compiled, and has no groups from then on.
+
+// groupFormat is the format of the settings of a group.
+func groupFormat(y *Synchronization) []field {
+	return slices.DeleteFunc(synchronizationFormat(y), func(f field) bool { return f.name == "siblingGroup" })
+}
+
+// groupsForm is the form of the settings of groups, by name.
+func groupsForm(to *map[string]Synchronization) form {
+	return form{
+		read: func(p *parser, e *document.Element) {
+			p.eachMember(e, func(name string, e *document.Element) {
+				var y Synchronization
+				p.notePlace()
+				p.readFields(e, groupFormat(&y))
+				if *to == nil {
+					*to = map[string]Synchronization{}
+				}
+				(*to)[name] = y
+			})
+		},
+		write: func() any {
+			if len(*to) == 0 {
+				return nil
+			}
+			out := map[string]any{}
+			for name, y := range *to {
+				out[name] = writeFields(groupFormat(&y))
+			}
+			return out
+		},
+	}
+}
+
+// A clash is a field of a transition that says something else than the settings of
+// its group.
+type clash struct {
+	transition int
+	field      string
+	group      string
+}
+
+// spreadGroups completes each synchronizing transition of d, which are its own, with
+// the settings of its group.
+func (d *Definition) spreadGroups() {
+	if len(d.Groups) == 0 {
+		return
+	}
+	d.settings, d.clashes, d.Groups = d.Groups, nil, nil
+	for i := range d.Transitions {
+		t := &d.Transitions[i]
+		if t.Synchronization == nil {
+			continue
+		}
+		y, ok := d.settings[t.Synchronization.SiblingGroup]
+		if !ok {
+			continue
+		}
+		s := spreader{own: t.places, group: d.places, at: "groups." + t.Synchronization.SiblingGroup + "."}
+		t.Synchronization = s.spread(t.Synchronization, &y)
+		for _, field := range s.clashes {
+			d.clashes = append(d.clashes, clash{i, field, t.Synchronization.SiblingGroup})
+		}
+		t.places = s.allPlaces()
+	}
+}
+
+const ofSynchronization = "synchronization."
+
+// A spreader completes one transition with the settings of its group.
+type spreader struct {
+	own, group places
+	at         string // of the settings, within group
+	clashes    []string
+}
+
+// spread returns y with what g says and y does not.
+func (s *spreader) spread(y, g *Synchronization) *Synchronization {
+	out := *y
+	out.Strategy = spreadField(s, "strategy", y.Strategy, g.Strategy)
+	out.Remaining = spreadField(s, "remaining", y.Remaining, g.Remaining)
+	out.Tolerate = spreadField(s, "tolerate", y.Tolerate, g.Tolerate)
+	out.Timeout = spreadField(s, "timeout", y.Timeout, g.Timeout)
+	out.OnTimeout = spreadField(s, "onTimeout", y.OnTimeout, g.OnTimeout)
+	out.OnShortfall = spreadField(s, "onShortfall", y.OnShortfall, g.OnShortfall)
+	out.Errors = spreadField(s, "errors", y.Errors, g.Errors)
+	switch {
+	case g.Merge == nil:
+	case y.Merge == nil:
+		out.Merge = new(*g.Merge)
+	default:
+		m := *y.Merge
+		if m.Source == "" { // each transition may have its own
+			m.Source = g.Merge.Source
+		}
+		m.Target = spreadField(s, "merge.target", m.Target, g.Merge.Target)
+		m.Strategy = spreadField(s, "merge.strategy", m.Strategy, g.Merge.Strategy)
+		m.As = spreadField(s, "merge.as", m.As, g.Merge.As)
+		out.Merge = &m
+	}
+	return &out
+}
+
+// spreadField returns what a transition says in a field, or else what its group says,
+// which counts where they clash.
+func spreadField[T comparable](s *spreader, field string, own, group T) T {
+	var none T
+	if own == none && !s.own.have(ofSynchronization+field) {
+		return group
+	}
+	if own != group && (group != none || s.group.have(s.at+field)) {
+		s.clashes = append(s.clashes, ofSynchronization+field)
+		return group
+	}
+	return own
+}
+
+// allPlaces returns the places of the transition's fields, with those of the settings
+// that it takes over.
+func (s *spreader) allPlaces() places {
+	out := slices.Clone(s.own)
+	for _, p := range s.group {
+		if rest, ok := strings.CutPrefix(p.field, s.at); ok && !s.own.have(ofSynchronization+rest) {
+			out = append(out, place{ofSynchronization + rest, p.line, p.column})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b place) int { return strings.Compare(a.field, b.field) })
+	return out
+}
+
+// have reports whether a field itself was written.
+func (ps places) have(field string) bool { return field != "" && ps.findPlace(field).field == field }
+
+// checkSettings checks that the settings of each group have a transition, and that no
+// transition says something else.
+func (c *checker) checkSettings() {
+	for _, name := range sortedKeys(c.def.settings) {
+		field := "groups." + name
+		if y := c.def.settings[name]; y.SiblingGroup != "" && y.SiblingGroup != name {
+			c.reportProblem(c.atDefinition(), field, ProblemConflict, "these are the settings of the group %q, not of %q", name, y.SiblingGroup)
+		}
+		joins := func(t Transition) bool { return t.Synchronization != nil && t.Synchronization.SiblingGroup == name }
+		if !slices.ContainsFunc(c.def.Transitions, joins) {
+			c.reportProblem(c.atDefinition(), field, ProblemUnknownGroup, "no transition synchronizes the group %q", name)
+		}
+	}
+	for _, x := range c.def.clashes {
+		c.reportProblem(c.atTransition(x.transition), x.field, ProblemDisagreeingJoins, "it differs from what groups.%s says: say it in one place", x.group)
+	}
+}
