@@ -177,7 +177,7 @@ func TestPatchesBeyondALimit(t *testing.T) {
 	w, c := open(t), tally{}
 	id := w.begin(define(t, waiting, ""), nil)
 	w.settled(id)
-	for i, n := range []int{workflow.MaxPatch - 1, workflow.MaxPatch, workflow.MaxPatch + 1, 100_000} {
+	for i, n := range []int{workflow.MaxPatch - 1, workflow.MaxPatch, workflow.MaxPatch + 1, harness.Figure(20_000, 100_000, 100_000)} {
 		c.tried++
 		ops := make([]any, n)
 		for k := range ops {

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -123,7 +124,7 @@ func (c *fragmentChecker) problems(page string, line int, text string) (out []er
 		return []error{fmt.Errorf("a block of Go is no file, no statements and no handlers: %w", err)}
 	}
 	config := types.Config{Importer: c.importer, Error: func(err error) {
-		if e, ok := err.(types.Error); !ok || !e.Soft {
+		if e := (types.Error{}); !errors.As(err, &e) || !e.Soft {
 			out = append(out, err)
 		}
 	}}
