@@ -20,7 +20,8 @@ import (
 
 // A dispatcher hands tasks to the executor: those of lower priority number
 // first, runs in turn among equals, first come first served within a run, at most
-// so many at once. A task counts until it has a result, not until that is delivered:
+// so many at once, and of each type no more than its limit allows; a task that waits for
+// that holds no slot. A task counts until it has a result, not until that is delivered:
 // a run that is slow to take its results holds up no other. While as many of its
 // results wait as there may be tasks at once, it begins no further one.
 //
@@ -38,6 +39,7 @@ type dispatcher struct {
 	order   int64               // of arrival
 	running int                 // tasks that the executor has
 	stopped bool
+	timer   *time.Timer // fires when the rate of a type allows its next task
 	group   sync.WaitGroup
 }
 
@@ -63,7 +65,10 @@ type outTask struct {
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	return &dispatcher{engine: e, ctx: ctx, most: most, queue: newTaskQueue(most), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	d := &dispatcher{engine: e, ctx: ctx, most: most, queue: newTaskQueue(most, e.options.Types), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	d.timer = time.AfterFunc(time.Hour, d.timerFired)
+	d.timer.Stop()
+	return d
 }
 
 // dispatchTask takes an attempt. It returns at once.
@@ -95,13 +100,24 @@ func (d *dispatcher) queueTask(key Key, a actor.Dispatch) {
 // fillSlots begins tasks while there are slots and tasks for them. The caller holds the
 // lock.
 func (d *dispatcher) fillSlots() {
+	d.queue.advanceTo(time.Now())
 	for !d.stopped && d.running < d.most {
 		t := d.queue.takeNext()
 		if t == nil {
-			return
+			break
 		}
 		d.startTask(t)
 	}
+	if due := d.queue.nextDue(); !due.IsZero() && !d.stopped {
+		d.timer.Reset(time.Until(due))
+	}
+}
+
+// timerFired begins tasks whose rate allows it now.
+func (d *dispatcher) timerFired() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fillSlots()
 }
 
 // startTask starts a task's goroutine. The caller holds the lock.
@@ -215,6 +231,7 @@ func (d *dispatcher) taskReturned(t *outTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
+	d.queue.typeFreed(t.Task)
 	t.delivers = true
 	d.fillSlots()
 	d.queue.resultReturned(t.Run)
@@ -243,6 +260,7 @@ func (d *dispatcher) taskFinished(t *outTask) {
 func (d *dispatcher) stopAndWait(ctx context.Context) error {
 	d.mu.Lock()
 	d.stopped = true
+	d.timer.Stop()
 	d.mu.Unlock()
 	returned := make(chan struct{})
 	go func() {

@@ -38,6 +38,14 @@ type Options struct {
 	// other from running its tasks. While that many results of a run wait, it
 	// begins no further task, so never more than twice as many of them wait.
 	Concurrency int
+	// Types bound how many tasks of a type run at once, and how many begin per
+	// second, by task type; "*" is for each of the types that have none of their
+	// own. A task that waits for its type holds no slot of Concurrency, and keeps no
+	// other type waiting; runs take turns in a type. One whose result comes later,
+	// through Complete, runs until its executor has returned ErrPending. Open fails
+	// with ErrInvalid if a limit is negative, is no number, or has a Burst without a
+	// Rate.
+	Types map[string]TypeLimit
 	// MaxActive is how many runs may be active at once; beyond it, Start
 	// answers ErrBusy. Child runs count while they are active, but are never
 	// held back: they begin although more are active. Neither are runs that go
@@ -138,6 +146,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	if path == "" {
 		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
+	}
+	if err := checkTypes(o.Types); err != nil {
+		return nil, err
 	}
 	o = o.withDefaults()
 	hook := testhook.From(ctx)

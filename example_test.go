@@ -343,3 +343,35 @@ func ExampleEngine_Backup() {
 	// 1 run, 0 damaged
 	// completed <nil>
 }
+
+// The tasks of a type are bounded in number and by rate. A task that waits for its type
+// keeps no other waiting.
+func ExampleTypeLimit() {
+	dir, err := os.MkdirTemp("", "pawl-example-")
+	check(err)
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	engine, err := pawl.Open(ctx, dir, pawl.Options{
+		Executor: pawl.Handlers{"ocr": func(_ context.Context, t pawl.Task) (any, error) { return t.Branch.Index, nil }},
+		Types: map[string]pawl.TypeLimit{
+			"ocr": {Concurrency: 4, Rate: 100, Burst: 10}, // four at once, 100 per second, ten of them at once after a pause
+			"*":   {Concurrency: 50},                      // each of the other types
+		},
+	})
+	check(err)
+	defer engine.Close(ctx)
+
+	began := time.Now()
+	def := parse(`
+name: scan
+start: a
+nodes: [{id: a}, {id: read, task: ocr}, {id: all, output: {output.pages: "size(state.pages)"}}]
+transitions:
+  - {from: a, to: read, spawnCount: 20, siblingGroup: pages}
+  - {from: read, to: all, synchronization: {siblingGroup: pages, merge: {target: state.pages, strategy: collect}}}
+`)
+	out, err := engine.Run(ctx, workflow.Run{ID: "scan-1", Definition: def}, nil)
+	check(err)
+	fmt.Println(out.Output["pages"], time.Since(began) > 99*time.Millisecond)
+	// Output: 20 true
+}

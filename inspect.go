@@ -46,6 +46,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	for _, t := range rows.Tokens {
 		out.Tokens = append(out.Tokens, viewToken(id, t))
 	}
+	e.dispatcher.markLimited(out.Tokens)
 	for _, g := range rows.Groups {
 		out.Groups = append(out.Groups, viewGroup(g))
 	}

@@ -18,6 +18,7 @@ type Token struct {
 	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
 	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
+	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type, see Options.Types
 	Failure *workflow.Failure    `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
 }
 

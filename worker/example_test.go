@@ -205,9 +205,9 @@ func ExamplePool_Execute() {
 }
 
 // At most two of one type at once, and at most 100 a second of each other type.
-func ExampleLimit() {
+func ExampleOptions() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{Limits: map[string]worker.Limit{
+	pool := worker.New(worker.Options{Types: map[string]pawl.TypeLimit{
 		"scarce": {Concurrency: 2},
 		"*":      {Rate: 100, Burst: 10},
 	}})

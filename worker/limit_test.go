@@ -2,38 +2,16 @@ package worker
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
+	"github.com/pawl-run/pawl"
 	"github.com/stretchr/testify/require"
 )
 
-// A rate or burst out of all proportion is a very long or very short time, not a
-// negative one.
-func TestLimitsOutOfAllProportion(t *testing.T) {
-	century := 100 * 365 * 24 * time.Hour
-	for _, c := range []struct {
-		limit           Limit
-		interval, slack time.Duration
-	}{
-		{Limit{Rate: 1e-10}, century, 0},
-		{Limit{Rate: 0.001, Burst: 1e7}, 1000 * time.Second, century},
-		{Limit{Rate: math.SmallestNonzeroFloat64, Burst: math.MaxInt}, century, century},
-		{Limit{Rate: math.Inf(1), Burst: 5}, 0, 0},
-		{Limit{Rate: math.NaN(), Burst: 5}, 0, 0},
-		{Limit{Rate: -1}, 0, 0},
-		{Limit{Rate: 2, Burst: 3}, time.Second / 2, time.Second},
-	} {
-		b := newBucket(c.limit)
-		require.Equal(t, c.interval, b.interval, "%+v", c.limit)
-		require.Equal(t, c.slack, b.slack, "%+v", c.limit)
-	}
-}
-
 // Types that workers only name leave nothing behind.
 func TestLinesThatWereNeverUsedAreForgotten(t *testing.T) {
-	p, _ := newPool(t, Options{Limits: map[string]Limit{every: {Rate: 5}}})
+	p, _ := newPool(t, Options{Types: map[string]pawl.TypeLimit{every: {Rate: 5}}})
 	for i := range 10 {
 		require.Empty(t, poll1(t, joined(t, p, "ann", 1, fmt.Sprintf("type%d", i))))
 	}

@@ -21,9 +21,9 @@ type Options struct {
 	// Expiry is how long a worker is remembered that holds nothing and is not
 	// heard of; 5 min by default.
 	Expiry time.Duration
-	// Limits bound how tasks are handed out, by task type. "*" is for each of
+	// Types bound how tasks are handed out, by task type. "*" is for each of
 	// the types that have none of their own.
-	Limits map[string]Limit
+	Types map[string]pawl.TypeLimit
 	// MaxWorkers is how many workers may be registered; 10,000 by default.
 	MaxWorkers int
 	// Token is what remote workers must send as "Authorization: Bearer TOKEN".
@@ -99,7 +99,7 @@ var errStopped = errors.New("the pool is closed")
 func New(o Options) *Pool {
 	o = o.withDefaults()
 	p := &Pool{
-		options: o, queue: newQueue(o.Lease, o.Expiry, o.Limits), polls: map[*workerState]*poll{}, locals: map[*workerState]*local{}, turns: map[pawl.Key]map[string]*onceTurn{},
+		options: o, queue: newQueue(o.Lease, o.Expiry, o.Types), polls: map[*workerState]*poll{}, locals: map[*workerState]*local{}, turns: map[pawl.Key]map[string]*onceTurn{},
 		attached: make(chan struct{}), changed: make(chan struct{}),
 	}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())

@@ -357,8 +357,8 @@ func TestDrain(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	limits := map[string]Limit{"a": {Concurrency: 1}, "b": {Rate: 0.1, Burst: 2}, every: {Concurrency: 2}}
-	bubble(t, Options{Limits: limits}, func(t *testing.T, p *Pool, f *fake) {
+	limits := map[string]pawl.TypeLimit{"a": {Concurrency: 1}, "b": {Rate: 0.1, Burst: 2}, every: {Concurrency: 2}}
+	bubble(t, Options{Types: limits}, func(t *testing.T, p *Pool, f *fake) {
 		f.dispatch("a", "a1", "a2")
 		f.dispatch("b", "b1", "b2", "b3")
 		f.dispatch("c", "c1", "c2", "c3")

@@ -14,9 +14,9 @@ import (
 // that were let go from freed. After every method no task waits that a waiting worker
 // could take.
 type queue struct {
-	lease  time.Duration    // of a task
-	expiry time.Duration    // of a worker without contact
-	limits map[string]Limit // by type; "*" for those without one of their own
+	lease  time.Duration             // of a task
+	expiry time.Duration             // of a worker without contact
+	limits map[string]pawl.TypeLimit // by type; "*" for those without one of their own
 
 	items   map[pawl.Key]*item
 	types   map[string]*typeQueue
@@ -42,7 +42,7 @@ type assignment struct {
 	item   *item
 }
 
-func newQueue(lease, expiry time.Duration, limits map[string]Limit) *queue {
+func newQueue(lease, expiry time.Duration, limits map[string]pawl.TypeLimit) *queue {
 	return &queue{
 		lease: lease, expiry: expiry, limits: limits,
 		items: map[pawl.Key]*item{}, types: map[string]*typeQueue{}, paced: map[*typeQueue]struct{}{}, workers: map[string]*workerState{},
@@ -189,7 +189,7 @@ func (q *queue) serveWorker(s *workerState, now time.Time) {
 // assignFirst gives the first task of a type queue to a worker.
 func (q *queue) assignFirst(l *typeQueue, s *workerState, now time.Time) {
 	i := l.firstItem()
-	l.rate.countEvent(now)
+	l.rate.CountEvent(now)
 	q.takeItem(i, s, now)
 	s.asks--
 	q.out = append(q.out, assignment{s, i})

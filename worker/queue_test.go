@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/rate"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -28,8 +29,8 @@ type model struct {
 	q     *queue
 	now   time.Time
 	order int64
-	limit map[string]Limit
-	rates map[string]*bucket
+	limit map[string]pawl.TypeLimit
+	rates map[string]*rate.Bucket
 
 	tasks   map[pawl.Key]*modelTask
 	workers map[string]*modelWorker
@@ -76,7 +77,7 @@ func (m *model) heldOf(kind string) (n int) {
 // may says that the limits let a task of this type out now.
 func (m *model) may(kind string) bool {
 	l := m.limit[kind]
-	return (l.Concurrency == 0 || m.heldOf(kind) < l.Concurrency) && !m.rates[kind].nextEvent().After(m.now)
+	return (l.Concurrency == 0 || m.heldOf(kind) < l.Concurrency) && !m.rates[kind].NextEvent().After(m.now)
 }
 
 func (m *model) room(id string) bool {
@@ -105,7 +106,7 @@ func (m *model) taken() {
 				require.False(m, ahead(u, t), "%s was handed out before %s", k, u.Key)
 			}
 		}
-		m.rates[t.Type].countEvent(m.now)
+		m.rates[t.Type].CountEvent(m.now)
 		t.holder = id
 		if !w.permanent {
 			t.until = m.now.Add(testLease)
@@ -428,16 +429,16 @@ func TestQueueIsTheModel(t *testing.T) {
 
 func checkQueue(t *testing.T) {
 	harness.CheckProperty(t, func(t *rapid.T) {
-		limits := map[string]Limit{}
+		limits := map[string]pawl.TypeLimit{}
 		if rapid.Bool().Draw(t, "limited") {
-			limits = map[string]Limit{"a": {Concurrency: 1}, "b": {Rate: 0.1, Burst: 2}}
+			limits = map[string]pawl.TypeLimit{"a": {Concurrency: 1}, "b": {Rate: 0.1, Burst: 2}}
 		}
 		m := &model{
-			T: t, q: newQueue(testLease, testExpiry, limits), now: epoch, limit: limits, rates: map[string]*bucket{},
+			T: t, q: newQueue(testLease, testExpiry, limits), now: epoch, limit: limits, rates: map[string]*rate.Bucket{},
 			tasks: map[pawl.Key]*modelTask{}, workers: map[string]*modelWorker{}, done: map[pawl.Key]string{},
 		}
 		for _, k := range append([]string{""}, kinds...) {
-			b := newBucket(limits[k])
+			b := rate.NewBucket(limits[k].Rate, limits[k].Burst)
 			m.rates[k] = &b
 		}
 		t.Repeat(m.actions())
@@ -447,7 +448,7 @@ func checkQueue(t *testing.T) {
 // Lines that become ready at the same time hand out in the order of the queue.
 func TestLinesThatBecomeReadyTogether(t *testing.T) {
 	for range 20 { // whatever order a map has
-		q := newQueue(testLease, testExpiry, map[string]Limit{every: {Rate: 0.1}})
+		q := newQueue(testLease, testExpiry, map[string]pawl.TypeLimit{every: {Rate: 0.1}})
 		s := q.registerWorker(Registration{ID: "ann", Types: []string{every}, Capacity: 9}, false, epoch)
 		for i, kind := range []string{"a", "b", "c", "b", "c", "a"} {
 			q.addTask(pawl.Task{Key: pawl.Key(fmt.Sprint(i)), Type: kind, Order: int64(i)}, 1, epoch)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/rate"
 )
 
 // An item is a task that the queue knows: it waits in the queue of its type, or a worker
@@ -39,14 +40,14 @@ type typeQueue struct {
 	items   heap.Heap[*item]
 	waiting list.List // of *workerState; workers that take every type wait in queue.anyType
 	held    int       // tasks of this type that workers hold
-	limit   Limit
-	rate    bucket
+	limit   pawl.TypeLimit
+	rate    rate.Bucket
 	place   heap.Place // in queue.ready
 }
 
-func newTypeQueue(kind string, limit Limit) *typeQueue {
+func newTypeQueue(kind string, limit pawl.TypeLimit) *typeQueue {
 	return &typeQueue{
-		kind: kind, limit: limit, rate: newBucket(limit),
+		kind: kind, limit: limit, rate: rate.NewBucket(limit.Rate, limit.Burst),
 		items: heap.New((*item).startsBefore, func(i *item) *heap.Place { return &i.place }),
 	}
 }
@@ -60,10 +61,10 @@ func (l *typeQueue) nextHandout() (time.Time, bool) {
 	if l.items.Len() == 0 || l.limit.Concurrency > 0 && l.held >= l.limit.Concurrency {
 		return time.Time{}, false
 	}
-	return l.rate.nextEvent(), true
+	return l.rate.NextEvent(), true
 }
 
 // isUnused reports whether nothing is lost when the type queue is forgotten.
 func (l *typeQueue) isUnused() bool {
-	return l.items.Len() == 0 && l.waiting.Len() == 0 && l.held == 0 && l.rate.due.IsZero()
+	return l.items.Len() == 0 && l.waiting.Len() == 0 && l.held == 0 && l.rate.IsUnused()
 }

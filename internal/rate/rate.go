@@ -1,0 +1,43 @@
+// Package rate spaces events: so many per second, with bursts after a pause.
+package rate
+
+import "time"
+
+// A Bucket spaces events by a rate: the generic cell rate algorithm (ITU-T
+// I.371), which needs to know one instant only. The zero value has no bound.
+type Bucket struct {
+	interval time.Duration // between events at the full rate
+	slack    time.Duration // how far ahead of that a burst may be
+	due      time.Time     // when the next event would come at the full rate
+}
+
+// longest bounds the times of a bucket, in nanoseconds: a century.
+const longest = float64(100 * 365 * 24 * time.Hour)
+
+// NewBucket returns a bucket for so many events per second, and so many at once after a
+// pause, at least 1. A rate that is not above 0 is no bound.
+func NewBucket(perSecond float64, burst int) Bucket {
+	if !(perSecond > 0) {
+		return Bucket{}
+	}
+	interval := min(float64(time.Second)/perSecond, longest)
+	slack := min(float64(max(burst, 1)-1)*interval, longest)
+	return Bucket{interval: time.Duration(interval), slack: time.Duration(slack)}
+}
+
+// NextEvent returns when the next event may be; it has passed if that is now.
+func (b *Bucket) NextEvent() time.Time { return b.due.Add(-b.slack) }
+
+// CountEvent counts an event.
+func (b *Bucket) CountEvent(now time.Time) {
+	if b.interval == 0 {
+		return
+	}
+	if b.due.Before(now) {
+		b.due = now
+	}
+	b.due = b.due.Add(b.interval)
+}
+
+// IsUnused reports whether the bucket has never counted an event, or has no bound.
+func (b *Bucket) IsUnused() bool { return b.due.IsZero() }

@@ -1,0 +1,70 @@
+package pawl
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// A TypeLimit bounds how the tasks of one type are performed. The zero value of
+// each field is no bound.
+type TypeLimit struct {
+	// Concurrency is how many tasks of this type run at once; in a pool of package
+	// worker, how many of them its workers hold.
+	Concurrency int
+	// Rate is how many tasks of this type begin per second, on average.
+	Rate float64
+	// Burst is how many may begin at once after a pause; 1 by default. It needs a
+	// Rate.
+	Burst int
+}
+
+// isNone says that nothing is bounded.
+func (l TypeLimit) isNone() bool { return l.Concurrency == 0 && l.Rate == 0 }
+
+// checkTypes returns an error if limits of task types are none that can hold.
+func checkTypes(types map[string]TypeLimit) error {
+	for _, kind := range slices.Sorted(maps.Keys(types)) {
+		l, problem := types[kind], ""
+		switch {
+		case kind == "" || len(kind) > 255:
+			problem = "a task type has 1 to 255 bytes"
+		case l.Concurrency < 0:
+			problem = fmt.Sprintf("Concurrency is %d: give how many tasks may run at once, or 0 for no bound", l.Concurrency)
+		case !(l.Rate >= 0) || math.IsInf(l.Rate, 1):
+			problem = fmt.Sprintf("Rate is %v: give how many tasks may begin per second, or 0 for no bound", l.Rate)
+		case l.Burst < 0:
+			problem = fmt.Sprintf("Burst is %d: give how many tasks may begin at once after a pause, or 0 for 1", l.Burst)
+		case l.Burst > 0 && l.Rate == 0:
+			problem = "there is a Burst without a Rate"
+		default:
+			continue
+		}
+		return fmt.Errorf("%w: Options.Types[%q]: %s", ErrInvalid, kind, problem)
+	}
+	return nil
+}
+
+// typeLimitOf returns the limit of a task type, which "*" has for those without one.
+func typeLimitOf(types map[string]TypeLimit, kind string) TypeLimit {
+	l, ok := types[kind]
+	if !ok {
+		l = types["*"]
+	}
+	return l
+}
+
+// markLimited marks the tokens of a run whose tasks wait for the limit of their type.
+func (d *dispatcher) markLimited(tokens []Token) {
+	if len(d.queue.types) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range tokens {
+		if t := d.held[tokens[i].Key]; t != nil && t.place.In() {
+			tokens[i].Limited = d.queue.isLimited(t)
+		}
+	}
+}
