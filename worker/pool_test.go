@@ -441,7 +441,7 @@ func TestResultsWaitForTheEngine(t *testing.T) {
 		f.mu.Unlock()
 		done(t, ann, "k2", 2)
 		pass(2 * time.Second)
-		require.Equal(t, 1, f.result("k1"))
+		require.EqualValues(t, 1, f.result("k1"))
 	})
 }
 
@@ -478,7 +478,7 @@ func TestResultsWaitForAttach(t *testing.T) {
 		require.Nil(t, early.result("k1"))
 		p.attachEngine(early)
 		synctest.Wait()
-		require.Equal(t, 1, early.result("k1"))
+		require.EqualValues(t, 1, early.result("k1"))
 		require.NoError(t, p.Close(t.Context()))
 	})
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -17,7 +19,8 @@ import (
 func handledTypes(h pawl.Handlers) []string { return slices.Sorted(maps.Keys(h)) }
 
 // performTask calls the function for a task. A function that panics, or ends its
-// goroutine, fails the attempt for good.
+// goroutine, fails the attempt for good, and so does a method of what it returns: done gets
+// values without methods of the handler's.
 func performTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(output any, err error)) {
 	var output any
 	err := error(pawl.TaskError{Code: workflow.CodePanic, Message: "the handler ended its goroutine"})
@@ -27,7 +30,81 @@ func performTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(ou
 		}
 		done(output, err)
 	}()
-	output, err = h.Execute(ctx, t)
+	output, err = plainResult(h.Execute(ctx, t))
+}
+
+// plainResult returns what a function has returned as values of the JSON model and of this
+// module. It calls whatever methods the originals have.
+func plainResult(output any, cause error) (any, error) {
+	if cause != nil {
+		return nil, plainError(cause)
+	}
+	result, ok := output.(pawl.Result)
+	if !ok {
+		result.Output = output
+	}
+	plain, err := value.Normalize(result.Output, value.Limits{Bytes: workflow.MaxMergedBytes})
+	if err != nil {
+		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the result is not JSON: %v", err)}
+	}
+	if !ok {
+		return plain, nil
+	}
+	metadata, err := value.Normalize(result.Metadata, value.Limits{})
+	if err != nil {
+		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the metadata are not JSON: %v", err)}
+	}
+	result.Output = plain
+	result.Metadata, _ = metadata.(map[string]any)
+	return result, nil
+}
+
+// plainError returns a function's error as one that says the same to the engine: its kind,
+// its text, and whether it is permanent.
+func plainError(cause error) error {
+	var snooze pawl.SnoozeError
+	var task pawl.TaskError
+	var at *pawl.TaskError
+	var lost *blob.Error
+	switch {
+	case errors.Is(cause, pawl.ErrPending):
+		return pawl.ErrPending
+	case errors.As(cause, &snooze):
+		return snooze
+	case errors.As(cause, &task):
+		return task
+	case errors.As(cause, &at) && at != nil:
+		return *at
+	case errors.As(cause, &lost):
+		return blobError{fmt.Sprint(cause), plainBlobError(lost)}
+	}
+	plain := errors.New(fmt.Sprint(cause))
+	if pawl.IsPermanent(cause) {
+		return pawl.Permanent(plain)
+	}
+	return plain
+}
+
+// A blobError is an error about a blob in the words of a handler.
+type blobError struct {
+	text  string
+	about *blob.Error
+}
+
+// Error returns the handler's words.
+func (e blobError) Error() string { return e.text }
+
+// Unwrap returns what the engine looks at.
+func (e blobError) Unwrap() error { return e.about }
+
+func plainBlobError(e *blob.Error) *blob.Error {
+	kind := errors.New(fmt.Sprint(e.Err))
+	for _, known := range []error{blob.ErrMissing, blob.ErrDamaged} {
+		if errors.Is(e, known) {
+			kind = known
+		}
+	}
+	return &blob.Error{Hash: e.Hash, Err: kind, Detail: e.Detail}
 }
 
 // A panicError is a panic of a handler, with its stack for the log.

@@ -1,0 +1,143 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/worker"
+	"github.com/pawl-run/pawl/workflow"
+	"github.com/stretchr/testify/require"
+)
+
+// A hostile value does what it says in the methods by which others look at it.
+type hostile struct{ in func() }
+
+func (h hostile) MarshalJSON() ([]byte, error) { h.in(); return nil, nil }
+func (h hostile) String() string               { h.in(); return "" }
+
+// A hostileKey is the same as the key of a map.
+type hostileKey struct{ in *func() }
+
+func (h hostileKey) MarshalText() ([]byte, error) { (*h.in)(); return nil, nil }
+
+type hostileError struct{ message, unwrap, is, as func() }
+
+func call(f func()) {
+	if f != nil {
+		f()
+	}
+}
+
+func (e hostileError) Error() string      { call(e.message); return "hostile" }
+func (e hostileError) Unwrap() error      { call(e.unwrap); return nil }
+func (e hostileError) Is(error) bool      { call(e.is); return false }
+func (e hostileError) As(target any) bool { call(e.as); return false }
+
+// hostileResults are results and errors of handlers whose methods panic or end the goroutine.
+func hostileResults() map[string]func() (any, error) {
+	boom := func() { panic("boom") }
+	return map[string]func() (any, error){
+		"an output":       func() (any, error) { return hostile{boom}, nil },
+		"inside it":       func() (any, error) { return map[string]any{"a": []any{hostile{boom}}}, nil },
+		"a key":           func() (any, error) { return map[hostileKey]int{{&boom}: 1}, nil },
+		"metadata":        func() (any, error) { return pawl.Result{Metadata: map[string]any{"a": hostile{boom}}}, nil },
+		"an ended output": func() (any, error) { return hostile{runtime.Goexit}, nil },
+		"Error":           func() (any, error) { return nil, hostileError{message: boom} },
+		"Unwrap":          func() (any, error) { return nil, hostileError{unwrap: boom} },
+		"Is":              func() (any, error) { return nil, hostileError{is: boom} },
+		"As":              func() (any, error) { return nil, hostileError{as: boom} },
+		"a nil error":     func() (any, error) { return nil, (*pawl.TaskError)(nil) },
+		"blob":            func() (any, error) { return nil, &blob.Error{Err: hostileError{is: boom}} },
+		"a panic":         func() (any, error) { panic(hostile{boom}) },
+	}
+}
+
+// executors are the ways in which the functions of a host perform tasks. Each returns an
+// engine, and what stops all of it.
+func executors() map[string]func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
+	return map[string]func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()){
+		"Handlers": func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
+			engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: h, Durability: pawl.ProcessCrash})
+			require.NoError(t, err)
+			return engine, func() { require.NoError(t, engine.Close(context.Background())) }
+		},
+		"Pool.Start": func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
+			host := start(t, t.TempDir(), worker.Options{})
+			require.NoError(t, host.pool.Start(worker.Registration{ID: "here"}, h))
+			return host.engine, func() { host.stop(t) }
+		},
+		"Client.Run": func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
+			host := start(t, t.TempDir(), worker.Options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- host.client("there").Run(ctx, h) }()
+			return host.engine, func() {
+				cancel()
+				require.NoError(t, <-ended)
+				host.stop(t)
+			}
+		},
+	}
+}
+
+// A result is what some function of the host returns: its methods may do anything, and
+// must not end the process, which would meet the same task again at its next start.
+func TestHostileResultsFailTheirTask(t *testing.T) {
+	def := define(t, "name: x\nstart: a\nnodes: [{id: a, task: t, input: {name: input.name}}]\n")
+	results := hostileResults()
+	handlers := pawl.Handlers{"t": func(_ context.Context, t pawl.Task) (any, error) {
+		if f := results[t.Input.(map[string]any)["name"].(string)]; f != nil {
+			return f()
+		}
+		return "well", nil
+	}}
+	for name, begin := range executors() {
+		t.Run(name, func(t *testing.T) {
+			engine, stop := begin(t, handlers)
+			defer stop()
+			for which := range results {
+				run := workflow.Run{ID: workflow.RunID(which), Definition: def}
+				require.NoError(t, engine.Start(t.Context(), run, map[string]any{"name": which}))
+			}
+			for which := range results {
+				outcome, err := engine.Wait(t.Context(), workflow.RunID(which))
+				require.NoError(t, err)
+				require.Equal(t, workflow.RunFailed, outcome.Status, which)
+				require.Contains(t, []string{workflow.CodePanic, workflow.CodeError}, outcome.Failure.Code, which)
+			}
+			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "well", Definition: def}, map[string]any{"name": "well"}))
+			outcome, err := engine.Wait(t.Context(), "well")
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, outcome.Status)
+		})
+	}
+}
+
+// What a worker makes of an error says the same to the engine.
+func TestErrorsKeepTheirKind(t *testing.T) {
+	def := define(t, "name: x\nstart: a\nnodes: [{id: a, task: t, retry: {maxAttempts: 2, initialInterval: 1ms}}]\n")
+	lost := &blob.Error{Hash: "sha256:00", Err: blob.ErrMissing}
+	begin := executors()["Pool.Start"]
+	for _, tt := range []struct {
+		err      error
+		code     string
+		attempts int
+	}{
+		{errors.New("plain"), workflow.CodeError, 2},
+		{pawl.Permanent(errors.New("for good")), workflow.CodeError, 1},
+		{&pawl.TaskError{Code: "mine", Retryable: true}, "mine", 2},
+		{errors.Join(errors.New("resize"), lost), workflow.CodeBlobMissing, 1},
+	} {
+		engine, stop := begin(t, pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) { return nil, tt.err }})
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+		outcome, err := engine.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, tt.code, outcome.Failure.Code)
+		require.Equal(t, tt.attempts, outcome.Failure.Attempts, tt.code)
+		stop()
+	}
+}
