@@ -62,7 +62,7 @@ func TestEveryWorkload(t *testing.T) {
 	for _, key := range []string{"workload", "durability", "value", "unit", "bare", "ratio", "goal", "met"} {
 		require.Contains(t, object, key)
 	}
-	for _, path := range []string{filepath.Join(r.cpuProfile, "chain-PowerLoss.cpu"), filepath.Join(r.memProfile, "chain-PowerLoss.mem")} {
+	for _, path := range []string{filepath.Join(r.cpuProfile, "chain-PowerLoss-1.cpu"), filepath.Join(r.memProfile, "chain-PowerLoss-1.mem")} {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		require.Positive(t, info.Size(), path)

@@ -44,8 +44,8 @@ func parseSettings(args []string) (settings, error) {
 	flags.IntVar(&s.rounds, "rounds", 5, "samples of each figure, of which the median counts")
 	flags.IntVar(&s.runs, "runs", 0, "measure a directory of so many ended runs and nothing else; with -dir it is kept, and built once")
 	flags.IntVar(&s.sleepers, "sleepers", 0, "how many runs wait in W5 and W7, in place of 300 or 3,000")
-	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of each workload's last sample into this `folder`")
-	flags.StringVar(&s.memProfile, "memprofile", "", "write a profile of each workload's allocations into this `folder`")
+	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of each sample into this `folder`; none is taken again")
+	flags.StringVar(&s.memProfile, "memprofile", "", "write a profile of the allocations of each sample into this `folder`; none is taken again")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}

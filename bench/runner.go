@@ -56,6 +56,9 @@ func newRunner(ctx context.Context, s settings, begin time.Time) (*runner, error
 			return nil, err
 		}
 	}
+	if s.cpuProfile != "" || s.memProfile != "" {
+		r.retakes = 0 // whoever wants profiles reads no figures
+	}
 	r.folder = s.dir
 	if !r.kept {
 		if r.folder, err = os.MkdirTemp("", "pawl-bench-"); err != nil {
@@ -190,6 +193,7 @@ func (r *runner) orderFor(s slot) order {
 	if s.other {
 		name += "-other"
 	}
+	name += fmt.Sprint("-", len(r.answers[s])+1)
 	if r.cpuProfile != "" {
 		o.CPUProfile = filepath.Join(r.cpuProfile, name+".cpu")
 	}
