@@ -109,14 +109,18 @@ func childRefused(d *actor.Child, code, message string) state.ChildEnded {
 	}
 }
 
-// cancelChild ends a child that its parent does not want any more.
+// cancelChild ends a child that its parent does not want any more, in the name of
+// whoever has cancelled the parent.
 func (c *childMessenger) cancelChild(child workflow.RunID) error {
 	h, err := c.engine.dir.Head(child)
 	if err == nil && h.Status.Final() {
 		return nil
 	}
-	const reason = "the parent run does not wait for it any more"
-	return ignoreFinal(c.engine.askRun(c.engine.ctx, child, state.Cancel{Reason: reason}))
+	m := state.Cancel{Reason: "the parent run does not wait for it any more"}
+	if parent, err := c.engine.dir.Head(h.Parent); err == nil && parent.Status == workflow.RunCancelled && parent.Failure != nil {
+		m.Act.By = parent.Failure.By
+	}
+	return ignoreFinal(c.engine.askRun(c.engine.ctx, child, m))
 }
 
 // tellParent tells a parent how its child has ended.

@@ -307,7 +307,7 @@ func taskFailed(t *outTask, f workflow.Failure) state.Message {
 // taskResult returns the message that says what a handler has returned.
 func taskResult(t *outTask, output any, err error) state.Message {
 	if err != nil {
-		return attemptError(t.Token, t.Attempt, t.Epoch, err)
+		return attemptError(state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch}, err)
 	}
 	m, err := taskCompleted(output)
 	if err != nil {

@@ -89,13 +89,13 @@ func retryAfterOf(err error) time.Duration {
 	return min(max(te.RetryAfter, 0), MaxRetryAfter)
 }
 
-// attemptError returns the message that a handler's error is about an attempt.
-func attemptError(token workflow.TokenID, attempt int, epoch workflow.Epoch, err error) state.Message {
+// attemptError returns the message that a handler's error is about an attempt; m says
+// about which, and who says so.
+func attemptError(m state.TaskFailed, err error) state.Message {
 	if after, snoozed := snoozeOf(err); snoozed {
-		return state.TaskSnoozed{Token: token, Attempt: attempt, Epoch: epoch, After: after}
+		return state.TaskSnoozed{Token: m.Token, Attempt: m.Attempt, Epoch: m.Epoch, After: after, Act: m.Act}
 	}
-	m := state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Failure: failureOf(err)}
-	if !m.Failure.Permanent {
+	if m.Failure = failureOf(err); !m.Failure.Permanent {
 		m.RetryAfter = retryAfterOf(err)
 	}
 	return m

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,19 +12,26 @@ import (
 )
 
 // Cancel ends a run as cancelled: its tokens and tasks are withdrawn. Cancel of
-// a run that has ended is no error.
+// a run that has ended is no error. The failure of a run that was cancelled [As]
+// somebody names who it was, and so do those of its children.
 func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, state.Cancel{Reason: storableText(reason, maxMessage)})
+	reason = storableText(cmp.Or(reason, act.Reason), maxMessage)
+	if act != (state.Act{}) {
+		act.Reason = reason
+	}
+	return e.askRun(ctx, id, state.Cancel{Reason: reason, Act: act})
 }
 
 // Complete delivers the result of an attempt, for an Executor that returned
 // ErrPending. It may be repeated: one result counts per key, and a duplicate is
 // nil. ErrStale says that the attempt does not run any more, or never did.
 func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	run, token, attempt, epoch, err := key.parseKey()
@@ -34,7 +42,7 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	m.Token, m.Attempt, m.Epoch = token, attempt, epoch
+	m.Token, m.Attempt, m.Epoch, m.Act = token, attempt, epoch, act
 	release, err := e.pinResult(ctx, m)
 	if err != nil {
 		return err
@@ -46,7 +54,8 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 // Fail delivers the error of an attempt, as Execute would have returned it: a Snooze
 // asks for another call.
 func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	run, token, attempt, epoch, err := key.parseKey()
@@ -56,7 +65,7 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if cause == nil {
 		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
-	return e.reportResult(ctx, run, attemptError(token, attempt, epoch, cause))
+	return e.reportResult(ctx, run, attemptError(state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Act: act}, cause))
 }
 
 // Heartbeat says that an attempt is alive. ErrStale says that it is no longer
@@ -115,13 +124,14 @@ type RetryOptions struct {
 // (no such RetryInput), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.Failure (the
 // input cannot be evaluated anew: patch it, or retry with workflow.InputKept).
 func (e *Engine) Retry(ctx context.Context, t Target, o RetryOptions) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	if err := o.check(); err != nil {
 		return err
 	}
-	return t.explain(e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node, Input: o.Input}))
+	return t.explain(e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node, Input: o.Input, Act: act}))
 }
 
 func (o RetryOptions) check() error {
@@ -139,7 +149,8 @@ func (o RetryOptions) check() error {
 // JSON), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.LimitError,
 // *workflow.Failure (the node's schema, output mapping or routing refuse it).
 func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	v, err := value.Normalize(output, resultLimits)
@@ -151,17 +162,18 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 		return err
 	}
 	defer release()
-	return t.explain(e.askRun(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v}))
+	return t.explain(e.askRun(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v, Act: act}))
 }
 
 // Pause holds back what a run would dispatch: tasks, children and locks. All
 // else continues: results are taken, time passes, signals and votes count. It
 // passes on to children. Pause of a paused run is no error.
 func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, state.Pause{})
+	return e.askRun(ctx, id, state.Pause{Act: act})
 }
 
 // Signal gives an event to whoever waits for its name in a run, or keeps it
@@ -170,7 +182,8 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
 // the definition declares it in its signals or s is Early. Errors: ErrInvalid (no
 // name), ErrEnded, *workflow.SignalError, *workflow.LimitError.
 func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signal) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	if s.Name == "" {
@@ -183,48 +196,54 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 	if err != nil {
 		return invalidValue("the payload", err)
 	}
-	s.Payload = payload
 	release, err := e.pinReferences(ctx, payload)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, id, state.Signal(s))
+	return e.askRun(ctx, id, state.Signal{
+		Name: s.Name, ID: s.ID, Payload: payload, Transient: s.Transient, TTL: s.TTL, Early: s.Early, Act: act,
+	})
 }
 
 // Vote adds a vote to an open approval; the target's fields win over those of
-// the ballot. Errors: ErrInvalid (nobody votes), ErrAlreadyVoted, ErrNotLive (it
+// the ballot. The voter's name is spelt as [As] does it, so that one voter counts once.
+// A ballot without By is that of whoever calls As; with both, they must agree. Errors:
+// ErrInvalid (nobody votes, or under a name that As refuses), ErrAlreadyVoted, ErrNotLive (it
 // is decided, or never was), ErrEnded (the run has), ErrAmbiguous,
 // *workflow.LimitError.
 func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
-	if b.By == "" {
-		return fmt.Errorf("%w: a vote needs a name: set By", ErrInvalid)
+	by, err := voterOf(b.By, act)
+	if err != nil {
+		return err
 	}
 	data, err := value.Normalize(b.Data, resultLimits)
 	if err != nil {
 		return invalidValue("the data of the vote", err)
 	}
-	b.Data, b.Comment = data, storableText(b.Comment, maxMessage)
-	b.Token, b.Node = t.Token, t.Node
 	release, err := e.pinReferences(ctx, data)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return t.explain(e.askRun(ctx, t.Run, state.Ballot(b)))
+	return t.explain(e.askRun(ctx, t.Run, state.Ballot{
+		Token: t.Token, Node: t.Node, By: by, Approved: b.Approved, Comment: storableText(b.Comment, maxMessage), Data: data, Act: act,
+	}))
 }
 
 // CancelNodes ends the live tokens at some nodes of a run, which continues without
 // them: a branch that ends so has ended by choice. It fails with ErrNotLive if
 // no live token is there.
 func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...workflow.NodeID) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, state.CancelNodes{Nodes: nodes})
+	return e.askRun(ctx, id, state.CancelNodes{Nodes: nodes, Act: act})
 }
 
 // A GroupTarget names a live group of a run: by its sibling group, and by the
@@ -239,7 +258,8 @@ type GroupTarget struct {
 // is its element if that is a foreach. Errors: ErrGroupClosed (it was
 // closed, or its join has fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
 func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	v, err := value.Normalize(item, resultLimits)
@@ -251,26 +271,28 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, t.Run, state.AddBranch{Group: t.Group, Origin: t.Origin, Item: v})
+	return e.askRun(ctx, t.Run, state.AddBranch{Group: t.Group, Origin: t.Origin, Item: v, Act: act})
 }
 
 // CloseGroup ends a live group: its join fires with what has arrived, at once or,
 // where stragglers of an earlier occurrence block it, when the last of them has
 // ended. Errors: as of AddBranch.
 func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, t.Run, state.CloseGroup{Group: t.Group, Origin: t.Origin})
+	return e.askRun(ctx, t.Run, state.CloseGroup{Group: t.Group, Origin: t.Origin, Act: act})
 }
 
 // Resume lets a run continue that is paused, or that an internal fault suspended,
 // for instance after an upgrade: what it waits for is sent again.
 func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, state.Resume{})
+	return e.askRun(ctx, id, state.Resume{Act: act})
 }
 
 // inputError returns an error of the value model as an error about the input of a run.

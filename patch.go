@@ -36,7 +36,8 @@ type Patch struct {
 // *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
 // ErrInvalid, ErrUnknown, ErrClosed.
 func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return 0, err
 	}
 	ops, err := value.Normalize(p.Ops, resultLimits)
@@ -51,7 +52,7 @@ func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revisio
 	if err != nil {
 		return 0, err
 	}
-	if err := e.askRun(ctx, id, state.Patch{Base: p.Base, Ops: list, Pins: pins}); err != nil {
+	if err := e.askRun(ctx, id, state.Patch{Base: p.Base, Ops: list, Pins: pins, Act: act}); err != nil {
 		return 0, err
 	}
 	return p.Base + 1, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -17,8 +18,13 @@ import (
 // still have to tell each other. Blobs that only these runs refer to are left to
 // CollectBlobs. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge
 // its root), the cause of ctx.
+//
+// No record of it is left. If it is called [As] somebody, or [Because] of something,
+// the logger is told once it is done, at level Info: run, runs (how many with those
+// below it), by, reason.
 func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	h, err := e.dir.Head(id)
@@ -41,6 +47,9 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 			return fmt.Errorf("purge run %q: %w", string(id), closedError(err))
 		}
 	}
+	if act != (state.Act{}) {
+		e.options.Logger.Info("pawl: run purged", "run", string(id), "runs", len(runs), "by", act.By, "reason", act.Reason)
+	}
 	return nil
 }
 
@@ -49,7 +58,7 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 // something has not ended stays. It may be repeated, also after an error, at which it stops:
 // that of Purge, or the cause of ctx.
 func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err error) {
-	if err := e.checkUsable(ctx); err != nil {
+	if _, err := e.actOf(ctx); err != nil {
 		return 0, err
 	}
 	ended := RunFilter{Roots: true, EndedUntil: before}

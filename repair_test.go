@@ -119,7 +119,7 @@ func replays(t *testing.T, e *pawl.Engine, id workflow.RunID) {
 		require.NoError(t, err)
 		require.Equal(t, plan.Decisions, rec.Decisions)
 		for _, d := range rec.Decisions {
-			decision.Apply(s, d, rec.Seq, rec.At)
+			decision.Apply(s, d, &rec)
 		}
 	}
 }

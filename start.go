@@ -26,7 +26,8 @@ import (
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
 // ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
-	if err := e.checkUsable(ctx); err != nil {
+	act, err := e.actOf(ctx)
+	if err != nil {
 		return err
 	}
 	if err := checkRunID(run.ID); err != nil {
@@ -51,7 +52,7 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	defer release()
 	b := &birth{graph: g, inputHash: value.Hash(in)}
 	e.hook.Hit("start.ask")
-	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins}, b)
+	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins, Act: act}, b)
 	e.hook.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err

@@ -190,7 +190,7 @@ func (s *duet) step(m state.Message) error {
 	plan, err := planning.Step(s.model, m, now)
 	for _, d := range plan.Decisions {
 		s.trace = append(s.trace, d.String())
-		decision.Apply(s.model, d, 0, now)
+		decision.Apply(s.model, d, &decision.Record{At: now, Message: m})
 	}
 	return err
 }

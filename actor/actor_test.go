@@ -42,7 +42,7 @@ func (d *disk) Load() (*state.State, int64, []decision.Event, error) {
 	var events []decision.Event
 	for _, r := range d.records {
 		for _, x := range r.Decisions {
-			events = append(events, decision.Apply(s, x, r.Seq, r.At)...)
+			events = append(events, decision.Apply(s, x, &r)...)
 		}
 	}
 	return s, int64(len(d.records)), events, nil

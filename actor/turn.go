@@ -115,7 +115,7 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 		for _, d := range plan.Decisions {
 			pacer.Spend(10)
 			a.noteUnwanted(&t, d)
-			t.events = pace.Append(t.events, decision.Apply(a.state, d, record.Seq, now)...)
+			t.events = pace.Append(t.events, decision.Apply(a.state, d, &record)...)
 		}
 		t.effects = pace.Append(t.effects, plan.Effects()...)
 		if resumesRun(plan) {

@@ -1,8 +1,6 @@
 package decision
 
 import (
-	"time"
-
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -21,14 +19,15 @@ func Events(s *state.State, d Decision) []Event { return d.toldEvents(s) }
 // stop. It panics as Evolve does.
 func Withdrawn(s *state.State, d Decision) []workflow.TokenID { return d.withdrawnTokens(s) }
 
-// Apply evolves s by d and returns the events that it tells, numbered: what an
-// actor does with each decision of a plan, and what replays them does again. It
-// panics as Evolve does.
-func Apply(s *state.State, d Decision, record int64, at time.Time) []Event {
+// Apply evolves s by d, a decision of record r, and returns the events that it tells,
+// numbered and with the name of whoever has sent the message: what an actor does with
+// each decision of a plan, and what replays them does again. It panics as Evolve does.
+func Apply(s *state.State, d Decision, r *Record) []Event {
 	events := Events(s, d)
 	for i := range events {
 		s.Events++
-		events[i].Seq, events[i].Record, events[i].At = s.Facts.Events, record, at
+		events[i].Seq, events[i].Record, events[i].At = s.Facts.Events, r.Seq, r.At
+		nameActor(r.Message, &events[i])
 	}
 	Evolve(s, d)
 	return events

@@ -80,7 +80,7 @@ func (p *player) send(m state.Message) (decision.Plan, error) {
 			p.fired[f.Group]++
 		}
 		decision.Withdrawn(p.state, d)
-		p.events = append(p.events, decision.Apply(p.state, d, int64(len(p.journal)), p.now)...)
+		p.events = append(p.events, decision.Apply(p.state, d, &decision.Record{Seq: int64(len(p.journal)), At: p.now, Message: m})...)
 		if err := p.holds(); err != nil {
 			p.t.Fatalf("after %v: %v", d, err)
 		}
@@ -144,7 +144,7 @@ func (p *player) replay() {
 			p.t.Fatalf("record %d replays differently (%v):\n%s\n%s", e.Seq, err, e.Decisions, again.Decisions)
 		}
 		for _, d := range plan.Decisions {
-			decision.Apply(s, d, r.Seq, r.At)
+			decision.Apply(s, d, &r)
 		}
 	}
 	if got, want := snapshot(s), snapshot(p.state); !bytes.Equal(got, want) {

@@ -16,7 +16,7 @@ func (p *planner) pauseRun(m state.Pause) error {
 	if p.s.Status == workflow.RunPaused {
 		p.decide(decision.ResumeRun{}) // from now on it is held by its own operator
 	}
-	p.decide(decision.PauseRun(m))
+	p.decide(decision.PauseRun{Parent: m.Parent})
 	return nil
 }
 

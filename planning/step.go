@@ -218,7 +218,7 @@ func (p *planner) takeMessage(m state.Message) error {
 		p.expireDue(time.UnixMilli(m.At).UTC())
 		return nil
 	case state.Cancel:
-		p.decide(decision.CancelRun{Failure: workflow.Failure{Code: workflow.CodeCancelled, Message: m.Reason, Permanent: true}, At: p.now})
+		p.decide(decision.CancelRun{Failure: workflow.Failure{Code: workflow.CodeCancelled, Message: m.Reason, By: m.Act.By, Permanent: true}, At: p.now})
 		return nil
 	case state.Retry:
 		return p.retryNow(m)

@@ -12,17 +12,21 @@ import (
 type Failure struct {
 	Code      string  `json:"code"`
 	Message   string  `json:"message,omitzero"`
+	By        string  `json:"by,omitzero"`        // who has cancelled the run, or the child, if that was told
 	Permanent bool    `json:"permanent,omitzero"` // never retried
 	Attempts  int     `json:"attempts,omitzero"`  // made when it was raised
 	Node      NodeID  `json:"node,omitzero"`      // where it was raised
 	Token     TokenID `json:"token,omitzero"`     // whose it was
 }
 
-// Error returns code, place and message in one line.
+// Error returns code, who cancelled, place and message in one line.
 func (f *Failure) Error() string {
 	where := ""
+	if f.By != "" {
+		where = fmt.Sprintf(" by %q", f.By)
+	}
 	if f.Node != "" {
-		where = fmt.Sprintf(" at node %q (%v)", string(f.Node), f.Token)
+		where += fmt.Sprintf(" at node %q (%v)", string(f.Node), f.Token)
 	}
 	if f.Message == "" {
 		return f.Code + where

@@ -30,6 +30,7 @@ const (
 	MaxSubschemas      = 5_000      // of one JSON Schema
 	MaxAppliedSchemas  = 10_000     // of them to one value, each as often as $ref leads to it
 	MaxSchemaCost      = 10_000_000 // units of cost of all checks against schemas that one message comes to
+	MaxReason          = 1 << 10    // bytes of why a call was made
 )
 
 // LimitSchemaCost names, in a [LimitError], the cost of a check against a JSON Schema.

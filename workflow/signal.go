@@ -17,7 +17,7 @@ type Signal struct {
 type Ballot struct {
 	Token    TokenID `json:"token,omitzero"`
 	Node     NodeID  `json:"node,omitzero"`
-	By       string  `json:"by"`
+	By       string  `json:"by"` // who votes, in one spelling: see pawl.As; "" is whoever As names
 	Approved bool    `json:"approved"`
 	Comment  string  `json:"comment,omitzero"`
 	Data     any     `json:"data,omitzero"`

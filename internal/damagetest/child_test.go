@@ -126,10 +126,10 @@ func (l *life) do(id workflow.RunID, m state.Message, ds ...decision.Decision) e
 	}
 	seq := o.run.Head().Seq + 1
 	at := time.UnixMilli(1_700_000_000_000 + seq).UTC()
-	for _, d := range ds {
-		o.events = append(o.events, decision.Apply(o.state, d, seq, at)...)
-	}
 	rec := decision.Record{Seq: seq, At: at, Epoch: l.dir.Epoch(), Planner: 1, Message: m, Decisions: ds}
+	for _, d := range ds {
+		o.events = append(o.events, decision.Apply(o.state, d, &rec)...)
+	}
 	if err := o.run.Commit(o.state, []decision.Record{rec}); err != nil {
 		return err
 	}

@@ -210,7 +210,7 @@ func journal(t *testing.T, d *store.Dir, h store.Head) (digest string, live map[
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(e.Decisions, again.Decisions), "%s, record %d: %s, now %s", h.Run, r.Seq, e.Decisions, again.Decisions)
 		for _, c := range plan.Decisions {
-			decision.Apply(s, c, r.Seq, r.At)
+			decision.Apply(s, c, &r)
 		}
 	}
 	for _, token := range s.AllRows().Tokens {

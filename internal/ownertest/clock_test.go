@@ -260,7 +260,7 @@ func (l *timeline) follow(run *timedRun, record pawl.Record, latest time.Time) {
 		require.False(l.t, due.After(latest), "%s: due at %v, the clock said at most %v", run.id, due, latest)
 	}
 	for _, d := range record.Decisions {
-		for _, e := range decision.Apply(run.state, d, record.Seq, record.At) {
+		for _, e := range decision.Apply(run.state, d, &record) {
 			run.events[e.Type]++
 		}
 	}

@@ -30,7 +30,7 @@ func started(t *testing.T) *state.State {
 	plan, err := planning.Step(s, state.Start{}, time.UnixMilli(0))
 	require.NoError(t, err)
 	for _, c := range plan.Decisions {
-		decision.Apply(s, c, 1, time.UnixMilli(0))
+		decision.Apply(s, c, &decision.Record{Seq: 1, At: time.UnixMilli(0)})
 	}
 	return s
 }

@@ -80,7 +80,7 @@ func ApplyRecord(s *state.State, r *decision.Record, happened func([]decision.Ev
 		}
 	}()
 	for _, dec := range r.Decisions {
-		happened(decision.Apply(s, dec, r.Seq, r.At))
+		happened(decision.Apply(s, dec, r))
 	}
 	return nil
 }

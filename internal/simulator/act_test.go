@@ -321,7 +321,7 @@ func (w *world) drawSignal(r *rand.Rand) *act {
 
 func (w *world) signal(m *model, s workflow.Signal) *act {
 	return &act{
-		run: m.id, message: state.Signal(s), needless: func(*model) bool { return s.ID != "" },
+		run: m.id, message: state.Signal{Name: s.Name, ID: s.ID, Payload: s.Payload, Transient: s.Transient, TTL: s.TTL, Early: s.Early}, needless: func(*model) bool { return s.ID != "" },
 		do: func(ctx context.Context, e *pawl.Engine) error { return e.Signal(ctx, m.id, s) },
 	}
 }
@@ -337,7 +337,7 @@ func (w *world) drawVote(r *rand.Rand) *act {
 func (w *world) vote(m *model, token workflow.TokenID, by string, approved bool) *act {
 	b := workflow.Ballot{Token: token, By: by, Approved: approved, Comment: fmt.Sprint("act ", w.serial)}
 	return &act{
-		run: m.id, message: state.Ballot(b),
+		run: m.id, message: state.Ballot{Token: b.Token, Node: b.Node, By: b.By, Approved: b.Approved, Comment: b.Comment, Data: b.Data},
 		do: func(ctx context.Context, e *pawl.Engine) error {
 			return e.Vote(ctx, pawl.Target{Run: m.id, Token: token}, b)
 		},

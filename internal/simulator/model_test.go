@@ -93,7 +93,7 @@ func (m *model) take(r decision.Record) error {
 		if err := m.decides(r, d); err != nil {
 			return fmt.Errorf("%v: %w", d, err)
 		}
-		for _, e := range decision.Apply(m.state, d, r.Seq, r.At) {
+		for _, e := range decision.Apply(m.state, d, &r) {
 			m.events = append(m.events, eventDigest(e))
 			if e.Seq != int64(len(m.events)) {
 				return fmt.Errorf("event %d is the %d-th", e.Seq, len(m.events))

@@ -20,6 +20,7 @@ type (
 		Input  map[string]any   `json:"input,omitzero"`
 		Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
 		Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
+		Act    Act              `json:"act,omitzero"`
 	}
 	// TaskCompleted reports the output of an attempt.
 	TaskCompleted struct {
@@ -30,6 +31,7 @@ type (
 		Metadata  map[string]any      `json:"metadata,omitzero"`  // kept on the event
 		Artifacts []workflow.Artifact `json:"artifacts,omitzero"` // names and blobs
 		Measure   value.Measure       `json:"-"`                  // of the output; zero in a message from a journal
+		Act       Act                 `json:"act,omitzero"`
 	}
 	// TaskFailed reports that an attempt failed.
 	TaskFailed struct {
@@ -38,6 +40,7 @@ type (
 		Epoch      workflow.Epoch   `json:"epoch"`
 		Failure    workflow.Failure `json:"failure"`
 		RetryAfter time.Duration    `json:"retryAfter,omitzero"` // in place of the policy's delay
+		Act        Act              `json:"act,omitzero"`
 	}
 	// TaskSnoozed reports that an attempt asks to be called again after a time.
 	TaskSnoozed struct {
@@ -45,6 +48,7 @@ type (
 		Attempt int              `json:"attempt"`
 		Epoch   workflow.Epoch   `json:"epoch"`
 		After   time.Duration    `json:"after"`
+		Act     Act              `json:"act,omitzero"`
 	}
 	// Heartbeat reports that an attempt is alive.
 	Heartbeat struct {
@@ -60,6 +64,7 @@ type (
 	// Cancel ends the run.
 	Cancel struct {
 		Reason string `json:"reason,omitzero"`
+		Act    Act    `json:"act,omitzero"`
 	}
 	// Retry gives a parked task a fresh budget, or ends a back-off at once.
 	// It names the token, or the node if one token waits there.
@@ -67,6 +72,7 @@ type (
 		Token workflow.TokenID    `json:"token,omitzero"`
 		Node  workflow.NodeID     `json:"node,omitzero"`
 		Input workflow.RetryInput `json:"input,omitzero"`
+		Act   Act                 `json:"act,omitzero"`
 	}
 	// Skip completes a task in the operator's name. It names the token, or the
 	// node if one token is live there.
@@ -74,6 +80,7 @@ type (
 		Token  workflow.TokenID `json:"token,omitzero"`
 		Node   workflow.NodeID  `json:"node,omitzero"`
 		Output any              `json:"output,omitzero"`
+		Act    Act              `json:"act,omitzero"`
 	}
 	// Suspend stops a run whose planner broke an invariant.
 	Suspend struct {
@@ -82,36 +89,58 @@ type (
 	// Resume lets a suspended run go on.
 	Resume struct {
 		Parent bool `json:"parent,omitzero"` // said by the parent run
+		Act    Act  `json:"act,omitzero"`
 	}
 	// Pause holds back what the run would dispatch.
 	Pause struct {
 		Parent bool `json:"parent,omitzero"` // said by the parent run
+		Act    Act  `json:"act,omitzero"`
 	}
 	// Signal is an event for whoever waits for its name in the run.
-	Signal workflow.Signal
+	Signal struct {
+		Name      string        `json:"name"`
+		ID        string        `json:"id,omitzero"`
+		Payload   any           `json:"payload,omitzero"`
+		Transient bool          `json:"transient,omitzero"`
+		TTL       time.Duration `json:"ttl,omitzero"`
+		Early     bool          `json:"early,omitzero"`
+		Act       Act           `json:"act,omitzero"`
+	}
 	// Ballot is one vote on an approval. It names the token, or the node if one
 	// approval is open there.
-	Ballot workflow.Ballot
+	Ballot struct {
+		Token    workflow.TokenID `json:"token,omitzero"`
+		Node     workflow.NodeID  `json:"node,omitzero"`
+		By       string           `json:"by"`
+		Approved bool             `json:"approved"`
+		Comment  string           `json:"comment,omitzero"`
+		Data     any              `json:"data,omitzero"`
+		Act      Act              `json:"act,omitzero"`
+	}
 	// CancelNodes ends the live tokens at some nodes.
 	CancelNodes struct {
 		Nodes []workflow.NodeID `json:"nodes"`
+		Act   Act               `json:"act,omitzero"`
 	}
 	// AddBranch adds a branch to a live group, by the group's first transition.
 	AddBranch struct {
 		Group  string           `json:"group"`
 		Origin workflow.TokenID `json:"origin,omitzero"` // 0: the only live group of that name
 		Item   any              `json:"item,omitzero"`   // its element, if that transition is a foreach
+		Act    Act              `json:"act,omitzero"`
 	}
 	// CloseGroup fires the join of a live group with what has arrived.
 	CloseGroup struct {
 		Group  string           `json:"group"`
 		Origin workflow.TokenID `json:"origin,omitzero"` // 0: the only live group of that name
+		Act    Act              `json:"act,omitzero"`
 	}
 	// Patch changes the definition of the run.
 	Patch struct {
 		Base int           `json:"base"`          // the revision that the operations are for
 		Ops  []any         `json:"ops"`           // of a JSON patch, RFC 6902
 		Pins workflow.Pins `json:"pins,omitzero"` // the definitions of subworkflows that it adds
+		Act  Act           `json:"act,omitzero"`
 	}
 	// Stall fails a run that has done nothing for a time and waits for nothing
 	// that comes by itself.

@@ -40,6 +40,8 @@ var functions = []function{
 	{"handler.HTTP", handler.HTTP},
 	{"handler.Transform", handler.Transform},
 	{"merge.Apply", merge.Apply},
+	{"pawl.As", pawl.As},
+	{"pawl.Because", pawl.Because},
 	{"pawl.HTTPStatus", pawl.HTTPStatus},
 	{"pawl.IsPermanent", pawl.IsPermanent},
 	{"pawl.NewRunID", pawl.NewRunID},

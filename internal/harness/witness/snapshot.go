@@ -145,7 +145,7 @@ func (f *Found) replayRecord(s *state.State, r decision.Record) ([]decision.Even
 	}
 	var events []decision.Event
 	for _, d := range plan.Decisions {
-		events = append(events, decision.Apply(s, d, r.Seq, r.At)...)
+		events = append(events, decision.Apply(s, d, &r)...)
 	}
 	for _, e := range plan.Effects() {
 		t, ok := e.(decision.DispatchTask)

@@ -18,13 +18,13 @@ var (
 
 // What single ones use: names that say what stands there.
 var (
-	token, order string
-	amount       int
-	rows         []any
-	pages        io.Reader
-	report       io.Reader
-	resize       func(context.Context, pawl.Task) (any, error)
-	service      interface {
+	token, order, user string
+	amount             int
+	rows               []any
+	pages              io.Reader
+	report             io.Reader
+	resize             func(context.Context, pawl.Task) (any, error)
+	service            interface {
 		Report(ctx context.Context, key string) (*reported, error)
 	}
 	bank interface {

@@ -1,0 +1,328 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// acts returns the events of a run that name somebody, or a reason, as lines.
+func acts(t *testing.T, e *pawl.Engine, id workflow.RunID) []string {
+	t.Helper()
+	var out []string
+	for ev, err := range e.Events(t.Context(), id, pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		if by, reason := ev.Data["by"], ev.Data["reason"]; by != nil || reason != nil {
+			out = append(out, fmt.Sprintf("%s %v: %v", ev.Type, by, reason))
+		}
+	}
+	return out
+}
+
+// office is a run in which everything can be asked for that an operator asks for.
+const office = `
+name: office
+start: s
+nodes:
+  - {id: s}
+  - {id: bad, task: bad, retry: {maxAttempts: 1, exhausted: park}}
+  - {id: worse, task: bad, retry: {maxAttempts: 1, exhausted: park}}
+  - {id: slow, task: later}
+  - {id: late, task: later, retry: {maxAttempts: 1}}
+  - {id: gate, approval: {message: ok, quorum: 2}}
+  - {id: door, wait: {event: knock}}
+  - {id: never, wait: {event: never}}
+  - {id: each, wait: {event: each}}
+  - {id: joined}
+transitions:
+  - {from: s, to: bad}
+  - {from: s, to: worse}
+  - {from: s, to: slow}
+  - {from: s, to: late}
+  - {from: late, to: joined, outcome: error}
+  - {from: s, to: gate}
+  - {from: s, to: door}
+  - {from: s, to: never}
+  - {from: s, to: each, siblingGroup: g, open: true, foreach: {collection: "[1]"}}
+  - {from: each, to: joined, synchronization: {siblingGroup: g}}
+`
+
+// officeCalls makes every call, each as somebody else and for a reason of its own.
+func officeCalls(t *testing.T, e *pawl.Engine) {
+	as := func(who string) context.Context {
+		return pawl.Because(pawl.As(t.Context(), who), "reason of "+who)
+	}
+	id := workflow.RunID("r")
+	at := func(node workflow.NodeID) pawl.Target { return pawl.Target{Run: id, Node: node} }
+	group := pawl.GroupTarget{Run: id, Group: "g"}
+	keys := map[workflow.NodeID]pawl.Key{}
+	require.NoError(t, e.Start(as("starter"), workflow.Run{ID: id, Definition: define(t, office)}, nil))
+	synctest.Wait()
+	s, err := e.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	for _, token := range s.Tokens {
+		keys[token.Node] = token.Key
+	}
+	_, err = e.Patch(as("patcher"), id, pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "replace", "path": "/nodes/gate/approval/message", "value": "fine?"}}})
+	require.NoError(t, err)
+	for _, err := range []error{
+		e.Pause(as("pauser"), id), e.Resume(as("resumer"), id),
+		e.Retry(as("retrier"), at("bad"), pawl.RetryOptions{}),
+		e.Signal(as("knocker"), id, workflow.Signal{Name: "knock"}),
+		e.Vote(as("voter"), at("gate"), workflow.Ballot{By: "voter", Approved: true, Comment: "why not"}),
+		e.CancelNodes(as("pruner"), id, "never"),
+		e.AddBranch(as("adder"), group, 2), e.CloseGroup(as("closer"), group),
+		e.Complete(as("completer"), keys["slow"], nil), e.Fail(as("failer"), keys["late"], errors.New("no")),
+	} {
+		require.NoError(t, err)
+	}
+	synctest.Wait()
+	n, err := e.RetryAll(as("retrier of all"), pawl.DeadLetterFilter{}, pawl.RetryOptions{})
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	synctest.Wait()
+	require.NoError(t, e.Skip(as("skipper"), at("bad"), nil))
+	n, err = e.SkipAll(as("skipper of all"), pawl.DeadLetterFilter{}, nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, e.Cancel(as("canceller"), id, "over"))
+}
+
+func TestEveryCallNamesWhoMadeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		options := pawl.Options{Executor: pawl.Handlers{
+			"bad":   func(context.Context, pawl.Task) (any, error) { return nil, errors.New("no") },
+			"later": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
+		}}
+		e := open(t, dir, options)
+		officeCalls(t, e)
+		var want []string
+		for _, x := range [][2]string{
+			{"workflow.started", "starter"}, {"workflow.patched", "patcher"}, {"workflow.paused", "pauser"}, {"workflow.resumed", "resumer"},
+			{"task.retrying", "retrier"}, {"task.input_renewed", "retrier"}, {"task.dispatched", "retrier"}, {"signal.received", "knocker"},
+			{"approval.voted", "voter"}, {"token.cancelled", "pruner"}, {"fan_out.added", "adder"}, {"fan_out.closed", "closer"},
+			{"token.completed", "completer"}, {"task.failed", "failer"}, {"token.failed", "failer"},
+			{"task.retrying", "retrier of all"}, {"task.dispatched", "retrier of all"},
+			{"task.retrying", "retrier of all"}, {"task.input_renewed", "retrier of all"}, {"task.dispatched", "retrier of all"},
+			{"token.completed", "skipper"}, {"token.completed", "skipper of all"},
+		} {
+			want = append(want, fmt.Sprintf("%s %s: reason of %s", x[0], x[1], x[1]))
+		}
+		want = append(want, "workflow.cancelled canceller: over")
+		got := acts(t, e, "r")
+		require.Equal(t, want, got)
+
+		for s, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+			require.NoError(t, err)
+			require.Equal(t, "canceller", s.Failure.By)
+			require.Equal(t, `cancelled by "canceller": over`, s.Failure.Error())
+		}
+		records := 0
+		for r, err := range e.Journal(t.Context(), "r") {
+			require.NoError(t, err)
+			if text := fmt.Sprintf("%+v", r.Message); strings.Contains(text, "reason of ") || strings.Contains(text, "canceller") {
+				records++
+			}
+		}
+		require.Equal(t, 17, records, "each call has a record")
+
+		require.NoError(t, e.Close(t.Context()))
+		e = open(t, dir, options)
+		require.Equal(t, got, acts(t, e, "r"), "what was written tells it as well")
+	})
+}
+
+func TestCallsInNobodysName(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
+	require.NoError(t, e.Pause(pawl.Because(t.Context(), "the disk is full"), "a"))
+	require.NoError(t, e.Resume(pawl.Because(pawl.As(pawl.As(t.Context(), "ann"), "bob"), ""), "a"))
+	require.NoError(t, e.Cancel(pawl.Because(t.Context(), "no more"), "a", ""))
+	require.Equal(t, []string{
+		"workflow.paused <nil>: the disk is full", "workflow.resumed bob: <nil>", "workflow.cancelled <nil>: no more",
+	}, acts(t, e, "a"))
+	out, err := e.Wait(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, workflow.Failure{Code: workflow.CodeCancelled, Message: "no more", Permanent: true}, *out.Failure)
+}
+
+// The same call, made by somebody else, is still the same.
+func TestARepeatedCallKeepsWhoWasFirst(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	def := define(t, `{name: w, start: a, nodes: [{id: a, wait: {event: nothing}}]}`)
+	for _, who := range []string{"ann", "bob"} {
+		ctx := pawl.As(t.Context(), who)
+		require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: def}, nil))
+		require.NoError(t, e.Signal(ctx, "r", workflow.Signal{Name: "go", ID: "1", Early: true}))
+		require.NoError(t, e.Pause(ctx, "r"))
+	}
+	for _, who := range []string{"cid", "dan"} {
+		require.NoError(t, e.Cancel(pawl.As(t.Context(), who), "r", "x"))
+	}
+	require.Equal(t, []string{
+		"workflow.started ann: <nil>", "signal.received ann: <nil>", "workflow.paused ann: <nil>", "workflow.cancelled cid: x",
+	}, acts(t, e, "r"))
+}
+
+// A result's metadata are the handler's own, and stay as they are.
+func TestWhoCompletesATaskDoesNotChangeItsMetadata(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
+		synctest.Wait()
+		s, err := e.Inspect(t.Context(), "a")
+		require.NoError(t, err)
+		result := pawl.Result{Output: map[string]any{"n": 1}, Metadata: map[string]any{"by": "a machine"}}
+		require.NoError(t, e.Complete(pawl.As(t.Context(), "ann"), s.Tokens[0].Key, result))
+		require.Equal(t, []string{"task.completed a machine: <nil>", "token.completed ann: <nil>"}, acts(t, e, "a"))
+	})
+}
+
+func TestChildrenKeepWhoCancelledTheirParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{})
+		startParent(t, e, "p", nil,
+			`{name: p, start: c, nodes: [{id: c, subworkflow: {name: c}}]}`,
+			`{name: c, start: c, nodes: [{id: c, subworkflow: {name: d}}]}`,
+			`{name: d, start: w, nodes: [{id: w, wait: {event: nothing}}]}`)
+		synctest.Wait()
+		require.NoError(t, e.Cancel(pawl.As(t.Context(), "ann"), "p", "enough"))
+		synctest.Wait()
+		n := 0
+		for s, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCancelled, s.Status)
+			require.Equal(t, "ann", s.Failure.By, s.Run)
+			n++
+		}
+		require.Equal(t, 3, n)
+	})
+}
+
+func TestPurgeTellsTheLogWhoAsked(t *testing.T) {
+	var log logged
+	e := open(t, t.TempDir(), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": double}})
+	for _, id := range []workflow.RunID{"a", "b", "c"} {
+		_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: define(t, oneTask)}, map[string]any{"n": 1})
+		require.NoError(t, err)
+	}
+	require.NoError(t, e.Purge(t.Context(), "a"))
+	require.NoError(t, e.Purge(pawl.Because(pawl.As(t.Context(), "ann"), "she asked for it"), "b"))
+	n, err := e.PurgeBefore(pawl.As(t.Context(), "nightly"), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, `level=INFO msg="pawl: run purged" run=b runs=1 by=ann reason="she asked for it"
+level=INFO msg="pawl: run purged" run=c runs=1 by=nightly reason=""
+`, log.text.String())
+}
+
+func TestNamesHaveOneSpelling(t *testing.T) {
+	const composed, decomposed = "Ren\u00e9", "Rene\u0301"
+	e := open(t, t.TempDir(), pawl.Options{})
+	def := define(t, `{name: w, start: a, nodes: [{id: a, approval: {message: ok, quorum: 9}}]}`)
+	require.NoError(t, e.Start(pawl.As(t.Context(), decomposed), workflow.Run{ID: "r", Definition: def}, nil))
+	at := pawl.Target{Run: "r", Node: "a"}
+	vote := func(by string) error { return e.Vote(t.Context(), at, workflow.Ballot{By: by, Approved: true}) }
+	require.NoError(t, vote(composed))
+	require.NoError(t, vote("Ann  Lee"))
+	for _, same := range []string{composed, decomposed, " " + composed + "\n", "Ann Lee", "Ann\u00a0Lee", "\u2003Ann\u2002 Lee"} {
+		require.ErrorIs(t, vote(same), pawl.ErrAlreadyVoted, "%+q", same)
+	}
+	require.NoError(t, e.Vote(pawl.As(t.Context(), " bob"), at, workflow.Ballot{Approved: true}), "the ballot has no name of its own")
+	require.ErrorIs(t, e.Vote(pawl.As(t.Context(), "bob"), at, workflow.Ballot{By: "bob "}), pawl.ErrAlreadyVoted)
+	require.ErrorContains(t, e.Vote(pawl.As(t.Context(), "bob"), at, workflow.Ballot{By: "cid"}), `the vote is that of "cid", and the call is made as "bob"`)
+	require.Equal(t, []string{
+		"workflow.started " + composed + ": <nil>", "approval.voted " + composed + ": <nil>", "approval.voted Ann Lee: <nil>", "approval.voted bob: <nil>",
+	}, acts(t, e, "r"))
+}
+
+func TestNamesAndReasonsThatAreRefused(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	def := define(t, `{name: w, start: a, nodes: [{id: a, approval: {message: ok, quorum: 9}}]}`)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+	at := pawl.Target{Run: "r", Node: "a"}
+	for name, says := range map[string]string{
+		"": "empty", "\u2003": "empty", "a\x00b": "U+0000", "ann\tlee": "U+0009", "ann\u200b": "U+200B", "\ufeffann": "U+FEFF",
+		"a\u00adnn": "U+00AD", "a\u202enn": "U+202E", "ann\u034f": "U+034F", "ann\u3164": "U+3164", "ann\ufe0f": "U+FE0F", "ann\u2800": "U+2800",
+		"ann\u2028lee": "U+2028", "ann\xff": "not UTF-8", strings.Repeat("a", workflow.MaxName+1): "256 bytes, at most 255",
+		strings.Repeat("\u0344", 80) + strings.Repeat("a", 90): "when it is composed",
+	} {
+		err := e.Pause(pawl.As(t.Context(), name), "r")
+		require.ErrorIs(t, err, pawl.ErrInvalid, "%+q", name)
+		require.ErrorContains(t, err, says, "%+q", name)
+		err = e.Vote(t.Context(), at, workflow.Ballot{By: name})
+		require.ErrorIs(t, err, pawl.ErrInvalid, "%+q", name)
+	}
+	for reason, says := range map[string]string{
+		"a\nb": "U+000A", "a\x1b[2J": "U+001B", "a\u202eb": "U+202E", "a\xff": "not UTF-8", strings.Repeat("a", workflow.MaxReason+1): "1025 bytes, at most 1024",
+	} {
+		err := e.Pause(pawl.Because(t.Context(), reason), "r")
+		require.ErrorIs(t, err, pawl.ErrInvalid, "%+q", reason)
+		require.ErrorContains(t, err, says, "%+q", reason)
+	}
+	s, err := e.Inspect(t.Context(), "r")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunRunning, s.Status, "nothing has changed")
+	require.NoError(t, e.Pause(pawl.Because(pawl.As(t.Context(), strings.Repeat("a", workflow.MaxName)), strings.Repeat("a", workflow.MaxReason)), "r"))
+	require.NoError(t, e.Resume(pawl.As(pawl.As(t.Context(), "\x00"), "ann"), "r"), "the last As counts")
+}
+
+// Every call that keeps who has made it refuses a name that As refuses.
+func TestEveryCallLooksAtTheName(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	ctx := pawl.As(t.Context(), "\u200b")
+	at := pawl.Target{Run: "r", Node: "a"}
+	calls := map[string]error{
+		"Start": e.Start(ctx, workflow.Run{ID: "r", Definition: define(t, oneTask)}, nil), "Cancel": e.Cancel(ctx, "r", ""),
+		"Signal": e.Signal(ctx, "r", workflow.Signal{Name: "x"}), "Vote": e.Vote(ctx, at, workflow.Ballot{By: "ann"}),
+		"Retry": e.Retry(ctx, at, pawl.RetryOptions{}), "Skip": e.Skip(ctx, at, nil), "Pause": e.Pause(ctx, "r"), "Resume": e.Resume(ctx, "r"),
+		"AddBranch": e.AddBranch(ctx, pawl.GroupTarget{Run: "r"}, nil), "CloseGroup": e.CloseGroup(ctx, pawl.GroupTarget{Run: "r"}),
+		"CancelNodes": e.CancelNodes(ctx, "r", "a"), "Complete": e.Complete(ctx, "", nil), "Fail": e.Fail(ctx, "", errors.New("x")), "Purge": e.Purge(ctx, "r"),
+	}
+	_, calls["Patch"] = e.Patch(ctx, "r", pawl.Patch{})
+	_, calls["RetryAll"] = e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
+	_, calls["SkipAll"] = e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)
+	_, calls["PurgeBefore"] = e.PurgeBefore(ctx, time.Now())
+	_, calls["Run"] = e.Run(ctx, workflow.Run{}, nil)
+	for name := range maps.Keys(calls) {
+		require.ErrorContains(t, calls[name], "U+200B", name)
+	}
+}
+
+// A record has every field of the signal, or the ballot, that a caller gave.
+func TestSignalsAndBallotsAreRecordedWhole(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	def := define(t, `{name: w, start: a, nodes: [{id: a, approval: {message: ok, quorum: 9}}]}`)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+	signal := workflow.Signal{Name: "go", ID: "1", Payload: "p", Transient: true, TTL: time.Hour, Early: true}
+	ballot := workflow.Ballot{Token: 1, Node: "a", By: "ann", Approved: true, Comment: "c", Data: "d"}
+	require.NoError(t, e.Signal(t.Context(), "r", signal))
+	require.NoError(t, e.Vote(t.Context(), pawl.Target{Run: "r", Token: 1, Node: "a"}, ballot))
+	given := map[string]any{"Signal": signal, "Ballot": ballot}
+	for r, err := range e.Journal(t.Context(), "r") {
+		require.NoError(t, err)
+		message := reflect.ValueOf(r.Message)
+		name := message.Type().Name()
+		if given[name] == nil {
+			continue
+		}
+		for field, value := range reflect.ValueOf(given[name]).Fields() {
+			require.False(t, value.IsZero(), "%s.%s: set it above", name, field.Name)
+			require.Equal(t, value.Interface(), message.FieldByName(field.Name).Interface(), "%s.%s", name, field.Name)
+		}
+		delete(given, name)
+	}
+	require.Empty(t, given)
+}

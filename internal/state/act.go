@@ -1,0 +1,8 @@
+package state
+
+// An Act says who has made a call of the engine, and why. It is zero in the message
+// of a call that was made in nobody's name.
+type Act struct {
+	By     string `json:"by,omitzero"`
+	Reason string `json:"reason,omitzero"`
+}
