@@ -1,6 +1,7 @@
 package pawltest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,6 +12,10 @@ import (
 
 // performEvent makes an event happen to a run.
 func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
+	ctx = pawl.Because(ctx, e.Reason)
+	if e.By != nil {
+		ctx = pawl.As(ctx, *e.By)
+	}
 	switch {
 	case e.Signal != nil:
 		return sendSignal(ctx, engine, run, e.Signal)
@@ -19,7 +24,7 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 	case e.Result != nil:
 		return d.reportResult(ctx, engine, run, e)
 	case e.Cancel:
-		return engine.Cancel(ctx, run, "cancelled by the scenario")
+		return engine.Cancel(ctx, run, cmp.Or(e.Reason, "cancelled by the scenario"))
 	case e.Pause:
 		return engine.Pause(ctx, run)
 	case e.Resume:

@@ -63,6 +63,9 @@ func (d *driver) runOutcome(h *history) (status string, failure map[string]any, 
 	root := h.runs[0]
 	if f := root.Failure; f != nil {
 		failure = map[string]any{"code": f.Code, "message": f.Message, "node": string(f.Node), "attempts": int64(f.Attempts)}
+		if f.By != "" {
+			failure["by"] = f.By
+		}
 	}
 	end := root.EndedAt
 	if end.IsZero() {

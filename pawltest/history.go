@@ -272,6 +272,9 @@ func messageName(m state.Message) string { return reflect.TypeOf(m).Name() }
 func describeMessage(m state.Message) string {
 	text := messageName(m)
 	v := reflect.ValueOf(m)
+	if act := v.FieldByName("Act"); act.IsValid() && !act.IsZero() {
+		text += fmt.Sprintf(" %+v", act.Interface())
+	}
 	for _, name := range []string{"Token", "Node", "Attempt", "Name", "By", "Status", "Failure"} {
 		if f := v.FieldByName(name); f.IsValid() && !f.IsZero() {
 			text += fmt.Sprintf(" %s=%v", strings.ToLower(name), f.Interface())

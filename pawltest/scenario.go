@@ -111,6 +111,9 @@ type event struct {
 	Index *int           `yaml:"index"` // chooses among tokens at a node
 	Run   string         `yaml:"run"`   // a child run, by its node
 
+	By     *string `yaml:"by"`     // who asks for it
+	Reason string  `yaml:"reason"` // and why
+
 	Signal      *signalEvent  `yaml:"signal"`
 	Vote        *voteEvent    `yaml:"vote"`
 	Crash       bool          `yaml:"crash"`
@@ -215,6 +218,8 @@ func (e *event) readElement(from *document.Element) error {
 		return errorAt(from, "an event is exactly one thing, not %d", what)
 	case e.Downtime > 0 && !e.Crash:
 		return errorAt(from, "downtime goes with crash")
+	case e.Crash && (e.By != nil || e.Reason != ""):
+		return errorAt(from, "nobody asks for a crash: by and reason go with other events")
 	}
 	return nil
 }
