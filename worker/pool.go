@@ -34,7 +34,8 @@ type Options struct {
 	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
 	// default.
 	MaxBlob int64
-	// Logger gets what no caller can be told; nothing by default.
+	// Logger gets what no caller can be told, such as that tasks have waited for 10 s
+	// and no worker takes their type; nothing by default.
 	Logger *slog.Logger
 }
 
@@ -173,6 +174,7 @@ func (p *Pool) deliverTasks() {
 	clear(p.queue.out)
 	p.queue.out = p.queue.out[:0]
 	p.tellFreed()
+	p.logUnserved()
 	if next := p.queue.nextDue(); !next.IsZero() && !p.closed && (p.armed.IsZero() || next.Before(p.armed)) {
 		p.armed = next
 		p.timer.Reset(max(time.Until(next), time.Millisecond))
@@ -206,7 +208,7 @@ func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 			p.mu.Unlock()
 			return ErrUnknownWorker
 		}
-		p.queue.drainWorker(s)
+		p.queue.drainWorker(s, time.Now())
 		if at := p.polls[s]; at != nil {
 			at.endPoll()
 		}

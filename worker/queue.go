@@ -33,6 +33,8 @@ type queue struct {
 	out     []assignment
 	freed   []pawl.Key // that a worker has let go of
 
+	unserved // types
+
 	processed, failed, expired int64
 }
 
@@ -45,7 +47,8 @@ type assignment struct {
 func newQueue(lease, expiry time.Duration, limits map[string]pawl.TypeLimit) *queue {
 	return &queue{
 		lease: lease, expiry: expiry, limits: limits,
-		items: map[pawl.Key]*item{}, types: map[string]*typeQueue{}, paced: map[*typeQueue]struct{}{}, workers: map[string]*workerState{},
+		unserved: newUnserved(),
+		items:    map[pawl.Key]*item{}, types: map[string]*typeQueue{}, paced: map[*typeQueue]struct{}{}, workers: map[string]*workerState{},
 		ready: heap.New(
 			func(a, b *typeQueue) bool { return a.firstItem().startsBefore(b.firstItem()) },
 			func(l *typeQueue) *heap.Place { return &l.place },
@@ -124,6 +127,7 @@ func (q *queue) forgetUnused(l *typeQueue) {
 // refreshReady puts a type queue among those that may hand out a task now, or among
 // those that wait for their rate, or among neither.
 func (q *queue) refreshReady(l *typeQueue, now time.Time) {
+	q.noteServed(l, now)
 	at, some := l.nextHandout()
 	delete(q.paced, l)
 	switch {
@@ -232,7 +236,7 @@ func (q *queue) freeItem(i *item, requeue bool, now time.Time) *typeQueue {
 	}
 	q.refreshReady(l, now)
 	if s.leaving && len(s.held) == 0 {
-		q.forgetWorker(s)
+		q.forgetWorker(s, now)
 	}
 	return l
 }
@@ -262,8 +266,9 @@ func (q *queue) advanceTo(now time.Time) {
 			q.restartExpiry(s, now)
 			continue
 		}
-		q.forgetWorker(s)
+		q.forgetWorker(s, now)
 	}
+	q.tellUnserved(now)
 	if queues != nil {
 		q.handOut(now, queues)
 	}
@@ -287,6 +292,9 @@ func (q *queue) nextDue() time.Time {
 		if at, some := l.nextHandout(); some {
 			earlier(at)
 		}
+	}
+	for _, since := range q.missing {
+		earlier(since.Add(unservedAfter))
 	}
 	return first
 }

@@ -369,7 +369,7 @@ func (m *model) drain() {
 		m.Skip("no such worker")
 	}
 	w.draining, w.waits = true, false
-	m.q.drainWorker(m.q.workers[id])
+	m.q.drainWorker(m.q.workers[id], m.now)
 }
 
 func (m *model) pass() {

@@ -23,6 +23,7 @@ func (q *queue) registerWorker(r Registration, permanent bool, now time.Time) *w
 	q.advanceTo(now)
 	s := q.ensureWorker(r.ID, now)
 	q.stopWaiting(s)
+	q.setTaking(s, false, now)
 	s.types, s.any, s.capacity = r.Types, false, r.Capacity
 	for _, kind := range r.Types {
 		s.any = s.any || kind == every
@@ -32,6 +33,7 @@ func (q *queue) registerWorker(r Registration, permanent bool, now time.Time) *w
 	}
 	s.joined, s.draining, s.leaving, s.permanent, s.asks = true, false, false, permanent, 0
 	q.noteContact(s, now)
+	q.setTaking(s, true, now)
 	q.handOut(now, nil, s)
 	return s
 }
@@ -48,8 +50,9 @@ func (q *queue) ensureWorker(id string, now time.Time) *workerState {
 }
 
 // forgetWorker removes a worker, which must hold nothing.
-func (q *queue) forgetWorker(s *workerState) {
+func (q *queue) forgetWorker(s *workerState, now time.Time) {
 	q.stopWaiting(s)
+	q.setTaking(s, false, now)
 	q.seen.Remove(s.order)
 	delete(q.workers, s.id)
 }
@@ -60,6 +63,7 @@ func (q *queue) removeWorker(s *workerState, now time.Time) {
 	q.advanceTo(now)
 	q.stopWaiting(s)
 	s.leaving, s.asks = true, 0
+	q.setTaking(s, false, now)
 	var queues []*typeQueue
 	if !s.permanent {
 		for _, i := range s.heldItems() {
@@ -69,15 +73,16 @@ func (q *queue) removeWorker(s *workerState, now time.Time) {
 		}
 	}
 	if q.workers[s.id] == s && len(s.held) == 0 {
-		q.forgetWorker(s)
+		q.forgetWorker(s, now)
 	}
 	q.handOut(now, queues)
 }
 
 // drainWorker lets a worker get nothing new until it registers again.
-func (q *queue) drainWorker(s *workerState) {
+func (q *queue) drainWorker(s *workerState, now time.Time) {
 	q.stopWaiting(s)
 	s.draining, s.asks = true, 0
+	q.setTaking(s, false, now)
 }
 
 // requestTasks hands a worker up to n tasks now, and lets it wait for one if there are

@@ -22,6 +22,7 @@ type workerState struct {
 	joined    bool // it has registered; one that only holds a key from before a restart has not
 	draining  bool // gets nothing new
 	leaving   bool // is forgotten when it holds nothing
+	taking    bool // counts among those that take its types
 
 	held   map[pawl.Key]*item
 	asks   int            // tasks that it waits for
