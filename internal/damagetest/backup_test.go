@@ -210,7 +210,7 @@ func (y *tally) damagedEngine(t *testing.T, dir string, bad workflow.RunID, ids 
 	} else {
 		y.violate("run %s: %v", bad, err)
 	}
-	if err := e.Signal(ctx, bad, workflow.Signal{Name: "n"}); err == nil {
+	if err := e.Signal(ctx, bad, workflow.Signal{Name: "n", Early: true}); err == nil {
 		y.violate("run %s takes a signal", bad)
 	}
 	for _, id := range ids {

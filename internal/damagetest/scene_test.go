@@ -180,7 +180,7 @@ func (s *scene) secondLife(ctx context.Context, t *testing.T, path string) {
 	s.acked(t, e, path)
 	for i := range 3 {
 		for _, id := range []workflow.RunID{"wait-1", "wait-2"} {
-			require.NoError(t, e.Signal(ctx, id, workflow.Signal{Name: "n", ID: fmt.Sprint(i), Payload: strings.Repeat("x", 100*i)}))
+			require.NoError(t, e.Signal(ctx, id, workflow.Signal{Name: "n", ID: fmt.Sprint(i), Payload: strings.Repeat("x", 100*i), Early: true}))
 			s.acked(t, e, path)
 		}
 		id := fmt.Sprintf("new-%d", i+1)
@@ -191,10 +191,10 @@ func (s *scene) secondLife(ctx context.Context, t *testing.T, path string) {
 			copyDir(t, path, s.early)
 		}
 	}
-	require.NoError(t, e.Signal(ctx, "wait-2", workflow.Signal{Name: "n", ID: "last"}))
+	require.NoError(t, e.Signal(ctx, "wait-2", workflow.Signal{Name: "n", ID: "last", Early: true}))
 	s.acked(t, e, path)
 	copyDir(t, path, s.hot)
-	require.NoError(t, e.Signal(ctx, "wait-1", workflow.Signal{Name: "n", ID: "plus", Payload: strings.Repeat("y", 5000)}))
+	require.NoError(t, e.Signal(ctx, "wait-1", workflow.Signal{Name: "n", ID: "plus", Payload: strings.Repeat("y", 5000), Early: true}))
 	s.acked(t, e, path)
 	copyDir(t, path, s.plus)
 	testhook.From(ctx).Fence()
