@@ -17,6 +17,7 @@ type Token struct {
 	Attempt int                  `json:"attempt,omitzero"` // of its task, from 1; 0 before the first
 	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
 	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
+	Input   any                  `json:"input,omitzero"`   // of its approval, a value of the JSON model: do not modify it
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
 	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type, see Options.Types
 	Failure *workflow.Failure    `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
@@ -48,6 +49,9 @@ func viewToken(run workflow.RunID, t *state.Token) Token {
 	}
 	if t.Epoch != 0 {
 		view.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)
+	}
+	if t.Status == workflow.WaitingForApproval {
+		view.Input = t.Input
 	}
 	if t.Live() {
 		view.Due = t.Alarm()

@@ -14,18 +14,36 @@ type RequestApproval struct {
 	Token   workflow.TokenID `json:"token"`
 	Attempt int              `json:"attempt"`
 	Message string           `json:"message,omitzero"`
+	Input   map[string]any   `json:"input,omitzero"`
 	Due     time.Time        `json:"due,omitzero"`
+
+	Evaluated bool `json:"evaluated,omitzero"` // Message is the value of an expression
 }
 
 // String implements fmt.Stringer.
 func (d RequestApproval) String() string {
-	return newLine("request-approval", d.Token).addField("attempt", fmt.Sprint(d.Attempt)).addTime("due", d.Due).String()
+	l := newLine("request-approval", d.Token).addField("attempt", fmt.Sprint(d.Attempt))
+	if d.Evaluated {
+		l = l.addJSON("message", d.Message)
+	}
+	if d.Input != nil {
+		l = l.addJSON("input", d.Input)
+	}
+	return l.addTime("due", d.Due).String()
 }
 
 func (d RequestApproval) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Attempt, t.Due, t.Votes = workflow.WaitingForApproval, d.Attempt, d.Due, nil
-	t.Order, t.Held = s.NextPlace(), false
+	t.Order, t.Held, t.Input = s.NextPlace(), false, nil
+	if d.Input != nil {
+		t.Input = d.Input
+	}
+	if d.Evaluated {
+		m := t.Remembered()
+		m.Message = d.Message
+		t.Memory = &m
+	}
 	s.PutToken(&t)
 }
 

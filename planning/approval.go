@@ -7,11 +7,50 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// requestApproval lets a token wait for people.
-func (p *planner) requestApproval(t *state.Token, n *workflow.GraphNode) {
-	p.decide(decision.RequestApproval{
-		Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout),
-	})
+// beginApproval lets a token wait for people, with what they are asked and the input of
+// the node.
+func (p *planner) beginApproval(t *state.Token, n *workflow.GraphNode, v vars) {
+	d := decision.RequestApproval{Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout)}
+	var f *workflow.Failure
+	if len(n.Input) > 0 {
+		d.Input, f = p.evalInput(n, v)
+	}
+	if f == nil && n.Message != nil {
+		d.Evaluated = true
+		d.Message, f = p.evalMessage(n, v)
+	}
+	if f != nil {
+		p.failAttempt(t, f, false)
+		return
+	}
+	p.decide(d)
+}
+
+// evalMessage evaluates what the people of an approval are asked.
+func (p *planner) evalMessage(n *workflow.GraphNode, v vars) (string, *workflow.Failure) {
+	x, f := v.evalProgram(n.Message)
+	if f != nil {
+		return "", f
+	}
+	text, ok := x.(string)
+	switch {
+	case !ok:
+		return "", &workflow.Failure{Code: workflow.CodeExpression, Permanent: true, Message: n.Message.Source() + ": what people are asked is a text: use string(...)"}
+	case len(text) > workflow.MaxQuestion:
+		f := limitFailure("messageBytes", workflow.MaxQuestion, "bytes of the message of an approval")
+		return "", &f
+	}
+	return text, nil
+}
+
+// requestApprovalAgain lets a token wait for people once more, who are asked the same.
+func (p *planner) requestApprovalAgain(t *state.Token, n *workflow.GraphNode) {
+	d := decision.RequestApproval{Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout)}
+	d.Input, _ = t.Input.(map[string]any)
+	if m := t.Remembered().Message; m != "" {
+		d.Message, d.Evaluated = m, true
+	}
+	p.decide(d)
 }
 
 // addVote adds a vote to an approval, and decides it if that makes a quorum.

@@ -39,7 +39,7 @@ func (p *planner) beginToken(e entry) {
 	case workflow.KindWait:
 		p.beginWait(t, n, v)
 	case workflow.KindApproval:
-		p.requestApproval(t, n)
+		p.beginApproval(t, n, v)
 	case workflow.KindSubworkflow:
 		input, f := p.evalInput(n, v)
 		if f != nil {
@@ -124,7 +124,7 @@ func (p *planner) beginNextAttempt(t *state.Token) {
 		input, _ := t.Input.(map[string]any)
 		p.startChild(t, input)
 	case workflow.KindApproval:
-		p.requestApproval(t, n)
+		p.requestApprovalAgain(t, n)
 	case workflow.KindWait:
 		p.beginWait(t, n, vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught})
 	case workflow.KindGateway, workflow.KindEnd:

@@ -179,7 +179,7 @@ func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 }
 
 const (
-	approvalsOf   = `SELECT token, node, message, approved, rejected, due FROM approvals WHERE num = ? ORDER BY token`
+	approvalsOf   = `SELECT token, node, message, input, approved, rejected, due FROM approvals WHERE num = ? ORDER BY token`
 	deadLettersOf = `SELECT token, node, task, attempts, failure, input FROM dead_letters WHERE num = ? ORDER BY token`
 )
 
@@ -188,13 +188,13 @@ func (in *inspection) compareLists(snap *store.Snapshot, s *state.State) {
 	want, have := map[string]bool{}, map[string]bool{}
 	approvals, letters := store.WaitingTokens(s)
 	for _, a := range approvals {
-		want[fmt.Sprint("approval of token ", int64(a.Token), " ", a.Node, " ", a.Message, " ", a.Approved, " ", a.Rejected, " ", column.Millis(a.Due))] = true
+		want[fmt.Sprint("approval of token ", int64(a.Token), " ", a.Node, " ", a.Message, " ", string(value.Encode(a.Input)), " ", a.Approved, " ", a.Rejected, " ", column.Millis(a.Due))] = true
 	}
 	for _, d := range letters {
 		want[fmt.Sprint("dead letter of token ", int64(d.Token), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", column.JSONText(d.Failure), " ", string(value.Encode(d.Input)))] = true
 	}
 	in.eachIndexRow(approvalsOf, func(r *sqlite.Row) error {
-		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Int(4), " ", column.Millis(column.TimeAt(r, 5)))] = true
+		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Text(3), " ", r.Int(4), " ", r.Int(5), " ", column.Millis(column.TimeAt(r, 6)))] = true
 		return nil
 	}, snap.Num)
 	in.eachIndexRow(deadLettersOf, func(r *sqlite.Row) error {

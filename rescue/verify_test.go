@@ -183,7 +183,7 @@ func harms() []harm {
 		{"alarm", inIndex(`UPDATE runs SET alarm = NULL WHERE id = 'parts'`), "the alarm in its row"},
 		{"output", inIndex(`UPDATE runs SET output = '{}' WHERE id = 'ended'`), "the output in its row"},
 		{"parent", inIndex(`UPDATE runs SET parent = 'x' WHERE id = 'ended'`), "the parent in its row"},
-		{"approval", inIndex(`INSERT INTO approvals VALUES (1, 1, 'start', '', 0, 0, NULL, 0)`), "wrong approval of token 1"},
+		{"approval", inIndex(`INSERT INTO approvals VALUES (1, 1, 'start', '', 'null', 0, 0, NULL, 0)`), "wrong approval of token 1"},
 		{"dead letter of nobody", inIndex(`INSERT INTO dead_letters VALUES (99, 1, 'start', 't', 1, '{}', 'null', 0, 0)`), "the lists have rows"},
 		{"definition", inIndex(`UPDATE definitions SET doc = replace(doc, 'start', 'stort')`), "pawl.db: definition "},
 		{"published", inIndex(`UPDATE published SET hash = 'x'`), "published as fan version 3"},

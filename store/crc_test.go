@@ -19,7 +19,7 @@ import (
 func every(t testing.TB, d *Dir) {
 	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 		for query, row := range map[string][]driver.Value{
-			putApproval: index.RowWithCRC(int64(1), int64(1), "start", "sign", int64(1), int64(0), nil),
+			putApproval: index.RowWithCRC(int64(1), int64(1), "start", "sign", "null", int64(1), int64(0), nil),
 			putDead:     index.RowWithCRC(int64(1), int64(1), "start", "t", int64(1), "{}", "null", int64(7)),
 			putPart:     {int64(1) << 20, []byte("part")},
 		} {

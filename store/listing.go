@@ -25,10 +25,11 @@ type Approval struct {
 	Workflow string           `json:"workflow"` // name of the run's definition
 	Token    workflow.TokenID `json:"token"`
 	Node     workflow.NodeID  `json:"node"`
-	Message  string           `json:"message"`
-	Approved int              `json:"approved"`     // votes so far
-	Rejected int              `json:"rejected"`     // votes so far
-	Due      time.Time        `json:"due,omitzero"` // it times out; zero if never
+	Message  string           `json:"message"`        // what people are asked
+	Input    any              `json:"input,omitzero"` // of the node, a value of the JSON model; nil if it has none
+	Approved int              `json:"approved"`       // votes so far
+	Rejected int              `json:"rejected"`       // votes so far
+	Due      time.Time        `json:"due,omitzero"`   // it times out; zero if never
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
@@ -55,7 +56,7 @@ type DeadLetterFilter struct {
 }
 
 const (
-	putApproval = `INSERT OR REPLACE INTO approvals (num, token, node, message, approved, rejected, due, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	putApproval = `INSERT OR REPLACE INTO approvals (num, token, node, message, input, approved, rejected, due, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putDead     = `INSERT OR REPLACE INTO dead_letters (num, token, node, task, attempts, failure, input, at, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	dropApproval  = `DELETE FROM approvals WHERE num = ? AND token = ?`
@@ -63,7 +64,7 @@ const (
 	dropDead      = `DELETE FROM dead_letters WHERE num = ? AND token = ?`
 	dropAllDead   = `DELETE FROM dead_letters WHERE num = ?`
 
-	listApprovals = `SELECT a.num, a.token, a.node, a.message, a.approved, a.rejected, a.due, a.crc, r.id, r.workflow
+	listApprovals = `SELECT a.num, a.token, a.node, a.message, a.input, a.approved, a.rejected, a.due, a.crc, r.id, r.workflow
 		FROM approvals a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) ORDER BY a.num, a.token LIMIT ?`
 	listDead = `SELECT a.num, a.token, a.node, a.task, a.attempts, a.failure, a.input, a.at, a.crc, r.id, r.workflow
 		FROM dead_letters a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?)
@@ -97,7 +98,7 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
 	}
 	if a := l.Approval; a != nil {
 		_, err = db.Exec(putApproval, index.RowWithCRC(r.row.Num,
-			int64(a.Token), string(a.Node), a.Message, int64(a.Approved), int64(a.Rejected), column.Millis(a.Due))...)
+			int64(a.Token), string(a.Node), a.Message, input, int64(a.Approved), int64(a.Rejected), column.Millis(a.Due))...)
 	} else {
 		drop(dropApproval, l.Token)
 	}
@@ -116,11 +117,12 @@ func (d *Dir) Approvals() iter.Seq2[Approval, error] {
 	return listPages(d, func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, a Approval)) error {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
-				Run: workflow.RunID(r.Text(8)), Workflow: r.Text(9), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
-				Message: r.Text(3), Approved: r.Int(4), Rejected: r.Int(5), Due: column.TimeAt(r, 6),
+				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
+				Message: r.Text(3), Approved: r.Int(5), Rejected: r.Int(6), Due: column.TimeAt(r, 7),
 			}
-			if !index.CRCMatches(r, 1, 7) {
-				return &CorruptError{Run: a.Run, File: d.pathOf(indexFile), What: "an approval in the index is damaged"}
+			var err error
+			if a.Input, err = codec.DecodeValue([]byte(r.Text(4))); err != nil || !index.CRCMatches(r, 1, 8) {
+				return &CorruptError{Run: a.Run, File: d.pathOf(indexFile), What: "an approval in the index is damaged", Err: err}
 			}
 			row(r.Int64(0), r.Int64(1), a)
 			return nil

@@ -83,7 +83,10 @@ func listingOf(s *state.State, t *state.Token, at time.Time) listing {
 func approvalOf(s *state.State, t *state.Token) *Approval {
 	a := &Approval{
 		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,
-		Message: s.Graph.Node(t.Node).Approval.Message, Due: t.Due,
+		Message: s.Graph.Node(t.Node).Approval.Message, Input: t.Input, Due: t.Due,
+	}
+	if m := t.Remembered().Message; m != "" {
+		a.Message = m
 	}
 	for _, v := range t.Votes {
 		if v.Approved {

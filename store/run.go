@@ -41,7 +41,7 @@ type Run struct {
 	dropped  bool            // it drops the artifacts of the run
 	listings []listing       // that it changes in the lists of all runs
 	state    []driver.Value  // what its row says of next, if that changes
-	inputs   []string        // of the dead letters in listings, encoded
+	inputs   []string        // of what is in listings, encoded
 	refs     []index.BlobRef // that it brings
 }
 
@@ -205,10 +205,13 @@ func (r *Run) encodeNext() (err error) {
 		r.request.bytes = len(text)
 	}
 	for i, l := range r.listings {
-		if l.DeadLetter != nil {
+		switch {
+		case l.DeadLetter != nil:
 			r.inputs[i] = string(value.Encode(l.DeadLetter.Input))
-			r.request.bytes += len(r.inputs[i])
+		case l.Approval != nil:
+			r.inputs[i] = string(value.Encode(l.Approval.Input))
 		}
+		r.request.bytes += len(r.inputs[i])
 	}
 	return nil
 }

@@ -130,9 +130,10 @@ type SubworkflowSpec struct {
 
 // An ApprovalSpec says whose consent a node waits for.
 type ApprovalSpec struct {
-	Message      string
-	Quorum       int // approvals that approve; 0 means 1
-	RejectQuorum int // rejections that reject; 0 means 1
+	Message      string // what they are asked: literal text
+	MessageExpr  string // in place of Message: expression of a text, evaluated as the node is entered
+	Quorum       int    // approvals that approve; 0 means 1
+	RejectQuorum int    // rejections that reject; 0 means 1
 	OnTimeout    ApprovalTimeout
 }
 

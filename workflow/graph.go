@@ -59,6 +59,7 @@ type GraphNode struct {
 	Approval    *ApprovalSpec        // with the defaults filled in; nil if it is none
 	Success     [][]*GraphTransition // tiers tried when it completes
 	Failure     [][]*GraphTransition // tiers tried when it fails
+	Message     *expr.Program        // what the people of an approval are asked, if it is an expression
 	AsksResult  bool                 // what is evaluated as it is entered asks for result
 	KeepsResult bool                 // its input asks for result, and may be evaluated anew when its task was parked
 	KeepsEnd    bool                 // some expression asks for nodes.ID
@@ -260,7 +261,9 @@ func (b *builder) addNodes() {
 		n := &d.Nodes[i]
 		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
 		gn.Schema = b.compileSchema(n.OutputSchema)
-		gn.Approval = n.Approval.withDefaults()
+		if gn.Approval = n.Approval.withDefaults(); gn.Approval != nil {
+			gn.Message = b.compileProgram(n.Approval.MessageExpr)
+		}
 		if n.Wait != nil {
 			gn.Waits = b.compileWaits(n.Wait)
 			gn.Until = gn.Waits[0].Until
@@ -310,7 +313,7 @@ func asksResult(n *GraphNode) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
+	return asks(n.Message) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
 }
 
 func (b *builder) addGroups() {

@@ -19,6 +19,7 @@ const (
 	MaxTransitions     = 50_000
 	MaxMergedBytes     = 16 << 20   // of a merged value
 	MaxExpression      = 16 << 10   // bytes of source
+	MaxQuestion        = 16 << 10   // bytes of the message of an approval, if that is an expression
 	MaxPlan            = 500_000    // decisions that answer one message
 	MaxNotes           = 100_000    // of why they were made
 	MaxNoteBytes       = 16 << 20   // of their text

@@ -109,6 +109,7 @@ func subworkflowFormat(s *SubworkflowSpec) []field {
 func approvalFormat(s *ApprovalSpec) []field {
 	return []field{
 		{"message", textForm(&s.Message)},
+		{"messageExpr", expressionForm(&s.MessageExpr)},
 		{"quorum", positiveForm(&s.Quorum, 1)},
 		{"rejectQuorum", positiveForm(&s.RejectQuorum, 1)},
 		{"onTimeout", oneOfForm(&s.OnTimeout, ApprovalFail, approvalTimeouts)},

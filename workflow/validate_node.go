@@ -48,6 +48,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		c.checkAtLeast(s, "subworkflow.version", w.Version, 0)
 	}
 	if a := n.Approval; a != nil {
+		c.checkMessage(s, a)
 		c.checkAtLeast(s, "approval.quorum", a.Quorum, 0)
 		c.checkAtLeast(s, "approval.rejectQuorum", a.RejectQuorum, 0)
 		knownValue(c, s, "approval.onTimeout", a.OnTimeout, approvalTimeouts)
@@ -60,8 +61,8 @@ func (c *checker) checkKinds(s site, n *Node) {
 		if e.Fail == "" && e.Message != "" {
 			c.reportProblem(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
 		}
-		c.checkLiteral(s, "end.fail", e.Fail)
-		c.checkLiteral(s, "end.message", e.Message)
+		c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words")
+		c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words")
 	}
 }
 
@@ -69,10 +70,19 @@ func (c *checker) checkKinds(s site, n *Node) {
 var fieldOfVariable = regexp.MustCompile(`^(input|state|output|result|error|item|nodes|branch)(\.\??\w+|\[[^\]]+\])+$`)
 
 // checkLiteral warns of a text that was probably meant as an expression.
-func (c *checker) checkLiteral(s site, field, text string) {
+func (c *checker) checkLiteral(s site, field, text, meaning string) {
 	if fieldOfVariable.MatchString(text) {
-		c.reportWarning(s, field, ProblemLiteralText, "%q is literal text here, not an expression: the run fails with these very words", text)
+		c.reportWarning(s, field, ProblemLiteralText, "%q is literal text here, not an expression: %s", text, meaning)
 	}
+}
+
+// checkMessage checks what the people of an approval are asked.
+func (c *checker) checkMessage(s site, a *ApprovalSpec) {
+	if a.Message != "" && a.MessageExpr != "" {
+		c.reportProblem(s, "approval.messageExpr", ProblemConflict, "only one of message and messageExpr")
+	}
+	c.checkLiteral(s, "approval.message", a.Message, "people are asked these very words; say messageExpr for an expression")
+	c.checkOptionalExpression(s, "approval.messageExpr", a.MessageExpr, placeMapping)
 }
 
 func (c *checker) checkWait(s site, w *WaitSpec) {

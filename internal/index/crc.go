@@ -83,7 +83,7 @@ type CheckedTable struct {
 var CheckedTables = []CheckedTable{
 	{"published", `SELECT name, version, hash, crc FROM published`, false},
 	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, false},
-	{"approvals", `SELECT num, token, node, message, approved, rejected, due, crc FROM approvals`, true},
+	{"approvals", `SELECT num, token, node, message, input, approved, rejected, due, crc FROM approvals`, true},
 	{"dead_letters", `SELECT num, token, node, task, attempts, failure, input, at, crc FROM dead_letters`, true},
 	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, true},
 }

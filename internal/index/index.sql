@@ -70,6 +70,7 @@ CREATE TABLE approvals (
   token     INTEGER NOT NULL,
   node      TEXT NOT NULL,
   message   TEXT NOT NULL,
+  input     TEXT NOT NULL,       -- JSON
   approved  INTEGER NOT NULL,    -- votes
   rejected  INTEGER NOT NULL,    -- votes
   due       INTEGER,             -- it times out

@@ -65,6 +65,7 @@ type TaskMemory struct {
 	Patches int            `json:"patches,omitzero"` // of the definition, when the input was evaluated
 	Kept    map[string]any `json:"kept,omitzero"`    // result, which the token came with, if its input may be evaluated anew
 	Snoozes int            `json:"snoozes,omitzero"` // how often it has asked to be called again
+	Message string         `json:"message,omitzero"` // of its approval, if that is an expression
 }
 
 // Remembered returns a copy of what t remembers, for a change to it.
