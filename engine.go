@@ -70,7 +70,8 @@ type Options struct {
 	// wait.
 	StallAfter time.Duration
 	// Bounds say how large a definition may be that is started or published;
-	// what a limit of the format is by default.
+	// what a limit of the format is by default. A host that takes definitions from people
+	// it does not trust lowers them: see workflow.Bounds for what size costs.
 	Bounds workflow.Bounds
 	// Logger gets what no caller can be told, and the warnings of the definitions
 	// that are published or started; nothing by default.

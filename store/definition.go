@@ -16,6 +16,7 @@ type definitions struct {
 	graphs map[string]*workflow.Graph // by hash
 	docs   map[string]string          // JSON, by hash
 	stored map[string]bool            // hashes that pawl.db has
+	bytes  int                        // of the definitions of graphs, as JSON
 }
 
 const (
@@ -35,20 +36,26 @@ func (d *Dir) AddDefinition(g *workflow.Graph) *workflow.Graph { return d.defini
 // it is not.
 func (d *Dir) Known(hash string) *workflow.Graph { return d.definitions.graphOf(hash) }
 
-// maxKnown bounds how many definitions are remembered. Runs that are active
-// hold their own.
-const maxKnown = 1024
+// maxKnown and maxKnownBytes bound how many definitions are remembered, and how large they
+// are together as JSON; in memory they may be 40 times as large. Runs that are active hold
+// their own.
+const (
+	maxKnown      = 1024
+	maxKnownBytes = 8 << 20
+)
 
 func (ds *definitions) addGraph(g *workflow.Graph) *workflow.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if ds.graphs == nil || len(ds.graphs) >= maxKnown {
-		ds.graphs, ds.docs, ds.stored = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}
+	if known := ds.graphs[g.Hash]; known != nil {
+		return known
 	}
-	if ds.graphs[g.Hash] == nil {
-		ds.graphs[g.Hash] = g
+	if ds.graphs == nil || len(ds.graphs) >= maxKnown || ds.bytes+g.Bytes > maxKnownBytes {
+		ds.graphs, ds.docs, ds.stored, ds.bytes = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}, 0
 	}
-	return ds.graphs[g.Hash]
+	ds.graphs[g.Hash] = g
+	ds.bytes += g.Bytes
+	return g
 }
 
 func (ds *definitions) graphOf(hash string) *workflow.Graph {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,4 +78,27 @@ func TestLargeDefinition(t *testing.T) {
 	hash, err := again.Hash()
 	require.NoError(t, err)
 	require.Equal(t, g.Hash, hash)
+}
+
+// What is beyond the bound of expressions is not compiled, however much it is.
+func TestExpressionsAreBoundedTogether(t *testing.T) {
+	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
+	for i := range 40 {
+		d.Nodes[0].Input[fmt.Sprintf("f%02d", i)] = fmt.Sprintf("input.a + %d", i)
+	}
+	d.Nodes[0].Input["same"] = "input.a + 7"
+	_, err := Bounds{Expressions: 12 * 40}.Compile(d)
+	require.NoError(t, err)
+	b := Bounds{Expressions: 100}
+	_, err = b.Compile(d)
+	var de *DefinitionError
+	require.ErrorAs(t, err, &de)
+	require.Len(t, de.Problems, 1)
+	require.Equal(t, ProblemTooLarge, de.Problems[0].Code)
+
+	large := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
+	for i := range 2000 {
+		large.Nodes[0].Input[fmt.Sprint("f", i)] = "'" + strings.Repeat("x", 600) + fmt.Sprint(i) + "'"
+	}
+	require.ErrorContains(t, large.Validate(), "too_large")
 }

@@ -13,8 +13,9 @@ func DefaultLimits() Limits {
 
 // Bounds that a definition cannot change.
 const (
-	MaxRunID           = 255      // bytes
-	MaxDefinitionBytes = 16 << 20 // of the definition as JSON
+	MaxRunID           = 255     // bytes
+	MaxDefinitionBytes = 4 << 20 // of the definition as JSON
+	MaxExpressionBytes = 1 << 20 // of the source of all its expressions, each different one once
 	MaxNodes           = 10_000
 	MaxTransitions     = 50_000
 	MaxMergedBytes     = 16 << 20   // of a merged value

@@ -34,7 +34,9 @@ type checker struct {
 	graph    *adjacency
 	binding  binding
 	found    []finding
+	source   int    // bytes of the expressions so far, each different one once
 	hash     string // of the definition, if it has no problem
+	bytes    int    // of it as JSON
 }
 
 // A finding is a problem with its rank: that of what it belongs to.
@@ -93,7 +95,7 @@ func (c *checker) checkEncoding() {
 		c.reportProblem(c.atDefinition(), "", ProblemTooLarge, "%d bytes as JSON are more than %d", len(data), most)
 		return
 	}
-	c.hash = hashOf(data)
+	c.hash, c.bytes = hashOf(data), len(data)
 }
 
 // A site is what a problem belongs to.

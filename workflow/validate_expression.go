@@ -49,10 +49,27 @@ func (c *checker) checkOptionalExpression(s site, field, source string, at expre
 	}
 }
 
+// tooMuchSource reports whether the expressions up to this one are larger than the bounds
+// allow, and once that they are. Those beyond are not compiled, which is what costs.
+func (c *checker) tooMuchSource(s site, field, source string) bool {
+	if _, known := c.compiler.programs[source]; known {
+		return false
+	}
+	most, before := c.bounded.Expressions, c.source
+	c.source += len(source)
+	if before <= most && c.source > most {
+		c.reportProblem(s, field, ProblemTooLarge, "up to here the expressions have more than %d bytes", most)
+	}
+	return c.source > most
+}
+
 // checkExpression checks an expression that must be there.
 func (c *checker) checkExpression(s site, field, source string, at expressionPlace) {
 	if source == "" {
 		c.reportProblem(s, field, ProblemMissing, "the expression is empty")
+		return
+	}
+	if c.tooMuchSource(s, field, source) {
 		return
 	}
 	program, err := c.compiler.compileSource(source)

@@ -1,0 +1,25 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Compiled definitions are remembered up to so many bytes, however few they are.
+func TestKnownDefinitionsAreBoundedInBytes(t *testing.T) {
+	var ds definitions
+	for i := range 100 {
+		g := &workflow.Graph{Hash: fmt.Sprint(i), Bytes: 1 << 20}
+		require.Same(t, g, ds.addGraph(g))
+		require.Same(t, g, ds.addGraph(&workflow.Graph{Hash: g.Hash, Bytes: g.Bytes}), "an equal one that came before")
+		require.LessOrEqual(t, ds.bytes, maxKnownBytes)
+		require.LessOrEqual(t, len(ds.graphs), maxKnownBytes>>20)
+	}
+	large := &workflow.Graph{Hash: "large", Bytes: 2 * maxKnownBytes}
+	require.Same(t, large, ds.addGraph(large))
+	require.Len(t, ds.graphs, 1)
+}
