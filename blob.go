@@ -28,13 +28,20 @@ func (e *Engine) openBlobs(dir string) (err error) {
 	return err
 }
 
+// emptyBlob is the hash of no bytes.
+const emptyBlob = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
 // PutBlob stores everything that r gives, durably, by its content, and returns a
 // reference to it for inputs, payloads and outcomes: a value may hold up to 1 MiB,
-// a blob is as large as the disk allows. The media type may be empty. A blob that
+// a blob is as large as the disk allows. The media type may be empty; one that no
+// reference could have (see blob.ParseRef) is ErrInvalid, and nothing is read. A blob that
 // nothing refers to is removed by CollectBlobs.
 func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return blob.Ref{}, err
+	}
+	if _, err := blob.ParseRef(blob.Ref{Hash: emptyBlob, Type: mediaType}); err != nil {
+		return blob.Ref{}, fmt.Errorf("%w: put a blob: %v", ErrInvalid, err)
 	}
 	hash, size, err := e.blobs.Put(ctx, r)
 	if err != nil {

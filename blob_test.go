@@ -323,3 +323,17 @@ func TestCollectGoesOn(t *testing.T) {
 		require.NoError(t, out.Err())
 	})
 }
+
+// A reference that ParseRef refuses would be of no use, and its media type might end up
+// in a header.
+func TestPutBlobRefusesWhatNoReferenceCanHave(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{}})
+	for _, mediaType := range []string{"text/plain\r\nX-Secret: 1", "a\x00", "\xff", strings.Repeat("x", 10_000)} {
+		_, err := e.PutBlob(t.Context(), strings.NewReader("x"), mediaType)
+		require.ErrorIs(t, err, pawl.ErrInvalid, "%q", mediaType)
+	}
+	ref, err := e.PutBlob(t.Context(), strings.NewReader("x"), "text/plain; charset=utf-8")
+	require.NoError(t, err)
+	_, err = blob.ParseRef(ref)
+	require.NoError(t, err)
+}
