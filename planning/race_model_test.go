@@ -26,9 +26,11 @@ type raceModel struct {
 // timer, people, child), or arrived, ended, failed.
 type raceBranch struct {
 	kind, state string
-	cause       string // of its end
-	again       bool   // a later attempt than that of the race is out
-	late        bool   // added; its time comes later
+	cause       string        // of its end
+	again       bool          // a later attempt than that of the race is out
+	late        bool          // added; its time comes later
+	snoozes     bool          // it has asked to be called again
+	due         time.Duration // when it is, if it snoozes
 }
 
 func (b *raceBranch) resolved() bool {
@@ -137,10 +139,30 @@ func (m *raceModel) failed(b int) verdict {
 	return refusePatch(workflow.ErrStale)
 }
 
-// alarm lets happen what is due by an instant: the timeout of the join, which
-// runs from the first arrival, comes before the timers.
+func (m *raceModel) snoozed(b int) verdict {
+	switch x := m.branches[b]; {
+	case x.state == "out" && !x.again:
+		x.state, x.snoozes, x.due = "retry", true, m.clock+snoozeDue
+		return accepted
+	case x.state == "retry" && x.snoozes:
+		return ignored // this attempt has asked before
+	}
+	return refusePatch(workflow.ErrStale)
+}
+
+// alarm lets happen what is due by an instant: tasks that snooze are called again, and
+// the timeout of the join, which runs from the first arrival, comes before the timers.
 func (m *raceModel) alarm(at time.Duration) verdict {
 	m.clock = max(m.clock, at)
+	for _, b := range m.branches {
+		if b.state != "retry" || !b.snoozes || b.due > m.clock {
+			continue
+		}
+		b.state, b.again = "out", true
+		if m.run == workflow.RunPaused {
+			b.state = "held"
+		}
+	}
 	if m.phase == "" && m.due > 0 && m.due <= m.clock {
 		m.over("fired")
 	}

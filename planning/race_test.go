@@ -37,6 +37,8 @@ var raceStatus = map[string]workflow.TokenStatus{
 const (
 	timerDue = 10 * time.Second
 	joinDue  = 5 * time.Second
+
+	snoozeDue = time.Second
 )
 
 // A racer is a message that races, with what it must do.
@@ -83,6 +85,13 @@ var racers = []racer{
 			return state.TaskFailed{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0, Failure: workflow.Failure{Code: "bad", Permanent: true}}
 		},
 		does: (*raceModel).failed,
+	},
+	{
+		name: "TaskSnoozed", kind: "task",
+		make: func(t *state.Token, _ time.Time) state.Message {
+			return state.TaskSnoozed{Token: t.ID, Attempt: t.Attempt, Epoch: epoch0, After: snoozeDue}
+		},
+		does: (*raceModel).snoozed,
 	},
 	{
 		name: "Heartbeat", kind: "task",
