@@ -62,6 +62,7 @@ type outTask struct {
 	delivers  bool            // it has a result, which waits to be delivered
 	refused   bool            // the run did not take it
 	again     *actor.Dispatch // the same attempt, sent again meanwhile
+	pulse     pulse
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
@@ -157,6 +158,7 @@ func (d *dispatcher) forgetTask(t *outTask) {
 		return
 	}
 	delete(d.held, t.key)
+	t.pulse.stopTimer()
 	d.engine.pinned.unpinBlobs(t.pins...)
 	if at := (outKey{t.Run, t.Token}); d.latest[at] == t {
 		delete(d.latest, at)
@@ -182,6 +184,7 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 		}
 		d.taskReturned(t)
 		if m != nil {
+			m = d.withDetails(t.key, m)
 			taken := d.engine.deliverResult(d.ctx, t.Run, m)
 			d.mu.Lock()
 			t.refused = !taken
@@ -261,6 +264,7 @@ func (d *dispatcher) stopAndWait(ctx context.Context) error {
 	d.mu.Lock()
 	d.stopped = true
 	d.timer.Stop()
+	d.flushHeartbeats()
 	d.mu.Unlock()
 	returned := make(chan struct{})
 	go func() {
@@ -295,7 +299,7 @@ func (e *Engine) executorTask(t *outTask) Task {
 		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
 		Run: t.Run, Workflow: t.Workflow, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
 		Priority: t.Node.Priority, Order: t.order,
-		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, services: engineServices{e},
+		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, services: engineServices{e},
 	}
 }
 

@@ -65,24 +65,8 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if cause == nil {
 		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
-	return e.reportResult(ctx, run, attemptError(state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Act: act}, cause))
-}
-
-// Heartbeat says that an attempt is alive. ErrStale says that it is no longer
-// wanted.
-func (e *Engine) Heartbeat(ctx context.Context, key Key) error {
-	if err := e.checkUsable(ctx); err != nil {
-		return err
-	}
-	run, token, attempt, epoch, err := key.parseKey()
-	if err != nil {
-		return err
-	}
-	err = e.reportResult(ctx, run, state.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch})
-	if err == nil {
-		e.stalls.noteHeartbeat(run)
-	}
-	return err
+	failed := state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Act: act}
+	return e.reportResult(ctx, run, e.dispatcher.withDetails(key, attemptError(failed, cause)))
 }
 
 // reportResult delivers what an executor says. A run that does not exist makes the

@@ -85,7 +85,7 @@ func TestHeartbeatsAreProgress(t *testing.T) {
 		e := open(t, t.TempDir(), pawl.Options{StallAfter: time.Hour, Executor: pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
 			for range 10 {
 				<-time.After(40 * time.Minute)
-				if err := task.Heartbeat(ctx); err != nil {
+				if err := task.Heartbeat(ctx, nil); err != nil {
 					return nil, err
 				}
 			}
@@ -113,7 +113,7 @@ func TestAHeartbeatWhileTheEngineOpens(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 
 	e = open(t, dir, pawl.Options{StallAfter: time.Hour, Executor: pawl.Handlers{"*": func(ctx context.Context, task pawl.Task) (any, error) {
-		err := task.Heartbeat(ctx)
+		err := task.Heartbeat(ctx, nil)
 		out <- struct{}{}
 		return nil, err
 	}}})

@@ -41,6 +41,7 @@ type Task struct {
 	Branch    Branch    // the innermost branch of a fan-out that it runs in
 	Deadline  time.Time // when the attempt times out; zero if never
 	Priority  int       // of the node; lower first
+	Details   any       // of the last heartbeat that had some, of this attempt or one before; nil if none had
 	Order     int64     // of dispatch: a task with a lower one was dispatched earlier in this life of the engine; 0 in another process
 
 	services TaskServices // nil: those of an engine that was never opened
@@ -50,7 +51,7 @@ type Task struct {
 // another process, the pool of package worker. A test of a handler may have its own. Each
 // method is that of Task, with the task it is called for.
 type TaskServices interface {
-	Heartbeat(ctx context.Context, t Task) error
+	Heartbeat(ctx context.Context, t Task, details any) error
 	Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error)
 	Open(ctx context.Context, t Task, ref blob.Ref) (io.ReadCloser, error)
 	Once(ctx context.Context, t Task, key string, f func(context.Context) (any, error)) (any, error)
@@ -91,9 +92,12 @@ func (t Task) bindInput(v any, strict bool) error {
 	return nil
 }
 
-// Heartbeat says that the task is alive. An error says that the attempt is no
-// longer wanted.
-func (t Task) Heartbeat(ctx context.Context) error { return t.askedServices().Heartbeat(ctx, t) }
+// Heartbeat says that the task is alive and, with details, how far it is, see
+// Engine.Heartbeat; nil leaves the details as they are. An error says that the attempt is
+// no longer wanted, or that the details are no value, or too large.
+func (t Task) Heartbeat(ctx context.Context, details any) error {
+	return t.askedServices().Heartbeat(ctx, t, details)
+}
 
 // Put is Engine.PutBlob for a handler: the blob stays at least until the attempt
 // is over.
@@ -118,8 +122,8 @@ func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any
 type engineServices struct{ engine *Engine }
 
 // Heartbeat implements TaskServices.
-func (s engineServices) Heartbeat(ctx context.Context, t Task) error {
-	return s.engine.Heartbeat(ctx, t.Key)
+func (s engineServices) Heartbeat(ctx context.Context, t Task, details any) error {
+	return s.engine.Heartbeat(ctx, t.Key, details)
 }
 
 // Put implements TaskServices.

@@ -20,6 +20,7 @@ type Token struct {
 	Input   any                  `json:"input,omitzero"`   // of its approval, a value of the JSON model: do not modify it
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
 	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type, see Options.Types
+	Details any                  `json:"details,omitzero"` // of its task's last heartbeat; nil if there were none
 	Failure *workflow.Failure    `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
 }
 
@@ -38,6 +39,7 @@ type Group struct {
 	Arrived int              `json:"arrived"`        // branches that have arrived at the join
 	Ended   int              `json:"ended"`          // branches that ended elsewhere, by choice
 	Failed  int              `json:"failed"`         // branches that failed
+	Running int              `json:"running"`        // branches that have begun and have not arrived, ended or failed
 	Live    int              `json:"live"`           // live tokens in it and in the groups within it
 	Due     time.Time        `json:"due,omitzero"`   // when its join times out; zero if never
 }
@@ -45,7 +47,7 @@ type Group struct {
 func viewToken(run workflow.RunID, t *state.Token) Token {
 	view := Token{
 		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope,
-		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Failure: t.Failure,
+		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Details: t.Remembered().Details, Failure: t.Failure,
 	}
 	if t.Epoch != 0 {
 		view.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)
@@ -62,6 +64,6 @@ func viewToken(run workflow.RunID, t *state.Token) Token {
 func viewGroup(g *state.Group) Group {
 	return Group{
 		ID: g.ID, Name: g.Name, Origin: g.Origin, Node: g.Node, Scope: g.Scope, Phase: g.Phase,
-		Total: g.Total, Arrived: g.Arrived, Ended: g.Ended, Failed: g.Failed, Live: g.Live, Due: g.Due,
+		Total: g.Total, Arrived: g.Arrived, Ended: g.Ended, Failed: g.Failed, Running: g.RunningBranches(), Live: g.Live, Due: g.Due,
 	}
 }

@@ -60,6 +60,7 @@ type Dispatch struct {
 	Node     *workflow.GraphNode
 	Branch   workflow.Scope // the innermost branch; zero outside any
 	Total    int            // branches of its group
+	Details  any            // what the attempts before have said of how far they were; nil if nothing
 }
 
 // Options bound an actor. Every field but Fault and Hook should be set.
@@ -363,7 +364,7 @@ func (a *Actor) sendEffect(e decision.Effect) {
 			return // withdrawn in the same batch
 		}
 		n := a.state.Graph.Node(t.Node)
-		d := Dispatch{DispatchTask: e, Run: a.ID, Workflow: a.state.Graph.Definition.Name, Node: n, Branch: t.Scope}
+		d := Dispatch{DispatchTask: e, Run: a.ID, Workflow: a.state.Graph.Definition.Name, Node: n, Branch: t.Scope, Details: t.Remembered().Details}
 		if g := a.state.Group(t.Scope.Group); g != nil {
 			d.Total = g.Total
 		}

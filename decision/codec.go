@@ -20,7 +20,7 @@ var variants = [...]Decision{
 	FailRun{}, ExpireRun{}, CancelRun{}, SuspendRun{}, ResumeRun{},
 	StartChild{}, EndChild{}, RequestApproval{}, AddVote{}, DecideApproval{}, AwaitEvent{},
 	KeepSignal{}, TakeSignal{}, LoseSignal{}, RejectSignal{}, AwaitLock{}, TakeLock{},
-	SnoozeTask{}, HoldToken{}, KeepResult{}, RenewInput{}, AwaitJoin{}, FireJoin{}, CancelTokens{}, AddBranch{}, CloseGroup{},
+	SnoozeTask{}, KeepDetails{}, HoldToken{}, KeepResult{}, RenewInput{}, AwaitJoin{}, FireJoin{}, CancelTokens{}, AddBranch{}, CloseGroup{},
 	ArmGroup{}, ListErrors{}, PauseRun{}, StartStep{}, EndStep{}, DeferFailure{},
 	PatchRun{}, StageArtifacts{},
 }

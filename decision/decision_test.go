@@ -218,6 +218,7 @@ var lines = map[string]decision.Decision{
 	`take-lock t1 lock=l`: decision.TakeLock{Token: 1, Lock: "l"},
 	`hold-token t1`:       decision.HoldToken{Token: 1},
 	`snooze-task t1 due=2030-01-01T00:00:01.000Z`:      decision.SnoozeTask{Token: 1, Due: at},
+	`keep-details t1 details={"n":1}`:                  decision.KeepDetails{Token: 1, Details: map[string]any{"n": int64(1)}},
 	`keep-result t1 result=1`:                          decision.KeepResult{Token: 1, Result: int64(1)},
 	`renew-input t1 asked input={"a":1}`:               decision.RenewInput{Token: 1, Input: map[string]any{"a": int64(1)}, Asked: true},
 	`await-join t1 via=e`:                              decision.AwaitJoin{Token: 1, Via: "e"},

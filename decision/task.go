@@ -91,7 +91,7 @@ func (d RenewInput) String() string {
 func (d RenewInput) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	m := t.Remembered()
-	m.Patches = s.Patches
+	m.Patches, m.Details = s.Patches, nil // they are of the old input
 	t.Input, t.Memory = d.Input, &m
 	s.PutToken(&t)
 }
@@ -121,6 +121,28 @@ func (d ExtendTask) evolveState(s *state.State) {
 
 func (ExtendTask) toldEvents(*state.State) []Event                 { return nil }
 func (ExtendTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
+
+// KeepDetails keeps what an attempt has said of how far it is, for the next one.
+type KeepDetails struct {
+	Token   workflow.TokenID `json:"token"`
+	Details any              `json:"details"`
+}
+
+// String implements fmt.Stringer.
+func (d KeepDetails) String() string {
+	return newLine("keep-details", d.Token).addJSON("details", d.Details).String()
+}
+
+func (d KeepDetails) evolveState(s *state.State) {
+	t := *liveToken(s, d.Token)
+	m := t.Remembered()
+	m.Details = d.Details
+	t.Memory = &m
+	s.PutToken(&t)
+}
+
+func (KeepDetails) toldEvents(*state.State) []Event                 { return nil }
+func (KeepDetails) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // RetryTask makes a token wait for its next attempt. Base is the number of
 // attempts that no longer count against the budget.

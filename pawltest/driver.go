@@ -190,17 +190,17 @@ func (d *driver) answerCall(c *call) {
 // sendHeartbeats says of every call whose time has come that it is alive.
 func (d *driver) sendHeartbeats(now time.Time) bool {
 	d.mu.Lock()
-	var due []pawl.Key
+	var due []*call
 	for _, c := range d.calls {
 		if !c.beat.IsZero() && !c.beat.After(now) {
 			c.beat = now.Add(c.entry.Heartbeats)
-			due = append(due, c.Key)
+			due = append(due, c)
 		}
 	}
 	d.mu.Unlock()
 	engine := d.engine
-	for _, key := range due {
-		go func() { _ = engine.Heartbeat(d.ctx, key) }() // it ends with the engine
+	for _, c := range due {
+		go func() { _ = engine.Heartbeat(d.ctx, c.Key, c.entry.Details.value) }() // it ends with the engine
 	}
 	return len(due) > 0
 }

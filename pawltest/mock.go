@@ -168,7 +168,7 @@ func (m *mockError) taskError() error {
 // variablesOf returns what the expr of a mock may use. item and index are those of
 // the innermost branch that has an element.
 func (d *driver) variablesOf(c *call) expr.Map {
-	v := expr.Map{"input": c.Input, "attempt": int64(c.Attempt)}
+	v := expr.Map{"input": c.Input, "attempt": int64(c.Attempt), "details": c.Details}
 	if c.Branch.Total == 0 {
 		return v
 	}

@@ -51,6 +51,7 @@ type mock struct {
 	Error      *mockError        `yaml:"error"`
 	Delay      time.Duration     `yaml:"delay"`
 	Heartbeats time.Duration     `yaml:"heartbeats"`
+	Details    optional          `yaml:"details"`
 	Snooze     time.Duration     `yaml:"snooze"`
 	Expr       *mockProgram      `yaml:"expr"`
 	Artifacts  map[string]string `yaml:"artifacts"` // contents, by name
@@ -88,7 +89,7 @@ func (m *mocks) readElement(e *document.Element) error {
 type mockProgram struct{ *expr.Program }
 
 // mockVariables may be used in the expr of a mock.
-var mockVariables = []string{"input", "item", "index", "branch", "attempt"}
+var mockVariables = []string{"input", "item", "index", "branch", "attempt", "details"}
 
 func (p *mockProgram) readElement(e *document.Element) error {
 	var text string

@@ -101,6 +101,8 @@ func (p *planner) taskFailed(m state.TaskFailed) error {
 		return repeatedOrStale(p.s, k, false)
 	}
 	f := m.Failure
+	p.keepDetails(t, m.Details)
+	t = p.s.Token(t.ID)
 	p.retryOrRaise(t, &f, m.RetryAfter, false)
 	return nil
 }
@@ -110,10 +112,18 @@ func (p *planner) taskHeartbeat(m state.Heartbeat) error {
 	if t == nil {
 		return workflow.ErrStale
 	}
+	p.keepDetails(t, m.Details)
 	if n := p.s.Graph.Node(t.Node); n.Heartbeat > 0 {
 		p.decide(decision.ExtendTask{Token: t.ID, Beat: timeout.Deadline(p.now, n.Heartbeat)})
 	}
 	return nil
+}
+
+// keepDetails keeps what an attempt says of how far it is, if it says something.
+func (p *planner) keepDetails(t *state.Token, details any) {
+	if details != nil {
+		p.decide(decision.KeepDetails{Token: t.ID, Details: details})
+	}
 }
 
 // A completion is what a node completes with.

@@ -32,6 +32,8 @@ func (p *planner) taskSnoozed(m state.TaskSnoozed) error {
 	if t == nil {
 		return snoozedOrStale(p.s, m)
 	}
+	p.keepDetails(t, m.Details)
+	t = p.s.Token(t.ID)
 	if most := p.s.Graph.Limits.Snoozes; t.Remembered().Snoozes >= most {
 		f := limitFailure("snoozes", most, "times that the task asks to be called again")
 		p.failAttempt(t, &f, false)

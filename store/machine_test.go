@@ -200,6 +200,7 @@ func drawTask(t *rapid.T, s *state.State) decision.Decision {
 		decision.RetryTask{Token: id, Due: drawTime(t), Base: 1, Failure: drawFailure(t)},
 		decision.ParkTask{Token: id, Failure: f},
 		decision.SnoozeTask{Token: id, Due: drawTime(t)},
+		decision.KeepDetails{Token: id, Details: drawValue(t)},
 		decision.KeepResult{Token: id, Result: drawValue(t)},
 		decision.RenewInput{Token: id, Input: drawValue(t)},
 		decision.AwaitTimer{Token: id, Due: drawTime(t)},

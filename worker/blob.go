@@ -130,7 +130,7 @@ func (p *Pool) taskHeldBy(ctx context.Context, id string, k pawl.Key) (pawl.Task
 		return pawl.Task{}, err
 	case at == keyHeldByOther, at == keyCompletedByOther:
 		return pawl.Task{}, ErrNotHolder
-	case at == keyCompleted, at == keyUnknown && engine != nil && p.heartbeatEngine(ctx, engine, id, k, at):
+	case at == keyCompleted, at == keyUnknown && engine != nil && p.heartbeatEngine(ctx, engine, heartbeat{worker: id, key: k}, at):
 		return pawl.Task{}, ErrStale
 	case task.Key == "": // in this life of the engine
 		return pawl.Task{}, poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the engine has not dispatched this task again yet: try again")

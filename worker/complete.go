@@ -124,8 +124,9 @@ func (p *Pool) sendResult(ctx context.Context, engine results, c completion, our
 }
 
 // renewLeases renews the leases of a worker on keys, and tells the engine that these
-// attempts are alive. It returns those that the worker should drop.
-func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key) ([]pawl.Key, error) {
+// attempts are alive, and how far they are. It returns those that the worker should
+// drop.
+func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key, details map[pawl.Key]any) ([]pawl.Key, error) {
 	var drop []pawl.Key
 	for _, k := range keys {
 		p.mu.Lock()
@@ -140,27 +141,34 @@ func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key) ([]p
 		if err != nil {
 			return nil, err
 		}
-		if at != keyHeld && at != keyUnknown || engine != nil && p.heartbeatEngine(ctx, engine, id, k, at) {
+		if at != keyHeld && at != keyUnknown || engine != nil && p.heartbeatEngine(ctx, engine, heartbeat{id, k, details[k]}, at) {
 			drop = append(drop, k)
 		}
 	}
 	return drop, nil
 }
 
+// A heartbeat is what a worker says of a key.
+type heartbeat struct {
+	worker  string
+	key     pawl.Key
+	details any
+}
+
 // heartbeatEngine tells the engine of a heartbeat, and reports whether the attempt is
 // over.
 // The holder of a key that the queue does not know becomes its holder if the
 // engine knows it: the engine was opened again, and has not dispatched it yet.
-func (p *Pool) heartbeatEngine(ctx context.Context, engine results, id string, k pawl.Key, at keyState) (over bool) {
-	err := engine.Heartbeat(ctx, k)
+func (p *Pool) heartbeatEngine(ctx context.Context, engine results, h heartbeat, at keyState) (over bool) {
+	err := engine.Heartbeat(ctx, h.key, h.details)
 	over = errors.Is(err, pawl.ErrStale) || errors.Is(err, pawl.ErrEnded) || errors.Is(err, pawl.ErrInvalid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case over && at == keyHeld:
-		p.queue.finishCompletion(id, k, false, false, time.Now())
+		p.queue.finishCompletion(h.worker, h.key, false, false, time.Now())
 	case err == nil && at == keyUnknown:
-		p.queue.claimKey(id, k, time.Now())
+		p.queue.claimKey(h.worker, h.key, time.Now())
 	}
 	p.deliverTasks()
 	return over

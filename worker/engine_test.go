@@ -147,7 +147,7 @@ func TestACancelledRun(t *testing.T) {
 	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		begun <- true
 		<-ctx.Done()
-		cancelled <- task.Heartbeat(context.Background())
+		cancelled <- task.Heartbeat(context.Background(), nil)
 		return nil, ctx.Err()
 	}}))
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(5)))
@@ -224,7 +224,7 @@ transitions: [{from: make, to: here}, {from: here, to: there}, {from: there, to:
 		if !errors.As(err, &refused) {
 			return nil, fmt.Errorf("not refused: %w", err)
 		}
-		return refused.Code, task.Heartbeat(ctx)
+		return refused.Code, task.Heartbeat(ctx, nil)
 	}
 	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"size": size}))
 	ctx, cancel := context.WithCancel(t.Context())

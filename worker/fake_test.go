@@ -111,7 +111,7 @@ func (f *fake) Complete(_ context.Context, k pawl.Key, output any) error {
 
 func (f *fake) Fail(_ context.Context, k pawl.Key, cause error) error { return f.take(k, cause) }
 
-func (f *fake) Heartbeat(_ context.Context, k pawl.Key) error {
+func (f *fake) Heartbeat(_ context.Context, k pawl.Key, _ any) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.beats[k]++

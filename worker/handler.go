@@ -228,7 +228,7 @@ func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	if w.most == 0 {
 		w.most = MaxCapacity
 	}
-	drop, err := p.renewLeases(ctx, w.worker, w.holding)
+	drop, err := p.renewLeases(ctx, w.worker, w.holding, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +256,11 @@ func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, err
 	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker), checkKeys(q.Keys)); err != nil {
 		return nil, err
 	}
-	drop, err := p.renewLeases(ctx, q.Worker, q.Keys)
+	details, err := q.readDetails()
+	if err != nil {
+		return nil, err
+	}
+	drop, err := p.renewLeases(ctx, q.Worker, q.Keys, details)
 	if drop == nil {
 		drop = []pawl.Key{}
 	}

@@ -141,6 +141,13 @@ func TestCompletions(t *testing.T) {
 	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"code": "gone", "message": "no", "retryable": false}}`)
 	require.Nil(t, e)
 	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no"}, f.result("x"))
+	for body, says := range map[string]string{
+		`{"worker": "ann", "keys": [], "details": {"x": 1}}`:                                                 `details name the key "x", which is not among keys`,
+		`{"worker": "ann", "keys": ["x"], "details": {"x": "` + strings.Repeat("x", pawl.MaxDetails) + `"}}`: `the details of key "x"`,
+	} {
+		_, e = ask(p, "POST", "/v1/heartbeat", body)
+		require.Contains(t, e.Message, says)
+	}
 	f.dispatch("a", "s")
 	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "s", "status": "snoozed", "after": "30s"}`)
 	require.Nil(t, e)

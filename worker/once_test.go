@@ -117,7 +117,7 @@ func TestATurnEndsWithTheLease(t *testing.T) {
 		go func() {
 			for ctx.Err() == nil {
 				pass(20 * time.Second)
-				_ = his.Heartbeat(context.Background())
+				_ = his.Heartbeat(context.Background(), nil)
 			}
 		}()
 		kept, err := his.Once(t.Context(), "order/1", func(context.Context) (any, error) { return "his", nil })
@@ -212,7 +212,7 @@ func TestOnceKeepsNoFailure(t *testing.T) {
 		require.Nil(t, kept)
 		require.Empty(t, p.turns)
 		require.NoError(t, e.Cancel(t.Context(), "r", "enough"))
-		require.ErrorIs(t, task.Heartbeat(t.Context()), pawl.ErrStale)
+		require.ErrorIs(t, task.Heartbeat(t.Context(), nil), pawl.ErrStale)
 		_, err = once("other", 1, nil)
 		require.ErrorIs(t, err, pawl.ErrStale)
 	})

@@ -65,7 +65,7 @@ func (o Options) withDefaults() Options {
 type results interface {
 	Complete(ctx context.Context, key pawl.Key, output any) error
 	Fail(ctx context.Context, key pawl.Key, cause error) error
-	Heartbeat(ctx context.Context, key pawl.Key) error
+	Heartbeat(ctx context.Context, key pawl.Key, details any) error
 	OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,9 +46,10 @@ type (
 		Draining bool          `json:"draining,omitempty"`
 	}
 	heartbeatRequest struct {
-		Version string     `json:"version,omitempty"`
-		Worker  string     `json:"worker"`
-		Keys    []pawl.Key `json:"keys"`
+		Version string                       `json:"version,omitempty"`
+		Worker  string                       `json:"worker"`
+		Keys    []pawl.Key                   `json:"keys"`
+		Details map[pawl.Key]json.RawMessage `json:"details,omitempty"`
 	}
 	heartbeatReply struct {
 		Drop []pawl.Key `json:"drop"`
@@ -112,6 +114,7 @@ type (
 		Branch    branchMessage   `json:"branch"`
 		Deadline  time.Time       `json:"deadline,omitzero"`
 		Lease     string          `json:"lease"`
+		Details   json.RawMessage `json:"details,omitempty"`
 	}
 	branchMessage struct {
 		Index int `json:"index"`
@@ -174,6 +177,22 @@ func checkKeys(keys []pawl.Key) error {
 		return invalidRequestf("%d keys in one message; at most %d: send several", len(keys), maxHolding)
 	}
 	return nil
+}
+
+// readDetails returns how far the tasks are of which the message says so.
+func (q heartbeatRequest) readDetails() (map[pawl.Key]any, error) {
+	out := make(map[pawl.Key]any, len(q.Details))
+	for k, text := range q.Details {
+		if !slices.Contains(q.Keys, k) {
+			return nil, invalidRequestf("details name the key %q, which is not among keys: send it there as well", string(k))
+		}
+		v, err := value.Decode(text, value.Limits{Bytes: pawl.MaxDetails})
+		if err != nil {
+			return nil, invalidRequestf("the details of key %q: %v", string(k), err)
+		}
+		out[k] = v
+	}
+	return out, nil
 }
 
 // toCompletion returns what the message says, checked.
@@ -259,11 +278,15 @@ func (m completeRequest) fillCause(c *completion) error {
 }
 
 func taskMessageOf(t pawl.Task, lease time.Duration) taskMessage {
-	return taskMessage{
+	m := taskMessage{
 		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Node: t.Node, Type: t.Type,
 		Attempt: t.Attempt, Priority: t.Priority, Input: value.Encode(t.Input),
 		Branch: branchMessage(t.Branch), Deadline: t.Deadline, Lease: lease.String(),
 	}
+	if t.Details != nil {
+		m.Details = value.Encode(t.Details)
+	}
+	return m
 }
 
 // taskMessagesOf returns as many tasks as go into one answer, at least one. The
@@ -287,8 +310,14 @@ func (m taskMessage) toTask() (pawl.Task, error) {
 	if err != nil {
 		return pawl.Task{}, fmt.Errorf("input of task %q: %w", string(m.Key), err)
 	}
+	var details any
+	if m.Details != nil {
+		if details, err = value.Decode(m.Details, value.Limits{}); err != nil {
+			return pawl.Task{}, fmt.Errorf("details of task %q: %w", string(m.Key), err)
+		}
+	}
 	return pawl.Task{
 		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Workflow: m.Workflow, Node: m.Node, Type: m.Type,
-		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline,
+		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, Details: details,
 	}, nil
 }

@@ -41,7 +41,7 @@ func TestRunRenewsLeasesByItself(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
 		stop := running(t, client(p, "ann", 2), pawl.Handlers{"a": func(_ context.Context, t pawl.Task) (any, error) {
 			pass(10 * time.Minute)
-			return "done " + string(t.Key), t.Heartbeat(context.Background())
+			return "done " + string(t.Key), t.Heartbeat(context.Background(), nil)
 		}})
 		f.dispatch("a", keysOf(3)...)
 		pass(25 * time.Minute)

@@ -122,8 +122,8 @@ type remoteServices struct{ client *Client }
 var _ pawl.TaskServices = remoteServices{}
 
 // Heartbeat implements pawl.TaskServices.
-func (s remoteServices) Heartbeat(ctx context.Context, t pawl.Task) error {
-	drop, err := s.client.Heartbeat(ctx, t.Key)
+func (s remoteServices) Heartbeat(ctx context.Context, t pawl.Task, details any) error {
+	drop, err := s.client.sendHeartbeat(ctx, []pawl.Key{t.Key}, details)
 	if err == nil && len(drop) > 0 {
 		return ErrStale
 	}

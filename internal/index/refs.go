@@ -81,6 +81,12 @@ func messagePayload(m state.Message) any {
 		return m.Output
 	case state.Skip:
 		return m.Output
+	case state.Heartbeat:
+		return m.Details
+	case state.TaskFailed:
+		return m.Details
+	case state.TaskSnoozed:
+		return m.Details
 	case state.Signal:
 		return m.Payload
 	case state.Ballot:

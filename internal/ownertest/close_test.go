@@ -268,7 +268,7 @@ func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
 		"Fail":         e.Fail(ctx, key, errors.New("no")),
 		"Forget":       e.Forget(ctx, "k"),
 		"ForgetBefore": first(e.ForgetBefore(ctx, time.Now())),
-		"Heartbeat":    e.Heartbeat(ctx, key),
+		"Heartbeat":    e.Heartbeat(ctx, key, nil),
 		"Inspect":      first(e.Inspect(ctx, "a")),
 		"Once":         first(e.Once(ctx, "k", func(context.Context) (any, error) { return 1, nil })),
 		"OpenArtifact": first(e.OpenArtifact(ctx, workflow.Artifact{Name: "a", Hash: "sha256:" + strings.Repeat("0", 64)})),

@@ -239,9 +239,10 @@ func (w *world) drawHeartbeat(r *rand.Rand) *act {
 		return nil
 	}
 	key := keyOf(m.id, t.ID, t.Attempt, t.Epoch)
+	details := of[any](r, nil, w.serial, map[string]any{"at": w.serial})
 	return &act{
 		run: m.id,
-		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Heartbeat(ctx, key) },
+		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Heartbeat(ctx, key, details) },
 	}
 }
 

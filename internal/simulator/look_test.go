@@ -148,7 +148,7 @@ func tokenText(t pawl.Token) string {
 // tokenView is what a snapshot shows of a token. All that is stored of it is
 // compared when the engine is closed: rescue.Verify replays the journal.
 func tokenView(run workflow.RunID, t *state.Token) pawl.Token {
-	v := pawl.Token{ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Failure: t.Failure}
+	v := pawl.Token{ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Details: t.Remembered().Details, Failure: t.Failure}
 	if t.Epoch != 0 {
 		v.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)
 	}
@@ -161,6 +161,6 @@ func tokenView(run workflow.RunID, t *state.Token) pawl.Token {
 func groupView(g *state.Group) pawl.Group {
 	return pawl.Group{
 		ID: g.ID, Name: g.Name, Origin: g.Origin, Node: g.Node, Scope: g.Scope, Phase: g.Phase,
-		Total: g.Total, Arrived: g.Arrived, Ended: g.Ended, Failed: g.Failed, Live: g.Live, Due: g.Due,
+		Total: g.Total, Arrived: g.Arrived, Ended: g.Ended, Failed: g.Failed, Running: g.RunningBranches(), Live: g.Live, Due: g.Due,
 	}
 }

@@ -40,6 +40,7 @@ type (
 		Epoch      workflow.Epoch   `json:"epoch"`
 		Failure    workflow.Failure `json:"failure"`
 		RetryAfter time.Duration    `json:"retryAfter,omitzero"` // in place of the policy's delay
+		Details    any              `json:"details,omitzero"`    // of its last heartbeat, if they were not told before
 		Act        Act              `json:"act,omitzero"`
 	}
 	// TaskSnoozed reports that an attempt asks to be called again after a time.
@@ -48,6 +49,7 @@ type (
 		Attempt int              `json:"attempt"`
 		Epoch   workflow.Epoch   `json:"epoch"`
 		After   time.Duration    `json:"after"`
+		Details any              `json:"details,omitzero"` // of its last heartbeat, if they were not told before
 		Act     Act              `json:"act,omitzero"`
 	}
 	// Heartbeat reports that an attempt is alive.
@@ -55,6 +57,7 @@ type (
 		Token   workflow.TokenID `json:"token"`
 		Attempt int              `json:"attempt"`
 		Epoch   workflow.Epoch   `json:"epoch"`
+		Details any              `json:"details,omitzero"` // how far it is, for the next attempt; nil leaves them
 	}
 	// AlarmFired reports that the instant for which the run's alarm was armed
 	// has come. Everything due by max(now, At) happens.

@@ -66,6 +66,7 @@ type TaskMemory struct {
 	Kept    map[string]any `json:"kept,omitzero"`    // result, which the token came with, if its input may be evaluated anew
 	Snoozes int            `json:"snoozes,omitzero"` // how often it has asked to be called again
 	Message string         `json:"message,omitzero"` // of its approval, if that is an expression
+	Details any            `json:"details,omitzero"` // what an attempt has said last of how far it is
 }
 
 // Remembered returns a copy of what t remembers, for a change to it.

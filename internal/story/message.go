@@ -78,7 +78,7 @@ func (r Reader) resultMessage(d *datadriven.TestData) state.Message {
 	if d.Cmd == "snooze" {
 		return state.TaskSnoozed{Token: id, Attempt: attempt, Epoch: epoch, After: time.Duration(r.readNumber(d, "after", 0)) * time.Second}
 	}
-	return state.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch}
+	return state.Heartbeat{Token: id, Attempt: attempt, Epoch: epoch, Details: r.readJSON(d)}
 }
 
 // childMessage reads what a child tells or asks its parent.

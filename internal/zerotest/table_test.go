@@ -140,6 +140,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[decision.FireGroup](),
 	reflect.TypeFor[decision.FireJoin](),
 	reflect.TypeFor[decision.HoldToken](),
+	reflect.TypeFor[decision.KeepDetails](),
 	reflect.TypeFor[decision.KeepResult](),
 	reflect.TypeFor[decision.KeepSignal](),
 	reflect.TypeFor[decision.ListErrors](),

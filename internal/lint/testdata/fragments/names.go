@@ -24,6 +24,8 @@ var (
 	pages              io.Reader
 	report             io.Reader
 	resize             func(context.Context, pawl.Task) (any, error)
+	total              int64
+	copyRow            func(ctx context.Context, row int64) error
 	service            interface {
 		Report(ctx context.Context, key string) (*reported, error)
 	}
