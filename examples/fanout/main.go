@@ -22,7 +22,6 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -45,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer stop()
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	dir := flags.String("dir", filepath.Join(os.TempDir(), "pawl-fanout"), "the engine `directory`, where the state lives")
+	dir := flags.String("dir", "fanout-data", "the engine `directory`, where the state lives")
 	crash := flags.Float64("crash", 0, "kill this process when it has begun this `share` of the files, e.g. 0.5")
 	concurrency := flags.Int("concurrency", 32, "how many files to count at once")
 	if err := flags.Parse(args); err != nil {

@@ -138,6 +138,14 @@ func TestAFileThatIsNotThere(t *testing.T) {
 	require.ErrorContains(t, err, "none: no such file")
 }
 
+// A known name in the folder for temporary files is anybody's to take first.
+func TestTheStateIsInAFolderOfItsOwn(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("a.txt", []byte("one two\n"), 0o600))
+	require.NoError(t, run(t.Context(), []string{"a.txt"}, t.Output(), t.Output()))
+	require.DirExists(t, "fanout-data")
+}
+
 func TestTooManyFiles(t *testing.T) {
 	_, err := sources(make([]string, maxFiles+1))
 	require.ErrorIs(t, err, errTooMany)
