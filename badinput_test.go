@@ -254,8 +254,8 @@ func TestBadResults(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, out.Err(), name)
 	}
-	require.ErrorIs(t, e.Fail(t.Context(), "x#1.1.0000000000000001", nil), pawl.ErrInvalid)
-	require.ErrorIs(t, e.Complete(t.Context(), "x#1.1.0000000000000001", 1), pawl.ErrStale)
+	require.ErrorIs(t, e.Fail(t.Context(), "x#1.1.0000000000000001.AAAAAAAAAAAAAAAAAAAAAA", nil), pawl.ErrInvalid)
+	require.ErrorIs(t, e.Complete(t.Context(), "x#1.1.0000000000000001.AAAAAAAAAAAAAAAAAAAAAA", 1), pawl.ErrStale)
 }
 
 // Odd ids are runs like any other: each its own, returned unchanged, none

@@ -74,7 +74,7 @@ func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
 
 // dispatchTask takes an attempt. It returns at once.
 func (d *dispatcher) dispatchTask(a actor.Dispatch) {
-	key := keyOf(a.Run, a.Token, a.Attempt, a.Epoch)
+	key := d.engine.keyOf(a.Run, a.Token, a.Attempt, a.Epoch)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {

@@ -279,7 +279,7 @@ func (e *Engine) leftBehind() error {
 	for _, t := range e.dispatcher.runningTasks() {
 		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done",
 			"run", string(t.Run), "node", string(t.Node.ID), "task", t.Task)
-		left.Tasks = append(left.Tasks, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: keyOf(t.Run, t.Token, t.Attempt, t.Epoch)})
+		left.Tasks = append(left.Tasks, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Run, t.Token, t.Attempt, t.Epoch)})
 	}
 	if left.Tasks == nil {
 		return nil

@@ -28,7 +28,7 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	run, token, attempt, epoch, err := key.parseKey()
+	a, err := e.parseKey(key)
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,11 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 	defer release()
 	merged, details := e.dispatcher.mergeHeartbeat(key, details)
 	if !merged {
-		err = e.reportResult(ctx, run, state.Heartbeat{Token: token, Attempt: attempt, Epoch: epoch, Details: details})
+		err = e.reportResult(ctx, a.Run, state.Heartbeat{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Details: details})
 		e.dispatcher.heartbeatSent(key, details, err)
 	}
 	if err == nil {
-		e.stalls.noteHeartbeat(run)
+		e.stalls.noteHeartbeat(a.Run)
 	}
 	return err
 }

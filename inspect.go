@@ -44,7 +44,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	out.Artifacts = h.Artifacts
 	rows := s.AllRows()
 	for _, t := range rows.Tokens {
-		out.Tokens = append(out.Tokens, viewToken(id, t))
+		out.Tokens = append(out.Tokens, e.viewToken(id, t))
 	}
 	e.dispatcher.markLimited(out.Tokens)
 	for _, g := range rows.Groups {

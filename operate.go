@@ -34,7 +34,7 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 	if err != nil {
 		return err
 	}
-	run, token, attempt, epoch, err := key.parseKey()
+	a, err := e.parseKey(key)
 	if err != nil {
 		return err
 	}
@@ -42,13 +42,13 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	m.Token, m.Attempt, m.Epoch, m.Act = token, attempt, epoch, act
+	m.Token, m.Attempt, m.Epoch, m.Act = a.Token, a.Number, a.Epoch, act
 	release, err := e.pinResult(ctx, m)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.reportResult(ctx, run, m)
+	return e.reportResult(ctx, a.Run, m)
 }
 
 // Fail delivers the error of an attempt, as Execute would have returned it: a Snooze
@@ -58,15 +58,15 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if err != nil {
 		return err
 	}
-	run, token, attempt, epoch, err := key.parseKey()
+	a, err := e.parseKey(key)
 	if err != nil {
 		return err
 	}
 	if cause == nil {
 		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
-	failed := state.TaskFailed{Token: token, Attempt: attempt, Epoch: epoch, Act: act}
-	return e.reportResult(ctx, run, e.dispatcher.withDetails(key, attemptError(failed, cause)))
+	failed := state.TaskFailed{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Act: act}
+	return e.reportResult(ctx, a.Run, e.dispatcher.withDetails(key, attemptError(failed, cause)))
 }
 
 // reportResult delivers what an executor says. A run that does not exist makes the

@@ -2,17 +2,18 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -195,32 +196,25 @@ func (a *absentExecutor) Execute(_ context.Context, t Task) (any, error) {
 }
 
 // A Key names one attempt of one task: run, token, attempt, and the life of the
-// engine that dispatched it. It is opaque to hosts.
+// engine that dispatched it. It is opaque to hosts. It is the same in every life of the
+// engine, and nobody can make one who has not the directory: who was given a key, in a
+// callback's URL for instance, can deliver the result of that attempt and of no other.
 type Key string
 
 // keyOf returns the key of an attempt.
-func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) Key {
-	return Key(fmt.Sprintf("%s#%d.%d.%v", string(run), int64(token), attempt, epoch))
+func (e *Engine) keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) Key {
+	return Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}.Key(e.dir.Secret()))
 }
 
-// parseKey splits a key into what it names. A key has one spelling: who compares
-// keys as texts, as a pool of workers does, tells attempts apart by them.
-func (k Key) parseKey() (run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch, err error) {
-	bad := fmt.Errorf("%w: %q is not a task key", ErrInvalid, string(k))
-	i := strings.LastIndexByte(string(k), '#')
-	if i < 1 {
-		return "", 0, 0, 0, bad
+// parseKey returns what a key names. A text that is no key is ErrInvalid, and one that
+// was not made here ErrStale: there never was such an attempt.
+func (e *Engine) parseKey(k Key) (taskkey.Attempt, error) {
+	a, err := taskkey.Parse(e.dir.Secret(), string(k))
+	switch {
+	case errors.Is(err, taskkey.ErrForged):
+		return a, fmt.Errorf("%w: %.300q is %w", ErrStale, string(k), err)
+	case err != nil:
+		return a, fmt.Errorf("%w: %.300q is %w", ErrInvalid, string(k), err)
 	}
-	parts := strings.Split(string(k[i+1:]), ".")
-	if len(parts) != 3 {
-		return "", 0, 0, 0, bad
-	}
-	id, err1 := strconv.ParseInt(parts[0], 10, 64)
-	n, err2 := strconv.Atoi(parts[1])
-	e, err3 := strconv.ParseUint(parts[2], 16, 64)
-	run, token, epoch = workflow.RunID(k[:i]), workflow.TokenID(id), workflow.Epoch(e)
-	if err1 != nil || err2 != nil || err3 != nil || keyOf(run, token, n, epoch) != k {
-		return "", 0, 0, 0, bad
-	}
-	return run, token, n, epoch, nil
+	return a, nil
 }

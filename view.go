@@ -44,13 +44,13 @@ type Group struct {
 	Due     time.Time        `json:"due,omitzero"`   // when its join times out; zero if never
 }
 
-func viewToken(run workflow.RunID, t *state.Token) Token {
+func (e *Engine) viewToken(run workflow.RunID, t *state.Token) Token {
 	view := Token{
 		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope,
 		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Details: t.Remembered().Details, Failure: t.Failure,
 	}
 	if t.Epoch != 0 {
-		view.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)
+		view.Key = e.keyOf(run, t.ID, t.Attempt, t.Epoch)
 	}
 	if t.Status == workflow.WaitingForApproval {
 		view.Input = t.Input

@@ -40,7 +40,7 @@ func parseNumber(text string) int64 {
 	return n
 }
 
-// tokenOf returns the token that a key is of: a key ends in #TOKEN.ATTEMPT.EPOCH.
+// tokenOf returns the token that a key is of: a key ends in #TOKEN.ATTEMPT.EPOCH.MAC.
 func tokenOf(k pawl.Key) workflow.TokenID {
 	text := string(k)
 	token, _, _ := strings.Cut(text[strings.LastIndexByte(text, '#')+1:], ".")
@@ -49,7 +49,7 @@ func tokenOf(k pawl.Key) workflow.TokenID {
 
 // foreignKey returns a key of an attempt that never was.
 func foreignKey(run workflow.RunID, attempt int) pawl.Key {
-	return pawl.Key(fmt.Sprintf("%s#%d.%d.%016x", string(run), int64(1)<<40, max(attempt, 1), 1))
+	return pawl.Key(fmt.Sprintf("%s#%d.%d.%016x.AAAAAAAAAAAAAAAAAAAAAA", string(run), int64(1)<<40, max(attempt, 1), 1))
 }
 
 // An attemptName is how a scenario names an attempt.

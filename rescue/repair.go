@@ -105,6 +105,9 @@ func (r *repairer) restoreAll() error {
 		return err
 	}
 	if r.HasIndex() {
+		if wrong := r.damagedSecret(); wrong != nil {
+			r.addNote(index.File, "there is a new one: tasks that are out are sent again under other keys", "%v", wrong)
+		}
 		r.changedRows(func(c *index.CheckedTable, wrong string) {
 			if c.Derived {
 				r.addNote(index.File, "it follows from the journals", "%s", wrong)

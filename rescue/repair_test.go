@@ -141,6 +141,7 @@ func TestRepairSays(t *testing.T) {
 		{"row", 0, all, nil, `note: `},
 		{"alarm", 0, all, nil, ""},
 		{"reference", 0, all, nil, ""},
+		{"secret", 0, all, nil, "there is a new one"},
 		{"published", 1, all, nil, "the definition published as fan version 3 is lost"},
 		{"outcome", 1, all, nil, `the outcome kept under "paid" is lost`},
 		{"blob is gone", 1, all, nil, "blobs/"},
@@ -204,4 +205,14 @@ func TestRepairRefuses(t *testing.T) {
 	_, err := Repair(t.TempDir(), filepath.Join(t.TempDir(), "x"))
 	require.ErrorIs(t, err, store.ErrNotOurs)
 	require.Equal(t, before, hashes(t, path))
+}
+
+// Keys of tasks that are out are good in the repaired directory as well.
+func TestRepairKeepsTheSecret(t *testing.T) {
+	path := settled(t)
+	d := open(t, path)
+	secret := d.Secret()
+	require.NoError(t, d.Close())
+	to, _ := repaired(t, path)
+	require.Equal(t, secret, to.Secret())
 }

@@ -49,6 +49,9 @@ func (in *inspection) verifyAll() {
 	if in.HasIndex() {
 		in.verifyDefinitions()
 		in.verifyOutcomes()
+		if wrong := in.damagedSecret(); wrong != nil {
+			in.addWrong("", index.File, doRebuild, "%v", wrong)
+		}
 		for _, id := range in.runIDs() {
 			in.verifyRun(id, named)
 		}
@@ -121,6 +124,16 @@ func (in *inspection) refsOf(num int64) map[string]bool {
 	out := map[string]bool{}
 	in.eachIndexRow(refsOf, func(r *sqlite.Row) error { out[r.Text(0)] = true; return nil }, num)
 	return out
+}
+
+// damagedSecret says that the secret, which the keys of tasks are made with, is not what
+// was written; nil if it is.
+func (in *inspection) damagedSecret() error {
+	err := in.ReadIndex(func(db *sqlite.Conn) error { _, err := index.ReadSecret(db); return err })
+	if errors.Is(err, index.ErrDamagedSecret) {
+		return err
+	}
+	return nil
 }
 
 // verifyRows finds rows that have changed, in all tables but that of the runs.

@@ -188,6 +188,7 @@ func harms() []harm {
 		{"definition", inIndex(`UPDATE definitions SET doc = replace(doc, 'start', 'stort')`), "pawl.db: definition "},
 		{"published", inIndex(`UPDATE published SET hash = 'x'`), "published as fan version 3"},
 		{"outcome", inIndex(`UPDATE outcomes SET value = '{'`), `kept under "paid" is damaged`},
+		{"secret", inIndex(`UPDATE meta SET value = zeroblob(36) WHERE key = 'secret'`), "the secret in its table meta is damaged"},
 		{"reference", inIndex(`DELETE FROM blob_refs WHERE num > 0`), "the list of references lacks"},
 		{"reference of an outcome", inIndex(`DELETE FROM blob_refs WHERE num < 0`), "of a kept outcome"},
 		{"blob is gone", func(t testing.TB, dir string) { require.NoError(t, os.Remove(aBlob(t, dir))) }, ": missing"},

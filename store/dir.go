@@ -51,6 +51,7 @@ type Dir struct {
 	// lockPath is where the lock file was, whatever the working directory is now.
 	lockPath  string
 	epoch     workflow.Epoch
+	secret    []byte
 	lastNum   atomic.Int64 // number of the last run
 	lastSpill atomic.Int64 // number of the last spill
 	reserved  atomic.Int64 // numbers the files of reserveSpace
@@ -217,6 +218,9 @@ func (d *Dir) beginEpoch() error {
 	if _, err := d.db.Exec(putEpoch, int64(d.epoch)); err != nil {
 		return d.indexError(err)
 	}
+	if err := d.loadSecret(); err != nil {
+		return err
+	}
 	d.hook.Hit("open.epoch")
 	state := stateSynced
 	if d.options.Durability == ProcessCrash {
@@ -229,6 +233,18 @@ func (d *Dir) beginEpoch() error {
 		return err
 	}
 	return d.dropGarbageAtOpen()
+}
+
+// loadSecret reads the secret, or draws it in a directory that has none yet.
+func (d *Dir) loadSecret() (err error) {
+	d.secret, err = index.ReadSecret(d.db)
+	if err == nil && d.secret == nil {
+		d.secret, err = index.NewSecret(d.db)
+	}
+	if errors.Is(err, index.ErrDamagedSecret) {
+		return &CorruptError{File: d.pathOf(indexFile), What: err.Error()}
+	}
+	return d.indexError(err)
 }
 
 // dropGarbageAtOpen drops dead records and spills that no record names, and finds the
@@ -255,6 +271,10 @@ const (
 
 // Epoch returns the number drawn for this life of the directory.
 func (d *Dir) Epoch() workflow.Epoch { return d.epoch }
+
+// Secret returns 32 bytes that were drawn when the directory was made, and that its copies
+// have. Nothing shows them to anybody; nobody may change what is returned.
+func (d *Dir) Secret() []byte { return d.secret }
 
 // Failed is closed when everything fails with ErrFailed from then on.
 func (d *Dir) Failed() <-chan struct{} { return d.failed }

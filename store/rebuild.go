@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -19,8 +20,26 @@ func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error
 		if err != nil {
 			return err
 		}
-		return errors.Join(fill(to, path), to.Close())
+		err = in.keepSecret(to)
+		if err == nil {
+			err = fill(to, path)
+		}
+		return errors.Join(err, to.Close())
 	})
+}
+
+// keepSecret gives a new directory the secret of the one that is inspected, if that can
+// be read: keys of tasks that are out stay good.
+func (in *Inspection) keepSecret(to *Dir) error {
+	if !in.HasIndex() {
+		return nil
+	}
+	var secret []byte
+	err := in.dir.readIndex(func(db *sqlite.Conn) (err error) { secret, err = index.ReadSecret(db); return err })
+	if err != nil || secret == nil {
+		return nil //nolint:nilerr // it has one of its own
+	}
+	return to.updateIndex(func(db *sqlite.Conn) error { return index.KeepSecret(db, secret) })
 }
 
 // StoreDefinitions stores definitions, as JSON by their hashes.

@@ -3,6 +3,7 @@ package index
 import (
 	"database/sql/driver"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -123,6 +124,12 @@ func ChangedRow(db *sqlite.Conn) (wrong string, err error) {
 		c := &CheckedTables[i]
 		if err == nil {
 			err = db.Each(c.Rows, func(r *sqlite.Row) error { keep(c.DescribeChange(r)); return nil })
+		}
+	}
+	if err == nil {
+		if _, err = ReadSecret(db); errors.Is(err, ErrDamagedSecret) {
+			keep(err.Error())
+			err = nil
 		}
 	}
 	return wrong, err

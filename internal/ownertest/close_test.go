@@ -255,7 +255,7 @@ func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
 
 // afterClose calls every method of an engine that is closed, but Close.
 func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
-	key := pawl.Key("a#1.1.0000000000000001")
+	key := pawl.Key("a#1.1.0000000000000001.AAAAAAAAAAAAAAAAAAAAAA")
 	first := func(_ any, err error) error { return err }
 	out := map[string]error{
 		"AddBranch":    e.AddBranch(ctx, pawl.GroupTarget{Run: "a", Group: "g"}, 1),

@@ -179,7 +179,7 @@ func (w *world) complete(key pawl.Key) *act {
 	message.Output = output
 	return &act{
 		run: runOf(key), message: message, needless: func(m *model) bool { return m.results[key] },
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, key, output) },
+		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, w.keyFor(key), output) },
 	}
 }
 
@@ -192,7 +192,7 @@ func (w *world) drawFail(r *rand.Rand) *act {
 	cause := pawl.TaskError{Code: of(r, "busy", "gone"), Message: fmt.Sprint("act ", w.serial), Retryable: r.IntN(2) == 0}
 	return &act{
 		run: runOf(key),
-		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Fail(ctx, key, cause) },
+		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Fail(ctx, w.keyFor(key), cause) },
 	}
 }
 
@@ -228,7 +228,7 @@ func (w *world) drawForge(r *rand.Rand) *act {
 	)
 	return &act{
 		run: m.id, forged: true, key: key,
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, key, "forged") },
+		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, w.keyFor(key), "forged") },
 	}
 }
 
@@ -239,10 +239,13 @@ func (w *world) drawHeartbeat(r *rand.Rand) *act {
 		return nil
 	}
 	key := keyOf(m.id, t.ID, t.Attempt, t.Epoch)
+	if !w.hasKey(key) {
+		return nil // the executor has not had it yet
+	}
 	details := of[any](r, nil, w.serial, map[string]any{"at": w.serial})
 	return &act{
 		run: m.id,
-		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Heartbeat(ctx, key, details) },
+		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Heartbeat(ctx, w.keyFor(key), details) },
 	}
 }
 

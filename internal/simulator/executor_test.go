@@ -34,8 +34,14 @@ var errGone = errors.New("the process is gone")
 // execute returns the handler of all tasks in one life of the engine.
 func (w *world) execute(life int, dead chan struct{}) func(context.Context, pawl.Task) (any, error) {
 	return func(ctx context.Context, t pawl.Task) (any, error) {
+		key := t.Key
+		t.Key = nameOf(key)
 		c := &call{Task: t, answer: make(chan func() (any, error), 1)}
 		w.mu.Lock()
+		if known := w.keys[t.Key]; known != "" && known != key && w.fault == nil {
+			w.fault = fmt.Errorf("%s has the keys %s and %s", t.Key, known, key)
+		}
+		w.keys[t.Key] = key
 		if w.life != life || w.crashed {
 			w.mu.Unlock()
 			return nil, errGone
@@ -106,7 +112,7 @@ func (w *world) isCommitted(ctx context.Context, engine *pawl.Engine, c *call) {
 	}
 	for i := range snap.Tokens {
 		t := &snap.Tokens[i]
-		if t.Key == c.Key && t.Status != workflow.Pending || t.ID == c.token && t.Attempt > c.Attempt {
+		if nameOf(t.Key) == c.Key && t.Status != workflow.Pending || t.ID == c.token && t.Attempt > c.Attempt {
 			return
 		}
 	}

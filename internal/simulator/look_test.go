@@ -115,7 +115,9 @@ func snapshotText(s pawl.Snapshot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v\n", s.Status)
 	for i := range s.Tokens {
-		b.WriteString(tokenText(s.Tokens[i]))
+		shown := s.Tokens[i]
+		shown.Key = nameOf(shown.Key)
+		b.WriteString(tokenText(shown))
 	}
 	for i := range s.Groups {
 		fmt.Fprintf(&b, "%+v\n", s.Groups[i])

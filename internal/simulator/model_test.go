@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -246,8 +247,31 @@ func (m *model) decided(g workflow.GroupID) error {
 	return nil
 }
 
-// keyOf is how a host sees an attempt. Every key that the executor is given is
-// looked up here, so a change of its text is noticed.
+// keyOf is the name of an attempt: its key without the MAC, which the models cannot
+// make. Every key that the executor is given is looked up by it.
 func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) pawl.Key {
-	return pawl.Key(fmt.Sprintf("%s#%d.%d.%v", string(run), int64(token), attempt, epoch))
+	return pawl.Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}.Name())
+}
+
+// nameOf returns the name of the attempt that a key is of.
+func nameOf(key pawl.Key) pawl.Key {
+	return key[:max(strings.LastIndexByte(string(key), '.'), 0)]
+}
+
+// hasKey reports whether the executor was given the key of the attempt with a name.
+func (w *world) hasKey(name pawl.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keys[name] != ""
+}
+
+// keyFor returns the key that the executor was given for the attempt with a name, or
+// what a forger would make of it.
+func (w *world) keyFor(name pawl.Key) pawl.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if key := w.keys[name]; key != "" {
+		return key
+	}
+	return name + ".AAAAAAAAAAAAAAAAAAAAAA"
 }

@@ -53,6 +53,7 @@ type world struct {
 	asked    map[workflow.RunID]*workflow.Graph // starts that may have been taken
 	purging  map[workflow.RunID]bool            // roots that may be gone
 	former   map[pawl.Key]bool                  // of runs that are gone
+	keys     map[pawl.Key]pawl.Key              // that the executor was given, by name
 	epochs   map[workflow.Epoch]string
 	calls    []*call // admitted, not answered
 	pending  []pawl.Key
@@ -98,7 +99,7 @@ func newWorld(p play, folder string) *world {
 	w := &world{
 		play: p, ctx: context.Background(), began: time.Now(), folder: folder,
 		graphs: map[string]*workflow.Graph{}, models: map[workflow.RunID]*model{}, asked: map[workflow.RunID]*workflow.Graph{},
-		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, epochs: map[workflow.Epoch]string{}, over: map[workflow.RunID]bool{},
+		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, keys: map[pawl.Key]pawl.Key{}, epochs: map[workflow.Epoch]string{}, over: map[workflow.RunID]bool{},
 		trace: fnv.New64a(), tally: newTally(),
 	}
 	steps, runs := 40+r.IntN(200), 1+r.IntN(4)

@@ -62,7 +62,7 @@ func OpenLedger(path string, life int) (*Ledger, error) {
 // Write appends a line. A ledger that cannot be kept ends the process: nothing
 // that is found afterwards would mean anything.
 func (l *Ledger) Write(e Entry) {
-	e.Life = l.Life
+	e.Life, e.Key = l.Life, nameOf(e.Key)
 	line, err := json.Marshal(e)
 	if err == nil {
 		_, err = l.file.Write(append(line, '\n'))

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
@@ -236,10 +238,15 @@ func resultOf(run workflow.RunID, m state.Message) (pawl.Key, bool) {
 	}
 }
 
-// keyOf is how a host sees an attempt. Hosts take keys as they are; that this is
-// the text of one is checked by the tests themselves, which find every key.
+// keyOf is the name of an attempt: its key without the MAC. Hosts take keys as they
+// are; the tests find every attempt by its name.
 func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) pawl.Key {
-	return pawl.Key(fmt.Sprintf("%s#%d.%d.%v", string(run), int64(token), attempt, epoch))
+	return pawl.Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}.Name())
+}
+
+// nameOf returns the name of the attempt that a key is of, as keyOf makes it.
+func nameOf(key pawl.Key) pawl.Key {
+	return key[:max(strings.LastIndexByte(string(key), '.'), 0)]
 }
 
 // checkFiles opens the files of runs as anybody may, and finds everything in

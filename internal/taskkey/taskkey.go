@@ -1,0 +1,85 @@
+// Package taskkey writes and reads the keys under which hosts and workers know the
+// attempts of tasks.
+package taskkey
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// ErrMalformed says that a text is no key.
+var ErrMalformed = errors.New("not a task key")
+
+// ErrForged says that a key was not made with the secret.
+var ErrForged = errors.New("a task key that this directory did not make")
+
+// An Attempt is what a key names: one attempt of one task, dispatched in one life of
+// the engine.
+type Attempt struct {
+	Run    workflow.RunID
+	Token  workflow.TokenID
+	Number int // from 1
+	Epoch  workflow.Epoch
+}
+
+// macBytes is how much of a MAC is in a key: 128 bits.
+const macBytes = 16
+
+// Key returns the text RUN#TOKEN.ATTEMPT.EPOCH.MAC. The MAC, HMAC-SHA-256 of what is
+// before it, keeps whoever has one key from making another.
+func (a Attempt) Key(secret []byte) string {
+	named := a.Name()
+	return named + "." + macOf(secret, named)
+}
+
+// Name returns the text RUN#TOKEN.ATTEMPT.EPOCH: a key without its MAC.
+func (a Attempt) Name() string {
+	return string(a.Run) + "#" + strconv.FormatInt(int64(a.Token), 10) + "." + strconv.Itoa(a.Number) + "." + a.Epoch.String()
+}
+
+func macOf(secret []byte, named string) string {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(named))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:macBytes])
+}
+
+// Parse returns what a key names, or ErrMalformed or ErrForged. A key has one spelling:
+// who compares keys as texts, as a pool of workers does, tells attempts apart by them.
+func Parse(secret []byte, key string) (Attempt, error) {
+	named, mac, ok := cutLast(key, '.')
+	a, good := parseName(named)
+	if !ok || !good || len(mac) != base64.RawURLEncoding.EncodedLen(macBytes) {
+		return Attempt{}, ErrMalformed
+	}
+	if !hmac.Equal([]byte(mac), []byte(macOf(secret, named))) {
+		return Attempt{}, ErrForged
+	}
+	return a, nil
+}
+
+func parseName(named string) (a Attempt, ok bool) {
+	run, rest, ok := cutLast(named, '#')
+	parts := strings.Split(rest, ".")
+	if !ok || run == "" || len(parts) != 3 {
+		return a, false
+	}
+	token, err1 := strconv.ParseInt(parts[0], 10, 64)
+	number, err2 := strconv.Atoi(parts[1])
+	epoch, err3 := strconv.ParseUint(parts[2], 16, 64)
+	a = Attempt{workflow.RunID(run), workflow.TokenID(token), number, workflow.Epoch(epoch)}
+	return a, err1 == nil && err2 == nil && err3 == nil && a.Name() == named
+}
+
+func cutLast(text string, sep byte) (before, after string, found bool) {
+	i := strings.LastIndexByte(text, sep)
+	if i < 0 {
+		return "", "", false
+	}
+	return text[:i], text[i+1:], true
+}

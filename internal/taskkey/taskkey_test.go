@@ -1,0 +1,77 @@
+package taskkey
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var secret = []byte("0123456789abcdef0123456789abcdef")
+
+func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := Attempt{
+			workflow.RunID(rapid.StringN(1, 20, -1).Draw(t, "run")), workflow.TokenID(rapid.Int64().Draw(t, "token")),
+			rapid.Int().Draw(t, "attempt"), workflow.Epoch(rapid.Uint64().Draw(t, "epoch")),
+		}
+		got, err := Parse(secret, a.Key(secret))
+		require.NoError(t, err)
+		require.Equal(t, a, got)
+	})
+}
+
+// Who has keys of some attempts has none of another attempt: no part of a key can be
+// changed, and none is made without the secret.
+func TestForgedKeys(t *testing.T) {
+	a := Attempt{"order-1", 3, 1, 0x9f86d081884c7d65}
+	good := a.Key(secret)
+	for _, forged := range []Attempt{
+		{"order-2", 3, 1, a.Epoch}, {"order-1/3.1", 3, 1, a.Epoch}, {"order-1", 4, 1, a.Epoch}, {"order-1", 3, 2, a.Epoch}, {"order-1", 3, 1, a.Epoch + 2},
+	} {
+		_, err := Parse(secret, forged.Name()+good[strings.LastIndexByte(good, '.'):])
+		require.ErrorIs(t, err, ErrForged)
+		_, err = Parse(secret, forged.Key([]byte("another secret")))
+		require.ErrorIs(t, err, ErrForged)
+		_, err = Parse(secret, forged.Key(nil))
+		require.ErrorIs(t, err, ErrForged)
+	}
+}
+
+// A second spelling would be a second key for whoever compares them as texts.
+func TestAKeyHasOneSpelling(t *testing.T) {
+	mac := "." + strings.Repeat("A", 22)
+	_, err := Parse(secret, "a#b#3.1.9f86d081884c7d65"+mac)
+	require.ErrorIs(t, err, ErrForged)
+	for _, k := range []string{
+		"a#b#03.1.9f86d081884c7d65", "a#b#+3.1.9f86d081884c7d65", "a#b#3.01.9f86d081884c7d65", "a#b#3.+1.9f86d081884c7d65",
+		"a#b#3.1.9F86D081884C7D65", "a#b#3.1.09f86d081884c7d65", "a#b#-0.1.9f86d081884c7d65", "a#b#3.1.1",
+		"", "#3.1.9f86d081884c7d65", "a", "a#3.1", "a#3.1.9f86d081884c7d65.1", "a#x.1.9f86d081884c7d65", "a# 3.1.9f86d081884c7d65",
+	} {
+		_, err := Parse(secret, k+mac)
+		require.ErrorIs(t, err, ErrMalformed, "%q", k)
+	}
+	good := Attempt{"a", 3, 1, 1}.Key(secret)
+	for _, k := range []string{good + "=", good + "A", good[:len(good)-1], strings.ToUpper(good), "", "a", "a#3.1.0000000000000001"} {
+		_, err := Parse(secret, k)
+		require.Error(t, err, "%q", k)
+	}
+}
+
+// FuzzKey reads any text as a key: what is well formed is written the same way again.
+func FuzzKey(f *testing.F) {
+	for _, k := range []string{"a#3.1.9f86d081884c7d65", "a#b#3.1.9f86d081884c7d65", "a#03.1.9f86d081884c7d65", "#3.1.1", "a#-9.-1.0000000000000000"} {
+		f.Add(k)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if a, ok := parseName(text); ok {
+			require.Equal(t, text, a.Name())
+			require.NotEmpty(t, a.Run)
+		}
+		_, err := Parse(secret, text)
+		require.Error(t, err)
+	})
+}
