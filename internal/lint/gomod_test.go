@@ -3,6 +3,7 @@ package lint
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 )
@@ -73,8 +74,13 @@ func readGoMod(dir, path string) (goMod, error) {
 }
 
 func goCommand(dir string, args ...string) (string, error) {
+	return goCommandFor(dir, nil, args...)
+}
+
+// goCommandFor runs the go command with more variables.
+func goCommandFor(dir string, env []string, args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
