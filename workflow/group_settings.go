@@ -88,13 +88,13 @@ type spreader struct {
 // spread returns y with what g says and y does not.
 func (s *spreader) spread(y, g *Synchronization) *Synchronization {
 	out := *y
-	out.Strategy = spreadField(s, "strategy", y.Strategy, g.Strategy)
-	out.Remaining = spreadField(s, "remaining", y.Remaining, g.Remaining)
-	out.Tolerate = spreadField(s, "tolerate", y.Tolerate, g.Tolerate)
-	out.Timeout = spreadField(s, "timeout", y.Timeout, g.Timeout)
-	out.OnTimeout = spreadField(s, "onTimeout", y.OnTimeout, g.OnTimeout)
-	out.OnShortfall = spreadField(s, "onShortfall", y.OnShortfall, g.OnShortfall)
-	out.Errors = spreadField(s, "errors", y.Errors, g.Errors)
+	out.Strategy = spreadField(s, "strategy", y.Strategy, g.Strategy, All)
+	out.Remaining = spreadField(s, "remaining", y.Remaining, g.Remaining, RemainingCancel)
+	out.Tolerate = spreadField(s, "tolerate", y.Tolerate, g.Tolerate, Tolerance{})
+	out.Timeout = spreadField(s, "timeout", y.Timeout, g.Timeout, 0)
+	out.OnTimeout = spreadField(s, "onTimeout", y.OnTimeout, g.OnTimeout, TimeoutFail)
+	out.OnShortfall = spreadField(s, "onShortfall", y.OnShortfall, g.OnShortfall, ShortfallFail)
+	out.Errors = spreadField(s, "errors", y.Errors, g.Errors, "")
 	switch {
 	case g.Merge == nil:
 	case y.Merge == nil:
@@ -104,26 +104,28 @@ func (s *spreader) spread(y, g *Synchronization) *Synchronization {
 		if m.Source == "" { // each transition may have its own
 			m.Source = g.Merge.Source
 		}
-		m.Target = spreadField(s, "merge.target", m.Target, g.Merge.Target)
-		m.Strategy = spreadField(s, "merge.strategy", m.Strategy, g.Merge.Strategy)
-		m.As = spreadField(s, "merge.as", m.As, g.Merge.As)
+		m.Target = spreadField(s, "merge.target", m.Target, g.Merge.Target, "")
+		m.Strategy = spreadField(s, "merge.strategy", m.Strategy, g.Merge.Strategy, "")
+		m.As = spreadField(s, "merge.as", m.As, g.Merge.As, MergeAsValue)
 		out.Merge = &m
 	}
 	return &out
 }
 
 // spreadField returns what a transition says in a field, or else what its group says,
-// which counts where they clash.
-func spreadField[T comparable](s *spreader, field string, own, group T) T {
+// which counts where they clash. A default says nothing unless a text has it.
+func spreadField[T comparable](s *spreader, field string, own, group, def T) T {
 	var none T
-	if own == none && !s.own.have(ofSynchronization+field) {
+	says := func(v T, in places, at string) bool { return v != none && v != def || in.have(at+field) }
+	switch {
+	case !says(own, s.own, ofSynchronization):
 		return group
-	}
-	if own != group && (group != none || s.group.have(s.at+field)) {
+	case says(group, s.group, s.at) && own != group:
 		s.clashes = append(s.clashes, ofSynchronization+field)
 		return group
+	default:
+		return own
 	}
-	return own
 }
 
 // allPlaces returns the places of the transition's fields, with those of the settings

@@ -50,6 +50,9 @@ func (d drawer) fill(v reflect.Value) {
 	case *Strategy:
 		*to = rapid.SampledFrom([]Strategy{All, Any, MOfN(1), MOfN(3)}).Draw(d.t, "strategy")
 		return
+	case *Tolerance:
+		*to = rapid.SampledFrom([]Tolerance{{}, TolerateFailures(0), TolerateFailures(2), TolerateRatio(0), TolerateRatio(0.25)}).Draw(d.t, "tolerance")
+		return
 	case *Join:
 		*to = rapid.SampledFrom([]Join{JoinNone, JoinAll, JoinAny, JoinSynchronize, JoinMOfN(2)}).Draw(d.t, "join")
 		return
