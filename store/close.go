@@ -1,15 +1,21 @@
 package store
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // Close waits for the flushes that were asked for, closes pawl.db and unlocks the
 // directory. Commits that are under way succeed or fail with ErrClosed; a
-// backup fails with it.
+// backup fails with it. If somebody has put another file in the place of pawl.db, or taken it
+// away, Close keeps what was open as pawl.db.saved, where Open finds it once that is renamed
+// to pawl.db, and fails with ErrCorrupt.
 func (d *Dir) Close() error {
 	d.close.Do(func() {
 		close(d.closing)
@@ -43,15 +49,75 @@ func (d *Dir) closeIndex() error {
 // sealIndex closes pawl.db and writes its hash into the lock record.
 func (d *Dir) sealIndex() error {
 	fingerprint, err := index.FingerprintOf(d.db)
-	err = errors.Join(err, d.db.Close())
-	if d.db = nil; err != nil {
-		return err
-	}
-	hash, err := d.hashFile(indexFile)
 	if err != nil {
 		return err
 	}
-	return d.writeLockRecord(lockRecord{stateClosed, d.epoch, hash, fingerprint})
+	seal := func(hash string) error { return d.writeLockRecord(lockRecord{stateClosed, d.epoch, hash, fingerprint}) }
+	// It is opened while SQLite has it, so that no other file can be hashed in its place,
+	// and closed after SQLite has closed it, which keeps SQLite's lock until then.
+	f, err := d.openHeldIndex()
+	if errors.Is(err, errExchanged) {
+		return d.saveHeldIndex(seal)
+	}
+	err = errors.Join(err, d.db.Close())
+	d.db = nil
+	if err == nil {
+		var hash string
+		if hash, err = hashOf(f); err == nil {
+			err = seal(hash)
+		}
+	}
+	if f != nil {
+		_ = f.Close() // it was only read
+	}
+	return err
+}
+
+// errExchanged says that another file has the name of the pawl.db that is open.
+var errExchanged = errors.New("exchanged")
+
+// openHeldIndex opens the pawl.db that SQLite has open, or fails with errExchanged.
+func (d *Dir) openHeldIndex() (*os.File, error) {
+	f, err := d.openRegular(indexFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
+		return nil, errExchanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !os.SameFile(info, d.file) {
+		err = errExchanged
+	}
+	if err != nil {
+		_ = f.Close() // nobody has read it; SQLite's lock, if it is of this file, goes with the error
+		return nil, err
+	}
+	return f, nil
+}
+
+// savedIndex is where what was open is kept if another file has the name pawl.db.
+const savedIndex = indexFile + ".saved"
+
+// saveHeldIndex keeps the pawl.db that is open, which has no name any more or another one,
+// and seals it: the directory cannot be opened before it has its name again.
+func (d *Dir) saveHeldIndex(seal func(hash string) error) error {
+	data, err := d.db.Serialize()
+	if err == nil {
+		err = d.writeFile(savedIndex, data, true)
+	}
+	if err == nil {
+		err = d.syncDir(".")
+	}
+	if err == nil {
+		sum := pace.Sum256(data)
+		err = seal(hex.EncodeToString(sum[:]))
+	}
+	what := "another file has the name of the one that was open"
+	if err == nil {
+		what += ", which is " + savedIndex + " now: rename that one to " + indexFile
+	}
+	return &CorruptError{File: d.pathOf(indexFile), What: what, Err: err}
 }
 
 // checkpointLog moves everything from the write-ahead log into pawl.db.

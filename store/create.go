@@ -24,7 +24,7 @@ func (d *Dir) checkIndex() error {
 	if err != nil {
 		return err
 	}
-	for _, check := range []func(lockRecord) error{d.checkLogPresent, d.checkEpoch, d.checkIndexHash, d.checkStaleLog} {
+	for _, check := range []func(lockRecord) error{d.checkLogPresent, d.checkEpoch, d.checkIndexHash, d.checkStaleLog, d.checkFingerprint} {
 		if err := check(was); err != nil {
 			return err
 		}

@@ -60,7 +60,8 @@ type Dir struct {
 
 	mu   sync.Mutex // guards db and dead
 	db   *sqlite.Conn
-	dead error // why nothing works any more
+	file os.FileInfo // of the pawl.db that db has open
+	dead error       // why nothing works any more
 
 	damaged bool          // pawl.db was checked, and is
 	frames  int           // in the write-ahead log, about; the committer's
@@ -201,10 +202,19 @@ func (d *Dir) connectIndex() error {
 	if err := d.makeLogDurable(); err != nil {
 		return err
 	}
-	var err error
+	before, err := d.root.Lstat(indexFile)
+	if err != nil {
+		return err
+	}
 	// The log stays until a checkpoint and the lock record have made it needless.
-	d.db, err = sqlite.OpenKeeping(d.pathOf(indexFile), indexPragmas)
-	return d.indexError(err)
+	if d.db, err = sqlite.OpenKeeping(d.pathOf(indexFile), indexPragmas); err != nil {
+		return d.indexError(err)
+	}
+	d.file, err = d.root.Lstat(indexFile)
+	if err == nil && !os.SameFile(before, d.file) {
+		err = &CorruptError{File: d.pathOf(indexFile), What: "it was exchanged while it was opened"}
+	}
+	return err
 }
 
 // beginEpoch draws an epoch and writes it into pawl.db and the lock file.

@@ -17,7 +17,20 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 	if m.epoch == 0 && !unsealed {
 		return nil
 	}
-	found, wrong, err := d.probeEpoch(unsealed)
+	var found workflow.Epoch
+	wrong := ""
+	err := d.probeIndex(func(db *sqlite.Conn) (err error) {
+		if unsealed {
+			wrong, err = index.CheckIntegrity(db)
+			if err == nil && wrong == "" {
+				wrong, err = index.ChangedRow(db)
+			}
+		}
+		if err == nil && wrong == "" {
+			found, err = index.ReadEpoch(db)
+		}
+		return err
+	})
 	switch {
 	case err != nil:
 	case wrong != "":
@@ -28,14 +41,37 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 	return d.indexError(err)
 }
 
-// probeEpoch reads the epoch as readEpoch does and leaves neither pawl.db nor its
+// checkFingerprint refuses a pawl.db that was closed and has other runs than the engine had
+// when it closed it.
+func (d *Dir) checkFingerprint(m lockRecord) error {
+	if m.state != stateClosed || m.fingerprint == "" {
+		return nil
+	}
+	var wrong string
+	err := d.probeIndex(func(db *sqlite.Conn) (err error) { wrong, err = compareFingerprint(db, m.fingerprint); return err })
+	if err == nil && wrong != "" {
+		err = &CorruptError{File: d.pathOf(indexFile), What: wrong}
+	}
+	return d.indexError(err)
+}
+
+// compareFingerprint returns what is wrong if a pawl.db has another fingerprint, or "".
+func compareFingerprint(db *sqlite.Conn, want string) (wrong string, err error) {
+	found, err := index.FingerprintOf(db)
+	if err == nil && found != want {
+		wrong = fmt.Sprintf("it is of another moment: its runs and records are %s, not %s", found, want)
+	}
+	return wrong, err
+}
+
+// probeIndex calls read with a connection to pawl.db, and leaves neither that nor its
 // write-ahead log changed. It fails with SQLite's own error if somebody has locked pawl.db.
-func (d *Dir) probeEpoch(check bool) (found workflow.Epoch, wrong string, err error) {
+func (d *Dir) probeIndex(read func(*sqlite.Conn) error) error {
 	log, err := d.hasName(indexWAL)
 	if err != nil {
-		return 0, "", err // the log may be there
+		return err // the log may be there
 	}
-	found, wrong, err = d.readEpoch(check)
+	err = d.readUnopened(read)
 	// A reader leaves shared memory behind, and an empty log if there was none.
 	litter := []string{indexFile + "-shm"}
 	if !log {
@@ -46,27 +82,18 @@ func (d *Dir) probeEpoch(check bool) (found workflow.Epoch, wrong string, err er
 			err = errors.Join(err, gone)
 		}
 	}
-	return found, wrong, err
+	return err
 }
 
-// readEpoch returns the epoch in pawl.db, 0 if there is none, and, if check is set, what
-// is wrong with pawl.db.
-func (d *Dir) readEpoch(check bool) (found workflow.Epoch, wrong string, err error) {
+// readUnopened calls read with a connection that only reads.
+func (d *Dir) readUnopened(read func(*sqlite.Conn) error) error {
 	db, err := sqlite.OpenReadOnly(d.pathOf(indexFile), `PRAGMA busy_timeout=0; PRAGMA cell_size_check=ON;`)
 	if err != nil {
-		return 0, "", err
+		return err
 	}
-	if check {
-		wrong, err = index.CheckIntegrity(db)
-		if err == nil && wrong == "" {
-			wrong, err = index.ChangedRow(db)
-		}
-	}
-	if err == nil && wrong == "" {
-		found, err = index.ReadEpoch(db)
-	}
+	err = read(db)
 	if closed := db.Close(); err == nil {
 		err = closed
 	}
-	return found, wrong, err
+	return err
 }

@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
 // Fence makes everything fail with ErrClosed from now on, as if the process had
@@ -53,7 +56,8 @@ func (d *Dir) checkOwnerAtOpen() error {
 // writes into them when it continues, wherever it was. A crash in between leaves
 // files of the same contents.
 func (d *Dir) rewriteFiles() error {
-	if _, _, err := d.probeEpoch(false); err != nil {
+	probe := func(db *sqlite.Conn) error { _, err := index.ReadEpoch(db); return err }
+	if err := d.probeIndex(probe); err != nil {
 		return d.indexError(err) // it is not dead: SQLite's lock is held
 	}
 	if err := d.clearTmp(); err != nil { // a link there may lead anywhere

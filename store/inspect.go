@@ -227,10 +227,10 @@ func (in *Inspection) inspectCopy(m lockRecord) {
 		in.distrustIndex(indexFile, in.Changed)
 	}
 	if in.Changed != nil && in.Trusted {
-		if fingerprint, err := index.FingerprintOf(in.dir.db); err != nil {
+		if wrong, err := compareFingerprint(in.dir.db, m.fingerprint); err != nil {
 			in.distrustIndex(indexFile, err)
-		} else if fingerprint != m.fingerprint {
-			in.distrustIndex(indexFile, fmt.Errorf("it is of another moment: its runs and records are %s, not %s", fingerprint, m.fingerprint))
+		} else if wrong != "" {
+			in.distrustIndex(indexFile, errors.New(wrong))
 		}
 	}
 	if wrong, err := index.CheckIntegrity(in.dir.db); err != nil {

@@ -41,7 +41,7 @@ func (d *Dir) checkNames() error {
 // ourNames are what an engine makes in its directory, or finds there on a new disk or in
 // a repository that keeps an empty folder.
 var ourNames = []string{
-	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, indexFile + "-journal", runsDir, tmpDir, blobsDir, unfinishedFile,
+	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, indexFile + "-journal", savedIndex, runsDir, tmpDir, blobsDir, unfinishedFile,
 	"lost+found", ".DS_Store", ".gitignore", ".gitkeep",
 }
 
