@@ -2,6 +2,8 @@ package pawl
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -204,6 +206,22 @@ type Key string
 // keyOf returns the key of an attempt.
 func (e *Engine) keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) Key {
 	return Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}.Key(e.dir.Secret()))
+}
+
+// DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, to sign what
+// comes back from outside with, for instance. They are the same in every life of the
+// directory, and in its backups and repaired copies, and nobody can guess them who has not the directory.
+// Another purpose has other bytes. It fails with ErrClosed.
+func (e *Engine) DeriveSecret(purpose string) ([]byte, error) {
+	if err := e.checkUsable(context.Background()); err != nil {
+		return nil, err
+	}
+	if e.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	h := hmac.New(sha256.New, e.dir.Secret())
+	h.Write([]byte("purpose: " + purpose))
+	return h.Sum(nil), nil
 }
 
 // parseKey returns what a key names. A text that is no key is ErrInvalid, and one that

@@ -109,13 +109,21 @@ func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// taskHeldBy returns a task that a remote worker holds.
-func (p *Pool) taskHeldBy(ctx context.Context, id string, k pawl.Key) (pawl.Task, error) {
+// taskHeldBy returns a task that a remote worker holds, by the key that it got.
+func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl.Task, error) {
 	if err := p.checkWorker(id); err != nil {
 		return pawl.Task{}, err
 	}
+	tags, err := p.awaitTags(ctx)
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	k, err := tags.untagKey(id, tagged)
+	if err != nil {
+		return pawl.Task{}, err
+	}
 	p.mu.Lock()
-	err := p.mayHoldKey(id)
+	err = p.mayHoldKey(id)
 	at, task, engine := keyUnknown, pawl.Task{}, p.engine
 	if err == nil {
 		at = p.queue.holdKey(id, k, time.Now())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -47,7 +48,7 @@ func (p *Pool) completeTask(ctx context.Context, c completion) error {
 	case at == keyCompleted:
 		return nil
 	}
-	err = p.sendResult(ctx, engine, c, at == keyHeld) // where at is unknown, the engine knows
+	err = p.sendResult(ctx, engine, c) // where at is unknown, the engine knows
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if isRetriable(err) {
@@ -90,24 +91,30 @@ func (p *Pool) mayHoldKey(id string) error {
 func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	select {
 	case <-p.attached:
+	case <-p.ctx.Done():
 	case <-ctx.Done():
 		return nil, poolErrorf(503, CodeBusy, "the pool has no engine yet: the host must call Attach; try again")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil, ErrClosed
+	}
 	return p.engine, nil
 }
 
-// sendResult delivers a result to the engine. A result that cannot be stored fails the
-// attempt, if the key is one of ours. A run that takes none in this life of the
+// sendResult delivers a result to the engine. A result that cannot be stored, or refers to
+// a blob that is not there, fails the attempt. A run that takes none in this life of the
 // engine has no use for the worker either: the result is dropped, and the engine
 // dispatches the task again when the run goes on. The error is an *Error.
-func (p *Pool) sendResult(ctx context.Context, engine results, c completion, ours bool) error {
+func (p *Pool) sendResult(ctx context.Context, engine results, c completion) error {
 	var err error
 	if c.cause != nil {
 		err = engine.Fail(ctx, c.key, c.cause)
-	} else if err = engine.Complete(ctx, c.key, c.output); ours && errors.Is(err, pawl.ErrInvalid) {
+	} else if err = engine.Complete(ctx, c.key, c.output); errors.Is(err, pawl.ErrInvalid) {
 		err = engine.Fail(ctx, c.key, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()})
+	} else if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+		err = engine.Fail(ctx, c.key, err)
 	}
 	switch {
 	case err == nil:

@@ -41,7 +41,7 @@ const (
 	CodeNotFound      = "not_found"           // 404: no such path
 	CodeUnknownWorker = "unknown_worker"      // 404: not registered, or forgotten: register again
 	CodeMethod        = "method_not_allowed"  // 405
-	CodeNotHolder     = "not_holder"          // 409: another worker holds the key, or has completed it
+	CodeNotHolder     = "not_holder"          // 409: another worker holds the key, or has completed it, or was given it
 	CodeStale         = "stale"               // 409: the attempt is over, or never was: drop the result
 	CodeTooLarge      = "too_large"           // 413: the body is over the limit
 	CodeTooMany       = "too_many_workers"    // 429
@@ -52,7 +52,7 @@ const (
 // Sentinels for errors.Is.
 var (
 	ErrUnknownWorker = &Error{Status: 404, Code: CodeUnknownWorker, Message: "no worker with this id is registered: register it again"}
-	ErrNotHolder     = &Error{Status: 409, Code: CodeNotHolder, Message: "another worker holds this task, or has completed it: drop the result"}
+	ErrNotHolder     = &Error{Status: 409, Code: CodeNotHolder, Message: "another worker holds this task, or has completed it, or the key was given to another: drop the result"}
 	ErrStale         = &Error{Status: 409, Code: CodeStale, Message: "the attempt that the key names is over: drop the result"}
 	ErrClosed        = &Error{Status: 503, Code: CodeClosed, Message: "the pool is closed: try again when it is back"}
 )

@@ -1,12 +1,15 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -131,6 +134,8 @@ func (f *fake) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error
 	return nil, blob.ErrMissing
 }
 
+func (f *fake) DeriveSecret(purpose string) ([]byte, error) { return []byte(purpose), nil }
+
 // wanted reads zeros while somebody listens.
 type wanted struct{ ctx context.Context }
 
@@ -148,16 +153,30 @@ func (f *fake) result(k pawl.Key) any {
 	return f.results[k]
 }
 
-// direct is a transport that calls a handler, without a network.
-type direct struct{ handler http.Handler }
+// direct is a transport that calls a pool, without a network. Its worker says the keys of
+// the engine: they get their tags on the way, and lose them on the way back.
+type direct struct{ pool *Pool }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := make(chan *http.Response, 1)
 	in := r.Clone(r.Context())
 	in.RemoteAddr = "127.0.0.1:1"
+	if in.Body != nil && in.URL.Path != "/v1/blobs" {
+		body, err := io.ReadAll(in.Body)
+		if err != nil {
+			return nil, err
+		}
+		text := d.pool.tagText(string(body))
+		in.Body, in.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	}
+	in.URL.RawQuery = d.pool.tagQuery(in.URL.Query())
 	go func() {
 		w := httptest.NewRecorder()
-		d.handler.ServeHTTP(w, in)
+		d.pool.Handler().ServeHTTP(w, in)
+		if text := untagText(w.Body.String()); in.URL.Path != "/v1/blobs" {
+			w.Body = bytes.NewBufferString(text)
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+		}
 		answer <- w.Result()
 	}()
 	select {
@@ -169,8 +188,44 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+var (
+	workerIn = regexp.MustCompile(`"worker": ?"([^"]*)"`)
+	keysIn   = regexp.MustCompile(`"(?:key|keys|holding|drop|details)": ?(?:"[^"]*"|\[(?:"[^"]*",? ?)+\]|\{"[^"]*":)`)
+	keyIn    = regexp.MustCompile(`([\[{,:] ?)"([^"]*)"`)
+)
+
+// tagText returns a message whose keys have the tags of its worker.
+func (p *Pool) tagText(message string) string {
+	worker := workerIn.FindStringSubmatch(message)
+	if worker == nil {
+		return message
+	}
+	return eachKey(message, func(k string) string { return string(p.tags.tagKey(worker[1], pawl.Key(k))) })
+}
+
+// untagText returns an answer whose keys have no tags.
+func untagText(answer string) string {
+	return eachKey(answer, func(k string) string { return k[:max(strings.LastIndexByte(k, '.'), 0)] })
+}
+
+func eachKey(message string, change func(string) string) string {
+	return keysIn.ReplaceAllStringFunc(message, func(field string) string {
+		return keyIn.ReplaceAllStringFunc(field, func(at string) string {
+			part := keyIn.FindStringSubmatch(at)
+			return part[1] + `"` + change(part[2]) + `"`
+		})
+	})
+}
+
+func (p *Pool) tagQuery(q url.Values) string {
+	if q.Has("key") {
+		q.Set("key", string(p.tags.tagKey(q.Get("worker"), pawl.Key(q.Get("key")))))
+	}
+	return q.Encode()
+}
+
 func client(p *Pool, id string, capacity int) *Client {
-	return &Client{URL: "http://127.0.0.1:1", ID: id, Capacity: capacity, HTTP: &http.Client{Transport: direct{p.Handler()}}}
+	return &Client{URL: "http://127.0.0.1:1", ID: id, Capacity: capacity, HTTP: &http.Client{Transport: direct{p}}}
 }
 
 // joined returns a client that has registered.
@@ -212,8 +267,9 @@ func keysOf(n int) []pawl.Key {
 func ask(p *Pool, method, path, body string, header ...string) (int, *Error) {
 	r := httptest.NewRequest(method, "http://127.0.0.1"+path, nil)
 	if body != "" {
-		r = httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+		r = httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(p.tagText(body)))
 	}
+	r.URL.RawQuery = p.tagQuery(r.URL.Query())
 	r.RemoteAddr = "127.0.0.1:1"
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])

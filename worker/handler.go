@@ -228,15 +228,23 @@ func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	if w.most == 0 {
 		w.most = MaxCapacity
 	}
-	drop, err := p.renewLeases(ctx, w.worker, w.holding, nil)
+	tags, err := p.awaitTags(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var drop []pawl.Key
+	w.holding, drop = tags.untagKeys(w.worker, w.holding)
+	over, err := p.renewLeases(ctx, w.worker, w.holding, nil)
+	if err != nil {
+		return nil, err
+	}
+	drop = tags.tagAll(drop, w.worker, over)
 	if len(drop) > 0 {
 		w.wait = 0 // it should know at once
 	}
 	tasks, draining, err := p.pollTasks(ctx, w)
-	return pollReply{Tasks: taskMessagesOf(tasks, p.options.Lease), Drop: drop, Draining: draining}, err
+	messages := tags.tagTasks(w.worker, taskMessagesOf(tasks, p.options.Lease))
+	return pollReply{Tasks: messages, Drop: drop, Draining: draining}, err
 }
 
 // setWait reads how long a worker wants to wait; the default stays if it does not say.
@@ -260,11 +268,21 @@ func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, err
 	if err != nil {
 		return nil, err
 	}
-	drop, err := p.renewLeases(ctx, q.Worker, q.Keys, details)
-	if drop == nil {
-		drop = []pawl.Key{}
+	tags, err := p.awaitTags(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return heartbeatReply{Drop: drop}, err
+	keys, drop := tags.untagKeys(q.Worker, q.Keys)
+	for _, k := range keys {
+		if tagged := tags.tagKey(q.Worker, k); details[tagged] != nil {
+			details[k] = details[tagged]
+		}
+	}
+	over, err := p.renewLeases(ctx, q.Worker, keys, details)
+	if drop == nil {
+		drop = []pawl.Key{} // it is in the answer even if it is empty
+	}
+	return heartbeatReply{Drop: tags.tagAll(drop, q.Worker, over)}, err
 }
 
 // serveComplete commits a result, even if the worker does not wait for that.
@@ -278,6 +296,13 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 	}
 	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
+	tags, err := p.awaitTags(committing)
+	if err != nil {
+		return nil, err
+	}
+	if c.key, err = tags.untagKey(q.Worker, q.Key); err != nil {
+		return nil, err
+	}
 	if err := p.completeTask(committing, c); err != nil {
 		return nil, err
 	}
@@ -285,7 +310,7 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 	if q.Take > 0 {
 		tasks, _, err := p.pollTasks(ctx, want{worker: q.Worker, most: q.Take, more: true})
 		if err == nil { // the result is taken, whatever comes next
-			a.Tasks = taskMessagesOf(tasks, p.options.Lease)
+			a.Tasks = tags.tagTasks(q.Worker, taskMessagesOf(tasks, p.options.Lease))
 		}
 	}
 	return a, nil

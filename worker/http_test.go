@@ -142,8 +142,8 @@ func TestCompletions(t *testing.T) {
 	require.Nil(t, e)
 	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no"}, f.result("x"))
 	for body, says := range map[string]string{
-		`{"worker": "ann", "keys": [], "details": {"x": 1}}`:                                                 `details name the key "x", which is not among keys`,
-		`{"worker": "ann", "keys": ["x"], "details": {"x": "` + strings.Repeat("x", pawl.MaxDetails) + `"}}`: `the details of key "x"`,
+		`{"worker": "ann", "keys": [], "details": {"x": 1}}`:                                                 `which is not among keys: send it there as well`,
+		`{"worker": "ann", "keys": ["x"], "details": {"x": "` + strings.Repeat("x", pawl.MaxDetails) + `"}}`: `the details of key "x`,
 	} {
 		_, e = ask(p, "POST", "/v1/heartbeat", body)
 		require.Contains(t, e.Message, says)
@@ -168,12 +168,12 @@ func TestACompletionMayTakeTheNextTask(t *testing.T) {
 	ann := joined(t, p, "ann", 2, "a")
 	f.dispatch("a", keysOf(4)...)
 	require.Equal(t, []pawl.Key{"k1", "k2"}, poll1(t, ann))
-	r := httptest.NewRequest("POST", "/v1/complete", strings.NewReader(`{"version": "1.0", "worker": "ann", "key": "k1", "status": "completed", "take": 2}`))
+	r := httptest.NewRequest("POST", "/v1/complete", strings.NewReader(p.tagText(`{"version": "1.0", "worker": "ann", "key": "k1", "status": "completed", "take": 2}`)))
 	r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
 	w := httptest.NewRecorder()
 	p.Handler().ServeHTTP(w, r)
 	var a completeReply
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a))
+	require.NoError(t, json.Unmarshal([]byte(untagText(w.Body.String())), &a))
 	require.Equal(t, "accepted", a.Status)
 	require.Len(t, a.Tasks, 1, "its capacity leaves one")
 	require.EqualValues(t, "k3", a.Tasks[0].Key)
@@ -307,7 +307,7 @@ func TestHandlerBehindAPrefix(t *testing.T) {
 	_, err := c.Register(t.Context(), "a")
 	require.NoError(t, err)
 	f.dispatch("a", "k1")
-	require.Equal(t, []pawl.Key{"k1"}, poll1(t, c))
+	require.Equal(t, []pawl.Key{p.tags.tagKey("ann", "k1")}, poll1(t, c))
 }
 
 // After a restart a blob may come before the engine has dispatched its task: it is

@@ -46,6 +46,7 @@ func (p *Pool) serveOnce(ctx context.Context, q onceRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.Key = t.Key // without its tag
 	switch {
 	case q.Failed:
 		p.mu.Lock()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -67,6 +68,7 @@ type results interface {
 	Fail(ctx context.Context, key pawl.Key, cause error) error
 	Heartbeat(ctx context.Context, key pawl.Key, details any) error
 	OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error)
+	DeriveSecret(purpose string) ([]byte, error)
 }
 
 // A Pool hands the tasks of one engine to workers. It is the engine's Executor,
@@ -87,6 +89,7 @@ type Pool struct {
 	locals   map[*workerState]*local
 	turns    map[pawl.Key]map[string]*onceTurn // of remote workers, by the names that they gave them
 	engine   results
+	tags     keyTags       // of the engine's directory
 	attached chan struct{} // closed when there is an engine
 	changed  chan struct{} // closed, and made anew, when a task is let go: for Drain
 	servers  []*http.Server
@@ -110,12 +113,17 @@ func New(o Options) *Pool {
 }
 
 // Attach says which engine gets the results. It is called once the engine is
-// open, and again for one that is opened later; results wait for it.
+// open, and again for one that is opened later; results and remote workers wait for it.
 func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
 
 func (p *Pool) attachEngine(e results) {
+	secret, err := e.DeriveSecret(tagPurpose)
+	if err != nil { // the engine is closed, and takes no results either
+		secret = []byte(rand.Text())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.tags = secret
 	if p.engine == nil {
 		close(p.attached)
 	}

@@ -23,7 +23,7 @@ func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p == nil {
 		return nil, errors.New("connection refused")
 	}
-	return direct{p.Handler()}.RoundTrip(r)
+	return direct{p}.RoundTrip(r)
 }
 
 // running runs a client and returns a function that ends it.

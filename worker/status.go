@@ -49,7 +49,7 @@ type TypeStatus struct {
 
 // An ActiveStatus is a task that a worker holds.
 type ActiveStatus struct {
-	Key    pawl.Key        `json:"key"`
+	Key    pawl.Key        `json:"-"` // the engine's; GET /v1/status shows none
 	Run    workflow.RunID  `json:"run"`
 	Node   workflow.NodeID `json:"node"`
 	Type   string          `json:"type"`
