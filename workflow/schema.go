@@ -33,7 +33,7 @@ func (noLoader) Load(url string) (any, error) {
 
 // CompileSchema compiles a schema given as a value; nil gives nil. The error says what is
 // wrong with it: it is no schema, refers to something else, or is beyond a bound. It has at
-// most [MaxSubschemas] subschemas, of which at most [MaxAppliedSchemas] apply to one value
+// most some 40,000 values, fewer if they are deep, and [MaxSubschemas] subschemas, of which at most [MaxAppliedSchemas] apply to one value
 // where each $ref counts as often as it is followed; nothing in it applies to a
 // value because it applies to that value; its patterns are bounded as those of expressions are; and it
 // has neither $dynamicRef nor $recursiveRef.
@@ -59,8 +59,8 @@ func newSchemaSource(doc any) (schemaSource, error) {
 	if err != nil {
 		return schemaSource{}, err
 	}
-	if n := countSubschemas(doc); n > MaxSubschemas {
-		return schemaSource{}, fmt.Errorf("%d subschemas are more than %d", n, MaxSubschemas)
+	if err := checkSize(doc); err != nil {
+		return schemaSource{}, err
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})

@@ -10,28 +10,51 @@ import (
 	"github.com/pawl-run/pawl/internal/expr"
 )
 
-// countSubschemas returns how many schemas there may be in a document: everything that is
-// an object or a bool, but for what is there as a value.
-func countSubschemas(doc any) int {
-	n := 0
+// maxSchemaWeight bounds the weight of a schema: about a second of a processor and 250 MB,
+// if all of it is wrong and each place is told.
+const maxSchemaWeight = 400_000
+
+// A schemaSize says how large a document is that is to be a schema.
+type schemaSize struct {
+	subschemas int // there may be: everything that is an object or a bool
+	weight     int // of all values: what it costs to find them wrong grows with their depth
+}
+
+// addValue counts what is in a document so many levels deep, but for what is there as a value.
+func (s *schemaSize) addValue(doc any, depth int) {
+	if s.weight += 8 + depth; s.weight > maxSchemaWeight {
+		return
+	}
 	switch doc := doc.(type) {
 	case bool:
-		n = 1
+		s.subschemas++
 	case map[string]any:
-		n = 1
+		s.subschemas++
 		for name, v := range doc {
 			switch name {
 			case "enum", "const", "default", "examples":
 			default:
-				n += countSubschemas(v)
+				s.addValue(v, depth+1)
 			}
 		}
 	case []any:
 		for _, v := range doc {
-			n += countSubschemas(v)
+			s.addValue(v, depth+1)
 		}
 	}
-	return n
+}
+
+// checkSize returns an error if a document is too large to be a schema.
+func checkSize(doc any) error {
+	var size schemaSize
+	size.addValue(doc, 0)
+	switch {
+	case size.subschemas > MaxSubschemas:
+		return fmt.Errorf("%d subschemas are more than %d", size.subschemas, MaxSubschemas)
+	case size.weight > maxSchemaWeight:
+		return fmt.Errorf("its values weigh more than %d, where each counts 8 and its depth", maxSchemaWeight)
+	}
+	return nil
 }
 
 // maxPatternBytes bounds the source of all patterns of a schema, in bytes.

@@ -36,7 +36,7 @@ func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 	if m.left < 0 {
 		return
 	}
-	m.left -= partCost + above/8 // the library looks among those above for itself
+	m.left -= partCost + above/8 + m.depth/4 // the library looks among those above for itself; each error has the whole path
 	if s.Bool != nil || s.Types != nil && !fitsTypes(s.Types, v) {
 		return
 	}

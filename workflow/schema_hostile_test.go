@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,9 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 		"deep":                  {deep, "jsonDepth"},
 		"a pattern":             {map[string]any{"pattern": strings.Repeat("a?", 900)}, "limit of 1024"},
 		"repetitions":           {map[string]any{"pattern": "((a{10}b){10}c){10}d{900}e{900}"}, "limit of 2000"},
+		"no schemas":            {map[string]any{"allOf": repeated(int64(1), 100_000)}, "its values weigh more than 400000"},
+		"no schemas, deep":      {nested(map[string]any{"allOf": repeated(int64(1), 5_000)}, 100), "its values weigh more than 400000"},
+		"no names":              {nested(map[string]any{"required": repeated(int64(1), 5_000)}, 100), "its values weigh more than 400000"},
 		"patterns":              {map[string]any{"patternProperties": patterns}, "more than 65536 bytes"},
 	}
 	for name, test := range tests {
@@ -75,6 +79,33 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 		d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", OutputSchema: test.schema}}}
 		require.Error(t, d.Validate(), name)
 	}
+}
+
+// nested returns a schema beneath so many others.
+func nested(schema map[string]any, n int) any {
+	for range n {
+		schema = map[string]any{"not": schema}
+	}
+	return schema
+}
+
+// To find each place of a schema wrong may take a second: a definition has many schemas.
+func TestFewWrongSchemasAreToldOf(t *testing.T) {
+	d := &Definition{Name: "x", Start: "a"}
+	for i := range 1000 {
+		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("a", i)), Task: "t", OutputSchema: map[string]any{"allOf": []any{int64(i)}}})
+	}
+	d.Start = "a0"
+	var invalid *DefinitionError
+	require.ErrorAs(t, d.Validate(), &invalid)
+	var told []Problem
+	for _, p := range invalid.Problems {
+		if p.Code == ProblemSchema {
+			told = append(told, p)
+		}
+	}
+	require.Len(t, told, 11)
+	assert.Contains(t, told[10].Message, "more than 10 schemas are wrong")
 }
 
 // What a schema makes of a value is bounded when that is checked, before it is done.
@@ -92,6 +123,7 @@ func TestHostileChecksEndAtTheirCost(t *testing.T) {
 	}{
 		"doubling in depth": {map[string]any{"allOf": []any{twice, twice}}, deepList(100)},
 		"doubling in not":   {map[string]any{"not": map[string]any{"anyOf": []any{twice, twice}}}, deepList(100)},
+		"errors in depth":   {map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"$ref": "#"}}}}, nestedList(numbers, 100, 30)},
 		"a pattern":         {map[string]any{"pattern": "(a?){200}b"}, strings.Repeat("a", 1<<20)},
 		"names":             {map[string]any{"patternProperties": map[string]any{"(a?){300}b": true, "(a?){301}b": true}}, wide},
 		"numbers in enum":   {map[string]any{"items": map[string]any{"enum": numbers}}, numbers},
@@ -113,6 +145,15 @@ func TestHostileChecksEndAtTheirCost(t *testing.T) {
 	var limit *LimitError
 	require.ErrorAs(t, s.Check(deepList(5000)), &limit)
 	assert.Equal(t, value.LimitDepth, limit.Limit)
+}
+
+// nestedList returns so many times the items of a list, as many levels deep.
+func nestedList(list []any, levels, times int) any {
+	var v any = slices.Concat(slices.Repeat([][]any{list}, times)...)
+	for range levels {
+		v = []any{v}
+	}
+	return v
 }
 
 func repeated(v any, n int) []any {

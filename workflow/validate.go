@@ -27,16 +27,17 @@ func (d *Definition) errorOf(problems []Problem) error {
 
 // A checker looks for the problems of a completed definition.
 type checker struct {
-	def      *Definition
-	limits   Limits
-	bounded  Bounds // of its size
-	compiler *compiler
-	graph    *adjacency
-	binding  binding
-	found    []finding
-	source   int    // bytes of the expressions so far, each different one once
-	hash     string // of the definition, if it has no problem
-	bytes    int    // of it as JSON
+	def          *Definition
+	limits       Limits
+	bounded      Bounds // of its size
+	compiler     *compiler
+	graph        *adjacency
+	binding      binding
+	found        []finding
+	source       int    // bytes of the expressions so far, each different one once
+	wrongSchemas int    // so far
+	hash         string // of the definition, if it has no problem
+	bytes        int    // of it as JSON
 }
 
 // A finding is a problem with its rank: that of what it belongs to.

@@ -120,10 +120,22 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 		c.reportProblem(s, field, ProblemInvalidValue, "%s", err)
 		return
 	}
-	if _, err := CompileSchema(doc); err != nil {
-		c.reportProblem(s, field, ProblemSchema, "%s", schemaMessage(err))
+	if c.wrongSchemas > maxWrongSchemas {
+		return
 	}
+	_, err := CompileSchema(doc)
+	if err == nil {
+		return
+	}
+	if c.wrongSchemas++; c.wrongSchemas > maxWrongSchemas {
+		c.reportProblem(s, field, ProblemSchema, "up to here more than %d schemas are wrong: those behind are not looked at", maxWrongSchemas)
+		return
+	}
+	c.reportProblem(s, field, ProblemSchema, "%s", schemaMessage(err))
 }
+
+// maxWrongSchemas bounds how many wrong schemas are told of: each may take a second.
+const maxWrongSchemas = 10
 
 // schemaMessage makes one line of an error of the library.
 func schemaMessage(err error) string {
