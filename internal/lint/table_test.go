@@ -47,7 +47,7 @@ var layers = map[string][]string{
 	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
 	"examples":   {},
-	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "pawltest"}),
+	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest"}),
 	"bench":      {"*"},
 
 	"internal/bombtest":        {},

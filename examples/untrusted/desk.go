@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var (
+	errNotYours = errors.New("no such run") // the same for a run of others and for none
+	errTooMany  = errors.New("too many")
+)
+
+// What a tenant may have.
+const (
+	maxRuns    = 100 // unfinished ones
+	maxSignals = 100 // for one run, in one life of the desk
+)
+
+// A desk takes definitions and signals of tenants, whom the caller has authenticated.
+// It has the only reference to the engine that a tenant can reach.
+type desk struct {
+	engine  *pawl.Engine
+	offers  offers
+	mu      sync.Mutex
+	signals map[workflow.RunID]int // that were sent
+}
+
+func openDesk(ctx context.Context, dir string, o offers) (*desk, error) {
+	engine, err := pawl.Open(ctx, dir, pawl.Options{
+		Executor:    o.handlers(),
+		Bounds:      bounds(),
+		MaxActive:   1_000,
+		Concurrency: 64,
+		Types: map[string]pawl.TypeLimit{ // nobody's tasks of one kind take every slot
+			"fetch": {Concurrency: 16, Rate: 50, Burst: 50},
+			"count": {Concurrency: 4},
+			"*":     {Concurrency: 32},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &desk{engine: engine, offers: o, signals: map[workflow.RunID]int{}}, nil
+}
+
+// start begins a run of a tenant's definition, and returns its id, which the tenant does
+// not choose. A *workflow.DefinitionError, *workflow.InputError or *workflow.LimitError
+// says what is wrong with the text or the input; pawl.ErrBusy asks for patience.
+func (d *desk) start(ctx context.Context, tenant string, text []byte, input any) (workflow.RunID, error) {
+	d.mu.Lock() // texts are read one at a time: what reading takes is taken once
+	defer d.mu.Unlock()
+	if strings.Contains(tenant, ":") {
+		return "", fmt.Errorf("the tenant %q has a colon in its name, which ends it in the ids of runs", tenant)
+	}
+	def, err := admit(tenant, text, d.offers.handlers())
+	if err != nil {
+		return "", err
+	}
+	if err := d.checkRoom(ctx, tenant); err != nil {
+		return "", err
+	}
+	id := workflow.RunID(tenant + ":" + uuid.NewString())
+	return id, d.engine.Start(ctx, workflow.Run{ID: id, Definition: def}, input)
+}
+
+// checkRoom counts the unfinished runs of a tenant.
+func (d *desk) checkRoom(ctx context.Context, tenant string) error {
+	n := 0
+	unfinished := []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended}
+	for _, err := range d.engine.Runs(ctx, pawl.RunFilter{Prefix: tenant + ":", Status: unfinished, Limit: maxRuns}) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n >= maxRuns {
+		return fmt.Errorf("%w: %d unfinished runs", errTooMany, n)
+	}
+	return nil
+}
+
+// signal passes a signal on to a run of the tenant.
+func (d *desk) signal(ctx context.Context, tenant string, id workflow.RunID, name string, payload any) error {
+	if owner, _, _ := strings.Cut(string(id), ":"); owner != tenant {
+		return errNotYours
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.signals[id] >= maxSignals {
+		return fmt.Errorf("%w signals: %d", errTooMany, maxSignals)
+	}
+	err := d.engine.Signal(ctx, id, workflow.Signal{Name: name, Payload: payload})
+	if errors.Is(err, pawl.ErrRunNotFound) {
+		return errNotYours
+	}
+	d.signals[id]++
+	return err
+}
