@@ -58,12 +58,12 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 	if err != nil {
 		return err
 	}
+	if cause == nil {
+		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
+	}
 	a, err := e.parseKey(key)
 	if err != nil {
 		return err
-	}
-	if cause == nil {
-		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
 	}
 	failed := state.TaskFailed{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Act: act}
 	return e.reportResult(ctx, a.Run, e.dispatcher.withDetails(key, attemptError(failed, cause)))
