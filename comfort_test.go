@@ -59,7 +59,7 @@ func TestViewsAsJSON(t *testing.T) {
 		require.Equal(t, snapshot.Status, back.Status)
 		require.Equal(t, snapshot.Tokens, back.Tokens)
 		require.Equal(t, snapshot.Groups, back.Groups)
-		require.ErrorContains(t, json.Unmarshal([]byte(`{"status":"runing"}`), &back), `unknown run status "runing"`)
+		require.ErrorContains(t, json.Unmarshal([]byte(`{"status":"walking"}`), &back), `unknown run status "walking"`)
 	})
 }
 

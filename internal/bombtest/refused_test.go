@@ -17,6 +17,7 @@ import (
 const waiting = `
 name: waiting
 start: s
+signals: [news]
 %s
 nodes:
   - {id: s}

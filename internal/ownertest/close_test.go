@@ -253,9 +253,9 @@ func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
 	t.Logf("%d contexts done at %d places of a commit, %d callers told so; violations: 0", rounds, len(points), cut)
 }
 
-// afterClose calls every method of an engine that is closed, but Close.
-func afterClose(ctx context.Context, e *pawl.Engine) map[string]error {
-	key := pawl.Key("a#1.1.0000000000000001.AAAAAAAAAAAAAAAAAAAAAA")
+// afterClose calls every method of an engine that is closed, but Close. The key is of an
+// attempt that the engine had out.
+func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]error {
 	first := func(_ any, err error) error { return err }
 	out := map[string]error{
 		"AddBranch":    e.AddBranch(ctx, pawl.GroupTarget{Run: "a", Group: "g"}, 1),
@@ -316,8 +316,11 @@ func TestEveryMethodAfterClose(t *testing.T) {
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
 	require.NoError(t, err)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: kindOf}, map[string]any{"kind": 0}))
+	snapshot, err := e.Inspect(t.Context(), "a")
+	require.NoError(t, err)
+	require.NotEmpty(t, snapshot.Tokens[0].Key)
 	require.NoError(t, e.Close(t.Context()))
-	got := afterClose(t.Context(), e)
+	got := afterClose(t.Context(), e, snapshot.Tokens[0].Key)
 	var names []string
 	for m := range reflect.TypeFor[*pawl.Engine]().Methods() {
 		if m.Name != "Close" {
