@@ -32,6 +32,9 @@
 // Not promised: exactly-once effects outside, network file systems, repair of
 // damaged files (they are refused, never followed).
 //
+// A host need not trust the authors of definitions and inputs, if it sets the bounds that
+// docs/untrusted.md lists.
+//
 // # Stability
 //
 // The API is this package with workflow, blob, handler, worker and pawltest. The
