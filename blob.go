@@ -189,31 +189,41 @@ func (e *Engine) pinResult(ctx context.Context, m state.TaskCompleted) (release 
 
 // pinReferences finds the blobs that a value, which is about to enter a run, refers to,
 // and keeps them from being collected until release is called. It fails if one
-// of them is not there.
+// of them is not there, and with ErrInvalid if one has another size than its reference says.
 func (e *Engine) pinReferences(ctx context.Context, v any, as ...workflow.Artifact) (release func(), err error) {
 	refs, err := blob.Refs(v)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if len(refs) == 0 && len(as) == 0 {
+	for _, a := range as {
+		refs = append(refs, blob.Ref{Hash: a.Hash, Size: a.Size})
+	}
+	if len(refs) == 0 {
 		return func() {}, nil
 	}
-	hashes := make([]string, 0, len(refs)+len(as))
-	for _, ref := range refs {
-		hashes = append(hashes, ref.Hash)
-	}
-	for _, a := range as {
-		hashes = append(hashes, a.Hash)
+	hashes := make([]string, len(refs))
+	for i, ref := range refs {
+		hashes[i] = ref.Hash
 	}
 	e.pinned.pinBlobs(hashes...)
 	release = func() { e.pinned.unpinBlobs(hashes...) }
-	for _, hash := range hashes {
-		if _, err := e.blobs.Stat(ctx, hash); err != nil {
+	for _, ref := range refs {
+		if err := e.checkReference(ctx, ref); err != nil {
 			release()
-			return nil, blobError(err)
+			return nil, err
 		}
 	}
 	return release, nil
+}
+
+// checkReference compares a reference with what the store knows of the blob.
+func (e *Engine) checkReference(ctx context.Context, ref blob.Ref) error {
+	info, err := e.blobs.Stat(ctx, ref.Hash)
+	if err == nil && info.Size != ref.Size {
+		detail := fmt.Sprintf("the reference says %d bytes, and it has %d", ref.Size, info.Size)
+		err = fmt.Errorf("%w: %w", ErrInvalid, &blob.Error{Hash: ref.Hash, Err: blob.ErrSize, Detail: detail})
+	}
+	return blobError(err)
 }
 
 // blobPins are blobs that are on their way into a run, with how often.

@@ -337,3 +337,32 @@ func TestPutBlobRefusesWhatNoReferenceCanHave(t *testing.T) {
 	_, err = blob.ParseRef(ref)
 	require.NoError(t, err)
 }
+
+// The size of a reference is what readers reckon with: another one than the blob's is
+// refused where the reference would enter a run.
+func TestReferencesGiveTheSizeOfTheirBlob(t *testing.T) {
+	var wrong blob.Ref
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+		"value": func(context.Context, pawl.Task) (any, error) { return map[string]any{"file": wrong}, nil },
+		"artifact": func(context.Context, pawl.Task) (any, error) {
+			return pawl.Result{Artifacts: []pawl.Artifact{{Name: "x", Blob: wrong}}}, nil
+		},
+	}})
+	right, err := e.PutBlob(t.Context(), strings.NewReader("three"), "")
+	require.NoError(t, err)
+	wrong = blob.Ref{Hash: right.Hash, Size: 1 << 40}
+	for _, task := range []string{"value", "artifact"} {
+		out, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(task), Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: "+task+"}]\n")}, nil)
+		require.NoError(t, err)
+		require.Equal(t, workflow.CodeInvalidResult, out.Failure.Code)
+		require.Contains(t, out.Failure.Message, "the reference says 1099511627776 bytes, and it has 5")
+	}
+	run := workflow.Run{ID: "in", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: value}]\n")}
+	err = e.Start(t.Context(), run, map[string]any{"file": wrong})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorIs(t, err, blob.ErrSize)
+	var about *blob.Error
+	require.ErrorAs(t, err, &about)
+	require.Equal(t, right.Hash, about.Hash)
+	require.NoError(t, e.Start(t.Context(), run, map[string]any{"file": right}))
+}

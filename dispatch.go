@@ -206,11 +206,14 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 		d.mu.Unlock()
 		return
 	}
+	if err != nil && lacksDescriptors(err) {
+		d.engine.options.Logger.Warn("pawl: a task met too many open files: it is called again", "run", string(t.Run), "node", string(t.Node.ID), "error", err)
+	}
 	m = taskResult(t, output, err)
 	if done, ok := m.(state.TaskCompleted); ok {
 		unpin, err := d.engine.pinResult(context.WithoutCancel(d.ctx), done)
 		if err != nil {
-			m = taskFailed(t, referenceFailure(err))
+			m = unpinnedResult(t, err)
 			return
 		}
 		release = unpin
@@ -319,6 +322,15 @@ func taskResult(t *outTask, output any, err error) state.Message {
 	}
 	m.Token, m.Attempt, m.Epoch = t.Token, t.Attempt, t.Epoch
 	return m
+}
+
+// unpinnedResult returns the message that a result cannot enter the run, because a blob that
+// it refers to is missing, another, or cannot be looked at.
+func unpinnedResult(t *outTask, err error) state.Message {
+	if lacksDescriptors(err) {
+		return state.TaskSnoozed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, After: descriptorPause}
+	}
+	return taskFailed(t, referenceFailure(err))
 }
 
 // resultLimits bound what is normalised before the definition's own limits

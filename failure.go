@@ -126,6 +126,8 @@ func blobFailure(err error) *workflow.Failure {
 		f.Code, f.Permanent = workflow.CodeBlobMissing, true
 	case errors.Is(be, blob.ErrDamaged):
 		f.Code, f.Permanent = workflow.CodeBlobDamaged, true
+	case errors.Is(be, blob.ErrSize):
+		f.Code, f.Permanent = workflow.CodeInvalidResult, true
 	default:
 		f.Code = workflow.CodeError
 	}

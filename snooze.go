@@ -3,6 +3,7 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -40,8 +41,37 @@ func snoozeOf(err error) (after time.Duration, snoozed bool) {
 		}
 	}()
 	var s SnoozeError
-	if !errors.As(err, &s) {
-		return 0, false
+	switch {
+	case errors.As(err, &s):
+		return min(max(s.After, MinSnooze), MaxSnooze), true
+	case lacksDescriptors(err):
+		return descriptorPause, true
 	}
-	return min(max(s.After, MinSnooze), MaxSnooze), true
+	return 0, false
+}
+
+// descriptorPause is after how long a task is called again that could open no file.
+const descriptorPause = 5 * time.Second
+
+// lacksDescriptors reports whether a handler's error says that the process, or the system,
+// has too many open files. That passes, and says nothing of the task; one that the handler
+// has judged, as Permanent or a TaskError, is left at that.
+func lacksDescriptors(err error) bool {
+	var judged permanent
+	var task TaskError
+	var at *TaskError
+	if errors.As(err, &judged) || errors.As(err, &task) || errors.As(err, &at) {
+		return false
+	}
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// withPause adds a Snooze to an error that asks for one without saying so, for executors
+// in other processes, which pass on no more than that.
+func withPause(err error) error {
+	after, snoozed := snoozeOf(err)
+	if s := (SnoozeError{}); !snoozed || errors.As(err, &s) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, SnoozeError{After: after})
 }

@@ -165,7 +165,9 @@ type Result struct {
 
 // Handlers is an Executor that chooses a function by task type. The type "*"
 // is the default route. A type without a function fails the task with the code
-// unknown_task. The workers of package worker take the same.
+// unknown_task. The workers of package worker take the same. A function whose error says
+// that there are too many open files is called again 5 s later, as if it had returned
+// Snooze, unless it is a TaskError or Permanent.
 type Handlers map[string]func(ctx context.Context, t Task) (any, error)
 
 // Execute implements Executor.
@@ -178,7 +180,8 @@ func (h Handlers) Execute(ctx context.Context, t Task) (any, error) {
 		known := strings.Join(slices.Sorted(maps.Keys(h)), ", ")
 		return nil, TaskError{Code: workflow.CodeUnknownTask, Message: fmt.Sprintf("no handler for task type %q; there are: %s", t.Type, known)}
 	}
-	return f(ctx, t)
+	output, err := f(ctx, t)
+	return output, withPause(err)
 }
 
 // An absentExecutor is that of an engine without one: every task waits for

@@ -58,12 +58,15 @@ var (
 	// ErrDamaged says that what is kept is not what was put. To put the same
 	// bytes again, or to restore the file from a backup, repairs it.
 	ErrDamaged = errors.New("damaged")
+	// ErrSize says that a reference gives another size than the blob has. Send the
+	// reference as Put gave it.
+	ErrSize = errors.New("another size")
 )
 
 // An Error says what is wrong with a blob, or with the Store of blobs.
 type Error struct {
 	Hash   string // "" where it is not known, as while Put reads, or concerns all
-	Err    error  // ErrMissing, ErrDamaged, or what the system says
+	Err    error  // ErrMissing, ErrDamaged, ErrSize, or what the system says
 	Detail string // more of it, or ""
 }
 

@@ -3,7 +3,9 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"os"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/pawl-run/pawl"
@@ -139,5 +141,33 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 		require.Equal(t, tt.code, outcome.Failure.Code)
 		require.Equal(t, tt.attempts, outcome.Failure.Attempts, tt.code)
 		stop()
+	}
+}
+
+// Too many open files pass: workers of every kind let the engine call them again.
+func TestWorkersWaitForDescriptors(t *testing.T) {
+	def := define(t, "name: x\nstart: a\nnodes: [{id: a, task: t}]\n")
+	scarce := &blob.Error{Err: &os.PathError{Op: "openat", Path: "tmp", Err: syscall.EMFILE}}
+	for name, begin := range executors() {
+		t.Run(name, func(t *testing.T) {
+			engine, stop := begin(t, pawl.Handlers{"t": func(_ context.Context, t pawl.Task) (any, error) {
+				if t.Attempt == 1 {
+					return nil, scarce
+				}
+				return t.Attempt, nil
+			}})
+			defer stop()
+			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+			for event, err := range engine.Events(t.Context(), "r", pawl.EventsOptions{Follow: true}) {
+				require.NoError(t, err)
+				if event.Type == workflow.EventTaskSnoozed {
+					break
+				}
+			}
+			require.NoError(t, engine.Retry(t.Context(), pawl.Target{Run: "r", Node: "a"}, pawl.RetryOptions{}), "it need not wait for so long here")
+			outcome, err := engine.Wait(t.Context(), "r")
+			require.NoError(t, err)
+			require.NoError(t, outcome.Err())
+		})
 	}
 }

@@ -99,7 +99,7 @@ func (e blobError) Unwrap() error { return e.about }
 
 func plainBlobError(e *blob.Error) *blob.Error {
 	kind := errors.New(fmt.Sprint(e.Err))
-	for _, known := range []error{blob.ErrMissing, blob.ErrDamaged} {
+	for _, known := range []error{blob.ErrMissing, blob.ErrDamaged, blob.ErrSize} {
 		if errors.Is(e, known) {
 			kind = known
 		}
