@@ -3,7 +3,6 @@ package document
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // ReadYAML reads a text of exactly one document of YAML 1.2. The error is a
@@ -179,9 +180,14 @@ func setScalar(e *Element, n *yaml.Node) {
 	case "!!merge":
 		e.Kind, e.Text = Invalid, "a merge key of YAML 1.1"
 	default:
-		e.Kind, e.Text = Invalid, fmt.Sprintf("a value with the tag %s", tag)
+		e.Kind, e.Text = Invalid, describeTag(tag)
 	}
 }
+
+// maxTag bounds, in bytes, what is told of a tag: each alias of a value has its own text.
+const maxTag = 64
+
+func describeTag(tag string) string { return "a value with the tag " + value.Shorten(tag, maxTag) }
 
 func (r *yamlReader) readContainer(e *Element, n *yaml.Node) error {
 	if err := r.enterContainer(); err != nil {
@@ -190,7 +196,7 @@ func (r *yamlReader) readContainer(e *Element, n *yaml.Node) error {
 	defer func() { r.depth-- }()
 	switch tag := n.ShortTag(); {
 	case tag != "!!map" && tag != "!!seq":
-		e.Kind, e.Text = Invalid, fmt.Sprintf("a value with the tag %s", tag)
+		e.Kind, e.Text = Invalid, describeTag(tag)
 		return nil
 	case n.Kind == yaml.SequenceNode:
 		e.Kind = List

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,4 +30,19 @@ func TestDirectivesAreRefused(t *testing.T) {
 	e, err := texts.ReadYAML([]byte("a: 100%\nb: |\n  %TAG\nc: '%x' # %\n"))
 	require.NoError(t, err)
 	assert.Len(t, e.Members, 3)
+}
+
+// A value with a long tag stands for no more than its text where aliases repeat it.
+func TestLongTagsAreNotRepeated(t *testing.T) {
+	texts := Reader{Noun: "definition", Depth: 10}
+	tag := strings.Repeat("x", 10_000)
+	for _, v := range []string{"v", "[1]", "{a: 1}"} {
+		e, err := texts.ReadYAML([]byte("- &a !<" + tag + "> " + v + "\n" + strings.Repeat("- *a\n", 1_000)))
+		require.NoError(t, err)
+		require.Len(t, e.Items, 1_001)
+		for _, item := range e.Items {
+			require.Equal(t, Invalid, item.Kind)
+			require.Equal(t, "a value with the tag "+tag[:64]+"...", item.Text)
+		}
+	}
 }
