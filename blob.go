@@ -41,7 +41,7 @@ func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (bl
 		return blob.Ref{}, err
 	}
 	if _, err := blob.ParseRef(blob.Ref{Hash: emptyBlob, Type: mediaType}); err != nil {
-		return blob.Ref{}, fmt.Errorf("%w: put a blob: %v", ErrInvalid, err)
+		return blob.Ref{}, fmt.Errorf("%w: put a blob: %w", ErrInvalid, err)
 	}
 	hash, size, err := e.blobs.Put(ctx, r)
 	if err != nil {
