@@ -111,7 +111,7 @@ func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 
 // taskHeldBy returns a task that a remote worker holds, by the key that it got.
 func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl.Task, error) {
-	if err := p.checkWorker(id); err != nil {
+	if err := p.checkSender(ctx, id); err != nil {
 		return pawl.Task{}, err
 	}
 	tags, err := p.awaitTags(ctx)

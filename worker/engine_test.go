@@ -51,6 +51,7 @@ type host struct {
 
 func start(t testing.TB, dir string, o worker.Options) *host {
 	t.Helper()
+	o.NoToken = o.Token == "" && o.Authorize == nil
 	h := &host{pool: worker.New(o)}
 	var err error
 	h.engine, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: h.pool, Durability: pawl.ProcessCrash})

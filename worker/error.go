@@ -37,7 +37,7 @@ const (
 	CodeInvalid       = "invalid_request"     // 400: not what the method takes
 	CodeVersion       = "unsupported_version" // 400, or 404 in a path
 	CodeUnauthorized  = "unauthorized"        // 401: no token, or a wrong one
-	CodeForbidden     = "forbidden"           // 403: from another machine or site, where no token is set
+	CodeForbidden     = "forbidden"           // 403: from another machine or site, where no token is set; or in another's name
 	CodeNotFound      = "not_found"           // 404: no such path
 	CodeUnknownWorker = "unknown_worker"      // 404: not registered, or forgotten: register again
 	CodeMethod        = "method_not_allowed"  // 405

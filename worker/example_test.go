@@ -91,7 +91,7 @@ func ExampleClient_Run() {
 // ones as well.
 func ExamplePool_Start_readyMade() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{})
+	pool := worker.New(worker.Options{NoToken: true})
 	engine, done := example(pool)
 	defer done()
 	address, err := pool.Listen("127.0.0.1:0")
@@ -123,7 +123,7 @@ func ExamplePool_Start_readyMade() {
 // The calls of the protocol, one by one: a task that is completed twice.
 func ExampleClient_Complete() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{})
+	pool := worker.New(worker.Options{NoToken: true})
 	engine, done := example(pool)
 	defer done()
 	address, err := pool.Listen("127.0.0.1:0")

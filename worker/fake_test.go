@@ -41,6 +41,7 @@ type fake struct {
 // newPool returns a pool with a fake engine. It is closed at the end.
 func newPool(t *testing.T, o Options) (*Pool, *fake) {
 	t.Helper()
+	o.NoToken = o.Token == "" && o.Authorize == nil
 	p := New(o)
 	f := newFake(p)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })

@@ -3,14 +3,10 @@ package worker
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -27,8 +23,8 @@ const (
 
 // Handler returns the protocol of remote workers, paths /v1/..., for a server of
 // the host. Every answer is JSON; an error is {"error": {status, code, message}}.
-// Without Options.Token it serves this machine only, by the address of the peer;
-// behind a proxy, which is such a peer itself, a token is needed.
+// Options.Token, Authorize or NoToken says whom it serves; without one of them it refuses
+// everybody.
 func (p *Pool) Handler() http.Handler {
 	paths := map[string]http.Handler{
 		"/v1/register":  postHandler(p, p.serveRegister),
@@ -49,36 +45,6 @@ func (p *Pool) Handler() http.Handler {
 	}))
 }
 
-// requireAccess refuses requests of another site, of another machine where there is no
-// token, and without the token where there is one.
-func (p *Pool) requireAccess(next http.Handler) http.Handler {
-	token := sha256.Sum256([]byte(p.options.Token))
-	cross := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setReadTimeout(w, readTimeout) // the server reads the body of who is refused to its end
-		if err := cross.Check(r); err != nil {
-			writeError(w, poolErrorf(http.StatusForbidden, CodeForbidden, "a page of another site may not ask: %v", err))
-			return
-		}
-		if p.options.Token == "" {
-			if !isLoopback(r.RemoteAddr) || !isLoopback(r.Host) {
-				writeError(w, poolErrorf(http.StatusForbidden, CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token"))
-				return
-			}
-			next.ServeHTTP(w, r)
-			return
-		}
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		sum := sha256.Sum256([]byte(given)) // of equal length, so that the time tells nothing
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], token[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
-			writeError(w, poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool"))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // setReadTimeout bounds how long the rest of the request may take to arrive. 0 is no
 // bound: a path that reads no body and may take long needs that, since the end of the
 // connection is read as well. A host's server may not have it.
@@ -96,19 +62,6 @@ func deadlineAfter(d time.Duration) time.Time {
 		return time.Time{}
 	}
 	return time.Now().Add(d)
-}
-
-// isLoopback says that a host, with or without a port, is this machine.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // postHandler serves a path that takes one JSON object and answers one.
@@ -169,8 +122,11 @@ func writeError(w http.ResponseWriter, err error) {
 	if !errors.As(err, &e) {
 		e = poolErrorf(http.StatusInternalServerError, "internal", "%v", err)
 	}
-	if e.Status == http.StatusServiceUnavailable {
+	switch e.Status {
+	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
+	case http.StatusUnauthorized, http.StatusForbidden:
+		w.Header().Set("Connection", "close") // who may not ask keeps no descriptor
 	}
 	writeReply(w, e.Status, errorReply{e})
 }
@@ -201,11 +157,11 @@ func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	setReadTimeout(w, 0)
-	writeReply(w, http.StatusOK, p.Status())
+	writeReply(w, http.StatusOK, callerOf(r.Context()).visibleStatus(p.Status()))
 }
 
-func (p *Pool) serveRegister(_ context.Context, q registerRequest) (any, error) {
-	if err := checkVersion(q.Version); err != nil {
+func (p *Pool) serveRegister(ctx context.Context, q registerRequest) (any, error) {
+	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), callerOf(ctx).mayTake(q.Types)); err != nil {
 		return nil, err
 	}
 	if err := p.registerRemote(Registration{ID: q.Worker, Types: q.Types, Capacity: q.Capacity}); err != nil {
@@ -216,7 +172,7 @@ func (p *Pool) serveRegister(_ context.Context, q registerRequest) (any, error) 
 
 func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	w := want{worker: q.Worker, most: q.Max, wait: 30 * time.Second, holding: q.Holding}
-	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker), checkKeys(q.Holding)); err != nil {
+	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), p.checkTypes(ctx, q.Worker), checkKeys(q.Holding)); err != nil {
 		return nil, err
 	}
 	if err := setWait(&w.wait, q.Wait); err != nil {
@@ -261,7 +217,7 @@ func setWait(wait *time.Duration, text string) error {
 }
 
 func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, error) {
-	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker), checkKeys(q.Keys)); err != nil {
+	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), checkKeys(q.Keys)); err != nil {
 		return nil, err
 	}
 	details, err := q.readDetails()
@@ -287,7 +243,7 @@ func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, err
 
 // serveComplete commits a result, even if the worker does not wait for that.
 func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error) {
-	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker)); err != nil {
+	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker)); err != nil {
 		return nil, err
 	}
 	c, err := q.toCompletion()
@@ -307,7 +263,7 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 		return nil, err
 	}
 	a := completeReply{Status: "accepted"}
-	if q.Take > 0 {
+	if q.Take > 0 && p.checkTypes(ctx, q.Worker) == nil {
 		tasks, _, err := p.pollTasks(ctx, want{worker: q.Worker, most: q.Take, more: true})
 		if err == nil { // the result is taken, whatever comes next
 			a.Tasks = tags.tagTasks(q.Worker, taskMessagesOf(tasks, p.options.Lease))
@@ -317,8 +273,8 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 }
 
 // serveLeave takes back what a worker holds. To leave twice is no error.
-func (p *Pool) serveLeave(_ context.Context, q leaveRequest) (any, error) {
-	if err := errors.Join(checkVersion(q.Version), p.checkWorker(q.Worker)); err != nil {
+func (p *Pool) serveLeave(ctx context.Context, q leaveRequest) (any, error) {
+	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker)); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -327,18 +283,4 @@ func (p *Pool) serveLeave(_ context.Context, q leaveRequest) (any, error) {
 		p.removeWorker(s)
 	}
 	return struct{}{}, nil
-}
-
-// checkWorker refuses ids that no remote worker has: nobody may speak for a
-// worker of this process.
-func (p *Pool) checkWorker(id string) error {
-	if err := checkName("the id of a worker", id); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.queue.workers[id]; s != nil && p.locals[s] != nil {
-		return localIDError(id)
-	}
-	return nil
 }

@@ -9,23 +9,19 @@ import (
 	"time"
 )
 
-// ErrTokenNeeded says that a pool without a token may listen on a loopback
-// address only.
-var ErrTokenNeeded = errors.New("a pool without a token may only listen on a loopback address, like 127.0.0.1:0: set Options.Token")
-
 // Listen serves the protocol at a TCP address, until Close, and returns the
 // address, whose port is a free one for port 0. The host is to be named:
-// "127.0.0.1:8080" serves this machine. Another address needs Options.Token, and
+// "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Authorize, and
 // a proxy with TLS, since the token and the data go in clear.
 func (p *Pool) Listen(address string) (net.Addr, error) {
-	if p.options.Token == "" && !isLoopback(address) {
+	if err := p.options.checkAccess(); err != nil || p.options.NoToken && !isLoopback(address) {
 		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve workers: %w", err)
 	}
-	if !isLoopback(listener.Addr().String()) && p.options.Token == "" { // what the name stands for decides
+	if p.options.NoToken && !isLoopback(listener.Addr().String()) { // what the name stands for decides
 		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded), listener.Close())
 	}
 	s := &http.Server{

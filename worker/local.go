@@ -71,6 +71,8 @@ func (p *Pool) mayRegister(id string) error {
 	switch {
 	case p.closed:
 		return ErrClosed
+	case p.revoked[id]:
+		return p.checkRevoked(id)
 	case p.queue.workers[id] == nil && len(p.queue.workers) >= p.options.MaxWorkers:
 		return p.tooManyWorkers()
 	}

@@ -44,7 +44,7 @@ func (p *Pool) registerRemote(r Registration) error {
 		return err
 	}
 	if s := p.queue.workers[r.ID]; s != nil {
-		if p.locals[s] != nil {
+		if p.locals[s] != nil { // since checkSender
 			return localIDError(r.ID)
 		}
 		if at := p.polls[s]; at != nil {

@@ -27,9 +27,19 @@ type Options struct {
 	Types map[string]pawl.TypeLimit
 	// MaxWorkers is how many workers may be registered; 10,000 by default.
 	MaxWorkers int
-	// Token is what remote workers must send as "Authorization: Bearer TOKEN".
-	// Without one, only this machine is served.
+	// Token is what remote workers must send as "Authorization: Bearer TOKEN". Who has it
+	// may be any worker, and take every type. A pool that serves remote workers has one of
+	// Token, Authorize and NoToken; otherwise nobody is served.
 	Token string
+	// Authorize says which worker sends a request, and which types it may take: by a token
+	// for each worker (AuthorizeTokens), by a client certificate in r.TLS, or as the host likes.
+	// It is called for every request, from many goroutines, and should answer at once. No worker can
+	// poll, complete, renew, leave, store or keep anything in the name of another. An
+	// error answers 401, or what it says if it is an *Error; its text stays here.
+	Authorize func(ctx context.Context, r *http.Request) (Caller, error)
+	// NoToken serves whoever asks from this machine, by the address of the peer. Behind a
+	// proxy, which is such a peer itself, it must not be set.
+	NoToken bool
 	// MaxBody bounds a request's body, in bytes; 2 MiB by default.
 	MaxBody int64
 	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
@@ -88,6 +98,7 @@ type Pool struct {
 	polls    map[*workerState]*poll
 	locals   map[*workerState]*local
 	turns    map[pawl.Key]map[string]*onceTurn // of remote workers, by the names that they gave them
+	revoked  map[string]bool                   // ids of workers that are kept out
 	engine   results
 	tags     keyTags       // of the engine's directory
 	attached chan struct{} // closed when there is an engine
@@ -103,7 +114,7 @@ var errStopped = errors.New("the pool is closed")
 func New(o Options) *Pool {
 	o = o.withDefaults()
 	p := &Pool{
-		options: o, queue: newQueue(o.Lease, o.Expiry, o.Types), polls: map[*workerState]*poll{}, locals: map[*workerState]*local{}, turns: map[pawl.Key]map[string]*onceTurn{},
+		options: o, queue: newQueue(o.Lease, o.Expiry, o.Types), polls: map[*workerState]*poll{}, revoked: map[string]bool{}, locals: map[*workerState]*local{}, turns: map[pawl.Key]map[string]*onceTurn{},
 		attached: make(chan struct{}), changed: make(chan struct{}),
 	}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
@@ -253,7 +264,8 @@ func (p *Pool) hasBusyWorker(workers []string) bool {
 	return false
 }
 
-// Leave removes a worker: its tasks go back to the heads of their queues at once. The
+// Leave removes a worker: its tasks go back to the heads of their queues at once. It may
+// register again, unlike after Revoke. The
 // contexts of an in-process worker's tasks are cancelled, and each goes back when its
 // function has returned. It fails with ErrUnknownWorker.
 func (p *Pool) Leave(id string) error {

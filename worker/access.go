@@ -1,0 +1,219 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A Caller is who has sent a request, as Options.Authorize says. The zero Caller may
+// do nothing.
+type Caller struct {
+	// Worker is the id of the worker that the caller is; "*" lets it be any.
+	Worker string
+	// Types are the task types that it may register for; "*" is every type.
+	Types []string
+}
+
+// anyCaller is whoever has the shared token.
+var anyCaller = Caller{Worker: every, Types: []string{every}}
+
+// AuthorizeTokens returns a function for Options.Authorize that knows callers by their
+// bearer tokens, one or more for each. An empty token lets nobody in. The map is copied.
+func AuthorizeTokens(callers map[string]Caller) func(context.Context, *http.Request) (Caller, error) {
+	known := make(map[[sha256.Size]byte]Caller, len(callers)) // by hash: the time of a look-up tells nothing of a token
+	for token, c := range callers {
+		if token != "" {
+			known[sha256.Sum256([]byte(token))] = c
+		}
+	}
+	return func(_ context.Context, r *http.Request) (Caller, error) {
+		if r == nil {
+			return Caller{}, errUnauthorized
+		}
+		c, ok := known[sha256.Sum256([]byte(bearerToken(r)))]
+		if !ok {
+			return Caller{}, errUnauthorized
+		}
+		return c, nil
+	}
+}
+
+var errUnauthorized = poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool")
+
+// bearerToken returns the token of a request; "" if it has none.
+func bearerToken(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// ErrTokenNeeded says that a pool does not know whom it may serve: none of Options.Token,
+// Authorize and NoToken is set, or more than one, or it has NoToken and listens on an address that
+// is not a loopback one.
+var ErrTokenNeeded = errors.New("a pool serves remote workers with one of Options.Token, Options.Authorize and, on a loopback address like 127.0.0.1:0, Options.NoToken")
+
+// checkAccess returns ErrTokenNeeded if the options do not say whom to serve.
+func (o *Options) checkAccess() error {
+	ways := 0
+	for _, set := range []bool{o.Token != "", o.Authorize != nil, o.NoToken} {
+		if set {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return ErrTokenNeeded
+	}
+	return nil
+}
+
+// callerKey is under what the caller of a request is in its context.
+type callerKey struct{}
+
+// callerOf returns who has sent a request.
+func callerOf(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
+// requireAccess refuses requests of another site, and of whom the pool does not serve.
+func (p *Pool) requireAccess(next http.Handler) http.Handler {
+	cross := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setReadTimeout(w, readTimeout) // the server reads the body of who is refused to its end
+		if err := cross.Check(r); err != nil {
+			writeError(w, poolErrorf(http.StatusForbidden, CodeForbidden, "a page of another site may not ask: %v", err))
+			return
+		}
+		caller, err := p.identifyCaller(r)
+		if err != nil {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+			writeError(w, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+	})
+}
+
+// identifyCaller returns who sends a request, or an *Error.
+func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
+	if err := p.options.checkAccess(); err != nil {
+		return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "%v", err)
+	}
+	switch {
+	case p.options.NoToken:
+		if !isLoopback(r.RemoteAddr) || !isLoopback(r.Host) {
+			return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token")
+		}
+		return anyCaller, nil
+	case p.options.Token != "":
+		given, want := sha256.Sum256([]byte(bearerToken(r))), sha256.Sum256([]byte(p.options.Token)) // of equal length, so that the time tells nothing
+		if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
+			return Caller{}, errUnauthorized
+		}
+		return anyCaller, nil
+	}
+	c, err := p.options.Authorize(r.Context(), r)
+	var refused *Error
+	switch {
+	case errors.As(err, &refused):
+		return Caller{}, refused
+	case err != nil:
+		return Caller{}, poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the request is not authorized: send what Options.Authorize of the pool asks for")
+	case c.Worker == "":
+		return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "the caller is no worker of this pool")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return c, p.checkRevoked(c.Worker)
+}
+
+// isLoopback says that a host, with or without a port, is this machine.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// checkSender refuses a message in the name of a worker that its sender is not, of one
+// that is kept out, and of one of this process, for which nobody may speak.
+func (p *Pool) checkSender(ctx context.Context, id string) error {
+	if err := checkName("the id of a worker", id); err != nil {
+		return err
+	}
+	if c := callerOf(ctx); c.Worker != every && c.Worker != id {
+		return poolErrorf(http.StatusForbidden, CodeForbidden, "the message is in the name of worker %q, and comes from %q: a worker speaks for itself only", id, c.Worker)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.queue.workers[id]; s != nil && p.locals[s] != nil {
+		return localIDError(id)
+	}
+	return p.checkRevoked(id)
+}
+
+// mayTake refuses a caller types that it may not register for.
+func (c Caller) mayTake(types []string) error {
+	for _, kind := range types {
+		if !slices.Contains(c.Types, kind) && !slices.Contains(c.Types, every) {
+			return poolErrorf(http.StatusForbidden, CodeForbidden, "worker %q may not take tasks of type %q: register for the types that it may take", c.Worker, kind)
+		}
+	}
+	return nil
+}
+
+// checkTypes refuses a worker that has registered for types that it may no longer take.
+func (p *Pool) checkTypes(ctx context.Context, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.queue.workers[id]; s != nil {
+		return callerOf(ctx).mayTake(s.types)
+	}
+	return nil
+}
+
+// visibleStatus returns what a caller may see: of workers and their tasks its own, unless it
+// may be any worker.
+func (c Caller) visibleStatus(s Status) Status {
+	if c.Worker == every {
+		return s
+	}
+	s.Workers = slices.DeleteFunc(s.Workers, func(w WorkerStatus) bool { return w.ID != c.Worker })
+	s.Active = slices.DeleteFunc(s.Active, func(a ActiveStatus) bool { return a.Worker != c.Worker })
+	return s
+}
+
+// Revoke keeps a worker out as long as the pool lives: it leaves, as by Leave, and whatever
+// comes in its name is refused with the code forbidden. It need not be registered.
+// With a shared Token a worker comes back under another id: give each its own, see
+// Options.Authorize. To keep one out after a restart, let Authorize refuse it.
+func (p *Pool) Revoke(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.revoked[id] = true
+	if s := p.queue.workers[id]; s != nil {
+		p.removeWorker(s)
+	}
+}
+
+// checkRevoked refuses a worker that is kept out. The lock is held.
+func (p *Pool) checkRevoked(id string) error {
+	if p.revoked[id] {
+		return poolErrorf(http.StatusForbidden, CodeForbidden, "worker %q is kept out of this pool", id)
+	}
+	return nil
+}
