@@ -155,7 +155,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	hook := testhook.From(ctx)
 	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Hook: hook})
 	if err != nil {
-		return nil, fmt.Errorf("open engine directory %q: %w", path, err)
+		return nil, err
 	}
 	hook.FenceWith(dir.Fence)
 	e := &Engine{options: o, hook: hook, dir: dir, waiters: newWaiters(hook), ended: make(chan struct{})}

@@ -111,7 +111,7 @@ func Open(path string, o Options) (*Dir, error) {
 		d, err = tryOpen(path, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, typedError(err))
+		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
 	}
 	d.committer.startLoop(d)
 	d.flusher.startWorkers(d)

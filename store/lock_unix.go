@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -46,11 +47,33 @@ func flockFile(f *os.File, how int) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	_ = f.Close() // the other error tells more
+	defer f.Close()
 	if err == unix.EWOULDBLOCK {
-		return nil, fmt.Errorf("%w: %s", ErrLocked, f.Name())
+		return nil, fmt.Errorf("%w%s: close that one", ErrLocked, lockHolder(f))
 	}
 	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+}
+
+// lockHolder says who holds a lock, as far as the system tells: Linux lists the locks of
+// all processes.
+func lockHolder(f *os.File) string {
+	list, err := os.ReadFile("/proc/locks")
+	info, statErr := f.Stat()
+	if err != nil || statErr != nil {
+		return ""
+	}
+	id, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(id.Dev)), unix.Minor(uint64(id.Dev)), id.Ino)
+	for line := range strings.Lines(string(list)) {
+		// 1: FLOCK  ADVISORY  WRITE 26012 fe:00:9978229 0 EOF
+		if field := strings.Fields(line); len(field) > 5 && field[1] == "FLOCK" && field[5] == file {
+			return ", of process " + field[4]
+		}
+	}
+	return ""
 }
 
 // releaseLock gives a lock back. A process that is just being made has the file open

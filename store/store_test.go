@@ -2,9 +2,11 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -277,6 +279,11 @@ func TestLocked(t *testing.T) {
 	start(t, d, "r1").five(nil)
 	_, err := Open(path, Options{})
 	require.ErrorIs(t, err, ErrLocked)
+	who := ""
+	if runtime.GOOS == "linux" {
+		who = fmt.Sprintf("(, of process %d)?", os.Getpid()) // not on every file system
+	}
+	require.Regexp(t, `^open engine directory "`+path+`": the directory is in use by another engine`+who+`: close that one$`, err)
 	require.Equal(t, "locked", inChild(t, path))
 	require.NoError(t, d.Close())
 	require.Equal(t, "opened", inChild(t, path))
