@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -87,10 +88,14 @@ type Target struct {
 	Node  workflow.NodeID
 }
 
-// explain adds the run to an error that says what the target lacks.
-func (t Target) explain(err error) error {
-	if errors.Is(err, ErrNotLive) || errors.Is(err, ErrAmbiguous) {
-		return fmt.Errorf("run %q: %w", string(t.Run), err)
+// errNotThere are refusals of what a call is about: it adds the run to them.
+var errNotThere = []error{ErrNotLive, ErrAmbiguous, ErrEnded, ErrAlreadyVoted, ErrGroupClosed}
+
+// askAbout is askRun, and says of which run the refusal is.
+func (e *Engine) askAbout(ctx context.Context, id workflow.RunID, m state.Message) error {
+	err := e.askRun(ctx, id, m)
+	if slices.ContainsFunc(errNotThere, func(not error) bool { return errors.Is(err, not) }) {
+		return fmt.Errorf("run %q: %w", string(id), err)
 	}
 	return err
 }
@@ -115,7 +120,7 @@ func (e *Engine) Retry(ctx context.Context, t Target, o RetryOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	return t.explain(e.askRun(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node, Input: o.Input, Act: act}))
+	return e.askAbout(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node, Input: o.Input, Act: act})
 }
 
 func (o RetryOptions) check() error {
@@ -146,7 +151,7 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 		return err
 	}
 	defer release()
-	return t.explain(e.askRun(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v, Act: act}))
+	return e.askAbout(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v, Act: act})
 }
 
 // Pause holds back what a run would dispatch: tasks, children and locks. All
@@ -157,7 +162,7 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, state.Pause{Act: act})
+	return e.askAbout(ctx, id, state.Pause{Act: act})
 }
 
 // Signal gives an event to whoever waits for its name in a run, or keeps it
@@ -185,7 +190,7 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, id, state.Signal{
+	return e.askAbout(ctx, id, state.Signal{
 		Name: s.Name, ID: s.ID, Payload: payload, Transient: s.Transient, TTL: s.TTL, Early: s.Early, Act: act,
 	})
 }
@@ -214,9 +219,9 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 		return err
 	}
 	defer release()
-	return t.explain(e.askRun(ctx, t.Run, state.Ballot{
+	return e.askAbout(ctx, t.Run, state.Ballot{
 		Token: t.Token, Node: t.Node, By: by, Approved: b.Approved, Comment: storableText(b.Comment, maxMessage), Data: data, Act: act,
-	}))
+	})
 }
 
 // CancelNodes ends the live tokens at some nodes of a run, which continues without
@@ -227,7 +232,7 @@ func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...wo
 	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, state.CancelNodes{Nodes: nodes, Act: act})
+	return e.askAbout(ctx, id, state.CancelNodes{Nodes: nodes, Act: act})
 }
 
 // A GroupTarget names a live group of a run: by its sibling group, and by the
@@ -255,7 +260,7 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 		return err
 	}
 	defer release()
-	return e.askRun(ctx, t.Run, state.AddBranch{Group: t.Group, Origin: t.Origin, Item: v, Act: act})
+	return e.askAbout(ctx, t.Run, state.AddBranch{Group: t.Group, Origin: t.Origin, Item: v, Act: act})
 }
 
 // CloseGroup ends a live group: its join fires with what has arrived, at once or,
@@ -266,7 +271,7 @@ func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
 	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, t.Run, state.CloseGroup{Group: t.Group, Origin: t.Origin, Act: act})
+	return e.askAbout(ctx, t.Run, state.CloseGroup{Group: t.Group, Origin: t.Origin, Act: act})
 }
 
 // Resume lets a run continue that is paused, or that an internal fault suspended,
@@ -276,7 +281,7 @@ func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
-	return e.askRun(ctx, id, state.Resume{Act: act})
+	return e.askAbout(ctx, id, state.Resume{Act: act})
 }
 
 // inputError returns an error of the value model as an error about the input of a run.

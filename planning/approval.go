@@ -1,6 +1,8 @@
 package planning
 
 import (
+	"fmt"
+
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
@@ -62,7 +64,7 @@ func (p *planner) addVote(m state.Ballot) error {
 	same := 1
 	for _, v := range t.Votes {
 		if v.By == m.By {
-			return workflow.ErrAlreadyVoted
+			return fmt.Errorf("%w: %q on token %d at node %q", workflow.ErrAlreadyVoted, m.By, t.ID, string(t.Node))
 		}
 		if v.Approved == m.Approved {
 			same++

@@ -18,7 +18,7 @@ func (p *planner) cancelNodes(m state.CancelNodes) error {
 		}
 	}
 	if !p.cancelTokens(decision.CancelTokens{Nodes: m.Nodes}) {
-		return workflow.ErrNotLive
+		return fmt.Errorf("%w: no live token is at %q", workflow.ErrNotLive, m.Nodes)
 	}
 	return nil
 }

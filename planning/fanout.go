@@ -176,15 +176,15 @@ func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.G
 		return nil, workflow.ErrNotLive // anonymous groups are nobody's
 	}
 	var found *state.Group
-	err := workflow.ErrNotLive
+	err := fmt.Errorf("%w: there is no group %q", workflow.ErrNotLive, name)
 	for id := p.s.NextGroup - 1; id > 0; id-- {
 		g := p.s.Group(id)
 		switch {
 		case g.Name != name || origin != 0 && g.Origin != origin:
 		case g.Phase != workflow.Gathering, g.Closed:
-			err = workflow.ErrGroupClosed
+			err = fmt.Errorf("%w: %q", workflow.ErrGroupClosed, name)
 		case found != nil:
-			return nil, workflow.ErrAmbiguous
+			return nil, fmt.Errorf("%w: there are the groups %q of the tokens %d and %d; name one by its Origin", workflow.ErrAmbiguous, name, g.Origin, found.Origin)
 		default:
 			found = g
 		}

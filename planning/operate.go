@@ -2,6 +2,8 @@ package planning
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
@@ -11,38 +13,51 @@ import (
 // tokenAddressed returns the token that an operator means: by id, or the only one at
 // a node whose status is among those given.
 func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*state.Token, error) {
-	fits := func(t *state.Token) bool {
-		for _, s := range statuses {
-			if t.Status == s {
-				return true
-			}
-		}
-		return false
-	}
 	if id != 0 {
-		if t := p.s.Token(id); t != nil && fits(t) {
-			return t, nil
-		}
-		return nil, workflow.ErrNotLive
+		return p.tokenIn(id, statuses)
 	}
-	if node != "" && p.s.Graph.Nodes[node] == nil {
+	if node == "" {
+		return nil, fmt.Errorf("%w: name a token or a node", workflow.ErrNotLive)
+	}
+	if p.s.Graph.Nodes[node] == nil {
 		return nil, fmt.Errorf("%w: there is no node %q", workflow.ErrNotLive, string(node))
 	}
 	var found *state.Token
 	for _, live := range p.s.LiveTokens() {
 		t := p.s.Token(live)
-		if t.Node != node || !fits(t) {
+		if t.Node != node || !slices.Contains(statuses, t.Status) {
 			continue
 		}
 		if found != nil {
-			return nil, workflow.ErrAmbiguous
+			return nil, fmt.Errorf("%w: there are the tokens %d and %d at node %q; name one", workflow.ErrAmbiguous, found.ID, t.ID, string(node))
 		}
 		found = t
 	}
 	if found == nil {
-		return nil, workflow.ErrNotLive
+		return nil, fmt.Errorf("%w: no token at node %q is %s", workflow.ErrNotLive, string(node), statusList(statuses))
 	}
 	return found, nil
+}
+
+// tokenIn returns a token that an operator means, if it is in one of the statuses.
+func (p *planner) tokenIn(id workflow.TokenID, statuses []workflow.TokenStatus) (*state.Token, error) {
+	t := p.s.Token(id)
+	if t == nil {
+		return nil, fmt.Errorf("%w: there is no token %d", workflow.ErrNotLive, id)
+	}
+	if !slices.Contains(statuses, t.Status) {
+		return nil, fmt.Errorf("%w: token %d at node %q is %s, not %s", workflow.ErrNotLive, id, string(t.Node), t.Status, statusList(statuses))
+	}
+	return t, nil
+}
+
+// statusList names the statuses that would do.
+func statusList(statuses []workflow.TokenStatus) string {
+	var names []string
+	for _, s := range statuses {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, " or ")
 }
 
 // retryNow gives a parked task a fresh budget, or ends a back-off at once. If the
