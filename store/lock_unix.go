@@ -47,7 +47,7 @@ func flockFile(f *os.File, how int) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // the other error tells more
 	if err == unix.EWOULDBLOCK {
 		return nil, fmt.Errorf("%w%s: close that one", ErrLocked, lockHolder(f))
 	}
