@@ -30,6 +30,7 @@ const (
 	MaxArtifacts       = 10_000     // of one run
 	MaxPatch           = 1_000      // operations of one patch
 	MaxSubschemas      = 5_000      // of one JSON Schema
+	MaxAllSubschemas   = 50_000     // of all JSON Schemas of a definition
 	MaxAppliedSchemas  = 10_000     // of them to one value, each as often as $ref leads to it
 	MaxSchemaCost      = 10_000_000 // units of cost of all checks against schemas that one message comes to
 	MaxReason          = 1 << 10    // bytes of why a call was made

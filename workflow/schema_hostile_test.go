@@ -108,6 +108,29 @@ func TestFewWrongSchemasAreToldOf(t *testing.T) {
 	assert.Contains(t, told[10].Message, "more than 10 schemas are wrong")
 }
 
+// A subschema of three bytes takes a thousand for as long as the definition is remembered.
+func TestSubschemasAreBoundedTogether(t *testing.T) {
+	d := &Definition{Name: "x", Start: "a0"}
+	for i := range 30 {
+		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("a", i)), Task: "t", OutputSchema: map[string]any{"anyOf": repeated(map[string]any{}, 100)}})
+	}
+	_, err := Bounds{Subschemas: 1_500}.Compile(d)
+	var invalid *DefinitionError
+	require.ErrorAs(t, err, &invalid)
+	var told []Problem
+	for _, p := range invalid.Problems {
+		if p.Code == ProblemTooLarge {
+			told = append(told, p)
+		}
+	}
+	require.Len(t, told, 1)
+	assert.Contains(t, told[0].Message, "up to here the schemas have more than 1500 subschemas")
+	assert.Equal(t, NodeID("a14"), told[0].Node)
+
+	_, err = Compile(d)
+	require.NotContains(t, fmt.Sprint(err), "subschemas")
+}
+
 // What a schema makes of a value is bounded when that is checked, before it is done.
 func TestHostileChecksEndAtTheirCost(t *testing.T) {
 	numbers, wide := make([]any, 5000), map[string]any{}

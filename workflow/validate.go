@@ -36,6 +36,7 @@ type checker struct {
 	found        []finding
 	source       int    // bytes of the expressions so far, each different one once
 	wrongSchemas int    // so far
+	subschemas   int    // so far, of all schemas
 	hash         string // of the definition, if it has no problem
 	bytes        int    // of it as JSON
 }

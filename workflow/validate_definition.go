@@ -120,7 +120,7 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 		c.reportProblem(s, field, ProblemInvalidValue, "%s", err)
 		return
 	}
-	if c.wrongSchemas > maxWrongSchemas {
+	if c.wrongSchemas > maxWrongSchemas || c.tooManySubschemas(s, field, doc) {
 		return
 	}
 	_, err := CompileSchema(doc)
@@ -132,6 +132,19 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 		return
 	}
 	c.reportProblem(s, field, ProblemSchema, "%s", schemaMessage(err))
+}
+
+// tooManySubschemas reports whether the schemas up to this one have more subschemas than
+// the bounds allow, and once that they do. Those beyond are not compiled, which is what costs.
+func (c *checker) tooManySubschemas(s site, field string, doc any) bool {
+	most, before := c.bounded.Subschemas, c.subschemas
+	var size schemaSize
+	size.addValue(doc, 0)
+	c.subschemas += size.subschemas
+	if before <= most && c.subschemas > most {
+		c.reportProblem(s, field, ProblemTooLarge, "up to here the schemas have more than %d subschemas", most)
+	}
+	return c.subschemas > most
 }
 
 // maxWrongSchemas bounds how many wrong schemas are told of: each may take a second.
