@@ -75,7 +75,8 @@ const (
 // An exit status that is not accepted fails the task with exec_exit_N and is
 // retryable; a policy's nonRetryable names those that are not worth it.
 // Retryable are CodeExecTimeout and CodeExecSignal as well, and CodeExecStart
-// unless the program is missing or may not be executed. Permanent are
+// unless the program is missing or may not be executed; where there are too many open
+// files the engine calls the task again instead, see pawl.Handlers. Permanent are
 // CodeInvalidInput, CodeExecDenied, CodeExecOutput and CodeExecTooLarge.
 func Exec(o ExecOptions) Func {
 	o.Timeout, o.OutputBytes = time.Duration(positiveOr(int64(o.Timeout), int64(60*time.Second))), positiveOr(o.OutputBytes, 1<<20)
@@ -168,6 +169,8 @@ func startError(ctx context.Context, c *command, err error) error {
 		return killedFailure(ctx, c)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, exec.ErrDot), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return permanentError(CodeExecStart, "%s: %v", c, err)
+	case lacksDescriptors(err):
+		return fmt.Errorf("%s: %w", c, err)
 	default:
 		return retryableError(CodeExecStart, "%s: %v", c, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"syscall"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -88,7 +89,9 @@ const (
 // http_5xx. Of these 408, 425, 429 and 5xx are retryable, as are CodeHTTPNetwork
 // and CodeHTTPTimeout. Permanent are CodeInvalidInput, CodeHTTPDenied,
 // CodeHTTPBody, CodeHTTPTooLarge and any other status. Retry-After of a status that is
-// retryable takes the place of the delay of the retry policy, up to MaxRetryAfter.
+// retryable takes the place of the delay of the retry policy, up to MaxRetryAfter. An
+// exchange for which there are too many open files has no code: the engine calls the task
+// again, see pawl.Handlers.
 func HTTP(o HTTPOptions) Func {
 	o.Timeout, o.ResponseBytes = time.Duration(positiveOr(int64(o.Timeout), int64(30*time.Second))), positiveOr(o.ResponseBytes, 1<<20)
 	if o.MaxRetryAfter == 0 {
@@ -250,7 +253,16 @@ func exchangeFailure(ctx context.Context, r *request, err error) error {
 	case errors.As(err, &wrapped): // its text has the whole URL
 		err = wrapped.Err
 	}
+	if lacksDescriptors(err) {
+		return fmt.Errorf("%s: %w", r, err)
+	}
 	return retryableError(CodeHTTPNetwork, "%s: %s", r, quotedText.ReplaceAllLiteralString(err.Error(), `"..."`))
+}
+
+// lacksDescriptors reports whether too many files are open: the engine calls the task
+// again for an error that says so and is no TaskError.
+func lacksDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // quotedText is what an error of net/http quotes of an answer that it cannot read: a header

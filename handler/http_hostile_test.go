@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,4 +185,20 @@ func TestHTTPPreparesOnlyForNamedHostsOverTLS(t *testing.T) {
 		assert.Contains(t, failure.Message, tt.want)
 		assert.Zero(t, prepared)
 	}
+}
+
+// A scarceTransport has no descriptor for a connection.
+type scarceTransport struct{}
+
+func (scarceTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+}
+
+// The engine calls a task again that met too many open files, if the error still says so.
+func TestHTTPSaysThatThereAreTooManyOpenFiles(t *testing.T) {
+	f := handler.HTTP(handler.HTTPOptions{Transport: scarceTransport{}})
+	_, err := f(t.Context(), task(object{"url": "http://api.example/?key=secret"}))
+	require.ErrorIs(t, err, syscall.EMFILE)
+	require.NotErrorAs(t, err, new(pawl.TaskError))
+	assert.NotContains(t, err.Error(), "secret")
 }
