@@ -26,11 +26,11 @@ func TestTheSecretStays(t *testing.T) {
 }
 
 func TestADamagedSecretIsRefused(t *testing.T) {
-	for _, change := range []string{`x'00'`, `''`, `1`, `zeroblob(36)`, `substr(value, 1, 35) || x'00'`} {
+	for _, change := range []string{`value = x'00'`, `value = ''`, `value = 1`, `value = zeroblob(36)`, `value = substr(value, 1, 35) || x'00'`, `key = 'secrets'`} {
 		path := t.TempDir()
 		d := open(t, path)
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
-			return db.Script(`UPDATE meta SET value = ` + change + ` WHERE key = 'secret'`)
+			return db.Script(`UPDATE meta SET ` + change + ` WHERE key = 'secret'`)
 		}))
 		require.NoError(t, d.Close())
 		_, err := Open(path, Options{})

@@ -17,7 +17,7 @@ const SecretSize = 32
 var ErrDamagedSecret = errors.New("the secret in its table meta is damaged")
 
 const (
-	getSecret = `SELECT key, value FROM meta WHERE key = 'secret'`
+	getSecret = `SELECT key, value FROM meta WHERE key <> 'epoch'`
 	putSecret = `INSERT INTO meta (key, value) VALUES ('secret', ?) ON CONFLICT DO UPDATE SET value = excluded.value`
 )
 
@@ -28,11 +28,12 @@ func sealSecret(secret []byte) []byte {
 
 const secretCRCSize = 4
 
-// ReadSecret returns the secret of a directory, nil if it has none yet.
+// ReadSecret returns the secret of a directory, nil if it has none yet. A row of another
+// name was the secret's: nobody writes others.
 func ReadSecret(db *sqlite.Conn) (secret []byte, err error) {
-	_, err = db.One(getSecret, func(r *sqlite.Row) error {
+	err = db.Each(getSecret, func(r *sqlite.Row) error {
 		value := r.Bytes(1)
-		if len(value) != secretCRCSize+SecretSize || !bytes.Equal(sealSecret(value[secretCRCSize:]), value) {
+		if r.Text(0) != "secret" || len(value) != secretCRCSize+SecretSize || !bytes.Equal(sealSecret(value[secretCRCSize:]), value) {
 			return ErrDamagedSecret
 		}
 		secret = value[secretCRCSize:]
