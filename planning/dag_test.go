@@ -252,7 +252,7 @@ func large(t failer, n int) *workflow.Graph {
 			}
 		}
 	}
-	g, err := workflow.Bounds{Nodes: n, Transitions: len(d.Transitions)}.Compile(d)
+	g, err := workflow.Boundless().Compile(d)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
