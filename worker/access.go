@@ -99,6 +99,9 @@ func (p *Pool) requireAccess(next http.Handler) http.Handler {
 			writeError(w, err)
 			return
 		}
+		if c, ok := r.Context().Value(connKey{}).(*boundedConn); ok {
+			c.trustConn()
+		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -179,4 +180,34 @@ func TestRefusedConnectionsAreClosed(t *testing.T) {
 		require.Equal(t, code, response.StatusCode)
 		require.True(t, response.Close, "Connection: close")
 	}
+}
+
+// Connections that say nothing do not take more than the bound, and a worker still comes in.
+func TestSilentStrangersKeepNobodyOut(t *testing.T) {
+	h := start(t, t.TempDir(), worker.Options{Token: "secret", MaxConnections: 3})
+	defer h.stop(t)
+	address, err := h.pool.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	ann := &worker.Client{URL: "http://" + address.String(), ID: "ann", Token: "secret", HTTP: &http.Client{Transport: transport}}
+	_, err = ann.Register(t.Context(), "work")
+	require.NoError(t, err)
+	var silent []net.Conn
+	for range 20 {
+		c, err := net.Dial("tcp", address.String())
+		require.NoError(t, err)
+		defer c.Close()
+		silent = append(silent, c)
+	}
+	for _, c := range silent[:18] {
+		_, err := c.Read(make([]byte, 1))
+		require.Error(t, err, "the oldest strangers are closed")
+	}
+	_, err = ann.Poll(t.Context(), 0)
+	require.NoError(t, err, "and the worker is not")
+	bob := *ann
+	bob.ID, bob.HTTP = "bob", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	_, err = bob.Register(t.Context(), "work")
+	require.NoError(t, err)
 }

@@ -25,7 +25,7 @@ func (p *Pool) Listen(address string) (net.Addr, error) {
 		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded), listener.Close())
 	}
 	s := &http.Server{
-		Handler: p.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * maxWait, MaxHeaderBytes: 16 << 10,
+		Handler: p.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * maxWait, MaxHeaderBytes: 16 << 10, ConnContext: withConn,
 		ErrorLog: slog.NewLogLogger(p.options.Logger.Handler(), slog.LevelWarn),
 	}
 	p.mu.Lock()
@@ -35,7 +35,7 @@ func (p *Pool) Listen(address string) (net.Addr, error) {
 	}
 	p.servers = append(p.servers, s)
 	p.group.Go(func() {
-		if err := s.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.Serve(&boundedListener{Listener: listener, most: p.options.MaxConnections}); !errors.Is(err, http.ErrServerClosed) {
 			p.options.Logger.Error("worker: the server ended", "address", listener.Addr().String(), "error", err)
 		}
 	})

@@ -40,6 +40,10 @@ type Options struct {
 	// NoToken serves whoever asks from this machine, by the address of the peer. Behind a
 	// proxy, which is such a peer itself, it must not be set.
 	NoToken bool
+	// MaxConnections is how many connections Listen has open at once; 2,000 by default. At
+	// the bound a new one takes the place of the oldest that no request was served on.
+	// A worker has about two, so set it with the workers, and below what the process may open.
+	MaxConnections int
 	// MaxBody bounds a request's body, in bytes; 2 MiB by default.
 	MaxBody int64
 	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
@@ -59,6 +63,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxWorkers <= 0 {
 		o.MaxWorkers = 10_000
+	}
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 2000
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = 2 << 20

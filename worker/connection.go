@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"sync"
+)
+
+// A boundedListener keeps the number of open connections within a bound. At the bound a
+// new connection takes the place of the oldest one that no request was served on yet, so that
+// strangers do not keep workers out; where there is none, the new one is closed.
+type boundedListener struct {
+	net.Listener
+	most int
+
+	mu        sync.Mutex
+	open      int
+	strangers list.List // of *boundedConn, the oldest first
+}
+
+// Accept implements net.Listener.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &boundedConn{Conn: conn, listener: l}
+		if l.addConn(c) {
+			return c, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// addConn counts a connection, and says whether there is room for it.
+func (l *boundedListener) addConn(c *boundedConn) bool {
+	l.mu.Lock()
+	var oldest *boundedConn
+	if e := l.strangers.Front(); e != nil && l.open >= l.most {
+		oldest = e.Value.(*boundedConn)
+	}
+	l.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.most {
+		return false
+	}
+	l.open++
+	c.place = l.strangers.PushBack(c)
+	return true
+}
+
+// A boundedConn is a connection of a boundedListener. The listener's lock guards it.
+type boundedConn struct {
+	net.Conn
+	listener *boundedListener
+	place    *list.Element // among the strangers; nil once a request was served
+	gone     bool
+}
+
+// trustConn notes that a request of the connection is served.
+func (c *boundedConn) trustConn() {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	if c.place != nil {
+		c.listener.strangers.Remove(c.place)
+		c.place = nil
+	}
+}
+
+// Close implements net.Conn.
+func (c *boundedConn) Close() error {
+	c.trustConn()
+	c.listener.mu.Lock()
+	if !c.gone {
+		c.gone = true
+		c.listener.open--
+	}
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// connKey is under what the connection of a request is in its context.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
