@@ -168,7 +168,8 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
 // Signal gives an event to whoever waits for its name in a run, or keeps it
 // until somebody does. One with an id counts once per run, so that it may be
 // repeated. A name that no node of the run's definition waits for is refused, unless
-// the definition declares it in its signals or s is Early. Errors: ErrInvalid (no
+// the definition declares it in its signals, or s is Early, or Transient: then it is lost,
+// which an event tells. Errors: ErrInvalid (no
 // name), ErrEnded, *workflow.SignalError, *workflow.LimitError.
 func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signal) error {
 	act, err := e.actOf(ctx)

@@ -25,8 +25,16 @@ func TestUnknownSignals(t *testing.T) {
 	require.ErrorAs(t, err, &unknown)
 	require.Equal(t, &workflow.SignalError{Run: "w", Name: "payd", Known: []string{"noted", "paid", "refused"}}, unknown)
 	require.Equal(t, 400, pawl.HTTPStatus(err))
-	require.EqualError(t, e.Signal(t.Context(), "mute", workflow.Signal{Name: "go", Transient: true}),
+	require.EqualError(t, e.Signal(t.Context(), "mute", workflow.Signal{Name: "go"}),
 		`run "mute" has no signal "go": no node of its definition waits for any: declare it in signals, or send it as early if a patch will add a node`)
+
+	require.NoError(t, e.Signal(t.Context(), "mute", workflow.Signal{Name: "go", Transient: true}))
+	lost := false
+	for ev, err := range e.Events(t.Context(), "mute", pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		lost = lost || ev.Type == workflow.EventSignalLost
+	}
+	require.True(t, lost, "it is told")
 
 	require.NoError(t, e.Signal(t.Context(), "w", workflow.Signal{Name: "noted"}))
 	require.NoError(t, e.Signal(t.Context(), "w", workflow.Signal{Name: "payd", Early: true}))

@@ -52,7 +52,8 @@ func (p *planner) wantsEvent(t *state.Token, n *workflow.GraphNode, name string,
 }
 
 // deliverSignal gives an event to the token that has waited for it longest, or keeps
-// it. An id counts once. A name that no node waits for is refused.
+// it. An id counts once. An event that would be kept is refused if no node waits for its
+// name; one that would not is lost, and told so.
 func (p *planner) deliverSignal(m state.Signal) error {
 	if err := p.refuseValue(m.Payload); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (p *planner) deliverSignal(m state.Signal) error {
 	if m.ID != "" && p.s.KnowsSignal(m.ID) {
 		return nil
 	}
-	if _, known := slices.BinarySearch(p.s.Graph.Signals, m.Name); !known && !m.Early {
+	if _, known := slices.BinarySearch(p.s.Graph.Signals, m.Name); !known && !m.Early && !m.Transient {
 		return &workflow.SignalError{Run: p.s.Run, Name: m.Name, Known: p.s.Graph.Signals}
 	}
 	d := decision.KeepSignal{Seq: p.s.NextSignal, Name: m.Name, ID: m.ID, Done: true}
