@@ -16,8 +16,13 @@ import (
 // forgotten if the run or one below it has not ended. After a crash some children may
 // be gone and the run not: Purge continues from there. It waits for what the runs
 // still have to tell each other. Blobs that only these runs refer to are left to
-// CollectBlobs. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge
-// its root), the cause of ctx.
+// CollectBlobs.
+//
+// Close overwrites what was forgotten. Until then copies stay in the log, until its next
+// checkpoint after some 16 MB of commits, and in free pages of pawl.db, until they are used
+// again. A definition that no run has any more and that is not published goes with later
+// purges, or Close. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge its
+// root), the cause of ctx.
 //
 // No record of it is left. If it is called [As] somebody, or [Because] of something,
 // the logger is told once it is done, at level Info: run, runs (how many with those

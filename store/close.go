@@ -21,6 +21,9 @@ func (d *Dir) Close() error {
 		close(d.closing)
 		d.backing <- struct{}{}
 		d.flusher.stopWorkers()
+		if err := d.collectDefinitions(true); err != nil && d.Err() == nil {
+			d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
+		}
 		d.committer.stopLoop()
 		d.closed = d.closeIndex()
 	})
@@ -36,6 +39,11 @@ func (d *Dir) closeIndex() error {
 	alive := d.dead == nil
 	d.dead = ErrClosed
 	var err error
+	if alive && d.erase {
+		if err := d.overwriteFreePages(); err != nil {
+			d.options.Logger.Warn("free pages, which may hold what was purged, are not overwritten", "file", d.pathOf(indexFile), "error", err)
+		}
+	}
 	if alive {
 		err = typedError(d.checkpointLog())
 	}

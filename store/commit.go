@@ -141,9 +141,10 @@ func (d *Dir) checkpointIfLong() {
 	}
 	d.frames = 0
 	if err == nil {
-		err = d.indexError(d.db.Script(`PRAGMA wal_checkpoint(PASSIVE)`))
+		err = d.indexError(d.db.Script(d.checkpointText()))
 	}
 	if err == nil {
+		d.stale = false
 		return
 	}
 	err = fmt.Errorf("checkpoint: %w", err)
@@ -151,6 +152,15 @@ func (d *Dir) checkpointIfLong() {
 	if !errors.Is(err, ErrNoSpace) {
 		_ = d.failForGood(err) // whoever comes next is told
 	}
+}
+
+// checkpointText returns the statement that moves the log into pawl.db: the log keeps its
+// size, which costs least, unless it has content that was deleted.
+func (d *Dir) checkpointText() string {
+	if d.stale {
+		return `PRAGMA wal_checkpoint(TRUNCATE)`
+	}
+	return `PRAGMA wal_checkpoint(PASSIVE)`
 }
 
 // commitBatch commits a batch in one transaction, or each request in its own if a

@@ -29,6 +29,7 @@ func (d *Dir) checkIndex() error {
 			return err
 		}
 	}
+	d.erase = was.state != stateClosed // what the last engine purged before it died
 	log, err := d.hasName(indexWAL)
 	if err == nil && log && was.epoch == 0 {
 		err = d.rewriteFiles()

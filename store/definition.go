@@ -17,6 +17,8 @@ type definitions struct {
 	docs   map[string]string          // JSON, by hash
 	stored map[string]bool            // hashes that pawl.db has
 	bytes  int                        // of the definitions of graphs, as JSON
+
+	unused unusedList
 }
 
 const (
@@ -88,7 +90,8 @@ func (ds *definitions) madeDocument(hash string) (doc string, ok bool) {
 	return doc, ok
 }
 
-// isStored reports whether pawl.db has a definition; keep says that it does.
+// isStored reports whether pawl.db has a definition; markStored says that it does, and
+// markMissing that it has not.
 func (ds *definitions) isStored(hash string) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -98,7 +101,16 @@ func (ds *definitions) isStored(hash string) bool {
 func (ds *definitions) markStored(hash string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
+	if ds.stored == nil {
+		ds.graphs, ds.docs, ds.stored = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}
+	}
 	ds.stored[hash] = true
+}
+
+func (ds *definitions) markMissing(hash string) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	delete(ds.stored, hash)
 }
 
 // Graph returns the compiled definition with a hash. It is compiled once.
@@ -108,7 +120,11 @@ func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 	}
 	var doc string
 	err := d.readIndex(func(db *sqlite.Conn) error {
-		return db.Each(getDefinition, func(r *sqlite.Row) error { doc = r.Text(0); return nil }, hash)
+		err := db.Each(getDefinition, func(r *sqlite.Row) error { doc = r.Text(0); return nil }, hash)
+		if err == nil && doc != "" {
+			d.definitions.markStored(hash) // here, where nobody deletes it meanwhile
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -120,13 +136,13 @@ func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 	if err != nil {
 		return nil, &CorruptError{File: d.pathOf(indexFile), What: "definition " + hash, Err: err}
 	}
-	g = d.definitions.addGraph(g)
-	d.definitions.markStored(hash)
-	return g, nil
+	return d.definitions.addGraph(g), nil
 }
 
-// storeDefinition writes a definition that pawl.db lacks, as part of a commit.
+// storeDefinition writes a definition that is used from now on and that pawl.db lacks, as
+// part of a commit.
 func (d *Dir) storeDefinition(db *sqlite.Conn, hash, doc string) error {
+	d.definitions.noteUsed(hash)
 	if d.definitions.isStored(hash) {
 		return nil
 	}

@@ -64,6 +64,8 @@ type Dir struct {
 	dead error       // why nothing works any more
 
 	damaged bool          // pawl.db was checked, and is
+	stale   bool          // the log has content that was deleted
+	erase   bool          // free pages have, or may have
 	frames  int           // in the write-ahead log, about; the committer's
 	failed  chan struct{} // closed when dead is ErrFailed
 
@@ -95,6 +97,7 @@ PRAGMA wal_autocheckpoint=0; -- SQLite would keep the errors of one to itself
 PRAGMA temp_store=MEMORY;
 PRAGMA trusted_schema=OFF;
 PRAGMA cell_size_check=ON;
+PRAGMA secure_delete=FAST; -- what is deleted is overwritten, as far as its page is written anyway: see erase.go
 `
 
 // Open opens the engine directory at path, which it creates if there is none.
@@ -264,6 +267,9 @@ func (d *Dir) dropGarbageAtOpen() error {
 		if _, err := d.db.Exec(text); err != nil {
 			return d.indexError(err)
 		}
+	}
+	if err := d.findUnusedAtOpen(); err != nil {
+		return d.indexError(err)
 	}
 	for text, last := range map[string]*atomic.Int64{maxNum: &d.lastNum, maxSpill: &d.lastSpill} {
 		err := d.db.Each(text, func(r *sqlite.Row) error { last.Store(r.Int64(0)); return nil })

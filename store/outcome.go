@@ -69,8 +69,9 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 	})
 }
 
-// ForgetOutcome forgets what is kept under a key.
+// ForgetOutcome erases what is kept under a key, as Purge does.
 func (d *Dir) ForgetOutcome(key string) error {
+	defer d.eraseLog()
 	return d.updateIndex(func(db *sqlite.Conn) error {
 		if _, err := db.Exec(dropRefsOf, key); err != nil {
 			return err
@@ -97,6 +98,7 @@ func dropOutcomes(db *sqlite.Conn, prefix string) error {
 // ForgetOutcomes forgets what has been kept since before an instant, and returns
 // how many outcomes that were.
 func (d *Dir) ForgetOutcomes(before time.Time) (n int, err error) {
+	defer d.eraseLog()
 	err = d.updateIndex(func(db *sqlite.Conn) error {
 		if _, err := db.Exec(dropOldRefs, before.UnixMilli()); err != nil {
 			return err

@@ -11,8 +11,11 @@ import (
 
 const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4`
 
-// Purge forgets a run that has ended: its row, its records and its file, and the
-// outcomes that are kept under keys that begin with keys, unless it is "". It
+// Purge erases a run that has ended: its row, its records and its file, the
+// outcomes that are kept under keys that begin with keys, unless it is "", and its
+// definition, if no other run has it and it is not published; that may wait for later
+// purges, or for Close. The log keeps what is erased until its next checkpoint, and pages that
+// became free until they are used again, or Close. It
 // waits for flushes of the run. It fails with ErrRunNotFound and ErrNotEnded, and with
 // ErrCorrupt if its row does not tell whether it has ended, and which its files are.
 func (d *Dir) Purge(id workflow.RunID, keys string) error {
@@ -27,6 +30,11 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 		return fmt.Errorf("purge: %w", err)
 	}
 	d.dropSpills(spills)
+	d.definitions.noteUnused(r.Definition)
+	if err := d.collectDefinitions(false); err != nil {
+		d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
+	}
+	d.eraseLog()
 	if err := d.syncLog(); err != nil {
 		return fmt.Errorf("purge run %q: %w", string(id), err)
 	}

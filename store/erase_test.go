@@ -1,0 +1,190 @@
+package store
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// secretOf is what must be nowhere once the run is purged.
+const secretOf = "SECRET-OF-A-CUSTOMER"
+
+// where returns the files of a directory in which a text stands.
+func where(t *testing.T, path, text string) (files []string) {
+	require.NoError(t, filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if bytes.Contains(data, []byte(text)) {
+			files = append(files, name)
+		}
+		return err
+	}))
+	return files
+}
+
+// defined returns the graph of a definition that no other test has.
+func defined(t *testing.T, name, text string) *workflow.Graph {
+	def, err := workflow.ParseJSON([]byte(`{"name": "` + name + `", "start": "start", "nodes": [{"id": "start", "task": "t", "input": {"k": "'` + text + `'"}}]}`))
+	require.NoError(t, err)
+	g, err := workflow.Compile(def)
+	require.NoError(t, err)
+	return g
+}
+
+// startOf is start for a run of another definition.
+func startOf(t *testing.T, d *Dir, id workflow.RunID, g *workflow.Graph) *owner {
+	return &owner{t: t, run: d.New(Head{Run: id, InputHash: "in"}, g), state: state.NewState(id, g)}
+}
+
+func hasDefinition(t *testing.T, d *Dir, hash string) (has bool) {
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
+		return db.Each(`SELECT 1 FROM definitions WHERE hash = ?`, func(*sqlite.Row) error { has = true; return nil }, hash)
+	}))
+	return has
+}
+
+// Purge erases: nothing of a run stands in the log after the next checkpoint, nor in any
+// file after Close, whether its values were small, took pages of their own, or were put aside in parts.
+func TestPurgeErases(t *testing.T) {
+	for name, size := range map[string]int{"small": 1, "pages": 500, "parts": 40_000} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir())
+			d.hook.SetPartBytes(64 << 10)
+			secret := map[string]any{"card": strings.Repeat(secretOf, size)}
+			var owners []*owner
+			for _, id := range []workflow.RunID{"a", "b", "c", "d"} { // the pages of a and c are moved about
+				input := map[string]any{"card": strings.Repeat("public", size)}
+				if id == "b" || id == "d" {
+					input = secret
+				}
+				o := startOf(t, d, id, defined(t, "of-"+string(id), string(id)+secretOf))
+				o.five(input)
+				owners = append(owners, o)
+			}
+			require.NoError(t, owners[0].file())
+			require.NoError(t, owners[1].file()) // d is purged while it is in the log alone
+			for _, id := range []workflow.RunID{"b", "d", "a", "c"} {
+				require.NoError(t, d.Purge(id, ""))
+			}
+			d.mu.Lock()
+			d.frames = longLog
+			d.checkpointIfLong()
+			d.mu.Unlock()
+			require.NotContains(t, where(t, d.path, secretOf), d.pathOf(indexWAL))
+			require.NoError(t, d.Close())
+			require.Empty(t, where(t, d.path, secretOf))
+		})
+	}
+}
+
+// A definition stays while a run has it, or while it is published, and may come back.
+func TestUnusedDefinitionsAreCollected(t *testing.T) {
+	d := open(t, t.TempDir())
+	shared, lone, published := defined(t, "shared", ""), defined(t, "lone", ""), defined(t, "published", "")
+	require.NoError(t, d.Publish(published))
+	begin := func(id workflow.RunID, g *workflow.Graph) {
+		o := startOf(t, d, id, g)
+		o.five(nil)
+		require.NoError(t, o.file())
+	}
+	begin("s1", shared)
+	begin("s2", shared)
+	begin("l", lone)
+	begin("p", published)
+	for _, id := range []workflow.RunID{"s1", "l", "p"} {
+		require.NoError(t, d.Purge(id, ""))
+	}
+	require.True(t, hasDefinition(t, d, shared.Hash))
+	require.False(t, hasDefinition(t, d, lone.Hash))
+	require.True(t, hasDefinition(t, d, published.Hash))
+	begin("l", lone)
+	require.True(t, hasDefinition(t, d, lone.Hash), "it is written down once more")
+	load(t, d, "l")
+	require.NoError(t, d.Purge("s2", ""))
+	require.False(t, hasDefinition(t, d, shared.Hash))
+}
+
+// A purge does not look at every run each time: Close, or the next life, collects the rest.
+func TestCollectingIsPaidByPurges(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	g := defined(t, "late", "")
+	o := startOf(t, d, "late", g)
+	o.five(nil)
+	d.definitions.unused.runs = 1000 // so many were looked at last
+	require.NoError(t, d.Purge("late", ""))
+	require.True(t, hasDefinition(t, d, g.Hash))
+	crash := crashed(t, path)
+	for _, path := range []string{path, crash} {
+		if path == crash {
+			d = open(t, crash) // it finds what the crash has left
+		}
+		require.True(t, hasDefinition(t, d, g.Hash))
+		require.NoError(t, d.Close())
+		next := open(t, path)
+		require.False(t, hasDefinition(t, next, g.Hash))
+		require.NoError(t, next.Close())
+	}
+}
+
+// A run that begins while definitions are collected keeps its own.
+func TestARunThatBeginsDuringACollectionKeepsItsDefinition(t *testing.T) {
+	d := open(t, t.TempDir())
+	g := defined(t, "again", "")
+	begin := func(id workflow.RunID) {
+		o := startOf(t, d, id, g)
+		o.five(nil)
+	}
+	begin("r1")
+	d.definitions.unused.runs = 1000
+	require.NoError(t, d.Purge("r1", ""))
+	require.True(t, d.definitions.beginCollecting(true))
+	begin("r2") // behind the look at the runs
+	require.NoError(t, d.updateIndex(d.dropUnused))
+	d.definitions.endCollecting()
+	require.True(t, hasDefinition(t, d, g.Hash))
+	load(t, d, "r2")
+}
+
+// Every free page is overwritten to its last byte, however many there are.
+func TestFreePagesAreOverwritten(t *testing.T) {
+	for _, pages := range []int{1, 2, 3, 4, 7, 50, 249, 250, 251, 260, 777} {
+		d := open(t, t.TempDir())
+		rest := strings.Repeat(secretOf, pages*4096/len(secretOf))
+		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+			_, err := db.Exec(putPart, int64(7)<<partBits, []byte(rest))
+			return err
+		}))
+		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+			_, err := db.Exec(`DELETE FROM parts`)
+			return err
+		}))
+		d.eraseLog()
+		require.NoError(t, d.Close())
+		require.Emptyf(t, where(t, d.path, secretOf), "%d pages", pages)
+	}
+}
+
+// What was purged in a life that ended with a crash is erased when the next one ends.
+func TestACrashDefersErasing(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.five(map[string]any{"card": strings.Repeat(secretOf, 2000)})
+	require.NoError(t, o.file())
+	require.NoError(t, d.Purge("r1", ""))
+	crash := crashed(t, d.path)
+	require.NotEmpty(t, where(t, crash, secretOf))
+	require.NoError(t, open(t, crash).Close())
+	require.Empty(t, where(t, crash, secretOf))
+}
