@@ -197,7 +197,7 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 	for range 20 {
 		c, err := net.Dial("tcp", address.String())
 		require.NoError(t, err)
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		silent = append(silent, c)
 	}
 	for _, c := range silent[:18] {
