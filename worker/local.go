@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -14,7 +16,13 @@ import (
 type local struct {
 	state    *workerState
 	handlers pawl.Handlers
-	running  map[pawl.Key]context.CancelCauseFunc
+	running  map[pawl.Key]runningTask
+}
+
+// A runningTask is one that a function of this process performs.
+type runningTask struct {
+	task   pawl.Task
+	cancel context.CancelCauseFunc
 }
 
 var (
@@ -23,15 +31,40 @@ var (
 )
 
 func (l *local) cancelTask(k pawl.Key) {
-	if cancel := l.running[k]; cancel != nil {
-		cancel(errOver)
+	if t, ok := l.running[k]; ok {
+		t.cancel(errOver)
 	}
 }
 
 func (l *local) cancelAll() {
-	for _, cancel := range l.running {
-		cancel(errLeft)
+	for _, t := range l.running {
+		t.cancel(errLeft)
 	}
+}
+
+// leftBehind logs the functions that go on although the pool closes, and returns them as
+// an error; nil if the last of them has just returned.
+func (p *Pool) leftBehind() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var tasks []pawl.Task
+	for _, l := range p.locals {
+		for _, t := range l.running {
+			tasks = append(tasks, t.task)
+		}
+	}
+	if tasks == nil {
+		return nil
+	}
+	slices.SortFunc(tasks, func(a, b pawl.Task) int { return cmp.Compare(a.Order, b.Order) })
+	var left pawl.LeftBehindError
+	for i := range tasks {
+		t := &tasks[i]
+		p.options.Logger.Error("worker: Close leaves a handler behind that ignores its context: return when it is done",
+			"run", string(t.Run), "node", string(t.Node), "task", t.Type)
+		left.Tasks = append(left.Tasks, pawl.TaskID{Run: t.Run, Node: t.Node, Task: t.Type, Key: t.Key})
+	}
+	return &left
 }
 
 // Start adds a worker of this process, or changes one: it takes the types that
@@ -57,7 +90,7 @@ func (p *Pool) Start(r Registration, h pawl.Handlers) error {
 	s := p.queue.ensureWorker(r.ID, time.Now())
 	l := p.locals[s]
 	if l == nil {
-		l = &local{state: s, running: map[pawl.Key]context.CancelCauseFunc{}}
+		l = &local{state: s, running: map[pawl.Key]runningTask{}}
 		p.locals[s] = l
 	}
 	l.handlers = h
@@ -86,7 +119,7 @@ func (p *Pool) tooManyWorkers() error {
 // startTask performs a task in a goroutine of its own. The caller holds the lock.
 func (p *Pool) startTask(l *local, i *item) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
-	l.running[i.task.Key] = cancel
+	l.running[i.task.Key] = runningTask{i.task, cancel}
 	t, h := i.task, l.handlers
 	p.group.Go(func() {
 		defer cancel(nil)

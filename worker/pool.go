@@ -305,7 +305,8 @@ func (p *Pool) removeWorker(s *workerState) {
 // done. Call Drain first to let them finish. ctx should have a deadline: answers
 // that are on their way are waited for too, which takes up to an hour where a
 // worker sends a blob slowly. The engine may be closed before or after; tasks
-// that are left are dispatched again when it is opened again.
+// that are left are dispatched again when it is opened again. Errors: the cause of ctx,
+// also with a *pawl.LeftBehindError that names the tasks of functions that go on.
 func (p *Pool) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -333,7 +334,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		errs = append(errs, context.Cause(ctx))
+		errs = append(errs, context.Cause(ctx), p.leftBehind())
 	}
 	return errors.Join(errs...)
 }
