@@ -161,7 +161,7 @@ func (d *driver) answerOf(c *call) answer {
 func (m *mockError) taskError() error {
 	return pawl.TaskError{
 		Code: cmp.Or(m.Code, workflow.CodeError), Message: m.Message,
-		Retryable: m.Retryable == nil || *m.Retryable,
+		Retryable: m.Retryable == nil || *m.Retryable, RetryAfter: m.RetryAfter,
 	}
 }
 

@@ -58,9 +58,10 @@ type mock struct {
 }
 
 type mockError struct {
-	Code      string `yaml:"code"`
-	Message   string `yaml:"message"`
-	Retryable *bool  `yaml:"retryable"`
+	Code       string        `yaml:"code"`
+	Message    string        `yaml:"message"`
+	Retryable  *bool         `yaml:"retryable"`
+	RetryAfter time.Duration `yaml:"retryAfter"`
 }
 
 func (m *mocks) readElement(e *document.Element) error {
