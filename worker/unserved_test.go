@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +14,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// logged is what a pool has logged so far, for tests that read it while timers may write.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // A type that no worker takes is told once, and again after a worker has come and gone.
 func TestTypesWithoutAWorkerAreLoggedOnce(t *testing.T) {
-	var log bytes.Buffer
+	var log logged
 	o := Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	bubble(t, o, func(t *testing.T, p *Pool, f *fake) {
 		told := func(kind string) int {
@@ -59,7 +78,7 @@ func TestTypesWithoutAWorkerAreLoggedOnce(t *testing.T) {
 // A remote worker that is not heard of any more is missed when it is forgotten, a pool that
 // hands out nothing misses none.
 func TestAWorkerIsMissedWhenItIsForgotten(t *testing.T) {
-	var log bytes.Buffer
+	var log logged
 	o := Options{Expiry: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	bubble(t, o, func(t *testing.T, p *Pool, f *fake) {
 		joined(t, p, "ann", 1, "a")
