@@ -222,7 +222,7 @@ func (w *world) drawForge(r *rand.Rand) *act {
 		return nil
 	}
 	key := of(r,
-		keyOf(m.id, t.ID, t.Attempt, t.Epoch+1<<40), keyOf(m.id, t.ID, t.Attempt+1, t.Epoch), keyOf(m.id, m.state.NextToken, t.Attempt, t.Epoch),
+		keyOf(m.id, t.ID, t.Attempt, otherLife(t.Epoch)), keyOf(m.id, t.ID, t.Attempt+1, t.Epoch), keyOf(m.id, m.state.NextToken, t.Attempt, t.Epoch),
 		keyOf("nobody", t.ID, t.Attempt, t.Epoch), keyOf(m.id+"/9.9", t.ID, t.Attempt, t.Epoch), pawl.Key("#"), keyOf(m.id, -1, 0, 0),
 		keyOf(m.id, t.ID, -t.Attempt, t.Epoch),
 	)
@@ -231,6 +231,9 @@ func (w *world) drawForge(r *rand.Rand) *act {
 		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, w.keyFor(key), "forged") },
 	}
 }
+
+// otherLife returns the epoch of a life that never was.
+func otherLife(e workflow.Epoch) workflow.Epoch { return e + 1<<40 }
 
 func (w *world) drawHeartbeat(r *rand.Rand) *act {
 	_, t := w.token(r, func(t *state.Token) bool { return t.Status == workflow.Dispatched && !t.Beat.IsZero() })

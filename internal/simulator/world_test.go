@@ -290,10 +290,12 @@ func (w *world) blame(err error) {
 	w.fault = cmp.Or(w.fault, err)
 }
 
-// legible returns a text with the names that a trace has for epochs, which are random.
+// legible returns a text with the names that a trace has for epochs, which are random,
+// and for those of forged keys.
 func (w *world) legible(text string) string {
 	for epoch, name := range w.epochs {
 		text = strings.ReplaceAll(text, epoch.String(), name)
+		text = strings.ReplaceAll(text, otherLife(epoch).String(), "not "+name)
 	}
 	return text
 }
