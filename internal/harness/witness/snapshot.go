@@ -212,7 +212,9 @@ func rowsText(s *state.State) string {
 	}
 	text := string(facts) + "\n"
 	for _, t := range rows.Tokens {
-		text += fmt.Sprintf("%+v\n", *t)
+		shown := *t
+		shown.Memory = nil // a pointer
+		text += fmt.Sprintf("%+v %+v\n", shown, t.Remembered())
 	}
 	for _, g := range rows.Groups {
 		text += fmt.Sprintf("%+v\n", *g)
