@@ -113,6 +113,7 @@ type Actor struct {
 	fresh    bool // nothing is committed that was not handed to Flush
 
 	unflushable bool // a flush failed in this life
+	rested      bool // nothing has come for as long as Options.Idle
 
 	commitPause time.Duration // before the next alarm, while commits fail
 
@@ -252,15 +253,12 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 			}
 		case <-a.nudge:
 		case <-a.idle.C:
-			if a.Idle() && a.mayLeave() { // what waits is not idle, whichever was noticed first
-				return nil
-			}
-			a.idle.Reset(a.options.Idle)
-			continue
+			a.rested = true
+			a.idle.Reset(a.options.Idle) // if it may not leave yet
 		case <-ctx.Done():
 			return a.flushAndStop()
 		}
-		if a.nothingLeft() && a.mayLeave() {
+		if a.wantsToLeave() && a.mayLeave() {
 			return nil
 		}
 	}
@@ -271,6 +269,10 @@ func stoppedTimer() *time.Timer {
 	t.Stop()
 	return t
 }
+
+// wantsToLeave reports whether the actor has nothing more to do, or has had nothing to do
+// for long enough. What waits is not idle, whichever was noticed first.
+func (a *Actor) wantsToLeave() bool { return a.rested && a.Idle() || a.nothingLeft() }
 
 // nothingLeft reports whether the actor has nothing more to do: the run has ended, or
 // was refused and never began, and nobody waits for an answer.

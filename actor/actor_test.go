@@ -707,3 +707,21 @@ func TestAMessageThatWaitsIsNoIdleness(t *testing.T) {
 		})
 	}
 }
+
+// A run leaves memory when it has been idle for as long as it may be, and its file is
+// written: not after as long again.
+func TestAnIdleRunLeavesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, `{name: nap, start: nap, nodes: [{id: nap, wait: {for: 10h}}]}`), fault: func() string { return "" }}
+		opt := options()
+		opt.Idle = time.Minute
+		a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}}, opt)
+		go a.Run(t.Context())
+		require.NoError(t, a.Ask(t.Context(), state.Start{}))
+		began := time.Now()
+		<-a.Done()
+		require.Equal(t, time.Minute, time.Since(began))
+		_, flushes := d.counts()
+		require.Equal(t, 1, flushes)
+	})
+}

@@ -61,6 +61,7 @@ func (a *Actor) runTurn(batch []envelope) error {
 		a.setAlarm()
 		return nil
 	}
+	a.rested = false
 	t, broken := a.planBatch(batch, now)
 	if broken != nil {
 		return a.quarantineRun(batch, broken)
