@@ -32,6 +32,9 @@ type Store interface {
 	Flush(ch state.Changes, events []decision.Event, done func(error))
 	// Unflushed returns how much is committed that the file does not hold.
 	Unflushed() (records int, bytes int64)
+	// Bytes returns about how many bytes the run takes on the disk: its file as it was
+	// loaded, and what was committed since.
+	Bytes() int64
 	// Close releases what the store holds open.
 	Close() error
 }
@@ -234,6 +237,9 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 	if err := a.activateRun(); err != nil {
 		return err
 	}
+	if err := a.endGrown(); err != nil { // the turn that should have failed it never came
+		return err
+	}
 	for {
 		select {
 		case e := <-a.mailbox:
@@ -391,6 +397,3 @@ func (a *Actor) setAlarm() {
 	}
 	a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), a.hook.MaxNap(timeout.MaxNap)))
 }
-
-// currentInstant returns now as an instant of the planners.
-func (a *Actor) currentInstant() time.Time { return timeout.Instant(a.hook.Now()) }

@@ -33,6 +33,8 @@ type disk struct {
 	flushes   int
 	flushed   []decision.Event
 	fileError error
+
+	recordBytes int64 // that each record takes
 }
 
 func (d *disk) Load() (*state.State, int64, []decision.Event, error) {
@@ -82,6 +84,12 @@ func (d *disk) Unflushed() (int, int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.unflushed, 0
+}
+
+func (d *disk) Bytes() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.recordBytes * int64(len(d.records))
 }
 
 func (d *disk) Close() error { return nil }
@@ -475,6 +483,53 @@ func TestWhatCannotBeWrittenSuspendsTheRun(t *testing.T) {
 		require.NoError(t, a.Ask(ctx, result))
 		stop()
 		<-a.Done()
+	})
+}
+
+// A run that takes more bytes than it may fails after the turn that exceeds them, whose
+// caller has its answer; if that cannot be committed, the next life fails the run.
+func TestARunThatGrowsBeyondItsBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const text = "name: x\nstart: a\nlimits: {runBytes: 250}\nnodes: [{id: a, wait: {event: e}}]"
+		fails := map[int]string{}
+		d := &disk{graph: graph(t, text), recordBytes: 100}
+		d.fault = func() string { return fails[len(d.records)+1] }
+		o := &office{stays: true}
+		life := func() (ask func(state.Message) error, end func()) {
+			a := actor.New("r", d, o, options())
+			ctx, stop := context.WithCancel(t.Context())
+			go a.Run(ctx)
+			synctest.Wait()
+			return func(m state.Message) error { return a.Ask(t.Context(), m) }, func() { stop(); <-a.Done() }
+		}
+		ask, end := life()
+		require.NoError(t, ask(state.Start{}))
+		require.NoError(t, ask(state.Signal{Name: "e", ID: "1", Transient: true, Payload: int64(1)}))
+		end()
+		require.Equal(t, workflow.RunCompleted, o.outcome.Status, "it has ended within its bytes")
+
+		*d = disk{graph: d.graph, recordBytes: 130, fault: d.fault}
+		ask, end = life()
+		require.NoError(t, ask(state.Start{}))
+		require.NoError(t, ask(state.Pause{}), "it is taken, and exceeds the limit")
+		require.ErrorIs(t, ask(state.Signal{Name: "e"}), workflow.ErrEnded)
+		end()
+		require.Equal(t, workflow.RunFailed, o.outcome.Status)
+		require.Equal(t, workflow.CodeLimit, o.outcome.Failure.Code)
+		require.Contains(t, o.outcome.Failure.Message, "runBytes: the run takes 260 bytes on the disk, at most 250")
+
+		*d = disk{graph: d.graph, recordBytes: 130, fault: d.fault}
+		fails[3] = "before"
+		ask, end = life()
+		require.NoError(t, ask(state.Start{}))
+		require.NoError(t, ask(state.Pause{}))
+		end()
+		require.Equal(t, workflow.RunPaused, o.outcome.Status)
+		delete(fails, 3)
+		ask, end = life()
+		require.ErrorIs(t, ask(state.Resume{}), workflow.ErrEnded)
+		end()
+		require.Equal(t, workflow.RunFailed, o.outcome.Status)
 	})
 }
 

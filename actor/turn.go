@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -86,8 +87,24 @@ func (a *Actor) runTurn(batch []envelope) error {
 	}
 	a.flushIfDue(false)
 	a.idle.Reset(a.options.Idle)
-	return nil
+	if len(t.records) == 0 {
+		return nil
+	}
+	return a.endGrown()
 }
+
+// endGrown fails the run if it takes more bytes than it may. What was answered is
+// committed; nothing follows it.
+func (a *Actor) endGrown() error {
+	bytes := a.store.Bytes()
+	if a.state.Status != workflow.RunRunning && a.state.Status != workflow.RunPaused || bytes <= a.state.Graph.Limits.RunBytes {
+		return nil
+	}
+	return a.runTurn([]envelope{{state.RunGrown{Bytes: bytes}, make(chan error, 1)}})
+}
+
+// currentInstant returns now as an instant of the planners.
+func (a *Actor) currentInstant() time.Time { return timeout.Instant(a.hook.Now()) }
 
 // planBatch answers each message of a batch, one after another, on the state in
 // memory. A panic of a planner is returned: the state is then spoilt.
@@ -243,15 +260,20 @@ func firstLine(err error) string {
 	return text
 }
 
+// maxUnflushed is how many bytes of a run's records wait for a flush at most.
+const maxUnflushed = 128 << 20
+
 // flushIfDue flushes what is committed when there is enough of it, or at once. The file
 // is written anew each time, so enough is as much as all that was flushed before: the
-// cost of flushing stays in proportion to the length of the run.
+// cost of flushing stays in proportion to the length of the run, up to as much as one run
+// may keep in memory.
 func (a *Actor) flushIfDue(now bool) {
 	if a.flushing || a.fresh || a.unflushable {
 		return
 	}
 	records, bytes := a.store.Unflushed()
-	if !now && records < max(a.options.FlushRecords, a.flushedRecords) && bytes < max(a.options.FlushBytes, a.flushedBytes) {
+	enough := min(max(a.options.FlushBytes, a.flushedBytes), maxUnflushed)
+	if !now && records < max(a.options.FlushRecords, a.flushedRecords) && bytes < enough {
 		return
 	}
 	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes

@@ -52,7 +52,8 @@ func (m *raceModel) take(r racer, b int) verdict {
 		return r.does(m, b)
 	}
 	_, stall := msg.(state.Stall)
-	if _, alarm := msg.(state.AlarmFired); alarm || cancels || stall {
+	_, grown := msg.(state.RunGrown)
+	if _, alarm := msg.(state.AlarmFired); alarm || cancels || stall || grown {
 		return ignored
 	}
 	if state.Messages.Kind(msg) == "Heartbeat" || strings.HasPrefix(state.Messages.Kind(msg), "Task") {

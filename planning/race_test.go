@@ -221,6 +221,14 @@ var racers = []racer{
 		does: func(*raceModel, int) verdict { return ignored },
 	},
 	{
+		name: "RunGrown", kind: "task",
+		make: func(*state.Token, time.Time) state.Message { return state.RunGrown{Bytes: 1 << 40} },
+		does: func(m *raceModel, _ int) verdict {
+			m.end(workflow.RunFailed)
+			return accepted
+		},
+	},
+	{
 		name: "Retry", kind: "retry",
 		make: func(t *state.Token, _ time.Time) state.Message { return state.Retry{Token: t.ID} },
 		does: (*raceModel).retry,

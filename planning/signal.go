@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -81,15 +82,28 @@ func (p *planner) deliverSignal(m state.Signal) error {
 		p.decide(decision.LoseSignal{Seq: d.Seq, Name: m.Name})
 		return nil
 	}
-	if p.s.KeptSignals() >= workflow.MaxSignals {
+	if p.unkeptSignal(m.Payload) != nil {
 		p.loseExpired()
 	}
-	if p.s.KeptSignals() >= workflow.MaxSignals {
-		return &workflow.LimitError{Limit: "signals", Max: workflow.MaxSignals}
+	if err := p.unkeptSignal(m.Payload); err != nil {
+		return err
 	}
 	d.Payload, d.Done = m.Payload, false
 	d.Due = timeout.Deadline(p.now, m.TTL)
 	p.decide(d)
+	return nil
+}
+
+// unkeptSignal returns why a signal with a payload cannot be kept beside those that are,
+// nil if it can.
+func (p *planner) unkeptSignal(payload any) error {
+	most, bytes := p.s.Graph.Limits.SignalBytes, p.s.KeptSignalBytes()+value.Size(payload)
+	switch {
+	case p.s.KeptSignals() >= workflow.MaxSignals:
+		return &workflow.LimitError{Limit: "signals", Max: workflow.MaxSignals}
+	case bytes > most:
+		return &workflow.LimitError{Limit: workflow.LimitSignalBytes, Max: int64(most), Got: int64(bytes)}
+	}
 	return nil
 }
 

@@ -27,6 +27,16 @@ func Waits(s *state.State) bool {
 	return false
 }
 
+// failGrown fails the run if it takes more bytes on the disk than its definition allows.
+func (p *planner) failGrown(m state.RunGrown) {
+	if most := p.s.Graph.Limits.RunBytes; m.Bytes > most {
+		p.decide(decision.FailRun{At: p.now, Failure: workflow.Failure{
+			Code: workflow.CodeLimit, Permanent: true,
+			Message: fmt.Sprintf("limit runBytes: the run takes %d bytes on the disk, at most %d: use a blob for what is large", m.Bytes, most),
+		}})
+	}
+}
+
 // failStalled fails the run if it has not moved since it was looked at and waits for
 // nothing, and says what it had hoped for.
 func (p *planner) failStalled(m state.Stall) error {

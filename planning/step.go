@@ -63,7 +63,7 @@ func admitMessage(s *state.State, m state.Message) error {
 // before, or have nothing left to do, are no error.
 func admitEnded(s *state.State, m state.Message) error {
 	switch m := m.(type) {
-	case state.Cancel, state.AlarmFired, state.Stall:
+	case state.Cancel, state.AlarmFired, state.Stall, state.RunGrown:
 		return nil
 	case state.TaskCompleted:
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, true)
@@ -245,6 +245,9 @@ func (p *planner) takeMessage(m state.Message) error {
 		return p.patchRun(m)
 	case state.Stall:
 		return p.failStalled(m)
+	case state.RunGrown:
+		p.failGrown(m)
+		return nil
 	case state.ChildEnded:
 		return p.childEnded(m)
 	case state.ChildAsks:

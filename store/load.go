@@ -25,6 +25,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 	for i := range r.unflushed {
 		r.bytes += r.unflushed[i].ByteSize()
 	}
+	r.total += r.bytes
 	return r, s, events, nil
 }
 

@@ -33,6 +33,7 @@ type Run struct {
 
 	unflushed []runfile.Entry // committed since the last Flush
 	bytes     int64           // that they take
+	total     int64           // bytes of the file as it was loaded, and of all records since
 	size      atomic.Int64    // of the file
 
 	request  commitRequest
@@ -69,6 +70,7 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 func (d *Dir) newHandle(row index.Row, g *workflow.Graph) *Run {
 	r := &Run{dir: d, graph: g, row: row}
 	r.size.Store(row.FileSize)
+	r.total = row.FileSize
 	r.request = commitRequest{apply: r.writeCommit, answer: make(chan error, 1)}
 	return r
 }
@@ -344,7 +346,9 @@ func (r *Run) advanceHandle() {
 	}
 	r.row.Head, r.row.Sum = r.next, r.pending[len(r.pending)-1].Sum
 	for i := range r.pending {
-		r.bytes += r.pending[i].ByteSize()
+		n := r.pending[i].ByteSize()
+		r.bytes += n
+		r.total += n
 	}
 	r.unflushed = append(r.unflushed, r.pending...)
 	clear(r.pending)
@@ -357,6 +361,10 @@ func (r *Run) Head() Head { return r.row.Head }
 // Unflushed returns how many records were committed since the last Flush,
 // and about how many bytes of the log they take.
 func (r *Run) Unflushed() (records int, bytes int64) { return len(r.unflushed), r.bytes }
+
+// Bytes returns about how many bytes the run takes on the disk: its file as it was when
+// the handle was made, with the records that were not in it, and those committed since.
+func (r *Run) Bytes() int64 { return r.total }
 
 // Flush has the run's file brought up to date: ch is what has changed in the state
 // since the last call, events what has happened. Both belong to the store from now on.

@@ -63,6 +63,8 @@ type Limits struct {
 	SubworkflowDepth int    // children of children
 	Descendants      int    // runs below one root
 	Snoozes          int    // times that one task asks to be called again
+	RunBytes         int64  // the run on the disk, in bytes: its file, and what of it the log holds
+	SignalBytes      int    // the payloads of all kept signals, in bytes of JSON
 }
 
 // A Node is a step. It has at most one kind: Task, Subworkflow, Approval, Wait

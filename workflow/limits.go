@@ -8,6 +8,7 @@ func DefaultLimits() Limits {
 		Foreach: 100_000, LiveTokens: 200_000, Tokens: 1_000_000, Loop: 1_000_000,
 		CELCost: 1_000_000, PayloadBytes: 1 << 20, JSONDepth: 128,
 		SubworkflowDepth: 16, Descendants: 10_000, Snoozes: 10_000,
+		RunBytes: 4 << 30, SignalBytes: 64 << 20,
 	}
 }
 
@@ -39,6 +40,9 @@ const (
 // LimitSchemaCost names, in a [LimitError], the cost of a check against a JSON Schema.
 const LimitSchemaCost = "schemaCost"
 
+// LimitSignalBytes names, in a [LimitError], the bytes of the signals that a run keeps.
+const LimitSignalBytes = "signalBytes"
+
 // What the expressions of one message may cost together: PlanCosts times the
 // limit of one of them, and DecisionCost more for each decision that it comes
 // to. That is 10 million units, about a second at the very most, and 25 million
@@ -60,5 +64,6 @@ func (l Limits) withDefaults(d Limits) Limits {
 		CELCost: cmp.Or(l.CELCost, d.CELCost), PayloadBytes: cmp.Or(l.PayloadBytes, d.PayloadBytes),
 		JSONDepth: cmp.Or(l.JSONDepth, d.JSONDepth), SubworkflowDepth: cmp.Or(l.SubworkflowDepth, d.SubworkflowDepth),
 		Descendants: cmp.Or(l.Descendants, d.Descendants), Snoozes: cmp.Or(l.Snoozes, d.Snoozes),
+		RunBytes: cmp.Or(l.RunBytes, d.RunBytes), SignalBytes: cmp.Or(l.SignalBytes, d.SignalBytes),
 	}
 }

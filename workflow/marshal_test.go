@@ -72,7 +72,7 @@ func (d drawer) fillKind(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(d.name.Draw(d.t, "name"))
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(rapid.Int64Range(1, 1<<40).Draw(d.t, "int"))
 	case reflect.Uint64:
 		v.SetUint(rapid.Uint64Range(1, 1<<40).Draw(d.t, "uint"))

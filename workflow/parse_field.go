@@ -106,9 +106,9 @@ func integerForm(to *int) form {
 	}
 }
 
-// positiveForm is the form of an int or uint64 from 1. In Go, 0 stands for the
+// positiveForm is the form of an int, int64 or uint64 from 1. In Go, 0 stands for the
 // default; in a text it would be misread, and is refused.
-func positiveForm[T int | uint64](to *T, def T) form {
+func positiveForm[T int | int64 | uint64](to *T, def T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			n, ok := p.readInteger(e)

@@ -76,6 +76,8 @@ func limitsFormat(l *Limits) []field {
 		{"subworkflowDepth", positiveForm(&l.SubworkflowDepth, 0)},
 		{"descendants", positiveForm(&l.Descendants, 0)},
 		{"snoozes", positiveForm(&l.Snoozes, 0)},
+		{"runBytes", positiveForm(&l.RunBytes, 0)},
+		{"signalBytes", positiveForm(&l.SignalBytes, 0)},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/cockroachdb/datadriven"
@@ -81,9 +82,12 @@ func (w schemaWalk) value(goType reflect.Type, s map[string]any, path string) {
 		return
 	}
 	want := map[reflect.Kind]string{
-		reflect.Int: "integer", reflect.Uint64: "integer", reflect.Int64: "string", reflect.Float64: "number", reflect.Bool: "boolean",
+		reflect.Int: "integer", reflect.Uint64: "integer", reflect.Int64: "integer", reflect.Float64: "number", reflect.Bool: "boolean",
 		reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object", reflect.String: "string", reflect.Interface: "object",
 	}[goType.Kind()]
+	if goType == reflect.TypeFor[time.Duration]() {
+		want = "string"
+	}
 	require.NotEmpty(w.t, want, "%s: %s", path, goType)
 	if strings.HasSuffix(path, "merge.strategy") {
 		require.Equal(w.t, mergeStrategies, texts(s["enum"]))

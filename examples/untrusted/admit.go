@@ -19,6 +19,7 @@ func limits() workflow.Limits {
 		Foreach: 1_000, LiveTokens: 2_000, Tokens: 10_000, Loop: 100,
 		CELCost: 100_000, PayloadBytes: 64 << 10, JSONDepth: 32,
 		SubworkflowDepth: 1, Descendants: 1, Snoozes: 10,
+		RunBytes: 64 << 20, SignalBytes: 1 << 20,
 	}
 }
 
@@ -85,5 +86,6 @@ func lowerAll(l, most workflow.Limits) workflow.Limits {
 		CELCost: lower(l.CELCost, most.CELCost), PayloadBytes: lower(l.PayloadBytes, most.PayloadBytes),
 		JSONDepth: lower(l.JSONDepth, most.JSONDepth), SubworkflowDepth: lower(l.SubworkflowDepth, most.SubworkflowDepth),
 		Descendants: lower(l.Descendants, most.Descendants), Snoozes: lower(l.Snoozes, most.Snoozes),
+		RunBytes: lower(l.RunBytes, most.RunBytes), SignalBytes: lower(l.SignalBytes, most.SignalBytes),
 	}
 }

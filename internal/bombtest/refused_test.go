@@ -149,6 +149,7 @@ func TestCountsBeyondALimit(t *testing.T) {
 	}{
 		{"", "signals", "signal", workflow.MaxSignals, 0}, // left out of a quick run: it takes long
 		{"", "votes", "vote", workflow.MaxVotes, 0},
+		{"limits: {signalBytes: 21}", "signalBytes", "signal", 5, 0}, // of null
 		{"limits: {foreach: 5}", "foreach", "branch", 5, 1},
 		{"limits: {liveTokens: 7}", "liveTokens", "branch", 7, 3},
 		{"limits: {tokens: 9}", "tokens", "branch", 9, 4},

@@ -151,6 +151,11 @@ type (
 		Events int64         `json:"events"` // that the run had written when it was looked at
 		Idle   time.Duration `json:"idle"`   // how long it has been quiet
 	}
+	// RunGrown reports how many bytes a run takes on the disk, when they are more than
+	// it may.
+	RunGrown struct {
+		Bytes int64 `json:"bytes"`
+	}
 	// ChildEnded reports how a child run has ended, or that it cannot begin.
 	ChildEnded struct {
 		Token   workflow.TokenID   `json:"token"`
@@ -185,6 +190,7 @@ func (AddBranch) isMessage()     {}
 func (CloseGroup) isMessage()    {}
 func (Patch) isMessage()         {}
 func (Stall) isMessage()         {}
+func (RunGrown) isMessage()      {}
 func (ChildEnded) isMessage()    {}
 func (ChildAsks) isMessage()     {}
 
@@ -192,7 +198,7 @@ func (ChildAsks) isMessage()     {}
 var messageVariants = [...]Message{
 	Start{}, TaskCompleted{}, TaskFailed{}, TaskSnoozed{}, Heartbeat{}, AlarmFired{}, Cancel{},
 	Retry{}, Skip{}, Suspend{}, Resume{}, Pause{}, Signal{}, Ballot{}, CancelNodes{}, AddBranch{},
-	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{},
+	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{}, RunGrown{},
 }
 
 // Messages encodes messages for the journal.

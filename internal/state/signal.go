@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A SignalID numbers the signals of a run that were kept, from 1.
@@ -19,6 +21,7 @@ type KeptSignal struct {
 	Payload any
 	Due     time.Time // it is lost then; zero if never
 	Done    bool      // taken, lost, or never kept
+	size    int       // of the payload while it is kept, in bytes of JSON
 }
 
 // Expired reports whether k is still kept and its time is up at now.
@@ -29,6 +32,13 @@ func (k *KeptSignal) Expired(now time.Time) bool {
 // PutSignal replaces a signal, or adds the next one.
 func (s *State) PutSignal(k *KeptSignal) {
 	old := s.signals.getRow(k.Seq)
+	if k.size = 0; !k.Done {
+		k.size = value.Size(k.Payload)
+	}
+	s.keptBytes += k.size
+	if old != nil {
+		s.keptBytes -= old.size
+	}
 	if old == nil {
 		s.NextSignal = k.Seq + 1
 		if k.ID != "" {
@@ -63,6 +73,10 @@ func (s *State) KnowsSignal(id string) bool {
 
 // KeptSignals returns how many signals are kept.
 func (s *State) KeptSignals() int { return s.kept }
+
+// KeptSignalBytes returns how large the payloads of the kept signals are together, in
+// bytes of JSON.
+func (s *State) KeptSignalBytes() int { return s.keptBytes }
 
 // KeptSignalsOf yields the kept signals of some names, oldest first.
 func (s *State) KeptSignalsOf(names ...string) iter.Seq[*KeptSignal] {

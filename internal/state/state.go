@@ -83,6 +83,7 @@ type State struct {
 	signals      table[SignalID, KeptSignal]
 	known        map[string]bool // ids of signals
 	kept         int             // signals that nobody has taken
+	keptBytes    int             // of their payloads
 	steps        map[workflow.NodeID]*Step
 }
 
@@ -96,7 +97,7 @@ func (s *State) Overlay() *State {
 	return &State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
 		tokens: s.tokens.newOverlay(), groups: s.groups.newOverlay(), live: s.live,
-		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.newOverlay(), kept: s.kept,
+		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.newOverlay(), kept: s.kept, keptBytes: s.keptBytes,
 	}
 }
 
