@@ -68,7 +68,7 @@ type RunSummary struct {
 type RunFilter = store.RunFilter
 
 // Runs lists runs in the order in which they came into the directory, by their start or
-// by Repair, from the index, page by page: it looks at some 500 runs at a time, and
+// by Repair, from the index, page by page: it looks at some 250 runs at a time, and
 // commits go on in between. A run that is started meanwhile may be in the list or not.
 // An error ends the list: of a damaged row ErrCorrupt.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {

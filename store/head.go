@@ -17,12 +17,12 @@ import (
 type Head = index.Head
 
 const (
-	getHead       = index.RunColumns + `WHERE id = ?`
-	getUnfinished = `SELECT id, num, 0 FROM runs WHERE status < 4 AND ? <= 0 AND num > ? ORDER BY num LIMIT ?`
-	getLeftover   = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
-	getQuiet      = `SELECT id, num, at, seq FROM runs WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`
-	getDue        = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
-	getNextAlarm  = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
+	getHead      = index.RunColumns + `WHERE id = ?`
+	getIDs       = `SELECT id FROM runs WHERE num IN (SELECT value FROM json_each(?)) ORDER BY num`
+	getLeftover  = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
+	getQuiet     = `SELECT id, num, at, seq FROM runs INDEXED BY runs_status WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`
+	getDue       = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
+	getNextAlarm = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
 )
 
 // decodeRow completes a row that was read, and returns a *CorruptError if it is damaged.
@@ -64,7 +64,26 @@ func (d *Dir) Head(id workflow.RunID) (Head, error) {
 }
 
 // Unfinished returns the runs that have not ended, oldest first.
-func (d *Dir) Unfinished() ([]workflow.RunID, error) { return d.queryIDs(getUnfinished, 0) }
+func (d *Dir) Unfinished() ([]workflow.RunID, error) {
+	l := runList{d: d, filter: RunFilter{Status: []workflow.RunStatus{
+		workflow.RunCreated, workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended,
+	}}}
+	var out []workflow.RunID
+	for n := listRows; n == listRows; {
+		err := d.readIndex(func(db *sqlite.Conn) error {
+			page, err := l.candidates(db)
+			if n = len(page); err != nil || n == 0 {
+				return err
+			}
+			l.last = page[n-1]
+			return db.Each(getIDs, func(r *sqlite.Row) error { out = append(out, workflow.RunID(r.Text(0))); return nil }, numberList(page))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
 
 // Leftover returns the runs that have ended and are not flushed. The caller loads and
 // flushes them.

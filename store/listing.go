@@ -65,11 +65,16 @@ const (
 	dropAllDead   = `DELETE FROM dead_letters WHERE num = ?`
 
 	listApprovals = `SELECT a.num, a.token, a.node, a.message, a.input, a.approved, a.rejected, a.due, a.crc, r.id, r.workflow
-		FROM approvals a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) ORDER BY a.num, a.token LIMIT ?`
+		FROM approvals a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) AND (a.num, a.token) <= (?, ?) ORDER BY a.num, a.token`
 	listDead = `SELECT a.num, a.token, a.node, a.task, a.attempts, a.failure, a.input, a.at, a.crc, r.id, r.workflow
-		FROM dead_letters a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?)
-		AND (? = '' OR r.id = ?) AND (? = '' OR r.workflow = ?) AND (? = '' OR a.node = ?) AND (? = '' OR a.task = ?)
-		AND (? = '' OR a.failure ->> 'code' = ?) ORDER BY a.num, a.token LIMIT ?`
+		FROM dead_letters a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) AND (a.num, a.token) <= (?, ?)
+		AND (? = '' OR r.workflow = ?) AND (? = '' OR a.node = ?) AND (? = '' OR a.task = ?)
+		AND (? = '' OR a.failure ->> 'code' = ?) ORDER BY a.num, a.token`
+
+	// The rows of the next page of a list, whether or not they fit.
+	nextApprovals = `SELECT num, token FROM approvals WHERE (num, token) > (?, ?) ORDER BY num, token LIMIT ?`
+	nextDead      = `SELECT num, token FROM dead_letters WHERE (num, token) > (?, ?) ORDER BY num, token LIMIT ?`
+	nextDeadOf    = `SELECT num, token FROM dead_letters WHERE num = (SELECT num FROM runs WHERE id = ?4) AND (num, token) > (?1, ?2) ORDER BY num, token LIMIT ?3`
 )
 
 // writeListings brings the lists of all runs up to date.
@@ -114,7 +119,10 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
 // Approvals yields the open approvals of all runs, oldest run first, in pages:
 // commits go on in between.
 func (d *Dir) Approvals() iter.Seq2[Approval, error] {
-	return listPages(d, func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, a Approval)) error {
+	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
+		return db.Each(nextApprovals, row, after.num, after.token, int64(listRows))
+	}
+	return listPages(d, next, func(db *sqlite.Conn, after, last listKey, row func(Approval)) error {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
@@ -124,17 +132,23 @@ func (d *Dir) Approvals() iter.Seq2[Approval, error] {
 			if a.Input, err = codec.DecodeValue([]byte(r.Text(4))); err != nil || !index.CRCMatches(r, 1, 8) {
 				return &CorruptError{Run: a.Run, File: d.pathOf(indexFile), What: "an approval in the index is damaged", Err: err}
 			}
-			row(r.Int64(0), r.Int64(1), a)
+			row(a)
 			return nil
-		}, num, token, page)
+		}, after.num, after.token, last.num, last.token)
 	})
 }
 
 // DeadLetters yields the tasks of all runs that wait for an operator and fit the
 // filter, oldest run first, in pages: commits go on in between.
 func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
-	return listPages(d, func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, l DeadLetter)) error {
-		run, node := string(f.Run), string(f.Node)
+	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
+		if f.Run != "" {
+			return db.Each(nextDeadOf, row, after.num, after.token, int64(listRows), string(f.Run))
+		}
+		return db.Each(nextDead, row, after.num, after.token, int64(listRows))
+	}
+	node := string(f.Node)
+	return listPages(d, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
@@ -148,25 +162,35 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 			if err != nil || !index.CRCMatches(r, 1, 8) {
 				return &CorruptError{Run: l.Run, File: d.pathOf(indexFile), What: "a dead letter in the index is damaged", Err: err}
 			}
-			row(r.Int64(0), r.Int64(1), l)
+			row(l)
 			return nil
-		}, num, token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code, page)
+		}, after.num, after.token, last.num, last.token, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code)
 	})
 }
 
-// listPages yields what query reads, page by page, from behind the last run and
-// token.
-func listPages[T any](d *Dir, query func(db *sqlite.Conn, num, token, page int64, row func(num, token int64, x T)) error) iter.Seq2[T, error] {
-	const page = 256
+// A listKey is where a row stands in the lists of all runs.
+type listKey struct{ num, token int64 }
+
+// listPages yields what query reads, page by page: next reads the keys of the rows that
+// are to be looked at behind one, and query those of them that fit.
+func listPages[T any](d *Dir, next func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error,
+	query func(db *sqlite.Conn, after, last listKey, row func(x T)) error,
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		num, token := int64(0), int64(0)
+		var last listKey
 		for more := true; more; {
 			var out []T
 			err := d.readIndex(func(db *sqlite.Conn) error {
-				return query(db, num, token, page, func(n, t int64, x T) {
-					out = append(out, x)
-					num, token = n, t
-				})
+				after, looked := last, 0
+				err := next(db, func(r *sqlite.Row) error {
+					looked++
+					last = listKey{r.Int64(0), r.Int64(1)}
+					return nil
+				}, after)
+				if more = looked == listRows; err != nil || looked == 0 {
+					return err
+				}
+				return query(db, after, last, func(x T) { out = append(out, x) })
 			})
 			for _, x := range out {
 				if !yield(x, nil) {
@@ -178,7 +202,6 @@ func listPages[T any](d *Dir, query func(db *sqlite.Conn, num, token, page int64
 				yield(none, err)
 				return
 			}
-			more = len(out) == page
 		}
 	}
 }

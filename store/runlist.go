@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
@@ -40,28 +38,16 @@ func (f *RunFilter) statusMask() int64 {
 	return mask
 }
 
-// onlyUnfinished reports whether no run that has ended can fit.
-func (f *RunFilter) onlyUnfinished() bool {
-	return len(f.Status) > 0 && !slices.ContainsFunc(f.Status, workflow.RunStatus.Final)
-}
-
 // A list holds the lock of the index for a page at a time: for so many runs that it
 // looks at, whether or not they fit, and so many bytes of those that fit.
 const (
-	listRows  = 512
+	listRows  = 256
 	listBytes = 4 << 20
 )
 
 // The numbers of runs that may fit, behind the last one that was looked at; and the
 // rows of those that do.
 const (
-	nextRuns       = `SELECT num FROM runs WHERE num > ? ORDER BY num LIMIT ?`
-	lastRuns       = `SELECT num FROM runs WHERE num < ? ORDER BY num DESC LIMIT ?`
-	nextUnfinished = `SELECT num FROM runs WHERE status < 4 AND num > ? ORDER BY num LIMIT ?`
-	lastUnfinished = `SELECT num FROM runs WHERE status < 4 AND num < ? ORDER BY num DESC LIMIT ?`
-	childrenByID   = `SELECT num, id FROM runs WHERE parent = ?3 AND parent <> '' AND id > ?1 ORDER BY id LIMIT ?2`
-	prefixedByID   = `SELECT num, id FROM runs WHERE id >= ?3 AND id > ?1 ORDER BY id LIMIT ?2`
-
 	fittingRuns = index.RunColumns + `WHERE num IN (SELECT value FROM json_each(?1))
 		AND (?2 = '' OR workflow = ?2) AND (?3 = '' OR parent = ?3) AND (?4 = 0 OR parent = '') AND (?5 = '' OR substr(id, 1, length(?5)) = ?5)
 		AND (?6 = 0 OR ?6 >> status & 1) AND (?7 IS NULL OR started_at >= ?7) AND (?8 IS NULL OR started_at < ?8)
@@ -105,39 +91,6 @@ type runList struct {
 	done     bool
 }
 
-// gatherRuns finds the numbers of the runs that an index over ids leads to: children,
-// or those with a prefix.
-func (l *runList) gatherRuns() error {
-	query, key := childrenByID, string(l.filter.Parent)
-	if key == "" {
-		query, key = prefixedByID, l.filter.Prefix
-	}
-	if key == "" {
-		return nil
-	}
-	l.gathered = true
-	for after, n := "", listRows; n == listRows; {
-		n = 0
-		err := l.d.readIndex(func(db *sqlite.Conn) error {
-			return db.Each(query, func(r *sqlite.Row) error {
-				if after = r.Text(1); l.filter.Parent != "" || strings.HasPrefix(after, key) {
-					n++
-					l.runs = append(l.runs, r.Int64(0))
-				}
-				return nil
-			}, after, int64(listRows), key)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	slices.Sort(l.runs)
-	if l.filter.Newest {
-		slices.Reverse(l.runs)
-	}
-	return nil
-}
-
 // errPageFull ends a page whose rows are large.
 var errPageFull = errors.New("the page is full")
 
@@ -160,7 +113,6 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 			return err
 		}
 		last, size := page[len(page)-1], 0
-		list, _ := json.Marshal(page) //nolint:errchkjson // numbers
 		err = db.Each(query, func(r *sqlite.Row) error {
 			rows = append(rows, index.ScanRow(r))
 			w := &rows[len(rows)-1]
@@ -169,7 +121,7 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 				return errPageFull
 			}
 			return nil
-		}, string(list), f.Workflow, string(f.Parent), roots, f.Prefix, f.statusMask(),
+		}, numberList(page), f.Workflow, string(f.Parent), roots, f.Prefix, f.statusMask(),
 			column.Millis(f.Since), column.Millis(f.Until), column.Millis(f.EndedSince), column.Millis(f.EndedUntil), int64(limit))
 		if errors.Is(err, errPageFull) {
 			l.done, err = false, nil
@@ -182,23 +134,8 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 	return rows, err
 }
 
-// candidates returns the numbers of the runs that are to be looked at next.
-func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
-	if l.gathered {
-		return l.runs[:min(len(l.runs), listRows)], nil
-	}
-	query, from := nextRuns, l.last
-	switch newest, unfinished := l.filter.Newest, l.filter.onlyUnfinished(); {
-	case newest && unfinished:
-		query = lastUnfinished
-	case newest:
-		query = lastRuns
-	case unfinished:
-		query = nextUnfinished
-	}
-	if l.filter.Newest && from == 0 {
-		from = math.MaxInt64
-	}
-	err = db.Each(query, func(r *sqlite.Row) error { page = append(page, r.Int64(0)); return nil }, from, int64(listRows))
-	return page, err
+// numberList returns numbers as the queries take them that have num IN a list.
+func numberList(page []int64) string {
+	list, _ := json.Marshal(page) //nolint:errchkjson // numbers
+	return string(list)
 }

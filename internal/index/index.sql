@@ -59,9 +59,13 @@ CREATE TABLE runs (
   file_crc   INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX runs_unfinished ON runs (num) WHERE status < 4;
-CREATE INDEX runs_parent ON runs (parent, id) WHERE parent <> '';
+-- Each of them ends with num, as every index of SQLite does: those with one value are in
+-- the order in which they came.
+CREATE INDEX runs_status ON runs (status);
+CREATE INDEX runs_workflow ON runs (workflow);
+CREATE INDEX runs_parent ON runs (parent) WHERE parent <> '';
 CREATE INDEX runs_alarm ON runs (alarm) WHERE alarm IS NOT NULL;
+CREATE INDEX runs_ended ON runs (ended_at) WHERE ended_at IS NOT NULL;
 
 -- The approvals that wait for people, in all runs. What is derived from the runs
 -- changes with their commits.

@@ -11,7 +11,7 @@ import (
 // What the header of a pawl.db says, and the size of its pages.
 const (
 	ID       = 0x7061776c // "pawl"
-	Version  = 4
+	Version  = 5
 	PageSize = 4096
 )
 

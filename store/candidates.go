@@ -1,0 +1,148 @@
+package store
+
+import (
+	"database/sql/driver"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// A list looks at the runs that one index leads to, and at no others. Most indexes have
+// the numbers of runs in their order: of those with a status, of a workflow, of a parent.
+// What others lead to is gathered and sorted first, unless it is much.
+
+// maxGathered is how many numbers of runs are gathered for a list.
+const maxGathered = 8192
+
+// A runOrder leads to the numbers of runs: to all, or to those that have one value. Its
+// queries take the number from which on, how many, and the value.
+type runOrder struct{ up, down string }
+
+var (
+	inAll      = runOrder{`SELECT num FROM runs WHERE num > ?1 ORDER BY num LIMIT ?2`, `SELECT num FROM runs WHERE num < ?1 ORDER BY num DESC LIMIT ?2`}
+	inStatus   = orderBy(`INDEXED BY runs_status WHERE status = ?3`)
+	inWorkflow = orderBy(`INDEXED BY runs_workflow WHERE workflow = ?3`)
+	inParent   = orderBy(`INDEXED BY runs_parent WHERE parent <> '' AND parent = ?3`)
+)
+
+func orderBy(which string) runOrder {
+	return runOrder{
+		`SELECT num FROM runs ` + which + ` AND num > ?1 ORDER BY num LIMIT ?2`,
+		`SELECT num FROM runs ` + which + ` AND num < ?1 ORDER BY num DESC LIMIT ?2`,
+	}
+}
+
+const (
+	nextPrefixed = `SELECT num, id FROM runs WHERE id >= ?1 AND id > ?2 ORDER BY id LIMIT ?3`
+	nextEnded    = `SELECT num, ended_at FROM runs INDEXED BY runs_ended
+		WHERE ended_at IS NOT NULL AND ended_at >= ?1 AND (ended_at, num) > (?1, ?2) AND ended_at < ?3 ORDER BY ended_at, num LIMIT ?4`
+)
+
+// candidates returns the numbers of the runs that are to be looked at next.
+func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
+	f := &l.filter
+	switch {
+	case l.gathered:
+		return l.runs[:min(len(l.runs), listRows)], nil
+	case f.Parent != "":
+		return l.readOrder(db, inParent, nil, string(f.Parent))
+	case len(f.Status) > 0:
+		for _, s := range f.Status {
+			if page, err = l.readOrder(db, inStatus, page, int64(s)); err != nil {
+				return nil, err
+			}
+		}
+		slices.Sort(page)
+		if page = slices.Compact(page); f.Newest {
+			slices.Reverse(page)
+		}
+		return page[:min(len(page), listRows)], nil
+	case f.Workflow != "":
+		return l.readOrder(db, inWorkflow, nil, f.Workflow)
+	}
+	return l.readOrder(db, inAll, nil, "")
+}
+
+// readOrder appends the next numbers to a page.
+func (l *runList) readOrder(db *sqlite.Conn, order runOrder, page []int64, value driver.Value) ([]int64, error) {
+	query, from := order.up, l.last
+	if l.filter.Newest {
+		query = order.down
+		if from == 0 {
+			from = math.MaxInt64
+		}
+	}
+	args := append(make([]driver.Value, 0, 3), from, int64(listRows))
+	if order != inAll {
+		args = append(args, value)
+	}
+	err := db.Each(query, func(r *sqlite.Row) error { page = append(page, r.Int64(0)); return nil }, args...)
+	return page, err
+}
+
+// gatherRuns finds the numbers of the runs that only an index of another order leads to:
+// those with a prefix, and those that ended in a span of time.
+func (l *runList) gatherRuns() error {
+	f := &l.filter
+	var read func(db *sqlite.Conn) (n int, err error)
+	switch {
+	case f.Parent != "":
+		return nil
+	case f.Prefix != "":
+		read = l.prefixedRuns()
+	case !f.EndedSince.IsZero():
+		read = l.endedRuns()
+	default:
+		return nil
+	}
+	for n := listRows; n == listRows; {
+		err := l.d.readIndex(func(db *sqlite.Conn) (err error) { n, err = read(db); return err })
+		if err != nil {
+			return err
+		}
+		if len(l.runs) > maxGathered {
+			l.runs = nil // another order leads to most of them as well
+			return nil
+		}
+	}
+	l.gathered = true
+	slices.Sort(l.runs)
+	if f.Newest {
+		slices.Reverse(l.runs)
+	}
+	return nil
+}
+
+// prefixedRuns returns a reader of the next numbers of runs whose id has the prefix.
+func (l *runList) prefixedRuns() func(db *sqlite.Conn) (n int, err error) {
+	prefix, last := l.filter.Prefix, ""
+	return func(db *sqlite.Conn) (n int, err error) {
+		err = db.Each(nextPrefixed, func(r *sqlite.Row) error {
+			if last = r.Text(1); strings.HasPrefix(last, prefix) {
+				n++
+				l.runs = append(l.runs, r.Int64(0))
+			}
+			return nil
+		}, prefix, last, int64(listRows))
+		return n, err
+	}
+}
+
+// endedRuns returns a reader of the next numbers of runs that ended in the span.
+func (l *runList) endedRuns() func(db *sqlite.Conn) (n int, err error) {
+	at, until, last := l.filter.EndedSince.UnixMilli(), int64(math.MaxInt64), int64(0)
+	if u := l.filter.EndedUntil; !u.IsZero() {
+		until = u.UnixMilli()
+	}
+	return func(db *sqlite.Conn) (n int, err error) {
+		err = db.Each(nextEnded, func(r *sqlite.Row) error {
+			n++
+			last, at = r.Int64(0), r.Int64(1)
+			l.runs = append(l.runs, last)
+			return nil
+		}, at, last, until, int64(listRows))
+		return n, err
+	}
+}

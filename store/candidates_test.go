@@ -1,0 +1,122 @@
+package store
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// manyRuns inserts rows that only lists look at, and only at their columns for lists: every
+// hundredth run runs, the others have ended.
+func manyRuns(t *testing.T, n int) *Dir {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+		_, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO runs SELECT i, 'run-' || i, 'flow', 1, '', '', '', '', 0, i, 0, 0, 0, iif(i % 100, 4, 1), NULL, iif(i % 100, i, NULL),
+				NULL, NULL, NULL, 0, 1, x'', i, 0, 0, 0, NULL, NULL, 0, 0 FROM n`, int64(n))
+		return err
+	}))
+	return d
+}
+
+// A list of few runs looks at few rows, however many there are; one of many gathers none.
+func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
+	const n = maxGathered + 300
+	d := manyRuns(t, n)
+	running := []workflow.RunStatus{workflow.RunRunning}
+	for _, tt := range []struct {
+		filter   RunFilter
+		gathered bool
+		pages    int
+	}{
+		{RunFilter{}, false, n/listRows + 1},
+		{RunFilter{Status: running}, false, n/100/listRows + 1},
+		{RunFilter{Status: running, Newest: true}, false, n/100/listRows + 1},
+		{RunFilter{Status: []workflow.RunStatus{workflow.RunFailed, workflow.RunCancelled}}, false, 1},
+		{RunFilter{Workflow: "other"}, false, 1},
+		{RunFilter{Workflow: "flow"}, false, n/listRows + 1},
+		{RunFilter{Parent: "run-1"}, false, 1},
+		{RunFilter{Prefix: "run-777"}, true, 1},
+		{RunFilter{Prefix: "run-"}, false, n/listRows + 1},
+		{RunFilter{EndedSince: time.UnixMilli(n - 50)}, true, 1},
+		{RunFilter{EndedSince: time.UnixMilli(5), EndedUntil: time.UnixMilli(9)}, true, 1},
+		{RunFilter{EndedSince: time.UnixMilli(5)}, false, n/listRows + 1},
+	} {
+		t.Run(fmt.Sprint(tt.filter), func(t *testing.T) {
+			l := runList{d: d, filter: tt.filter}
+			require.NoError(t, l.gatherRuns())
+			require.Equal(t, tt.gathered, l.gathered)
+			pages := 0
+			for ; !l.done; pages++ {
+				_, err := l.nextPage()
+				require.NoError(t, err)
+			}
+			require.Equal(t, tt.pages, pages)
+		})
+	}
+}
+
+// No query of a list, nor of what Open asks, reads or sorts more than it returns.
+func TestListsAreServedByIndexes(t *testing.T) {
+	d := open(t, t.TempDir())
+	number, text := int64(1), "x"
+	for query, args := range map[string][]driver.Value{
+		inAll.up: {number, number}, inAll.down: {number, number},
+		inStatus.up: {number, number, number}, inStatus.down: {number, number, number},
+		inWorkflow.up: {number, number, text}, inWorkflow.down: {number, number, text},
+		inParent.up: {number, number, text}, inParent.down: {number, number, text},
+		nextPrefixed: {text, text, number}, nextEnded: {number, number, int64(math.MaxInt64), number},
+		getDue: {number, number, number, number}, getNextAlarm: {number},
+		getQuiet: {number, number, number, number}, maxNum: {}, maxSpill: {},
+	} {
+		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
+			return db.Each("EXPLAIN QUERY PLAN "+query, func(r *sqlite.Row) error {
+				plan := r.Text(3)
+				require.False(t, strings.HasPrefix(plan, "SCAN") && query != inAll.up && query != inAll.down, "%s: %s", query, plan)
+				require.NotContains(t, plan, "TEMP B-TREE", query)
+				return nil
+			}, args...)
+		}))
+	}
+}
+
+// A page of dead letters ends after so many that were looked at, whether or not they fit.
+func TestDeadLettersThatFitAreFoundBehindManyThatDoNot(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	for _, id := range []workflow.RunID{"a", "b"} {
+		start(t, d, id).five(nil)
+	}
+	var num int64
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
+		_, err := db.One(`SELECT num FROM runs WHERE id = 'b'`, func(r *sqlite.Row) error { num = r.Int64(0); return nil })
+		return err
+	}))
+	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+		for i := range int64(2 * listRows) {
+			node := "often"
+			if i%200 == 0 {
+				node = "rare"
+			}
+			if _, err := db.Exec(putDead, index.RowWithCRC(num, i+1, node, "work", int64(1), `{"code":"x"}`, `null`, i)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.Len(t, all(t, d.DeadLetters(DeadLetterFilter{})), 2*listRows)
+	for _, f := range []DeadLetterFilter{{Node: "rare"}, {Node: "rare", Run: "b"}, {Node: "rare", Task: "work", Code: "x"}} {
+		require.Len(t, all(t, d.DeadLetters(f)), 3, f)
+	}
+	for _, f := range []DeadLetterFilter{{Node: "never"}, {Run: "a"}, {Run: "c"}, {Workflow: "other"}} {
+		require.Empty(t, all(t, d.DeadLetters(f)), f)
+	}
+}
