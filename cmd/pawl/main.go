@@ -1,63 +1,90 @@
-// Command pawl works with workflow definitions from the shell.
+// Command pawl works with workflow definitions and engine directories from the shell.
 //
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
+//	pawl completion SHELL         writes what bash, zsh or fish needs to complete commands
 //
-// pawl test plays every file that it can read. It exits with 1 if a scenario has
-// failed, and with 2 if there are files that it cannot read, which it lists.
+// pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.
+// Data goes to standard output, everything else to standard error. COLUMNS says how wide lines
+// may be if there is no terminal; NO_COLOR switches colours off.
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"os"
+	"os/signal"
 
 	"github.com/alecthomas/kong"
 )
 
-// The exit statuses.
-const (
-	exitFailed   = 1 // a scenario failed; damage was found; something is lost
-	exitUnusable = 2 // a file, a directory or the command line cannot be read
-)
-
-// A commandLine is what can be said to pawl.
-type commandLine struct {
-	Test   testCommand   `cmd:"" help:"Play scenario files in virtual time."`
-	Verify verifyCommand `cmd:"" help:"Check an engine directory that nobody has open. It is only read."`
-	Repair repairCommand `cmd:"" help:"Restore what is left of an engine directory into a new one."`
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	status := newConsole(os.Stdin, os.Stdout, os.Stderr).runArguments(ctx, os.Args[1:])
+	stop()
+	os.Exit(status)
 }
-
-// A command does what it says and returns the exit status.
-type command interface {
-	runCommand(out, errs io.Writer) int
-}
-
-func main() { os.Exit(runArguments(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // runArguments does what the arguments say and returns the exit status.
-func runArguments(args []string, out, errs io.Writer) int {
-	var line commandLine
+func (con *console) runArguments(ctx context.Context, args []string) int {
 	status := -1
-	parser, err := kong.New(&line,
-		kong.Name("pawl"),
-		kong.Description("Tools for durable workflows."),
-		kong.Writers(out, errs),
-		kong.Exit(func(code int) { status = code }), // after --help
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-	)
+	parser, err := con.newParser(func(code int) { status = code })
 	if err != nil {
-		fmt.Fprintln(errs, "pawl:", err)
-		return exitUnusable
+		return con.finish(err)
 	}
 	chosen, err := parser.Parse(args)
-	if status >= 0 {
+	if status >= 0 { // help was written
 		return status
 	}
 	if err != nil {
-		fmt.Fprintln(errs, "pawl:", err)
-		return exitUnusable
+		return con.finish(fmt.Errorf("%w (see pawl --help)", err))
 	}
-	return chosen.Selected().Target.Addr().Interface().(command).runCommand(out, errs)
+	return con.finish(chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con))
+}
+
+// newParser returns a parser of command lines. It calls exit after --help.
+func (con *console) newParser(exit func(int)) (*kong.Kong, error) {
+	options := []kong.Option{
+		kong.Name("pawl"),
+		kong.Description("Tools for durable workflows."),
+		kong.Writers(con.Out, con.Errs),
+		kong.Exit(exit),
+		kong.Help(writeHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	}
+	for _, v := range verbs() {
+		var tags []string
+		if v.hidden {
+			tags = []string{`hidden:""`}
+		}
+		options = append(options, kong.DynamicCommand(v.name, v.help, "", v.command(), tags...))
+	}
+	return kong.New(&struct{}{}, options...)
+}
+
+// writeHelp writes kong's help, and the example of the command that was asked about, or
+// the exit statuses.
+func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
+		return err
+	}
+	out := ctx.Stdout
+	asked := ctx.Selected()
+	if asked == nil {
+		fmt.Fprintln(out, "\nExit statuses:")
+		for _, s := range statusTexts {
+			fmt.Fprintf(out, "  %-6d%s\n", s.status, s.text)
+		}
+		return nil
+	}
+	for _, v := range verbs() {
+		if v.name == asked.Name {
+			fmt.Fprintln(out, "\nExample:")
+			for _, line := range v.example {
+				fmt.Fprintln(out, "  "+line)
+			}
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,12 +25,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"pawl": main})
 }
 
+var rewrite = flag.Bool("rewrite", false, "write what the commands print into the scripts")
+
 // TestScripts plays the scripts in testdata. Besides those of testscript they
 // have the commands below, and status N ARGS..., which runs pawl and expects that
 // exit status.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir:           "testdata",
+		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "finish": finishRuns, "hash": hashFiles, "status": expectStatus,
 		},

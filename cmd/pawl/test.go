@@ -1,7 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -11,14 +12,21 @@ import (
 	"github.com/pawl-run/pawl/pawltest"
 )
 
+var testVerb = verb{
+	name:    "test",
+	help:    "Play scenario files in virtual time.",
+	example: []string{"pawl test --crash scenarios"},
+	command: func() command { return new(testCommand) },
+}
+
 // A testCommand plays scenario files.
 type testCommand struct {
-	Paths   []string `arg:"" name:"file-or-folder" help:"Scenario files, or folders that hold some."`
-	JSON    bool     `name:"json" help:"Write one JSON object per scenario, and one with the sums."`
-	Run     string   `placeholder:"REGEXP" help:"Play only scenarios whose name matches."`
-	Crash   bool     `help:"Play each scenario again with a crash after every single commit."`
-	Verbose bool     `help:"Show all decisions of a scenario that fails, not only the last 40."`
-	Shuffle *int64   `placeholder:"SEED" help:"Permute the results that come at the same virtual instant."`
+	Paths []string `arg:"" name:"file-or-folder" help:"Scenario files, or folders that hold some."`
+	jsonFlag
+	Run     string `placeholder:"REGEXP" help:"Play only scenarios whose name matches."`
+	Crash   bool   `help:"Play each scenario again with a crash after every single commit."`
+	Verbose bool   `help:"Show all decisions of a scenario that fails, not only the last 40."`
+	Shuffle *int64 `placeholder:"SEED" help:"Permute the results that come at the same virtual instant."`
 }
 
 // A summary is the last line of what the command writes.
@@ -37,15 +45,17 @@ func (s summary) String() string {
 	return text
 }
 
-// runCommand plays the scenarios of the files that can be read, lists the other
-// files, and returns the exit status.
-func (c *testCommand) runCommand(out, errs io.Writer) int {
+// errFiles says that files, which are listed already, cannot be read.
+var errFiles = errors.New("some files cannot be read")
+
+// runCommand plays the scenarios of the files that can be read, and lists the other
+// files. It ends the process.
+func (c *testCommand) runCommand(_ context.Context, con *console) error {
 	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle}
 	if c.Run != "" {
 		var err error
 		if options.Run, err = regexp.Compile(c.Run); err != nil {
-			fmt.Fprintln(errs, "pawl: --run:", err)
-			return exitUnusable
+			return fmt.Errorf("--run: %w", err)
 		}
 	}
 	var scenarios []*pawltest.Scenario
@@ -54,21 +64,22 @@ func (c *testCommand) runCommand(out, errs io.Writer) int {
 		some, err := pawltest.Load(path)
 		scenarios, unreadable = append(scenarios, some...), append(unreadable, fileErrors(err)...)
 	}
-	return inTest(func(t *testing.T) int {
-		sum := c.playAll(t, scenarios, options, out)
+	inTest(func(t *testing.T) int {
+		sum := c.playAll(t, scenarios, options, con)
 		sum.Unreadable = len(unreadable)
-		c.writeSummary(out, sum)
+		con.writeLine(c.JSON, sum)
 		for _, err := range unreadable {
-			fmt.Fprintln(errs, err)
+			fmt.Fprintln(con.Errs, err)
 		}
 		switch {
 		case sum.Unreadable > 0:
-			return exitUnusable
+			return con.finish(errFiles)
 		case sum.Failed > 0:
-			return exitFailed
+			return con.finish(errNo)
 		}
-		return 0
+		return exitDone
 	})
+	return nil
 }
 
 // fileErrors returns the errors that err joins, or err alone.
@@ -82,9 +93,8 @@ func fileErrors(err error) []error {
 	return []error{err}
 }
 
-func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, out io.Writer) summary {
+func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, con *console) summary {
 	var sum summary
-	encoder := json.NewEncoder(out)
 	for _, s := range scenarios {
 		if o.Run != nil && !o.Run.MatchString(s.Name) {
 			continue
@@ -96,20 +106,12 @@ func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pa
 			sum.Failed++
 		}
 		if c.JSON {
-			_ = encoder.Encode(r) // nothing can be done about an output that is closed
-			continue
+			con.writeLine(true, r)
+		} else {
+			c.writeReport(con.Out, r)
 		}
-		c.writeReport(out, r)
 	}
 	return sum
-}
-
-func (c *testCommand) writeSummary(out io.Writer, sum summary) {
-	if c.JSON {
-		_ = json.NewEncoder(out).Encode(sum)
-	} else {
-		fmt.Fprintln(out, sum)
-	}
 }
 
 func (c *testCommand) writeReport(out io.Writer, r pawltest.Report) {

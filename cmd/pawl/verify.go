@@ -1,66 +1,65 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
+	"context"
 
 	"github.com/pawl-run/pawl/rescue"
 )
 
-// A verifyCommand checks an engine directory.
-type verifyCommand struct {
-	Dir  string `arg:"" help:"The engine directory. No engine may have it open."`
-	JSON bool   `name:"json" help:"Write one JSON object per finding, and one with the counts."`
+var verifyVerb = verb{
+	name:    "verify",
+	help:    "Check an engine directory that nobody has open. It is only read.",
+	example: []string{"pawl verify data"},
+	command: func() command { return new(verifyCommand) },
 }
 
-// runCommand verifies and returns the exit status: 0 sound, 1 damaged, 2 it cannot be
-// looked at.
-func (c *verifyCommand) runCommand(out, errs io.Writer) int {
+// A verifyCommand checks an engine directory.
+type verifyCommand struct {
+	Dir string `arg:"" help:"The engine directory. No engine may have it open."`
+	jsonFlag
+}
+
+// runCommand verifies; the answer is no if there is damage.
+func (c *verifyCommand) runCommand(_ context.Context, con *console) error {
 	report, err := rescue.Verify(c.Dir)
 	if err != nil {
-		fmt.Fprintln(errs, "pawl:", err)
-		return exitUnusable
+		return err
 	}
-	return writeFindings(out, report, c.JSON)
+	return con.writeFindings(report, c.JSON)
+}
+
+var repairVerb = verb{
+	name:    "repair",
+	help:    "Restore what is left of an engine directory into a new one.",
+	example: []string{"pawl repair data repaired", "pawl verify repaired"},
+	command: func() command { return new(repairCommand) },
 }
 
 // A repairCommand restores what is left of an engine directory.
 type repairCommand struct {
 	Dir  string `arg:"" help:"The engine directory. No engine may have it open. It is only read."`
 	Into string `arg:"" help:"The new directory. It must not exist, or be empty."`
-	JSON bool   `name:"json" help:"Write one JSON object per finding, and one with the counts."`
+	jsonFlag
 }
 
-// runCommand repairs and returns the exit status: 0 everything is restored, 1 something
-// is lost, 2 nothing can be restored.
-func (c *repairCommand) runCommand(out, errs io.Writer) int {
+// runCommand repairs; the answer is no if something is lost.
+func (c *repairCommand) runCommand(_ context.Context, con *console) error {
 	report, err := rescue.Repair(c.Dir, c.Into)
 	if err != nil {
-		fmt.Fprintln(errs, "pawl:", err)
-		return exitUnusable
+		return err
 	}
-	return writeFindings(out, report, c.JSON)
+	return con.writeFindings(report, c.JSON)
 }
 
-// writeFindings writes a line per finding and one with the counts, and returns
-// the exit status.
-func writeFindings(out io.Writer, r *rescue.Report, asJSON bool) int {
-	encoder := json.NewEncoder(out)
+// writeFindings writes a line per finding and one with the counts. The answer is no if
+// there is damage.
+func (con *console) writeFindings(r *rescue.Report, asJSON bool) error {
 	for _, f := range r.Findings {
-		if asJSON {
-			_ = encoder.Encode(f) // nothing can be done about an output that is closed
-		} else {
-			fmt.Fprintln(out, f)
-		}
+		con.writeLine(asJSON, f)
 	}
-	if asJSON {
-		_ = encoder.Encode(r)
-	} else {
-		fmt.Fprintln(out, r)
-	}
+	con.writeLine(asJSON, r)
 	if r.Damage > 0 {
-		return exitFailed
+		return errNo
 	}
-	return 0
+	return nil
 }

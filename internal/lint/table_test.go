@@ -134,6 +134,7 @@ var required = map[string]string{
 	"go.yaml.in/yaml/v3":                       "definitions and scenarios in YAML",
 	"golang.org/x/net":                         "names of hosts in ASCII (IDNA), as net/http has them",
 	"golang.org/x/sys":                         "flock and syncfs",
+	"golang.org/x/term":                        "the width of the terminal",
 	"golang.org/x/text":                        "names in Unicode's normal form",
 	"google.golang.org/protobuf":               "the types of CEL's declarations",
 	"modernc.org/libc":                         "pinned to the version that modernc.org/sqlite is made for",

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/pawl-run/pawl"
+)
+
+// The exit statuses.
+const (
+	exitDone     = 0
+	exitNo       = 1   // the answer is no
+	exitUnusable = 2   // a file, a directory or the command line cannot be read
+	exitNotFound = 3   // there is no such file, directory, run or definition
+	exitNoEngine = 4   // it is in use, or not allowed
+	exitRefused  = 5   // the engine does not do it as things stand
+	exitTimeout  = 124 // as of timeout(1)
+)
+
+// statusTexts says what the exit statuses mean, as the help prints it.
+var statusTexts = []struct {
+	status int
+	text   string
+}{
+	{exitDone, "done"},
+	{exitNo, "the answer is no: a failed scenario or run, damage, a difference"},
+	{exitUnusable, "wrong usage, or a file that cannot be read"},
+	{exitNotFound, "there is no such file, directory, run or definition"},
+	{exitNoEngine, "the directory is in use, or access to it is not allowed"},
+	{exitRefused, "refused by the engine: the run has ended, does not wait, differs"},
+	{exitTimeout, "the time of --timeout is over"},
+}
+
+// errNo says that the answer, which is written already, is no.
+var errNo = errors.New("no")
+
+// The errors that have an exit status of their own. All others are exitUnusable.
+var statuses = []struct {
+	status int
+	errs   []error
+}{
+	{exitNo, []error{errNo}},
+	{exitTimeout, []error{context.DeadlineExceeded}},
+	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished}},
+	{exitNoEngine, []error{pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, fs.ErrPermission}},
+	{exitRefused, []error{
+		pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrStale, pawl.ErrEnded, pawl.ErrNotEnded, pawl.ErrNotLive, pawl.ErrAmbiguous,
+		pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrUnknown, pawl.ErrBusy,
+	}},
+}
+
+// statusOf returns the exit status that err stands for.
+func statusOf(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	for _, s := range statuses {
+		if slices.ContainsFunc(s.errs, func(target error) bool { return errors.Is(err, target) }) {
+			return s.status
+		}
+	}
+	return exitUnusable
+}

@@ -1,0 +1,40 @@
+package main
+
+import "context"
+
+// A verb is one thing that pawl can do. Each has a file of its own, and a line in
+// the table of verbs.
+type verb struct {
+	name    string
+	help    string   // one sentence
+	example []string // lines as they are typed, of a use that is common
+	hidden  bool     // from help and completion
+	command func() command
+}
+
+// A command does what its fields, which are its arguments and flags, say. What is asked
+// for goes to con.Out, what is said about it to con.Errs. The error makes the exit status
+// and is printed, see statusOf; errNo is not printed.
+type command interface {
+	runCommand(ctx context.Context, con *console) error
+}
+
+// verbs are in the order of the help: to write definitions, to keep directories, and
+// the command itself.
+func verbs() []verb {
+	return []verb{
+		testVerb,
+
+		verifyVerb,
+		repairVerb,
+
+		completionVerb,
+		completeVerb,
+		versionVerb,
+	}
+}
+
+// A jsonFlag is embedded in the commands that can write for programs.
+type jsonFlag struct {
+	JSON bool `name:"json" help:"Write JSON, one object a line."`
+}

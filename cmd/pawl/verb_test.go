@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+)
+
+// Every command has a sentence of help and an example, and the parser takes the example.
+func TestVerbsHaveExamples(t *testing.T) {
+	for _, v := range verbs() {
+		assert.True(t, strings.HasSuffix(v.help, "."), v.name)
+		if v.hidden {
+			continue
+		}
+		require.NotEmpty(t, v.example, v.name)
+		for _, line := range v.example {
+			_, line, ok := strings.Cut(line, "pawl ")
+			require.True(t, ok, v.name)
+			line, _, _ = strings.Cut(line, " > ")
+			line, _, _ = strings.Cut(line, ")")
+			con := &console{Out: io.Discard, Errs: io.Discard}
+			parser, err := con.newParser(func(int) {})
+			require.NoError(t, err)
+			_, err = parser.Parse(strings.Fields(line))
+			assert.NoError(t, err, line)
+		}
+	}
+}
+
+// Every kind of error has the exit status that the help promises, wrapped or not.
+func TestStatusOf(t *testing.T) {
+	for err, want := range map[error]int{
+		nil: exitDone, errNo: exitNo, errFiles: exitUnusable, errors.New("any"): exitUnusable,
+		fs.ErrNotExist: exitNotFound, pawl.ErrRunNotFound: exitNotFound,
+		pawl.ErrLocked: exitNoEngine, fs.ErrPermission: exitNoEngine,
+		pawl.ErrEnded: exitRefused, pawl.ErrConflict: exitRefused,
+	} {
+		assert.Equal(t, want, statusOf(err), "%v", err)
+		if err != nil {
+			assert.Equal(t, want, statusOf(fmt.Errorf("doing something: %w", err)), "%v", err)
+		}
+	}
+	said := map[int]bool{}
+	for _, s := range statusTexts {
+		said[s.status] = true
+	}
+	for _, s := range statuses {
+		assert.True(t, said[s.status], "the help lacks %d", s.status)
+	}
+}
