@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -47,7 +48,11 @@ func openWith(t testing.TB, hook *testhook.Hook, dir string, o pawl.Options) *pa
 	t.Helper()
 	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, o)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, e.Close(context.Background())) })
+	t.Cleanup(func() {
+		require.NoError(t, e.Close(context.Background()))
+		_, err := replays.Check(dir)
+		require.NoError(t, err)
+	})
 	return e
 }
 

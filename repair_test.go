@@ -13,9 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -98,28 +95,10 @@ func TestRepairedRunsFinish(t *testing.T) {
 					out, err := e.Wait(t.Context(), id)
 					require.NoError(t, err)
 					require.Equal(t, map[string]any{"n": int64(8 * i)}, out.Output)
-					replays(t, e, id)
 					run := workflow.Run{ID: id, Definition: define(t, threeSteps)}
 					require.NoError(t, e.Start(t.Context(), run, map[string]any{"n": i}), "it is the same start")
 				}
 			}
 		})
-	}
-}
-
-// replays checks that the planner decides again what stands in a journal.
-func replays(t *testing.T, e *pawl.Engine, id workflow.RunID) {
-	g, err := workflow.Compile(define(t, threeSteps))
-	require.NoError(t, err)
-	s := state.NewState(id, g)
-	for rec, err := range e.Journal(t.Context(), id) {
-		require.NoError(t, err)
-		s.Epoch = rec.Epoch
-		plan, err := planning.Step(s, rec.Message, rec.At)
-		require.NoError(t, err)
-		require.Equal(t, plan.Decisions, rec.Decisions)
-		for _, d := range rec.Decisions {
-			decision.Apply(s, d, &rec)
-		}
 	}
 }

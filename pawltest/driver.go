@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -375,7 +376,7 @@ func (d *driver) isJournaled(a *action) bool {
 		if err != nil {
 			return false
 		}
-		if r.Seq > a.base && messageName(r.Message) == e.messageOf() {
+		if r.Seq > a.base && state.MessageName(r.Message) == e.messageOf() {
 			return true
 		}
 	}

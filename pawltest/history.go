@@ -2,9 +2,7 @@ package pawltest
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -253,7 +251,7 @@ func (h *history) childStatuses() map[string][]string {
 // each.
 func (h *history) traceLines(began time.Time) (out []string) {
 	for _, r := range h.order {
-		out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), r.run, r.Seq, describeMessage(r.Message)))
+		out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), r.run, r.Seq, state.DescribeMessage(r.Message)))
 		for _, x := range r.Decisions {
 			out = append(out, decisionIndent+value.Shorten(x.String(), maxLine))
 		}
@@ -266,19 +264,3 @@ const decisionIndent = "    "
 
 // maxLine bounds a line of a trace, in bytes.
 const maxLine = 400
-
-func messageName(m state.Message) string { return reflect.TypeOf(m).Name() }
-
-func describeMessage(m state.Message) string {
-	text := messageName(m)
-	v := reflect.ValueOf(m)
-	if act := v.FieldByName("Act"); act.IsValid() && !act.IsZero() {
-		text += fmt.Sprintf(" %+v", act.Interface())
-	}
-	for _, name := range []string{"Token", "Node", "Attempt", "Name", "By", "Status", "Failure"} {
-		if f := v.FieldByName(name); f.IsValid() && !f.IsZero() {
-			text += fmt.Sprintf(" %s=%v", strings.ToLower(name), f.Interface())
-		}
-	}
-	return value.Shorten(text, maxLine)
-}

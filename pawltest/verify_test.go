@@ -6,11 +6,12 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/rescue"
 )
 
 // checked returns options with which every play must leave sound directories: each
-// run's file, journal, events and rows agree.
+// run's file, journal, events and rows agree, and its journal is planned again as it was.
 func checked(o Options) Options {
 	if !harness.Raced {
 		o.inspect = verifyFolders
@@ -26,6 +27,8 @@ func verifyFolders(folder string) error {
 		if failed != nil {
 			continue
 		}
+		_, differs := replays.Check(filepath.Join(folder, life.Name()))
+		err = errors.Join(err, differs)
 		for _, f := range r.Findings {
 			if f.Damage {
 				err = errors.Join(err, errors.New(f.String()))

@@ -75,6 +75,7 @@ func (p *planner) joinedBranch(sc workflow.Scope, t *workflow.GraphTransition) w
 // nil. It reports whether the token does wait there; if it does not, a token
 // that followTransitions creates is carried to that join instead.
 func (p *planner) followTransitions(matches []match, v vars, endToken func(arrival *decision.AwaitSiblings) bool) {
+	p.noteRoute(matches, v)
 	if p.isDAG() {
 		endToken(nil)
 		p.resolveOutgoing(matches, v)

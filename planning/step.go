@@ -23,16 +23,24 @@ const Version = 1
 // workflow.ErrNotLive or workflow.ErrAmbiguous. A plan without decisions and
 // without error says that the message was taken before.
 func Step(s *state.State, m state.Message, now time.Time) (decision.Plan, error) {
+	return planMessage(s, m, now, nil)
+}
+
+// planMessage is Step, and notes in routes, unless that is nil, which transitions are taken.
+func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route) (decision.Plan, error) {
 	if err := admitMessage(s, m); err != nil {
 		return decision.Plan{}, err
 	}
-	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph)}
+	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph), routes: routes}
 	if err := p.takeMessage(m); err != nil {
 		return decision.Plan{}, err
 	}
 	p.drainWork()
 	if p.budget.limit == nil {
 		return decision.Plan{Decisions: p.decisions, Trace: p.trace, Blobs: p.blobs}, nil
+	}
+	if routes != nil {
+		*routes = nil // what was taken is not committed
 	}
 	return p.failAtLimit(s, m), nil
 }
@@ -90,6 +98,7 @@ type planner struct {
 	blobs     []decision.Blob  // to which the decisions refer
 	budget    *budget          // shared by all forks
 	reach     reachCache
+	routes    *[]Route // that are taken; nil if nobody asks
 }
 
 // An entry is a token about to begin at its node.

@@ -35,10 +35,7 @@ func openInspection(path string) (*inspection, error) {
 	return in, nil
 }
 
-const (
-	allRunIDs = `SELECT id FROM runs ORDER BY num`
-	allRefs   = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
-)
+const allRefs = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
 
 // eachIndexRow reads rows of pawl.db; that it cannot be read is damage.
 func (in *inspection) eachIndexRow(query string, row func(*sqlite.Row) error, args ...driver.Value) {
@@ -49,8 +46,11 @@ func (in *inspection) eachIndexRow(query string, row func(*sqlite.Row) error, ar
 }
 
 // runIDs returns the ids of all runs in the index, as far as it can be read.
-func (in *inspection) runIDs() (ids []workflow.RunID) {
-	in.eachIndexRow(allRunIDs, func(r *sqlite.Row) error { ids = append(ids, workflow.RunID(r.Text(0))); return nil })
+func (in *inspection) runIDs() []workflow.RunID {
+	ids, err := in.RunIDs()
+	if err != nil {
+		in.addDamage("", index.File, err, doRepair)
+	}
 	return ids
 }
 

@@ -82,20 +82,18 @@ func (r *repairer) findGraph(hash string) *workflow.Graph {
 	return r.graphs[hash]
 }
 
-const firstRevision = `SELECT hash, doc FROM definition WHERE revision = 1`
-
 // definitionIn returns the definition in a run's file, as the run began with it.
 func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) {
-	err = db.Each(firstRevision, func(x *sqlite.Row) (err error) {
-		hash := x.Text(0)
-		if g = r.graphs[hash]; g != nil {
-			return nil
-		}
-		if g, err = runfile.CompileDefinition(x.Text(1), hash); err == nil {
-			r.graphs[hash] = g
-		}
-		return err
-	})
+	hash, doc, err := runfile.ReadFirstDefinition(db)
+	if err != nil || hash == "" {
+		return nil, err
+	}
+	if g = r.graphs[hash]; g != nil {
+		return g, nil
+	}
+	if g, err = runfile.CompileDefinition(doc, hash); err == nil {
+		r.graphs[hash] = g
+	}
 	return g, err
 }
 

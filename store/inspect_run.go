@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
@@ -18,6 +20,20 @@ func (in *Inspection) HasIndex() bool { return in.dir.db != nil }
 // ReadIndex calls f with a connection to a copy of pawl.db. It fails with ErrCorrupt if
 // SQLite cannot read it, and with ErrClosed.
 func (in *Inspection) ReadIndex(f func(*sqlite.Conn) error) error { return in.dir.readIndex(f) }
+
+// Path returns the path of the directory.
+func (in *Inspection) Path() string { return in.dir.path }
+
+const allRunIDs = `SELECT id FROM runs ORDER BY num`
+
+// RunIDs returns the ids of all runs in the index, in the order in which they came there. An
+// error comes with those that could be read.
+func (in *Inspection) RunIDs() (ids []workflow.RunID, err error) {
+	err = in.dir.readIndex(func(db *sqlite.Conn) error {
+		return db.Each(allRunIDs, func(r *sqlite.Row) error { ids = append(ids, workflow.RunID(r.Text(0))); return nil })
+	})
+	return ids, err
+}
 
 // FS returns the files of the directory.
 func (in *Inspection) FS() fs.FS { return in.dir.root.FS() }
@@ -90,10 +106,28 @@ func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return in.dir.loadRunFile(f, name)
+}
+
+// OpenRunFile reads the file of a run, wherever it is, as a database in memory. Close it.
+// The file is one of those below runs, or a copy: an engine only ever replaces it, so that
+// it may be read while one runs. It fails with ErrCorrupt if it is not such a file, and with
+// ErrVersion if another version wrote it.
+func OpenRunFile(path string) (*sqlite.Conn, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: filepath.Dir(path)}
+	return d.loadRunFile(f, filepath.Base(path))
+}
+
+// loadRunFile reads a file of a run as a database in memory, and closes the file.
+func (d *Dir) loadRunFile(f *os.File, name string) (*sqlite.Conn, error) {
 	data, err := io.ReadAll(f)
 	_ = f.Close() // it was only read
 	if err == nil {
-		err = in.dir.checkHeader(data[:min(len(data), sqlite.HeaderSize)], name, runfile.ID, runfile.Version)
+		err = d.checkHeader(data[:min(len(data), sqlite.HeaderSize)], name, runfile.ID, runfile.Version)
 	}
 	if err != nil {
 		return nil, err

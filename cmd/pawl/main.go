@@ -3,6 +3,7 @@
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
+//	pawl replay FILE-OR-DIR...    plans recorded runs again; see package replay
 //	pawl completion SHELL         writes what bash, zsh or fish needs to complete commands
 //
 // pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.

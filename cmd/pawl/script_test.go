@@ -17,6 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -35,7 +38,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata",
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "finish": finishRuns, "hash": hashFiles, "status": expectStatus,
+			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders,
 		},
 	})
 }
@@ -139,5 +142,37 @@ func expectStatus(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("the exit status is %d, not %s", code, args[0])
+	}
+}
+
+// changeJournal changes the records in some files of runs, as if a planner that sends tokens
+// to another node had made them. The checksums follow.
+func changeJournal(ts *testscript.TestScript, _ bool, args []string) {
+	files, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	for _, file := range files {
+		c, err := sqlite.Open(file, ``)
+		ts.Check(err)
+		run, _, _, err := runfile.ReadMeta(c)
+		ts.Check(err)
+		sum := runfile.FirstSum(run)
+		for e, err := range runfile.ReadJournal(c) {
+			ts.Check(err)
+			r, err := e.Decode(runfile.ValuesOf(c, &e))
+			ts.Check(err)
+			for i, d := range r.Decisions {
+				if made, ok := d.(decision.CreateToken); ok && string(made.Token.Node) == args[1] {
+					made.Token.Node = workflow.NodeID(args[2])
+					r.Decisions[i] = made
+				}
+			}
+			if e.Encoded, err = r.Encode(); err != nil {
+				ts.Fatalf("encode: %v", err)
+			}
+			sum = sum.SumAfter(&e.Encoded)
+			_, err = c.Exec(`UPDATE journal SET decisions = ?, sum = ? WHERE seq = ?`, string(e.Decisions), sum[:], e.Seq)
+			ts.Check(err)
+		}
+		ts.Check(c.Close())
 	}
 }

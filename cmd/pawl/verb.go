@@ -19,11 +19,13 @@ type command interface {
 	runCommand(ctx context.Context, con *console) error
 }
 
-// verbs are in the order of the help: to write definitions, to keep directories, and
+// verbs are in the order of the help: to write definitions, to reason about runs, to keep directories, and
 // the command itself.
 func verbs() []verb {
 	return []verb{
 		testVerb,
+
+		replayVerb,
 
 		verifyVerb,
 		repairVerb,

@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
@@ -138,11 +139,15 @@ func look(t *testing.T, name string) expectation {
 	return out
 }
 
-// sound checks that Verify finds no damage in a directory.
+// sound checks that Verify finds no damage in a directory, and that the planner decides
+// what was decided.
 func sound(t *testing.T, dir string) {
 	r, err := rescue.Verify(dir)
 	require.NoError(t, err)
 	require.Zero(t, r.Damage, "%v", r.Findings)
+	runs, err := replays.Check(dir)
+	require.NoError(t, err)
+	require.Positive(t, runs)
 }
 
 func heads(t *testing.T, dir string) (out []store.Head) {

@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"internal/simulator": slices.Concat(decided, []string{"internal/sqlite", "planning", "actor", "store"}),
 	"store":              slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/sqlite", "internal/testhook", "blob"}),
 	"rescue":             slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/sqlite", "blob", "store"}),
+	"replay":             slices.Concat(decided, []string{"internal/runfile", "internal/sqlite", "planning", "store"}),
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/fair", "internal/heap", "internal/rate", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor"}),
@@ -57,7 +58,8 @@ var layers = map[string][]string{
 	"internal/golden":          {},
 	"internal/harness":         {},
 	"internal/harness/tables":  {"internal/index", "internal/sqlite"},
-	"internal/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "internal/taskkey", "planning", "store", "."}),
+	"internal/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "internal/taskkey", "planning", "store", "replay", "."}),
+	"internal/harness/replays": {"replay", "store"},
 	"internal/lint":            {},
 	"internal/ownertest":       {},
 	"internal/planted":         {},

@@ -23,6 +23,7 @@ const (
 	getSignals  = `SELECT * FROM signals ORDER BY seq`
 	getSteps    = `SELECT * FROM steps ORDER BY node`
 	getRevision = `SELECT doc FROM definition WHERE revision = ?`
+	getFirst    = `SELECT hash, doc FROM definition WHERE revision = 1`
 	getValue    = `SELECT value FROM vals WHERE hash = ?`
 	getJournal  = `SELECT * FROM journal WHERE seq > ? ORDER BY seq LIMIT ?`
 	getEvents   = `SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?`
@@ -60,6 +61,13 @@ func ReadRevision(c *sqlite.Conn, revision int) (doc string, err error) {
 		err = fmt.Errorf("it lacks revision %d of the definition", revision)
 	}
 	return doc, err
+}
+
+// ReadFirstDefinition returns the definition that the run began with, as JSON, and its hash;
+// "" for both if the file lacks it.
+func ReadFirstDefinition(c *sqlite.Conn) (hash, doc string, err error) {
+	_, err = c.One(getFirst, func(r *sqlite.Row) error { hash, doc = r.Text(0), r.Text(1); return nil })
+	return hash, doc, err
 }
 
 // ReadRows reads a whole state.

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
@@ -53,14 +54,21 @@ var functions = []function{
 	{"pawltest.Run", pawltest.Run},
 	{"pawltest.RunWith", pawltest.RunWith},
 	{"planning.Children", planning.Children},
+	{"planning.Explain", planning.Explain},
 	{"planning.Patched", planning.Patched},
 	{"planning.Pending", planning.Pending},
 	{"planning.Step", planning.Step},
 	{"planning.Waits", planning.Waits},
+	{"replay.All", replay.All},
+	{"replay.Check", replay.Check},
+	{"replay.New", replay.New},
+	{"replay.Open", replay.Open},
+	{"replay.PlanAgain", replay.PlanAgain},
 	{"rescue.Repair", rescue.Repair},
 	{"rescue.Verify", rescue.Verify},
 	{"store.Inspect", store.Inspect},
 	{"store.Open", store.Open},
+	{"store.OpenRunFile", store.OpenRunFile},
 	{"store.WaitingTokens", store.WaitingTokens},
 	{"timeout.Deadline", timeout.Deadline},
 	{"timeout.Earliest", timeout.Earliest},
@@ -204,6 +212,10 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[pawltest.Options](),
 	reflect.TypeFor[pawltest.Report](),
 	reflect.TypeFor[pawltest.Scenario](),
+	reflect.TypeFor[planning.Route](),
+	reflect.TypeFor[replay.Difference](),
+	reflect.TypeFor[replay.Recording](),
+	reflect.TypeFor[replay.Report](),
 	reflect.TypeFor[rescue.Finding](),
 	reflect.TypeFor[rescue.Report](),
 	reflect.TypeFor[store.Adoption](),

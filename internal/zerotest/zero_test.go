@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
@@ -51,6 +52,7 @@ var handles = map[reflect.Type]bool{
 	reflect.TypeFor[store.Run]():                true,
 	reflect.TypeFor[store.Inspection]():         true,
 	reflect.TypeFor[store.Snapshot]():           true,
+	reflect.TypeFor[replay.Recording]():         true,
 	reflect.TypeFor[actor.Actor]():              true,
 	reflect.TypeFor[blob.Files]():               true,
 	reflect.TypeFor[worker.Pool]():              true,

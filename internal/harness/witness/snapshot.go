@@ -1,7 +1,6 @@
 package witness
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -121,23 +121,9 @@ func (f *Found) readRun(d *store.Dir) error {
 }
 
 func (f *Found) replayRecord(s *state.State, r decision.Record) ([]decision.Event, error) {
-	s.Epoch = r.Epoch
-	plan, err := planning.Step(s, r.Message, r.At)
-	if err != nil {
-		return nil, fmt.Errorf("refused: %w", err)
-	}
-	was, err := r.Encode()
-	if err != nil {
-		return nil, err
-	}
-	now := r
-	now.Decisions = plan.Decisions
-	is, err := now.Encode()
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(is.Decisions, was.Decisions) {
-		return nil, fmt.Errorf("decided %s, now %s", was.Decisions, is.Decisions)
+	plan, differs := replay.PlanAgain(s, r)
+	if differs != nil {
+		return nil, errors.New(differs.String())
 	}
 	if key, ok := resultOf(s.Run, r.Message); ok {
 		if f.Results[key] != 0 {

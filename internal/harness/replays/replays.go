@@ -1,0 +1,53 @@
+// Package replays lets the runs that a test has left behind be planned again: the planner
+// decides what it decided before. It is for tests only.
+package replays
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store"
+)
+
+// most bounds the runs of one directory that are planned again: tests that start
+// thousands start them alike.
+const most = 100
+
+// Check plans the runs of an engine directory again, the first hundred of them. It returns
+// how many there were, and an error for those that decide something else. What cannot be
+// read, because an engine has the directory open or because a test has damaged it, is passed
+// over: others look after that.
+func Check(dir string) (runs int, differences error) {
+	for rec, err := range replay.All(dir) {
+		if err == nil {
+			err = checkRecording(rec)
+			runs++
+		}
+		if !isUnreadable(err) {
+			differences = errors.Join(differences, err)
+		}
+		if runs == most {
+			break
+		}
+	}
+	return runs, differences
+}
+
+func checkRecording(rec *replay.Recording) error {
+	report, err := replay.Check(rec)
+	if err == nil && report.Difference != nil {
+		err = fmt.Errorf("run %q replays differently: %v", string(rec.Run), report.Difference)
+	}
+	return err
+}
+
+func isUnreadable(err error) bool {
+	for _, known := range []error{store.ErrLocked, store.ErrCorrupt, store.ErrVersion, store.ErrNotOurs, fs.ErrNotExist} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}

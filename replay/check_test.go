@@ -1,0 +1,110 @@
+package replay_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func TestCheck(t *testing.T) {
+	r := playOrder(t, "order-41", 0.93, 12, 7)
+	report, err := replay.Check(r.recording())
+	require.NoError(t, err)
+	require.Equal(t, replay.Report{Run: "order-41", Workflow: "order", Version: 3, Status: workflow.RunCompleted, Records: 6}, report)
+}
+
+// TestCheckFindsAnotherPlanner changes what a record says, as if another planner had made it:
+// the first record and the first decision that differ are named, with the reasons.
+func TestCheckFindsAnotherPlanner(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*decision.Record)
+		want   replay.Difference
+		text   string
+	}{
+		{
+			name: "another transition",
+			change: func(r *decision.Record) {
+				for i, d := range r.Decisions {
+					if c, ok := d.(decision.CreateToken); ok {
+						c.Token.Node = "approve"
+						r.Decisions[i] = c
+					}
+				}
+			},
+			want: replay.Difference{Decision: 2, Was: "create-token t5 node=approve", Is: "create-token t5 node=ship"},
+			text: "record 5, TaskCompleted token=t4 attempt=1 at check: decision 2 differs\n  was: create-token t5 node=approve\n  is:  create-token t5 node=ship\n  why: t4 check->ship: result.score > 0.8 is true",
+		},
+		{
+			name:   "fewer decisions",
+			change: func(r *decision.Record) { r.Decisions = r.Decisions[:2] },
+			want:   replay.Difference{Decision: 3, Is: `dispatch-task t5 task=work attempt=1 input={}`},
+		},
+		{
+			name:   "a message that was refused",
+			change: func(r *decision.Record) { r.Epoch++; r.Message = otherEpoch(r.Message) },
+			want:   replay.Difference{Refused: "stale"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := playOrder(t, "order-41", 0.93, 12, 7)
+			tt.change(&r.records[4])
+			report, err := replay.Check(r.recording())
+			if tt.want.Refused == "" {
+				require.NoError(t, err)
+			}
+			d := report.Difference
+			require.NotNil(t, d)
+			require.EqualValues(t, 4, report.Records)
+			require.EqualValues(t, 5, d.Seq)
+			require.Equal(t, tt.want.Decision, d.Decision)
+			require.Equal(t, tt.want.Was, d.Was)
+			require.Equal(t, tt.want.Is, d.Is)
+			if tt.want.Refused != "" {
+				require.NotEmpty(t, d.Refused)
+			}
+			if tt.text != "" {
+				require.Equal(t, tt.text, d.String())
+			}
+		})
+	}
+}
+
+func TestCheckOfAnUnreadableRecording(t *testing.T) {
+	r := playOrder(t, "order-41", 0.93)
+	broken := errors.New("broken")
+	_, err := replay.Check(replay.New("a", r.graph, func(yield func(decision.Record, error) bool) { yield(decision.Record{}, broken) }))
+	require.ErrorIs(t, err, broken)
+	_, err = replay.Check(replay.New("a", r.graph, func(func(decision.Record, error) bool) {}))
+	require.ErrorContains(t, err, "no records")
+	r.records[1].Planner = planning.Version + 1
+	_, err = replay.Check(r.recording())
+	require.ErrorContains(t, err, "use a newer pawl")
+}
+
+// TestAll reads what is no recording: each comes as an error, and the others are read.
+func TestAll(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.db"), []byte("no database"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600))
+	var errs []error
+	for rec, err := range replay.All(dir, filepath.Join(dir, "nothing.db"), filepath.Join(dir, "notes.txt")) {
+		require.Nil(t, rec)
+		errs = append(errs, err)
+	}
+	require.Len(t, errs, 3)
+	require.ErrorContains(t, errs[0], "it is not a database")
+	require.ErrorIs(t, errs[1], os.ErrNotExist)
+	require.ErrorContains(t, errs[2], "it is empty")
+	_, err := replay.Open(filepath.Join(dir, "a.db"))
+	require.ErrorContains(t, err, "it is not a database")
+}

@@ -1,0 +1,230 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Recording is a run as its journal tells it.
+type Recording struct {
+	Run    workflow.RunID
+	Source string // the file, or the directory, that it was read from
+
+	graph   *workflow.Graph // of the definition that it began with
+	history decision.History
+	free    func()
+}
+
+// New returns the recording of a run that began with a compiled definition. history may be
+// read any number of times.
+func New(run workflow.RunID, g *workflow.Graph, history decision.History) *Recording {
+	return &Recording{Run: run, graph: g, history: history}
+}
+
+// Definition returns the definition that the run began with. Do not modify it.
+func (r *Recording) Definition() *workflow.Definition {
+	if r == nil || r.graph == nil {
+		return &workflow.Definition{}
+	}
+	return r.graph.Definition
+}
+
+// Close frees the memory that the recording takes.
+func (r *Recording) Close() {
+	if r != nil && r.free != nil {
+		r.free()
+	}
+}
+
+// eachRecord yields the records of the run. Each error names the run; one says that there
+// is none.
+func (r *Recording) eachRecord() decision.History {
+	return func(yield func(decision.Record, error) bool) {
+		if r == nil || r.graph == nil || r.history == nil {
+			yield(decision.Record{}, errEmpty)
+			return
+		}
+		none := true
+		for rec, err := range r.history {
+			if err == nil && rec.Planner > planning.Version {
+				err = fmt.Errorf("record %d was made by version %d of the planner; this is %d: use a newer pawl", rec.Seq, rec.Planner, planning.Version)
+			}
+			if err != nil {
+				yield(decision.Record{}, r.withSource(err))
+				return
+			}
+			none = false
+			if !yield(rec, nil) {
+				return
+			}
+		}
+		if none {
+			yield(decision.Record{}, r.withSource(errEmpty))
+		}
+	}
+}
+
+// withSource adds to an error which run it is about, and where that is recorded.
+func (r *Recording) withSource(err error) error {
+	if r.Source == "" {
+		return fmt.Errorf("run %q: %w", string(r.Run), err)
+	}
+	return fmt.Errorf("run %q in %s: %w", string(r.Run), r.Source, err)
+}
+
+// Open reads the file of a run: one of those below runs in an engine directory, or a copy
+// of one. It may be read while an engine runs, and then lacks what is not yet filed. Close the recording.
+// Errors: store.ErrCorrupt for what is not the file of a run, store.ErrVersion for one of
+// another format, fs.ErrNotExist.
+func Open(path string) (*Recording, error) { return library{}.openFile(path) }
+
+// A library remembers compiled definitions by their hash.
+type library map[string]*workflow.Graph
+
+func (l library) openFile(path string) (*Recording, error) {
+	db, err := store.OpenRunFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := l.readFile(db)
+	if err != nil {
+		_ = db.Close() // it is in memory
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.Source = path
+	return r, nil
+}
+
+func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
+	id, _, _, err := runfile.ReadMeta(db)
+	if err != nil {
+		return nil, err
+	}
+	hash, doc, err := runfile.ReadFirstDefinition(db)
+	if err == nil && hash == "" {
+		err = errors.New("it lacks the definition that the run began with")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l[hash] == nil {
+		if l[hash], err = runfile.CompileDefinition(doc, hash); err != nil {
+			delete(l, hash)
+			return nil, fmt.Errorf("its definition: %w", err)
+		}
+	}
+	r := New(id, l[hash], decodedRecords(runfile.CheckedJournal(db, id), db))
+	r.free = func() { _ = db.Close() } // it is in memory
+	return r, nil
+}
+
+// decodedRecords yields the records that entries are of.
+func decodedRecords(entries iter.Seq2[runfile.Entry, error], db *sqlite.Conn) decision.History {
+	return func(yield func(decision.Record, error) bool) {
+		for e, err := range entries {
+			var r decision.Record
+			if err == nil {
+				r, err = e.Decode(runfile.ValuesOf(db, &e))
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// All yields the recordings below some paths, each of which is the file of a run, an engine
+// directory that no engine has open, or another folder, in which every file that ends in
+// .db is one of a run. A recording is open until the next one is asked for. What cannot be
+// read comes as an error, behind which it goes on with what is left.
+func All(paths ...string) iter.Seq2[*Recording, error] {
+	return func(yield func(*Recording, error) bool) {
+		l := library{}
+		for _, path := range paths {
+			if !l.eachBelow(path, yield) {
+				return
+			}
+		}
+	}
+}
+
+// eachBelow yields the recordings below a path, and reports whether more are wanted.
+func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool {
+	if _, err := os.Lstat(filepath.Join(path, "pawl.db")); err == nil {
+		return eachInDirectory(path, yield)
+	}
+	more := true
+	_ = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error { // all errors are yielded
+		if err == nil && (e.IsDir() || name != path && filepath.Ext(name) != ".db") {
+			return nil
+		}
+		var r *Recording
+		if err == nil {
+			r, err = l.openFile(name)
+		}
+		more = yield(r, err)
+		if r != nil {
+			r.Close()
+		}
+		if !more {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return more
+}
+
+// eachInDirectory yields the runs of an engine directory, with the records that are not yet
+// in their files, and reports whether more are wanted.
+func eachInDirectory(path string, yield func(*Recording, error) bool) (more bool) {
+	in, err := store.Inspect(path)
+	if err != nil {
+		return yield(nil, fmt.Errorf("%s: %w", path, err))
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	ids, err := in.RunIDs()
+	if err != nil && !yield(nil, fmt.Errorf("%s: %w", path, err)) {
+		return false
+	}
+	for _, id := range ids {
+		r, err := openRun(in, id)
+		more := yield(r, err)
+		if r != nil {
+			r.Close()
+		}
+		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// openRun returns the recording of a run of an engine directory.
+func openRun(in *store.Inspection, id workflow.RunID) (*Recording, error) {
+	snap, err := in.Snapshot(id)
+	if err != nil {
+		return nil, err
+	}
+	g, err := in.Graph(snap.Definition)
+	if err != nil {
+		snap.Close()
+		return nil, err
+	}
+	r := New(id, g, decodedRecords(snap.Journal(), snap.DB))
+	r.Source, r.free = in.Path(), snap.Close
+	return r, nil
+}
+
+// errEmpty says that nothing is recorded of a run.
+var errEmpty = errors.New("it has no records")
