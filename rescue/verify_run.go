@@ -73,6 +73,9 @@ type replayed struct {
 	start  state.Start
 }
 
+// forgetAfter is after how many records a replayed state forgets what has changed in it.
+const forgetAfter = 1000
+
 // replayJournal applies the whole journal of a run.
 func (in *inspection) replayJournal(snap *store.Snapshot) (*replayed, error) {
 	g, err := in.Graph(snap.Definition)
@@ -86,6 +89,9 @@ func (in *inspection) replayJournal(snap *store.Snapshot) (*replayed, error) {
 		}
 		if err := t.applyEntry(&e, snap); err != nil {
 			return nil, &store.CorruptError{Run: snap.Run, File: snap.SourceOf(e.Seq), What: "the journal cannot be replayed", Err: err}
+		}
+		if e.Seq%forgetAfter == 0 {
+			t.state.TakeChanges() // nobody writes them
 		}
 	}
 	return t, nil

@@ -232,21 +232,26 @@ func (b *backup) checkTables(copied *sqlite.Conn) error {
 
 // copyFile copies the file of a run, if it is what the index says.
 func (b *backup) copyFile(r *index.Row, building string) error {
-	data, err := b.dir.readRunFile(r)
+	to := filepath.Join(building, filepath.FromSlash(r.File))
+	err := b.dir.copyRunFile(r, func() (*os.File, error) {
+		if err := os.Mkdir(filepath.Dir(to), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		return os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	})
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
 		b.info.Damaged = append(b.info.Damaged, err)
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	to := filepath.Join(building, filepath.FromSlash(r.File))
-	if err := os.Mkdir(filepath.Dir(to), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
 	b.info.Files++
 	b.dir.hook.Hit("backup.file")
-	return writeSynced(to, data)
+	return syncPath(to)
 }
 
 // blobsDir is the folder of the blobs, which package pawl opens.

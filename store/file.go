@@ -1,13 +1,16 @@
 package store
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -25,6 +28,103 @@ func (d *Dir) readRunFile(r *index.Row) ([]byte, error) {
 		return nil, d.fileError(r, errChanged)
 	}
 	return data, nil
+}
+
+// openRunFile opens the file that a row names, if it looks like what was written: nothing
+// is copied of another.
+func (d *Dir) openRunFile(r *index.Row) (*os.File, error) {
+	f, err := d.openRegular(r.File)
+	if err != nil {
+		return nil, d.fileError(r, err)
+	}
+	head, err := io.ReadAll(io.NewSectionReader(f, 0, sqlite.HeaderSize))
+	if err == nil {
+		err = d.checkHeader(head, r.File, runfile.ID, runfile.Version)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = f.Stat()
+	}
+	switch {
+	case err != nil:
+	case info.Size() < r.FileSize:
+		err = io.ErrUnexpectedEOF
+	case info.Size() > r.FileSize:
+		err = errChanged
+	}
+	if err != nil {
+		_ = f.Close() // it was only read
+		return nil, d.fileError(r, err)
+	}
+	return f, nil
+}
+
+// copyContent copies the file that a row names, from its beginning, and proves that it is
+// what was written.
+func (d *Dir) copyContent(to io.Writer, from *os.File, r *index.Row) error {
+	sum := sha256.New()
+	_, err := pace.Copy(io.MultiWriter(sum, to), from)
+	if err == nil && string(sum.Sum(nil)) != string(r.FileHash) {
+		err = d.fileError(r, errChanged)
+	}
+	return err
+}
+
+// copyRunFile copies the file that a row names into the one that create makes, and proves
+// that it is what was written.
+func (d *Dir) copyRunFile(r *index.Row, create func() (*os.File, error)) error {
+	from, err := d.openRunFile(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }() // it is only read
+	to, err := create()
+	if err != nil {
+		return err
+	}
+	err = d.copyContent(to, from, r)
+	if closed := to.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// A runReader is the file of a run that SQLite reads. It remembers why it could not.
+type runReader struct {
+	*os.File
+	failed error
+}
+
+// Read implements io.Reader.
+func (f *runReader) Read(b []byte) (int, error) {
+	n, err := f.File.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		f.failed = err
+	}
+	return n, err
+}
+
+// Seek implements io.Seeker.
+func (f *runReader) Seek(offset int64, whence int) (int64, error) {
+	n, err := f.File.Seek(offset, whence)
+	if err != nil {
+		f.failed = err
+	}
+	return n, err
+}
+
+// proveRunFile opens the file that a row names for a database, proven to be what was
+// written.
+func (d *Dir) proveRunFile(r *index.Row) (*runReader, error) {
+	f, err := d.openRunFile(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.copyContent(io.Discard, f, r); err != nil {
+		_ = f.Close() // it was only read
+		return nil, err
+	}
+	return &runReader{File: f}, nil
 }
 
 // errChanged says that a file is whole, but not what was written.

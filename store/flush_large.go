@@ -1,20 +1,17 @@
 package store
 
 import (
-	"crypto/sha256"
-	"io"
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-run/pawl/internal/index"
-	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
 // largeFile is the size in bytes from which on a run's file is not built in memory
 // but on the disk, page by page: to copy it at once, into fresh memory, would hold
-// other runs up for tens of milliseconds.
+// other runs up for tens of milliseconds. It is read and copied without being in memory
+// as well.
 const largeFile = 1 << 20
 
 // largePragmas prepare a database that nobody trusts before it is synced and named.
@@ -50,51 +47,14 @@ func (d *Dir) buildOnDisk(j *flushJob) error {
 // database.
 func (d *Dir) startOnDisk(j *flushJob) error {
 	if j.row.Slot != 0 {
-		return d.copyRunFile(&j.row, j.tmp)
+		return d.copyRunFile(&j.row, func() (*os.File, error) {
+			d.hook.Hit("disk.write")
+			return d.root.OpenFile(j.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+		})
 	}
 	data, err := runfile.New()
 	if err != nil {
 		return err
 	}
 	return d.writeFile(j.tmp, data, false)
-}
-
-// copyRunFile copies the file that a row names, and proves that it is what was
-// written.
-func (d *Dir) copyRunFile(r *index.Row, name string) error {
-	head, err := d.readStart(r.File)
-	if err == nil {
-		err = d.checkHeader(head, r.File, runfile.ID, runfile.Version)
-	}
-	if err != nil {
-		return d.fileError(r, err)
-	}
-	from, err := d.openRegular(r.File)
-	if err != nil {
-		return d.fileError(r, err)
-	}
-	defer func() { _ = from.Close() }() // it is only read
-	info, err := from.Stat()
-	switch {
-	case err != nil:
-		return err
-	case info.Size() < r.FileSize:
-		return d.fileError(r, io.ErrUnexpectedEOF)
-	case info.Size() > r.FileSize:
-		return d.fileError(r, errChanged)
-	}
-	to, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
-	if err != nil {
-		return err
-	}
-	d.hook.Hit("disk.write")
-	sum := sha256.New()
-	_, err = pace.Copy(io.MultiWriter(sum, to), from)
-	if closed := to.Close(); err == nil {
-		err = closed
-	}
-	if err == nil && string(sum.Sum(nil)) != string(r.FileHash) {
-		err = d.fileError(r, errChanged)
-	}
-	return err
 }

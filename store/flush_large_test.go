@@ -159,3 +159,21 @@ func TestLargeFilesLeaveAWorker(t *testing.T) {
 	require.NoError(t, <-first)
 	require.NoError(t, <-second)
 }
+
+// A large file that the system cannot read is not damaged: who comes again may find it in
+// order.
+func TestALargeFileThatCannotBeRead(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1), large(2*largeFile))
+	require.NoError(t, o.file())
+	snap, err := d.openSnapshot("r1")
+	require.NoError(t, err)
+	defer snap.Close()
+	require.NoError(t, snap.large.File.Close())
+	_, err = snap.Replay(func([]decision.Event) {})
+	require.ErrorIs(t, err, fs.ErrClosed)
+	require.ErrorContains(t, err, "could not be read just now")
+	require.NotErrorIs(t, err, ErrCorrupt)
+	o.same(d)
+}

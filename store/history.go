@@ -23,7 +23,7 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 			var r decision.Record
 			if err == nil {
 				if r, err = e.Decode(runfile.ValuesOf(snap.DB, &e)); err != nil {
-					err = &CorruptError{Run: id, File: snap.SourceOf(e.Seq), What: "a record cannot be read", Err: err}
+					err = snap.damageOf(snap.sourceOf(e.Seq), "a record cannot be read", err)
 				}
 			}
 			if !yield(r, err) || err != nil {
@@ -46,7 +46,7 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 		flushed := runfile.ReadEvents(snap.DB, after)
 		for e, err := range flushed {
 			if err != nil {
-				err = &CorruptError{Run: id, File: d.pathOf(snap.File), What: "its events are damaged", Err: err}
+				err = snap.damageOf(snap.File, "its events are damaged", err)
 			}
 			if !yield(e, err) || err != nil {
 				return

@@ -91,7 +91,10 @@ func (in *Inspection) Records(num, after int64) ([]runfile.Entry, error) {
 // CheckRunFile fails with a *CorruptError if the file that a row names is not what was
 // written.
 func (in *Inspection) CheckRunFile(r index.Row) error {
-	_, err := in.dir.readRunFile(&r)
+	f, err := in.dir.proveRunFile(&r)
+	if err == nil {
+		err = f.Close()
+	}
 	return err
 }
 
@@ -99,8 +102,7 @@ func (in *Inspection) CheckRunFile(r index.Row) error {
 // does only for those who may write to the schema.
 const recoverPragmas = `PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA writable_schema=ON;`
 
-// OpenRunFile reads a file of a run, whatever its checksum, as a database in memory. Close
-// it.
+// OpenRunFile opens a file of a run for reading, whatever its checksum. Close it.
 func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
 	f, err := in.dir.openRegular(name)
 	if err != nil {
@@ -109,7 +111,7 @@ func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
 	return in.dir.loadRunFile(f, name)
 }
 
-// OpenRunFile reads the file of a run, wherever it is, as a database in memory. Close it.
+// OpenRunFile opens the file of a run, wherever it is, for reading. Close it.
 // The file is one of those below runs, or a copy: an engine only ever replaces it, so that
 // it may be read while one runs. It fails with ErrCorrupt if it is not such a file, and with
 // ErrVersion if another version wrote it.
@@ -122,23 +124,15 @@ func OpenRunFile(path string) (*sqlite.Conn, error) {
 	return d.loadRunFile(f, filepath.Base(path))
 }
 
-// loadRunFile reads a file of a run as a database in memory, and closes the file.
+// loadRunFile opens a file of a run as a database, which closes the file.
 func (d *Dir) loadRunFile(f *os.File, name string) (*sqlite.Conn, error) {
-	data, err := io.ReadAll(f)
-	_ = f.Close() // it was only read
+	head, err := io.ReadAll(io.NewSectionReader(f, 0, sqlite.HeaderSize))
 	if err == nil {
-		err = d.checkHeader(data[:min(len(data), sqlite.HeaderSize)], name, runfile.ID, runfile.Version)
+		err = d.checkHeader(head, name, runfile.ID, runfile.Version)
 	}
 	if err != nil {
+		_ = f.Close() // it was only read
 		return nil, err
 	}
-	db, err := sqlite.Open(sqlite.Memory, recoverPragmas)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Deserialize(data); err != nil {
-		_ = db.Close() // it is in memory
-		return nil, err
-	}
-	return db, nil
+	return sqlite.OpenReader(f, recoverPragmas)
 }

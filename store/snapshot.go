@@ -12,12 +12,13 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Snapshot is a run as of one commit: its row, its file in memory, and the
-// records that are not in it yet.
+// A Snapshot is a run as of one commit: its row, its file, which is in memory if it is
+// small, and the records that are not in it yet.
 type Snapshot struct {
 	index.Row
-	DB      *sqlite.Conn // the file, in memory; nil without one
+	DB      *sqlite.Conn // the file; nil without one
 	dir     *Dir
+	large   *runReader // the file, where it is read page by page
 	entries []runfile.Entry
 }
 
@@ -102,23 +103,52 @@ func (s *Snapshot) checkChain() error {
 	return nil
 }
 
-// openFile reads the file and makes it a database in memory.
-func (s *Snapshot) openFile() error {
-	data, err := s.dir.readRunFile(&s.Row)
-	if err != nil {
-		return err
+// filePragmas are for a file that is read.
+const filePragmas = `PRAGMA trusted_schema=OFF;`
+
+// openFile opens the file: a large one is read page by page, a small one at once.
+func (s *Snapshot) openFile() (err error) {
+	if s.FileSize >= largeFile {
+		if s.large, err = s.dir.proveRunFile(&s.Row); err != nil {
+			return err
+		}
+		if s.DB, err = sqlite.OpenReader(s.large, filePragmas); err != nil {
+			return fmt.Errorf("%s: %w", s.dir.pathOf(s.File), err)
+		}
+	} else {
+		err = s.readFile()
 	}
-	if s.DB, err = sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`); err != nil {
-		return err
-	}
-	if err = s.DB.Deserialize(data); err == nil {
+	if err == nil {
 		err = s.checkMeta()
 	}
 	if err != nil {
 		s.Close()
-		return &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "it cannot be read", Err: err}
+	}
+	return err
+}
+
+// readFile makes the file a database in memory.
+func (s *Snapshot) readFile() error {
+	data, err := s.dir.readRunFile(&s.Row)
+	if err != nil {
+		return err
+	}
+	if s.DB, err = sqlite.Open(sqlite.Memory, filePragmas); err != nil {
+		return err
+	}
+	if err := s.DB.Deserialize(data); err != nil {
+		return s.damageOf(s.File, "it cannot be read", err)
 	}
 	return nil
+}
+
+// damageOf returns the error of what a file of the directory should hold. It is no damage
+// if the run's file could not be read just now.
+func (s *Snapshot) damageOf(file, what string, err error) error {
+	if s.large != nil && s.large.failed != nil {
+		return fmt.Errorf("%s could not be read just now: %w", s.dir.pathOf(s.File), s.large.failed)
+	}
+	return &CorruptError{Run: s.Run, File: s.dir.pathOf(file), What: what, Err: err}
 }
 
 // checkMeta checks that the file is of this run and ends where the row says.
@@ -126,19 +156,21 @@ func (s *Snapshot) checkMeta() error {
 	run, seq, sum, err := runfile.ReadMeta(s.DB)
 	switch {
 	case err != nil:
-		return err
 	case run != s.Run:
-		return fmt.Errorf("it is the file of run %q", string(run))
+		err = fmt.Errorf("it is the file of run %q", string(run))
 	case seq != s.Flushed || string(sum) != string(s.FlushedSum[:]):
-		return fmt.Errorf("it ends with record %d, the index says %d", seq, s.Flushed)
+		err = fmt.Errorf("it ends with record %d, the index says %d", seq, s.Flushed)
+	}
+	if err != nil {
+		return s.damageOf(s.File, "it cannot be read", err)
 	}
 	return nil
 }
 
-// Close frees the memory that the file takes.
+// Close closes the file, or frees the memory that it takes.
 func (s *Snapshot) Close() {
 	if s.DB != nil {
-		_ = s.DB.Close() // it is in memory
+		_ = s.DB.Close() // it was only read
 		s.DB = nil
 	}
 }
@@ -152,10 +184,10 @@ func (s *Snapshot) Replay(happened func([]decision.Event)) (*state.State, error)
 	}
 	st, err := runfile.RestoreState(s.DB, s.Run, g, s.dir)
 	if err != nil {
-		return nil, &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "its rows are no state", Err: err}
+		return nil, s.damageOf(s.File, "its rows are no state", err)
 	}
 	if err := runfile.ApplyEntries(s.DB, st, s.entries, happened); err != nil {
-		return nil, &CorruptError{Run: s.Run, File: s.dir.pathOf(indexFile), What: "a record does not fit the state", Err: err}
+		return nil, s.damageOf(indexFile, "a record does not fit the state", err)
 	}
 	st.Epoch = s.dir.epoch
 	st.TakeListings() // the index has them
@@ -169,7 +201,7 @@ func (s *Snapshot) Journal() iter.Seq2[runfile.Entry, error] {
 		last := int64(0)
 		for e, err := range runfile.CheckedJournal(s.DB, s.Run) {
 			if err != nil {
-				yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "its journal is damaged", Err: err})
+				yield(runfile.Entry{}, s.damageOf(s.File, "its journal is damaged", err))
 				return
 			}
 			if !yield(e, nil) {
@@ -178,7 +210,7 @@ func (s *Snapshot) Journal() iter.Seq2[runfile.Entry, error] {
 			last = e.Seq
 		}
 		if last != s.Flushed {
-			yield(runfile.Entry{}, &CorruptError{Run: s.Run, File: s.dir.pathOf(s.File), What: "its journal ends too early"})
+			yield(runfile.Entry{}, s.damageOf(s.File, "its journal ends too early", nil))
 			return
 		}
 		for i := range s.entries { // checked when they were read
@@ -190,9 +222,11 @@ func (s *Snapshot) Journal() iter.Seq2[runfile.Entry, error] {
 }
 
 // SourceOf returns the path of the file that a record is in: the run's, or pawl.db.
-func (s *Snapshot) SourceOf(seq int64) string {
+func (s *Snapshot) SourceOf(seq int64) string { return s.dir.pathOf(s.sourceOf(seq)) }
+
+func (s *Snapshot) sourceOf(seq int64) string {
 	if seq <= s.Flushed {
-		return s.dir.pathOf(s.File)
+		return s.File
 	}
-	return s.dir.pathOf(indexFile)
+	return indexFile
 }

@@ -123,29 +123,41 @@ func readItem(r *rowReader, items map[workflow.GroupID][]any) {
 
 // ReadJournal yields the records in a file. A nil file has none.
 func ReadJournal(c *sqlite.Conn) iter.Seq2[Entry, error] {
-	return pagedRows(c, getJournal, 0, (*rowReader).scanEntry, func(e *Entry) int64 { return e.Seq })
+	return pagedRows(c, getJournal, 0, (*rowReader).scanEntry, func(e *Entry) (int64, int) { return e.Seq, len(e.Message) + len(e.Decisions) })
 }
 
 // ReadEvents yields the events in a file behind a sequence. A nil file has none.
 func ReadEvents(c *sqlite.Conn, after int64) iter.Seq2[decision.Event, error] {
-	return pagedRows(c, getEvents, after, (*rowReader).scanEvent, func(e *decision.Event) int64 { return e.Seq })
+	return pagedRows(c, getEvents, after, (*rowReader).scanEvent, func(e *decision.Event) (int64, int) { return e.Seq, 0 })
 }
 
-// page is how many rows of a file are read at a time.
-const page = 256
+// How much of a file is read at a time.
+const (
+	page      = 256 // rows
+	pageBytes = 1 << 20
+)
 
-// pagedRows yields the rows of a query by sequence, some at a time. A nil file has
-// none.
-func pagedRows[T any](c *sqlite.Conn, query string, after int64, row func(*rowReader) T, seq func(*T) int64) iter.Seq2[T, error] {
+var errPageFull = errors.New("as much as is read at a time")
+
+// pagedRows yields the rows of a query by sequence, some at a time; extent returns the
+// sequence of a row, and its size if it may be large. A nil file has none.
+func pagedRows[T any](c *sqlite.Conn, query string, after int64, row func(*rowReader) T, extent func(*T) (seq int64, bytes int)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for c != nil {
 			var rows []T
+			total := 0
 			err := c.Each(query, func(r *sqlite.Row) error {
 				rd := rowReader{Row: r}
 				rows = append(rows, row(&rd))
+				seq, bytes := extent(&rows[len(rows)-1])
+				after = seq
+				if total += bytes; rd.err == nil && total > pageBytes {
+					return errPageFull
+				}
 				return rd.err
 			}, after, int64(page))
-			if err != nil {
+			full := errors.Is(err, errPageFull)
+			if err != nil && !full {
 				var none T
 				yield(none, err)
 				return
@@ -155,10 +167,9 @@ func pagedRows[T any](c *sqlite.Conn, query string, after int64, row func(*rowRe
 					return
 				}
 			}
-			if len(rows) < page {
+			if len(rows) < page && !full {
 				return
 			}
-			after = seq(&rows[len(rows)-1])
 		}
 	}
 }

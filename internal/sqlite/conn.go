@@ -56,13 +56,21 @@ func OpenKeeping(path, pragmas string) (*Conn, error) { return openConn(path, "r
 func OpenReadOnly(path, pragmas string) (*Conn, error) { return openConn(path, "ro", pragmas, false) }
 
 func openConn(path, mode, pragmas string, keep bool) (*Conn, error) {
-	connector, err := sqlite.NewConnector(uriOf(path, mode))
+	c, err := openURI(uriOf(path, mode), pragmas, keep)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
+	return c, nil
+}
+
+func openURI(uri, pragmas string, keep bool) (*Conn, error) {
+	connector, err := sqlite.NewConnector(uri)
+	if err != nil {
+		return nil, err
+	}
 	raw, err := connector.Connect(context.Background())
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, err
 	}
 	c := &Conn{conn: raw.(driverConn), stmts: map[string]driverStmt{}}
 	if keep {
@@ -72,7 +80,7 @@ func openConn(path, mode, pragmas string, keep bool) (*Conn, error) {
 		err = c.Script(pragmas)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, closeAfter(c, err))
+		return nil, closeAfter(c, err)
 	}
 	return c, nil
 }

@@ -73,7 +73,7 @@ func (c *changes) addWrite(s *State, w DataChange) {
 			key += fmt.Sprintf("/%d:%s", len(p), p)
 		}
 		if i, ok := c.latest[key]; ok {
-			c.writes[i].Path = nil // superseded
+			c.writes[i].Path, c.writes[i].Value = nil, nil // superseded
 		}
 		if c.latest == nil {
 			c.latest = map[string]int{}
