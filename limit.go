@@ -26,24 +26,28 @@ func (l TypeLimit) isNone() bool { return l.Concurrency == 0 && l.Rate == 0 }
 // checkTypes returns an error if limits of task types are none that can hold.
 func checkTypes(types map[string]TypeLimit) error {
 	for _, kind := range slices.Sorted(maps.Keys(types)) {
-		l, problem := types[kind], ""
-		switch {
-		case kind == "" || len(kind) > 255:
-			problem = "a task type has 1 to 255 bytes"
-		case l.Concurrency < 0:
-			problem = fmt.Sprintf("Concurrency is %d: give how many tasks may run at once, or 0 for no bound", l.Concurrency)
-		case !(l.Rate >= 0) || math.IsInf(l.Rate, 1):
-			problem = fmt.Sprintf("Rate is %v: give how many tasks may begin per second, or 0 for no bound", l.Rate)
-		case l.Burst < 0:
-			problem = fmt.Sprintf("Burst is %d: give how many tasks may begin at once after a pause, or 0 for 1", l.Burst)
-		case l.Burst > 0 && l.Rate == 0:
-			problem = "there is a Burst without a Rate"
-		default:
-			continue
+		if problem := types[kind].Problem(kind); problem != "" {
+			return fmt.Errorf("%w: Options.Types[%q]: %s", ErrInvalid, kind, problem)
 		}
-		return fmt.Errorf("%w: Options.Types[%q]: %s", ErrInvalid, kind, problem)
 	}
 	return nil
+}
+
+// Problem says why a limit cannot be that of a task type; "" if it can.
+func (l TypeLimit) Problem(kind string) string {
+	switch {
+	case kind == "" || len(kind) > 255:
+		return "a task type has 1 to 255 bytes"
+	case l.Concurrency < 0:
+		return fmt.Sprintf("Concurrency is %d: give how many tasks may run at once, or 0 for no bound", l.Concurrency)
+	case !(l.Rate >= 0) || math.IsInf(l.Rate, 1):
+		return fmt.Sprintf("Rate is %v: give how many tasks may begin per second, or 0 for no bound", l.Rate)
+	case l.Burst < 0:
+		return fmt.Sprintf("Burst is %d: give how many tasks may begin at once after a pause, or 0 for 1", l.Burst)
+	case l.Burst > 0 && l.Rate == 0:
+		return "there is a Burst without a Rate"
+	}
+	return ""
 }
 
 // typeLimitOf returns the limit of a task type, which "*" has for those without one.

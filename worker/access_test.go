@@ -146,7 +146,7 @@ func TestAnUnsetTokenServesNobody(t *testing.T) {
 	for name, o := range map[string]worker.Options{
 		"none": {}, "two": {Token: "x", NoToken: true}, "two others": {Token: "x", Authorize: authorize},
 	} {
-		pool := worker.New(o)
+		pool := mustNew(o)
 		_, err := pool.Listen("127.0.0.1:0")
 		require.ErrorIs(t, err, worker.ErrTokenNeeded, name)
 		c := worker.Client{URL: "http://127.0.0.1", ID: "ann", Token: o.Token, HTTP: &http.Client{Transport: inMemory{pool.Handler()}}}

@@ -75,7 +75,7 @@ func BenchmarkAssignment(b *testing.B) {
 func BenchmarkPool(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("queued=%d/workers=%d", size.tasks, size.workers), func(b *testing.B) {
-			p := New(Options{NoToken: true})
+			p := mustNew(Options{NoToken: true})
 			f := newFake(p)
 			ids, held := make([]string, size.workers), make([]pawl.Key, size.workers)
 			sent := 0

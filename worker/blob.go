@@ -60,7 +60,7 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, body io.R
 	}
 	response, err := cmp.Or(c.HTTP, http.DefaultClient).Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, explainTLS(err))
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil

@@ -26,7 +26,7 @@ type Client struct {
 	Token    string       // that of the pool, if it has one
 	Capacity int          // how many tasks at once; 1 by default
 	Types    []string     // what it takes; the types of the handlers by default
-	HTTP     *http.Client // http.DefaultClient by default; it should have no timeout
+	HTTP     *http.Client // NewHTTPSClient makes one with certificates; http.DefaultClient by default. It should have no timeout
 	Logger   *slog.Logger // gets what Run cannot return; nothing by default
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
 )
@@ -89,5 +90,8 @@ func (c *boundedConn) Close() error {
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
 	return context.WithValue(ctx, connKey{}, c)
 }

@@ -52,7 +52,7 @@ type host struct {
 func start(t testing.TB, dir string, o worker.Options) *host {
 	t.Helper()
 	o.NoToken = o.Token == "" && o.Authorize == nil
-	h := &host{pool: worker.New(o)}
+	h := &host{pool: mustNew(o)}
 	var err error
 	h.engine, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: h.pool, Durability: pawl.ProcessCrash})
 	require.NoError(t, err)
@@ -398,4 +398,13 @@ func TestWorkersThatDie(t *testing.T) {
 	t.Logf("%d kills, %d executions, %d leases ran out", kills.Load(), executed.Load(), s.Expired)
 	require.Greater(t, kills.Load(), int64(10))
 	require.Greater(t, executed.Load(), int64(n), "some died with a result in hand")
+}
+
+// mustNew is worker.New with options that are good.
+func mustNew(o worker.Options) *worker.Pool {
+	p, err := worker.New(o)
+	if err != nil {
+		panic(err)
+	}
+	return p
 }

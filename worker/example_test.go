@@ -51,7 +51,8 @@ func greet(_ context.Context, t pawl.Task) (any, error) {
 // A pool with a worker of this process.
 func Example() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{})
+	pool, err := worker.New(worker.Options{})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 
@@ -65,7 +66,8 @@ func Example() {
 // A worker in another process: all that it needs is a client.
 func ExampleClient_Run() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{Token: "secret"})
+	pool, err := worker.New(worker.Options{Token: "secret"})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 	address, err := pool.Listen("127.0.0.1:0")
@@ -91,7 +93,8 @@ func ExampleClient_Run() {
 // ones as well.
 func ExamplePool_Start_readyMade() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{NoToken: true})
+	pool, err := worker.New(worker.Options{NoToken: true})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 	address, err := pool.Listen("127.0.0.1:0")
@@ -123,7 +126,8 @@ func ExamplePool_Start_readyMade() {
 // The calls of the protocol, one by one: a task that is completed twice.
 func ExampleClient_Complete() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{NoToken: true})
+	pool, err := worker.New(worker.Options{NoToken: true})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 	address, err := pool.Listen("127.0.0.1:0")
@@ -158,7 +162,8 @@ func ExampleClient_Complete() {
 // Workers that take what others do not: one type each, or all of them.
 func ExamplePool_Start_specialisation() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{})
+	pool, err := worker.New(worker.Options{})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 	say := func(id string) func(context.Context, pawl.Task) (any, error) {
@@ -184,7 +189,8 @@ func ExamplePool_Execute() {
 	dir, err := os.MkdirTemp("", "pawl-example-")
 	check(err)
 	defer os.RemoveAll(dir)
-	pool := worker.New(worker.Options{})
+	pool, err := worker.New(worker.Options{})
+	check(err)
 	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{
 		"quick": func(context.Context, pawl.Task) (any, error) { return "at once", nil },
 		"*":     pool.Execute,
@@ -207,10 +213,11 @@ func ExamplePool_Execute() {
 // At most two of one type at once, and at most 100 a second of each other type.
 func ExampleOptions() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{Types: map[string]pawl.TypeLimit{
+	pool, err := worker.New(worker.Options{Types: map[string]pawl.TypeLimit{
 		"scarce": {Concurrency: 2},
 		"*":      {Rate: 100, Burst: 10},
 	}})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 	at, most := make(chan int, 100), 0
@@ -235,7 +242,8 @@ func ExampleOptions() {
 // may end.
 func ExamplePool_Drain() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{})
+	pool, err := worker.New(worker.Options{})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 	begun, finish := make(chan bool), make(chan bool)
@@ -258,11 +266,12 @@ func ExamplePool_Drain() {
 // How the pool stands.
 func ExamplePool_Status() {
 	ctx := context.Background()
-	pool := worker.New(worker.Options{})
+	pool, err := worker.New(worker.Options{})
+	check(err)
 	engine, done := example(pool)
 	defer done()
 	check(pool.Start(worker.Registration{ID: "here", Capacity: 1}, pawl.Handlers{"greet": greet}))
-	_, err := engine.Run(ctx, workflow.Run{ID: "r", Definition: one("greet")}, map[string]any{"name": "Dee"})
+	_, err = engine.Run(ctx, workflow.Run{ID: "r", Definition: one("greet")}, map[string]any{"name": "Dee"})
 	check(err)
 	check(pool.Drain(ctx))
 	s := pool.Status()
@@ -276,7 +285,8 @@ func ExamplePool_Status() {
 
 // The protocol on a server of the host, beside other paths.
 func ExamplePool_Handler() {
-	pool := worker.New(worker.Options{Token: "secret"})
+	pool, err := worker.New(worker.Options{Token: "secret"})
+	check(err)
 	defer pool.Close(context.Background())
 	mux := http.NewServeMux()
 	mux.Handle("/workers/", http.StripPrefix("/workers", pool.Handler()))

@@ -42,7 +42,7 @@ type fake struct {
 func newPool(t *testing.T, o Options) (*Pool, *fake) {
 	t.Helper()
 	o.NoToken = o.Token == "" && o.Authorize == nil
-	p := New(o)
+	p := mustNew(o)
 	f := newFake(p)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 	return p, f
@@ -288,4 +288,13 @@ func ask(p *Pool, method, path, body string, header ...string) (int, *Error) {
 		return w.Code, &Error{Code: "not JSON", Message: w.Body.String()}
 	}
 	return w.Code, e.Error
+}
+
+// mustNew is New with options that are good.
+func mustNew(o Options) *Pool {
+	p, err := New(o)
+	if err != nil {
+		panic(err)
+	}
+	return p
 }

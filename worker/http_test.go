@@ -292,7 +292,12 @@ func TestListen(t *testing.T) {
 	require.Empty(t, poll1(t, c))
 
 	open, _ := newPool(t, Options{Token: secret})
-	_, err = open.Listen("0.0.0.0:0")
+	for _, address := range []string{"0.0.0.0:0", ":0"} {
+		_, err = open.Listen(address)
+		require.ErrorIs(t, err, ErrTLSNeeded, address)
+	}
+	plain, _ := newPool(t, Options{Token: secret, PlainHTTP: true})
+	_, err = plain.Listen("0.0.0.0:0")
 	require.NoError(t, err)
 }
 

@@ -6,13 +6,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 )
 
 // Listen serves the protocol at a TCP address, until Close, and returns the
 // address, whose port is a free one for port 0. The host is to be named:
-// "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Authorize, and
-// a proxy with TLS, since the token and the data go in clear.
+// "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Authorize, else it is
+// ErrTokenNeeded, and Options.TLS, or PlainHTTP, else it is ErrTLSNeeded.
 func (p *Pool) Listen(address string) (net.Addr, error) {
 	if err := p.options.checkAccess(); err != nil || p.options.NoToken && !isLoopback(address) {
 		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)
@@ -24,10 +23,10 @@ func (p *Pool) Listen(address string) (net.Addr, error) {
 	if p.options.NoToken && !isLoopback(listener.Addr().String()) { // what the name stands for decides
 		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded), listener.Close())
 	}
-	s := &http.Server{
-		Handler: p.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * maxWait, MaxHeaderBytes: 16 << 10, ConnContext: withConn,
-		ErrorLog: slog.NewLogLogger(p.options.Logger.Handler(), slog.LevelWarn),
+	if p.options.TLS == nil && !p.options.PlainHTTP && !isLoopback(listener.Addr().String()) {
+		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTLSNeeded), listener.Close())
 	}
+	s := p.newServer()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -35,9 +34,28 @@ func (p *Pool) Listen(address string) (net.Addr, error) {
 	}
 	p.servers = append(p.servers, s)
 	p.group.Go(func() {
-		if err := s.Serve(&boundedListener{Listener: listener, most: p.options.MaxConnections}); !errors.Is(err, http.ErrServerClosed) {
+		if err := serveBounded(s, &boundedListener{Listener: listener, most: p.options.MaxConnections}); !errors.Is(err, http.ErrServerClosed) {
 			p.options.Logger.Error("worker: the server ended", "address", listener.Addr().String(), "error", err)
 		}
 	})
 	return listener.Addr(), nil
+}
+
+// newServer returns the server of one Listen.
+func (p *Pool) newServer() *http.Server {
+	s := &http.Server{
+		TLSConfig: p.options.TLS, Protocols: new(http.Protocols),
+		Handler: p.Handler(), ReadHeaderTimeout: handshakeTime, IdleTimeout: 2 * maxWait, MaxHeaderBytes: 16 << 10, ConnContext: withConn,
+		ErrorLog: slog.NewLogLogger(p.options.Logger.Handler(), slog.LevelWarn),
+	}
+	s.Protocols.SetHTTP1(true) // deadlines and the bound on connections are those of one connection for one worker
+	return s
+}
+
+// serveBounded serves until the server is closed, over TLS if it is configured.
+func serveBounded(s *http.Server, l *boundedListener) error {
+	if s.TLSConfig != nil {
+		return s.ServeTLS(l, "", "")
+	}
+	return s.Serve(l)
 }

@@ -33,7 +33,7 @@ var three = &workflow.Definition{
 func onEngine(t *testing.T, test func(t *testing.T, p *Pool, e *pawl.Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := New(Options{NoToken: true})
+		p := mustNew(Options{NoToken: true})
 		e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: p, Durability: pawl.ProcessCrash})
 		require.NoError(t, err)
 		p.Attach(e)
@@ -142,7 +142,7 @@ func TestOnceOutlivesThePool(t *testing.T) {
 		var s switched
 		dir := t.TempDir()
 		open := func() (*Pool, *pawl.Engine) {
-			p := New(Options{NoToken: true})
+			p := mustNew(Options{NoToken: true})
 			e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: p, Durability: pawl.ProcessCrash})
 			require.NoError(t, err)
 			p.Attach(e)

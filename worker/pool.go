@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -13,71 +12,6 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 )
-
-// Options configure a pool. The zero value of every field works.
-type Options struct {
-	// Lease is how long a worker holds a task without a heartbeat; 60 s by
-	// default.
-	Lease time.Duration
-	// Expiry is how long a worker is remembered that holds nothing and is not
-	// heard of; 5 min by default.
-	Expiry time.Duration
-	// Types bound how tasks are handed out, by task type. "*" is for each of
-	// the types that have none of their own.
-	Types map[string]pawl.TypeLimit
-	// MaxWorkers is how many workers may be registered; 10,000 by default.
-	MaxWorkers int
-	// Token is what remote workers must send as "Authorization: Bearer TOKEN". Who has it
-	// may be any worker, and take every type. A pool that serves remote workers has one of
-	// Token, Authorize and NoToken; otherwise nobody is served.
-	Token string
-	// Authorize says which worker sends a request, and which types it may take: by a token
-	// for each worker (AuthorizeTokens), by a client certificate in r.TLS, or as the host likes.
-	// It is called for every request, from many goroutines, and should answer at once. No worker can
-	// poll, complete, renew, leave, store or keep anything in the name of another. An
-	// error answers 401, or what it says if it is an *Error; its text stays here.
-	Authorize func(ctx context.Context, r *http.Request) (Caller, error)
-	// NoToken serves whoever asks from this machine, by the address of the peer. Behind a
-	// proxy, which is such a peer itself, it must not be set.
-	NoToken bool
-	// MaxConnections is how many connections Listen has open at once; 2,000 by default. At
-	// the bound a new one takes the place of the oldest that no request was served on.
-	// A worker has about two, so set it with the workers, and below what the process may open.
-	MaxConnections int
-	// MaxBody bounds a request's body, in bytes; 2 MiB by default.
-	MaxBody int64
-	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
-	// default.
-	MaxBlob int64
-	// Logger gets what no caller can be told, such as that tasks have waited for 10 s
-	// and no worker takes their type; nothing by default.
-	Logger *slog.Logger
-}
-
-func (o Options) withDefaults() Options {
-	if o.Lease <= 0 {
-		o.Lease = time.Minute
-	}
-	if o.Expiry <= 0 {
-		o.Expiry = 5 * time.Minute
-	}
-	if o.MaxWorkers <= 0 {
-		o.MaxWorkers = 10_000
-	}
-	if o.MaxConnections <= 0 {
-		o.MaxConnections = 2000
-	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = 2 << 20
-	}
-	if o.MaxBlob <= 0 {
-		o.MaxBlob = 1 << 30
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return o
-}
 
 // results is what a pool needs of an engine.
 type results interface {
@@ -117,9 +51,12 @@ type Pool struct {
 // errStopped is why the tasks of in-process workers end at Close.
 var errStopped = errors.New("the pool is closed")
 
-// New returns a pool without workers.
-func New(o Options) *Pool {
-	o = o.withDefaults()
+// New returns a pool without workers. It fails with an *OptionError, which is pawl.ErrInvalid.
+func New(o Options) (*Pool, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	p := &Pool{
 		options: o, queue: newQueue(o.Lease, o.Expiry, o.Types), polls: map[*workerState]*poll{}, revoked: map[string]bool{}, locals: map[*workerState]*local{}, turns: map[pawl.Key]map[string]*onceTurn{},
 		attached: make(chan struct{}), changed: make(chan struct{}),
@@ -127,7 +64,7 @@ func New(o Options) *Pool {
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
 	p.timer = time.AfterFunc(time.Hour, p.timerFired)
 	p.timer.Stop()
-	return p
+	return p, nil
 }
 
 // Attach says which engine gets the results. It is called once the engine is

@@ -20,7 +20,7 @@ func bubble(t *testing.T, o Options, test func(t *testing.T, p *Pool, f *fake)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o.NoToken = o.Token == "" && o.Authorize == nil
-		p := New(o)
+		p := mustNew(o)
 		f := newFake(p)
 		test(t, p, f)
 		require.NoError(t, p.Close(context.Background()))
@@ -470,7 +470,7 @@ func TestARunThatTakesNoResults(t *testing.T) {
 
 func TestResultsWaitForAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(Options{NoToken: true})
+		p := mustNew(Options{NoToken: true})
 		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return 1, nil }}))
 		early := &fake{pool: p, open: map[pawl.Key]context.CancelFunc{}, results: map[pawl.Key]any{}, beats: map[pawl.Key]int{}}
 		early.dispatch("a", "k1")
@@ -486,7 +486,7 @@ func TestResultsWaitForAttach(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(Options{NoToken: true})
+		p := mustNew(Options{NoToken: true})
 		f := newFake(p)
 		ann := joined(t, p, "ann", 1, "none")
 		polled := make(chan error)
@@ -517,7 +517,7 @@ func TestClose(t *testing.T) {
 
 func TestCloseLeavesAFunctionThatDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(Options{NoToken: true})
+		p := mustNew(Options{NoToken: true})
 		f := newFake(p)
 		free := make(chan bool)
 		require.NoError(t, p.Start(Registration{ID: "here"}, pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) {

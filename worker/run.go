@@ -26,7 +26,9 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // Then the tasks' contexts are cancelled, what they were at is given back, and
 // Run returns nil once all functions have returned; so it does when the pool
 // drains this worker and what it held is done. Any other error says that the
-// pool does not take it: a wrong token, or a registration that is not valid.
+// pool does not take it: a wrong token, a registration that is not valid, or, before it
+// has registered, a *CertificateError. Later on such an error is logged and the call repeated, since
+// certificates are renewed.
 func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	if ctx == nil {
 		return errNoContext
@@ -118,6 +120,10 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 			l.mu.Unlock()
 			return nil
 		}
+		var certificate *CertificateError
+		if errors.As(err, &certificate) && l.leaseTime() == 0 {
+			return err
+		}
 		if isFinalError(err) || !pauseAfterFailure(ctx, &d) {
 			return err
 		}
@@ -148,6 +154,9 @@ func (l *clientLoop) pollUntilDone(ctx context.Context) error {
 			if err != nil && isFinalError(err) {
 				return err
 			}
+			if err != nil {
+				l.log.Warn("worker: the pool does not answer", "worker", l.client.ID, "error", err)
+			}
 			if err != nil && !pauseAfterFailure(ctx, &d) {
 				return context.Cause(ctx)
 			}
@@ -173,6 +182,13 @@ func (l *clientLoop) heldKeys() []pawl.Key {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// leaseTime returns how long a lease is; 0 before the worker has registered.
+func (l *clientLoop) leaseTime() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease
 }
 
 // dropTasks cancels tasks that are no longer wanted.
@@ -236,9 +252,7 @@ func (l *clientLoop) deliverResult(ctx context.Context, t pawl.Task, output any,
 // renewLeases renews the leases, thrice in the time of one.
 func (l *clientLoop) renewLeases(ctx context.Context) {
 	for {
-		l.mu.Lock()
-		lease := l.lease
-		l.mu.Unlock()
+		lease := l.leaseTime()
 		select {
 		case <-time.After(max(lease/3, time.Millisecond)):
 		case <-ctx.Done():

@@ -66,7 +66,7 @@ func TestRunOutlivesThePool(t *testing.T) {
 			return 1, nil
 		}})
 		pass(time.Minute) // nobody is there yet
-		first := New(Options{NoToken: true})
+		first := mustNew(Options{NoToken: true})
 		f := newFake(first)
 		f.dispatch("a", "k1")
 		s.to.Store(first)
@@ -75,7 +75,7 @@ func TestRunOutlivesThePool(t *testing.T) {
 		require.NoError(t, first.Close(t.Context()))
 		pass(time.Hour)
 
-		second := New(Options{NoToken: true}) // the host was restarted
+		second := mustNew(Options{NoToken: true}) // the host was restarted
 		f = newFake(second)
 		s.to.Store(second)
 		pass(time.Minute) // a heartbeat comes before the dispatch, or after

@@ -74,7 +74,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	// The pool is the executor. Where the results go is known once the engine
 	// is open.
 	token := rand.Text()
-	pool := worker.New(worker.Options{Token: token, Lease: lease})
+	pool, err := worker.New(worker.Options{Token: token, Lease: lease})
+	if err != nil {
+		return err
+	}
 	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pool})
 	if err != nil {
 		return err

@@ -21,11 +21,11 @@ import (
 )
 
 // mayImport are the packages that whole files import besides.
-var mayImport = []string{"errors", "log", "testing", module + "/pawltest"}
+var mayImport = []string{"errors", "testing", module + "/pawltest"}
 
 // mayUse are the packages that fragments use without an import.
 var mayUse = []string{
-	"context", "encoding/json", "fmt", "os", "time",
+	"context", "crypto/tls", "crypto/x509", "encoding/json", "fmt", "log", "os", "time",
 	module, module + "/blob", module + "/handler", module + "/worker", module + "/workflow",
 }
 

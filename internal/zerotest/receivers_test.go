@@ -61,7 +61,7 @@ func receivers(t *testing.T) (out []function) {
 	require.NoError(t, shut.Close())
 	out = append(out, function{"blob.Files", files}, function{"blob.Files closed", shut}, function{"blob.Files zero", &blob.Files{}})
 
-	pool, attached, ended := worker.New(worker.Options{}), worker.New(worker.Options{}), worker.New(worker.Options{})
+	pool, attached, ended := mustNew(worker.Options{}), mustNew(worker.Options{}), mustNew(worker.Options{})
 	attached.Attach(live)
 	require.NoError(t, ended.Close(t.Context()))
 	server := httptest.NewServer(attached.Handler())
@@ -138,4 +138,13 @@ func folder(t *testing.T) *blob.Files {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
+}
+
+// mustNew is worker.New with options that are good.
+func mustNew(o worker.Options) *worker.Pool {
+	p, err := worker.New(o)
+	if err != nil {
+		panic(err)
+	}
+	return p
 }

@@ -1,0 +1,121 @@
+package worker
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl"
+)
+
+// Options configure a pool. The zero value of every field works; New refuses values that
+// are negative or cannot hold.
+type Options struct {
+	// Lease is how long a worker holds a task without a heartbeat; 60 s by
+	// default.
+	Lease time.Duration
+	// Expiry is how long a worker is remembered that holds nothing and is not
+	// heard of; 5 min by default.
+	Expiry time.Duration
+	// Types bound how tasks are handed out, by task type. "*" is for each of
+	// the types that have none of their own.
+	Types map[string]pawl.TypeLimit
+	// MaxWorkers is how many workers may be registered; 10,000 by default.
+	MaxWorkers int
+	// Token is what remote workers must send as "Authorization: Bearer TOKEN". Who has it
+	// may be any worker, and take every type. A pool that serves remote workers has one of
+	// Token, Authorize and NoToken; otherwise nobody is served.
+	Token string
+	// Authorize says which worker sends a request, and which types it may take: by a token
+	// for each worker (AuthorizeTokens), by a client certificate (AuthorizeCertificates), or as the
+	// host likes.
+	// It is called for every request, from many goroutines, and should answer at once. No worker can
+	// poll, complete, renew, leave, store or keep anything in the name of another. An
+	// error answers 401, or what it says if it is an *Error; its text stays here.
+	Authorize func(ctx context.Context, r *http.Request) (Caller, error)
+	// NoToken serves whoever asks from this machine, by the address of the peer. Behind a
+	// proxy, which is such a peer itself, it must not be set.
+	NoToken bool
+	// TLS is what Listen serves with, from version 1.3 on unless MinVersion is 1.2. Its
+	// GetCertificate is asked for every connection, so that certificates are renewed without a
+	// restart (ReadCertificate); ClientCAs and ClientAuth ask workers for
+	// theirs (AuthorizeCertificates). New copies it. Without it Listen serves loopback addresses only.
+	TLS *tls.Config
+	// PlainHTTP lets Listen serve other addresses without TLS: behind a proxy that has it, or where
+	// nobody else reads or writes what is on the network.
+	PlainHTTP bool
+	// MaxConnections is how many connections Listen has open at once; 2,000 by default. At
+	// the bound a new one takes the place of the oldest that no request was served on.
+	// A worker has about two, so set it with the workers, and below what the process may open.
+	MaxConnections int
+	// MaxBody bounds a request's body, in bytes; 2 MiB by default.
+	MaxBody int64
+	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
+	// default.
+	MaxBlob int64
+	// Logger gets what no caller can be told, such as that tasks have waited for 10 s
+	// and no worker takes their type; nothing by default.
+	Logger *slog.Logger
+}
+
+// withDefaults returns the options as a pool uses them, or an *OptionError.
+func (o Options) withDefaults() (Options, error) {
+	if err := o.checkValues(); err != nil {
+		return o, err
+	}
+	var err error
+	if o.TLS, err = serverTLS(o.TLS); err != nil {
+		return o, err
+	}
+	if o.Lease == 0 {
+		o.Lease = time.Minute
+	}
+	if o.Expiry == 0 {
+		o.Expiry = 5 * time.Minute
+	}
+	if o.MaxWorkers == 0 {
+		o.MaxWorkers = 10_000
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 2000
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 2 << 20
+	}
+	if o.MaxBlob == 0 {
+		o.MaxBlob = 1 << 30
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+// checkValues returns an *OptionError for the first option that cannot be used.
+func (o *Options) checkValues() error {
+	for _, n := range []struct {
+		option string
+		value  int64
+		text   string
+	}{
+		{"Lease", int64(o.Lease), o.Lease.String()}, {"Expiry", int64(o.Expiry), o.Expiry.String()},
+		{"MaxWorkers", int64(o.MaxWorkers), strconv.Itoa(o.MaxWorkers)}, {"MaxConnections", int64(o.MaxConnections), strconv.Itoa(o.MaxConnections)},
+		{"MaxBody", o.MaxBody, strconv.FormatInt(o.MaxBody, 10)}, {"MaxBlob", o.MaxBlob, strconv.FormatInt(o.MaxBlob, 10)},
+	} {
+		if n.value < 0 {
+			return &OptionError{n.option, "it is " + n.text + ": give what is above zero, or leave it out for the default"}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(o.Types)) {
+		if problem := o.Types[kind].Problem(kind); problem != "" {
+			return &OptionError{fmt.Sprintf("Types[%q]", kind), problem}
+		}
+	}
+	return nil
+}
