@@ -18,6 +18,7 @@ var layers = map[string][]string{
 	"internal/expr":  {"internal/pace", "internal/value"},
 
 	"internal/document": {"internal/value"},
+	"internal/layout":   {},
 
 	"workflow":       slices.Concat(vocabulary, []string{"internal/document"}),
 	"internal/state": slices.Concat(vocabulary, []string{"workflow"}),
@@ -87,6 +88,7 @@ var pure = map[string][]string{
 	"internal/codec":    {},
 	"internal/document": {"go.yaml.in/yaml/v3"},
 	"internal/expr":     {"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/protobuf"},
+	"internal/layout":   {},
 	"workflow":          {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"internal/state":    {},
 	"decision":          {},

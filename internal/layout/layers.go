@@ -1,0 +1,187 @@
+package layout
+
+import (
+	"maps"
+	"slices"
+)
+
+// An item takes room in a layer: a node, an edge that passes, a label, or a stub.
+type item struct {
+	node        int32 // -1 if it is none
+	edge        int32 // whose passage or label it is; -1
+	left, right int   // how far it reaches from its centre, which is where edges come and go
+	height      int
+	layer       int32
+	place       int32   // in its layer
+	up, down    []int32 // items that it is connected with
+	x           int
+}
+
+func (it *item) isPassage() bool { return it.node < 0 && it.edge >= 0 && it.height == 0 }
+
+// makeLayers makes the layers: one for each rank, and between two ranks as many as their
+// labels need. Each edge gets an item in each layer between its ends.
+func (t *tangle) makeLayers() {
+	t.addStubs()
+	t.items = make([]item, 0, 4*len(t.graph.Nodes))
+	for v, n := range t.graph.Nodes {
+		height := n.Height
+		if k := len(t.loops[v]); k > 0 {
+			height = max(height, k*t.loopHeight(v))
+		}
+		t.items = append(t.items, item{node: int32(v), edge: -1, left: n.Width / 2, right: n.Width - n.Width/2 + t.loopWidth(v), height: height})
+	}
+	labels := t.packLabels()
+	last := 0
+	for _, r := range t.rank {
+		last = max(last, r)
+	}
+	layerOf := make([]int32, last+2) // by rank
+	for r := range last + 1 {
+		layerOf[r+1] = layerOf[r] + 1 + int32(labels.rows[r])
+	}
+	t.layers = make([][]int32, layerOf[last]+1+int32(labels.rows[last]))
+	for v := range t.graph.Nodes {
+		t.items[v].layer = layerOf[t.rank[v]]
+	}
+	t.chains = make([][]int32, len(t.graph.Edges))
+	for e, edge := range t.graph.Edges {
+		if edge.From == edge.To || t.cut[e] {
+			continue
+		}
+		row, labelled := labels.row[e]
+		at := int32(-1)
+		if labelled {
+			at = layerOf[t.labelRank(e)] + 1 + int32(row)
+		}
+		t.addChain(e, at)
+	}
+	for i := range t.stubs {
+		s := &t.stubs[i]
+		t.addStubItem(s, layerOf[t.stubRank(&s.Stub)]+1+int32(labels.row[-1-i]))
+	}
+}
+
+func (t *tangle) loopHeight(v int) int {
+	height := 16
+	for _, e := range t.loops[v] {
+		height = max(height, t.graph.Edges[e].LabelHeight)
+	}
+	return height
+}
+
+// labelRank returns the rank below which the label of e is: close to where it leads from.
+func (t *tangle) labelRank(e int) int {
+	if t.reversed[e] {
+		return t.rank[t.head(e)] - 1
+	}
+	return t.rank[t.tail(e)]
+}
+
+// addChain gives e an item in each layer that it passes; the one in layer label has its
+// label, to the right of the line.
+func (t *tangle) addChain(e int, label int32) {
+	above := int32(t.tail(e))
+	for layer := t.items[above].layer + 1; layer < t.items[t.head(e)].layer; layer++ {
+		it := item{node: -1, edge: int32(e), layer: layer}
+		if layer == label {
+			it.left, it.right, it.height = labelGap, t.graph.Edges[e].LabelWidth+labelGap, t.graph.Edges[e].LabelHeight
+		}
+		id := t.addItem(it)
+		t.chains[e] = append(t.chains[e], id)
+		t.connect(above, id)
+		above = id
+	}
+	t.connect(above, int32(t.head(e)))
+}
+
+// labelGap is between a line and its label.
+const labelGap = 6
+
+func (t *tangle) addItem(it item) int32 {
+	t.items = append(t.items, it)
+	return int32(len(t.items) - 1)
+}
+
+func (t *tangle) connect(above, below int32) {
+	t.items[above].down = append(t.items[above].down, below)
+	t.items[below].up = append(t.items[below].up, above)
+}
+
+// labelRows says in which of the layers below its rank each label is.
+type labelRows struct {
+	row   map[int]int // by edge; of a stub by -1 less its place
+	rows  map[int]int // by rank: how many layers
+	width map[int]int // by rank: of the last of these
+}
+
+// packLabels fills layers with the labels, each as far as three quarters of the width, and
+// those of stubs.
+func (t *tangle) packLabels() *labelRows {
+	l := &labelRows{row: map[int]int{}, rows: map[int]int{}, width: map[int]int{}}
+	for e, edge := range t.graph.Edges {
+		if edge.LabelWidth > 0 && edge.From != edge.To && !t.cut[e] {
+			l.row[e] = t.packOne(l, t.labelRank(e), edge.LabelWidth)
+		}
+	}
+	for i := range t.stubs {
+		s := &t.stubs[i]
+		l.row[-1-i] = t.packOne(l, t.stubRank(&s.Stub), t.options.StubWidth)
+	}
+	return l
+}
+
+// packOne returns the row below rank that has room for something of this width.
+func (t *tangle) packOne(l *labelRows, rank, width int) int {
+	width += 2*labelGap + t.options.EdgeGap
+	l.width[rank] += width
+	if l.rows[rank] == 0 || l.width[rank] > t.options.MaxWidth*3/4 {
+		l.rows[rank]++
+		l.width[rank] = width
+	}
+	return l.rows[rank] - 1
+}
+
+// addStubs collects the edges that are cut, by the nodes that they leave and enter.
+func (t *tangle) addStubs() {
+	leaving, entering := map[int][]int{}, map[int][]int{}
+	for e := range t.graph.Edges {
+		if t.cut[e] {
+			leaving[t.tail(e)] = append(leaving[t.tail(e)], e)
+			entering[t.head(e)] = append(entering[t.head(e)], e)
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(leaving)) {
+		t.stubs = append(t.stubs, stub{Stub: Stub{Node: v, Out: true, Edges: leaving[v]}})
+	}
+	for _, v := range slices.Sorted(maps.Keys(entering)) {
+		t.stubs = append(t.stubs, stub{Stub: Stub{Node: v, Edges: entering[v]}})
+	}
+}
+
+// stubRank returns the rank below which a stub is. That of edges that enter is above its
+// node; something has its edge there, so there is a rank.
+func (t *tangle) stubRank(s *Stub) int {
+	if s.Out {
+		return t.rank[s.Node]
+	}
+	return t.rank[s.Node] - 1
+}
+
+// addStubItem gives a stub its item in layer at, and passages between it and its node.
+func (t *tangle) addStubItem(s *stub, at int32) {
+	s.item = t.addItem(item{node: -1, edge: -1, left: labelGap, right: t.options.StubWidth + labelGap, height: stubHeight, layer: at})
+	node := t.items[s.Node].layer
+	above, end := int32(s.Node), s.item
+	if !s.Out {
+		above, end = s.item, int32(s.Node)
+	}
+	e := int32(s.Edges[0])
+	for layer := min(node, at) + 1; layer < max(node, at); layer++ {
+		below := t.addItem(item{node: -1, edge: e, layer: layer})
+		s.Path = append(s.Path, Point{X: int(below)}) // the items, until there are coordinates
+		t.connect(above, below)
+		above = below
+	}
+	t.connect(above, end)
+}

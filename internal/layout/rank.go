@@ -1,0 +1,336 @@
+package layout
+
+// maxSimplexWork bounds the work of the network simplex, in edges looked at: far more than
+// graphs of a thousand nodes need. At the bound the ranks are sound, if not the best.
+const maxSimplexWork = 20_000_000
+
+// assignRanks gives each node a rank so that edges lead down and are short in sum.
+func (t *tangle) assignRanks() {
+	t.rank = make([]int, len(t.graph.Nodes))
+	for _, v := range t.topological() {
+		for _, e := range t.in[v] {
+			t.rank[v] = max(t.rank[v], t.rank[t.tail(e)]+1)
+		}
+	}
+	s := newSimplex(t)
+	for v := range t.rank {
+		if !s.inTree[v] {
+			s.optimize(v)
+		}
+	}
+	t.balanceRanks()
+}
+
+// topological returns the nodes so that all edges lead forwards.
+func (t *tangle) topological() []int {
+	waits := make([]int, len(t.graph.Nodes))
+	var order []int
+	for v := range waits {
+		if waits[v] = len(t.in[v]); waits[v] == 0 {
+			order = append(order, v)
+		}
+	}
+	for i := 0; i < len(order); i++ {
+		for _, e := range t.out[order[i]] {
+			w := t.head(e)
+			if waits[w]--; waits[w] == 0 {
+				order = append(order, w)
+			}
+		}
+	}
+	return order
+}
+
+// A simplex holds a spanning tree of tight edges, those of length 1, for each component.
+// The cut value of a tree edge is how much shorter the edges get in sum for each rank by
+// which it is lengthened, negated.
+type simplex struct {
+	*tangle
+	inTree   []bool  // by node
+	treeEdge []bool  // by edge
+	tree     [][]int // by node: its tree edges
+	cutValue []int   // by edge
+	parent   []int   // by node: the tree edge to its parent, -1 at the root
+	low, lim []int   // by node: the subtree of v has the numbers low..lim in postorder, v has lim
+	work     int
+	next     int // where the search for an edge that should leave goes on
+	members  []int
+	edges    []int // tree edges of the component
+}
+
+func newSimplex(t *tangle) *simplex {
+	n, m := len(t.graph.Nodes), len(t.graph.Edges)
+	return &simplex{
+		tangle: t, inTree: make([]bool, n), treeEdge: make([]bool, m), tree: make([][]int, n), cutValue: make([]int, m),
+		parent: make([]int, n), low: make([]int, n), lim: make([]int, n),
+	}
+}
+
+func (s *simplex) slack(e int) int { return s.rank[s.head(e)] - s.rank[s.tail(e)] - 1 }
+
+// optimize ranks the component of root.
+func (s *simplex) optimize(root int) {
+	s.members, s.edges, s.next = nil, nil, 0
+	s.growTree(root)
+	s.numberSubtree(root, -1, 1)
+	s.initCutValues()
+	for s.work < maxSimplexWork {
+		e := s.leavingEdge()
+		if e < 0 {
+			break
+		}
+		s.exchange(e, s.enteringEdge(e))
+	}
+	first := s.rank[root]
+	for _, v := range s.members {
+		first = min(first, s.rank[v])
+	}
+	for _, v := range s.members {
+		s.rank[v] -= first
+	}
+}
+
+// growTree makes a spanning tree of tight edges: while none leads out of it, it moves so
+// that the edge with the least slack becomes tight.
+func (s *simplex) growTree(root int) {
+	frontier := s.collectTight(root, nil)
+	for len(frontier) > 0 {
+		best, kept := -1, frontier[:0]
+		for _, e := range frontier {
+			s.work++
+			if s.inTree[s.tail(e)] && s.inTree[s.head(e)] {
+				continue
+			}
+			kept = append(kept, e)
+			if best < 0 || s.slack(e) < s.slack(best) {
+				best = e
+			}
+		}
+		if best < 0 {
+			return
+		}
+		delta, out := s.slack(best), s.head(best)
+		if s.inTree[out] {
+			delta, out = -delta, s.tail(best)
+		}
+		for _, v := range s.members {
+			s.rank[v] += delta
+		}
+		s.addTreeEdge(best)
+		frontier = s.collectTight(out, kept)
+	}
+}
+
+// collectTight adds v and all that tight edges reach from it to the tree, and returns the
+// frontier with the other edges at these nodes.
+func (s *simplex) collectTight(v int, frontier []int) []int {
+	s.inTree[v] = true
+	todo := []int{v}
+	for len(todo) > 0 {
+		v := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		s.members = append(s.members, v)
+		for _, edges := range [2][]int{s.out[v], s.in[v]} {
+			for _, e := range edges {
+				s.work++
+				w := s.tail(e) + s.head(e) - v
+				switch {
+				case s.inTree[w]:
+				case s.slack(e) == 0:
+					s.inTree[w] = true
+					s.addTreeEdge(e)
+					todo = append(todo, w)
+				default:
+					frontier = append(frontier, e)
+				}
+			}
+		}
+	}
+	return frontier
+}
+
+func (s *simplex) addTreeEdge(e int) {
+	s.treeEdge[e] = true
+	s.edges = append(s.edges, e)
+	for _, v := range [2]int{s.tail(e), s.head(e)} {
+		s.tree[v] = append(s.tree[v], e)
+	}
+}
+
+// numberSubtree numbers v and all below it, from low on, and returns the next number.
+func (s *simplex) numberSubtree(v, parent, low int) int {
+	s.work++
+	s.parent[v], s.low[v] = parent, low
+	lim := low
+	for _, e := range s.tree[v] {
+		if e != parent {
+			lim = s.numberSubtree(s.tail(e)+s.head(e)-v, e, lim)
+		}
+	}
+	s.lim[v] = lim
+	return lim + 1
+}
+
+// below reports whether v is in the subtree of root.
+func (s *simplex) below(v, root int) bool { return s.low[root] <= s.lim[v] && s.lim[v] <= s.lim[root] }
+
+// child returns the end of a tree edge that is farther from the root.
+func (s *simplex) child(e int) int {
+	if s.lim[s.tail(e)] < s.lim[s.head(e)] {
+		return s.tail(e)
+	}
+	return s.head(e)
+}
+
+// initCutValues computes the cut values from the leaves upwards. An edge between two
+// subtrees counts at all tree edges on the way from one of its ends to the other.
+func (s *simplex) initCutValues() {
+	sum := make(map[int]int, len(s.members)) // by node: edges out of it less those into it, in its subtree
+	byLim := make([]int, len(s.members)+1)
+	for _, v := range s.members {
+		byLim[s.lim[v]] = v
+		sum[v] = len(s.out[v]) - len(s.in[v])
+	}
+	for _, v := range byLim[1:] {
+		e := s.parent[v]
+		if e < 0 {
+			continue
+		}
+		s.cutValue[e] = sum[v]
+		up := s.head(e)
+		if v == up {
+			up, s.cutValue[e] = s.tail(e), -sum[v]
+		}
+		sum[up] += sum[v]
+	}
+}
+
+// leavingEdge returns a tree edge with a negative cut value, -1 if there is none. It goes on
+// where the last search has ended, which spreads the exchanges.
+func (s *simplex) leavingEdge() int {
+	for range s.edges {
+		s.work++
+		s.next = (s.next + 1) % len(s.edges)
+		if e := s.edges[s.next]; s.cutValue[e] < 0 {
+			return e
+		}
+	}
+	return -1
+}
+
+// enteringEdge returns the edge with the least slack that connects the parts into which the
+// tree falls without e, against the direction of e.
+func (s *simplex) enteringEdge(e int) int {
+	root, best := s.child(e), -1
+	lookOut := root == s.head(e) // an edge out of the subtree, else one into it
+	var search func(v int)
+	search = func(v int) {
+		edges := s.in[v]
+		if lookOut {
+			edges = s.out[v]
+		}
+		for _, f := range edges {
+			s.work++
+			if !s.below(s.tail(f)+s.head(f)-v, root) && (best < 0 || s.slack(f) < s.slack(best)) {
+				best = f
+			}
+		}
+		for _, f := range s.tree[v] {
+			if f != s.parent[v] {
+				search(s.tail(f) + s.head(f) - v)
+			}
+		}
+	}
+	search(root)
+	return best
+}
+
+// exchange puts f in the place of e in the tree.
+func (s *simplex) exchange(e, f int) {
+	root, delta := s.child(e), s.slack(f)
+	if root == s.tail(e) {
+		delta = -delta
+	}
+	s.shiftSubtree(root, delta)
+	value := s.cutValue[e]
+	top := s.addUpwards(s.tail(f), s.head(f), value, true)
+	s.addUpwards(s.head(f), s.tail(f), value, false)
+	s.cutValue[f], s.cutValue[e] = -value, 0
+	s.treeEdge[e], s.treeEdge[f] = false, true
+	s.edges[s.next] = f
+	for _, v := range [2]int{s.tail(e), s.head(e)} {
+		s.tree[v] = without(s.tree[v], e)
+	}
+	for _, v := range [2]int{s.tail(f), s.head(f)} {
+		s.tree[v] = append(s.tree[v], f)
+	}
+	s.numberSubtree(top, s.parent[top], s.low[top])
+}
+
+func without(list []int, x int) []int {
+	for i, y := range list {
+		if y == x {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+func (s *simplex) shiftSubtree(v, delta int) {
+	s.work++
+	s.rank[v] += delta
+	for _, e := range s.tree[v] {
+		if e != s.parent[v] {
+			s.shiftSubtree(s.tail(e)+s.head(e)-v, delta)
+		}
+	}
+}
+
+// addUpwards corrects the cut values from v up to the first node that also has w below it,
+// which it returns.
+func (s *simplex) addUpwards(v, w, value int, forwards bool) int {
+	for !s.below(w, v) {
+		s.work++
+		e := s.parent[v]
+		if (v == s.tail(e)) == forwards {
+			s.cutValue[e] += value
+		} else {
+			s.cutValue[e] -= value
+		}
+		v = s.tail(e) + s.head(e) - v
+	}
+	return v
+}
+
+// balanceRanks moves nodes that are as well elsewhere to the rank with the fewest.
+func (t *tangle) balanceRanks() {
+	last := 0
+	for _, r := range t.rank {
+		last = max(last, r)
+	}
+	count := make([]int, last+1)
+	for _, r := range t.rank {
+		count[r]++
+	}
+	for v, r := range t.rank {
+		if len(t.in[v]) != len(t.out[v]) || len(t.in[v]) == 0 {
+			continue
+		}
+		from, to := 0, last
+		for _, e := range t.in[v] {
+			from = max(from, t.rank[t.tail(e)]+1)
+		}
+		for _, e := range t.out[v] {
+			to = min(to, t.rank[t.head(e)]-1)
+		}
+		best := r
+		for i := from; i <= min(to, from+64); i++ {
+			if count[i] < count[best] {
+				best = i
+			}
+		}
+		count[r]--
+		count[best]++
+		t.rank[v] = best
+	}
+}

@@ -1,0 +1,101 @@
+package layout
+
+import (
+	"cmp"
+	"slices"
+)
+
+// boundRanks spreads the nodes of ranks that are too wide over further ranks: it fills one
+// rank after another with nodes whose predecessors are placed, first those from which the
+// longest ways lead on. A quarter of the width is left to edges that pass by.
+func (t *tangle) boundRanks() {
+	room := t.options.MaxWidth * 3 / 4
+	if t.widestRank() <= room {
+		return
+	}
+	n := len(t.rank)
+	order := t.topological()
+	height, waits := make([]int, n), make([]int, n)
+	for i := range order {
+		v := order[n-1-i]
+		waits[v] = len(t.in[v])
+		for _, e := range t.out[v] {
+			height[v] = max(height[v], height[t.head(e)]+1)
+		}
+	}
+	// ready nodes by the rank that they would like
+	ready := map[int][]int{}
+	for v := range n {
+		if waits[v] == 0 {
+			ready[t.rank[v]] = append(ready[t.rank[v]], v)
+		}
+	}
+	var late []int
+	for r, placed := 0, 0; placed < n; r++ {
+		late = append(late, ready[r]...)
+		delete(ready, r)
+		slices.SortFunc(late, func(a, b int) int { return cmp.Or(cmp.Compare(height[b], height[a]), cmp.Compare(a, b)) })
+		width, taken := 0, 0
+		for _, v := range late {
+			width += t.nodeWidth(v) + t.options.NodeGap
+			if taken > 0 && width > room {
+				break
+			}
+			taken++
+		}
+		for _, v := range late[:taken] {
+			t.rank[v] = r
+			for _, e := range t.out[v] {
+				w := t.head(e)
+				t.rank[w] = max(t.rank[w], r+1)
+				if waits[w]--; waits[w] == 0 {
+					ready[t.rank[w]] = append(ready[t.rank[w]], w)
+				}
+			}
+		}
+		placed += taken
+		late = slices.Clone(late[taken:])
+	}
+}
+
+// nodeWidth returns the width of a node with its self loops and their labels.
+func (t *tangle) nodeWidth(v int) int { return t.graph.Nodes[v].Width + t.loopWidth(v) }
+
+// loopWidth returns how far the self loops of a node reach out, with their labels.
+func (t *tangle) loopWidth(v int) int {
+	width := 0
+	for _, e := range t.loops[v] {
+		width = max(width, t.options.LoopWidth+t.graph.Edges[e].LabelWidth)
+	}
+	return width
+}
+
+func (t *tangle) widestRank() int {
+	widths := map[int]int{}
+	widest := 0
+	for v, r := range t.rank {
+		widths[r] += t.nodeWidth(v) + t.options.NodeGap
+		widest = max(widest, widths[r])
+	}
+	return widest
+}
+
+// cutLongEdges cuts the longest edges if they would need more items than a small multiple
+// of what the graph has: such lines could not be followed by eye, and would cost without bound.
+func (t *tangle) cutLongEdges() {
+	edges := t.graph.Edges
+	t.cut = make([]bool, len(edges))
+	order := make([]int, 0, len(edges))
+	for e, edge := range edges {
+		if edge.From != edge.To {
+			order = append(order, e)
+		}
+	}
+	span := func(e int) int { return t.rank[t.head(e)] - t.rank[t.tail(e)] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(span(a), span(b)) })
+	left := 4*(len(t.graph.Nodes)+len(edges)) + 1000
+	for _, e := range order {
+		left -= span(e)
+		t.cut[e] = left < 0
+	}
+}
