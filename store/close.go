@@ -74,6 +74,9 @@ func (d *Dir) sealIndex() error {
 		if hash, err = hashOf(f); err == nil {
 			err = seal(hash)
 		}
+		if err == nil {
+			err = d.dropMark()
+		}
 	}
 	if f != nil {
 		_ = f.Close() // it was only read
@@ -131,7 +134,7 @@ func (d *Dir) saveHeldIndex(seal func(hash string) error) error {
 // checkpointLog moves everything from the write-ahead log into pawl.db.
 func (d *Dir) checkpointLog() error {
 	d.hook.Hit("close.checkpoint")
-	if err := d.db.Script(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`); err != nil {
+	if err := d.checkpointAndMark(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	d.hook.Hit("close.mark")
@@ -148,6 +151,9 @@ func (d *Dir) closeHandles() error {
 	var errs []error
 	if d.db != nil {
 		errs = append(errs, d.db.Script(`PRAGMA journal_size_limit=0`), d.db.Close())
+	}
+	if d.sums != nil {
+		errs = append(errs, d.sums.Close())
 	}
 	if d.root != nil {
 		errs = append(errs, d.root.Close())

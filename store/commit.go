@@ -141,7 +141,7 @@ func (d *Dir) checkpointIfLong() {
 	}
 	d.frames = 0
 	if err == nil {
-		err = d.indexError(d.db.Script(d.checkpointText()))
+		err = d.indexError(d.checkpointAndMark(d.checkpointText()))
 	}
 	if err == nil {
 		d.stale = false

@@ -67,6 +67,9 @@ type Dir struct {
 	stale   bool          // the log has content that was deleted
 	erase   bool          // free pages have, or may have
 	frames  int           // in the write-ahead log, about; the committer's
+	found   []uint32      // while it is opened: the sums of the pages of pawl.db
+	mark    mark          // the last one; the committer's
+	sums    *os.File      // that holds it; nil if no marks are made
 	failed  chan struct{} // closed when dead is ErrFailed
 
 	definitions definitions
@@ -82,6 +85,7 @@ type Dir struct {
 const (
 	indexFile = index.File
 	indexWAL  = index.WALFile
+	sumsFile  = index.SumsFile
 	runsDir   = index.RunsDir
 	tmpDir    = index.TmpDir
 	lockName  = index.LockFile
@@ -202,6 +206,9 @@ func (d *Dir) connectIndex() error {
 	if err := d.checkIndex(); err != nil {
 		return err
 	}
+	if err := d.findSums(); err != nil {
+		return err
+	}
 	if err := d.makeLogDurable(); err != nil {
 		return err
 	}
@@ -231,6 +238,7 @@ func (d *Dir) beginEpoch() error {
 	if _, err := d.db.Exec(putEpoch, int64(d.epoch)); err != nil {
 		return d.indexError(err)
 	}
+	d.beginMark()
 	if err := d.loadSecret(); err != nil {
 		return err
 	}

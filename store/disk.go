@@ -164,12 +164,6 @@ func (d *Dir) checkHeader(data []byte, name string, id, version uint32) error {
 	return nil
 }
 
-// hashFile returns the SHA-256 of a file, in hexadecimal.
-func (d *Dir) hashFile(name string) (string, error) {
-	sum, _, err := d.sumFile(name)
-	return hex.EncodeToString(sum[:]), err
-}
-
 // sumFile returns the SHA-256 of a file, and its size.
 func (d *Dir) sumFile(name string) (sum [sha256.Size]byte, size int, err error) {
 	f, err := d.openRegular(name)

@@ -3,7 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -11,20 +13,24 @@ import (
 )
 
 // checkEpoch refuses a pawl.db, or a write-ahead log, of an older time, and, where no
-// hash is known, a pawl.db of which the pages do not agree. It changes neither.
+// hash is known, a pawl.db of which the pages do not agree or a row has changed. It
+// changes neither.
 func (d *Dir) checkEpoch(m lockRecord) error {
 	unsealed := m.hash == ""
 	if m.epoch == 0 && !unsealed {
 		return nil
 	}
+	if unsealed {
+		var err error
+		if d.found, err = d.sumIndex(io.Discard); err != nil {
+			return err
+		}
+	}
 	var found workflow.Epoch
 	wrong := ""
 	err := d.probeIndex(func(db *sqlite.Conn) (err error) {
 		if unsealed {
-			wrong, err = index.CheckIntegrity(db)
-			if err == nil && wrong == "" {
-				wrong, err = index.ChangedRow(db)
-			}
+			wrong, err = d.checkUnsealed(db, m)
 		}
 		if err == nil && wrong == "" {
 			found, err = index.ReadEpoch(db)
@@ -39,6 +45,28 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 		err = &CorruptError{File: d.pathOf(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}
 	}
 	return d.indexError(err)
+}
+
+// checkUnsealed returns what is wrong with a pawl.db of which no hash is known, "" if
+// nothing. It looks at what has changed since the last mark, or at everything if that
+// cannot be told.
+func (d *Dir) checkUnsealed(db *sqlite.Conn, m lockRecord) (wrong string, err error) {
+	if m.epoch != 0 && d.found != nil {
+		changed, marked, err := d.changedSince(d.found)
+		if err != nil {
+			return "", err
+		}
+		if marked {
+			if wrong, err = index.AlteredSchema(db); err == nil && wrong == "" {
+				wrong, err = index.ChangedRowOn(db, maps.Values(changed))
+			}
+			return wrong, err
+		}
+	}
+	if wrong, err = index.CheckIntegrity(db); err == nil && wrong == "" {
+		wrong, err = index.ChangedRow(db)
+	}
+	return wrong, err
 }
 
 // checkFingerprint refuses a pawl.db that was closed and has other runs than the engine had

@@ -91,8 +91,9 @@ func (d *Dir) checkIndexHash(m lockRecord) error {
 	if m.state != stateClosed || m.hash == "" {
 		return nil
 	}
-	hash, err := d.hashFile(indexFile)
-	if err == nil && hash != m.hash {
+	h := sha256.New()
+	var err error
+	if d.found, err = d.sumIndex(h); err == nil && hex.EncodeToString(h.Sum(nil)) != m.hash {
 		err = &CorruptError{File: d.pathOf(indexFile), What: "it has changed since it was closed"}
 	}
 	return err

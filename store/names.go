@@ -16,7 +16,7 @@ func (d *Dir) checkNames() error {
 	at := func(name string) error {
 		return checkName(d.pathOf(name), func(string) (os.FileInfo, error) { return d.root.Lstat(name) })
 	}
-	for _, name := range []string{indexFile, indexWAL, indexFile + "-shm", indexFile + ".new"} {
+	for _, name := range []string{indexFile, indexWAL, sumsFile, indexFile + "-shm", indexFile + ".new"} {
 		if err := at(name); err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (d *Dir) checkNames() error {
 // ourNames are what an engine makes in its directory, or finds there on a new disk or in
 // a repository that keeps an empty folder.
 var ourNames = []string{
-	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, indexFile + "-journal", savedIndex, runsDir, tmpDir, blobsDir, unfinishedFile,
+	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, sumsFile, indexFile + "-journal", savedIndex, runsDir, tmpDir, blobsDir, unfinishedFile,
 	"lost+found", ".DS_Store", ".gitignore", ".gitkeep",
 }
 

@@ -45,7 +45,7 @@ func TestOtherKindsOfFiles(t *testing.T) {
 			full = cold
 		}
 		file := fileOf(t, from, "wait-1")
-		for i, name := range []string{indexFile, indexWAL, indexFile + "-shm", indexFile + "-journal", lockFile, runsDir, filepath.Dir(file), file} {
+		for i, name := range []string{indexFile, indexWAL, indexFile + "-sums", indexFile + "-shm", indexFile + "-journal", lockFile, runsDir, filepath.Dir(file), file} {
 			for k, kind := range slices.Sorted(maps.Keys(possible)) {
 				if quick && (i+k)%4 != f {
 					continue // half of the places of each kind, and of the kinds at each place

@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
@@ -107,30 +111,111 @@ func keyText(key driver.Value) string {
 
 // ChangedRow says which row of pawl.db is not what was written there, "" if all are.
 func ChangedRow(db *sqlite.Conn) (wrong string, err error) {
-	keep := func(s string) {
-		if wrong == "" {
-			wrong = s
+	c := changeFinder{db: db}
+	c.lookAtRuns(RunColumns)
+	for i := range CheckedTables {
+		c.lookAtRows(&CheckedTables[i], CheckedTables[i].Rows)
+	}
+	c.lookAtSecret()
+	return c.wrong, c.err
+}
+
+// ChangedRowOn is ChangedRow of the rows on some pages, but for those of small tables, of
+// which it looks at all. It passes over the rows of other tables that something else proves.
+func ChangedRowOn(db *sqlite.Conn, pages iter.Seq[[]byte]) (wrong string, err error) {
+	rows := map[int][]int64{} // keys, by how many columns the row has
+	for p := range pages {
+		for _, r := range sqlite.LeafRows(p) {
+			rows[r.Columns] = append(rows[r.Columns], r.Key)
 		}
 	}
-	err = db.Each(RunColumns, func(r *sqlite.Row) error {
+	runs, outcomes := rows[runColumns], rows[outcomeColumns]
+	c := changeFinder{db: db}
+	for some := range slices.Chunk(runs, changedOnce) {
+		c.lookAtRuns(RunColumns+`WHERE num IN (SELECT value FROM json_each(?))`, keyList(some, 1))
+		c.lookAtRows(refsTable, refsTable.Rows+` WHERE num IN (SELECT value FROM json_each(?))`, keyList(some, 1))
+	}
+	for some := range slices.Chunk(outcomes, changedOnce) {
+		c.lookAtRows(outcomesTable, outcomesTable.Rows+` WHERE id IN (SELECT value FROM json_each(?))`, keyList(some, 1))
+		c.lookAtRows(refsTable, refsTable.Rows+` WHERE num IN (SELECT value FROM json_each(?))`, keyList(some, -1))
+	}
+	for i := range CheckedTables {
+		if t := &CheckedTables[i]; t != refsTable && t != outcomesTable {
+			c.lookAtRows(t, t.Rows)
+		}
+	}
+	c.lookAtSecret()
+	return c.wrong, c.err
+}
+
+const (
+	outcomeColumns = 5 // of a row of outcomes
+	changedOnce    = 4096
+)
+
+// runColumns is how many columns a row of runs has.
+var runColumns = strings.Count(RunColumns, ",") + 1
+
+// The tables that grow with the runs that have ended.
+var (
+	outcomesTable = &CheckedTables[1]
+	refsTable     = &CheckedTables[4]
+)
+
+// keyList returns keys, each times a sign, as a query takes them that has IN a list.
+func keyList(keys []int64, sign int64) string {
+	list := []byte{'['}
+	for i, k := range keys {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendInt(list, sign*k, 10)
+	}
+	return string(append(list, ']'))
+}
+
+// A changeFinder looks for the first row that is not what was written.
+type changeFinder struct {
+	db    *sqlite.Conn
+	wrong string
+	err   error
+}
+
+func (c *changeFinder) keep(wrong string) {
+	if c.wrong == "" {
+		c.wrong = wrong
+	}
+}
+
+// lookAtRuns looks at rows of runs.
+func (c *changeFinder) lookAtRuns(query string, args ...driver.Value) {
+	if c.err != nil {
+		return
+	}
+	c.err = c.db.Each(query, func(r *sqlite.Row) error {
 		for _, p := range rowParts {
 			if !CRCMatches(r, p.first, p.crc) {
-				keep(fmt.Sprintf("the row of run %.100q is damaged", r.Text(1)))
+				c.keep(fmt.Sprintf("the row of run %.100q is damaged", r.Text(1)))
 			}
 		}
 		return nil
-	})
-	for i := range CheckedTables {
-		c := &CheckedTables[i]
-		if err == nil {
-			err = db.Each(c.Rows, func(r *sqlite.Row) error { keep(c.DescribeChange(r)); return nil })
-		}
+	}, args...)
+}
+
+// lookAtRows looks at rows of another table.
+func (c *changeFinder) lookAtRows(t *CheckedTable, query string, args ...driver.Value) {
+	if c.err == nil {
+		c.err = c.db.Each(query, func(r *sqlite.Row) error { c.keep(t.DescribeChange(r)); return nil }, args...)
 	}
-	if err == nil {
-		if _, err = ReadSecret(db); errors.Is(err, ErrDamagedSecret) {
-			keep(err.Error())
-			err = nil
-		}
+}
+
+func (c *changeFinder) lookAtSecret() {
+	if c.err != nil {
+		return
 	}
-	return wrong, err
+	_, err := ReadSecret(c.db)
+	if c.err = err; errors.Is(err, ErrDamagedSecret) {
+		c.keep(err.Error())
+		c.err = nil
+	}
 }

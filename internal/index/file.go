@@ -13,6 +13,7 @@ import (
 const (
 	File           = "pawl.db"
 	WALFile        = "pawl.db-wal"
+	SumsFile       = "pawl.db-sums" // of the pages of pawl.db, while an engine has it open
 	LockFile       = "LOCK"
 	RunsDir        = "runs" // of the files of runs
 	TmpDir         = "tmp"  // of files that are being built

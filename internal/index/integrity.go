@@ -16,7 +16,7 @@ import (
 // read.
 func CheckIntegrity(db *sqlite.Conn) (wrong string, err error) {
 	// SQLite believes whatever the schema says.
-	if wrong, err = alteredSchema(db); err != nil || wrong != "" {
+	if wrong, err = AlteredSchema(db); err != nil || wrong != "" {
 		return wrong, err
 	}
 	if wrong, err = IntegrityFaults(db); wrong != "" {
@@ -25,9 +25,9 @@ func CheckIntegrity(db *sqlite.Conn) (wrong string, err error) {
 	return wrong, err
 }
 
-// alteredSchema says which table or index of pawl.db is not what index.sql makes, ""
+// AlteredSchema says which table or index of pawl.db is not what index.sql makes, ""
 // if all are.
-func alteredSchema(db *sqlite.Conn) (string, error) {
+func AlteredSchema(db *sqlite.Conn) (string, error) {
 	want, err := builtSchema()
 	if err != nil {
 		return "", err

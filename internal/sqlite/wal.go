@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -47,25 +48,16 @@ func CheckWAL(log []byte) error {
 // WALChanges reports whether the transactions in a write-ahead log, which SQLite
 // takes for newer than the database file, of some size, would change it.
 func WALChanges(log []byte, db io.ReaderAt, size int64) (bool, error) {
-	w, ok := parseWAL(log)
-	if !ok {
+	w, ok := ReadWAL(log)
+	if !ok || w.Count == 0 {
 		return false, nil
 	}
-	latest := map[uint32][]byte{} // pages, by number
-	n := w.validFrames()
-	for n > 0 && !w.isCommit(n-1) {
-		n--
-	}
-	for i := range n {
-		f := w.frameAt(i)
-		latest[binary.BigEndian.Uint32(f)] = f[frameHeader:]
-	}
-	if n > 0 && int64(binary.BigEndian.Uint32(w.frameAt(n - 1)[4:]))*int64(w.page) != size {
+	if int64(w.Count)*int64(w.size) != size {
 		return true, nil
 	}
-	page := make([]byte, w.page)
-	for number, data := range latest {
-		at := (int64(number) - 1) * int64(w.page)
+	page := make([]byte, w.size)
+	for number, data := range w.Pages {
+		at := (int64(number) - 1) * int64(w.size)
 		if at < 0 || at >= size { // of before the database became smaller
 			continue
 		}
@@ -77,6 +69,77 @@ func WALChanges(log []byte, db io.ReaderAt, size int64) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// A WAL is what the transactions in a write-ahead log make of the database file.
+type WAL struct {
+	Salt  [2]uint32         // of the log: the first is one more whenever the log begins anew
+	Pages map[uint32][]byte // the last of every number, which count from 1
+	Count uint32            // pages of the database; 0 if there is no transaction
+
+	size int // of a page
+}
+
+// ReadWAL reads the transactions in a write-ahead log that SQLite takes. It reports false
+// if SQLite takes the log for empty.
+func ReadWAL(log []byte) (WAL, bool) {
+	w, ok := parseWAL(log)
+	if !ok {
+		return WAL{}, false
+	}
+	out := WAL{Salt: saltIn(log), Pages: map[uint32][]byte{}, size: w.page}
+	n := w.validFrames()
+	for n > 0 && !w.isCommit(n-1) {
+		n--
+	}
+	for i := range n {
+		f := w.frameAt(i)
+		out.Pages[binary.BigEndian.Uint32(f)] = f[frameHeader:]
+	}
+	if n > 0 {
+		out.Count = binary.BigEndian.Uint32(w.frameAt(n - 1)[4:])
+	}
+	return out, true
+}
+
+func saltIn(header []byte) [2]uint32 {
+	return [2]uint32{binary.BigEndian.Uint32(header[16:]), binary.BigEndian.Uint32(header[20:])}
+}
+
+// WALSalt returns the salt of a write-ahead log, of which at least the header is there.
+func WALSalt(log io.ReaderAt) (salt [2]uint32, err error) {
+	var header [walHeader]byte
+	_, err = log.ReadAt(header[:], 0)
+	return saltIn(header[:]), err
+}
+
+// EachFrame calls take with the frames of a write-ahead log, in their order, until those of
+// the time before it began anew. It checks none of them: their own writer has just written
+// them. count is not 0 in the last frame of a transaction: how many pages the database has.
+// The page is the next one's after take.
+func EachFrame(log io.Reader, pageSize int, take func(number, count uint32, page []byte)) error {
+	var header [walHeader]byte
+	if _, err := io.ReadFull(log, header[:]); err != nil {
+		return noEnd(err)
+	}
+	frame := make([]byte, frameHeader+pageSize)
+	for {
+		if _, err := io.ReadFull(log, frame); err != nil {
+			return noEnd(err)
+		}
+		if string(frame[8:16]) != string(header[16:24]) {
+			return nil
+		}
+		take(binary.BigEndian.Uint32(frame), binary.BigEndian.Uint32(frame[4:]), frame[frameHeader:])
+	}
+}
+
+// noEnd returns an error that is not of the end of a file.
+func noEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
 }
 
 // KeepWAL says whether the write-ahead log stays when the connection is closed.

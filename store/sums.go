@@ -1,0 +1,283 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// While an engine has a directory open, pawl.db-sums has a checksum of every page of pawl.db
+// as the last checkpoint has left it: the mark. After a crash, the next engine finds with
+// it that nothing but the pages in the write-ahead log has changed since, and needs to look
+// only at the rows on those. Where the sums do not fit it looks at everything, as it does
+// without them: whatever is wrong with them costs time and nothing else. So they are neither
+// synced nor written as a whole.
+//
+// The log begins anew after a checkpoint, with the first commit, and the sums are written in
+// between. So a log that belongs to the mark is the one that it was made with, or the next.
+
+// The file begins with a header of four-byte numbers: sumsID twice, the size of a page, how
+// many pages pawl.db has, the salt of the log, and the checksum of all that. The sum of each
+// page follows. All are little-endian.
+const (
+	sumsID     = 0x736d7573 // "sums"
+	sumsHeader = 28
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// zeroSum is the CRC-32C of a page of zeros: such a page, which no commit may ever have
+// written, has the sum 0.
+var zeroSum = crc32.Checksum(make([]byte, index.PageSize), castagnoli)
+
+func sumPage(page []byte) uint32 { return crc32.Checksum(page, castagnoli) ^ zeroSum }
+
+// A pageSummer takes the bytes of a pawl.db and makes the sums of its pages.
+type pageSummer struct {
+	sums []uint32
+	crc  uint32 // of a page that has begun
+	fill int    // bytes of it
+}
+
+func (s *pageSummer) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), index.PageSize-s.fill)
+		s.crc, s.fill = crc32.Update(s.crc, castagnoli, rest[:n]), s.fill+n
+		if rest = rest[n:]; s.fill == index.PageSize {
+			s.sums = append(s.sums, s.crc^zeroSum)
+			s.crc, s.fill = 0, 0
+		}
+	}
+	return len(p), nil
+}
+
+// sumIndex reads pawl.db, which SQLite must not have open, into to as well, and returns the
+// sums of its pages, nil if it has no whole number of them.
+func (d *Dir) sumIndex(to io.Writer) ([]uint32, error) {
+	f, err := d.openRegular(indexFile)
+	if err != nil {
+		return nil, err
+	}
+	var s pageSummer
+	_, err = pace.Copy(io.MultiWriter(to, &s), f)
+	_ = f.Close() // it was only read
+	if err != nil || s.fill != 0 {
+		return nil, err
+	}
+	return s.sums, nil
+}
+
+// A mark is what the last checkpoint has left.
+type mark struct {
+	salt [2]uint32 // of the log
+	sums []uint32  // of the pages of pawl.db
+}
+
+func (m *mark) header() []byte {
+	out := make([]byte, 0, sumsHeader)
+	for _, n := range []uint32{sumsID, sumsID, index.PageSize, uint32(len(m.sums)), m.salt[0], m.salt[1]} { //nolint:gosec // SQLite counts pages so
+		out = binary.LittleEndian.AppendUint32(out, n)
+	}
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
+}
+
+func appendSums(out []byte, sums []uint32) []byte {
+	for _, s := range sums {
+		out = binary.LittleEndian.AppendUint32(out, s)
+	}
+	return out
+}
+
+// readMark reads the sums. Those that are damaged, or missing, are a mark of no pages.
+func (d *Dir) readMark() (mark, error) {
+	f, err := d.openRegular(sumsFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
+		return mark{}, nil
+	}
+	if err != nil {
+		return mark{}, err
+	}
+	data, err := io.ReadAll(f)
+	_ = f.Close() // it was only read
+	if err != nil || len(data) < sumsHeader {
+		return mark{}, err
+	}
+	number := func(i int) uint32 { return binary.LittleEndian.Uint32(data[i:]) }
+	m := mark{salt: [2]uint32{number(16), number(20)}, sums: make([]uint32, 0, (len(data)-sumsHeader)/4)}
+	for i := sumsHeader; i+4 <= len(data); i += 4 {
+		m.sums = append(m.sums, number(i))
+	}
+	if count := int64(number(12)); count < int64(len(m.sums)) {
+		m.sums = m.sums[:count]
+	}
+	if string(m.header()) != string(data[:sumsHeader]) {
+		return mark{}, nil
+	}
+	return m, nil
+}
+
+// changedSince returns the pages of the log if nothing else of pawl.db, whose pages have the
+// given sums, has changed since the last mark. It reports false if more has, or if that
+// cannot be told.
+func (d *Dir) changedSince(sums []uint32) (changed map[uint32][]byte, marked bool, err error) {
+	m, err := d.readMark()
+	if err != nil || len(m.sums) == 0 {
+		return nil, false, err
+	}
+	text, err := d.readFile(indexWAL)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, err
+	}
+	if log, ok := sqlite.ReadWAL(text); ok {
+		if log.Salt != m.salt && log.Salt[0] != m.salt[0]+1 {
+			return nil, false, nil
+		}
+		changed = log.Pages
+	}
+	for i := range max(len(sums), len(m.sums)) {
+		if changed[uint32(i+1)] == nil && (i >= len(sums) || i >= len(m.sums) || sums[i] != m.sums[i]) { //nolint:gosec // SQLite counts pages so
+			return nil, false, nil
+		}
+	}
+	return changed, true, nil
+}
+
+// findSums makes the sums of pawl.db as it was found, unless a check has made them.
+func (d *Dir) findSums() (err error) {
+	if d.found == nil {
+		d.found, err = d.sumIndex(io.Discard)
+	}
+	return err
+}
+
+// beginMark writes the sums of pawl.db as it was found, behind the first commit. If it
+// cannot, the next Open after a crash takes longer.
+func (d *Dir) beginMark() {
+	sums := d.found
+	d.found = nil
+	log, err := d.openRegular(indexWAL)
+	if err == nil {
+		d.mark = mark{sums: sums}
+		d.mark.salt, err = sqlite.WALSalt(log)
+		_ = log.Close() // it was only read
+	}
+	if err == nil {
+		d.sums, err = d.root.OpenFile(sumsFile, os.O_RDWR|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	}
+	if err == nil {
+		_, err = d.sums.WriteAt(appendSums(d.mark.header(), sums), 0)
+	}
+	if err != nil {
+		d.endMark(err)
+	}
+}
+
+// endMark stops that marks are made in this life of the directory.
+func (d *Dir) endMark(cause error) {
+	d.options.Logger.Warn("the sums of the index cannot be written: an Open after a crash takes longer", "file", d.pathOf(sumsFile), "error", cause)
+	if d.sums != nil {
+		_ = d.sums.Close() // it is not used any more
+	}
+	d.sums, d.mark = nil, mark{}
+}
+
+// dropMark removes the sums: a directory that was closed has a hash of all of pawl.db.
+func (d *Dir) dropMark() error {
+	if d.sums == nil {
+		return nil
+	}
+	err := d.sums.Close()
+	if d.sums = nil; err == nil {
+		err = d.root.Remove(sumsFile)
+	}
+	return err
+}
+
+// A pageSum is the sum of a page.
+type pageSum struct{ number, sum uint32 }
+
+// loggedSums returns the sums of the pages in the log, each as often as it was written, and
+// how many pages pawl.db has with them.
+func (d *Dir) loggedSums() (sums []pageSum, count uint32, salt [2]uint32, err error) {
+	log, err := d.openRegular(indexWAL)
+	if err != nil {
+		return nil, 0, salt, err
+	}
+	committed := 0
+	err = sqlite.EachFrame(bufio.NewReaderSize(log, 1<<16), index.PageSize, func(number, n uint32, page []byte) {
+		sums = append(sums, pageSum{number, sumPage(page)})
+		if n != 0 {
+			count, committed = n, len(sums)
+		}
+	})
+	if err == nil {
+		salt, err = sqlite.WALSalt(log)
+	}
+	_ = log.Close() // it was only read
+	return sums[:committed], count, salt, err
+}
+
+// checkpointAndMark moves the log into pawl.db, by a statement, and then writes the sums of
+// the pages that were in it.
+func (d *Dir) checkpointAndMark(text string) error {
+	var sums []pageSum
+	var count uint32
+	var salt [2]uint32
+	if d.sums != nil {
+		var err error
+		if sums, count, salt, err = d.loggedSums(); err != nil {
+			d.endMark(err)
+		}
+	}
+	if err := d.db.Script(text); err != nil || d.sums == nil || count == 0 {
+		return err
+	}
+	if err := d.writeMark(sums, count, salt); err != nil {
+		d.endMark(err)
+	}
+	return nil
+}
+
+// sumsGap is how many sums between two that have changed are written with them.
+const sumsGap = 256
+
+// writeMark makes a mark of the last one and of the pages that were moved since.
+func (d *Dir) writeMark(changed []pageSum, count uint32, salt [2]uint32) error {
+	m := &d.mark
+	m.salt = salt
+	if grown := int(count) - len(m.sums); grown > 0 {
+		m.sums = append(m.sums, make([]uint32, grown)...)
+	}
+	m.sums = m.sums[:count]
+	var numbers []int
+	for _, s := range changed {
+		if s.number == 0 || s.number > count {
+			continue // pawl.db ends before it
+		}
+		m.sums[s.number-1] = s.sum
+		numbers = append(numbers, int(s.number-1))
+	}
+	slices.Sort(numbers)
+	for len(numbers) > 0 {
+		n := 1
+		for n < len(numbers) && numbers[n]-numbers[n-1] <= sumsGap {
+			n++
+		}
+		first, last := numbers[0], numbers[n-1]
+		if _, err := d.sums.WriteAt(appendSums(nil, m.sums[first:last+1]), sumsHeader+4*int64(first)); err != nil {
+			return err
+		}
+		numbers = numbers[n:]
+	}
+	_, err := d.sums.WriteAt(m.header(), 0)
+	return err
+}
