@@ -62,19 +62,30 @@ type played struct {
 	difference *Difference
 }
 
-// playRecord plans a record again and applies it. The error says that the record does not fit the
-// state before it.
+// playRecord plans a record again and applies it as it is. The error says that the record does
+// not fit the state before it.
 func (p *player) playRecord(r *decision.Record) (played, error) {
-	if p.state == nil {
-		p.state = state.NewState(p.of.Run, p.of.graph)
-	}
-	p.state.Epoch = r.Epoch
+	p.begin(r)
 	var out played
 	var err error
 	out.plan, out.routes, err = planSafely(p.state, r.Message, r.At)
 	out.difference = differenceOf(p.state, r, out.plan, err)
+	return out, p.applyRecord(r)
+}
+
+// applyRecord applies a record without planning it again.
+func (p *player) applyRecord(r *decision.Record) error {
+	p.begin(r)
 	if err := runfile.ApplyRecord(p.state, r, func([]decision.Event) {}); err != nil {
-		return out, p.of.withSource(err)
+		return p.of.withSource(err)
 	}
-	return out, nil
+	return nil
+}
+
+// begin makes the state before the first record.
+func (p *player) begin(r *decision.Record) {
+	if p.state == nil {
+		p.state = state.NewState(p.of.Run, p.of.graph)
+	}
+	p.state.Epoch = r.Epoch
 }

@@ -145,8 +145,8 @@ func decodedRecords(entries iter.Seq2[runfile.Entry, error], db *sqlite.Conn) de
 }
 
 // All yields the recordings below some paths, each of which is the file of a run, an engine
-// directory that no engine has open, or another folder, in which every file that ends in
-// .db is one of a run. A recording is open until the next one is asked for. What cannot be
+// directory that no engine has open, DIR:RUN for one run of such a directory, or another folder,
+// in which every file that ends in .db is one of a run. A recording is open until the next one is asked for. What cannot be
 // read comes as an error, behind which it goes on with what is left.
 func All(paths ...string) iter.Seq2[*Recording, error] {
 	return func(yield func(*Recording, error) bool) {
@@ -161,6 +161,12 @@ func All(paths ...string) iter.Seq2[*Recording, error] {
 
 // eachBelow yields the recordings below a path, and reports whether more are wanted.
 func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool {
+	if _, _, ok := splitName(path); ok {
+		r, err := Find(path)
+		more := yield(r, err)
+		r.Close()
+		return more
+	}
 	if _, err := os.Lstat(filepath.Join(path, "pawl.db")); err == nil {
 		return eachInDirectory(path, yield)
 	}
@@ -228,3 +234,38 @@ func openRun(in *store.Inspection, id workflow.RunID) (*Recording, error) {
 
 // errEmpty says that nothing is recorded of a run.
 var errEmpty = errors.New("it has no records")
+
+// Find returns the recording that a name stands for: the path of a run's file, or DIR:RUN for
+// a run of an engine directory that no engine has open. Close it. It fails as Open does, and
+// with store.ErrRunNotFound.
+func Find(name string) (*Recording, error) {
+	dir, run, ok := splitName(name)
+	if !ok {
+		return Open(name)
+	}
+	in, err := store.Inspect(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	rec, err := openRun(in, run)
+	if err != nil {
+		_ = in.Close() // it was only read
+		return nil, err
+	}
+	free := rec.free
+	rec.free = func() { free(); _ = in.Close() }
+	return rec, nil
+}
+
+// splitName splits a name at the first colon behind an engine directory.
+func splitName(name string) (dir string, run workflow.RunID, ok bool) {
+	for i := range len(name) {
+		if name[i] != ':' {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(name[:i], "pawl.db")); err == nil {
+			return name[:i], workflow.RunID(name[i+1:]), true
+		}
+	}
+	return "", "", false
+}

@@ -3,7 +3,10 @@
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
-//	pawl replay FILE-OR-DIR...    plans recorded runs again; see package replay
+//	pawl step RUN                 shows a recorded run after any of its records; see package replay
+//	pawl diff RUN RUN             tells where two recorded runs part
+//	pawl coverage FILE-OR-DIR...  lists what recorded runs never went through
+//	pawl replay FILE-OR-DIR...    plans recorded runs again
 //	pawl completion SHELL         writes what bash, zsh or fish needs to complete commands
 //
 // pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.

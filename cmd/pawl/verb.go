@@ -25,7 +25,10 @@ func verbs() []verb {
 	return []verb{
 		testVerb,
 
+		stepVerb,
+		diffVerb,
 		replayVerb,
+		coverageVerb,
 
 		verifyVerb,
 		repairVerb,

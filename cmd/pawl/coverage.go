@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-run/pawl/replay"
+)
+
+var coverageVerb = verb{
+	name:    "coverage",
+	help:    "List what recorded runs never went through: nodes, transitions, tiers, joins.",
+	example: []string{"pawl coverage data", "pawl coverage --all data"},
+	command: func() command { return new(coverageCommand) },
+}
+
+// A coverageCommand counts what recorded runs went through.
+type coverageCommand struct {
+	Paths []string `arg:"" name:"file-or-dir" help:"Files of runs, folders of them, or engine directories that nobody has open."`
+	All   bool     `help:"Write the counts as well."`
+	jsonFlag
+}
+
+// runCommand counts. The answer is no if something was never gone through.
+func (c *coverageCommand) runCommand(_ context.Context, con *console) error {
+	var counts replay.Coverage
+	unreadable := con.eachRecording(c.Paths, counts.Add)
+	never := 0
+	for _, d := range counts.Definitions() {
+		if c.JSON {
+			con.writeLine(true, struct {
+				*replay.DefinitionCoverage
+				Never []string `json:"never"`
+			}{d, append([]string{}, d.Never()...)})
+		} else {
+			c.writeDefinition(con, d)
+		}
+		never += len(d.Never())
+	}
+	switch {
+	case unreadable > 0:
+		return errFiles
+	case never > 0:
+		return errNo
+	}
+	return nil
+}
+
+func (c *coverageCommand) writeDefinition(con *console, d *replay.DefinitionCoverage) {
+	word := "runs"
+	if d.Runs == 1 {
+		word = "run"
+	}
+	fmt.Fprintf(con.Out, "%s@%d, %d %s (%.12s)\n", d.Workflow, d.Version, d.Runs, word, d.Hash)
+	if c.All {
+		for _, n := range d.Nodes {
+			fmt.Fprintf(con.Out, "  %6d  node %s: %d completed, %d failed, %d cancelled\n", n.Reached, n.Node, n.Completed, n.Failed, n.Cancelled)
+		}
+		for _, t := range d.Transitions {
+			kind := ""
+			if t.Error {
+				kind = "error "
+			}
+			fmt.Fprintf(con.Out, "  %6d  transition %s [%stier %d]\n", t.Taken, t.Transition, kind, t.Tier)
+		}
+		for _, j := range d.Joins {
+			fmt.Fprintf(con.Out, "  %6d  join %s at %s: %d failed, %d abandoned, %d timed out\n", j.Fired, j.Group, j.Node, j.Failed, j.Abandoned, j.TimedOut)
+		}
+	}
+	for _, line := range d.Never() {
+		fmt.Fprintf(con.Out, "  %s\n", line)
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl/replay"
+)
+
+var stepVerb = verb{
+	name:    "step",
+	help:    "Show a recorded run as it stood after any of its records.",
+	example: []string{"pawl step order-42.db", "pawl step data:order-42 --at 12"},
+	command: func() command { return new(stepCommand) },
+}
+
+// A stepCommand shows a run record by record.
+type stepCommand struct {
+	Run string `arg:"" help:"The file of a run, or DIR:RUN for a run of an engine directory that nobody has open."`
+	At  int64  `placeholder:"N" help:"Show the run after this record, from 1; --at=-1 is the last. Without it, lines of input say which."`
+	jsonFlag
+}
+
+const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the last, /TEXT: the next record that says TEXT, q: quit"
+
+// runCommand shows the record that --at names, or those that the input asks for. With JSON and
+// without --at it shows all.
+func (c *stepCommand) runCommand(_ context.Context, con *console) error {
+	rec, err := replay.Find(c.Run)
+	if err != nil {
+		return err
+	}
+	defer rec.Close()
+	s, err := replay.NewStepper(rec)
+	switch {
+	case err != nil:
+		return err
+	case c.At < 0:
+		return c.show(con, s, s.Len()+1+c.At)
+	case c.At > 0:
+		return c.show(con, s, c.At)
+	case c.JSON:
+		for seq := range s.Len() {
+			if err := c.show(con, s, seq+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c.followLines(con, s)
+}
+
+func (c *stepCommand) show(con *console, s *replay.Stepper, seq int64) error {
+	f, err := s.At(seq)
+	if err == nil {
+		con.writeLine(c.JSON, f)
+	}
+	return err
+}
+
+// followLines shows the records that the lines of the input ask for, the first one to begin with.
+func (c *stepCommand) followLines(con *console, s *replay.Stepper) error {
+	fmt.Fprintln(con.Errs, stepHelp)
+	at := int64(1)
+	if err := c.show(con, s, at); err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(con.In); lines.Scan(); {
+		said := strings.TrimSpace(lines.Text())
+		if said == "q" {
+			return nil
+		}
+		next, err := findStep(s, at, said)
+		if err == nil {
+			if err = c.show(con, s, next); err == nil {
+				at = next
+			}
+		}
+		if err != nil {
+			fmt.Fprintln(con.Errs, err)
+		}
+	}
+	return nil
+}
+
+// findStep returns the record that a line asks for, from the record at.
+func findStep(s *replay.Stepper, at int64, said string) (int64, error) {
+	text, search := strings.CutPrefix(said, "/")
+	switch {
+	case said == "" || said == "n":
+		return at + 1, nil
+	case said == "p":
+		return at - 1, nil
+	case said == "0":
+		return s.Len(), nil
+	case search:
+		for seq := at + 1; seq <= s.Len(); seq++ {
+			f, err := s.At(seq)
+			if err != nil {
+				return 0, err
+			}
+			if strings.Contains(f.String(), text) {
+				return seq, nil
+			}
+		}
+		return 0, fmt.Errorf("no later record says %q", text)
+	}
+	seq, err := strconv.ParseInt(said, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s", errUnknownStep, stepHelp)
+	}
+	return seq, nil
+}
+
+// errUnknownStep says that a line of the input asks for nothing.
+var errUnknownStep = errors.New("what is that?")

@@ -1,0 +1,273 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A place names a token's stay at a node by how it came there and not by its id, so that the
+// same stay has the same place in another run of the definition.
+type place struct {
+	Node    workflow.NodeID
+	Branch  string // the branches that it is in: [2][0]
+	Visit   int    // of the node in these branches, from 1
+	isGroup bool   // it is the fan-out that began there
+}
+
+// String returns the place as quote[1], with its visit from the second on.
+func (p place) String() string {
+	text := string(p.Node) + p.Branch
+	if p.Visit > 1 {
+		text += fmt.Sprintf(" (visit %d)", p.Visit)
+	}
+	if p.isGroup {
+		text = "the branches of " + text
+	}
+	return text
+}
+
+// An atlas gives the tokens of a run their places, in the order in which they were made.
+type atlas struct {
+	places map[workflow.TokenID]place
+	visits map[place]int
+	next   workflow.TokenID
+}
+
+func newAtlas() *atlas {
+	return &atlas{places: map[workflow.TokenID]place{}, visits: map[place]int{}, next: 1}
+}
+
+// addNew places the tokens that have come since the last time, and returns them.
+func (a *atlas) addNew(s *state.State) (added []*state.Token) {
+	for ; a.next < s.NextToken; a.next++ {
+		t := s.Token(a.next)
+		p := place{Node: t.Node, Branch: branchText(s, t.Scope)}
+		a.visits[p]++
+		p.Visit = a.visits[p]
+		a.places[t.ID] = p
+		added = append(added, t)
+	}
+	return added
+}
+
+// A choice is what became of one stay at a node, or of the branches of a fan-out.
+type choice struct {
+	place   place
+	seq     int64
+	at      time.Time
+	message string
+	text    string
+	why     []string
+}
+
+// A given is a value that a run was given from outside.
+type given struct {
+	name  string
+	seq   int64
+	value any
+}
+
+// A walk is what a run went through.
+type walk struct {
+	player  *player
+	atlas   *atlas
+	choices []choice
+	values  []given
+	signals map[string]int
+	nodes   []workflow.NodeID // in the order of their first visit
+	visited map[workflow.NodeID]bool
+}
+
+// walkThrough plays a recording to its end.
+func walkThrough(rec *Recording) (*walk, error) {
+	w := &walk{player: newPlayer(rec), atlas: newAtlas(), signals: map[string]int{}, visited: map[workflow.NodeID]bool{}}
+	for r, err := range rec.eachRecord() {
+		if err != nil {
+			return nil, err
+		}
+		message := ""
+		if w.player.state != nil { // a token is named as it is before
+			w.noteValue(&r)
+			message = messageText(w.player.state, r.Message)
+		} else if m, ok := r.Message.(state.Start); ok {
+			w.values = append(w.values, given{"input", r.Seq, inputValue(m)})
+			message = messageText(state.NewState(rec.Run, rec.graph), r.Message)
+		}
+		step, err := w.player.playRecord(&r)
+		if err != nil {
+			return nil, err
+		}
+		w.noteNodes()
+		w.noteChoices(&r, step, message)
+	}
+	return w, nil
+}
+
+func inputValue(m state.Start) any {
+	if m.Input == nil {
+		return map[string]any{}
+	}
+	return m.Input
+}
+
+// noteNodes notes the nodes that were visited for the first time.
+func (w *walk) noteNodes() {
+	for _, t := range w.atlas.addNew(w.player.state) {
+		if !w.visited[t.Node] {
+			w.visited[t.Node] = true
+			w.nodes = append(w.nodes, t.Node)
+		}
+	}
+}
+
+// noteValue notes what a message brings.
+func (w *walk) noteValue(r *decision.Record) {
+	at := w.atlas.places[state.TokenOf(r.Message)].String()
+	add := func(name string, v any) { w.values = append(w.values, given{name, r.Seq, v}) }
+	switch m := r.Message.(type) {
+	case state.TaskCompleted:
+		add(at+" result", m.Output)
+	case state.TaskFailed:
+		add(at+" error", decision.FailureValue(&m.Failure))
+	case state.ChildEnded:
+		add(at+" result", m.Output)
+	case state.Skip:
+		add(at+" result", m.Output)
+	case state.Signal:
+		w.signals[m.Name]++
+		add(fmt.Sprintf("signal %s %d payload", m.Name, w.signals[m.Name]), m.Payload)
+	case state.Ballot:
+		add(fmt.Sprintf("vote of %s", m.By), m.Approved)
+	default: // brings no value
+	}
+}
+
+// noteChoices notes what was decided of stays at nodes and of fan-outs.
+func (w *walk) noteChoices(r *decision.Record, step played, message string) {
+	routes := map[workflow.TokenID]*planning.Route{}
+	for i := range step.routes {
+		routes[step.routes[i].Token] = &step.routes[i]
+	}
+	branches := map[workflow.TokenID]int{}
+	for _, d := range r.Decisions {
+		if c, ok := d.(decision.CreateBranches); ok {
+			branches[c.Group.Origin] += c.Group.Total
+		}
+	}
+	s := w.player.state
+	add := func(p place, id workflow.TokenID, text string) {
+		c := choice{place: p, seq: r.Seq, at: r.At, message: message, text: text}
+		if route := routes[id]; route != nil {
+			c.text += routeText(s.Graph, route, branches[id])
+		}
+		for _, n := range step.plan.Trace {
+			if n.Token == id && id != 0 {
+				c.why = append(c.why, n.String())
+			}
+		}
+		w.choices = append(w.choices, c)
+	}
+	for _, d := range r.Decisions {
+		if id, text := endOfStay(d); id != 0 {
+			add(w.atlas.places[id], id, text)
+		} else if group, text := endOfGroup(s, d); group != 0 {
+			p := w.atlas.places[s.Group(group).Origin]
+			p.isGroup = true
+			add(p, 0, text)
+		}
+	}
+}
+
+// endOfStay returns the token whose stay at a node a decision ends, and how; 0 if it ends none.
+func endOfStay(d decision.Decision) (workflow.TokenID, string) {
+	switch d := d.(type) {
+	case decision.CompleteToken:
+		return d.Token, "completed"
+	case decision.AwaitSiblings:
+		if d.Completes {
+			return d.Token, "completed"
+		}
+	case decision.FailToken:
+		return d.Token, "failed with " + d.Failure.Code
+	case decision.ExpireToken:
+		return d.Token, "timed out"
+	case decision.CancelToken:
+		return d.Token, "cancelled"
+	default: // ends no stay
+	}
+	return 0, ""
+}
+
+// endOfGroup returns the group whose join a decision decides, and how; 0 if it decides none.
+func endOfGroup(s *state.State, d decision.Decision) (workflow.GroupID, string) {
+	counts := func(id workflow.GroupID) string {
+		g := s.Group(id)
+		return fmt.Sprintf("%d arrived, %d ended and %d failed of %d", g.Arrived, g.Ended, g.Failed, g.Total)
+	}
+	switch d := d.(type) {
+	case decision.FireGroup:
+		return d.Group, "joined: " + counts(d.Group) + whenText(d.Shortfall, d.TimedOut)
+	case decision.FailGroup:
+		return d.Group, "failed with " + d.Failure.Code + ": " + counts(d.Group) + whenText(d.Shortfall, d.TimedOut)
+	case decision.AbandonGroup:
+		return d.Group, "abandoned: " + counts(d.Group)
+	default: // decides no join
+	}
+	return 0, ""
+}
+
+func whenText(shortfall, timedOut bool) string {
+	switch {
+	case timedOut:
+		return ", its time was up"
+	case shortfall:
+		return ", the quorum was out of reach"
+	}
+	return ""
+}
+
+// routeText says which transitions were taken, of which tier, and into how many branches.
+func routeText(g *workflow.Graph, r *planning.Route, branches int) string {
+	if len(r.Transitions) == 0 {
+		return ", takes nothing"
+	}
+	names := make([]string, len(r.Transitions))
+	for i, id := range r.Transitions {
+		names[i] = string(id)
+	}
+	text := ", takes " + strings.Join(names, " ")
+	if tier := tierOf(g, r.Node, r.Transitions[0], r.Caught != nil); tier >= 0 {
+		text += fmt.Sprintf(" [tier %d]", tier)
+	}
+	if branches > 0 {
+		text += fmt.Sprintf(" ×%d", branches)
+	}
+	return text
+}
+
+// tierOf returns the tier of a transition among those that leave its node, from 0; -1 if a
+// patch has removed it.
+func tierOf(g *workflow.Graph, node workflow.NodeID, id workflow.TransitionID, failed bool) int {
+	n := g.Node(node)
+	if n == nil {
+		return -1
+	}
+	tiers := n.Success
+	if failed {
+		tiers = n.Failure
+	}
+	for i, tier := range tiers {
+		for _, t := range tier {
+			if t.ID == id {
+				return i
+			}
+		}
+	}
+	return -1
+}
