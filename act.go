@@ -60,9 +60,10 @@ func withAct(ctx context.Context, set func(*claim)) context.Context {
 	return context.WithValue(ctx, claimKey{}, c)
 }
 
-// actOf returns who calls, and why, if the engine can be used.
+// actOf returns who calls, and why, if the engine can be used. The context may be that of
+// a simulation.
 func (e *Engine) actOf(ctx context.Context) (state.Act, error) {
-	if err := e.checkUsable(ctx); err != nil {
+	if err := e.checkOpened(ctx); err != nil {
 		return state.Act{}, err
 	}
 	c, _ := ctx.Value(claimKey{}).(claim)

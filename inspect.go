@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -37,20 +38,26 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	if err != nil {
 		return Snapshot{}, closedError(err)
 	}
+	out := e.snapshotOf(s, &h)
+	out.Artifacts = h.Artifacts
+	e.dispatcher.markLimited(out.Tokens)
+	return out, nil
+}
+
+// snapshotOf returns a state as a Snapshot; h has what a state does not know.
+func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 	out := Snapshot{
 		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Revision: s.Revision(), Seq: h.Seq,
 		Alarm: h.Alarm, State: s.Section(workflow.SectionState), Live: s.LiveCount(),
 	}
-	out.Artifacts = h.Artifacts
 	rows := s.AllRows()
 	for _, t := range rows.Tokens {
-		out.Tokens = append(out.Tokens, e.viewToken(id, t))
+		out.Tokens = append(out.Tokens, e.viewToken(s.Run, t))
 	}
-	e.dispatcher.markLimited(out.Tokens)
 	for _, g := range rows.Groups {
 		out.Groups = append(out.Groups, viewGroup(g))
 	}
-	return out, nil
+	return out
 }
 
 // A RunSummary is one run of the index.

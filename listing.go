@@ -71,6 +71,9 @@ func (e *Engine) SkipAll(ctx context.Context, f DeadLetterFilter, output any) (i
 
 // eachDeadLetter acts on dead letters, and counts those that still were there.
 func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act func(*DeadLetter) error) (n int, err error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return 0, err
+	}
 	if _, err := e.actOf(ctx); err != nil {
 		return 0, err
 	}

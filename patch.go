@@ -48,7 +48,7 @@ func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revisio
 	if len(list) == 0 {
 		return 0, fmt.Errorf("%w: a patch needs operations", ErrInvalid)
 	}
-	pins, err := e.patchPins(id, p.Base, list)
+	pins, err := e.patchPins(ctx, id, p.Base, list)
 	if err != nil {
 		return 0, err
 	}
@@ -60,8 +60,8 @@ func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revisio
 
 // patchPins applies a patch within the bounds of the engine, and returns the
 // definitions of the subworkflows that it adds.
-func (e *Engine) patchPins(id workflow.RunID, base int, ops []any) (workflow.Pins, error) {
-	s, err := e.dir.State(id)
+func (e *Engine) patchPins(ctx context.Context, id workflow.RunID, base int, ops []any) (workflow.Pins, error) {
+	s, err := e.stateIn(ctx, id)
 	switch {
 	case err != nil:
 		return nil, closedError(err)

@@ -28,6 +28,9 @@ import (
 // the logger is told once it is done, at level Info: run, runs (how many with those
 // below it), by, reason.
 func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
 	act, err := e.actOf(ctx)
 	if err != nil {
 		return err
@@ -63,6 +66,9 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 // something has not ended stays. It may be repeated, also after an error, at which it stops:
 // that of Purge, or the cause of ctx.
 func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return 0, err
+	}
 	if _, err := e.actOf(ctx); err != nil {
 		return 0, err
 	}

@@ -25,10 +25,17 @@ func (e *Engine) askRun(ctx context.Context, id workflow.RunID, m state.Message)
 	return e.askOrStart(ctx, id, m, nil)
 }
 
-// askOrStart is askRun; b, if not nil, is the run to make if there is none.
+// askOrStart is askRun; b, if not nil, is the run to make if there is none. A message in the
+// context of a simulation goes to that.
 func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *birth) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if sim := simulationOf(ctx); sim != nil && b == nil {
+		return sim.takeMessage(id, m)
+	}
+	if err := refuseSimulation(ctx); err != nil {
+		return err
 	}
 	for {
 		e.hook.Ask(string(id), m)

@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl/internal/story"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -172,7 +174,9 @@ func (s *duet) end() {
 
 // send gives a message to both, and compares what they make of it.
 func (s *duet) send(m state.Message) {
+	simulated := s.simulate(m)
 	want := s.step(m)
+	require.Equal(s.t, s.trace, simulated, "%#v", m)
 	got := s.actor.Ask(s.t.Context(), m)
 	require.Equal(s.t, fmt.Sprint(want), fmt.Sprint(got), "%#v", m)
 	s.compare()
@@ -182,6 +186,28 @@ func (s *duet) send(m state.Message) {
 		synctest.Wait()
 		s.compare()
 	}
+}
+
+// simulate returns what a simulation of the stored run decides at a message, without what is
+// due at that instant.
+func (s *duet) simulate(m state.Message) []string {
+	head, stored, err := s.dir.HeadAndState("r")
+	if errors.Is(err, store.ErrRunNotFound) {
+		head, stored, err = store.Head{Run: "r"}, state.NewState("r", s.graph), nil
+	}
+	require.NoError(s.t, err)
+	stored.Epoch = s.model.Epoch
+	sim := &Simulation{head: head, state: stored, now: timeout.Instant(time.Now())}
+	if err := sim.planMessage(m); err != nil {
+		return nil
+	}
+	var out []string
+	for _, step := range sim.Steps() {
+		for _, d := range step.Record.Decisions {
+			out = append(out, d.String())
+		}
+	}
+	return out
 }
 
 // step is what the planner alone makes of a message.

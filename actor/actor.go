@@ -55,17 +55,6 @@ type Outbox interface {
 	Leave(a *Actor) bool
 }
 
-// A Dispatch is a task on its way to the executor.
-type Dispatch struct {
-	decision.DispatchTask
-	Run      workflow.RunID
-	Workflow string
-	Node     *workflow.GraphNode
-	Branch   workflow.Scope // the innermost branch; zero outside any
-	Total    int            // branches of its group
-	Details  any            // what the attempts before have said of how far they were; nil if nothing
-}
-
 // Options bound an actor. Every field but Fault and Hook should be set.
 type Options struct {
 	Epoch        workflow.Epoch
@@ -371,13 +360,8 @@ func (a *Actor) sendEffect(e decision.Effect) {
 		if t.Status != workflow.Dispatched || t.Attempt != e.Attempt {
 			return // withdrawn in the same batch
 		}
-		n := a.state.Graph.Node(t.Node)
-		d := Dispatch{DispatchTask: e, Run: a.ID, Workflow: a.state.Graph.Definition.Name, Node: n, Branch: t.Scope, Details: t.Remembered().Details}
-		if g := a.state.Group(t.Scope.Group); g != nil {
-			d.Total = g.Total
-		}
 		a.hook.Hit("release.dispatch")
-		a.outbox.Dispatch(d)
+		a.outbox.Dispatch(NewDispatch(a.state, e))
 	case decision.StartChild:
 		a.sendChild(e)
 	default:

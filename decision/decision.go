@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/pawl-run/pawl/internal/pace"
@@ -38,24 +39,43 @@ type Effect interface {
 // A Plan is what a planner makes of one message.
 type Plan struct {
 	Decisions []Decision
-	Trace     []Note // why; never applied
+	Trace     []Note // why, if planning.Explain was asked; never applied
 	Blobs     []Blob // that the decisions refer to; put before they are committed
 }
 
-// A Note says why a plan is as it is: a condition with its value, a limit, the
+// A Note says why a plan is as it is: a condition with what it has read, a limit, the
 // counts of a join.
 type Note struct {
-	Token      workflow.TokenID
-	Transition workflow.TransitionID
-	Text       string
+	Token      workflow.TokenID      `json:"token,omitzero"`
+	Transition workflow.TransitionID `json:"transition,omitzero"`
+	Tier       int                   `json:"tier,omitzero"`       // priority of the transition
+	Expression string                `json:"expression,omitzero"` // that was evaluated; "" if the note is a text
+	Reads      []Reading             `json:"reads,omitzero"`      // by path
+	Result     bool                  `json:"result,omitzero"`     // of the expression
+	Cost       int                   `json:"cost,omitzero"`       // of its evaluation, in units of CEL
+	Text       string                `json:"text,omitzero"`       // of a note without an expression
+}
+
+// A Reading is a value that an expression may have read.
+type Reading struct {
+	Path  string `json:"path"`  // such as nodes.quote.output.price
+	Value string `json:"value"` // as JSON, shortened to some 200 bytes; "" if there was none
 }
 
 // String returns the note in one line.
 func (n Note) String() string {
-	if n.Transition == "" {
-		return fmt.Sprintf("%v: %s", n.Token, n.Text)
+	text := n.Text
+	if n.Expression != "" {
+		text = fmt.Sprintf("%s is %t", n.Expression, n.Result)
 	}
-	return fmt.Sprintf("%v %s: %s", n.Token, n.Transition, n.Text)
+	before := " with "
+	for _, r := range n.Reads {
+		text, before = text+before+r.Path+" = "+cmp.Or(r.Value, "absent"), ", "
+	}
+	if n.Transition == "" {
+		return fmt.Sprintf("%v: %s", n.Token, text)
+	}
+	return fmt.Sprintf("%v %s: %s", n.Token, n.Transition, text)
 }
 
 // Effects returns the effects of p in order.

@@ -57,7 +57,7 @@ func (p *planner) requestApprovalAgain(t *state.Token, n *workflow.GraphNode) {
 
 // addVote adds a vote to an approval, and decides it if that makes a quorum.
 func (p *planner) addVote(m state.Ballot) error {
-	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForApproval)
+	t, err := FindToken(p.s, m.Token, m.Node, workflow.WaitingForApproval)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,13 @@
 package planning
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -16,9 +19,9 @@ type Route struct {
 	Caught      *workflow.Failure       // what error transitions caught; nil if the node completed
 }
 
-// Explain plans as [Step] does, with the same plan and the same errors, and returns as
-// well which transitions were taken, in order. It is for those who look at a run
-// afterwards.
+// Explain plans as [Step] does, with the same decisions and the same errors, has the reasons
+// in the plan's Trace, and returns as well which transitions were taken, in order. It is for
+// those who look at a run afterwards, or before.
 func Explain(s *state.State, m state.Message, now time.Time) (decision.Plan, []Route, error) {
 	routes := []Route{}
 	plan, err := planMessage(s, m, now, &routes)
@@ -35,4 +38,67 @@ func (p *planner) noteRoute(matches []match, v vars) {
 		r.Transitions = append(r.Transitions, matches[i].ID)
 	}
 	*p.routes = append(*p.routes, r)
+}
+
+// maxReading bounds a value in a note, in bytes of its JSON.
+const maxReading = 200
+
+// maxQuoted bounds the elements of a value that a note quotes whole.
+const maxQuoted = 64
+
+// readingsOf returns what an expression may have read, as it was when it was evaluated.
+func readingsOf(prog *expr.Program, v vars) []decision.Reading {
+	var out []decision.Reading
+	for _, chain := range prog.References() {
+		x, ok := v.Lookup(chain[0])
+		for _, key := range chain[1:] {
+			if !ok {
+				break
+			}
+			x, ok = valueUnder(x, key)
+		}
+		r := decision.Reading{Path: (value.Path{Segments: chain}).String()}
+		if ok {
+			r.Value = quoteValue(x)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// valueUnder returns the value of an object under a key, and whether there is one.
+func valueUnder(x any, key string) (any, bool) {
+	switch x := x.(type) {
+	case map[string]any:
+		v, ok := x[key]
+		return v, ok
+	case value.Object:
+		return x.Get(key)
+	default:
+		return nil, false
+	}
+}
+
+// quoteValue returns a value as short JSON. Of one with many elements it says how many, so
+// that it costs little however large the value is.
+func quoteValue(x any) string {
+	switch x := x.(type) {
+	case time.Time:
+		return string(value.Encode(x.Format(time.RFC3339Nano)))
+	case map[string]any:
+		if n := len(x); n > maxQuoted {
+			return fmt.Sprintf("{%d keys}", n)
+		}
+	case []any:
+		if n := len(x); n > maxQuoted {
+			return fmt.Sprintf("[%d elements]", n)
+		}
+	case value.Object:
+		return fmt.Sprintf("{%d keys}", x.Len())
+	case value.List:
+		return fmt.Sprintf("[%d elements]", x.Len())
+	case string:
+		return string(value.Encode(value.Shorten(x, maxReading)))
+	}
+	return value.Shorten(string(value.Encode(x)), maxReading)
 }

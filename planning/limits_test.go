@@ -36,7 +36,7 @@ transitions:
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
-			plan, err := planning.Step(newPlayer(t, compile(t, c.yaml)).state, state.Start{}, dawn)
+			plan, _, err := planning.Explain(newPlayer(t, compile(t, c.yaml)).state, state.Start{}, dawn)
 			require.NoError(t, err)
 			require.Len(t, plan.Decisions, 2)
 			require.Contains(t, plan.Decisions[1].String(), c.limit)

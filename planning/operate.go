@@ -10,21 +10,21 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// tokenAddressed returns the token that an operator means: by id, or the only one at
-// a node whose status is among those given.
-func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*state.Token, error) {
+// FindToken returns the token that an operator means: by id, or the only one at a node
+// whose status is among those given. Errors: workflow.ErrNotLive, workflow.ErrAmbiguous.
+func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*state.Token, error) {
 	if id != 0 {
-		return p.tokenIn(id, statuses)
+		return tokenIn(s, id, statuses)
 	}
 	if node == "" {
 		return nil, fmt.Errorf("%w: name a token or a node", workflow.ErrNotLive)
 	}
-	if p.s.Graph.Nodes[node] == nil {
+	if s.Graph.Nodes[node] == nil {
 		return nil, fmt.Errorf("%w: there is no node %q", workflow.ErrNotLive, string(node))
 	}
 	var found *state.Token
-	for _, live := range p.s.LiveTokens() {
-		t := p.s.Token(live)
+	for _, live := range s.LiveTokens() {
+		t := s.Token(live)
 		if t.Node != node || !slices.Contains(statuses, t.Status) {
 			continue
 		}
@@ -40,8 +40,8 @@ func (p *planner) tokenAddressed(id workflow.TokenID, node workflow.NodeID, stat
 }
 
 // tokenIn returns a token that an operator means, if it is in one of the statuses.
-func (p *planner) tokenIn(id workflow.TokenID, statuses []workflow.TokenStatus) (*state.Token, error) {
-	t := p.s.Token(id)
+func tokenIn(s *state.State, id workflow.TokenID, statuses []workflow.TokenStatus) (*state.Token, error) {
+	t := s.Token(id)
 	if t == nil {
 		return nil, fmt.Errorf("%w: there is no token %d", workflow.ErrNotLive, id)
 	}
@@ -63,7 +63,7 @@ func statusList(statuses []workflow.TokenStatus) string {
 // retryNow gives a parked task a fresh budget, or ends a back-off at once. If the
 // task's input is to be evaluated anew and cannot be, nothing changes.
 func (p *planner) retryNow(m state.Retry) error {
-	t, err := p.tokenAddressed(m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
+	t, err := FindToken(p.s, m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *planner) retryNow(m state.Retry) error {
 // skipTask completes a task in the operator's name. The key of an attempt that runs
 // becomes stale.
 func (p *planner) skipTask(m state.Skip) error {
-	t, err := p.tokenAddressed(m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
+	t, err := FindToken(p.s, m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
 	if err != nil {
 		return err
 	}

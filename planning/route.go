@@ -45,10 +45,11 @@ func (p *planner) transitionMatches(t *workflow.GraphTransition, v vars, f *work
 	if f := p.overBudget(); f != nil {
 		return false, f
 	}
+	spent := p.budget.spent
 	ok, err := t.Condition.EvalBool(v)
 	if err != nil {
 		return false, evalFailure(t.Condition, err)
 	}
-	p.addNote(v.token.ID, t.ID, "%s is %t", t.Transition.Condition, ok)
+	p.addCondition(t, v, ok, p.budget.spent-spent)
 	return ok, nil
 }

@@ -31,7 +31,7 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	if err := admitMessage(s, m); err != nil {
 		return decision.Plan{}, err
 	}
-	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph), routes: routes}
+	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph), routes: routes, explains: routes != nil}
 	if err := p.takeMessage(m); err != nil {
 		return decision.Plan{}, err
 	}
@@ -89,8 +89,9 @@ type planner struct {
 	s         *state.State
 	now       time.Time
 	decisions []decision.Decision
-	trace     []decision.Note
-	noted     int              // bytes of its text
+	explains  bool             // somebody asks why
+	trace     []decision.Note  // why
+	noted     int              // bytes of the trace
 	newGroups []newGroup       // groups just made, to be decided or begun
 	entries   []entry          // tokens that begin at their nodes, in order
 	touched   []workflow.Scope // branches that may have arrived or ended
@@ -142,19 +143,37 @@ func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
 }
 
-// addNote says why. Beyond a bound, the reasons of one message are not kept.
+// addNote says why, in a text.
 func (p *planner) addNote(t workflow.TokenID, tr workflow.TransitionID, format string, args ...any) {
+	if p.explains {
+		p.keepNote(decision.Note{Token: t, Transition: tr, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// addCondition says what the condition of a transition has come to, since it was evaluated
+// at a cost.
+func (p *planner) addCondition(t *workflow.GraphTransition, v vars, result bool, cost int) {
+	if !p.explains {
+		return
+	}
+	p.keepNote(decision.Note{
+		Token: v.token.ID, Transition: t.ID, Tier: t.Priority, Expression: t.Transition.Condition,
+		Reads: readingsOf(t.Condition, v), Result: result, Cost: cost,
+	})
+}
+
+// keepNote adds a note. Beyond a bound, the reasons of one message are not kept.
+func (p *planner) keepNote(n decision.Note) {
 	if len(p.trace) >= workflow.MaxNotes || p.noted > workflow.MaxNoteBytes {
 		return
 	}
-	n := decision.Note{Token: t, Transition: tr, Text: fmt.Sprintf(format, args...)}
-	p.noted += len(n.Text)
+	p.noted += len(n.String())
 	p.trace = append(p.trace, n)
 }
 
 // forkPlanner returns a planner over p: what it writes is tentative until adopted.
 func (p *planner) forkPlanner() *planner {
-	return &planner{s: p.s.Overlay(), now: p.now, budget: p.budget}
+	return &planner{s: p.s.Overlay(), now: p.now, budget: p.budget, explains: p.explains}
 }
 
 // adoptFork makes the decisions of a fork its own. They are writes.

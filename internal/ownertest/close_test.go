@@ -285,6 +285,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"RetryAll":     first(e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})),
 		"Run":          first(e.Run(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0})),
 		"Signal":       e.Signal(ctx, "a", workflow.Signal{Name: "s"}),
+		"Simulate":     first(e.Simulate(ctx, "a")),
 		"Skip":         e.Skip(ctx, pawl.Target{Run: "a", Node: "a"}, nil),
 		"SkipAll":      first(e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)),
 		"Start":        e.Start(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0}),

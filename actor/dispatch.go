@@ -1,0 +1,35 @@
+package actor
+
+import (
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Dispatch is a task on its way to the executor.
+type Dispatch struct {
+	decision.DispatchTask
+	Run      workflow.RunID
+	Workflow string
+	Node     *workflow.GraphNode
+	Branch   workflow.Scope // the innermost branch; zero outside any
+	Total    int            // branches of its group
+	Details  any            // what the attempts before have said of how far they were; nil if nothing
+}
+
+// NewDispatch returns the task of a token of a run in state s, which is dispatched; one
+// without a node if there is no such token.
+func NewDispatch(s *state.State, e decision.DispatchTask) Dispatch {
+	t := s.Token(e.Token)
+	if t == nil {
+		return Dispatch{DispatchTask: e, Run: s.Run}
+	}
+	d := Dispatch{
+		DispatchTask: e, Run: s.Run, Workflow: s.Graph.Definition.Name, Node: s.Graph.Node(t.Node),
+		Branch: t.Scope, Details: t.Remembered().Details,
+	}
+	if g := s.Group(t.Scope.Group); g != nil {
+		d.Total = g.Total
+	}
+	return d
+}

@@ -1,0 +1,343 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Simulation is a copy of a run in memory, on which calls of the engine are tried:
+// what would come of them is decided by the planner that decides for the run itself, and
+// nothing is written, sent or dispatched.
+//
+//	sim, err := engine.Simulate(ctx, "order-42")
+//	err = engine.Vote(sim.Context(ctx), pawl.Target{Run: "order-42", Node: "approve"}, ballot)
+//	for _, step := range sim.Steps() {
+//		fmt.Println(step.Record.Decisions)
+//	}
+//
+// The copy is as of the last commit before Simulate. Its clock begins at that instant and
+// stands still, until Elapse moves it. A Simulation is for one goroutine at a time.
+type Simulation struct {
+	engine *Engine
+	head   store.Head // what a state does not know
+	state  *state.State
+	now    time.Time
+	steps  []SimulatedStep
+}
+
+// MaxSimulatedSteps bounds the steps of a simulation.
+const MaxSimulatedSteps = 10_000
+
+// A SimulatedStep is what a run would make of one message.
+type SimulatedStep struct {
+	Record Record  `json:"record"`          // as it would stand in the journal
+	Events []Event `json:"events,omitzero"` // that it would tell
+	Notes  []Note  `json:"notes,omitzero"`  // why it decides so
+}
+
+// A Note says why the planner decided as it did: a condition with its value, a limit, the
+// counts of a join.
+type Note = decision.Note
+
+// A Reading is a value that an expression may have read.
+type Reading = decision.Reading
+
+// Simulate returns a copy of a run, on which calls can be tried. The state of the run is
+// read into memory, as by Inspect. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+func (e *Engine) Simulate(ctx context.Context, id workflow.RunID) (*Simulation, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h, s, err := e.dir.HeadAndState(id)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	s.Epoch = e.dispatchEpoch()
+	return &Simulation{engine: e, head: h, state: s, now: timeout.Instant(e.hook.Now())}, nil
+}
+
+type simulationKey struct{}
+
+// Context returns a context in which the calls of the engine that change a run change the
+// copy alone, with the answers that the run would give: Cancel, Complete, Fail, Retry,
+// Skip, Pause, Resume, Signal, Vote, CancelNodes, AddBranch, CloseGroup and Patch. Any other
+// call of the engine, and one about another run, fails with ErrInvalid.
+func (s *Simulation) Context(ctx context.Context) context.Context {
+	if ctx == nil {
+		return nil // which the call refuses
+	}
+	return context.WithValue(ctx, simulationKey{}, s)
+}
+
+// simulationOf returns the simulation that a context is of, nil if it is of none.
+func simulationOf(ctx context.Context) *Simulation {
+	s, _ := ctx.Value(simulationKey{}).(*Simulation)
+	return s
+}
+
+// refuseSimulation returns an error for a call that cannot be simulated.
+func refuseSimulation(ctx context.Context) error {
+	if simulationOf(ctx) == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the context is that of a simulation, and this call cannot be simulated", ErrInvalid)
+}
+
+// takeMessage plans a message on the copy.
+func (s *Simulation) takeMessage(id workflow.RunID, m state.Message) error {
+	if err := s.checkRun(id); err != nil {
+		return err
+	}
+	if err := s.planMessage(m); err != nil {
+		return err
+	}
+	return s.ringAlarms(s.now)
+}
+
+var errNoSimulation = fmt.Errorf("%w: a Simulation comes from Engine.Simulate", ErrInvalid)
+
+func (s *Simulation) isMade() bool { return s != nil && s.state != nil }
+
+// checkRun returns an error if the copy is of another run.
+func (s *Simulation) checkRun(id workflow.RunID) error {
+	switch {
+	case !s.isMade():
+		return errNoSimulation
+	case id == s.state.Run:
+		return nil
+	}
+	return fmt.Errorf("%w: the context is that of a simulation of run %q, not of %q", ErrInvalid, string(s.state.Run), string(id))
+}
+
+// planMessage adds a step, unless the message changes nothing.
+func (s *Simulation) planMessage(m state.Message) (err error) {
+	if len(s.steps) >= MaxSimulatedSteps {
+		return &workflow.LimitError{Limit: "simulated steps", Max: MaxSimulatedSteps}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: the planner panicked: %v", ErrSuspended, r)
+		}
+	}()
+	plan, _, err := planning.Explain(s.state, m, s.now)
+	if err != nil || len(plan.Decisions) == 0 {
+		return err
+	}
+	step := SimulatedStep{Notes: plan.Trace, Record: Record{
+		Seq: s.head.Seq + 1, At: s.now, Epoch: s.state.Epoch, Planner: planning.Version, Message: m, Decisions: plan.Decisions,
+	}}
+	for _, d := range plan.Decisions {
+		step.Events = append(step.Events, decision.Apply(s.state, d, &step.Record)...)
+	}
+	s.head.Seq++
+	s.steps = append(s.steps, step)
+	return nil
+}
+
+// ringAlarms lets what is due by an instant happen, in order.
+func (s *Simulation) ringAlarms(until time.Time) error {
+	for {
+		at := s.state.Alarm()
+		if at.IsZero() || at.After(until) {
+			return nil
+		}
+		if at.After(s.now) {
+			s.now = at
+		}
+		before := s.head.Seq
+		if err := s.planMessage(state.AlarmFired{At: at.UnixMilli()}); err != nil || s.head.Seq == before {
+			return err
+		}
+	}
+}
+
+// Elapse lets time pass in the copy: timers fire, attempts and approvals time out, retries
+// are dispatched, each at its instant. Errors: ErrInvalid (d is negative),
+// *workflow.LimitError (more than MaxSimulatedSteps).
+func (s *Simulation) Elapse(d time.Duration) error {
+	if !s.isMade() {
+		return errNoSimulation
+	}
+	if d < 0 {
+		return fmt.Errorf("%w: %v is negative: time goes on only", ErrInvalid, d)
+	}
+	until := timeout.Instant(s.now.Add(d))
+	if err := s.ringAlarms(until); err != nil {
+		return err
+	}
+	s.now = until
+	return nil
+}
+
+// Play performs the tasks that the copy has dispatched, oldest token first, and those that
+// come of their results, with x, until none is left but those for which x has returned
+// ErrPending. Time stands still. The methods of a Task do nothing but Open, and fail with
+// ErrInvalid. A result that the run would not take fails its attempt, as in the run.
+// Errors: the cause of ctx, *workflow.LimitError (more than MaxSimulatedSteps).
+func (s *Simulation) Play(ctx context.Context, x Executor) error {
+	switch {
+	case !s.isMade():
+		return errNoSimulation
+	case ctx == nil:
+		return errNoContext
+	case x == nil:
+		return fmt.Errorf("%w: the executor is nil", ErrInvalid)
+	}
+	pending := map[Key]bool{}
+	for {
+		t := s.nextTask(pending)
+		if t == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		m := s.performTask(ctx, x, t)
+		if m == nil {
+			pending[t.key] = true
+			continue
+		}
+		if err := s.takeMessage(t.Run, m); err != nil {
+			return err
+		}
+	}
+}
+
+// performTask returns the message that a task has come to with x; nil if its result comes
+// later.
+func (s *Simulation) performTask(ctx context.Context, x Executor, t *outTask) (m state.Message) {
+	defer func() {
+		if r := recover(); r != nil {
+			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
+		}
+	}()
+	task := s.engine.executorTask(t).WithServices(simulatedServices{s.engine})
+	output, err := x.Execute(s.Context(ctx), task)
+	if errors.Is(err, ErrPending) {
+		return nil
+	}
+	m = taskResult(t, output, err)
+	if done, ok := m.(state.TaskCompleted); ok {
+		release, err := s.engine.pinResult(ctx, done)
+		if err != nil {
+			return unpinnedResult(t, err)
+		}
+		release()
+	}
+	return m
+}
+
+// simulatedServices are those of a task that a simulation performs.
+type simulatedServices struct{ engine *Engine }
+
+var errSimulated = fmt.Errorf("%w: the task is performed in a simulation, which writes nothing", ErrInvalid)
+
+// Heartbeat implements TaskServices.
+func (simulatedServices) Heartbeat(context.Context, Task, any) error { return errSimulated }
+
+// Put implements TaskServices.
+func (simulatedServices) Put(context.Context, Task, io.Reader, string) (blob.Ref, error) {
+	return blob.Ref{}, errSimulated
+}
+
+// Open implements TaskServices.
+func (s simulatedServices) Open(ctx context.Context, _ Task, ref blob.Ref) (io.ReadCloser, error) {
+	return s.engine.OpenBlob(withoutSimulation(ctx), ref)
+}
+
+// Once implements TaskServices.
+func (simulatedServices) Once(context.Context, Task, string, func(context.Context) (any, error)) (any, error) {
+	return nil, errSimulated
+}
+
+// withoutSimulation returns a context in which calls are those of the engine again.
+func withoutSimulation(ctx context.Context) context.Context {
+	return context.WithValue(ctx, simulationKey{}, (*Simulation)(nil))
+}
+
+// stateIn returns the state of a run that a call is about, in a simulation that of the copy;
+// the caller does not change it.
+func (e *Engine) stateIn(ctx context.Context, id workflow.RunID) (*state.State, error) {
+	sim := simulationOf(ctx)
+	if sim == nil {
+		return e.dir.State(id)
+	}
+	if err := sim.checkRun(id); err != nil {
+		return nil, err
+	}
+	return sim.state, nil
+}
+
+// nextTask returns the first task that is dispatched and not in skipped; nil if there is none.
+func (s *Simulation) nextTask(skipped map[Key]bool) *outTask {
+	for _, e := range planning.Pending(s.state) {
+		d, ok := e.(decision.DispatchTask)
+		if !ok {
+			continue
+		}
+		if key := s.engine.keyOf(s.state.Run, d.Token, d.Attempt, d.Epoch); !skipped[key] {
+			return &outTask{Dispatch: actor.NewDispatch(s.state, d), key: key}
+		}
+	}
+	return nil
+}
+
+// EndChild tells the copy how a child run that it waits for has ended; Output and Failure of
+// o are taken by its status. Errors: ErrInvalid (o has not ended), ErrNotLive (t does not
+// wait for a child), ErrAmbiguous.
+func (s *Simulation) EndChild(t Target, o workflow.Outcome) error {
+	if !o.Status.Final() {
+		return fmt.Errorf("%w: a child that is %s has not ended", ErrInvalid, o.Status)
+	}
+	if err := s.checkRun(t.Run); err != nil {
+		return err
+	}
+	child, err := planning.FindToken(s.state, t.Token, t.Node, workflow.WaitingForChild)
+	if err != nil {
+		return err
+	}
+	return s.takeMessage(t.Run, actor.Ended(workflow.Parent{Token: child.ID, Attempt: child.Attempt}, o))
+}
+
+// Steps returns what has been decided in the copy so far.
+func (s *Simulation) Steps() []SimulatedStep {
+	if s == nil {
+		return nil
+	}
+	return slices.Clone(s.steps)
+}
+
+// Now returns the instant of the copy's clock, in UTC.
+func (s *Simulation) Now() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	return s.now
+}
+
+// Snapshot returns the copy as Inspect would return the run. Values are those of the copy:
+// do not modify them.
+func (s *Simulation) Snapshot() Snapshot {
+	if !s.isMade() {
+		return Snapshot{}
+	}
+	h := s.head
+	h.Alarm = s.state.Alarm()
+	return s.engine.snapshotOf(s.state, &h)
+}

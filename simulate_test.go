@@ -1,0 +1,246 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const shop = `
+name: shop
+start: check
+nodes:
+  - {id: check, task: check, input: {amount: input.amount}, output: {state.score: result.score}, retry: {maxAttempts: 3, initialInterval: 1m}}
+  - {id: approve, approval: {quorum: 2}, timeout: 1h}
+  - {id: ship, task: ship}
+  - {id: late}
+transitions:
+  - {from: check, to: ship, condition: "result.score > 0.8"}
+  - {from: check, to: approve, priority: 1}
+  - {from: approve, to: ship}
+  - {from: approve, to: late, outcome: error}
+output: {mapping: {score: state.score}}
+`
+
+// waiting starts run r, whose task check stays out.
+func waiting(t *testing.T) (*pawl.Engine, pawl.Key) {
+	t.Helper()
+	keys := make(chan pawl.Key, 1)
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+		"check": func(_ context.Context, task pawl.Task) (any, error) {
+			keys <- task.Key
+			return nil, pawl.ErrPending
+		},
+		"ship": func(context.Context, pawl.Task) (any, error) { panic("nothing is dispatched by a simulation") },
+	}})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, shop)}, map[string]any{"amount": 7}))
+	return e, <-keys
+}
+
+// What comes of a sequence of calls is decided in memory, and says why; the run stays as
+// it is.
+func TestSimulate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, key := waiting(t)
+		before, err := e.Inspect(t.Context(), "r")
+		require.NoError(t, err)
+
+		sim, err := e.Simulate(t.Context(), "r")
+		require.NoError(t, err)
+		ctx := sim.Context(pawl.As(t.Context(), "ann"))
+		require.NoError(t, e.Complete(ctx, key, map[string]any{"score": 0.71}))
+		notes := sim.Steps()[0].Notes
+		require.Equal(t, []pawl.Note{{
+			Token: 1, Transition: "check->ship", Expression: "result.score > 0.8",
+			Reads: []pawl.Reading{{Path: "result.score", Value: "0.71"}}, Cost: notes[0].Cost,
+		}}, notes)
+		require.Positive(t, notes[0].Cost)
+
+		approve := pawl.Target{Run: "r", Node: "approve"}
+		require.NoError(t, e.Vote(ctx, approve, workflow.Ballot{Approved: true}))
+		require.ErrorIs(t, e.Vote(ctx, approve, workflow.Ballot{Approved: true}), pawl.ErrAlreadyVoted)
+		require.NoError(t, e.Vote(sim.Context(t.Context()), approve, workflow.Ballot{By: "bob", Approved: true}))
+		require.Len(t, sim.Steps(), 3)
+		require.Equal(t, workflow.NodeID("ship"), sim.Snapshot().Tokens[2].Node)
+		require.NoError(t, sim.Play(t.Context(), pawl.Handlers{"ship": func(ctx context.Context, task pawl.Task) (any, error) {
+			require.ErrorIs(t, task.Heartbeat(context.Background(), 1), pawl.ErrInvalid)
+			_, err := task.Once(context.Background(), "", nil)
+			require.ErrorIs(t, err, pawl.ErrInvalid)
+			require.ErrorIs(t, e.Start(ctx, workflow.Run{ID: "other", Definition: define(t, shop)}, nil), pawl.ErrInvalid)
+			return nil, nil
+		}}))
+		end := sim.Snapshot()
+		require.Equal(t, workflow.RunCompleted, end.Status)
+		require.Equal(t, map[string]any{"score": 0.71}, end.Output)
+		require.Equal(t, before.Seq+4, end.Seq)
+		last := sim.Steps()[3]
+		require.Equal(t, workflow.EventWorkflowCompleted, last.Events[len(last.Events)-1].Type)
+
+		after, err := e.Inspect(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	})
+}
+
+// Time passes in a simulation by itself: retries and timeouts come at their instants.
+func TestSimulatedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, key := waiting(t)
+		sim, err := e.Simulate(t.Context(), "r")
+		require.NoError(t, err)
+		began := sim.Now()
+		require.NoError(t, e.Fail(sim.Context(t.Context()), key, errors.New("busy")))
+		calls := 0
+		again := pawl.Handlers{"check": func(_ context.Context, task pawl.Task) (any, error) {
+			calls++
+			require.Equal(t, 2, task.Attempt)
+			return map[string]any{"score": 0}, nil
+		}}
+		require.NoError(t, sim.Play(t.Context(), again))
+		require.Zero(t, calls)
+		require.NoError(t, sim.Elapse(2*time.Minute))
+		require.NoError(t, sim.Play(t.Context(), again))
+		require.Equal(t, 1, calls)
+		require.NoError(t, sim.Elapse(time.Hour))
+		require.Equal(t, began.Add(time.Hour+2*time.Minute), sim.Now())
+		end := sim.Snapshot()
+		require.Equal(t, workflow.RunCompleted, end.Status)
+		require.Equal(t, workflow.NodeID("late"), end.Tokens[len(end.Tokens)-1].Node)
+		require.ErrorIs(t, sim.Elapse(-1), pawl.ErrInvalid)
+		require.ErrorIs(t, e.Signal(sim.Context(t.Context()), "r", workflow.Signal{Name: "x", Early: true}), pawl.ErrEnded)
+	})
+}
+
+// A simulation of a patch answers as the run would, and a task whose handler panics or
+// waits in it does as in the run.
+func TestSimulatedPatch(t *testing.T) {
+	e, key := waiting(t)
+	sim, err := e.Simulate(t.Context(), "r")
+	require.NoError(t, err)
+	ctx := sim.Context(t.Context())
+	ops := []any{map[string]any{"op": "replace", "path": "/transitions/check->ship/condition", "value": "false"}}
+	revision, err := e.Patch(ctx, "r", pawl.Patch{Base: 1, Ops: ops})
+	require.NoError(t, err)
+	require.Equal(t, 2, revision)
+	_, err = e.Patch(ctx, "r", pawl.Patch{Base: 1, Ops: ops})
+	require.ErrorIs(t, err, pawl.ErrConflict)
+	require.Equal(t, 2, sim.Snapshot().Revision)
+	require.NoError(t, e.Complete(ctx, key, map[string]any{"score": 1}))
+	require.Equal(t, workflow.NodeID("approve"), sim.Snapshot().Tokens[1].Node)
+	require.NoError(t, e.Cancel(ctx, "r", "tried enough"))
+	require.Equal(t, workflow.RunCancelled, sim.Snapshot().Status)
+
+	sim, err = e.Simulate(t.Context(), "r")
+	require.NoError(t, err)
+	require.NoError(t, sim.Play(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}))
+	require.Empty(t, sim.Steps())
+	require.NoError(t, sim.Play(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { panic("no") }}))
+	require.Equal(t, workflow.CodePanic, sim.Snapshot().Failure.Code)
+}
+
+// Whatever cannot be simulated is refused in the context of a simulation, and so is a call
+// about another run.
+func TestRefusedInASimulation(t *testing.T) {
+	e, _ := waiting(t)
+	_, err := e.Simulate(t.Context(), "nobody")
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	sim, err := e.Simulate(t.Context(), "r")
+	require.NoError(t, err)
+	ctx := sim.Context(t.Context())
+	run := workflow.Run{ID: "s", Definition: define(t, shop)}
+	for name, call := range map[string]func() error{
+		"Start":      func() error { return e.Start(ctx, run, nil) },
+		"Run":        func() error { _, err := e.Run(ctx, run, nil); return err },
+		"Wait":       func() error { _, err := e.Wait(ctx, "r"); return err },
+		"Inspect":    func() error { _, err := e.Inspect(ctx, "r"); return err },
+		"Purge":      func() error { return e.Purge(ctx, "r") },
+		"RetryAll":   func() error { _, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{}); return err },
+		"another":    func() error { return e.Pause(ctx, "s") },
+		"Close":      func() error { return e.Close(ctx) },
+		"EndChild":   func() error { return sim.EndChild(pawl.Target{Run: "r", Node: "check"}, workflow.Outcome{}) },
+		"before":     func() error { _, err := e.PurgeBefore(ctx, time.Now()); return err },
+		"Simulation": func() error { _, err := e.Simulate(ctx, "r"); return err },
+	} {
+		require.ErrorIs(t, call(), pawl.ErrInvalid, name)
+	}
+	require.ErrorIs(t, sim.EndChild(pawl.Target{Run: "r", Node: "check"}, workflow.Outcome{Status: workflow.RunCompleted}), pawl.ErrNotLive)
+	require.Empty(t, sim.Steps())
+}
+
+// The end of a child run is told, since no child is started.
+func TestSimulatedChild(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
+	child := define(t, "name: inner\nstart: a\nnodes: [{id: a, task: x}]\n")
+	_, err := e.Publish(child)
+	require.NoError(t, err)
+	d := define(t, "name: outer\nstart: sub\nnodes: [{id: sub, subworkflow: {name: inner}, output: {state.n: result.n}}]\noutput: {mapping: {n: state.n}}\n")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+	sim, err := e.Simulate(t.Context(), "r")
+	require.NoError(t, err)
+	require.NoError(t, sim.EndChild(pawl.Target{Run: "r", Node: "sub"}, workflow.Outcome{Status: workflow.RunCompleted, Output: map[string]any{"n": int64(3)}}))
+	require.Equal(t, map[string]any{"n": int64(3)}, sim.Snapshot().Output)
+}
+
+func ExampleEngine_Simulate() {
+	dir, err := os.MkdirTemp("", "pawl")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	e, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{}})
+	if err != nil {
+		panic(err)
+	}
+	defer e.Close(ctx)
+	order, err := workflow.ParseYAML([]byte(`
+name: order
+start: approve
+nodes:
+  - {id: approve, approval: {message: "Send it?"}}
+  - {id: ship, task: ship, input: {amount: input.amount}}
+  - {id: insure, task: insure}
+transitions:
+  - {from: approve, to: ship, condition: "input.amount < 5000"}
+  - {from: approve, to: insure, priority: 1}
+`))
+	if err != nil {
+		panic(err)
+	}
+	if err := e.Start(ctx, workflow.Run{ID: "order-42", Definition: order}, map[string]any{"amount": 4800}); err != nil {
+		panic(err)
+	}
+
+	sim, err := e.Simulate(ctx, "order-42")
+	if err != nil {
+		panic(err)
+	}
+	err = e.Vote(sim.Context(ctx), pawl.Target{Run: "order-42", Node: "approve"}, workflow.Ballot{By: "ann", Approved: true})
+	if err != nil {
+		panic(err)
+	}
+	for _, step := range sim.Steps() {
+		for _, d := range step.Record.Decisions {
+			fmt.Println(d)
+		}
+		for _, note := range step.Notes {
+			fmt.Println("  why", note)
+		}
+	}
+	// Output:
+	// add-vote t1 by=ann approved
+	// decide-approval t1 approved cause=votes
+	// complete-token t1
+	// create-token t2 node=ship
+	// dispatch-task t2 task=ship attempt=1 input={"amount":4800}
+	//   why t1 approve->ship: input.amount < 5000 is true with input.amount = 4800
+}
