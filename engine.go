@@ -116,10 +116,11 @@ type Engine struct {
 	waiters    *waiters
 	alarms     *alarms
 	messenger  *childMessenger
-	purges     atomic.Uint64  // runs that were purged in this life
-	stalls     *stallDetector // nil without StallAfter
-	warned     warningLog     // whose warnings the logger has
-	once       turns          // of the keys of Once
+	purges     atomic.Uint64    // runs that were purged in this life
+	stalls     *stallDetector   // nil without StallAfter
+	warned     warningLog       // whose warnings the logger has
+	digests    knownDefinitions // that came before
+	once       turns            // of the keys of Once
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run

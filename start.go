@@ -166,7 +166,7 @@ func (e *Engine) hashOfNamed(run workflow.Run) (string, error) {
 // compileShared returns the graph of an inline definition. Equal definitions share
 // one graph.
 func (e *Engine) compileShared(d *workflow.Definition) (*workflow.Graph, error) {
-	if hash, err := d.Hash(); err == nil {
+	if hash, err := e.digests.hashOf(d); err == nil {
 		if g := e.dir.Known(hash); g != nil {
 			return g, nil
 		}

@@ -1,0 +1,205 @@
+package pawl
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxDigests bounds how many definitions a knownDefinitions remembers. Beyond it, it
+// begins anew.
+const maxDigests = 1024
+
+// A knownDefinitions knows the hashes of definitions that came before. The hash of a
+// definition is that of its canonical JSON, which takes long to make; what it looks like in
+// memory is told much sooner, and every Start sees whatever a caller has changed.
+type knownDefinitions struct {
+	mu     sync.Mutex
+	hashes map[digest]string
+}
+
+// A digest is the SHA-256 of a definition as it stands in memory.
+type digest = [sha256.Size]byte
+
+// hashOf returns the hash of a definition.
+func (k *knownDefinitions) hashOf(d *workflow.Definition) (string, error) {
+	at, ok := digestOf(d)
+	if !ok {
+		return d.Hash()
+	}
+	k.mu.Lock()
+	known := k.hashes[at]
+	k.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	made, err := d.Hash()
+	if err != nil {
+		return "", err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.hashes == nil || len(k.hashes) >= maxDigests {
+		k.hashes = map[digest]string{}
+	}
+	k.hashes[at] = made
+	return made, nil
+}
+
+// digestOf returns the digest of a definition. It reports false if something in it is
+// not of the JSON model, so that its JSON may depend on what cannot be seen here.
+func digestOf(d *workflow.Definition) (digest, bool) {
+	w := digestWriter{hash: sha256.New(), buffer: make([]byte, 0, digestPiece+64)}
+	w.addValue(reflect.ValueOf(d).Elem())
+	w.flushBuffer()
+	var out digest
+	w.hash.Sum(out[:0])
+	return out, w.err == nil
+}
+
+// digestPiece is how many bytes are hashed at a time.
+const digestPiece = 4096
+
+// A digestWriter writes values so that no two different ones look the same: each by its
+// size and content, or as a zero byte if it is the zero value of its type.
+type digestWriter struct {
+	hash   hash.Hash
+	buffer []byte
+	depth  int
+	err    error
+	pacer  pace.Pacer
+}
+
+var (
+	errForeignType = errors.New("a type that is not of the JSON model")
+	errDeep        = errors.New("nested too deeply")
+)
+
+// maxDigestDepth bounds the nesting, which of a value that holds itself has no end.
+const maxDigestDepth = 1000
+
+func (w *digestWriter) flushBuffer() {
+	pace.Write(w.hash, w.buffer)
+	w.buffer = w.buffer[:0]
+}
+
+// addValue writes a value whose type the reader knows.
+func (w *digestWriter) addValue(v reflect.Value) {
+	if w.err != nil {
+		return
+	}
+	if len(w.buffer) > digestPiece {
+		w.pacer.Spend(digestPiece / 64)
+		w.flushBuffer()
+	}
+	switch v.Kind() {
+	case reflect.String:
+		w.addText(v.String())
+	case reflect.Bool:
+		if v.Bool() {
+			w.addNumber(1)
+		} else {
+			w.addNumber(0)
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		w.addNumber(uint64(v.Int()))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		w.addNumber(v.Uint())
+	case reflect.Float32, reflect.Float64:
+		w.addNumber(math.Float64bits(v.Float()))
+	case reflect.Struct:
+		w.addFields(v)
+	case reflect.Slice, reflect.Map, reflect.Pointer, reflect.Interface:
+		w.addReference(v)
+	default:
+		w.err = errForeignType
+	}
+}
+
+func (w *digestWriter) addFields(v reflect.Value) {
+	for i := range v.NumField() {
+		if f := v.Field(i); f.IsZero() {
+			w.buffer = append(w.buffer, 0)
+		} else {
+			w.buffer = append(w.buffer, 1)
+			w.addValue(f)
+		}
+	}
+}
+
+// addReference writes a value that may be nil.
+func (w *digestWriter) addReference(v reflect.Value) {
+	if v.IsNil() {
+		w.buffer = append(w.buffer, 0)
+		return
+	}
+	if w.depth++; w.depth > maxDigestDepth {
+		w.err = errDeep
+		return
+	}
+	w.buffer = append(w.buffer, 1)
+	switch v.Kind() {
+	case reflect.Slice:
+		w.addNumber(uint64(v.Len()))
+		for i := range v.Len() {
+			w.addValue(v.Index(i))
+		}
+	case reflect.Map:
+		w.addMap(v)
+	case reflect.Pointer:
+		w.addValue(v.Elem())
+	default: // reflect.Interface
+		w.addDynamic(v.Elem())
+	}
+	w.depth--
+}
+
+// addMap writes a map of texts.
+func (w *digestWriter) addMap(v reflect.Value) {
+	if v.Type().Key().Kind() != reflect.String {
+		w.err = errForeignType
+		return
+	}
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	w.addNumber(uint64(len(keys)))
+	for _, key := range keys {
+		w.addText(key.String())
+		w.addValue(v.MapIndex(key))
+	}
+}
+
+// addDynamic writes a value of any type, behind the name of its type. A type of somebody
+// else may have methods that make its JSON.
+func (w *digestWriter) addDynamic(v reflect.Value) {
+	t := v.Type()
+	switch {
+	case t.PkgPath() == "" && t.Kind() <= reflect.Float64, t == reflect.TypeFor[string](),
+		t == reflect.TypeFor[[]any](), t == reflect.TypeFor[map[string]any]():
+		w.addText(t.String())
+		w.addValue(v)
+	default:
+		w.err = errForeignType
+	}
+}
+
+func (w *digestWriter) addText(s string) {
+	w.addNumber(uint64(len(s)))
+	if len(s) > digestPiece {
+		w.flushBuffer()
+		pace.Write(w.hash, []byte(s))
+		return
+	}
+	w.buffer = append(w.buffer, s...)
+}
+
+func (w *digestWriter) addNumber(n uint64) { w.buffer = binary.AppendUvarint(w.buffer, n) }
