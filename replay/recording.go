@@ -107,11 +107,12 @@ func (l library) openFile(path string) (*Recording, error) {
 }
 
 func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
-	id, _, _, err := runfile.ReadMeta(db)
+	content := runfile.InDatabase(db)
+	id, _, _, err := runfile.ReadMeta(content)
 	if err != nil {
 		return nil, err
 	}
-	hash, doc, err := runfile.ReadFirstDefinition(db)
+	hash, doc, err := runfile.ReadFirstDefinition(content)
 	if err == nil && hash == "" {
 		err = errors.New("it lacks the definition that the run began with")
 	}
@@ -124,18 +125,18 @@ func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
 			return nil, fmt.Errorf("its definition: %w", err)
 		}
 	}
-	r := New(id, l[hash], decodedRecords(runfile.CheckedJournal(db, id), db))
+	r := New(id, l[hash], decodedRecords(runfile.CheckedJournal(content, id), content))
 	r.free = func() { _ = db.Close() } // it is in memory
 	return r, nil
 }
 
 // decodedRecords yields the records that entries are of.
-func decodedRecords(entries iter.Seq2[runfile.Entry, error], db *sqlite.Conn) decision.History {
+func decodedRecords(entries iter.Seq2[runfile.Entry, error], content runfile.Source) decision.History {
 	return func(yield func(decision.Record, error) bool) {
 		for e, err := range entries {
 			var r decision.Record
 			if err == nil {
-				r, err = e.Decode(runfile.ValuesOf(db, &e))
+				r, err = e.Decode(runfile.ValuesOf(content, &e))
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -227,7 +228,7 @@ func openRun(in *store.Inspection, id workflow.RunID) (*Recording, error) {
 		snap.Close()
 		return nil, err
 	}
-	r := New(id, g, decodedRecords(snap.Journal(), snap.DB))
+	r := New(id, g, decodedRecords(snap.Journal(), snap.Content))
 	r.Source, r.free = in.Path(), snap.Close
 	return r, nil
 }

@@ -47,7 +47,7 @@ func (r *repairer) runOfFile(file string) (id workflow.RunID, err error) {
 	if err != nil {
 		return "", err
 	}
-	id, _, _, err = runfile.ReadMeta(db)
+	id, _, _, err = runfile.ReadMeta(runfile.InDatabase(db))
 	_ = db.Close() // it is in memory
 	return id, err
 }
@@ -65,7 +65,7 @@ func (r *repairer) surveyFiles() {
 			if err != nil {
 				continue // whoever needs it hears of it
 			}
-			if id, _, _, err := runfile.ReadMeta(db); err == nil && fileStart(id) != start {
+			if id, _, _, err := runfile.ReadMeta(runfile.InDatabase(db)); err == nil && fileStart(id) != start {
 				r.strays[id] = append(r.strays[id], file)
 			}
 			_, _ = r.definitionIn(db)
@@ -84,7 +84,7 @@ func (r *repairer) findGraph(hash string) *workflow.Graph {
 
 // definitionIn returns the definition in a run's file, as the run began with it.
 func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) {
-	hash, doc, err := runfile.ReadFirstDefinition(db)
+	hash, doc, err := runfile.ReadFirstDefinition(runfile.InDatabase(db))
 	if err != nil || hash == "" {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ type recovered struct {
 }
 
 // addEntry takes the next record, or returns why it cannot be the next.
-func (m *recovered) addEntry(e *runfile.Entry, file *sqlite.Conn) error {
+func (m *recovered) addEntry(e *runfile.Entry, file runfile.Source) error {
 	if err := e.CheckFollows(m.seq, m.sum); err != nil {
 		return err
 	}
@@ -141,9 +141,10 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 	}
 	m := &recovered{id: id, sum: runfile.FirstSum(id)}
 	defer func() { _ = db.Close() }() // it is in memory
-	for e, err := range runfile.ReadJournal(db) {
+	content := runfile.InDatabase(db)
+	for e, err := range runfile.ReadJournal(content) {
 		if err == nil {
-			err = m.addEntry(&e, db)
+			err = m.addEntry(&e, content)
 		}
 		if err != nil {
 			m.broken = err

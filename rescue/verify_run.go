@@ -37,15 +37,7 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 		return
 	}
 	defer snap.Close()
-	if snap.DB != nil {
-		text, err := index.IntegrityFaults(snap.DB)
-		if err != nil {
-			in.addDamage(id, snap.File, err, doRepair)
-		}
-		if text != "" {
-			in.addWrong(id, snap.File, doRepair, "SQLite's integrity check says: %s", text)
-		}
-	}
+	in.checkIntegrity(snap)
 	var later []decision.Event
 	s, err := snap.Replay(func(es []decision.Event) { later = append(later, es...) })
 	if err != nil {
@@ -98,7 +90,7 @@ func (in *inspection) replayJournal(snap *store.Snapshot) (*replayed, error) {
 }
 
 func (t *replayed) applyEntry(e *runfile.Entry, snap *store.Snapshot) error {
-	r, err := e.Decode(runfile.ValuesOf(snap.DB, e))
+	r, err := e.Decode(runfile.ValuesOf(snap.Content, e))
 	if err != nil {
 		return err
 	}
@@ -137,7 +129,7 @@ func (in *inspection) compareEvents(snap *store.Snapshot, later, replayed []deci
 		}
 		return false
 	}
-	for e, err := range runfile.ReadEvents(snap.DB, 0) {
+	for e, err := range runfile.ReadEvents(snap.Content, 0) {
 		if err != nil {
 			in.addDamage(snap.Run, snap.File, err, doRebuild)
 			return
@@ -232,5 +224,17 @@ func (in *inspection) compareRefs(snap *store.Snapshot, t *replayed) {
 		}
 		have[ref.Hash] = true // said once
 		in.addWrong(snap.Run, index.File, doRebuild, "the list of references lacks %s, which might be collected", ref.Hash)
+	}
+}
+
+// checkIntegrity has SQLite check the file of a run.
+func (in *inspection) checkIntegrity(snap *store.Snapshot) {
+	text := ""
+	err := snap.ReadDatabase(func(db *sqlite.Conn) (err error) { text, err = index.IntegrityFaults(db); return err })
+	if err != nil {
+		in.addDamage(snap.Run, snap.File, err, doRepair)
+	}
+	if text != "" {
+		in.addWrong(snap.Run, snap.File, doRepair, "SQLite's integrity check says: %s", text)
 	}
 }

@@ -28,7 +28,9 @@ func TestFileIsReadable(t *testing.T) {
 	require.NoError(t, err)
 	defer snap.Close()
 	list := func(query string) (out []string) {
-		require.NoError(t, snap.DB.Each(query, func(r *sqlite.Row) error { out = append(out, r.Text(0)); return nil }))
+		require.NoError(t, snap.ReadDatabase(func(db *sqlite.Conn) error {
+			return db.Each(query, func(r *sqlite.Row) error { out = append(out, r.Text(0)); return nil })
+		}))
 		return out
 	}
 	require.Equal(t, []string{

@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
-	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
 // A flushJob is what one worker does for one run.
@@ -112,7 +111,7 @@ func (d *Dir) buildInMemory(b *runfile.Builder, j *flushJob) error {
 		}
 	}
 	d.hook.Hit("file.begin")
-	data, err := b.Build(old, func(c *sqlite.Conn) error { return d.fillFile(c, j) })
+	data, err := b.Build(old, func(to runfile.Target) error { return d.fillFile(to, j) })
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func estimateSize(requests []*flushRequest) int64 {
 }
 
 // fillFile writes everything that a file lacks.
-func (d *Dir) fillFile(c *sqlite.Conn, j *flushJob) error {
+func (d *Dir) fillFile(to runfile.Target, j *flushJob) error {
 	g, err := d.Graph(j.row.Definition)
 	if err != nil {
 		return err
@@ -143,12 +142,12 @@ func (d *Dir) fillFile(c *sqlite.Conn, j *flushJob) error {
 	if err != nil {
 		return err
 	}
-	if err := runfile.WriteDefinition(c, g.Hash, doc); err != nil {
+	if err := runfile.WriteDefinition(to, g.Hash, doc); err != nil {
 		return err
 	}
 	last := j.requests[len(j.requests)-1]
 	h := &j.row.Head
-	err = runfile.WriteMeta(c, &runfile.Meta{
+	err = runfile.WriteMeta(to, &runfile.Meta{
 		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Definition: h.Definition,
 		Facts: &last.changes.Facts, Seq: last.seq, Sum: last.sum,
 	})
@@ -158,7 +157,7 @@ func (d *Dir) fillFile(c *sqlite.Conn, j *flushJob) error {
 	d.hook.Hit("file.fill")
 	next := j.row.Flushed + 1
 	for _, f := range j.requests {
-		if err := f.writeInto(c, next); err != nil {
+		if err := f.writeInto(to, next); err != nil {
 			return err
 		}
 		next = f.seq + 1
@@ -166,11 +165,11 @@ func (d *Dir) fillFile(c *sqlite.Conn, j *flushJob) error {
 	return nil
 }
 
-func (f *flushRequest) writeInto(c *sqlite.Conn, next int64) error {
+func (f *flushRequest) writeInto(to runfile.Target, next int64) error {
 	if len(f.entries) > 0 && f.entries[0].Seq != next || len(f.entries) == 0 && f.seq != next-1 {
 		return fmt.Errorf("the file lacks record %d", next)
 	}
-	return runfile.WriteChanges(c, &f.changes, f.entries, f.events)
+	return runfile.WriteChanges(to, &f.changes, f.entries, f.events)
 }
 
 // renameFile gives a new file its name, in the slot that is not in use.

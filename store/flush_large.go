@@ -29,7 +29,7 @@ func (d *Dir) buildOnDisk(j *flushJob) error {
 	}
 	_, err = c.Exec(begin)
 	if err == nil {
-		err = d.fillFile(c, j)
+		err = d.fillFile(runfile.InDatabase(c), j)
 	}
 	if err == nil {
 		_, err = c.Exec(commit)
@@ -43,18 +43,24 @@ func (d *Dir) buildOnDisk(j *flushJob) error {
 	return err
 }
 
-// startOnDisk writes the file to begin with: a copy of the old file, or an empty
-// database.
+// startOnDisk writes the file to begin with: a copy of the old file, or what SQLite would
+// have made of a small one, or an empty database.
 func (d *Dir) startOnDisk(j *flushJob) error {
-	if j.row.Slot != 0 {
+	if j.row.Slot != 0 && j.row.FileSize > largeFile {
 		return d.copyRunFile(&j.row, func() (*os.File, error) {
 			d.hook.Hit("disk.write")
 			return d.root.OpenFile(j.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 		})
 	}
-	data, err := runfile.New()
-	if err != nil {
-		return err
+	data := runfile.New()
+	if j.row.Slot != 0 {
+		old, err := d.readRunFile(&j.row)
+		if err != nil {
+			return err
+		}
+		if data, err = runfile.Enlarge(old); err != nil {
+			return err
+		}
 	}
 	return d.writeFile(j.tmp, data, false)
 }

@@ -217,7 +217,6 @@ func (j *flushJob) dueCallbacks() (out []func()) {
 
 func (f *flusher) flushLoop(d *Dir) {
 	var b runfile.Builder
-	defer b.FreeMemory()
 	for {
 		jobs := f.takeBatch()
 		if jobs == nil {

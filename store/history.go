@@ -22,7 +22,7 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 		for e, err := range snap.Journal() {
 			var r decision.Record
 			if err == nil {
-				if r, err = e.Decode(runfile.ValuesOf(snap.DB, &e)); err != nil {
+				if r, err = e.Decode(runfile.ValuesOf(snap.Content, &e)); err != nil {
 					err = snap.damageOf(snap.sourceOf(e.Seq), "a record cannot be read", err)
 				}
 			}
@@ -43,7 +43,7 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 			return
 		}
 		defer snap.Close()
-		flushed := runfile.ReadEvents(snap.DB, after)
+		flushed := runfile.ReadEvents(snap.Content, after)
 		for e, err := range flushed {
 			if err != nil {
 				err = snap.damageOf(snap.File, "its events are damaged", err)

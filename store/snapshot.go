@@ -16,7 +16,9 @@ import (
 // small, and the records that are not in it yet.
 type Snapshot struct {
 	index.Row
-	DB      *sqlite.Conn // the file; nil without one
+	Content runfile.Source // of the file; nil without one
+	data    []byte         // of the file, if it is small
+	db      *sqlite.Conn   // the file, where it is read page by page
 	dir     *Dir
 	large   *runReader // the file, where it is read page by page
 	entries []runfile.Entry
@@ -109,12 +111,7 @@ const filePragmas = `PRAGMA trusted_schema=OFF;`
 // openFile opens the file: a large one is read page by page, a small one at once.
 func (s *Snapshot) openFile() (err error) {
 	if s.FileSize >= largeFile {
-		if s.large, err = s.dir.proveRunFile(&s.Row); err != nil {
-			return err
-		}
-		if s.DB, err = sqlite.OpenReader(s.large, filePragmas); err != nil {
-			return fmt.Errorf("%s: %w", s.dir.pathOf(s.File), err)
-		}
+		err = s.openLarge()
 	} else {
 		err = s.readFile()
 	}
@@ -127,18 +124,29 @@ func (s *Snapshot) openFile() (err error) {
 	return err
 }
 
-// readFile makes the file a database in memory.
+// openLarge opens the file with SQLite.
+func (s *Snapshot) openLarge() (err error) {
+	if s.large, err = s.dir.proveRunFile(&s.Row); err != nil {
+		return err
+	}
+	if s.db, err = sqlite.OpenReader(s.large, filePragmas); err != nil {
+		return fmt.Errorf("%s: %w", s.dir.pathOf(s.File), err)
+	}
+	s.Content = runfile.InDatabase(s.db)
+	return nil
+}
+
+// readFile reads the file into memory.
 func (s *Snapshot) readFile() error {
 	data, err := s.dir.readRunFile(&s.Row)
 	if err != nil {
 		return err
 	}
-	if s.DB, err = sqlite.Open(sqlite.Memory, filePragmas); err != nil {
-		return err
-	}
-	if err := s.DB.Deserialize(data); err != nil {
+	content, err := runfile.Open(data)
+	if err != nil {
 		return s.damageOf(s.File, "it cannot be read", err)
 	}
+	s.Content, s.data = content, data
 	return nil
 }
 
@@ -153,7 +161,7 @@ func (s *Snapshot) damageOf(file, what string, err error) error {
 
 // checkMeta checks that the file is of this run and ends where the row says.
 func (s *Snapshot) checkMeta() error {
-	run, seq, sum, err := runfile.ReadMeta(s.DB)
+	run, seq, sum, err := runfile.ReadMeta(s.Content)
 	switch {
 	case err != nil:
 	case run != s.Run:
@@ -167,11 +175,30 @@ func (s *Snapshot) checkMeta() error {
 	return nil
 }
 
-// Close closes the file, or frees the memory that it takes.
+// ReadDatabase calls f with the file as SQLite reads it, unless there is none.
+func (s *Snapshot) ReadDatabase(f func(*sqlite.Conn) error) error {
+	switch {
+	case s.Content == nil:
+		return nil
+	case s.db != nil:
+		return f(s.db)
+	}
+	db, err := sqlite.Open(sqlite.Memory, filePragmas)
+	if err != nil {
+		return err
+	}
+	if err = db.Deserialize(s.data); err == nil {
+		err = f(db)
+	}
+	_ = db.Close() // it is in memory
+	return err
+}
+
+// Close closes the file.
 func (s *Snapshot) Close() {
-	if s.DB != nil {
-		_ = s.DB.Close() // it was only read
-		s.DB = nil
+	if s.db != nil {
+		_ = s.db.Close() // it was only read
+		s.db = nil
 	}
 }
 
@@ -182,11 +209,11 @@ func (s *Snapshot) Replay(happened func([]decision.Event)) (*state.State, error)
 	if err != nil {
 		return nil, err
 	}
-	st, err := runfile.RestoreState(s.DB, s.Run, g, s.dir)
+	st, err := runfile.RestoreState(s.Content, s.Run, g, s.dir)
 	if err != nil {
 		return nil, s.damageOf(s.File, "its rows are no state", err)
 	}
-	if err := runfile.ApplyEntries(s.DB, st, s.entries, happened); err != nil {
+	if err := runfile.ApplyEntries(s.Content, st, s.entries, happened); err != nil {
 		return nil, s.damageOf(indexFile, "a record does not fit the state", err)
 	}
 	st.Epoch = s.dir.epoch
@@ -199,7 +226,7 @@ func (s *Snapshot) Replay(happened func([]decision.Event)) (*state.State, error)
 func (s *Snapshot) Journal() iter.Seq2[runfile.Entry, error] {
 	return func(yield func(runfile.Entry, error) bool) {
 		last := int64(0)
-		for e, err := range runfile.CheckedJournal(s.DB, s.Run) {
+		for e, err := range runfile.CheckedJournal(s.Content, s.Run) {
 			if err != nil {
 				yield(runfile.Entry{}, s.damageOf(s.File, "its journal is damaged", err))
 				return

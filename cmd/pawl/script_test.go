@@ -153,12 +153,13 @@ func changeJournal(ts *testscript.TestScript, _ bool, args []string) {
 	for _, file := range files {
 		c, err := sqlite.Open(file, ``)
 		ts.Check(err)
-		run, _, _, err := runfile.ReadMeta(c)
+		content := runfile.InDatabase(c)
+		run, _, _, err := runfile.ReadMeta(content)
 		ts.Check(err)
 		sum := runfile.FirstSum(run)
-		for e, err := range runfile.ReadJournal(c) {
+		for e, err := range runfile.ReadJournal(content) {
 			ts.Check(err)
-			r, err := e.Decode(runfile.ValuesOf(c, &e))
+			r, err := e.Decode(runfile.ValuesOf(content, &e))
 			ts.Check(err)
 			for i, d := range r.Decisions {
 				if made, ok := d.(decision.CreateToken); ok && string(made.Token.Node) == args[1] {

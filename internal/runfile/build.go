@@ -2,11 +2,11 @@ package runfile
 
 import (
 	"database/sql/driver"
-	_ "embed" // the schema
 	"fmt"
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/image"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -17,124 +17,80 @@ const (
 	ID = 0x70617772
 	// Version is the version of the format in the header of a file.
 	Version = 3
-
-	filePage = 1024
 )
 
-const (
-	begin    = `BEGIN IMMEDIATE`
-	commit   = `COMMIT`
-	rollback = `ROLLBACK`
-)
+// New returns the bytes of an empty file that will be large: SQLite goes on with it.
+func New() []byte { return newDraft().writeTo(new(image.Writer), true) }
 
-//go:embed file.sql
-var fileSchema string
+// Enlarge returns a file as [New] has it, with the content of another. It fails with
+// [image.ErrMalformed].
+func Enlarge(data []byte) ([]byte, error) {
+	d := newDraft()
+	err := d.loadImage(data)
+	if err != nil {
+		return nil, err
+	}
+	return d.writeTo(new(image.Writer), true), nil
+}
 
-// New returns the bytes of an empty file.
-func New() ([]byte, error) {
-	return sqlite.NewDatabase(fileSchema, filePage, ID, Version)
+// A Builder builds files in memory that it keeps for the next. The zero value is ready.
+type Builder struct {
+	draft  *draft
+	writer *image.Writer
+}
+
+// maxKept is the size in bytes of a file after which a builder gives its memory
+// back.
+const maxKept = 256 << 10
+
+// Build returns the bytes of a file after fill, which begins with old, or empty if that
+// is nil. They are good until the next Build.
+func (b *Builder) Build(old []byte, fill func(Target) error) (data []byte, err error) {
+	if b.draft == nil {
+		b.draft, b.writer = newDraft(), new(image.Writer)
+	}
+	defer func() {
+		if err != nil || len(data) > maxKept {
+			*b = Builder{}
+		} else {
+			b.draft.clearRows()
+		}
+	}()
+	if old != nil {
+		if err := b.draft.loadImage(old); err != nil {
+			return nil, err
+		}
+	}
+	if err := fill(b.draft); err != nil {
+		return nil, err
+	}
+	return b.draft.writeTo(b.writer, false), nil
 }
 
 // WriteDefinition writes the definition that the run began with.
-func WriteDefinition(c *sqlite.Conn, hash, doc string) error {
-	return definitionTable.insertRows(c, [][]driver.Value{{int64(1), hash, doc}})
+func WriteDefinition(to Target, hash, doc string) error {
+	return to.runStatement(&statement{table: definitionTable, rows: [][]driver.Value{{int64(1), hash, doc}}})
 }
 
 // WriteMeta writes which run the file is of, and how far it goes.
-func WriteMeta(c *sqlite.Conn, m *Meta) error {
+func WriteMeta(to Target, m *Meta) error {
 	row, err := metaRow(m)
 	if err != nil {
 		return err
 	}
-	return metaTable.insertRows(c, [][]driver.Value{row})
+	return to.runStatement(&statement{table: metaTable, rows: [][]driver.Value{row}})
 }
 
 // WriteChanges writes everything that has changed in a state, with the records and the
 // events of the changes.
-func WriteChanges(c *sqlite.Conn, ch *state.Changes, entries []Entry, events []decision.Event) error {
-	for _, b := range fileStatements(ch, entries, events) {
-		if err := b.runOn(c); err != nil {
+func WriteChanges(to Target, ch *state.Changes, entries []Entry, events []decision.Event) error {
+	statements := fileStatements(ch, entries, events)
+	for i := range statements {
+		if err := to.runStatement(&statements[i]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// A Builder builds files in memory. It keeps one empty file and rolls back to
-// it after each: nothing is parsed or prepared twice.
-type Builder struct{ empty *sqlite.Conn }
-
-// maxKept is the size in bytes of a file after which a builder gives its memory
-// back.
-const maxKept = 4 << 20
-
-// Build returns the bytes of a file after fill, which begins with old, or empty
-// if that is nil.
-func (b *Builder) Build(old []byte, fill func(*sqlite.Conn) error) ([]byte, error) {
-	if old != nil {
-		return b.rebuildFile(old, fill)
-	}
-	if b.empty == nil {
-		var err error
-		if b.empty, err = sqlite.OpenMemory(fileSchema, filePage, ID, Version); err != nil {
-			return nil, err
-		}
-	}
-	data, err := fillDatabase(b.empty, fill)
-	if err == nil {
-		_, err = b.empty.Exec(rollback)
-	}
-	if err != nil || len(data) > maxKept {
-		b.FreeMemory()
-	}
-	return data, err
-}
-
-// fillDatabase returns the bytes of a database after fill, in an open transaction.
-func fillDatabase(c *sqlite.Conn, fill func(*sqlite.Conn) error) ([]byte, error) {
-	if _, err := c.Exec(begin); err != nil {
-		return nil, err
-	}
-	if err := fill(c); err != nil {
-		return nil, err
-	}
-	return c.Serialize()
-}
-
-func (b *Builder) rebuildFile(old []byte, fill func(*sqlite.Conn) error) (data []byte, err error) {
-	c, err := sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if closed := c.Close(); err == nil {
-			err = closed
-		}
-	}()
-	if err := c.Deserialize(old); err != nil {
-		return nil, err
-	}
-	if err := c.Script(`PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;`); err != nil {
-		return nil, err
-	}
-	if _, err := c.Exec(begin); err != nil {
-		return nil, err
-	}
-	if err := fill(c); err != nil {
-		return nil, err
-	}
-	if _, err := c.Exec(commit); err != nil {
-		return nil, err
-	}
-	return c.Serialize()
-}
-
-// FreeMemory gives the memory back.
-func (b *Builder) FreeMemory() {
-	if b.empty != nil {
-		_ = b.empty.Close() // it holds nothing but memory
-		b.empty = nil
-	}
 }
 
 // runOn runs the statement on a database.
@@ -174,10 +130,7 @@ func (t *table) insertRows(c *sqlite.Conn, rows [][]driver.Value) error {
 // inserts has the statement that inserts n rows into each table.
 var inserts = func() map[string]map[int]string {
 	out := map[string]map[int]string{}
-	for _, t := range []*table{
-		metaTable, definitionTable, tokensTable, groupsTable, itemsTable,
-		branchesTable, dataTable, journalTable, valsTable, eventsTable, signalsTable, stepsTable,
-	} {
+	for _, t := range allTables {
 		out[t.name] = map[int]string{}
 		row := "(" + strings.Repeat("?,", t.columns-1) + "?)"
 		for _, n := range chunks {

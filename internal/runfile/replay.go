@@ -6,7 +6,6 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
-	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -19,7 +18,7 @@ type Definitions interface {
 
 // RestoreState returns the state that a file holds, an empty one if the file is nil. The run
 // began with the definition g. An error says why the rows in the file are not a state.
-func RestoreState(c *sqlite.Conn, id workflow.RunID, g *workflow.Graph, known Definitions) (s *state.State, err error) {
+func RestoreState(c Source, id workflow.RunID, g *workflow.Graph, known Definitions) (s *state.State, err error) {
 	if c == nil {
 		return state.NewState(id, g), nil
 	}
@@ -41,7 +40,7 @@ func RestoreState(c *sqlite.Conn, id workflow.RunID, g *workflow.Graph, known De
 }
 
 // patchedGraph returns the compiled definition that the last patch made.
-func patchedGraph(c *sqlite.Conn, hash string, revision int, known Definitions) (*workflow.Graph, error) {
+func patchedGraph(c Source, hash string, revision int, known Definitions) (*workflow.Graph, error) {
 	if g := known.Known(hash); g != nil {
 		return g, nil
 	}
@@ -58,7 +57,7 @@ func patchedGraph(c *sqlite.Conn, hash string, revision int, known Definitions) 
 
 // ApplyEntries applies the records behind a file to s, the state in the file, and reports
 // their events. It fails if one of them does not fit the state.
-func ApplyEntries(c *sqlite.Conn, s *state.State, entries []Entry, happened func([]decision.Event)) error {
+func ApplyEntries(c Source, s *state.State, entries []Entry, happened func([]decision.Event)) error {
 	for i := range entries {
 		r, err := entries[i].Decode(ValuesOf(c, &entries[i]))
 		if err == nil {
@@ -87,7 +86,7 @@ func ApplyRecord(s *state.State, r *decision.Record, happened func([]decision.Ev
 
 // ValuesOf finds the large values of a record: it brings those of its own, or
 // they are in the file.
-func ValuesOf(c *sqlite.Conn, e *Entry) codec.Lookup {
+func ValuesOf(c Source, e *Entry) codec.Lookup {
 	if e.Values != nil {
 		return e.Values.Lookup
 	}
@@ -96,7 +95,7 @@ func ValuesOf(c *sqlite.Conn, e *Entry) codec.Lookup {
 
 // CheckedJournal yields the records in a file, as far as each follows the one before. A nil
 // file has none.
-func CheckedJournal(c *sqlite.Conn, id workflow.RunID) iter.Seq2[Entry, error] {
+func CheckedJournal(c Source, id workflow.RunID) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		seq, sum := int64(0), FirstSum(id)
 		for e, err := range ReadJournal(c) {

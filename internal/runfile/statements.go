@@ -12,43 +12,12 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A table is where rows go, and how.
-type table struct {
-	verb    string // INSERT, or INSERT OR REPLACE for rows that change
-	name    string
-	columns int
-	// first is the column from which a run of siblings counts up, together
-	// with second: -1 if rows of the table are not like that.
-	first, second int
-}
-
-const (
-	once    = "INSERT INTO "
-	replace = "INSERT OR REPLACE INTO "
-	unless  = "INSERT OR IGNORE INTO "
-)
-
-var (
-	metaTable       = &table{replace, "meta", 9, -1, -1}
-	definitionTable = &table{unless, "definition", 3, -1, -1}
-	tokensTable     = &table{replace, "tokens", 22, 0, 5} // id and branch
-	groupsTable     = &table{replace, "groups", 23, -1, -1}
-	itemsTable      = &table{replace, "items", 3, -1, -1}
-	branchesTable   = &table{replace, "branches", 4, 1, 1}
-	dataTable       = &table{replace, "data", 5, -1, -1}
-	journalTable    = &table{once, "journal", 7, -1, -1}
-	valsTable       = &table{unless, "vals", 2, -1, -1}
-	signalsTable    = &table{replace, "signals", 6, -1, -1}
-	stepsTable      = &table{replace, "steps", 4, -1, -1}
-	eventsTable     = &table{once, "events", 8, -1, -1}
-)
-
 // A statement inserts rows of one table, or deletes some.
 type statement struct {
 	table  *table
 	rows   [][]driver.Value
 	count  int    // rows like the only one, which counts up in two columns; 0 if rows are written as they are
-	delete string // with the arguments in the only row
+	delete string // deleteScope or deleteBelow, with the arguments in the only row
 }
 
 const (

@@ -78,7 +78,7 @@ func TestBatchesOfNothing(t *testing.T) {
 
 // TestEveryTable inserts any number of rows into every table.
 func TestEveryTable(t *testing.T) {
-	c, err := sqlite.OpenMemory(fileSchema, filePage, ID, Version)
+	c, err := sqlite.OpenMemory(fileSchema, largePage, ID, Version)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, n := range []int{1, 2, 3, 9, 49, 50, 51, 117} {

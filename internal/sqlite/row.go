@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // A Row is one row of an answer. Its methods return the zero value for NULL and
@@ -14,6 +15,13 @@ type Row struct {
 	values  []driver.Value
 	err     error
 }
+
+// NewRow returns a row that is not of an answer of SQLite. Its values are nil, int64, string
+// or []byte.
+func NewRow(values []driver.Value) *Row { return &Row{values: values} }
+
+// Err returns the error of a value that was not of the type that was asked for.
+func (r *Row) Err() error { return r.err }
 
 // Values returns the values of all columns: nil, int64, float64, string or
 // []byte; a time.Time of one that is declared as a DATE or the like. The slice is the next row's after this one.
@@ -51,6 +59,10 @@ func columnAs[T any](r *Row, i int) T {
 
 func (r *Row) failColumn(i int, want string) {
 	if r.err == nil {
-		r.err = fmt.Errorf("column %s holds a %T, want %s", r.columns[i], r.values[i], want)
+		name := strconv.Itoa(i)
+		if i < len(r.columns) {
+			name = r.columns[i]
+		}
+		r.err = fmt.Errorf("column %s holds a %T, want %s", name, r.values[i], want)
 	}
 }

@@ -1,0 +1,12 @@
+// Package image writes and reads the bytes of SQLite databases without SQLite. The file
+// of a run is written once and never changed in place, so that all that SQLite does
+// for a connection (parse the schema, prepare statements, keep pages and roll them back)
+// is most of what it costs; here the rows of all tables become the pages of
+// a file in one pass, and are read from there.
+//
+// The format is the one of SQLite's "Database File Format", as far as files of runs use
+// it: texts in UTF-8, tables with and without rowids, NULL, integers, texts and blobs, no
+// further index. What is written can be read and changed by every SQLite 3. What is
+// read may come from SQLite: any page size, trees of any shape, free pages. Bytes that are no such
+// database are an error.
+package image

@@ -1,0 +1,179 @@
+package image_test
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/image"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+var header = image.Header{ApplicationID: 7, UserVersion: 9}
+
+const (
+	numberedSQL = `CREATE TABLE numbered (id INTEGER PRIMARY KEY, a, b) STRICT`
+	keyedSQL    = `CREATE TABLE keyed (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID`
+	viewSQL     = `CREATE VIEW two (a, b) AS SELECT id, a FROM numbered`
+)
+
+// A content is what a database has in it, by the keys.
+type content struct {
+	numbered [][]driver.Value
+	keyed    [][]driver.Value
+}
+
+func drawContent(t *rapid.T) (c content) {
+	number := rapid.OneOf(rapid.Int64Range(-2, 300), rapid.Int64())
+	length := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 600), rapid.IntRange(0, 9000))
+	value := rapid.Custom(func(t *rapid.T) driver.Value {
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			return nil
+		case 1:
+			return number.Draw(t, "number")
+		case 2:
+			return strings.Repeat("x", length.Draw(t, "length"))
+		}
+		return bytes.Repeat([]byte{1}, 1+length.Draw(t, "length"))
+	})
+	ids := rapid.SliceOfNDistinct(rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Min(0)), 0, 300, rapid.ID).Draw(t, "ids")
+	slices.Sort(ids)
+	for _, id := range ids {
+		c.numbered = append(c.numbered, []driver.Value{id, value.Draw(t, "a"), value.Draw(t, "b")})
+	}
+	keys := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c]{1,5}([x]{50}|[y]{300})?`), 0, 200, rapid.ID).Draw(t, "keys")
+	slices.Sort(keys)
+	for _, key := range keys {
+		c.keyed = append(c.keyed, []driver.Value{key, strings.Repeat("v", length.Draw(t, "length"))})
+	}
+	return c
+}
+
+// bytesOf returns the database of a content.
+func (c content) bytesOf(page int) []byte {
+	var numbered, keyed []image.Row
+	for _, r := range c.numbered {
+		numbered = append(numbered, image.Row{ID: r[0].(int64), Record: image.AppendRecord(nil, []driver.Value{nil, r[1], r[2]})})
+	}
+	for _, r := range c.keyed {
+		keyed = append(keyed, image.Row{Record: image.AppendRecord(nil, r)})
+	}
+	return new(image.Writer).Write(header, page, []image.Object{
+		{Type: "table", Name: "numbered", SQL: strings.Replace(numberedSQL, "STRICT", "", 1), Rows: numbered},
+		{Type: "view", Name: "two", SQL: viewSQL},
+		{Type: "table", Name: "keyed", SQL: keyedSQL, Keyed: true, Rows: keyed},
+	})
+}
+
+// readBack returns the rows of a table, from some row on.
+func readBack(t require.TestingT, data []byte, table string, from image.Start) (out [][]driver.Value) {
+	m, err := image.Open(data)
+	require.NoError(t, err)
+	err = m.Rows(table, from, func(id int64, record []byte) (bool, error) {
+		row, err := image.DecodeRecord(nil, record)
+		if table == "numbered" {
+			row[0] = id
+		}
+		out = append(out, row)
+		return true, err
+	})
+	require.NoError(t, err)
+	return out
+}
+
+func openBytes(t require.TestingT, data []byte) *sqlite.Conn {
+	c, err := sqlite.Open(sqlite.Memory, `PRAGMA cell_size_check=ON`)
+	require.NoError(t, err)
+	require.NoError(t, c.Deserialize(data))
+	return c
+}
+
+func allRows(t require.TestingT, c *sqlite.Conn, query string) (out [][]driver.Value) {
+	require.NoError(t, c.Each(query, func(r *sqlite.Row) error { out = append(out, slices.Clone(r.Values())); return nil }))
+	return out
+}
+
+// What is written is a database in order, for SQLite and for us, and what SQLite makes of it
+// can be read.
+func TestSQLiteReadsWhatIsWritten(t *testing.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
+		c := drawContent(t)
+		data := c.bytesOf(rapid.SampledFrom([]int{512, 1024, 4096, 32768}).Draw(t, "page"))
+		db := openBytes(t, data)
+		defer func() { require.NoError(t, db.Close()) }()
+		require.Equal(t, [][]driver.Value{{"ok"}}, allRows(t, db, `PRAGMA integrity_check`))
+		require.Equal(t, [][]driver.Value{{int64(7)}}, allRows(t, db, `PRAGMA application_id`))
+		require.Equal(t, [][]driver.Value{{int64(9)}}, allRows(t, db, `PRAGMA user_version`))
+		require.Equal(t, c.numbered, allRows(t, db, `SELECT * FROM numbered ORDER BY id`))
+		require.Equal(t, c.keyed, allRows(t, db, `SELECT * FROM keyed ORDER BY key`))
+		require.Equal(t, [][]driver.Value{{int64(len(c.numbered))}}, allRows(t, db, `SELECT count(*) FROM two`))
+		require.Equal(t, c.numbered, readBack(t, data, "numbered", image.Start{}))
+		require.Equal(t, c.keyed, readBack(t, data, "keyed", image.Start{}))
+		require.Empty(t, readBack(t, data, "two", image.Start{}))
+
+		for i := range rapid.IntRange(0, 50).Draw(t, "changes") {
+			text := []string{
+				`INSERT OR REPLACE INTO numbered VALUES (%d, 'n', zeroblob(700))`, `DELETE FROM numbered WHERE id %% 7 = %d`,
+				`INSERT OR REPLACE INTO keyed VALUES ('b%d', hex(zeroblob(400)))`, `UPDATE keyed SET value = '%d' WHERE key < 'b'`,
+			}[i%4]
+			_, err := db.Exec(fmt.Sprintf(text, i))
+			require.NoError(t, err)
+		}
+		changed, err := db.Serialize()
+		require.NoError(t, err)
+		require.Equal(t, allRows(t, db, `SELECT * FROM numbered ORDER BY id`), readBack(t, changed, "numbered", image.Start{}))
+		require.Equal(t, allRows(t, db, `SELECT * FROM keyed ORDER BY key`), readBack(t, changed, "keyed", image.Start{}))
+	})
+}
+
+func TestRowsBeginWhereToldTo(t *testing.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
+		c := drawContent(t)
+		data := c.bytesOf(512)
+		from := rapid.Int64Range(0, 1200).Draw(t, "from")
+		at := slices.IndexFunc(c.numbered, func(r []driver.Value) bool { return r[0].(int64) >= from })
+		if at < 0 {
+			at = len(c.numbered)
+		}
+		require.Equal(t, append([][]driver.Value(nil), c.numbered[at:]...), readBack(t, data, "numbered", image.Start{From: from}))
+		text := rapid.StringMatching(`[a-d]{1,6}`).Draw(t, "text")
+		at = slices.IndexFunc(c.keyed, func(r []driver.Value) bool { return r[0].(string) >= text })
+		if at < 0 {
+			at = len(c.keyed)
+		}
+		require.Equal(t, append([][]driver.Value(nil), c.keyed[at:]...), readBack(t, data, "keyed", image.Start{Text: text}))
+	})
+}
+
+// FuzzImage reads any bytes: it neither panics nor hangs.
+func FuzzImage(f *testing.F) {
+	c := content{keyed: [][]driver.Value{{"a", strings.Repeat("v", 2000)}, {"b", "w"}}}
+	for i := range int64(40) {
+		c.numbered = append(c.numbered, []driver.Value{i * i * i, "text", strings.Repeat("x", int(i))})
+	}
+	f.Add(c.bytesOf(512))
+	f.Add(c.bytesOf(1024))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		m, err := image.Open(data)
+		if err != nil {
+			return
+		}
+		for _, table := range []string{"numbered", "keyed", "two"} {
+			for _, from := range []image.Start{{}, {From: 100}, {Text: "b"}} {
+				var row []driver.Value
+				_ = m.Rows(table, from, func(_ int64, record []byte) (bool, error) {
+					row, err = image.DecodeRecord(row[:0], record)
+					return true, err
+				})
+			}
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package runfile
+
+import (
+	_ "embed" // the schema
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/image"
+)
+
+//go:embed file.sql
+var fileSchema string
+
+// A table is where rows go, and how.
+type table struct {
+	verb    string // INSERT, or INSERT OR REPLACE for rows that change
+	name    string
+	columns int
+	key     string // the columns that its rows are in the order of, which are its first ones
+	keys    int    // how many those are in a table without rowids, otherwise 0
+	// first is the column from which a run of siblings counts up, together
+	// with second: -1 if rows of the table are not like that.
+	first, second int
+}
+
+const (
+	once    = "INSERT INTO "
+	replace = "INSERT OR REPLACE INTO "
+	unless  = "INSERT OR IGNORE INTO "
+)
+
+var (
+	metaTable       = &table{replace, "meta", 9, "one", 0, -1, -1}
+	definitionTable = &table{unless, "definition", 3, "revision", 0, -1, -1}
+	tokensTable     = &table{replace, "tokens", 22, "id", 0, 0, 5} // id and branch
+	groupsTable     = &table{replace, "groups", 23, "id", 0, -1, -1}
+	itemsTable      = &table{replace, "items", 3, "grp, idx", 2, -1, -1}
+	branchesTable   = &table{replace, "branches", 4, "grp, branch", 2, 1, 1}
+	dataTable       = &table{replace, "data", 5, "grp, branch, path, idx", 4, -1, -1}
+	journalTable    = &table{once, "journal", 7, "seq", 0, -1, -1}
+	valsTable       = &table{unless, "vals", 2, "hash", 1, -1, -1}
+	signalsTable    = &table{replace, "signals", 6, "seq", 0, -1, -1}
+	stepsTable      = &table{replace, "steps", 4, "node", 1, -1, -1}
+	eventsTable     = &table{once, "events", 8, "seq", 0, -1, -1}
+)
+
+// allTables are the tables of a file.
+var allTables = []*table{
+	metaTable, definitionTable, tokensTable, groupsTable, signalsTable, stepsTable, itemsTable,
+	branchesTable, dataTable, journalTable, valsTable, eventsTable,
+}
+
+// An object is a table or a view as the schema of a file has it.
+type object struct {
+	image.Object
+	table *table // nil for a view
+	empty string // the view that stands in for the table in a small file in which it would be empty
+}
+
+// objects has the schema of a file: what is in file.sql, without its comments.
+var objects = parseSchema(fileSchema)
+
+func parseSchema(text string) (out []object) {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "--")
+		if line = strings.Join(strings.Fields(line), " "); line == "" {
+			continue
+		}
+		lines = append(lines, strings.TrimSuffix(line, ";"))
+		if !strings.HasSuffix(line, ";") {
+			continue
+		}
+		words := strings.Fields(lines[0])
+		o := object{Object: image.Object{Type: strings.ToLower(words[1]), Name: words[2], SQL: strings.Join(lines, "\n")}}
+		for _, t := range allTables {
+			if t.name == o.Name {
+				o.table, o.Keyed, o.empty = t, t.keys > 0, emptyView(t.name, lines[1:len(lines)-1])
+			}
+		}
+		out, lines = append(out, o), nil
+	}
+	return out
+}
+
+// emptyView returns a view with the columns of a table, and no rows. An empty table takes a
+// page, and a small file would have more pages of that kind than others.
+func emptyView(name string, columns []string) string {
+	var names, nulls []string
+	for _, c := range columns {
+		if word, _, _ := strings.Cut(c, " "); word != "PRIMARY" {
+			names, nulls = append(names, word), append(nulls, "0")
+		}
+	}
+	return "CREATE VIEW " + name + " (" + strings.Join(names, ", ") + ") AS SELECT " + strings.Join(nulls, ", ") + " WHERE 0"
+}
