@@ -73,8 +73,9 @@ type Options struct {
 	// what a limit of the format is by default. A host that takes definitions from people
 	// it does not trust lowers them: see workflow.Bounds for what size costs.
 	Bounds workflow.Bounds
-	// Logger gets what no caller can be told, and the warnings of the definitions
-	// that are published or started; nothing by default.
+	// Logger gets what no caller can be told, such as that the disk is full and runs wait
+	// for room, and the warnings of the definitions that are published or started;
+	// slog.Default() by default.
 	Logger *slog.Logger
 }
 
@@ -97,7 +98,7 @@ func (o Options) withDefaults() Options {
 		o.IdleAfter = 10 * time.Second
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	if o.Executor == nil {
 		o.Executor = &absentExecutor{logger: o.Logger}
@@ -119,6 +120,7 @@ type Engine struct {
 	purges     atomic.Uint64    // runs that were purged in this life
 	stalls     *stallDetector   // nil without StallAfter
 	warned     warningLog       // whose warnings the logger has
+	faults     faultLog         // what the logger has of faults that repeat
 	digests    knownDefinitions // that came before
 	once       turns            // of the keys of Once
 	blobs      blob.Store

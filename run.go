@@ -66,12 +66,7 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	a := actor.New(id, s, outbox{e}, actor.Options{
 		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook,
-		Fault: func(id workflow.RunID, err error) {
-			if errors.Is(err, store.ErrNoRoom) {
-				return // a sibling was quicker; the parent is told
-			}
-			e.options.Logger.Error("pawl: fault", "run", string(id), "error", err)
-		},
+		Fault: e.logFault,
 	})
 	e.registry.group.Go(func() {
 		err := a.Run(e.ctx)

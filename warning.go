@@ -1,10 +1,13 @@
 package pawl
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -53,6 +56,40 @@ func (e *Engine) logWarnings(g *workflow.Graph, d *workflow.Definition) {
 			p.Line, p.Column = 0, 0
 		}
 		log.Warn("the definition can run, but look at this", "definition", d.Name, "version", max(d.Version, 1), "problem", p.String())
+	}
+}
+
+// fullDiskPause is the time between two lines of the log that say that the disk is full.
+const fullDiskPause = time.Minute
+
+// A faultLog knows when the log was told last that the disk is full, which every run
+// notices again and again.
+type faultLog struct {
+	mu   sync.Mutex
+	full time.Time
+}
+
+// isDue reports whether the log is to be told that the disk is full.
+func (f *faultLog) isDue(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.full.IsZero() && now.Sub(f.full) < fullDiskPause {
+		return false
+	}
+	f.full = now
+	return true
+}
+
+// logFault tells the logger what an actor can tell no caller.
+func (e *Engine) logFault(id workflow.RunID, err error) {
+	switch {
+	case errors.Is(err, store.ErrNoRoom): // a sibling was quicker; the parent is told
+	case errors.Is(err, ErrNoSpace):
+		if e.faults.isDue(time.Now()) {
+			e.options.Logger.Error("pawl: the disk is full: make room. Runs wait for it, this one and perhaps others, and nothing is lost", "run", string(id), "error", err)
+		}
+	default:
+		e.options.Logger.Error("pawl: fault", "run", string(id), "error", err)
 	}
 }
 

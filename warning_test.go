@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -104,4 +105,23 @@ func TestMessagesOfStart(t *testing.T) {
 	err = e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, map[string]any{"n": strings.Repeat("x", 65<<20)})
 	require.ErrorAs(t, err, &limit)
 	require.Zero(t, limit.Got, "it is not counted to its end")
+}
+
+// An engine without a logger tells slog.Default what no caller can be told; that the disk
+// is full once, however many runs notice it.
+func TestTheDefaultLoggerTellsOfAFullDisk(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	hook := &testhook.Hook{}
+	defer hook.OnStage(func(string) error { return pawl.ErrNoSpace })()
+	e := openWith(t, hook, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	for _, id := range []workflow.RunID{"a", "b"} {
+		_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: define(t, oneTask)}, map[string]int{"n": 1})
+		require.NoError(t, err)
+	}
+	require.NoError(t, e.Close(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "the disk is full: make room"), log.String())
+	require.NotContains(t, log.String(), "pawl: fault")
 }

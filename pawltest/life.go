@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing/synctest"
@@ -43,6 +44,7 @@ func (d *driver) openEngine() error {
 	life := d.life
 	d.mu.Unlock()
 	engine, err := pawl.Open(testhook.With(d.ctx, &d.hook), d.lifeFolder(life), pawl.Options{
+		Logger:   slog.New(slog.DiscardHandler), // the scenario says what is expected
 		Executor: pawl.Handlers{"*": d.newHandler(life)}, Durability: pawl.ProcessCrash, Concurrency: 1 << 20,
 	})
 	if err != nil {

@@ -139,8 +139,12 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 
 // copyIndex copies pawl.db, some pages at a time: commits go on in between.
 func (d *Dir) copyIndex(ctx context.Context, to string) error {
+	err := writeSynced(to, nil) // SQLite would let others read it
+	if err != nil {
+		return err
+	}
 	var copying *sqlite.Backup
-	err := d.readIndex(func(db *sqlite.Conn) (err error) { copying, err = db.Backup(to); return err })
+	err = d.readIndex(func(db *sqlite.Conn) (err error) { copying, err = db.Backup(to); return err })
 	if err != nil {
 		return err
 	}

@@ -120,6 +120,7 @@ func Open(path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
 	}
+	d.warnOfAccess()
 	d.committer.startLoop(d)
 	d.flusher.startWorkers(d)
 	return d, nil

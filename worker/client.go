@@ -27,7 +27,7 @@ type Client struct {
 	Capacity int          // how many tasks at once; 1 by default
 	Types    []string     // what it takes; the types of the handlers by default
 	HTTP     *http.Client // NewHTTPSClient makes one with certificates; http.DefaultClient by default. It should have no timeout
-	Logger   *slog.Logger // gets what Run cannot return; nothing by default
+	Logger   *slog.Logger // gets what Run cannot return; slog.Default() by default
 }
 
 // Bounds of what is sent and read, in bytes.

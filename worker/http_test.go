@@ -39,6 +39,13 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/poll", `{`, 400, CodeInvalid, "not the JSON object that this path takes"},
 		{"POST", "/v1/poll", `[]`, 400, CodeInvalid, "not the JSON object"},
 		{"POST", "/v1/poll", `{"workre": "ann"}`, 400, CodeInvalid, `unknown field "workre"`},
+		{"POST", "/v1/poll", `{"WORKER": "ann"}`, 400, CodeInvalid, `unknown field "WORKER"`},
+		{"POST", "/v1/poll", `{"worker": "bob", "worker": "ann"}`, 400, CodeInvalid, `the field "worker" is there twice`},
+		{"POST", "/v1/poll", `{"worker": "bob", "w\u006frker": "ann"}`, 400, CodeInvalid, `the field "worker" is there twice`},
+		{"POST", "/v1/poll", `null`, 400, CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {"code": "a", "Code": "b", "message": ""}`), 400, CodeInvalid, `unknown field "Code"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "a", "blob": {"$blob": "x", "size": 1, "size": 2}}]`), 400, CodeInvalid, `the field "size" is there twice`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": {"a": 1, "a": 2}`), 400, CodeInvalid, "result: "},
 		{"POST", "/v1/poll", `{"worker": 7}`, 400, CodeInvalid, "worker"},
 		{"POST", "/v1/poll", `{"worker": "ann"} {}`, 400, CodeInvalid, "one object per request"},
 		{"POST", "/v1/poll", `{"worker": "ann", "wait": "soon"}`, 400, CodeInvalid, `a duration like "30s"`},
@@ -122,14 +129,14 @@ func TestCompletions(t *testing.T) {
 		fields string
 		want   any
 	}{
-		{`"status": "completed"`, nil},
+		{`"version": "1.0", "status": "completed"`, nil},
 		{`"version": "1.7", "status": "completed", "result": {"n": 9007199254740992}`, map[string]any{"n": int64(9007199254740992)}},
-		{`"status": "completed", "run": "run", "node": "node", "result": [1.5]`, []any{1.5}},
-		{`"status": "completed", "resultRef": "s3://bucket/x"`, map[string]any{"$ref": "s3://bucket/x"}},
+		{`"version": "1.0", "status": "completed", "run": "run", "node": "node", "result": [1.5]`, []any{1.5}},
+		{`"version": "1.0", "status": "completed", "resultRef": "s3://bucket/x"`, map[string]any{"$ref": "s3://bucket/x"}},
 	} {
 		k := keysOf(9)[i]
 		f.dispatch("a", k)
-		status, e := ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1.0", "worker": "ann", "key": %q, %s}`, k, c.fields))
+		status, e := ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"worker": "ann", "key": %q, %s}`, k, c.fields))
 		require.Nil(t, e)
 		require.Equal(t, 200, status)
 		require.Equal(t, c.want, f.result(k))

@@ -60,7 +60,7 @@ type Options struct {
 	// default.
 	MaxBlob int64
 	// Logger gets what no caller can be told, such as that tasks have waited for 10 s
-	// and no worker takes their type; nothing by default.
+	// and no worker takes their type; slog.Default() by default.
 	Logger *slog.Logger
 }
 
@@ -92,7 +92,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxBlob = 1 << 30
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	return o, nil
 }

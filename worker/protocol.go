@@ -1,11 +1,8 @@
 package worker
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -147,22 +144,6 @@ const (
 	maxRef     = 4096        // bytes of a reference
 	maxTasks   = 8 << 20     // bytes of the tasks in one answer, without the last
 )
-
-// decodeObject reads one JSON object with no more than the fields of v.
-func decodeObject(body []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		if errors.Is(err, io.EOF) {
-			return invalidRequestf("the body is empty: send one JSON object, as docs/workers.md describes")
-		}
-		return invalidRequestf("the body is not the JSON object that this path takes: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return invalidRequestf("there is something after the JSON object in the body: send one object per request")
-	}
-	return nil
-}
 
 // checkVersion accepts every minor version of the major one that is spoken here.
 func checkVersion(v string) error {

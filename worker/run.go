@@ -38,7 +38,7 @@ func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 		l.types = handledTypes(h)
 	}
 	if l.log == nil {
-		l.log = slog.New(slog.DiscardHandler)
+		l.log = slog.Default()
 	}
 	if err := l.registerWorker(ctx); err != nil {
 		return unlessStopped(ctx, err)

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +12,10 @@ import (
 
 // VerifyTestMain is for TestMain of a package whose tests sync files. They run with
 // their temporary directories in memory, if there is any that is fit for it and
-// TMPDIR names no other place, and no goroutine may be left.
+// TMPDIR names no other place, and no goroutine may be left. What engines without a logger
+// tell of the faults that are injected is discarded.
 func VerifyTestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	remove := useMemory()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		remove()

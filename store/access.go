@@ -1,0 +1,30 @@
+package store
+
+import (
+	"io/fs"
+	"os"
+)
+
+// warnOfAccess tells the log if others than the user of the process can change what is in
+// the directory, which an engine makes for that user alone.
+func (d *Dir) warnOfAccess() {
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return // whoever needs it hears of it
+	}
+	for _, text := range accessWarnings(info.Mode(), ownerOf(info), os.Geteuid()) {
+		d.options.Logger.Warn(text, "directory", d.path, "mode", info.Mode().String())
+	}
+}
+
+// accessWarnings says who else can change what is in a directory. owner and user are ids, -1
+// where the system has none.
+func accessWarnings(mode fs.FileMode, owner, user int) (out []string) {
+	if owner != user && owner >= 0 {
+		out = append(out, "the engine directory belongs to another user, who can replace everything in it: chown it, or use one of your own")
+	}
+	if mode.Perm()&0o002 != 0 {
+		out = append(out, "everybody on this machine can write into the engine directory: chmod it to 0700")
+	}
+	return out
+}
