@@ -95,6 +95,7 @@ func (p *Pool) requireAccess(next http.Handler) http.Handler {
 		}
 		caller, err := p.identifyCaller(r)
 		if err != nil {
+			p.logRefusal(r, err)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
 			writeError(w, err)
 			return

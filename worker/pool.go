@@ -45,6 +45,7 @@ type Pool struct {
 	attached chan struct{} // closed when there is an engine
 	changed  chan struct{} // closed, and made anew, when a task is let go: for Drain
 	servers  []*http.Server
+	refused  refusalLog // has a lock of its own
 	closed   bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -94,5 +95,27 @@ func TestAWorkerIsMissedWhenItIsForgotten(t *testing.T) {
 		pass(time.Minute)
 		synctest.Wait()
 		require.NotContains(t, log.String(), "task=b")
+	})
+}
+
+// The log hears of wrong tokens, in one line a minute however many come.
+func TestRefusedCallersAreTold(t *testing.T) {
+	var log logged
+	bubble(t, Options{Token: secret, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, p *Pool, _ *fake) {
+		knock := func() {
+			r := httptest.NewRequest("POST", "/v1/poll", strings.NewReader(`{}`))
+			r.Header.Set("Authorization", "Bearer guessed")
+			p.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		}
+		for range 3 {
+			knock()
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "callers are refused"))
+		require.Contains(t, log.String(), "requests=1 ")
+		<-time.After(time.Minute) // in virtual time
+		knock()
+		require.Equal(t, 2, strings.Count(log.String(), "callers are refused"))
+		require.Contains(t, log.String(), "requests=3 ")
+		require.NotContains(t, log.String(), "guessed")
 	})
 }
