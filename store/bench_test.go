@@ -58,6 +58,7 @@ func benchmarkCommit(b *testing.B, durability Durability, writers int) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var wg sync.WaitGroup
+	before := writtenBytes()
 	b.ResetTimer()
 	for w := range writers {
 		wg.Go(func() {
@@ -76,6 +77,15 @@ func benchmarkCommit(b *testing.B, durability Durability, writers int) {
 	}
 	wg.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+	b.ReportMetric((writtenBytes()-before)/float64(b.N), "bytes/commit")
+}
+
+// writtenBytes returns how many bytes this process has handed to Linux to be written.
+func writtenBytes() float64 {
+	text, _ := os.ReadFile("/proc/self/io")
+	var read, written float64
+	_, _ = fmt.Sscanf(string(text), "rchar: %f\nwchar: %f", &read, &written)
+	return written
 }
 
 // trimOnly removes records from the log as filing does, without a file.

@@ -71,9 +71,10 @@ func fillSize(pages int64) int64 {
 		overflow = index.PageSize - 4              // bytes of a record in each
 		leaf     = (index.PageSize-12)*32/255 - 23 // and in the leaf, of such a record
 	)
-	header := int64(5) // its own size, and the types of both columns, the second with the size of the data
-	if pages == 1 {
-		header = 4
+	size := leaf + pages*overflow
+	header := int64(4) // its own size, and the types of both columns, the second with the size of the data
+	if 2*(size-header)+12 > 1<<14-1 {
+		header = 5 // that type takes three bytes in place of two
 	}
-	return leaf + pages*overflow - header
+	return size - header
 }

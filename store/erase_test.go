@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -161,7 +162,7 @@ func TestARunThatBeginsDuringACollectionKeepsItsDefinition(t *testing.T) {
 func TestFreePagesAreOverwritten(t *testing.T) {
 	for _, pages := range []int{1, 2, 3, 4, 7, 50, 249, 250, 251, 260, 777} {
 		d := open(t, t.TempDir())
-		rest := strings.Repeat(secretOf, pages*4096/len(secretOf))
+		rest := strings.Repeat(secretOf, pages*index.PageSize/len(secretOf))
 		require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 			_, err := db.Exec(putPart, int64(7)<<partBits, []byte(rest))
 			return err

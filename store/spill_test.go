@@ -123,7 +123,7 @@ func TestPartsOnAFullDisk(t *testing.T) {
 	limit := func(pages int) {
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages)) }))
 	}
-	limit(30 + 4*partBytes/4096)
+	limit(60 + 4*partBytes/index.PageSize)
 	for range 3 {
 		require.ErrorIs(t, o.try(state.Heartbeat{}, large(6*partBytes)), ErrNoSpace)
 		_, records := partsOf(t, d)

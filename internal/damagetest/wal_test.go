@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -21,7 +22,7 @@ import (
 const (
 	walHeader   = 32
 	frameHeader = 24
-	frameSize   = frameHeader + 4096
+	frameSize   = frameHeader + index.PageSize
 )
 
 func readFile(t testing.TB, path ...string) []byte {
@@ -55,10 +56,10 @@ var tails = []string{"nothing", "zeros", "noise", "sectors", "pages"}
 // cuts returns the cuts within the last three frames, and n drawn ones. In a
 // release those are all; in the gate they are those near the ends of a frame and
 // of its header, and every 17th of the others, which differ in nothing; in a quick
-// run every 685th, six in each frame.
+// run every 345th, six in each frame.
 func cuts(size, n int, rng *rand.Rand) []cut {
 	var out []cut
-	every, ends := harness.Figure(685, 17, 1), harness.CurrentLevel() > harness.Quick
+	every, ends := harness.Figure(345, 17, 1), harness.CurrentLevel() > harness.Quick
 	for at := size - 3*frameSize; at <= size; at++ {
 		in := (at - walHeader) % frameSize
 		if at%every == 0 || ends && (in < 32 || in > frameSize-8) {
@@ -111,7 +112,7 @@ func TestTornLog(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.plus, indexWAL)
 	acked := s.acks[len(s.acks)-2].length // the last transaction is not
-	list := cuts(len(log), harness.Figure(20, 1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
+	list := cuts(len(log), harness.Figure(40, 1000, 11000), rand.New(rand.NewPCG(*seed, 5)))
 	plus := tell(t, s.plus)
 	var y tally
 	trials(t, len(list), func(i int, rng *rand.Rand, dir string) {
@@ -424,7 +425,7 @@ func prefixOrSuspended(records, of []string) bool {
 func TestFrames(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.hot, indexWAL)
-	require.EqualValues(t, 4096, binary.BigEndian.Uint32(log[8:]))
+	require.EqualValues(t, index.PageSize, binary.BigEndian.Uint32(log[8:]))
 	require.Zero(t, (len(log)-walHeader)%frameSize)
 	require.EqualValues(t, len(log), s.acks[len(s.acks)-2].length)
 }

@@ -116,12 +116,11 @@ CREATE TABLE blob_refs (
 
 CREATE INDEX blob_refs_num ON blob_refs (num);
 
--- The records that no run's file holds yet, in the order of their commits: what
--- is committed together lies together, on few pages. Records up to runs.filed are
+-- The records that no run's file holds yet. Their key is the key of the table's tree: with
+-- an index beside it every commit would write a page more. Records up to runs.filed are
 -- dead: they are being dropped, or a crash kept them from it.
 CREATE TABLE log (
-  pos       INTEGER PRIMARY KEY,
-  key       INTEGER NOT NULL UNIQUE, -- number of the run * 2^32 + sequence
+  key       INTEGER PRIMARY KEY, -- number of the run * 2^32 + sequence
   at        INTEGER NOT NULL,
   epoch     INTEGER NOT NULL,    -- the 64 bits, signed
   planner   INTEGER NOT NULL,

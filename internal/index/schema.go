@@ -11,8 +11,8 @@ import (
 // What the header of a pawl.db says, and the size of its pages.
 const (
 	ID       = 0x7061776c // "pawl"
-	Version  = 5
-	PageSize = 4096
+	Version  = 6
+	PageSize = 2048 // a commit writes whole pages, of which its record takes a few hundred bytes
 )
 
 //go:embed index.sql
