@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
 // A flushJob is what one worker does for one run.
@@ -28,8 +30,13 @@ type flushJob struct {
 // flushBatch brings the files of some runs up to date. An error of one job does not
 // concern the others.
 func (d *Dir) flushBatch(b *runfile.Builder, jobs []*flushJob) {
+	for some := range slices.Chunk(jobs, rowsOnce) {
+		d.readFileRows(some)
+	}
 	for _, j := range jobs {
-		j.err = typedError(d.buildFile(b, j))
+		if j.err == nil {
+			j.err = typedError(d.buildFile(b, j))
+		}
 	}
 	d.hook.Hit("file.built")
 	d.passStage(jobs, built, func(j *flushJob) error { return d.renameFile(j) })
@@ -49,6 +56,32 @@ func (d *Dir) flushBatch(b *runfile.Builder, jobs []*flushJob) {
 	d.passStage(jobs, trimmed, func(j *flushJob) error { return d.removeOldFile(j, hard) })
 	d.dropSpills(spills)
 	d.hook.Hit("file.end")
+}
+
+// rowsOnce is how many rows are read while no commit can begin.
+const rowsOnce = 16
+
+// readFileRows reads which files runs have now: the index says it, whatever a handle knows.
+func (d *Dir) readFileRows(jobs []*flushJob) {
+	err := d.readIndex(func(db *sqlite.Conn) error {
+		for _, j := range jobs {
+			j.row = j.run.row
+			sound := false
+			found, err := db.One(index.FileColumns, func(x *sqlite.Row) error { sound = j.row.ScanFile(x); return nil }, j.row.Num)
+			switch {
+			case err != nil:
+				return err
+			case !found:
+				j.err = fmt.Errorf("%w: %q was purged", ErrRunNotFound, string(j.row.Run))
+			case !sound:
+				j.err = &CorruptError{Run: j.row.Run, File: d.pathOf(indexFile), What: "its row in the index is damaged"}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		failJobs(jobs, err)
+	}
 }
 
 // passStage passes a stage and calls do with every job that has not failed, if the
@@ -77,18 +110,12 @@ func failJobs(jobs []*flushJob, err error) {
 
 // buildFile writes the new file of a run under a temporary name.
 func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
-	var err error
-	if j.row, err = d.readRow(j.run.id); err != nil {
-		return err
-	}
-	if j.row.Num != j.run.num {
-		return fmt.Errorf("%w: %q was purged, and is another run by now", ErrRunNotFound, string(j.run.id))
-	}
 	j.name = index.FileName(j.row.Run, j.row.Nonce, j.row.Slot.Other())
 	if d.flusher.isHeld(j.name) {
 		return errPostponed
 	}
 	j.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(j.name)))
+	var err error
 	if j.large {
 		err = d.buildOnDisk(j)
 	} else {
@@ -96,7 +123,7 @@ func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 	}
 	if err != nil {
 		_ = d.root.Remove(j.tmp) // if it is there; the next Open removes it otherwise
-		return fmt.Errorf("build the file of run %q: %w", string(j.run.id), err)
+		return fmt.Errorf("build the file of run %q: %w", string(j.row.Run), err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -33,8 +34,7 @@ type flushRequest struct {
 // A runFlushes has what is to be flushed of one run, in order. While a worker
 // has a job of the run, requests that come are kept for its next job.
 type runFlushes struct {
-	id       workflow.RunID
-	num      int64
+	row      index.Row // what does not change in it: which run it is, and of which definition
 	requests []*flushRequest
 	busy     bool // a worker has a job of it
 	queued   bool
@@ -84,17 +84,18 @@ func (f *flusher) stopWorkers() {
 	f.workers.Wait()
 }
 
-// addRequest queues a request of run num. It fails with ErrClosed.
-func (f *flusher) addRequest(num int64, id workflow.RunID, request *flushRequest) error {
+// addRequest queues a request of the run with a row. It fails with ErrClosed.
+func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stopped {
 		return ErrClosed
 	}
-	r := f.runs[id]
-	if r == nil || r.num != num {
-		r = &runFlushes{id: id, num: num}
-		f.runs[id] = r
+	r := f.runs[row.Run]
+	if r == nil || r.row.Num != row.Num {
+		head := index.Head{Run: row.Run, Workflow: row.Workflow, Version: row.Version, Definition: row.Definition}
+		r = &runFlushes{row: index.Row{Head: head, Num: row.Num, Nonce: row.Nonce}}
+		f.runs[row.Run] = r
 	}
 	r.requests = append(r.requests, request)
 	f.enqueueRun(r)
@@ -195,8 +196,8 @@ func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
 		switch {
 		case more:
 			f.enqueueRun(r)
-		case j.err == nil && f.runs[r.id] == r:
-			delete(f.runs, r.id)
+		case j.err == nil && f.runs[r.row.Run] == r:
+			delete(f.runs, r.row.Run)
 		}
 	}
 	f.changed.Broadcast()

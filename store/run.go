@@ -387,7 +387,7 @@ func (r *Run) queueFlush(f *flushRequest) error {
 		return fmt.Errorf("%w: %q", ErrRunNotFound, string(r.row.Run))
 	}
 	r.unflushed, r.bytes = nil, 0
-	return r.dir.flusher.addRequest(r.row.Num, r.row.Run, f)
+	return r.dir.flusher.addRequest(&r.row, f)
 }
 
 // Close ends the use of the handle. Flushes that it asked for are still made.

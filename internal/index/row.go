@@ -97,15 +97,32 @@ func ScanRow(r *sqlite.Row) Row {
 	out.texts = [3]string{r.Text(16), r.Text(17), r.Text(18)}
 	out.Sound[RowState] = out.Status <= workflow.RunCancelled
 	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(21))
-	out.Sound[RowFile] = (out.Flushed == 0 || out.FlushedSum.SetBytes(r.Bytes(26))) && out.Slot <= 2 && (out.Slot == 0) == (out.Flushed == 0)
+	out.Sound[RowFile] = out.hasFile(r.Bytes(26))
 	out.Sound[RowStart], out.Sound[RowRoom] = true, true
 	for i, p := range rowParts {
 		out.Sound[i] = out.Sound[i] && CRCMatches(r, p.first, p.crc)
 	}
-	if out.Slot == 1 || out.Slot == 2 {
-		out.File = FileName(out.Run, out.Nonce, out.Slot)
-	}
 	return out
+}
+
+// FileColumns selects the columns that ScanFile reads, from the run with a number.
+const FileColumns = `SELECT num, slot, filed, filed_sum, file_hash, file_size, file_crc FROM runs WHERE num = ?`
+
+// ScanFile reads what a row of FileColumns says of the run's file into a row that has the
+// run, its number and its nonce, and reports whether it is sound.
+func (r *Row) ScanFile(x *sqlite.Row) bool {
+	r.Slot, r.Flushed, r.FileHash, r.FileSize = Slot(x.Int64(1)), x.Int64(2), x.Bytes(4), x.Int64(5)
+	r.Sound[RowFile] = r.hasFile(x.Bytes(3)) && CRCMatches(x, 1, 6)
+	return r.Sound[RowFile]
+}
+
+// hasFile sets the checksum of the last record in the file, and the file's name, and reports
+// whether the row may be one of a file, or of none.
+func (r *Row) hasFile(sum []byte) bool {
+	if r.Slot == 1 || r.Slot == 2 {
+		r.File = FileName(r.Run, r.Nonce, r.Slot)
+	}
+	return (r.Flushed == 0 || r.FlushedSum.SetBytes(sum)) && r.Slot <= 2 && (r.Slot == 0) == (r.Flushed == 0)
 }
 
 // IsDamaged reports whether a part of a row that was read is not what was written.
