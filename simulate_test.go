@@ -147,6 +147,23 @@ func TestSimulatedPatch(t *testing.T) {
 	require.Equal(t, workflow.CodePanic, sim.Snapshot().Failure.Code)
 }
 
+// The engine explains a live run as it stands.
+func TestWhy(t *testing.T) {
+	e, key := waiting(t)
+	require.NoError(t, e.Complete(t.Context(), key, map[string]any{"score": 0.5}))
+	x, err := e.Why(t.Context(), "r")
+	require.NoError(t, err)
+	require.Len(t, x.Waits, 1)
+	require.Equal(t, "people: 0 of 2 approvals", x.Waits[0].For)
+	require.Equal(t, []pawl.Reading{{Path: "result.score", Value: "0.5"}}, x.Waits[0].Came.Notes[0].Reads)
+	_, err = e.Why(t.Context(), "nobody")
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = e.Why(ctx, "r")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 // Whatever cannot be simulated is refused in the context of a simulation, and so is a call
 // about another run.
 func TestRefusedInASimulation(t *testing.T) {
@@ -161,6 +178,7 @@ func TestRefusedInASimulation(t *testing.T) {
 		"Start":      func() error { return e.Start(ctx, run, nil) },
 		"Run":        func() error { _, err := e.Run(ctx, run, nil); return err },
 		"Wait":       func() error { _, err := e.Wait(ctx, "r"); return err },
+		"Why":        func() error { _, err := e.Why(ctx, "r"); return err },
 		"Inspect":    func() error { _, err := e.Inspect(ctx, "r"); return err },
 		"Purge":      func() error { return e.Purge(ctx, "r") },
 		"RetryAll":   func() error { _, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{}); return err },

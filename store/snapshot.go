@@ -178,7 +178,7 @@ func (s *Snapshot) checkMeta() error {
 // ReadDatabase calls f with the file as SQLite reads it, unless there is none.
 func (s *Snapshot) ReadDatabase(f func(*sqlite.Conn) error) error {
 	switch {
-	case s.Content == nil:
+	case s.Content == nil, f == nil:
 		return nil
 	case s.db != nil:
 		return f(s.db)

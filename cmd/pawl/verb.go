@@ -25,6 +25,7 @@ func verbs() []verb {
 	return []verb{
 		testVerb,
 
+		whyVerb,
 		stepVerb,
 		diffVerb,
 		replayVerb,

@@ -44,7 +44,7 @@ var layers = map[string][]string{
 	"replay":             slices.Concat(decided, []string{"internal/runfile", "internal/sqlite", "planning", "store"}),
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
-	".":          slices.Concat(decided, []string{"internal/fair", "internal/heap", "internal/rate", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor"}),
+	".":          slices.Concat(decided, []string{"internal/fair", "internal/heap", "internal/rate", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor", "replay"}),
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/rate", "blob", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor", ".", "worker"}),

@@ -291,6 +291,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Start":        e.Start(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0}),
 		"Vote":         e.Vote(ctx, pawl.Target{Run: "a", Node: "a"}, workflow.Ballot{By: "me", Approved: true}),
 		"Wait":         first(e.Wait(ctx, "a")),
+		"Why":          first(e.Why(ctx, "a")),
 	}
 	_, _, out["Definition"] = e.Definition(ctx, "a")
 	for _, err := range e.Approvals(ctx) {

@@ -1,0 +1,217 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// addWaits adds what the live tokens wait for: tokens that wait alike at one node together,
+// and groups that gather.
+func (x *Explanation) addWaits(s *state.State) {
+	type kind struct {
+		node workflow.NodeID
+		of   workflow.TokenStatus
+		more string
+	}
+	known := map[kind]int{}
+	for _, id := range s.LiveTokens() {
+		t := s.Token(id)
+		w := waitOf(s, t)
+		k := kind{t.Node, t.Status, ""}
+		if t.Status == workflow.WaitingForApproval || t.Status == workflow.WaitingForOperator || t.Status == workflow.WaitingForSiblings || t.Status == workflow.WaitingForJoin {
+			k.more = w.For // these are different questions
+		}
+		i, ok := known[k]
+		if !ok {
+			if len(x.Waits) == MaxExplained {
+				continue
+			}
+			known[k], i = len(x.Waits), len(x.Waits)
+			x.Waits = append(x.Waits, w)
+			continue
+		}
+		have := &x.Waits[i]
+		have.Count++
+		if have.Until.IsZero() || !w.Until.IsZero() && w.Until.Before(have.Until) {
+			have.Until = w.Until
+		}
+	}
+	slices.SortStableFunc(x.Waits, func(a, b Wait) int { return cmp.Compare(urgency(&a), urgency(&b)) })
+}
+
+// urgency orders waits: what somebody must do comes first.
+func urgency(w *Wait) int {
+	switch {
+	case w.Hopeless:
+		return 0
+	case w.Status == workflow.WaitingForOperator:
+		return 1
+	case w.Status == workflow.WaitingForApproval:
+		return 2
+	case w.Status == workflow.WaitingForEvent:
+		return 3
+	case w.Status == workflow.WaitingForSiblings, w.Status == workflow.WaitingForJoin, w.Status == workflow.WaitingForLock:
+		return 5
+	default:
+		return 4
+	}
+}
+
+// waitOf says what a live token waits for.
+func waitOf(s *state.State, t *state.Token) Wait {
+	w := Wait{Token: t.ID, Count: 1, Place: placeOf(s, t), Status: t.Status, Until: t.Alarm(), Failure: t.Failure}
+	n := s.Graph.Node(t.Node)
+	switch t.Status {
+	case workflow.Pending:
+		w.For = "to begin"
+		if t.Held {
+			w.For, w.Try = "the run is paused", "Resume"
+		}
+	case workflow.Dispatched:
+		w.For = fmt.Sprintf("the result of task %s, attempt %d", n.Task, t.Attempt)
+		w.Try = "its handler is to answer; Complete or Fail with its key, or Skip"
+	case workflow.Retrying:
+		w.For = fmt.Sprintf("its next attempt, after attempt %d", t.Attempt)
+		w.Try = "Retry ends the pause"
+	case workflow.WaitingForOperator:
+		w.For = fmt.Sprintf("an operator: attempt %d of task %s has failed and was the last", t.Attempt, n.Task)
+		w.Try = "Retry or Skip"
+	case workflow.WaitingForApproval:
+		w.For, w.Try = approvalText(n.Approval, t.Votes), "Vote"
+	case workflow.WaitingForEvent:
+		w.For = "the signal " + strings.Join(n.Events(), " or ")
+		w.Try = "Signal"
+	case workflow.WaitingForTimer:
+		w.For = "its time"
+	case workflow.WaitingForChild:
+		w.Child = workflow.ChildID(s.Run, t.ID, t.Attempt)
+		w.For = fmt.Sprintf("the child run %s", string(w.Child))
+	case workflow.WaitingForLock:
+		w.For = fmt.Sprintf("the lock %s", n.Lock)
+		if holder := s.Token(s.LockHolder(n.Lock)); holder != nil {
+			w.For += fmt.Sprintf(", which %v at %s holds", holder.ID, placeOf(s, holder))
+		}
+	case workflow.WaitingForSiblings:
+		w.For, w.Until, w.Hopeless = siblingsText(s, t)
+		if w.Hopeless {
+			w.Try = "CloseGroup fires the join with what has arrived"
+		}
+	case workflow.WaitingForJoin:
+		w.For, w.Hopeless = joinText(s, t, n)
+		if w.Hopeless {
+			w.Try = "CancelNodes ends the wait; Patch changes the join"
+		}
+	case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled: // not live
+	}
+	if s.Status == workflow.RunSuspended {
+		w.For, w.Try = "the run is suspended: "+w.For, "Resume, after what suspended it is mended"
+	}
+	return w
+}
+
+func approvalText(spec *workflow.ApprovalSpec, votes []state.Vote) string {
+	var yes, no []string
+	for _, v := range votes {
+		if v.Approved {
+			yes = append(yes, v.By)
+		} else {
+			no = append(no, v.By)
+		}
+	}
+	text := fmt.Sprintf("people: %d of %d approvals", len(yes), spec.Quorum)
+	if len(yes) > 0 {
+		text += " (" + strings.Join(yes, ", ") + ")"
+	}
+	if len(no) > 0 {
+		text += fmt.Sprintf(", %d of %d rejections (%s)", len(no), spec.RejectQuorum, strings.Join(no, ", "))
+	}
+	return text
+}
+
+// siblingsText says what the join lacks at which a token of a branch has arrived, when that
+// times out, and whether nothing can bring it.
+func siblingsText(s *state.State, t *state.Token) (text string, until time.Time, hopeless bool) {
+	g := s.Group(t.Scope.Group)
+	if g == nil || s.Graph.Groups[g.Name] == nil || s.Graph.Groups[g.Name].Sync == nil {
+		return "its siblings", time.Time{}, false
+	}
+	sync := s.Graph.Groups[g.Name].Sync
+	left := g.UnresolvedBranches()
+	text = fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d run, %d to begin, %d ended, %d failed",
+		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
+	switch {
+	case g.Open && left == 0:
+		return text + "; it takes further branches until it is closed", g.Due, false
+	case left == 0 && g.Live > g.Arrived:
+		return text + "; what is left of an earlier fan-out blocks it", g.Due, false
+	default:
+		return text, g.Due, left > 0 && !anyRuns(s, g.ID)
+	}
+}
+
+// anyRuns reports whether a token that is not waiting for its siblings lives in a group.
+func anyRuns(s *state.State, id workflow.GroupID) bool {
+	for _, live := range s.GroupTokens(id) {
+		t := s.Token(live)
+		if t.Live() && !(t.Status == workflow.WaitingForSiblings && t.Scope.Group == id) {
+			return true
+		}
+	}
+	return s.Group(id).Started < s.Group(id).Total
+}
+
+// joinText says which incoming transitions a node's join lacks, and whether no live token can
+// reach one of them any more.
+func joinText(s *state.State, t *state.Token, n *workflow.GraphNode) (text string, hopeless bool) {
+	var has, lacks []string
+	reached := reachable(s, n.ID, t.Scope)
+	for _, tr := range n.Incoming {
+		if s.FirstInLine(state.WaitKey{Kind: state.LineJoin, Name: string(tr.ID), Scope: t.Scope}) != nil {
+			has = append(has, string(tr.ID))
+			continue
+		}
+		name := string(tr.ID)
+		if n.Join == workflow.JoinAll && !reached[tr.From] {
+			name += " (which nothing can bring any more)"
+			hopeless = true
+		}
+		lacks = append(lacks, name)
+	}
+	return fmt.Sprintf("join %v: has %s; lacks %s", n.Join, strings.Join(has, ", "), strings.Join(lacks, ", ")), hopeless
+}
+
+// reachable returns the nodes that live tokens stand at, or can come to by transitions, other
+// than those that wait at the join of node at in a branch. Fan-outs and loops may bring tokens
+// from anywhere, so that conditions and branches are left out: what is not reachable never comes.
+func reachable(s *state.State, at workflow.NodeID, sc workflow.Scope) map[workflow.NodeID]bool {
+	seen := map[workflow.NodeID]bool{}
+	var queue []workflow.NodeID
+	for _, id := range s.LiveTokens() {
+		t := s.Token(id)
+		if t.Node == at && t.Scope == sc && t.Status == workflow.WaitingForJoin || seen[t.Node] {
+			continue
+		}
+		seen[t.Node] = true
+		queue = append(queue, t.Node)
+	}
+	for len(queue) > 0 {
+		n := s.Graph.Node(queue[0])
+		queue = queue[1:]
+		if n == nil {
+			continue
+		}
+		for _, tr := range n.Outgoing {
+			if !seen[tr.To] {
+				seen[tr.To] = true
+				queue = append(queue, tr.To)
+			}
+		}
+	}
+	return seen
+}

@@ -1,0 +1,250 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An Explanation says why a run stands where it stands.
+type Explanation struct {
+	Run      workflow.RunID     `json:"run"`
+	Workflow string             `json:"workflow"` // name of the definition
+	Status   workflow.RunStatus `json:"status"`
+	Seq      int64              `json:"record"`           // the last one
+	At       time.Time          `json:"at"`               // of the last record
+	Failure  *workflow.Failure  `json:"failure,omitzero"` // of a run that has failed, timed out, was cancelled or is suspended
+	Failed   []FailedToken      `json:"failed,omitzero"`  // of a run that has failed: what failed and was not caught, the first one first
+	Waits    []Wait             `json:"waits,omitzero"`   // of a run that goes on: what its tokens wait for
+}
+
+// A FailedToken is a token that failed or timed out.
+type FailedToken struct {
+	Token   workflow.TokenID  `json:"token"`
+	Place   string            `json:"place"` // its node, with the branches that it is in
+	Attempt int               `json:"attempt,omitzero"`
+	Failure *workflow.Failure `json:"failure,omitzero"`
+	Child   workflow.RunID    `json:"child,omitzero"` // the child run that failed, if the token waited for one
+	Came    *Arrival          `json:"came,omitzero"`
+}
+
+// A Wait is what one token waits for, or several at one node that wait alike.
+type Wait struct {
+	Token    workflow.TokenID     `json:"token"` // the first of them
+	Count    int                  `json:"count"` // how many tokens wait alike
+	Place    string               `json:"place"` // its node, with the branches that it is in
+	Status   workflow.TokenStatus `json:"status"`
+	For      string               `json:"for"`               // what it waits for, has and lacks, in one line
+	Until    time.Time            `json:"until,omitzero"`    // the earliest instant at which time alone changes one of them; zero if never
+	Hopeless bool                 `json:"hopeless,omitzero"` // nothing that lives in the run can bring what it waits for
+	Failure  *workflow.Failure    `json:"failure,omitzero"`  // of its last attempt
+	Child    workflow.RunID       `json:"child,omitzero"`    // the child run that it waits for
+	Came     *Arrival             `json:"came,omitzero"`     // nil if the run began with it
+	Try      string               `json:"try,omitzero"`      // the calls of the engine that would end the wait; "" if none should
+}
+
+// An Arrival is how a token came to its node.
+type Arrival struct {
+	Seq         int64                   `json:"record"`
+	At          time.Time               `json:"at"`
+	Message     string                  `json:"message"` // that the run was given
+	From        string                  `json:"from"`    // the place of the token that it grew from
+	Transitions []workflow.TransitionID `json:"transitions,omitzero"`
+	Notes       []decision.Note         `json:"notes,omitzero"` // the conditions that were asked, with what they read
+}
+
+// MaxExplained bounds the waits and the failed tokens of an Explanation.
+const MaxExplained = 200
+
+// Why plays a recording and says what the run waits for, or why it failed. It takes time in
+// proportion to the records; how tokens came to their nodes is planned again, for those that
+// are named. Of more than MaxExplained kinds of waits the first are told.
+func Why(rec *Recording) (Explanation, error) {
+	p := newPlayer(rec)
+	var last decision.Record
+	for r, err := range rec.eachRecord() {
+		if err != nil {
+			return Explanation{}, err
+		}
+		if err := p.applyRecord(&r); err != nil {
+			return Explanation{}, err
+		}
+		last = r
+	}
+	s := p.state
+	x := Explanation{Run: s.Run, Workflow: s.Graph.Definition.Name, Status: s.Status, Seq: last.Seq, At: last.At, Failure: s.Failure}
+	came := map[workflow.TokenID]**Arrival{}
+	if s.Status.Final() {
+		x.addFailed(s)
+		for i := range x.Failed {
+			came[x.Failed[i].Token] = &x.Failed[i].Came
+		}
+	} else {
+		x.addWaits(s)
+		for i := range x.Waits {
+			came[x.Waits[i].Token] = &x.Waits[i].Came
+		}
+	}
+	return x, addArrivals(rec, came)
+}
+
+// addArrivals finds how tokens came to their nodes.
+func addArrivals(rec *Recording, wanted map[workflow.TokenID]**Arrival) error {
+	p := newPlayer(rec)
+	for r, err := range rec.eachRecord() {
+		if err != nil {
+			return err
+		}
+		if len(wanted) == 0 {
+			return nil
+		}
+		p.begin(&r)
+		ahead := p.state.Overlay()
+		for _, d := range r.Decisions {
+			decision.Evolve(ahead, d)
+		}
+		for id := p.state.NextToken; id < ahead.NextToken; id++ {
+			if at := wanted[id]; at != nil {
+				*at = arrivalOf(p.state, &r, ahead.Token(id))
+				delete(wanted, id)
+			}
+		}
+		if err := p.applyRecord(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrivalOf plans a record again, on the state before it, and says how it made a token; nil if
+// that grew from none.
+func arrivalOf(s *state.State, r *decision.Record, t *state.Token) *Arrival {
+	plan, routes, err := planSafely(s, r.Message, r.At)
+	if err != nil || t.Parent == 0 {
+		return nil
+	}
+	a := &Arrival{Seq: r.Seq, At: r.At, Message: messageText(s, r.Message)}
+	for i := range routes {
+		if routes[i].Token == t.Parent {
+			a.From, a.Transitions = string(routes[i].Node), routes[i].Transitions
+		}
+	}
+	for _, n := range plan.Trace {
+		if n.Token == t.Parent {
+			a.Notes = append(a.Notes, n)
+		}
+	}
+	if parent := s.Token(t.Parent); parent != nil {
+		a.From = placeOf(s, parent)
+	}
+	return a
+}
+
+// addFailed adds the tokens of a failed run whose failure no transition caught.
+func (x *Explanation) addFailed(s *state.State) {
+	if s.Status != workflow.RunFailed && s.Status != workflow.RunTimedOut {
+		return
+	}
+	heirs := map[workflow.TokenID][]*state.Token{}
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
+		t := s.Token(id)
+		heirs[t.Parent] = append(heirs[t.Parent], t)
+	}
+	for id := workflow.TokenID(1); id < s.NextToken && len(x.Failed) < MaxExplained; id++ {
+		t := s.Token(id)
+		if t.Status != workflow.Failed && t.Status != workflow.TimedOut || wasCaught(s, t, heirs) {
+			continue
+		}
+		f := FailedToken{Token: id, Place: placeOf(s, t), Attempt: t.Attempt, Failure: t.Failure}
+		if n := s.Graph.Node(t.Node); n != nil && n.Kind == workflow.KindSubworkflow {
+			f.Child = workflow.ChildID(s.Run, id, t.Attempt)
+		}
+		x.Failed = append(x.Failed, f)
+	}
+}
+
+// wasCaught reports whether the run went on after a failure: a transition caught it, or that of
+// the fan-out around it, or the fan-out's join tolerated it. heirs are the tokens that grew from
+// each token.
+func wasCaught(s *state.State, t *state.Token, heirs map[workflow.TokenID][]*state.Token) bool {
+	if len(heirs[t.ID]) > 0 {
+		return true
+	}
+	for sc := t.Scope; sc.Group != 0; {
+		g := s.Group(sc.Group)
+		if g.Phase == workflow.Fired {
+			return true
+		}
+		for _, h := range heirs[g.Origin] { // the token that failed in the fan-out's stead
+			if h.Node == g.Node && h.Scope == g.Scope && len(heirs[h.ID]) > 0 {
+				return true
+			}
+		}
+		sc = g.Scope
+	}
+	return false
+}
+
+// String returns the explanation in some lines.
+func (x Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %s is %v after record %d, %s\n", x.Run, x.Workflow, x.Status, x.Seq, x.At.Format(timeForm))
+	if x.Failure != nil {
+		fmt.Fprintf(&b, "failure: %v\n", x.Failure)
+	}
+	for i := range x.Failed {
+		f := &x.Failed[i]
+		fmt.Fprintf(&b, "%s (%v) failed: %v\n", f.Place, f.Token, f.Failure)
+		if f.Child != "" {
+			fmt.Fprintf(&b, "  its child run is %s\n", string(f.Child))
+		}
+		f.Came.write(&b)
+	}
+	for i := range x.Waits {
+		x.Waits[i].write(&b)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+const timeForm = "2006-01-02 15:04:05.000"
+
+func (w *Wait) write(b *strings.Builder) {
+	fmt.Fprintf(b, "%s (%v", w.Place, w.Token)
+	if w.Count > 1 {
+		fmt.Fprintf(b, " and %d more", w.Count-1)
+	}
+	fmt.Fprintf(b, ") waits for %s\n", w.For)
+	if w.Hopeless {
+		b.WriteString("  nothing in the run can bring that any more\n")
+	}
+	if !w.Until.IsZero() {
+		fmt.Fprintf(b, "  until %s\n", w.Until.Format(timeForm))
+	}
+	if w.Failure != nil {
+		fmt.Fprintf(b, "  its last attempt: %v\n", w.Failure)
+	}
+	w.Came.write(b)
+	if w.Try != "" {
+		fmt.Fprintf(b, "  try: %s\n", w.Try)
+	}
+}
+
+func (a *Arrival) write(b *strings.Builder) {
+	if a == nil {
+		return
+	}
+	names := make([]string, len(a.Transitions))
+	for i, id := range a.Transitions {
+		names[i] = string(id)
+	}
+	fmt.Fprintf(b, "  it came from %s by %s in record %d: %s\n", a.From, cmp.Or(strings.Join(names, " "), "a join"), a.Seq, value.Shorten(a.Message, maxShown))
+	for _, n := range a.Notes {
+		fmt.Fprintf(b, "    %v\n", n)
+	}
+}
