@@ -20,6 +20,7 @@ import (
 type Schema struct {
 	compiled    *jsonschema.Schema
 	unevaluated bool // one of its parts asks what the others have not evaluated
+	whole       bool // only the library can check it: for that reason, or because it is of an older draft
 }
 
 // errNoLoader refuses references to other documents.
@@ -47,8 +48,8 @@ func CompileSchema(doc any) (*Schema, error) {
 
 // A schemaSource compiles parts of one document. The zero value is no document.
 type schemaSource struct {
-	compiler    *jsonschema.Compiler
-	unevaluated bool
+	compiler           *jsonschema.Compiler
+	unevaluated, whole bool
 }
 
 func newSchemaSource(doc any) (schemaSource, error) {
@@ -77,7 +78,7 @@ func newSchemaSource(doc any) (schemaSource, error) {
 	if err := paths.follow(root); err != nil {
 		return schemaSource{}, err
 	}
-	return schemaSource{c, paths.unevaluated}, nil
+	return schemaSource{c, paths.unevaluated, paths.unevaluated || paths.older}, nil
 }
 
 // schemaAt compiles the part at the given keys; of no document that is nil.
@@ -90,7 +91,7 @@ func (s schemaSource) schemaAt(keys ...string) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{compiled, s.unevaluated}, nil
+	return &Schema{compiled, s.unevaluated, s.whole}, nil
 }
 
 // A SchemaError reports a value that does not fit its schema.
@@ -117,14 +118,17 @@ func (s *Schema) CheckWithin(most int, v any) (cost int, err error) {
 	if s == nil {
 		return 0, nil
 	}
-	m := schemaMeter{left: most, unevaluated: s.unevaluated}
+	m := schemaMeter{left: most, unevaluated: s.unevaluated, whole: s.whole}
 	switch m.apply(s.compiled, v, 0); {
 	case m.tooDeep:
 		return 0, &LimitError{Limit: value.LimitDepth, Max: maxCheckedDepth}
 	case m.left < 0:
 		return most + 1, &LimitError{Limit: LimitSchemaCost, Max: int64(most)}
 	}
-	return most - m.left, schemaError(s.compiled.Validate(v))
+	if cost = most - m.left; cost < findLarge || s.whole {
+		return cost, schemaError(s.compiled.Validate(v))
+	}
+	return cost, new(violationFinder).findViolation(s.compiled, v).toError()
 }
 
 // schemaError returns an error of the library as a *SchemaError about one place: the first

@@ -90,6 +90,7 @@ func (c *patternCompiler) compile(source string) (jsonschema.Regexp, error) {
 type schemaPaths struct {
 	applied     map[*jsonschema.Schema]int // by a part, itself counted; 0 while that is found out
 	unevaluated bool
+	older       bool // one of its parts is of a draft before 2020-12
 }
 
 // follow returns why a schema cannot be used, nil if it can.
@@ -103,6 +104,7 @@ func (p *schemaPaths) follow(root *jsonschema.Schema) error {
 		if _, err := p.countApplied(s); err != nil {
 			return err
 		}
+		p.older = p.older || s.DraftVersion < 2020
 		p.unevaluated = p.unevaluated || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
 		for _, part := range append(partsForValue(s), partsForChildren(s)...) {
 			if !seen[part] {

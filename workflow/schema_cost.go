@@ -25,6 +25,7 @@ type schemaMeter struct {
 	depth       int  // lists and objects that the walk is in
 	tooDeep     bool // why it has ended
 	unevaluated bool
+	whole       bool // the library tells each violation
 }
 
 // maxCheckedDepth bounds the lists and objects inside each other of a value that is
@@ -35,6 +36,9 @@ const maxCheckedDepth = 512
 func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 	if m.left < 0 {
 		return
+	}
+	if m.whole {
+		m.left -= partCost // each violation is told
 	}
 	m.left -= partCost + above/8 + m.depth/4 // the library looks among those above for itself; each error has the whole path
 	if s.Bool != nil || s.Types != nil && !fitsTypes(s.Types, v) {
