@@ -1,6 +1,7 @@
 // Command pawl works with workflow definitions and engine directories from the shell.
 //
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
+//	pawl graph FILE               draws a definition, or a run on it
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
 //	pawl step RUN                 shows a recorded run after any of its records; see package replay

@@ -24,6 +24,7 @@ type command interface {
 func verbs() []verb {
 	return []verb{
 		testVerb,
+		graphVerb,
 
 		whyVerb,
 		stepVerb,

@@ -25,6 +25,7 @@ func TestVerbsHaveExamples(t *testing.T) {
 		for _, line := range v.example {
 			_, line, ok := strings.Cut(line, "pawl ")
 			require.True(t, ok, v.name)
+			line, _, _ = strings.Cut(line, "#")
 			line, _, _ = strings.Cut(line, " > ")
 			line, _, _ = strings.Cut(line, ")")
 			con := &console{Out: io.Discard, Errs: io.Discard}

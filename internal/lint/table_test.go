@@ -25,6 +25,8 @@ var layers = map[string][]string{
 	"decision":       slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"planning":       decided,
 
+	"internal/diagram": slices.Concat(vocabulary, []string{"workflow", "internal/layout"}),
+
 	"blob":               {},
 	"internal/fair":      {},
 	"internal/heap":      {},
@@ -90,6 +92,7 @@ var pure = map[string][]string{
 	"internal/document": {"go.yaml.in/yaml/v3"},
 	"internal/expr":     {"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/protobuf"},
 	"internal/layout":   {},
+	"internal/diagram":  {"golang.org/x/text"},
 	"workflow":          {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"internal/state":    {},
 	"decision":          {},

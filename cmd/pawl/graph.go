@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var graphVerb = verb{
+	name: "graph",
+	help: "Draw a definition, or a run on its definition.",
+	example: []string{
+		"pawl graph order.yaml                           # an outline",
+		"pawl graph data order-42 --svg -o order-42.svg  # how the run stands",
+	},
+	command: func() command { return new(graphCommand) },
+}
+
+// A graphCommand draws a definition.
+type graphCommand struct {
+	Path    string `arg:"" name:"file-or-dir" help:"A definition, the file of a run, or an engine directory that nobody has open."`
+	Run     string `arg:"" optional:"" help:"The id of the run, in a directory."`
+	SVG     bool   `name:"svg" xor:"language" help:"Write SVG. It follows the light or dark colours of its reader."`
+	Mermaid bool   `xor:"language" help:"Write a flowchart of Mermaid."`
+	Dot     bool   `xor:"language" help:"Write a digraph of Graphviz."`
+	Width   int    `placeholder:"PIXELS" help:"The widest that the SVG may be; 1600 if this is not given."`
+	Output  string `short:"o" placeholder:"FILE" help:"Write to this file."`
+	jsonFlag
+}
+
+// A graphReport is what the command writes as JSON.
+type graphReport struct {
+	Language string `json:"language"` // outline, svg, mermaid or dot
+	Text     string `json:"text"`
+}
+
+// runCommand draws the definition, with the run if there is one.
+func (c *graphCommand) runCommand(_ context.Context, con *console) error {
+	if c.Width < 0 {
+		return errors.New("--width: it is less than 0")
+	}
+	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run))
+	if err != nil {
+		return err
+	}
+	report := c.draw(diagram.New(g, run), con)
+	if c.JSON {
+		con.writeLine(true, report)
+		return nil
+	}
+	if c.Output != "" {
+		return os.WriteFile(c.Output, []byte(report.Text), 0o644)
+	}
+	fmt.Fprint(con.Out, report.Text)
+	return nil
+}
+
+func (c *graphCommand) draw(d *diagram.Diagram, con *console) graphReport {
+	switch {
+	case c.SVG:
+		return graphReport{"svg", d.SVG(c.Width)}
+	case c.Mermaid:
+		return graphReport{"mermaid", d.Mermaid()}
+	case c.Dot:
+		return graphReport{"dot", d.Dot()}
+	}
+	plain := c.JSON || c.Output != ""
+	return graphReport{"outline", d.Outline(diagram.OutlineStyle{Width: con.Width, Color: con.Color && !plain})}
+}
+
+// loadGraph reads what a path names: a definition, or a run with its definition as it is now.
+func loadGraph(path string, id workflow.RunID) (*workflow.Graph, *diagram.Run, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.IsDir() {
+		if id == "" {
+			return nil, nil, fmt.Errorf("%s is a directory: name one of its runs as well", path)
+		}
+		return graphOfRun(openRunOf(path, id))
+	}
+	if id != "" {
+		return nil, nil, fmt.Errorf("%s is a file: it has no run %q", path, string(id))
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.HasPrefix(string(data), sqliteMagic) {
+		return graphOfRun(openRunFile(path))
+	}
+	def, err := workflow.Parse(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	g, err := workflow.Compile(def)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return g, nil, nil
+}

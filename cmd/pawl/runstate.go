@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// sqliteMagic begins each file of a run.
+const sqliteMagic = "SQLite format 3\x00"
+
+// A standing is how a run stands: its state after a record.
+type standing struct {
+	*state.State
+	seq int64
+}
+
+// openRunOf reads a run of an engine directory that nobody has open.
+func openRunOf(dir string, id workflow.RunID) (*standing, error) {
+	in, err := store.Inspect(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	snap, err := in.Snapshot(id)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	defer snap.Close()
+	s, err := snap.Replay(nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return &standing{s, snap.Seq}, nil
+}
+
+// graphs remembers compiled definitions by their hash.
+type graphs map[string]*workflow.Graph
+
+// Known returns the definition with a hash, nil if it is not remembered.
+func (g graphs) Known(hash string) *workflow.Graph { return g[hash] }
+
+// AddDefinition remembers a definition.
+func (g graphs) AddDefinition(def *workflow.Graph) *workflow.Graph {
+	g[def.Hash] = def
+	return def
+}
+
+// openRunFile reads the file of a run, which an engine may have open.
+func openRunFile(path string) (*standing, error) {
+	s, err := readRunFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func readRunFile(path string) (*standing, error) {
+	db, err := store.OpenRunFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }() // it was only read
+	content := runfile.InDatabase(db)
+	id, seq, _, err := runfile.ReadMeta(content)
+	if err != nil {
+		return nil, err
+	}
+	hash, doc, err := runfile.ReadFirstDefinition(content)
+	if err != nil {
+		return nil, err
+	}
+	g, err := runfile.CompileDefinition(doc, hash)
+	if err != nil {
+		return nil, err
+	}
+	s, err := runfile.RestoreState(content, id, g, graphs{})
+	if err != nil {
+		return nil, err
+	}
+	return &standing{s, seq}, nil
+}
+
+// graphOfRun returns the definition of a run and what is drawn of it.
+func graphOfRun(s *standing, err error) (*workflow.Graph, *diagram.Run, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	run := &diagram.Run{ID: s.Run, Status: s.Status, Seq: s.seq, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
+	for _, t := range s.AllRows().Tokens {
+		at := run.Tokens[t.Node]
+		if at == nil {
+			at = map[workflow.TokenStatus]int{}
+			run.Tokens[t.Node] = at
+		}
+		at[t.Status]++
+	}
+	return s.Graph, run, nil
+}

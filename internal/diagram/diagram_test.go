@@ -1,0 +1,236 @@
+package diagram
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+func compile(t testing.TB, text string) *workflow.Graph {
+	t.Helper()
+	d, err := workflow.Parse([]byte(text))
+	require.NoError(t, err)
+	g, err := workflow.Compile(d)
+	require.NoError(t, err)
+	return g
+}
+
+// definitions returns the definitions of all patterns and examples, by name: the first of
+// each scenario file, and of the examples the files and the texts in the programs.
+func definitions(t *testing.T) map[string]*workflow.Graph {
+	out := map[string]*workflow.Graph{}
+	patterns, err := filepath.Glob("../../testdata/patterns/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, patterns, 43)
+	for _, path := range patterns {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var doc struct{ Definition, Definitions any }
+		require.NoError(t, yaml.NewDecoder(bytes.NewReader(data)).Decode(&doc), path)
+		if list, ok := doc.Definitions.([]any); ok && doc.Definition == nil {
+			doc.Definition = list[0]
+		}
+		text, err := yaml.Marshal(doc.Definition)
+		require.NoError(t, err)
+		out[strings.TrimSuffix(filepath.Base(path), ".yaml")] = compile(t, string(text))
+	}
+	require.NoError(t, filepath.WalkDir("../../examples", func(path string, _ fs.DirEntry, err error) error {
+		name := "example_" + filepath.Base(filepath.Dir(path))
+		switch filepath.Ext(path) {
+		case ".yaml":
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			if filepath.Base(filepath.Dir(path)) != "scenarios" {
+				out[name+"_"+strings.TrimSuffix(filepath.Base(path), ".yaml")] = compile(t, string(data))
+			}
+		case ".go":
+			for i, g := range definitionsIn(t, path) {
+				out[name+"_"+strings.TrimSuffix(filepath.Base(path), ".go")+strconv.Itoa(i)] = g
+			}
+		}
+		return err
+	}))
+	return out
+}
+
+// definitionsIn returns the definitions that are texts in a program.
+func definitionsIn(t *testing.T, path string) (out []*workflow.Graph) {
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(f, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && strings.Contains(lit.Value, "nodes:") {
+			text, err := strconv.Unquote(lit.Value)
+			require.NoError(t, err)
+			if d, err := workflow.Parse([]byte(text)); err == nil {
+				g, err := workflow.Compile(d)
+				require.NoError(t, err, path)
+				out = append(out, g)
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// The pictures and outlines of all patterns and examples are as they were when somebody
+// looked at them. Rewrite them with -rewrite, and look at those that change.
+func TestGolden(t *testing.T) {
+	all := definitions(t)
+	for name, g := range all {
+		d := New(g, nil)
+		compareGolden(t, name+".svg", d.SVG(0))
+		compareGolden(t, name+".txt", d.Outline(OutlineStyle{Width: 80}))
+		checkXML(t, d.SVG(0))
+	}
+	files, err := os.ReadDir("testdata")
+	require.NoError(t, err)
+	for _, f := range files {
+		base := strings.TrimSuffix(f.Name(), filepath.Ext(f.Name()))
+		assert.True(t, all[base] != nil || strings.HasPrefix(base, "run_"), "%s is of nothing", f.Name())
+	}
+}
+
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, name)
+}
+
+func checkXML(t require.TestingT, text string) {
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+	}
+}
+
+// A run is drawn in words, shapes and numbers before colours.
+func TestRunOnDiagram(t *testing.T) {
+	g := compile(t, `
+name: import
+start: split
+nodes:
+  - {id: split}
+  - {id: load, task: load, retry: {maxAttempts: 3, exhausted: park}}
+  - {id: sum, task: sum}
+  - {id: report, task: report}
+  - {id: failed, end: {fail: no_data}}
+transitions:
+  - {from: split, to: load, foreach: {collection: input.files}, siblingGroup: files, maxConcurrency: 256}
+  - {from: load, to: sum, synchronization: {siblingGroup: files, tolerate: {failures: 10}}}
+  - {from: sum, to: report}
+  - {from: sum, to: failed, outcome: error}
+`)
+	run := &Run{ID: "import-7", Status: workflow.RunRunning, Seq: 29448, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{
+		"split": {workflow.Completed: 1},
+		"load": {
+			workflow.WaitingForSiblings: 1, workflow.Completed: 9811, workflow.Dispatched: 185, workflow.Retrying: 1, workflow.WaitingForOperator: 2, workflow.TimedOut: 3,
+		},
+	}}
+	d := New(g, run)
+	compareGolden(t, "run_import.svg", d.SVG(0))
+	compareGolden(t, "run_import.txt", d.Outline(OutlineStyle{Width: 80})+d.Outline(OutlineStyle{Width: 160}))
+	compareGolden(t, "run_import.mmd", d.Mermaid())
+	compareGolden(t, "run_import.dot", d.Dot())
+	colored := d.Outline(OutlineStyle{Width: 80, Color: true})
+	assert.Contains(t, colored, "\x1b[31m✗\x1b[0m load")
+}
+
+// A large graph is drawn too: nodes, transitions back and across, a self loop.
+func TestLargeDiagram(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("name: large\nstart: n0\nnodes:\n")
+	for i := range 300 {
+		fmt.Fprintf(&b, "- {id: n%d, task: t}\n", i)
+	}
+	b.WriteString("transitions:\n")
+	for i := range 299 {
+		fmt.Fprintf(&b, "- {from: n%d, to: n%d, condition: 'result.x > %d'}\n", i/2, i+1, i)
+	}
+	b.WriteString("- {from: n299, to: n0, loop: {maxIterations: 2}}\n- {from: n7, to: n7, loop: {maxIterations: 2}}\n")
+	d := New(compile(t, b.String()), nil)
+	svg := d.SVG(0)
+	checkXML(t, svg)
+	var picture struct {
+		Width int `xml:"width,attr"`
+	}
+	require.NoError(t, xml.Unmarshal([]byte(svg), &picture))
+	assert.LessOrEqual(t, picture.Width, 1600+2*margin)
+	for line := range strings.Lines(d.Outline(OutlineStyle{Width: 80})) {
+		require.LessOrEqual(t, columns(strings.TrimSuffix(line, "\n")), 80)
+	}
+	assert.Equal(t, svg, d.SVG(0))
+}
+
+// Whatever stands in a definition is text in a drawing: no markup, no escape sequence, no
+// further line, and no line is too wide.
+func TestHostileTexts(t *testing.T) {
+	harness.CheckProperty(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+			"</text><script>alert(1)</script>", "]]>", "a\x1b[31mb", "\u202Eabc", "\"];n9[label=\"", "-->|x|", "&lt;", "\x00\n\r\t", "漢字漢字漢字", "e\u0301", "`%%`", "#35;",
+		}))
+		d := &Diagram{title: cleanText(text.Draw(t, "title")), run: &Run{ID: workflow.RunID(text.Draw(t, "run"))}}
+		n := rapid.IntRange(1, 6).Draw(t, "nodes")
+		for range n {
+			d.nodes = append(d.nodes, node{id: cleanText(text.Draw(t, "id")), kind: workflow.KindTask, detail: cleanText(text.Draw(t, "task"))})
+		}
+		for i := range rapid.IntRange(0, 9).Draw(t, "edges") {
+			e := edge{from: rapid.IntRange(0, n-1).Draw(t, "from"), to: rapid.IntRange(0, n-1).Draw(t, "to"), full: cleanText(text.Draw(t, "label"))}
+			e.label = []string{shorten(e.full, maxLabel)}
+			d.nodes[e.from].outgoing = append(d.nodes[e.from].outgoing, i)
+			d.edges = append(d.edges, e)
+		}
+		svg := d.SVG(0)
+		checkXML(t, svg)
+		require.NotContains(t, svg, "<script")
+		width := rapid.IntRange(40, 160).Draw(t, "width")
+		outline := d.Outline(OutlineStyle{Width: width})
+		require.Equal(t, outline, cleanLines(outline))
+		for line := range strings.Lines(outline) {
+			require.LessOrEqual(t, columns(strings.TrimSuffix(line, "\n")), width, "%q", line)
+		}
+		told := strings.Count(outline, "○ ")
+		require.GreaterOrEqual(t, told, n, "every node is told")
+		require.Equal(t, n, strings.Count(d.Dot(), ", shape="), d.Dot())
+		require.Equal(t, 4+n+len(d.edges), strings.Count(d.Mermaid(), "\n"))
+	})
+}
+
+func cleanLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = cleanText(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}

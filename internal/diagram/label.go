@@ -1,0 +1,300 @@
+package diagram
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxLabel bounds a line of the label of an edge, in columns, and maxName that of a node.
+const (
+	maxLabel = 34
+	maxName  = 36
+)
+
+// detailOf returns what the kind of a node says beyond its id.
+func detailOf(n *workflow.GraphNode) string {
+	switch n.Kind {
+	case workflow.KindTask:
+		if n.Task != string(n.ID) {
+			return n.Task
+		}
+	case workflow.KindSubworkflow:
+		if v := n.Subworkflow.Version; v > 0 {
+			return fmt.Sprintf("%s@%d", n.Subworkflow.Name, v)
+		}
+		return n.Subworkflow.Name
+	case workflow.KindApproval:
+		if n.Approval.Quorum > 1 {
+			return fmt.Sprintf("by %d", n.Approval.Quorum)
+		}
+	case workflow.KindWait:
+		var texts []string
+		for _, w := range n.Waits {
+			texts = append(texts, waitText(w.WaitSpec))
+		}
+		return strings.Join(texts, " or ")
+	case workflow.KindEnd:
+		if n.End.Fail != "" {
+			return "fails " + n.End.Fail
+		}
+	case workflow.KindGateway:
+	}
+	return ""
+}
+
+// marksOf returns what else a node does: how it joins, what it locks, and which nodes it
+// cancels.
+func marksOf(n *workflow.GraphNode) []string {
+	var out []string
+	if n.Join != workflow.JoinNone {
+		out = append(out, "joins "+n.Join.String())
+	}
+	if n.Lock != "" {
+		out = append(out, "locks "+n.Lock)
+	}
+	if len(n.Cancels) > 0 {
+		names := make([]string, len(n.Cancels))
+		for i, id := range n.Cancels {
+			names[i] = string(id)
+		}
+		out = append(out, "cancels "+strings.Join(names, ", "))
+	}
+	for i := range out {
+		out[i] = cleanText(out[i])
+	}
+	return out
+}
+
+func waitText(w *workflow.WaitSpec) string {
+	switch {
+	case w.For > 0:
+		return durationText(w.For)
+	case w.Until != "":
+		return "until " + w.Until
+	}
+	return w.Event
+}
+
+// durationText is the text of a duration without units that are zero.
+func durationText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// newEdge returns the edge of a transition of n.
+func (d *Diagram) newEdge(n *workflow.GraphNode, t *workflow.GraphTransition, from, to int) edge {
+	e := edge{from: from, to: to, loop: t.Loop != nil}
+	condition := conditionText(n, t)
+	var parts []string
+	if condition != "" {
+		parts = append(parts, condition)
+	}
+	switch {
+	case t.Fans():
+		e.kind = fanOut
+		parts = append(parts, fanText(t))
+	case t.Outcome == workflow.OnError:
+		e.kind = onError
+	}
+	if t.Synchronization != nil {
+		e.kind = fanIn
+		parts = append(parts, joinText(t.Joins))
+	}
+	if t.Loop != nil {
+		parts = append(parts, timesText(t.Loop.MaxIterations))
+	}
+	if len(parts) > 1 && strings.HasSuffix(parts[0], ":") { // a tier without a condition
+		parts = append([]string{parts[0] + " " + parts[1]}, parts[2:]...)
+	}
+	for _, part := range parts {
+		e.label = append(e.label, shorten(cleanText(part), maxLabel))
+	}
+	e.full = cleanText(strings.Join(parts, ", "))
+	return e
+}
+
+// timesText says how often a loop may be taken.
+func timesText(n int) string {
+	if n == 1 {
+		return "at most once"
+	}
+	return fmt.Sprintf("at most %d times", n)
+}
+
+// conditionText says when a transition is taken: the number of its tier, if there are
+// several, its outcome and its condition.
+func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
+	tiers, text := n.Success, ""
+	switch t.Outcome {
+	case workflow.OnError:
+		tiers, text = n.Failure, "on error"
+	case workflow.OnAlways:
+		text = "always"
+	case workflow.OnSuccess:
+	}
+	if len(t.Errors) > 0 {
+		text = "on " + strings.Join(t.Errors, ", ")
+	}
+	tier := slices.IndexFunc(tiers, func(tier []*workflow.GraphTransition) bool { return slices.Contains(tier, t) })
+	switch source := strings.Join(strings.Fields(t.Transition.Condition), " "); {
+	case source != "" && text != "":
+		text += " if " + source
+	case source != "":
+		text = source
+	case text == "" && tier > 0 && len(tiers[tier]) == 1 && !t.Fans():
+		text = "else"
+	}
+	if len(tiers) > 1 && tier >= 0 {
+		text = strings.TrimSpace(fmt.Sprintf("%d: %s", tier+1, text))
+	}
+	return text
+}
+
+// fanText says how many branches a transition makes, and in which group.
+func fanText(t *workflow.GraphTransition) string {
+	var text string
+	switch {
+	case t.Foreach != nil:
+		text = "each " + strings.Join(strings.Fields(t.Foreach.Collection), " ")
+	case t.SpawnCount > 0:
+		text = fmt.Sprintf("×%d", t.SpawnCount)
+	default:
+		text = "branch"
+	}
+	if t.SiblingGroup != "" {
+		text += " → " + t.SiblingGroup
+	}
+	if t.MaxConcurrency > 0 {
+		text += fmt.Sprintf(" ≤%d", t.MaxConcurrency)
+	}
+	return text
+}
+
+// joinText says how many branches of which group a join waits for.
+func joinText(g *workflow.GroupSpec) string {
+	switch s := g.Sync.Strategy; {
+	case s.IsAll():
+		return "all of " + g.Name
+	case s == workflow.Any:
+		return "first of " + g.Name
+	default:
+		return fmt.Sprintf("%d of %s", s.Quorum(), g.Name)
+	}
+}
+
+// A Run is how a run stands.
+type Run struct {
+	ID     workflow.RunID
+	Status workflow.RunStatus
+	Seq    int64 // of the last record
+	Tokens map[workflow.NodeID]map[workflow.TokenStatus]int
+}
+
+// String says in a line which run it is.
+func (r *Run) String() string {
+	return fmt.Sprintf("run %s %v at record %d", cleanText(string(r.ID)), r.Status, r.Seq)
+}
+
+// A standing is what people want to know of tokens at a node, from the most to the least
+// pressing.
+type standing int
+
+const (
+	failed standing = iota
+	parked
+	retrying
+	running
+	waiting
+	done
+	cancelled
+	standings // how many there are
+)
+
+// Words and shapes come before colours.
+var (
+	standingWords   = [standings]string{"failed", "parked", "retrying", "running", "waiting", "done", "cancelled"}
+	standingSymbols = [standings]string{"✗", "■", "↻", "▶", "◌", "✓", "−"}
+)
+
+// counts are the tokens that are or were at a node.
+type counts [standings]int
+
+func countStatuses(tokens map[workflow.TokenStatus]int) (c counts) {
+	for status, n := range tokens {
+		c[standingOf(status)] += n
+	}
+	return c
+}
+
+func standingOf(s workflow.TokenStatus) standing {
+	switch s {
+	case workflow.Failed, workflow.TimedOut:
+		return failed
+	case workflow.WaitingForOperator:
+		return parked
+	case workflow.Retrying:
+		return retrying
+	case workflow.Dispatched:
+		return running
+	case workflow.Completed:
+		return done
+	case workflow.Cancelled:
+		return cancelled
+	default:
+		return waiting
+	}
+}
+
+// worst returns the most pressing of what there is.
+func (c counts) worst() (standing, bool) {
+	for s, n := range c {
+		if n > 0 {
+			return standing(s), true
+		}
+	}
+	return 0, false
+}
+
+// order is that of reading: done first, as it mostly is the most.
+var order = [standings]standing{done, failed, parked, retrying, running, waiting, cancelled}
+
+// texts returns the counts in words.
+func (c counts) texts() []string {
+	var out []string
+	for _, s := range order {
+		if c[s] > 0 {
+			out = append(out, fmt.Sprintf("%s %s", groupDigits(c[s]), standingWords[s]))
+		}
+	}
+	return out
+}
+
+// markedTexts returns the counts in words, each behind its symbol.
+func (c counts) markedTexts() []string {
+	var out []string
+	for _, s := range order {
+		if c[s] > 0 {
+			out = append(out, fmt.Sprintf("%s %s %s", standingSymbols[s], groupDigits(c[s]), standingWords[s]))
+		}
+	}
+	return out
+}
+
+// groupDigits returns n with a comma before each three digits.
+func groupDigits(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

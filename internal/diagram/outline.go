@@ -1,0 +1,189 @@
+package diagram
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An OutlineStyle says how an outline is written.
+type OutlineStyle struct {
+	Width int  // columns that no line exceeds; 0 is no bound
+	Color bool // with the escape sequences of 16 colours
+}
+
+// Outline returns the diagram as text: a node each line, in the order in which a run comes
+// to them. What can be reached only by one of several transitions is indented below it. An
+// arrow up leads back to a node above, one down on to a node below.
+func (d *Diagram) Outline(style OutlineStyle) string {
+	w := &outliner{Diagram: d, structure: d.findStructure(), style: style, told: make([]bool, len(d.nodes))}
+	for _, v := range w.order {
+		if w.above[v] < 0 {
+			w.tellBlock(v, "")
+		}
+	}
+	return w.text()
+}
+
+// An outliner writes an outline.
+type outliner struct {
+	*Diagram
+	*structure
+	style OutlineStyle
+	told  []bool // nodes
+	lines []outlineLine
+}
+
+// An outlineLine is a node, or an edge to one that is elsewhere.
+type outlineLine struct {
+	tree   string // what leads to it
+	symbol string
+	color  string
+	name   string
+	state  []string // the tokens
+	notes  []string // what it is, and when it is taken
+}
+
+// tellBlock tells a node, its edges, and what comes behind them.
+func (w *outliner) tellBlock(v int, indent string) {
+	w.tellNode(v, indent, nil)
+	w.tellEdges(v, indent)
+}
+
+// tellEdges tells the edges of v with what only they lead to, then where these meet.
+func (w *outliner) tellEdges(v int, indent string) {
+	inner, behind := w.splitBelow(v)
+	edges := w.nodes[v].outgoing
+	if len(edges) == 1 && len(inner) == 1 {
+		e := &w.edges[edges[0]]
+		w.tellNode(e.to, indent, e)
+		w.tellEdges(e.to, indent)
+		edges = nil
+	}
+	for i, at := range edges {
+		e := &w.edges[at]
+		corner, next := "├▶ ", "│  "
+		if i == len(edges)-1 {
+			corner, next = "└▶ ", "   "
+		}
+		if !slices.Contains(inner, e.to) || w.told[e.to] {
+			w.tellReference(e, indent+corner)
+			continue
+		}
+		w.tellNode(e.to, indent+corner, e)
+		w.tellEdges(e.to, indent+next)
+	}
+	for _, below := range behind {
+		w.tellBlock(below, indent)
+	}
+}
+
+// splitBelow splits the nodes that v dominates: those that an edge of v alone leads to, and
+// those where ways meet.
+func (w *outliner) splitBelow(v int) (inner, behind []int) {
+	for _, below := range w.below[v] {
+		entries, own := 0, false
+		for _, e := range w.edges {
+			if e.to == below && w.position[e.from] < w.position[below] {
+				entries++
+				own = own || e.from == v
+			}
+		}
+		if own && entries == 1 {
+			inner = append(inner, below)
+		} else {
+			behind = append(behind, below)
+		}
+	}
+	return inner, behind
+}
+
+// tellNode tells a node to which by leads, nil if it is told for itself.
+func (w *outliner) tellNode(v int, tree string, by *edge) {
+	n := &w.nodes[v]
+	w.told[v] = true
+	line := outlineLine{tree: tree, symbol: "•", name: n.id}
+	if n.branch {
+		line.symbol = "⁞"
+	}
+	if w.run != nil {
+		line.symbol = "○"
+		if s, ok := n.counts.worst(); ok {
+			line.symbol, line.color = standingSymbols[s], standingColors[s]
+		}
+		line.state = n.counts.texts()
+	}
+	if text := n.kindText(); text != "" {
+		line.notes = append(line.notes, text)
+	}
+	line.notes = append(line.notes, n.marks...)
+	if by != nil {
+		line.notes = append(line.notes, by.notes()...)
+	}
+	w.lines = append(w.lines, line)
+}
+
+func (e *edge) notes() []string {
+	if e.full == "" {
+		return nil
+	}
+	return []string{"⟵ " + e.full}
+}
+
+// tellReference tells an edge to a node that is told elsewhere.
+func (w *outliner) tellReference(e *edge, tree string) {
+	arrow := "↓"
+	if w.told[e.to] {
+		arrow = "↑"
+	}
+	w.lines = append(w.lines, outlineLine{tree: tree, symbol: arrow, name: w.nodes[e.to].id, notes: e.notes()})
+}
+
+// text lays the lines out in columns.
+func (w *outliner) text() string {
+	width := w.style.Width
+	if width <= 0 {
+		width = 1 << 20
+	}
+	left := 0
+	for _, l := range w.lines {
+		left = max(left, columns(l.tree)+2+columns(l.name))
+	}
+	left = min(left, max(width*2/5, 20))
+	var b strings.Builder
+	title := w.title
+	if w.run != nil {
+		title += "  " + w.run.String()
+	}
+	fmt.Fprintln(&b, shorten(title, width))
+	for _, l := range w.lines {
+		text := strings.Join(append([]string{strings.Join(l.state, " · ")}, l.notes...), "  ")
+		if len(l.state) == 0 {
+			text = strings.Join(l.notes, "  ")
+		}
+		tree := shortenFront(l.tree, left/2)
+		name := padTo(shorten(l.name, left-columns(tree)-2), left-columns(tree)-2)
+		text = shorten(text, max(width-left-2, 1))
+		line := tree + w.colored(l.symbol, l.color) + " " + name + "  " + text
+		fmt.Fprintln(&b, strings.TrimRight(line, " "))
+	}
+	return b.String()
+}
+
+// shortenFront keeps the end of what leads to a node, if it is nested deeply.
+func shortenFront(tree string, most int) string {
+	runes := []rune(tree)
+	if len(runes) <= most {
+		return tree
+	}
+	return "…" + string(runes[len(runes)-most+1:])
+}
+
+var standingColors = [standings]string{"31", "35", "33", "36", "34", "32", "90"}
+
+func (w *outliner) colored(text, color string) string {
+	if !w.style.Color || color == "" {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}

@@ -1,0 +1,232 @@
+package diagram
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/layout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Measures of the drawing, in pixels. A column is that of a monospaced font of 13 pixels,
+// and of 11 for what is smaller: 0.6 of its size, rounded up.
+const (
+	column      = 8
+	smallColumn = 7
+	lineHeight  = 16
+	smallLine   = 14
+	padding     = 12
+	margin      = 16
+	titleHeight = 28
+)
+
+// SVG returns the diagram as a picture of at most maxWidth pixels, 0 for the default of
+// 1600, unless one node is wider. It follows the colours of the reader, light or dark.
+func (d *Diagram) SVG(maxWidth int) string {
+	o := layout.Options{MaxWidth: max(maxWidth-2*margin, 0)}
+	p := &painter{Diagram: d, drawing: layout.Draw(d.layoutGraph(), o)}
+	p.paint()
+	return p.b.String()
+}
+
+func (d *Diagram) layoutGraph() *layout.Graph {
+	g := &layout.Graph{}
+	for i := range d.nodes {
+		w, h := d.nodes[i].size()
+		g.Nodes = append(g.Nodes, layout.Node{Width: w, Height: h})
+	}
+	for _, e := range d.edges {
+		edge := layout.Edge{From: e.from, To: e.to}
+		for _, line := range e.label {
+			edge.LabelWidth = max(edge.LabelWidth, columns(line)*smallColumn)
+			edge.LabelHeight += smallLine
+		}
+		g.Edges = append(g.Edges, edge)
+	}
+	return g
+}
+
+// size returns the room that a node takes.
+func (n *node) size() (w, h int) {
+	texts := n.texts()
+	w = columns(texts[0]) * column
+	for _, line := range texts[1:] {
+		w = max(w, columns(line)*smallColumn)
+	}
+	w = max(w+2*padding, 64)
+	h = lineHeight + (len(texts)-1)*smallLine + padding
+	if n.kind == workflow.KindGateway || n.kind == workflow.KindWait || n.kind == workflow.KindApproval {
+		w += padding
+	}
+	if n.branch {
+		w, h = w+stack, h+stack
+	}
+	return w, h
+}
+
+// stack is how far the cards behind a node of branches reach out.
+const stack = 5
+
+// A painter writes SVG.
+type painter struct {
+	*Diagram
+	drawing *layout.Drawing
+	b       strings.Builder
+}
+
+func (p *painter) printf(format string, args ...any) { fmt.Fprintf(&p.b, format, args...) }
+
+func (p *painter) paint() {
+	title := p.titleText()
+	width := max(p.drawing.Width, columns(title)*column) + 2*margin
+	height := p.drawing.Height + titleHeight + 2*margin
+	p.printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"pawl-title pawl-desc\">\n", width, height, width, height)
+	p.printf("<title id=\"pawl-title\">%s</title>\n<desc id=\"pawl-desc\">%s</desc>\n", escape(title), escape(p.description()))
+	p.printf("<style>%s</style>\n%s", style, markers)
+	p.printf("<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n<text class=\"title\" x=\"%d\" y=\"%d\">%s</text>\n", width, height, margin, margin+14, escape(title))
+	p.printf("<g transform=\"translate(%d %d)\">\n", margin, margin+titleHeight)
+	for i := range p.edges {
+		p.paintEdge(i)
+	}
+	for _, s := range p.drawing.Stubs {
+		p.paintStub(s)
+	}
+	for i := range p.nodes {
+		p.paintNode(i)
+	}
+	p.printf("</g>\n</svg>\n")
+}
+
+// description says in words what is to be seen.
+func (p *painter) description() string {
+	text := fmt.Sprintf("A workflow of %d nodes and %d transitions.", len(p.nodes), len(p.edges))
+	if p.start >= 0 {
+		text += fmt.Sprintf(" It begins at %s.", p.nodes[p.start].id)
+	}
+	if p.run != nil {
+		text += " Nodes show how many tokens are or were there."
+	}
+	return text
+}
+
+// path returns the course of an edge: straight down, and in curves between the layers.
+func path(points []layout.Point) string {
+	var b strings.Builder
+	for i, q := range points {
+		switch {
+		case i == 0:
+			fmt.Fprintf(&b, "M%d %d", q.X, q.Y)
+		case q.X == points[i-1].X:
+			fmt.Fprintf(&b, "V%d", q.Y)
+		default:
+			last := points[i-1]
+			middle := (last.Y + q.Y) / 2
+			fmt.Fprintf(&b, "C%d %d %d %d %d %d", last.X, middle, q.X, middle, q.X, q.Y)
+		}
+	}
+	return b.String()
+}
+
+var edgeClasses = [...]string{plain: "edge", onError: "edge error", fanOut: "edge fan out", fanIn: "edge fan in"}
+
+func (p *painter) paintEdge(i int) {
+	e, course := &p.edges[i], &p.drawing.Edges[i]
+	if course.Cut {
+		return
+	}
+	sentence := fmt.Sprintf("%s to %s", p.nodes[e.from].id, p.nodes[e.to].id)
+	if e.full != "" {
+		sentence += ": " + e.full
+	}
+	class := edgeClasses[e.kind]
+	if course.Back || course.Loop {
+		class += " back"
+	}
+	line := path(course.Points)
+	if course.Loop {
+		from, to := course.Points[0], course.Points[1]
+		line = fmt.Sprintf("M%d %dC%d %d %d %d %d %d", from.X, from.Y, from.X+30, from.Y-6, to.X+30, to.Y+6, to.X, to.Y)
+	}
+	p.printf("<g class=\"%s\"><title>%s</title><path d=\"%s\"/>", class, escape(sentence), line)
+	for j, text := range e.label {
+		p.printf("<text x=\"%d\" y=\"%d\">%s</text>", course.Label.X, course.Label.Y+11+j*smallLine, escape(text))
+	}
+	p.printf("</g>\n")
+}
+
+// paintStub paints what stands for edges that are cut.
+func (p *painter) paintStub(s layout.Stub) {
+	var names []string
+	for _, e := range s.Edges {
+		other := p.edges[e].to
+		if other == s.Node {
+			other = p.edges[e].from
+		}
+		names = append(names, p.nodes[other].id)
+	}
+	text := fmt.Sprintf("%d nodes", len(names))
+	if len(names) == 1 {
+		text = names[0]
+	}
+	arrow, class := "→ ", "edge"
+	if !s.Out {
+		arrow = "← "
+	}
+	p.printf("<g class=\"%s stub\"><title>%s</title><path d=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text></g>\n",
+		class, escape(strings.Join(names, ", ")), path(s.Path), s.Text.X, s.Text.Y+12, escape(arrow+shorten(text, s.Text.Width/smallColumn-2)))
+}
+
+func (p *painter) paintNode(i int) {
+	n, box := &p.nodes[i], p.drawing.Nodes[i]
+	class := "node " + string(n.kind)
+	worst, any := n.counts.worst()
+	switch {
+	case any:
+		class += " " + standingWords[worst]
+	case p.run != nil:
+		class += " unreached"
+	}
+	if i == p.start {
+		class += " start"
+	}
+	p.printf("<g class=\"%s\"><title>%s</title>", class, escape(p.sentence(n)))
+	if n.branch {
+		box.Width, box.Height = box.Width-stack, box.Height-stack
+		p.printf("<path class=\"stack\" d=\"M%d %dH%dV%dH%d\"/>", box.X+stack, box.Y+box.Height+stack, box.X+box.Width+stack, box.Y+stack, box.X+box.Width)
+	}
+	p.b.WriteString(shapeOf(n.kind, box))
+	texts := n.texts()
+	y := box.Y + box.Height/2 - ((len(texts)-1)*smallLine)/2 + 5
+	for j, text := range texts {
+		class := "small"
+		if j == 0 {
+			class = "name"
+		}
+		p.printf("<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", class, box.X+box.Width/2, y+j*smallLine, escape(text))
+	}
+	p.printf("</g>\n")
+}
+
+// sentence says all of a node.
+func (p *painter) sentence(n *node) string {
+	text := n.id
+	if kind := n.kindText(); kind != "" {
+		text += ", " + kind
+	}
+	for _, mark := range n.marks {
+		text += ", " + mark
+	}
+	if c := n.counts.texts(); len(c) > 0 {
+		text += ": " + strings.Join(c, ", ")
+	} else if p.run != nil {
+		text += ": not reached"
+	}
+	return text
+}
+
+func escape(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything
+	return b.String()
+}

@@ -1,0 +1,55 @@
+package diagram
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// cleanText makes one line of text that terminals and readers of XML only show: what is
+// not to be printed becomes a space.
+func cleanText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// columns returns how many columns text takes in a terminal and in a monospaced font.
+func columns(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+func runeColumns(r rune) int {
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	if k := width.LookupRune(r).Kind(); k == width.EastAsianWide || k == width.EastAsianFullwidth {
+		return 2
+	}
+	return 1
+}
+
+// shorten returns text in at most so many columns, with an ellipsis if it was longer.
+func shorten(text string, most int) string {
+	if columns(text) <= most {
+		return text
+	}
+	n := 1
+	for i, r := range text {
+		if n += runeColumns(r); n > most {
+			return strings.TrimRight(text[:i], " ") + "…"
+		}
+	}
+	return text
+}
+
+// padTo returns text with spaces up to so many columns.
+func padTo(text string, n int) string { return text + strings.Repeat(" ", max(n-columns(text), 0)) }
