@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -15,12 +16,20 @@ const (
 	maxBytes = 1 << 20 // after which a transaction takes no further request
 )
 
-// A committer is the goroutine that commits for all runs.
+// A committer is the goroutine that commits for all runs. Who commits alone does so in
+// a goroutine of its own: two hand-overs would take as long as the commit.
 type committer struct {
-	queue chan *commitRequest
-	quit  chan struct{} // closed by stop
-	done  chan struct{} // closed when the goroutine has ended
+	queue   chan *commitRequest
+	quit    chan struct{} // closed by stop
+	done    chan struct{} // closed when the goroutine has ended
+	waiting atomic.Int64  // requests handed to the goroutine that are in no transaction yet
+	single  int           // transactions of one request since the last one of more; guarded by Dir.mu
 }
+
+// alone is after how many transactions of one request each the next caller commits by
+// itself. Where several runs commit at the same time, the goroutine lets more of them come
+// together than callers would that find nobody before them.
+const alone = 16
 
 // A commitRequest has the statements that one caller wants committed.
 type commitRequest struct {
@@ -56,11 +65,12 @@ func (c *committer) commitLoop(d *Dir) {
 	defer close(c.done)
 	batch := make([]*commitRequest, 0, maxBatch)
 	for {
+		batch = batch[:0]
 		select {
 		case r := <-c.queue:
-			batch = c.gatherBatch(append(batch[:0], r))
+			batch = append(batch, r)
 		case <-c.quit:
-			if batch = c.gatherBatch(batch[:0]); len(batch) == 0 {
+			if len(c.queue) == 0 {
 				return
 			}
 		}
@@ -87,10 +97,19 @@ func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 }
 
 // submitRequest commits a request and returns when it is durable, or has failed.
-func (c *committer) submitRequest(r *commitRequest) error {
+func (d *Dir) submitRequest(r *commitRequest) error {
+	c := &d.committer
+	if c.waiting.Load() == 0 && d.mu.TryLock() {
+		if d.dead == nil && c.single >= alone && d.frames < longLog && !c.isStopped() {
+			return d.commitAlone(r)
+		}
+		d.mu.Unlock()
+	}
+	c.waiting.Add(1)
 	select {
 	case c.queue <- r:
 	case <-c.done:
+		c.waiting.Add(-1)
 		return ErrClosed
 	}
 	select {
@@ -106,18 +125,51 @@ func (c *committer) submitRequest(r *commitRequest) error {
 	}
 }
 
+func (c *committer) isStopped() bool {
+	select {
+	case <-c.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// commitAlone commits a request in the goroutine of its caller, and unlocks. It leaves a
+// checkpoint to the committer, which makes it when its next caller has the answer.
+func (d *Dir) commitAlone(r *commitRequest) error {
+	defer d.mu.Unlock()
+	ended := false
+	defer func() {
+		if !ended { // somebody may recover from the panic, with a transaction under way
+			_ = d.failForGood(errors.New("a commit panicked"))
+		}
+	}()
+	d.commitBatch([]*commitRequest{r})
+	n, err := d.db.Written()
+	if d.frames += n; err != nil {
+		d.frames = longLog
+	}
+	ended = true
+	return r.err
+}
+
 // updateIndex commits the statements of one caller.
 func (d *Dir) updateIndex(apply func(*sqlite.Conn) error) error { return d.updateIndexLarge(0, apply) }
 
 // updateIndexLarge commits statements that write many bytes.
 func (d *Dir) updateIndexLarge(bytes int, apply func(*sqlite.Conn) error) error {
-	return d.committer.submitRequest(&commitRequest{apply: apply, bytes: bytes, answer: make(chan error, 1)})
+	return d.submitRequest(&commitRequest{apply: apply, bytes: bytes, answer: make(chan error, 1)})
 }
 
-// commitAndAnswer commits a batch and answers it.
+// commitAndAnswer commits a batch, with the requests that wait behind it, and answers it.
 func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	batch = d.committer.gatherBatch(batch)
+	d.committer.waiting.Add(-int64(len(batch)))
+	if d.committer.single++; len(batch) > 1 {
+		d.committer.single = 0
+	}
 	d.commitBatch(batch)
 	for _, r := range batch {
 		r.answer <- r.err

@@ -29,13 +29,13 @@ func (d *Dir) Fence() {
 // away, the directory may have another owner by now. Any other error says that the
 // lock file could not be read.
 func (d *Dir) checkOwner() error {
-	now, err := os.Lstat(d.lockPath)
+	same, err := isFileAt(d.lockPath, d.owned)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %s is gone", ErrFenced, d.lockPath)
 	case err != nil:
 		return fmt.Errorf("cannot tell who owns the directory: %w", err)
-	case !os.SameFile(now, d.owned):
+	case !same:
 		return fmt.Errorf("%w: %s is another file now", ErrFenced, d.lockPath)
 	}
 	return nil

@@ -42,6 +42,21 @@ func linkCount(info os.FileInfo) uint64 {
 	return 1
 }
 
+// isFileAt reports whether a file is what a path names. It is os.SameFile after os.Lstat,
+// without their allocations: every commit asks twice.
+func isFileAt(path string, file os.FileInfo) (bool, error) {
+	want, ok := file.Sys().(*syscall.Stat_t)
+	var now syscall.Stat_t
+	err := syscall.Lstat(path, &now)
+	for err == syscall.EINTR {
+		err = syscall.Lstat(path, &now)
+	}
+	if err != nil {
+		return false, &os.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return ok && now.Dev == want.Dev && now.Ino == want.Ino, nil
+}
+
 func flockFile(f *os.File, how int) (*os.File, error) {
 	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if err == nil {

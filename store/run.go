@@ -145,7 +145,7 @@ func (r *Run) commitPending() error {
 			r.request.bytes += int(r.pending[i].ByteSize())
 		}
 	}
-	err := r.dir.committer.submitRequest(&r.request)
+	err := r.dir.submitRequest(&r.request)
 	if err != nil {
 		r.dir.unspillFailed(r.row.Num, r.pending, err)
 	}

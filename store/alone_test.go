@@ -1,0 +1,84 @@
+package store
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
+)
+
+// inCommitAlone reports whether the goroutine that calls it commits for itself.
+func inCommitAlone() bool {
+	text := make([]byte, 16<<10)
+	return strings.Contains(string(text[:runtime.Stack(text, false)]), ".commitAlone(")
+}
+
+// TestALoneRunCommitsItself: a run that commits alone hands nothing over, until another
+// one commits at the same time.
+func TestALoneRunCommitsItself(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	byItself := false
+	reset := d.hook.OnHit(func(name string) {
+		if name == "commit.inside" {
+			byItself = inCommitAlone()
+		}
+	})
+	defer reset()
+	o.do(state.Start{}, startRun(nil))
+	require.False(t, byItself, "nobody knows yet whether it is alone")
+	for range alone {
+		o.do(state.Heartbeat{})
+	}
+	require.True(t, byItself)
+	load(t, d, "r1")
+
+	d.mu.Lock() // while it is held, two callers come
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() { _ = d.updateIndex(func(*sqlite.Conn) error { return nil }) })
+	}
+	for d.committer.waiting.Load() < 2 {
+		runtime.Gosched()
+	}
+	d.mu.Unlock()
+	group.Wait()
+	o.do(state.Heartbeat{})
+	require.False(t, byItself, "others commit as well")
+}
+
+// TestLoneCommitsMoveTheLog: the log does not grow beyond its bound where every commit is
+// made by its caller.
+func TestLoneCommitsMoveTheLog(t *testing.T) {
+	d := open(t, t.TempDir())
+	for range alone + 1 {
+		require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { return nil }))
+	}
+	for range 3 {
+		d.mu.Lock()
+		d.frames = longLog
+		d.mu.Unlock()
+		for range 2 {
+			require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { return nil }))
+		}
+		d.mu.Lock()
+		require.Less(t, d.frames, longLog)
+		d.mu.Unlock()
+	}
+}
+
+// TestAPanicInALoneCommit fails the directory, because whoever called may go on.
+func TestAPanicInALoneCommit(t *testing.T) {
+	d := open(t, t.TempDir())
+	for range alone + 1 {
+		require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { return nil }))
+	}
+	require.Panics(t, func() { _ = d.updateIndex(func(*sqlite.Conn) error { panic("broken") }) })
+	require.ErrorIs(t, d.Err(), ErrFailed)
+	require.ErrorIs(t, d.updateIndex(func(*sqlite.Conn) error { return nil }), ErrFailed)
+}
