@@ -63,8 +63,8 @@ func (c *childMessenger) startChild(d *actor.Child) error {
 		return c.refuseChild(d, fmt.Errorf("%w: run %q", store.ErrNoRoom, string(d.Parent.Root)))
 	}
 	input, _ := d.Input.(map[string]any)
-	b := &birth{graph: g, inputHash: value.Hash(input), parent: &d.Parent}
-	err = e.askOrStart(e.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins}, b)
+	b := &birth{graph: g, inputHash: value.Hash(input), parent: &d.Parent, tenant: d.Tenant}
+	err = e.askOrStart(e.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)
 	c.engine.hook.Hit("child.started")
 	if err != nil {
 		return c.refuseChild(d, err)

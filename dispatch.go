@@ -66,7 +66,7 @@ type outTask struct {
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	d := &dispatcher{engine: e, ctx: ctx, most: most, queue: newTaskQueue(most, e.options.Types), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	d := &dispatcher{engine: e, ctx: ctx, most: most, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
 	d.timer = time.AfterFunc(time.Hour, d.timerFired)
 	d.timer.Stop()
 	return d
@@ -237,10 +237,10 @@ func (d *dispatcher) taskReturned(t *outTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
-	d.queue.typeFreed(t.Task)
+	d.queue.taskReturned(t)
 	t.delivers = true
 	d.fillSlots()
-	d.queue.resultReturned(t.Run)
+	d.queue.resultReturned(t)
 }
 
 // taskFinished forgets an attempt whose result waits no longer, unless it comes later,
@@ -300,7 +300,7 @@ func (d *dispatcher) runningTasks() []*outTask {
 func (e *Engine) executorTask(t *outTask) Task {
 	return Task{
 		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
-		Run: t.Run, Workflow: t.Workflow, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
+		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
 		Priority: t.Node.Priority, Order: t.order,
 		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, services: engineServices{e},
 	}

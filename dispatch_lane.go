@@ -16,15 +16,15 @@ type lane struct {
 	rate    rate.Bucket
 	queued  int // tasks here, those of backpressured runs as well
 	running int // tasks of this type that the executor has
-	runs    heap.Heap[*laneRun]
-	turn    int64      // of the run whose task was taken last
+	tenants heap.Heap[*laneTenant]
+	turn    int64      // of the tenant whose task was taken last
 	place   heap.Place // among the ready lanes
 }
 
 func newLane(kind string, limit TypeLimit) *lane {
 	return &lane{
 		kind: kind, limit: limit, rate: rate.NewBucket(limit.Rate, limit.Burst),
-		runs: heap.New((*laneRun).startsBefore, func(r *laneRun) *heap.Place { return &r.place }),
+		tenants: heap.New((*laneTenant).startsBefore, func(t *laneTenant) *heap.Place { return &t.place }),
 	}
 }
 
@@ -38,11 +38,15 @@ func (l *lane) countTask(now time.Time) {
 // isFull says that as many tasks of the type run as may.
 func (l *lane) isFull() bool { return l.limit.Concurrency > 0 && l.running >= l.limit.Concurrency }
 
-// startsBefore orders lanes by their next tasks: by priority, then the turn of the run in
-// the queue as a whole, then arrival.
+// startsBefore orders lanes by their next tasks: by the turn of the tenant in the queue as a whole, then
+// priority, the turn of the run among those of its tenant, and arrival.
 func (l *lane) startsBefore(other *lane) bool {
-	r, s := l.runs.First(), other.runs.First()
+	m, n := l.tenants.First(), other.tenants.First()
+	r, s := m.runs.First(), n.runs.First()
 	a, b := r.tasks.First(), s.tasks.First()
+	if m.tenant != n.tenant { // the turns of their runs are not to be compared
+		return cmp.Or(cmp.Compare(m.tenant.turn, n.tenant.turn), cmp.Compare(m.tenant.id, n.tenant.id)) < 0
+	}
 	return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(r.run.turn, s.run.turn), cmp.Compare(a.order, b.order)) < 0
 }
 
@@ -65,7 +69,7 @@ func (q *taskQueue) laneOf(kind string) *lane {
 func (q *taskQueue) placeLane(l *lane) {
 	delete(q.paced, l)
 	switch {
-	case l.runs.Len() == 0 || l.isFull():
+	case l.tenants.Len() == 0 || l.isFull():
 		q.ready.Remove(l)
 	case l.rate.NextEvent().After(q.latest):
 		q.ready.Remove(l)
@@ -76,13 +80,6 @@ func (q *taskQueue) placeLane(l *lane) {
 	if l.queued == 0 && l.running == 0 && l.rate.IsUnused() {
 		delete(q.lanes, l.kind)
 	}
-}
-
-// typeFreed notes that a task of a type runs no longer.
-func (q *taskQueue) typeFreed(kind string) {
-	l := q.laneOf(kind)
-	l.running--
-	q.placeLane(l)
 }
 
 // advanceTo lets the types go on whose rate allows it now.
@@ -104,8 +101,9 @@ func (q *taskQueue) nextDue() (first time.Time) {
 	return first
 }
 
-// isLimited says that a task that is in the queue waits for the limit of its type.
+// isLimited says that a task that is in the queue waits for the limit of its type, or
+// its tenant.
 func (q *taskQueue) isLimited(t *outTask) bool {
 	l := q.laneOf(t.Task)
-	return l.isFull() || l.rate.NextEvent().After(q.latest)
+	return l.isFull() || q.tenantOf(t.Tenant).isFull() || l.rate.NextEvent().After(q.latest)
 }

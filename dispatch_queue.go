@@ -9,55 +9,61 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A taskQueue holds the tasks that wait to begin, on three levels. A lane holds the
+// A taskQueue holds the tasks that wait to begin, on four levels. A lane holds the
 // tasks of one type that has a limit, or those of all types without one. In a lane
-// each run has a heap of its own tasks, and those runs that may begin one stand in a
-// heap of runs. The lanes whose limit allows a task stand in a heap of lanes.
+// each run has a heap of its own tasks, those runs of a tenant that may begin one stand in a
+// heap of runs, and the tenants of these in a heap of tenants. The lanes whose limit allows
+// a task stand in a heap of lanes. Runs without a tenant are those of the tenant "".
 //
-// The next task of a lane is the first one of its first run: the lowest priority
-// number, then the run whose turn it is in this lane (start-time fair queueing: Goyal,
+// The next task of a lane is the first one of the first run of its first tenant: that of the tenant
+// whose turn it is in this lane, the lowest priority
+// number, then the run whose turn it is (start-time fair queueing: Goyal,
 // Vin and Cheng, 1996, with tasks that all count the same), then the order of arrival.
-// Lanes are ordered by their next tasks in the same way, with the turns that runs have
-// in the queue as a whole: a run with tasks of many types has no more than its turn,
+// Lanes are ordered by their next tasks in the same way, with the turns that tenants and runs have
+// in the queue as a whole: who has tasks of many types has no more than its turn,
 // and a scarce type is shared fairly whatever else its runs have. An urgent task
-// takes the turn of its run: what else that has may wait meanwhile.
+// takes the turn of its run, and is before those of its tenant only: what else these have
+// may wait meanwhile.
 //
 // A run is backpressured while so many of its results wait to be delivered as there
 // may be tasks at once. It leaves the heaps of runs, with all its tasks, until one of
 // these results is delivered.
 type taskQueue struct {
-	most   int                           // waiting results with which a run is backpressured
-	types  map[string]TypeLimit          // by task type; "*" for those without one of their own
-	runs   map[workflow.RunID]*queuedRun // with tasks here, or results that wait
-	free   *lane                         // of the types without a limit
-	lanes  map[string]*lane              // of the others that are in use
-	ready  heap.Heap[*lane]              // with tasks that may begin now
-	paced  map[*lane]struct{}            // with tasks that wait for the rate of their type
-	turn   int64                         // of the run whose task was taken last
-	latest time.Time                     // to which advanceTo has come
+	most    int                           // waiting results with which a run is backpressured
+	types   map[string]TypeLimit          // by task type; "*" for those without one of their own
+	limits  map[string]TenantLimit        // by tenant; "*" for those without one of their own
+	tenants map[string]*queuedTenant      // with runs here, or tasks that run
+	runs    map[workflow.RunID]*queuedRun // with tasks here, or results that wait
+	free    *lane                         // of the types without a limit
+	lanes   map[string]*lane              // of the others that are in use
+	ready   heap.Heap[*lane]              // with tasks that may begin now
+	paced   map[*lane]struct{}            // with tasks that wait for the rate of their type
+	turn    int64                         // of the tenant whose task was taken last
+	latest  time.Time                     // to which advanceTo has come
 }
 
 // A queuedRun is what the queue knows of a run.
 type queuedRun struct {
 	id      workflow.RunID
+	tenant  *queuedTenant
 	lanes   []*laneRun // with tasks of it
 	waiting int        // results, to be delivered
-	turn    int64      // in the queue as a whole, while it is ready
+	turn    int64      // among all runs of its tenant, while it is ready
 	ready   bool       // it has tasks and is not backpressured
 }
 
 // A laneRun has the tasks that one run has in one lane.
 type laneRun struct {
 	run   *queuedRun
-	lane  *lane
+	in    *laneTenant
 	tasks heap.Heap[*outTask]
-	turn  int64      // in the lane, while the run is ready
-	place heap.Place // in the lane's heap of runs
+	turn  int64      // among the runs of its tenant in the lane, while the run is ready
+	place heap.Place // in its tenant's heap of runs in the lane
 }
 
-func newTaskQueue(most int, types map[string]TypeLimit) *taskQueue {
+func newTaskQueue(most int, types map[string]TypeLimit, limits map[string]TenantLimit) *taskQueue {
 	return &taskQueue{
-		most: most, types: types, runs: map[workflow.RunID]*queuedRun{},
+		most: most, types: types, limits: limits, tenants: map[string]*queuedTenant{}, runs: map[workflow.RunID]*queuedRun{},
 		free: newLane("", TypeLimit{}), lanes: map[string]*lane{}, paced: map[*lane]struct{}{},
 		ready: heap.New((*lane).startsBefore, func(l *lane) *heap.Place { return &l.place }),
 	}
@@ -65,30 +71,39 @@ func newTaskQueue(most int, types map[string]TypeLimit) *taskQueue {
 
 // addTask lets a task wait.
 func (q *taskQueue) addTask(t *outTask) {
-	r, l := q.runOf(t.Run), q.laneOf(t.Task)
+	r, l := q.runOf(t), q.laneOf(t.Task)
 	q.liftLanes(r)
 	l.queued++
-	r.in(l).tasks.Put(t)
+	r.inLane(l).tasks.Put(t)
 	q.placeRun(r)
 }
 
 // takeNext takes the task that begins next out of the queue and returns it; nil if
-// none may begin. Its type counts it until typeFreed.
+// none may begin. Its type and its tenant count it until taskReturned.
 func (q *taskQueue) takeNext() *outTask {
 	if q.ready.Len() == 0 {
 		return nil
 	}
 	l := q.ready.First()
-	lr := l.runs.First()
+	lt := l.tenants.First()
+	lr, n := lt.runs.First(), lt.tenant
 	q.liftLanes(lr.run)
 	t, r := lr.tasks.Pop(), lr.run
 	l.countTask(q.latest)
-	l.turn = max(l.turn, lr.turn)
-	lr.turn = l.turn + 1 // not that after its own: it may have stood behind urgent tasks
-	q.turn = max(q.turn, r.turn)
-	r.turn = q.turn + 1
+	n.running++
+	lr.turn = takeTurn(&lt.runTurn, lr.turn)
+	lt.turn = takeTurn(&l.turn, lt.turn)
+	r.turn = takeTurn(&n.runTurn, r.turn)
+	n.turn = takeTurn(&q.turn, n.turn)
 	q.placeRun(r)
 	return t
+}
+
+// takeTurn takes the turn of one whose task is taken, and returns its next one: not the one
+// after its own, since it may have stood behind urgent tasks.
+func takeTurn(latest *int64, own int64) (next int64) {
+	*latest = max(*latest, own)
+	return *latest + 1
 }
 
 // removeTask takes a task out that is no longer wanted.
@@ -96,13 +111,14 @@ func (q *taskQueue) removeTask(t *outTask) {
 	r, l := q.runs[t.Run], q.laneOf(t.Task)
 	q.liftLanes(r)
 	l.queued--
-	r.in(l).tasks.Remove(t)
+	r.inLane(l).tasks.Remove(t)
 	q.placeRun(r)
 }
 
 // resultReturned notes that a result of a run waits to be delivered from now on.
-func (q *taskQueue) resultReturned(id workflow.RunID) {
-	r := q.runOf(id)
+func (q *taskQueue) resultReturned(t *outTask) {
+	r := q.runOf(t)
+	q.liftLanes(r)
 	r.waiting++
 	q.placeRun(r)
 }
@@ -110,37 +126,49 @@ func (q *taskQueue) resultReturned(id workflow.RunID) {
 // resultDelivered notes that a result of a run has ceased to wait.
 func (q *taskQueue) resultDelivered(id workflow.RunID) {
 	r := q.runs[id]
+	q.liftLanes(r)
 	r.waiting--
 	q.placeRun(r)
 }
 
-// runOf returns what the queue knows of a run, made if it knows nothing.
-func (q *taskQueue) runOf(id workflow.RunID) *queuedRun {
-	r := q.runs[id]
+// runOf returns what the queue knows of the run of a task, made if it knows nothing.
+func (q *taskQueue) runOf(t *outTask) *queuedRun {
+	r := q.runs[t.Run]
 	if r == nil {
-		r = &queuedRun{id: id}
-		q.runs[id] = r
+		n := q.tenantOf(t.Tenant)
+		n.runs++
+		r = &queuedRun{id: t.Run, tenant: n}
+		q.runs[t.Run] = r
 	}
 	return r
 }
 
-// in returns what the run has in a lane, made if it has nothing there.
-func (r *queuedRun) in(l *lane) *laneRun {
+// inLane returns what the run has in a lane, made if it has nothing there.
+func (r *queuedRun) inLane(l *lane) *laneRun {
 	for _, lr := range r.lanes {
-		if lr.lane == l {
+		if lr.in.lane == l {
 			return lr
 		}
 	}
-	lr := &laneRun{run: r, lane: l, tasks: heap.New((*outTask).startsBefore, func(t *outTask) *heap.Place { return &t.place })}
+	lt := r.tenant.inLane(l)
+	lt.members++
+	lr := &laneRun{run: r, in: lt, tasks: heap.New((*outTask).startsBefore, func(t *outTask) *heap.Place { return &t.place })}
 	r.lanes = append(r.lanes, lr)
 	return lr
 }
 
-// liftLanes takes the lanes of a run out of their heap until placeRun: their order changes
-// with its first tasks and its turn, and elements that change are not to be compared.
+// liftLanes takes the lanes of a run out of their heap until placeRun, and those of its tenant if
+// there is another: their order changes
+// with its first tasks and with turns, and elements that change are not to be compared.
 func (q *taskQueue) liftLanes(r *queuedRun) {
+	if q.isShared() {
+		for _, lt := range r.tenant.lanes {
+			q.ready.Remove(lt.lane)
+		}
+		return
+	}
 	for _, lr := range r.lanes {
-		q.ready.Remove(lr.lane)
+		q.ready.Remove(lr.in.lane)
 	}
 }
 
@@ -150,29 +178,41 @@ func (q *taskQueue) liftLanes(r *queuedRun) {
 // turn of no run is later than the next.
 func (q *taskQueue) placeRun(r *queuedRun) {
 	tasks := slices.ContainsFunc(r.lanes, func(lr *laneRun) bool { return lr.tasks.Len() > 0 })
-	was := r.ready
+	was, n := r.ready, r.tenant
 	r.ready = tasks && r.waiting < q.most
 	if r.ready && !was {
-		r.turn = q.turn + 1
+		n.ready++
+		r.turn = n.runTurn + 1
+	}
+	if was && !r.ready {
+		n.ready--
 	}
 	for _, lr := range r.lanes {
 		if lr.tasks.Len() > 0 && r.ready {
 			if !lr.place.In() {
-				lr.turn = lr.lane.turn + 1
+				lr.turn = lr.in.runTurn + 1
 			}
-			lr.lane.runs.Put(lr)
+			lr.in.runs.Put(lr)
 		} else {
-			lr.lane.runs.Remove(lr)
+			lr.in.runs.Remove(lr)
 		}
-		q.placeLane(lr.lane)
 	}
-	r.lanes = slices.DeleteFunc(r.lanes, func(lr *laneRun) bool { return lr.tasks.Len() == 0 })
+	q.placeTenant(n, r)
+	r.lanes = slices.DeleteFunc(r.lanes, func(lr *laneRun) bool {
+		if lr.tasks.Len() > 0 {
+			return false
+		}
+		lr.in.members--
+		return true
+	})
 	if len(r.lanes) == 0 && r.waiting == 0 {
 		delete(q.runs, r.id)
+		n.runs--
 	}
+	q.forgetUnused(n)
 }
 
-// startsBefore orders the runs of a lane that may begin a task: by the priority of their
+// startsBefore orders the runs of a tenant that may begin a task in a lane: by the priority of their
 // first task, then their turn, then the arrival of that task.
 func (r *laneRun) startsBefore(other *laneRun) bool {
 	a, b := r.tasks.First(), other.tasks.First()

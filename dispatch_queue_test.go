@@ -2,6 +2,8 @@ package pawl
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -14,12 +16,18 @@ import (
 
 func waitingTask(run workflow.RunID, order int64, priority int) *outTask {
 	t := &outTask{order: order}
-	t.Run, t.Node = run, &workflow.GraphNode{Node: &workflow.Node{Priority: priority}}
+	t.Run, t.Tenant, t.Node = run, modelTenants[run], &workflow.GraphNode{Node: &workflow.Node{Priority: priority}}
 	return t
 }
 
 // modelTypes are the limits of a model: of two types, and a third one has none.
 var modelTypes = map[string]TypeLimit{"one": {Concurrency: 1}, "few": {Concurrency: 3}}
+
+// modelTenants have the runs of a model; a and b have none. modelLimits are their limits.
+var (
+	modelTenants = map[workflow.RunID]string{"c": "t", "d": "t", "e": "u", "f": "v"}
+	modelLimits  = map[string]TenantLimit{"u": {Concurrency: 1}, "t": {Concurrency: 4}}
+)
 
 // A laneOfRun names a run in the lane of a type, "" for those without a limit.
 type laneOfRun struct {
@@ -27,41 +35,104 @@ type laneOfRun struct {
 	run  workflow.RunID
 }
 
-// A queueModel is what a taskQueue must do, by looking through all that it has.
-type queueModel struct {
-	most      int
-	tasks     []*outTask // by arrival
-	waiting   map[workflow.RunID]int
-	turns     map[workflow.RunID]int64 // of the runs that may begin a task
-	turn      int64
-	laneTurns map[laneOfRun]int64 // the same in each lane
-	laneTurn  map[string]int64
-	running   map[string]int // by type
+// A laneOfTenant names a tenant in a lane.
+type laneOfTenant struct{ lane, tenant string }
+
+// modelTurns are the turns of those that may begin a task, and of the one that did last.
+type modelTurns[K comparable, In comparable] struct {
+	of     map[K]int64
+	latest map[In]int64
 }
 
-// settle gives the runs that have come to be ready a turn, and takes that of the others.
-func (m *queueModel) settle() {
-	ready, lanes := map[workflow.RunID]bool{}, map[laneOfRun]bool{}
-	for _, t := range m.tasks {
-		if m.waiting[t.Run] < m.most {
-			ready[t.Run], lanes[laneOfRun{t.Task, t.Run}] = true, true
-		}
-	}
-	settleTurns(m.turns, ready, func(workflow.RunID) int64 { return m.turn })
-	settleTurns(m.laneTurns, lanes, func(l laneOfRun) int64 { return m.laneTurn[l.lane] })
+func newModelTurns[K, In comparable]() modelTurns[K, In] {
+	return modelTurns[K, In]{map[K]int64{}, map[In]int64{}}
 }
 
-func settleTurns[K comparable](turns map[K]int64, ready map[K]bool, now func(K) int64) {
-	for k := range turns {
+// settle gives those that have come to be ready a turn, and takes that of the others.
+func (m *modelTurns[K, In]) settle(ready map[K]bool, in func(K) In) {
+	for k := range m.of {
 		if !ready[k] {
-			delete(turns, k)
+			delete(m.of, k)
 		}
 	}
 	for k := range ready {
-		if turns[k] == 0 {
-			turns[k] = now(k) + 1
+		if m.of[k] == 0 {
+			m.of[k] = m.latest[in(k)] + 1
 		}
 	}
+}
+
+// take takes the turn of one.
+func (m *modelTurns[K, In]) take(k K, in In) {
+	m.latest[in] = max(m.latest[in], m.of[k])
+	m.of[k] = m.latest[in] + 1
+}
+
+// A queueModel is what a taskQueue must do, by looking through all that it has.
+type queueModel struct {
+	most        int
+	limits      map[string]TenantLimit
+	tasks       []*outTask // by arrival
+	running     []*outTask
+	waiting     map[workflow.RunID]int
+	runs        modelTurns[workflow.RunID, string]  // in their tenants
+	tenants     modelTurns[string, struct{}]        // in the queue
+	laneRuns    modelTurns[laneOfRun, laneOfTenant] // of the runs of a tenant in each lane
+	laneTenants modelTurns[laneOfTenant, string]    // in each lane
+}
+
+func newQueueModel(most int, limits map[string]TenantLimit) *queueModel {
+	return &queueModel{
+		most: most, limits: limits, waiting: map[workflow.RunID]int{}, runs: newModelTurns[workflow.RunID, string](), tenants: newModelTurns[string, struct{}](),
+		laneRuns: newModelTurns[laneOfRun, laneOfTenant](), laneTenants: newModelTurns[laneOfTenant, string](),
+	}
+}
+
+func (m *queueModel) runningOf(fits func(*outTask) bool) (n int) {
+	for _, t := range m.running {
+		if fits(t) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *queueModel) runningType(kind string) int {
+	return m.runningOf(func(t *outTask) bool { return t.Task == kind })
+}
+
+// mayBegin says that a tenant has not as many tasks running as may.
+func (m *queueModel) mayBegin(tenant string) bool {
+	limit := m.limits[tenant].Concurrency
+	return limit == 0 || m.runningOf(func(t *outTask) bool { return t.Tenant == tenant }) < limit
+}
+
+// settle gives whoever has come to be ready a turn, takes that of the others, and forgets what is unused.
+func (m *queueModel) settle() {
+	runs, tenants, laneRuns, laneTenants := map[workflow.RunID]bool{}, map[string]bool{}, map[laneOfRun]bool{}, map[laneOfTenant]bool{}
+	known, lanes, used := map[string]bool{}, map[laneOfTenant]bool{}, map[string]bool{"": true}
+	for _, t := range m.tasks {
+		known[t.Tenant], used[t.Task], lanes[laneOfTenant{t.Task, t.Tenant}] = true, true, true
+		if m.waiting[t.Run] < m.most {
+			runs[t.Run], laneRuns[laneOfRun{t.Task, t.Run}] = true, true
+			if m.mayBegin(t.Tenant) {
+				tenants[t.Tenant], laneTenants[laneOfTenant{t.Task, t.Tenant}] = true, true
+			}
+		}
+	}
+	m.runs.settle(runs, func(r workflow.RunID) string { return modelTenants[r] })
+	m.tenants.settle(tenants, func(string) struct{} { return struct{}{} })
+	m.laneRuns.settle(laneRuns, func(l laneOfRun) laneOfTenant { return laneOfTenant{l.lane, modelTenants[l.run]} })
+	m.laneTenants.settle(laneTenants, func(l laneOfTenant) string { return l.lane })
+	for _, t := range m.running {
+		known[t.Tenant], used[t.Task] = true, true
+	}
+	for id, n := range m.waiting {
+		known[modelTenants[id]] = known[modelTenants[id]] || n > 0
+	}
+	maps.DeleteFunc(m.runs.latest, func(n string, _ int64) bool { return !known[n] })
+	maps.DeleteFunc(m.laneRuns.latest, func(l laneOfTenant, _ int64) bool { return !lanes[l] })
+	maps.DeleteFunc(m.laneTenants.latest, func(l string, _ int64) bool { return !used[l] })
 }
 
 // first returns which of some tasks comes first: of one run, or with the turns that turn
@@ -72,39 +143,55 @@ func first(tasks []*outTask, turn func(t *outTask) int64) *outTask {
 	})
 }
 
-// take finds the first task of every ready run in every lane, the first of these in every
+// take finds the first task of every ready run in every lane, the first of these of every tenant, the
+// first of these in every
 // lane whose limit allows it, and takes the first of those.
 func (m *queueModel) take() *outTask {
-	ofRun, ofLane, heads := map[laneOfRun][]*outTask{}, map[string][]*outTask{}, []*outTask(nil)
+	ofRun, ofTenant, ofLane := map[laneOfRun][]*outTask{}, map[laneOfTenant][]*outTask{}, map[string][]*outTask{}
 	for _, t := range m.tasks {
 		limit := modelTypes[t.Task].Concurrency
-		if m.turns[t.Run] > 0 && (limit == 0 || m.running[t.Task] < limit) {
+		if m.runs.of[t.Run] > 0 && m.tenants.of[t.Tenant] > 0 && (limit == 0 || m.runningType(t.Task) < limit) {
 			at := laneOfRun{t.Task, t.Run}
 			ofRun[at] = append(ofRun[at], t)
 		}
 	}
 	for at, tasks := range ofRun {
-		ofLane[at.lane] = append(ofLane[at.lane], first(tasks, func(*outTask) int64 { return 0 }))
+		t := first(tasks, func(*outTask) int64 { return 0 })
+		in := laneOfTenant{at.lane, t.Tenant}
+		ofTenant[in] = append(ofTenant[in], t)
 	}
-	for _, tasks := range ofLane {
-		heads = append(heads, first(tasks, func(t *outTask) int64 { return m.laneTurns[laneOfRun{t.Task, t.Run}] }))
+	for in, tasks := range ofTenant {
+		ofLane[in.lane] = append(ofLane[in.lane], first(tasks, func(t *outTask) int64 { return m.laneRuns.of[laneOfRun{t.Task, t.Run}] }))
+	}
+	var heads []*outTask
+	for lane, tasks := range ofLane {
+		heads = append(heads, slices.MinFunc(tasks, func(a, b *outTask) int {
+			return cmp.Or(cmp.Compare(m.laneTenants.of[laneOfTenant{lane, a.Tenant}], m.laneTenants.of[laneOfTenant{lane, b.Tenant}]), cmp.Compare(a.order, b.order))
+		}))
 	}
 	if len(heads) == 0 {
 		return nil
 	}
-	next := first(heads, func(t *outTask) int64 { return m.turns[t.Run] })
-	at := laneOfRun{next.Task, next.Run}
-	m.turn = max(m.turn, m.turns[next.Run])
-	m.turns[next.Run] = m.turn + 1
-	m.laneTurn[at.lane] = max(m.laneTurn[at.lane], m.laneTurns[at])
-	m.laneTurns[at] = m.laneTurn[at.lane] + 1
-	m.running[next.Task]++
+	next := slices.MinFunc(heads, func(a, b *outTask) int {
+		return cmp.Or(cmp.Compare(m.tenants.of[a.Tenant], m.tenants.of[b.Tenant]), cmp.Compare(a.Tenant, b.Tenant),
+			cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(m.runs.of[a.Run], m.runs.of[b.Run]), cmp.Compare(a.order, b.order))
+	})
+	m.runs.take(next.Run, next.Tenant)
+	m.tenants.take(next.Tenant, struct{}{})
+	m.laneRuns.take(laneOfRun{next.Task, next.Run}, laneOfTenant{next.Task, next.Tenant})
+	m.laneTenants.take(laneOfTenant{next.Task, next.Tenant}, next.Task)
+	m.running = append(m.running, next)
 	m.remove(next)
 	return next
 }
 
 func (m *queueModel) remove(t *outTask) {
 	m.tasks = slices.DeleteFunc(m.tasks, func(o *outTask) bool { return o == t })
+	m.settle()
+}
+
+func (m *queueModel) free(t *outTask) {
+	m.running = slices.DeleteFunc(m.running, func(o *outTask) bool { return o == t })
 	m.settle()
 }
 
@@ -122,7 +209,7 @@ type queueMachine struct {
 }
 
 func (w *queueMachine) run(t *rapid.T) workflow.RunID {
-	return rapid.SampledFrom([]workflow.RunID{"a", "b", "c", "d"}).Draw(t, "run")
+	return rapid.SampledFrom([]workflow.RunID{"a", "b", "c", "d", "e", "f"}).Draw(t, "run")
 }
 
 // Add lets several tasks of a run wait.
@@ -158,33 +245,26 @@ func (w *queueMachine) Withdraw(t *rapid.T) {
 	task := rapid.SampledFrom(w.m.tasks).Draw(t, "task")
 	w.q.removeTask(task)
 	w.m.remove(task)
-	w.forgetLane(task.Task)
 	w.taken[task] = true
 }
 
-// Free ends a task of a type.
+// Free ends a task that runs.
 func (w *queueMachine) Free(t *rapid.T) {
-	kind := rapid.SampledFrom([]string{"", "one", "few"}).Draw(t, "type")
-	if w.m.running[kind] == 0 {
+	if len(w.m.running) == 0 {
 		t.Skip("none runs")
 	}
-	w.q.typeFreed(kind)
-	w.m.running[kind]--
-	w.forgetLane(kind)
+	w.free(rapid.SampledFrom(w.m.running).Draw(t, "task"))
 }
 
-// forgetLane lets the model forget a lane that is used no longer, as the queue does.
-func (w *queueMachine) forgetLane(kind string) {
-	idle := kind != "" && w.m.running[kind] == 0 && !slices.ContainsFunc(w.m.tasks, func(t *outTask) bool { return t.Task == kind })
-	if idle {
-		delete(w.m.laneTurn, kind)
-	}
+func (w *queueMachine) free(t *outTask) {
+	w.q.taskReturned(t)
+	w.m.free(t)
 }
 
 // Return lets a result of a run wait.
 func (w *queueMachine) Return(t *rapid.T) {
 	id := w.run(t)
-	w.q.resultReturned(id)
+	w.q.resultReturned(waitingTask(id, 0, 0))
 	w.m.wait(id, 1)
 }
 
@@ -204,27 +284,39 @@ func (w *queueMachine) Check(t *rapid.T) {
 	for id, r := range w.q.runs {
 		require.Equal(t, w.m.waiting[id], r.waiting)
 		require.True(t, len(r.lanes) > 0 || r.waiting > 0, "a run without work is kept")
-		require.Equal(t, w.m.turns[id] > 0, r.ready)
+		require.Equal(t, w.m.runs.of[id] > 0, r.ready)
+		require.Equal(t, modelTenants[id], r.tenant.id)
 		for _, lr := range r.lanes {
 			require.NotZero(t, lr.tasks.Len(), "a lane without tasks is kept")
 			require.Equal(t, r.ready, lr.place.In())
 			if r.ready {
-				require.Equal(t, w.m.turns[id], r.turn)
-				require.LessOrEqual(t, r.turn, w.q.turn+1)
-				require.Equal(t, w.m.laneTurns[laneOfRun{lr.lane.kind, id}], lr.turn)
-				lanes[lr.lane.kind]++
+				require.Equal(t, w.m.runs.of[id], r.turn)
+				require.LessOrEqual(t, r.turn, r.tenant.runTurn+1)
+				require.Equal(t, w.m.laneRuns.of[laneOfRun{lr.in.lane.kind, id}], lr.turn)
+				if w.m.mayBegin(r.tenant.id) {
+					lanes[lr.in.lane.kind]++
+				}
 			}
 			tasks += lr.tasks.Len()
 		}
 	}
 	require.Len(t, w.m.tasks, tasks)
 	for kind, l := range w.q.lanes {
-		require.Equal(t, w.m.running[kind], l.running)
+		require.Equal(t, w.m.runningType(kind), l.running)
 		require.LessOrEqual(t, l.running, modelTypes[kind].Concurrency)
 		require.Equal(t, lanes[kind] > 0 && !l.isFull(), l.place.In())
 	}
 	for _, task := range w.m.tasks {
 		require.True(t, task.place.In())
+	}
+	for id, n := range w.q.tenants {
+		require.True(t, n.runs > 0 || n.running > 0, "a tenant without work is kept")
+		require.Equal(t, w.m.runningOf(func(t *outTask) bool { return t.Tenant == id }), n.running)
+		require.Equal(t, w.m.tenants.of[id] > 0, n.may)
+		if n.may {
+			require.Equal(t, w.m.tenants.of[id], n.turn)
+			require.LessOrEqual(t, n.turn, w.q.turn+1)
+		}
 	}
 }
 
@@ -233,11 +325,11 @@ func (w *queueMachine) Check(t *rapid.T) {
 func TestQueueIsItsModel(t *testing.T) {
 	harness.CheckProperty(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 3).Draw(t, "most")
-		w := &queueMachine{q: newTaskQueue(most, modelTypes), taken: map[*outTask]bool{}}
-		w.m = &queueModel{
-			most: most, waiting: map[workflow.RunID]int{}, turns: map[workflow.RunID]int64{},
-			laneTurns: map[laneOfRun]int64{}, laneTurn: map[string]int64{}, running: map[string]int{},
+		var limits map[string]TenantLimit
+		if rapid.Bool().Draw(t, "limits") {
+			limits = modelLimits
 		}
+		w := &queueMachine{q: newTaskQueue(most, modelTypes, limits), m: newQueueModel(most, limits), taken: map[*outTask]bool{}}
 		t.Repeat(map[string]func(*rapid.T){"": w.Check, "add": w.Add, "take": w.Take, "withdraw": w.Withdraw, "free": w.Free, "return": w.Return, "deliver": w.Deliver})
 		for id, n := range w.m.waiting {
 			for range n {
@@ -246,17 +338,18 @@ func TestQueueIsItsModel(t *testing.T) {
 			}
 		}
 		for len(w.m.tasks) > 0 {
-			for kind, n := range w.m.running {
-				for range n {
-					w.q.typeFreed(kind)
-				}
-				w.m.running[kind] = 0
-				w.forgetLane(kind)
+			for len(w.m.running) > 0 {
+				w.free(w.m.running[0])
 			}
 			w.Take(t)
 		}
 		require.Nil(t, w.q.takeNext())
+		for len(w.m.running) > 0 {
+			w.free(w.m.running[0])
+		}
 		require.Empty(t, w.q.runs)
+		require.Empty(t, w.q.tenants)
+		require.Empty(t, w.q.lanes)
 		require.Zero(t, w.q.ready.Len())
 		require.Len(t, w.taken, int(w.order), "every task was taken or withdrawn")
 	})
@@ -264,7 +357,7 @@ func TestQueueIsItsModel(t *testing.T) {
 
 // queued returns a queue with tasks of runs: a letter each, in order.
 func queued(most int, runs string) *taskQueue {
-	q := newTaskQueue(most, nil)
+	q := newTaskQueue(most, nil, nil)
 	for i, r := range runs {
 		q.addTask(waitingTask(workflow.RunID(r), int64(i+1), 0))
 	}
@@ -284,9 +377,9 @@ func takes(q *taskQueue, n int) (runs string) {
 func TestBackpressuredRunsArePassedOver(t *testing.T) {
 	q := queued(2, "aaaaabbbb")
 	require.Equal(t, "abab", takes(q, 4))
-	q.resultReturned("a")
+	q.resultReturned(waitingTask("a", 0, 0))
 	require.Equal(t, "a", takes(q, 1), "one result of two")
-	q.resultReturned("a")
+	q.resultReturned(waitingTask("a", 0, 0))
 	require.Equal(t, "bb", takes(q, 9))
 	q.resultDelivered("a")
 	require.Equal(t, "aa", takes(q, 9))
@@ -296,12 +389,12 @@ func TestBackpressuredRunsArePassedOver(t *testing.T) {
 // the others waiting.
 func TestARunThatWasBackpressuredTakesTurns(t *testing.T) {
 	q := queued(1, "aaaabbbbbbbb")
-	q.resultReturned("a")
+	q.resultReturned(waitingTask("a", 0, 0))
 	require.Equal(t, "bbbb", takes(q, 4))
 	q.resultDelivered("a")
 	require.Equal(t, "abab", takes(q, 4))
-	q.resultReturned("a")
-	q.resultReturned("a")
+	q.resultReturned(waitingTask("a", 0, 0))
+	q.resultReturned(waitingTask("a", 0, 0))
 	q.resultDelivered("a")
 	require.Equal(t, "bb", takes(q, 4), "one still waits")
 	q.resultDelivered("a")
@@ -335,7 +428,7 @@ func TestAWithdrawalMovesItsRun(t *testing.T) {
 // A type that is full keeps no other waiting, and its runs take turns when it goes on,
 // whatever else they have.
 func TestAFullTypeIsPassedOver(t *testing.T) {
-	q := newTaskQueue(9, map[string]TypeLimit{"ocr": {Concurrency: 1}})
+	q := newTaskQueue(9, map[string]TypeLimit{"ocr": {Concurrency: 1}}, nil)
 	order := int64(0)
 	add := func(kind string, runs string) {
 		for _, r := range runs {
@@ -345,16 +438,67 @@ func TestAFullTypeIsPassedOver(t *testing.T) {
 			q.addTask(task)
 		}
 	}
+	free := func(kind string) {
+		task := waitingTask("a", 0, 0)
+		task.Task = kind
+		q.taskReturned(task)
+	}
 	add("ocr", "aaabbb")
 	add("mail", "aaaaaaaa")
 	require.Equal(t, "aaaaaaaaa", takes(q, 99), "one of the full type, and all others")
 	got := ""
 	for range 5 {
-		q.typeFreed("ocr")
+		free("ocr")
 		got += takes(q, 9)
 	}
 	require.Equal(t, "babab", got)
-	q.typeFreed("ocr")
+	free("ocr")
 	require.Empty(t, q.runs)
 	require.Empty(t, q.lanes)
+}
+
+// Whatever one tenant has, in runs, tasks or urgent ones, another has every second turn, and
+// a third every third.
+func TestTenantsTakeTurns(t *testing.T) {
+	q := newTaskQueue(9, nil, nil)
+	order := int64(0)
+	add := func(tenant string, run workflow.RunID, tasks, priority int) {
+		for range tasks {
+			order++
+			task := waitingTask(run, order, priority)
+			task.Tenant = tenant
+			q.addTask(task)
+		}
+	}
+	add("big", "wide", 10_000, 0)
+	for i := range 300 {
+		add("big", workflow.RunID(fmt.Sprint("many", i)), 10, -i%7)
+	}
+	next := func(n int) (tenants []string) {
+		for range n {
+			tenants = append(tenants, q.takeNext().Tenant)
+		}
+		return tenants
+	}
+	require.Equal(t, []string{"big", "big", "big"}, next(3))
+	add("small", "s", 4, 5) // its tasks are less urgent, which is a matter between its own
+	add("", "none", 2, 9)
+	require.Equal(t, []string{"big", "small", "", "big", "small", "", "big", "small", "big", "small", "big", "big"}, next(12))
+}
+
+// A tenant at its limit holds no slot, and keeps no other waiting.
+func TestATenantAtItsLimitIsPassedOver(t *testing.T) {
+	q := newTaskQueue(9, nil, map[string]TenantLimit{"t": {Concurrency: 2}, "*": {Concurrency: 1}})
+	var tasks []*outTask
+	for i, run := range "cccceeeaaa" { // of t, u, and none
+		tasks = append(tasks, waitingTask(workflow.RunID(run), int64(i), 0))
+		q.addTask(tasks[i])
+	}
+	require.Equal(t, "ceacaa", takes(q, 99))
+	require.True(t, q.isLimited(tasks[3]))
+	q.taskReturned(tasks[0])
+	require.False(t, q.isLimited(tasks[3]))
+	require.Equal(t, "c", takes(q, 99))
+	q.taskReturned(tasks[4])
+	require.Equal(t, "e", takes(q, 99))
 }

@@ -46,6 +46,11 @@ type Options struct {
 	// with ErrInvalid if a limit is negative, is no number, or has a Burst without a
 	// Rate.
 	Types map[string]TypeLimit
+	// Tenants bound what tenants have at once, by name; "*" is for each of those that have no
+	// limit of their own. With limits or without, tenants take turns, and all runs without a tenant together
+	// are one of them: who has ten thousand tasks does not keep the first of another waiting. Open fails with
+	// ErrInvalid if a limit is negative, or a name empty.
+	Tenants map[string]TenantLimit
 	// MaxActive is how many runs may be active at once; beyond it, Start
 	// answers ErrBusy. Child runs count while they are active, but are never
 	// held back: they begin although more are active. Neither are runs that go
@@ -151,7 +156,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
 	}
-	if err := checkTypes(o.Types); err != nil {
+	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants)); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
@@ -168,7 +173,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	tasks, stopTasks := context.WithCancel(context.Background())
 	e.stopTasks = stopTasks
-	e.registry = newRegistry(o.MaxActive)
+	e.registry = newRegistry(o.MaxActive, o.Tenants)
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
 	e.alarms = newAlarms(e)
 	e.messenger = newChildMessenger(e)

@@ -16,6 +16,7 @@ type Snapshot struct {
 	workflow.Outcome
 	Workflow string         `json:"workflow"` // name of the definition
 	Version  int            `json:"version"`
+	Tenant   string         `json:"tenant,omitzero"` // on whose behalf
 	Revision int            `json:"revision"`        // of its definition: 1, and one more for every patch
 	Seq      int64          `json:"seq"`             // of the last record
 	Alarm    time.Time      `json:"alarm,omitzero"`  // when time alone changes it next; zero if never
@@ -47,7 +48,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 // snapshotOf returns a state as a Snapshot; h has what a state does not know.
 func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 	out := Snapshot{
-		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Revision: s.Revision(), Seq: h.Seq,
+		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Revision: s.Revision(), Seq: h.Seq,
 		Alarm: h.Alarm, State: s.Section(workflow.SectionState), Live: s.LiveCount(),
 	}
 	rows := s.AllRows()
@@ -65,6 +66,7 @@ type RunSummary struct {
 	workflow.Outcome
 	Workflow string         `json:"workflow"` // name of the definition
 	Version  int            `json:"version"`
+	Tenant   string         `json:"tenant,omitzero"` // on whose behalf
 	Seq      int64          `json:"seq"`             // of the last record
 	Alarm    time.Time      `json:"alarm,omitzero"`  // when time alone changes it next; zero if never
 	Parent   workflow.RunID `json:"parent,omitzero"` // of a child run; "" without
@@ -91,7 +93,7 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 				yield(RunSummary{}, closedError(err))
 				return
 			}
-			if !yield(RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Seq: h.Seq, Alarm: h.Alarm, Parent: h.Parent}, nil) {
+			if !yield(RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Seq: h.Seq, Alarm: h.Alarm, Parent: h.Parent}, nil) {
 				return
 			}
 		}

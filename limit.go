@@ -50,6 +50,59 @@ func (l TypeLimit) Problem(kind string) string {
 	return ""
 }
 
+// A TenantLimit bounds what one tenant has at once, see workflow.Run.Tenant. The zero value of each
+// field is no bound.
+type TenantLimit struct {
+	// Concurrency is how many of its tasks run at once. A task that waits for that holds no slot.
+	Concurrency int
+	// Active is how many of its runs may be active at once; beyond it, Start answers a
+	// *TenantBusyError. As with Options.MaxActive, child runs and those that go on count, but are not
+	// held back.
+	Active int
+}
+
+// A TenantBusyError says that as many runs of a tenant are active as may be. It is ErrBusy for
+// errors.Is: Start again when one of them has ended, or waits for something.
+type TenantBusyError struct {
+	Tenant string
+	Active int // runs
+	Max    int // TenantLimit.Active
+}
+
+// Error names the tenant.
+func (e *TenantBusyError) Error() string {
+	return fmt.Sprintf("%v: %d runs of tenant %q are active, and no more than %d may be (Options.Tenants)", ErrBusy, e.Active, e.Tenant, e.Max)
+}
+
+// Unwrap returns ErrBusy.
+func (e *TenantBusyError) Unwrap() error { return ErrBusy }
+
+// checkTenants returns an error if limits of tenants are none that can hold.
+func checkTenants(limits map[string]TenantLimit) error {
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if err := checkTenant(name); err != nil {
+			return fmt.Errorf("Options.Tenants: %w", err)
+		}
+		if name == "" {
+			return fmt.Errorf("%w: Options.Tenants: a name is empty: Concurrency and MaxActive bound what has no tenant", ErrInvalid)
+		}
+		if l := limits[name]; l.Concurrency < 0 || l.Active < 0 {
+			return fmt.Errorf("%w: Options.Tenants[%q]: Concurrency is %d and Active %d: give how many tasks and runs the tenant may have at once, or 0 for no bound", ErrInvalid, name, l.Concurrency, l.Active)
+		}
+	}
+	return nil
+}
+
+// tenantLimitOf returns the limit of a tenant, which "*" has for those without one. What has no
+// tenant has none.
+func tenantLimitOf(limits map[string]TenantLimit, tenant string) TenantLimit {
+	l, ok := limits[tenant]
+	if !ok && tenant != "" {
+		l = limits["*"]
+	}
+	return l
+}
+
 // typeLimitOf returns the limit of a task type, which "*" has for those without one.
 func typeLimitOf(types map[string]TypeLimit, kind string) TypeLimit {
 	l, ok := types[kind]
@@ -59,9 +112,10 @@ func typeLimitOf(types map[string]TypeLimit, kind string) TypeLimit {
 	return l
 }
 
-// markLimited marks the tokens of a run whose tasks wait for the limit of their type.
+// markLimited marks the tokens of a run whose tasks wait for the limit of their type, or of
+// the tenant.
 func (d *dispatcher) markLimited(tokens []Token) {
-	if len(d.queue.types) == 0 {
+	if len(d.queue.types) == 0 && len(d.queue.limits) == 0 {
 		return
 	}
 	d.mu.Lock()

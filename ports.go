@@ -80,12 +80,13 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 		return nil, 0, nil, err
 	}
 	r.Run = run
+	r.engine.registry.noteTenant(r.id, s.Tenant)
 	return s, run.Head().Seq, unflushed, nil
 }
 
 func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 	g := r.birth.graph
-	head := store.Head{Run: r.id, InputHash: r.birth.inputHash}
+	head := store.Head{Run: r.id, InputHash: r.birth.inputHash, Tenant: r.birth.tenant}
 	if p := r.birth.parent; p != nil {
 		head.Parent, head.Root = p.Run, p.Root
 	}

@@ -13,28 +13,31 @@ import (
 // asks for a run that has none starts it, and an idle actor is let go only when
 // nobody holds it.
 type registry struct {
-	most  int
-	group sync.WaitGroup
+	most   int
+	limits map[string]TenantLimit // by tenant
+	group  sync.WaitGroup
 
 	mu      sync.Mutex
 	slots   map[workflow.RunID]*slot
 	blocked map[workflow.RunID]chan struct{} // runs that may have no actor; the channel is closed when they may again
+	active  map[string]int                   // runs by tenant, if there are limits
 	closed  bool
 }
 
 type slot struct {
-	actor *actor.Actor
-	held  int // callers that may send to it
+	actor  *actor.Actor
+	held   int    // callers that may send to it
+	tenant string // of the run; "" until it is loaded
 }
 
-func newRegistry(most int) *registry {
-	return &registry{most: most, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
+func newRegistry(most int, limits map[string]TenantLimit) *registry {
+	return &registry{most: most, limits: limits, active: map[string]int{}, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
 }
 
 // acquireActor returns the actor of a run, started by start if it has none, and keeps
 // it from leaving until release. It waits while the run may have no actor, but not
-// longer than ctx.
-func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, fresh bool, start func() *actor.Actor) (*actor.Actor, error) {
+// longer than ctx. b is the run to be started; nil if it was before.
+func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for blocked := r.blocked[id]; blocked != nil && !r.closed; blocked = r.blocked[id] {
@@ -52,14 +55,69 @@ func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, fresh bo
 	}
 	s := r.slots[id]
 	if s == nil {
-		if fresh && len(r.slots) >= r.most {
-			return nil, fmt.Errorf("%w: %d runs are active", ErrBusy, len(r.slots))
+		if err := r.checkRoom(b); err != nil {
+			return nil, err
 		}
 		s = &slot{actor: start()}
 		r.slots[id] = s
+		if b != nil {
+			r.countSlot(s, b.tenant)
+		}
 	}
 	s.held++
 	return s.actor, nil
+}
+
+// checkRoom returns ErrBusy if a run that is no child may not be started now. The caller holds
+// the lock.
+func (r *registry) checkRoom(b *birth) error {
+	if b == nil || b.parent != nil {
+		return nil
+	}
+	if len(r.slots) >= r.most {
+		return fmt.Errorf("%w: %d runs are active", ErrBusy, len(r.slots))
+	}
+	if limit, n := tenantLimitOf(r.limits, b.tenant).Active, r.active[b.tenant]; limit > 0 && n >= limit {
+		return &TenantBusyError{Tenant: b.tenant, Active: n, Max: limit}
+	}
+	return nil
+}
+
+// countSlot counts a slot as one of a tenant. The caller holds the lock.
+func (r *registry) countSlot(s *slot, tenant string) {
+	if len(r.limits) == 0 {
+		return
+	}
+	r.uncountSlot(s)
+	s.tenant = tenant
+	if tenant != "" {
+		r.active[tenant]++
+	}
+}
+
+func (r *registry) uncountSlot(s *slot) {
+	if s.tenant == "" {
+		return
+	}
+	if r.active[s.tenant]--; r.active[s.tenant] == 0 {
+		delete(r.active, s.tenant)
+	}
+	s.tenant = ""
+}
+
+// noteTenant counts an active run as one of its tenant, which is known when it is loaded.
+func (r *registry) noteTenant(id workflow.RunID, tenant string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.slots[id]; s != nil {
+		r.countSlot(s, tenant)
+	}
+}
+
+// dropSlot forgets the actor of a run. The caller holds the lock.
+func (r *registry) dropSlot(id workflow.RunID) {
+	r.uncountSlot(r.slots[id])
+	delete(r.slots, id)
 }
 
 // reserveRun waits until a run has no actor and keeps it from getting one until
@@ -78,7 +136,7 @@ func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release f
 		case <-free:
 			r.mu.Lock()
 			if s != nil && r.slots[id] == s {
-				delete(r.slots, id) // it ended of itself
+				r.dropSlot(id) // it ended of itself
 			}
 		case <-ctx.Done():
 			r.mu.Lock()
@@ -118,7 +176,7 @@ func (r *registry) letActorGo(a *actor.Actor) bool {
 	if s.held > 0 || !a.Idle() {
 		return false
 	}
-	delete(r.slots, a.ID)
+	r.dropSlot(a.ID)
 	return true
 }
 
@@ -127,7 +185,7 @@ func (r *registry) actorEnded(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[a.ID]; s != nil && s.actor == a {
-		delete(r.slots, a.ID)
+		r.dropSlot(a.ID)
 	}
 }
 

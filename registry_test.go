@@ -10,10 +10,10 @@ import (
 
 // An actor stays while a caller may send to it, also one that has not sent yet.
 func TestAnActorThatIsHeldStays(t *testing.T) {
-	r := newRegistry(1)
+	r := newRegistry(1, nil)
 	a := actor.New("a", nil, nil, actor.Options{})
 	for range 2 {
-		held, err := r.acquireActor(t.Context(), "a", true, func() *actor.Actor { return a })
+		held, err := r.acquireActor(t.Context(), "a", &birth{}, func() *actor.Actor { return a })
 		require.NoError(t, err)
 		require.Same(t, a, held)
 	}

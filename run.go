@@ -39,7 +39,7 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 	}
 	for {
 		e.hook.Ask(string(id), m)
-		a, err := e.registry.acquireActor(ctx, id, b != nil && b.parent == nil, func() *actor.Actor { return e.startActor(id, b) })
+		a, err := e.registry.acquireActor(ctx, id, b, func() *actor.Actor { return e.startActor(id, b) })
 		if err != nil {
 			return err
 		}
@@ -58,6 +58,7 @@ type birth struct {
 	graph     *workflow.Graph
 	inputHash string
 	parent    *workflow.Parent // of a child run
+	tenant    string
 }
 
 // startActor starts the actor of a run.

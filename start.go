@@ -17,20 +17,20 @@ import (
 )
 
 // Start begins a run. When it returns nil the run is durable and proceeds by
-// itself, also after a restart. Start again with the same id, definition and
+// itself, also after a restart. Start again with the same id, definition, tenant and
 // input is nil as well, so that it may be repeated; anything else under that id
 // is ErrRunExists. A run that names no version executes the newest, and keeps it: a
 // Start that is repeated accepts whichever published version the run has. input is
 // an object, or nil for {}: anything that JSON can say. The warnings of a definition
 // are logged, once. Errors: *workflow.DefinitionError, *workflow.InputError,
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
-// ErrNotPublished, ErrInvalid (a bad id), ErrBusy, ErrUnknown, ErrClosed.
+// ErrNotPublished, ErrInvalid (a bad id or tenant), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	act, err := e.actOf(ctx)
 	if err != nil {
 		return err
 	}
-	if err := checkRunID(run.ID); err != nil {
+	if err := errors.Join(checkRunID(run.ID), checkTenant(run.Tenant)); err != nil {
 		return err
 	}
 	g, err := e.graphOfRun(run)
@@ -50,9 +50,9 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 		return err
 	}
 	defer release()
-	b := &birth{graph: g, inputHash: value.Hash(in)}
+	b := &birth{graph: g, inputHash: value.Hash(in), tenant: run.Tenant}
 	e.hook.Hit("start.ask")
-	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins, Act: act}, b)
+	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins, Tenant: run.Tenant, Act: act}, b)
 	e.hook.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err
@@ -79,6 +79,8 @@ func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
 	switch {
 	case !same:
 		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(run.ID), h.Workflow, max(h.Version, 1))
+	case h.Tenant != run.Tenant:
+		return fmt.Errorf("%w: run %q was started for another tenant", ErrRunExists, string(run.ID))
 	case h.InputHash != b.inputHash:
 		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(run.ID))
 	}
@@ -115,6 +117,20 @@ func checkRunID(id workflow.RunID) error {
 		return fmt.Errorf("%w: the run id %q holds a slash, which only ids of child runs do", ErrInvalid, s)
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return fmt.Errorf("%w: the run id %q holds a control character", ErrInvalid, s)
+	}
+	return nil
+}
+
+// checkTenant returns an error that says what is wrong with the name of a tenant.
+func checkTenant(name string) error {
+	switch i := strings.IndexFunc(name, isInvisible); {
+	case len(name) > workflow.MaxTenant:
+		return fmt.Errorf("%w: the tenant has %d bytes, at most %d", ErrInvalid, len(name), workflow.MaxTenant)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: the tenant %q is not UTF-8", ErrInvalid, name)
+	case i >= 0:
+		r, _ := utf8.DecodeRuneInString(name[i:])
+		return fmt.Errorf("%w: the tenant %+q holds %U, which nobody sees: another one would look the same", ErrInvalid, name, r)
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ type Task struct {
 	EffectKey string // the same in every attempt of the task: for de-duplication
 	Run       workflow.RunID
 	Workflow  string // name of the definition
+	Tenant    string // on whose behalf the run is performed; "" without
 	Node      workflow.NodeID
 	Type      string    // the task type of the node
 	Attempt   int       // counts from 1

@@ -19,7 +19,7 @@ type Token struct {
 	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
 	Input   any                  `json:"input,omitzero"`   // of its approval, a value of the JSON model: do not modify it
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
-	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type, see Options.Types
+	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type or its tenant, see Options.Types and Tenants
 	Details any                  `json:"details,omitzero"` // of its task's last heartbeat; nil if there were none
 	Failure *workflow.Failure    `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
 }

@@ -30,7 +30,8 @@ type Child struct {
 	ID     workflow.RunID
 	Parent workflow.Parent
 	Pins   workflow.Pins
-	Paused bool // as the parent is
+	Tenant string // the parent's
+	Paused bool   // as the parent is
 }
 
 // sendChild asks for the child that a token waits for.
@@ -45,7 +46,7 @@ func (a *Actor) sendChild(e decision.StartChild) {
 	}
 	a.hook.Hit("release.child")
 	a.outbox.StartChild(Child{
-		StartChild: e, ID: workflow.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins,
+		StartChild: e, ID: workflow.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins, Tenant: a.state.Tenant,
 		Paused: a.state.Status == workflow.RunPaused,
 	})
 }

@@ -11,6 +11,7 @@ type Dispatch struct {
 	decision.DispatchTask
 	Run      workflow.RunID
 	Workflow string
+	Tenant   string // of the run; "" without
 	Node     *workflow.GraphNode
 	Branch   workflow.Scope // the innermost branch; zero outside any
 	Total    int            // branches of its group
@@ -25,7 +26,7 @@ func NewDispatch(s *state.State, e decision.DispatchTask) Dispatch {
 		return Dispatch{DispatchTask: e, Run: s.Run}
 	}
 	d := Dispatch{
-		DispatchTask: e, Run: s.Run, Workflow: s.Graph.Definition.Name, Node: s.Graph.Node(t.Node),
+		DispatchTask: e, Run: s.Run, Workflow: s.Graph.Definition.Name, Tenant: s.Tenant, Node: s.Graph.Node(t.Node),
 		Branch: t.Scope, Details: t.Remembered().Details,
 	}
 	if g := s.Group(t.Scope.Group); g != nil {

@@ -14,6 +14,7 @@ type StartRun struct {
 	Due    time.Time        `json:"due,omitzero"`    // the run times out
 	Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
 	Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
+	Tenant string           `json:"tenant,omitzero"` // on whose behalf
 }
 
 // String implements fmt.Stringer.
@@ -24,13 +25,17 @@ func (d StartRun) String() string {
 func (d StartRun) evolveState(s *state.State) {
 	moveRun(s, workflow.MoveStart)
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
-	s.Parent, s.Pins = d.Parent, d.Pins
+	s.Parent, s.Pins, s.Tenant = d.Parent, d.Pins, d.Tenant
 	s.InitData()
 }
 
 func (StartRun) toldEvents(s *state.State) []Event {
 	def := s.Graph.Definition
-	return []Event{{Type: workflow.EventWorkflowStarted, Data: map[string]any{"workflow": def.Name, "version": int64(def.Version)}}}
+	data := map[string]any{"workflow": def.Name, "version": int64(def.Version)}
+	if s.Tenant != "" {
+		data["tenant"] = s.Tenant
+	}
+	return []Event{{Type: workflow.EventWorkflowStarted, Data: data}}
 }
 
 func (StartRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

@@ -167,6 +167,7 @@ func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 		{"output", reflect.DeepEqual(h.Output, s.Output)},
 		{"failure", reflect.DeepEqual(column.FailureText(h.Failure), column.FailureText(s.Failure))},
 		{"parent", h.Parent == parent && h.Root == root},
+		{"tenant", h.Tenant == s.Tenant},
 		{"artifacts", s.Status != workflow.RunCompleted || index.ArtifactsText(h.Artifacts) == index.ArtifactsText(s.Artifacts)},
 	}
 	for _, a := range agrees {

@@ -110,7 +110,7 @@ func benchmarkBare(b *testing.B, durability Durability) {
 	if durability == ProcessCrash {
 		require.NoError(b, db.Script(`PRAGMA synchronous=NORMAL`))
 	}
-	_, err = db.Exec(insertRun, int64(1), "r", "", int64(1), "", "", "", "", int64(1), nil, int64(0), int64(0), int64(0),
+	_, err = db.Exec(insertRun, int64(1), "r", "", int64(1), "", "", "", "", "", int64(1), nil, int64(0), int64(0), int64(0),
 		int64(1), nil, nil, nil, nil, nil, int64(0), int64(0), []byte{}, int64(0), int64(0), int64(0), int64(0), nil, nil, int64(0), int64(0))
 	require.NoError(b, err)
 	sum := runfile.FirstSum("r")

@@ -24,6 +24,7 @@ var (
 	inAll      = runOrder{`SELECT num FROM runs WHERE num > ?1 ORDER BY num LIMIT ?2`, `SELECT num FROM runs WHERE num < ?1 ORDER BY num DESC LIMIT ?2`}
 	inStatus   = orderBy(`INDEXED BY runs_status WHERE status = ?3`)
 	inWorkflow = orderBy(`INDEXED BY runs_workflow WHERE workflow = ?3`)
+	inTenant   = orderBy(`INDEXED BY runs_tenant WHERE tenant <> '' AND tenant = ?3`)
 	inParent   = orderBy(`INDEXED BY runs_parent WHERE parent <> '' AND parent = ?3`)
 )
 
@@ -48,6 +49,8 @@ func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 		return l.runs[:min(len(l.runs), listRows)], nil
 	case f.Parent != "":
 		return l.readOrder(db, inParent, nil, string(f.Parent))
+	case f.Tenant != "":
+		return l.readOrder(db, inTenant, nil, f.Tenant)
 	case len(f.Status) > 0:
 		for _, s := range f.Status {
 			if page, err = l.readOrder(db, inStatus, page, int64(s)); err != nil {

@@ -220,10 +220,10 @@ func (r *Run) encodeNext() (err error) {
 
 const (
 	insertRun = `INSERT INTO runs (num,
-		id, workflow, version, definition, input_hash, parent, root, nonce, started_at, start_crc, room, room_crc,
+		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, start_crc, room, room_crc,
 		status, alarm, ended_at, output, failure, artifacts, state_crc, seq, sum, at, last_crc,
 		slot, filed, filed_sum, file_hash, file_size, file_crc)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	getRoom    = `SELECT num, room, room_crc FROM runs WHERE id = ?`
 	takeRoom   = `UPDATE runs SET room = ?, room_crc = ? WHERE num = ?`
 	advanceRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ? WHERE num = ? AND seq = ?`
@@ -286,7 +286,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	}
 	n, err := db.Exec(insertRun, slices.Concat(
 		index.RowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
-			string(h.Parent), string(h.Root), int64(r.row.Nonce), column.Millis(h.StartedAt)),
+			string(h.Parent), string(h.Root), h.Tenant, int64(r.row.Nonce), column.Millis(h.StartedAt)),
 		index.WithCRC(num, int64(h.Room)), r.state, last, index.WithCRC(num, int64(0), int64(0), nil, nil, int64(0)),
 	)...)
 	if err != nil {

@@ -103,6 +103,7 @@ type (
 		EffectKey string          `json:"effectKey"`
 		Run       workflow.RunID  `json:"run"`
 		Workflow  string          `json:"workflow"`
+		Tenant    string          `json:"tenant,omitempty"`
 		Node      workflow.NodeID `json:"node"`
 		Type      string          `json:"type"`
 		Attempt   int             `json:"attempt"`
@@ -260,7 +261,7 @@ func (m completeRequest) fillCause(c *completion) error {
 
 func taskMessageOf(t pawl.Task, lease time.Duration) taskMessage {
 	m := taskMessage{
-		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Node: t.Node, Type: t.Type,
+		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node, Type: t.Type,
 		Attempt: t.Attempt, Priority: t.Priority, Input: value.Encode(t.Input),
 		Branch: branchMessage(t.Branch), Deadline: t.Deadline, Lease: lease.String(),
 	}
@@ -298,7 +299,7 @@ func (m taskMessage) toTask() (pawl.Task, error) {
 		}
 	}
 	return pawl.Task{
-		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Workflow: m.Workflow, Node: m.Node, Type: m.Type,
+		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Workflow: m.Workflow, Tenant: m.Tenant, Node: m.Node, Type: m.Type,
 		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, Details: details,
 	}, nil
 }

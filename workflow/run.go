@@ -19,7 +19,15 @@ type Run struct {
 	Definition *Definition // inline; or
 	Workflow   string      // the name of a published definition
 	Version    int         // with Workflow; 0 is the latest, or the one that the run has already
+
+	// Tenant is on whose behalf the run is performed, at most MaxTenant bytes of UTF-8; "" is
+	// nobody's. Its child runs have it too. Tenants take turns, whatever each has to do, and
+	// the options of an engine bound what one has at once.
+	Tenant string
 }
+
+// MaxTenant bounds the name of a tenant, in bytes.
+const MaxTenant = 255
 
 // A Parent says whose child a run is.
 type Parent struct {

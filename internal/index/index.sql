@@ -31,6 +31,7 @@ CREATE TABLE runs (
   input_hash TEXT NOT NULL,      -- tells a repeated start from another one
   parent     TEXT NOT NULL,      -- run id, '' without
   root       TEXT NOT NULL,      -- id of the first of its ancestors, '' without
+  tenant     TEXT NOT NULL,      -- on whose behalf, '' without
   nonce      INTEGER NOT NULL,   -- part of the file's name, never used again
   started_at INTEGER,
   start_crc  INTEGER NOT NULL,
@@ -64,6 +65,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_status ON runs (status);
 CREATE INDEX runs_workflow ON runs (workflow);
 CREATE INDEX runs_parent ON runs (parent) WHERE parent <> '';
+CREATE INDEX runs_tenant ON runs (tenant) WHERE tenant <> '';
 CREATE INDEX runs_alarm ON runs (alarm) WHERE alarm IS NOT NULL;
 CREATE INDEX runs_ended ON runs (ended_at) WHERE ended_at IS NOT NULL;
 

@@ -22,6 +22,7 @@ type Head struct {
 	InputHash  string         // tells a repeated start from another one
 	Parent     workflow.RunID // "" without
 	Root       workflow.RunID // the first of its ancestors; "" without
+	Tenant     string         // on whose behalf; "" without
 	Room       int            // of a root: how many descendants it may still have
 	StartedAt  time.Time
 
@@ -62,7 +63,7 @@ type Row struct {
 
 // RunColumns selects the columns that ScanRow reads, from all runs.
 const RunColumns = `SELECT num,
-		id, workflow, version, definition, input_hash, parent, root, nonce, started_at, start_crc,
+		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, start_crc,
 		room, room_crc,
 		status, alarm, ended_at, output, failure, artifacts, state_crc,
 		seq, sum, at, last_crc,
@@ -81,23 +82,23 @@ const (
 
 // rowParts are the first columns of the parts, as RunColumns has them, and the
 // columns of their checksums.
-var rowParts = [RowPartCount]struct{ first, crc int }{{1, 10}, {11, 12}, {13, 19}, {20, 23}, {24, 29}}
+var rowParts = [RowPartCount]struct{ first, crc int }{{1, 11}, {12, 13}, {14, 20}, {21, 24}, {25, 30}}
 
 // ScanRow reads a row of RunColumns. What was read is still to be decoded, by DecodeTexts.
 func ScanRow(r *sqlite.Row) Row {
 	out := Row{
-		Num: r.Int64(0), Nonce: uint64(r.Int64(8)), Slot: Slot(r.Int64(24)),
-		Flushed: r.Int64(25), FileHash: r.Bytes(27), FileSize: r.Int64(28),
+		Num: r.Int64(0), Nonce: uint64(r.Int64(9)), Slot: Slot(r.Int64(25)),
+		Flushed: r.Int64(26), FileHash: r.Bytes(28), FileSize: r.Int64(29),
 	}
 	out.Head = Head{
 		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
-		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), StartedAt: column.TimeAt(r, 9),
-		Room: r.Int(11), Status: workflow.RunStatus(r.Int64(13)), Alarm: column.TimeAt(r, 14), EndedAt: column.TimeAt(r, 15), Seq: r.Int64(20),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), Tenant: r.Text(8), StartedAt: column.TimeAt(r, 10),
+		Room: r.Int(12), Status: workflow.RunStatus(r.Int64(14)), Alarm: column.TimeAt(r, 15), EndedAt: column.TimeAt(r, 16), Seq: r.Int64(21),
 	}
-	out.texts = [3]string{r.Text(16), r.Text(17), r.Text(18)}
+	out.texts = [3]string{r.Text(17), r.Text(18), r.Text(19)}
 	out.Sound[RowState] = out.Status <= workflow.RunCancelled
-	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(21))
-	out.Sound[RowFile] = out.hasFile(r.Bytes(26))
+	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(22))
+	out.Sound[RowFile] = out.hasFile(r.Bytes(27))
 	out.Sound[RowStart], out.Sound[RowRoom] = true, true
 	for i, p := range rowParts {
 		out.Sound[i] = out.Sound[i] && CRCMatches(r, p.first, p.crc)

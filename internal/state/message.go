@@ -20,6 +20,7 @@ type (
 		Input  map[string]any   `json:"input,omitzero"`
 		Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
 		Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
+		Tenant string           `json:"tenant,omitzero"` // on whose behalf
 		Act    Act              `json:"act,omitzero"`
 	}
 	// TaskCompleted reports the output of an attempt.

@@ -21,6 +21,7 @@ type Facts struct {
 
 	Parent       *workflow.Parent  `json:"parent,omitzero"`       // of a child run
 	Pins         workflow.Pins     `json:"pins,omitzero"`         // the definitions of subworkflows
+	Tenant       string            `json:"tenant,omitzero"`       // on whose behalf
 	ParentPauses bool              `json:"parentPauses,omitzero"` // paused by the parent run
 	Deferred     *workflow.Failure `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
 

@@ -217,6 +217,8 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[pawl.TaskError](),
 	reflect.TypeFor[pawl.TaskID](),
 	reflect.TypeFor[pawl.TaskServices](),
+	reflect.TypeFor[pawl.TenantBusyError](),
+	reflect.TypeFor[pawl.TenantLimit](),
 	reflect.TypeFor[pawl.Token](),
 	reflect.TypeFor[pawl.TypeLimit](),
 	reflect.TypeFor[pawltest.Failure](),

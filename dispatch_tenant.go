@@ -1,0 +1,125 @@
+package pawl
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/heap"
+)
+
+// A queuedTenant is what the queue of tasks knows of a tenant.
+type queuedTenant struct {
+	id      string
+	limit   TenantLimit
+	lanes   []*laneTenant // with tasks of it
+	runs    int           // that the queue knows
+	ready   int           // of these, those that are ready
+	running int           // tasks that the executor has
+	turn    int64         // in the queue as a whole, while it may begin a task
+	runTurn int64         // of its run whose task was taken last
+	may     bool          // it may begin a task: it has a ready run, and fewer tasks run than its limit
+}
+
+// A laneTenant has the runs of one tenant in one lane.
+type laneTenant struct {
+	tenant  *queuedTenant
+	lane    *lane
+	members int                 // runs with tasks here, those that are backpressured as well
+	runs    heap.Heap[*laneRun] // of the others
+	runTurn int64               // of the run whose task was taken last
+	turn    int64               // in the lane, while it may begin a task here
+	place   heap.Place          // in the lane's heap of tenants
+}
+
+// isFull says that as many tasks of the tenant run as may.
+func (n *queuedTenant) isFull() bool {
+	return n.limit.Concurrency > 0 && n.running >= n.limit.Concurrency
+}
+
+// isShared says that turns of tenants, or their limits, matter to the order of lanes.
+func (q *taskQueue) isShared() bool { return len(q.tenants) > 1 || len(q.limits) > 0 }
+
+// tenantOf returns what the queue knows of a tenant, made if it knows nothing.
+func (q *taskQueue) tenantOf(id string) *queuedTenant {
+	n := q.tenants[id]
+	if n == nil {
+		n = &queuedTenant{id: id, limit: tenantLimitOf(q.limits, id)}
+		q.tenants[id] = n
+	}
+	return n
+}
+
+// inLane returns what the tenant has in a lane, made if it has nothing there.
+func (n *queuedTenant) inLane(l *lane) *laneTenant {
+	for _, lt := range n.lanes {
+		if lt.lane == l {
+			return lt
+		}
+	}
+	lt := &laneTenant{tenant: n, lane: l, runs: heap.New((*laneRun).startsBefore, func(r *laneRun) *heap.Place { return &r.place })}
+	n.lanes = append(n.lanes, lt)
+	return lt
+}
+
+// placeTenant puts a tenant that has changed where it belongs in each of its lanes, as placeRun
+// does with a run, and these lanes where they belong; where turns of tenants do not matter,
+// the lanes of the run that has changed. One that comes to have tasks gets the next turn.
+func (q *taskQueue) placeTenant(n *queuedTenant, r *queuedRun) {
+	was := n.may
+	n.may = n.ready > 0 && !n.isFull()
+	if n.may && !was {
+		n.turn = q.turn + 1
+	}
+	if r == nil || q.isShared() {
+		for _, lt := range n.lanes {
+			q.placeInLane(lt)
+		}
+		return
+	}
+	for _, lr := range r.lanes {
+		q.placeInLane(lr.in)
+	}
+}
+
+// placeInLane puts a tenant into the heap of a lane, or out of it, and the lane where it belongs.
+func (q *taskQueue) placeInLane(lt *laneTenant) {
+	if lt.tenant.may && lt.runs.Len() > 0 {
+		if !lt.place.In() {
+			lt.turn = lt.lane.turn + 1
+		}
+		lt.lane.tenants.Put(lt)
+	} else {
+		lt.lane.tenants.Remove(lt)
+	}
+	q.placeLane(lt.lane)
+}
+
+// forgetUnused drops the lanes in which a tenant has nothing, and a tenant that has nothing at all.
+func (q *taskQueue) forgetUnused(n *queuedTenant) {
+	n.lanes = slices.DeleteFunc(n.lanes, func(lt *laneTenant) bool { return lt.members == 0 })
+	if n.runs == 0 && n.running == 0 {
+		delete(q.tenants, n.id)
+	}
+}
+
+// taskReturned notes that a task runs no longer.
+func (q *taskQueue) taskReturned(t *outTask) {
+	l, n := q.laneOf(t.Task), q.tenantOf(t.Tenant)
+	l.running--
+	n.running--
+	q.placeLane(l)
+	if len(q.limits) > 0 {
+		q.placeTenant(n, nil)
+	}
+	q.forgetUnused(n)
+}
+
+// startsBefore orders the tenants that may begin a task in a lane: by their turn there, then as their
+// first runs.
+func (lt *laneTenant) startsBefore(other *laneTenant) bool {
+	a, b := lt.runs.First(), other.runs.First()
+	if lt.turn != other.turn {
+		return lt.turn < other.turn
+	}
+	return cmp.Compare(a.tasks.First().order, b.tasks.First().order) < 0
+}
