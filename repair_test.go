@@ -102,3 +102,31 @@ func TestRepairedRunsFinish(t *testing.T) {
 		})
 	}
 }
+
+// Without pawl.db the secret of the directory is lost: keys of tasks that are out are
+// refused, and the tasks are performed again, under new ones.
+func TestKeysOfALostSecretAreRefused(t *testing.T) {
+	dir, keys := t.TempDir(), make(chan pawl.Key, 1)
+	pending := pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+		keys <- task.Key
+		return nil, pawl.ErrPending
+	}}}
+	e := open(t, dir, pending)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, oneTask)}, map[string]int{"n": 1}))
+	old := <-keys
+	require.NoError(t, e.Close(t.Context()))
+	require.NoError(t, os.Remove(filepath.Join(dir, "pawl.db")))
+	into := filepath.Join(t.TempDir(), "repaired")
+	_, err := rescue.Repair(dir, into)
+	require.NoError(t, err)
+	e = open(t, into, pending)
+	require.ErrorIs(t, e.Complete(t.Context(), old, 7), pawl.ErrStale)
+	require.NoError(t, e.Resume(t.Context(), "r"))
+	again := <-keys
+	require.NotEqual(t, old, again)
+	require.ErrorIs(t, e.Complete(t.Context(), old, 7), pawl.ErrStale)
+	require.NoError(t, e.Complete(t.Context(), again, 8))
+	out, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"n": int64(8)}, out.Output)
+}
