@@ -313,7 +313,7 @@ func (d *DefinitionCoverage) addTiers(n *NodeCoverage, add func(string, ...any))
 			for _, t := range tier {
 				x := d.transitions[t.ID]
 				switch {
-				case x.Taken == 0 && !(x.always && i == 1):
+				case x.Taken == 0 && (!x.always || i == 0):
 					add("transition %s [%stier %d] was never taken", t.ID, word, k)
 				case x.Taken > 0 && x.fans && x.Branches == 0 && i == 0:
 					add("transition %s never made a branch", t.ID)

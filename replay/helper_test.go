@@ -86,13 +86,6 @@ func (r *recorder) fail(node workflow.NodeID, code string) {
 	r.send(state.TaskFailed{Token: tok.ID, Attempt: tok.Attempt, Epoch: tok.Epoch, Failure: workflow.Failure{Code: code, Message: code}})
 }
 
-// advance lets the alarm ring that is due next.
-func (r *recorder) advance() {
-	r.t.Helper()
-	r.now = r.state.Alarm()
-	r.send(state.AlarmFired{At: r.now.UnixMilli()})
-}
-
 func (r *recorder) recording() *replay.Recording {
 	return replay.New(r.state.Run, r.graph, func(yield func(decision.Record, error) bool) {
 		for _, rec := range r.records {

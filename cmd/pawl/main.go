@@ -1,5 +1,6 @@
 // Command pawl works with workflow definitions and engine directories from the shell.
 //
+//	pawl check DEFINITION...      looks for faults before a definition runs; see package soundness
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
 //	pawl graph FILE               draws a definition, or a run on it
 //	pawl verify DIR               checks an engine directory; see rescue.Verify

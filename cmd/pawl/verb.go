@@ -23,6 +23,7 @@ type command interface {
 // the command itself.
 func verbs() []verb {
 	return []verb{
+		checkVerb,
 		testVerb,
 		graphVerb,
 

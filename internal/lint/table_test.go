@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"store":              slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/sqlite", "internal/testhook", "blob"}),
 	"rescue":             slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/sqlite", "blob", "store"}),
 	"replay":             slices.Concat(decided, []string{"internal/runfile", "internal/sqlite", "planning", "store"}),
+	"soundness":          slices.Concat(decided, []string{"planning"}),
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":          slices.Concat(decided, []string{"internal/fair", "internal/heap", "internal/rate", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor", "replay"}),
@@ -96,6 +97,7 @@ var pure = map[string][]string{
 	"workflow":          {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"internal/state":    {},
 	"decision":          {},
+	"soundness":         {},
 	"planning":          {"github.com/santhosh-tekuri/jsonschema/v6", "github.com/evanphx/json-patch/v5"},
 }
 

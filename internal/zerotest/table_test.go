@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/rescue"
+	"github.com/pawl-run/pawl/soundness"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/worker"
@@ -72,6 +73,7 @@ var functions = []function{
 	{"replay.Why", replay.Why},
 	{"rescue.Repair", rescue.Repair},
 	{"rescue.Verify", rescue.Verify},
+	{"soundness.Check", soundness.Check},
 	{"store.Inspect", store.Inspect},
 	{"store.Open", store.Open},
 	{"store.OpenRunFile", store.OpenRunFile},
@@ -250,6 +252,9 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[replay.Wait](),
 	reflect.TypeFor[rescue.Finding](),
 	reflect.TypeFor[rescue.Report](),
+	reflect.TypeFor[soundness.Finding](),
+	reflect.TypeFor[soundness.Options](),
+	reflect.TypeFor[soundness.Report](),
 	reflect.TypeFor[store.Adoption](),
 	reflect.TypeFor[store.Approval](),
 	reflect.TypeFor[store.BackupInfo](),

@@ -1,0 +1,91 @@
+package soundness_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/soundness"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// TestBounds says which bound was reached, and then tells nothing that needs all states.
+func TestBounds(t *testing.T) {
+	text, err := os.ReadFile("testdata/join_choice.yaml")
+	require.NoError(t, err)
+	d, err := workflow.ParseYAML(text)
+	require.NoError(t, err)
+	tests := []struct {
+		name string
+		o    soundness.Options
+		want string
+	}{
+		{"states", soundness.Options{States: 2}, "only the first 2 states were looked at"},
+		{"plans", soundness.Options{Plans: 3}, "only 3 plans were made"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := soundness.Check(d, tt.o)
+			require.NoError(t, err)
+			require.False(t, r.Complete)
+			require.Equal(t, []string{tt.want}, r.Bounds)
+			require.Empty(t, r.Faults())
+			require.Contains(t, r.String(), "undecided: "+tt.want)
+		})
+	}
+}
+
+// TestLikeBranchesAreOne explores a fan-out of 30 alike: its states are as many as there are
+// numbers of branches that have arrived and failed, not as there are sets of them.
+func TestLikeBranchesAreOne(t *testing.T) {
+	d, err := workflow.ParseYAML([]byte(`
+name: wide
+start: begin
+nodes: [{id: begin}, {id: part, task: work}, {id: sum, task: work}]
+transitions:
+  - {from: begin, to: part, spawnCount: 30, siblingGroup: parts}
+  - {from: part, to: sum, synchronization: {siblingGroup: parts}}
+`))
+	require.NoError(t, err)
+	r, err := soundness.Check(d, soundness.Options{})
+	require.NoError(t, err)
+	require.True(t, r.Complete, "%v", r)
+	require.Empty(t, r.Faults())
+	require.Less(t, r.States, 100)
+}
+
+// TestRunsWithTooManyTokens are not followed, which is said.
+func TestRunsWithTooManyTokens(t *testing.T) {
+	d, err := workflow.ParseYAML([]byte(`
+name: crowd
+start: begin
+nodes: [{id: begin}, {id: part, task: work}]
+transitions: [{from: begin, to: part, spawnCount: 600}]
+`))
+	require.NoError(t, err)
+	r, err := soundness.Check(d, soundness.Options{})
+	require.NoError(t, err)
+	require.False(t, r.Complete)
+	require.Equal(t, []string{"runs that make more than 500 tokens were not followed"}, r.Bounds)
+}
+
+func TestAnInvalidDefinition(t *testing.T) {
+	_, err := soundness.Check(&workflow.Definition{Name: "none"}, soundness.Options{})
+	var invalid *workflow.DefinitionError
+	require.ErrorAs(t, err, &invalid)
+}
+
+// TestNoTimeout warns of tasks that may stay out for ever, unless the engine looks after them.
+func TestNoTimeout(t *testing.T) {
+	d, err := workflow.ParseYAML([]byte("name: a\nstart: b\nnodes: [{id: b, task: c}]\n"))
+	require.NoError(t, err)
+	r, err := soundness.Check(d, soundness.Options{})
+	require.NoError(t, err)
+	require.Empty(t, r.Faults())
+	require.Len(t, r.Findings, 1)
+	require.Equal(t, soundness.NoTimeout, r.Findings[0].Code)
+	r, err = soundness.Check(d, soundness.Options{StallAfter: true})
+	require.NoError(t, err)
+	require.Empty(t, r.Findings)
+}

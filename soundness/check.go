@@ -1,0 +1,209 @@
+package soundness
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Options bound the search. The zero value has the defaults.
+type Options struct {
+	States int // that are looked at; 0 means 3,000
+	Plans  int // that are asked of the planner; 0 means 60,000
+	Tokens int // of one run; 0 means 500. A run that makes more is not followed
+
+	// StallAfter says that the engine fails runs that stall: a task without a time-out is then
+	// no finding.
+	StallAfter bool
+}
+
+func (o Options) withDefaults() Options {
+	o.States, o.Plans, o.Tokens = cmp.Or(max(o.States, 0), 3_000), cmp.Or(max(o.Plans, 0), 60_000), cmp.Or(max(o.Tokens, 0), 500)
+	return o
+}
+
+// The codes of a Finding.
+const (
+	Deadlock       = "deadlock"        // only joins that can never fire are left
+	UnmeetableJoin = "unmeetable_join" // tokens come to a join, and it never fires
+	ShadowedTier   = "shadowed_tier"   // an earlier tier always matches
+	EndlessLoop    = "endless_loop"    // a run comes to where no end can be reached
+	LeftoverTokens = "leftover_tokens" // an end is reached while tokens wait at a join
+	ExpressionType = "expression_type" // an expression fails with every value that the schemas allow
+	NoTimeout      = "no_timeout"      // a task may stay out for ever: a warning
+)
+
+// A Finding is one thing that is wrong with a definition.
+type Finding struct {
+	Code       string                `json:"code"`
+	Message    string                `json:"message"`
+	Node       workflow.NodeID       `json:"node,omitempty"`
+	Transition workflow.TransitionID `json:"transition,omitempty"`
+	Warning    bool                  `json:"warning,omitempty"`  // it may be meant so
+	Scenario   string                `json:"scenario,omitempty"` // the shortest run that shows it, as a scenario file; "" if it needs none
+}
+
+// String returns the finding in one line.
+func (f Finding) String() string {
+	var b strings.Builder
+	if f.Warning {
+		b.WriteString("warning: ")
+	}
+	if f.Node != "" {
+		fmt.Fprintf(&b, "node %q: ", string(f.Node))
+	}
+	if f.Transition != "" {
+		fmt.Fprintf(&b, "transition %q: ", string(f.Transition))
+	}
+	fmt.Fprintf(&b, "%s (%s)", f.Message, f.Code)
+	return b.String()
+}
+
+// A Report is what Check has found.
+type Report struct {
+	Workflow string    `json:"workflow"`
+	Findings []Finding `json:"findings,omitempty"` // faults before warnings, in definition order
+	States   int       `json:"states"`             // that were looked at
+	Complete bool      `json:"complete"`           // there are no others
+	Bounds   []string  `json:"bounds,omitempty"`   // why there may be others, a sentence each
+}
+
+// Faults returns the findings that are not warnings.
+func (r Report) Faults() []Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Warning })
+}
+
+// String returns the report in a few lines.
+func (r Report) String() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintln(&b, f)
+	}
+	faults := len(r.Faults())
+	fmt.Fprintf(&b, "%s: %s, %s, %s looked at", r.Workflow, counted(faults, "fault"), counted(len(r.Findings)-faults, "warning"), counted(r.States, "state"))
+	if r.Complete {
+		b.WriteString(", which are all")
+	}
+	for _, bound := range r.Bounds {
+		fmt.Fprintf(&b, "\nundecided: %s", bound)
+	}
+	return b.String()
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Check looks for faults of a definition. It fails with a *workflow.DefinitionError if the
+// definition is not valid.
+func Check(d *workflow.Definition, o Options) (Report, error) {
+	if d == nil {
+		d = &workflow.Definition{}
+	}
+	o = o.withDefaults()
+	g, err := workflow.Compile(d)
+	if err != nil {
+		return Report{}, err
+	}
+	c := &checker{graph: g, options: o, values: newValues(g)}
+	c.checkTypes()
+	c.checkShadowed()
+	x, err := newExplorer(c)
+	if err != nil {
+		return Report{}, err
+	}
+	x.explore()
+	c.checkExplored(x)
+	c.checkCycles()
+	if !o.StallAfter {
+		c.checkTimeouts()
+	}
+	c.sortFindings()
+	return Report{Workflow: g.Definition.Name, Findings: c.findings, States: len(x.states), Complete: len(c.bounds) == 0, Bounds: c.bounds}, nil
+}
+
+// A checker collects findings.
+type checker struct {
+	graph    *workflow.Graph
+	options  Options
+	values   *values
+	findings []Finding
+	bounds   []string
+}
+
+// addFinding adds a finding, unless that place has one of that code.
+func (c *checker) addFinding(f Finding) {
+	for _, g := range c.findings {
+		if g.Code == f.Code && g.Node == f.Node && g.Transition == f.Transition {
+			return
+		}
+	}
+	c.findings = append(c.findings, f)
+}
+
+// addBound adds a reason why the search is not complete, once.
+func (c *checker) addBound(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(c.bounds, text) {
+		c.bounds = append(c.bounds, text)
+	}
+}
+
+func (c *checker) sortFindings() {
+	rank := func(f Finding) int {
+		at := 0
+		if f.Warning {
+			at = 1 << 30
+		}
+		if n := c.graph.Node(f.Node); n != nil {
+			at += n.Index
+		}
+		return at
+	}
+	slices.SortStableFunc(c.findings, func(a, b Finding) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// checkTimeouts warns of tasks that nothing ends when their executor forgets them.
+func (c *checker) checkTimeouts() {
+	if c.graph.Definition.Timeout > 0 {
+		return
+	}
+	var nodes []string
+	var first workflow.NodeID
+	for i := range c.graph.Definition.Nodes {
+		if n := &c.graph.Definition.Nodes[i]; n.Task != "" && n.Timeout == 0 && n.Heartbeat == 0 {
+			if nodes = append(nodes, string(n.ID)); first == "" {
+				first = n.ID
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return
+	}
+	const most = 5
+	if len(nodes) > most {
+		nodes = append(nodes[:most:most], fmt.Sprintf("and %d more", len(nodes)-most))
+	}
+	c.addFinding(Finding{
+		Code: NoTimeout, Warning: true, Node: first,
+		Message: "without a timeout or a heartbeat a task that never answers keeps its run for ever, unless the engine has StallAfter: " + strings.Join(nodes, ", "),
+	})
+}
+
+// checkCycles takes over the cycles that no condition can leave, if no run was found that shows
+// one.
+func (c *checker) checkCycles() {
+	if slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Code == EndlessLoop }) {
+		return
+	}
+	for _, p := range c.graph.Definition.Check() {
+		if p.Code == workflow.ProblemEndlessCycle {
+			c.addFinding(Finding{Code: EndlessLoop, Node: p.Node, Message: p.Message})
+		}
+	}
+}

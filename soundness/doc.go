@@ -1,0 +1,15 @@
+// Package soundness looks for what goes wrong in a definition before it runs: it lets the
+// planner play every run that it can within some bounds, and tells what no run should do.
+//
+// [Check] explores breadth first. A move is what a run is told from outside: that a task has
+// completed or failed, an event, a vote, a time-out. Results are made up from the expressions
+// that read them: from the values that conditions compare with and from those beside them, so
+// that every condition is tried on both sides where it has two. States that differ only in the
+// order of like branches, in ids or in instants are one.
+//
+// What it finds is therefore a run that can happen, if tasks answer so, and each finding has the
+// shortest such run as a scenario, which pawl test plays. That it finds nothing says that there
+// is nothing if [Report.Complete] is true, as far as the values go that were tried; otherwise
+// [Report.Bounds] says why not. The word soundness is that of workflow nets (van der Aalst, 1997):
+// a run can always come to its end, nothing is left over then, and nothing is dead.
+package soundness
