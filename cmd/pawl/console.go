@@ -20,6 +20,7 @@ type console struct {
 	Width int  // columns of Out; 0 is no bound: Out is no terminal
 	Color bool // Out takes colours
 	Live  bool // Errs is a terminal, in which a line can be written anew
+	Room  int  // columns of Errs, if it is one; 0 if it does not tell
 }
 
 // newConsole returns the console of the process. COLUMNS is the width if it is set, else
@@ -27,6 +28,9 @@ type console struct {
 // https://no-color.org.
 func newConsole(in, out, errs *os.File) *console {
 	con := &console{In: in, Out: out, Errs: errs, Live: isTerminal(errs)}
+	if con.Live {
+		con.Room, _, _ = term.GetSize(int(errs.Fd())) // 0 if it does not tell
+	}
 	if isTerminal(out) {
 		con.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		con.Width, _, _ = term.GetSize(int(out.Fd())) // 0 if it does not tell
@@ -55,4 +59,12 @@ func (con *console) finish(err error) int {
 		fmt.Fprintln(con.Errs, "pawl:", err)
 	}
 	return statusOf(err)
+}
+
+// writeValue writes a value as JSON for people, on several lines.
+func (con *console) writeValue(v any) error {
+	e := json.NewEncoder(con.Out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }

@@ -30,4 +30,5 @@ func TestOperationsShowsOutput(t *testing.T) {
 		}
 	}
 	assert.NotZero(t, shown)
+	assert.Contains(t, string(page), "```text\n"+importLines+"```\n")
 }

@@ -3,6 +3,7 @@
 //	pawl check DEFINITION...      looks for faults before a definition runs; see package soundness
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
 //	pawl graph FILE               draws a definition, or a run on it
+//	pawl run DEFINITION           runs it to its end, with ready-made handlers and mocks
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
 //	pawl step RUN                 shows a recorded run after any of its records; see package replay

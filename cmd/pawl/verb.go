@@ -26,6 +26,7 @@ func verbs() []verb {
 		checkVerb,
 		testVerb,
 		graphVerb,
+		runVerb,
 
 		whyVerb,
 		stepVerb,

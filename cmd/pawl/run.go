@@ -1,0 +1,280 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/handler"
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var runVerb = verb{
+	name: "run",
+	help: "Run a definition with ready-made handlers and mocks.",
+	example: []string{
+		`pawl run order.yaml --input order.json --mock charge={"paid":true}`,
+		"pawl run pages.yaml --host example.com --dir data --id pages-1  # goes on if it is repeated",
+	},
+	command: func() command { return new(runCommand) },
+}
+
+// A runCommand runs a definition to its end.
+type runCommand struct {
+	Path    string        `arg:"" name:"definition" help:"The definition."`
+	Input   string        `placeholder:"FILE" help:"The input, as JSON; - is standard input. {} if this is not given."`
+	Mock    []string      `sep:"none" placeholder:"NAME=JSON" help:"What a task returns without being performed: by the id of its node or its type; * is any other."`
+	Host    []string      `placeholder:"HOST" help:"A host that tasks of type http may ask. Without one there is no such type."`
+	Program []string      `placeholder:"PROGRAM" help:"A program that tasks of type exec may run. Without one there is no such type."`
+	Publish []string      `placeholder:"FILE" help:"A definition that subworkflows name."`
+	Dir     string        `help:"The engine directory, made if it is missing. Without one the run leaves nothing behind."`
+	ID      string        `name:"id" placeholder:"ID" help:"The id of the run; that of the definition with -1 if this is not given."`
+	Timeout time.Duration `placeholder:"DURATION" help:"Give up waiting after this time: exit status 124."`
+	jsonFlag
+}
+
+// errBlocked says that a run waits for something that nobody can give it.
+var errBlocked = errors.New("the run waits for people, signals or an operator, and in a directory of its own nobody can reach it: use --dir")
+
+// runCommand starts the run, waits for its end and writes its output. The answer is no if it
+// did not complete.
+func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
+	def, err := readDefinition(c.Path)
+	if err != nil {
+		return err
+	}
+	input, err := c.readInput(con.In)
+	if err != nil {
+		return err
+	}
+	e := &executor{handlers: c.handlers(), mocks: map[string]any{}}
+	if err := e.readMocks(c.Mock); err != nil {
+		return err
+	}
+	if c.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, c.Timeout)
+		defer stop()
+	}
+	dir := c.Dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "pawl-run-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	engine, err := c.openEngine(ctx, dir, def, e)
+	if err != nil {
+		return err
+	}
+	outcome, err := c.perform(ctx, con, engine, def, input)
+	if closed := engine.Close(context.WithoutCancel(ctx)); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return c.writeOutcome(con, outcome)
+}
+
+// openEngine opens the directory with what the command line gives, and checks that every task
+// of the definitions has somebody to perform it.
+func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.Definition, e *executor) (*pawl.Engine, error) {
+	all := []*workflow.Definition{def}
+	for _, path := range c.Publish {
+		d, err := readDefinition(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	if err := e.checkTasks(all); err != nil {
+		return nil, err
+	}
+	o := pawl.Options{Executor: e, Logger: slog.New(slog.DiscardHandler)}
+	if c.Dir == "" {
+		o.Durability = pawl.ProcessCrash
+	}
+	engine, err := pawl.Open(ctx, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all[1:] {
+		if _, err := engine.Publish(d); err != nil {
+			return nil, errors.Join(err, engine.Close(ctx))
+		}
+	}
+	return engine, nil
+}
+
+// perform starts the run, or finds it, and waits for its end.
+func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Engine, def *workflow.Definition, input any) (workflow.Outcome, error) {
+	id := workflow.RunID(cmp.Or(c.ID, def.Name+"-1"))
+	if err := engine.Start(ctx, workflow.Run{ID: id, Definition: def}, input); err != nil {
+		return workflow.Outcome{}, err
+	}
+	watching, stop := context.WithCancelCause(ctx)
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	done := make(chan struct{})
+	go func() { // ends when watching does, below
+		defer close(done)
+		w := &progress{con: con, inspect: func() (pawl.Snapshot, error) { return engine.Inspect(watching, id) }}
+		if w.followRun(watching, tick.C); w.blocked && c.Dir == "" {
+			stop(errBlocked)
+		}
+	}()
+	outcome, err := engine.Wait(watching, id)
+	if cause := context.Cause(watching); err != nil && cause != nil {
+		err = cause
+	}
+	stop(nil)
+	<-done
+	if errors.Is(err, context.Canceled) {
+		err = c.interruptedError(id)
+	}
+	return outcome, err
+}
+
+// interruptedError says what is left of a run that was interrupted.
+func (c *runCommand) interruptedError(id workflow.RunID) error {
+	if c.Dir == "" {
+		return errors.New("interrupted; nothing of the run is left")
+	}
+	return fmt.Errorf("interrupted; the same command goes on with run %s", id)
+}
+
+// writeOutcome writes the output of a completed run; of any other, why it has ended.
+func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
+	if c.JSON {
+		con.writeLine(true, o)
+	} else if o.Status == workflow.RunCompleted {
+		if err := con.writeValue(o.Output); err != nil {
+			return err
+		}
+	}
+	if err := o.Err(); err != nil {
+		fmt.Fprintln(con.Errs, "pawl:", err)
+		return errNo
+	}
+	return nil
+}
+
+func readDefinition(path string) (*workflow.Definition, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	def, err := workflow.Parse(data)
+	if err == nil {
+		err = def.Validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return def, nil
+}
+
+func (c *runCommand) readInput(in io.Reader) (any, error) {
+	if c.Input == "" {
+		return map[string]any{}, nil
+	}
+	var data []byte
+	var err error
+	if c.Input == "-" {
+		data, err = io.ReadAll(in)
+	} else {
+		data, err = os.ReadFile(c.Input)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := codec.DecodeValue(data)
+	if err != nil {
+		return nil, fmt.Errorf("--input %s: %w", c.Input, err)
+	}
+	return v, nil
+}
+
+// handlers are the ready-made ones, each under the name of its kind.
+func (c *runCommand) handlers() pawl.Handlers {
+	h := pawl.Handlers{"transform": handler.Transform(handler.TransformOptions{})}
+	if len(c.Host) > 0 {
+		h["http"] = handler.HTTP(handler.HTTPOptions{Hosts: c.Host})
+	}
+	if len(c.Program) > 0 {
+		h["exec"] = handler.Exec(handler.ExecOptions{Programs: c.Program})
+	}
+	return h
+}
+
+// An executor performs tasks by mocks, else by handlers.
+type executor struct {
+	handlers pawl.Handlers
+	mocks    map[string]any // by node, by task type, or *
+}
+
+// readMocks reads what the command line says of mocks.
+func (e *executor) readMocks(texts []string) error {
+	for _, text := range texts {
+		name, source, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("--mock %s: it is not NAME=JSON", text)
+		}
+		v, err := codec.DecodeValue([]byte(source))
+		if err != nil {
+			return fmt.Errorf("--mock %s: %w", text, err)
+		}
+		e.mocks[name] = v
+	}
+	return nil
+}
+
+// findMock returns what a task returns, and whether it is a mock.
+func (e *executor) findMock(node workflow.NodeID, task string) (any, bool) {
+	for _, name := range []string{string(node), task} {
+		if v, ok := e.mocks[name]; ok {
+			return v, true
+		}
+	}
+	if e.handlers[task] != nil {
+		return nil, false
+	}
+	v, ok := e.mocks["*"]
+	return v, ok
+}
+
+// Execute performs a task.
+func (e *executor) Execute(ctx context.Context, t pawl.Task) (any, error) {
+	if v, ok := e.findMock(t.Node, t.Type); ok {
+		return v, nil
+	}
+	return e.handlers.Execute(ctx, t)
+}
+
+// checkTasks fails if nobody performs some tasks.
+func (e *executor) checkTasks(all []*workflow.Definition) error {
+	var missing []string
+	for _, d := range all {
+		for i := range d.Nodes {
+			n := &d.Nodes[i]
+			if _, mocked := e.findMock(n.ID, n.Task); n.Task != "" && !mocked && e.handlers[n.Task] == nil {
+				missing = append(missing, n.Task)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("nobody performs tasks of type %s: give --mock %s=JSON, or --mock '*={}'", strings.Join(slices.Compact(missing), ", "), missing[0])
+}
