@@ -65,6 +65,13 @@ type Options struct {
 	// Blobs keeps large values; by default they are files in the directory's
 	// folder blobs. A store given here is not closed by the engine.
 	Blobs blob.Store
+	// Codec encrypts, or compresses, all values on their way to the disk: inputs, results,
+	// state, signals, errors, messages, definitions and blobs, in the log, in the files of runs and
+	// in backups. Package aesgcm has one. Nothing by default. A directory that was opened with
+	// a codec is opened only with one that has the key (ErrSealed otherwise); what was stored
+	// before it had one stays as it is until it is written again, see docs/operations.md. A store
+	// in Blobs gets plain content and has to encrypt it itself.
+	Codec Codec
 	// KeepArtifacts keeps the artifacts of runs that do not complete, and lists
 	// them in their outcomes.
 	KeepArtifacts bool
@@ -143,7 +150,8 @@ type Engine struct {
 // Open opens the engine directory at path, made if it does not exist, and goes
 // on with every unfinished run in it: tasks that were out are sent again under
 // the same key. It fails with ErrInvalid if path is empty, with ErrForeign if it is a
-// folder of other files, with ErrLocked if somebody else has it open, and with
+// folder of other files, with ErrLocked if somebody else has it open, with
+// ErrSealed if its values are sealed and Options.Codec lacks the key, and with
 // ErrCorrupt or ErrVersion if it is not a directory that this version can
 // use. ctx bounds the opening only.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
@@ -161,7 +169,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	o = o.withDefaults()
 	hook := testhook.From(ctx)
-	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Hook: hook})
+	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, Hook: hook})
 	if err != nil {
 		return nil, err
 	}

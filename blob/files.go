@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/seal"
 )
 
 const (
@@ -24,6 +26,7 @@ const (
 type Files struct {
 	dir      string
 	readOnly bool
+	sealer   seal.Sealer
 
 	mu       sync.Mutex // guards these
 	root     *os.Root   // nil until there is a folder
@@ -185,19 +188,28 @@ func (f *Files) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newReader(file, a), nil
+	sealed, err := f.openSealed(file)
+	if err != nil {
+		_ = file.Close() // it was only read
+		return nil, wrapError(a.fullHash(), "read", err)
+	}
+	return newReader(file, sealed, a), nil
 }
 
-// Stat is that of Store. The size is that of the file.
+// Stat is that of Store. The size is that of the file, or what the file says if it is
+// sealed.
 func (f *Files) Stat(ctx context.Context, hash string) (Info, error) {
 	a, root, err := f.findBlob(ctx, hash)
 	if err != nil {
 		return Info{}, err
 	}
-	return statBlob(root, a)
+	return f.statBlob(root, a)
 }
 
-func statBlob(root *os.Root, a address) (Info, error) {
+func (f *Files) statBlob(root *os.Root, a address) (Info, error) {
+	if f.sealer.IsOn() {
+		return f.statSealed(root, a)
+	}
 	file, err := lookUpFile(root, a)
 	if err != nil {
 		return Info{}, err
@@ -227,7 +239,7 @@ var errYounger = errors.New("younger")
 func (f *Files) removeBlob(root *os.Root, a address, before time.Time) error {
 	f.names.Lock()
 	defer f.names.Unlock()
-	info, err := statBlob(root, a)
+	info, err := f.statBlob(root, a)
 	switch {
 	case err != nil:
 		return err
@@ -256,7 +268,7 @@ func (f *Files) All(ctx context.Context) iter.Seq2[Info, error] {
 			return
 		}
 		for _, e := range folders {
-			if len(e.Name()) == 2 && isLowerHex(e.Name()) && !yieldFolder(ctx, root, e.Name(), yield) {
+			if len(e.Name()) == 2 && isLowerHex(e.Name()) && !f.yieldFolder(ctx, root, e.Name(), yield) {
 				return
 			}
 		}
@@ -264,7 +276,7 @@ func (f *Files) All(ctx context.Context) iter.Seq2[Info, error] {
 }
 
 // yieldFolder iterates over the blobs in one folder and reports whether to go on.
-func yieldFolder(ctx context.Context, root *os.Root, folder string, yield func(Info, error) bool) bool {
+func (f *Files) yieldFolder(ctx context.Context, root *os.Root, folder string, yield func(Info, error) bool) bool {
 	err := checkFolder(root, folder)
 	var entries []fs.DirEntry
 	if err == nil {
@@ -282,7 +294,7 @@ func yieldFolder(ctx context.Context, root *os.Root, folder string, yield func(I
 			yield(Info{}, err)
 			return false
 		}
-		info, err := statBlob(root, a)
+		info, err := f.statBlob(root, a)
 		if errors.Is(err, ErrMissing) {
 			continue // it was deleted meanwhile
 		}

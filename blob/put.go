@@ -150,7 +150,12 @@ func (t *temporary) discardFile() {
 
 // fillTemporary reads r to its end into t.
 func (f *Files) fillTemporary(ctx context.Context, t *temporary, r io.Reader) (err error) {
-	t.size, err = copyChunks(ctx, io.MultiWriter(f.write(t.file), t.sum), r, func() { f.at(written) })
+	read := func(to io.Writer) (int64, error) { return copyChunks(ctx, to, r, func() { f.at(written) }) }
+	if f.sealer.IsOn() {
+		t.size, err = f.copySealed(t, read)
+	} else {
+		t.size, err = read(io.MultiWriter(f.write(t.file), t.sum))
+	}
 	return err
 }
 
@@ -231,11 +236,19 @@ func (f *Files) refreshBlob(ctx context.Context, t *temporary, a address) (bool,
 		return false, nil
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	if info.Size() != t.size {
+	content, size := io.Reader(file), info.Size()
+	if f.sealer.IsOn() {
+		sealed, err := f.openSealed(file)
+		if err != nil || sealed == nil {
+			return false, nil //nolint:nilerr // it is to be replaced, also if it was put without a codec
+		}
+		content, size = sealed, sealed.Size
+	}
+	if size != t.size {
 		return false, nil
 	}
 	sum := sha256.New()
-	if _, err := copyChunks(ctx, sum, file, func() {}); err != nil {
+	if _, err := copyChunks(ctx, sum, content, func() {}); err != nil {
 		return false, ctx.Err() // unreadable is as bad as damaged
 	}
 	if !bytes.Equal(sum.Sum(nil), t.sum.Sum(nil)) {

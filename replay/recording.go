@@ -87,13 +87,22 @@ func (r *Recording) withSource(err error) error {
 // of one. It may be read while an engine runs, and then lacks what is not yet filed. Close the recording.
 // Errors: store.ErrCorrupt for what is not the file of a run, store.ErrVersion for one of
 // another format, fs.ErrNotExist.
-func Open(path string) (*Recording, error) { return library{}.openFile(path) }
+func Open(path string) (*Recording, error) { return OpenSealed(path, nil) }
+
+// OpenSealed is Open for a file that may be sealed, which the codec opens. It fails with
+// store.ErrSealed if that lacks the key.
+func OpenSealed(path string, c store.Codec) (*Recording, error) { return newLibrary(c).openFile(path) }
 
 // A library remembers compiled definitions by their hash.
-type library map[string]*workflow.Graph
+type library struct {
+	graphs map[string]*workflow.Graph
+	codec  store.Codec // of what is sealed; may be nil
+}
+
+func newLibrary(c store.Codec) library { return library{map[string]*workflow.Graph{}, c} }
 
 func (l library) openFile(path string) (*Recording, error) {
-	db, err := store.OpenRunFile(path)
+	db, err := store.OpenSealedRunFile(path, l.codec)
 	if err != nil {
 		return nil, err
 	}
@@ -119,24 +128,26 @@ func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l[hash] == nil {
-		if l[hash], err = runfile.CompileDefinition(doc, hash); err != nil {
-			delete(l, hash)
+	if l.graphs[hash] == nil {
+		if l.graphs[hash], err = runfile.CompileDefinition(doc, hash); err != nil {
+			delete(l.graphs, hash)
 			return nil, fmt.Errorf("its definition: %w", err)
 		}
 	}
-	r := New(id, l[hash], decodedRecords(runfile.CheckedJournal(content, id), content))
+	r := New(id, l.graphs[hash], decodedRecords(runfile.CheckedJournal(content, id), func(e *runfile.Entry) (decision.Record, error) {
+		return store.DecodeEntry(l.codec, id, content, e)
+	}))
 	r.free = func() { _ = db.Close() } // it is in memory
 	return r, nil
 }
 
 // decodedRecords yields the records that entries are of.
-func decodedRecords(entries iter.Seq2[runfile.Entry, error], content runfile.Source) decision.History {
+func decodedRecords(entries iter.Seq2[runfile.Entry, error], decode func(*runfile.Entry) (decision.Record, error)) decision.History {
 	return func(yield func(decision.Record, error) bool) {
 		for e, err := range entries {
 			var r decision.Record
 			if err == nil {
-				r, err = e.Decode(runfile.ValuesOf(content, &e))
+				r, err = decode(&e)
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -149,9 +160,12 @@ func decodedRecords(entries iter.Seq2[runfile.Entry, error], content runfile.Sou
 // directory that no engine has open, DIR:RUN for one run of such a directory, or another folder,
 // in which every file that ends in .db is one of a run. A recording is open until the next one is asked for. What cannot be
 // read comes as an error, behind which it goes on with what is left.
-func All(paths ...string) iter.Seq2[*Recording, error] {
+func All(paths ...string) iter.Seq2[*Recording, error] { return AllSealed(nil, paths...) }
+
+// AllSealed is All for recordings that may be sealed, which the codec opens.
+func AllSealed(c store.Codec, paths ...string) iter.Seq2[*Recording, error] {
 	return func(yield func(*Recording, error) bool) {
-		l := library{}
+		l := newLibrary(c)
 		for _, path := range paths {
 			if !l.eachBelow(path, yield) {
 				return
@@ -169,7 +183,7 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 		return more
 	}
 	if _, err := os.Lstat(filepath.Join(path, "pawl.db")); err == nil {
-		return eachInDirectory(path, yield)
+		return l.eachInDirectory(path, yield)
 	}
 	more := true
 	_ = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error { // all errors are yielded
@@ -194,8 +208,8 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 
 // eachInDirectory yields the runs of an engine directory, with the records that are not yet
 // in their files, and reports whether more are wanted.
-func eachInDirectory(path string, yield func(*Recording, error) bool) (more bool) {
-	in, err := store.Inspect(path)
+func (l library) eachInDirectory(path string, yield func(*Recording, error) bool) (more bool) {
+	in, err := store.InspectSealed(path, l.codec)
 	if err != nil {
 		return yield(nil, fmt.Errorf("%s: %w", path, err))
 	}
@@ -228,7 +242,7 @@ func openRun(in *store.Inspection, id workflow.RunID) (*Recording, error) {
 		snap.Close()
 		return nil, err
 	}
-	r := New(id, g, decodedRecords(snap.Journal(), snap.Content))
+	r := New(id, g, decodedRecords(snap.Journal(), snap.DecodeEntry))
 	r.Source, r.free = in.Path(), snap.Close
 	return r, nil
 }
@@ -239,12 +253,15 @@ var errEmpty = errors.New("it has no records")
 // Find returns the recording that a name stands for: the path of a run's file, or DIR:RUN for
 // a run of an engine directory that no engine has open. Close it. It fails as Open does, and
 // with store.ErrRunNotFound.
-func Find(name string) (*Recording, error) {
+func Find(name string) (*Recording, error) { return FindSealed(name, nil) }
+
+// FindSealed is Find for what may be sealed, which the codec opens.
+func FindSealed(name string, c store.Codec) (*Recording, error) {
 	dir, run, ok := splitName(name)
 	if !ok {
-		return Open(name)
+		return OpenSealed(name, c)
 	}
-	in, err := store.Inspect(dir)
+	in, err := store.InspectSealed(dir, c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}

@@ -14,17 +14,19 @@ import (
 type inspection struct {
 	*store.Inspection
 	path   string
+	codec  store.Codec
 	report Report
+	sealed []Finding // of what could not be opened
 }
 
 // openInspection begins an inspection, with the faults of the directory as a whole in its
 // report. Close it.
-func openInspection(path string) (*inspection, error) {
-	opened, err := store.Inspect(path)
+func openInspection(path string, c store.Codec) (*inspection, error) {
+	opened, err := store.InspectSealed(path, c)
 	if err != nil {
 		return nil, err
 	}
-	in := &inspection{Inspection: opened, path: path, report: Report{Path: path}}
+	in := &inspection{Inspection: opened, path: path, codec: c, report: Report{Path: path}}
 	for _, f := range opened.Faults {
 		if f.Harmless {
 			in.addNote(f.File, f.Do, "%v", f.Err)

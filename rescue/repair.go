@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -36,8 +36,14 @@ import (
 // In the report Damage counts what is lost, the Notes what could be made whole
 // again; the other counts are of what was restored. It fails as Verify does, and
 // then leaves nothing behind.
-func Repair(path, into string) (*Report, error) {
-	in, err := openInspection(path)
+func Repair(path, into string) (*Report, error) { return RepairSealed(path, into, nil) }
+
+// RepairSealed is Repair for a directory with sealed values, or for one that is to have them:
+// the codec opens the old, and seals everything in the new one with the key that it uses today.
+// If it lacks a key that something was sealed with, it fails with store.ErrSealed. What does not open
+// under a key that opens other values is damaged, and is treated so.
+func RepairSealed(path, into string, c store.Codec) (*Report, error) {
+	in, err := openInspection(path, c)
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
@@ -114,7 +120,21 @@ func (r *repairer) restoreAll() error {
 			}
 		})
 	}
-	return r.restoreBlobs()
+	if err := r.restoreBlobs(); err != nil {
+		return err
+	}
+	return r.checkSealed()
+}
+
+// checkSealed fails if a key was missing: nothing of what it opens is lost, so it must not
+// be left out.
+func (r *repairer) checkSealed() error {
+	missing := r.Sealed.Missing()
+	for _, id := range slices.Sorted(maps.Keys(missing)) {
+		return missing[id]
+	}
+	r.addSealed()
+	return nil
 }
 
 // restoreDefinitions copies the definitions, and under which names they are
@@ -127,11 +147,16 @@ func (r *repairer) restoreDefinitions() error {
 	}
 	docs := map[string]string{}
 	r.eachIndexRow(allDefinitions, func(x *sqlite.Row) error {
-		if g, err := runfile.CompileDefinition(x.Text(1), x.Text(0)); err != nil {
+		doc, err := r.OpenText(index.DefinitionPlace(x.Text(0)), x.Text(1))
+		var g *workflow.Graph
+		if err == nil {
+			g, err = runfile.CompileDefinition(doc, x.Text(0))
+		}
+		if err != nil {
 			r.addNote(index.File, "files of its runs may have it", "definition %s is damaged: %v", x.Text(0), err)
 		} else {
 			r.graphs[g.Hash] = g
-			docs[g.Hash] = x.Text(1)
+			docs[g.Hash] = doc
 		}
 		return nil
 	})
@@ -176,12 +201,13 @@ func (r *repairer) restoreOutcomes() error {
 	}
 	var rows []outcome
 	r.eachIndexRow(outcomesAt, func(x *sqlite.Row) error {
-		v, err := codec.DecodeValue([]byte(x.Text(1)))
+		var v any
+		err := errors.New("its row has changed")
+		if index.CRCMatches(x, 1, 3) {
+			v, err = r.readOutcome(x)
+		}
 		if err == nil {
 			_, err = blob.Refs(v)
-		}
-		if !index.CRCMatches(x, 1, 3) {
-			err = errors.New("its row has changed")
 		}
 		if err != nil {
 			r.addWrong("", index.File, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)
@@ -211,12 +237,12 @@ func (r *repairer) restoreBlobs() error {
 		}
 		return nil
 	}
-	from, err := blob.OpenReadOnly(filepath.Join(r.path, index.BlobsDir))
+	from, err := blob.OpenReadOnlySealed(filepath.Join(r.path, index.BlobsDir), r.codec)
 	if err != nil {
 		r.addDamage("", index.BlobsDir, err, doBlob)
 		return nil
 	}
-	to, err := blob.OpenFiles(filepath.Join(r.toPath, index.BlobsDir))
+	to, err := blob.OpenSealed(filepath.Join(r.toPath, index.BlobsDir), r.codec)
 	if err == nil {
 		err = r.copyBlobs(from, to, wanted)
 		err = errors.Join(err, to.Close())

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
@@ -113,12 +114,12 @@ type recovered struct {
 	listings store.Listings
 }
 
-// addEntry takes the next record, or returns why it cannot be the next.
-func (m *recovered) addEntry(e *runfile.Entry, file runfile.Source) error {
+// addEntry takes the next record of a run, or returns why it cannot be the next.
+func (r *repairer) addEntry(m *recovered, e *runfile.Entry, file runfile.Source) error {
 	if err := e.CheckFollows(m.seq, m.sum); err != nil {
 		return err
 	}
-	rec, err := e.Decode(runfile.ValuesOf(file, e))
+	rec, err := r.DecodeEntry(m.id, file, e)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,9 @@ func (m *recovered) addEntry(e *runfile.Entry, file runfile.Source) error {
 		return err
 	}
 	whole := *e
-	whole.Values = again.Values // the file has them apart
+	if !seal.IsSealed(e.Message) {
+		whole.Values = again.Values // the file has them apart
+	}
 	m.entries, m.records = append(m.entries, whole), append(m.records, rec)
 	m.seq, m.sum = e.Seq, e.Sum
 	return nil
@@ -144,7 +147,7 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 	content := runfile.InDatabase(db)
 	for e, err := range runfile.ReadJournal(content) {
 		if err == nil {
-			err = m.addEntry(&e, content)
+			err = r.addEntry(m, &e, content)
 		}
 		if err != nil {
 			m.broken = err
@@ -165,7 +168,7 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 func (r *repairer) recoverLog(m *recovered, num int64) error {
 	entries, err := r.Records(num, m.seq)
 	for i := range entries {
-		if err := m.addEntry(&entries[i], nil); err != nil {
+		if err := r.addEntry(m, &entries[i], nil); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,8 @@ type Finding struct {
 	File   string         `json:"file"`          // below the directory
 	What   string         `json:"what"`
 	Do     string         `json:"do"` // about it
+
+	keyID string // of what is sealed and could not be opened
 }
 
 // String returns the finding as one line.
@@ -88,6 +90,11 @@ const (
 // addDamage adds an error about something that is damaged or cannot be read.
 func (in *inspection) addDamage(id workflow.RunID, file string, err error, do string) {
 	f := Finding{Damage: true, Run: id, File: file, Do: do}
+	if s := (*store.SealedError)(nil); errors.As(err, &s) {
+		f.What, f.keyID = err.Error(), s.KeyID
+		in.sealed = append(in.sealed, f)
+		return
+	}
 	var c *store.CorruptError
 	if errors.As(err, &c) {
 		f.What = c.What
@@ -104,6 +111,21 @@ func (in *inspection) addDamage(id workflow.RunID, file string, err error, do st
 		f.What = err.Error()
 	}
 	in.report.addFinding(f)
+}
+
+// addSealed adds what could not be opened: damage, if its key has opened anything else, or
+// else one note for all of a key.
+func (in *inspection) addSealed() {
+	noted := map[string]bool{}
+	for _, f := range in.sealed {
+		switch {
+		case in.Sealed.Opened(f.keyID):
+			in.report.addFinding(f)
+		case !noted[f.keyID]:
+			noted[f.keyID] = true
+			in.addNote("", "give the key file to check them", "values are sealed with the key %q, and only their checksums were checked: %s", f.keyID, f.What)
+		}
+	}
 }
 
 // addWrong adds what does not agree with the rest.

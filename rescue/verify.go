@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -29,8 +30,12 @@ import (
 //
 // It fails if the directory cannot be looked at: with store.ErrLocked if an engine has
 // it open, store.ErrVersion if a newer version wrote pawl.db, store.ErrNotOurs.
-func Verify(path string) (*Report, error) {
-	in, err := openInspection(path)
+func Verify(path string) (*Report, error) { return VerifySealed(path, nil) }
+
+// VerifySealed is Verify for a directory with sealed values, which the codec opens. Values
+// under a key that it lacks are a note, and only their checksums are checked.
+func VerifySealed(path string, c store.Codec) (*Report, error) {
+	in, err := openInspection(path, c)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
@@ -63,6 +68,7 @@ func (in *inspection) verifyAll() {
 		in.noteFiles(named)
 	}
 	in.noteOthers()
+	in.addSealed()
 }
 
 const (
@@ -79,7 +85,12 @@ const (
 
 func (in *inspection) verifyDefinitions() {
 	in.eachIndexRow(allDefinitions, func(r *sqlite.Row) error {
-		if g, err := runfile.CompileDefinition(r.Text(1), r.Text(0)); err != nil {
+		doc, err := in.OpenText(index.DefinitionPlace(r.Text(0)), r.Text(1))
+		if err != nil {
+			in.addDamage("", index.File, err, doRepair)
+			return nil
+		}
+		if g, err := runfile.CompileDefinition(doc, r.Text(0)); err != nil {
 			in.addWrong("", index.File, doRepair, "definition %s: %v", r.Text(0), err)
 		} else {
 			in.AddDefinition(g)
@@ -97,7 +108,11 @@ func (in *inspection) verifyDefinitions() {
 func (in *inspection) verifyOutcomes() {
 	refs := map[int64][]blob.Ref{}
 	in.eachIndexRow(allOutcomes, func(r *sqlite.Row) error {
-		v, err := codec.DecodeValue([]byte(r.Text(1)))
+		v, err := in.readOutcome(r)
+		if errors.Is(err, store.ErrSealed) {
+			in.addDamage("", index.File, err, doRepair)
+			return nil
+		}
 		if err == nil {
 			refs[r.Int64(2)], err = blob.Refs(v)
 		}
@@ -117,6 +132,15 @@ func (in *inspection) verifyOutcomes() {
 			}
 		}
 	}
+}
+
+// readOutcome returns the value of a row with a key, its outcome, and more.
+func (in *inspection) readOutcome(r *sqlite.Row) (any, error) {
+	text, err := in.OpenText(index.OutcomePlace(r.Text(0)), r.Text(1))
+	if err != nil {
+		return nil, err
+	}
+	return codec.DecodeValue([]byte(text))
 }
 
 // refsOf returns the blobs that a run, by its number, is listed to refer to.
@@ -184,7 +208,7 @@ func (in *inspection) verifyBlobs() {
 		}
 		return
 	}
-	files, err := blob.OpenReadOnly(filepath.Join(in.path, index.BlobsDir))
+	files, err := blob.OpenReadOnlySealed(filepath.Join(in.path, index.BlobsDir), in.codec)
 	if err != nil {
 		in.addDamage("", index.BlobsDir, err, doBlob)
 		return

@@ -1,6 +1,7 @@
 package rescue
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -27,13 +28,15 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 		named[r.File] = true
 		in.report.Files++
 	}
-	if err != nil {
-		in.addDamage(id, index.File, err, doRepair)
-		return
+	var snap *store.Snapshot
+	if err == nil {
+		snap, err = in.Snapshot(id)
 	}
-	snap, err := in.Snapshot(id)
 	if err != nil {
 		in.addDamage(id, index.File, err, doRepair)
+		if errors.Is(err, store.ErrSealed) {
+			in.verifyStored(id)
+		}
 		return
 	}
 	defer snap.Close()
@@ -55,6 +58,13 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.compareHead(snap, t)
 	in.compareLists(snap, t.state)
 	in.compareRefs(snap, t)
+}
+
+// verifyStored checks what can be checked of a run that cannot be opened.
+func (in *inspection) verifyStored(id workflow.RunID) {
+	if err := in.CheckStored(id); err != nil {
+		in.addDamage(id, index.File, err, doRepair)
+	}
 }
 
 // A replayed run is one as its whole journal makes it.
@@ -90,7 +100,7 @@ func (in *inspection) replayJournal(snap *store.Snapshot) (*replayed, error) {
 }
 
 func (t *replayed) applyEntry(e *runfile.Entry, snap *store.Snapshot) error {
-	r, err := e.Decode(runfile.ValuesOf(snap.Content, e))
+	r, err := snap.DecodeEntry(e)
 	if err != nil {
 		return err
 	}
@@ -193,11 +203,13 @@ func (in *inspection) compareLists(snap *store.Snapshot, s *state.State) {
 		want[fmt.Sprint("dead letter of token ", int64(d.Token), " ", d.Node, " ", d.Task, " ", d.Attempts, " ", column.JSONText(d.Failure), " ", string(value.Encode(d.Input)))] = true
 	}
 	in.eachIndexRow(approvalsOf, func(r *sqlite.Row) error {
-		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Text(3), " ", r.Int(4), " ", r.Int(5), " ", column.Millis(column.TimeAt(r, 6)))] = true
+		message, input, _ := in.OpenListed(snap.Run, workflow.TokenID(r.Int64(0)), r.Text(2), r.Text(3)) // or it is found to be wrong
+		have[fmt.Sprint("approval of token ", r.Int64(0), " ", r.Text(1), " ", message, " ", input, " ", r.Int(4), " ", r.Int(5), " ", column.Millis(column.TimeAt(r, 6)))] = true
 		return nil
 	}, snap.Num)
 	in.eachIndexRow(deadLettersOf, func(r *sqlite.Row) error {
-		have[fmt.Sprint("dead letter of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", r.Text(4), " ", r.Text(5))] = true
+		failure, input, _ := in.OpenListed(snap.Run, workflow.TokenID(r.Int64(0)), r.Text(4), r.Text(5)) // or it is found to be wrong
+		have[fmt.Sprint("dead letter of token ", r.Int64(0), " ", r.Text(1), " ", r.Text(2), " ", r.Int(3), " ", failure, " ", input)] = true
 		return nil
 	}, snap.Num)
 	for _, l := range slices.Sorted(maps.Keys(want)) {

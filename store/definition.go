@@ -90,6 +90,15 @@ func (ds *definitions) madeDocument(hash string) (doc string, ok bool) {
 	return doc, ok
 }
 
+// storedDocument returns a definition as it is stored.
+func (d *Dir) storedDocument(g *workflow.Graph) (string, error) {
+	doc, err := d.definitions.documentOf(g)
+	if err != nil {
+		return "", err
+	}
+	return d.sealer.SealText(index.DefinitionPlace(g.Hash), doc)
+}
+
 // isStored reports whether pawl.db has a definition; markStored says that it does, and
 // markMissing that it has not.
 func (ds *definitions) isStored(hash string) bool {
@@ -132,6 +141,9 @@ func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 	if doc == "" {
 		return nil, &CorruptError{File: d.pathOf(indexFile), What: "it lacks the definition " + hash}
 	}
+	if doc, err = d.sealer.OpenText(index.DefinitionPlace(hash), doc); err != nil {
+		return nil, err
+	}
 	g, err := runfile.CompileDefinition(doc, hash)
 	if err != nil {
 		return nil, &CorruptError{File: d.pathOf(indexFile), What: "definition " + hash, Err: err}
@@ -154,7 +166,7 @@ func (d *Dir) storeDefinition(db *sqlite.Conn, hash, doc string) error {
 // again is no error; another content is ErrPublished.
 func (d *Dir) Publish(g *workflow.Graph) error {
 	d.definitions.addGraph(g)
-	doc, err := d.definitions.documentOf(g)
+	doc, err := d.storedDocument(g)
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", g.Definition.Name, err)
 	}

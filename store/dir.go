@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
@@ -35,6 +36,7 @@ type Options struct {
 	Durability    Durability
 	Logger        *slog.Logger   // for errors that no caller can be told; nil discards
 	KeepArtifacts bool           // the artifacts of runs that fail
+	Codec         Codec          // of the values on the disk; nil leaves them as they are
 	Hook          *testhook.Hook // of a test; nil otherwise
 
 	building bool // the directory is a copy that is being made
@@ -52,6 +54,8 @@ type Dir struct {
 	lockPath  string
 	epoch     workflow.Epoch
 	secret    []byte
+	sealer    seal.Sealer
+	markKey   string       // of the mark of sealed values, "" without one
 	lastNum   atomic.Int64 // number of the last run
 	lastSpill atomic.Int64 // number of the last spill
 	reserved  atomic.Int64 // numbers the files of reserveSpace
@@ -106,7 +110,8 @@ PRAGMA secure_delete=FAST; -- what is deleted is overwritten, as far as its page
 
 // Open opens the engine directory at path, which it creates if there is none.
 // It fails with ErrLocked if the directory is in use, with ErrForeign if it is one of
-// other files, with ErrNoSpace if the disk is full, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
+// other files, with ErrNoSpace if the disk is full, with ErrSealed if its values are sealed and the
+// codec lacks the key, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
 // left; then nothing has been changed.
 func Open(path string, o Options) (*Dir, error) {
 	if o.Logger == nil {
@@ -127,7 +132,11 @@ func Open(path string, o Options) (*Dir, error) {
 }
 
 func tryOpen(path string, o Options) (*Dir, error) {
-	d := &Dir{path: path, options: o, hook: o.Hook, backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
+	sealer, err := seal.NewSealer(o.Codec)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
 	if err := d.openSteps(); err != nil {
 		_ = d.closeHandles() // err is what the caller has to know
 		return nil, err
@@ -137,7 +146,7 @@ func tryOpen(path string, o Options) (*Dir, error) {
 
 // openSteps opens the directory, and stops if its lock file is taken away meanwhile.
 func (d *Dir) openSteps() error {
-	steps := []func() error{d.lockDirectory, d.connectIndex, d.prepareFolders, d.beginEpoch}
+	steps := []func() error{d.lockDirectory, d.connectIndex, d.checkMark, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
 		d.hook.Hit("open.step")
 		if d.owned != nil {
@@ -241,6 +250,9 @@ func (d *Dir) beginEpoch() error {
 	}
 	d.beginMark()
 	if err := d.loadSecret(); err != nil {
+		return err
+	}
+	if err := d.keepMark(); err != nil {
 		return err
 	}
 	d.hook.Hit("open.epoch")

@@ -10,15 +10,16 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// readRunFile returns the bytes of the file that a row names, proven to be what
-// was written.
+// readRunFile returns the bytes of the file that a row names as they are stored, proven to
+// be what was written.
 func (d *Dir) readRunFile(r *index.Row) ([]byte, error) {
 	data, err := d.readFile(r.File)
-	if err == nil {
+	if err == nil && !seal.IsSealed(data) {
 		err = d.checkHeader(data, r.File, runfile.ID, runfile.Version)
 	}
 	if err != nil {
@@ -38,7 +39,7 @@ func (d *Dir) openRunFile(r *index.Row) (*os.File, error) {
 		return nil, d.fileError(r, err)
 	}
 	head, err := io.ReadAll(io.NewSectionReader(f, 0, sqlite.HeaderSize))
-	if err == nil {
+	if err == nil && !seal.IsSealed(head) {
 		err = d.checkHeader(head, r.File, runfile.ID, runfile.Version)
 	}
 	var info fs.FileInfo

@@ -116,7 +116,7 @@ func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 	}
 	j.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(j.name)))
 	var err error
-	if j.large {
+	if j.large && !d.sealer.IsOn() { // the disk must not see pages that are not sealed
 		err = d.buildOnDisk(j)
 	} else {
 		err = d.buildInMemory(b, j)
@@ -133,12 +133,15 @@ func (d *Dir) buildInMemory(b *runfile.Builder, j *flushJob) error {
 	var old []byte
 	if j.row.Slot != 0 {
 		var err error
-		if old, err = d.readRunFile(&j.row); err != nil {
+		if old, err = d.plainRunFile(&j.row); err != nil {
 			return err
 		}
 	}
 	d.hook.Hit("file.begin")
 	data, err := b.Build(old, func(to runfile.Target) error { return d.fillFile(to, j) })
+	if err == nil {
+		data, err = d.sealer.SealBytes(index.FilePlace(j.name), data)
+	}
 	if err != nil {
 		return err
 	}

@@ -25,11 +25,19 @@ const (
 	getNextAlarm = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
 )
 
-// decodeRow completes a row that was read, and returns a *CorruptError if it is damaged.
+// decodeRow completes a row that was read, and returns a *CorruptError if it is damaged,
+// a *SealedError if it cannot be opened.
 // What it decodes may be large, so that nobody should wait for it: it is called
 // without the lock.
 func (d *Dir) decodeRow(r *index.Row) error {
-	if err := r.DecodeTexts(); err != nil || r.IsDamaged() {
+	err := r.OpenTexts(d.sealer)
+	if err != nil && !r.IsDamaged() {
+		return err
+	}
+	if err == nil {
+		err = r.DecodeTexts()
+	}
+	if err != nil || r.IsDamaged() {
 		return &CorruptError{Run: r.Run, File: d.pathOf(indexFile), What: "its row in the index is damaged", Err: err}
 	}
 	return nil

@@ -22,7 +22,7 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 		for e, err := range snap.Journal() {
 			var r decision.Record
 			if err == nil {
-				if r, err = e.Decode(runfile.ValuesOf(snap.Content, &e)); err != nil {
+				if r, err = snap.DecodeEntry(&e); err != nil {
 					err = snap.damageOf(snap.sourceOf(e.Seq), "a record cannot be read", err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -21,9 +22,10 @@ var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db n
 // changed: the files of runs are read where they are, and pawl.db as a copy. It belongs to
 // one goroutine.
 type Inspection struct {
-	Faults  []Fault // of the directory as a whole, in the order in which they were found
-	Trusted bool    // pawl.db is what the last engine left
-	Changed error   // pawl.db has other bytes, in whichever place
+	Faults  []Fault    // of the directory as a whole, in the order in which they were found
+	Trusted bool       // pawl.db is what the last engine left
+	Changed error      // pawl.db has other bytes, in whichever place
+	Sealed  seal.Watch // what of the sealed values could be opened
 
 	dir  *Dir // with neither committer nor flusher; without db if pawl.db cannot be read
 	temp string
@@ -42,12 +44,20 @@ type Fault struct {
 // files. It fails if the directory cannot be looked at: with ErrLocked if an engine has it
 // open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs. What is wrong with pawl.db
 // is in Faults.
-func Inspect(path string) (*Inspection, error) {
+func Inspect(path string) (*Inspection, error) { return InspectSealed(path, nil) }
+
+// InspectSealed is Inspect for a directory with sealed values, which the codec opens.
+func InspectSealed(path string, c Codec) (*Inspection, error) {
+	sealer, err := seal.NewSealer(c)
+	if err != nil {
+		return nil, err
+	}
 	in := &Inspection{
-		dir:     &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler)}},
+		dir:     &Dir{path: path, options: Options{Logger: slog.New(slog.DiscardHandler), Codec: c}},
 		Trusted: true,
 	}
-	err := in.holdDirectory()
+	in.dir.sealer = sealer.Watched(&in.Sealed)
+	err = in.holdDirectory()
 	if err == nil {
 		in.temp, err = os.MkdirTemp("", "pawl-inspect-")
 	}
@@ -147,6 +157,7 @@ func (in *Inspection) inspectIndex() error {
 		return nil
 	}
 	in.inspectCopy(m)
+	_ = in.dir.checkMark() // that it cannot be opened is in Sealed
 	return nil
 }
 

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -102,6 +104,23 @@ func (in *Inspection) CheckRunFile(r index.Row) error {
 // does only for those who may write to the schema.
 const recoverPragmas = `PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA writable_schema=ON;`
 
+// DecodeEntry decodes a record of a run, of which c is the file, or nil. It fails with
+// ErrSealed if the codec lacks its key.
+func (in *Inspection) DecodeEntry(id workflow.RunID, c runfile.Source, e *runfile.Entry) (decision.Record, error) {
+	return in.dir.decodeEntry(id, c, e)
+}
+
+// OpenText opens a text that may be sealed; see package index for its place.
+func (in *Inspection) OpenText(place, text string) (string, error) {
+	return in.dir.sealer.OpenText(place, text)
+}
+
+// OpenListed opens the texts of a row in the lists of all runs: the first and the input.
+func (in *Inspection) OpenListed(id workflow.RunID, token workflow.TokenID, first, input string) (string, string, error) {
+	t, err := in.dir.openListed(id, token, listed{first, input})
+	return t.first, t.input, err
+}
+
 // OpenRunFile opens a file of a run for reading, whatever its checksum. Close it.
 func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
 	f, err := in.dir.openRegular(name)
@@ -113,20 +132,41 @@ func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
 
 // OpenRunFile opens the file of a run, wherever it is, for reading. Close it.
 // The file is one of those below runs, or a copy: an engine only ever replaces it, so that
-// it may be read while one runs. It fails with ErrCorrupt if it is not such a file, and with
-// ErrVersion if another version wrote it.
-func OpenRunFile(path string) (*sqlite.Conn, error) {
+// it may be read while one runs. It fails with ErrCorrupt if it is not such a file, with
+// ErrVersion if another version wrote it, and with ErrSealed if it is sealed.
+func OpenRunFile(path string) (*sqlite.Conn, error) { return OpenSealedRunFile(path, nil) }
+
+// OpenSealedRunFile is OpenRunFile for a file that may be sealed, which the codec opens. What is
+// damaged of it is zeros.
+func OpenSealedRunFile(path string, c Codec) (*sqlite.Conn, error) {
+	sealer, err := seal.NewSealer(c)
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: filepath.Dir(path)}
+	d := &Dir{path: filepath.Dir(path), sealer: sealer}
 	return d.loadRunFile(f, filepath.Base(path))
+}
+
+// DecodeEntry decodes a record of a run, of which file is the file, or nil, and which may
+// be sealed with a codec.
+func DecodeEntry(c Codec, id workflow.RunID, file runfile.Source, e *runfile.Entry) (decision.Record, error) {
+	sealer, err := seal.NewSealer(c)
+	if err != nil {
+		return decision.Record{}, err
+	}
+	return (&Dir{sealer: sealer}).decodeEntry(id, file, e)
 }
 
 // loadRunFile opens a file of a run as a database, which closes the file.
 func (d *Dir) loadRunFile(f *os.File, name string) (*sqlite.Conn, error) {
 	head, err := io.ReadAll(io.NewSectionReader(f, 0, sqlite.HeaderSize))
+	if err == nil && seal.IsSealed(head) {
+		return d.salvageRunFile(f, name)
+	}
 	if err == nil {
 		err = d.checkHeader(head, name, runfile.ID, runfile.Version)
 	}

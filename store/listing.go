@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"iter"
 	"time"
 
@@ -80,14 +81,14 @@ const (
 // writeListings brings the lists of all runs up to date.
 func (r *Run) writeListings(db *sqlite.Conn) error {
 	for i := range r.listings {
-		if err := r.writeListing(db, &r.listings[i], r.inputs[i]); err != nil {
+		if err := r.writeListing(db, &r.listings[i], r.texts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
+func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 	var err error
 	drop := func(query string, token ...workflow.TokenID) {
 		if err == nil && len(token) == 0 {
@@ -103,13 +104,13 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, input string) error {
 	}
 	if a := l.Approval; a != nil {
 		_, err = db.Exec(putApproval, index.RowWithCRC(r.row.Num,
-			int64(a.Token), string(a.Node), a.Message, input, int64(a.Approved), int64(a.Rejected), column.Millis(a.Due))...)
+			int64(a.Token), string(a.Node), t.first, t.input, int64(a.Approved), int64(a.Rejected), column.Millis(a.Due))...)
 	} else {
 		drop(dropApproval, l.Token)
 	}
 	if d := l.DeadLetter; d != nil && err == nil {
 		_, err = db.Exec(putDead, index.RowWithCRC(r.row.Num,
-			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), column.JSONText(d.Failure), input, column.Millis(d.At))...)
+			int64(d.Token), string(d.Node), d.Task, int64(d.Attempts), t.first, t.input, column.Millis(d.At))...)
 	} else {
 		drop(dropDead, l.Token)
 	}
@@ -126,11 +127,15 @@ func (d *Dir) Approvals() iter.Seq2[Approval, error] {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
-				Message: r.Text(3), Approved: r.Int(5), Rejected: r.Int(6), Due: column.TimeAt(r, 7),
+				Approved: r.Int(5), Rejected: r.Int(6), Due: column.TimeAt(r, 7),
 			}
-			var err error
-			if a.Input, err = codec.DecodeValue([]byte(r.Text(4))); err != nil || !index.CRCMatches(r, 1, 8) {
-				return &CorruptError{Run: a.Run, File: d.pathOf(indexFile), What: "an approval in the index is damaged", Err: err}
+			t, err := d.readListed(r, a.Run, 3)
+			if err == nil {
+				a.Message = t.first
+				a.Input, err = codec.DecodeValue([]byte(t.input))
+			}
+			if err != nil {
+				return d.listError(a.Run, "an approval", err)
 			}
 			row(a)
 			return nil
@@ -154,13 +159,17 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
 				Task: r.Text(3), Attempts: r.Int(4), At: column.TimeAt(r, 7),
 			}
-			failure, err := column.ParseFailure(r.Text(5))
+			t, err := d.readListed(r, l.Run, 5)
+			var failure *workflow.Failure
+			if err == nil {
+				failure, err = column.ParseFailure(t.first)
+			}
 			if err == nil {
 				l.Failure = *failure
-				l.Input, err = codec.DecodeValue([]byte(r.Text(6)))
+				l.Input, err = codec.DecodeValue([]byte(t.input))
 			}
-			if err != nil || !index.CRCMatches(r, 1, 8) {
-				return &CorruptError{Run: l.Run, File: d.pathOf(indexFile), What: "a dead letter in the index is damaged", Err: err}
+			if err != nil {
+				return d.listError(l.Run, "a dead letter", err)
 			}
 			row(l)
 			return nil
@@ -170,6 +179,23 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 
 // A listKey is where a row stands in the lists of all runs.
 type listKey struct{ num, token int64 }
+
+// readListed reads the texts of a row in a list, the first of which is in a column.
+func (d *Dir) readListed(r *sqlite.Row, id workflow.RunID, first int) (listed, error) {
+	t := listed{r.Text(first), r.Text(first + 1)}
+	if !index.CRCMatches(r, 1, 8) {
+		return t, errors.New("its row has changed")
+	}
+	return d.openListed(id, workflow.TokenID(r.Int64(1)), t)
+}
+
+// listError returns the error of a row in a list.
+func (d *Dir) listError(id workflow.RunID, what string, err error) error {
+	if errors.Is(err, ErrSealed) {
+		return err
+	}
+	return &CorruptError{Run: id, File: d.pathOf(indexFile), What: what + " in the index is damaged", Err: err}
+}
 
 // listPages yields what query reads, page by page: next reads the keys of the rows that
 // are to be looked at behind one, and query those of them that fit.

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -107,4 +109,20 @@ func deadLetterOf(s *state.State, t *state.Token, at time.Time) *DeadLetter {
 		l.Failure = *t.Failure
 	}
 	return l
+}
+
+// textsOf returns the texts of a row in the lists.
+func (l *listing) textsOf() (t listed) {
+	switch {
+	case l.DeadLetter != nil:
+		t = listed{failureText(l.DeadLetter.Failure), string(value.Encode(l.DeadLetter.Input))}
+	case l.Approval != nil:
+		t = listed{l.Approval.Message, string(value.Encode(l.Approval.Input))}
+	}
+	return t
+}
+
+func failureText(f workflow.Failure) string {
+	text, _ := column.JSONText(f).(string)
+	return text
 }

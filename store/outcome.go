@@ -31,8 +31,14 @@ const (
 func (d *Dir) Outcome(key string) (any, error) {
 	var out any
 	err := d.readIndex(func(db *sqlite.Conn) error {
-		found, err := db.One(getOutcome, func(r *sqlite.Row) (err error) {
-			if out, err = codec.DecodeValue([]byte(r.Text(1))); err != nil || !index.CRCMatches(r, 1, 3) {
+		found, err := db.One(getOutcome, func(r *sqlite.Row) error {
+			text, err := r.Text(1), error(nil)
+			if index.CRCMatches(r, 1, 3) {
+				if text, err = d.sealer.OpenText(index.OutcomePlace(key), text); err != nil {
+					return err
+				}
+			}
+			if out, err = codec.DecodeValue([]byte(text)); err != nil || !index.CRCMatches(r, 1, 3) {
 				err = &CorruptError{File: d.pathOf(indexFile), What: "the outcome kept under " + key + " is damaged", Err: err}
 			}
 			return err
@@ -51,7 +57,10 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	text := string(value.Encode(v))
+	text, err := d.sealer.SealText(index.OutcomePlace(key), string(value.Encode(v)))
+	if err != nil {
+		return err
+	}
 	return d.updateIndex(func(db *sqlite.Conn) error {
 		if _, err := db.Exec(putOutcome, index.RowWithCRC(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
 			return err

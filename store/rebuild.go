@@ -2,9 +2,13 @@ package store
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -16,7 +20,7 @@ func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error
 		return err
 	}
 	return newDirectory(nil, into, func(path string) error {
-		to, err := Open(path, Options{building: true})
+		to, err := Open(path, Options{building: true, Codec: in.dir.options.Codec})
 		if err != nil {
 			return err
 		}
@@ -44,14 +48,56 @@ func (in *Inspection) keepSecret(to *Dir) error {
 
 // StoreDefinitions stores definitions, as JSON by their hashes.
 func (d *Dir) StoreDefinitions(docs map[string]string) error {
+	sealed := map[string]string{}
+	for hash, doc := range docs {
+		text, err := d.sealer.SealText(index.DefinitionPlace(hash), doc)
+		if err != nil {
+			return err
+		}
+		sealed[hash] = text
+	}
 	return d.updateIndex(func(db *sqlite.Conn) error {
-		for hash, doc := range docs {
+		for hash, doc := range sealed {
 			if _, err := db.Exec(putDefinition, hash, doc); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// An Adoption is a run that another directory has kept.
+type Adoption struct {
+	Entries   []runfile.Entry   // all of its records, with their large values
+	Records   []decision.Record // the same, decoded
+	State     *state.State      // after them
+	Artifacts []workflow.Artifact
+	Listings  Listings // of all records
+}
+
+// Adopt commits the records of a run that another directory has kept: without a codec, their
+// text and their checksums stay as they are; with one, all are sealed under its key. A child run finds room, whatever its root says. It fails
+// as Commit does, and may panic if the fields of a are not of one run.
+func (r *Run) Adopt(a Adoption) error {
+	r.pending, r.adopted = append(r.pending[:0], a.Entries...), true
+	r.setNext(a.State, a.Records)
+	r.next.Artifacts, r.dropped = a.Artifacts, a.State.Status.Final() && len(a.Artifacts) == 0
+	r.listings = a.Listings.sorted()
+	var err error
+	if r.dir.sealer.IsOn() {
+		err = r.dir.resealEntries(r.row.Run, r.pending)
+	}
+	if err == nil {
+		err = r.encodeNext()
+	}
+	if err == nil {
+		err = r.commitPending()
+	}
+	if err != nil {
+		return fmt.Errorf("restore run %q: %w", string(r.row.Run), err)
+	}
+	r.advanceHandle()
+	return nil
 }
 
 const allReferences = `SELECT hash, coalesce(min(id), '') FROM blob_refs LEFT JOIN runs USING (num) GROUP BY hash`

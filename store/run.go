@@ -15,7 +15,6 @@ import (
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -42,7 +41,8 @@ type Run struct {
 	dropped  bool            // it drops the artifacts of the run
 	listings []listing       // that it changes in the lists of all runs
 	state    []driver.Value  // what its row says of next, if that changes
-	inputs   []string        // of what is in listings, encoded
+	hash     string          // of the input, before the first commit
+	texts    []listed        // of what is in listings, encoded
 	refs     []index.BlobRef // that it brings
 }
 
@@ -116,8 +116,15 @@ func (r *Run) encodeRecords(records []decision.Record) error {
 		if rec.Seq != seq+1 || rec.Seq > index.MaxSeq {
 			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
 		}
-		seq, sum = rec.Seq, sum.SumAfter(&e)
-		r.pending = append(r.pending, runfile.Entry{Encoded: e, Sum: sum})
+		entry := runfile.Entry{Encoded: e}
+		if r.dir.sealer.IsOn() {
+			if err := r.dir.sealEntry(r.row.Run, &entry); err != nil {
+				return err
+			}
+		}
+		seq, sum = rec.Seq, sum.SumAfter(&entry.Encoded)
+		entry.Sum = sum
+		r.pending = append(r.pending, entry)
 	}
 	return nil
 }
@@ -152,34 +159,6 @@ func (r *Run) commitPending() error {
 	return err
 }
 
-// An Adoption is a run that another directory has kept.
-type Adoption struct {
-	Entries   []runfile.Entry   // all of its records, with their large values
-	Records   []decision.Record // the same, decoded
-	State     *state.State      // after them
-	Artifacts []workflow.Artifact
-	Listings  Listings // of all records
-}
-
-// Adopt commits the records of a run that another directory has kept: their text and
-// their checksums stay as they are. A child run finds room, whatever its root says. It fails
-// as Commit does, and may panic if the fields of a are not of one run.
-func (r *Run) Adopt(a Adoption) error {
-	r.pending, r.adopted = append(r.pending[:0], a.Entries...), true
-	r.setNext(a.State, a.Records)
-	r.next.Artifacts, r.dropped = a.Artifacts, a.State.Status.Final() && len(a.Artifacts) == 0
-	r.listings = a.Listings.sorted()
-	err := r.encodeNext()
-	if err == nil {
-		err = r.commitPending()
-	}
-	if err != nil {
-		return fmt.Errorf("restore run %q: %w", string(r.row.Run), err)
-	}
-	r.advanceHandle()
-	return nil
-}
-
 // setNext sets the row of the run after records, with s as the state after them.
 func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.findRefs(records)
@@ -195,25 +174,27 @@ func (r *Run) setNext(s *state.State, records []decision.Record) {
 // is written.
 func (r *Run) encodeNext() (err error) {
 	if r.fresh {
-		if r.doc, err = r.dir.definitions.documentOf(r.graph); err != nil {
+		if r.doc, err = r.dir.storedDocument(r.graph); err == nil {
+			r.hash, err = r.dir.sealer.SealText(index.RunPlace(index.InputHashPlace, r.row.Run), r.next.InputHash)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	r.state, r.inputs, r.request.bytes = nil, make([]string, len(r.listings)), 0
+	r.state, r.texts, r.request.bytes = nil, make([]listed, len(r.listings)), 0
 	if r.fresh || r.changesState() {
 		output := column.ObjectText(r.next.Output)
-		r.state = r.stateValues(output)
+		if r.state, err = r.stateValues(output); err != nil {
+			return err
+		}
 		text, _ := output.(string)
 		r.request.bytes = len(text)
 	}
-	for i, l := range r.listings {
-		switch {
-		case l.DeadLetter != nil:
-			r.inputs[i] = string(value.Encode(l.DeadLetter.Input))
-		case l.Approval != nil:
-			r.inputs[i] = string(value.Encode(l.Approval.Input))
+	for i := range r.listings {
+		if r.texts[i], err = r.dir.sealListed(r.row.Run, &r.listings[i], r.listings[i].textsOf()); err != nil {
+			return err
 		}
-		r.request.bytes += len(r.inputs[i])
+		r.request.bytes += len(r.texts[i].input)
 	}
 	return nil
 }
@@ -285,7 +266,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 		return err
 	}
 	n, err := db.Exec(insertRun, slices.Concat(
-		index.RowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, h.InputHash,
+		index.RowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, r.hash,
 			string(h.Parent), string(h.Root), h.Tenant, int64(r.row.Nonce), column.Millis(h.StartedAt)),
 		index.WithCRC(num, int64(h.Room)), r.state, last, index.WithCRC(num, int64(0), int64(0), nil, nil, int64(0)),
 	)...)
@@ -325,9 +306,10 @@ func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, er
 }
 
 // stateValues returns what the row says of the run as it will be.
-func (r *Run) stateValues(output driver.Value) []driver.Value {
+func (r *Run) stateValues(output driver.Value) ([]driver.Value, error) {
 	h := &r.next
-	return index.WithCRC(r.row.Num, int64(h.Status), alarmValue(h), column.Millis(h.EndedAt), output, column.FailureText(h.Failure), index.ArtifactsText(h.Artifacts))
+	texts, err := r.dir.sealState(h.Run, [3]driver.Value{output, column.FailureText(h.Failure), index.ArtifactsText(h.Artifacts)})
+	return index.WithCRC(r.row.Num, int64(h.Status), alarmValue(h), column.Millis(h.EndedAt), texts[0], texts[1], texts[2]), err
 }
 
 // alarmValue returns the alarm of a run that can still change.
@@ -341,7 +323,7 @@ func alarmValue(h *Head) any {
 // advanceHandle makes the handle stand behind the records that are durable now.
 func (r *Run) advanceHandle() {
 	if r.fresh {
-		r.fresh, r.doc = false, ""
+		r.fresh, r.doc, r.hash = false, "", ""
 		r.dir.definitions.markStored(r.next.Definition)
 	}
 	r.row.Head, r.row.Sum = r.next, r.pending[len(r.pending)-1].Sum
@@ -352,7 +334,7 @@ func (r *Run) advanceHandle() {
 	}
 	r.unflushed = append(r.unflushed, r.pending...)
 	clear(r.pending)
-	r.state, r.inputs, r.listings = nil, nil, nil
+	r.state, r.texts, r.listings = nil, nil, nil
 }
 
 // Head returns the run's row as the last commit left it.

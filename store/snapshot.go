@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -108,9 +109,10 @@ func (s *Snapshot) checkChain() error {
 // filePragmas are for a file that is read.
 const filePragmas = `PRAGMA trusted_schema=OFF;`
 
-// openFile opens the file: a large one is read page by page, a small one at once.
+// openFile opens the file: a large one is read page by page, a small one, or one that may
+// be sealed, at once.
 func (s *Snapshot) openFile() (err error) {
-	if s.FileSize >= largeFile {
+	if s.FileSize >= largeFile && !s.dir.sealer.IsOn() {
 		err = s.openLarge()
 	} else {
 		err = s.readFile()
@@ -138,7 +140,7 @@ func (s *Snapshot) openLarge() (err error) {
 
 // readFile reads the file into memory.
 func (s *Snapshot) readFile() error {
-	data, err := s.dir.readRunFile(&s.Row)
+	data, err := s.dir.plainRunFile(&s.Row)
 	if err != nil {
 		return err
 	}
@@ -151,8 +153,11 @@ func (s *Snapshot) readFile() error {
 }
 
 // damageOf returns the error of what a file of the directory should hold. It is no damage
-// if the run's file could not be read just now.
+// if the run's file could not be read just now, or if what is in it cannot be opened.
 func (s *Snapshot) damageOf(file, what string, err error) error {
+	if errors.Is(err, ErrSealed) {
+		return err
+	}
 	if s.large != nil && s.large.failed != nil {
 		return fmt.Errorf("%s could not be read just now: %w", s.dir.pathOf(s.File), s.large.failed)
 	}
@@ -213,12 +218,18 @@ func (s *Snapshot) Replay(happened func([]decision.Event)) (*state.State, error)
 	if err != nil {
 		return nil, s.damageOf(s.File, "its rows are no state", err)
 	}
-	if err := runfile.ApplyEntries(s.Content, st, s.entries, happened); err != nil {
+	if err := runfile.ApplyEntries(st, s.entries, s.DecodeEntry, happened); err != nil {
 		return nil, s.damageOf(indexFile, "a record does not fit the state", err)
 	}
 	st.Epoch = s.dir.epoch
 	st.TakeListings() // the index has them
 	return st, nil
+}
+
+// DecodeEntry decodes a record of the run. It fails with ErrSealed if the codec lacks its
+// key.
+func (s *Snapshot) DecodeEntry(e *runfile.Entry) (decision.Record, error) {
+	return s.dir.decodeEntry(s.Run, s.Content, e)
 }
 
 // Journal yields all records of the run, from the first on, as far as the chain of their

@@ -5,7 +5,7 @@
 
 CREATE TABLE meta (
   key   TEXT PRIMARY KEY,
-  value ANY NOT NULL          -- epoch: random, of the engine that opened last; secret: of the directory, behind its CRC-32C
+  value ANY NOT NULL          -- epoch: random, of the engine that opened last; secret: of the directory, behind its CRC-32C; sealed: likewise, if a codec seals values, which texts that begin with byte 1 are
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE definitions (

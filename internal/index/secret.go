@@ -17,26 +17,28 @@ const SecretSize = 32
 var ErrDamagedSecret = errors.New("the secret in its table meta is damaged")
 
 const (
-	getSecret = `SELECT key, value FROM meta WHERE key <> 'epoch'`
+	getSecret = `SELECT key, value FROM meta WHERE key NOT IN ('epoch', 'sealed')`
 	putSecret = `INSERT INTO meta (key, value) VALUES ('secret', ?) ON CONFLICT DO UPDATE SET value = excluded.value`
+	getMark   = `SELECT value FROM meta WHERE key = 'sealed'`
+	putMark   = `INSERT INTO meta (key, value) VALUES ('sealed', ?) ON CONFLICT DO UPDATE SET value = excluded.value`
 )
 
-// sealSecret returns a secret behind its CRC-32C: meta has no column for that.
-func sealSecret(secret []byte) []byte {
+// withCRC returns a value behind its CRC-32C: meta has no column for that.
+func withCRC(secret []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, crc32.Checksum(secret, castagnoli)), secret...)
 }
 
-const secretCRCSize = 4
+const metaCRCSize = 4
 
 // ReadSecret returns the secret of a directory, nil if it has none yet. A row of another
 // name was the secret's: nobody writes others.
 func ReadSecret(db *sqlite.Conn) (secret []byte, err error) {
 	err = db.Each(getSecret, func(r *sqlite.Row) error {
 		value := r.Bytes(1)
-		if r.Text(0) != "secret" || len(value) != secretCRCSize+SecretSize || !bytes.Equal(sealSecret(value[secretCRCSize:]), value) {
+		if r.Text(0) != "secret" || len(value) != metaCRCSize+SecretSize || !bytes.Equal(withCRC(value[metaCRCSize:]), value) {
 			return ErrDamagedSecret
 		}
-		secret = value[secretCRCSize:]
+		secret = value[metaCRCSize:]
 		return nil
 	})
 	return secret, err
@@ -51,6 +53,26 @@ func NewSecret(db *sqlite.Conn) ([]byte, error) {
 
 // KeepSecret makes a secret that of the directory.
 func KeepSecret(db *sqlite.Conn, secret []byte) error {
-	_, err := db.Exec(putSecret, sealSecret(secret))
+	_, err := db.Exec(putSecret, withCRC(secret))
+	return err
+}
+
+// ReadSealMark returns the mark of a directory with sealed values, "" if it has none. It
+// fails with ErrDamagedSecret.
+func ReadSealMark(db *sqlite.Conn) (mark string, err error) {
+	_, err = db.One(getMark, func(r *sqlite.Row) error {
+		value := r.Bytes(0)
+		if len(value) < metaCRCSize || !bytes.Equal(withCRC(value[metaCRCSize:]), value) {
+			return ErrDamagedSecret
+		}
+		mark = string(value[metaCRCSize:])
+		return nil
+	})
+	return mark, err
+}
+
+// KeepSealMark makes a mark that of the directory.
+func KeepSealMark(db *sqlite.Conn, mark string) error {
+	_, err := db.Exec(putMark, withCRC([]byte(mark)))
 	return err
 }

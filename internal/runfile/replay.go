@@ -56,10 +56,10 @@ func patchedGraph(c Source, hash string, revision int, known Definitions) (*work
 }
 
 // ApplyEntries applies the records behind a file to s, the state in the file, and reports
-// their events. It fails if one of them does not fit the state.
-func ApplyEntries(c Source, s *state.State, entries []Entry, happened func([]decision.Event)) error {
+// their events. It fails if one of them cannot be decoded, or does not fit the state.
+func ApplyEntries(s *state.State, entries []Entry, decode func(*Entry) (decision.Record, error), happened func([]decision.Event)) error {
 	for i := range entries {
-		r, err := entries[i].Decode(ValuesOf(c, &entries[i]))
+		r, err := decode(&entries[i])
 		if err == nil {
 			err = ApplyRecord(s, &r, happened)
 		}

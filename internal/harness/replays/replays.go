@@ -17,8 +17,8 @@ const most = 100
 
 // Check plans the runs of an engine directory again, the first hundred of them. It returns
 // how many there were, and an error for those that decide something else. What cannot be
-// read, because an engine has the directory open or because a test has damaged it, is passed
-// over: others look after that.
+// read, because an engine has the directory open, because a test has damaged it or because it is
+// sealed, is passed over: others look after that.
 func Check(dir string) (runs int, differences error) {
 	for rec, err := range replay.All(dir) {
 		if err == nil {
@@ -44,7 +44,7 @@ func checkRecording(rec *replay.Recording) error {
 }
 
 func isUnreadable(err error) bool {
-	for _, known := range []error{store.ErrLocked, store.ErrCorrupt, store.ErrVersion, store.ErrNotOurs, fs.ErrNotExist} {
+	for _, known := range []error{store.ErrLocked, store.ErrCorrupt, store.ErrVersion, store.ErrNotOurs, store.ErrSealed, fs.ErrNotExist} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -1,0 +1,221 @@
+package pawl_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/aesgcm"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/rescue"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func testCodec(t testing.TB, ids ...string) *aesgcm.Codec {
+	t.Helper()
+	var keys []aesgcm.Key
+	for _, id := range ids {
+		keys = append(keys, aesgcm.Key{ID: id, Secret: bytes.Repeat([]byte(id)[:1], aesgcm.KeySize)})
+	}
+	c, err := aesgcm.New(keys[0], keys[1:]...)
+	require.NoError(t, err)
+	return c
+}
+
+// classified is part of every value in these tests, and of nothing else.
+const classified = "TOP-SECRET"
+
+// kept is a definition with a value of every kind.
+const kept = `
+name: kept
+start: work
+state: {initial: {note: "TOP-SECRET in the state"}}
+nodes:
+  - {id: work, task: work, input: {card: input.card, text: "'TOP-SECRET in the definition'"}, output: {state.card: result.card, state.large: result.large}}
+  - {id: fail, task: fail, input: {card: input.card}, retry: {exhausted: park}}
+  - {id: wait, wait: {event: paid}, output: {state.paid: result}}
+  - {id: gate, approval: {messageExpr: "'Pay ' + state.card + '?'"}, input: {card: state.card}}
+transitions:
+  - {from: work, to: fail}
+  - {from: fail, to: wait}
+  - {from: wait, to: gate}
+output: {mapping: {card: state.card, paid: state.paid}}
+`
+
+func secret(of string) string { return classified + " " + of }
+
+// keptHandlers say all that a task can say, large and small.
+var keptHandlers = pawl.Handlers{
+	"work": func(ctx context.Context, task pawl.Task) (any, error) {
+		ref, err := task.Put(ctx, strings.NewReader(strings.Repeat(secret("in a blob, "), 5_000)), "text/plain")
+		if err != nil {
+			return nil, err
+		}
+		if err := task.Heartbeat(ctx, secret("in a heartbeat")); err != nil {
+			return nil, err
+		}
+		if _, err := task.Once(ctx, "once", func(context.Context) (any, error) { return secret("in an outcome"), nil }); err != nil {
+			return nil, err
+		}
+		return pawl.Result{
+			Output:    map[string]any{"card": secret("in a result"), "large": strings.Repeat(secret("in a spill, "), 30_000), "file": ref.Value()},
+			Metadata:  map[string]any{"agent": secret("in metadata")},
+			Artifacts: []pawl.Artifact{{Name: secret("in the name of an artifact"), Blob: ref}},
+		}, nil
+	},
+	"fail": func(context.Context, pawl.Task) (any, error) {
+		return nil, pawl.TaskError{Code: "refused", Message: secret("in an error")}
+	},
+}
+
+// driveToGate starts a run and takes it to where it waits for an approval.
+func driveToGate(t *testing.T, e *pawl.Engine, id workflow.RunID) {
+	t.Helper()
+	ctx := pawl.As(t.Context(), "ann")
+	require.NoError(t, e.Start(ctx, workflow.Run{ID: id, Definition: define(t, kept)}, map[string]any{"card": secret("in the input")}))
+	awaitEvent(t, e, id, workflow.EventTaskParked)
+	for l, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{Code: "refused"}) {
+		require.NoError(t, err)
+		assert.Equal(t, secret("in an error"), l.Failure.Message)
+		assert.Equal(t, map[string]any{"card": secret("in the input")}, l.Input)
+	}
+	require.NoError(t, e.Skip(ctx, pawl.Target{Run: id, Node: "fail"}, secret("in what an operator gives")))
+	require.NoError(t, e.Signal(ctx, id, workflow.Signal{Name: "other", Payload: secret("in a signal that is kept"), Early: true}))
+	require.NoError(t, e.Signal(ctx, id, workflow.Signal{Name: "paid", Payload: secret("in a signal")}))
+	awaitEvent(t, e, id, workflow.EventApprovalRequested)
+	for a, err := range e.Approvals(ctx) {
+		require.NoError(t, err)
+		assert.Equal(t, "Pay "+secret("in a result")+"?", a.Message)
+		assert.Equal(t, map[string]any{"card": secret("in a result")}, a.Input)
+	}
+}
+
+// findClassified fails if a file in a directory, other than those that are skipped, has any of
+// the secret, as it is or in base64.
+func findClassified(t *testing.T, dir string, skip ...string) {
+	t.Helper()
+	var forbidden [][]byte
+	for pad := range 3 {
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", pad) + classified))
+		forbidden = append(forbidden, []byte(text[4:len(text)-4]))
+	}
+	forbidden = append(forbidden, []byte(classified), []byte(strings.ToLower(classified)))
+	files := 0
+	require.NoError(t, filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || len(skip) > 0 && strings.HasPrefix(entry.Name(), skip[0]) {
+			return err
+		}
+		files++
+		data, err := os.ReadFile(name)
+		for _, f := range forbidden {
+			require.Falsef(t, bytes.Contains(data, f), "%s holds %q", name, f)
+		}
+		return err
+	}))
+	require.Positive(t, files)
+}
+
+// readAll reads everything of a run back.
+func readAll(t *testing.T, e *pawl.Engine, id workflow.RunID) string {
+	t.Helper()
+	var text strings.Builder
+	for r, err := range e.Journal(t.Context(), id) {
+		require.NoError(t, err)
+		fmt.Fprintln(&text, r.Message, r.Decisions)
+	}
+	for ev, err := range e.Events(t.Context(), id, pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		fmt.Fprintln(&text, ev.Type, ev.Data)
+	}
+	return text.String()
+}
+
+// With a codec no value is on the disk in plain text: while the engine runs, after it was
+// killed, once it is closed, in a backup, and after a purge; and all of it can be read.
+func TestCodecHidesValues(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("cp copies the directory behind the back of the engine")
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, "data")
+	o := pawl.Options{Codec: testCodec(t, "k1"), Executor: keptHandlers}
+	e := open(t, dir, o)
+	driveToGate(t, e, "r")
+	driveToGate(t, e, "s")
+	_, err := e.Backup(t.Context(), filepath.Join(root, "backup"))
+	require.NoError(t, err)
+	findClassified(t, filepath.Join(root, "backup"))
+	// What a kill would leave. (This process may not open pawl.db itself.)
+	require.NoError(t, exec.CommandContext(t.Context(), "cp", "-r", dir, filepath.Join(root, "killed")).Run())
+	findClassified(t, filepath.Join(root, "killed"))
+
+	gate := pawl.Target{Run: "r", Node: "gate"}
+	require.NoError(t, e.Vote(t.Context(), gate, workflow.Ballot{By: "bob", Approved: true, Comment: secret("in a comment"), Data: secret("in a vote")}))
+	out, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"card": secret("in a result"), "paid": map[string]any{"cause": "event", "event": "paid", "payload": secret("in a signal")}}, out.Output)
+	require.Len(t, out.Artifacts, 1)
+	content, err := e.OpenArtifact(t.Context(), out.Artifacts[0])
+	require.NoError(t, err)
+	read, err := io.ReadAll(content)
+	require.NoError(t, err)
+	assert.Equal(t, strings.Repeat(secret("in a blob, "), 5_000), string(read))
+	require.NoError(t, content.Close())
+	require.NoError(t, e.Cancel(t.Context(), "s", secret("in a reason")))
+	_, err = e.Wait(t.Context(), "s")
+	require.NoError(t, err)
+	all := readAll(t, e, "r") + readAll(t, e, "s")
+	for _, of := range []string{"the input", "a result", "a spill", "metadata", "a heartbeat", "the name of an artifact", "an error", "what an operator gives", "a signal", "a signal that is kept", "a comment", "a vote", "a reason", "the definition"} {
+		assert.True(t, strings.Contains(all, secret("in "+of)), of)
+	}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, kept)}, map[string]any{"card": secret("in the input")}), "the same start again")
+	require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, kept)}, map[string]any{}), pawl.ErrRunExists)
+	require.NoError(t, e.Close(t.Context()))
+	findClassified(t, dir)
+	verifiedSound(t, dir, o.Codec)
+
+	for _, copied := range []string{"killed", "backup"} {
+		e := open(t, filepath.Join(root, copied), o)
+		gate := pawl.Target{Run: "r", Node: "gate"}
+		require.NoError(t, e.Vote(t.Context(), gate, workflow.Ballot{By: "bob", Approved: true}))
+		again, err := e.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		assert.Equal(t, out.Output, again.Output, copied)
+		require.NoError(t, e.Close(t.Context()))
+		verifiedSound(t, filepath.Join(root, copied), o.Codec)
+	}
+
+	e = open(t, dir, o)
+	assert.True(t, all == readAll(t, e, "r")+readAll(t, e, "s"))
+	require.NoError(t, e.Purge(t.Context(), "r"))
+	findClassified(t, filepath.Join(dir, "runs"))
+	require.NoError(t, e.Close(t.Context()))
+	findClassified(t, dir)
+}
+
+func verifiedSound(t *testing.T, dir string, c pawl.Codec) {
+	t.Helper()
+	report, err := rescue.VerifySealed(dir, c)
+	require.NoError(t, err)
+	assert.Zero(t, report.Damage, "%v", report.Findings)
+	assert.Positive(t, report.Records)
+	for rec, err := range replay.AllSealed(c, dir) {
+		require.NoError(t, err)
+		again, err := replay.Check(rec)
+		require.NoError(t, err)
+		assert.Nil(t, again.Difference)
+	}
+}
