@@ -55,15 +55,19 @@ type Encoded struct {
 // Encode returns the text form of r.
 func (r Record) Encode() (Encoded, error) {
 	e := Encoded{Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Values: &codec.Values{}}
-	var err error
-	if e.Message, err = state.Messages.Append(nil, r.Message, e.Values); err != nil {
+	text, err := state.Messages.Append(make([]byte, 0, usualText), r.Message, e.Values)
+	if err != nil {
 		return Encoded{}, fmt.Errorf("encode message of record %d: %w", r.Seq, err)
 	}
-	if e.Decisions, err = Decisions.AppendAll(nil, r.Decisions, e.Values); err != nil {
+	e.Message = text[:len(text):len(text)]
+	if e.Decisions, err = Decisions.AppendAll(text[len(text):], r.Decisions, e.Values); err != nil {
 		return Encoded{}, fmt.Errorf("encode decisions of record %d: %w", r.Seq, err)
 	}
 	return e, nil
 }
+
+// usualText is how many bytes most records take: both texts of one share what was allocated.
+const usualText = 640
 
 // Decode returns the record that e encodes. lookup finds the values that stand
 // apart.

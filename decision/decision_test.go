@@ -322,3 +322,12 @@ func TestEvolvePanics(t *testing.T) {
 		require.Panics(t, func() { decision.Evolve(begun(t), d) }, "%v", d)
 	}
 }
+
+// Both texts of a usual record are in one piece of memory.
+func TestEncodeCostsFewAllocations(t *testing.T) {
+	r := decision.Record{Seq: 1, Message: state.TaskCompleted{Token: 1, Output: "some output of a task"}, Decisions: []decision.Decision{decision.CompleteToken{Token: 1, Output: "some output of a task"}}}
+	one, err := r.Encode()
+	require.NoError(t, err)
+	require.Equal(t, len(one.Message), cap(one.Message), "an append would write into the decisions")
+	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { _, _ = r.Encode() }), 4.0)
+}

@@ -47,33 +47,45 @@ func CRCMatches(r *sqlite.Row, first, last int) bool {
 
 // CRCOf returns the checksum of values in the row with a key.
 func CRCOf(key driver.Value, values []driver.Value) int64 {
-	crc := addCRC(0, key)
+	c := rowCRC{buffer: make([]byte, 0, 128)}
+	c.addValue(key)
 	for _, v := range values {
-		crc = addCRC(crc, v)
+		c.addValue(v)
 	}
-	return int64(crc)
+	return int64(crc32.Update(c.sum, castagnoli, c.buffer))
 }
 
-// addCRC adds a value to a checksum, as SQLite has it or would have it.
-func addCRC(crc uint32, v driver.Value) uint32 {
-	var start [9]byte
+// A rowCRC is the checksum of the values so far.
+type rowCRC struct {
+	sum    uint32
+	buffer []byte // what is not in sum yet: crc32 has one piece of memory for it, not one a value
+}
+
+// addValue adds a value to a checksum, as SQLite has it or would have it.
+func (c *rowCRC) addValue(v driver.Value) {
+	kind := byte(0)
 	var number uint64
 	var data []byte
 	switch v := v.(type) {
 	case nil:
 	case int64:
-		start[0], number = 1, uint64(v)
+		kind, number = 1, uint64(v)
 	case float64, time.Time: // never written; in a table that is not ours
-		start[0] = 2
+		kind = 2
 	case string:
-		start[0], number, data = 3, uint64(len(v)), column.Bytes(v)
+		kind, number, data = 3, uint64(len(v)), column.Bytes(v)
 	case []byte:
-		start[0], number, data = 4, uint64(len(v)), v
+		kind, number, data = 4, uint64(len(v)), v
 	default:
 		panic(fmt.Sprintf("index: a column of type %T", v))
 	}
-	binary.BigEndian.PutUint64(start[1:], number)
-	return crc32.Update(crc32.Update(crc, castagnoli, start[:]), castagnoli, data)
+	c.buffer = binary.BigEndian.AppendUint64(append(c.buffer, kind), number)
+	if len(data) <= cap(c.buffer)/2 {
+		c.buffer = append(c.buffer, data...)
+		return
+	}
+	c.sum = crc32.Update(crc32.Update(c.sum, castagnoli, c.buffer), castagnoli, data)
+	c.buffer = c.buffer[:0]
 }
 
 // A CheckedTable has rows with a checksum.

@@ -28,22 +28,28 @@ func (c *Checksum) SetBytes(b []byte) bool {
 
 // SumAfter returns the checksum of the record after c. Lengths make it unambiguous.
 func (c Checksum) SumAfter(e *decision.Encoded) Checksum {
-	var numbers [6 * 8]byte
-	for i, n := range [...]uint64{
+	start := make([]byte, 0, smallRecord) // on the stack
+	start = append(start, c[:]...)
+	for _, n := range [...]uint64{
 		uint64(e.Seq), uint64(e.At.UnixMilli()), uint64(e.Epoch), uint64(e.Planner),
 		uint64(len(e.Message)), uint64(len(e.Decisions)),
 	} {
-		binary.BigEndian.PutUint64(numbers[8*i:], n)
+		start = binary.BigEndian.AppendUint64(start, n)
+	}
+	if len(start)+len(e.Message)+len(e.Decisions) <= smallRecord {
+		return sha256.Sum256(append(append(start, e.Message...), e.Decisions...))
 	}
 	h := sha256.New()
-	h.Write(c[:])
-	h.Write(numbers[:])
+	h.Write(start)
 	pace.Write(h, e.Message)
 	pace.Write(h, e.Decisions)
 	var out Checksum
 	h.Sum(out[:0])
 	return out
 }
+
+// smallRecord is how many bytes are copied to be hashed at once.
+const smallRecord = 2048
 
 // An Entry is a record as the journal of a file and the log of pawl.db keep it.
 type Entry struct {
