@@ -23,7 +23,7 @@ func (it *item) isPassage() bool { return it.node < 0 && it.edge >= 0 && it.heig
 // labels need. Each edge gets an item in each layer between its ends.
 func (t *tangle) makeLayers() {
 	t.addStubs()
-	t.items = make([]item, 0, 4*len(t.graph.Nodes))
+	t.items = make([]item, 0, t.countItems())
 	for v, n := range t.graph.Nodes {
 		height := n.Height
 		if k := len(t.loops[v]); k > 0 {
@@ -60,6 +60,18 @@ func (t *tangle) makeLayers() {
 		s := &t.stubs[i]
 		t.addStubItem(s, layerOf[t.stubRank(&s.Stub)]+1+int32(labels.row[-1-i]))
 	}
+}
+
+// countItems returns about how many items there will be: twice the ranks that edges pass, as
+// half of the layers may be for labels.
+func (t *tangle) countItems() int {
+	n := len(t.graph.Nodes) + 2*len(t.stubs)
+	for e, edge := range t.graph.Edges {
+		if edge.From != edge.To && !t.cut[e] {
+			n += 2*(t.rank[t.head(e)]-t.rank[t.tail(e)]) - 1
+		}
+	}
+	return n
 }
 
 func (t *tangle) loopHeight(v int) int {

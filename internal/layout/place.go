@@ -74,6 +74,7 @@ type blocks struct {
 	root      []int32
 	next      []int32 // the ring of a block
 	x         []int
+	near      []int32 // of withoutBack
 }
 
 // place lines items up and returns their coordinates.
@@ -139,17 +140,18 @@ func (t *tangle) isBack(id int32) bool {
 
 // withoutBack returns a copy of items without the passages of edges that are turned around,
 // unless there are no others: the way down is to be straight, the way back goes beside it.
+// The copy is good until the next call.
 func (b *blocks) withoutBack(items []int32) []int32 {
-	var out []int32
+	b.near = b.near[:0]
 	for _, id := range items {
 		if !b.isBack(id) {
-			out = append(out, id)
+			b.near = append(b.near, id)
 		}
 	}
-	if out == nil {
-		return slices.Clone(items)
+	if len(b.near) == 0 {
+		b.near = append(b.near, items...)
 	}
-	return out
+	return b.near
 }
 
 // compact moves all blocks to the left as far as their distances allow, then each back to
