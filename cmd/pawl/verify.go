@@ -21,7 +21,11 @@ type verifyCommand struct {
 
 // runCommand verifies; the answer is no if there is damage.
 func (c *verifyCommand) runCommand(_ context.Context, con *console) error {
-	report, err := rescue.Verify(c.Dir)
+	var report *rescue.Report
+	err := con.whileWorking("verifying "+c.Dir, func() (err error) {
+		report, err = rescue.Verify(c.Dir)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -44,7 +48,11 @@ type repairCommand struct {
 
 // runCommand repairs; the answer is no if something is lost.
 func (c *repairCommand) runCommand(_ context.Context, con *console) error {
-	report, err := rescue.Repair(c.Dir, c.Into)
+	var report *rescue.Report
+	err := con.whileWorking("repairing "+c.Dir, func() (err error) {
+		report, err = rescue.Repair(c.Dir, c.Into)
+		return err
+	})
 	if err != nil {
 		return err
 	}
