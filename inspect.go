@@ -100,6 +100,23 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 	}
 }
 
+// A RunCount says how many runs of a workflow have a status.
+type RunCount = store.RunCount
+
+// Counts returns how many runs there are, by workflow and status, sorted by both; a status
+// that no run of a workflow has is left out. It looks at no run: counters change with the
+// commits.
+func (e *Engine) Counts(ctx context.Context) ([]RunCount, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	counts, err := e.dir.Counts()
+	return counts, closedError(err)
+}
+
 // EventsOptions say which events of a run to list.
 type EventsOptions struct {
 	After  int64 // sequence of the last event already seen; 0 lists from the first

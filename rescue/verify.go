@@ -80,7 +80,9 @@ const (
 	strayLog       = `SELECT count(DISTINCT key >> 32) FROM log WHERE key >> 32 NOT IN (SELECT num FROM runs)`
 	strayLists     = `SELECT count(*) FROM (SELECT num FROM approvals UNION ALL SELECT num FROM dead_letters) WHERE num NOT IN (SELECT num FROM runs)`
 	strayedParts   = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
-	strayRefs      = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
+	wrongCounts    = `SELECT count(*) FROM (SELECT workflow, status, count(*) AS runs FROM runs GROUP BY 1, 2) AS r
+		FULL JOIN run_counts AS c USING (workflow, status) WHERE r.runs IS NOT c.runs`
+	strayRefs = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
 )
 
 func (in *inspection) verifyDefinitions() {
@@ -175,6 +177,7 @@ func (in *inspection) verifyRows() {
 func (in *inspection) verifyStrays() {
 	for _, q := range []struct{ query, what string }{
 		{strayLog, "the log has records of runs that the index does not know: %d"},
+		{wrongCounts, "the counts of runs by workflow and status are not those of the runs: %d"},
 		{strayLists, "the lists have rows of runs that the index does not know: %d"},
 		{strayRefs, "the list of references to blobs has rows of runs that the index does not know: %d"},
 	} {

@@ -51,7 +51,7 @@ func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 		return l.readOrder(db, inParent, nil, string(f.Parent))
 	case f.Tenant != "":
 		return l.readOrder(db, inTenant, nil, f.Tenant)
-	case len(f.Status) > 0:
+	case len(f.Status) > 0 && (f.Workflow == "" || l.statusIsRarer()):
 		for _, s := range f.Status {
 			if page, err = l.readOrder(db, inStatus, page, int64(s)); err != nil {
 				return nil, err
@@ -66,6 +66,18 @@ func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 		return l.readOrder(db, inWorkflow, nil, f.Workflow)
 	}
 	return l.readOrder(db, inAll, nil, "")
+}
+
+// statusIsRarer reports whether the index over statuses leads to fewer runs than that over
+// workflows. It says the same for all pages.
+func (l *runList) statusIsRarer() bool {
+	if l.rarer == 0 {
+		f := &l.filter
+		if l.rarer = -1; l.d.counts.countOf("", f.Status) <= l.d.counts.countOf(f.Workflow, nil) {
+			l.rarer = 1
+		}
+	}
+	return l.rarer > 0
 }
 
 // readOrder appends the next numbers to a page.

@@ -254,6 +254,7 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if _, err := d.db.Exec(commit); err != nil {
 		return d.commitFailed(err)
 	}
+	d.counts.keepChanges()
 	d.hook.Hit("commit.done")
 	if err := d.checkOwner(); err != nil {
 		// A new owner may have read pawl.db before this was in it.
@@ -272,6 +273,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 	if err := d.checkFence(); err != nil {
 		return err
 	}
+	clear(d.counts.changed)
 	for _, r := range batch {
 		r.err = r.apply(d.db)
 		if no := (*refusal)(nil); errors.As(r.err, &no) {
@@ -280,7 +282,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 			return r.err
 		}
 	}
-	return nil
+	return d.counts.writeChanges(d.db)
 }
 
 // checkFence fails if another engine has written its epoch into pawl.db.

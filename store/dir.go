@@ -71,6 +71,7 @@ type Dir struct {
 	stale   bool          // the log has content that was deleted
 	erase   bool          // free pages have, or may have
 	frames  int           // in the write-ahead log, about; the committer's
+	counts  runCounts     // of the runs
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's
 	sums    *os.File      // that holds it; nil if no marks are made
@@ -289,8 +290,10 @@ func (d *Dir) dropGarbageAtOpen() error {
 			return d.indexError(err)
 		}
 	}
-	if err := d.findUnusedAtOpen(); err != nil {
-		return d.indexError(err)
+	for _, find := range []func() error{d.findUnusedAtOpen, d.loadCounts} {
+		if err := find(); err != nil {
+			return d.indexError(err)
+		}
 	}
 	for text, last := range map[string]*atomic.Int64{maxNum: &d.lastNum, maxSpill: &d.lastSpill} {
 		err := d.db.Each(text, func(r *sqlite.Row) error { last.Store(r.Int64(0)); return nil })

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -114,6 +115,9 @@ func TestUnusedDefinitionsAreCollected(t *testing.T) {
 	load(t, d, "l")
 	require.NoError(t, d.Purge("s2", ""))
 	require.False(t, hasDefinition(t, d, shared.Hash))
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
+		return db.Each(getPurged, func(r *sqlite.Row) error { return fmt.Errorf("%s is still asked about", r.Text(0)) })
+	}))
 }
 
 // A purge does not look at every run each time: Close, or the next life, collects the rest.

@@ -25,12 +25,15 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 		return fmt.Errorf("purge: %w", err)
 	}
 	var spills []int64
-	err = d.updateIndex(func(db *sqlite.Conn) (err error) { spills, err = deleteRunRows(db, &r, keys); return err })
+	err = d.updateIndex(func(db *sqlite.Conn) (err error) {
+		spills, err = deleteRunRows(db, &r, keys, &d.counts)
+		d.definitions.noteUnused(r.Definition) // before a collection drops the row that says so
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
 	d.dropSpills(spills)
-	d.definitions.noteUnused(r.Definition)
 	if err := d.collectDefinitions(false); err != nil {
 		d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
 	}
@@ -47,7 +50,7 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 }
 
 // deleteRunRows deletes the rows of a run, and returns the spills of its records.
-func deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills []int64, err error) {
+func deleteRunRows(db *sqlite.Conn, r *index.Row, keys string, counts *runCounts) (spills []int64, err error) {
 	n, err := db.Exec(deleteRun, r.Num)
 	if err != nil {
 		return nil, err
@@ -55,7 +58,11 @@ func deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills []int64, 
 	if n == 0 {
 		return nil, refuseRequest("%w: %q", ErrNotEnded, string(r.Run))
 	}
+	counts.countRun(r.Workflow, r.Status, -1)
 	if _, err = db.Exec(dropRefs, r.Num); err != nil {
+		return nil, err
+	}
+	if _, err = db.Exec(putPurged, index.RowWithCRC(r.Definition)...); err != nil {
 		return nil, err
 	}
 	if err := dropOutcomes(db, keys); err != nil {

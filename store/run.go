@@ -248,6 +248,10 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 	if err == nil && n == 0 {
 		err = refuseRequest("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
 	}
+	if err == nil && r.next.Status != r.row.Status {
+		r.dir.counts.countRun(r.next.Workflow, r.row.Status, -1)
+		r.dir.counts.countRun(r.next.Workflow, r.next.Status, 1)
+	}
 	return err
 }
 
@@ -276,33 +280,13 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	if n == 0 {
 		return &refusal{workflow.ErrRunExists}
 	}
+	r.dir.counts.countRun(h.Workflow, h.Status, 1)
 	if root != 0 {
 		if _, err := db.Exec(takeRoom, append(index.WithCRC(root, room-1), root)...); err != nil {
 			return err
 		}
 	}
 	return r.dir.storeDefinition(db, h.Definition, r.doc)
-}
-
-// readRoom returns the number of a child's root, 0 without, and how many descendants
-// that may still have. It refuses the child if the root may have no more, or is gone.
-func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, err error) {
-	if id == "" {
-		return 0, 0, nil
-	}
-	sound := true
-	_, err = db.One(getRoom, func(x *sqlite.Row) error {
-		root, room, sound = x.Int64(0), x.Int64(1), index.CRCMatches(x, 1, 2)
-		return nil
-	}, string(id))
-	switch {
-	case err != nil:
-	case !sound:
-		err = &refusal{&CorruptError{Run: id, File: r.dir.pathOf(indexFile), What: "its row in the index is damaged"}}
-	case room <= 0 && !r.adopted:
-		err = refuseRequest("%w: run %q", ErrNoRoom, string(id))
-	}
-	return root, room, err
 }
 
 // stateValues returns what the row says of the run as it will be.

@@ -89,6 +89,7 @@ type runList struct {
 	runs     []int64 // if gathered: the numbers that are yet to be looked at
 	last     int64   // otherwise: the last number that was looked at; 0 before the first
 	listed   int     // runs that fitted
+	rarer    int     // 1 if fewer runs have the statuses than the workflow, -1 if not; 0 before that was asked
 	done     bool
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -16,7 +17,9 @@ const (
 	unusedOnce   = 256 // runs that are looked at without a commit in between
 	runsPerPurge = 64  // that one purge pays for
 
-	getUnused = `SELECT hash FROM definitions WHERE hash NOT IN (SELECT definition FROM runs) AND hash NOT IN (SELECT hash FROM published)`
+	getPurged = `SELECT hash FROM purged_definitions`
+	putPurged = `INSERT INTO purged_definitions (hash, crc) VALUES (?, ?) ON CONFLICT DO NOTHING`
+	dropAsked = `DELETE FROM purged_definitions WHERE hash = ?`
 	getRunsBy = index.RunColumns + `WHERE num > ? ORDER BY num LIMIT ?`
 	allNames  = `SELECT name, version, hash, crc FROM published`
 	dropOne   = `DELETE FROM definitions WHERE hash = ?`
@@ -26,6 +29,7 @@ const (
 type unusedList struct {
 	waiting map[string]bool // hashes, for the next collection
 	asked   map[string]bool // likewise, of the collection that is under way; nil if none is
+	settled []string        // hashes whose row of purged_definitions is to go with that
 	purges  int             // since the last collection
 	runs    int             // that it looked at
 }
@@ -59,6 +63,7 @@ func (ds *definitions) beginCollecting(all bool) bool {
 		return false
 	}
 	s.asked, s.waiting, s.purges, s.runs = s.waiting, nil, 0, 0
+	s.settled = slices.Collect(maps.Keys(s.asked))
 	return true
 }
 
@@ -86,6 +91,14 @@ func (ds *definitions) unusedHashes(looked int) []string {
 	return out
 }
 
+// settledHashes returns the definitions of which the collection tells whether they are
+// used, and that no run was purged of since it began.
+func (ds *definitions) settledHashes() []string {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return slices.DeleteFunc(ds.unused.settled, func(hash string) bool { return ds.unused.waiting[hash] })
+}
+
 // collectDefinitions deletes the definitions of purged runs that are unused.
 func (d *Dir) collectDefinitions(all bool) error {
 	if !d.definitions.beginCollecting(all) {
@@ -111,7 +124,7 @@ func (d *Dir) collectDefinitions(all bool) error {
 			return err
 		}
 		if len(d.definitions.unusedHashes(looked)) == 0 {
-			return nil
+			break
 		}
 	}
 	return d.updateIndex(d.dropUnused)
@@ -135,10 +148,15 @@ func (d *Dir) dropUnused(db *sqlite.Conn) error {
 			return err
 		}
 	}
+	for _, hash := range d.definitions.settledHashes() {
+		if _, err := db.Exec(dropAsked, hash); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// findUnusedAtOpen remembers the definitions that a crash has left unused.
+// findUnusedAtOpen remembers the definitions that a crash may have left unused.
 func (d *Dir) findUnusedAtOpen() error {
-	return d.db.Each(getUnused, func(r *sqlite.Row) error { d.definitions.noteUnused(r.Text(0)); return nil })
+	return d.db.Each(getPurged, func(r *sqlite.Row) error { d.definitions.noteUnused(r.Text(0)); return nil })
 }

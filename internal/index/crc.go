@@ -102,6 +102,8 @@ var CheckedTables = []CheckedTable{
 	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, false},
 	{"approvals", `SELECT num, token, node, message, input, approved, rejected, due, crc FROM approvals`, true},
 	{"dead_letters", `SELECT num, token, node, task, attempts, failure, input, at, crc FROM dead_letters`, true},
+	{"run_counts", `SELECT workflow, status, runs, crc FROM run_counts`, true},
+	{"purged_definitions", `SELECT hash, crc FROM purged_definitions`, true},
 	{"blob_refs", `SELECT hash, num, artifact, crc FROM blob_refs`, true},
 }
 
@@ -171,7 +173,7 @@ var runColumns = strings.Count(RunColumns, ",") + 1
 // The tables that grow with the runs that have ended.
 var (
 	outcomesTable = &CheckedTables[1]
-	refsTable     = &CheckedTables[4]
+	refsTable     = &CheckedTables[6]
 )
 
 // keyList returns keys, each times a sign, as a query takes them that has IN a list.

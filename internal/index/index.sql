@@ -21,6 +21,12 @@ CREATE TABLE published (
   PRIMARY KEY (name, version)
 ) STRICT, WITHOUT ROWID;
 
+-- Definitions of runs that were purged, which other runs may have or not: see unused.go.
+CREATE TABLE purged_definitions (
+  hash TEXT PRIMARY KEY,
+  crc  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE runs (
   num        INTEGER PRIMARY KEY,
   -- What does not change.
@@ -69,8 +75,16 @@ CREATE INDEX runs_tenant ON runs (tenant) WHERE tenant <> '';
 CREATE INDEX runs_alarm ON runs (alarm) WHERE alarm IS NOT NULL;
 CREATE INDEX runs_ended ON runs (ended_at) WHERE ended_at IS NOT NULL;
 
--- The approvals that wait for people, in all runs. What is derived from the runs
--- changes with their commits.
+-- How many runs there are. What is derived from the runs changes with their commits.
+CREATE TABLE run_counts (
+  workflow TEXT NOT NULL,
+  status   INTEGER NOT NULL,
+  runs     INTEGER NOT NULL,
+  crc      INTEGER NOT NULL,
+  PRIMARY KEY (workflow, status)
+) STRICT, WITHOUT ROWID;
+
+-- The approvals that wait for people, in all runs, likewise.
 CREATE TABLE approvals (
   num       INTEGER NOT NULL,    -- of the run
   token     INTEGER NOT NULL,

@@ -265,6 +265,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"CloseGroup":   e.CloseGroup(ctx, pawl.GroupTarget{Run: "a", Group: "g"}),
 		"CollectBlobs": first(e.CollectBlobs(ctx, time.Hour)),
 		"Complete":     e.Complete(ctx, key, 1),
+		"Counts":       first(e.Counts(ctx)),
 		"DeriveSecret": first(e.DeriveSecret("x")),
 		"Fail":         e.Fail(ctx, key, errors.New("no")),
 		"Forget":       e.Forget(ctx, "k"),

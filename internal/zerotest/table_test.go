@@ -285,6 +285,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[store.Options](),
 	reflect.TypeFor[store.QuietRun](),
 	reflect.TypeFor[store.Run](),
+	reflect.TypeFor[store.RunCount](),
 	reflect.TypeFor[store.RunFilter](),
 	reflect.TypeFor[store.Snapshot](),
 	reflect.TypeFor[store.VersionError](),

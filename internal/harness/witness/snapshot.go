@@ -247,6 +247,11 @@ func (snap Snapshot) checkFiles(dir string) error {
 	if n, err := countRows(index, left+`parent = '' OR status < 4`); err != nil || n != 0 {
 		return errors.Join(err, fmt.Errorf("%d records are left in the log", n))
 	}
+	const miscounted = `SELECT count(*) FROM (SELECT workflow, status, count(*) AS runs FROM runs GROUP BY 1, 2) AS r
+		FULL JOIN run_counts AS c USING (workflow, status) WHERE r.runs IS NOT c.runs`
+	if n, err := countRows(index, miscounted); err != nil || n != 0 {
+		return errors.Join(err, fmt.Errorf("%d counts of runs are wrong", n))
+	}
 	const stray = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
 	if n, err := countRows(index, stray); err != nil || n != 0 {
 		return errors.Join(err, fmt.Errorf("%d parts of no record are left", n))

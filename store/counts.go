@@ -1,0 +1,109 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A RunCount says how many runs of a workflow have a status.
+type RunCount struct {
+	Workflow string             `json:"workflow"` // name of the definition
+	Status   workflow.RunStatus `json:"status"`
+	Runs     int64              `json:"runs"` // at least 1
+}
+
+const (
+	getCounts = `SELECT workflow, status, runs, crc FROM run_counts`
+	putCount  = `INSERT INTO run_counts (workflow, status, runs, crc) VALUES (?1, ?2, ?3, ?4)
+		ON CONFLICT DO UPDATE SET runs = excluded.runs, crc = excluded.crc`
+	dropCount = `DELETE FROM run_counts WHERE workflow = ? AND status = ?`
+)
+
+type countKey struct {
+	workflow string
+	status   workflow.RunStatus
+}
+
+// runCounts are the rows of run_counts, and how the transaction under way changes them. The
+// lock of the index guards them.
+type runCounts struct {
+	rows    map[countKey]int64
+	changed map[countKey]int64
+}
+
+// loadCounts reads the rows.
+func (d *Dir) loadCounts() error {
+	d.counts = runCounts{map[countKey]int64{}, map[countKey]int64{}}
+	return d.db.Each(getCounts, func(r *sqlite.Row) error {
+		if !index.CRCMatches(r, 1, 3) {
+			return &CorruptError{File: d.pathOf(indexFile), What: "a row of its table run_counts has changed: " + r.Text(0)}
+		}
+		d.counts.rows[countKey{r.Text(0), workflow.RunStatus(r.Int64(1))}] = r.Int64(2)
+		return nil
+	})
+}
+
+// countRun notes that the transaction under way makes one more run, or with -1 one less.
+func (c *runCounts) countRun(name string, s workflow.RunStatus, n int64) {
+	c.changed[countKey{name, s}] += n
+}
+
+// writeChanges writes what the transaction under way has changed, as its last statements.
+func (c *runCounts) writeChanges(db *sqlite.Conn) error {
+	for key, n := range c.changed {
+		status, runs := int64(key.status), c.rows[key]+n
+		var err error
+		switch {
+		case n == 0:
+		case runs > 0:
+			_, err = db.Exec(putCount, index.RowWithCRC(key.workflow, status, runs)...)
+		default:
+			_, err = db.Exec(dropCount, key.workflow, status)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepChanges takes over what the transaction has changed, which is committed now.
+func (c *runCounts) keepChanges() {
+	for key, n := range c.changed {
+		if c.rows[key] += n; c.rows[key] <= 0 {
+			delete(c.rows, key)
+		}
+	}
+	clear(c.changed)
+}
+
+// Counts returns how many runs there are, by workflow and status, in the order of both. It
+// looks at no run.
+func (d *Dir) Counts() ([]RunCount, error) {
+	var out []RunCount
+	err := d.readIndex(func(*sqlite.Conn) error {
+		for key, n := range d.counts.rows {
+			out = append(out, RunCount{key.workflow, key.status, n})
+		}
+		return nil
+	})
+	slices.SortFunc(out, func(a, b RunCount) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+	})
+	return out, err
+}
+
+// countOf returns how many runs fit a name and statuses, of which none are any.
+func (c *runCounts) countOf(name string, statuses []workflow.RunStatus) (n int64) {
+	for key := range maps.Keys(c.rows) {
+		if (name == "" || key.workflow == name) && (len(statuses) == 0 || slices.Contains(statuses, key.status)) {
+			n += c.rows[key]
+		}
+	}
+	return n
+}

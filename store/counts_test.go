@@ -1,0 +1,79 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// requireCounts compares the counts with the runs, and with what pawl.db has of them.
+func requireCounts(t *testing.T, d *Dir) {
+	want, got, stored := map[countKey]int64{}, map[countKey]int64{}, map[countKey]int64{}
+	for _, h := range all(t, d.AllHeads(RunFilter{})) {
+		want[countKey{h.Workflow, h.Status}]++
+	}
+	counts, err := d.Counts()
+	require.NoError(t, err)
+	for _, c := range counts {
+		got[countKey{c.Workflow, c.Status}] = c.Runs
+	}
+	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
+		return db.Each(getCounts, func(r *sqlite.Row) error {
+			stored[countKey{r.Text(0), workflow.RunStatus(r.Int64(1))}] = r.Int64(2)
+			return nil
+		})
+	}))
+	require.Equal(t, want, got)
+	require.Equal(t, want, stored)
+}
+
+func TestCounts(t *testing.T) {
+	d := runsOfAllKinds(t)
+	requireCounts(t, d)
+	for _, id := range []workflow.RunID{"order-21", "ordre-7"} {
+		require.NoError(t, d.Purge(id, ""))
+	}
+	require.ErrorIs(t, d.Purge("order-0", ""), ErrNotEnded)
+	g := defined(t, "other", "")
+	startOf(t, d, "x", g).five(nil)
+	requireCounts(t, d)
+	require.ErrorIs(t, startOf(t, d, "x", g).try(state.Start{}, startRun(nil)), workflow.ErrRunExists)
+	requireCounts(t, d)
+	crash := crashed(t, d.path)
+	require.NoError(t, d.Close())
+	for _, path := range []string{d.path, crash} {
+		d := open(t, path)
+		requireCounts(t, d)
+		require.Contains(t, d.counts.rows, countKey{"other", workflow.RunCompleted})
+	}
+}
+
+// What a transaction counted that failed is not counted.
+func TestCountsOfATransactionThatFails(t *testing.T) {
+	d := runsOfAllKinds(t)
+	ids := all(t, d.AllHeads(RunFilter{Status: []workflow.RunStatus{workflow.RunCompleted}, Limit: 2}))
+	for i, h := range ids {
+		err := d.updateIndex(func(db *sqlite.Conn) error {
+			d.counts.countRun(h.Workflow, h.Status, -1)
+			return db.Script(`SELECT nothing`)
+		})
+		require.Error(t, err, i)
+	}
+	requireCounts(t, d)
+}
+
+// The index that leads to fewer runs serves a list by status and workflow.
+func TestAListTakesTheRarerIndex(t *testing.T) {
+	d := runsOfAllKinds(t)
+	startOf(t, d, "x", defined(t, "other", "")).five(nil)
+	for name, want := range map[string]int{"fan": 1, "other": -1, "none": -1} {
+		l := runList{d: d, filter: RunFilter{Workflow: name, Status: []workflow.RunStatus{workflow.RunFailed}}}
+		_, err := l.nextPage()
+		require.NoError(t, err)
+		require.Equal(t, want, l.rarer, name)
+	}
+}

@@ -1,0 +1,28 @@
+package store
+
+import (
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// readRoom returns the number of a child's root, 0 without, and how many descendants
+// that may still have. It refuses the child if the root may have no more, or is gone.
+func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, err error) {
+	if id == "" {
+		return 0, 0, nil
+	}
+	sound := true
+	_, err = db.One(getRoom, func(x *sqlite.Row) error {
+		root, room, sound = x.Int64(0), x.Int64(1), index.CRCMatches(x, 1, 2)
+		return nil
+	}, string(id))
+	switch {
+	case err != nil:
+	case !sound:
+		err = &refusal{&CorruptError{Run: id, File: r.dir.pathOf(indexFile), What: "its row in the index is damaged"}}
+	case room <= 0 && !r.adopted:
+		err = refuseRequest("%w: run %q", ErrNoRoom, string(id))
+	}
+	return root, room, err
+}
