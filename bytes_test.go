@@ -45,7 +45,7 @@ func TestTheBytesOfARunCountAfterARestart(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
 name: writes
 start: write
-limits: {runBytes: 80000}
+limits: {runBytes: 60000}
 nodes: [{id: write, task: write, output: {state.text: result}}, {id: wait, wait: {event: go}}, {id: again, task: write}, {id: last, wait: {event: go}}]
 transitions: [{from: write, to: wait}, {from: wait, to: again}, {from: again, to: last}]
 `)}, nil))

@@ -69,16 +69,18 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook,
 		Fault: e.logFault,
 	})
-	e.registry.group.Go(func() {
-		err := a.Run(e.ctx)
-		e.registry.actorEnded(a)
-		if err != nil && !errors.Is(err, store.ErrRunNotFound) {
-			e.options.Logger.Error("pawl: a run's actor ended", "run", string(id), "error", err)
-			e.alarms.retryLater(id) // not before a while
-		}
-		e.alarms.alarmChanged()
-	})
+	e.registry.group.Go(func() { e.actorEnded(a, a.Run(e.ctx)) })
 	return a
+}
+
+// actorEnded takes note that an actor has ended, and why.
+func (e *Engine) actorEnded(a *actor.Actor, err error) {
+	e.registry.actorEnded(a)
+	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
+		e.options.Logger.Error("pawl: a run's actor ended", "run", string(a.ID), "error", err)
+		e.alarms.retryLater(a.ID) // not before a while
+	}
+	e.alarms.alarmChanged()
 }
 
 // wakeRuns activates runs that nobody has asked for, so many at once, and returns

@@ -92,7 +92,7 @@ type Actor struct {
 	outbox  Outbox
 	options Options
 	hook    *testhook.Hook
-	mailbox chan envelope
+	mailbox chan *envelope // pointers: its room is most of what a run that waits takes
 	flushed chan error
 	nudge   chan struct{}
 	done    chan struct{}
@@ -128,7 +128,7 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	}
 	return &Actor{
 		ID: id, store: store, outbox: outbox, options: o, hook: o.Hook,
-		mailbox: make(chan envelope, o.Mailbox), flushed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
+		mailbox: make(chan *envelope, o.Mailbox), flushed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
@@ -138,7 +138,7 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	e := envelope{m, make(chan error, 1)}
+	e := &envelope{m, make(chan error, 1)}
 	select {
 	case a.mailbox <- e: // first, so that ErrBusy says that it was full
 	default:
@@ -161,7 +161,7 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 }
 
 // finalReply returns the reply that an actor gave on its way out.
-func (a *Actor) finalReply(e envelope) error {
+func (a *Actor) finalReply(e *envelope) error {
 	select {
 	case err := <-e.reply:
 		return err
@@ -186,7 +186,11 @@ func (a *Actor) Run(ctx context.Context) error {
 	if a.done == nil || a.store == nil || a.outbox == nil || a.ran.Swap(true) {
 		return errUnfit
 	}
-	err := a.recoverPanic(func() error { return a.serveMailbox(ctx) })
+	return a.endLife(a.recoverPanic(func() error { return a.serveMailbox(ctx) }))
+}
+
+// endLife answers everybody who waits, and returns why the actor has ended.
+func (a *Actor) endLife(err error) error {
 	a.hook.Hit("actor.passivate")
 	a.awaitFlush()
 	if cerr := a.store.Close(); err == nil {
@@ -230,33 +234,40 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 		return err
 	}
 	for {
-		select {
-		case e := <-a.mailbox:
-			a.hook.Turn(string(a.ID))
-			if err := a.runTurn(a.collectBatch(e)); err != nil {
-				return err
-			}
-		case <-a.alarm.C:
-			a.hook.Hit("actor.alarm")
-			a.hook.Turn(string(a.ID))
-			if err := a.runTurn(a.collectBatch()); err != nil {
-				return err
-			}
-		case err := <-a.flushed:
-			if err := a.flushDone(err); err != nil {
-				return err
-			}
-		case <-a.nudge:
-		case <-a.idle.C:
-			a.rested = true
-			a.idle.Reset(a.options.Idle) // if it may not leave yet
-		case <-ctx.Done():
-			return a.flushAndStop()
-		}
-		if a.wantsToLeave() && a.mayLeave() {
-			return nil
+		if ended, err := a.serveNext(ctx); ended || err != nil {
+			return err
 		}
 	}
+}
+
+// serveNext does what comes next, and reports whether the actor may end. Runs that wait stand
+// here, so it has hardly anything on its stack: Go shrinks a stack of which little is used.
+func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
+	select {
+	case e := <-a.mailbox:
+		err = a.serveMessages(*e)
+	case <-a.alarm.C:
+		a.hook.Hit("actor.alarm")
+		err = a.serveMessages()
+	case err = <-a.flushed:
+		err = a.flushDone(err)
+	case <-a.nudge:
+	case <-a.idle.C:
+		a.rested = true
+		a.idle.Reset(a.options.Idle) // if it may not leave yet
+	case <-ctx.Done():
+		return true, a.flushAndStop()
+	}
+	if err != nil {
+		return true, err
+	}
+	return a.wantsToLeave() && a.mayLeave(), nil
+}
+
+// serveMessages has a turn with the messages of a batch and those that wait behind them.
+func (a *Actor) serveMessages(batch ...envelope) error {
+	a.hook.Turn(string(a.ID))
+	return a.runTurn(a.collectBatch(batch...))
 }
 
 func stoppedTimer() *time.Timer {

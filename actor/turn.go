@@ -21,7 +21,7 @@ func (a *Actor) collectBatch(batch ...envelope) []envelope {
 	for len(batch) < a.options.Batch {
 		select {
 		case next := <-a.mailbox:
-			batch = append(batch, next)
+			batch = append(batch, *next)
 		default:
 			return batch
 		}
