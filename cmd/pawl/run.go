@@ -74,14 +74,15 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	}
 	engine, err := c.openEngine(ctx, dir, def, e)
 	if err != nil {
-		return err
+		return c.explainStop(err)
 	}
-	outcome, err := c.perform(ctx, con, engine, def, input)
+	c.ID = cmp.Or(c.ID, def.Name+"-1")
+	outcome, err := c.perform(ctx, con, engine, workflow.Run{ID: workflow.RunID(c.ID), Definition: def}, input)
 	if closed := engine.Close(context.WithoutCancel(ctx)); err == nil {
 		err = closed
 	}
 	if err != nil {
-		return err
+		return c.explainStop(err)
 	}
 	return c.writeOutcome(con, outcome)
 }
@@ -117,9 +118,8 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 }
 
 // perform starts the run, or finds it, and waits for its end.
-func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Engine, def *workflow.Definition, input any) (workflow.Outcome, error) {
-	id := workflow.RunID(cmp.Or(c.ID, def.Name+"-1"))
-	if err := engine.Start(ctx, workflow.Run{ID: id, Definition: def}, input); err != nil {
+func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Engine, run workflow.Run, input any) (workflow.Outcome, error) {
+	if err := engine.Start(ctx, run, input); err != nil {
 		return workflow.Outcome{}, err
 	}
 	watching, stop := context.WithCancelCause(ctx)
@@ -128,29 +128,45 @@ func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Eng
 	done := make(chan struct{})
 	go func() { // ends when watching does, below
 		defer close(done)
-		w := &progress{con: con, inspect: func() (pawl.Snapshot, error) { return engine.Inspect(watching, id) }}
+		w := &progress{con: con, inspect: func() (pawl.Snapshot, error) { return engine.Inspect(watching, run.ID) }}
 		if w.followRun(watching, tick.C); w.blocked && c.Dir == "" {
 			stop(errBlocked)
 		}
 	}()
-	outcome, err := engine.Wait(watching, id)
+	outcome, err := engine.Wait(watching, run.ID)
 	if cause := context.Cause(watching); err != nil && cause != nil {
 		err = cause
 	}
 	stop(nil)
 	<-done
-	if errors.Is(err, context.Canceled) {
-		err = c.interruptedError(id)
-	}
 	return outcome, err
 }
 
-// interruptedError says what is left of a run that was interrupted.
-func (c *runCommand) interruptedError(id workflow.RunID) error {
-	if c.Dir == "" {
-		return errors.New("interrupted; nothing of the run is left")
+// A toldError is an error in other words.
+type toldError struct {
+	text string
+	error
+}
+
+// Error says it.
+func (e *toldError) Error() string { return e.text }
+
+// Unwrap returns the error as it was.
+func (e *toldError) Unwrap() error { return e.error }
+
+// explainStop says why nobody waits for the run any more, and what is left of it.
+func (c *runCommand) explainStop(err error) error {
+	text := "interrupted"
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		text = fmt.Sprintf("it did not end within %v", c.Timeout)
+	case !errors.Is(err, context.Canceled):
+		return err
 	}
-	return fmt.Errorf("interrupted; the same command goes on with run %s", id)
+	if c.Dir == "" {
+		return &toldError{text + "; nothing of the run is left", err}
+	}
+	return &toldError{text + "; the same command goes on with it", err}
 }
 
 // writeOutcome writes the output of a completed run; of any other, why it has ended.
