@@ -18,13 +18,18 @@ var coverageVerb = verb{
 type coverageCommand struct {
 	Paths []string `arg:"" name:"file-or-dir" help:"Files of runs, folders of them, or engine directories that nobody has open."`
 	All   bool     `help:"Write the counts as well."`
+	keyFlag
 	jsonFlag
 }
 
 // runCommand counts. The answer is no if something was never gone through.
 func (c *coverageCommand) runCommand(_ context.Context, con *console) error {
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
 	var counts replay.Coverage
-	unreadable := con.eachRecording(c.Paths, counts.Add)
+	unreadable := con.eachRecording(keys, c.Paths, counts.Add)
 	never := 0
 	for _, d := range counts.Definitions() {
 		if c.JSON {

@@ -17,17 +17,22 @@ var diffVerb = verb{
 type diffCommand struct {
 	A string `arg:"" help:"The file of a run, or DIR:RUN for a run of an engine directory that nobody has open."`
 	B string `arg:"" help:"The other run."`
+	keyFlag
 	jsonFlag
 }
 
 // runCommand compares; the answer is no if the runs part or were given different values.
 func (c *diffCommand) runCommand(_ context.Context, con *console) error {
-	a, err := replay.Find(c.A)
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
+	a, err := replay.FindSealed(c.A, keys)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	b, err := replay.Find(c.B)
+	b, err := replay.FindSealed(c.B, keys)
 	if err != nil {
 		return err
 	}

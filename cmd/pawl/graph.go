@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,6 +31,7 @@ type graphCommand struct {
 	Dot     bool   `xor:"language" help:"Write a digraph of Graphviz."`
 	Width   int    `placeholder:"PIXELS" help:"The widest that the SVG may be; 1600 if this is not given."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file."`
+	keyFlag
 	jsonFlag
 }
 
@@ -44,7 +46,11 @@ func (c *graphCommand) runCommand(_ context.Context, con *console) error {
 	if c.Width < 0 {
 		return errors.New("--width: it is less than 0")
 	}
-	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run))
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
+	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run), keys)
 	if err != nil {
 		return err
 	}
@@ -74,7 +80,7 @@ func (c *graphCommand) draw(d *diagram.Diagram, con *console) graphReport {
 }
 
 // loadGraph reads what a path names: a definition, or a run with its definition as it is now.
-func loadGraph(path string, id workflow.RunID) (*workflow.Graph, *diagram.Run, error) {
+func loadGraph(path string, id workflow.RunID, keys pawl.Codec) (*workflow.Graph, *diagram.Run, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
@@ -83,7 +89,7 @@ func loadGraph(path string, id workflow.RunID) (*workflow.Graph, *diagram.Run, e
 		if id == "" {
 			return nil, nil, fmt.Errorf("%s is a directory: name one of its runs as well", path)
 		}
-		return graphOfRun(openRunOf(path, id))
+		return graphOfRun(openRunOf(path, id, keys))
 	}
 	if id != "" {
 		return nil, nil, fmt.Errorf("%s is a file: it has no run %q", path, string(id))
@@ -92,8 +98,8 @@ func loadGraph(path string, id workflow.RunID) (*workflow.Graph, *diagram.Run, e
 	if err != nil {
 		return nil, nil, err
 	}
-	if strings.HasPrefix(string(data), sqliteMagic) {
-		return graphOfRun(openRunFile(path))
+	if strings.HasPrefix(string(data), sqliteMagic) || strings.HasPrefix(string(data), sealedMagic) {
+		return graphOfRun(openRunFile(path, keys))
 	}
 	def, err := workflow.Parse(data)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/replay"
 )
 
@@ -17,6 +18,7 @@ var replayVerb = verb{
 // A replayCommand plans recorded runs again.
 type replayCommand struct {
 	Paths []string `arg:"" name:"file-or-dir" help:"Files of runs, folders of them, or engine directories that nobody has open."`
+	keyFlag
 	jsonFlag
 }
 
@@ -42,8 +44,12 @@ func unreadableText(n int) string {
 
 // runCommand plans the runs again. The answer is no if some decide otherwise.
 func (c *replayCommand) runCommand(_ context.Context, con *console) error {
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
 	var sum replaySummary
-	sum.Unreadable = con.eachRecording(c.Paths, func(rec *replay.Recording) error {
+	sum.Unreadable = con.eachRecording(keys, c.Paths, func(rec *replay.Recording) error {
 		report, err := replay.Check(rec)
 		if err != nil {
 			return err
@@ -73,8 +79,8 @@ func (c *replayCommand) runCommand(_ context.Context, con *console) error {
 
 // eachRecording calls do with the recordings below some paths, says which cannot be read, and
 // returns how many those are.
-func (con *console) eachRecording(paths []string, do func(*replay.Recording) error) (unreadable int) {
-	for rec, err := range replay.All(paths...) {
+func (con *console) eachRecording(keys pawl.Codec, paths []string, do func(*replay.Recording) error) (unreadable int) {
+	for rec, err := range replay.AllSealed(keys, paths...) {
 		if err == nil {
 			err = do(rec)
 		}

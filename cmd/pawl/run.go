@@ -39,6 +39,7 @@ type runCommand struct {
 	Dir     string        `help:"The engine directory, made if it is missing. Without one the run leaves nothing behind."`
 	ID      string        `name:"id" placeholder:"ID" help:"The id of the run; that of the definition with -1 if this is not given."`
 	Timeout time.Duration `placeholder:"DURATION" help:"Give up waiting after this time: exit status 124."`
+	keyFlag
 	jsonFlag
 }
 
@@ -101,7 +102,11 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 	if err := e.checkTasks(all); err != nil {
 		return nil, err
 	}
-	o := pawl.Options{Executor: e, Logger: slog.New(slog.DiscardHandler)}
+	keys, err := c.codec()
+	if err != nil {
+		return nil, err
+	}
+	o := pawl.Options{Executor: e, Codec: keys, Logger: slog.New(slog.DiscardHandler)}
 	if c.Dir == "" {
 		o.Durability = pawl.ProcessCrash
 	}

@@ -10,8 +10,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// sqliteMagic begins each file of a run.
-const sqliteMagic = "SQLite format 3\x00"
+// The file of a run begins with sqliteMagic, or with sealedMagic if it is sealed.
+const (
+	sqliteMagic = "SQLite format 3\x00"
+	sealedMagic = "\x01"
+)
 
 // A standing is how a run stands: its state after a record.
 type standing struct {
@@ -20,8 +23,8 @@ type standing struct {
 }
 
 // openRunOf reads a run of an engine directory that nobody has open.
-func openRunOf(dir string, id workflow.RunID) (*standing, error) {
-	in, err := store.Inspect(dir)
+func openRunOf(dir string, id workflow.RunID, keys store.Codec) (*standing, error) {
+	in, err := store.InspectSealed(dir, keys)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -51,16 +54,16 @@ func (g graphs) AddDefinition(def *workflow.Graph) *workflow.Graph {
 }
 
 // openRunFile reads the file of a run, which an engine may have open.
-func openRunFile(path string) (*standing, error) {
-	s, err := readRunFile(path)
+func openRunFile(path string, keys store.Codec) (*standing, error) {
+	s, err := readRunFile(path, keys)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
 }
 
-func readRunFile(path string) (*standing, error) {
-	db, err := store.OpenRunFile(path)
+func readRunFile(path string, keys store.Codec) (*standing, error) {
+	db, err := store.OpenSealedRunFile(path, keys)
 	if err != nil {
 		return nil, err
 	}

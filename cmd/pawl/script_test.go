@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata",
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders,
+			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "sealed": makeSealed,
 		},
 	})
 }

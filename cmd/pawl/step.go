@@ -22,6 +22,7 @@ var stepVerb = verb{
 type stepCommand struct {
 	Run string `arg:"" help:"The file of a run, or DIR:RUN for a run of an engine directory that nobody has open."`
 	At  int64  `placeholder:"N" help:"Show the run after this record, from 1; --at=-1 is the last. Without it, lines of input say which."`
+	keyFlag
 	jsonFlag
 }
 
@@ -30,7 +31,11 @@ const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the l
 // runCommand shows the record that --at names, or those that the input asks for. With JSON and
 // without --at it shows all.
 func (c *stepCommand) runCommand(_ context.Context, con *console) error {
-	rec, err := replay.Find(c.Run)
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
+	rec, err := replay.FindSealed(c.Run, keys)
 	if err != nil {
 		return err
 	}

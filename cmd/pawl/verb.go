@@ -1,6 +1,11 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/aesgcm"
+)
 
 // A verb is one thing that pawl can do. Each has a file of its own, and a line in
 // the table of verbs.
@@ -41,6 +46,19 @@ func verbs() []verb {
 		completeVerb,
 		versionVerb,
 	}
+}
+
+// A keyFlag is embedded in the commands that read values, which may be sealed.
+type keyFlag struct {
+	KeyFile string `placeholder:"FILE" help:"The keys of sealed values, a line each: an id, and 32 bytes in base64. Only its owner may read it."`
+}
+
+// codec returns what opens sealed values, nil without a file.
+func (f keyFlag) codec() (pawl.Codec, error) {
+	if f.KeyFile == "" {
+		return nil, nil
+	}
+	return aesgcm.ReadKeyFile(f.KeyFile)
 }
 
 // A jsonFlag is embedded in the commands that can write for programs.

@@ -16,14 +16,19 @@ var verifyVerb = verb{
 // A verifyCommand checks an engine directory.
 type verifyCommand struct {
 	Dir string `arg:"" help:"The engine directory. No engine may have it open."`
+	keyFlag
 	jsonFlag
 }
 
 // runCommand verifies; the answer is no if there is damage.
 func (c *verifyCommand) runCommand(_ context.Context, con *console) error {
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
 	var report *rescue.Report
-	err := con.whileWorking("verifying "+c.Dir, func() (err error) {
-		report, err = rescue.Verify(c.Dir)
+	err = con.whileWorking("verifying "+c.Dir, func() (err error) {
+		report, err = rescue.VerifySealed(c.Dir, keys)
 		return err
 	})
 	if err != nil {
@@ -43,14 +48,19 @@ var repairVerb = verb{
 type repairCommand struct {
 	Dir  string `arg:"" help:"The engine directory. No engine may have it open. It is only read."`
 	Into string `arg:"" help:"The new directory. It must not exist, or be empty."`
+	keyFlag
 	jsonFlag
 }
 
 // runCommand repairs; the answer is no if something is lost.
 func (c *repairCommand) runCommand(_ context.Context, con *console) error {
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
 	var report *rescue.Report
-	err := con.whileWorking("repairing "+c.Dir, func() (err error) {
-		report, err = rescue.Repair(c.Dir, c.Into)
+	err = con.whileWorking("repairing "+c.Dir, func() (err error) {
+		report, err = rescue.RepairSealed(c.Dir, c.Into, keys)
 		return err
 	})
 	if err != nil {

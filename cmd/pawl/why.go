@@ -16,12 +16,17 @@ var whyVerb = verb{
 // A whyCommand explains where a run stands.
 type whyCommand struct {
 	Run string `arg:"" help:"The file of a run, or DIR:RUN for a run of an engine directory that nobody has open."`
+	keyFlag
 	jsonFlag
 }
 
 // runCommand explains the run after its last record.
 func (c *whyCommand) runCommand(_ context.Context, con *console) error {
-	rec, err := replay.Find(c.Run)
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
+	rec, err := replay.FindSealed(c.Run, keys)
 	if err != nil {
 		return err
 	}
