@@ -45,8 +45,8 @@ func TestTheBytesOfARunCountAfterARestart(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
 name: writes
 start: write
-limits: {runBytes: 60000}
-nodes: [{id: write, task: write, output: {state.text: result}}, {id: wait, wait: {event: go}}, {id: again, task: write}, {id: last, wait: {event: go}}]
+limits: {runBytes: 55000}
+nodes: [{id: write, task: write, output: {state.text: result}}, {id: wait, wait: {event: go}}, {id: again, task: write}, {id: last, wait: {for: 1s}}]
 transitions: [{from: write, to: wait}, {from: wait, to: again}, {from: again, to: last}]
 `)}, nil))
 	awaitEvent(t, e, "r", workflow.EventTokenWaiting)
@@ -56,6 +56,7 @@ transitions: [{from: write, to: wait}, {from: wait, to: again}, {from: again, to
 	require.NoError(t, e.Signal(t.Context(), "r", workflow.Signal{Name: "go"}))
 	out, err := e.Wait(t.Context(), "r")
 	require.NoError(t, err)
+	require.Equal(t, workflow.RunFailed, out.Status)
 	require.Equal(t, workflow.CodeLimit, out.Failure.Code)
 	require.Equal(t, 2, written)
 }
