@@ -88,10 +88,10 @@ func serialOf(v driver.Value) uint64 {
 }
 
 func serialOfInt(v int64) uint64 {
-	switch {
-	case v == 0:
+	switch v {
+	case 0:
 		return serialZero
-	case v == 1:
+	case 1:
 		return serialOne
 	}
 	for serial := uint64(1); serial < serialInt64; serial++ {
