@@ -71,15 +71,8 @@ func (c *checkCommand) runCommand(_ context.Context, con *console) error {
 
 // checkFile checks one file. An error says that it cannot be read.
 func (c *checkCommand) checkFile(path string) (*fileReport, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
 	r := &fileReport{File: path}
-	d, err := workflow.ParseYAML(text) // of which JSON is a part
-	if strings.HasSuffix(path, ".json") {
-		d, err = workflow.ParseJSON(text)
-	}
+	d, err := readDefinition(path)
 	if invalid := (*workflow.DefinitionError)(nil); errors.As(err, &invalid) {
 		r.addProblems(invalid.Problems)
 		return r, nil

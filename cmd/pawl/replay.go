@@ -6,18 +6,20 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 var replayVerb = verb{
 	name:    "replay",
 	help:    "Plan recorded runs again, and name the first decision that differs.",
-	example: []string{"pawl replay data", "pawl replay data/runs                # while an engine has data open"},
+	example: []string{"pawl replay data", "pawl replay data/runs                # while an engine has data open", "pawl replay --definition new.yaml data"},
 	command: func() command { return new(replayCommand) },
 }
 
 // A replayCommand plans recorded runs again.
 type replayCommand struct {
-	Paths []string `arg:"" name:"file-or-dir" help:"Files of runs, folders of them, or engine directories that nobody has open."`
+	Paths      []string `arg:"" name:"file-or-dir" help:"Files of runs, folders of them, or engine directories that nobody has open."`
+	Definition string   `placeholder:"FILE" help:"Tell what this definition would have decided of the runs of workflows of its name."`
 	keyFlag
 	jsonFlag
 }
@@ -26,12 +28,17 @@ type replayCommand struct {
 type replaySummary struct {
 	Same       int `json:"same"` // runs
 	Different  int `json:"different"`
+	Others     int `json:"others,omitempty"` // of workflows of another name
 	Unreadable int `json:"unreadable,omitempty"`
 }
 
 // String returns the summary for people.
 func (s replaySummary) String() string {
-	return fmt.Sprintf("%d replay, %d differ", s.Same, s.Different) + unreadableText(s.Unreadable)
+	text := fmt.Sprintf("%d replay, %d differ", s.Same, s.Different)
+	if s.Others > 0 {
+		text += fmt.Sprintf(", %d of other workflows", s.Others)
+	}
+	return text + unreadableText(s.Unreadable)
 }
 
 // unreadableText ends a summary in which some runs are missing.
@@ -48,24 +55,18 @@ func (c *replayCommand) runCommand(_ context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	var sum replaySummary
-	sum.Unreadable = con.eachRecording(keys, c.Paths, func(rec *replay.Recording) error {
-		report, err := replay.Check(rec)
-		if err != nil {
+	var definition *workflow.Definition
+	if c.Definition != "" {
+		if definition, err = readDefinition(c.Definition); err != nil {
 			return err
 		}
-		if report.Difference == nil {
-			sum.Same++
-		} else {
-			sum.Different++
+	}
+	var sum replaySummary
+	sum.Unreadable = con.eachRecording(keys, c.Paths, func(rec *replay.Recording) error {
+		if definition != nil {
+			return c.substituteDefinition(con, &sum, rec, definition)
 		}
-		switch {
-		case c.JSON:
-			con.writeLine(true, report)
-		case report.Difference != nil:
-			con.writeLine(false, fmt.Sprintf("%s (%s@%d): %v", report.Run, report.Workflow, report.Version, report.Difference))
-		}
-		return nil
+		return c.checkRun(con, &sum, rec)
 	})
 	con.writeLine(c.JSON, sum)
 	switch {
@@ -75,6 +76,48 @@ func (c *replayCommand) runCommand(_ context.Context, con *console) error {
 		return errNo
 	}
 	return nil
+}
+
+// checkRun plans a run again.
+func (c *replayCommand) checkRun(con *console, sum *replaySummary, rec *replay.Recording) error {
+	r, err := replay.Check(rec)
+	if err != nil {
+		return err
+	}
+	sum.countRun(r.Difference)
+	if c.JSON {
+		con.writeLine(true, r)
+	} else if r.Difference != nil {
+		con.writeLine(false, fmt.Sprintf("%s (%s@%d): %v", r.Run, r.Workflow, r.Version, r.Difference))
+	}
+	return nil
+}
+
+// substituteDefinition plays a run on another definition, if that is of its workflow.
+func (c *replayCommand) substituteDefinition(con *console, sum *replaySummary, rec *replay.Recording, d *workflow.Definition) error {
+	if rec.Definition().Name != d.Name {
+		sum.Others++
+		return nil
+	}
+	s, err := replay.Substitute(rec, d)
+	if err != nil {
+		return err
+	}
+	sum.countRun(s.Difference)
+	if c.JSON {
+		con.writeLine(true, s)
+	} else if s.Difference != nil {
+		con.writeLine(false, fmt.Sprintf("%s (%s@%d): %v", s.Run, s.Workflow, s.Version, &s))
+	}
+	return nil
+}
+
+func (s *replaySummary) countRun(d *replay.Difference) {
+	if d == nil {
+		s.Same++
+	} else {
+		s.Different++
+	}
 }
 
 // eachRecording calls do with the recordings below some paths, says which cannot be read, and

@@ -1,0 +1,323 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Substitution says what another definition would have made of a recorded run.
+type Substitution struct {
+	Run        workflow.RunID     `json:"run"`
+	Workflow   string             `json:"workflow"`
+	Version    int                `json:"version"`              // that the run was recorded with
+	Records    int64              `json:"records"`              // that decide the same
+	Difference *Difference        `json:"difference,omitempty"` // the first that does not; nil if all do
+	Was        workflow.RunStatus `json:"was"`                  // as the run stands in its recording
+	Is         workflow.RunStatus `json:"is"`                   // as it would stand
+	OnlyWas    []workflow.NodeID  `json:"onlyWas,omitempty"`    // nodes that it would not have come to
+	OnlyIs     []workflow.NodeID  `json:"onlyIs,omitempty"`     // nodes that it would have come to instead
+	Missing    []string           `json:"missing,omitempty"`    // where it would wait for a result, a vote, an event that is not recorded
+	Unused     []string           `json:"unused,omitempty"`     // where a result is recorded that nobody would ask for
+	Refused    []string           `json:"refused,omitempty"`    // what it was told and would not take
+}
+
+// String returns the substitution in a few lines.
+func (s *Substitution) String() string {
+	if s.Difference == nil {
+		return fmt.Sprintf("%d records decide the same", s.Records)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v\n  then it would be %v; it is %v", s.Difference, s.Is, s.Was)
+	for _, part := range []struct {
+		what  string
+		where []string
+	}{
+		{"it would come to", nodeNames(s.OnlyIs)},
+		{"it would not come to", nodeNames(s.OnlyWas)},
+		{"what it would wait for is not recorded at", s.Missing},
+		{"nobody would ask for the result of", s.Unused},
+		{"it would not take", s.Refused},
+	} {
+		if len(part.where) > 0 {
+			fmt.Fprintf(&b, "\n  %s: %s", part.what, strings.Join(part.where, ", "))
+		}
+	}
+	return b.String()
+}
+
+func nodeNames(ids []workflow.NodeID) (out []string) {
+	for _, id := range ids {
+		out = append(out, string(id))
+	}
+	return out
+}
+
+// Substitute plays what a recorded run was told on another definition. As long as that decides
+// the same, each record is planned as it is. From the first difference on, results go to the
+// same stays at the same nodes, in their order, whatever their tokens are called now; time
+// passes as it did, and further if the run has ended and only timers are left. An error says
+// that the recording cannot be read, or that the definition is not valid.
+func Substitute(rec *Recording, d *workflow.Definition) (Substitution, error) {
+	if d == nil {
+		d = &workflow.Definition{}
+	}
+	g, err := workflow.Compile(d)
+	if err != nil {
+		return Substitution{}, err
+	}
+	s := &substitute{was: newPlayer(rec), wasAt: newAtlas(), isAt: newAtlas(), answers: map[place][]state.Message{}}
+	for r, err := range rec.eachRecord() {
+		if err != nil {
+			return s.out, err
+		}
+		if s.is == nil {
+			of := rec.Definition()
+			s.is = state.NewState(rec.Run, g)
+			s.out = Substitution{Run: rec.Run, Workflow: of.Name, Version: max(of.Version, 1)}
+		}
+		if err := s.playRecord(&r); err != nil {
+			return s.out, err
+		}
+	}
+	s.finishRun()
+	return s.out, nil
+}
+
+// A substitute plays a recording on its own definition and on another.
+type substitute struct {
+	was     *player
+	is      *state.State
+	wasAt   *atlas
+	isAt    *atlas
+	now     time.Time
+	answers map[place][]state.Message // results that were recorded and not asked for yet
+	seq     int64                     // records of the other run
+	out     Substitution
+}
+
+func (s *substitute) playRecord(r *decision.Record) error {
+	s.now = later(s.now, r.At)
+	s.is.Epoch = r.Epoch
+	if s.out.Difference == nil {
+		s.playAlike(r)
+	} else {
+		s.tellMessage(r.Message)
+	}
+	if err := s.was.applyRecord(r); err != nil {
+		return err
+	}
+	s.wasAt.addNew(s.was.state)
+	s.isAt.addNew(s.is)
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// playAlike plans a record on the state of the other run, which is as that of the recorded one.
+func (s *substitute) playAlike(r *decision.Record) {
+	plan, _, err := planSafely(s.is, r.Message, r.At)
+	s.out.Difference = differenceOf(s.is, r, plan, err)
+	if s.out.Difference == nil {
+		s.out.Records++
+	}
+	if err != nil {
+		s.out.Refused = append(s.out.Refused, s.out.Difference.Message)
+		return
+	}
+	s.applyDecisions(r.Message, plan.Decisions)
+}
+
+func (s *substitute) applyDecisions(m state.Message, decisions []decision.Decision) {
+	s.seq++
+	r := &decision.Record{Seq: s.seq, At: s.now, Epoch: s.is.Epoch, Message: m}
+	for _, d := range decisions {
+		decision.Apply(s.is, d, r)
+	}
+	s.isAt.addNew(s.is)
+}
+
+// tellMessage tells the other run what the recorded one was told, and lets what is due by then happen
+// first. Results wait until somebody asks for them.
+func (s *substitute) tellMessage(m state.Message) {
+	s.ringAlarms(s.now)
+	at := s.wasAt.places[state.TokenOf(m)]
+	switch m := m.(type) {
+	case state.TaskCompleted, state.TaskFailed, state.TaskSnoozed, state.ChildEnded:
+		s.answers[at] = append(s.answers[at], m)
+	case state.AlarmFired, state.Heartbeat, state.ChildAsks, state.Stall, state.Suspend:
+		// time has passed; the others are about attempts, or engines, that are no more
+	case state.Retry:
+		m.Token = s.tokenAt(m.Token)
+		s.sendMessage(m)
+	case state.Skip:
+		m.Token = s.tokenAt(m.Token)
+		s.sendMessage(m)
+	case state.Ballot:
+		m.Token = s.tokenAt(m.Token)
+		s.sendMessage(m)
+	case state.AddBranch:
+		m.Origin = s.tokenAt(m.Origin)
+		s.sendMessage(m)
+	case state.CloseGroup:
+		m.Origin = s.tokenAt(m.Origin)
+		s.sendMessage(m)
+	default:
+		s.sendMessage(m)
+	}
+	s.giveAnswers()
+}
+
+// tokenAt returns the token of the other run at the place of one of the recorded run.
+func (s *substitute) tokenAt(id workflow.TokenID) workflow.TokenID {
+	at, ok := s.wasAt.places[id]
+	if !ok {
+		return id
+	}
+	for other, p := range s.isAt.places {
+		if p == at {
+			return other
+		}
+	}
+	return id // of a token that there is not: it is refused
+}
+
+// sendMessage plans a message for the other run. It reports whether that took it.
+func (s *substitute) sendMessage(m state.Message) bool {
+	plan, _, err := planSafely(s.is, m, s.now)
+	if err != nil {
+		s.out.Refused = append(s.out.Refused, messageText(s.is, m))
+		return false
+	}
+	s.applyDecisions(m, plan.Decisions)
+	return true
+}
+
+// maxAlarms bounds the alarms between two records, and behind the last.
+const maxAlarms = 1_000
+
+// ringAlarms lets everything happen that is due by an instant.
+func (s *substitute) ringAlarms(by time.Time) {
+	for range maxAlarms {
+		at := s.is.Alarm()
+		if at.IsZero() || at.After(by) || s.is.Status.Final() || !s.sendMessage(state.AlarmFired{At: at.UnixMilli()}) {
+			return
+		}
+		s.giveAnswers()
+	}
+}
+
+// giveAnswers gives the recorded results to the attempts that ask for them, until none does.
+func (s *substitute) giveAnswers() {
+	for again := true; again && !s.is.Status.Final(); {
+		again = false
+		for _, id := range s.is.LiveTokens() {
+			t := s.is.Token(id)
+			at := s.isAt.places[id]
+			if !t.Live() || !isOut(t) || len(s.answers[at]) == 0 {
+				continue
+			}
+			m := s.answers[at][0]
+			s.answers[at] = s.answers[at][1:]
+			again = s.sendMessage(answerOf(m, t)) || again
+		}
+	}
+}
+
+// isOut reports whether a token waits for a result.
+func isOut(t *state.Token) bool {
+	return t.Status == workflow.Dispatched || t.Status == workflow.WaitingForChild
+}
+
+// answerOf returns a recorded result as that of the attempt that t waits for.
+func answerOf(m state.Message, t *state.Token) state.Message {
+	switch m := m.(type) {
+	case state.TaskCompleted:
+		m.Token, m.Attempt, m.Epoch = t.ID, t.Attempt, t.Epoch
+		return m
+	case state.TaskFailed:
+		m.Token, m.Attempt, m.Epoch = t.ID, t.Attempt, t.Epoch
+		return m
+	case state.TaskSnoozed:
+		m.Token, m.Attempt, m.Epoch = t.ID, t.Attempt, t.Epoch
+		return m
+	case state.ChildEnded:
+		m.Token, m.Attempt = t.ID, t.Attempt
+		return m
+	default:
+		panic(fmt.Sprintf("replay: %T is no result", m))
+	}
+}
+
+// finishRun lets timers end a run whose recording has come to its end, unless it waits for
+// results, and says how it stands.
+func (s *substitute) finishRun() {
+	if s.is == nil {
+		return
+	}
+	was := s.was.state
+	for range maxAlarms {
+		at := s.is.Alarm()
+		if s.out.Difference == nil || !was.Status.Final() || s.is.Status.Final() || at.IsZero() || len(s.missingPlaces()) > 0 {
+			break
+		}
+		s.now = later(s.now, at)
+		s.ringAlarms(s.now)
+	}
+	s.out.Was, s.out.Is = was.Status, s.is.Status
+	if s.out.Difference == nil {
+		return
+	}
+	s.out.Missing = s.missingPlaces()
+	for at, left := range s.answers {
+		if len(left) > 0 {
+			s.out.Unused = append(s.out.Unused, at.String())
+		}
+	}
+	slices.Sort(s.out.Unused)
+	s.out.OnlyWas, s.out.OnlyIs = nodesOnlyIn(s.wasAt, s.isAt, was), nodesOnlyIn(s.isAt, s.wasAt, s.is)
+}
+
+// missingPlaces returns where the other run waits for results, votes, events or an operator of
+// which nothing is recorded.
+func (s *substitute) missingPlaces() (out []string) {
+	for _, id := range s.is.LiveTokens() {
+		t, at := s.is.Token(id), s.isAt.places[id]
+		switch t.Status {
+		case workflow.Dispatched, workflow.WaitingForChild:
+			if len(s.answers[at]) == 0 {
+				out = append(out, at.String())
+			}
+		case workflow.WaitingForApproval, workflow.WaitingForEvent, workflow.WaitingForOperator:
+			out = append(out, at.String())
+		default: // it waits for time, or for other tokens
+		}
+	}
+	return out
+}
+
+// nodesOnlyIn returns the nodes of one run that another did not come to, in the order in which
+// it came there.
+func nodesOnlyIn(a, b *atlas, s *state.State) (out []workflow.NodeID) {
+	there := map[workflow.NodeID]bool{}
+	for _, p := range b.places {
+		there[p.Node] = true
+	}
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
+		if p := a.places[id]; !there[p.Node] {
+			there[p.Node] = true
+			out = append(out, p.Node)
+		}
+	}
+	return out
+}
