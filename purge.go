@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
@@ -59,32 +58,6 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 		e.options.Logger.Info("pawl: run purged", "run", string(id), "runs", len(runs), "by", act.By, "reason", act.Reason)
 	}
 	return nil
-}
-
-// PurgeBefore purges the runs that ended before an instant, each as Purge does, with
-// its children, and returns how many runs without a parent those were. A run below which
-// something has not ended stays. It may be repeated, also after an error, at which it stops:
-// that of Purge, or the cause of ctx.
-func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err error) {
-	if err := e.checkUsable(ctx); err != nil {
-		return 0, err
-	}
-	if _, err := e.actOf(ctx); err != nil {
-		return 0, err
-	}
-	ended := RunFilter{Roots: true, EndedUntil: before}
-	for h, err := range listUntilDone(ctx, e.dir.AllHeads(ended)) {
-		if err != nil {
-			return n, err
-		}
-		switch err := e.Purge(ctx, h.Run); {
-		case err == nil:
-			n++
-		case !errors.Is(err, ErrNotEnded) && !errors.Is(err, ErrRunNotFound):
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 // reserveDescendants returns an ended run with all runs below it, and keeps them from

@@ -186,6 +186,7 @@ func TestRefusedInASimulation(t *testing.T) {
 		"Close":      func() error { return e.Close(ctx) },
 		"EndChild":   func() error { return sim.EndChild(pawl.Target{Run: "r", Node: "check"}, workflow.Outcome{}) },
 		"before":     func() error { _, err := e.PurgeBefore(ctx, time.Now()); return err },
+		"ended":      func() error { _, err := e.PurgeEnded(ctx, pawl.Retention{Keep: 1}); return err },
 		"Simulation": func() error { _, err := e.Simulate(ctx, "r"); return err },
 	} {
 		require.ErrorIs(t, call(), pawl.ErrInvalid, name)

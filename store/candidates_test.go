@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,16 @@ func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
 	}
 }
 
+func TestEndedRunsAreInTheOrderOfTheirEnds(t *testing.T) {
+	const n = 2*listRows + 50
+	d := manyRuns(t, n)
+	up, down := all(t, d.Ended(false)), all(t, d.Ended(true))
+	require.Len(t, up, n-n/100)
+	require.True(t, slices.IsSortedFunc(up, func(a, b EndedRun) int { return a.At.Compare(b.At) }))
+	slices.Reverse(down)
+	require.Equal(t, up, down)
+}
+
 // No query of a list, nor of what Open asks, reads or sorts more than it returns.
 func TestListsAreServedByIndexes(t *testing.T) {
 	d := open(t, t.TempDir())
@@ -78,7 +89,7 @@ func TestListsAreServedByIndexes(t *testing.T) {
 		inTenant.up: {number, number, text}, inTenant.down: {number, number, text},
 		inParent.up: {number, number, text}, inParent.down: {number, number, text},
 		nextPrefixed: {text, text, number}, nextEnded: {number, number, int64(math.MaxInt64), number},
-		getDue: {number, number, number, number}, getNextAlarm: {number},
+		endedUp: {number, number, number}, endedDown: {number, number, number}, getDue: {number, number, number, number}, getNextAlarm: {number},
 		getQuiet: {number, number, number, number}, maxNum: {}, maxSpill: {},
 	} {
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {

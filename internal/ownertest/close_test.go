@@ -279,6 +279,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Pause":        e.Pause(ctx, "a"),
 		"Publish":      first(e.Publish(kindOf)),
 		"Purge":        e.Purge(ctx, "a"),
+		"PurgeEnded":   first(e.PurgeEnded(ctx, pawl.Retention{Age: time.Hour})),
 		"PurgeBefore":  first(e.PurgeBefore(ctx, time.Now())),
 		"PutBlob":      first(e.PutBlob(ctx, strings.NewReader("x"), "")),
 		"Resume":       e.Resume(ctx, "a"),

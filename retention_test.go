@@ -1,0 +1,74 @@
+package pawl_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Five runs of each of two workflows end an hour apart; of the fourth and fifth the second
+// workflow's fail.
+func endedByTheHour(t *testing.T) *pawl.Engine {
+	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash})
+	require.NoError(t, err)
+	a := define(t, "name: a\nstart: x\nnodes: [{id: x}]\n")
+	b := define(t, "name: b\nstart: x\nnodes: [{id: x}]\noutput: {mapping: {n: 1 / input.n}}\n")
+	for i := range 5 {
+		<-time.After(time.Hour)
+		_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("a", i)), Definition: a}, nil)
+		require.NoError(t, err)
+		_, err = e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("b", i)), Definition: b}, map[string]any{"n": 3 / (i + 1)})
+		require.NoError(t, err)
+	}
+	return e
+}
+
+func TestPurgeEnded(t *testing.T) {
+	failed := []workflow.RunStatus{workflow.RunFailed}
+	const old = 2*time.Hour + time.Minute // three runs of each are older at the end
+	for name, tt := range map[string]struct {
+		rules []pawl.Retention
+		left  string
+	}{
+		"none":                       {nil, "a0 a1 a2 a3 a4 b0 b1 b2 b3 b4"},
+		"no bounds":                  {[]pawl.Retention{{}}, "a0 a1 a2 a3 a4 b0 b1 b2 b3 b4"},
+		"by age":                     {[]pawl.Retention{{Age: old}}, "a2 a3 a4 b2 b3 b4"},
+		"by age, of a workflow":      {[]pawl.Retention{{Workflow: "b", Age: old}}, "a0 a1 a2 a3 a4 b2 b3 b4"},
+		"by number":                  {[]pawl.Retention{{Workflow: "a", Keep: 2}}, "a3 a4 b0 b1 b2 b3 b4"},
+		"by number, of all":          {[]pawl.Retention{{Keep: 3}}, "a4 b3 b4"},
+		"by number, of each":         {[]pawl.Retention{{Workflow: "a", Keep: 1}, {Workflow: "b", Keep: 2}}, "a4 b3 b4"},
+		"by either":                  {[]pawl.Retention{{Workflow: "a", Age: old, Keep: 1}, {Age: old, Keep: 9}}, "a4 b2 b3 b4"},
+		"failed ones for ever":       {[]pawl.Retention{{Status: failed}, {Age: time.Minute}}, "a4 b3 b4"},
+		"the first rule that covers": {[]pawl.Retention{{Workflow: "a", Age: time.Hour + time.Minute}, {Workflow: "a"}, {Age: old}}, "a3 a4 b2 b3 b4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := endedByTheHour(t)
+				n, err := e.PurgeEnded(t.Context(), tt.rules...)
+				require.NoError(t, err)
+				var left []string
+				for r, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+					require.NoError(t, err)
+					left = append(left, string(r.Run))
+				}
+				slices.Sort(left)
+				require.Equal(t, tt.left, strings.Join(left, " "))
+				require.Equal(t, 10-len(left), n)
+				n, err = e.PurgeEnded(t.Context(), tt.rules...)
+				require.NoError(t, err)
+				require.Zero(t, n)
+				_, err = e.PurgeEnded(t.Context(), pawl.Retention{Keep: -1})
+				require.ErrorIs(t, err, pawl.ErrInvalid)
+				require.NoError(t, e.Close(t.Context()))
+			})
+		})
+	}
+}
