@@ -26,7 +26,7 @@ var mayImport = []string{"errors", "testing", module + "/pawltest"}
 // mayUse are the packages that fragments use without an import.
 var mayUse = []string{
 	"context", "crypto/tls", "crypto/x509", "encoding/json", "fmt", "log", "os", "time",
-	module, module + "/blob", module + "/handler", module + "/worker", module + "/workflow",
+	module, module + "/aesgcm", module + "/blob", module + "/handler", module + "/worker", module + "/workflow",
 }
 
 // goBlock finds a block of Go on a page.
