@@ -29,11 +29,10 @@ func (x *Explanation) addWaits(s *state.State) {
 		}
 		i, ok := known[k]
 		if !ok {
-			if len(x.Waits) == MaxExplained {
-				continue
+			if len(x.Waits) < MaxExplained {
+				known[k] = len(x.Waits)
+				x.Waits = append(x.Waits, w)
 			}
-			known[k], i = len(x.Waits), len(x.Waits)
-			x.Waits = append(x.Waits, w)
 			continue
 		}
 		have := &x.Waits[i]
@@ -159,7 +158,7 @@ func siblingsText(s *state.State, t *state.Token) (text string, until time.Time,
 func anyRuns(s *state.State, id workflow.GroupID) bool {
 	for _, live := range s.GroupTokens(id) {
 		t := s.Token(live)
-		if t.Live() && !(t.Status == workflow.WaitingForSiblings && t.Scope.Group == id) {
+		if t.Live() && (t.Status != workflow.WaitingForSiblings || t.Scope.Group != id) {
 			return true
 		}
 	}
