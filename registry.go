@@ -120,6 +120,19 @@ func (r *registry) dropSlot(id workflow.RunID) {
 	delete(r.slots, id)
 }
 
+// holdActor returns the actor of a run, which it keeps from leaving until release; nil if the
+// run has none.
+func (r *registry) holdActor(id workflow.RunID) *actor.Actor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.slots[id]
+	if s == nil {
+		return nil
+	}
+	s.held++
+	return s.actor
+}
+
 // reserveRun waits until a run has no actor and keeps it from getting one until
 // release is called.
 func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release func(), err error) {

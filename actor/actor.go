@@ -93,6 +93,7 @@ type Actor struct {
 	options Options
 	hook    *testhook.Hook
 	mailbox chan *envelope // pointers: its room is most of what a run that waits takes
+	looks   chan look
 	flushed chan error
 	nudge   chan struct{}
 	done    chan struct{}
@@ -128,7 +129,7 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	}
 	return &Actor{
 		ID: id, store: store, outbox: outbox, options: o, hook: o.Hook,
-		mailbox: make(chan *envelope, o.Mailbox), flushed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
+		mailbox: make(chan *envelope, o.Mailbox), looks: make(chan look), flushed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
@@ -251,6 +252,9 @@ func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 		err = a.serveMessages()
 	case err = <-a.flushed:
 		err = a.flushDone(err)
+	case l := <-a.looks:
+		l.at(a.state, a.seq)
+		close(l.done)
 	case <-a.nudge:
 	case <-a.idle.C:
 		a.rested = true

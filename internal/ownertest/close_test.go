@@ -275,6 +275,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Once":         first(e.Once(ctx, "k", func(context.Context) (any, error) { return 1, nil })),
 		"OpenArtifact": first(e.OpenArtifact(ctx, workflow.Artifact{Name: "a", Hash: "sha256:" + strings.Repeat("0", 64)})),
 		"OpenBlob":     first(e.OpenBlob(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})),
+		"Overview":     first(e.Overview(ctx, "a")),
 		"Patch":        first(e.Patch(ctx, "a", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/version", "value": 2}}})),
 		"Pause":        e.Pause(ctx, "a"),
 		"Publish":      first(e.Publish(kindOf)),
@@ -307,6 +308,9 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	}
 	for _, err := range e.Journal(ctx, "a") {
 		out["Journal"] = err
+	}
+	for _, err := range e.Tokens(ctx, "a", pawl.TokenFilter{}) {
+		out["Tokens"] = err
 	}
 	for _, err := range e.Runs(ctx, pawl.RunFilter{}) {
 		out["Runs"] = err
