@@ -67,7 +67,7 @@ func (d *Dir) readFileRows(jobs []*flushJob) {
 		for _, j := range jobs {
 			j.row = j.run.row
 			sound := false
-			found, err := db.One(index.FileColumns, func(x *sqlite.Row) error { sound = j.row.ScanFile(x); return nil }, j.row.Num)
+			found, err := db.One(index.FileColumns, func(x *sqlite.Row) error { sound = index.ScanFile(&j.row, x); return nil }, j.row.Num)
 			switch {
 			case err != nil:
 				return err

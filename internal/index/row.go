@@ -111,7 +111,7 @@ const FileColumns = `SELECT num, slot, filed, filed_sum, file_hash, file_size, f
 
 // ScanFile reads what a row of FileColumns says of the run's file into a row that has the
 // run, its number and its nonce, and reports whether it is sound.
-func (r *Row) ScanFile(x *sqlite.Row) bool {
+func ScanFile(r *Row, x *sqlite.Row) bool {
 	r.Slot, r.Flushed, r.FileHash, r.FileSize = Slot(x.Int64(1)), x.Int64(2), x.Bytes(4), x.Int64(5)
 	r.Sound[RowFile] = r.hasFile(x.Bytes(3)) && CRCMatches(x, 1, 6)
 	return r.Sound[RowFile]
