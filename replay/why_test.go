@@ -144,6 +144,7 @@ transitions:
 	x := r.why()
 	require.Nil(t, x.Waits[0].Came)
 	require.Equal(t, dawn.Add(time.Hour), x.Waits[0].Until)
-	r.advance()
+	r.now = dawn.Add(time.Hour)
+	r.send(state.AlarmFired{At: r.now.UnixMilli()})
 	require.Equal(t, "nap", r.why().Waits[0].Came.From)
 }
