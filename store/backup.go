@@ -30,7 +30,7 @@ type BackupInfo struct {
 }
 
 // stepPages is how many pages of pawl.db are copied between two commits.
-const stepPages = 32
+const stepPages = 128 << 10 / index.PageSize
 
 // Backup makes a copy of the directory as it is at one moment, between two
 // commits, in a new directory: into must not exist, or be an empty one, or it

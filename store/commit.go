@@ -181,7 +181,7 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 
 // longLog is how many frames the write-ahead log has before they are moved into
 // pawl.db.
-const longLog = 8000
+const longLog = 4000
 
 // checkpointIfLong moves the write-ahead log into pawl.db when it is long, so that the
 // next commit begins the log anew. If that fails nothing that was committed is lost, but
