@@ -69,7 +69,7 @@ const (
 		FROM approvals a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) AND (a.num, a.token) <= (?, ?) ORDER BY a.num, a.token`
 	listDead = `SELECT a.num, a.token, a.node, a.task, a.attempts, a.failure, a.input, a.at, a.crc, r.id, r.workflow
 		FROM dead_letters a JOIN runs r ON r.num = a.num WHERE (a.num, a.token) > (?, ?) AND (a.num, a.token) <= (?, ?)
-		AND (? = '' OR r.workflow = ?) AND (? = '' OR a.node = ?) AND (? = '' OR a.task = ?)
+		AND (? = '' OR r.id = ?) AND (? = '' OR r.workflow = ?) AND (? = '' OR a.node = ?) AND (? = '' OR a.task = ?)
 		AND (? = '' OR a.failure ->> 'code' = ?) ORDER BY a.num, a.token`
 
 	// The rows of the next page of a list, whether or not they fit.
@@ -152,7 +152,7 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 		}
 		return db.Each(nextDead, row, after.num, after.token, int64(listRows))
 	}
-	node := string(f.Node)
+	run, node := string(f.Run), string(f.Node)
 	return listPages(d, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
@@ -173,7 +173,7 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 			}
 			row(l)
 			return nil
-		}, after.num, after.token, last.num, last.token, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code)
+		}, after.num, after.token, last.num, last.token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code)
 	})
 }
 
