@@ -376,6 +376,7 @@ func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m state.
 			return true
 		case errors.Is(err, ErrFailed): // the next Open sends the task again
 			return true
+		case errors.Is(err, ErrUnknown): // whatever the cause: sent again, it counts once
 		case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
 			e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
 			return false

@@ -10,7 +10,8 @@ import (
 func (d *Dir) warnOfAccess() {
 	info, err := os.Stat(d.path)
 	if err != nil {
-		return // whoever needs it hears of it
+		d.options.Logger.Warn("who can write into the engine directory cannot be told", "directory", d.path, "error", err)
+		return
 	}
 	for _, text := range accessWarnings(info.Mode(), ownerOf(info), os.Geteuid()) {
 		d.options.Logger.Warn(text, "directory", d.path, "mode", info.Mode().String())
