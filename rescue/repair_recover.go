@@ -89,8 +89,8 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 	if err != nil || hash == "" {
 		return nil, err
 	}
-	if g = r.graphs[hash]; g != nil {
-		return g, nil
+	if known := r.graphs[hash]; known != nil {
+		return known, nil
 	}
 	if g, err = runfile.CompileDefinition(doc, hash); err == nil {
 		r.graphs[hash] = g
