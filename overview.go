@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -153,6 +154,9 @@ const tokenPage = 2000
 // the list. Errors: as of Overview.
 func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
+		if f.After == math.MaxInt64 {
+			return
+		}
 		var kept asleep
 		for next, more := max(f.After, 0)+1, true; more; {
 			var page []*state.Token

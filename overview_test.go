@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -73,6 +74,7 @@ func TestOverview(t *testing.T) {
 		require.Equal(t, snap.Tokens, tokensOf(t, e, pawl.TokenFilter{}))
 		require.Len(t, tokensOf(t, e, pawl.TokenFilter{Group: 1, Status: []workflow.TokenStatus{workflow.WaitingForSiblings}}), 2)
 		require.Len(t, tokensOf(t, e, pawl.TokenFilter{After: branches}), 1)
+		require.Empty(t, tokensOf(t, e, pawl.TokenFilter{After: math.MaxInt64}))
 	}
 	look()
 	require.NoError(t, e.Close(context.Background()))

@@ -177,7 +177,7 @@ func AllSealed(c store.Codec, paths ...string) iter.Seq2[*Recording, error] {
 // eachBelow yields the recordings below a path, and reports whether more are wanted.
 func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool {
 	if _, _, ok := splitName(path); ok {
-		r, err := Find(path)
+		r, err := FindSealed(path, l.codec)
 		more := yield(r, err)
 		r.Close()
 		return more

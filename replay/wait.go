@@ -24,7 +24,9 @@ func (x *Explanation) addWaits(s *state.State) {
 		t := s.Token(id)
 		w := waitOf(s, t)
 		k := kind{t.Node, t.Status, ""}
-		if t.Status == workflow.WaitingForApproval || t.Status == workflow.WaitingForOperator || t.Status == workflow.WaitingForSiblings || t.Status == workflow.WaitingForJoin {
+		switch t.Status {
+		case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForChild:
+		default:
 			k.more = w.For // these are different questions
 		}
 		i, ok := known[k]
@@ -37,6 +39,7 @@ func (x *Explanation) addWaits(s *state.State) {
 		}
 		have := &x.Waits[i]
 		have.Count++
+		have.Failure = cmp.Or(have.Failure, w.Failure)
 		if have.Until.IsZero() || !w.Until.IsZero() && w.Until.Before(have.Until) {
 			have.Until = w.Until
 		}
@@ -198,6 +201,12 @@ func reachable(s *state.State, at workflow.NodeID, sc workflow.Scope) map[workfl
 		}
 		seen[t.Node] = true
 		queue = append(queue, t.Node)
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ { // a fan-out may fail where it began
+		if g := s.Group(id); g.Phase == workflow.Gathering && !seen[g.Node] {
+			seen[g.Node] = true
+			queue = append(queue, g.Node)
+		}
 	}
 	for len(queue) > 0 {
 		n := s.Graph.Node(queue[0])

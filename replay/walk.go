@@ -80,13 +80,14 @@ type walk struct {
 	choices []choice
 	values  []given
 	signals map[string]int
+	named   map[string]int    // values by name
 	nodes   []workflow.NodeID // in the order of their first visit
 	visited map[workflow.NodeID]bool
 }
 
 // walkThrough plays a recording to its end.
 func walkThrough(rec *Recording) (*walk, error) {
-	w := &walk{player: newPlayer(rec), atlas: newAtlas(), signals: map[string]int{}, visited: map[workflow.NodeID]bool{}}
+	w := &walk{player: newPlayer(rec), atlas: newAtlas(), signals: map[string]int{}, named: map[string]int{}, visited: map[workflow.NodeID]bool{}}
 	for r, err := range rec.eachRecord() {
 		if err != nil {
 			return nil, err
@@ -129,7 +130,12 @@ func (w *walk) noteNodes() {
 // noteValue notes what a message brings.
 func (w *walk) noteValue(r *decision.Record) {
 	at := w.atlas.places[state.TokenOf(r.Message)].String()
-	add := func(name string, v any) { w.values = append(w.values, given{name, r.Seq, v}) }
+	add := func(name string, v any) {
+		if w.named[name]++; w.named[name] > 1 {
+			name = fmt.Sprintf("%s (%d)", name, w.named[name])
+		}
+		w.values = append(w.values, given{name, r.Seq, v})
+	}
 	switch m := r.Message.(type) {
 	case state.TaskCompleted:
 		add(at+" result", m.Output)

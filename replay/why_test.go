@@ -102,6 +102,36 @@ transitions:
 	require.Contains(t, x.String(), "nothing in the run can bring that any more")
 }
 
+// A fan-out that gathers may still fail where it began, and lead to a join from there.
+func TestAFanOutMayFailTowardsAJoin(t *testing.T) {
+	r := record(t, "r", `
+name: r
+start: s
+nodes:
+  - {id: s}
+  - {id: a, task: a}
+  - {id: fan}
+  - {id: work, task: work}
+  - {id: done}
+  - {id: cleanup}
+  - {id: j, task: j, join: all}
+transitions:
+  - {from: s, to: a}
+  - {from: s, to: fan}
+  - {from: a, to: j}
+  - {from: fan, to: work, spawnCount: 2, siblingGroup: g}
+  - {from: work, to: done, synchronization: {siblingGroup: g}}
+  - {from: fan, to: cleanup, outcome: error}
+  - {from: cleanup, to: j}
+`, nil)
+	r.complete("a", 0, nil)
+	for _, w := range r.why().Waits {
+		require.False(t, w.Hopeless, w.For)
+	}
+	r.fail("work", "broken")
+	require.Equal(t, "j", r.why().Waits[0].Place)
+}
+
 // A run that failed tells what failed first, and how it came there.
 func TestWhyItFailed(t *testing.T) {
 	r := record(t, "r", `

@@ -85,7 +85,7 @@ func (r Report) String() string {
 	faults := len(r.Faults())
 	fmt.Fprintf(&b, "%s: %s, %s, %s looked at", r.Workflow, counted(faults, "fault"), counted(len(r.Findings)-faults, "warning"), counted(r.States, "state"))
 	if r.Complete {
-		b.WriteString(", which are all")
+		b.WriteString(", all that the inputs tried lead to")
 	}
 	for _, bound := range r.Bounds {
 		fmt.Fprintf(&b, "\nundecided: %s", bound)

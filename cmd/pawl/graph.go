@@ -55,12 +55,17 @@ func (c *graphCommand) runCommand(_ context.Context, con *console) error {
 		return err
 	}
 	report := c.draw(diagram.New(g, run), con)
+	if c.Output != "" {
+		if err := os.WriteFile(c.Output, []byte(report.Text), 0o644); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
 		con.writeLine(true, report)
 		return nil
 	}
 	if c.Output != "" {
-		return os.WriteFile(c.Output, []byte(report.Text), 0o644)
+		return nil
 	}
 	fmt.Fprint(con.Out, report.Text)
 	return nil

@@ -21,7 +21,8 @@ const (
 // A progress tells on con.Errs how far a run has come.
 type progress struct {
 	con     *console
-	inspect func() (pawl.Snapshot, error)
+	run     workflow.RunID
+	inspect func(workflow.RunID) (pawl.Snapshot, error)
 	blocked bool // the run waits for what only people can give
 
 	looks int
@@ -37,12 +38,12 @@ func (p *progress) followRun(ctx context.Context, tick <-chan time.Time) {
 			return
 		case <-tick:
 		}
-		s, err := p.inspect()
+		s, err := p.inspect(p.run)
 		if err != nil || s.Status.Final() {
 			return // the wait tells
 		}
 		p.show(s)
-		if p.blocked = isBlocked(s); p.blocked {
+		if p.blocked = p.isBlocked(s); p.blocked {
 			return
 		}
 	}
@@ -76,9 +77,9 @@ func (p *progress) clear() {
 	}
 }
 
-// isBlocked reports whether all that lives waits for people, signals or an operator, and
-// time alone changes nothing.
-func isBlocked(s pawl.Snapshot) bool {
+// isBlocked reports whether all that lives waits for people, signals or an operator, also in
+// the child runs that it waits for, and time alone changes nothing.
+func (p *progress) isBlocked(s pawl.Snapshot) bool {
 	if !s.Alarm.IsZero() || s.Live == 0 {
 		return false
 	}
@@ -86,6 +87,11 @@ func isBlocked(s pawl.Snapshot) bool {
 		switch t.Status {
 		case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
 		case workflow.WaitingForApproval, workflow.WaitingForEvent, workflow.WaitingForOperator, workflow.WaitingForSiblings, workflow.WaitingForJoin, workflow.WaitingForLock:
+		case workflow.WaitingForChild:
+			child, err := p.inspect(workflow.ChildID(s.Run, t.ID, t.Attempt))
+			if err != nil || !p.isBlocked(child) {
+				return false
+			}
 		default:
 			return false
 		}

@@ -37,7 +37,7 @@ func TestProgress(t *testing.T) {
 	follow := func(live bool, looks int) (string, bool) {
 		var errs strings.Builder
 		left := looks
-		p := &progress{con: &console{Errs: &errs, Live: live, Room: 80}, inspect: func() (pawl.Snapshot, error) {
+		p := &progress{con: &console{Errs: &errs, Live: live, Room: 80}, inspect: func(workflow.RunID) (pawl.Snapshot, error) {
 			if left--; left < 0 {
 				return pawl.Snapshot{}, errors.New("closed")
 			}
@@ -60,8 +60,14 @@ func TestProgress(t *testing.T) {
 // A run is blocked if only people can move it: not while a task runs or a timer does.
 func TestIsBlocked(t *testing.T) {
 	s := pawl.Snapshot{Live: 1, Tokens: []pawl.Token{{Status: workflow.Completed}, {Status: workflow.WaitingForApproval}}}
-	require.True(t, isBlocked(s))
+	p := &progress{}
+	require.True(t, p.isBlocked(s))
 	s.Alarm = time.Unix(1, 0)
-	require.False(t, isBlocked(s))
-	require.False(t, isBlocked(importing()))
+	require.False(t, p.isBlocked(s))
+	require.False(t, p.isBlocked(importing()))
+	parent := pawl.Snapshot{Live: 1, Tokens: []pawl.Token{{ID: 1, Attempt: 1, Status: workflow.WaitingForChild}}}
+	p.inspect = func(workflow.RunID) (pawl.Snapshot, error) { return s, nil }
+	require.False(t, p.isBlocked(parent), "time changes the child")
+	s.Alarm = time.Time{}
+	require.True(t, p.isBlocked(parent))
 }

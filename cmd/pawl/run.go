@@ -133,7 +133,7 @@ func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Eng
 	done := make(chan struct{})
 	go func() { // ends when watching does, below
 		defer close(done)
-		w := &progress{con: con, inspect: func() (pawl.Snapshot, error) { return engine.Inspect(watching, run.ID) }}
+		w := &progress{con: con, run: run.ID, inspect: func(id workflow.RunID) (pawl.Snapshot, error) { return engine.Inspect(watching, id) }}
 		if w.followRun(watching, tick.C); w.blocked && c.Dir == "" {
 			stop(errBlocked)
 		}
