@@ -39,6 +39,10 @@ func TestChangedRows(t *testing.T) {
 	path := t.TempDir()
 	d, files := furnished(t, path)
 	every(t, d)
+	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error { // as a purge leaves it
+		_, err := db.Exec(putPurged, index.RowWithCRC("sha256:gone")...)
+		return err
+	}))
 	sound := crashed(t, path)
 	require.NoError(t, d.Close())
 	require.NoError(t, files.Close())
