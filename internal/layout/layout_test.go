@@ -196,13 +196,14 @@ func TestLargeDrawings(t *testing.T) {
 	}
 }
 
-// A thousand nodes take less than 100 ms, ten thousand a few seconds.
+// A thousand nodes take less than 100 ms and ten thousand a few seconds, as BenchmarkDraw says;
+// the bounds here are far from that, so that other work beside does not fail the test.
 func TestDrawingTakesNotLong(t *testing.T) {
 	harness.MeasuresTime(t)
 	for _, tt := range []struct {
 		nodes int
 		most  time.Duration
-	}{{1000, 100 * time.Millisecond}, {10_000, 4 * time.Second}} {
+	}{{1000, time.Second}, {10_000, 30 * time.Second}} {
 		for _, g := range []*Graph{randomGraph(tt.nodes), wideGraph(tt.nodes)} {
 			best := time.Hour
 			for range 3 {
