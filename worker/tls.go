@@ -68,7 +68,12 @@ func AuthorizeCertificates(callers map[string]Caller) func(context.Context, *htt
 		for _, name := range append(names, every) {
 			c, ok := known[name]
 			if ok && c.Worker == "" {
-				c.Worker = names[0]
+				if c.Worker = name; name == every {
+					c.Worker = names[0]
+				}
+				if c.Worker == every {
+					continue // a certificate of that name is no key to all workers
+				}
 			}
 			if ok && c.Worker != "" {
 				return c, nil

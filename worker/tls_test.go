@@ -192,6 +192,27 @@ func TestACertificateExpiresOnAnOpenConnection(t *testing.T) {
 	require.ErrorContains(t, ask(time.Now().Add(-time.Hour)), "has expired at")
 }
 
+// A certificate is the worker of the name that has an entry, whatever else it is called; one
+// that is called "*" is not every worker.
+func TestANameOfACertificateIsOneWorker(t *testing.T) {
+	callers := map[string]worker.Caller{"ann": {Types: []string{"mail"}}, "*": {Types: []string{"resize"}}}
+	ask := func(names ...string) (worker.Caller, error) {
+		leaf := &x509.Certificate{DNSNames: names, NotAfter: time.Now().Add(time.Hour)}
+		r := &http.Request{TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf}}}}
+		return worker.AuthorizeCertificates(callers)(t.Context(), r)
+	}
+	c, err := ask("bob", "ann")
+	require.NoError(t, err)
+	require.Equal(t, worker.Caller{Worker: "ann", Types: []string{"mail"}}, c)
+	c, err = ask("bob")
+	require.NoError(t, err)
+	require.Equal(t, "bob", c.Worker)
+	for _, names := range [][]string{{"*"}, {"*", "bob"}} {
+		_, err = ask(names...)
+		require.ErrorContains(t, err, "is that of no worker", "%q", names)
+	}
+}
+
 // Certificates are renewed under a pool and a worker that go on.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	old, renewed := newAuthority(t, "old"), newAuthority(t, "new")
