@@ -141,6 +141,9 @@ func (d *Dir) changedSince(sums []uint32) (changed map[uint32][]byte, marked boo
 		if log.Salt != m.salt && log.Salt[0] != m.salt[0]+1 {
 			return nil, false, nil
 		}
+		if log.Salt == m.salt && !m.hasAll(&log) {
+			return nil, false, nil
+		}
 		changed = log.Pages
 	}
 	for i := range max(len(sums), len(m.sums)) {
@@ -149,6 +152,20 @@ func (d *Dir) changedSince(sums []uint32) (changed map[uint32][]byte, marked boo
 		}
 	}
 	return changed, true, nil
+}
+
+// hasAll reports whether a log that was moved into pawl.db as a whole still ends with the
+// pages that were: SQLite would put older ones in their place.
+func (m *mark) hasAll(log *sqlite.WAL) bool {
+	if log.Count != 0 && int64(log.Count) != int64(len(m.sums)) {
+		return false
+	}
+	for number, page := range log.Pages {
+		if int64(number) <= int64(len(m.sums)) && sumPage(page) != m.sums[number-1] {
+			return false
+		}
+	}
+	return true
 }
 
 // findSums makes the sums of pawl.db as it was found, unless a check has made them.
@@ -168,7 +185,8 @@ func (d *Dir) beginMark() {
 	if err == nil {
 		d.mark = mark{sums: sums}
 		d.mark.salt, err = sqlite.WALSalt(log)
-		_ = log.Close() // it was only read
+		d.mark.salt[0]-- // pawl.db has nothing of this log yet
+		_ = log.Close()  // it was only read
 	}
 	if err == nil {
 		d.sums, err = d.root.OpenFile(sumsFile, os.O_RDWR|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -192,4 +193,66 @@ func FuzzLeafRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, page []byte) {
 		require.LessOrEqual(t, len(sqlite.LeafRows(page)), min(math.MaxUint16, len(page)/2+1))
 	})
+}
+
+// endOfLog returns where the last frame of the log ends.
+func endOfLog(log []byte) int {
+	end := 32
+	for end+24 <= len(log) && bytes.Equal(log[end+8:end+16], log[16:24]) {
+		end += 24 + index.PageSize
+	}
+	return end
+}
+
+// A log that pawl.db has as a whole, and whose last transaction is damaged, would be laid over
+// newer pages as far as it is sound: that is told.
+func TestADamagedLogThatWasMoved(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{})
+	for i := range 500 {
+		start(t, d, workflow.RunID(fmt.Sprintf("run-%d", i))).five(nil)
+	}
+	require.NoError(t, d.checkpointNow())
+	for _, id := range []workflow.RunID{"zz", "aa"} {
+		start(t, d, id).do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	}
+	require.NoError(t, d.checkpointNow())
+	path := crashed(t, d.path)
+	log := []byte(contents(filepath.Join(path, indexWAL)).(string))
+	log[endOfLog(log)-100] ^= 1
+	require.NoError(t, os.WriteFile(filepath.Join(path, indexWAL), log, 0o600))
+	_, err := Open(path, Options{})
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, d.Close())
+}
+
+// What is damaged in the log before a checkpoint moves it has no sum that fits: the Open after
+// a crash checks everything, and tells it.
+func TestALogThatIsDamagedBeforeItIsMoved(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{})
+	for i := range 20 {
+		start(t, d, workflow.RunID(fmt.Sprintf("run-%d", i))).five(nil)
+	}
+	log := []byte(contents(d.pathOf(indexWAL)).(string))
+	at := -1
+	for o := 32; o < endOfLog(log); o += 24 + index.PageSize { // the last one that holds the row of a run
+		page := log[o+24 : o+24+index.PageSize]
+		if i := bytes.Index(page, []byte("run-7")); page[0] == 0x0d && i >= 0 {
+			for _, row := range sqlite.LeafRows(page) {
+				if row.Columns > 20 {
+					at = o + 24 + i + len("run-7")
+				}
+			}
+		}
+	}
+	require.Positive(t, at)
+	f, err := os.OpenFile(d.pathOf(indexWAL), os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte{log[at] ^ 1}, int64(at))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, d.checkpointNow())
+	start(t, d, "later").five(nil)
+	_, err = Open(crashed(t, d.path), Options{})
+	require.ErrorIs(t, err, ErrCorrupt)
+	_ = d.Close() // it finds the damage as well, or not
 }

@@ -122,6 +122,11 @@ func EachFrame(log io.Reader, pageSize int, take func(number, count uint32, page
 	if _, err := io.ReadFull(log, header[:]); err != nil {
 		return noEnd(err)
 	}
+	w := wal{order: binary.LittleEndian}
+	if header[3]&1 == 1 {
+		w.order = binary.BigEndian
+	}
+	sum := readSum(header[24:])
 	frame := make([]byte, frameHeader+pageSize)
 	for {
 		if _, err := io.ReadFull(log, frame); err != nil {
@@ -129,6 +134,9 @@ func EachFrame(log io.Reader, pageSize int, take func(number, count uint32, page
 		}
 		if string(frame[8:16]) != string(header[16:24]) {
 			return nil
+		}
+		if sum = w.sumWords(w.sumWords(sum, frame[:8]), frame[frameHeader:]); sum != readSum(frame[16:]) {
+			return nil // of a transaction that was rolled back, or damaged
 		}
 		take(binary.BigEndian.Uint32(frame), binary.BigEndian.Uint32(frame[4:]), frame[frameHeader:])
 	}
