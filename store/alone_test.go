@@ -3,7 +3,6 @@ package store
 import (
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,13 @@ import (
 func inCommitAlone() bool {
 	text := make([]byte, 16<<10)
 	return strings.Contains(string(text[:runtime.Stack(text, false)]), ".commitAlone(")
+}
+
+// awaitCommitter returns when the committer, which answers before it unlocks, has unlocked:
+// whoever comes earlier does not find itself alone.
+func awaitCommitter(d *Dir) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 }
 
 // TestALoneRunCommitsItself: a run that commits alone hands nothing over, until another
@@ -35,19 +41,23 @@ func TestALoneRunCommitsItself(t *testing.T) {
 	for range alone {
 		o.do(state.Heartbeat{})
 	}
+	awaitCommitter(d)
+	o.do(state.Heartbeat{})
 	require.True(t, byItself)
 	load(t, d, "r1")
 
-	d.mu.Lock() // while it is held, two callers come
-	var group sync.WaitGroup
-	for range 2 {
-		group.Go(func() { _ = d.updateIndex(func(*sqlite.Conn) error { return nil }) })
-	}
-	for d.committer.waiting.Load() < 2 {
-		runtime.Gosched()
+	d.mu.Lock() // while it is held, two requests come
+	pair := make([]*commitRequest, 2)
+	for i := range pair {
+		pair[i] = &commitRequest{apply: func(*sqlite.Conn) error { return nil }, answer: make(chan error, 1)}
+		d.committer.waiting.Add(1)
+		d.committer.queue <- pair[i]
 	}
 	d.mu.Unlock()
-	group.Wait()
+	for _, r := range pair {
+		require.NoError(t, <-r.answer)
+	}
+	awaitCommitter(d)
 	o.do(state.Heartbeat{})
 	require.False(t, byItself, "others commit as well")
 }
@@ -78,6 +88,7 @@ func TestAPanicInALoneCommit(t *testing.T) {
 	for range alone + 1 {
 		require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { return nil }))
 	}
+	awaitCommitter(d)
 	require.Panics(t, func() { _ = d.updateIndex(func(*sqlite.Conn) error { panic("broken") }) })
 	require.ErrorIs(t, d.Err(), ErrFailed)
 	require.ErrorIs(t, d.updateIndex(func(*sqlite.Conn) error { return nil }), ErrFailed)
