@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 )
 
@@ -42,6 +43,7 @@ func statusBytes(t testing.TB, name string) (n int64) {
 // To read a run with a long journal takes no memory in proportion to its file, however it
 // is read.
 func TestAFileIsReadInLittleMemory(t *testing.T) {
+	harness.MeasuresMemory(t)
 	const records, size, most = 64, 1 << 20, 32 << 20
 	path := t.TempDir()
 	d := open(t, path)

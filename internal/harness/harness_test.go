@@ -75,6 +75,10 @@ func TestRequireLevel(t *testing.T) {
 		MeasuresTime(t)
 		t.Error("it measures time in the quick run")
 	})
+	t.Run("memory", func(t *testing.T) {
+		MeasuresMemory(t)
+		t.Error("it measures memory in the quick run")
+	})
 	require.Equal(t, map[Level]bool{Quick: true}, reached)
 }
 

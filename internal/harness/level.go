@@ -69,3 +69,13 @@ func MeasuresTime(t testing.TB) {
 	}
 	RequireLevel(t, Gate, "it measures time")
 }
+
+// MeasuresMemory skips a test that judges how much memory something takes, as
+// [MeasuresTime] does for time.
+func MeasuresMemory(t testing.TB) {
+	t.Helper()
+	if Raced {
+		t.Skip("it measures memory, of which the race detector takes ten times as much")
+	}
+	RequireLevel(t, Gate, "it measures memory")
+}
