@@ -20,7 +20,8 @@ type Diagram struct {
 }
 
 type node struct {
-	id       string
+	key      workflow.NodeID
+	id       string // key as it is shown
 	kind     workflow.Kind
 	detail   string   // what its kind says beyond its id; "" if that is nothing
 	marks    []string // what else it does
@@ -53,7 +54,7 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 	for i := range g.Definition.Nodes {
 		n := g.Nodes[g.Definition.Nodes[i].ID]
 		place[n.ID] = i
-		d.nodes = append(d.nodes, node{id: cleanText(string(n.ID)), kind: n.Kind, detail: cleanText(detailOf(n)), marks: marksOf(n)})
+		d.nodes = append(d.nodes, node{key: n.ID, id: cleanText(string(n.ID)), kind: n.Kind, detail: cleanText(detailOf(n)), marks: marksOf(n)})
 		if run != nil {
 			d.nodes[i].counts = countStatuses(run.Tokens[n.ID])
 		}

@@ -72,6 +72,8 @@ const stack = 5
 type painter struct {
 	*Diagram
 	drawing *layout.Drawing
+	link    func(workflow.NodeID) string // where a node leads; nil if nowhere
+	chosen  workflow.NodeID
 	b       strings.Builder
 }
 
@@ -86,6 +88,11 @@ func (p *painter) paint() {
 	p.printf("<style>%s</style>\n%s", style, markers)
 	p.printf("<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n<text class=\"title\" x=\"%d\" y=\"%d\">%s</text>\n", width, height, margin, margin+14, escape(title))
 	p.printf("<g transform=\"translate(%d %d)\">\n", margin, margin+titleHeight)
+	p.paintGraph()
+	p.printf("</g>\n</svg>\n")
+}
+
+func (p *painter) paintGraph() {
 	for i := range p.edges {
 		p.paintEdge(i)
 	}
@@ -95,7 +102,6 @@ func (p *painter) paint() {
 	for i := range p.nodes {
 		p.paintNode(i)
 	}
-	p.printf("</g>\n</svg>\n")
 }
 
 // description says in words what is to be seen.
@@ -190,7 +196,7 @@ func (p *painter) paintNode(i int) {
 	if i == p.start {
 		class += " start"
 	}
-	p.printf("<g class=\"%s\"><title>%s</title>", class, escape(p.sentence(n)))
+	tag := p.openNode(n, class)
 	if n.branch {
 		box.Width, box.Height = box.Width-stack, box.Height-stack
 		p.printf("<path class=\"stack\" d=\"M%d %dH%dV%dH%d\"/>", box.X+stack, box.Y+box.Height+stack, box.X+box.Width+stack, box.Y+stack, box.X+box.Width)
@@ -205,7 +211,7 @@ func (p *painter) paintNode(i int) {
 		}
 		p.printf("<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", class, box.X+box.Width/2, y+j*smallLine, escape(text))
 	}
-	p.printf("</g>\n")
+	p.printf("</%s>\n", tag)
 }
 
 // sentence says all of a node.

@@ -1,0 +1,38 @@
+package diagram
+
+import (
+	"github.com/pawl-run/pawl/internal/layout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An Embedding says how a diagram stands in a page.
+type Embedding struct {
+	MaxWidth int                          // in pixels, unless one node is wider; 0 is 1600
+	Link     func(workflow.NodeID) string // where a node leads; nil is nowhere
+	Chosen   workflow.NodeID              // the node that is looked at; "" for none
+}
+
+// Embed returns the diagram as an SVG element of a page, which has the style: the classes are
+// those that SVG writes. Nodes are links whose name says all of them in a sentence; each has
+// the class chosen if it is that of o, and its id as the attribute data-node.
+func (d *Diagram) Embed(o Embedding) string {
+	p := &painter{Diagram: d, drawing: layout.Draw(d.layoutGraph(), layout.Options{MaxWidth: o.MaxWidth}), link: o.Link, chosen: o.Chosen}
+	width, height := p.drawing.Width+2, p.drawing.Height+2
+	p.printf("<svg class=\"graph\" width=\"%d\" height=\"%d\" viewBox=\"-1 -1 %d %d\" role=\"group\" aria-label=\"%s\">\n%s", width, height, width, height, escape(p.description()), markers)
+	p.paintGraph()
+	p.printf("</svg>\n")
+	return p.b.String()
+}
+
+// openNode begins the element of a node and returns its name.
+func (p *painter) openNode(n *node, class string) string {
+	if n.key == p.chosen && n.key != "" {
+		class += " chosen"
+	}
+	if p.link == nil {
+		p.printf("<g class=\"%s\"><title>%s</title>", class, escape(p.sentence(n)))
+		return "g"
+	}
+	p.printf("<a class=\"%s\" href=\"%s\" data-node=\"%s\" aria-label=\"%s\"><title>%s</title>", class, escape(p.link(n.key)), escape(string(n.key)), escape(p.sentence(n)), escape(p.sentence(n)))
+	return "a"
+}
