@@ -19,17 +19,28 @@ type Wait = replay.Wait
 // plays the journal of the run, in time in proportion to its records, and does not disturb
 // the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Why(ctx context.Context, id workflow.RunID) (Explanation, error) {
-	if err := e.checkUsable(ctx); err != nil {
+	rec, err := e.Recording(ctx, id)
+	if err != nil {
 		return Explanation{}, err
+	}
+	x, err := replay.Why(rec)
+	return x, closedError(err)
+}
+
+// Recording returns a run as package replay looks at it: after any of its records, compared
+// with another run, on another definition. Each look reads the journal as it is then, and
+// ends when ctx is done. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (*replay.Recording, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return nil, err
 	}
 	h, err := e.dir.Head(id)
 	if err != nil {
-		return Explanation{}, closedError(err)
+		return nil, closedError(err)
 	}
 	g, err := e.dir.Graph(h.Definition)
 	if err != nil {
-		return Explanation{}, closedError(err)
+		return nil, closedError(err)
 	}
-	x, err := replay.Why(replay.New(id, g, listUntilDone(ctx, e.dir.History(id))))
-	return x, closedError(err)
+	return replay.New(id, g, listUntilDone(ctx, e.dir.History(id))), nil
 }

@@ -283,6 +283,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"PurgeEnded":   first(e.PurgeEnded(ctx, pawl.Retention{Age: time.Hour})),
 		"PurgeBefore":  first(e.PurgeBefore(ctx, time.Now())),
 		"PutBlob":      first(e.PutBlob(ctx, strings.NewReader("x"), "")),
+		"Recording":    first(e.Recording(ctx, "a")),
 		"Resume":       e.Resume(ctx, "a"),
 		"Retry":        e.Retry(ctx, pawl.Target{Run: "a", Node: "a"}, pawl.RetryOptions{}),
 		"RetryAll":     first(e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})),

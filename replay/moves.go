@@ -1,0 +1,48 @@
+package replay
+
+import (
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Move is what one record changed of the tokens of a run.
+type Move struct {
+	Seq    int64        `json:"record"`
+	At     time.Time    `json:"at"`
+	Tokens []MovedToken `json:"tokens,omitempty"` // that are new or have changed, by id
+}
+
+// A MovedToken is a token as a record left it.
+type MovedToken struct {
+	Token   workflow.TokenID     `json:"token"`
+	Node    workflow.NodeID      `json:"node"`
+	Status  workflow.TokenStatus `json:"status"`
+	Scope   workflow.Scope       `json:"scope,omitzero"`
+	Attempt int                  `json:"attempt,omitzero"`
+}
+
+// Moves plays a recording and yields a Move for each record, in order. An error ends the list:
+// the recording cannot be read, or its records do not fit each other.
+func Moves(rec *Recording) iter.Seq2[Move, error] {
+	return func(yield func(Move, error) bool) {
+		p := newPlayer(rec)
+		for r, err := range rec.eachRecord() {
+			if err == nil {
+				err = p.applyRecord(&r)
+			}
+			if err != nil {
+				yield(Move{}, err)
+				return
+			}
+			m := Move{Seq: r.Seq, At: r.At}
+			for _, t := range p.state.TakeChanges().Tokens {
+				m.Tokens = append(m.Tokens, MovedToken{t.ID, t.Node, t.Status, t.Scope, t.Attempt})
+			}
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
