@@ -44,11 +44,11 @@ func (x *Explanation) addWaits(s *state.State) {
 			have.Until = w.Until
 		}
 	}
-	slices.SortStableFunc(x.Waits, func(a, b Wait) int { return cmp.Compare(urgency(&a), urgency(&b)) })
+	slices.SortStableFunc(x.Waits, func(a, b Wait) int { return cmp.Compare(urgencyOf(&a), urgencyOf(&b)) })
 }
 
-// urgency orders waits: what somebody must do comes first.
-func urgency(w *Wait) int {
+// urgencyOf orders waits: what somebody must do comes first.
+func urgencyOf(w *Wait) int {
 	switch {
 	case w.Hopeless:
 		return 0

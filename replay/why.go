@@ -204,17 +204,17 @@ func (x Explanation) String() string {
 		if f.Child != "" {
 			fmt.Fprintf(&b, "  its child run is %s\n", string(f.Child))
 		}
-		f.Came.write(&b)
+		f.Came.writeArrival(&b)
 	}
 	for i := range x.Waits {
-		x.Waits[i].write(&b)
+		x.Waits[i].writeWait(&b)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
 const timeForm = "2006-01-02 15:04:05.000"
 
-func (w *Wait) write(b *strings.Builder) {
+func (w *Wait) writeWait(b *strings.Builder) {
 	fmt.Fprintf(b, "%s (%v", w.Place, w.Token)
 	if w.Count > 1 {
 		fmt.Fprintf(b, " and %d more", w.Count-1)
@@ -229,13 +229,13 @@ func (w *Wait) write(b *strings.Builder) {
 	if w.Failure != nil {
 		fmt.Fprintf(b, "  its last attempt: %v\n", w.Failure)
 	}
-	w.Came.write(b)
+	w.Came.writeArrival(b)
 	if w.Try != "" {
 		fmt.Fprintf(b, "  try: %s\n", w.Try)
 	}
 }
 
-func (a *Arrival) write(b *strings.Builder) {
+func (a *Arrival) writeArrival(b *strings.Builder) {
 	if a == nil {
 		return
 	}

@@ -18,7 +18,7 @@ func (d *Diagram) Dot() string {
 	fmt.Fprintf(&b, "digraph {\n  label=%s; labelloc=t; node [fontname=monospace]; edge [fontname=monospace];\n", dotText([]string{d.titleText()}))
 	for i := range d.nodes {
 		n := &d.nodes[i]
-		fmt.Fprintf(&b, "  n%d [label=%s, shape=%s];\n", i, dotText(n.texts()), dotShapes[n.kind])
+		fmt.Fprintf(&b, "  n%d [label=%s, shape=%s];\n", i, dotText(n.labelLines()), dotShapes[n.kind])
 	}
 	for _, e := range d.edges {
 		fmt.Fprintf(&b, "  n%d -> n%d", e.from, e.to)

@@ -255,8 +255,8 @@ func standingOf(s workflow.TokenStatus) standing {
 	}
 }
 
-// worst returns the most pressing of what there is.
-func (c counts) worst() (standing, bool) {
+// worstStanding returns the most pressing of what there is.
+func (c counts) worstStanding() (standing, bool) {
 	for s, n := range c {
 		if n > 0 {
 			return standing(s), true
@@ -268,8 +268,8 @@ func (c counts) worst() (standing, bool) {
 // order is that of reading: done first, as it mostly is the most.
 var order = [standings]standing{done, failed, parked, retrying, running, waiting, cancelled}
 
-// texts returns the counts in words.
-func (c counts) texts() []string {
+// countTexts returns the counts in words.
+func (c counts) countTexts() []string {
 	var out []string
 	for _, s := range order {
 		if c[s] > 0 {

@@ -20,7 +20,7 @@ func (d *Diagram) Mermaid() string {
 	for i := range d.nodes {
 		n := &d.nodes[i]
 		shape := mermaidShapes[n.kind]
-		fmt.Fprintf(&b, "  n%d%s\"%s\"%s\n", i, shape[0], mermaidText(n.texts()), shape[1])
+		fmt.Fprintf(&b, "  n%d%s\"%s\"%s\n", i, shape[0], mermaidText(n.labelLines()), shape[1])
 	}
 	for _, e := range d.edges {
 		arrow := "-->"
@@ -58,8 +58,8 @@ func mermaidText(lines []string) string {
 	return b.String()
 }
 
-// texts returns the lines in a node: its id, what it is, and its tokens.
-func (n *node) texts() []string {
+// labelLines returns the lines in a node: its id, what it is, and its tokens.
+func (n *node) labelLines() []string {
 	texts := []string{shorten(n.id, maxName)}
 	if text := n.kindText(); text != "" {
 		texts = append(texts, shorten(text, maxName))

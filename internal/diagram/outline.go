@@ -22,7 +22,7 @@ func (d *Diagram) Outline(style OutlineStyle) string {
 			w.tellBlock(v, "")
 		}
 	}
-	return w.text()
+	return w.outlineText()
 }
 
 // An outliner writes an outline.
@@ -108,10 +108,10 @@ func (w *outliner) tellNode(v int, tree string, by *edge) {
 	}
 	if w.run != nil {
 		line.symbol = "○"
-		if s, ok := n.counts.worst(); ok {
+		if s, ok := n.counts.worstStanding(); ok {
 			line.symbol, line.color = standingSymbols[s], standingColors[s]
 		}
-		line.state = n.counts.texts()
+		line.state = n.counts.countTexts()
 	}
 	if text := n.kindText(); text != "" {
 		line.notes = append(line.notes, text)
@@ -139,8 +139,8 @@ func (w *outliner) tellReference(e *edge, tree string) {
 	w.lines = append(w.lines, outlineLine{tree: tree, symbol: arrow, name: w.nodes[e.to].id, notes: e.notes()})
 }
 
-// text lays the lines out in columns.
-func (w *outliner) text() string {
+// outlineText lays the lines out in columns.
+func (w *outliner) outlineText() string {
 	width := w.style.Width
 	if width <= 0 {
 		width = 1 << 20

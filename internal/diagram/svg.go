@@ -49,7 +49,7 @@ func (d *Diagram) layoutGraph() *layout.Graph {
 
 // size returns the room that a node takes.
 func (n *node) size() (w, h int) {
-	texts := n.texts()
+	texts := n.labelLines()
 	w = columns(texts[0]) * column
 	for _, line := range texts[1:] {
 		w = max(w, columns(line)*smallColumn)
@@ -186,7 +186,7 @@ func (p *painter) paintStub(s layout.Stub) {
 func (p *painter) paintNode(i int) {
 	n, box := &p.nodes[i], p.drawing.Nodes[i]
 	class := "node " + string(n.kind)
-	worst, any := n.counts.worst()
+	worst, any := n.counts.worstStanding()
 	switch {
 	case any:
 		class += " " + standingWords[worst]
@@ -202,7 +202,7 @@ func (p *painter) paintNode(i int) {
 		p.printf("<path class=\"stack\" d=\"M%d %dH%dV%dH%d\"/>", box.X+stack, box.Y+box.Height+stack, box.X+box.Width+stack, box.Y+stack, box.X+box.Width)
 	}
 	p.b.WriteString(shapeOf(n.kind, box))
-	texts := n.texts()
+	texts := n.labelLines()
 	y := box.Y + box.Height/2 - ((len(texts)-1)*smallLine)/2 + 5
 	for j, text := range texts {
 		class := "small"
@@ -223,7 +223,7 @@ func (p *painter) sentence(n *node) string {
 	for _, mark := range n.marks {
 		text += ", " + mark
 	}
-	if c := n.counts.texts(); len(c) > 0 {
+	if c := n.counts.countTexts(); len(c) > 0 {
 		text += ": " + strings.Join(c, ", ")
 	} else if p.run != nil {
 		text += ": not reached"

@@ -49,7 +49,7 @@ func (t *tangle) indexEdges() {
 	t.out, t.in = make([][]int, n), make([][]int, n)
 	for e, edge := range t.graph.Edges {
 		if edge.From != edge.To {
-			t.out[t.tail(e)] = append(t.out[t.tail(e)], e)
+			t.out[t.tailOf(e)] = append(t.out[t.tailOf(e)], e)
 			t.in[t.head(e)] = append(t.in[t.head(e)], e)
 		}
 	}

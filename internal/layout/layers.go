@@ -68,7 +68,7 @@ func (t *tangle) countItems() int {
 	n := len(t.graph.Nodes) + 2*len(t.stubs)
 	for e, edge := range t.graph.Edges {
 		if edge.From != edge.To && !t.cut[e] {
-			n += 2*(t.rank[t.head(e)]-t.rank[t.tail(e)]) - 1
+			n += 2*(t.rank[t.head(e)]-t.rank[t.tailOf(e)]) - 1
 		}
 	}
 	return n
@@ -87,13 +87,13 @@ func (t *tangle) labelRank(e int) int {
 	if t.reversed[e] {
 		return t.rank[t.head(e)] - 1
 	}
-	return t.rank[t.tail(e)]
+	return t.rank[t.tailOf(e)]
 }
 
 // addChain gives e an item in each layer that it passes; the one in layer label has its
 // label, to the right of the line.
 func (t *tangle) addChain(e int, label int32) {
-	above := int32(t.tail(e))
+	above := int32(t.tailOf(e))
 	for layer := t.items[above].layer + 1; layer < t.items[t.head(e)].layer; layer++ {
 		it := item{node: -1, edge: int32(e), layer: layer}
 		if layer == label {
@@ -159,7 +159,7 @@ func (t *tangle) addStubs() {
 	leaving, entering := map[int][]int{}, map[int][]int{}
 	for e := range t.graph.Edges {
 		if t.cut[e] {
-			leaving[t.tail(e)] = append(leaving[t.tail(e)], e)
+			leaving[t.tailOf(e)] = append(leaving[t.tailOf(e)], e)
 			entering[t.head(e)] = append(entering[t.head(e)], e)
 		}
 	}

@@ -134,8 +134,8 @@ type stub struct {
 	Stub
 }
 
-// tail and head return the ends of an edge as it is taken: downwards.
-func (t *tangle) tail(e int) int {
+// tailOf and head return the ends of an edge as it is taken: downwards.
+func (t *tangle) tailOf(e int) int {
 	if t.reversed[e] {
 		return t.graph.Edges[e].To
 	}

@@ -13,7 +13,7 @@ func (t *tangle) orderLayers() {
 	sweeps := min(max(120_000/(len(t.items)+1), 4), 24)
 	for i, idle := 0, 0; i < sweeps && crossings > 0 && idle < 6; i++ {
 		t.sweep(i%2 == 0, i%4 >= 2)
-		t.transpose()
+		t.swapNeighbours()
 		idle++
 		if n := t.countAll(); n < crossings {
 			best, crossings, idle = t.saveOrder(), n, 0
@@ -108,8 +108,8 @@ func (t *tangle) meanPlace(items []int32, own int64) int64 {
 // their product.
 const maxTransposed = 32
 
-// transpose swaps neighbours as long as that saves crossings, at most a few rounds.
-func (t *tangle) transpose() {
+// swapNeighbours swaps neighbours as long as that saves crossings, at most a few rounds.
+func (t *tangle) swapNeighbours() {
 	for range 4 {
 		better := false
 		for _, layer := range t.layers {

@@ -7,9 +7,9 @@ const maxSimplexWork = 20_000_000
 // assignRanks gives each node a rank so that edges lead down and are short in sum.
 func (t *tangle) assignRanks() {
 	t.rank = make([]int, len(t.graph.Nodes))
-	for _, v := range t.topological() {
+	for _, v := range t.topologicalOrder() {
 		for _, e := range t.in[v] {
-			t.rank[v] = max(t.rank[v], t.rank[t.tail(e)]+1)
+			t.rank[v] = max(t.rank[v], t.rank[t.tailOf(e)]+1)
 		}
 	}
 	s := newSimplex(t)
@@ -21,8 +21,8 @@ func (t *tangle) assignRanks() {
 	t.balanceRanks()
 }
 
-// topological returns the nodes so that all edges lead forwards.
-func (t *tangle) topological() []int {
+// topologicalOrder returns the nodes so that all edges lead forwards.
+func (t *tangle) topologicalOrder() []int {
 	waits := make([]int, len(t.graph.Nodes))
 	var order []int
 	for v := range waits {
@@ -66,7 +66,7 @@ func newSimplex(t *tangle) *simplex {
 	}
 }
 
-func (s *simplex) slack(e int) int { return s.rank[s.head(e)] - s.rank[s.tail(e)] - 1 }
+func (s *simplex) slack(e int) int { return s.rank[s.head(e)] - s.rank[s.tailOf(e)] - 1 }
 
 // optimize ranks the component of root.
 func (s *simplex) optimize(root int) {
@@ -98,7 +98,7 @@ func (s *simplex) growTree(root int) {
 		best, kept := -1, frontier[:0]
 		for _, e := range frontier {
 			s.work++
-			if s.inTree[s.tail(e)] && s.inTree[s.head(e)] {
+			if s.inTree[s.tailOf(e)] && s.inTree[s.head(e)] {
 				continue
 			}
 			kept = append(kept, e)
@@ -111,7 +111,7 @@ func (s *simplex) growTree(root int) {
 		}
 		delta, out := s.slack(best), s.head(best)
 		if s.inTree[out] {
-			delta, out = -delta, s.tail(best)
+			delta, out = -delta, s.tailOf(best)
 		}
 		for _, v := range s.members {
 			s.rank[v] += delta
@@ -133,7 +133,7 @@ func (s *simplex) collectTight(v int, frontier []int) []int {
 		for _, edges := range [2][]int{s.out[v], s.in[v]} {
 			for _, e := range edges {
 				s.work++
-				w := s.tail(e) + s.head(e) - v
+				w := s.tailOf(e) + s.head(e) - v
 				switch {
 				case s.inTree[w]:
 				case s.slack(e) == 0:
@@ -152,7 +152,7 @@ func (s *simplex) collectTight(v int, frontier []int) []int {
 func (s *simplex) addTreeEdge(e int) {
 	s.treeEdge[e] = true
 	s.edges = append(s.edges, e)
-	for _, v := range [2]int{s.tail(e), s.head(e)} {
+	for _, v := range [2]int{s.tailOf(e), s.head(e)} {
 		s.tree[v] = append(s.tree[v], e)
 	}
 }
@@ -164,7 +164,7 @@ func (s *simplex) numberSubtree(v, parent, low int) int {
 	lim := low
 	for _, e := range s.tree[v] {
 		if e != parent {
-			lim = s.numberSubtree(s.tail(e)+s.head(e)-v, e, lim)
+			lim = s.numberSubtree(s.tailOf(e)+s.head(e)-v, e, lim)
 		}
 	}
 	s.lim[v] = lim
@@ -176,8 +176,8 @@ func (s *simplex) below(v, root int) bool { return s.low[root] <= s.lim[v] && s.
 
 // child returns the end of a tree edge that is farther from the root.
 func (s *simplex) child(e int) int {
-	if s.lim[s.tail(e)] < s.lim[s.head(e)] {
-		return s.tail(e)
+	if s.lim[s.tailOf(e)] < s.lim[s.head(e)] {
+		return s.tailOf(e)
 	}
 	return s.head(e)
 }
@@ -199,7 +199,7 @@ func (s *simplex) initCutValues() {
 		s.cutValue[e] = sum[v]
 		up := s.head(e)
 		if v == up {
-			up, s.cutValue[e] = s.tail(e), -sum[v]
+			up, s.cutValue[e] = s.tailOf(e), -sum[v]
 		}
 		sum[up] += sum[v]
 	}
@@ -231,13 +231,13 @@ func (s *simplex) enteringEdge(e int) int {
 		}
 		for _, f := range edges {
 			s.work++
-			if !s.below(s.tail(f)+s.head(f)-v, root) && (best < 0 || s.slack(f) < s.slack(best)) {
+			if !s.below(s.tailOf(f)+s.head(f)-v, root) && (best < 0 || s.slack(f) < s.slack(best)) {
 				best = f
 			}
 		}
 		for _, f := range s.tree[v] {
 			if f != s.parent[v] {
-				search(s.tail(f) + s.head(f) - v)
+				search(s.tailOf(f) + s.head(f) - v)
 			}
 		}
 	}
@@ -248,26 +248,26 @@ func (s *simplex) enteringEdge(e int) int {
 // exchange puts f in the place of e in the tree.
 func (s *simplex) exchange(e, f int) {
 	root, delta := s.child(e), s.slack(f)
-	if root == s.tail(e) {
+	if root == s.tailOf(e) {
 		delta = -delta
 	}
 	s.shiftSubtree(root, delta)
 	value := s.cutValue[e]
-	top := s.addUpwards(s.tail(f), s.head(f), value, true)
-	s.addUpwards(s.head(f), s.tail(f), value, false)
+	top := s.addUpwards(s.tailOf(f), s.head(f), value, true)
+	s.addUpwards(s.head(f), s.tailOf(f), value, false)
 	s.cutValue[f], s.cutValue[e] = -value, 0
 	s.treeEdge[e], s.treeEdge[f] = false, true
 	s.edges[s.next] = f
-	for _, v := range [2]int{s.tail(e), s.head(e)} {
-		s.tree[v] = without(s.tree[v], e)
+	for _, v := range [2]int{s.tailOf(e), s.head(e)} {
+		s.tree[v] = withoutItem(s.tree[v], e)
 	}
-	for _, v := range [2]int{s.tail(f), s.head(f)} {
+	for _, v := range [2]int{s.tailOf(f), s.head(f)} {
 		s.tree[v] = append(s.tree[v], f)
 	}
 	s.numberSubtree(top, s.parent[top], s.low[top])
 }
 
-func without(list []int, x int) []int {
+func withoutItem(list []int, x int) []int {
 	for i, y := range list {
 		if y == x {
 			return append(list[:i], list[i+1:]...)
@@ -281,7 +281,7 @@ func (s *simplex) shiftSubtree(v, delta int) {
 	s.rank[v] += delta
 	for _, e := range s.tree[v] {
 		if e != s.parent[v] {
-			s.shiftSubtree(s.tail(e)+s.head(e)-v, delta)
+			s.shiftSubtree(s.tailOf(e)+s.head(e)-v, delta)
 		}
 	}
 }
@@ -292,12 +292,12 @@ func (s *simplex) addUpwards(v, w, value int, forwards bool) int {
 	for !s.below(w, v) {
 		s.work++
 		e := s.parent[v]
-		if (v == s.tail(e)) == forwards {
+		if (v == s.tailOf(e)) == forwards {
 			s.cutValue[e] += value
 		} else {
 			s.cutValue[e] -= value
 		}
-		v = s.tail(e) + s.head(e) - v
+		v = s.tailOf(e) + s.head(e) - v
 	}
 	return v
 }
@@ -318,7 +318,7 @@ func (t *tangle) balanceRanks() {
 		}
 		from, to := 0, last
 		for _, e := range t.in[v] {
-			from = max(from, t.rank[t.tail(e)]+1)
+			from = max(from, t.rank[t.tailOf(e)]+1)
 		}
 		for _, e := range t.out[v] {
 			to = min(to, t.rank[t.head(e)]-1)

@@ -14,7 +14,7 @@ func (t *tangle) boundRanks() {
 		return
 	}
 	n := len(t.rank)
-	order := t.topological()
+	order := t.topologicalOrder()
 	height, waits := make([]int, n), make([]int, n)
 	for i := range order {
 		v := order[n-1-i]
@@ -91,7 +91,7 @@ func (t *tangle) cutLongEdges() {
 			order = append(order, e)
 		}
 	}
-	span := func(e int) int { return t.rank[t.head(e)] - t.rank[t.tail(e)] }
+	span := func(e int) int { return t.rank[t.head(e)] - t.rank[t.tailOf(e)] }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(span(a), span(b)) })
 	left := 4*(len(t.graph.Nodes)+len(edges)) + 1000
 	for _, e := range order {

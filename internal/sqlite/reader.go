@@ -24,7 +24,7 @@ func OpenReader(f fs.File, pragmas string) (*Conn, error) {
 	}
 	name := readers.lend(f)
 	c, err := openURI("file:"+name+"?mode=ro&immutable=1&vfs="+system, readerPragmas+pragmas, false)
-	if left := readers.take(name); left != nil { // SQLite has not come to it
+	if left := readers.takeFile(name); left != nil { // SQLite has not come to it
 		err = errors.Join(err, left.Close())
 	}
 	return c, err
@@ -57,8 +57,8 @@ func (l *lentFiles) lend(f fs.File) string {
 	return name
 }
 
-// take removes a file and returns it, nil if it is not there.
-func (l *lentFiles) take(name string) fs.File {
+// takeFile removes a file and returns it, nil if it is not there.
+func (l *lentFiles) takeFile(name string) fs.File {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[name]
@@ -68,7 +68,7 @@ func (l *lentFiles) take(name string) fs.File {
 
 // Open implements fs.FS: it takes the file.
 func (l *lentFiles) Open(name string) (fs.File, error) {
-	if f := l.take(name); f != nil {
+	if f := l.takeFile(name); f != nil {
 		return f, nil
 	}
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
