@@ -127,6 +127,7 @@ type Engine struct {
 	registry   *registry
 	dispatcher *dispatcher
 	waiters    *waiters
+	watches    runWatches // who watch all runs
 	alarms     *alarms
 	messenger  *childMessenger
 	purges     atomic.Uint64    // runs that were purged in this life
@@ -278,6 +279,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.hook.Hit("close.actors")
 	e.background.Wait()
 	e.waiters.closeChannels()
+	e.watches.closeWatches()
 	err := e.dir.Close()
 	if e.files != nil {
 		err = errors.Join(err, e.files.Close())

@@ -101,7 +101,9 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		return fmt.Errorf("commit run %q: %w", string(r.id), err)
 	}
 	defer release()
-	return r.Run.Commit(s, records)
+	err = r.Run.Commit(s, records)
+	r.engine.watches.tellCommit(r.Run, records, err)
+	return err
 }
 
 // Close implements actor.Store.

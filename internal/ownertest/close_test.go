@@ -316,6 +316,9 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	for _, err := range e.Runs(ctx, pawl.RunFilter{}) {
 		out["Runs"] = err
 	}
+	for _, err := range e.Watch(ctx, pawl.WatchFilter{}) {
+		out["Watch"] = err
+	}
 	return out
 }
 

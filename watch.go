@@ -1,0 +1,265 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A RunChange says how a run stands after a commit, or that whoever watches has missed
+// changes: what Watch yields.
+type RunChange struct {
+	Run       workflow.RunID     `json:"run"`
+	Workflow  string             `json:"workflow"` // name of the definition
+	Version   int                `json:"version"`
+	Tenant    string             `json:"tenant,omitzero"` // on whose behalf
+	Parent    workflow.RunID     `json:"parent,omitzero"` // of a child run; "" without
+	Status    workflow.RunStatus `json:"status"`          // as in the RunSummary
+	Seq       int64              `json:"seq"`             // of the last record
+	At        time.Time          `json:"at"`              // of the last record
+	StartedAt time.Time          `json:"startedAt,omitzero"`
+	EndedAt   time.Time          `json:"endedAt,omitzero"` // zero while it runs
+
+	// Lost says that there were changes which nobody will be told; all other fields are zero.
+	// List the runs now: no change is missing that is committed after the list has begun.
+	Lost bool `json:"lost,omitzero"`
+}
+
+// A WatchFilter selects runs by how they stand after a commit. The zero value selects all.
+// A run that had a status of the filter and has it no longer is not told.
+type WatchFilter struct {
+	Workflow string               // name of the definition; "" is any
+	Parent   workflow.RunID       // whose children; "" is any
+	Tenant   string               // on whose behalf; "" is any
+	Roots    bool                 // only runs without a parent
+	Prefix   string               // of the id
+	Status   []workflow.RunStatus // any of these; none is any
+}
+
+func (f *WatchFilter) takesHead(h *store.Head) bool {
+	return (f.Workflow == "" || h.Workflow == f.Workflow) && (f.Parent == "" || h.Parent == f.Parent) &&
+		(f.Tenant == "" || h.Tenant == f.Tenant) && (!f.Roots || h.Parent == "") &&
+		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status))
+}
+
+// MaxWatched bounds the runs whose changes wait for one reader of Watch.
+const MaxWatched = 4096
+
+// Watch tells how every run that fits the filter stands, after each of its commits, until ctx
+// is done or the engine closes. The first change says Lost: whoever shows runs lists them
+// then, and keeps the list up to date with what follows.
+//
+//	for change, err := range engine.Watch(ctx, pawl.WatchFilter{}) {
+//		if err != nil {
+//			return err
+//		}
+//		if change.Lost {
+//			// list the runs
+//		}
+//	}
+//
+// Of the changes of a run that wait for the reader only the last is kept. If those of more than
+// MaxWatched runs wait, all are dropped, and the reader is told Lost: a reader never slows a
+// commit. A run that is purged is not told. An error ends the list: ErrClosed, ErrFailed, the
+// cause of ctx.
+func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, error] {
+	if err := e.checkUsable(ctx); err != nil {
+		return func(yield func(RunChange, error) bool) { yield(RunChange{}, err) }
+	}
+	f.Status = slices.Clone(f.Status)
+	return func(yield func(RunChange, error) bool) {
+		w := &runWatch{filter: f, lost: true, moved: make(chan struct{}, 1)}
+		e.watches.addWatch(w)
+		defer e.watches.removeWatch(w)
+		for {
+			c, err := e.nextChange(ctx, w)
+			if err != nil {
+				yield(RunChange{}, err)
+				return
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// nextChange waits for the next change that a watch takes.
+func (e *Engine) nextChange(ctx context.Context, w *runWatch) (RunChange, error) {
+	for {
+		if ctx.Err() != nil {
+			return RunChange{}, context.Cause(ctx)
+		}
+		c, ok, closed := w.takeChange()
+		switch {
+		case ok:
+			return c, nil
+		case closed:
+			return RunChange{}, ErrClosed
+		}
+		select {
+		case <-w.moved:
+		case <-e.dir.Failed():
+			return RunChange{}, closedError(e.dir.Err())
+		case <-ctx.Done():
+		}
+	}
+}
+
+// runWatches are those who watch all runs. A commit costs them nothing while there are none.
+type runWatches struct {
+	mu     sync.Mutex // guards closed, and changes of all
+	all    atomic.Pointer[[]*runWatch]
+	closed bool
+}
+
+func (ws *runWatches) addWatch(w *runWatch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.closed {
+		w.lost, w.closed = false, true
+		return
+	}
+	all := []*runWatch{w}
+	if old := ws.all.Load(); old != nil {
+		all = append(all, *old...)
+	}
+	ws.all.Store(&all)
+}
+
+func (ws *runWatches) removeWatch(w *runWatch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	old := ws.all.Load()
+	if old == nil {
+		return
+	}
+	all := slices.DeleteFunc(slices.Clone(*old), func(x *runWatch) bool { return x == w })
+	if len(all) == 0 {
+		ws.all.Store(nil)
+		return
+	}
+	ws.all.Store(&all)
+}
+
+// tellCommit tells what a commit of records has made of a run, or that nobody knows.
+func (ws *runWatches) tellCommit(run *store.Run, records []decision.Record, err error) {
+	all := ws.all.Load()
+	if all == nil || len(records) == 0 || err != nil && !errors.Is(err, ErrUnknown) {
+		return
+	}
+	if err != nil {
+		for _, w := range *all {
+			w.loseChanges()
+		}
+		return
+	}
+	h := run.Head()
+	c := &RunChange{
+		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Parent: h.Parent,
+		Status: h.Status, Seq: h.Seq, At: records[len(records)-1].At, StartedAt: h.StartedAt, EndedAt: h.EndedAt,
+	}
+	for _, w := range *all {
+		if w.filter.takesHead(&h) {
+			w.putChange(c)
+		}
+	}
+}
+
+// closeWatches ends all watches once their readers have what waits for them.
+func (ws *runWatches) closeWatches() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.closed = true
+	if all := ws.all.Load(); all != nil {
+		for _, w := range *all {
+			w.closeWatch()
+		}
+	}
+}
+
+// A runWatch is one who watches runs, with the changes that wait for it.
+type runWatch struct {
+	filter WatchFilter
+	moved  chan struct{} // gets a signal when there is something to take
+
+	mu      sync.Mutex
+	pending map[workflow.RunID]*RunChange // which other watches share
+	order   []workflow.RunID              // of pending, oldest first
+	lost    bool                          // the reader is to be told before anything else
+	closed  bool
+}
+
+func (w *runWatch) putChange(c *RunChange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost {
+		return // what the reader will list has it
+	}
+	if w.pending[c.Run] == nil {
+		if len(w.order) == MaxWatched {
+			w.dropChanges()
+			return
+		}
+		w.order = append(w.order, c.Run)
+	}
+	if w.pending == nil {
+		w.pending = map[workflow.RunID]*RunChange{}
+	}
+	w.pending[c.Run] = c
+	w.wakeReader()
+}
+
+func (w *runWatch) loseChanges() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dropChanges()
+}
+
+// dropChanges is loseChanges for who holds the lock.
+func (w *runWatch) dropChanges() {
+	w.lost, w.pending, w.order = true, nil, nil
+	w.wakeReader()
+}
+
+func (w *runWatch) closeWatch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.wakeReader()
+}
+
+func (w *runWatch) wakeReader() {
+	select {
+	case w.moved <- struct{}{}:
+	default:
+	}
+}
+
+// takeChange returns what the reader is told next, if there is anything, and whether nothing
+// will follow.
+func (w *runWatch) takeChange() (c RunChange, ok, closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.lost:
+		w.lost = false
+		return RunChange{Lost: true}, true, false
+	case len(w.order) == 0:
+		return RunChange{}, false, w.closed
+	}
+	id := w.order[0]
+	w.order = w.order[1:]
+	c = *w.pending[id]
+	delete(w.pending, id)
+	return c, true, false
+}
