@@ -37,7 +37,7 @@
 //
 // # Stability
 //
-// The API is this package with workflow, blob, handler, worker and pawltest. The
+// The API is this package with workflow, blob, handler, worker, api and pawltest. The
 // packages actor, decision, planning, store, rescue, merge and timeout are open to read,
 // and may change; the state that planners plan on is internal.
 //

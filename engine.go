@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,12 @@ type Options struct {
 	// for room, and the warnings of the definitions that are published or started;
 	// slog.Default() by default.
 	Logger *slog.Logger
+	// Socket serves other programs of this user, such as the command pawl: Open listens on the unix
+	// socket named socket in the directory, mode 0600, and calls it in a goroutine with a listener that accepts
+	// connections of processes of the same user only. It returns soon after Close has closed the listener, and
+	// Close waits for that. api.Local is one. Nothing listens by default. Where the path has no room for a
+	// socket, the file socket says where it is. Open fails if none can be made.
+	Socket func(*Engine, net.Listener)
 }
 
 // Bounds that every run's actor has.
@@ -136,6 +143,7 @@ type Engine struct {
 	faults     faultLog         // what the logger has of faults that repeat
 	digests    knownDefinitions // that came before
 	once       turns            // of the keys of Once
+	socket     *socketServer    // nil without Options.Socket
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run
@@ -195,6 +203,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.background.Go(e.alarms.watchAlarms)
 	if e.stalls != nil {
 		e.background.Go(e.stalls.scanUntilClosed)
+	}
+	if err := e.openSocket(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), e.Close(ctx))
 	}
 	return e, nil
 }
@@ -264,6 +275,7 @@ const closePatience = 5 * time.Second
 // in this order, and closes the directory.
 func (e *Engine) shutDown(ctx context.Context) error {
 	e.hook.Hit("close.begin")
+	e.socket.stop()
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
 	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()

@@ -93,11 +93,31 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 				yield(RunSummary{}, closedError(err))
 				return
 			}
-			if !yield(RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Seq: h.Seq, Alarm: h.Alarm, Parent: h.Parent}, nil) {
+			if !yield(summaryOf(&h), nil) {
 				return
 			}
 		}
 	}
+}
+
+func summaryOf(h *store.Head) RunSummary {
+	return RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Seq: h.Seq, Alarm: h.Alarm, Parent: h.Parent}
+}
+
+// Summary returns what Runs would list of a run, from the index alone, in some 10 µs whatever
+// the size of the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+func (e *Engine) Summary(ctx context.Context, id workflow.RunID) (RunSummary, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return RunSummary{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return RunSummary{}, err
+	}
+	h, err := e.dir.Head(id)
+	if err != nil {
+		return RunSummary{}, closedError(err)
+	}
+	return summaryOf(&h), nil
 }
 
 // A RunCount says how many runs of a workflow have a status.

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -289,7 +290,7 @@ func (in *inspection) noteFiles(named map[string]bool) {
 
 // noteOthers notes what else is in the directory.
 func (in *inspection) noteOthers() {
-	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true}
+	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, socket.File: true, socket.NewFile: true}
 	entries, err := fs.ReadDir(in.FS(), ".")
 	if err != nil {
 		in.addDamage("", ".", err, doRepair)

@@ -250,7 +250,7 @@ func TestVerifyFindsDamageOfTheLog(t *testing.T) {
 // What is only left over is no damage.
 func TestVerifyNotes(t *testing.T) {
 	path := settled(t)
-	for _, name := range []string{"runs/00/left.db", "tmp/x.db", "notes.txt", "blobs/ab/" + strings.Repeat("0", 62)} {
+	for _, name := range []string{"runs/00/left.db", "tmp/x.db", "notes.txt", "socket", "blobs/ab/" + strings.Repeat("0", 62)} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(path, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(path, name), []byte("x"), 0o600))
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/pawl-run/pawl/internal/socket"
 )
 
 // checkNames refuses what stands in the directory under a name that the engine
@@ -42,6 +44,7 @@ func (d *Dir) checkNames() error {
 // a repository that keeps an empty folder.
 var ourNames = []string{
 	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, sumsFile, indexFile + "-journal", savedIndex, runsDir, tmpDir, blobsDir, unfinishedFile,
+	socket.File, socket.NewFile,
 	"lost+found", ".DS_Store", ".gitignore", ".gitkeep",
 }
 

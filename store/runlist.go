@@ -27,6 +27,7 @@ type RunFilter struct {
 	EndedSince time.Time            // ended at this instant or later; zero is no bound
 	EndedUntil time.Time            // ended before this instant; zero is no bound
 	Newest     bool                 // those that were started last come first
+	After      workflow.RunID       // those that come after this run in the order of the list; "" is from the first
 	Limit      int                  // at most so many runs; 0 is all
 }
 
@@ -58,11 +59,15 @@ const (
 )
 
 // AllHeads yields the rows of all runs that fit the filter, in the order of their
-// starts, in pages: commits go on in between.
+// starts, in pages: commits go on in between. If the run that it begins after does not exist, it
+// fails with ErrRunNotFound.
 func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 	return func(yield func(Head, error) bool) {
 		l := runList{d: d, filter: f}
 		err := l.gatherRuns()
+		if err == nil && f.After != "" {
+			err = l.beginAfter(f.After)
+		}
 		for err == nil && !l.done {
 			var rows []index.Row
 			rows, err = l.nextPage()
@@ -79,6 +84,21 @@ func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 			yield(Head{}, err)
 		}
 	}
+}
+
+// beginAfter passes over the runs up to one of them.
+func (l *runList) beginAfter(id workflow.RunID) error {
+	row, err := l.d.readRow(id)
+	if err != nil {
+		return err
+	}
+	l.last = row.Num
+	n := slices.IndexFunc(l.runs, func(num int64) bool { return num > row.Num != l.filter.Newest && num != row.Num })
+	if n < 0 {
+		n = len(l.runs)
+	}
+	l.runs = l.runs[n:]
+	return nil
 }
 
 // A runList is a list on its way.

@@ -75,16 +75,20 @@ func TestRunFilter(t *testing.T) {
 			Status:   rapid.SliceOfN(statuses, 0, 2).Draw(t, "status"),
 			Since:    instant("since"), Until: instant("until"), EndedSince: instant("endedSince"), EndedUntil: instant("endedUntil"),
 			Newest: rapid.Bool().Draw(t, "newest"),
+			After:  rapid.SampledFrom([]workflow.RunID{"", "", everything[0].Run, everything[20].Run, everything[listRows+80].Run}).Draw(t, "after"),
 			Limit:  rapid.SampledFrom([]int{0, 0, 1, 7, listRows, 100_000}).Draw(t, "limit"),
 		}
 		var want []workflow.RunID
-		for i := range everything {
-			if fits(f, &everything[i]) {
-				want = append(want, everything[i].Run)
-			}
-		}
+		behind := f.After == ""
+		listed := slices.Clone(everything)
 		if f.Newest {
-			slices.Reverse(want)
+			slices.Reverse(listed)
+		}
+		for i := range listed {
+			if behind && fits(f, &listed[i]) {
+				want = append(want, listed[i].Run)
+			}
+			behind = behind || listed[i].Run == f.After
 		}
 		if f.Limit > 0 {
 			want = want[:min(f.Limit, len(want))]
@@ -96,6 +100,14 @@ func TestRunFilter(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 	})
+}
+
+// A list that begins after a run that is not there says so.
+func TestAListAfterNoRun(t *testing.T) {
+	d := open(t, t.TempDir())
+	for _, err := range d.AllHeads(RunFilter{After: "gone"}) {
+		require.ErrorIs(t, err, ErrRunNotFound)
+	}
 }
 
 // A page is not larger in memory than a bound and the largest row.

@@ -21,12 +21,12 @@ import (
 )
 
 // mayImport are the packages that whole files import besides.
-var mayImport = []string{"errors", "testing", module + "/pawltest"}
+var mayImport = []string{"testing", module + "/pawltest"}
 
 // mayUse are the packages that fragments use without an import.
 var mayUse = []string{
-	"context", "crypto/tls", "crypto/x509", "encoding/json", "fmt", "log", "os", "time",
-	module, module + "/aesgcm", module + "/blob", module + "/handler", module + "/worker", module + "/workflow",
+	"context", "crypto/tls", "crypto/x509", "encoding/json", "errors", "fmt", "log", "net/http", "os", "time",
+	module, module + "/aesgcm", module + "/api", module + "/blob", module + "/handler", module + "/worker", module + "/workflow",
 }
 
 // goBlock finds a block of Go on a page.

@@ -38,6 +38,18 @@ func DescribeMessage(m Message) string {
 	return value.Shorten(text, maxMessageText)
 }
 
+// ActOf returns who has asked for a message, and why; zero if that is not known.
+func ActOf(m Message) Act {
+	if m == nil {
+		return Act{}
+	}
+	if f := reflect.ValueOf(m).FieldByName("Act"); f.IsValid() {
+		act, _ := f.Interface().(Act)
+		return act
+	}
+	return Act{}
+}
+
 // TokenOf returns the token that a message is for; 0 if it names none.
 func TokenOf(m Message) workflow.TokenID {
 	if m == nil {

@@ -1,0 +1,364 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/socket"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// ErrNoEngine says that nobody answers: no engine has the directory open, or one without Options.Socket.
+var ErrNoEngine = socket.ErrNoEngine
+
+// A Client asks an engine of another process. Refusals are of type *Error, and for errors.Is what the engine's
+// method would have returned. It may be used from any goroutine.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// Dial returns a client of the engine that has a directory open with Options.Socket. Close it. It
+// fails with ErrNoEngine if there is none.
+func Dial(ctx context.Context, dir string) (*Client, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, dir) }
+	c := NewClient("http://localhost", &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 30 * time.Second}})
+	if _, err := c.Engine(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// NewClient returns a client of a Handler. base is where it is mounted, such as
+// https://example.com/pawl; h does the requests, and whatever lets the host identify the caller.
+func NewClient(base string, h *http.Client) *Client {
+	return &Client{strings.TrimSuffix(base, "/"), h}
+}
+
+// Close closes connections that nothing goes on over.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// A question is one request of a client.
+type question struct {
+	method, path string
+	query        url.Values
+	accept       string // typeJSON if it is empty
+	body         any    // of JSON; nil for none
+}
+
+// aboutRun asks for a resource of a run. The id stands in the query: of a path, proxies may decode it.
+func aboutRun(id workflow.RunID, resource string) *question {
+	return &question{method: http.MethodGet, path: "/v1/runs/" + anyRun + resource, query: url.Values{"run": {string(id)}}}
+}
+
+// send returns the answer to a question, whose body is to be closed, or an *Error.
+func (c *Client) send(ctx context.Context, q *question) (*http.Response, error) {
+	var body io.Reader
+	if q.body != nil {
+		text, err := encodeJSON(q.body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path+"?"+q.query.Encode(), body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", typeJSON)
+	if q.accept != "" {
+		r.Header.Set("Accept", q.accept)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", typeJSON)
+	}
+	a, err := c.http.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	if a.StatusCode < http.StatusMultipleChoices {
+		return a, nil
+	}
+	defer func() { _ = a.Body.Close() }() // it was read
+	var e errorReply
+	if err := json.NewDecoder(io.LimitReader(a.Body, 1<<20)).Decode(&e); err != nil || e.Error == nil {
+		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: "the answer is " + a.Status}
+	}
+	return nil, e.Error
+}
+
+// ask decodes the answer to a question into out.
+func (c *Client) ask(ctx context.Context, q *question, out any) error {
+	a, err := c.send(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = a.Body.Close() }() // it was read
+	if err := json.NewDecoder(a.Body).Decode(out); err != nil {
+		return fmt.Errorf("read the answer of the engine: %w", err)
+	}
+	return nil
+}
+
+// listLines yields the lines of the answer to a question.
+func listLines[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		q.accept = typeLines
+		a, err := c.send(ctx, q)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer func() { _ = a.Body.Close() }() // there is no more to read
+		for d := json.NewDecoder(a.Body); ; {
+			var line json.RawMessage
+			err := d.Decode(&line)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var x T
+			if err == nil {
+				x, err = decodeLine[T](line)
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// decodeLine decodes an entry of a list, or the error that has ended it.
+func decodeLine[T any](text []byte) (x T, err error) {
+	var refused errorReply
+	if bytes.HasPrefix(text, []byte(`{"error":{"status":`)) && json.Unmarshal(text, &refused) == nil && refused.Error != nil {
+		return x, refused.Error
+	}
+	return x, json.Unmarshal(text, &x)
+}
+
+// listStream yields the messages of a stream, until it says that it has ended.
+func listStream[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		q.accept = typeStream
+		a, err := c.send(ctx, q)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer func() { _ = a.Body.Close() }() // there is no more to read
+		name := ""
+		for lines := bufio.NewReader(a.Body); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				yield(none, streamError(ctx, err))
+				return
+			}
+			field, text, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
+			switch {
+			case len(line) == 1:
+				name = ""
+			case string(field) == "event":
+				name = string(text)
+			case string(field) == "data" && name == "end":
+				return
+			case string(field) == "data":
+				x, err := decodeLine[T](text)
+				if !yield(x, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// streamError says why a stream broke.
+func streamError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the stream of the engine broke: %w", err)
+}
+
+// Engine returns which engine answers.
+func (c *Client) Engine(ctx context.Context) (info EngineInfo, err error) {
+	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/engine"}, &info)
+	return info, err
+}
+
+// Runs lists runs, as Engine.Runs does.
+func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
+	q := url.Values{}
+	for name, text := range map[string]string{"workflow": f.Workflow, "parent": string(f.Parent), "tenant": f.Tenant, "prefix": f.Prefix, "cursor": string(f.After)} {
+		if text != "" {
+			q.Set(name, text)
+		}
+	}
+	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until, "endedSince": f.EndedSince, "endedUntil": f.EndedUntil} {
+		if !at.IsZero() {
+			q.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	for _, s := range f.Status {
+		q.Add("status", s.String())
+	}
+	if f.Roots {
+		q.Set("roots", "1")
+	}
+	if f.Newest {
+		q.Set("order", "newest")
+	}
+	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: q}), f.Limit)
+}
+
+// firstOf ends a list after so many entries; 0 lists all.
+func firstOf[T any](list iter.Seq2[T, error], limit int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := 0
+		for x, err := range list {
+			if !yield(x, err) || err != nil {
+				return
+			}
+			if n++; n == limit {
+				return
+			}
+		}
+	}
+}
+
+// Summary returns how a run stands, as Engine.Summary does.
+func (c *Client) Summary(ctx context.Context, id workflow.RunID) (s pawl.RunSummary, err error) {
+	err = c.ask(ctx, aboutRun(id, ""), &s)
+	return s, err
+}
+
+// Wait returns the outcome of a run when it has ended, as Engine.Wait does.
+func (c *Client) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
+	q := aboutRun(id, "")
+	q.query.Set("wait", maxWait.String())
+	for {
+		var s pawl.RunSummary
+		if err := c.ask(ctx, q, &s); err != nil {
+			return workflow.Outcome{}, err
+		}
+		if s.Status.Final() {
+			return s.Outcome, nil
+		}
+	}
+}
+
+// Overview returns a run in numbers, as Engine.Overview does.
+func (c *Client) Overview(ctx context.Context, id workflow.RunID) (o pawl.Overview, err error) {
+	err = c.ask(ctx, aboutRun(id, "/overview"), &o)
+	return o, err
+}
+
+// Tokens lists tokens of a run, as Engine.Tokens does.
+func (c *Client) Tokens(ctx context.Context, id workflow.RunID, f pawl.TokenFilter) iter.Seq2[pawl.Token, error] {
+	q := aboutRun(id, "/tokens")
+	if f.Node != "" {
+		q.query.Set("node", string(f.Node))
+	}
+	for _, s := range f.Status {
+		q.query.Add("status", s.String())
+	}
+	if f.Group != 0 {
+		q.query.Set("group", strconv.FormatInt(int64(f.Group), 10))
+	}
+	if f.After != 0 {
+		q.query.Set("after", strconv.FormatInt(int64(f.After), 10))
+	}
+	return listLines[pawl.Token](ctx, c, q)
+}
+
+// Data returns the values of a run.
+func (c *Client) Data(ctx context.Context, id workflow.RunID) (d Data, err error) {
+	err = c.ask(ctx, aboutRun(id, "/data"), &d)
+	return d, err
+}
+
+// Definition returns the definition that a run has now, and its revision, as Engine.Definition does.
+func (c *Client) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
+	var d struct {
+		Revision   int             `json:"revision"`
+		Definition json.RawMessage `json:"definition"`
+	}
+	if err := c.ask(ctx, aboutRun(id, "/definition"), &d); err != nil {
+		return nil, 0, err
+	}
+	def, err := workflow.Boundless().ParseJSON(d.Definition)
+	return def, d.Revision, err
+}
+
+// Events lists the events of a run, as Engine.Events does. A stream that breaks, when the engine closes,
+// is an error: go on after the last event.
+func (c *Client) Events(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[pawl.Event, error] {
+	q := aboutRun(id, "/events")
+	q.query.Set("after", strconv.FormatInt(o.After, 10))
+	if o.Follow {
+		return listStream[pawl.Event](ctx, c, q)
+	}
+	return listLines[pawl.Event](ctx, c, q)
+}
+
+// Journal lists the records of a run behind a sequence; 0 is from the first.
+func (c *Client) Journal(ctx context.Context, id workflow.RunID, after int64) iter.Seq2[Record, error] {
+	q := aboutRun(id, "/journal")
+	q.query.Set("after", strconv.FormatInt(after, 10))
+	return listLines[Record](ctx, c, q)
+}
+
+// Why says what a run waits for, or why it failed, as Engine.Why does.
+func (c *Client) Why(ctx context.Context, id workflow.RunID) (x pawl.Explanation, err error) {
+	err = c.ask(ctx, aboutRun(id, "/why"), &x)
+	return x, err
+}
+
+// Graph returns a picture of a run on its definition, as SVG, at most so many pixels wide; 0 is 1,600.
+func (c *Client) Graph(ctx context.Context, id workflow.RunID, width int) ([]byte, error) {
+	q := aboutRun(id, "/graph.svg")
+	q.query.Set("width", strconv.Itoa(width))
+	a, err := c.send(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = a.Body.Close() }() // it was read
+	return io.ReadAll(a.Body)
+}
+
+// Approvals lists the open approvals of all runs, as Engine.Approvals does.
+func (c *Client) Approvals(ctx context.Context) iter.Seq2[pawl.Approval, error] {
+	return listLines[pawl.Approval](ctx, c, &question{method: http.MethodGet, path: "/v1/approvals"})
+}
+
+// DeadLetters lists the tasks of all runs that wait for an operator, as Engine.DeadLetters does.
+func (c *Client) DeadLetters(ctx context.Context, f pawl.DeadLetterFilter) iter.Seq2[pawl.DeadLetter, error] {
+	q := url.Values{}
+	for name, text := range map[string]string{"run": string(f.Run), "workflow": f.Workflow, "node": string(f.Node), "task": f.Task, "code": f.Code} {
+		if text != "" {
+			q.Set(name, text)
+		}
+	}
+	return listLines[pawl.DeadLetter](ctx, c, &question{method: http.MethodGet, path: "/v1/dead-letters", query: q})
+}

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"net/http"
+	"os"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An approvalPage lists open approvals, oldest run first.
+type approvalPage struct {
+	Approvals []any `json:"approvals"`
+	More      bool  `json:"more"`
+}
+
+func (c *call) listApprovals() error {
+	q := c.query()
+	limit := q.limit()
+	if q.err != nil {
+		return q.err
+	}
+	show, list := func(a *pawl.Approval) any { return c.viewerOf(a.Run).showApproval(a) }, c.engine.Approvals(c.context())
+	if c.acceptsType(typeLines) {
+		return c.replyLines(mapList(list, show))
+	}
+	page, more, err := readPage(mapList(list, show), limit)
+	if err != nil {
+		return err
+	}
+	return c.reply(approvalPage{page, more})
+}
+
+// A deadLetterPage lists tasks that wait for an operator, oldest run first.
+type deadLetterPage struct {
+	DeadLetters []any `json:"deadLetters"`
+	More        bool  `json:"more"`
+}
+
+func (c *call) listDeadLetters() error {
+	q := c.query()
+	limit := q.limit()
+	if q.err != nil {
+		return q.err
+	}
+	f := pawl.DeadLetterFilter{
+		Run: workflow.RunID(q.textOf("run")), Workflow: q.textOf("workflow"), Node: workflow.NodeID(q.textOf("node")), Task: q.textOf("task"), Code: q.textOf("code"),
+	}
+	show, list := func(l *pawl.DeadLetter) any { return c.viewerOf(l.Run).showDeadLetter(l) }, c.engine.DeadLetters(c.context(), f)
+	if c.acceptsType(typeLines) {
+		return c.replyLines(mapList(list, show))
+	}
+	page, more, err := readPage(mapList(list, show), limit)
+	if err != nil {
+		return err
+	}
+	return c.reply(deadLetterPage{page, more})
+}
+
+// An EngineInfo says which engine answers, and how many runs it has.
+type EngineInfo struct {
+	PID    int             `json:"pid"`    // of its process
+	Counts []pawl.RunCount `json:"counts"` // of runs, by workflow and status
+}
+
+func (c *call) showEngine() error {
+	counts, err := c.engine.Counts(c.context())
+	if err != nil {
+		return err
+	}
+	return c.reply(EngineInfo{os.Getpid(), append([]pawl.RunCount{}, counts...)})
+}
+
+// A Health says that a process lives, or that its engine is ready.
+type Health struct {
+	Status string `json:"status"` // ok or ready
+}
+
+func (c *call) showHealth() error { return c.reply(Health{"ok"}) }
+
+// showReadiness says whether the engine commits, to whoever asks: without the reason if it does not.
+func (c *call) showReadiness() error {
+	if _, err := c.engine.Counts(c.r.Context()); err != nil {
+		return refusef(http.StatusServiceUnavailable, errorOf(err).Code, "the engine is not ready")
+	}
+	return c.reply(Health{"ready"})
+}

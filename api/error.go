@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An Error is what a request is refused with. A Client returns it: for errors.Is it is also the error of the engine
+// that its Code stands for.
+type Error struct {
+	Status  int    `json:"status"` // of HTTP
+	Code    string `json:"code"`   // one of those in docs/api.md
+	Message string `json:"message"`
+}
+
+// Error returns code and message.
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Is reports whether the error stands for target, an error of package pawl, or has the code of
+// another Error.
+func (e *Error) Is(target error) bool {
+	for _, c := range codes {
+		if c.err == target {
+			return c.code == e.Code
+		}
+	}
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// The codes of errors that are not the engine's.
+const (
+	codeInvalid      = "invalid_request"    // 400
+	codeUnauthorized = "unauthorized"       // 401: the hook of the host knows nobody
+	codeForbidden    = "forbidden"          // 403: the caller lacks the right
+	codeNotFound     = "not_found"          // 404: there is no such path
+	codeNoToken      = "token_not_found"    // 404: the run has no such token
+	codeMethod       = "method_not_allowed" // 405
+	codeTooLarge     = "too_large"          // 413
+	codeTimeout      = "timeout"            // 504
+	codeInternal     = "internal"           // 500
+)
+
+// codes are those of the errors of an engine, the first that fits counts.
+var codes = []struct {
+	err  error
+	code string
+}{
+	{pawl.ErrRunNotFound, "run_not_found"},
+	{pawl.ErrNotPublished, "not_published"},
+	{blob.ErrMissing, "blob_missing"},
+	{pawl.ErrRunExists, "run_exists"},
+	{pawl.ErrPublished, "already_published"},
+	{pawl.ErrStale, "stale"},
+	{pawl.ErrEnded, "ended"},
+	{pawl.ErrNotEnded, "not_ended"},
+	{pawl.ErrNotLive, "not_live"},
+	{pawl.ErrAmbiguous, "ambiguous"},
+	{pawl.ErrAlreadyVoted, "already_voted"},
+	{pawl.ErrGroupClosed, "group_closed"},
+	{pawl.ErrConflict, "conflict"},
+	{pawl.ErrSuspended, "suspended"},
+	{pawl.ErrNoSpace, "no_space"},
+	{pawl.ErrBusy, "busy"},
+	{pawl.ErrUnknown, "unknown_outcome"},
+	{pawl.ErrFenced, "fenced"},
+	{pawl.ErrFailed, "failed"},
+	{pawl.ErrLocked, "locked"},
+	{pawl.ErrClosed, "closed"},
+	{pawl.ErrCorrupt, "corrupt"},
+	{pawl.ErrVersion, "wrong_version"},
+	{context.DeadlineExceeded, codeTimeout},
+	{context.Canceled, "closed"},
+	{pawl.ErrInvalid, codeInvalid},
+}
+
+// errorOf returns what a request is answered that an engine has refused.
+func errorOf(err error) *Error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	e := &Error{Status: pawl.HTTPStatus(err), Code: codeInternal, Message: err.Error()}
+	if le := (*workflow.LimitError)(nil); errors.As(err, &le) {
+		e.Code = codeTooLarge
+		return e
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			e.Code = c.code
+			return e
+		}
+	}
+	if e.Status == http.StatusBadRequest {
+		e.Code = codeInvalid
+	}
+	return e
+}
+
+func refusef(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func invalidf(format string, args ...any) *Error {
+	return refusef(http.StatusBadRequest, codeInvalid, format, args...)
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// explainRun answers what a run waits for, or why it failed.
+func (c *call) explainRun() error {
+	id := c.runID()
+	x, err := c.engine.Why(c.context(), id)
+	if err != nil {
+		return err
+	}
+	return c.replyAt(x.Seq, c.viewerOf(id).showExplanation(x))
+}
+
+// drawRun answers a picture of the definition of a run, with the tokens on it.
+func (c *call) drawRun() error {
+	q := c.query()
+	width := q.number("width")
+	if q.err == nil && width > 10_000 {
+		q.refuse("width", "a number of pixels up to 10000")
+	}
+	if q.err != nil {
+		return q.err
+	}
+	id := c.runID()
+	d, _, err := c.engine.Definition(c.context(), id)
+	if err != nil {
+		return err
+	}
+	g, err := workflow.Compile(d)
+	if err != nil {
+		return err
+	}
+	o, err := c.engine.Overview(c.context(), id)
+	if err != nil {
+		return err
+	}
+	run := &diagram.Run{ID: id, Status: o.Status, Seq: o.Seq, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
+	for _, n := range o.Nodes {
+		run.Tokens[n.Node] = n.Tokens
+	}
+	c.w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	writeBody(c.w, http.StatusOK, "image/svg+xml", []byte(diagram.New(g, run).SVG(int(width))))
+	return nil
+}
+
+// compareRuns answers where two runs part. With a hook that redacts it is refused: what differs is a value.
+func (c *call) compareRuns() error {
+	q := c.query()
+	if q.textOf("a") == "" || q.textOf("b") == "" {
+		return invalidf("a and b must name two runs")
+	}
+	if c.options.Redact != nil {
+		return refusef(http.StatusForbidden, codeForbidden, "runs are not compared where values are redacted")
+	}
+	a, err := c.engine.Recording(c.context(), workflow.RunID(q.textOf("a")))
+	if err != nil {
+		return err
+	}
+	b, err := c.engine.Recording(c.context(), workflow.RunID(q.textOf("b")))
+	if err != nil {
+		return err
+	}
+	d, err := replay.Diff(a, b)
+	if err != nil {
+		return err
+	}
+	return c.reply(d)
+}

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Handler serves an engine, for a server of the host. Its paths are /v1/..., /healthz and
+// /readyz: mount it anywhere with http.StripPrefix. The server should bound how long the headers of a
+// request may take.
+func Handler(e *pawl.Engine, o Options) http.Handler {
+	return newServer(&server{engine: e, options: o})
+}
+
+// A server serves one engine.
+type server struct {
+	engine  *pawl.Engine
+	options Options
+	mux     *http.ServeMux
+	local   bool            // behind a socket of this user
+	closing <-chan struct{} // closed when streams are to end; nil if that is never
+	streams chan struct{}   // holds one for each stream
+}
+
+// A route is what one method of a path does.
+type route struct {
+	method, path string
+	needs        Rights
+	params       []string // that the query may have
+	serve        func(*call) error
+}
+
+// A call is one request.
+type call struct {
+	*server
+	caller
+	w http.ResponseWriter
+	r *http.Request
+}
+
+func newServer(s *server) http.Handler {
+	s.mux, s.streams = http.NewServeMux(), make(chan struct{}, maxStreams)
+	methods := map[string][]string{}
+	for _, r := range routes() {
+		s.mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, q *http.Request) { s.serveRoute(&r, w, q) })
+		methods[r.path] = append(methods[r.path], r.method)
+	}
+	for at, has := range methods {
+		s.mux.HandleFunc(at, func(w http.ResponseWriter, q *http.Request) {
+			w.Header().Set("Allow", strings.Join(has, ", "))
+			writeError(w, refusef(http.StatusMethodNotAllowed, codeMethod, "%s takes %s, not %s", q.URL.Path, strings.Join(has, " or "), q.Method))
+		})
+	}
+	cross := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := cross.Check(r); err != nil {
+			writeError(w, refusef(http.StatusForbidden, codeForbidden, "a page of another site may not ask: %v", err))
+			return
+		}
+		at := r.URL.EscapedPath()
+		if _, pattern := s.mux.Handler(r); pattern == "" || path.Clean(at) != at {
+			writeError(w, refusef(http.StatusNotFound, codeNotFound, "there is no such path: see /v1/openapi.yaml"))
+			return
+		}
+		s.mux.ServeHTTP(w, r)
+	})
+}
+
+// serveRoute identifies the caller, and serves.
+func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
+	c := &call{server: s, w: w, r: q}
+	err := c.checkQuery(r.params)
+	if err == nil && r.needs != 0 {
+		if c.caller, err = s.identifyCaller(q); err == nil {
+			err = c.requireRights(r.needs)
+		}
+	}
+	if err == nil {
+		err = r.serve(c)
+	}
+	if err != nil {
+		writeError(w, err)
+	}
+}
+
+// checkQuery refuses a query with parameters that nobody reads, or twice.
+func (c *call) checkQuery(params []string) error {
+	values, err := parseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	for name, have := range values {
+		if !slices.Contains(params, name) && (name != "run" || c.r.PathValue("run") != anyRun) {
+			return invalidf("the query has %q, which this path does not know: it knows %s", name, strings.Join(params, ", "))
+		}
+		if len(have) > 1 && name != "status" {
+			return invalidf("the query has %q twice", name)
+		}
+	}
+	return nil
+}
+
+// anyRun stands in a path for the run that the query names: some proxies decode the slashes in the
+// id of a child run.
+const anyRun = "-"
+
+// runID returns the run that a path is about.
+func (c *call) runID() workflow.RunID {
+	id := c.r.PathValue("run")
+	if named := c.r.URL.Query().Get("run"); id == anyRun && named != "" {
+		id = named
+	}
+	return workflow.RunID(id)
+}

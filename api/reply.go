@@ -1,0 +1,164 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	typeJSON   = "application/json"
+	typeLines  = "application/x-ndjson"
+	typeStream = "text/event-stream"
+
+	writeTime = time.Minute // for an answer, and for each part of a stream
+)
+
+// encodeJSON returns a value as one line, with its line feed.
+func encodeJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // it is never put into a page as it is
+	err := e.Encode(v)
+	return text.Bytes(), err
+}
+
+// reply answers a request.
+func (c *call) reply(v any) error { return c.replyStatus(http.StatusOK, v) }
+
+func (c *call) replyStatus(status int, v any) error {
+	text, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	writeBody(c.w, status, typeJSON, text)
+	return nil
+}
+
+// replyAt answers with how a run is as of a record. Who has that already gets 304.
+func (c *call) replyAt(seq int64, v any) error {
+	tag := `"` + strconv.FormatInt(seq, 10) + `"`
+	c.w.Header().Set("ETag", tag)
+	if slices.Contains(strings.Split(c.r.Header.Get("If-None-Match"), ", "), tag) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return c.reply(v)
+}
+
+func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
+	setHeaders(w, kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	setWriteTimeout(w)
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // who is gone asks again
+}
+
+func setHeaders(w http.ResponseWriter, kind string) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept")
+}
+
+// setWriteTimeout bounds how long what is written next may take. A host's server may not have it.
+func setWriteTimeout(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+}
+
+// An errorReply is the body of a refusal.
+type errorReply struct {
+	Error *Error `json:"error"`
+}
+
+// writeError answers with an error, unless an answer has begun.
+func writeError(w http.ResponseWriter, err error) {
+	e := errorOf(err)
+	text, _ := encodeJSON(errorReply{e}) // two texts and a number
+	switch e.Status {
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+	}
+	writeBody(w, e.Status, typeJSON, text)
+}
+
+// acceptsType reports whether the caller asks for a type of answer.
+func (c *call) acceptsType(kind string) bool {
+	for _, accept := range c.r.Header.Values("Accept") {
+		for one := range strings.SplitSeq(accept, ",") {
+			if media, _, err := mime.ParseMediaType(one); err == nil && media == kind {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// replyLines answers with a list, one entry a line. An error that comes when something was
+// written is its last line.
+func (c *call) replyLines(list iter.Seq2[any, error]) error {
+	begun := false
+	for x, err := range list {
+		var text []byte
+		if err == nil {
+			text, err = encodeJSON(x)
+		}
+		if err != nil && !begun {
+			return err
+		}
+		if err != nil {
+			text, _ = encodeJSON(errorReply{errorOf(err)})
+		}
+		if !begun {
+			begun = true
+			setHeaders(c.w, typeLines)
+		}
+		setWriteTimeout(c.w)
+		if _, gone := c.w.Write(text); gone != nil || err != nil {
+			return nil
+		}
+	}
+	if !begun {
+		writeBody(c.w, http.StatusOK, typeLines, nil)
+	}
+	return nil
+}
+
+// mapList returns a list with each entry as it is shown.
+func mapList[T any](list iter.Seq2[T, error], show func(*T) any) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
+		for x, err := range list {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(show(&x), nil) {
+				return
+			}
+		}
+	}
+}
+
+// readPage returns at most limit entries of a list, and whether there are more.
+func readPage[T any](list iter.Seq2[T, error], limit int) (page []T, more bool, err error) {
+	page = []T{} // an empty list is [] in JSON
+	for x, err := range list {
+		if err != nil {
+			return nil, false, err
+		}
+		if len(page) == limit {
+			return page, true, nil
+		}
+		page = append(page, x)
+	}
+	return page, false, nil
+}

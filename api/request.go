@@ -1,0 +1,121 @@
+package api
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Bounds of a page.
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// A query reads the parameters of a request, and remembers the first that is wrong.
+type query struct {
+	values url.Values
+	err    error
+}
+
+func parseQuery(raw string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, invalidf("the query cannot be read: %v", err)
+	}
+	return values, nil
+}
+
+func (c *call) query() *query { return &query{values: c.r.URL.Query()} }
+
+func (q *query) refuse(name, want string) {
+	if q.err == nil {
+		q.err = invalidf("%s is %q: it must be %s", name, q.values.Get(name), want)
+	}
+}
+
+func (q *query) textOf(name string) string { return q.values.Get(name) }
+
+// limit returns how many entries a page has at most.
+func (q *query) limit() int {
+	n := q.number("limit")
+	if q.values.Get("limit") != "" && (n < 1 || n > maxLimit) {
+		q.refuse("limit", "a number from 1 to 1000")
+	}
+	if n == 0 {
+		n = defaultLimit
+	}
+	return int(n)
+}
+
+// number returns a whole number of at least 0; 0 if it is not there.
+func (q *query) number(name string) int64 {
+	text := q.values.Get(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		q.refuse(name, "a whole number of at least 0")
+	}
+	return n
+}
+
+func (q *query) flag(name string) bool {
+	switch q.values.Get(name) {
+	case "", "0", "false":
+		return false
+	case "1", "true":
+		return true
+	}
+	q.refuse(name, "0 or 1")
+	return false
+}
+
+func (q *query) instant(name string) time.Time {
+	text := q.values.Get(name)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		q.refuse(name, "an instant such as 2026-11-22T08:30:00Z")
+	}
+	return t
+}
+
+func (q *query) duration(name string) time.Duration {
+	text := q.values.Get(name)
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		q.refuse(name, `a duration such as "30s"`)
+	}
+	return d
+}
+
+func (q *query) runStatuses() (out []workflow.RunStatus) {
+	for _, text := range q.values["status"] {
+		s, err := workflow.ParseRunStatus(text)
+		if err != nil {
+			q.refuse("status", "a status of runs")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
+	for _, text := range q.values["status"] {
+		s, err := workflow.ParseTokenStatus(text)
+		if err != nil {
+			q.refuse("status", "a status of tokens")
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Rights are what a caller may see and do, any number of them together.
+type Rights uint8
+
+// The rights. Without one nothing but the health of the engine is told.
+const (
+	// View: runs and how they stand, their tokens, events and definitions, without the values in them.
+	View Rights = 1 << iota
+	// Values: inputs, outputs and data of runs, texts of errors, readings of conditions. It
+	// needs View as well.
+	Values
+	// Act: to start runs of published definitions, and everything that changes a run, but its definition.
+	Act
+	// Define: to publish definitions, to start runs of definitions that are not published, and to patch those of runs.
+	Define
+
+	// All rights.
+	All = View | Values | Act | Define
+)
+
+// Options say whom a Handler serves. The zero value serves this machine, reading only.
+type Options struct {
+	// Identify says who sends a request, from what the host knows: a session, a certificate, a
+	// header that its proxy sets. Acts are done in that name; with "" a request names itself whoever acts. An *Error
+	// is answered as it is, any other error with 401. It is called once for each request, from any goroutine.
+	//
+	// Without it the handler serves requests from a loopback address to a loopback host which have come
+	// through no proxy, with View and Values.
+	Identify func(*http.Request) (who string, rights Rights, err error)
+	// Redact returns what is shown in place of a value of a run, at a path such as output.card.number or
+	// state.items[3]: the value itself, another one, or nil. It is asked for every value and then for those in what it has
+	// returned. Texts in which values stand, such as messages of errors, are left out if it is set. It must not modify what it gets.
+	Redact func(run workflow.RunID, path string, value any) any
+}
+
+// A caller is who sends a request.
+type caller struct {
+	who    string
+	rights Rights
+}
+
+// identifyCaller returns who sends a request, or an *Error.
+func (s *server) identifyCaller(r *http.Request) (caller, error) {
+	if s.local {
+		return caller{rights: All}, nil
+	}
+	if s.options.Identify == nil {
+		if !isFromHere(r) {
+			return caller{}, refusef(http.StatusForbidden, codeForbidden, "this handler does not know its callers, so it serves its own machine only: set Options.Identify of package api")
+		}
+		return caller{rights: View | Values}, nil
+	}
+	who, rights, err := s.options.Identify(r)
+	if err == nil {
+		return caller{who, rights}, nil
+	}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return caller{}, e
+	}
+	return caller{}, refusef(http.StatusUnauthorized, codeUnauthorized, "the caller is not known")
+}
+
+// isFromHere reports whether a request comes from this machine. A proxy on it may bring others.
+func isFromHere(r *http.Request) bool {
+	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(h) != "" {
+			return false
+		}
+	}
+	return isLoopback(r.RemoteAddr) && isLoopback(r.Host)
+}
+
+// isLoopback says that a host, with or without a port, is this machine.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// requireRights refuses a caller who lacks one of the rights.
+func (c caller) requireRights(needed Rights) error {
+	if c.rights&needed == needed {
+		return nil
+	}
+	var names []string
+	for i, name := range []string{"View", "Values", "Act", "Define"} {
+		if right := Rights(1) << i; needed&right != 0 && c.rights&right == 0 {
+			names = append(names, name)
+		}
+	}
+	return refusef(http.StatusForbidden, codeForbidden, "this takes the right %s, which the caller does not have", strings.Join(names, " and "))
+}

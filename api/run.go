@@ -1,0 +1,272 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxWait bounds how long a request waits for a run to end.
+const maxWait = 5 * time.Minute
+
+// A runPage is a page of runs.
+type runPage struct {
+	Runs   []any  `json:"runs"`
+	Cursor string `json:"cursor,omitzero"` // of the next page; "" if this is the last
+}
+
+// listRuns answers the runs that fit a filter: a page, or all of them a line each.
+func (c *call) listRuns() error {
+	q := c.query()
+	f := pawl.RunFilter{
+		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"),
+		Status: q.runStatuses(), Since: q.instant("since"), Until: q.instant("until"), EndedSince: q.instant("endedSince"), EndedUntil: q.instant("endedUntil"),
+		After: workflow.RunID(q.textOf("cursor")),
+	}
+	switch q.textOf("order") {
+	case "", "oldest":
+	case "newest":
+		f.Newest = true
+	default:
+		q.refuse("order", "oldest or newest")
+	}
+	limit := q.limit()
+	if q.err != nil {
+		return q.err
+	}
+	show := func(s *pawl.RunSummary) any { return c.viewerOf(s.Run).showSummary(s) }
+	if c.acceptsType(typeLines) {
+		if q.textOf("limit") != "" {
+			f.Limit = limit
+		}
+		return c.replyLines(mapList(c.engine.Runs(c.context(), f), show))
+	}
+	f.Limit = limit + 1
+	page, more, err := readPage(c.engine.Runs(c.context(), f), limit)
+	if errors.Is(err, pawl.ErrRunNotFound) {
+		return invalidf("the cursor is of a run that was purged: list from the first page")
+	}
+	if err != nil {
+		return err
+	}
+	out := runPage{Runs: make([]any, len(page))}
+	for i := range page {
+		out.Runs[i] = show(&page[i])
+	}
+	if more {
+		out.Cursor = string(page[limit-1].Run)
+	}
+	return c.reply(out)
+}
+
+// showRun answers how a run stands, when it has ended or the time to wait for that is over.
+func (c *call) showRun() error {
+	q := c.query()
+	wait := min(q.duration("wait"), maxWait)
+	if q.err != nil {
+		return q.err
+	}
+	id := c.runID()
+	if err := c.awaitEnd(id, wait); err != nil {
+		return err
+	}
+	s, err := c.engine.Summary(c.context(), id)
+	if err != nil {
+		return err
+	}
+	return c.replyAt(s.Seq, c.viewerOf(id).showSummary(&s))
+}
+
+// awaitEnd waits for a run to end, for so long.
+func (c *call) awaitEnd(id workflow.RunID, wait time.Duration) error {
+	if wait == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.context(), wait)
+	defer cancel()
+	_, err := c.engine.Wait(ctx, id)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// context returns the context of a request that may take long. It ends when the socket is closed.
+func (c *call) context() context.Context {
+	if c.closing == nil {
+		return c.r.Context()
+	}
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	go func() { // until the request has ended
+		select {
+		case <-c.closing:
+			cancel(pawl.ErrClosed)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
+}
+
+func (c *call) showOverview() error {
+	id := c.runID()
+	o, err := c.engine.Overview(c.context(), id)
+	if err != nil {
+		return err
+	}
+	o.Outcome = c.viewerOf(id).showOutcome(o.Outcome)
+	return c.replyAt(o.Seq, o)
+}
+
+// A tokenPage is a page of the tokens of a run.
+type tokenPage struct {
+	Tokens []any            `json:"tokens"`
+	After  workflow.TokenID `json:"after,omitzero"` // of the next page; 0 if this is the last
+}
+
+func (c *call) listTokens() error {
+	q := c.query()
+	f := pawl.TokenFilter{
+		Node: workflow.NodeID(q.textOf("node")), Status: q.tokenStatuses(), Group: workflow.GroupID(q.number("group")), After: workflow.TokenID(q.number("after")),
+	}
+	limit := q.limit()
+	if q.err != nil {
+		return q.err
+	}
+	id := c.runID()
+	show, tokens := c.viewerOf(id).showToken, c.engine.Tokens(c.context(), id, f)
+	if c.acceptsType(typeLines) {
+		return c.replyLines(mapList(tokens, show))
+	}
+	page, more, err := readPage(tokens, limit)
+	if err != nil {
+		return err
+	}
+	out := tokenPage{Tokens: make([]any, len(page))}
+	for i := range page {
+		out.Tokens[i] = show(&page[i])
+	}
+	if more {
+		out.After = page[limit-1].ID
+	}
+	return c.reply(out)
+}
+
+// Data are the values of a run.
+type Data struct {
+	Seq    int64          `json:"record"` // the last one
+	State  map[string]any `json:"state,omitzero"`
+	Output map[string]any `json:"output,omitzero"` // of a run that has completed
+}
+
+func (c *call) showData() error {
+	id := c.runID()
+	s, err := c.engine.Inspect(c.context(), id)
+	if err != nil {
+		return err
+	}
+	v := c.viewerOf(id)
+	return c.replyAt(s.Seq, Data{Seq: s.Seq, State: v.showObject("state", s.State), Output: v.showObject("output", s.Output)})
+}
+
+// A RunDefinition is the definition that a run has now.
+type RunDefinition struct {
+	Revision   int                  `json:"revision"` // 1, and one more for every patch
+	Definition *workflow.Definition `json:"definition"`
+}
+
+func (c *call) showDefinition() error {
+	d, revision, err := c.engine.Definition(c.context(), c.runID())
+	if err != nil {
+		return err
+	}
+	return c.reply(RunDefinition{revision, d})
+}
+
+// An eventPage is a page of the events of a run.
+type eventPage struct {
+	Events []any `json:"events"`
+	After  int64 `json:"after"` // sequence of the last one: what comes next has a higher one
+	More   bool  `json:"more"`  // whether there are more now
+}
+
+// listEvents answers events behind a sequence: a page, or a stream until the run has ended.
+func (c *call) listEvents() error {
+	id, show := c.runID(), c.viewerOf(c.runID()).showEvent
+	after, limit, err := c.readPosition()
+	if err != nil {
+		return err
+	}
+	if c.acceptsType(typeStream) {
+		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
+			return framesOf(c.engine.Events(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *pawl.Event) frame { return frame{e.Seq, show(e)} })
+		})
+	}
+	events := c.engine.Events(c.context(), id, pawl.EventsOptions{After: after})
+	if c.acceptsType(typeLines) {
+		return c.replyLines(mapList(events, show))
+	}
+	page, more, err := readPage(events, limit)
+	if err != nil {
+		return err
+	}
+	out := eventPage{Events: make([]any, len(page)), After: after, More: more}
+	for i := range page {
+		out.Events[i], out.After = show(&page[i]), page[i].Seq
+	}
+	return c.reply(out)
+}
+
+// A recordPage is a page of the journal of a run.
+type recordPage struct {
+	Records []any `json:"records"`
+	After   int64 `json:"after"` // sequence of the last one
+	More    bool  `json:"more"`
+}
+
+func (c *call) listJournal() error {
+	id, show := c.runID(), c.viewerOf(c.runID()).showRecord
+	after, limit, err := c.readPosition()
+	if err != nil {
+		return err
+	}
+	records := behind(c.engine.Journal(c.context(), id), after)
+	if c.acceptsType(typeLines) {
+		return c.replyLines(mapList(records, show))
+	}
+	page, more, err := readPage(records, limit)
+	if err != nil {
+		return err
+	}
+	out := recordPage{Records: make([]any, len(page)), After: after, More: more}
+	for i := range page {
+		out.Records[i], out.After = show(&page[i]), page[i].Seq
+	}
+	return c.reply(out)
+}
+
+// behind leaves out the records up to a sequence.
+func behind(list iter.Seq2[pawl.Record, error], after int64) iter.Seq2[pawl.Record, error] {
+	return func(yield func(pawl.Record, error) bool) {
+		for r, err := range list {
+			if (err != nil || r.Seq > after) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// readPosition returns behind which sequence a page or a stream begins, and how long a page is.
+func (c *call) readPosition() (after int64, limit int, err error) {
+	q := c.query()
+	after, limit = q.number("after"), q.limit()
+	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
+		if after, err = parseSequence(last); err != nil {
+			return 0, 0, err
+		}
+	}
+	return after, limit, q.err
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxStreams bounds how many streams one handler has at once.
+const maxStreams = 256
+
+// aliveEvery is how often a stream that has nothing to tell says that it lives.
+const aliveEvery = 15 * time.Second
+
+// A frame is one message of a stream.
+type frame struct {
+	id   int64 // where a stream that broke goes on
+	body any
+}
+
+func framesOf[T any](list iter.Seq2[T, error], frameOf func(*T) frame) iter.Seq2[frame, error] {
+	return func(yield func(frame, error) bool) {
+		for x, err := range list {
+			if err != nil {
+				yield(frame{}, err)
+				return
+			}
+			if !yield(frameOf(&x), nil) {
+				return
+			}
+		}
+	}
+}
+
+func parseSequence(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, invalidf("Last-Event-ID is %q: it must be the id of an event of this stream", text)
+	}
+	return n, nil
+}
+
+// stream answers with server-sent events about a run until the list ends, which is the end of the run, and says so in
+// an event called end, or until the caller is gone.
+func (c *call) stream(run workflow.RunID, list func(context.Context) iter.Seq2[frame, error]) error {
+	if _, err := c.engine.Summary(c.r.Context(), run); err != nil {
+		return err // not in a stream, which callers would open again
+	}
+	return c.streamFrames(list)
+}
+
+// streamFrames is stream without a look at the run.
+func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) error {
+	select {
+	case c.streams <- struct{}{}:
+		defer func() { <-c.streams }()
+	default:
+		return refusef(http.StatusServiceUnavailable, "busy", "there are %d streams already: try again later, or list pages", maxStreams)
+	}
+	ctx, cancel := context.WithCancel(c.context())
+	defer cancel()
+	texts := make(chan []byte)
+	go func() { // until the list ends or ctx does
+		defer close(texts)
+		send := func(text []byte) bool {
+			select {
+			case texts <- text:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		for f, err := range list(ctx) {
+			if err != nil {
+				send(eventText("failed", 0, errorReply{errorOf(err)}))
+				return
+			}
+			if !send(eventText("", f.id, f.body)) {
+				return
+			}
+		}
+		send(eventText("end", 0, struct{}{}))
+	}()
+	setHeaders(c.w, typeStream)
+	c.w.WriteHeader(http.StatusOK)
+	c.writeStream(texts, cancel)
+	for range texts { // so that nobody writes when the call has returned
+	}
+	return nil
+}
+
+// writeStream writes what comes until no more does or the caller is gone, which ends the list.
+func (c *call) writeStream(texts <-chan []byte, cancel func()) {
+	controller := http.NewResponseController(c.w)
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for text := []byte(":\n\n"); ; {
+		setWriteTimeout(c.w)
+		_, err := c.w.Write(text)
+		if err == nil {
+			err = controller.Flush()
+		}
+		if err != nil {
+			cancel()
+			return
+		}
+		more := true
+		select {
+		case text, more = <-texts:
+		case <-alive.C:
+			text = []byte(":\n\n")
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// eventText returns the text of an event. One with a name is not told to those who listen for messages.
+func eventText(name string, id int64, body any) []byte {
+	var b bytes.Buffer
+	if name != "" {
+		fmt.Fprintf(&b, "event: %s\n", name)
+	} else {
+		fmt.Fprintf(&b, "id: %d\n", id)
+	}
+	text, err := encodeJSON(body)
+	if err != nil {
+		text, _ = encodeJSON(errorReply{errorOf(err)})
+	}
+	fmt.Fprintf(&b, "data: %s\n", text) // which ends with a line feed
+	return b.Bytes()
+}

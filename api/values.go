@@ -1,0 +1,186 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A viewer shows a caller what it may see of a run. What it gets belongs to the engine, and
+// is copied where something is left out.
+type viewer struct {
+	run    workflow.RunID
+	rights Rights
+	redact func(run workflow.RunID, path string, value any) any
+}
+
+func (c *call) viewerOf(run workflow.RunID) *viewer {
+	return &viewer{run, c.rights, c.options.Redact}
+}
+
+// seesTexts reports whether texts are shown in which values may stand.
+func (v *viewer) seesTexts() bool { return v.rights&Values != 0 && v.redact == nil }
+
+// showValue returns a value at a path as it is shown.
+func (v *viewer) showValue(path string, x any) any {
+	if v.rights&Values == 0 {
+		return nil
+	}
+	if v.redact == nil || x == nil {
+		return x
+	}
+	switch x := v.redact(v.run, path, x).(type) {
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for key, member := range x {
+			out[key] = v.showValue(path+"."+key, member)
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i, element := range x {
+			out[i] = v.showValue(fmt.Sprintf("%s[%d]", path, i), element)
+		}
+		return out
+	default:
+		return x
+	}
+}
+
+func (v *viewer) showObject(path string, x map[string]any) map[string]any {
+	if x == nil {
+		return nil
+	}
+	out, _ := v.showValue(path, x).(map[string]any)
+	return out
+}
+
+func (v *viewer) showFailure(f *workflow.Failure) *workflow.Failure {
+	if f == nil || v.seesTexts() {
+		return f
+	}
+	out := *f
+	out.Message = ""
+	return &out
+}
+
+func (v *viewer) showOutcome(o workflow.Outcome) workflow.Outcome {
+	o.Output, o.Failure = v.showObject("output", o.Output), v.showFailure(o.Failure)
+	if v.rights&Values == 0 {
+		o.Artifacts = nil
+	}
+	return o
+}
+
+func (v *viewer) showSummary(s *pawl.RunSummary) any {
+	out := *s
+	out.Outcome = v.showOutcome(s.Outcome)
+	return out
+}
+
+func (v *viewer) showToken(t *pawl.Token) any {
+	out := *t
+	out.Input, out.Details = v.showValue("input", t.Input), v.showValue("details", t.Details)
+	out.Failure = v.showFailure(t.Failure)
+	if v.rights&Act == 0 {
+		out.Key = ""
+	}
+	return out
+}
+
+func (v *viewer) showEvent(e *pawl.Event) any {
+	out := *e
+	out.Data = v.showObject("data", e.Data)
+	if out.Data != nil && v.redact != nil {
+		delete(out.Data, "failure")
+		delete(out.Data, "message")
+	}
+	return out
+}
+
+func (v *viewer) showApproval(a *pawl.Approval) any {
+	out := *a
+	out.Input = v.showValue("input", a.Input)
+	if !v.seesTexts() {
+		out.Message = ""
+	}
+	return out
+}
+
+func (v *viewer) showDeadLetter(l *pawl.DeadLetter) any {
+	out := *l
+	out.Input, out.Failure = v.showValue("input", l.Input), *v.showFailure(&l.Failure)
+	return out
+}
+
+// A Record is one record of a run's journal: a message, and what was decided.
+type Record struct {
+	Seq       int64     `json:"record"`
+	At        time.Time `json:"at"`
+	Kind      string    `json:"kind"`             // of the message, as TaskCompleted
+	By        string    `json:"by,omitzero"`      // who has asked for it, if that was told
+	Reason    string    `json:"reason,omitzero"`  // likewise
+	Message   string    `json:"message,omitzero"` // in one line
+	Decisions []string  `json:"decisions"`        // a line each
+}
+
+func (v *viewer) showRecord(r *pawl.Record) any {
+	act := state.ActOf(r.Message)
+	out := Record{Seq: r.Seq, At: r.At, Kind: state.MessageName(r.Message), By: act.By, Reason: act.Reason, Decisions: []string{}}
+	if v.seesTexts() {
+		out.Message = state.DescribeMessage(r.Message)
+	}
+	for _, d := range r.Decisions {
+		text := d.String()
+		if !v.seesTexts() {
+			text, _, _ = strings.Cut(text, " ")
+		}
+		out.Decisions = append(out.Decisions, text)
+	}
+	return out
+}
+
+func (v *viewer) showNotes(notes []pawl.Note) []pawl.Note {
+	if v.seesTexts() {
+		return notes
+	}
+	out := make([]pawl.Note, len(notes))
+	for i, n := range notes {
+		n.Text = ""
+		var reads []pawl.Reading
+		for _, r := range n.Reads {
+			if r.Value, _ = v.showValue(r.Path, r.Value).(string); r.Value != "" {
+				reads = append(reads, r)
+			}
+		}
+		n.Reads = reads
+		out[i] = n
+	}
+	return out
+}
+
+func (v *viewer) showArrival(a *replay.Arrival) *replay.Arrival {
+	if a == nil || v.seesTexts() {
+		return a
+	}
+	out := *a
+	out.Message, _, _ = strings.Cut(a.Message, " ")
+	out.Notes = v.showNotes(a.Notes)
+	return &out
+}
+
+func (v *viewer) showExplanation(x pawl.Explanation) pawl.Explanation {
+	x.Failure = v.showFailure(x.Failure)
+	for i := range x.Failed {
+		x.Failed[i].Failure, x.Failed[i].Came = v.showFailure(x.Failed[i].Failure), v.showArrival(x.Failed[i].Came)
+	}
+	for i := range x.Waits {
+		x.Waits[i].Failure, x.Waits[i].Came = v.showFailure(x.Waits[i].Failure), v.showArrival(x.Waits[i].Came)
+	}
+	return x
+}
