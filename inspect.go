@@ -14,16 +14,17 @@ import (
 // A Snapshot is the committed state of a run, as Inspect returns it.
 type Snapshot struct {
 	workflow.Outcome
-	Workflow string         `json:"workflow"` // name of the definition
-	Version  int            `json:"version"`
-	Tenant   string         `json:"tenant,omitzero"` // on whose behalf
-	Revision int            `json:"revision"`        // of its definition: 1, and one more for every patch
-	Seq      int64          `json:"seq"`             // of the last record
-	Alarm    time.Time      `json:"alarm,omitzero"`  // when time alone changes it next; zero if never
-	Tokens   []Token        `json:"tokens,omitzero"` // all of them, by id
-	Groups   []Group        `json:"groups,omitzero"` // all of them, by id
-	State    map[string]any `json:"state,omitzero"`  // the run's own state
-	Live     int            `json:"live"`            // tokens that are not terminal
+	Workflow   string             `json:"workflow"` // name of the definition
+	Version    int                `json:"version"`
+	Tenant     string             `json:"tenant,omitzero"`     // on whose behalf
+	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
+	Revision   int                `json:"revision"`            // of its definition: 1, and one more for every patch
+	Seq        int64              `json:"seq"`                 // of the last record
+	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
+	Tokens     []Token            `json:"tokens,omitzero"`     // all of them, by id
+	Groups     []Group            `json:"groups,omitzero"`     // all of them, by id
+	State      map[string]any     `json:"state,omitzero"`      // the run's own state
+	Live       int                `json:"live"`                // tokens that are not terminal
 }
 
 // Inspect returns the committed state of a run. It writes nothing and
@@ -48,7 +49,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 // snapshotOf returns a state as a Snapshot; h has what a state does not know.
 func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 	out := Snapshot{
-		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Revision: s.Revision(), Seq: h.Seq,
+		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, ForkedFrom: h.ForkedFrom, Revision: s.Revision(), Seq: h.Seq,
 		Alarm: h.Alarm, State: s.Section(workflow.SectionState), Live: s.LiveCount(),
 	}
 	rows := s.AllRows()
@@ -64,12 +65,20 @@ func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 // A RunSummary is one run of the index.
 type RunSummary struct {
 	workflow.Outcome
-	Workflow string         `json:"workflow"` // name of the definition
-	Version  int            `json:"version"`
-	Tenant   string         `json:"tenant,omitzero"` // on whose behalf
-	Seq      int64          `json:"seq"`             // of the last record
-	Alarm    time.Time      `json:"alarm,omitzero"`  // when time alone changes it next; zero if never
-	Parent   workflow.RunID `json:"parent,omitzero"` // of a child run; "" without
+	Workflow   string             `json:"workflow"` // name of the definition
+	Version    int                `json:"version"`
+	Tenant     string             `json:"tenant,omitzero"`     // on whose behalf
+	Seq        int64              `json:"seq"`                 // of the last record
+	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
+	Parent     workflow.RunID     `json:"parent,omitzero"`     // of a child run; "" without
+	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
+}
+
+func summaryOf(h *store.Head) RunSummary {
+	return RunSummary{
+		Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Seq: h.Seq, Alarm: h.Alarm,
+		Parent: h.Parent, ForkedFrom: h.ForkedFrom,
+	}
 }
 
 // A RunFilter selects runs, and says in which order they are listed and how many. The
@@ -98,10 +107,6 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 			}
 		}
 	}
-}
-
-func summaryOf(h *store.Head) RunSummary {
-	return RunSummary{Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Seq: h.Seq, Alarm: h.Alarm, Parent: h.Parent}
 }
 
 // Summary returns what Runs would list of a run, from the index alone, in some 10 µs whatever

@@ -83,6 +83,13 @@ func (r *registry) checkRoom(b *birth) error {
 	return nil
 }
 
+// checkRoomFor returns ErrBusy if no further run of a tenant may be active now.
+func (r *registry) checkRoomFor(tenant string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.checkRoom(&birth{tenant: tenant})
+}
+
 // countSlot counts a slot as one of a tenant. The caller holds the lock.
 func (r *registry) countSlot(s *slot, tenant string) {
 	if len(r.limits) == 0 {

@@ -181,6 +181,7 @@ func TestRefusedInASimulation(t *testing.T) {
 		"Why":        func() error { _, err := e.Why(ctx, "r"); return err },
 		"Inspect":    func() error { _, err := e.Inspect(ctx, "r"); return err },
 		"Purge":      func() error { return e.Purge(ctx, "r") },
+		"Fork":       func() error { return e.Fork(ctx, "r", "f", pawl.ForkOptions{}) },
 		"RetryAll":   func() error { _, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{}); return err },
 		"another":    func() error { return e.Pause(ctx, "s") },
 		"Close":      func() error { return e.Close(ctx) },

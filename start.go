@@ -77,6 +77,8 @@ func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
 		}
 	}
 	switch {
+	case h.ForkedFrom.Run != "":
+		return fmt.Errorf("%w: run %q was forked from run %q", ErrRunExists, string(run.ID), string(h.ForkedFrom.Run))
 	case !same:
 		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(run.ID), h.Workflow, max(h.Version, 1))
 	case h.Tenant != run.Tenant:

@@ -60,6 +60,8 @@ func actTold(m state.Message, e *Event) (act state.Act, told bool) {
 		return m.Act, e.Type == workflow.EventBranchAdded
 	case state.CloseGroup:
 		return m.Act, e.Type == workflow.EventGroupClosed
+	case state.RunForked:
+		return m.Act, e.Type == workflow.EventWorkflowForked
 	case state.Patch:
 		return m.Act, e.Type == workflow.EventWorkflowPatched
 	default:

@@ -22,7 +22,7 @@ var variants = [...]Decision{
 	KeepSignal{}, TakeSignal{}, LoseSignal{}, RejectSignal{}, AwaitLock{}, TakeLock{},
 	SnoozeTask{}, KeepDetails{}, HoldToken{}, KeepResult{}, RenewInput{}, AwaitJoin{}, FireJoin{}, CancelTokens{}, AddBranch{}, CloseGroup{},
 	ArmGroup{}, ListErrors{}, PauseRun{}, StartStep{}, EndStep{}, DeferFailure{},
-	PatchRun{}, StageArtifacts{},
+	PatchRun{}, StageArtifacts{}, ForkRun{},
 }
 
 // Decisions encodes decisions for the journal.

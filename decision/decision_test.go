@@ -234,6 +234,9 @@ var lines = map[string]decision.Decision{
 	`patch-run revision=2 definition={"name":"w"} due=2030-01-01T00:00:01.000Z step=a:1/2`: decision.PatchRun{
 		Revision: 2, Definition: map[string]any{"name": "w"}, Due: at, Steps: []state.Step{{Node: "a", Live: 1, Resolved: 2}},
 	},
+	`fork-run run=b from=a record=3 shift=1m0s`: decision.ForkRun{
+		Run: "b", From: workflow.ForkPoint{Run: "a", Record: 3}, Shift: time.Minute,
+	},
 	`start-step node=a`:                decision.StartStep{Node: "a"},
 	`end-step node=a taken=e skipped`:  decision.EndStep{Node: "a", Taken: []workflow.TransitionID{"e"}, Skipped: true},
 	`defer-failure error=busy (later)`: decision.DeferFailure{Failure: failure},

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
@@ -15,17 +16,19 @@ type StartRun struct {
 	Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
 	Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
 	Tenant string           `json:"tenant,omitzero"` // on whose behalf
+	As     workflow.RunID   `json:"as,omitzero"`     // the run that began so, of which this one is a fork
 }
 
 // String implements fmt.Stringer.
 func (d StartRun) String() string {
-	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).String()
+	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).addField("as", string(d.As)).String()
 }
 
 func (d StartRun) evolveState(s *state.State) {
 	moveRun(s, workflow.MoveStart)
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
 	s.Parent, s.Pins, s.Tenant = d.Parent, d.Pins, d.Tenant
+	s.Run = cmp.Or(d.As, s.Run)
 	s.InitData()
 }
 

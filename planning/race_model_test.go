@@ -41,10 +41,11 @@ func (b *raceBranch) resolved() bool {
 func (m *raceModel) take(r racer, b int) verdict {
 	msg := r.make(&state.Token{}, dawn)
 	_, starts := msg.(state.Start)
+	_, forks := msg.(state.RunForked)
 	_, cancels := msg.(state.Cancel)
 	_, resumes := msg.(state.Resume)
 	switch {
-	case starts:
+	case starts, forks && !m.run.Final():
 		return refusePatch(workflow.ErrRunExists)
 	case m.run == workflow.RunSuspended && !cancels && !resumes:
 		return refusePatch(workflow.ErrSuspended)

@@ -229,6 +229,11 @@ var racers = []racer{
 		},
 	},
 	{
+		name: "RunForked", kind: "task", // into itself
+		make: func(*state.Token, time.Time) state.Message { return state.RunForked{Run: "r"} },
+		does: func(*raceModel, int) verdict { return refusePatch(workflow.ErrRunExists) },
+	},
+	{
 		name: "Retry", kind: "retry",
 		make: func(t *state.Token, _ time.Time) state.Message { return state.Retry{Token: t.ID} },
 		does: (*raceModel).retry,

@@ -36,6 +36,9 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 		return decision.Plan{}, err
 	}
 	p.drainWork()
+	if _, forks := m.(state.RunForked); forks && p.budget.limit != nil {
+		return decision.Plan{}, p.budget.limit // there is no run yet that could fail
+	}
 	if p.budget.limit == nil {
 		return decision.Plan{Decisions: p.decisions, Trace: p.trace, Blobs: p.blobs}, nil
 	}
@@ -58,7 +61,7 @@ func admitMessage(s *state.State, m state.Message) error {
 		return admitEnded(s, m)
 	case s.Status == workflow.RunSuspended:
 		switch m.(type) {
-		case state.Cancel, state.Resume:
+		case state.Cancel, state.Resume, state.RunForked:
 			return nil
 		default:
 			return workflow.ErrSuspended
@@ -137,7 +140,7 @@ func (p *planner) hasStopped() bool { return p.budget.limit != nil || p.s.Status
 func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, budget: newBudget(s.Graph)}
 	if start, ok := m.(state.Start); ok {
-		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins, Tenant: start.Tenant})
+		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins, Tenant: start.Tenant, As: start.As})
 	}
 	failing.decide(decision.FailRun{Failure: *p.budget.limit, At: p.now})
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
@@ -271,6 +274,8 @@ func (p *planner) takeMessage(m state.Message) error {
 		return p.closeGroup(m)
 	case state.Patch:
 		return p.patchRun(m)
+	case state.RunForked:
+		return p.forkRun(m)
 	case state.Stall:
 		return p.failStalled(m)
 	case state.RunGrown:

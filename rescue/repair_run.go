@@ -208,7 +208,7 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 	s := m.state
 	head := store.Head{Run: m.id, InputHash: row.InputHash, Tenant: s.Tenant}
-	if start, ok := m.records[0].Message.(state.Start); ok && start.Parent != nil {
+	if start, ok := m.records[0].Message.(state.Start); ok && start.Parent != nil && s.ForkedFrom.Run == "" {
 		head.Parent, head.Root = start.Parent.Run, start.Parent.Root
 		if !r.restored[head.Parent] && !s.Status.Final() {
 			r.report.addFinding(Finding{Run: m.id, What: fmt.Sprintf("its parent, run %q, is lost: it will be cancelled", string(head.Parent))})

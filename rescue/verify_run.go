@@ -162,7 +162,7 @@ func (in *inspection) compareEvents(snap *store.Snapshot, later, replayed []deci
 func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 	h, s := &snap.Head, t.state
 	var parent, root workflow.RunID
-	if p := t.start.Parent; p != nil {
+	if p := t.start.Parent; p != nil && s.ForkedFrom.Run == "" {
 		parent, root = p.Run, p.Root
 	}
 	instants := func(a, b time.Time) bool { return column.Millis(a) == column.Millis(b) }
@@ -178,6 +178,7 @@ func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 		{"failure", reflect.DeepEqual(column.FailureText(h.Failure), column.FailureText(s.Failure))},
 		{"parent", h.Parent == parent && h.Root == root},
 		{"tenant", h.Tenant == s.Tenant},
+		{"run that it was forked from", h.ForkedFrom == s.ForkedFrom},
 		{"artifacts", s.Status != workflow.RunCompleted || index.ArtifactsText(h.Artifacts) == index.ArtifactsText(s.Artifacts)},
 	}
 	for _, a := range agrees {

@@ -25,6 +25,7 @@ var (
 	inStatus   = orderBy(`INDEXED BY runs_status WHERE status = ?3`)
 	inWorkflow = orderBy(`INDEXED BY runs_workflow WHERE workflow = ?3`)
 	inTenant   = orderBy(`INDEXED BY runs_tenant WHERE tenant <> '' AND tenant = ?3`)
+	inForked   = orderBy(`INDEXED BY runs_forked WHERE forked_from <> '' AND forked_from = ?3`)
 	inParent   = orderBy(`INDEXED BY runs_parent WHERE parent <> '' AND parent = ?3`)
 )
 
@@ -49,6 +50,8 @@ func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 		return l.runs[:min(len(l.runs), listRows)], nil
 	case f.Parent != "":
 		return l.readOrder(db, inParent, nil, string(f.Parent))
+	case f.ForkedFrom != "":
+		return l.readOrder(db, inForked, nil, string(f.ForkedFrom))
 	case f.Tenant != "":
 		return l.readOrder(db, inTenant, nil, f.Tenant)
 	case len(f.Status) > 0 && (f.Workflow == "" || l.statusIsRarer()):
@@ -103,7 +106,7 @@ func (l *runList) gatherRuns() error {
 	f := &l.filter
 	var read func(db *sqlite.Conn) (n int, err error)
 	switch {
-	case f.Parent != "":
+	case f.Parent != "", f.ForkedFrom != "":
 		return nil
 	case f.Prefix != "":
 		read = l.prefixedRuns()

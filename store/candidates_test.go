@@ -23,7 +23,7 @@ func manyRuns(t *testing.T, n int) *Dir {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
 		_, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-			INSERT INTO runs SELECT i, 'run-' || i, 'flow', 1, '', '', '', '', iif(i % 50, '', 'few'), 0, i, 0, 0, 0, iif(i % 100, 4, 1), NULL, iif(i % 100, i, NULL),
+			INSERT INTO runs SELECT i, 'run-' || i, 'flow', 1, '', '', '', '', iif(i % 50, '', 'few'), 0, i, iif(i % 50, '', 'run-1'), 1, 0, 0, 0, iif(i % 100, 4, 1), NULL, iif(i % 100, i, NULL),
 				NULL, NULL, NULL, 0, 1, x'', i, 0, 0, 0, NULL, NULL, 0, 0 FROM n`, int64(n))
 		return err
 	}))
@@ -51,6 +51,7 @@ func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
 		{RunFilter{Workflow: "flow"}, false, n/listRows + 1},
 		{RunFilter{Parent: "run-1"}, false, 1},
 		{RunFilter{Tenant: "few"}, false, n/50/listRows + 1},
+		{RunFilter{ForkedFrom: "run-1"}, false, n/50/listRows + 1},
 		{RunFilter{Tenant: "few", Status: running, Newest: true}, false, n/50/listRows + 1},
 		{RunFilter{Prefix: "run-777"}, true, 1},
 		{RunFilter{Prefix: "run-"}, false, n/listRows + 1},

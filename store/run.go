@@ -28,6 +28,7 @@ type Run struct {
 	doc     string // of the definition, before the first commit
 	fresh   bool   // the index does not know the run
 	adopted bool   // it comes from another directory
+	forked  int64  // number of the run that it is a fork of, which must be there at its first commit; 0 if none
 	dead    error  // why the handle cannot be used any more
 
 	unflushed []runfile.Entry // committed since the last Flush
@@ -166,7 +167,7 @@ func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.next.Seq, r.next.Status, r.next.Alarm = records[len(records)-1].Seq, s.Status, s.Alarm()
 	r.next.EndedAt, r.next.Output, r.next.Failure = s.EndedAt, s.Output, s.Failure
 	if r.fresh {
-		r.next.StartedAt = s.StartedAt
+		r.next.StartedAt, r.next.ForkedFrom = s.StartedAt, s.ForkedFrom
 	}
 }
 
@@ -201,10 +202,10 @@ func (r *Run) encodeNext() (err error) {
 
 const (
 	insertRun = `INSERT INTO runs (num,
-		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, start_crc, room, room_crc,
+		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, forked_from, forked_record, start_crc, room, room_crc,
 		status, alarm, ended_at, output, failure, artifacts, state_crc, seq, sum, at, last_crc,
 		slot, filed, filed_sum, file_hash, file_size, file_crc)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	getRoom    = `SELECT num, room, room_crc FROM runs WHERE id = ?`
 	takeRoom   = `UPDATE runs SET room = ?, room_crc = ? WHERE num = ?`
 	advanceRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ? WHERE num = ? AND seq = ?`
@@ -266,12 +267,15 @@ func (r *Run) changesState() bool {
 func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	h, num := &r.next, r.row.Num
 	root, room, err := r.readRoom(db, h.Root)
+	if err == nil {
+		err = r.checkForked(db)
+	}
 	if err != nil {
 		return err
 	}
 	n, err := db.Exec(insertRun, slices.Concat(
 		index.RowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, r.hash,
-			string(h.Parent), string(h.Root), h.Tenant, int64(r.row.Nonce), column.Millis(h.StartedAt)),
+			string(h.Parent), string(h.Root), h.Tenant, int64(r.row.Nonce), column.Millis(h.StartedAt), string(h.ForkedFrom.Run), h.ForkedFrom.Record),
 		index.WithCRC(num, int64(h.Room)), r.state, last, index.WithCRC(num, int64(0), int64(0), nil, nil, int64(0)),
 	)...)
 	if err != nil {

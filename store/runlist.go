@@ -19,6 +19,7 @@ type RunFilter struct {
 	Workflow   string               // name of the definition; "" is any
 	Parent     workflow.RunID       // whose children; "" is any
 	Tenant     string               // on whose behalf; "" is any
+	ForkedFrom workflow.RunID       // whose forks; "" is any
 	Roots      bool                 // only runs without a parent
 	Prefix     string               // of the id
 	Status     []workflow.RunStatus // any of these; none is any
@@ -53,7 +54,7 @@ const (
 	fittingRuns = index.RunColumns + `WHERE num IN (SELECT value FROM json_each(?1))
 		AND (?2 = '' OR workflow = ?2) AND (?3 = '' OR parent = ?3) AND (?4 = 0 OR parent = '') AND (?5 = '' OR substr(id, 1, length(?5)) = ?5)
 		AND (?6 = 0 OR ?6 >> status & 1) AND (?7 IS NULL OR started_at >= ?7) AND (?8 IS NULL OR started_at < ?8)
-		AND (?9 IS NULL OR ended_at >= ?9) AND (?10 IS NULL OR ended_at < ?10) AND (?12 = '' OR tenant = ?12) ORDER BY `
+		AND (?9 IS NULL OR ended_at >= ?9) AND (?10 IS NULL OR ended_at < ?10) AND (?12 = '' OR tenant = ?12) AND (?13 = '' OR forked_from = ?13) ORDER BY `
 	fittingUp   = fittingRuns + `num LIMIT ?11`
 	fittingDown = fittingRuns + `num DESC LIMIT ?11`
 )
@@ -144,7 +145,7 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 			}
 			return nil
 		}, numberList(page), f.Workflow, string(f.Parent), roots, f.Prefix, f.statusMask(),
-			column.Millis(f.Since), column.Millis(f.Until), column.Millis(f.EndedSince), column.Millis(f.EndedUntil), int64(limit), f.Tenant)
+			column.Millis(f.Since), column.Millis(f.Until), column.Millis(f.EndedSince), column.Millis(f.EndedUntil), int64(limit), f.Tenant, string(f.ForkedFrom))
 		if errors.Is(err, errPageFull) {
 			l.done, err = false, nil
 		}

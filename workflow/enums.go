@@ -68,6 +68,16 @@ const (
 	ExhaustedPark Exhausted = "park" // wait for an operator, as a dead letter
 )
 
+// An InFlight says what becomes in a fork of the tasks and child runs that were out in the
+// run that is forked.
+type InFlight string
+
+// What becomes of tasks that were out. The empty value is InFlightAgain.
+const (
+	InFlightAgain InFlight = ""     // tasks are sent again, under keys of the fork, and child runs start anew
+	InFlightPark  InFlight = "park" // they wait for an operator, as dead letters
+)
+
 // A RetryInput says with which input an operator's retry calls a task.
 type RetryInput string
 

@@ -17,6 +17,7 @@ const (
 	EventArtifactStaged    EventType = "artifact.staged"
 	EventArtifactCommitted EventType = "artifact.committed"
 	EventWorkflowPatched   EventType = "workflow.patched"
+	EventWorkflowForked    EventType = "workflow.forked"
 )
 
 // Events of tokens, which walk the nodes of a run.

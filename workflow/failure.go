@@ -56,6 +56,7 @@ const (
 	CodeIDConflict       = "id_conflict"       // the id of a child belongs to another run
 	CodeBlobMissing      = "blob_missing"      // a blob that is referred to is gone
 	CodeBlobDamaged      = "blob_damaged"      // its content is not what its hash says
+	CodeForked           = "forked"            // a task was out when its run was forked, and is not sent again
 	CodeStalled          = "stalled"           // no progress, and nothing to wait for
 	CodeInternal         = "internal_error"    // a broken invariant of the engine
 )

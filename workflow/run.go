@@ -26,6 +26,20 @@ type Run struct {
 	Tenant string
 }
 
+// A ForkPoint says from where a run was forked: from another run, as that was after one of
+// its records. It is zero of a run that was started.
+type ForkPoint struct {
+	Run    RunID `json:"run"`
+	Record int64 `json:"record"` // from 1
+}
+
+// A ForkResult is what a task that was out comes to in a fork, in which it is not sent again.
+type ForkResult struct {
+	Token  TokenID `json:"token,omitzero"` // whose task it is, or
+	Node   NodeID  `json:"node,omitzero"`  // the node, where one task is out
+	Output any     `json:"output,omitzero"`
+}
+
 // MaxTenant bounds the name of a tenant, in bytes.
 const MaxTenant = 255
 

@@ -35,8 +35,8 @@ var rewrite = flag.Bool("golden.rewrite", false, "write the archives of the pres
 // goldens are the archives in testdata, with the failpoint at which the process
 // was killed that wrote it.
 var goldens = []golden{
-	{name: "format-7-closed", in: []string{"file"}},
-	{name: "format-7-killed", kill: "file.built", in: []string{"file", "log", "file and log"}},
+	{name: "format-8-closed", in: []string{"file"}},
+	{name: "format-8-killed", kill: "file.built", in: []string{"file", "log", "file and log"}},
 }
 
 type golden struct {

@@ -22,7 +22,7 @@ const userVersion = 60
 func TestOtherVersions(t *testing.T) {
 	opened := 0
 	for _, g := range sample() {
-		for _, version := range []uint32{1, 2, 3, 4, 5, 6, 8, 1 << 31} {
+		for _, version := range []uint32{1, 2, 3, 4, 5, 6, 7, 9, 1 << 31} {
 			dir := unpack(t, archive(g.name))
 			path := filepath.Join(dir, "pawl.db")
 			setVersion(t, path, version)
@@ -32,7 +32,7 @@ func TestOtherVersions(t *testing.T) {
 			require.ErrorIs(t, err, pawl.ErrVersion)
 			var ve *store.VersionError
 			require.ErrorAs(t, err, &ve)
-			require.Equal(t, []uint32{version, 7}, []uint32{ve.Version, ve.Known})
+			require.Equal(t, []uint32{version, 8}, []uint32{ve.Version, ve.Known})
 			require.Equal(t, path, ve.File)
 			_, err = rescue.Verify(dir)
 			require.ErrorIs(t, err, pawl.ErrVersion)

@@ -40,6 +40,8 @@ CREATE TABLE runs (
   tenant     TEXT NOT NULL,      -- on whose behalf, '' without
   nonce      INTEGER NOT NULL,   -- part of the file's name, never used again
   started_at INTEGER,
+  forked_from   TEXT NOT NULL,    -- the run that it was forked from, '' of one that was started
+  forked_record INTEGER NOT NULL, -- the record of that run after which it was
   start_crc  INTEGER NOT NULL,
   -- What its descendants change.
   room       INTEGER NOT NULL,   -- of a root: how many descendants it may still have
@@ -71,6 +73,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_status ON runs (status);
 CREATE INDEX runs_workflow ON runs (workflow);
 CREATE INDEX runs_parent ON runs (parent) WHERE parent <> '';
+CREATE INDEX runs_forked ON runs (forked_from) WHERE forked_from <> '';
 CREATE INDEX runs_tenant ON runs (tenant) WHERE tenant <> '';
 CREATE INDEX runs_alarm ON runs (alarm) WHERE alarm IS NOT NULL;
 CREATE INDEX runs_ended ON runs (ended_at) WHERE ended_at IS NOT NULL;

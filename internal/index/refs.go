@@ -95,7 +95,18 @@ func messagePayload(m state.Message) any {
 		return m.Item
 	case state.Patch:
 		return m.Ops
+	case state.RunForked:
+		return givenOutputs(m)
 	default:
 		return nil
 	}
+}
+
+// givenOutputs returns the results that are given in a fork.
+func givenOutputs(m state.RunForked) []any {
+	var out []any
+	for _, r := range m.Results {
+		out = append(out, r.Output)
+	}
+	return out
 }

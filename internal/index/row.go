@@ -25,6 +25,7 @@ type Head struct {
 	Tenant     string         // on whose behalf; "" without
 	Room       int            // of a root: how many descendants it may still have
 	StartedAt  time.Time
+	ForkedFrom workflow.ForkPoint // zero of a run that was started
 
 	// The rest changes with commits.
 	Status    workflow.RunStatus
@@ -63,7 +64,7 @@ type Row struct {
 
 // RunColumns selects the columns that ScanRow reads, from all runs.
 const RunColumns = `SELECT num,
-		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, start_crc,
+		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, forked_from, forked_record, start_crc,
 		room, room_crc,
 		status, alarm, ended_at, output, failure, artifacts, state_crc,
 		seq, sum, at, last_crc,
@@ -82,23 +83,24 @@ const (
 
 // rowParts are the first columns of the parts, as RunColumns has them, and the
 // columns of their checksums.
-var rowParts = [RowPartCount]struct{ first, crc int }{{1, 11}, {12, 13}, {14, 20}, {21, 24}, {25, 30}}
+var rowParts = [RowPartCount]struct{ first, crc int }{{1, 13}, {14, 15}, {16, 22}, {23, 26}, {27, 32}}
 
 // ScanRow reads a row of RunColumns. What was read is still to be decoded, by DecodeTexts.
 func ScanRow(r *sqlite.Row) Row {
 	out := Row{
-		Num: r.Int64(0), Nonce: uint64(r.Int64(9)), Slot: Slot(r.Int64(25)),
-		Flushed: r.Int64(26), FileHash: r.Bytes(28), FileSize: r.Int64(29),
+		Num: r.Int64(0), Nonce: uint64(r.Int64(9)), Slot: Slot(r.Int64(27)),
+		Flushed: r.Int64(28), FileHash: r.Bytes(30), FileSize: r.Int64(31),
 	}
 	out.Head = Head{
 		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
 		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), Tenant: r.Text(8), StartedAt: column.TimeAt(r, 10),
-		Room: r.Int(12), Status: workflow.RunStatus(r.Int64(14)), Alarm: column.TimeAt(r, 15), EndedAt: column.TimeAt(r, 16), Seq: r.Int64(21),
+		ForkedFrom: workflow.ForkPoint{Run: workflow.RunID(r.Text(11)), Record: r.Int64(12)},
+		Room:       r.Int(14), Status: workflow.RunStatus(r.Int64(16)), Alarm: column.TimeAt(r, 17), EndedAt: column.TimeAt(r, 18), Seq: r.Int64(23),
 	}
-	out.texts = [3]string{r.Text(17), r.Text(18), r.Text(19)}
+	out.texts = [3]string{r.Text(19), r.Text(20), r.Text(21)}
 	out.Sound[RowState] = out.Status <= workflow.RunCancelled
-	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(22))
-	out.Sound[RowFile] = out.hasFile(r.Bytes(27))
+	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(24))
+	out.Sound[RowFile] = out.hasFile(r.Bytes(29))
 	out.Sound[RowStart], out.Sound[RowRoom] = true, true
 	for i, p := range rowParts {
 		out.Sound[i] = out.Sound[i] && CRCMatches(r, p.first, p.crc)

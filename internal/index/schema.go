@@ -11,7 +11,7 @@ import (
 // What the header of a pawl.db says, and the size of its pages.
 const (
 	ID       = 0x7061776c // "pawl"
-	Version  = 7
+	Version  = 8
 	PageSize = 2048 // a commit writes whole pages, of which its record takes a few hundred bytes
 )
 

@@ -21,6 +21,7 @@ type (
 		Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
 		Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
 		Tenant string           `json:"tenant,omitzero"` // on whose behalf
+		As     workflow.RunID   `json:"as,omitzero"`     // the run that began so, of which this one is a fork
 		Act    Act              `json:"act,omitzero"`
 	}
 	// TaskCompleted reports the output of an attempt.
@@ -146,6 +147,17 @@ type (
 		Pins workflow.Pins `json:"pins,omitzero"` // the definitions of subworkflows that it adds
 		Act  Act           `json:"act,omitzero"`
 	}
+	// RunForked makes a fork of the run, whose records it has up to this one.
+	RunForked struct {
+		Run      workflow.RunID        `json:"run"` // the fork
+		From     workflow.ForkPoint    `json:"from"`
+		AsOf     int64                 `json:"asOf"` // milliseconds since the Unix epoch: what time had passed by then has passed in the fork
+		InFlight workflow.InFlight     `json:"inFlight,omitzero"`
+		Node     workflow.NodeID       `json:"node,omitzero"`  // of a rerun: where it begins, and
+		Token    workflow.TokenID      `json:"token,omitzero"` // with which token
+		Results  []workflow.ForkResult `json:"results,omitzero"`
+		Act      Act                   `json:"act,omitzero"`
+	}
 	// Stall fails a run that has done nothing for a time and waits for nothing
 	// that comes by itself.
 	Stall struct {
@@ -194,12 +206,13 @@ func (Stall) isMessage()         {}
 func (RunGrown) isMessage()      {}
 func (ChildEnded) isMessage()    {}
 func (ChildAsks) isMessage()     {}
+func (RunForked) isMessage()     {}
 
 // messageVariants has one zero value of every Message.
 var messageVariants = [...]Message{
 	Start{}, TaskCompleted{}, TaskFailed{}, TaskSnoozed{}, Heartbeat{}, AlarmFired{}, Cancel{},
 	Retry{}, Skip{}, Suspend{}, Resume{}, Pause{}, Signal{}, Ballot{}, CancelNodes{}, AddBranch{},
-	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{}, RunGrown{},
+	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{}, RunGrown{}, RunForked{},
 }
 
 // Messages encodes messages for the journal.

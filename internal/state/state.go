@@ -19,11 +19,12 @@ type Facts struct {
 	Output    map[string]any     `json:"output,omitzero"`  // of a completed run
 	Failure   *workflow.Failure  `json:"failure,omitzero"` // of any other end, or why it is suspended
 
-	Parent       *workflow.Parent  `json:"parent,omitzero"`       // of a child run
-	Pins         workflow.Pins     `json:"pins,omitzero"`         // the definitions of subworkflows
-	Tenant       string            `json:"tenant,omitzero"`       // on whose behalf
-	ParentPauses bool              `json:"parentPauses,omitzero"` // paused by the parent run
-	Deferred     *workflow.Failure `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
+	Parent       *workflow.Parent   `json:"parent,omitzero"`       // of a child run
+	Pins         workflow.Pins      `json:"pins,omitzero"`         // the definitions of subworkflows
+	Tenant       string             `json:"tenant,omitzero"`       // on whose behalf
+	ForkedFrom   workflow.ForkPoint `json:"forkedFrom,omitzero"`   // zero of a run that was started
+	ParentPauses bool               `json:"parentPauses,omitzero"` // paused by the parent run
+	Deferred     *workflow.Failure  `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
 
 	NextOrder  int64    `json:"nextOrder,omitzero"` // of what begins to wait
 	NextSignal SignalID `json:"nextSignal,omitzero"`

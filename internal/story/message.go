@@ -22,6 +22,8 @@ type Reader struct {
 	// Key returns the attempt of a token that runs, and the epoch of its
 	// dispatch: what a result carries that names no other.
 	Key func(workflow.TokenID) (attempt int, epoch workflow.Epoch)
+	// Now returns the instant of the story.
+	Now func() time.Time
 }
 
 // ownEpoch is how stories write the epoch of a dispatch; any other number is a
@@ -39,6 +41,8 @@ func (r Reader) Message(d *datadriven.TestData) state.Message {
 		return r.childMessage(d)
 	case "cancel", "retry", "skip", "suspend", "pause", "resume", "patch":
 		return r.operatorMessage(d)
+	case "fork":
+		return r.forkMessage(d)
 	case "signal", "vote":
 		return r.eventMessage(d)
 	case "cancel-nodes", "add-branch", "close-group":
@@ -124,6 +128,19 @@ func (r Reader) operatorMessage(d *datadriven.TestData) state.Message {
 		return state.Pause{Parent: d.HasArg("parent")}
 	}
 	return state.Resume{Parent: d.HasArg("parent")}
+}
+
+// forkMessage reads as what the run goes on; a result may be given for a token.
+func (r Reader) forkMessage(d *datadriven.TestData) state.Message {
+	id, node := r.readTarget(d)
+	m := state.RunForked{
+		Run: workflow.RunID(r.readText(d, "as")), From: workflow.ForkPoint{Run: "r", Record: int64(r.readNumber(d, "at", 1))},
+		InFlight: workflow.InFlight(r.readText(d, "in-flight")), AsOf: r.Now().Add(-time.Duration(r.readNumber(d, "later", 0)) * time.Second).UnixMilli(),
+	}
+	if id != 0 || node != "" {
+		m.Results = []workflow.ForkResult{{Token: id, Node: node, Output: r.readJSON(d)}}
+	}
+	return m
 }
 
 // eventMessage reads a signal or a vote.

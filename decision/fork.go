@@ -1,0 +1,67 @@
+package decision
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// ForkRun makes of a run, as its records have told it so far, another one, which goes on
+// by itself: without a parent, and with everything due as much later as the fork is made
+// later.
+type ForkRun struct {
+	Run   workflow.RunID     `json:"run"` // the fork
+	From  workflow.ForkPoint `json:"from"`
+	Shift time.Duration      `json:"shift,omitzero"` // how much later
+}
+
+// String implements fmt.Stringer.
+func (d ForkRun) String() string {
+	l := newLine("fork-run").addField("run", string(d.Run)).addField("from", string(d.From.Run)).addValue("record", d.From.Record)
+	if d.Shift != 0 {
+		l.addField("shift", d.Shift.String())
+	}
+	return l.String()
+}
+
+func (d ForkRun) evolveState(s *state.State) {
+	s.Run, s.ForkedFrom, s.Parent, s.ParentPauses = d.Run, d.From, nil, false
+	if d.Shift == 0 {
+		return
+	}
+	s.StartedAt, s.Due = shifted(s.StartedAt, d.Shift), shifted(s.Due, d.Shift)
+	for _, id := range s.LiveTokens() {
+		if t := *s.Token(id); !t.Alarm().IsZero() {
+			t.Due, t.Beat = shifted(t.Due, d.Shift), shifted(t.Beat, d.Shift)
+			s.PutToken(&t)
+		}
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		if g := *s.Group(id); !g.Due.IsZero() {
+			g.Due = shifted(g.Due, d.Shift)
+			s.PutGroup(&g)
+		}
+	}
+	for id := state.SignalID(1); id < s.NextSignal; id++ {
+		if k := s.Signal(id); k != nil && !k.Done && !k.Due.IsZero() {
+			later := *k
+			later.Due = shifted(k.Due, d.Shift)
+			s.PutSignal(&later)
+		}
+	}
+}
+
+// shifted returns an instant that is so much later, or never if t is that.
+func shifted(t time.Time, d time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(d)
+}
+
+func (d ForkRun) toldEvents(*state.State) []Event {
+	return []Event{{Type: workflow.EventWorkflowForked, Data: map[string]any{"run": string(d.From.Run), "record": d.From.Record}}}
+}
+
+func (ForkRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

@@ -1,0 +1,353 @@
+package pawl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// ForkOptions say as of when a run is forked, and what becomes of the tasks that were out
+// then. The zero value forks it as it stands, or stood before it ended, and sends them again.
+type ForkOptions struct {
+	// At is the record after which the run is forked, from 1: of those that Journal lists.
+	// 0 is the last one after which the run had not ended.
+	At int64
+	// InFlight says what becomes of tasks and child runs that were out. By default tasks are
+	// sent again, as the same attempts, under keys of the fork, with the whole timeout of an
+	// attempt, and child runs start anew.
+	InFlight workflow.InFlight
+	// Results are what some of these tasks come to at once, in place of being sent again: at
+	// most one for each. What does not fit the node is refused.
+	Results []workflow.ForkResult
+}
+
+// A ForkError says why a run cannot be forked as of a record.
+type ForkError struct {
+	Run    workflow.RunID
+	Record int64 // as of which it was to be forked
+	Last   int64 // its last record
+	Err    error // ErrEnded: the run had ended by then; ErrInvalid: it has no such record
+}
+
+// Error names the run and the record, and the records as of which it can be forked.
+func (e *ForkError) Error() string {
+	if errors.Is(e.Err, ErrEnded) && e.Last == 1 {
+		return fmt.Sprintf("run %q cannot be forked: it ended with its first record; start it again", string(e.Run))
+	}
+	if errors.Is(e.Err, ErrEnded) {
+		return fmt.Sprintf("run %q cannot be forked as of record %d: it had ended; up to record %d it can", string(e.Run), e.Record, e.Last-1)
+	}
+	return fmt.Sprintf("run %q cannot be forked as of record %d: it has %d records", string(e.Run), e.Record, e.Last)
+}
+
+// Unwrap returns Err.
+func (e *ForkError) Unwrap() error { return e.Err }
+
+// Fork makes a new run of another one, live or ended, as that was after one of its records.
+// When it returns nil the fork is durable, whole, and proceeds by itself; the run that was
+// forked does not notice. The fork has its journal up to that record, and so its data, tokens, branches,
+// votes, locks, kept signals, dead letters, staged artifacts, patches, pinned subworkflows and tenant. Its
+// record behind these tells that it is a fork, and of what, as Inspect and Runs do; so does the event workflow.forked.
+//
+// Whatever waits for time waits on for as long as was left at the instant of that record, or for as
+// long as is left now if the run is live and it is the last one. Tasks and child runs that were
+// out belong to the other run: see ForkOptions. A fork has no parent, and one of a paused or
+// suspended run is so as well. Blobs are shared, and stay until both runs are purged. run.id
+// is the new id in what is evaluated from now on; a business key of Once that is made of it
+// is a new one.
+//
+// Fork again of the same run with the same id, record (if it is given) and options is nil as
+// well, so that it may be repeated; anything else under that id is ErrRunExists.
+//
+// Errors: ErrRunNotFound (there is no such run, or it was purged), ErrRunExists, *ForkError (At is not one
+// of its records, or it had ended by then), ErrNotLive or ErrAmbiguous (a result names no
+// task that was out, or several), *workflow.Failure and *workflow.SchemaError (a result does
+// not fit its node), *workflow.LimitError (the run takes more than 128 MiB), *blob.Error (an artifact that
+// the run had staged was collected since it failed), ErrInvalid, ErrBusy, ErrCorrupt,
+// ErrUnknown, ErrClosed.
+func (e *Engine) Fork(ctx context.Context, id, newID workflow.RunID, o ForkOptions) error {
+	return e.forkAs(ctx, newID, Target{Run: id}, o)
+}
+
+// Rerun makes a new run that performs a node of another one again, and what follows it: a
+// fork as of the record that made the node's token, the last one there or the one that t
+// names. What the other run did before is not done again, unless it was out by then; so a
+// run that failed is continued. If the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
+// id, or none at the node), and those of Fork.
+func (e *Engine) Rerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) error {
+	if o.At != 0 {
+		return fmt.Errorf("%w: a rerun finds its record, and takes none", ErrInvalid)
+	}
+	if t.Node == "" && t.Token == 0 {
+		return fmt.Errorf("%w: name the node to rerun, or one of its tokens", ErrInvalid)
+	}
+	return e.forkAs(ctx, newID, t, o)
+}
+
+// forkAs forks a run, from a node on if t names one.
+func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o ForkOptions) error {
+	act, err := e.actOf(ctx)
+	if err == nil {
+		err = errors.Join(refuseSimulation(ctx), checkRunID(newID))
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	m := state.RunForked{Run: newID, From: workflow.ForkPoint{Run: t.Run, Record: o.At}, InFlight: o.InFlight, Node: t.Node, Token: t.Token, Act: act}
+	if m.Results, err = o.normalResults(); err != nil {
+		return err
+	}
+	if exists, err := e.forkedBefore(&m); exists || err != nil {
+		return err
+	}
+	source, err := e.dir.ReadForkSource(t.Run)
+	if err != nil {
+		return closedError(err)
+	}
+	f, err := e.planFork(source, m)
+	if err == nil {
+		err = e.commitFork(ctx, f)
+	}
+	if errors.Is(err, ErrRunExists) {
+		if exists, again := e.forkedBefore(&m); exists || again != nil {
+			return again
+		}
+	}
+	return err
+}
+
+// normalResults checks the options and returns the results as values of the JSON model.
+func (o *ForkOptions) normalResults() ([]workflow.ForkResult, error) {
+	switch {
+	case o.At < 0:
+		return nil, fmt.Errorf("%w: record %d: records count from 1", ErrInvalid, o.At)
+	case o.InFlight != workflow.InFlightAgain && o.InFlight != workflow.InFlightPark:
+		return nil, fmt.Errorf("%w: InFlight %q: use workflow.InFlightAgain or InFlightPark", ErrInvalid, string(o.InFlight))
+	}
+	var out []workflow.ForkResult
+	for _, r := range o.Results {
+		v, err := value.Normalize(r.Output, resultLimits)
+		if err != nil {
+			return nil, invalidValue("a result that is given", err)
+		}
+		r.Output = v
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// forkedBefore reports whether the run exists that is to be made: an error says that it is
+// another one.
+func (e *Engine) forkedBefore(m *state.RunForked) (exists bool, err error) {
+	h, err := e.dir.Head(m.Run)
+	switch {
+	case errors.Is(err, ErrRunNotFound):
+		return false, nil
+	case err != nil:
+		return false, closedError(err)
+	case h.ForkedFrom.Run == "":
+		return true, fmt.Errorf("%w: run %q was started", ErrRunExists, string(m.Run))
+	case h.ForkedFrom.Run != m.From.Run, m.From.Record != 0 && h.ForkedFrom.Record != m.From.Record:
+		return true, fmt.Errorf("%w: run %q was forked from record %d of run %q", ErrRunExists, string(m.Run), h.ForkedFrom.Record, string(h.ForkedFrom.Run))
+	}
+	for r, err := range e.dir.History(m.Run) {
+		if err != nil {
+			return true, closedError(err)
+		}
+		if was, ok := r.Message.(state.RunForked); ok && was.Run == m.Run {
+			if !isSameFork(&was, m) {
+				err = fmt.Errorf("%w: run %q was forked with other options", ErrRunExists, string(m.Run))
+			}
+			return true, err
+		}
+	}
+	return true, fmt.Errorf("%w: run %q lacks the record that forked it", ErrCorrupt, string(m.Run))
+}
+
+// isSameFork reports whether a fork was asked for as it is now.
+func isSameFork(was, m *state.RunForked) bool {
+	if was.InFlight != m.InFlight || was.Node != m.Node && m.Node != "" || was.Token != m.Token && m.Token != 0 ||
+		(was.Token != 0) != (m.Node != "" || m.Token != 0) || len(was.Results) != len(m.Results) {
+		return false
+	}
+	for i, r := range m.Results {
+		w := was.Results[i]
+		if w.Token != r.Token || w.Node != r.Node || value.Hash(w.Output) != value.Hash(r.Output) {
+			return false
+		}
+	}
+	return true
+}
+
+// A fork is a run that is about to be made of another one.
+type fork struct {
+	source  *store.ForkSource
+	message state.RunForked
+	records []decision.Record // all of them; the last one makes the fork
+	state   *state.State      // after them
+	blobs   []decision.Blob   // to which the last one refers
+}
+
+// planFork finds the record after which a run is forked, and decides what comes of it.
+func (e *Engine) planFork(source *store.ForkSource, m state.RunForked) (*fork, error) {
+	head, last := &source.Head, int64(len(source.Records))
+	ended := head.Status.Final()
+	at := m.From.Record
+	if m.Node != "" || m.Token != 0 {
+		t, made, err := findMade(source, m.Node, m.Token)
+		if err != nil {
+			return nil, err
+		}
+		m.Node, m.Token, at = t.Node, t.ID, made
+		if ended && at == last {
+			at-- // which is 0 if that was the first
+		}
+	}
+	switch {
+	case at > last:
+		return nil, &ForkError{Run: head.Run, Record: at, Last: last, Err: ErrInvalid}
+	case ended && (at == last || last == 1):
+		return nil, &ForkError{Run: head.Run, Record: last, Last: last, Err: ErrEnded}
+	case at == 0 && ended:
+		at = last - 1
+	case at == 0:
+		at = last
+	}
+	now := timeout.Instant(e.hook.Now())
+	m.From.Record, m.AsOf = at, source.Records[at-1].At.UnixMilli()
+	if at == last && !ended {
+		m.AsOf = now.UnixMilli()
+	}
+	f := &fork{source: source, message: m, records: beginAs(source.Records[:at], head.Run)}
+	return f, e.decideFork(f, now)
+}
+
+// beginAs returns records of a run for a fork of it: the first one says whose they are.
+func beginAs(records []decision.Record, id workflow.RunID) []decision.Record {
+	out := append(make([]decision.Record, 0, len(records)+1), records...)
+	start, _ := out[0].Message.(state.Start)
+	start.As = cmp.Or(start.As, id)
+	out[0].Message = start
+	out[0].Decisions = append([]decision.Decision(nil), out[0].Decisions...)
+	for i, d := range out[0].Decisions {
+		if d, ok := d.(decision.StartRun); ok {
+			d.As = start.As
+			out[0].Decisions[i] = d
+		}
+	}
+	return out
+}
+
+// findMade returns a token of a run, the last one at a node or the one that is named, and the
+// record that made it.
+func findMade(source *store.ForkSource, node workflow.NodeID, id workflow.TokenID) (*state.Token, int64, error) {
+	made := []int64{0} // by token
+	s, err := source.Replay(source.Records, func(s *state.State, r *decision.Record) {
+		for workflow.TokenID(len(made)) < s.NextToken {
+			made = append(made, r.Seq)
+		}
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if id == 0 {
+		for id = s.NextToken - 1; id > 0 && s.Token(id).Node != node; id-- {
+		}
+	}
+	t := s.Token(id)
+	switch {
+	case t == nil && node != "":
+		return nil, 0, fmt.Errorf("rerun run %q: %w: no token came to node %q", string(source.Head.Run), ErrNotLive, string(node))
+	case t == nil:
+		return nil, 0, fmt.Errorf("rerun run %q: %w: there is no token %d", string(source.Head.Run), ErrNotLive, id)
+	case node != "" && t.Node != node:
+		return nil, 0, fmt.Errorf("rerun run %q: %w: token %d is at node %q, not %q", string(source.Head.Run), ErrNotLive, id, string(t.Node), string(node))
+	}
+	return t, made[id], nil
+}
+
+// decideFork adds the record that makes the fork.
+func (e *Engine) decideFork(f *fork, now time.Time) (err error) {
+	if f.state, err = f.source.Replay(f.records, nil); err != nil {
+		return err
+	}
+	f.state.Epoch = e.dispatchEpoch()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: the planner panicked: %v", ErrSuspended, p)
+		}
+	}()
+	plan, err := planning.Step(f.state, f.message, now)
+	if err != nil {
+		return fmt.Errorf("fork run %q: %w", string(f.source.Head.Run), err)
+	}
+	record := decision.Record{
+		Seq: int64(len(f.records)) + 1, At: now, Epoch: f.state.Epoch, Planner: planning.Version, Message: f.message, Decisions: plan.Decisions,
+	}
+	for _, d := range plan.Decisions {
+		decision.Apply(f.state, d, &record)
+	}
+	f.records, f.blobs = append(f.records, record), plan.Blobs
+	return nil
+}
+
+// commitFork makes the fork durable, in one transaction, and sets it going.
+func (e *Engine) commitFork(ctx context.Context, f *fork) error {
+	given := make([]any, len(f.message.Results))
+	for i, r := range f.message.Results {
+		given[i] = r.Output
+	}
+	release, err := e.pinReferences(ctx, given, f.state.Artifacts...)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := e.registry.checkRoomFor(f.state.Tenant); err != nil {
+		return err
+	}
+	unpin, err := e.putMerged(f.blobs)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	run, err := e.dir.NewFork(f.message.Run, f.source)
+	if err != nil {
+		return err
+	}
+	err = run.Commit(f.state, f.records)
+	e.watches.tellCommit(run, f.records, err)
+	if err = errors.Join(err, run.Close()); err != nil {
+		return closedError(err)
+	}
+	outbox{e}.Committed(decision.Outcome(f.state))
+	e.wakeFork(f.message.Run)
+	return nil
+}
+
+// wakeFork sets a fork going. An actor that had looked for the run before it was there may
+// still be about to say that there is none.
+func (e *Engine) wakeFork(id workflow.RunID) {
+	for range 3 {
+		err := e.alarms.wake(id)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrRunNotFound) {
+			break
+		}
+	}
+	e.wakeRun(id)
+}

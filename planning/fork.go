@@ -1,0 +1,115 @@
+package planning
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// forkRun makes another run of the one in the state. What waits for time goes on to wait
+// for as long as was left. Tasks and children that were out belong to the run that is
+// forked: they come to the results that are given, are sent again, or wait for an operator.
+func (p *planner) forkRun(m state.RunForked) error {
+	if m.Run == p.s.Run {
+		return workflow.ErrRunExists
+	}
+	shift := max(0, p.now.Sub(time.UnixMilli(m.AsOf).UTC()))
+	p.decide(decision.ForkRun{Run: m.Run, From: m.From, Shift: shift})
+	if p.s.Status == workflow.RunSuspended {
+		if len(m.Results) > 0 {
+			return workflow.ErrSuspended
+		}
+		return nil // what is out is sent when the fork is resumed
+	}
+	var out []workflow.TokenID
+	for _, id := range p.s.LiveTokens() {
+		if s := p.s.Token(id).Status; s == workflow.Dispatched || s == workflow.WaitingForChild {
+			out = append(out, id)
+		}
+	}
+	given, err := p.findGiven(m.Results)
+	if err != nil {
+		return err
+	}
+	for i, id := range given {
+		if err := p.giveResult(id, m.Results[i].Output); err != nil {
+			return err
+		}
+		p.drainWork()
+	}
+	for _, id := range out {
+		if p.hasStopped() {
+			break
+		}
+		p.sendInFork(id, m.InFlight)
+	}
+	return nil
+}
+
+// findGiven returns the tokens for whose tasks results are given.
+func (p *planner) findGiven(results []workflow.ForkResult) (given []workflow.TokenID, err error) {
+	seen := map[workflow.TokenID]bool{}
+	for _, r := range results {
+		t, err := FindToken(p.s, r.Token, r.Node, workflow.Dispatched)
+		if err != nil {
+			return nil, fmt.Errorf("a result is given: %w", err)
+		}
+		if seen[t.ID] {
+			return nil, fmt.Errorf("%w: two results are given for token %d at node %q", workflow.ErrAmbiguous, t.ID, string(t.Node))
+		}
+		seen[t.ID] = true
+		given = append(given, t.ID)
+	}
+	return given, nil
+}
+
+// giveResult completes a task that was out, unless a result before has ended it. What does
+// not fit the node is refused.
+func (p *planner) giveResult(id workflow.TokenID, output any) error {
+	t := p.s.Token(id)
+	if t.Status != workflow.Dispatched {
+		return nil
+	}
+	n := p.s.Graph.Node(t.Node)
+	if err := p.refuseValue(output); err != nil {
+		return fmt.Errorf("the result given for node %q: %w", string(t.Node), err)
+	}
+	if err := p.checkSchema(n.Schema, output); err != nil {
+		return fmt.Errorf("the result given for node %q: %w", string(t.Node), err)
+	}
+	branch, f := p.leaveNode(t, n, completion{output: output})
+	if branch != nil {
+		f = branch.failure
+	}
+	if f != nil {
+		return fmt.Errorf("the result given for node %q: %w", string(t.Node), f)
+	}
+	return nil
+}
+
+// sendInFork sends a task or a child that was out again, as the same attempt with all its
+// time, when the run is resumed if it is paused, or has it wait for an operator.
+func (p *planner) sendInFork(id workflow.TokenID, which workflow.InFlight) {
+	t := p.s.Token(id)
+	if t.Status != workflow.Dispatched && t.Status != workflow.WaitingForChild {
+		return // a result has ended it
+	}
+	same := *t
+	same.Attempt-- // it is the attempt that it was
+	switch input, _ := t.Input.(map[string]any); {
+	case p.s.Status == workflow.RunPaused && which != workflow.InFlightPark:
+		p.decide(decision.RetryTask{Token: id, Due: p.now, Base: t.Base + 1, Failure: t.Failure}) // nothing of it was performed here
+		p.decide(decision.HoldToken{Token: id, Result: t.Input})
+	case which == workflow.InFlightPark:
+		p.decide(decision.ParkTask{Token: id, Failure: workflow.Failure{
+			Code: workflow.CodeForked, Message: "it was out when the run was forked: retry it, or skip it", Attempts: t.Attempt, Node: t.Node, Token: id,
+		}})
+	case t.Status == workflow.Dispatched:
+		p.dispatchTask(&same, t.Input)
+	default:
+		p.startChild(&same, input)
+	}
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxForked bounds how much of a run is read for a fork, which is in memory as a whole:
+// the bytes of its file and of the records behind it.
+const maxForked = 128 << 20
+
+// A ForkSource is a run that is to be forked, as of one commit.
+type ForkSource struct {
+	Head    Head
+	Records []decision.Record // all, from the first on
+	num     int64
+	graph   *workflow.Graph // that it began with
+}
+
+// ReadForkSource reads a run that is to be forked. It fails with ErrRunNotFound, with
+// ErrCorrupt if its journal is damaged, and with a *workflow.LimitError if it is too large.
+func (d *Dir) ReadForkSource(id workflow.RunID) (*ForkSource, error) {
+	snap, err := d.openSnapshot(id)
+	if err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	defer snap.Close()
+	size := snap.FileSize
+	for i := range snap.entries {
+		size += snap.entries[i].ByteSize()
+	}
+	if size > maxForked {
+		return nil, &workflow.LimitError{Limit: "bytes of a run that is forked", Max: maxForked, Got: size}
+	}
+	out := &ForkSource{Head: snap.Head, num: snap.Num}
+	if out.graph, err = d.Graph(snap.Definition); err != nil {
+		return nil, err
+	}
+	for e, err := range snap.Journal() {
+		if err != nil {
+			return nil, fmt.Errorf("fork: %w", err)
+		}
+		r, err := snap.DecodeEntry(&e)
+		if err != nil {
+			return nil, snap.damageOf(snap.sourceOf(e.Seq), "a record cannot be read", err)
+		}
+		out.Records = append(out.Records, r)
+	}
+	return out, nil
+}
+
+// Replay returns the state of the run after some of its records, and calls each, unless that is
+// nil, after every one. It fails with a *CorruptError.
+func (f *ForkSource) Replay(records []decision.Record, each func(*state.State, *decision.Record)) (*state.State, error) {
+	s := state.NewState(f.Head.Run, f.graph)
+	for i := range records {
+		if err := runfile.ApplyRecord(s, &records[i], func([]decision.Event) {}); err != nil {
+			return nil, &CorruptError{Run: f.Head.Run, File: f.Head.File, What: "a record does not fit the state", Err: err}
+		}
+		if each != nil {
+			each(s, &records[i])
+		}
+	}
+	return s, nil
+}
+
+// NewFork is New for a fork of a run, with the same definition, input and tenant. Its first
+// Commit fails with ErrRunNotFound if that run was purged meanwhile, whose blobs may then be
+// gone.
+func (d *Dir) NewFork(id workflow.RunID, of *ForkSource) (*Run, error) {
+	if of == nil || of.graph == nil {
+		return nil, fmt.Errorf("fork: %w: it was not read", ErrRunNotFound)
+	}
+	r := d.New(Head{Run: id, InputHash: of.Head.InputHash, Tenant: of.Head.Tenant}, of.graph)
+	r.forked = of.num
+	return r, nil
+}
+
+const hasRun = `SELECT 1 FROM runs WHERE num = ?`
+
+// checkForked refuses a fork of a run that is not there any more.
+func (r *Run) checkForked(db *sqlite.Conn) error {
+	if r.forked == 0 {
+		return nil
+	}
+	found, err := db.One(hasRun, func(*sqlite.Row) error { return nil }, r.forked)
+	if err == nil && !found {
+		err = refuseRequest("%w: %q was purged", ErrRunNotFound, string(r.next.ForkedFrom.Run))
+	}
+	return err
+}
