@@ -246,7 +246,7 @@ func standingOf(s workflow.TokenStatus) standing {
 		return retrying
 	case workflow.Dispatched:
 		return running
-	case workflow.Completed:
+	case workflow.Completed, workflow.WaitingForSiblings: // which has done its part, and has arrived
 		return done
 	case workflow.Cancelled:
 		return cancelled
@@ -274,6 +274,16 @@ func (c counts) countTexts() []string {
 	for _, s := range order {
 		if c[s] > 0 {
 			out = append(out, fmt.Sprintf("%s %s", groupDigits(c[s]), standingWords[s]))
+		}
+	}
+	return out
+}
+
+// standings returns what there is, in the order of texts.
+func (c counts) standings() (out []standing) {
+	for _, s := range order {
+		if c[s] > 0 {
+			out = append(out, s)
 		}
 	}
 	return out

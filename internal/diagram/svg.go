@@ -204,10 +204,13 @@ func (p *painter) paintNode(i int) {
 	p.b.WriteString(shapeOf(n.kind, box))
 	texts := n.labelLines()
 	y := box.Y + box.Height/2 - ((len(texts)-1)*smallLine)/2 + 5
+	standing := n.counts.standings()
 	for j, text := range texts {
 		class := "small"
-		if j == 0 {
+		if k := j - len(texts) + len(standing); j == 0 {
 			class = "name"
+		} else if k >= 0 {
+			class += " is-" + standingWords[standing[k]]
 		}
 		p.printf("<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", class, box.X+box.Width/2, y+j*smallLine, escape(text))
 	}

@@ -54,10 +54,11 @@ var layers = map[string][]string{
 	"api":        slices.Concat(decided, []string{"internal/diagram", "internal/socket", "blob", "replay", "."}),
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/rate", "blob", "."}),
+	"inspector":  slices.Concat(decided, []string{"internal/diagram", "internal/layout", "replay", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
 	"examples":   {},
-	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest"}),
+	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector"}),
 	"bench":      {"*"},
 
 	"internal/bombtest":        {},

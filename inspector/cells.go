@@ -1,0 +1,217 @@
+package inspector
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+)
+
+// A branchRow is a branch of a fan-out.
+type branchRow struct {
+	Index    int
+	Standing standing
+	Tokens   []tokenRow
+}
+
+// A linkedCell is a branch as a square that leads to its token.
+type linkedCell struct {
+	X, Y  int
+	Class string
+	Href  string
+	Label string
+}
+
+type groupData struct {
+	Group   groupRow
+	Running int
+	Ended   int
+	Failed  int
+	Cells   []linkedCell // of a group that is not too large
+	Height  int
+	Width   int
+	Image   string // else
+	Filters []choiceRow
+	Rows    []branchRow
+	From    int
+	Earlier string
+	Later   string
+	Worst   string // leads to the next branch that failed
+}
+
+// Cells are squares of cellSize in a grid of cellPitch pixels; those of a picture are smaller.
+const (
+	cellPitch   = 16
+	cellSize    = 13
+	cellColumns = 50
+	dotPitch    = 8
+	dotSize     = 7
+	dotColumns  = 120
+)
+
+// viewGroup shows the branches of a fan-out as cells, and as a table.
+func (v *viewer) viewGroup() (any, error) {
+	g, err := v.findGroup()
+	if err != nil {
+		return nil, err
+	}
+	known, err := v.branchesOf([]pawl.Group{*g})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := v.groupRows([]pawl.Group{*g})
+	if err != nil {
+		return nil, err
+	}
+	data := groupData{Group: rows[0], Running: g.Running, Ended: g.Ended, Failed: g.Failed}
+	b := known[g.ID]
+	if b == nil {
+		return data, nil
+	}
+	if len(b.standing) <= linkedCells {
+		data.Cells = v.linkedCells(b)
+		lines := (len(b.standing) + cellColumns - 1) / cellColumns
+		data.Width, data.Height = min(len(b.standing), cellColumns)*cellPitch, lines*cellPitch
+	} else {
+		data.Image = v.link("view", "cells", "group", strconv.FormatInt(int64(g.ID), 10))
+		data.Width, data.Height = cellsImage(len(b.standing))
+	}
+	err = v.addBranches(&data, b)
+	return data, err
+}
+
+func (v *viewer) linkedCells(b *branches) (cells []linkedCell) {
+	for i, s := range b.standing {
+		c := linkedCell{X: i % cellColumns * cellPitch, Y: i / cellColumns * cellPitch, Class: s.String(), Label: fmt.Sprintf("branch %d: %s", i, s)}
+		if s == standings {
+			c.Label = fmt.Sprintf("branch %d: has not begun", i)
+		}
+		if b.token[i] != 0 {
+			c.Href = v.tokenLink(v.id, b.token[i])
+		}
+		cells = append(cells, c)
+	}
+	return cells
+}
+
+// addBranches adds a page of the table, of the branches of one standing if the reader asks.
+func (v *viewer) addBranches(data *groupData, b *branches) error {
+	q := v.r.URL.Query()
+	from, _ := strconv.Atoi(q.Get("from"))
+	from = max(from, 0)
+	want := q.Get("status")
+	t := b.tally()
+	data.Filters = append(data.Filters, choiceRow{Value: v.groupLink(b.group.ID), Text: "all " + groupDigits(t.Total()), Chosen: want == ""})
+	for _, c := range t.Counts() {
+		word := c.Standing.String()
+		data.Filters = append(data.Filters, choiceRow{Value: v.groupLink(b.group.ID, "status", word), Text: groupDigits(c.N) + " " + word, Class: word, Chosen: want == word})
+	}
+	place := map[int]int{}
+	for i := from; i < len(b.standing); i++ {
+		s := b.standing[i]
+		if s == standings {
+			s = waiting
+		}
+		if want != "" && s.String() != want {
+			continue
+		}
+		if len(data.Rows) == branchesPage {
+			data.Later = v.groupLink(b.group.ID, "status", want, "from", strconv.Itoa(i))
+			break
+		}
+		place[i] = len(data.Rows)
+		data.Rows = append(data.Rows, branchRow{Index: i, Standing: s})
+	}
+	data.From = from
+	if from > 0 {
+		data.Earlier = v.groupLink(b.group.ID, "status", want)
+	}
+	for t, err := range v.s.engine.Tokens(v.ctx, v.id, pawl.TokenFilter{Group: b.group.ID}) {
+		if err != nil {
+			return err
+		}
+		if i, ok := place[t.Scope.Branch]; ok && len(data.Rows[i].Tokens) < shownTokens {
+			data.Rows[i].Tokens = append(data.Rows[i].Tokens, v.rowOfToken(&t))
+		}
+	}
+	return nil
+}
+
+// shownTokens bounds the tokens of one branch in the table.
+const shownTokens = 8
+
+// cellsImage returns the measures of the picture of n cells.
+func cellsImage(n int) (width, height int) {
+	return dotColumns * dotPitch, (n + dotColumns - 1) / dotColumns * dotPitch
+}
+
+// dotColors are those of the standings, plain enough for light and dark pages.
+var dotColors = color.Palette{
+	failed: color.RGBA{0xd6, 0x45, 0x3d, 255}, parked: color.RGBA{0xd9, 0x82, 0x2b, 255}, retrying: color.RGBA{0xc9, 0xa2, 0x27, 255},
+	running: color.RGBA{0x3f, 0x7f, 0xd1, 255}, waiting: color.RGBA{0x8d, 0x7a, 0xc7, 255}, done: color.RGBA{0x4f, 0x9d, 0x69, 255},
+	cancelled: color.RGBA{0x8b, 0x90, 0x97, 255}, standings: color.RGBA{0x8b, 0x90, 0x97, 70}, standings + 1: color.RGBA{},
+}
+
+// drawCells answers the picture of a group that is too large for a link each. A click on it, also
+// without JavaScript, comes back as ?x,y, which leads to the token of that branch.
+func (v *viewer) drawCells() error {
+	g, err := v.findGroup()
+	if err != nil {
+		return err
+	}
+	known, err := v.branchesOf([]pawl.Group{*g})
+	if err != nil {
+		return err
+	}
+	b := known[g.ID]
+	if b == nil {
+		return errNoPage
+	}
+	if i, ok := clickedCell(v.r.URL.RawQuery); ok {
+		if i >= len(b.standing) || b.token[i] == 0 {
+			return v.goTo(runAddress(v.id, "view", "group", "group", strconv.FormatInt(int64(g.ID), 10)))
+		}
+		return v.goTo(runAddress(v.id, "view", "token", "token", strconv.FormatInt(int64(b.token[i]), 10)))
+	}
+	width, height := cellsImage(len(b.standing))
+	img := image.NewPaletted(image.Rect(0, 0, width, height), dotColors)
+	for i := range img.Pix {
+		img.Pix[i] = uint8(standings + 1)
+	}
+	for i, s := range b.standing {
+		x, y := i%dotColumns*dotPitch, i/dotColumns*dotPitch
+		for dy := range dotSize {
+			line := img.Pix[(y+dy)*img.Stride+x:]
+			for dx := range dotSize {
+				line[dx] = uint8(s)
+			}
+		}
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&out, img); err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "image/png")
+	_, _ = v.w.Write(out.Bytes()) // whom it does not reach has gone
+	return nil
+}
+
+// clickedCell returns the branch at the place that a browser has put behind the address.
+func clickedCell(query string) (int, bool) {
+	i := strings.LastIndexByte(query, '?')
+	if i < 0 {
+		return 0, false
+	}
+	a, b, ok := strings.Cut(query[i+1:], ",")
+	x, err1 := strconv.Atoi(a)
+	y, err2 := strconv.Atoi(b)
+	if !ok || err1 != nil || err2 != nil || x < 0 || y < 0 || x >= dotColumns*dotPitch {
+		return 0, false
+	}
+	return y/dotPitch*dotColumns + x/dotPitch, true
+}

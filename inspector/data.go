@@ -1,0 +1,90 @@
+package inspector
+
+import (
+	"encoding/json"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+type dataData struct {
+	Input   *shownValue
+	State   *shownValue
+	Output  *shownValue
+	Failure *workflow.Failure
+	Tenant  string
+	Version int
+	Files   []workflow.Artifact
+}
+
+// viewData shows the values of a run.
+func (v *viewer) viewData() (any, error) {
+	snapshot, err := v.s.engine.Inspect(v.ctx, v.id)
+	if err != nil {
+		return nil, err
+	}
+	data := dataData{State: valueOf("", snapshot.State, largeValue), Failure: snapshot.Failure, Tenant: snapshot.Tenant, Version: snapshot.Version, Files: snapshot.Artifacts}
+	if snapshot.Output != nil {
+		data.Output = valueOf("", snapshot.Output, largeValue)
+	}
+	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
+		if err != nil {
+			return nil, err
+		}
+		if m, ok := r.Message.(state.Start); ok {
+			data.Input = valueOf("", m.Input, largeValue)
+		}
+		break
+	}
+	return data, nil
+}
+
+// shownFamily bounds the children that a page lists.
+const shownFamily = 200
+
+type familyData struct {
+	Children []runRow
+	Counts   []count
+	Total    int
+}
+
+// viewFamily lists the child runs of a run.
+func (v *viewer) viewFamily() (any, error) {
+	data := familyData{}
+	t := tally{}
+	for r, err := range v.s.engine.Runs(v.ctx, pawl.RunFilter{Parent: v.id, Limit: countedNeeds}) {
+		if err != nil {
+			return nil, err
+		}
+		t[runStanding(r.Status)]++
+		if len(data.Children) < shownFamily {
+			data.Children = append(data.Children, v.rowOf(&r))
+		}
+	}
+	data.Counts, data.Total = t.Counts(), t.Total()
+	return data, nil
+}
+
+type definitionData struct {
+	SVG  any
+	Text string
+	Size int
+}
+
+// maxDefinitionText bounds the text of a definition in a page.
+const maxDefinitionText = 96 << 10
+
+// viewDefinition shows what the run executes.
+func (v *viewer) viewDefinition() (any, error) {
+	g, err := v.graphOf()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(g.Definition, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
+	return definitionData{drawGraph(g, nil, link, ""), shortText(string(text), maxDefinitionText), len(text)}, nil
+}

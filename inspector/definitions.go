@@ -1,0 +1,168 @@
+package inspector
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// gridRuns is how many runs of a workflow the grid compares.
+const gridRuns = 25
+
+// A gridColumn is a run in the grid, a gridRow a node.
+type gridColumn struct {
+	Href, Label, Class string
+}
+
+type gridRow struct {
+	Node  workflow.NodeID
+	Cells []gridCell
+}
+
+type gridCell struct {
+	Class, Label, Href string
+}
+
+type definitionsBody struct {
+	Workflows []workflowRow
+	Chosen    *workflowRow
+	SVG       any
+	Version   int
+	Columns   []gridColumn
+	Grid      []gridRow
+	Newest    runLink
+	All       string
+}
+
+// showDefinitions lists the workflows that have runs, or shows one of them.
+func (s *server) showDefinitions(p *page) error {
+	rows, err := s.listWorkflows(p)
+	if err != nil {
+		return err
+	}
+	b := definitionsBody{Workflows: rows, All: p.pageLink("definitions")}
+	name := p.r.URL.Query().Get("workflow")
+	if name == "" {
+		return p.showPage("definitions.html", "Definitions", "definitions", b)
+	}
+	for i := range rows {
+		if rows[i].Name == name {
+			b.Chosen = &rows[i]
+		}
+	}
+	if b.Chosen == nil {
+		return errNoPage
+	}
+	if err := s.addGrid(p, &b); err != nil {
+		return err
+	}
+	return p.showPage("definition.html", name, "definitions", b)
+}
+
+// addGrid draws the definition of the newest run with what the last runs have come to, and
+// how each of them stands at each node.
+func (s *server) addGrid(p *page, b *definitionsBody) error {
+	ctx := p.r.Context()
+	var runs []pawl.Overview
+	for r, err := range s.engine.Runs(ctx, pawl.RunFilter{Workflow: b.Chosen.Name, Newest: true, Limit: gridRuns}) {
+		if err != nil {
+			return err
+		}
+		ov, err := s.engine.Overview(ctx, r.Run)
+		if err != nil {
+			continue // it was purged meanwhile, or is damaged: its own page says so
+		}
+		if len(runs) == 0 {
+			b.Version, b.Newest = r.Version, runLink{r.Run, p.runLink(r.Run)}
+		}
+		runs = append(runs, ov)
+	}
+	if len(runs) == 0 {
+		return errNoPage
+	}
+	v := &viewer{page: p, id: runs[0].Run, ov: runs[0], ctx: ctx}
+	g, err := v.graphOf()
+	if err != nil {
+		return err
+	}
+	sum := diagram.Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
+	for i := len(runs) - 1; i >= 0; i-- {
+		ov := &runs[i]
+		b.Columns = append(b.Columns, gridColumn{p.runLink(ov.Run), string(ov.Run) + ": " + statusWord(ov.Status), statusClass(ov.Status)})
+		for _, n := range ov.Nodes {
+			if sum.Tokens[n.Node] == nil {
+				sum.Tokens[n.Node] = map[workflow.TokenStatus]int{}
+			}
+			for status, k := range n.Tokens {
+				sum.Tokens[n.Node][status] += k
+			}
+		}
+	}
+	b.SVG = drawGraph(g, &sum, nil, "")
+	for i := range g.Definition.Nodes {
+		row := gridRow{Node: g.Definition.Nodes[i].ID}
+		for k := len(runs) - 1; k >= 0; k-- {
+			row.Cells = append(row.Cells, p.gridCellOf(&runs[k], row.Node))
+		}
+		b.Grid = append(b.Grid, row)
+	}
+	return nil
+}
+
+// gridCellOf says how a run stands at a node.
+func (p *page) gridCellOf(ov *pawl.Overview, node workflow.NodeID) gridCell {
+	for _, n := range ov.Nodes {
+		if n.Node != node {
+			continue
+		}
+		t := tallyOf(n.Tokens)
+		label := string(ov.Run) + " at " + string(node) + ":"
+		for _, c := range t.Counts() {
+			label += " " + groupDigits(c.N) + " " + c.Standing.String()
+		}
+		for s, k := range t {
+			if k > 0 {
+				return gridCell{standing(s).String(), label, p.runLink(ov.Run, "view", "tokens", "node", string(node))}
+			}
+		}
+	}
+	return gridCell{Class: "none", Label: string(ov.Run) + " at " + string(node) + ": not reached"}
+}
+
+// A fact is a line of the page of the engine.
+type fact struct{ Name, Text string }
+
+type engineBody struct {
+	Facts     []fact
+	Workflows []workflowRow
+}
+
+var began = time.Now()
+
+// showEngine says what is known of the engine and its process.
+func (s *server) showEngine(p *page) error {
+	rows, err := s.listWorkflows(p)
+	if err != nil {
+		return err
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	runs := 0
+	for _, row := range rows {
+		runs += row.Total
+	}
+	return p.showPage("engine.html", "Engine", "engine", engineBody{[]fact{
+		{"state", "open"},
+		{"runs", groupDigits(runs)},
+		{"workflows", groupDigits(len(rows))},
+		{"pawl", s.build},
+		{"Go", runtime.Version()},
+		{"process", "up for " + spanText(p.now.Sub(began))},
+		{"goroutines", groupDigits(runtime.NumGoroutine())},
+		{"memory in use", groupDigits(int(memory.HeapInuse>>20)) + " MiB"},
+		{"clock", p.now.UTC().Format("2006-01-02 15:04:05 UTC")},
+	}, rows})
+}

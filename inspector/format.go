@@ -1,0 +1,206 @@
+package inspector
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// groupDigits returns n with a comma before each three digits.
+func groupDigits(n any) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// An instant is shown as how long ago it is, or how long until it comes.
+type instant struct {
+	Machine string // as HTML wants it; "" if there is none
+	UTC     string
+	Near    string // 2 min ago, in 46 min
+}
+
+func (p *page) instantOf(t time.Time) instant {
+	if t.IsZero() {
+		return instant{}
+	}
+	d := p.now.Sub(t)
+	near := spanText(d.Abs()) + " ago"
+	if d < 0 {
+		near = "in " + spanText(-d)
+	}
+	if d.Abs() < time.Second {
+		near = "now"
+	}
+	t = t.UTC()
+	return instant{t.Format("2006-01-02T15:04:05.000Z"), t.Format("2006-01-02 15:04:05.000 UTC"), near}
+}
+
+// spanText returns a duration as people say it, in its two largest units.
+func spanText(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "0 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return unitText(int(d.Minutes()), "min", int(d.Seconds())%60, "s", d < 10*time.Minute)
+	case d < 48*time.Hour:
+		return unitText(int(d.Hours()), "h", int(d.Minutes())%60, "min", true)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+func unitText(large int, unit string, small int, less string, both bool) string {
+	if small == 0 || !both {
+		return fmt.Sprintf("%d %s", large, unit)
+	}
+	return fmt.Sprintf("%d %s %d %s", large, unit, small, less)
+}
+
+// statusWord returns a status in the words of the page.
+func statusWord(s any) string {
+	switch s {
+	case workflow.RunTimedOut, workflow.TimedOut:
+		return "timed out"
+	case workflow.WaitingForOperator:
+		return "parked"
+	case workflow.Dispatched:
+		return "running"
+	case workflow.WaitingForTimer:
+		return "waits for time"
+	case workflow.WaitingForChild:
+		return "waits for its child"
+	case workflow.WaitingForApproval:
+		return "waits for people"
+	case workflow.WaitingForEvent:
+		return "waits for an event"
+	case workflow.WaitingForSiblings:
+		return "arrived"
+	case workflow.WaitingForJoin:
+		return "waits at a join"
+	case workflow.WaitingForLock:
+		return "waits for a lock"
+	}
+	return fmt.Sprint(s)
+}
+
+// statusClass returns how a status looks: the standing of a run or a token.
+func statusClass(s any) string {
+	switch s := s.(type) {
+	case workflow.RunStatus:
+		switch s {
+		case workflow.RunCompleted:
+			return "done"
+		case workflow.RunFailed, workflow.RunTimedOut:
+			return "failed"
+		case workflow.RunCancelled:
+			return "cancelled"
+		case workflow.RunSuspended:
+			return "parked"
+		case workflow.RunPaused, workflow.RunCreated:
+			return "waiting"
+		case workflow.RunRunning:
+			return "running"
+		}
+	case workflow.TokenStatus:
+		return standingOf(s).String()
+	case standing:
+		return s.String()
+	}
+	return "waiting"
+}
+
+// A standing is what people want to know of a token, from the most to the least pressing.
+type standing int
+
+const (
+	failed standing = iota
+	parked
+	retrying
+	running
+	waiting
+	done
+	cancelled
+	standings // how many there are
+)
+
+// String returns the word for it, which is its class in the style sheet as well.
+func (s standing) String() string {
+	return [...]string{"failed", "parked", "retrying", "running", "waiting", "done", "cancelled", "none"}[s]
+}
+
+func standingOf(s workflow.TokenStatus) standing {
+	switch s {
+	case workflow.Failed, workflow.TimedOut:
+		return failed
+	case workflow.WaitingForOperator:
+		return parked
+	case workflow.Retrying:
+		return retrying
+	case workflow.Dispatched:
+		return running
+	case workflow.Completed, workflow.WaitingForSiblings: // which has done its part, and has arrived
+		return done
+	case workflow.Cancelled:
+		return cancelled
+	default:
+		return waiting
+	}
+}
+
+// reading is the order in which counts are read: done first, as it mostly is the most.
+var reading = [standings]standing{done, failed, parked, retrying, running, waiting, cancelled}
+
+// A tally counts by standing.
+type tally [standings]int
+
+func tallyOf(tokens map[workflow.TokenStatus]int) (t tally) {
+	for status, n := range tokens {
+		t[standingOf(status)] += n
+	}
+	return t
+}
+
+// A count is one part of a tally.
+type count struct {
+	Standing standing
+	N        int
+	X, Width int // where its part of a bar of 1,000 is
+}
+
+// Counts returns the parts of a tally that are not empty, in the order of reading.
+func (t tally) Counts() (out []count) {
+	total := t.Total()
+	x := 0
+	for _, s := range reading {
+		if t[s] == 0 {
+			continue
+		}
+		c := count{Standing: s, N: t[s], X: x, Width: max(t[s]*1000/total, 4)}
+		x += c.Width
+		out = append(out, c)
+	}
+	return out
+}
+
+// Total returns what the parts come to.
+func (t tally) Total() (n int) {
+	for _, k := range t {
+		n += k
+	}
+	return n
+}
+
+// parseMachine reads what instantOf has written for machines.
+func parseMachine(text string) (time.Time, error) {
+	return time.Parse("2006-01-02T15:04:05.000Z", text)
+}

@@ -1,0 +1,176 @@
+package inspector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A runRow is a run in a list.
+type runRow struct {
+	ID       workflow.RunID
+	Href     string
+	Workflow string
+	Version  int
+	Status   workflow.RunStatus
+	Started  instant
+	Took     string // until its end; "" while it goes on
+	Failure  string
+}
+
+func (p *page) rowOf(r *pawl.RunSummary) runRow {
+	row := runRow{ID: r.Run, Href: p.runLink(r.Run), Workflow: r.Workflow, Version: r.Version, Status: r.Status, Started: p.instantOf(r.StartedAt)}
+	if !r.EndedAt.IsZero() {
+		row.Took = spanText(r.EndedAt.Sub(r.StartedAt))
+	}
+	if r.Failure != nil {
+		row.Failure = shortText(r.Failure.Error(), 160)
+	}
+	return row
+}
+
+// shortText cuts a text to so many characters.
+func shortText(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// A need is one kind of what waits for people.
+type need struct {
+	Word  string // parked tasks
+	Class string
+	Count string
+	Any   bool
+	Href  string
+	Hint  string
+}
+
+// A workflowRow says how many runs a workflow has.
+type workflowRow struct {
+	Name   string
+	Href   string // its definition
+	Runs   string // its runs
+	Total  int
+	Counts []count
+	Parts  []statusCount
+}
+
+type statusCount struct {
+	Status workflow.RunStatus
+	N      int64
+	Href   string
+}
+
+type homeBody struct {
+	Needs     []need
+	Quiet     bool // nothing needs anybody
+	Workflows []workflowRow
+	Recent    []runRow
+	Failed    []runRow
+	Suspended []runRow
+	Letters   []letterRow
+	Approvals []approvalRow
+	All       string
+	Inbox     string
+}
+
+// The bounds of the first page.
+const (
+	countedNeeds = 1000 // of each kind; more are 1,000+
+	shownNeeds   = 5
+	shownRecent  = 12
+)
+
+func (s *server) showHome(p *page) error {
+	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox")}
+	ctx := p.r.Context()
+	letters, nLetters, err := s.listLetters(p, shownNeeds)
+	if err != nil {
+		return err
+	}
+	approvals, nApprovals, err := s.listApprovals(p, shownNeeds)
+	if err != nil {
+		return err
+	}
+	var counts [2]int
+	filters := [2]pawl.RunFilter{
+		{Status: []workflow.RunStatus{workflow.RunSuspended}, Newest: true, Limit: countedNeeds},
+		{Status: []workflow.RunStatus{workflow.RunFailed, workflow.RunTimedOut}, Newest: true, Limit: countedNeeds, EndedSince: p.now.Add(-24 * time.Hour), Roots: true},
+	}
+	for i, rows := range [2]*[]runRow{&b.Suspended, &b.Failed} {
+		for r, err := range s.engine.Runs(ctx, filters[i]) {
+			if err != nil {
+				return err
+			}
+			if counts[i]++; counts[i] <= shownNeeds {
+				*rows = append(*rows, p.rowOf(&r))
+			}
+		}
+	}
+	b.Letters, b.Approvals = letters, approvals
+	b.Needs = []need{
+		{"parked tasks", "parked", countText(nLetters), nLetters > 0, p.pageLink("inbox") + "#letters", "have used up their attempts"},
+		{"approvals", "waiting", countText(nApprovals), nApprovals > 0, p.pageLink("inbox") + "#approvals", "wait for people to answer"},
+		{"suspended runs", "parked", countText(counts[0]), counts[0] > 0, p.pageLink("runs", "status", "suspended"), "met an internal fault"},
+		{"failed runs", "failed", countText(counts[1]), counts[1] > 0, p.pageLink("runs", "status", "failed"), "within the last 24 hours"},
+	}
+	b.Quiet = nLetters+nApprovals+counts[0]+counts[1] == 0
+	if b.Workflows, err = s.listWorkflows(p); err != nil {
+		return err
+	}
+	for r, err := range s.engine.Runs(ctx, pawl.RunFilter{Newest: true, Roots: true, Limit: shownRecent}) {
+		if err != nil {
+			return err
+		}
+		b.Recent = append(b.Recent, p.rowOf(&r))
+	}
+	return p.showPage("home.html", "Overview", "home", b)
+}
+
+func countText(n int) string {
+	if n >= countedNeeds {
+		return groupDigits(countedNeeds) + "+"
+	}
+	return groupDigits(n)
+}
+
+// listWorkflows counts the runs of each workflow.
+func (s *server) listWorkflows(p *page) (rows []workflowRow, err error) {
+	counts, err := s.engine.Counts(p.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	tallies := map[string]*tally{}
+	for _, c := range counts {
+		if len(rows) == 0 || rows[len(rows)-1].Name != c.Workflow {
+			rows = append(rows, workflowRow{Name: c.Workflow, Href: p.pageLink("definitions", "workflow", c.Workflow), Runs: p.pageLink("runs", "workflow", c.Workflow)})
+			tallies[c.Workflow] = &tally{}
+		}
+		row := &rows[len(rows)-1]
+		row.Total += int(c.Runs)
+		row.Parts = append(row.Parts, statusCount{c.Status, c.Runs, p.pageLink("runs", "workflow", c.Workflow, "status", c.Status.String())})
+		tallies[c.Workflow][runStanding(c.Status)] += int(c.Runs)
+	}
+	for i := range rows {
+		rows[i].Counts = tallies[rows[i].Name].Counts()
+		slices.SortStableFunc(rows[i].Parts, func(a, b statusCount) int { return statusOrder(a.Status) - statusOrder(b.Status) })
+	}
+	return rows, nil
+}
+
+// runStanding returns what people want to know of a run, as of a token.
+func runStanding(s workflow.RunStatus) standing {
+	for i := range standings {
+		if i.String() == statusClass(s) {
+			return i
+		}
+	}
+	return waiting
+}
+
+// statusOrder puts what lives first.
+func statusOrder(s workflow.RunStatus) int { return int(s) }

@@ -1,0 +1,111 @@
+package inspector
+
+import (
+	"strconv"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A letterRow is a task that has used up its attempts.
+type letterRow struct {
+	Run      workflow.RunID
+	Node     workflow.NodeID
+	Href     string // its token
+	RunHref  string
+	Workflow string
+	Task     string
+	Attempts int
+	Failure  string
+	Code     string
+	Since    instant
+}
+
+// An approvalRow is an approval that waits for people.
+type approvalRow struct {
+	Run      workflow.RunID
+	Node     workflow.NodeID
+	Href     string
+	RunHref  string
+	Workflow string
+	Message  string
+	Input    *shownValue
+	Approved int
+	Rejected int
+	Due      instant
+}
+
+// shownInbox bounds what the inbox lists of each kind.
+const shownInbox = 200
+
+type inboxBody struct {
+	Letters       []letterRow
+	LetterCount   string
+	Approvals     []approvalRow
+	ApprovalCount string
+	MoreLetters   bool
+	MoreApprovals bool
+}
+
+// showInbox lists what waits for people.
+func (s *server) showInbox(p *page) error {
+	letters, nLetters, err := s.listLetters(p, shownInbox)
+	if err != nil {
+		return err
+	}
+	approvals, nApprovals, err := s.listApprovals(p, shownInbox)
+	if err != nil {
+		return err
+	}
+	return p.showPage("inbox.html", "Inbox", "inbox", inboxBody{
+		letters, countText(nLetters), approvals, countText(nApprovals), nLetters > len(letters), nApprovals > len(approvals),
+	})
+}
+
+func (p *page) tokenLink(run workflow.RunID, id workflow.TokenID) string {
+	return p.runLink(run, "view", "token", "token", strconv.FormatInt(int64(id), 10))
+}
+
+// listLetters returns the first dead letters, and how many there are up to countedNeeds.
+func (s *server) listLetters(p *page, most int) (rows []letterRow, n int, err error) {
+	for l, err := range s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{}) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if n++; n > countedNeeds {
+			break
+		}
+		if n > most {
+			continue
+		}
+		rows = append(rows, letterRow{
+			Run: l.Run, Node: l.Node, Href: p.tokenLink(l.Run, l.Token), RunHref: p.runLink(l.Run), Workflow: l.Workflow, Task: l.Task,
+			Attempts: l.Attempts, Code: l.Failure.Code, Failure: shortText(l.Failure.Message, 240), Since: p.instantOf(l.At),
+		})
+	}
+	return rows, n, nil
+}
+
+// listApprovals returns the first approvals, and how many there are up to countedNeeds.
+func (s *server) listApprovals(p *page, most int) (rows []approvalRow, n int, err error) {
+	for a, err := range s.engine.Approvals(p.r.Context()) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if n++; n > countedNeeds {
+			break
+		}
+		if n > most {
+			continue
+		}
+		row := approvalRow{
+			Run: a.Run, Node: a.Node, Href: p.tokenLink(a.Run, a.Token), RunHref: p.runLink(a.Run), Workflow: a.Workflow,
+			Message: shortText(a.Message, 400), Approved: a.Approved, Rejected: a.Rejected, Due: p.instantOf(a.Due),
+		}
+		if a.Input != nil {
+			row.Input = valueOf("", a.Input, smallValue)
+		}
+		rows = append(rows, row)
+	}
+	return rows, n, nil
+}

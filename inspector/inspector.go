@@ -1,0 +1,145 @@
+// Package inspector is a web page on which people look at the runs of an engine: what needs
+// them, where every run stands, why it stands there, and how it came there.
+//
+//	http.Handle("/ops/", http.StripPrefix("/ops", inspector.Handler(engine, inspector.Options{})))
+//
+// It works below any path and behind any proxy, since all its links are relative; below a path
+// that ends in a slash, as above. Its pages are made by the server and can be read and used
+// without JavaScript. A GET changes nothing. Values of runs are shown as text, never as HTML,
+// under a strict Content-Security-Policy.
+package inspector
+
+import (
+	"embed"
+	"errors"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Options say how an inspector is shown. The zero value is one for the own machine.
+type Options struct {
+	// Name stands at the top of every page, such as "shop, production".
+	Name string
+}
+
+// Handler returns the pages that show the runs of an engine. It serves this machine alone: a
+// request that comes from elsewhere, or names another host, is answered 403.
+func Handler(engine *pawl.Engine, o Options) http.Handler {
+	s := &server{engine: engine, options: o, now: time.Now, build: readBuild()}
+	s.whys.init(keptExplanations)
+	s.graphs.init(keptGraphs)
+	return s
+}
+
+// A server answers the requests of one Handler.
+type server struct {
+	engine  *pawl.Engine
+	options Options
+	now     func() time.Time
+	build   string
+	whys    cache[workflow.RunID, *explained]
+	graphs  cache[graphKey, *workflow.Graph]
+}
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"digits": groupDigits, "word": statusWord, "class": statusClass,
+}).ParseFS(templateFiles, "templates/*.html"))
+
+// readBuild returns the version of this module, as far as the program knows it.
+func readBuild() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == "github.com/pawl-run/pawl" && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "(devel)"
+}
+
+// policy lets the page load its own files and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP implements http.Handler.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Robots-Tag", "noindex, nofollow")
+	h.Set("Cache-Control", "no-store")
+	path := strings.TrimPrefix(r.URL.Path, "/")
+	head, rest, _ := strings.Cut(path, "/")
+	if head == "static" {
+		s.serveStatic(w, r, rest)
+		return
+	}
+	p := s.newPage(w, r)
+	if err := s.servePage(p, head, rest); err != nil {
+		p.showError(err)
+	}
+}
+
+// serveStatic answers the files that pages load.
+func (s *server) serveStatic(w http.ResponseWriter, r *http.Request, name string) {
+	data, err := fs.ReadFile(staticFiles, "static/"+name)
+	if err != nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "max-age=300")
+	http.ServeContent(w, r, name, time.Time{}, strings.NewReader(string(data)))
+}
+
+// errNoPage says that there is nothing at an address.
+var errNoPage = errors.New("there is no such page")
+
+func (s *server) servePage(p *page, head, rest string) error {
+	if err := s.checkCaller(p.r); err != nil {
+		return err
+	}
+	if p.r.Method == http.MethodPost && head == "theme" && rest == "" {
+		return p.keepTheme()
+	}
+	if p.r.Method != http.MethodGet && p.r.Method != http.MethodHead {
+		p.w.Header().Set("Allow", "GET, HEAD")
+		return errMethod
+	}
+	if head == "run" {
+		if rest == "" {
+			rest = p.r.URL.Query().Get("id") // of runs that no path can name
+		}
+		return s.showRun(p, workflow.RunID(rest))
+	}
+	if rest != "" {
+		return errNoPage
+	}
+	switch head {
+	case "":
+		return s.showHome(p)
+	case "runs":
+		return s.showRuns(p)
+	case "inbox":
+		return s.showInbox(p)
+	case "definitions":
+		return s.showDefinitions(p)
+	case "engine":
+		return s.showEngine(p)
+	}
+	return errNoPage
+}

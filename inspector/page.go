@@ -1,0 +1,155 @@
+package inspector
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A page answers one request.
+type page struct {
+	w     http.ResponseWriter
+	r     *http.Request
+	s     *server
+	root  string // leads from the page to the first one: "", or ../ as often as the page is deep
+	now   time.Time
+	theme string // light, dark, or "" as the reader prefers
+}
+
+// A frame is what every page has around its body.
+type frame struct {
+	Title  string
+	Name   string // of the inspector
+	Root   string
+	Here   string // the section of the page, as in its address
+	Theme  string
+	Return string // the page itself, from the first one
+	Body   any
+}
+
+func (s *server) newPage(w http.ResponseWriter, r *http.Request) *page {
+	p := &page{w: w, r: r, s: s, now: s.now()}
+	p.root = strings.Repeat("../", strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"))
+	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		p.theme = c.Value
+	}
+	return p
+}
+
+// showPage writes a page with a body that the template of that name writes.
+func (p *page) showPage(name, title, here string, body any) error {
+	return p.showStatus(http.StatusOK, name, title, here, body)
+}
+
+func (p *page) showStatus(status int, name, title, here string, body any) error {
+	f := frame{Title: title, Name: p.s.options.Name, Root: p.root, Here: here, Theme: p.theme, Body: body}
+	if p.r.Method == http.MethodGet {
+		f.Return = strings.TrimPrefix(p.r.URL.EscapedPath(), "/")
+		if p.r.URL.RawQuery != "" {
+			f.Return += "?" + p.r.URL.RawQuery
+		}
+	}
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, f); err != nil {
+		return err
+	}
+	p.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	p.w.WriteHeader(status)
+	if p.r.Method != http.MethodHead {
+		_, _ = p.w.Write(b.Bytes()) // whom it does not reach has gone
+	}
+	return nil
+}
+
+// showError writes a page that says what went wrong.
+func (p *page) showError(err error) {
+	status := pawl.HTTPStatus(err)
+	switch {
+	case errors.Is(err, errNoPage):
+		status = http.StatusNotFound
+	case errors.Is(err, errElsewhere):
+		status = http.StatusForbidden
+	case errors.Is(err, errMethod):
+		status = http.StatusMethodNotAllowed
+	}
+	body := struct {
+		Status        int
+		Text, Message string
+	}{status, http.StatusText(status), err.Error()}
+	if err := p.showStatus(status, "error.html", body.Text, "", body); err == nil {
+		return
+	}
+	http.Error(p.w, body.Text, status)
+}
+
+const themeCookie = "pawl-theme"
+
+// keepTheme keeps the reader's choice of colours in a cookie, and leads back.
+func (p *page) keepTheme() error {
+	value := p.r.PostFormValue("theme")
+	if value != "light" && value != "dark" {
+		value = "auto"
+	}
+	http.SetCookie(p.w, &http.Cookie{Name: themeCookie, Value: value, MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	return p.goTo(p.r.PostFormValue("return"))
+}
+
+// goTo leads to a page of this inspector, by its address from the first one.
+func (p *page) goTo(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.IsAbs() || u.Host != "" || strings.HasPrefix(u.EscapedPath(), "/") || strings.Contains(address, "\\") || strings.HasPrefix(u.Path, "..") {
+		u = &url.URL{}
+	}
+	to := u.String()
+	if to == "" || strings.HasPrefix(to, "?") {
+		to = "./" + to
+	}
+	p.w.Header().Set("Location", p.root+to) // http.Redirect would make it absolute below the mount
+	p.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// runLink returns the address of a run, with the parameters given in pairs.
+func (p *page) runLink(id workflow.RunID, pairs ...string) string {
+	return p.root + runAddress(id, pairs...)
+}
+
+// pageLink returns the address of a page that is named after its section.
+func (p *page) pageLink(section string, pairs ...string) string {
+	return p.root + section + queryOf(nil, pairs)
+}
+
+// runAddress returns the address of a run from the first page: its id is the end of the path,
+// with the slashes that the ids of children have, so that everybody counts the same depth.
+func runAddress(id workflow.RunID, pairs ...string) string {
+	segments := strings.Split(string(id), "/")
+	for i, segment := range segments {
+		if segment == "" || segment == "." || segment == ".." { // which browsers and proxies take away
+			return "run/" + queryOf(url.Values{"id": {string(id)}}, pairs)
+		}
+		segments[i] = url.PathEscape(segment)
+	}
+	return "run/" + strings.Join(segments, "/") + queryOf(nil, pairs)
+}
+
+// queryOf returns the parameters of an address; those that are empty are left out.
+func queryOf(q url.Values, pairs []string) string {
+	if q == nil {
+		q = url.Values{}
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}

@@ -1,0 +1,225 @@
+package inspector
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The bounds of what is kept for the runs that were looked at last.
+const (
+	keptExplanations = 64
+	keptGraphs       = 64
+)
+
+// A runHead is what every view of a run begins with.
+type runHead struct {
+	ID       workflow.RunID
+	Short    string // of a child, what its own id adds
+	Parent   *runLink
+	Workflow string
+	Revision int
+	Status   workflow.RunStatus
+	Started  instant
+	Took     string
+	Seq      int64
+	Views    []viewLink
+	Why      []whyLine
+	WhyAs    int64 // the record that the answer is of; 0 if there is none yet
+	WhyHref  string
+	Alarm    instant
+	Kinds    string // of the definition
+}
+
+type runLink struct {
+	ID   workflow.RunID
+	Href string
+}
+
+type viewLink struct {
+	Name, Text, Href string
+	Here             bool
+}
+
+// A runView is a page of one run.
+type runView struct {
+	Head runHead
+	View string
+	Data any
+}
+
+// runViews are the views of a run, in the order of their links.
+var runViews = []struct{ name, text string }{
+	{"", "Graph"}, {"timeline", "Timeline"}, {"tokens", "Tokens"}, {"groups", "Fan-outs"}, {"events", "Events"},
+	{"journal", "Journal"}, {"data", "Data"}, {"family", "Family"}, {"definition", "Definition"},
+}
+
+// A viewer answers one view of a run.
+type viewer struct {
+	*page
+	id  workflow.RunID
+	ov  pawl.Overview
+	ctx context.Context
+}
+
+func (s *server) showRun(p *page, id workflow.RunID) error {
+	ov, err := s.engine.Overview(p.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	v := &viewer{page: p, id: id, ov: ov, ctx: p.r.Context()}
+	name := p.r.URL.Query().Get("view")
+	var data any
+	switch name {
+	case "":
+		data, err = v.viewGraph()
+	case "timeline":
+		data, err = v.viewTimeline()
+	case "tokens":
+		data, err = v.viewTokens()
+	case "token":
+		data, err = v.viewToken()
+	case "groups":
+		data, err = v.viewGroups()
+	case "group":
+		data, err = v.viewGroup()
+	case "cells":
+		return v.drawCells()
+	case "events":
+		data, err = v.viewEvents()
+	case "journal":
+		data, err = v.viewJournal()
+	case "data":
+		data, err = v.viewData()
+	case "family":
+		data, err = v.viewFamily()
+	case "definition":
+		data, err = v.viewDefinition()
+	case "why":
+	default:
+		err = errNoPage
+	}
+	if err != nil {
+		return err
+	}
+	head, err := v.headOf(name)
+	if err != nil {
+		return err
+	}
+	template := "run_" + name + ".html"
+	if name == "" {
+		template = "run.html"
+	}
+	return p.showPage(template, string(id), "runs", runView{Head: head, View: name, Data: data})
+}
+
+// link returns the address of a view of the run.
+func (v *viewer) link(pairs ...string) string { return v.runLink(v.id, pairs...) }
+
+func (v *viewer) headOf(view string) (runHead, error) {
+	h := runHead{
+		ID: v.id, Short: string(v.id), Workflow: v.ov.Workflow, Revision: v.ov.Revision, Status: v.ov.Status, Seq: v.ov.Seq,
+		Started: v.instantOf(v.ov.StartedAt), Alarm: v.instantOf(v.ov.Alarm), WhyHref: v.link("view", "why"), Kinds: v.pageLink("definitions", "workflow", v.ov.Workflow),
+	}
+	end := v.ov.EndedAt
+	if end.IsZero() {
+		end = v.now
+	}
+	if !v.ov.StartedAt.IsZero() {
+		h.Took = spanText(end.Sub(v.ov.StartedAt))
+	}
+	if i := strings.LastIndex(string(v.id), "/"); i > 0 {
+		parent := v.id[:i]
+		h.Parent, h.Short = &runLink{parent, v.runLink(parent)}, string(v.id[i+1:])
+	}
+	for _, view := range runViews {
+		h.Views = append(h.Views, viewLink{Name: view.name, Text: view.text, Href: v.link("view", view.name)})
+	}
+	for i := range h.Views {
+		name := h.Views[i].Name
+		h.Views[i].Here = name == view || name == "tokens" && view == "token" || name == "groups" && view == "group"
+	}
+	if view != "" && view != "why" {
+		return h, nil
+	}
+	x, ok, err := v.s.explainRun(v.ctx, v.id, v.ov.Seq, view == "why")
+	if err != nil {
+		return h, err
+	}
+	if ok {
+		h.Why, h.WhyAs = v.whyLines(&x, view == "why"), x.Seq
+	}
+	return h, nil
+}
+
+// An explained run has an answer to the question why, as of some record.
+type explained struct {
+	mu    sync.Mutex
+	has   bool
+	x     pawl.Explanation
+	err   error
+	ready chan struct{} // is closed when the answer that is worked out is there; nil if none is
+}
+
+// How long a page waits for an answer: for a run of few records until it is there.
+const (
+	quickRecords = 1500
+	waitForWhy   = 300 * time.Millisecond
+	workOnWhy    = time.Minute
+)
+
+// explainRun says why a run stands where it stands after the record seq, or, where that takes
+// too long and the caller does not want to wait, what was known last; false if nothing was.
+func (s *server) explainRun(ctx context.Context, id workflow.RunID, seq int64, patient bool) (pawl.Explanation, bool, error) {
+	e, ok := s.whys.find(id)
+	if !ok {
+		e = s.whys.keepValue(id, &explained{})
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.has && e.x.Seq >= seq {
+		return e.x, true, nil
+	}
+	if e.ready == nil {
+		e.ready = make(chan struct{})
+		go s.workOut(e, id) // ends within workOnWhy
+	}
+	ready := e.ready
+	e.mu.Unlock()
+	var late <-chan time.Time
+	if !patient && seq > quickRecords {
+		timer := time.NewTimer(waitForWhy)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-ready:
+	case <-late:
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	if ctx.Err() != nil {
+		return e.x, false, context.Cause(ctx)
+	}
+	if !e.has && e.ready == nil {
+		return e.x, false, e.err
+	}
+	return e.x, e.has, nil
+}
+
+func (s *server) workOut(e *explained, id workflow.RunID) {
+	ctx, cancel := context.WithTimeout(context.Background(), workOnWhy)
+	defer cancel()
+	x, err := s.engine.Why(ctx, id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err = err; err == nil {
+		e.x, e.has = x, true
+	}
+	close(e.ready)
+	e.ready = nil
+}

@@ -1,0 +1,112 @@
+package inspector
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// runsPage is how many runs a page lists.
+const runsPage = 50
+
+type choiceRow struct {
+	Value, Text, Class string
+	Chosen             bool
+}
+
+type runsBody struct {
+	Rows      []runRow
+	Workflows []choiceRow
+	Statuses  []choiceRow
+	Prefix    string
+	Tenant    string
+	Roots     bool
+	Filtered  bool
+	First     string // the first page; "" on it
+	Next      string // the next one; "" on the last
+	Clear     string
+}
+
+// allStatuses are those of runs.
+var allStatuses = []workflow.RunStatus{
+	workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended, workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled,
+}
+
+// showRuns lists runs, newest first.
+func (s *server) showRuns(p *page) error {
+	q := p.r.URL.Query()
+	f := pawl.RunFilter{
+		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Newest: true,
+	}
+	b := runsBody{Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Clear: p.pageLink("runs")}
+	for _, status := range allStatuses {
+		chosen := slices.Contains(q["status"], status.String())
+		if chosen {
+			f.Status = append(f.Status, status)
+		}
+		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), chosen})
+	}
+	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Status != nil
+	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
+		return err
+	}
+	before, after := q.Get("before"), workflow.RunID(q.Get("after"))
+	if before != "" {
+		t, err := time.Parse(time.RFC3339Nano, before)
+		if err != nil {
+			return errNoPage
+		}
+		f.Until = t.Add(time.Millisecond) // those of the same instant are passed over by id
+		b.First = p.root + "runs" + queryOf(withoutPage(q), nil)
+	}
+	skip := after != ""
+	var last pawl.RunSummary
+	for r, err := range s.engine.Runs(p.r.Context(), f) {
+		if err != nil {
+			return err
+		}
+		if skip && r.StartedAt.Format(time.RFC3339Nano) != before {
+			skip = false // the run was purged
+		}
+		if skip {
+			skip = r.Run != after
+			continue
+		}
+		if len(b.Rows) == runsPage {
+			next := withoutPage(q)
+			next.Set("before", last.StartedAt.Format(time.RFC3339Nano))
+			next.Set("after", string(last.Run))
+			b.Next = p.root + "runs" + queryOf(next, nil)
+			break
+		}
+		b.Rows = append(b.Rows, p.rowOf(&r))
+		last = r
+	}
+	return p.showPage("runs.html", "Runs", "runs", b)
+}
+
+// withoutPage returns the parameters of a list without those that say which page it is.
+func withoutPage(q url.Values) url.Values {
+	out := url.Values{}
+	for name, values := range q {
+		if name != "before" && name != "after" {
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// addWorkflows offers the names of the workflows that have runs.
+func (s *server) addWorkflows(p *page, b *runsBody, chosen string) error {
+	rows, err := s.listWorkflows(p)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		b.Workflows = append(b.Workflows, choiceRow{Value: row.Name, Text: row.Name, Chosen: row.Name == chosen})
+	}
+	return nil
+}

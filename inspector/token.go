@@ -1,0 +1,269 @@
+package inspector
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A tokenRow is a token in a list.
+type tokenRow struct {
+	ID      workflow.TokenID
+	Href    string
+	Node    workflow.NodeID
+	Status  workflow.TokenStatus
+	Branch  string
+	Attempt int
+	Due     instant
+	Failure string
+	Details string
+}
+
+func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
+	row := tokenRow{ID: t.ID, Href: v.tokenLink(v.id, t.ID), Node: t.Node, Status: t.Status, Attempt: t.Attempt, Due: v.instantOf(t.Due)}
+	if t.Scope.Group != 0 {
+		row.Branch = t.Scope.String()
+	}
+	if t.Failure != nil {
+		row.Failure = failureText(t.Failure)
+	}
+	if t.Details != nil {
+		row.Details = valueOf("", t.Details, smallValue).Text
+	}
+	return row
+}
+
+// tokensPage is how many tokens a page lists.
+const tokensPage = 100
+
+type tokensData struct {
+	Rows    []tokenRow
+	Node    workflow.NodeID
+	Filters []choiceRow
+	Nodes   []choiceRow
+	First   string
+	Next    string
+}
+
+// viewTokens lists tokens of the run, of one node and one standing if the reader asks.
+func (v *viewer) viewTokens() (any, error) {
+	q := v.r.URL.Query()
+	node, want := q.Get("node"), q.Get("status")
+	data := tokensData{Node: workflow.NodeID(node)}
+	counts := tally{}
+	for _, n := range v.ov.Nodes {
+		data.Nodes = append(data.Nodes, choiceRow{Value: string(n.Node), Text: string(n.Node), Chosen: string(n.Node) == node})
+		if node == "" || string(n.Node) == node {
+			for s, k := range tallyOf(n.Tokens) {
+				counts[s] += k
+			}
+		}
+	}
+	data.Filters = append(data.Filters, choiceRow{Value: v.link("view", "tokens", "node", node), Text: "all " + groupDigits(counts.Total()), Chosen: want == ""})
+	for _, c := range counts.Counts() {
+		word := c.Standing.String()
+		data.Filters = append(data.Filters, choiceRow{Value: v.link("view", "tokens", "node", node, "status", word), Text: groupDigits(c.N) + " " + word, Class: word, Chosen: want == word})
+	}
+	after, _ := strconv.ParseInt(q.Get("after"), 10, 64)
+	f := pawl.TokenFilter{Node: workflow.NodeID(node), Status: statusesOf(want), After: workflow.TokenID(max(after, 0))}
+	if after > 0 {
+		data.First = v.link("view", "tokens", "node", node, "status", want)
+	}
+	for t, err := range v.s.engine.Tokens(v.ctx, v.id, f) {
+		if err != nil {
+			return nil, err
+		}
+		if len(data.Rows) == tokensPage {
+			last := strconv.FormatInt(int64(data.Rows[tokensPage-1].ID), 10)
+			data.Next = v.link("view", "tokens", "node", node, "status", want, "after", last)
+			break
+		}
+		data.Rows = append(data.Rows, v.rowOfToken(&t))
+	}
+	return data, nil
+}
+
+// statusesOf returns the statuses of a standing by its word; nil, which is all, for any other.
+func statusesOf(word string) (out []workflow.TokenStatus) {
+	for s := workflow.TokenStatus(0); s <= workflow.Cancelled; s++ {
+		if standingOf(s).String() == word {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// An attemptRow is one call of a task.
+type attemptRow struct {
+	Attempt int
+	Began   instant
+	Took    string
+	Class   string
+	Word    string
+	Text    string
+}
+
+type tokenData struct {
+	Token    tokenRow
+	Parent   *tokenRow
+	Key      string
+	Snoozes  int
+	Kind     workflow.Kind
+	Input    *shownValue
+	Output   *shownValue
+	Details  *shownValue
+	Failure  *workflow.Failure
+	Attempts []attemptRow
+	Events   []eventRow
+	Child    *runLink
+	Why      []whyLine
+	Group    string // of its branch
+}
+
+// findToken returns a token of the run.
+func (v *viewer) findToken(id workflow.TokenID) (*pawl.Token, error) {
+	for t, err := range v.s.engine.Tokens(v.ctx, v.id, pawl.TokenFilter{After: id - 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if t.ID != id {
+			break
+		}
+		return &t, nil
+	}
+	return nil, errNoPage
+}
+
+// viewToken shows a token: its attempts, its input and output, and why it is where it is.
+func (v *viewer) viewToken() (any, error) {
+	id, err := strconv.ParseInt(v.r.URL.Query().Get("token"), 10, 64)
+	if err != nil || id < 1 {
+		return nil, errNoPage
+	}
+	t, err := v.findToken(workflow.TokenID(id))
+	if err != nil {
+		return nil, err
+	}
+	data := tokenData{Token: v.rowOfToken(t), Key: string(t.Key), Snoozes: t.Snoozes, Failure: t.Failure}
+	if t.Parent > 0 {
+		if parent, err := v.findToken(t.Parent); err == nil {
+			row := v.rowOfToken(parent)
+			data.Parent = &row
+		}
+	}
+	if t.Scope.Group != 0 {
+		data.Group = v.groupLink(t.Scope.Group)
+	}
+	if t.Details != nil {
+		data.Details = valueOf("", t.Details, largeValue)
+	}
+	if g, err := v.graphOf(); err == nil && g.Node(t.Node) != nil {
+		data.Kind = g.Node(t.Node).Kind
+	}
+	if data.Kind == workflow.KindSubworkflow && t.Attempt > 0 {
+		child := workflow.ChildID(v.id, t.ID, t.Attempt)
+		data.Child = &runLink{child, v.runLink(child)}
+	}
+	if t.Input != nil {
+		data.Input = valueOf("", t.Input, largeValue)
+	}
+	if err := v.addHistory(&data, t); err != nil {
+		return nil, err
+	}
+	if t.Live() {
+		x, ok, err := v.s.explainRun(v.ctx, v.id, v.ov.Seq, false)
+		if err == nil && ok {
+			for i := range x.Waits {
+				if x.Waits[i].Token == t.ID {
+					one := x
+					one.Failed, one.Waits = nil, x.Waits[i:i+1]
+					data.Why = v.whyLines(&one, true)
+				}
+			}
+		}
+	}
+	return data, nil
+}
+
+// addHistory adds what the journal says of a token.
+func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
+	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
+		if err != nil {
+			return err
+		}
+		for _, d := range r.Decisions {
+			v.addDecision(data, t.ID, &r, d)
+		}
+		if state.TokenOf(r.Message) == t.ID {
+			data.addMessage(&r)
+		}
+	}
+	return v.addEvents(data, t.ID)
+}
+
+func (v *viewer) addDecision(data *tokenData, id workflow.TokenID, r *decision.Record, d decision.Decision) {
+	switch d := d.(type) {
+	case decision.DispatchTask:
+		if d.Token == id {
+			data.Attempts = append(data.Attempts, attemptRow{Attempt: d.Attempt, Began: v.instantOf(r.At), Class: "running", Word: "running"})
+			data.Input = valueOf("", d.Input, largeValue)
+		}
+	case decision.StartChild:
+		if d.Token == id {
+			data.Input = valueOf("", d.Input, largeValue)
+		}
+	default: // is not about a call
+	}
+}
+
+// addMessage notes the end of an attempt.
+func (data *tokenData) addMessage(r *decision.Record) {
+	class, word, text := "", "", ""
+	switch m := r.Message.(type) {
+	case state.TaskCompleted:
+		class, word = "done", "done"
+		data.Output = valueOf("", m.Output, largeValue)
+	case state.TaskFailed:
+		class, word, text = "failed", "failed", failureText(&m.Failure)
+	case state.ChildEnded:
+		if m.Failure != nil {
+			class, word, text = "failed", "failed", failureText(m.Failure)
+		} else {
+			data.Output = valueOf("", m.Output, largeValue)
+		}
+	case state.Skip:
+		class, word = "cancelled", "skipped"
+		data.Output = valueOf("", m.Output, largeValue)
+	default:
+		return
+	}
+	if i := len(data.Attempts) - 1; i >= 0 && word != "" {
+		a := &data.Attempts[i]
+		a.Class, a.Word, a.Text = class, word, text
+		if began, err := parseMachine(a.Began.Machine); err == nil {
+			a.Took = spanText(r.At.Sub(began))
+		}
+	}
+}
+
+// tokenEvents bounds the events of one token on its page.
+const tokenEvents = 100
+
+func (v *viewer) addEvents(data *tokenData, id workflow.TokenID) error {
+	for e, err := range v.s.engine.Events(v.ctx, v.id, pawl.EventsOptions{}) {
+		if err != nil {
+			return err
+		}
+		if e.Token == id {
+			data.Events = append(data.Events, v.rowOfEvent(&e))
+		}
+	}
+	if len(data.Events) > tokenEvents {
+		data.Events = slices.Clone(data.Events[len(data.Events)-tokenEvents:])
+	}
+	return nil
+}

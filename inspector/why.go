@@ -1,0 +1,122 @@
+package inspector
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A whyLine is one reason why a run stands where it stands.
+type whyLine struct {
+	Class   string
+	Word    string
+	Place   string
+	Href    string // its token
+	Text    string
+	Until   instant
+	More    string
+	Failure string
+	Child   *runLink
+	Came    string
+	Notes   []string
+	Try     string
+}
+
+// shownReasons is how many of them a page begins with.
+const shownReasons = 4
+
+func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
+	if x.Status.Final() || x.Status == workflow.RunSuspended {
+		if line := v.endLine(x); line.Text != "" {
+			lines = append(lines, line)
+		}
+	}
+	for i := range x.Failed {
+		f := &x.Failed[i]
+		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: failureText(f.Failure)}
+		line.addArrival(f.Came)
+		line.Child = v.childLink(f.Child)
+		lines = append(lines, line)
+	}
+	for i := range x.Waits {
+		w := &x.Waits[i]
+		line := whyLine{Class: statusClass(w.Status), Word: statusWord(w.Status), Place: w.Place, Href: v.tokenLink(v.id, w.Token), Text: waitText(w.For), Until: v.instantOf(w.Until), Try: w.Try}
+		if w.Count > 1 {
+			line.More = fmt.Sprintf("and %s more like it", groupDigits(w.Count-1))
+		}
+		if w.Hopeless {
+			line.Class, line.More = "failed", strings.TrimSpace(line.More+" Nothing in the run can bring that any more.")
+		}
+		if w.Failure != nil {
+			line.Failure = failureText(w.Failure)
+		}
+		line.addArrival(w.Came)
+		line.Child = v.childLink(w.Child)
+		lines = append(lines, line)
+	}
+	if !all && len(lines) > shownReasons {
+		more := fmt.Sprintf("All %d reasons", len(lines))
+		lines = append(lines[:shownReasons:shownReasons], whyLine{Class: "none", Word: "more", Place: more, Href: v.link("view", "why")})
+	}
+	return lines
+}
+
+// endLine says how the run ended.
+func (v *viewer) endLine(x *pawl.Explanation) whyLine {
+	line := whyLine{Class: statusClass(x.Status), Word: statusWord(x.Status), Place: "The run", Href: v.link()}
+	switch {
+	case x.Failure != nil:
+		line.Text = statusWord(x.Status) + ": " + failureText(x.Failure)
+	case x.Status == workflow.RunCompleted:
+		line.Text = "completed"
+	default:
+		line.Text = "is " + statusWord(x.Status)
+	}
+	return line
+}
+
+func (v *viewer) childLink(id workflow.RunID) *runLink {
+	if id == "" {
+		return nil
+	}
+	return &runLink{id, v.runLink(id)}
+}
+
+func (w *whyLine) addArrival(a *replay.Arrival) {
+	if a == nil {
+		return
+	}
+	names := make([]string, len(a.Transitions))
+	for i, id := range a.Transitions {
+		names[i] = string(id)
+	}
+	by := strings.Join(names, ", ")
+	if by == "" {
+		by = "a join"
+	}
+	w.Came = fmt.Sprintf("It came from %s by %s in record %s.", a.From, by, groupDigits(a.Seq))
+	for _, n := range a.Notes {
+		w.Notes = append(w.Notes, shortText(n.String(), 300))
+	}
+}
+
+// waitText makes a sentence of what a token waits for.
+func waitText(what string) string {
+	switch {
+	case strings.HasPrefix(what, "to "):
+		return "waits " + what
+	case strings.HasPrefix(what, "the run is"):
+		return "is held: " + what
+	}
+	return "waits for " + what
+}
+
+func failureText(f *workflow.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return shortText(f.Error(), 400)
+}
