@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/strict"
 )
 
 // Bounds of one request, besides those of its messages.
@@ -101,6 +102,18 @@ func (p *Pool) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 		return nil, invalidRequestf("the body could not be read: %v", err)
 	}
 	return body, nil
+}
+
+// decodeObject reads a body into the struct that v points to.
+func decodeObject(body []byte, v any) error {
+	err := strict.DecodeObject(body, v)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strict.ErrEmpty):
+		return invalidRequestf("the body is empty: send one JSON object, as docs/workers.md describes")
+	}
+	return invalidRequestf("the body is not the JSON object that this path takes: %v", err)
 }
 
 func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {

@@ -1,4 +1,6 @@
-package worker
+// Package strict reads messages of programs that speak to each other: one JSON object, with the
+// fields that are known and no others.
+package strict
 
 import (
 	"bytes"
@@ -10,23 +12,26 @@ import (
 	"strings"
 )
 
-// decodeObject reads one JSON object with no more than the fields of v, each in the case
-// that docs/workers.md gives and no more than once: two programs that read it differently,
-// such as a proxy that checks it and the pool, would not see the same message.
-func decodeObject(body []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
+// ErrEmpty says that there is nothing to read.
+var ErrEmpty = errors.New("it is empty")
+
+// DecodeObject reads one JSON object with no more than the fields of the struct that v points to,
+// each in the case of its tag and no more than once: two programs that read it differently, such as
+// a proxy that checks it and the one behind, would not see the same message.
+func DecodeObject(text []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
 	err := d.Decode(v)
 	if errors.Is(err, io.EOF) {
-		return invalidRequestf("the body is empty: send one JSON object, as docs/workers.md describes")
+		return ErrEmpty
 	}
 	if err == nil { // so it is JSON, and not too deep
-		err = checkFields(json.NewDecoder(bytes.NewReader(body)), reflect.TypeOf(v).Elem())
+		err = checkFields(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(v).Elem())
 	}
 	if err != nil {
-		return invalidRequestf("the body is not the JSON object that this path takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return invalidRequestf("there is something after the JSON object in the body: send one object per request")
+		return errors.New("there is something after the JSON object: send one object per request")
 	}
 	return nil
 }

@@ -1,0 +1,41 @@
+package strict
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+type message struct {
+	Name string                     `json:"name"`
+	List []part                     `json:"list,omitempty"`
+	Of   map[string]json.RawMessage `json:"of,omitempty"`
+	Part *part                      `json:"part"`
+}
+
+type part struct {
+	Any json.RawMessage `json:"any"`
+}
+
+func TestDecodeObject(t *testing.T) {
+	var m message
+	require.NoError(t, DecodeObject([]byte(`{"name":"a","list":[{"any":{"x":1,"x":2}}],"of":{"b":[1]},"part":{"any":null}} `), &m))
+	require.Equal(t, "a", m.Name)
+	for text, want := range map[string]string{
+		``:                               "it is empty",
+		` `:                              "it is empty",
+		`{`:                              "unexpected EOF",
+		`[]`:                             "cannot unmarshal array",
+		`{"Name":"a"}`:                   `unknown field "Name"`,
+		`{"name":"a","name":"a"}`:        `the field "name" is there twice`,
+		`{"list":[{"any":1,"any":2}]}`:   `the field "any" is there twice`,
+		`{"part":{"other":1}}`:           `unknown field "other"`,
+		`{"name":"a"}{}`:                 "there is something after the JSON object",
+		`{"name":"a"}]`:                  "there is something after the JSON object",
+		`{"name":1}`:                     "cannot unmarshal number",
+		`{"of":{"b":1,"b":2},"name":""}`: `the field "b" is there twice`,
+	} {
+		require.ErrorContains(t, DecodeObject([]byte(text), new(message)), want, text)
+	}
+}
