@@ -53,6 +53,7 @@ func openEngine(t testing.TB, o pawl.Options) (*pawl.Engine, string) {
 		"quote": func(_ context.Context, task pawl.Task) (any, error) {
 			return map[string]any{"price": 42, "card": "4111", "lines": []any{map[string]any{"card": "4222"}}}, nil
 		},
+		"wait": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },
 		"ship": func(context.Context, pawl.Task) (any, error) {
 			return nil, pawl.TaskError{Code: "closed", Message: "at 4111"}
 		},

@@ -151,7 +151,8 @@ func decodeLine[T any](text []byte) (x T, err error) {
 	if bytes.HasPrefix(text, []byte(`{"error":{"status":`)) && json.Unmarshal(text, &refused) == nil && refused.Error != nil {
 		return x, refused.Error
 	}
-	return x, json.Unmarshal(text, &x)
+	err = json.Unmarshal(text, &x)
+	return x, err
 }
 
 // listStream yields the messages of a stream, until it says that it has ended.

@@ -58,6 +58,7 @@ func newServer(s *server) http.Handler {
 	}
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer endAnswer(w)
 		if err := cross.Check(r); err != nil {
 			writeError(w, refusef(http.StatusForbidden, codeForbidden, "a page of another site may not ask: %v", err))
 			return

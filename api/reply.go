@@ -17,7 +17,8 @@ const (
 	typeLines  = "application/x-ndjson"
 	typeStream = "text/event-stream"
 
-	writeTime = time.Minute // for an answer, and for each part of a stream
+	readTime  = 30 * time.Second // for a body
+	writeTime = time.Minute      // for an answer, and for each part of a stream
 )
 
 // encodeJSON returns a value as one line, with its line feed.
@@ -43,7 +44,7 @@ func (c *call) replyStatus(status int, v any) error {
 
 // replyAt answers with how a run is as of a record. Who has that already gets 304.
 func (c *call) replyAt(seq int64, v any) error {
-	tag := `"` + strconv.FormatInt(seq, 10) + `"`
+	tag := tagOf(seq)
 	c.w.Header().Set("ETag", tag)
 	if slices.Contains(strings.Split(c.r.Header.Get("If-None-Match"), ", "), tag) {
 		c.w.WriteHeader(http.StatusNotModified)
@@ -51,6 +52,9 @@ func (c *call) replyAt(seq int64, v any) error {
 	}
 	return c.reply(v)
 }
+
+// tagOf returns the ETag of a run as of a record.
+func tagOf(seq int64) string { return `"` + strconv.FormatInt(seq, 10) + `"` }
 
 func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	setHeaders(w, kind)
@@ -71,6 +75,13 @@ func setHeaders(w http.ResponseWriter, kind string) {
 // setWriteTimeout bounds how long what is written next may take. A host's server may not have it.
 func setWriteTimeout(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+}
+
+// endAnswer sends what is written, and leaves no bound to what comes next on the connection.
+func endAnswer(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	_ = c.Flush()
+	_ = c.SetWriteDeadline(time.Time{})
 }
 
 // An errorReply is the body of a refusal.

@@ -11,10 +11,11 @@ var (
 
 // routes are what there is, in the order of openapi.yaml.
 func routes() []route {
-	const get = http.MethodGet
-	return []route{
+	const get, put, post = http.MethodGet, http.MethodPut, http.MethodPost
+	return append(actRoutes(), []route{
 		{get, "/v1/runs", View, runParams, (*call).listRuns},
 		{get, "/v1/runs/{run}", View, []string{"wait"}, (*call).showRun},
+		{put, "/v1/runs/{run}", Act, []string{"wait"}, (*call).startRun},
 		{get, "/v1/runs/{run}/overview", View, nil, (*call).showOverview},
 		{get, "/v1/runs/{run}/tokens", View, tokenParams, (*call).listTokens},
 		{get, "/v1/runs/{run}/data", View | Values, nil, (*call).showData},
@@ -23,11 +24,34 @@ func routes() []route {
 		{get, "/v1/runs/{run}/journal", View, pageParams, (*call).listJournal},
 		{get, "/v1/runs/{run}/why", View, nil, (*call).explainRun},
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width"}, (*call).drawRun},
+		{post, "/v1/runs/{run}/simulate", View | Values, nil, (*call).tryActs},
 		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},
 		{get, "/v1/approvals", View, []string{"limit"}, (*call).listApprovals},
 		{get, "/v1/dead-letters", View, []string{"run", "workflow", "node", "task", "code", "limit"}, (*call).listDeadLetters},
+		{put, "/v1/definitions/{name}/{version}", Define, nil, (*call).publishDefinition},
 		{get, "/v1/engine", View, nil, (*call).showEngine},
 		{get, "/healthz", 0, nil, (*call).showHealth},
 		{get, "/readyz", 0, nil, (*call).showReadiness},
+	}...)
+}
+
+// An actPath is where an act is done, below the path of the run.
+type actPath struct{ path, do string }
+
+var actPaths = []actPath{
+	{"/cancel", "cancel"}, {"/pause", "pause"}, {"/resume", "resume"}, {"/signals", "signal"}, {"/patches", "patch"}, {"/cancel-nodes", "cancelNodes"},
+	{"/branches", "addBranch"}, {"/close-group", "closeGroup"},
+	{"/tokens/{token}/retry", "retry"}, {"/tokens/{token}/skip", "skip"}, {"/tokens/{token}/vote", "vote"},
+	{"/tokens/{token}/complete", "complete"}, {"/tokens/{token}/fail", "fail"},
+}
+
+func actRoutes() (out []route) {
+	for _, a := range actPaths {
+		needs := Act
+		if actKinds[a.do].ofDefine {
+			needs |= Define
+		}
+		out = append(out, route{http.MethodPost, "/v1/runs/{run}" + a.path, needs, []string{"dryRun"}, actPerforms(a.do)})
 	}
+	return out
 }

@@ -93,7 +93,9 @@ func (v *viewer) showToken(t *pawl.Token) any {
 	return out
 }
 
-func (v *viewer) showEvent(e *pawl.Event) any {
+func (v *viewer) showEvent(e *pawl.Event) any { return v.eventOf(e) }
+
+func (v *viewer) eventOf(e *pawl.Event) pawl.Event {
 	out := *e
 	out.Data = v.showObject("data", e.Data)
 	if out.Data != nil && v.redact != nil {
@@ -129,7 +131,9 @@ type Record struct {
 	Decisions []string  `json:"decisions"`        // a line each
 }
 
-func (v *viewer) showRecord(r *pawl.Record) any {
+func (v *viewer) showRecord(r *pawl.Record) any { return v.recordOf(r) }
+
+func (v *viewer) recordOf(r *pawl.Record) Record {
 	act := state.ActOf(r.Message)
 	out := Record{Seq: r.Seq, At: r.At, Kind: state.MessageName(r.Message), By: act.By, Reason: act.Reason, Decisions: []string{}}
 	if v.seesTexts() {

@@ -1,0 +1,356 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/strict"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An Operation is something that an operator does to a run: what Do says, with the fields that it
+// takes. Each has a name and a reason, which the journal keeps.
+type Operation struct {
+	// Do is cancel, pause, resume, signal, patch, cancelNodes, addBranch, closeGroup or, of one token, retry,
+	// skip, vote, complete or fail; in a Trial also elapse.
+	Do     string `json:"do,omitzero"`
+	By     string `json:"by,omitzero"`     // who acts; may be left out where the host says who that is
+	Reason string `json:"reason,omitzero"` // in one line
+
+	Token workflow.TokenID `json:"token,omitzero"` // which token; or
+	Node  workflow.NodeID  `json:"node,omitzero"`  // the only one at this node that waits for the act
+
+	Name      string          `json:"name,omitzero"`      // signal
+	ID        string          `json:"id,omitzero"`        // signal: taken once per run
+	Payload   json.RawMessage `json:"payload,omitzero"`   // signal
+	Transient bool            `json:"transient,omitzero"` // signal: lost if nobody waits
+	TTL       string          `json:"ttl,omitzero"`       // signal: kept so long, as 30m; "" is for ever
+	Early     bool            `json:"early,omitzero"`     // signal: taken also if no node waits for the name
+
+	Approved *bool           `json:"approved,omitzero"` // vote
+	Comment  string          `json:"comment,omitzero"`  // vote
+	Data     json.RawMessage `json:"data,omitzero"`     // vote
+
+	Output    json.RawMessage     `json:"output,omitzero"`    // skip, complete
+	Input     workflow.RetryInput `json:"input,omitzero"`     // retry: again or kept
+	Code      string              `json:"code,omitzero"`      // fail
+	Message   string              `json:"message,omitzero"`   // fail
+	Retryable bool                `json:"retryable,omitzero"` // fail
+
+	Base int               `json:"base,omitzero"` // patch: the revision that it is for
+	Ops  []json.RawMessage `json:"ops,omitzero"`  // patch: as of RFC 6902
+
+	Nodes  []workflow.NodeID `json:"nodes,omitzero"`  // cancelNodes
+	Group  string            `json:"group,omitzero"`  // addBranch, closeGroup
+	Origin workflow.TokenID  `json:"origin,omitzero"` // likewise: the token that fanned out, where several groups have the name
+	Item   json.RawMessage   `json:"item,omitzero"`   // addBranch
+
+	Elapse string `json:"elapse,omitzero"` // elapse: how much time passes, as 2h
+}
+
+// An actKind is what an act takes besides do, by and reason, and does.
+type actKind struct {
+	fields   []string
+	ofToken  bool // it is done to a token, which token or node names
+	ofDefine bool // it takes the right Define as well
+	doAct    func(context.Context, *performer, *Operation) error
+}
+
+const actElapse = "elapse" // which is none to a run
+
+// actKinds are the acts by their names.
+var actKinds = map[string]actKind{
+	"cancel": {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Cancel(ctx, p.run, "") }},
+	"pause":  {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Pause(ctx, p.run) }},
+	"resume": {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Resume(ctx, p.run) }},
+	"signal": {fields: []string{"name", "id", "payload", "transient", "ttl", "early"}, doAct: sendSignal},
+	"patch":  {fields: []string{"base", "ops"}, ofDefine: true, doAct: applyPatch},
+	"cancelNodes": {fields: []string{"nodes"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+		return p.engine.CancelNodes(ctx, p.run, a.Nodes...)
+	}},
+	"addBranch": {fields: []string{"group", "origin", "item"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+		return p.engine.AddBranch(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin}, valueOf(a.Item))
+	}},
+	"closeGroup": {fields: []string{"group", "origin"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+		return p.engine.CloseGroup(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin})
+	}},
+	"retry": {ofToken: true, fields: []string{"input"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+		return p.engine.Retry(ctx, p.targetOf(a), pawl.RetryOptions{Input: a.Input})
+	}},
+	"skip": {ofToken: true, fields: []string{"output"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+		return p.engine.Skip(ctx, p.targetOf(a), valueOf(a.Output))
+	}},
+	"vote":     {ofToken: true, fields: []string{"approved", "comment", "data"}, doAct: castVote},
+	"complete": {ofToken: true, fields: []string{"output"}, doAct: completeTask},
+	"fail":     {ofToken: true, fields: []string{"code", "message", "retryable"}, doAct: failTask},
+	actElapse:  {fields: []string{"elapse"}, doAct: elapseTime},
+}
+
+// valueOf returns a value of a body; nil if it has none.
+func valueOf(raw json.RawMessage) any {
+	if raw == nil {
+		return nil
+	}
+	return raw
+}
+
+func sendSignal(ctx context.Context, p *performer, a *Operation) error {
+	ttl, err := parseDuration("ttl", a.TTL)
+	if err != nil {
+		return err
+	}
+	return p.engine.Signal(ctx, p.run, workflow.Signal{Name: a.Name, ID: a.ID, Payload: valueOf(a.Payload), Transient: a.Transient, TTL: ttl, Early: a.Early})
+}
+
+func applyPatch(ctx context.Context, p *performer, a *Operation) (err error) {
+	patch := pawl.Patch{Base: a.Base}
+	for _, op := range a.Ops {
+		patch.Ops = append(patch.Ops, op)
+	}
+	p.revision, err = p.engine.Patch(ctx, p.run, patch)
+	return err
+}
+
+func castVote(ctx context.Context, p *performer, a *Operation) error {
+	if a.Approved == nil {
+		return invalidf("approved must be true or false")
+	}
+	return p.engine.Vote(ctx, p.targetOf(a), workflow.Ballot{Approved: *a.Approved, Comment: a.Comment, Data: valueOf(a.Data)})
+}
+
+func completeTask(ctx context.Context, p *performer, a *Operation) error {
+	key, err := p.findKey(ctx, a)
+	if err != nil {
+		return err
+	}
+	return p.engine.Complete(ctx, key, valueOf(a.Output))
+}
+
+func failTask(ctx context.Context, p *performer, a *Operation) error {
+	if a.Code == "" {
+		return invalidf("code must say how the task has failed")
+	}
+	key, err := p.findKey(ctx, a)
+	if err != nil {
+		return err
+	}
+	return p.engine.Fail(ctx, key, pawl.TaskError{Code: a.Code, Message: a.Message, Retryable: a.Retryable})
+}
+
+func elapseTime(_ context.Context, p *performer, a *Operation) error {
+	d, err := parseDuration("elapse", a.Elapse)
+	if err != nil {
+		return err
+	}
+	return p.copied.Elapse(d)
+}
+
+func parseDuration(name, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, invalidf("%s is %q: it must be a duration such as \"30s\"", name, text)
+	}
+	return d, nil
+}
+
+// A performer does acts to a run, or to a copy of it.
+type performer struct {
+	engine   *pawl.Engine
+	run      workflow.RunID
+	copied   *pawl.Simulation // nil if the run itself is changed
+	revision int              // that a patch has made; 0 without one
+}
+
+// perform does an act in somebody's name.
+func (p *performer) perform(ctx context.Context, a *Operation) error {
+	if a.By != "" {
+		ctx = pawl.As(ctx, a.By)
+	}
+	ctx = pawl.Because(ctx, a.Reason)
+	if p.copied != nil {
+		ctx = p.copied.Context(ctx)
+	}
+	return actKinds[a.Do].doAct(ctx, p, a)
+}
+
+func (p *performer) targetOf(a *Operation) pawl.Target {
+	return pawl.Target{Run: p.run, Token: a.Token, Node: a.Node}
+}
+
+// findKey returns the key of the attempt that runs for a token.
+func (p *performer) findKey(ctx context.Context, a *Operation) (key pawl.Key, err error) {
+	for t, err := range p.eachToken(ctx, a) {
+		switch {
+		case err != nil:
+			return "", err
+		case t.Status != workflow.Dispatched || a.Token != 0 && t.ID != a.Token || a.Node != "" && t.Node != a.Node:
+		case key != "":
+			return "", fmt.Errorf("run %q: %w", string(p.run), pawl.ErrAmbiguous)
+		default:
+			key = t.Key
+		}
+		if t.ID == a.Token {
+			break
+		}
+	}
+	if key == "" {
+		return "", fmt.Errorf("run %q: %w: no attempt of that task runs", string(p.run), pawl.ErrNotLive)
+	}
+	return key, nil
+}
+
+// eachToken lists the tokens that an act may mean.
+func (p *performer) eachToken(ctx context.Context, a *Operation) func(func(pawl.Token, error) bool) {
+	if p.copied != nil {
+		return func(yield func(pawl.Token, error) bool) {
+			for _, t := range p.copied.Snapshot().Tokens {
+				if !yield(t, nil) {
+					return
+				}
+			}
+		}
+	}
+	f := pawl.TokenFilter{Node: a.Node, Status: []workflow.TokenStatus{workflow.Dispatched}}
+	if a.Token > 0 {
+		f.After = a.Token - 1
+	}
+	return p.engine.Tokens(ctx, p.run, f)
+}
+
+// decodeAct reads an act, which has no more fields than its kind. do is "" if the text says what
+// it is; token and node are then there as well.
+func decodeAct(text []byte, do string) (*Operation, error) {
+	var a Operation
+	if err := decodeObject(text, &a); err != nil {
+		return nil, err
+	}
+	var have map[string]json.RawMessage
+	_ = json.Unmarshal(text, &have) // it is an object
+	allowed := []string{"by", "reason"}
+	if do == "" {
+		allowed = append(allowed, "do")
+		do = a.Do
+	}
+	kind, ok := actKinds[do]
+	if !ok {
+		return nil, invalidf("there is no act %q", do)
+	}
+	if allowed = append(allowed, kind.fields...); kind.ofToken && a.Do != "" {
+		allowed = append(allowed, "token", "node")
+	}
+	for name := range have {
+		if !slices.Contains(allowed, name) {
+			return nil, invalidf("%s takes no field %q", do, name)
+		}
+	}
+	a.Do = do
+	return &a, nil
+}
+
+// decodeObject reads a body.
+func decodeObject(text []byte, v any) error {
+	err := strict.DecodeObject(text, v)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strict.ErrEmpty):
+		return invalidf("the body is empty: send one JSON object")
+	}
+	return invalidf("the body is not the JSON object that this path takes: %v", err)
+}
+
+// actPerforms returns what does an act to the run, or the token, that the path names.
+func actPerforms(do string) func(*call) error {
+	return func(c *call) error {
+		text, err := c.readBody()
+		if err != nil {
+			return err
+		}
+		a, err := decodeAct(text, do)
+		if err != nil {
+			return err
+		}
+		if actKinds[do].ofToken {
+			a.Token, a.Node = targetNamed(c.r.PathValue("token"))
+		}
+		if err := c.signAct(a); err != nil {
+			return err
+		}
+		return c.replyToAct(a)
+	}
+}
+
+// targetNamed returns the token of a path: its number, or the node where it is.
+func targetNamed(text string) (workflow.TokenID, workflow.NodeID) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < math.MaxInt64 {
+		return workflow.TokenID(n), ""
+	}
+	return 0, workflow.NodeID(text)
+}
+
+// signAct checks in whose name an act is, and that there is a reason for it.
+func (c *call) signAct(a *Operation) error {
+	switch {
+	case c.who != "" && a.By != "" && c.who != a.By:
+		return refusef(http.StatusForbidden, codeForbidden, "the act is in the name of %q, and comes from %q: leave by out", a.By, c.who)
+	case c.who != "":
+		a.By = c.who
+	case a.By == "":
+		return invalidf("by must say who acts")
+	}
+	if a.Reason == "" {
+		return invalidf("reason must say why")
+	}
+	return nil
+}
+
+// An Acted says what has come of an act or, if it was only tried, what would.
+type Acted struct {
+	Run      workflow.RunID `json:"run"`
+	Applied  bool           `json:"applied"`           // false: nothing was changed
+	Revision int            `json:"revision,omitzero"` // of the definition, after a patch
+	*Future
+}
+
+// commitTime bounds how long an act may take to be committed, whether or not the caller waits.
+const commitTime = 30 * time.Second
+
+// replyToAct does an act, or tries it where the query says dryRun.
+func (c *call) replyToAct(a *Operation) error {
+	q := c.query()
+	dry := q.flag("dryRun")
+	if q.err != nil {
+		return q.err
+	}
+	p := &performer{engine: c.engine, run: c.runID()}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
+	defer cancel()
+	if !dry {
+		if err := p.perform(ctx, a); err != nil {
+			return err
+		}
+		return c.reply(Acted{Run: p.run, Applied: true, Revision: p.revision})
+	}
+	if err := c.requireRights(View | Values); err != nil {
+		return err
+	}
+	var err error
+	if p.copied, err = c.engine.Simulate(ctx, p.run); err != nil {
+		return err
+	}
+	if err := p.perform(ctx, a); err != nil {
+		return err
+	}
+	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
+}

@@ -1,0 +1,267 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// send returns status and body of a request with a body.
+func send(t testing.TB, h http.Handler, method, path, body string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, bytes.NewReader([]byte(body)))
+	r.RemoteAddr = "127.0.0.1:999"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// signed is a body with a name and a reason.
+func signed(fields string) string {
+	return strings.Replace(`{"by": "bob", "reason": "a test", `+fields+`}`, ", }", "}", 1)
+}
+
+// everything is a handler that serves everybody with all rights, who say who they are.
+func everything(e *pawl.Engine) http.Handler {
+	return api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "", api.All, nil }})
+}
+
+const many = `
+name: many
+start: ask
+nodes:
+  - {id: ask, task: wait}
+  - {id: more, task: wait, retry: {exhausted: park}}
+  - {id: hold, wait: {event: go}}
+  - {id: approve, approval: {}}
+  - {id: work, task: wait}
+  - {id: sum, task: wait}
+transitions:
+  - {from: ask, to: more}
+  - {from: more, to: hold}
+  - {from: hold, to: approve}
+  - {from: approve, to: work, foreach: {collection: "[1, 2]"}, siblingGroup: g}
+  - {from: work, to: sum, synchronization: {siblingGroup: g}}
+`
+
+// Every act does what it says, in somebody's name, and can be tried before.
+func TestActs(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	status, body := send(t, h, "PUT", "/v1/runs/m", `{"definition": `+toJSON(t, many)+`, "by": "bob", "reason": "a test"}`)
+	require.Equal(t, http.StatusCreated, status, body)
+	status, body = send(t, h, "PUT", "/v1/runs/m", `{"definition": `+toJSON(t, many)+`, "input": {}}`)
+	require.Equal(t, http.StatusOK, status, body)
+	for _, step := range []struct{ path, body, want string }{
+		{"tokens/ask/complete", signed(`"output": {"big": 9007199254740991}`), ""},
+		{"tokens/2/fail", signed(`"code": "broken", "message": "no luck"`), ""},
+		{"tokens/more/retry", signed(`"input": "kept"`), ""},
+		{"tokens/more/fail", signed(`"code": "broken"`), ""},
+		{"tokens/more/skip", signed(`"output": {"x": 1}`), ""},
+		{"pause", signed(""), ""},
+		{"resume", signed(""), ""},
+		{"signals", signed(`"name": "go", "id": "1", "payload": [1], "ttl": "1h"`), ""},
+		{"patches", signed(`"base": 1, "ops": [{"op": "add", "path": "/nodes/sum/timeout", "value": "1h"}]`), `"revision":2`},
+		{"tokens/approve/vote", signed(`"approved": true, "comment": "fine", "data": {}`), ""},
+		{"branches", signed(`"group": "g", "item": 3`), ""},
+		{"cancel-nodes", signed(`"nodes": ["work"]`), ""},
+	} {
+		before, err := e.Summary(t.Context(), "m")
+		require.NoError(t, err)
+		status, body := send(t, h, "POST", "/v1/runs/m/"+step.path+"?dryRun=1", step.body)
+		require.Equal(t, http.StatusOK, status, "%s: %s", step.path, body)
+		require.Contains(t, body, `"applied":false`, step.path)
+		require.NotEmpty(t, object(t, body)["steps"], step.path)
+		require.Contains(t, body, step.want, step.path)
+		after, err := e.Summary(t.Context(), "m")
+		require.NoError(t, err)
+		require.Equal(t, before.Seq, after.Seq, "nothing was changed")
+		status, body = send(t, h, "POST", "/v1/runs/m/"+step.path, step.body)
+		require.Equal(t, http.StatusOK, status, "%s: %s", step.path, body)
+		require.Contains(t, body, `"applied":true`, step.path)
+		require.Contains(t, body, step.want, step.path)
+	}
+	for r, err := range e.Journal(t.Context(), "m") {
+		require.NoError(t, err)
+		_, body := get(t, h, "/v1/runs/m/journal?limit=1&after="+itoa(r.Seq-1))
+		if strings.Contains(body, "AlarmFired") {
+			continue
+		}
+		require.Contains(t, body, `"by":"bob","reason":"a test"`)
+	}
+}
+
+// A waiting group can be closed by its name, and a run is cancelled.
+func TestCloseGroupAndCancel(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	d := parse(t, "name: fan\nstart: a\nnodes: [{id: a}, {id: work, task: wait}, {id: sum, task: wait}]\ntransitions:\n"+
+		"  - {from: a, to: work, foreach: {collection: '[1, 2]'}, siblingGroup: g}\n  - {from: work, to: sum, synchronization: {siblingGroup: g}}")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "f", Definition: d}, nil))
+	status, body := send(t, h, "POST", "/v1/runs/f/close-group", signed(`"group": "g"`))
+	require.Equal(t, http.StatusOK, status, body)
+	o, err := e.Overview(t.Context(), "f")
+	require.NoError(t, err)
+	require.Zero(t, o.Gather)
+	status, body = send(t, h, "POST", "/v1/runs/f/cancel", signed(""))
+	require.Equal(t, http.StatusOK, status, body)
+	out, err := e.Wait(t.Context(), "f")
+	require.NoError(t, err)
+	require.Equal(t, "bob", out.Failure.By)
+}
+
+func toJSON(t testing.TB, text string) string {
+	t.Helper()
+	raw, err := json.Marshal(parse(t, text))
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func itoa(n int64) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
+
+// An act that is not signed, is another's, or is not what its path takes, changes nothing.
+func TestRefusedActs(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	h := everything(e)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		code               string
+	}{
+		{"POST", "/v1/runs/order-1/cancel", ``, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel", `{}`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel", `{"by": "bob"}`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel", `{"reason": "x"}`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel", signed(`"do": "pause"`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel", signed(`"name": "x"`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel", signed(`"By": "x"`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel?dryRun=maybe", signed(""), 400, "invalid_request"},
+		{"POST", "/v1/runs/none/cancel", signed(""), 404, "run_not_found"},
+		{"POST", "/v1/runs/none/cancel?dryRun=1", signed(""), 404, "run_not_found"},
+		{"POST", "/v1/runs/order-1/tokens/9/retry", signed(""), 409, "not_live"},
+		{"POST", "/v1/runs/order-1/tokens/1/complete", signed(`"output": 1`), 409, "not_live"},
+		{"POST", "/v1/runs/order-1/tokens/2/vote", signed(""), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/tokens/2/vote", signed(`"approved": true, "token": 3`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/tokens/2/fail", signed(""), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/signals", signed(`"name": "nobody"`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/signals", signed(`"name": "go", "ttl": "soon"`), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/patches", signed(`"base": 7, "ops": [{"op": "remove", "path": "/nodes/ship"}]`), 409, "conflict"},
+		{"POST", "/v1/runs/order-1/patches", signed(`"base": 1, "ops": []`), 400, "invalid_request"},
+		{"PUT", "/v1/runs/x", `{"workflow": "none"}`, 404, "not_published"},
+		{"PUT", "/v1/runs/x", `{}`, 400, "invalid_request"},
+		{"PUT", "/v1/runs/x", `{"definition": {"name": 1}}`, 400, "invalid_request"},
+		{"PUT", "/v1/runs/order-1", `{"definition": ` + toJSON(t, order) + `, "input": {"item": "table"}}`, 409, "run_exists"},
+		{"PUT", "/v1/definitions/order/2", toJSON(t, order), 400, "invalid_request"},
+		{"PUT", "/v1/definitions/order/1", `{`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "dance"}]}`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "elapse", "elapse": "-1s"}]}`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "vote", "node": "approve"}]}`, 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel", `{"by": "` + strings.Repeat("x", 16<<20) + `"}`, 413, "too_large"},
+	} {
+		status, body := send(t, h, c.method, c.path, c.body)
+		require.Equal(t, c.status, status, "%s %s %s: %s", c.method, c.path, c.body[:min(len(c.body), 80)], body)
+		require.Contains(t, body, `"code":"`+c.code+`"`, c.path)
+	}
+	s, err := e.Summary(t.Context(), "order-1")
+	require.NoError(t, err)
+	require.Equal(t, int64(2), s.Seq)
+}
+
+// Each right is asked for where it is needed, a page of another site changes nothing, and
+// nobody acts for another.
+func TestRightsToAct(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	acts := map[string]string{
+		"/v1/runs/order-1/pause":   signed(""),
+		"/v1/runs/order-1/patches": signed(`"base": 1, "ops": [{"op": "add", "path": "/nodes/ship/timeout", "value": "1h"}]`),
+	}
+	for rights, want := range map[api.Rights]map[string]int{
+		api.View | api.Values: {"/v1/runs/order-1/pause": 403, "/v1/runs/order-1/patches": 403},
+		api.Act:               {"/v1/runs/order-1/pause": 200, "/v1/runs/order-1/patches": 403},
+		api.View | api.Values | api.Act | api.Define: {"/v1/runs/order-1/pause": 200, "/v1/runs/order-1/patches": 200},
+	} {
+		h := api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "bob", rights, nil }})
+		for path, status := range want {
+			got, body := send(t, h, "POST", path, acts[path])
+			require.Equal(t, status, got, "%v %s: %s", rights, path, body)
+		}
+	}
+	h := api.Handler(e, api.Options{Identify: everybody(api.All)})
+	status, body := send(t, h, "POST", "/v1/runs/order-1/resume", signed("")) // as bob, by ann
+	require.Equal(t, http.StatusForbidden, status, body)
+	status, body = send(t, h, "PUT", "/v1/runs/order-9", `{"by": "bob", "workflow": "order"}`)
+	require.Equal(t, http.StatusForbidden, status, body)
+	status, _ = send(t, api.Handler(e, api.Options{Identify: everybody(api.Act)}), "PUT", "/v1/runs/order-9", `{"definition": `+toJSON(t, order)+`}`)
+	require.Equal(t, http.StatusForbidden, status)
+	status, _ = send(t, api.Handler(e, api.Options{}), "POST", "/v1/runs/order-1/resume", signed(""))
+	require.Equal(t, http.StatusForbidden, status, "without a hook nothing is changed")
+
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/runs/order-1/resume", strings.NewReader(`{"reason": "x"}`))
+	r.Header.Set("Origin", "https://elsewhere.example")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusForbidden, w.Code)
+}
+
+// Over the socket a client starts, tries, acts and compares.
+func TestActOverTheSocket(t *testing.T) {
+	e, dir := openEngine(t, pawl.Options{Socket: api.Local})
+	c, err := api.Dial(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	ctx := t.Context()
+	require.NoError(t, c.Publish(ctx, parse(t, order)))
+	for _, id := range []workflow.RunID{"order-1", "order-2"} {
+		s, err := c.Start(ctx, id, api.Start{Workflow: "order", Input: json.RawMessage(`{"item": "` + string(id) + `"}`), By: "ann", Reason: "a customer"})
+		require.NoError(t, err)
+		require.Equal(t, "order", s.Workflow)
+		awaitEvent(t, e, id, workflow.EventApprovalRequested)
+	}
+	_, err = c.Do(ctx, "order-1", api.Operation{Do: "dance"})
+	require.ErrorContains(t, err, "dance")
+	_, err = c.Do(ctx, "order-1", api.Operation{Do: "vote"})
+	require.ErrorContains(t, err, "token")
+
+	yes := true
+	vote := api.Operation{Do: "vote", Node: "approve", By: "ann", Reason: "fine", Approved: &yes}
+	would, err := c.DryRun(ctx, "order-1", vote)
+	require.NoError(t, err)
+	require.False(t, would.Applied)
+	require.Len(t, would.Steps, 1)
+	again := vote
+	again.By = "bob"
+	tried, err := c.Try(ctx, "order-1", api.Trial{
+		Acts:    []api.Operation{vote, {Do: "elapse", Elapse: "1m"}, again},
+		Results: map[workflow.NodeID]api.Result{"ship": {Output: json.RawMessage(`{"ok": true}`)}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCompleted, tried.Outcome.Status)
+	require.WithinDuration(t, time.Now().Add(time.Minute), tried.At, time.Minute)
+	tried, err = c.Try(ctx, "order-1", api.Trial{Acts: []api.Operation{vote, again}, Results: map[workflow.NodeID]api.Result{"ship": {Code: "no", Message: "never"}}})
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunRunning, tried.Outcome.Status, "it is parked")
+
+	done, err := c.Do(ctx, "order-1", vote)
+	require.NoError(t, err)
+	require.True(t, done.Applied)
+	_, err = c.Do(ctx, "order-1", vote)
+	require.ErrorIs(t, err, pawl.ErrAlreadyVoted)
+	d, err := c.Diff(ctx, "order-1", "order-2")
+	require.NoError(t, err)
+	require.True(t, d.Differs())
+}

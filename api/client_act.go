@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Start starts a run, as Engine.Start does.
+func (c *Client) Start(ctx context.Context, id workflow.RunID, s Start) (out pawl.RunSummary, err error) {
+	q := aboutRun(id, "")
+	q.method, q.body = http.MethodPut, s
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// Do does something to a run. Token or Node of o say to which of its tokens, where that is the question.
+func (c *Client) Do(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
+	return c.doOrTry(ctx, id, o, false)
+}
+
+// DryRun says what Do would do. Nothing is changed.
+func (c *Client) DryRun(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
+	return c.doOrTry(ctx, id, o, true)
+}
+
+func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dry bool) (out Acted, err error) {
+	i := slices.IndexFunc(actPaths, func(p actPath) bool { return p.do == o.Do })
+	if i < 0 {
+		return out, invalidf("there is no act %q to do", o.Do)
+	}
+	path := actPaths[i].path
+	if actKinds[o.Do].ofToken {
+		target := url.PathEscape(string(o.Node))
+		if o.Token != 0 {
+			target = strconv.FormatInt(int64(o.Token), 10)
+		}
+		if target == "" {
+			return out, invalidf("%s is done to a token: name it, or its node", o.Do)
+		}
+		path = strings.Replace(path, "{token}", target, 1)
+	}
+	o.Do, o.Token, o.Node = "", 0, ""
+	q := aboutRun(id, path)
+	if q.method, q.body = http.MethodPost, o; dry {
+		q.query.Set("dryRun", "1")
+	}
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// Try says what would become of a run. Nothing is changed.
+func (c *Client) Try(ctx context.Context, id workflow.RunID, t Trial) (out Acted, err error) {
+	q := aboutRun(id, "/simulate")
+	q.method, q.body = http.MethodPost, t
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// Diff says where two runs part, as replay.Diff does.
+func (c *Client) Diff(ctx context.Context, a, b workflow.RunID) (d replay.Comparison, err error) {
+	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/diff", query: url.Values{"a": {string(a)}, "b": {string(b)}}}, &d)
+	return d, err
+}
+
+// Publish publishes a definition under its name and version, as Engine.Publish does.
+func (c *Client) Publish(ctx context.Context, d *workflow.Definition) error {
+	q := &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d}
+	return c.ask(ctx, q, new(Published))
+}

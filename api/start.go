@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Start is a run to be started: of a published definition, or of one that it brings.
+type Start struct {
+	Workflow   string          `json:"workflow,omitzero"`   // the name of a published definition; or
+	Definition json.RawMessage `json:"definition,omitzero"` // another one, which takes the right Define
+	Version    int             `json:"version,omitzero"`    // with Workflow; 0 is the latest, or the one that the run has already
+	Input      json.RawMessage `json:"input,omitzero"`      // an object
+	Tenant     string          `json:"tenant,omitzero"`     // on whose behalf
+	By         string          `json:"by,omitzero"`         // who starts it
+	Reason     string          `json:"reason,omitzero"`
+}
+
+// startRun starts a run: 201, or 200 if it was started so before.
+func (c *call) startRun() error {
+	q := c.query()
+	wait := min(q.duration("wait"), maxWait)
+	if q.err != nil {
+		return q.err
+	}
+	text, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	var s Start
+	if err := decodeObject(text, &s); err != nil {
+		return err
+	}
+	run := workflow.Run{ID: c.runID(), Workflow: s.Workflow, Version: s.Version, Tenant: s.Tenant}
+	if s.Definition != nil {
+		if err := c.requireRights(Define); err != nil {
+			return err
+		}
+		if run.Definition, err = workflow.ParseJSON(s.Definition); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
+	defer cancel()
+	if ctx, err = c.signStart(ctx, &s); err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if _, err := c.engine.Summary(ctx, run.ID); errors.Is(err, pawl.ErrRunNotFound) {
+		status = http.StatusCreated
+	}
+	if err := c.engine.Start(ctx, run, valueOf(s.Input)); err != nil {
+		return err
+	}
+	if err := c.awaitEnd(run.ID, wait); err != nil {
+		return err
+	}
+	summary, err := c.engine.Summary(c.context(), run.ID)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("ETag", tagOf(summary.Seq))
+	return c.replyStatus(status, c.viewerOf(run.ID).showSummary(&summary))
+}
+
+// signStart adds who starts a run, and why, as far as that is told.
+func (c *call) signStart(ctx context.Context, s *Start) (context.Context, error) {
+	switch {
+	case c.who != "" && s.By != "" && c.who != s.By:
+		return nil, refusef(http.StatusForbidden, codeForbidden, "the start is in the name of %q, and comes from %q: leave by out", s.By, c.who)
+	case c.who != "":
+		ctx = pawl.As(ctx, c.who)
+	case s.By != "":
+		ctx = pawl.As(ctx, s.By)
+	}
+	return pawl.Because(ctx, s.Reason), nil
+}
+
+// A Published says what a definition was found to be, which is published now.
+type Published struct {
+	Name     string   `json:"name"`
+	Version  int      `json:"version"`
+	Warnings []string `json:"warnings"` // it can run all the same
+}
+
+// publishDefinition publishes the definition in the body under the name and version in the path.
+func (c *call) publishDefinition() error {
+	text, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	d, err := workflow.ParseJSON(text)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(c.r.PathValue("version"))
+	if err != nil || d.Name != c.r.PathValue("name") || max(d.Version, 1) != version {
+		return invalidf("the definition is %s version %d, and the path names another one", d.Name, max(d.Version, 1))
+	}
+	warnings, err := c.engine.Publish(d)
+	if err != nil {
+		return err
+	}
+	out := Published{Name: d.Name, Version: version, Warnings: []string{}}
+	for _, w := range warnings {
+		out.Warnings = append(out.Warnings, w.String())
+	}
+	return c.reply(out)
+}
+
+// maxBody bounds the body of a request, in bytes: a definition with its input.
+const maxBody = 16 << 20
+
+// readBody reads a body within its bounds of size and time.
+func (c *call) readBody() ([]byte, error) {
+	controller := http.NewResponseController(c.w)
+	_ = controller.SetReadDeadline(time.Now().Add(readTime)) // a host's server may not have it
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	_ = controller.SetReadDeadline(time.Time{}) // the end of the connection is read as well
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, refusef(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more than %d bytes", large.Limit)
+	case err != nil:
+		return nil, invalidf("the body could not be read: %v", err)
+	}
+	return body, nil
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Trial is what is tried on a copy of a run: acts, one after the other, and the results of the
+// tasks that come of them.
+type Trial struct {
+	Acts    []Operation                `json:"acts,omitzero"`
+	Results map[workflow.NodeID]Result `json:"results,omitzero"` // by node; of others the tasks go on
+}
+
+// A Result is what the tasks at a node come to: an output, or the code of an error.
+type Result struct {
+	Output  json.RawMessage `json:"output,omitzero"`
+	Code    string          `json:"code,omitzero"`
+	Message string          `json:"message,omitzero"`
+}
+
+// A trialRequest is a Trial whose acts are still to be checked.
+type trialRequest struct {
+	Acts    []json.RawMessage          `json:"acts"`
+	Results map[workflow.NodeID]Result `json:"results"`
+}
+
+// A Future is what would become of a run.
+type Future struct {
+	At      time.Time         `json:"at"`      // when it stands so, by the clock of the copy
+	Outcome *workflow.Outcome `json:"outcome"` // how it stands
+	Steps   []Step            `json:"steps"`   // what is decided on the way
+}
+
+// A Step is what a run would make of one message.
+type Step struct {
+	Record Record       `json:"record"`
+	Events []pawl.Event `json:"events,omitzero"`
+	Notes  []pawl.Note  `json:"notes,omitzero"` // why it is decided so
+}
+
+// showFuture returns what has become of a copy.
+func (v *viewer) showFuture(s *pawl.Simulation) *Future {
+	o := v.showOutcome(s.Snapshot().Outcome)
+	out := &Future{At: s.Now(), Outcome: &o, Steps: []Step{}}
+	for _, step := range s.Steps() {
+		shown := Step{Record: v.recordOf(&step.Record), Notes: v.showNotes(step.Notes)}
+		for i := range step.Events {
+			shown.Events = append(shown.Events, v.eventOf(&step.Events[i]))
+		}
+		out.Steps = append(out.Steps, shown)
+	}
+	return out
+}
+
+// maxActs bounds the acts of a trial.
+const maxActs = 1000
+
+// tryActs answers what would come of acts. Nothing is changed.
+func (c *call) tryActs() error {
+	text, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	var q trialRequest
+	if err := decodeObject(text, &q); err != nil {
+		return err
+	}
+	if len(q.Acts) > maxActs {
+		return invalidf("there are %d acts, at most %d", len(q.Acts), maxActs)
+	}
+	acts := make([]*Operation, len(q.Acts))
+	for i, raw := range q.Acts {
+		if acts[i], err = decodeAct(raw, ""); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.context(), commitTime)
+	defer cancel()
+	p := &performer{engine: c.engine, run: c.runID()}
+	if p.copied, err = c.engine.Simulate(ctx, p.run); err != nil {
+		return err
+	}
+	play := func() error { return p.copied.Play(ctx, resultsOf(q.Results)) }
+	if err := play(); err != nil {
+		return err
+	}
+	for _, a := range acts {
+		if err := p.perform(ctx, a); err != nil {
+			return err
+		}
+		if err := play(); err != nil {
+			return err
+		}
+	}
+	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
+}
+
+// resultsOf performs tasks by their nodes.
+type resultsOf map[workflow.NodeID]Result
+
+// Execute implements pawl.Executor.
+func (r resultsOf) Execute(_ context.Context, t pawl.Task) (any, error) {
+	result, ok := r[t.Node]
+	switch {
+	case !ok:
+		return nil, pawl.ErrPending
+	case result.Code != "":
+		return nil, pawl.TaskError{Code: result.Code, Message: result.Message}
+	}
+	return valueOf(result.Output), nil
+}
