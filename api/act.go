@@ -172,8 +172,8 @@ type performer struct {
 	revision int              // that a patch has made; 0 without one
 }
 
-// perform does an act in somebody's name.
-func (p *performer) perform(ctx context.Context, a *Operation) error {
+// performAct does an act in somebody's name.
+func (p *performer) performAct(ctx context.Context, a *Operation) error {
 	if a.By != "" {
 		ctx = pawl.As(ctx, a.By)
 	}
@@ -337,7 +337,7 @@ func (c *call) replyToAct(a *Operation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
 	defer cancel()
 	if !dry {
-		if err := p.perform(ctx, a); err != nil {
+		if err := p.performAct(ctx, a); err != nil {
 			return err
 		}
 		return c.reply(Acted{Run: p.run, Applied: true, Revision: p.revision})
@@ -349,7 +349,7 @@ func (c *call) replyToAct(a *Operation) error {
 	if p.copied, err = c.engine.Simulate(ctx, p.run); err != nil {
 		return err
 	}
-	if err := p.perform(ctx, a); err != nil {
+	if err := p.performAct(ctx, a); err != nil {
 		return err
 	}
 	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})

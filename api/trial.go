@@ -90,7 +90,7 @@ func (c *call) tryActs() error {
 		return err
 	}
 	for _, a := range acts {
-		if err := p.perform(ctx, a); err != nil {
+		if err := p.performAct(ctx, a); err != nil {
 			return err
 		}
 		if err := play(); err != nil {
