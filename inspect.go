@@ -142,29 +142,51 @@ func (e *Engine) Counts(ctx context.Context) ([]RunCount, error) {
 	return counts, closedError(err)
 }
 
-// EventsOptions say which events of a run to list.
+// EventsOptions say which events of a run to list, or which records.
 type EventsOptions struct {
-	After  int64 // sequence of the last event already seen; 0 lists from the first
-	Follow bool  // wait for further events until the run has ended
+	After  int64 // sequence of the last one already seen; 0 lists from the first
+	Follow bool  // wait for further ones until the run has ended
 }
 
 // Events lists the events of a run, in sequence, without gaps. With Follow it
 // waits for new ones until the run has ended or ctx is done. An error ends the
 // list.
 func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Event, error] {
+	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Event, error] { return e.dir.Events(id, after) }, func(ev *Event) int64 { return ev.Seq })
+}
+
+// Journal lists the records of a run: every message that was taken, and what
+// was decided. Replaying them gives the run again. An error ends the list.
+func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Record, error] {
+	return e.JournalAfter(ctx, id, EventsOptions{})
+}
+
+// JournalAfter lists the records of a run behind one of them, as Journal does, and with Follow
+// waits for new ones until the run has ended or ctx is done.
+func (e *Engine) JournalAfter(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Record, error] {
+	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Record, error] { return e.dir.HistoryAfter(id, after) }, func(r *Record) int64 { return r.Seq })
+}
+
+// followRun lists what has a sequence in a run, from what list returns behind one.
+func followRun[T any](ctx context.Context, e *Engine, id workflow.RunID, o EventsOptions, list func(after int64) iter.Seq2[T, error], seqOf func(*T) int64) iter.Seq2[T, error] {
+	var none T
 	if err := e.checkUsable(ctx); err != nil {
-		return func(yield func(Event, error) bool) { yield(Event{}, err) }
+		return func(yield func(T, error) bool) { yield(none, err) }
 	}
-	return func(yield func(Event, error) bool) {
+	return func(yield func(T, error) bool) {
 		after := o.After
 		for {
 			moved, err := e.waiters.addWatcher(id)
 			if err != nil {
-				yield(Event{}, err)
+				yield(none, err)
 				return
 			}
-			more := e.eventsNow(ctx, id, &after, yield)
-			if !more || !o.Follow {
+			h, err := e.dir.Head(id)
+			more := err == nil
+			if err != nil {
+				yield(none, closedError(err))
+			}
+			if more = more && yieldBehind(ctx, list(after), &after, seqOf, yield) && !h.Status.Final(); !more || !o.Follow {
 				e.waiters.removeWatcher(id, moved)
 				return
 			}
@@ -174,48 +196,29 @@ func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions)
 				e.waiters.removeWatcher(id, moved)
 			case <-ctx.Done():
 				e.waiters.removeWatcher(id, moved)
-				yield(Event{}, context.Cause(ctx))
+				yield(none, context.Cause(ctx))
 				return
 			}
 		}
 	}
 }
 
-// eventsNow yields what has happened so far, and reports whether more may come:
-// the run has not ended, and the caller wants more.
-func (e *Engine) eventsNow(ctx context.Context, id workflow.RunID, after *int64, yield func(Event, error) bool) bool {
-	h, err := e.dir.Head(id)
-	if err != nil {
-		yield(Event{}, closedError(err))
-		return false
-	}
-	return yieldEvents(ctx, e.dir.Events(id, *after), after, yield) && !h.Status.Final()
-}
-
-// yieldEvents yields events and keeps the sequence of the last one in after. It returns
-// false if there was an error or the caller wants no more.
-func yieldEvents(ctx context.Context, events iter.Seq2[Event, error], after *int64, yield func(Event, error) bool) bool {
-	for ev, err := range events {
+// yieldBehind yields what has happened so far, and keeps the sequence of the last in after. It
+// returns false if there was an error or the caller wants no more.
+func yieldBehind[T any](ctx context.Context, list iter.Seq2[T, error], after *int64, seqOf func(*T) int64, yield func(T, error) bool) bool {
+	for x, err := range list {
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			yield(Event{}, closedError(err))
+			var none T
+			yield(none, closedError(err))
 			return false
 		}
-		*after = ev.Seq
-		if !yield(ev, nil) {
+		*after = seqOf(&x)
+		if !yield(x, nil) {
 			return false
 		}
 	}
 	return true
-}
-
-// Journal lists the records of a run: every message that was taken, and what
-// was decided. Replaying them gives the run again. An error ends the list.
-func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Record, error] {
-	if err := e.checkUsable(ctx); err != nil {
-		return func(yield func(Record, error) bool) { yield(Record{}, err) }
-	}
-	return listUntilDone(ctx, e.dir.History(id))
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -284,7 +285,7 @@ func actPerforms(do string) func(*call) error {
 		if actKinds[do].ofToken {
 			a.Token, a.Node = targetNamed(c.r.PathValue("token"))
 		}
-		if err := c.signAct(a); err != nil {
+		if err := c.signAct(&a.By, a.Reason); err != nil {
 			return err
 		}
 		return c.replyToAct(a)
@@ -300,18 +301,25 @@ func targetNamed(text string) (workflow.TokenID, workflow.NodeID) {
 }
 
 // signAct checks in whose name an act is, and that there is a reason for it.
-func (c *call) signAct(a *Operation) error {
-	switch {
-	case c.who != "" && a.By != "" && c.who != a.By:
-		return refusef(http.StatusForbidden, codeForbidden, "the act is in the name of %q, and comes from %q: leave by out", a.By, c.who)
-	case c.who != "":
-		a.By = c.who
-	case a.By == "":
+func (c *call) signAct(by *string, reason string) error {
+	if err := c.signName(by); err != nil {
+		return err
+	}
+	if *by == "" {
 		return invalidf("by must say who acts")
 	}
-	if a.Reason == "" {
+	if reason == "" {
 		return invalidf("reason must say why")
 	}
+	return nil
+}
+
+// signName puts the name of the caller where none is, and refuses another's.
+func (c *call) signName(by *string) error {
+	if c.who != "" && *by != "" && c.who != *by {
+		return refusef(http.StatusForbidden, codeForbidden, "this is in the name of %q, and comes from %q: leave by out", *by, c.who)
+	}
+	*by = cmp.Or(c.who, *by)
 	return nil
 }
 

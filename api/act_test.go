@@ -265,3 +265,52 @@ func TestActOverTheSocket(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, d.Differs())
 }
+
+// A run is forked, and rerun from a node, into runs of other ids.
+func TestFork(t *testing.T) {
+	e, dir := openEngine(t, pawl.Options{Socket: api.Local})
+	startOrder(t, e, "order-1")
+	c, err := api.Dial(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	for range 2 {
+		s, err := c.Fork(t.Context(), "order-1", api.Fork{To: "order-1b", At: 1, Results: []api.ForkResult{{Node: "quote", Output: json.RawMessage(`{"price": 7}`)}}, By: "ann", Reason: "cheaper"})
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunID("order-1"), s.ForkedFrom.Run)
+	}
+	_, err = c.Fork(t.Context(), "order-1", api.Fork{To: "order-1c", Node: "approve", By: "ann", Reason: "again"})
+	require.NoError(t, err)
+	_, err = c.Fork(t.Context(), "order-1", api.Fork{To: "order-1d", At: 99, By: "ann", Reason: "again"})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	_, err = c.Fork(t.Context(), "order-1", api.Fork{To: "order-1d", By: "ann"})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	data, err := c.Data(t.Context(), "order-1b")
+	require.NoError(t, err)
+	require.InDelta(t, 7, data.State["offer"].(map[string]any)["price"], 0)
+}
+
+// The stream of all runs begins with the word to list them, and the journal goes on until the run ends.
+func TestWatchAndFollow(t *testing.T) {
+	e, dir := openEngine(t, pawl.Options{Socket: api.Local})
+	c, err := api.Dial(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	for change, err := range c.Watch(t.Context(), pawl.WatchFilter{Prefix: "order", Status: []workflow.RunStatus{workflow.RunRunning}}) {
+		require.NoError(t, err)
+		if !change.Lost {
+			require.Equal(t, workflow.RunID("order-1"), change.Run)
+			break
+		}
+		startOrder(t, e, "order-1")
+	}
+	records := 0
+	for r, err := range c.Journal(t.Context(), "order-1", pawl.EventsOptions{After: 1, Follow: true}) {
+		require.NoError(t, err)
+		if records++; r.Seq == 2 {
+			require.NoError(t, e.Cancel(t.Context(), "order-1", "done"))
+		}
+	}
+	require.Equal(t, 2, records)
+	status, body := get(t, api.Handler(e, api.Options{}), "/v1/watch")
+	require.Equal(t, http.StatusNotAcceptable, status, body)
+}

@@ -411,7 +411,7 @@ func TestSocket(t *testing.T) {
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
 	}
 	records := 0
-	for r, err := range c.Journal(ctx, "order-1", 1) {
+	for r, err := range c.Journal(ctx, "order-1", pawl.EventsOptions{After: 1}) {
 		require.NoError(t, err)
 		require.NotEmpty(t, r.Decisions)
 		records++

@@ -210,15 +210,27 @@ func (c *Client) Engine(ctx context.Context) (info EngineInfo, err error) {
 
 // Runs lists runs, as Engine.Runs does.
 func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
-	q := url.Values{}
-	for name, text := range map[string]string{"workflow": f.Workflow, "parent": string(f.Parent), "tenant": f.Tenant, "prefix": f.Prefix, "cursor": string(f.After)} {
-		if text != "" {
-			q.Set(name, text)
-		}
-	}
+	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status})
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until, "endedSince": f.EndedSince, "endedUntil": f.EndedUntil} {
 		if !at.IsZero() {
 			q.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	if f.Newest {
+		q.Set("order", "newest")
+	}
+	if f.After != "" {
+		q.Set("cursor", string(f.After))
+	}
+	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: q}), f.Limit)
+}
+
+// filterQuery returns what lists and streams of runs have in common.
+func filterQuery(f pawl.WatchFilter) url.Values {
+	q := url.Values{}
+	for name, text := range map[string]string{"workflow": f.Workflow, "parent": string(f.Parent), "tenant": f.Tenant, "prefix": f.Prefix} {
+		if text != "" {
+			q.Set(name, text)
 		}
 	}
 	for _, s := range f.Status {
@@ -227,10 +239,12 @@ func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunS
 	if f.Roots {
 		q.Set("roots", "1")
 	}
-	if f.Newest {
-		q.Set("order", "newest")
-	}
-	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: q}), f.Limit)
+	return q
+}
+
+// Watch tells how every run that fits the filter stands after each commit, as Engine.Watch does.
+func (c *Client) Watch(ctx context.Context, f pawl.WatchFilter) iter.Seq2[pawl.RunChange, error] {
+	return listStream[pawl.RunChange](ctx, c, &question{method: http.MethodGet, path: "/v1/watch", query: filterQuery(f)})
 }
 
 // firstOf ends a list after so many entries; 0 lists all.
@@ -323,10 +337,13 @@ func (c *Client) Events(ctx context.Context, id workflow.RunID, o pawl.EventsOpt
 	return listLines[pawl.Event](ctx, c, q)
 }
 
-// Journal lists the records of a run behind a sequence; 0 is from the first.
-func (c *Client) Journal(ctx context.Context, id workflow.RunID, after int64) iter.Seq2[Record, error] {
+// Journal lists the records of a run, as Engine.JournalAfter does, and like Events.
+func (c *Client) Journal(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[Record, error] {
 	q := aboutRun(id, "/journal")
-	q.query.Set("after", strconv.FormatInt(after, 10))
+	q.query.Set("after", strconv.FormatInt(o.After, 10))
+	if o.Follow {
+		return listStream[Record](ctx, c, q)
+	}
 	return listLines[Record](ctx, c, q)
 }
 

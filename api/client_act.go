@@ -56,6 +56,14 @@ func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dr
 	return out, err
 }
 
+// Fork makes a new run of another one, as Engine.Fork and Engine.Rerun do.
+func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out pawl.RunSummary, err error) {
+	q := aboutRun(id, "/forks")
+	q.method, q.body = http.MethodPost, f
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
 // Try says what would become of a run. Nothing is changed.
 func (c *Client) Try(ctx context.Context, id workflow.RunID, t Trial) (out Acted, err error) {
 	q := aboutRun(id, "/simulate")

@@ -227,13 +227,19 @@ type recordPage struct {
 	More    bool  `json:"more"`
 }
 
+// listJournal answers records behind a sequence: a page, or a stream until the run has ended.
 func (c *call) listJournal() error {
 	id, show := c.runID(), c.viewerOf(c.runID()).showRecord
 	after, limit, err := c.readPosition()
 	if err != nil {
 		return err
 	}
-	records := behind(c.engine.Journal(c.context(), id), after)
+	if c.acceptsType(typeStream) {
+		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
+			return framesOf(c.engine.JournalAfter(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(r *pawl.Record) frame { return frame{r.Seq, show(r)} })
+		})
+	}
+	records := c.engine.JournalAfter(c.context(), id, pawl.EventsOptions{After: after})
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(records, show))
 	}
@@ -246,17 +252,6 @@ func (c *call) listJournal() error {
 		out.Records[i], out.After = show(&page[i]), page[i].Seq
 	}
 	return c.reply(out)
-}
-
-// behind leaves out the records up to a sequence.
-func behind(list iter.Seq2[pawl.Record, error], after int64) iter.Seq2[pawl.Record, error] {
-	return func(yield func(pawl.Record, error) bool) {
-		for r, err := range list {
-			if (err != nil || r.Seq > after) && !yield(r, err) {
-				return
-			}
-		}
-	}
 }
 
 // readPosition returns behind which sequence a page or a stream begins, and how long a page is.

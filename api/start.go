@@ -50,8 +50,11 @@ func (c *call) startRun() error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
 	defer cancel()
-	if ctx, err = c.signStart(ctx, &s); err != nil {
+	if err := c.signName(&s.By); err != nil {
 		return err
+	}
+	if ctx = pawl.Because(ctx, s.Reason); s.By != "" {
+		ctx = pawl.As(ctx, s.By)
 	}
 	status := http.StatusOK
 	if _, err := c.engine.Summary(ctx, run.ID); errors.Is(err, pawl.ErrRunNotFound) {
@@ -69,19 +72,6 @@ func (c *call) startRun() error {
 	}
 	c.w.Header().Set("ETag", tagOf(summary.Seq))
 	return c.replyStatus(status, c.viewerOf(run.ID).showSummary(&summary))
-}
-
-// signStart adds who starts a run, and why, as far as that is told.
-func (c *call) signStart(ctx context.Context, s *Start) (context.Context, error) {
-	switch {
-	case c.who != "" && s.By != "" && c.who != s.By:
-		return nil, refusef(http.StatusForbidden, codeForbidden, "the start is in the name of %q, and comes from %q: leave by out", s.By, c.who)
-	case c.who != "":
-		ctx = pawl.As(ctx, c.who)
-	case s.By != "":
-		ctx = pawl.As(ctx, s.By)
-	}
-	return pawl.Because(ctx, s.Reason), nil
 }
 
 // A Published says what a definition was found to be, which is published now.

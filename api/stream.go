@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -20,7 +21,7 @@ const aliveEvery = 15 * time.Second
 
 // A frame is one message of a stream.
 type frame struct {
-	id   int64 // where a stream that broke goes on
+	id   int64 // where a stream that broke goes on; 0 if it begins anew
 	body any
 }
 
@@ -53,6 +54,23 @@ func (c *call) stream(run workflow.RunID, list func(context.Context) iter.Seq2[f
 		return err // not in a stream, which callers would open again
 	}
 	return c.streamFrames(list)
+}
+
+// watchRuns answers with a stream of how every run that fits a filter stands after each commit.
+func (c *call) watchRuns() error {
+	q := c.query()
+	f := pawl.WatchFilter{
+		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"), Status: q.runStatuses(),
+	}
+	if q.err != nil {
+		return q.err
+	}
+	if !c.acceptsType(typeStream) {
+		return refusef(http.StatusNotAcceptable, "not_acceptable", "this is a stream: ask with Accept: %s", typeStream)
+	}
+	return c.streamFrames(func(ctx context.Context) iter.Seq2[frame, error] {
+		return framesOf(c.engine.Watch(ctx, f), func(r *pawl.RunChange) frame { return frame{body: *r} })
+	})
 }
 
 // streamFrames is stream without a look at the run.
@@ -127,7 +145,8 @@ func eventText(name string, id int64, body any) []byte {
 	var b bytes.Buffer
 	if name != "" {
 		fmt.Fprintf(&b, "event: %s\n", name)
-	} else {
+	}
+	if id != 0 {
 		fmt.Fprintf(&b, "id: %d\n", id)
 	}
 	text, err := encodeJSON(body)

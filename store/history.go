@@ -11,7 +11,10 @@ import (
 // History returns the journal of a run as of one commit: the file's part, then
 // the log's, from record 1 without a gap. Its checksums are verified on the
 // way. An error ends it.
-func (d *Dir) History(id workflow.RunID) decision.History {
+func (d *Dir) History(id workflow.RunID) decision.History { return d.HistoryAfter(id, 0) }
+
+// HistoryAfter is History without the records up to a sequence, which are read but not decoded.
+func (d *Dir) HistoryAfter(id workflow.RunID, after int64) decision.History {
 	return func(yield func(decision.Record, error) bool) {
 		snap, err := d.openSnapshot(id)
 		if err != nil {
@@ -20,6 +23,9 @@ func (d *Dir) History(id workflow.RunID) decision.History {
 		}
 		defer snap.Close()
 		for e, err := range snap.Journal() {
+			if err == nil && e.Seq <= after {
+				continue
+			}
 			var r decision.Record
 			if err == nil {
 				if r, err = snap.DecodeEntry(&e); err != nil {

@@ -313,6 +313,9 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	for _, err := range e.Journal(ctx, "a") {
 		out["Journal"] = err
 	}
+	for _, err := range e.JournalAfter(ctx, "a", pawl.EventsOptions{Follow: true}) {
+		out["JournalAfter"] = err
+	}
 	for _, err := range e.Tokens(ctx, "a", pawl.TokenFilter{}) {
 		out["Tokens"] = err
 	}

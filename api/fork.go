@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Fork is a new run to be made of another one, as that was after one of its records.
+type Fork struct {
+	To       workflow.RunID    `json:"to"`                // the id of the new run
+	At       int64             `json:"at,omitzero"`       // the record; 0 is the last one after which the run had not ended
+	Node     workflow.NodeID   `json:"node,omitzero"`     // in place of At: the node that is to be performed again; or
+	Token    workflow.TokenID  `json:"token,omitzero"`    // one of its tokens
+	InFlight workflow.InFlight `json:"inFlight,omitzero"` // what becomes of tasks that were out: "" sends them again, park leaves them to an operator
+	Results  []ForkResult      `json:"results,omitzero"`  // what some of them come to
+	By       string            `json:"by,omitzero"`       // who forks the run
+	Reason   string            `json:"reason,omitzero"`
+}
+
+// A ForkResult is what a task that was out comes to in a fork.
+type ForkResult struct {
+	Token  workflow.TokenID `json:"token,omitzero"` // whose task it is, or
+	Node   workflow.NodeID  `json:"node,omitzero"`  // the node, where one task is out
+	Output json.RawMessage  `json:"output,omitzero"`
+}
+
+// forkRun makes a fork: 201, or 200 if it was made so before.
+func (c *call) forkRun() error {
+	text, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	var f Fork
+	if err := decodeObject(text, &f); err != nil {
+		return err
+	}
+	if err := c.signAct(&f.By, f.Reason); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(pawl.Because(pawl.As(context.WithoutCancel(c.r.Context()), f.By), f.Reason), commitTime)
+	defer cancel()
+	status := http.StatusOK
+	if _, err := c.engine.Summary(ctx, f.To); errors.Is(err, pawl.ErrRunNotFound) {
+		status = http.StatusCreated
+	}
+	o := pawl.ForkOptions{At: f.At, InFlight: f.InFlight}
+	for _, r := range f.Results {
+		o.Results = append(o.Results, workflow.ForkResult{Token: r.Token, Node: r.Node, Output: valueOf(r.Output)})
+	}
+	if f.Node != "" || f.Token != 0 {
+		err = c.engine.Rerun(ctx, pawl.Target{Run: c.runID(), Node: f.Node, Token: f.Token}, f.To, o)
+	} else {
+		err = c.engine.Fork(ctx, c.runID(), f.To, o)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := c.engine.Summary(ctx, f.To)
+	if err != nil {
+		return err
+	}
+	return c.replyStatus(status, c.viewerOf(f.To).showSummary(&s))
+}
