@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -23,11 +24,19 @@ type Snapshot struct {
 	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
 	Tokens     []Token            `json:"tokens,omitzero"`     // all of them, by id
 	Groups     []Group            `json:"groups,omitzero"`     // all of them, by id
+	Input      map[string]any     `json:"input,omitzero"`      // of the run
 	State      map[string]any     `json:"state,omitzero"`      // the run's own state
 	Live       int                `json:"live"`                // tokens that are not terminal
+	Signals    int                `json:"signals,omitzero"`    // kept until somebody waits for them: Engine.Signals lists them
+
+	// What a run that has not ended has so far.
+	OutputSoFar map[string]any      `json:"outputSoFar,omitzero"` // written to its output; nil if nothing is
+	Staged      []workflow.Artifact `json:"staged,omitzero"`      // artifacts that count when it completes, in the order in which they came
+	Remaining   []workflow.NodeID   `json:"remaining,omitzero"`   // of a dag: nodes that have neither ended nor been skipped, in the order of the definition
 }
 
-// Inspect returns the committed state of a run. It writes nothing and
+// Inspect returns the committed state of a run, but for what its branches have written and
+// the signals that it keeps, which Branches and Signals list. It writes nothing and
 // does not disturb the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, error) {
 	if err := e.checkUsable(ctx); err != nil {
@@ -50,14 +59,34 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 	out := Snapshot{
 		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, ForkedFrom: h.ForkedFrom, Revision: s.Revision(), Seq: h.Seq,
-		Alarm: h.Alarm, State: s.Section(workflow.SectionState), Live: s.LiveCount(),
+		Alarm: h.Alarm, Input: s.Input, State: s.Section(workflow.SectionState), Live: s.LiveCount(), Signals: s.KeptSignals(),
+	}
+	if !s.Status.Final() {
+		if written := s.Section(workflow.SectionOutput); len(written) > 0 {
+			out.OutputSoFar = written
+		}
+		out.Staged, out.Remaining = slices.Clone(s.Artifacts), remainingNodes(s)
 	}
 	rows := s.AllRows()
 	for _, t := range rows.Tokens {
-		out.Tokens = append(out.Tokens, e.viewToken(s.Run, t))
+		out.Tokens = append(out.Tokens, e.viewToken(s.Run, t, s.PathOf(t.Scope)))
 	}
 	for _, g := range rows.Groups {
 		out.Groups = append(out.Groups, viewGroup(g))
+	}
+	return out
+}
+
+// remainingNodes returns the nodes of a dag that have neither ended nor been skipped.
+func remainingNodes(s *state.State) (out []workflow.NodeID) {
+	if s.Graph.Definition.Mode != workflow.ModeDAG {
+		return nil
+	}
+	for i := range s.Graph.Definition.Nodes {
+		id := s.Graph.Definition.Nodes[i].ID
+		if s.Step(id).Phase < state.StepDone {
+			out = append(out, id)
+		}
 	}
 	return out
 }

@@ -160,10 +160,11 @@ func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) i
 		var kept asleep
 		for next, more := max(f.After, 0)+1, true; more; {
 			var page []*state.Token
+			var paths []string
 			err := e.lookAt(ctx, id, &kept, func(s *state.State, _ int64) {
 				for end := min(next+tokenPage, s.NextToken); next < end; next++ {
 					if t := s.Token(next); f.takesToken(t) {
-						page = append(page, t)
+						page, paths = append(page, t), append(paths, s.PathOf(t.Scope))
 					}
 				}
 				more = next < s.NextToken
@@ -174,7 +175,7 @@ func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) i
 			}
 			views := make([]Token, len(page))
 			for i, t := range page {
-				views[i] = e.viewToken(id, t)
+				views[i] = e.viewToken(id, t, paths[i])
 			}
 			e.dispatcher.markLimited(views)
 			for i := range views {

@@ -14,6 +14,7 @@ type Token struct {
 	Status  workflow.TokenStatus `json:"status"`           // what it does there, or how it ended
 	Parent  workflow.TokenID     `json:"parent,omitzero"`  // the token that it grew from; 0 for the first
 	Scope   workflow.Scope       `json:"scope,omitzero"`   // the group and the branch that it is in
+	Path    string               `json:"path"`             // the same as a text: root, and /NODE:INDEX for every fan-out around it, by the node that fanned out
 	Attempt int                  `json:"attempt,omitzero"` // of its task, from 1; 0 before the first
 	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
 	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
@@ -44,9 +45,9 @@ type Group struct {
 	Due     time.Time        `json:"due,omitzero"`   // when its join times out; zero if never
 }
 
-func (e *Engine) viewToken(run workflow.RunID, t *state.Token) Token {
+func (e *Engine) viewToken(run workflow.RunID, t *state.Token, path string) Token {
 	view := Token{
-		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope,
+		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: path,
 		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Details: t.Remembered().Details, Failure: t.Failure,
 	}
 	if t.Epoch != 0 {

@@ -304,6 +304,12 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	for _, err := range e.Approvals(ctx) {
 		out["Approvals"] = err
 	}
+	for _, err := range e.Branches(ctx, "a", pawl.BranchFilter{}) {
+		out["Branches"] = err
+	}
+	for _, err := range e.Signals(ctx, "a") {
+		out["Signals"] = err
+	}
 	for _, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{}) {
 		out["DeadLetters"] = err
 	}
