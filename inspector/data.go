@@ -12,7 +12,7 @@ type dataData struct {
 	Input   *shownValue
 	State   *shownValue
 	Output  *shownValue
-	Failure *workflow.Failure
+	Failure string
 	Tenant  string
 	Version int
 	Files   []workflow.Artifact
@@ -24,16 +24,16 @@ func (v *viewer) viewData() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := dataData{State: valueOf("", snapshot.State, largeValue), Failure: snapshot.Failure, Tenant: snapshot.Tenant, Version: snapshot.Version, Files: snapshot.Artifacts}
+	data := dataData{State: v.valueAt(v.id, "state", snapshot.State, largeValue), Failure: v.failureAt(snapshot.Failure), Tenant: snapshot.Tenant, Version: snapshot.Version, Files: snapshot.Artifacts}
 	if snapshot.Output != nil {
-		data.Output = valueOf("", snapshot.Output, largeValue)
+		data.Output = v.valueAt(v.id, "output", snapshot.Output, largeValue)
 	}
 	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
 		if err != nil {
 			return nil, err
 		}
 		if m, ok := r.Message.(state.Start); ok {
-			data.Input = valueOf("", m.Input, largeValue)
+			data.Input = v.valueAt(v.id, "input", m.Input, largeValue)
 		}
 		break
 	}

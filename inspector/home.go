@@ -26,7 +26,7 @@ func (p *page) rowOf(r *pawl.RunSummary) runRow {
 		row.Took = spanText(r.EndedAt.Sub(r.StartedAt))
 	}
 	if r.Failure != nil {
-		row.Failure = shortText(r.Failure.Error(), 160)
+		row.Failure = shortText(p.failureAt(r.Failure), 160)
 	}
 	return row
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,6 +20,9 @@ type letterRow struct {
 	Failure  string
 	Code     string
 	Since    instant
+	Target   string // for a form; "" where there is none
+	target   string
+	Acts     []actLink
 }
 
 // An approvalRow is an approval that waits for people.
@@ -33,6 +37,9 @@ type approvalRow struct {
 	Approved int
 	Rejected int
 	Due      instant
+	Target   string // for a form; "" where there is none
+	target   string
+	Acts     []actLink
 }
 
 // shownInbox bounds what the inbox lists of each kind.
@@ -44,7 +51,15 @@ type inboxBody struct {
 	Approvals     []approvalRow
 	ApprovalCount string
 	MoreLetters   bool
+	MayAct        bool
 	MoreApprovals bool
+}
+
+func textIf(shown bool, text string) string {
+	if shown {
+		return text
+	}
+	return ""
 }
 
 // showInbox lists what waits for people.
@@ -57,8 +72,15 @@ func (s *server) showInbox(p *page) error {
 	if err != nil {
 		return err
 	}
+	mayAct := p.rights&api.Act != 0
+	for i := range letters {
+		letters[i].Target = textIf(mayAct, letters[i].target)
+	}
+	for i := range approvals {
+		approvals[i].Target = textIf(mayAct, approvals[i].target)
+	}
 	return p.showPage("inbox.html", "Inbox", "inbox", inboxBody{
-		letters, countText(nLetters), approvals, countText(nApprovals), nLetters > len(letters), nApprovals > len(approvals),
+		letters, countText(nLetters), approvals, countText(nApprovals), nLetters > len(letters), mayAct, nApprovals > len(approvals),
 	})
 }
 
@@ -79,8 +101,9 @@ func (s *server) listLetters(p *page, most int) (rows []letterRow, n int, err er
 			continue
 		}
 		rows = append(rows, letterRow{
+			target: targetText(l.Run, l.Token), Acts: p.actLinks(l.Run, l.Token, "retry", "skip"),
 			Run: l.Run, Node: l.Node, Href: p.tokenLink(l.Run, l.Token), RunHref: p.runLink(l.Run), Workflow: l.Workflow, Task: l.Task,
-			Attempts: l.Attempts, Code: l.Failure.Code, Failure: shortText(l.Failure.Message, 240), Since: p.instantOf(l.At),
+			Attempts: l.Attempts, Code: l.Failure.Code, Failure: p.textAt(l.Failure.Message, 240), Since: p.instantOf(l.At),
 		})
 	}
 	return rows, n, nil
@@ -99,11 +122,12 @@ func (s *server) listApprovals(p *page, most int) (rows []approvalRow, n int, er
 			continue
 		}
 		row := approvalRow{
+			target: targetText(a.Run, a.Token), Acts: p.actLinks(a.Run, a.Token, "approve", "reject"),
 			Run: a.Run, Node: a.Node, Href: p.tokenLink(a.Run, a.Token), RunHref: p.runLink(a.Run), Workflow: a.Workflow,
-			Message: shortText(a.Message, 400), Approved: a.Approved, Rejected: a.Rejected, Due: p.instantOf(a.Due),
+			Message: p.textAt(a.Message, 400), Approved: a.Approved, Rejected: a.Rejected, Due: p.instantOf(a.Due),
 		}
 		if a.Input != nil {
-			row.Input = valueOf("", a.Input, smallValue)
+			row.Input = p.valueAt(a.Run, "input", a.Input, smallValue)
 		}
 		rows = append(rows, row)
 	}

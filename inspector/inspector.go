@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -27,10 +28,22 @@ import (
 type Options struct {
 	// Name stands at the top of every page, such as "shop, production".
 	Name string
+	// Identify says who sends a request, from what the host knows: a session, a certificate, a
+	// header that its proxy sets. Acts are done in that name; with "" whoever acts gives one. An
+	// error is answered with 401. It is called once for each request, from any goroutine.
+	//
+	// Without it the pages serve requests from a loopback address to a loopback host which have
+	// come through no proxy, for reading only.
+	Identify func(*http.Request) (who string, rights api.Rights, err error)
+	// Redact returns what is shown in place of a value of a run, at a path such as
+	// output.card.number or state.items[3]: the value itself, another one, or nil. It is asked for
+	// every value and then for those in what it has returned. Texts in which values stand, such as
+	// messages of errors, are left out if it is set. It must not modify what it gets.
+	Redact func(run workflow.RunID, path string, value any) any
 }
 
-// Handler returns the pages that show the runs of an engine. It serves this machine alone: a
-// request that comes from elsewhere, or names another host, is answered 403.
+// Handler returns the pages that show the runs of an engine, and with the right Act change
+// them: after a page that shows what would come of it, in somebody's name and for a reason.
 func Handler(engine *pawl.Engine, o Options) http.Handler {
 	s := &server{engine: engine, options: o, now: time.Now, build: readBuild()}
 	s.whys.init(keptExplanations)
@@ -42,6 +55,7 @@ func Handler(engine *pawl.Engine, o Options) http.Handler {
 type server struct {
 	engine  *pawl.Engine
 	options Options
+	origins http.CrossOriginProtection
 	now     func() time.Time
 	build   string
 	whys    cache[workflow.RunID, *explained]
@@ -110,11 +124,17 @@ func (s *server) serveStatic(w http.ResponseWriter, r *http.Request, name string
 var errNoPage = errors.New("there is no such page")
 
 func (s *server) servePage(p *page, head, rest string) error {
-	if err := s.checkCaller(p.r); err != nil {
+	if err := s.checkCaller(p); err != nil {
 		return err
+	}
+	if err := s.origins.Check(p.r); err != nil {
+		return errForbidden
 	}
 	if p.r.Method == http.MethodPost && head == "theme" && rest == "" {
 		return p.keepTheme()
+	}
+	if head == "act" && rest == "" {
+		return s.serveAct(p)
 	}
 	if p.r.Method != http.MethodGet && p.r.Method != http.MethodHead {
 		p.w.Header().Set("Allow", "GET, HEAD")

@@ -9,17 +9,20 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // A page answers one request.
 type page struct {
-	w     http.ResponseWriter
-	r     *http.Request
-	s     *server
-	root  string // leads from the page to the first one: "", or ../ as often as the page is deep
-	now   time.Time
-	theme string // light, dark, or "" as the reader prefers
+	w      http.ResponseWriter
+	r      *http.Request
+	s      *server
+	root   string // leads from the page to the first one: "", or ../ as often as the page is deep
+	now    time.Time
+	who    string
+	rights api.Rights
+	theme  string // light, dark, or "" as the reader prefers
 }
 
 // A frame is what every page has around its body.
@@ -30,6 +33,8 @@ type frame struct {
 	Here   string // the section of the page, as in its address
 	Theme  string
 	Return string // the page itself, from the first one
+	Who    string
+	Told   string // what was done last
 	Body   any
 }
 
@@ -48,7 +53,7 @@ func (p *page) showPage(name, title, here string, body any) error {
 }
 
 func (p *page) showStatus(status int, name, title, here string, body any) error {
-	f := frame{Title: title, Name: p.s.options.Name, Root: p.root, Here: here, Theme: p.theme, Body: body}
+	f := frame{Title: title, Name: p.s.options.Name, Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.toldOf(), Body: body}
 	if p.r.Method == http.MethodGet {
 		f.Return = strings.TrimPrefix(p.r.URL.EscapedPath(), "/")
 		if p.r.URL.RawQuery != "" {
@@ -73,8 +78,12 @@ func (p *page) showError(err error) {
 	switch {
 	case errors.Is(err, errNoPage):
 		status = http.StatusNotFound
-	case errors.Is(err, errElsewhere):
+	case errors.Is(err, errElsewhere), errors.Is(err, errForbidden):
 		status = http.StatusForbidden
+	case errors.Is(err, errUnknown):
+		status = http.StatusUnauthorized
+	case errors.Is(err, errAct):
+		status = http.StatusBadRequest
 	case errors.Is(err, errMethod):
 		status = http.StatusMethodNotAllowed
 	}

@@ -32,9 +32,7 @@ func (v *viewer) rowOfEvent(e *pawl.Event) eventRow {
 	if e.Token != 0 {
 		row.Href = v.tokenLink(v.id, e.Token)
 	}
-	if len(e.Data) > 0 {
-		row.Data = shortText(valueOf("", map[string]any(e.Data), budget{1, 300, 300}).Text, 300)
-	}
+	row.Data = shortText(v.eventData(v.id, e), 300)
 	return row
 }
 
@@ -166,13 +164,13 @@ func (v *viewer) viewJournal() (any, error) {
 }
 
 func (v *viewer) rowOfRecord(r *decision.Record) recordRow {
-	row := recordRow{Seq: r.Seq, At: v.instantOf(r.At), Clock: clockText(r.At), Message: state.DescribeMessage(r.Message)}
+	row := recordRow{Seq: r.Seq, At: v.instantOf(r.At), Clock: clockText(r.At), Message: v.decisionAt(state.DescribeMessage(r.Message))}
 	for i, d := range r.Decisions {
 		if i == shownSteps {
 			row.More = len(r.Decisions) - i
 			break
 		}
-		row.Decisions = append(row.Decisions, shortText(d.String(), 600))
+		row.Decisions = append(row.Decisions, v.decisionAt(d.String()))
 	}
 	return row
 }

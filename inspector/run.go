@@ -33,6 +33,7 @@ type runHead struct {
 	WhyHref  string
 	Alarm    instant
 	Kinds    string // of the definition
+	Acts     []actLink
 }
 
 type runLink struct {
@@ -125,6 +126,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		ID: v.id, Short: string(v.id), Workflow: v.ov.Workflow, Revision: v.ov.Revision, Status: v.ov.Status, Seq: v.ov.Seq,
 		Started: v.instantOf(v.ov.StartedAt), Alarm: v.instantOf(v.ov.Alarm), WhyHref: v.link("view", "why"), Kinds: v.pageLink("definitions", "workflow", v.ov.Workflow),
 	}
+	h.Acts = v.runActs(v.id, v.ov.Status)
 	end := v.ov.EndedAt
 	if end.IsZero() {
 		end = v.now

@@ -29,10 +29,10 @@ func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
 		row.Branch = t.Scope.String()
 	}
 	if t.Failure != nil {
-		row.Failure = failureText(t.Failure)
+		row.Failure = v.failureAt(t.Failure)
 	}
 	if t.Details != nil {
-		row.Details = valueOf("", t.Details, smallValue).Text
+		row.Details = v.valueAt(v.id, "details", t.Details, smallValue).Text
 	}
 	return row
 }
@@ -116,11 +116,12 @@ type tokenData struct {
 	Input    *shownValue
 	Output   *shownValue
 	Details  *shownValue
-	Failure  *workflow.Failure
+	Failure  string
 	Attempts []attemptRow
 	Events   []eventRow
 	Child    *runLink
 	Why      []whyLine
+	Acts     []actLink
 	Group    string // of its branch
 }
 
@@ -148,7 +149,8 @@ func (v *viewer) viewToken() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := tokenData{Token: v.rowOfToken(t), Key: string(t.Key), Snoozes: t.Snoozes, Failure: t.Failure}
+	data := tokenData{Token: v.rowOfToken(t), Key: string(t.Key), Snoozes: t.Snoozes, Failure: v.failureAt(t.Failure)}
+	data.Acts = v.tokenActs(v.id, t)
 	if t.Parent > 0 {
 		if parent, err := v.findToken(t.Parent); err == nil {
 			row := v.rowOfToken(parent)
@@ -159,7 +161,7 @@ func (v *viewer) viewToken() (any, error) {
 		data.Group = v.groupLink(t.Scope.Group)
 	}
 	if t.Details != nil {
-		data.Details = valueOf("", t.Details, largeValue)
+		data.Details = v.valueAt(v.id, "details", t.Details, largeValue)
 	}
 	if g, err := v.graphOf(); err == nil && g.Node(t.Node) != nil {
 		data.Kind = g.Node(t.Node).Kind
@@ -169,7 +171,7 @@ func (v *viewer) viewToken() (any, error) {
 		data.Child = &runLink{child, v.runLink(child)}
 	}
 	if t.Input != nil {
-		data.Input = valueOf("", t.Input, largeValue)
+		data.Input = v.valueAt(v.id, "input", t.Input, largeValue)
 	}
 	if err := v.addHistory(&data, t); err != nil {
 		return nil, err
@@ -199,7 +201,7 @@ func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
 			v.addDecision(data, t.ID, &r, d)
 		}
 		if state.TokenOf(r.Message) == t.ID {
-			data.addMessage(&r)
+			v.addMessage(data, &r)
 		}
 	}
 	return v.addEvents(data, t.ID)
@@ -210,34 +212,34 @@ func (v *viewer) addDecision(data *tokenData, id workflow.TokenID, r *decision.R
 	case decision.DispatchTask:
 		if d.Token == id {
 			data.Attempts = append(data.Attempts, attemptRow{Attempt: d.Attempt, Began: v.instantOf(r.At), Class: "running", Word: "running"})
-			data.Input = valueOf("", d.Input, largeValue)
+			data.Input = v.valueAt(v.id, "input", d.Input, largeValue)
 		}
 	case decision.StartChild:
 		if d.Token == id {
-			data.Input = valueOf("", d.Input, largeValue)
+			data.Input = v.valueAt(v.id, "input", d.Input, largeValue)
 		}
 	default: // is not about a call
 	}
 }
 
 // addMessage notes the end of an attempt.
-func (data *tokenData) addMessage(r *decision.Record) {
+func (v *viewer) addMessage(data *tokenData, r *decision.Record) {
 	class, word, text := "", "", ""
 	switch m := r.Message.(type) {
 	case state.TaskCompleted:
 		class, word = "done", "done"
-		data.Output = valueOf("", m.Output, largeValue)
+		data.Output = v.valueAt(v.id, "output", m.Output, largeValue)
 	case state.TaskFailed:
-		class, word, text = "failed", "failed", failureText(&m.Failure)
+		class, word, text = "failed", "failed", v.failureAt(&m.Failure)
 	case state.ChildEnded:
 		if m.Failure != nil {
-			class, word, text = "failed", "failed", failureText(m.Failure)
+			class, word, text = "failed", "failed", v.failureAt(m.Failure)
 		} else {
-			data.Output = valueOf("", m.Output, largeValue)
+			data.Output = v.valueAt(v.id, "output", m.Output, largeValue)
 		}
 	case state.Skip:
 		class, word = "cancelled", "skipped"
-		data.Output = valueOf("", m.Output, largeValue)
+		data.Output = v.valueAt(v.id, "output", m.Output, largeValue)
 	default:
 		return
 	}

@@ -36,8 +36,8 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 	}
 	for i := range x.Failed {
 		f := &x.Failed[i]
-		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: failureText(f.Failure)}
-		line.addArrival(f.Came)
+		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: v.failureAt(f.Failure)}
+		v.addArrival(&line, f.Came)
 		line.Child = v.childLink(f.Child)
 		lines = append(lines, line)
 	}
@@ -51,9 +51,9 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 			line.Class, line.More = "failed", strings.TrimSpace(line.More+" Nothing in the run can bring that any more.")
 		}
 		if w.Failure != nil {
-			line.Failure = failureText(w.Failure)
+			line.Failure = v.failureAt(w.Failure)
 		}
-		line.addArrival(w.Came)
+		v.addArrival(&line, w.Came)
 		line.Child = v.childLink(w.Child)
 		lines = append(lines, line)
 	}
@@ -69,7 +69,7 @@ func (v *viewer) endLine(x *pawl.Explanation) whyLine {
 	line := whyLine{Class: statusClass(x.Status), Word: statusWord(x.Status), Place: "The run", Href: v.link()}
 	switch {
 	case x.Failure != nil:
-		line.Text = statusWord(x.Status) + ": " + failureText(x.Failure)
+		line.Text = statusWord(x.Status) + ": " + v.failureAt(x.Failure)
 	case x.Status == workflow.RunCompleted:
 		line.Text = "completed"
 	default:
@@ -85,7 +85,7 @@ func (v *viewer) childLink(id workflow.RunID) *runLink {
 	return &runLink{id, v.runLink(id)}
 }
 
-func (w *whyLine) addArrival(a *replay.Arrival) {
+func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 	if a == nil {
 		return
 	}
@@ -99,6 +99,9 @@ func (w *whyLine) addArrival(a *replay.Arrival) {
 	}
 	w.Came = fmt.Sprintf("It came from %s by %s in record %s.", a.From, by, groupDigits(a.Seq))
 	for _, n := range a.Notes {
+		if !v.seesTexts() {
+			n.Reads, n.Text = nil, ""
+		}
 		w.Notes = append(w.Notes, shortText(n.String(), 300))
 	}
 }
@@ -112,11 +115,4 @@ func waitText(what string) string {
 		return "is held: " + what
 	}
 	return "waits for " + what
-}
-
-func failureText(f *workflow.Failure) string {
-	if f == nil {
-		return ""
-	}
-	return shortText(f.Error(), 400)
 }

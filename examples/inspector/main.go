@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 )
 
@@ -55,7 +56,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 	// This is all that it takes: a handler below any path.
 	mux := http.NewServeMux()
-	mux.Handle("/ops/", http.StripPrefix("/ops", inspector.Handler(engine, inspector.Options{Name: "the shop"})))
+	mux.Handle("/ops/", http.StripPrefix("/ops", inspector.Handler(engine, inspector.Options{
+		Name: "the shop", Identify: inspector.FromThisMachine("you", api.All),
+	})))
 	mux.Handle("/{$}", http.RedirectHandler("/ops/", http.StatusFound))
 
 	listener, err := listen(*address)

@@ -55,11 +55,11 @@ var layers = map[string][]string{
 	"api":        slices.Concat(decided, []string{"internal/diagram", "internal/socket", "internal/strict", "blob", "replay", "."}),
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/rate", "internal/strict", "blob", "."}),
-	"inspector":  slices.Concat(decided, []string{"internal/diagram", "internal/layout", "replay", "."}),
+	"inspector":  slices.Concat(decided, []string{"api", "internal/diagram", "replay", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
 	"examples":   {},
-	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector"}),
+	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector", "api"}),
 	"bench":      {"*"},
 
 	"internal/bombtest":        {},

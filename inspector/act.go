@@ -1,0 +1,282 @@
+package inspector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// errAct says that what a form asks for cannot be understood.
+var errAct = errors.New("the form is not complete")
+
+// An act is one kind of change that a page can ask for.
+type act struct {
+	name    string // in addresses
+	title   string // what the reader is about to do
+	past    string // what was done
+	danger  bool
+	options string // what else is asked: input, output, signal
+	perform func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error
+}
+
+// acts are all that a page can ask for.
+var acts = []act{
+	{name: "retry", title: "Retry", past: "retried", options: "input", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		return e.Retry(ctx, t, pawl.RetryOptions{Input: f.input})
+	}},
+	{name: "skip", title: "Skip", past: "skipped", options: "output", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		return e.Skip(ctx, t, f.value)
+	}},
+	{name: "approve", title: "Approve", past: "approved", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		return e.Vote(ctx, t, workflow.Ballot{Approved: true, By: f.By, Comment: f.Reason})
+	}},
+	{name: "reject", title: "Reject", past: "rejected", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		return e.Vote(ctx, t, workflow.Ballot{By: f.By, Comment: f.Reason})
+	}},
+	{name: "cancel", title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		return e.Cancel(ctx, t.Run, f.Reason)
+	}},
+	{name: "pause", title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
+		return e.Pause(ctx, t.Run)
+	}},
+	{name: "resume", title: "Resume", past: "resumed", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
+		return e.Resume(ctx, t.Run)
+	}},
+	{name: "signal", title: "Send a signal to", past: "signalled", options: "signal", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		return e.Signal(ctx, t.Run, workflow.Signal{Name: f.Name, ID: f.Sender, Payload: f.value})
+	}},
+}
+
+func actOf(name string) *act {
+	for i := range acts {
+		if acts[i].name == name {
+			return &acts[i]
+		}
+	}
+	return nil
+}
+
+// An actForm is what a reader has filled in.
+type actForm struct {
+	act     *act
+	Targets []pawl.Target
+	By      string
+	Reason  string
+	Name    string // of a signal
+	Sender  string // id of a signal
+	Text    string // JSON of an output or a payload
+	Input   string
+	value   any
+	input   workflow.RetryInput
+}
+
+// maxTargets bounds what one form is about.
+const maxTargets = 200
+
+// readForm reads a form. Its errors are errAct.
+func (p *page) readForm(values url.Values) (*actForm, error) {
+	f := &actForm{
+		act: actOf(values.Get("do")), By: p.who, Reason: strings.TrimSpace(values.Get("reason")),
+		Name: strings.TrimSpace(values.Get("name")), Sender: strings.TrimSpace(values.Get("id")), Text: strings.TrimSpace(values.Get("value")), Input: values.Get("input"),
+	}
+	if f.act == nil {
+		return nil, errNoPage
+	}
+	if p.who == "" {
+		f.By = strings.TrimSpace(values.Get("by"))
+	}
+	f.input = workflow.RetryInput(f.Input)
+	for _, text := range values["target"] {
+		t, ok := targetOf(text)
+		if !ok {
+			return nil, errNoPage
+		}
+		f.Targets = append(f.Targets, t)
+	}
+	switch {
+	case len(f.Targets) == 0:
+		return nil, fmt.Errorf("%w: choose what to %s", errAct, strings.ToLower(f.act.title))
+	case len(f.Targets) > maxTargets:
+		return nil, fmt.Errorf("%w: at most %d at once", errAct, maxTargets)
+	}
+	return f, nil
+}
+
+// checkForm says what is missing for the act itself. It reads the value.
+func (f *actForm) checkForm() error {
+	if f.Text != "" {
+		d := json.NewDecoder(strings.NewReader(f.Text))
+		d.UseNumber()
+		if err := d.Decode(&f.value); err != nil || d.More() {
+			return fmt.Errorf("%w: the value is not JSON: texts stand in quotation marks", errAct)
+		}
+	}
+	if f.act.options == "signal" && f.Name == "" {
+		return fmt.Errorf("%w: a signal has a name", errAct)
+	}
+	return nil
+}
+
+// targetOf reads what a form is about: the number of a token, 0 for the run itself, a space, and
+// the run.
+func targetOf(text string) (pawl.Target, bool) {
+	number, run, ok := strings.Cut(text, " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n)}, ok && err == nil && n >= 0 && run != ""
+}
+
+func targetText(run workflow.RunID, token workflow.TokenID) string {
+	return strconv.FormatInt(int64(token), 10) + " " + string(run)
+}
+
+// An actLink leads to the page that asks whether to do it.
+type actLink struct {
+	Text, Href string
+	Danger     bool
+}
+
+// actLinks returns the links to some acts, for those who may.
+func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...string) (links []actLink) {
+	if p.rights&api.Act == 0 {
+		return nil
+	}
+	for _, name := range names {
+		a := actOf(name)
+		text := a.title
+		if name == "signal" {
+			text = "Signal"
+		}
+		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(run, token)), a.danger})
+	}
+	return links
+}
+
+// runActs returns what can be done to a run.
+func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
+	switch s {
+	case workflow.RunRunning:
+		return p.actLinks(id, 0, "signal", "pause", "cancel")
+	case workflow.RunPaused:
+		return p.actLinks(id, 0, "resume", "signal", "cancel")
+	case workflow.RunSuspended:
+		return p.actLinks(id, 0, "resume", "cancel")
+	default:
+		return nil
+	}
+}
+
+// tokenActs returns what can be done to a token.
+func (p *page) tokenActs(id workflow.RunID, t *pawl.Token) []actLink {
+	switch t.Status {
+	case workflow.WaitingForOperator, workflow.Retrying:
+		return p.actLinks(id, t.ID, "retry", "skip")
+	case workflow.WaitingForApproval:
+		return p.actLinks(id, t.ID, "approve", "reject")
+	case workflow.Dispatched:
+		return p.actLinks(id, t.ID, "skip")
+	default:
+		return nil
+	}
+}
+
+// serveAct asks whether to do something, and does it.
+func (s *server) serveAct(p *page) error {
+	if p.rights&api.Act == 0 {
+		return errForbidden
+	}
+	switch p.r.Method {
+	case http.MethodGet, http.MethodHead:
+		f, err := p.readForm(p.r.URL.Query())
+		if err != nil {
+			return err
+		}
+		return s.askAct(p, f, nil)
+	case http.MethodPost:
+		p.r.Body = http.MaxBytesReader(p.w, p.r.Body, maxForm)
+		if err := p.r.ParseForm(); err != nil {
+			return fmt.Errorf("%w: %w", errAct, err)
+		}
+		f, err := p.readForm(p.r.PostForm)
+		if err != nil {
+			return err
+		}
+		return s.performAct(p, f)
+	}
+	p.w.Header().Set("Allow", "GET, HEAD, POST")
+	return errMethod
+}
+
+// maxForm bounds a form, in bytes.
+const maxForm = 2 << 20
+
+// performAct does what a form asks for, to one target after the other, and tells what came of it.
+func (s *server) performAct(p *page, f *actForm) error {
+	err := f.checkForm()
+	switch {
+	case err != nil:
+	case f.By == "":
+		err = fmt.Errorf("%w: say who you are", errAct)
+	case f.Reason == "":
+		err = fmt.Errorf("%w: say why", errAct)
+	}
+	if err != nil {
+		return s.askAct(p, f, err)
+	}
+	ctx := pawl.Because(pawl.As(p.r.Context(), f.By), f.Reason)
+	done := 0
+	var refused []effect
+	for _, t := range f.Targets {
+		if err := f.act.perform(ctx, s.engine, t, f); err != nil {
+			refused = append(refused, effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Refused: err.Error()})
+			continue
+		}
+		done++
+	}
+	if len(refused) == 0 {
+		return p.goTo(f.afterwards(done))
+	}
+	body := actBody{Title: f.act.title, Done: done, Past: f.act.past, Refusals: refused}
+	return p.showStatus(http.StatusConflict, "acted.html", f.act.title, "", body)
+}
+
+// afterwards returns where an act leads: to what it was about, or, if that is much, the inbox.
+func (f *actForm) afterwards(done int) string {
+	told := []string{"told", f.act.name, "n", strconv.Itoa(done)}
+	if len(f.Targets) > 1 {
+		return "inbox" + queryOf(nil, told)
+	}
+	if t := f.Targets[0]; t.Token != 0 {
+		return runAddress(t.Run, append(told, "view", "token", "token", strconv.FormatInt(int64(t.Token), 10))...)
+	}
+	return runAddress(f.Targets[0].Run, told...)
+}
+
+// toldOf returns what the page before has done, for the top of this one.
+func (p *page) toldOf() string {
+	q := p.r.URL.Query()
+	a := actOf(q.Get("told"))
+	n, err := strconv.Atoi(q.Get("n"))
+	if a == nil || err != nil || n < 1 {
+		return ""
+	}
+	if n == 1 {
+		return "It is done: " + a.past + "."
+	}
+	return fmt.Sprintf("It is done: %s %s.", groupDigits(n), a.past)
+}
+
+func (p *page) targetLink(t pawl.Target) string {
+	if t.Token != 0 {
+		return p.tokenLink(t.Run, t.Token)
+	}
+	return p.runLink(t.Run)
+}

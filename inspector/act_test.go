@@ -1,0 +1,194 @@
+package inspector_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// serve returns the shop as another page shows it.
+func (s *shop) serve(o inspector.Options) *shop {
+	s.t.Helper()
+	server := httptest.NewServer(http.StripPrefix("/ops", inspector.Handler(s.engine, o)))
+	s.t.Cleanup(server.Close)
+	return &shop{s.t, s.engine, server.URL + "/ops/"}
+}
+
+func as(who string, rights api.Rights) inspector.Options {
+	return inspector.Options{Identify: func(*http.Request) (string, api.Rights, error) { return who, rights, nil }}
+}
+
+// post sends a form as a browser would, and returns the answer.
+func (s *shop) post(address string, form url.Values, site string) (int, string, http.Header) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.base+address, strings.NewReader(form.Encode()))
+	require.NoError(s.t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", site)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return resp.StatusCode, string(body), resp.Header
+}
+
+// last returns who has sent the last message of a run, and why.
+func (s *shop) last(id workflow.RunID) state.Act {
+	s.t.Helper()
+	var act state.Act
+	for r, err := range s.engine.Journal(s.t.Context(), id) {
+		require.NoError(s.t, err)
+		act = state.ActOf(r.Message)
+	}
+	return act
+}
+
+// An act is shown before it is done, is done for a reason only, in the name of whoever asks, and
+// never because another site asks.
+func TestActs(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	ann := s.serve(as("ann", api.All))
+	before := s.journals()
+	require.Contains(t, ann.see("run/order-1?view=token&token=3"), `href="../act?do=retry&amp;target=3&#43;order-1"`)
+	asks := textOf(t, ann.see("act?do=skip&target=3+order-1"))
+	require.Contains(t, asks, "Skip load of order-1 ?")
+	require.Contains(t, asks, "token.waiting load t3")
+
+	form := url.Values{"do": {"retry"}, "target": {"3 order-1"}, "reason": {" "}}
+	status, body, _ := ann.post("act", form, "same-origin")
+	require.Equal(t, 400, status)
+	require.Contains(t, textOf(t, body), "say why")
+	form.Set("reason", "the row is mended")
+	status, _, _ = ann.post("act", form, "cross-site")
+	require.Equal(t, 403, status)
+	require.Equal(t, before, s.journals())
+
+	status, _, header := ann.post("act", form, "same-origin")
+	require.Equal(t, 303, status)
+	require.Equal(t, "run/order-1?n=1&token=3&told=retry&view=token", header.Get("Location"))
+	require.Equal(t, state.Act{By: "ann", Reason: "the row is mended"}, s.last("order-1"))
+	require.Contains(t, textOf(t, ann.see(header.Get("Location"))), "It is done: retried.")
+
+	status, body, _ = ann.post("act", form, "same-origin")
+	require.Equal(t, 409, status)
+	require.Contains(t, textOf(t, body), "0 retried, 1 refused")
+}
+
+// Every act does what the engine's call does.
+func TestEachAct(t *testing.T) {
+	s := openShop(t)
+	ann := s.serve(as("", api.All)) // the host does not know who it is, so the form asks
+	do := func(form url.Values) {
+		t.Helper()
+		form.Set("reason", "because")
+		status, body, _ := ann.post("act", form, "same-origin")
+		require.Equal(t, 400, status, body)
+		require.Contains(t, textOf(t, body), "say who you are")
+		form.Set("by", "bob")
+		status, body, _ = ann.post("act", form, "same-origin")
+		require.Equal(t, 303, status, body)
+		require.Equal(t, state.Act{By: "bob", Reason: "because"}, s.last(workflow.RunID(form.Get("target")[2:])))
+	}
+	status := func(id workflow.RunID) string {
+		ov, err := s.engine.Overview(t.Context(), id)
+		require.NoError(t, err)
+		return ov.Status.String()
+	}
+	s.start("wait", "name: wait\nstart: a\nnodes: [{id: a, wait: {any: [{event: go}, {event: stop}]}}, {id: b, task: b}]\ntransitions: [{from: a, to: b}]", nil)
+	do(url.Values{"do": {"pause"}, "target": {"0 wait"}})
+	require.Equal(t, "paused", status("wait"))
+	do(url.Values{"do": {"resume"}, "target": {"0 wait"}})
+	require.Equal(t, "running", status("wait"))
+	require.Contains(t, ann.see("act?do=signal&target=0+wait"), `<option value="stop">`)
+	require.Contains(t, textOf(t, ann.see("act?do=signal&target=0+wait&name=go&value=%7B")), "the value is not JSON")
+	require.Contains(t, textOf(t, ann.see("act?do=signal&target=0+wait&name=nobody")), "It would be refused")
+	do(url.Values{"do": {"signal"}, "target": {"0 wait"}, "name": {"go"}, "value": {`{"a": 1}`}})
+	require.Contains(t, textOf(t, s.see("run/wait?view=tokens")), "b running")
+	do(url.Values{"do": {"skip"}, "target": {"2 wait"}, "value": {`[1]`}})
+	require.Equal(t, "completed", status("wait"))
+
+	for id, want := range map[workflow.RunID]string{"approve": "completed", "reject": "completed", "cancel": "cancelled"} {
+		s.start(id, "name: ask\nstart: a\nnodes: [{id: a, approval: {message: ok}}]", nil)
+		token := "1 "
+		if id == "cancel" {
+			token = "0 "
+		}
+		do(url.Values{"do": {string(id)}, "target": {token + string(id)}})
+		require.Equal(t, want, status(id))
+	}
+}
+
+// Many can be answered at once; those that are refused are told.
+func TestManyAtOnce(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	s.startOrder("order-2")
+	ann := s.serve(as("ann", api.All))
+	inbox := ann.see("inbox")
+	require.Contains(t, inbox, `name="target" value="3 order-1"`)
+	require.Contains(t, inbox, `name="target" value="3 order-2"`)
+	targets := []string{"3 order-1", "3 order-2", "1 order-2"}
+	require.Contains(t, textOf(t, ann.see("act?"+url.Values{"do": {"retry"}, "target": targets}.Encode())), "Retry 3 of them?")
+	status, body, _ := ann.post("act", url.Values{"do": {"retry"}, "target": targets, "reason": {"x"}}, "same-origin")
+	require.Equal(t, 409, status)
+	require.Contains(t, textOf(t, body), "2 retried, 1 refused order-2 t1")
+	for _, wrong := range []string{"", "?do=retry", "?do=explode&target=1+a", "?do=retry&target=x", "?do=retry&target=-1+a", "?do=retry&target=1+nobody"} {
+		status, _ := ann.get("act" + wrong)
+		require.Contains(t, []int{400, 404}, status, wrong)
+	}
+}
+
+// Rights are kept: who may only look sees no buttons, who may not see values sees none.
+func TestRights(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	views := []string{"", "inbox", "run/order-1", "run/order-1?view=data", "run/order-1?view=journal", "run/order-1?view=events", "run/order-1?view=token&token=3", "run/order-1?view=tokens", "run/order-1?view=group&group=1", "run/order-1?view=why"}
+
+	looking := s.serve(as("ann", api.View|api.Values))
+	for _, view := range views {
+		require.NotContains(t, looking.see(view), "act?do=", view)
+	}
+	status, _ := looking.get("act?do=cancel&target=0+order-1")
+	require.Equal(t, 403, status)
+	status, _, _ = looking.post("act", url.Values{"do": {"cancel"}, "target": {"0 order-1"}, "reason": {"x"}}, "same-origin")
+	require.Equal(t, 403, status)
+
+	blind := s.serve(as("ann", api.View))
+	redacting := as("ann", api.All)
+	redacting.Redact = func(_ workflow.RunID, path string, v any) any {
+		if strings.HasSuffix(path, "amount") || strings.HasSuffix(path, "file") || strings.Contains(path, "files[") {
+			return "[hidden]"
+		}
+		return v
+	}
+	for _, view := range views {
+		for _, page := range []string{blind.see(view), s.serve(redacting).see(view)} {
+			require.NotContains(t, textOf(t, page), "line <i>17</i>", view)
+			require.NotContains(t, textOf(t, page), "Ship <b>it</b>", view)
+			require.NotContains(t, textOf(t, page), "amount 7", view)
+			require.NotContains(t, textOf(t, page), `"amount":7`, view)
+		}
+	}
+	require.Contains(t, textOf(t, s.serve(redacting).see("run/order-1?view=data")), "amount [hidden]")
+
+	status, _ = s.serve(as("ann", api.Act)).get("")
+	require.Equal(t, 403, status)
+	stranger := inspector.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "", api.All, errors.New("no session") }}
+	status, body := s.serve(stranger).get("")
+	require.Equal(t, 401, status)
+	require.NotContains(t, body, "no session")
+}

@@ -1,0 +1,144 @@
+package inspector
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An effect is what an act would do to one target.
+type effect struct {
+	Run     workflow.RunID
+	Token   workflow.TokenID
+	Node    workflow.NodeID
+	Href    string
+	Target  string // as the form has it
+	Refused string
+	Events  []effectEvent
+	More    int
+	Nothing bool
+	Unseen  bool // it was not tried
+	Before  workflow.RunStatus
+	After   workflow.RunStatus
+}
+
+// An effectEvent is what the run would tell.
+type effectEvent struct {
+	Class string
+	Type  workflow.EventType
+	Node  workflow.NodeID
+	Token workflow.TokenID
+	Data  string
+}
+
+type actBody struct {
+	Act      string
+	Title    string
+	Past     string
+	Danger   bool
+	Options  string
+	Form     *actForm
+	AskBy    bool
+	Error    string
+	Effects  []effect
+	Back     string
+	Signals  []string // that the run waits for
+	Done     int
+	Refusals []effect
+}
+
+// The bounds of what is tried, and of what is shown of it.
+const (
+	triedTargets = 5
+	effectEvents = 24
+)
+
+// askAct shows what would come of an act, and asks for a reason. Nothing is changed.
+func (s *server) askAct(p *page, f *actForm, wrong error) error {
+	b := actBody{
+		Act: f.act.name, Title: f.act.title, Danger: f.act.danger, Options: f.act.options, Form: f, AskBy: p.who == "", Back: p.targetLink(f.Targets[0]),
+	}
+	status := http.StatusOK
+	if wrong != nil {
+		status = http.StatusBadRequest
+	} else if f.Text != "" {
+		wrong = f.checkForm()
+	}
+	if wrong != nil {
+		b.Error = strings.TrimPrefix(wrong.Error(), errAct.Error()+": ")
+	}
+	for i, t := range f.Targets {
+		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
+		if i < triedTargets && (f.act.options != "signal" || f.Name != "") {
+			if err := s.tryAct(p, f, t, &e); err != nil {
+				return err
+			}
+		}
+		b.Effects = append(b.Effects, e)
+	}
+	if f.act.options == "signal" {
+		b.Signals = s.signalNames(p, f.Targets[0].Run)
+	}
+	return p.showStatus(status, "act.html", f.act.title, "", b)
+}
+
+// tryAct lets an act happen to a copy of the run.
+func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
+	sim, err := s.engine.Simulate(p.r.Context(), t.Run)
+	if err != nil {
+		return err
+	}
+	e.Unseen = false
+	before := sim.Snapshot()
+	e.Before = before.Status
+	for i := range before.Tokens {
+		if before.Tokens[i].ID == t.Token {
+			e.Node = before.Tokens[i].Node
+		}
+	}
+	try := *f
+	if try.By == "" {
+		try.By = "you"
+	}
+	ctx := sim.Context(pawl.As(p.r.Context(), try.By))
+	if err := f.act.perform(ctx, s.engine, t, &try); err != nil {
+		e.Refused = err.Error()
+		return nil
+	}
+	for _, step := range sim.Steps() {
+		for i := range step.Events {
+			ev := &step.Events[i]
+			if len(e.Events) == effectEvents {
+				e.More++
+				continue
+			}
+			e.Events = append(e.Events, effectEvent{eventClass(ev.Type), ev.Type, ev.Node, ev.Token, shortText(p.eventData(t.Run, ev), 200)})
+		}
+	}
+	e.After = sim.Snapshot().Status
+	e.Nothing = len(e.Events) == 0
+	return nil
+}
+
+// signalNames returns the events for which nodes of a run wait, and those that it declares.
+func (s *server) signalNames(p *page, id workflow.RunID) (names []string) {
+	d, _, err := s.engine.Definition(p.r.Context(), id)
+	if err != nil {
+		return nil
+	}
+	for i := range d.Nodes {
+		w := d.Nodes[i].Wait
+		if w == nil {
+			continue
+		}
+		for _, one := range append(w.Any, *w) {
+			if one.Event != "" && !slices.Contains(names, one.Event) {
+				names = append(names, one.Event)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,90 @@
+package inspector
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// seesTexts reports whether texts are shown in which values may stand: messages of errors,
+// decisions, readings of conditions.
+func (p *page) seesTexts() bool { return p.rights&api.Values != 0 && p.s.options.Redact == nil }
+
+// redactValue returns a value of a run at a path as this reader may see it.
+func (p *page) redactValue(run workflow.RunID, path string, v any) any {
+	redact := p.s.options.Redact
+	if redact == nil || v == nil {
+		return v
+	}
+	switch v := redact(run, path, v).(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, member := range v {
+			out[key] = p.redactValue(run, path+"."+key, member)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, element := range v {
+			out[i] = p.redactValue(run, fmt.Sprintf("%s[%d]", path, i), element)
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// valueAt shows a value of a run at a path, or that it is not shown.
+func (p *page) valueAt(run workflow.RunID, path string, v any, b budget) *shownValue {
+	if p.rights&api.Values == 0 {
+		return &shownValue{Kind: "more", Text: "not shown to you"}
+	}
+	return valueOf("", p.redactValue(run, path, v), b)
+}
+
+// textAt returns a text in which values may stand, in short; else nothing.
+func (p *page) textAt(text string, most int) string {
+	if !p.seesTexts() {
+		return ""
+	}
+	return shortText(text, most)
+}
+
+// failureAt returns a failure in a line: its code alone for those who do not see texts.
+func (p *page) failureAt(f *workflow.Failure) string {
+	if f == nil {
+		return ""
+	}
+	if !p.seesTexts() {
+		return f.Code
+	}
+	return shortText(f.Error(), 400)
+}
+
+// decisionAt returns a decision in a line: its name alone for those who do not see texts.
+func (p *page) decisionAt(text string) string {
+	if !p.seesTexts() {
+		text, _, _ = strings.Cut(text, " ")
+	}
+	return shortText(text, 600)
+}
+
+// eventData returns the particulars of an event in a line.
+func (p *page) eventData(run workflow.RunID, e *pawl.Event) string {
+	if len(e.Data) == 0 || p.rights&api.Values == 0 {
+		return ""
+	}
+	data, _ := p.redactValue(run, "data", map[string]any(e.Data)).(map[string]any)
+	if p.s.options.Redact != nil { // what is left may quote values
+		for _, key := range []string{"failure", "error", "message"} {
+			delete(data, key)
+		}
+	}
+	if len(data) == 0 {
+		return ""
+	}
+	return valueOf("", data, budget{1, 300, 300}).Text
+}
