@@ -327,11 +327,13 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	if err != nil {
 		return err
 	}
+	e.hook.Hit("fork.ask")
 	err = run.Commit(f.state, f.records)
 	e.watches.tellCommit(run, f.records, err)
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)
 	}
+	e.hook.Hit("fork.answer")
 	outbox{e}.Committed(decision.Outcome(f.state))
 	e.wakeFork(f.message.Run)
 	return nil

@@ -45,7 +45,8 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 		}
 		err = a.Ask(ctx, m)
 		e.registry.releaseActor(a)
-		if !errors.Is(err, actor.ErrStopped) || e.ctx.Err() != nil {
+		missed := b != nil && errors.Is(err, ErrRunNotFound) // it was somebody's who asked for a run that was not there
+		if !missed && !errors.Is(err, actor.ErrStopped) || e.ctx.Err() != nil {
 			return closedError(err)
 		}
 		<-a.Done() // it ended of itself before it took the message

@@ -113,6 +113,22 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 		}
 		l.ledger.Write(witness.Entry{What: witness.Ended, Run: j.ID, Outcome: witness.OutcomeText(out)})
 	}
+	return l.fork(ctx, engine)
+}
+
+// fork makes the forks, one after the other, each of which ends.
+func (l *life) fork(ctx context.Context, engine *pawl.Engine) error {
+	for _, f := range l.forks {
+		if err := engine.Fork(ctx, f.of, f.id, pawl.ForkOptions{At: f.at}); err != nil {
+			return fmt.Errorf("fork %q: %w", string(f.of), err)
+		}
+		l.ledger.Write(witness.Entry{What: witness.Started, Run: f.id})
+		out, err := engine.Wait(ctx, f.id)
+		if err != nil {
+			return fmt.Errorf("wait for %q: %w", string(f.id), err)
+		}
+		l.ledger.Write(witness.Entry{What: witness.Ended, Run: f.id, Outcome: witness.OutcomeText(out)})
+	}
 	return nil
 }
 

@@ -84,6 +84,9 @@ func (t *trial) finish() {
 	}
 	t.look(true)
 	t.CheckEnds(t.work.runs)
+	for _, f := range t.work.forks {
+		t.CheckEnds([]witness.Job{{ID: f.id}})
+	}
 }
 
 // look checks what a life has left.

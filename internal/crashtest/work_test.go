@@ -21,7 +21,14 @@ type work struct {
 	alone   map[workflow.RunID]bool // runs that must go on without a Start
 	calls   []string                // files of the definitions that the runs call
 	parts   int64                   // bytes from which records are put aside, and then two leave the log at a time; 0 is the default
+	forks   []forking               // which are made when the runs have ended
 	first   int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
+}
+
+// A forking is a fork of a run as of a record that it always has.
+type forking struct {
+	id, of workflow.RunID
+	at     int64
 }
 
 type object = map[string]any
@@ -51,6 +58,8 @@ var works = []work{
 		witness.Jobs("fanout", object{}), witness.Jobs("loop", object{"readyAt": 3}))},
 	{name: "aside", parts: 700, runs: slices.Concat(witness.Jobs("chain", object{"v": 1, "long": long}),
 		witness.Jobs("nested", object{"orders": []any{[]any{"a", "b"}, []any{"c"}, []any{}}}))},
+	{name: "forked", runs: slices.Concat(witness.Jobs("fanout", object{}), witness.Jobs("saga", object{"item": "lamp", "card": "valid", "address": "nowhere"})),
+		forks: []forking{{"wide", "fanout-1", 2}, {"again", "saga-1", 4}, {"fork-of-a-fork", "again", 5}}},
 	{name: "closing", runs: witness.Jobs("closing", object{}), closes: true},
 }
 
