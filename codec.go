@@ -11,7 +11,7 @@ import "github.com/pawl-run/pawl/store"
 // input in the index of runs; the lists of approvals and dead letters; kept outcomes; definitions; and
 // the content of blobs. Backups have the same bytes, or bytes that were encoded anew.
 //
-// In clear remain the ids of runs, and which is whose child; names, versions and hashes of
+// In clear remain the ids and labels of runs, and which is whose child; names, versions and hashes of
 // definitions; statuses, instants, sizes and counts; in the lists the ids of nodes, task types and the
 // codes of dead letters; keys of outcomes, as of Once; and the hashes of blobs, by which somebody
 // who guesses a content sees that the guess is right. Do not put secrets there. What tasks log

@@ -56,7 +56,7 @@ func (e *ForkError) Unwrap() error { return e.Err }
 // Fork makes a new run of another one, live or ended, as that was after one of its records.
 // When it returns nil the fork is durable, whole, and proceeds by itself; the run that was
 // forked does not notice. The fork has its journal up to that record, and so its data, tokens, branches,
-// votes, locks, kept signals, dead letters, staged artifacts, patches, pinned subworkflows and tenant. Its
+// votes, locks, kept signals, dead letters, staged artifacts, patches, pinned subworkflows, tenant and labels. Its
 // record behind these tells that it is a fork, and of what, as Inspect and Runs do; so does the event workflow.forked.
 //
 // Whatever waits for time waits on for as long as was left at the instant of that record, or for as

@@ -18,6 +18,7 @@ type Snapshot struct {
 	Workflow   string             `json:"workflow"` // name of the definition
 	Version    int                `json:"version"`
 	Tenant     string             `json:"tenant,omitzero"`     // on whose behalf
+	Labels     map[string]string  `json:"labels,omitzero"`     // nil without
 	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
 	Revision   int                `json:"revision"`            // of its definition: 1, and one more for every patch
 	Seq        int64              `json:"seq"`                 // of the last record
@@ -58,7 +59,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 // snapshotOf returns a state as a Snapshot; h has what a state does not know.
 func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 	out := Snapshot{
-		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, ForkedFrom: h.ForkedFrom, Revision: s.Revision(), Seq: h.Seq,
+		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Labels: h.Labels, ForkedFrom: h.ForkedFrom, Revision: s.Revision(), Seq: h.Seq,
 		Alarm: h.Alarm, Input: s.Input, State: s.Section(workflow.SectionState), Live: s.LiveCount(), Signals: s.KeptSignals(),
 	}
 	if !s.Status.Final() {
@@ -97,6 +98,7 @@ type RunSummary struct {
 	Workflow   string             `json:"workflow"` // name of the definition
 	Version    int                `json:"version"`
 	Tenant     string             `json:"tenant,omitzero"`     // on whose behalf
+	Labels     map[string]string  `json:"labels,omitzero"`     // nil without
 	Seq        int64              `json:"seq"`                 // of the last record
 	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
 	Parent     workflow.RunID     `json:"parent,omitzero"`     // of a child run; "" without
@@ -106,7 +108,7 @@ type RunSummary struct {
 func summaryOf(h *store.Head) RunSummary {
 	return RunSummary{
 		Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Seq: h.Seq, Alarm: h.Alarm,
-		Parent: h.Parent, ForkedFrom: h.ForkedFrom,
+		Labels: h.Labels, Parent: h.Parent, ForkedFrom: h.ForkedFrom,
 	}
 }
 

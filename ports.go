@@ -86,7 +86,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 
 func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 	g := r.birth.graph
-	head := store.Head{Run: r.id, InputHash: r.birth.inputHash, Tenant: r.birth.tenant}
+	head := store.Head{Run: r.id, InputHash: r.birth.inputHash, Tenant: r.birth.tenant, Labels: r.birth.labels}
 	if p := r.birth.parent; p != nil {
 		head.Parent, head.Root = p.Run, p.Root
 	}

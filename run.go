@@ -60,6 +60,7 @@ type birth struct {
 	inputHash string
 	parent    *workflow.Parent // of a child run
 	tenant    string
+	labels    map[string]string // nil without
 }
 
 // startActor starts the actor of a run.

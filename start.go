@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,20 +18,20 @@ import (
 )
 
 // Start begins a run. When it returns nil the run is durable and proceeds by
-// itself, also after a restart. Start again with the same id, definition, tenant and
+// itself, also after a restart. Start again with the same id, definition, tenant, labels and
 // input is nil as well, so that it may be repeated; anything else under that id
 // is ErrRunExists. A run that names no version executes the newest, and keeps it: a
 // Start that is repeated accepts whichever published version the run has. input is
 // an object, or nil for {}: anything that JSON can say. The warnings of a definition
 // are logged, once. Errors: *workflow.DefinitionError, *workflow.InputError,
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
-// ErrNotPublished, ErrInvalid (a bad id or tenant), ErrBusy, ErrUnknown, ErrClosed.
+// ErrNotPublished, ErrInvalid (a bad id or tenant; a *LabelError), ErrBusy, ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	act, err := e.actOf(ctx)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(checkRunID(run.ID), checkTenant(run.Tenant)); err != nil {
+	if err := errors.Join(checkRunID(run.ID), checkTenant(run.Tenant), checkLabels(run.Labels)); err != nil {
 		return err
 	}
 	g, err := e.graphOfRun(run)
@@ -50,9 +51,9 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 		return err
 	}
 	defer release()
-	b := &birth{graph: g, inputHash: value.Hash(in), tenant: run.Tenant}
+	b := &birth{graph: g, inputHash: value.Hash(in), tenant: run.Tenant, labels: keptLabels(run.Labels)}
 	e.hook.Hit("start.ask")
-	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins, Tenant: run.Tenant, Act: act}, b)
+	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins, Tenant: run.Tenant, Labels: b.labels, Act: act}, b)
 	e.hook.Hit("start.answer")
 	if !errors.Is(err, workflow.ErrRunExists) {
 		return err
@@ -83,6 +84,8 @@ func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
 		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(run.ID), h.Workflow, max(h.Version, 1))
 	case h.Tenant != run.Tenant:
 		return fmt.Errorf("%w: run %q was started for another tenant", ErrRunExists, string(run.ID))
+	case !maps.Equal(h.Labels, b.labels):
+		return fmt.Errorf("%w: run %q was started with other labels", ErrRunExists, string(run.ID))
 	case h.InputHash != b.inputHash:
 		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(run.ID))
 	}

@@ -95,6 +95,12 @@ func TestTheTenantOfARun(t *testing.T) {
 			s, err := e.Inspect(ctx, id)
 			require.NoError(t, err)
 			require.Equal(t, want, s.Tenant, id)
+			for ev, err := range e.Events(ctx, id, pawl.EventsOptions{}) {
+				require.NoError(t, err)
+				told, _ := ev.Data["tenant"].(string)
+				require.Equal(t, want, told, "as the first event says")
+				break
+			}
 		}
 	}
 	check(e)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ type RunChange struct {
 	Workflow  string             `json:"workflow"` // name of the definition
 	Version   int                `json:"version"`
 	Tenant    string             `json:"tenant,omitzero"` // on whose behalf
+	Labels    map[string]string  `json:"labels,omitzero"` // nil without; shared, not to be changed
 	Parent    workflow.RunID     `json:"parent,omitzero"` // of a child run; "" without
 	Status    workflow.RunStatus `json:"status"`          // as in the RunSummary
 	Seq       int64              `json:"seq"`             // of the last record
@@ -40,6 +42,7 @@ type WatchFilter struct {
 	Workflow string               // name of the definition; "" is any
 	Parent   workflow.RunID       // whose children; "" is any
 	Tenant   string               // on whose behalf; "" is any
+	Labels   map[string]string    // all of these; nil is any
 	Roots    bool                 // only runs without a parent
 	Prefix   string               // of the id
 	Status   []workflow.RunStatus // any of these; none is any
@@ -47,7 +50,7 @@ type WatchFilter struct {
 
 func (f *WatchFilter) takesHead(h *store.Head) bool {
 	return (f.Workflow == "" || h.Workflow == f.Workflow) && (f.Parent == "" || h.Parent == f.Parent) &&
-		(f.Tenant == "" || h.Tenant == f.Tenant) && (!f.Roots || h.Parent == "") &&
+		(f.Tenant == "" || h.Tenant == f.Tenant) && hasLabels(h.Labels, f.Labels) && (!f.Roots || h.Parent == "") &&
 		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status))
 }
 
@@ -75,7 +78,7 @@ func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, 
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(RunChange, error) bool) { yield(RunChange{}, err) }
 	}
-	f.Status = slices.Clone(f.Status)
+	f.Status, f.Labels = slices.Clone(f.Status), maps.Clone(f.Labels)
 	return func(yield func(RunChange, error) bool) {
 		w := &runWatch{filter: f, lost: true, moved: make(chan struct{}, 1)}
 		e.watches.addWatch(w)
@@ -165,7 +168,7 @@ func (ws *runWatches) tellCommit(run *store.Run, records []decision.Record, err 
 	}
 	h := run.Head()
 	c := &RunChange{
-		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Parent: h.Parent,
+		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Labels: h.Labels, Parent: h.Parent,
 		Status: h.Status, Seq: h.Seq, At: records[len(records)-1].At, StartedAt: h.StartedAt, EndedAt: h.EndedAt,
 	}
 	for _, w := range *all {

@@ -19,6 +19,8 @@
 // no bound. The id of the key and the place, which names the run, are additional data: bytes
 // that are put elsewhere do not decrypt. What cannot be noticed is an older state of the same
 // place that is put back.
+//
+// Values alone are encrypted: ids and labels of runs, by which they are found, stay in clear.
 package aesgcm
 
 import (

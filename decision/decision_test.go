@@ -127,8 +127,9 @@ func fill(t *rapid.T, v reflect.Value) {
 		fill(t, s.Index(1))
 		v.Set(s)
 	case reflect.Map:
-		m := reflect.MakeMap(v.Type())
-		m.SetMapIndex(reflect.ValueOf("loop").Convert(v.Type().Key()), reflect.ValueOf(rapid.IntRange(1, 9).Draw(t, "count")))
+		m, elem := reflect.MakeMap(v.Type()), reflect.New(v.Type().Elem()).Elem()
+		fill(t, elem)
+		m.SetMapIndex(reflect.ValueOf("loop").Convert(v.Type().Key()), elem)
 		v.Set(m)
 	case reflect.Interface:
 		if x := model(t); x != nil {

@@ -10,13 +10,14 @@ import (
 
 // StartRun begins the run with its input.
 type StartRun struct {
-	Input  map[string]any   `json:"input"`
-	At     time.Time        `json:"at"`
-	Due    time.Time        `json:"due,omitzero"`    // the run times out
-	Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
-	Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
-	Tenant string           `json:"tenant,omitzero"` // on whose behalf
-	As     workflow.RunID   `json:"as,omitzero"`     // the run that began so, of which this one is a fork
+	Input  map[string]any    `json:"input"`
+	At     time.Time         `json:"at"`
+	Due    time.Time         `json:"due,omitzero"`    // the run times out
+	Parent *workflow.Parent  `json:"parent,omitzero"` // of a child run
+	Pins   workflow.Pins     `json:"pins,omitzero"`   // the definitions of subworkflows
+	Tenant string            `json:"tenant,omitzero"` // on whose behalf
+	Labels map[string]string `json:"labels,omitzero"` // nil without
+	As     workflow.RunID    `json:"as,omitzero"`     // the run that began so, of which this one is a fork
 }
 
 // String implements fmt.Stringer.
@@ -27,16 +28,23 @@ func (d StartRun) String() string {
 func (d StartRun) evolveState(s *state.State) {
 	moveRun(s, workflow.MoveStart)
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
-	s.Parent, s.Pins, s.Tenant = d.Parent, d.Pins, d.Tenant
+	s.Parent, s.Pins, s.Tenant, s.Labels = d.Parent, d.Pins, d.Tenant, d.Labels
 	s.Run = cmp.Or(d.As, s.Run)
 	s.InitData()
 }
 
-func (StartRun) toldEvents(s *state.State) []Event {
+func (d StartRun) toldEvents(s *state.State) []Event {
 	def := s.Graph.Definition
 	data := map[string]any{"workflow": def.Name, "version": int64(def.Version)}
-	if s.Tenant != "" {
-		data["tenant"] = s.Tenant
+	if d.Tenant != "" {
+		data["tenant"] = d.Tenant
+	}
+	if len(d.Labels) > 0 {
+		labels := make(map[string]any, len(d.Labels))
+		for key, v := range d.Labels {
+			labels[key] = v
+		}
+		data["labels"] = labels
 	}
 	return []Event{{Type: workflow.EventWorkflowStarted, Data: data}}
 }

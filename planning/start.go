@@ -24,7 +24,8 @@ func (p *planner) startRun(m state.Start) error {
 		return err
 	}
 	p.decide(decision.StartRun{
-		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins, Tenant: m.Tenant, As: m.As,
+		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins, Tenant: m.Tenant,
+		Labels: m.Labels, As: m.As,
 	})
 	if p.isDAG() {
 		p.startRootNodes()

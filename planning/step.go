@@ -140,7 +140,9 @@ func (p *planner) hasStopped() bool { return p.budget.limit != nil || p.s.Status
 func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, budget: newBudget(s.Graph)}
 	if start, ok := m.(state.Start); ok {
-		failing.decide(decision.StartRun{Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins, Tenant: start.Tenant, As: start.As})
+		failing.decide(decision.StartRun{
+			Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins, Tenant: start.Tenant, Labels: start.Labels, As: start.As,
+		})
 	}
 	failing.decide(decision.FailRun{Failure: *p.budget.limit, At: p.now})
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}

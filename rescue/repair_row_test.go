@@ -56,7 +56,7 @@ func TestRepairOfChangedRows(t *testing.T) {
 	require.NoError(t, files.Close())
 	suspended := []string{"seq = 2", "sum = zeroblob(32)", "at = at + 1", "last_crc = 1"}
 	for i, set := range append([]string{
-		"workflow = 'x'", "version = 9", "input_hash = 'x'", "parent = 'x'", "root = 'x'", "nonce = 7", "started_at = 7", "forked_from = 'x'", "forked_record = 7", "start_crc = 1",
+		"workflow = 'x'", "version = 9", "input_hash = 'x'", "parent = 'x'", "root = 'x'", "labels = 'x'", "nonce = 7", "started_at = 7", "forked_from = 'x'", "forked_record = 7", "start_crc = 1",
 		"room = 7", "room_crc = 1", "status = 4", "alarm = 7", "ended_at = 7", "output = '{}'", "failure = 'x'", "artifacts = '[]'", "state_crc = 1",
 		"slot = 3 - slot", "filed = 3", "filed_sum = zeroblob(32)", "file_hash = x'00'", "file_size = 7", "file_crc = 1",
 	}, suspended...) {

@@ -207,7 +207,7 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 // commitRun commits a run and has it flushed.
 func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 	s := m.state
-	head := store.Head{Run: m.id, InputHash: row.InputHash, Tenant: s.Tenant}
+	head := store.Head{Run: m.id, InputHash: row.InputHash, Tenant: s.Tenant, Labels: s.Labels}
 	if start, ok := m.records[0].Message.(state.Start); ok && start.Parent != nil && s.ForkedFrom.Run == "" {
 		head.Parent, head.Root = start.Parent.Run, start.Parent.Root
 		if !r.restored[head.Parent] && !s.Status.Final() {

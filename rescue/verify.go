@@ -83,6 +83,8 @@ const (
 	strayedParts   = `SELECT count(*) FROM parts WHERE key >> 20 NOT IN (SELECT parts FROM log WHERE parts IS NOT NULL)`
 	wrongCounts    = `SELECT count(*) FROM (SELECT workflow, status, count(*) AS runs FROM runs GROUP BY 1, 2) AS r
 		FULL JOIN run_counts AS c USING (workflow, status) WHERE r.runs IS NOT c.runs`
+	wrongLabels = `SELECT count(*) FROM (SELECT num, j.key, j.value FROM runs, json_each(iif(json_valid(labels), labels, '{}')) AS j) AS r
+		FULL JOIN labels AS l USING (num, key, value) WHERE r.num IS NULL OR l.num IS NULL`
 	strayRefs = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
 )
 
@@ -179,6 +181,7 @@ func (in *inspection) verifyStrays() {
 	for _, q := range []struct{ query, what string }{
 		{strayLog, "the log has records of runs that the index does not know: %d"},
 		{wrongCounts, "the counts of runs by workflow and status are not those of the runs: %d"},
+		{wrongLabels, "the list of labels is not what the rows of runs tell: %d"},
 		{strayLists, "the lists have rows of runs that the index does not know: %d"},
 		{strayRefs, "the list of references to blobs has rows of runs that the index does not know: %d"},
 	} {

@@ -179,6 +179,7 @@ func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 		{"parent", h.Parent == parent && h.Root == root},
 		{"tenant", h.Tenant == s.Tenant},
 		{"run that it was forked from", h.ForkedFrom == s.ForkedFrom},
+		{"labels", maps.Equal(h.Labels, s.Labels)},
 		{"artifacts", s.Status != workflow.RunCompleted || index.ArtifactsText(h.Artifacts) == index.ArtifactsText(s.Artifacts)},
 	}
 	for _, a := range agrees {

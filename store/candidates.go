@@ -10,14 +10,14 @@ import (
 )
 
 // A list looks at the runs that one index leads to, and at no others. Most indexes have
-// the numbers of runs in their order: of those with a status, of a workflow, of a parent.
+// the numbers of runs in their order: of those with a status, of a workflow, of a parent, with a label.
 // What others lead to is gathered and sorted first, unless it is much.
 
 // maxGathered is how many numbers of runs are gathered for a list.
 const maxGathered = 8192
 
 // A runOrder leads to the numbers of runs: to all, or to those that have one value. Its
-// queries take the number from which on, how many, and the value.
+// queries take the number from which on, how many, the value, and the key of a label.
 type runOrder struct{ up, down string }
 
 var (
@@ -52,6 +52,8 @@ func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 		return l.readOrder(db, inParent, nil, string(f.Parent))
 	case f.ForkedFrom != "":
 		return l.readOrder(db, inForked, nil, string(f.ForkedFrom))
+	case l.label != nil && l.labelIsRarer():
+		return l.readOrder(db, inLabel, nil, l.label.value, l.label.key)
 	case f.Tenant != "":
 		return l.readOrder(db, inTenant, nil, f.Tenant)
 	case len(f.Status) > 0 && (f.Workflow == "" || l.statusIsRarer()):
@@ -68,7 +70,7 @@ func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 	case f.Workflow != "":
 		return l.readOrder(db, inWorkflow, nil, f.Workflow)
 	}
-	return l.readOrder(db, inAll, nil, "")
+	return l.readOrder(db, inAll, nil)
 }
 
 // statusIsRarer reports whether the index over statuses leads to fewer runs than that over
@@ -84,7 +86,7 @@ func (l *runList) statusIsRarer() bool {
 }
 
 // readOrder appends the next numbers to a page.
-func (l *runList) readOrder(db *sqlite.Conn, order runOrder, page []int64, value driver.Value) ([]int64, error) {
+func (l *runList) readOrder(db *sqlite.Conn, order runOrder, page []int64, values ...driver.Value) ([]int64, error) {
 	query, from := order.up, l.last
 	if l.filter.Newest {
 		query = order.down
@@ -92,10 +94,7 @@ func (l *runList) readOrder(db *sqlite.Conn, order runOrder, page []int64, value
 			from = math.MaxInt64
 		}
 	}
-	args := append(make([]driver.Value, 0, 3), from, int64(listRows))
-	if order != inAll {
-		args = append(args, value)
-	}
+	args := append([]driver.Value{from, int64(listRows)}, values...)
 	err := db.Each(query, func(r *sqlite.Row) error { page = append(page, r.Int64(0)); return nil }, args...)
 	return page, err
 }
@@ -106,7 +105,7 @@ func (l *runList) gatherRuns() error {
 	f := &l.filter
 	var read func(db *sqlite.Conn) (n int, err error)
 	switch {
-	case f.Parent != "", f.ForkedFrom != "":
+	case f.Parent != "", f.ForkedFrom != "", l.label != nil && l.label.runs < listRows:
 		return nil
 	case f.Prefix != "":
 		read = l.prefixedRuns()

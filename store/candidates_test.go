@@ -22,9 +22,14 @@ import (
 func manyRuns(t *testing.T, n int) *Dir {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+		d.counts.rows = map[countKey]int64{{"flow", workflow.RunRunning}: int64(n / 100), {"flow", workflow.RunCompleted}: int64(n - n/100)}
 		_, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-			INSERT INTO runs SELECT i, 'run-' || i, 'flow', 1, '', '', '', '', iif(i % 50, '', 'few'), 0, i, iif(i % 50, '', 'run-1'), 1, 0, 0, 0, iif(i % 100, 4, 1), NULL, iif(i % 100, i, NULL),
+			INSERT INTO runs SELECT i, 'run-' || i, 'flow', 1, '', '', '', '', iif(i % 50, '', 'few'), '', 0, i, iif(i % 50, '', 'run-1'), 1, 0, 0, 0, iif(i % 100, 4, 1), NULL, iif(i % 100, i, NULL),
 				NULL, NULL, NULL, 0, 1, x'', i, 0, 0, 0, NULL, NULL, 0, 0 FROM n`, int64(n))
+		if err == nil {
+			_, err = db.Exec(`INSERT INTO labels SELECT num, 'all', 'x', 0 FROM runs UNION ALL SELECT num, 'few', 'x', 0 FROM runs WHERE num % 70 = 0
+				UNION ALL SELECT num, 'one', 'x', 0 FROM runs WHERE num = 77`)
+		}
 		return err
 	}))
 	return d
@@ -53,6 +58,15 @@ func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
 		{RunFilter{Tenant: "few"}, false, n/50/listRows + 1},
 		{RunFilter{ForkedFrom: "run-1"}, false, n/50/listRows + 1},
 		{RunFilter{Tenant: "few", Status: running, Newest: true}, false, n/50/listRows + 1},
+		{RunFilter{Labels: map[string]string{"one": "x"}}, false, 1},
+		{RunFilter{Labels: map[string]string{"one": "x", "all": "x"}, Workflow: "flow", Newest: true}, false, 1},
+		{RunFilter{Labels: map[string]string{"one": "x"}, Prefix: "run-"}, false, 1},
+		{RunFilter{Labels: map[string]string{"one": "x"}, Tenant: "few", Status: running}, false, 1},
+		{RunFilter{Labels: map[string]string{"none": "x"}}, false, 1},
+		{RunFilter{Labels: map[string]string{"few": "x", "all": "x"}}, false, n/70/listRows + 1},
+		{RunFilter{Labels: map[string]string{"all": "x"}}, false, n/listRows + 1},
+		{RunFilter{Labels: map[string]string{"all": "x"}, Status: running}, false, n/100/listRows + 1},
+		{RunFilter{Labels: map[string]string{"all": "x"}, Tenant: "few"}, false, n/50/listRows + 1},
 		{RunFilter{Prefix: "run-777"}, true, 1},
 		{RunFilter{Prefix: "run-"}, false, n/listRows + 1},
 		{RunFilter{EndedSince: time.UnixMilli(n - 50)}, true, 1},
@@ -61,6 +75,7 @@ func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.filter), func(t *testing.T) {
 			l := runList{d: d, filter: tt.filter}
+			require.NoError(t, l.chooseLabel())
 			require.NoError(t, l.gatherRuns())
 			require.Equal(t, tt.gathered, l.gathered)
 			pages := 0
@@ -92,6 +107,7 @@ func TestListsAreServedByIndexes(t *testing.T) {
 		inStatus.up: {number, number, number}, inStatus.down: {number, number, number},
 		inWorkflow.up: {number, number, text}, inWorkflow.down: {number, number, text},
 		inTenant.up: {number, number, text}, inTenant.down: {number, number, text},
+		inLabel.up: {number, number, text, text}, inLabel.down: {number, number, text, text}, someOfLabel: {text, text, number}, dropLabels: {number},
 		inParent.up: {number, number, text}, inParent.down: {number, number, text},
 		nextPrefixed: {text, text, number}, nextEnded: {number, number, int64(math.MaxInt64), number},
 		endedUp: {number, number, number}, endedDown: {number, number, number}, getDue: {number, number, number, number}, getNextAlarm: {number},

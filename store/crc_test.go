@@ -21,6 +21,7 @@ func every(t testing.TB, d *Dir) {
 		for query, row := range map[string][]driver.Value{
 			putApproval: index.RowWithCRC(int64(1), int64(1), "start", "sign", "null", int64(1), int64(0), nil),
 			putDead:     index.RowWithCRC(int64(1), int64(1), "start", "t", int64(1), "{}", "null", int64(7)),
+			putLabel:    index.RowWithCRC(int64(1), "customer", "7"),
 			putPart:     {int64(1) << 20, []byte("part")},
 		} {
 			if _, err := db.Exec(query, row...); err != nil {

@@ -69,14 +69,14 @@ func (f *ForkSource) Replay(records []decision.Record, each func(*state.State, *
 	return s, nil
 }
 
-// NewFork is New for a fork of a run, with the same definition, input and tenant. Its first
+// NewFork is New for a fork of a run, with the same definition, input, tenant and labels. Its first
 // Commit fails with ErrRunNotFound if that run was purged meanwhile, whose blobs may then be
 // gone.
 func (d *Dir) NewFork(id workflow.RunID, of *ForkSource) (*Run, error) {
 	if of == nil || of.graph == nil {
 		return nil, fmt.Errorf("fork: %w: it was not read", ErrRunNotFound)
 	}
-	r := d.New(Head{Run: id, InputHash: of.Head.InputHash, Tenant: of.Head.Tenant}, of.graph)
+	r := d.New(Head{Run: id, InputHash: of.Head.InputHash, Tenant: of.Head.Tenant, Labels: of.Head.Labels}, of.graph)
 	r.forked = of.num
 	return r, nil
 }

@@ -59,8 +59,10 @@ func deleteRunRows(db *sqlite.Conn, r *index.Row, keys string, counts *runCounts
 		return nil, refuseRequest("%w: %q", ErrNotEnded, string(r.Run))
 	}
 	counts.countRun(r.Workflow, r.Status, -1)
-	if _, err = db.Exec(dropRefs, r.Num); err != nil {
-		return nil, err
+	for _, text := range []string{dropRefs, dropLabels} {
+		if _, err = db.Exec(text, r.Num); err != nil {
+			return nil, err
+		}
 	}
 	if _, err = db.Exec(putPurged, index.RowWithCRC(r.Definition)...); err != nil {
 		return nil, err

@@ -202,10 +202,10 @@ func (r *Run) encodeNext() (err error) {
 
 const (
 	insertRun = `INSERT INTO runs (num,
-		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, forked_from, forked_record, start_crc, room, room_crc,
+		id, workflow, version, definition, input_hash, parent, root, tenant, labels, nonce, started_at, forked_from, forked_record, start_crc, room, room_crc,
 		status, alarm, ended_at, output, failure, artifacts, state_crc, seq, sum, at, last_crc,
 		slot, filed, filed_sum, file_hash, file_size, file_crc)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	getRoom    = `SELECT num, room, room_crc FROM runs WHERE id = ?`
 	takeRoom   = `UPDATE runs SET room = ?, room_crc = ? WHERE num = ?`
 	advanceRun = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ? WHERE num = ? AND seq = ?`
@@ -275,7 +275,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	}
 	n, err := db.Exec(insertRun, slices.Concat(
 		index.RowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, r.hash,
-			string(h.Parent), string(h.Root), h.Tenant, int64(r.row.Nonce), column.Millis(h.StartedAt), string(h.ForkedFrom.Run), h.ForkedFrom.Record),
+			string(h.Parent), string(h.Root), h.Tenant, index.LabelsText(h.Labels), int64(r.row.Nonce), column.Millis(h.StartedAt), string(h.ForkedFrom.Run), h.ForkedFrom.Record),
 		index.WithCRC(num, int64(h.Room)), r.state, last, index.WithCRC(num, int64(0), int64(0), nil, nil, int64(0)),
 	)...)
 	if err != nil {
@@ -283,6 +283,9 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	}
 	if n == 0 {
 		return &refusal{workflow.ErrRunExists}
+	}
+	if err := putLabels(db, num, h.Labels); err != nil {
+		return err
 	}
 	r.dir.counts.countRun(h.Workflow, h.Status, 1)
 	if root != 0 {

@@ -20,6 +20,7 @@ type RunFilter struct {
 	Parent     workflow.RunID       // whose children; "" is any
 	Tenant     string               // on whose behalf; "" is any
 	ForkedFrom workflow.RunID       // whose forks; "" is any
+	Labels     map[string]string    // all of these; nil is any
 	Roots      bool                 // only runs without a parent
 	Prefix     string               // of the id
 	Status     []workflow.RunStatus // any of these; none is any
@@ -54,7 +55,9 @@ const (
 	fittingRuns = index.RunColumns + `WHERE num IN (SELECT value FROM json_each(?1))
 		AND (?2 = '' OR workflow = ?2) AND (?3 = '' OR parent = ?3) AND (?4 = 0 OR parent = '') AND (?5 = '' OR substr(id, 1, length(?5)) = ?5)
 		AND (?6 = 0 OR ?6 >> status & 1) AND (?7 IS NULL OR started_at >= ?7) AND (?8 IS NULL OR started_at < ?8)
-		AND (?9 IS NULL OR ended_at >= ?9) AND (?10 IS NULL OR ended_at < ?10) AND (?12 = '' OR tenant = ?12) AND (?13 = '' OR forked_from = ?13) ORDER BY `
+		AND (?9 IS NULL OR ended_at >= ?9) AND (?10 IS NULL OR ended_at < ?10) AND (?12 = '' OR tenant = ?12) AND (?13 = '' OR forked_from = ?13)
+		AND NOT EXISTS (SELECT 1 FROM json_each(?14) AS w WHERE NOT EXISTS
+			(SELECT 1 FROM labels AS l WHERE l.key = w.value ->> 0 AND l.value = w.value ->> 1 AND l.num = runs.num)) ORDER BY `
 	fittingUp   = fittingRuns + `num LIMIT ?11`
 	fittingDown = fittingRuns + `num DESC LIMIT ?11`
 )
@@ -65,7 +68,10 @@ const (
 func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 	return func(yield func(Head, error) bool) {
 		l := runList{d: d, filter: f}
-		err := l.gatherRuns()
+		err := l.chooseLabel()
+		if err == nil {
+			err = l.gatherRuns()
+		}
 		if err == nil && f.After != "" {
 			err = l.beginAfter(f.After)
 		}
@@ -106,11 +112,13 @@ func (l *runList) beginAfter(id workflow.RunID) error {
 type runList struct {
 	d        *Dir
 	filter   RunFilter
+	label    *label // of the filter, that the fewest runs have; nil without any
 	gathered bool
 	runs     []int64 // if gathered: the numbers that are yet to be looked at
 	last     int64   // otherwise: the last number that was looked at; 0 before the first
 	listed   int     // runs that fitted
 	rarer    int     // 1 if fewer runs have the statuses than the workflow, -1 if not; 0 before that was asked
+	labelled int     // 1 if fewer runs have the label than what else has an index, likewise
 	done     bool
 }
 
@@ -145,7 +153,7 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 			}
 			return nil
 		}, numberList(page), f.Workflow, string(f.Parent), roots, f.Prefix, f.statusMask(),
-			column.Millis(f.Since), column.Millis(f.Until), column.Millis(f.EndedSince), column.Millis(f.EndedUntil), int64(limit), f.Tenant, string(f.ForkedFrom))
+			column.Millis(f.Since), column.Millis(f.Until), column.Millis(f.EndedSince), column.Millis(f.EndedUntil), int64(limit), f.Tenant, string(f.ForkedFrom), labelList(f.Labels))
 		if errors.Is(err, errPageFull) {
 			l.done, err = false, nil
 		}

@@ -24,7 +24,7 @@ func runsOfAllKinds(t testing.TB) *Dir {
 	g := graph(t)
 	for i := range listRows + 90 {
 		id := workflow.RunID(fmt.Sprintf("%s-%d", []string{"order", "ordre", "öl"}[i%3], (i*7)%1000))
-		o := &owner{t: t, run: d.New(Head{Run: id}, g), state: state.NewState(id, g)}
+		o := &owner{t: t, run: d.New(Head{Run: id, Labels: labelsOf(i)}, g), state: state.NewState(id, g)}
 		if i%40 == 39 {
 			o.run.row.Parent = "order-0"
 		}
@@ -41,10 +41,24 @@ func runsOfAllKinds(t testing.TB) *Dir {
 	return d
 }
 
+// labelsOf are the labels of a run: of many, of few, of one in two, or none.
+func labelsOf(i int) map[string]string {
+	labels := map[string]string{"all": "<\"é\">", "half": fmt.Sprint(i % 2), "few\"": fmt.Sprint(i / 10)}
+	if i%3 == 0 {
+		return nil
+	}
+	return labels
+}
+
 // fits is the filter once more.
 func fits(f RunFilter, h *Head) bool {
 	within := func(at, since, until time.Time) bool {
 		return since.IsZero() && until.IsZero() || !at.IsZero() && !at.Before(since) && (until.IsZero() || at.Before(until))
+	}
+	for key, v := range f.Labels {
+		if have, ok := h.Labels[key]; !ok || have != v {
+			return false
+		}
 	}
 	return (f.Workflow == "" || f.Workflow == h.Workflow) && (f.Parent == "" || f.Parent == h.Parent) && (!f.Roots || h.Parent == "") &&
 		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status)) &&
@@ -70,10 +84,13 @@ func TestRunFilter(t *testing.T) {
 		f := RunFilter{
 			Workflow: rapid.SampledFrom([]string{"", "", "fan", "other"}).Draw(t, "workflow"),
 			Parent:   rapid.SampledFrom([]workflow.RunID{"", "", "order-0", "order-1"}).Draw(t, "parent"),
-			Roots:    rapid.Bool().Draw(t, "roots"),
-			Prefix:   rapid.SampledFrom([]string{"", "", "o", "order-1", "ö", "öl-99", "z", "%"}).Draw(t, "prefix"),
-			Status:   rapid.SliceOfN(statuses, 0, 2).Draw(t, "status"),
-			Since:    instant("since"), Until: instant("until"), EndedSince: instant("endedSince"), EndedUntil: instant("endedUntil"),
+			Labels: rapid.SampledFrom([]map[string]string{
+				nil, nil, {}, {"all": "<\"é\">"}, {"half": "1"}, {"few\"": "7"}, {"few\"": "7", "half": "0", "all": "<\"é\">"}, {"half": "2"}, {"none": ""},
+			}).Draw(t, "labels"),
+			Roots:  rapid.Bool().Draw(t, "roots"),
+			Prefix: rapid.SampledFrom([]string{"", "", "o", "order-1", "ö", "öl-99", "z", "%"}).Draw(t, "prefix"),
+			Status: rapid.SliceOfN(statuses, 0, 2).Draw(t, "status"),
+			Since:  instant("since"), Until: instant("until"), EndedSince: instant("endedSince"), EndedUntil: instant("endedUntil"),
 			Newest: rapid.Bool().Draw(t, "newest"),
 			After:  rapid.SampledFrom([]workflow.RunID{"", "", everything[0].Run, everything[20].Run, everything[listRows+80].Run}).Draw(t, "after"),
 			Limit:  rapid.SampledFrom([]int{0, 0, 1, 7, listRows, 100_000}).Draw(t, "limit"),

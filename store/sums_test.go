@@ -122,6 +122,7 @@ func TestAnOpenByTheMarkRefusesWhatHasChanged(t *testing.T) {
 		`UPDATE runs SET seq = seq + 1 WHERE id = 'run-3'`,
 		`INSERT INTO outcomes VALUES (7, 'k', 'v', 1, 0)`,
 		`INSERT INTO published VALUES ('k', 1, 'v', 0)`,
+		`INSERT INTO labels SELECT num, 'k', 'v', 0 FROM runs WHERE id = 'late'`,
 		`INSERT INTO blob_refs SELECT 'sha256:x', num, 0, 0 FROM runs WHERE id = 'late'`,
 	} {
 		path := crashed(t, d.path)

@@ -24,6 +24,12 @@ type Run struct {
 	// nobody's. Its child runs have it too. Tenants take turns, whatever each has to do, and
 	// the options of an engine bound what one has at once.
 	Tenant string
+
+	// Labels say what the run is about, in words of its caller, such as customer: "7": Runs
+	// and Watch find runs by them. They do not change. There are at most MaxLabels, with keys
+	// of 1 to MaxLabelKey bytes of UTF-8 and values of at most MaxLabelValue. Its child runs have
+	// none: they are found by their parent. A Codec leaves them in clear, so they hold no secrets.
+	Labels map[string]string
 }
 
 // A ForkPoint says from where a run was forked: from another run, as that was after one of
@@ -39,6 +45,13 @@ type ForkResult struct {
 	Node   NodeID  `json:"node,omitzero"`  // the node, where one task is out
 	Output any     `json:"output,omitzero"`
 }
+
+// The bounds of the labels of a run: how many, and the bytes of a key and of a value.
+const (
+	MaxLabels     = 16
+	MaxLabelKey   = 64
+	MaxLabelValue = 256
+)
 
 // MaxTenant bounds the name of a tenant, in bytes.
 const MaxTenant = 255

@@ -254,15 +254,15 @@ func (d *decoder) readEntry(s *shape, v reflect.Value) *Error {
 	if err := d.expectByte(':'); err != nil {
 		return err
 	}
-	n, err := d.readInt(s.elem.typ)
-	if err != nil {
+	elem := reflect.New(s.elem.typ).Elem()
+	if err := d.decodeInto(s.elem, elem); err != nil {
 		return err.inField(name)
 	}
 	key := reflect.ValueOf(name).Convert(s.typ.Key())
 	if v.MapIndex(key).IsValid() {
 		return d.newError("the key comes twice").inField(name)
 	}
-	v.SetMapIndex(key, reflect.ValueOf(n).Convert(s.elem.typ))
+	v.SetMapIndex(key, elem)
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (e *encoder) appendShape(dst []byte, s *shape, v reflect.Value) ([]byte, *E
 	case classSlice:
 		return e.appendSlice(dst, s.elem, v)
 	case classMap:
-		return appendMap(dst, v)
+		return e.appendMap(dst, s.elem, v)
 	case classValue, classValueMap, classValueList:
 		return appendValue(dst, v.Interface())
 	default:
@@ -158,27 +158,23 @@ func withRoom(dst []byte) []byte {
 	return dst
 }
 
-func appendMap(dst []byte, v reflect.Value) ([]byte, *Error) {
-	type entry struct {
-		key string
-		n   int64
-	}
-	entries := make([]entry, 0, v.Len())
-	for it := v.MapRange(); it.Next(); {
-		entries = append(entries, entry{it.Key().String(), it.Value().Int()})
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+// appendMap appends a map, sorted by key.
+func (e *encoder) appendMap(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
 	dst = append(dst, '{')
-	for i, e := range entries {
+	for i, key := range keys {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		var err *Error
-		if dst, err = appendString(dst, e.key); err != nil {
+		if dst, err = appendString(dst, key.String()); err != nil {
 			return dst, err
 		}
 		dst = append(dst, ':')
-		dst = strconv.AppendInt(dst, e.n, 10)
+		if dst, err = e.appendShape(dst, elem, v.MapIndex(key)); err != nil {
+			return dst, err.inField(key.String())
+		}
 	}
 	return append(dst, '}'), nil
 }

@@ -154,7 +154,7 @@ func (ps planner) shapeOf(typ reflect.Type) *shape {
 		return ps.shapeOfHolder(classSlice, typ)
 	case reflect.Map:
 		elem := ps.shapeOfElement(typ.Elem())
-		if typ.Key().Kind() != reflect.String || elem == nil || elem.class != classInt {
+		if typ.Key().Kind() != reflect.String || elem == nil || elem.class != classInt && elem.class != classString {
 			return nil
 		}
 		return &shape{class: classMap, typ: typ, elem: elem}

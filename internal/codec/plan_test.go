@@ -3,6 +3,7 @@ package codec
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -33,8 +34,8 @@ type (
 	withMap struct {
 		M map[int]int `json:"m"`
 	}
-	withTextMap struct {
-		M map[string]string `json:"m"`
+	withTimeMap struct {
+		M map[string]time.Time `json:"m"`
 	}
 	withInterface struct {
 		I error `json:"i"`
@@ -68,7 +69,7 @@ func TestNewRefuses(t *testing.T) {
 		{[]any{withPointers{}}, "codec: codec.withPointers.P: cannot encode []*int"},
 		{[]any{withLists{}}, "codec: codec.withLists.L: cannot encode [][]int"},
 		{[]any{withMap{}}, "codec: codec.withMap.M: cannot encode map[int]int"},
-		{[]any{withTextMap{}}, "codec: codec.withTextMap.M: cannot encode map[string]string"},
+		{[]any{withTimeMap{}}, "codec: codec.withTimeMap.M: cannot encode map[string]time.Time"},
 		{[]any{withInterface{}}, "codec: codec.withInterface.I: cannot encode error"},
 		{[]any{withFloat32{}}, "codec: codec.withFloat32.F: cannot encode float32"},
 	}

@@ -113,6 +113,7 @@ func drawNested(t *rapid.T) Nested {
 		Error: drawFailure(t),
 		IDs:   maybe(t, "ids", drawInt[id]), Names: maybe(t, "names", drawText), Times: maybe(t, "times", drawTime),
 		Counts: maybeMap(t, "counts", drawName, drawInt[int]),
+		Labels: maybeMap(t, "labels", drawText, drawName),
 		Writes: maybe(t, "writes", func(t *rapid.T) write { return write{drawText(t), drawValue(t)} }),
 	}
 	if rapid.Bool().Draw(t, "number") {

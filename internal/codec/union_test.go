@@ -54,14 +54,15 @@ type (
 		After time.Duration `json:"after,omitzero"`
 	}
 	Nested struct {
-		Place  place        `json:"place,omitzero"`
-		Error  *failure     `json:"error,omitzero"`
-		Number *int         `json:"number,omitzero"`
-		Writes []write      `json:"writes,omitzero"`
-		IDs    []id         `json:"ids,omitzero"`
-		Names  []string     `json:"names,omitzero"`
-		Times  []time.Time  `json:"times,omitzero"`
-		Counts map[name]int `json:"counts,omitzero"`
+		Place  place           `json:"place,omitzero"`
+		Error  *failure        `json:"error,omitzero"`
+		Number *int            `json:"number,omitzero"`
+		Writes []write         `json:"writes,omitzero"`
+		IDs    []id            `json:"ids,omitzero"`
+		Names  []string        `json:"names,omitzero"`
+		Times  []time.Time     `json:"times,omitzero"`
+		Counts map[name]int    `json:"counts,omitzero"`
+		Labels map[string]name `json:"labels,omitzero"`
 	}
 	Data struct {
 		Value any            `json:"value,omitzero"`
@@ -105,6 +106,7 @@ var golden = []struct {
 	{Nested{Writes: []write{{Path: "a", Value: int64(1)}, {}}, IDs: []id{3, 0, -1}, Names: []string{"", "b"}, Times: []time.Time{{}, noon}},
 		`{"kind":"Nested","writes":[{"path":"a","value":1},{}],"ids":[3,0,-1],"names":["","b"],"times":[-62135596800000,1714564800123]}`},
 	{Nested{Counts: map[name]int{"b": 0, "a\"": 2, "B": -1}}, `{"kind":"Nested","counts":{"B":-1,"a\"":2,"b":0}}`},
+	{Nested{Labels: map[string]name{"b": "", "a\"": "\n"}}, `{"kind":"Nested","labels":{"a\"":"\n","b":""}}`},
 	{Nested{Writes: []write{}, IDs: []id{}, Counts: map[name]int{}}, `{"kind":"Nested","writes":[],"ids":[],"counts":{}}`},
 	{Data{Value: map[string]any{"b": []any{nil, true, 1.5}, "a": int64(-2)}, Map: map[string]any{"k": "v"}, List: []any{"x"}},
 		`{"kind":"Data","value":{"a":-2,"b":[null,true,1.5]},"map":{"k":"v"},"list":["x"]}`},

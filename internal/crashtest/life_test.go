@@ -181,7 +181,7 @@ func (l *life) backUp(ctx context.Context, engine *pawl.Engine) error {
 func (l *life) start(ctx context.Context, engine *pawl.Engine, j witness.Job) error {
 	def, err := witness.Definition(j.File)
 	if err == nil && !l.alone[j.ID] {
-		err = engine.Start(ctx, workflow.Run{ID: j.ID, Definition: def}, j.Input)
+		err = engine.Start(ctx, workflow.Run{ID: j.ID, Definition: def, Labels: map[string]string{"job": string(j.ID)}}, j.Input)
 	}
 	if err != nil {
 		return fmt.Errorf("start %q: %w", string(j.ID), err)

@@ -169,7 +169,7 @@ func (s *scene) firstLife(ctx context.Context, t *testing.T, path string) {
 
 func start(ctx context.Context, t *testing.T, e *pawl.Engine, name, id string) {
 	input := map[string]any{"v": strings.Repeat(id+" ", 40)}
-	require.NoError(t, e.Start(ctx, workflow.Run{ID: workflow.RunID(id), Workflow: name}, input))
+	require.NoError(t, e.Start(ctx, workflow.Run{ID: workflow.RunID(id), Workflow: name, Labels: map[string]string{"of": name}}, input))
 }
 
 func (s *scene) secondLife(ctx context.Context, t *testing.T, path string) {

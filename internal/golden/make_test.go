@@ -117,7 +117,7 @@ func begin(ctx context.Context, e *pawl.Engine, of []story, suffix string) error
 		for k, v := range s.input {
 			in[k] = v
 		}
-		if err := e.Start(ctx, workflow.Run{ID: workflow.RunID(s.name + suffix), Workflow: s.name}, in); err != nil {
+		if err := e.Start(ctx, workflow.Run{ID: workflow.RunID(s.name + suffix), Workflow: s.name, Labels: map[string]string{"story": s.name}}, in); err != nil {
 			return err
 		}
 	}

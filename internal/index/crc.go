@@ -100,6 +100,7 @@ type CheckedTable struct {
 var CheckedTables = []CheckedTable{
 	{"published", `SELECT name, version, hash, crc FROM published`, false},
 	{"outcomes", `SELECT key, value, at, crc FROM outcomes`, false},
+	{"labels", `SELECT num, key, value, crc FROM labels`, true},
 	{"approvals", `SELECT num, token, node, message, input, approved, rejected, due, crc FROM approvals`, true},
 	{"dead_letters", `SELECT num, token, node, task, attempts, failure, input, at, crc FROM dead_letters`, true},
 	{"run_counts", `SELECT workflow, status, runs, crc FROM run_counts`, true},
@@ -148,13 +149,14 @@ func ChangedRowOn(db *sqlite.Conn, pages iter.Seq[[]byte]) (wrong string, err er
 	for some := range slices.Chunk(runs, changedOnce) {
 		c.lookAtRuns(RunColumns+`WHERE num IN (SELECT value FROM json_each(?))`, keyList(some, 1))
 		c.lookAtRows(refsTable, refsTable.Rows+` WHERE num IN (SELECT value FROM json_each(?))`, keyList(some, 1))
+		c.lookAtRows(labelsTable, labelsTable.Rows+` WHERE num IN (SELECT value FROM json_each(?))`, keyList(some, 1))
 	}
 	for some := range slices.Chunk(outcomes, changedOnce) {
 		c.lookAtRows(outcomesTable, outcomesTable.Rows+` WHERE id IN (SELECT value FROM json_each(?))`, keyList(some, 1))
 		c.lookAtRows(refsTable, refsTable.Rows+` WHERE num IN (SELECT value FROM json_each(?))`, keyList(some, -1))
 	}
 	for i := range CheckedTables {
-		if t := &CheckedTables[i]; t != refsTable && t != outcomesTable {
+		if t := &CheckedTables[i]; t != refsTable && t != labelsTable && t != outcomesTable {
 			c.lookAtRows(t, t.Rows)
 		}
 	}
@@ -170,10 +172,11 @@ const (
 // runColumns is how many columns a row of runs has.
 var runColumns = strings.Count(RunColumns, ",") + 1
 
-// The tables that grow with the runs that have ended.
+// The tables that grow with the runs that have ended, or with the keys of outcomes.
 var (
 	outcomesTable = &CheckedTables[1]
-	refsTable     = &CheckedTables[6]
+	labelsTable   = &CheckedTables[2]
+	refsTable     = &CheckedTables[7]
 )
 
 // keyList returns keys, each times a sign, as a query takes them that has IN a list.

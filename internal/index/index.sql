@@ -38,6 +38,7 @@ CREATE TABLE runs (
   parent     TEXT NOT NULL,      -- run id, '' without
   root       TEXT NOT NULL,      -- id of the first of its ancestors, '' without
   tenant     TEXT NOT NULL,      -- on whose behalf, '' without
+  labels     TEXT NOT NULL,      -- JSON, an object of texts, '' without
   nonce      INTEGER NOT NULL,   -- part of the file's name, never used again
   started_at INTEGER,
   forked_from   TEXT NOT NULL,    -- the run that it was forked from, '' of one that was started
@@ -86,6 +87,17 @@ CREATE TABLE run_counts (
   crc      INTEGER NOT NULL,
   PRIMARY KEY (workflow, status)
 ) STRICT, WITHOUT ROWID;
+
+-- The labels of runs, by which those are found.
+CREATE TABLE labels (
+  num   INTEGER NOT NULL,        -- of the run
+  key   TEXT NOT NULL,
+  value TEXT NOT NULL,
+  crc   INTEGER NOT NULL,
+  PRIMARY KEY (key, value, num)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX labels_num ON labels (num);
 
 -- The approvals that wait for people, in all runs, likewise.
 CREATE TABLE approvals (

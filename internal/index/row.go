@@ -18,12 +18,13 @@ type Head struct {
 	Run        workflow.RunID
 	Workflow   string
 	Version    int
-	Definition string         // hash
-	InputHash  string         // tells a repeated start from another one
-	Parent     workflow.RunID // "" without
-	Root       workflow.RunID // the first of its ancestors; "" without
-	Tenant     string         // on whose behalf; "" without
-	Room       int            // of a root: how many descendants it may still have
+	Definition string            // hash
+	InputHash  string            // tells a repeated start from another one
+	Parent     workflow.RunID    // "" without
+	Root       workflow.RunID    // the first of its ancestors; "" without
+	Tenant     string            // on whose behalf; "" without
+	Labels     map[string]string // nil without
+	Room       int               // of a root: how many descendants it may still have
 	StartedAt  time.Time
 	ForkedFrom workflow.ForkPoint // zero of a run that was started
 
@@ -58,13 +59,14 @@ type Row struct {
 	FlushedSum runfile.Checksum   // of that record
 	FileHash   []byte             // SHA-256 of its file
 	FileSize   int64              // in bytes
-	texts      [3]string          // Output, Failure and Artifacts, until DecodeTexts
+	labels     string             // Labels, until DecodeTexts
+	texts      [3]string          // Output, Failure and Artifacts, likewise
 	Sound      [RowPartCount]bool // by part: it is what was written
 }
 
 // RunColumns selects the columns that ScanRow reads, from all runs.
 const RunColumns = `SELECT num,
-		id, workflow, version, definition, input_hash, parent, root, tenant, nonce, started_at, forked_from, forked_record, start_crc,
+		id, workflow, version, definition, input_hash, parent, root, tenant, labels, nonce, started_at, forked_from, forked_record, start_crc,
 		room, room_crc,
 		status, alarm, ended_at, output, failure, artifacts, state_crc,
 		seq, sum, at, last_crc,
@@ -83,24 +85,24 @@ const (
 
 // rowParts are the first columns of the parts, as RunColumns has them, and the
 // columns of their checksums.
-var rowParts = [RowPartCount]struct{ first, crc int }{{1, 13}, {14, 15}, {16, 22}, {23, 26}, {27, 32}}
+var rowParts = [RowPartCount]struct{ first, crc int }{{1, 14}, {15, 16}, {17, 23}, {24, 27}, {28, 33}}
 
 // ScanRow reads a row of RunColumns. What was read is still to be decoded, by DecodeTexts.
 func ScanRow(r *sqlite.Row) Row {
 	out := Row{
-		Num: r.Int64(0), Nonce: uint64(r.Int64(9)), Slot: Slot(r.Int64(27)),
-		Flushed: r.Int64(28), FileHash: r.Bytes(30), FileSize: r.Int64(31),
+		Num: r.Int64(0), Nonce: uint64(r.Int64(10)), Slot: Slot(r.Int64(28)),
+		Flushed: r.Int64(29), FileHash: r.Bytes(31), FileSize: r.Int64(32),
 	}
 	out.Head = Head{
 		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
-		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), Tenant: r.Text(8), StartedAt: column.TimeAt(r, 10),
-		ForkedFrom: workflow.ForkPoint{Run: workflow.RunID(r.Text(11)), Record: r.Int64(12)},
-		Room:       r.Int(14), Status: workflow.RunStatus(r.Int64(16)), Alarm: column.TimeAt(r, 17), EndedAt: column.TimeAt(r, 18), Seq: r.Int64(23),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), Tenant: r.Text(8), StartedAt: column.TimeAt(r, 11),
+		ForkedFrom: workflow.ForkPoint{Run: workflow.RunID(r.Text(12)), Record: r.Int64(13)},
+		Room:       r.Int(15), Status: workflow.RunStatus(r.Int64(17)), Alarm: column.TimeAt(r, 18), EndedAt: column.TimeAt(r, 19), Seq: r.Int64(24),
 	}
-	out.texts = [3]string{r.Text(19), r.Text(20), r.Text(21)}
+	out.labels, out.texts = r.Text(9), [3]string{r.Text(20), r.Text(21), r.Text(22)}
 	out.Sound[RowState] = out.Status <= workflow.RunCancelled
-	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(24))
-	out.Sound[RowFile] = out.hasFile(r.Bytes(29))
+	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(25))
+	out.Sound[RowFile] = out.hasFile(r.Bytes(30))
 	out.Sound[RowStart], out.Sound[RowRoom] = true, true
 	for i, p := range rowParts {
 		out.Sound[i] = out.Sound[i] && CRCMatches(r, p.first, p.crc)
@@ -134,11 +136,17 @@ func (r *Row) IsDamaged() bool { return slices.Contains(r.Sound[:], false) }
 // TextBytes returns the size of what DecodeTexts is still to decode.
 func (r *Row) TextBytes() int { return len(r.texts[0]) + len(r.texts[1]) + len(r.texts[2]) }
 
-// DecodeTexts decodes the output, the failure and the artifacts of a row that was read. They
-// may be large.
+// DecodeTexts decodes the labels, the output, the failure and the artifacts of a row that was
+// read. They may be large.
 func (r *Row) DecodeTexts() (err error) {
 	texts := r.texts
-	r.texts = [3]string{}
+	labels := r.labels
+	r.labels, r.texts = "", [3]string{}
+	if labels != "" {
+		if err := json.Unmarshal([]byte(labels), &r.Labels); err != nil {
+			return err
+		}
+	}
 	r.Output, err = column.ParseObject(texts[0])
 	if err == nil {
 		r.Failure, err = column.ParseFailure(texts[1])
@@ -147,6 +155,15 @@ func (r *Row) DecodeTexts() (err error) {
 		err = json.Unmarshal([]byte(texts[2]), &r.Artifacts)
 	}
 	return err
+}
+
+// LabelsText returns labels as the row of a run has them: JSON, sorted by key; "" for none.
+func LabelsText(labels map[string]string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	text, _ := column.JSONText(labels).(string)
+	return text
 }
 
 // ArtifactsText returns artifacts as the row of a run has them: JSON, NULL for none.

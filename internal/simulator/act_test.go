@@ -239,6 +239,7 @@ func (w *world) start(i int) *act {
 	if i%2 == 1 {
 		run = workflow.Run{ID: id, Workflow: g.Definition.Name}
 	}
+	run.Labels = map[string]string{"run": string(id), "odd": fmt.Sprint(i % 2)}
 	w.asked[id] = g
 	return &act{run: id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Start(ctx, run, w.inputs[i]) }}
 }
@@ -255,7 +256,7 @@ func (w *world) drawAgain(r *rand.Rand) *act {
 		g := w.asked[a.run]
 		a.forged = true
 		a.do = func(ctx context.Context, e *pawl.Engine) error {
-			return e.Start(ctx, workflow.Run{ID: a.run, Definition: g.Definition}, map[string]any{"another": "input"})
+			return e.Start(ctx, workflow.Run{ID: a.run, Definition: g.Definition, Labels: map[string]string{"run": string(a.run), "odd": fmt.Sprint(i % 2)}}, map[string]any{"another": "input"})
 		}
 	}
 	return a

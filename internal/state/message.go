@@ -17,12 +17,13 @@ type Message interface{ isMessage() }
 type (
 	// Start begins the run.
 	Start struct {
-		Input  map[string]any   `json:"input,omitzero"`
-		Parent *workflow.Parent `json:"parent,omitzero"` // of a child run
-		Pins   workflow.Pins    `json:"pins,omitzero"`   // the definitions of subworkflows
-		Tenant string           `json:"tenant,omitzero"` // on whose behalf
-		As     workflow.RunID   `json:"as,omitzero"`     // the run that began so, of which this one is a fork
-		Act    Act              `json:"act,omitzero"`
+		Input  map[string]any    `json:"input,omitzero"`
+		Parent *workflow.Parent  `json:"parent,omitzero"` // of a child run
+		Pins   workflow.Pins     `json:"pins,omitzero"`   // the definitions of subworkflows
+		Tenant string            `json:"tenant,omitzero"` // on whose behalf
+		Labels map[string]string `json:"labels,omitzero"` // nil without
+		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so, of which this one is a fork
+		Act    Act               `json:"act,omitzero"`
 	}
 	// TaskCompleted reports the output of an attempt.
 	TaskCompleted struct {

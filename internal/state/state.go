@@ -22,6 +22,7 @@ type Facts struct {
 	Parent       *workflow.Parent   `json:"parent,omitzero"`       // of a child run
 	Pins         workflow.Pins      `json:"pins,omitzero"`         // the definitions of subworkflows
 	Tenant       string             `json:"tenant,omitzero"`       // on whose behalf
+	Labels       map[string]string  `json:"labels,omitzero"`       // nil without
 	ForkedFrom   workflow.ForkPoint `json:"forkedFrom,omitzero"`   // zero of a run that was started
 	ParentPauses bool               `json:"parentPauses,omitzero"` // paused by the parent run
 	Deferred     *workflow.Failure  `json:"deferred,omitzero"`     // dag without failFast: why the run will fail

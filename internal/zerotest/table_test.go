@@ -228,6 +228,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[pawl.Handlers](),
 	reflect.TypeFor[pawl.KeptSignal](),
 	reflect.TypeFor[pawl.Key](),
+	reflect.TypeFor[pawl.LabelError](),
 	reflect.TypeFor[pawl.LeftBehindError](),
 	reflect.TypeFor[pawl.NodeOverview](),
 	reflect.TypeFor[pawl.Options](),
