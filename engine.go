@@ -82,6 +82,12 @@ type Options struct {
 	// exceed the time that any task takes without a heartbeat. 0 lets such runs
 	// wait.
 	StallAfter time.Duration
+	// Maintenance opens the directory so that its runs can be read and operated, and nothing goes on of itself: no run
+	// wakes, no timer and no limit of time fires, no run is failed as stalled, no task is dispatched, and nothing is told
+	// to child or parent runs. Calls that change a run (Start, Cancel, Signal, Vote, Retry, Complete and so on) commit, and
+	// what they make due leaves at the next Open without Maintenance. A wait whose time is over takes a signal or a vote until
+	// then. Executor and StallAfter are not used. Wait and Run fail with ErrMaintenance if the run has not ended.
+	Maintenance bool
 	// Bounds say how large a definition may be that is started or published;
 	// what a limit of the format is by default. A host that takes definitions from people
 	// it does not trust lowers them: see workflow.Bounds for what size costs.
@@ -194,6 +200,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
 	e.alarms = newAlarms(e)
 	e.messenger = newChildMessenger(e)
+	if o.Maintenance {
+		return e.finishOpen(ctx, path)
+	}
 	if o.StallAfter > 0 {
 		e.stalls = newStallDetector(e) // before a task runs, which may tell it a heartbeat
 	}
@@ -204,6 +213,11 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if e.stalls != nil {
 		e.background.Go(e.stalls.scanUntilClosed)
 	}
+	return e.finishOpen(ctx, path)
+}
+
+// finishOpen lets others reach an engine that is open.
+func (e *Engine) finishOpen(ctx context.Context, path string) (*Engine, error) {
 	if err := e.openSocket(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), e.Close(ctx))
 	}

@@ -69,6 +69,8 @@ var (
 	ErrBusy = actor.ErrBusy
 	// ErrClosed: the engine is closed, or closing.
 	ErrClosed = errors.New("the engine is closed")
+	// ErrMaintenance: the engine was opened with Options.Maintenance, in which no run goes on.
+	ErrMaintenance = errors.New("the engine is open for maintenance, and no run goes on: start your program")
 	// ErrInvalid: an argument is not what the method takes; the error says which.
 	ErrInvalid = errors.New("invalid argument")
 	// ErrPending is returned by an Executor whose result will come later,

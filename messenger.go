@@ -66,11 +66,12 @@ func newChildMessenger(e *Engine) *childMessenger {
 	return &childMessenger{engine: e, most: messagesAtOnce(e.options.Durability), queues: map[workflow.RunID]*childQueue{}}
 }
 
-// enqueueMessage takes a message that concerns a child. It returns at once.
+// enqueueMessage takes a message that concerns a child. It returns at once. With Options.Maintenance it is
+// left to the next Open, as one that a crash leaves undelivered.
 func (c *childMessenger) enqueueMessage(child workflow.RunID, x childMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed || c.engine.options.Maintenance {
 		return
 	}
 	q := c.queues[child]

@@ -17,7 +17,11 @@ type outbox struct{ engine *Engine }
 var _ actor.Outbox = outbox{}
 
 // Dispatch implements actor.Outbox.
-func (o outbox) Dispatch(d actor.Dispatch) { o.engine.dispatcher.dispatchTask(d) }
+func (o outbox) Dispatch(d actor.Dispatch) {
+	if !o.engine.options.Maintenance { // the next Open sends it
+		o.engine.dispatcher.dispatchTask(d)
+	}
+}
 
 // Withdraw implements actor.Outbox.
 func (o outbox) Withdraw(run workflow.RunID, token workflow.TokenID) {

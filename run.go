@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/pawl-run/pawl/actor"
@@ -11,8 +12,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Run starts a run and waits for its outcome: Start and Wait in one.
+// Run starts a run and waits for its outcome: Start and Wait in one. With Options.Maintenance it starts
+// nothing and fails with ErrMaintenance.
 func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow.Outcome, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if e.options.Maintenance {
+		return workflow.Outcome{}, fmt.Errorf("run %q: %w", string(run.ID), ErrMaintenance)
+	}
 	if err := e.Start(ctx, run, input); err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -68,7 +76,7 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	s := &runStore{engine: e, id: id, birth: b}
 	a := actor.New(id, s, outbox{e}, actor.Options{
 		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
-		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook,
+		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook, Still: e.options.Maintenance,
 		Fault: e.logFault,
 	})
 	e.registry.group.Go(func() { e.actorEnded(a, a.Run(e.ctx)) })

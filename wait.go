@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -11,7 +12,8 @@ import (
 // Wait returns a run's outcome when it has ended. It needs no handle and works
 // after a restart as well. Errors: ErrRunNotFound, ErrClosed, ErrFailed, the cause of ctx.
 // That the run failed is no error: see Outcome.Err. A run that is suspended or
-// cannot be loaded has not ended, so Wait keeps waiting: Inspect tells why.
+// cannot be loaded has not ended, so Wait keeps waiting: Inspect tells why. With Options.Maintenance nothing
+// brings a run to its end: ErrMaintenance.
 func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return workflow.Outcome{}, err
@@ -27,6 +29,9 @@ func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome,
 	}
 	if h.Status.Final() {
 		return h.Outcome(), nil
+	}
+	if e.options.Maintenance {
+		return workflow.Outcome{}, fmt.Errorf("run %q: %w", string(id), ErrMaintenance)
 	}
 	select {
 	case out, ok := <-w:

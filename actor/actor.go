@@ -65,6 +65,7 @@ type Options struct {
 	FlushBytes   int64                               // unflushed bytes before it flushes them
 	Fault        func(run workflow.RunID, err error) // is told what no caller can be told; may be nil
 	Hook         *testhook.Hook                      // of a test; nil otherwise
+	Still        bool                                // time and size do nothing to the run: only messages do
 }
 
 const maxMailbox = 1 << 16
@@ -391,7 +392,7 @@ var commitBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: 10 * time
 func (a *Actor) setAlarm() {
 	a.alarm.Stop()
 	at := a.state.Alarm()
-	if at.IsZero() {
+	if at.IsZero() || a.options.Still {
 		return
 	}
 	a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), a.hook.MaxNap(timeout.MaxNap)))

@@ -34,7 +34,7 @@ func (a *Actor) collectBatch(batch ...envelope) []envelope {
 // which came at the same instant counts.
 func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	at := a.state.Alarm()
-	if at.IsZero() || at.After(now) {
+	if at.IsZero() || at.After(now) || a.options.Still {
 		return batch
 	}
 	return append(batch, envelope{state.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
@@ -96,6 +96,9 @@ func (a *Actor) runTurn(batch []envelope) error {
 // endGrown fails the run if it takes more bytes than it may. What was answered is
 // committed; nothing follows it.
 func (a *Actor) endGrown() error {
+	if a.options.Still {
+		return nil
+	}
 	bytes := a.store.Bytes()
 	if a.state.Status != workflow.RunRunning && a.state.Status != workflow.RunPaused || bytes <= a.state.Graph.Limits.RunBytes {
 		return nil

@@ -66,6 +66,7 @@ var codes = []struct {
 	{pawl.ErrGroupClosed, "group_closed"},
 	{pawl.ErrConflict, "conflict"},
 	{pawl.ErrSuspended, "suspended"},
+	{pawl.ErrMaintenance, "maintenance"},
 	{pawl.ErrNoSpace, "no_space"},
 	{pawl.ErrBusy, "busy"},
 	{pawl.ErrUnknown, "unknown_outcome"},
