@@ -128,6 +128,7 @@ func (s *server) showHome(p *page) error {
 		}
 		b.Recent = append(b.Recent, p.rowOf(&r))
 	}
+	p.markLive(true, false, 0)
 	return p.showPage("home.html", "Overview", "home", b)
 }
 

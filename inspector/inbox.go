@@ -79,6 +79,7 @@ func (s *server) showInbox(p *page) error {
 	for i := range approvals {
 		approvals[i].Target = textIf(mayAct, approvals[i].target)
 	}
+	p.markLive(true, false, 0)
 	return p.showPage("inbox.html", "Inbox", "inbox", inboxBody{
 		letters, countText(nLetters), approvals, countText(nApprovals), nLetters > len(letters), mayAct, nApprovals > len(approvals),
 	})

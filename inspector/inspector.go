@@ -60,6 +60,7 @@ type server struct {
 	build   string
 	whys    cache[workflow.RunID, *explained]
 	graphs  cache[graphKey, *workflow.Graph]
+	hubs    hubs
 }
 
 //go:embed templates/*.html
@@ -140,6 +141,14 @@ func (s *server) servePage(p *page, head, rest string) error {
 		p.w.Header().Set("Allow", "GET, HEAD")
 		return errMethod
 	}
+	if head == "live" {
+		return s.serveLive(p, strings.TrimPrefix(strings.TrimPrefix(p.r.URL.EscapedPath(), "/"), "live/"))
+	}
+	return s.routePage(p, head, rest)
+}
+
+// routePage answers a page that can be looked at.
+func (s *server) routePage(p *page, head, rest string) error {
 	if head == "run" {
 		if rest == "" {
 			rest = p.r.URL.Query().Get("id") // of runs that no path can name

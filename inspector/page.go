@@ -15,14 +15,18 @@ import (
 
 // A page answers one request.
 type page struct {
-	w      http.ResponseWriter
-	r      *http.Request
-	s      *server
-	root   string // leads from the page to the first one: "", or ../ as often as the page is deep
-	now    time.Time
-	who    string
-	rights api.Rights
-	theme  string // light, dark, or "" as the reader prefers
+	w       http.ResponseWriter
+	r       *http.Request
+	s       *server
+	root    string // leads from the page to the first one: "", or ../ as often as the page is deep
+	now     time.Time
+	who     string
+	rights  api.Rights
+	streams bool  // as frames, to whoever watches it
+	live    bool  // the page changes with what it shows
+	seq     int64 // of the run in view
+	title   string
+	theme   string // light, dark, or "" as the reader prefers
 }
 
 // A frame is what every page has around its body.
@@ -35,6 +39,8 @@ type frame struct {
 	Return string // the page itself, from the first one
 	Who    string
 	Told   string // what was done last
+	Live   string // where its frames come from; "" if it does not change
+	Seq    int64
 	Body   any
 }
 
@@ -54,11 +60,15 @@ func (p *page) showPage(name, title, here string, body any) error {
 
 func (p *page) showStatus(status int, name, title, here string, body any) error {
 	f := frame{Title: title, Name: p.s.options.Name, Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.toldOf(), Body: body}
+	p.title = title
 	if p.r.Method == http.MethodGet {
 		f.Return = strings.TrimPrefix(p.r.URL.EscapedPath(), "/")
 		if p.r.URL.RawQuery != "" {
 			f.Return += "?" + p.r.URL.RawQuery
 		}
+	}
+	if p.live {
+		f.Live, f.Seq = p.root+"live/"+f.Return, p.seq
 	}
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, f); err != nil {

@@ -111,6 +111,7 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
+	p.markLive(liveViews[name], ov.Status.Final(), ov.Seq)
 	template := "run_" + name + ".html"
 	if name == "" {
 		template = "run.html"
@@ -161,6 +162,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 // An explained run has an answer to the question why, as of some record.
 type explained struct {
 	mu    sync.Mutex
+	later time.Time // before which nobody but the patient get it worked out anew
 	has   bool
 	x     pawl.Explanation
 	err   error
@@ -184,6 +186,9 @@ func (s *server) explainRun(ctx context.Context, id workflow.RunID, seq int64, p
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.has && e.x.Seq >= seq {
+		return e.x, true, nil
+	}
+	if e.has && !patient && time.Now().Before(e.later) {
 		return e.x, true, nil
 	}
 	if e.ready == nil {
@@ -216,12 +221,14 @@ func (s *server) explainRun(ctx context.Context, id workflow.RunID, seq int64, p
 func (s *server) workOut(e *explained, id workflow.RunID) {
 	ctx, cancel := context.WithTimeout(context.Background(), workOnWhy)
 	defer cancel()
+	begin := time.Now()
 	x, err := s.engine.Why(ctx, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err = err; err == nil {
 		e.x, e.has = x, true
 	}
+	e.later = time.Now().Add(frameShare * time.Since(begin))
 	close(e.ready)
 	e.ready = nil
 }

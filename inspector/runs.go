@@ -85,6 +85,7 @@ func (s *server) showRuns(p *page) error {
 		b.Rows = append(b.Rows, p.rowOf(&r))
 		last = r
 	}
+	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
 }
 

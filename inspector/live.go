@@ -1,0 +1,275 @@
+package inspector
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+)
+
+// The pace of what viewers get.
+const (
+	frameEvery  = 250 * time.Millisecond // at most four frames a second
+	frameShare  = 9                      // times as long as a frame took to make, nothing is made
+	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead
+	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone
+	mostHubs    = 256                    // pages that are watched at once
+)
+
+// A frame of a stream is the main part of a page as it is now.
+type frameData struct {
+	Seq   int64  `json:"seq,omitzero"` // of the run in view
+	HTML  string `json:"html"`
+	Title string `json:"title"`
+	Ended bool   `json:"ended,omitzero"` // nothing will change any more
+}
+
+// A hubKey is a page that looks the same to all who watch it.
+type hubKey struct {
+	address string // with the parameters
+	rights  api.Rights
+}
+
+// A hub makes the frames of one page, once for all its viewers.
+type hub struct {
+	key     hubKey
+	cancel  context.CancelFunc
+	viewers map[chan []byte]bool // guarded by hubs.mu; each holds the last frame only
+	last    []byte               // likewise
+}
+
+// hubs are the pages that somebody watches.
+type hubs struct {
+	mu  sync.Mutex
+	all map[hubKey]*hub
+}
+
+var errCrowded = errors.New("too many pages are watched: try again later")
+
+// joinHub returns a channel of the frames of a page, and what to do at the end.
+func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error) {
+	key := hubKey{address, p.rights}
+	frames := make(chan []byte, 1)
+	s.hubs.mu.Lock()
+	defer s.hubs.mu.Unlock()
+	h := s.hubs.all[key]
+	if h == nil {
+		if len(s.hubs.all) >= mostHubs {
+			return nil, nil, errCrowded
+		}
+		ctx, cancel := context.WithCancel(context.WithoutCancel(p.r.Context()))
+		h = &hub{key: key, cancel: cancel, viewers: map[chan []byte]bool{}}
+		if s.hubs.all == nil {
+			s.hubs.all = map[hubKey]*hub{}
+		}
+		s.hubs.all[key] = h
+		go s.runHub(ctx, h) // until its last viewer leaves, or the engine closes
+	}
+	h.viewers[frames] = true
+	if h.last != nil {
+		frames <- h.last
+	}
+	return frames, func() {
+		s.hubs.mu.Lock()
+		defer s.hubs.mu.Unlock()
+		delete(h.viewers, frames)
+		if len(h.viewers) == 0 {
+			s.dropHub(h)
+		}
+	}, nil
+}
+
+// dropHub forgets a hub; the caller holds the lock.
+func (s *server) dropHub(h *hub) {
+	h.cancel()
+	if s.hubs.all[h.key] == h {
+		delete(s.hubs.all, h.key)
+	}
+}
+
+// runHub makes a frame whenever something has moved that the page may show.
+func (s *server) runHub(ctx context.Context, h *hub) {
+	defer func() { // viewers ask again, and get the error if it lasts
+		s.hubs.mu.Lock()
+		defer s.hubs.mu.Unlock()
+		for frames := range h.viewers {
+			close(frames)
+		}
+		clear(h.viewers)
+		s.dropHub(h)
+	}()
+	moved := make(chan struct{}, 1)
+	closed := make(chan struct{})
+	go func() { // ends with ctx, or the engine
+		defer close(closed)
+		for _, err := range s.engine.Watch(ctx, watchFilter(h.key.address)) {
+			if err != nil {
+				return
+			}
+			select {
+			case moved <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-closed:
+			return
+		case <-moved:
+		}
+		begin := time.Now()
+		frame, ended, err := s.makeFrame(ctx, h.key)
+		if err != nil {
+			return
+		}
+		s.sendFrame(h, frame)
+		if ended {
+			return
+		}
+		pause.Reset(max(frameEvery, frameShare*time.Since(begin)))
+		select {
+		case <-pause.C:
+		case <-closed:
+			return
+		}
+	}
+}
+
+// sendFrame gives a frame to all viewers, in place of one that they have not taken.
+func (s *server) sendFrame(h *hub, frame []byte) {
+	s.hubs.mu.Lock()
+	defer s.hubs.mu.Unlock()
+	if bytes.Equal(frame, h.last) {
+		return
+	}
+	h.last = frame
+	for frames := range h.viewers {
+		select {
+		case <-frames:
+		default:
+		}
+		frames <- frame
+	}
+}
+
+// watchFilter selects the runs whose commits may change a page.
+func watchFilter(address string) pawl.WatchFilter {
+	path, query, _ := strings.Cut(address, "?")
+	id, ok := strings.CutPrefix(path, "run/")
+	if !ok {
+		return pawl.WatchFilter{}
+	}
+	if id == "" {
+		values, _ := url.ParseQuery(query) // it was read before
+		id = values.Get("id")
+	} else if text, err := url.PathUnescape(id); err == nil {
+		id = text
+	}
+	return pawl.WatchFilter{Prefix: id}
+}
+
+// makeFrame makes a page and returns its main part as an event of a stream, and whether it is the
+// last one.
+func (s *server) makeFrame(ctx context.Context, key hubKey) (frame []byte, last bool, err error) {
+	u, err := url.Parse("/" + key.address)
+	if err != nil {
+		return nil, false, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	if err != nil {
+		return nil, false, err
+	}
+	r.URL = u
+	w := &pageWriter{header: http.Header{}}
+	p := s.newPage(w, r)
+	p.rights = key.rights
+	path := strings.TrimPrefix(u.Path, "/")
+	head, rest, _ := strings.Cut(path, "/")
+	if err := s.routePage(p, head, rest); err != nil {
+		return nil, false, err
+	}
+	page := w.body.String()
+	_, main, ok := strings.Cut(page, "<main id=\"main\">")
+	end := strings.LastIndex(main, "</main>")
+	if !ok || end < 0 || !p.streams {
+		return nil, false, errNoPage
+	}
+	text, err := json.Marshal(frameData{Seq: p.seq, HTML: main[:end], Title: p.title, Ended: !p.live})
+	if err != nil {
+		return nil, false, err
+	}
+	return fmt.Appendf(nil, "event: frame\nid: %d\ndata: %s\n\n", p.seq, text), !p.live, nil
+}
+
+// A pageWriter keeps a page that nobody has asked for over HTTP.
+type pageWriter struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (w *pageWriter) Header() http.Header { return w.header }
+
+// Write implements http.ResponseWriter.
+func (w *pageWriter) Write(text []byte) (int, error) { return w.body.Write(text) }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *pageWriter) WriteHeader(int) {}
+
+// serveLive streams the frames of the page at an address.
+func (s *server) serveLive(p *page, address string) error {
+	if p.r.URL.RawQuery != "" {
+		address += "?" + p.r.URL.RawQuery
+	}
+	frames, leave, err := s.joinHub(p, address)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	p.w.Header().Set("Content-Type", "text/event-stream")
+	p.w.Header().Set("X-Accel-Buffering", "no")
+	out := http.NewResponseController(p.w)
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for {
+		text := []byte(":\n\n")
+		select {
+		case <-p.r.Context().Done():
+			return nil
+		case <-alive.C:
+		case frame, ok := <-frames:
+			if !ok {
+				return nil
+			}
+			text = frame
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(writeWithin)) // where the server has deadlines
+		if _, err := p.w.Write(text); err != nil {
+			return nil //nolint:nilerr // the viewer has gone
+		}
+		if err := out.Flush(); err != nil {
+			return nil //nolint:nilerr // likewise
+		}
+	}
+}
+
+// liveViews are the views of a run that change with it.
+var liveViews = map[string]bool{"": true, "timeline": true, "tokens": true, "token": true, "groups": true, "group": true, "events": true, "data": true, "family": true, "why": true}
+
+// markLive says that the page changes with what it shows, unless that has ended, and which record
+// of a run it shows.
+func (p *page) markLive(streams, ended bool, seq int64) {
+	p.streams, p.live, p.seq = streams, streams && !ended, seq
+}

@@ -1,0 +1,108 @@
+package inspector_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/api"
+)
+
+// A stream is what a browser reads of a page that is watched.
+type stream struct {
+	shop  *shop
+	lines *bufio.Reader
+	close func()
+}
+
+type frame struct {
+	Seq   int64
+	HTML  string
+	Title string
+	Ended bool
+}
+
+func (s *shop) watch(address string) *stream {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"live/"+address, nil)
+	require.NoError(s.t, err)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	require.Equal(s.t, 200, resp.StatusCode)
+	require.Equal(s.t, "text/event-stream", resp.Header.Get("Content-Type"))
+	out := &stream{s, bufio.NewReader(resp.Body), func() { cancel(); resp.Body.Close() }}
+	s.t.Cleanup(out.close)
+	return out
+}
+
+// until reads frames up to one that people would read a text in.
+func (s *stream) until(text string) frame {
+	s.shop.t.Helper()
+	for {
+		line, err := s.lines.ReadString('\n')
+		require.NoError(s.shop.t, err)
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		var f frame
+		require.NoError(s.shop.t, json.Unmarshal([]byte(data), &f))
+		if strings.Contains(textOf(s.shop.t, f.HTML), text) {
+			return f
+		}
+	}
+}
+
+// Whoever watches a page gets it anew when what it shows has moved, until that has ended.
+func TestFrames(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	page := s.see("run/order-1?view=token&token=3")
+	require.Contains(t, page, `data-live="../live/run/order-1?view=token&amp;token=3"`)
+
+	run, home := s.watch("run/order-1"), s.watch("")
+	first := run.until("1 parked")
+	require.Equal(t, int64(4), first.Seq)
+	require.Equal(t, "order-1", first.Title)
+	home.until("1 parked tasks")
+	require.NotContains(t, first.HTML, "<main")
+
+	require.NoError(t, s.engine.Complete(t.Context(), s.key("order-1", "load"), nil))
+	f := run.until("2 done")
+	require.Greater(t, f.Seq, first.Seq)
+	require.False(t, f.Ended)
+	require.NoError(t, s.engine.Cancel(t.Context(), "order-1", "enough"))
+	require.True(t, run.until("cancelled").Ended)
+	home.until("0 parked tasks")
+	_, err := run.lines.ReadString(0)
+	require.Error(t, err, "the stream ends with the run")
+
+	// One page for all who have the same rights, and another one for others.
+	more := []*stream{s.watch(""), s.watch(""), s.serve(as("ann", api.View)).watch("")}
+	for _, one := range more {
+		one.until("0 parked tasks")
+		one.close()
+	}
+}
+
+// Only what changes is streamed.
+func TestNoFrames(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	require.NotContains(t, s.see("run/order-1?view=journal"), "data-live")
+	require.NotContains(t, s.see("engine"), "data-live")
+	for _, address := range []string{"engine", "run/order-1?view=journal", "run/nobody", "nothing", "live/", "act?do=cancel&target=0+order-1"} {
+		stream := s.watch(address)
+		text, err := stream.lines.ReadString(0)
+		require.Error(t, err)
+		require.NotContains(t, text, "frame", address)
+	}
+	status, _ := s.serve(as("ann", 0)).get("live/")
+	require.Equal(t, 403, status)
+}
