@@ -23,6 +23,7 @@ func send(t testing.TB, h http.Handler, method, path, body string) (int, string)
 	r.RemoteAddr = "127.0.0.1:999"
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	checkAnswer(t, r, []byte(body), w)
 	return w.Code, w.Body.String()
 }
 

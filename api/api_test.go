@@ -104,6 +104,7 @@ func get(t testing.TB, h http.Handler, path string, header ...string) (int, stri
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	checkAnswer(t, r, nil, w)
 	return w.Code, w.Body.String()
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed" // the document
 	"net/http"
 	"os"
 
@@ -84,4 +85,12 @@ func (c *call) showReadiness() error {
 		return refusef(http.StatusServiceUnavailable, errorOf(err).Code, "the engine is not ready")
 	}
 	return c.reply(Health{"ready"})
+}
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+func (c *call) showDocument() error {
+	writeBody(c.w, http.StatusOK, "application/yaml", openAPI)
+	return nil
 }

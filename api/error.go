@@ -40,8 +40,8 @@ const (
 	codeUnauthorized = "unauthorized"       // 401: the hook of the host knows nobody
 	codeForbidden    = "forbidden"          // 403: the caller lacks the right
 	codeNotFound     = "not_found"          // 404: there is no such path
-	codeNoToken      = "token_not_found"    // 404: the run has no such token
 	codeMethod       = "method_not_allowed" // 405
+	codeNotAccepted  = "not_acceptable"     // 406: it is a stream
 	codeTooLarge     = "too_large"          // 413
 	codeTimeout      = "timeout"            // 504
 	codeInternal     = "internal"           // 500

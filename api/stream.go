@@ -66,7 +66,7 @@ func (c *call) watchRuns() error {
 		return q.err
 	}
 	if !c.acceptsType(typeStream) {
-		return refusef(http.StatusNotAcceptable, "not_acceptable", "this is a stream: ask with Accept: %s", typeStream)
+		return refusef(http.StatusNotAcceptable, codeNotAccepted, "this is a stream: ask with Accept: %s", typeStream)
 	}
 	return c.streamFrames(func(ctx context.Context) iter.Seq2[frame, error] {
 		return framesOf(c.engine.Watch(ctx, f), func(r *pawl.RunChange) frame { return frame{body: *r} })

@@ -1,0 +1,52 @@
+package api
+
+import "reflect"
+
+// A Documented is a type of a body, by the name of its schema.
+type Documented struct {
+	Name string
+	Type reflect.Type
+}
+
+// Pages are the types of lists.
+var Pages = []Documented{
+	{"Error", reflect.TypeFor[errorReply]()},
+	{"RunPage", reflect.TypeFor[runPage]()},
+	{"TokenPage", reflect.TypeFor[tokenPage]()},
+	{"EventPage", reflect.TypeFor[eventPage]()},
+	{"RecordPage", reflect.TypeFor[recordPage]()},
+	{"ApprovalPage", reflect.TypeFor[approvalPage]()},
+	{"DeadLetterPage", reflect.TypeFor[deadLetterPage]()},
+}
+
+// OpenAPI is the document.
+var OpenAPI = openAPI
+
+// RouteParams returns the names of the parameters of queries, by the methods and paths of routes.
+func RouteParams() map[string][]string {
+	out := map[string][]string{}
+	for _, r := range routes() {
+		out[r.method+" "+r.path] = r.params
+	}
+	return out
+}
+
+// Codes returns the codes of errors.
+func Codes() []string {
+	out := []string{
+		codeInvalid, codeUnauthorized, codeForbidden, codeNotFound, codeMethod, codeNotAccepted, codeTooLarge, codeTimeout, codeInternal,
+	}
+	for _, c := range codes {
+		out = append(out, c.code)
+	}
+	return out
+}
+
+// ActFields returns which fields acts take besides by and reason.
+func ActFields() map[string][]string {
+	out := map[string][]string{}
+	for name, kind := range actKinds {
+		out[name] = kind.fields
+	}
+	return out
+}

@@ -1,0 +1,383 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// documented are the types of bodies, by the names of their schemas.
+var documented = append(api.Pages, []api.Documented{
+	{"ErrorBody", reflect.TypeFor[api.Error]()},
+	{"Run", reflect.TypeFor[pawl.RunSummary]()},
+	{"Outcome", reflect.TypeFor[workflow.Outcome]()},
+	{"Failure", reflect.TypeFor[workflow.Failure]()},
+	{"Artifact", reflect.TypeFor[workflow.Artifact]()},
+	{"ForkPoint", reflect.TypeFor[workflow.ForkPoint]()},
+	{"Overview", reflect.TypeFor[pawl.Overview]()},
+	{"NodeOverview", reflect.TypeFor[pawl.NodeOverview]()},
+	{"Group", reflect.TypeFor[pawl.Group]()},
+	{"Scope", reflect.TypeFor[workflow.Scope]()},
+	{"Token", reflect.TypeFor[pawl.Token]()},
+	{"Data", reflect.TypeFor[api.Data]()},
+	{"RunDefinition", reflect.TypeFor[api.RunDefinition]()},
+	{"Event", reflect.TypeFor[pawl.Event]()},
+	{"Record", reflect.TypeFor[api.Record]()},
+	{"Explanation", reflect.TypeFor[pawl.Explanation]()},
+	{"FailedToken", reflect.TypeFor[replay.FailedToken]()},
+	{"Wait", reflect.TypeFor[pawl.Wait]()},
+	{"Arrival", reflect.TypeFor[replay.Arrival]()},
+	{"Note", reflect.TypeFor[pawl.Note]()},
+	{"Reading", reflect.TypeFor[pawl.Reading]()},
+	{"Comparison", reflect.TypeFor[replay.Comparison]()},
+	{"Parting", reflect.TypeFor[replay.Parting]()},
+	{"Choice", reflect.TypeFor[replay.Choice]()},
+	{"ValueDifference", reflect.TypeFor[replay.ValueDifference]()},
+	{"RunChange", reflect.TypeFor[pawl.RunChange]()},
+	{"Approval", reflect.TypeFor[pawl.Approval]()},
+	{"DeadLetter", reflect.TypeFor[pawl.DeadLetter]()},
+	{"EngineInfo", reflect.TypeFor[api.EngineInfo]()},
+	{"RunCount", reflect.TypeFor[pawl.RunCount]()},
+	{"Health", reflect.TypeFor[api.Health]()},
+	{"Start", reflect.TypeFor[api.Start]()},
+	{"Fork", reflect.TypeFor[api.Fork]()},
+	{"ForkResult", reflect.TypeFor[api.ForkResult]()},
+	{"Published", reflect.TypeFor[api.Published]()},
+	{"Operation", reflect.TypeFor[api.Operation]()},
+	{"Trial", reflect.TypeFor[api.Trial]()},
+	{"Result", reflect.TypeFor[api.Result]()},
+	{"Acted", reflect.TypeFor[api.Acted]()},
+	{"Step", reflect.TypeFor[api.Step]()},
+}...)
+
+// An openDocument is what openapi.yaml says.
+type openDocument struct {
+	Paths      map[string]map[string]operation
+	Components struct {
+		Parameters map[string]struct{ Name, In string }
+		Schemas    map[string]struct {
+			Required   []string
+			Properties map[string]any
+			Enum       []string
+		}
+	}
+}
+
+type operation struct {
+	OperationID string `yaml:"operationId"`
+	Parameters  []struct {
+		Ref string `yaml:"$ref"`
+	}
+	RequestBody struct{ Content map[string]any } `yaml:"requestBody"`
+	Responses   map[string]struct{ Content map[string]any }
+}
+
+// readDocument returns the document, and what compiles its schemas.
+var readDocument = sync.OnceValues(func() (*openDocument, *jsonschema.Compiler) {
+	var d openDocument
+	var raw any
+	for _, v := range []any{&d, &raw} {
+		if err := yaml.Unmarshal(api.OpenAPI, v); err != nil {
+			panic(err)
+		}
+	}
+	text, err := json.Marshal(raw)
+	if err != nil {
+		panic(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		panic(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("document", doc); err != nil {
+		panic(err)
+	}
+	return &d, c
+})
+
+var compiling sync.Mutex
+
+// checkBody checks a body against the schema at a place of the document.
+func checkBody(t testing.TB, place []string, body []byte) {
+	t.Helper()
+	var pointer strings.Builder
+	for _, step := range place {
+		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step))
+	}
+	_, c := readDocument()
+	compiling.Lock()
+	schema, err := c.Compile("document#" + pointer.String())
+	compiling.Unlock()
+	require.NoError(t, err)
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	require.NoError(t, err, "%s", body)
+	require.NoError(t, schema.Validate(v), "%s: %s", pointer.String(), body)
+}
+
+var braces = regexp.MustCompile(`\\\{\w+\\\}`)
+
+// pathOf returns the path of the document that a request is for; "" if there is none.
+func pathOf(d *openDocument, escaped string) string {
+	for path := range d.Paths {
+		if regexp.MustCompile("^" + braces.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$").MatchString(escaped) {
+			return path
+		}
+	}
+	return ""
+}
+
+// checkAnswer checks that the document has what was answered: its status, and all of the body.
+func checkAnswer(t testing.TB, r *http.Request, sent []byte, w *httptest.ResponseRecorder) (path, status, media string) {
+	t.Helper()
+	d, _ := readDocument()
+	path, status = pathOf(d, r.URL.EscapedPath()), strconv.Itoa(w.Code)
+	media, body := w.Header().Get("Content-Type"), w.Body.Bytes()
+	method := strings.ToLower(r.Method)
+	op, known := d.Paths[path][method]
+	if _, ok := op.Responses[status]; !known || !ok {
+		require.GreaterOrEqual(t, w.Code, 400, "%s %s is not in the document", r.Method, r.URL)
+		checkBody(t, []string{"components", "schemas", "Error"}, body)
+		return path, "default", media
+	}
+	if op.RequestBody.Content != nil {
+		checkBody(t, []string{"paths", path, method, "requestBody", "content", "application/json", "schema"}, sent)
+	}
+	if status == "304" {
+		require.Empty(t, body)
+		return path, status, ""
+	}
+	require.Contains(t, op.Responses[status].Content, media, "%s %s", r.Method, path)
+	place := []string{"paths", path, method, "responses", status, "content", media, "schema"}
+	for _, text := range bodiesOf(media, body) {
+		checkBody(t, place, text)
+	}
+	return path, status, media
+}
+
+// bodiesOf returns what of an answer has the schema: all of it, each line, or each event.
+func bodiesOf(media string, body []byte) (out [][]byte) {
+	switch media {
+	case "application/json":
+		return [][]byte{body}
+	case "application/x-ndjson":
+		for line := range bytes.Lines(body) {
+			out = append(out, line)
+		}
+	case "text/event-stream":
+		for event := range bytes.SplitSeq(body, []byte("\n\n")) {
+			if _, data, ok := bytes.Cut(event, []byte("data: ")); ok && !bytes.HasPrefix(event, []byte("event: ")) {
+				out = append(out, data)
+			}
+		}
+	}
+	return out
+}
+
+// The document has every path, method and parameter that there is, and no others.
+func TestDocumentOfRoutes(t *testing.T) {
+	d, _ := readDocument()
+	routes, ids := api.RouteParams(), map[string]bool{}
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			name := strings.ToUpper(method) + " " + path
+			params, ok := routes[name]
+			require.True(t, ok, "there is no %s", name)
+			delete(routes, name)
+			require.False(t, ids[op.OperationID] || op.OperationID == "", name)
+			ids[op.OperationID] = true
+			var inQuery, inPath []string
+			for _, p := range op.Parameters {
+				param, ok := d.Components.Parameters[strings.TrimPrefix(p.Ref, "#/components/parameters/")]
+				require.True(t, ok, p.Ref)
+				switch param.In {
+				case "query":
+					inQuery = append(inQuery, param.Name)
+				case "path":
+					inPath = append(inPath, "{"+param.Name+"}")
+				}
+			}
+			require.ElementsMatch(t, params, inQuery, name)
+			require.ElementsMatch(t, regexp.MustCompile(`\{\w+\}`).FindAllString(path, -1), inPath, name)
+		}
+	}
+	require.Empty(t, routes, "these are not in openapi.yaml")
+}
+
+// The document has every field of every body, and no others, and knows which are always there.
+func TestDocumentOfFields(t *testing.T) {
+	d, _ := readDocument()
+	schemas := maps.Clone(d.Components.Schemas)
+	for _, x := range documented {
+		fields, required := fieldsOf(x.Type, false)
+		var have []string
+		for name := range schemas[x.Name].Properties {
+			have = append(have, name)
+		}
+		require.ElementsMatch(t, fields, have, "the fields of %v, and those of %s in api/openapi.yaml", x.Type, x.Name)
+		require.ElementsMatch(t, required, schemas[x.Name].Required, "the fields that every %s has", x.Name)
+		delete(schemas, x.Name)
+	}
+	codes := slices.Compact(slices.Sorted(slices.Values(api.Codes())))
+	require.Equal(t, codes, slices.Sorted(slices.Values(schemas["Code"].Enum)))
+	for i, text := range schemas["RunStatus"].Enum {
+		require.Equal(t, text, workflow.RunStatus(i).String())
+	}
+	for i, text := range schemas["TokenStatus"].Enum {
+		require.Equal(t, text, workflow.TokenStatus(i).String())
+	}
+	for i, text := range schemas["Phase"].Enum {
+		require.Equal(t, text, workflow.Phase(i).String())
+	}
+	for _, name := range []string{"Code", "RunStatus", "TokenStatus", "Phase", "Definition"} {
+		delete(schemas, name)
+	}
+	require.Empty(t, schemas, "these are of no type")
+}
+
+// fieldsOf returns the names of the fields of a struct in JSON, and of those that are always there.
+func fieldsOf(of reflect.Type, optional bool) (all, required []string) {
+	for f := range of.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && f.Type.Kind() == reflect.Pointer:
+			more, _ := fieldsOf(f.Type.Elem(), true)
+			all = append(all, more...)
+		case f.Anonymous:
+			more, needed := fieldsOf(f.Type, optional)
+			all, required = append(all, more...), append(required, needed...)
+		case name != "" && name != "-":
+			if all = append(all, name); options == "" && !optional {
+				required = append(required, name)
+			}
+		}
+	}
+	return all, required
+}
+
+// Every act takes the fields that the document says.
+func TestDocumentOfActs(t *testing.T) {
+	d, _ := readDocument()
+	acts := map[string]string{"signals": "signal", "patches": "patch", "cancel-nodes": "cancelNodes", "branches": "addBranch", "close-group": "closeGroup"}
+	fields := api.ActFields()
+	delete(fields, "elapse")
+	for path, methods := range d.Paths {
+		post, ok := methods["post"]
+		name := path[strings.LastIndex(path, "/")+1:]
+		if !ok || name == "forks" || name == "simulate" {
+			continue
+		}
+		if do, ok := acts[name]; ok {
+			name = do
+		}
+		schema := post.RequestBody.Content["application/json"].(map[string]any)["schema"].(map[string]any)
+		var have []string
+		for field := range schema["properties"].(map[string]any) {
+			have = append(have, field)
+		}
+		require.ElementsMatch(t, append([]string{"by", "reason"}, fields[name]...), have, path)
+		delete(fields, name)
+	}
+	require.Empty(t, fields)
+}
+
+// Every answer that the document has is given, in every form.
+func TestEveryDocumentedAnswer(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	given := map[string]bool{}
+	ask := func(method, path, body string, header ...string) {
+		t.Helper()
+		ctx := t.Context()
+		if path == "/v1/watch" { // which would not end
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			ctx = gone
+		}
+		r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, strings.NewReader(body))
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		where, status, media := checkAnswer(t, r, []byte(body), w)
+		require.NotEqual(t, "default", status, "%s %s: %s", method, path, w.Body)
+		given[strings.TrimSpace(strings.Join([]string{method, where, status, media}, " "))] = true
+	}
+	ask("PUT", "/v1/definitions/order/1", toJSON(t, order))
+	for _, id := range []string{"a", "b", "b"} {
+		ask("PUT", "/v1/runs/"+id, `{"workflow": "order", "input": {"item": "`+id+`"}}`)
+		awaitEvent(t, e, workflow.RunID(id), workflow.EventApprovalRequested)
+	}
+	for range 2 {
+		ask("POST", "/v1/runs/a/forks", signed(`"to": "c", "at": 1`))
+	}
+	for _, path := range []string{"/v1/runs", "/v1/runs/a/tokens", "/v1/runs/a/events", "/v1/runs/a/journal", "/v1/approvals", "/v1/dead-letters"} {
+		ask("GET", path, "")
+		ask("GET", path, "", "Accept", "text/html, application/x-ndjson;q=0.9")
+	}
+	for _, path := range []string{"/v1/runs/a", "/v1/runs/a/overview", "/v1/runs/a/data", "/v1/runs/a/why"} {
+		ask("GET", path, "")
+		ask("GET", path, "", "If-None-Match", `"1", "2"`)
+	}
+	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/openapi.yaml", "/healthz", "/readyz"} {
+		ask("GET", path, "")
+	}
+	ask("POST", "/v1/runs/a/simulate", `{"acts": [{"do": "vote", "node": "approve", "by": "ann", "approved": false}]}`)
+	ask("POST", "/v1/runs/a/tokens/approve/vote", signed(`"approved": true`))
+	for _, act := range []string{"pause", "resume", "cancel"} {
+		ask("POST", "/v1/runs/a/"+act, signed(""))
+	}
+	for _, path := range []string{"/v1/runs/a/events", "/v1/runs/a/journal", "/v1/watch"} {
+		ask("GET", path, "", "Accept", "text/event-stream")
+	}
+	ask("PUT", "/v1/runs/m", `{"definition": `+toJSON(t, many)+`}`)
+	ask("POST", "/v1/runs/m/tokens/ask/complete", signed(`"output": 1`))
+	ask("POST", "/v1/runs/m/tokens/more/fail", signed(`"code": "x"`))
+	ask("POST", "/v1/runs/m/tokens/more/retry", signed(`"input": "again"`))
+	ask("POST", "/v1/runs/m/tokens/more/skip", signed(`"output": null`))
+	ask("POST", "/v1/runs/m/signals", signed(`"name": "go"`))
+	ask("POST", "/v1/runs/m/patches", signed(`"base": 1, "ops": [{"op": "add", "path": "/nodes/sum/timeout", "value": "1h"}]`))
+	ask("POST", "/v1/runs/m/tokens/4/vote", signed(`"approved": true`))
+	ask("POST", "/v1/runs/m/branches", signed(`"group": "g", "item": 3`))
+	ask("POST", "/v1/runs/m/close-group", signed(`"group": "g"`))
+	ask("POST", "/v1/runs/m/cancel-nodes", signed(`"nodes": ["sum"]`))
+
+	var missing []string
+	d, _ := readDocument()
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			for status, answer := range op.Responses {
+				name := strings.ToUpper(method) + " " + path + " " + status
+				if len(answer.Content) == 0 && status != "default" && !given[name] {
+					missing = append(missing, name)
+				}
+				for media := range answer.Content {
+					if !given[name+" "+media] {
+						missing = append(missing, name+" "+media)
+					}
+				}
+			}
+		}
+	}
+	require.Empty(t, missing)
+}
