@@ -109,6 +109,14 @@ func TestCloseGroupAndCancel(t *testing.T) {
 	d := parse(t, "name: fan\nstart: a\nnodes: [{id: a}, {id: work, task: wait}, {id: sum, task: wait}]\ntransitions:\n"+
 		"  - {from: a, to: work, foreach: {collection: '[1, 2]'}, siblingGroup: g}\n  - {from: work, to: sum, synchronization: {siblingGroup: g}}")
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "f", Definition: d}, nil))
+	for i, cursor := range []string{"", "&cursor=1:0"} {
+		_, body := get(t, h, "/v1/runs/f/branches?group=1&limit=1&status=running"+cursor)
+		require.Contains(t, body, `"index":`+itoa(int64(i)))
+	}
+	for path, want := range map[string]string{"/v1/runs/f/branches?status=failed": `{"branches":[]}`, "/v1/runs/f/signals?after=1": `{"signals":[]}`} {
+		_, body := get(t, h, path)
+		require.Equal(t, want+"\n", body)
+	}
 	status, body := send(t, h, "POST", "/v1/runs/f/close-group", signed(`"group": "g"`))
 	require.Equal(t, http.StatusOK, status, body)
 	o, err := e.Overview(t.Context(), "f")
@@ -227,11 +235,25 @@ func TestActOverTheSocket(t *testing.T) {
 	defer c.Close()
 	ctx := t.Context()
 	require.NoError(t, c.Publish(ctx, parse(t, order)))
+	about := map[string]string{"customer": "7", "odd": "a=b, &"}
 	for _, id := range []workflow.RunID{"order-1", "order-2"} {
-		s, err := c.Start(ctx, id, api.Start{Workflow: "order", Input: json.RawMessage(`{"item": "` + string(id) + `"}`), By: "ann", Reason: "a customer"})
+		s, err := c.Start(ctx, id, api.Start{Workflow: "order", Input: json.RawMessage(`{"item": "` + string(id) + `"}`), By: "ann", Reason: "a customer", Labels: about})
 		require.NoError(t, err)
 		require.Equal(t, "order", s.Workflow)
 		awaitEvent(t, e, id, workflow.EventApprovalRequested)
+	}
+	found := 0
+	for s, err := range c.Runs(ctx, pawl.RunFilter{Labels: about}) {
+		require.NoError(t, err)
+		require.Equal(t, about, s.Labels)
+		found++
+	}
+	require.Equal(t, 2, found)
+	for range c.Branches(ctx, "order-1", pawl.BranchFilter{Status: "failed"}) {
+		require.Fail(t, "it has none")
+	}
+	for range c.Signals(ctx, "order-1") {
+		require.Fail(t, "it keeps none")
 	}
 	_, err = c.Do(ctx, "order-1", api.Operation{Do: "dance"})
 	require.ErrorContains(t, err, "dance")

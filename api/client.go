@@ -1,11 +1,9 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -117,91 +115,6 @@ func (c *Client) ask(ctx context.Context, q *question, out any) error {
 	return nil
 }
 
-// listLines yields the lines of the answer to a question.
-func listLines[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		q.accept = typeLines
-		a, err := c.send(ctx, q)
-		if err != nil {
-			yield(none, err)
-			return
-		}
-		defer func() { _ = a.Body.Close() }() // there is no more to read
-		for d := json.NewDecoder(a.Body); ; {
-			var line json.RawMessage
-			err := d.Decode(&line)
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			var x T
-			if err == nil {
-				x, err = decodeLine[T](line)
-			}
-			if !yield(x, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// decodeLine decodes an entry of a list, or the error that has ended it.
-func decodeLine[T any](text []byte) (x T, err error) {
-	var refused errorReply
-	if bytes.HasPrefix(text, []byte(`{"error":{"status":`)) && json.Unmarshal(text, &refused) == nil && refused.Error != nil {
-		return x, refused.Error
-	}
-	err = json.Unmarshal(text, &x)
-	return x, err
-}
-
-// listStream yields the messages of a stream, until it says that it has ended.
-func listStream[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		q.accept = typeStream
-		a, err := c.send(ctx, q)
-		if err != nil {
-			yield(none, err)
-			return
-		}
-		defer func() { _ = a.Body.Close() }() // there is no more to read
-		name := ""
-		for lines := bufio.NewReader(a.Body); ; {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				yield(none, streamError(ctx, err))
-				return
-			}
-			field, text, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
-			switch {
-			case len(line) == 1:
-				name = ""
-			case string(field) == "event":
-				name = string(text)
-			case string(field) == "data" && name == "end":
-				return
-			case string(field) == "data":
-				x, err := decodeLine[T](text)
-				if !yield(x, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// streamError says why a stream broke.
-func streamError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("the stream of the engine broke: %w", err)
-}
-
 // Engine returns which engine answers.
 func (c *Client) Engine(ctx context.Context) (info EngineInfo, err error) {
 	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/engine"}, &info)
@@ -210,7 +123,7 @@ func (c *Client) Engine(ctx context.Context) (info EngineInfo, err error) {
 
 // Runs lists runs, as Engine.Runs does.
 func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
-	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status})
+	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status, Labels: f.Labels})
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until, "endedSince": f.EndedSince, "endedUntil": f.EndedUntil} {
 		if !at.IsZero() {
 			q.Set(name, at.Format(time.RFC3339Nano))
@@ -218,6 +131,9 @@ func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunS
 	}
 	if f.Newest {
 		q.Set("order", "newest")
+	}
+	if f.ForkedFrom != "" {
+		q.Set("forkedFrom", string(f.ForkedFrom))
 	}
 	if f.After != "" {
 		q.Set("cursor", string(f.After))
@@ -235,6 +151,9 @@ func filterQuery(f pawl.WatchFilter) url.Values {
 	}
 	for _, s := range f.Status {
 		q.Add("status", s.String())
+	}
+	for key, value := range f.Labels {
+		q.Add("label", key+"="+value)
 	}
 	if f.Roots {
 		q.Set("roots", "1")
@@ -305,6 +224,21 @@ func (c *Client) Tokens(ctx context.Context, id workflow.RunID, f pawl.TokenFilt
 		q.query.Set("after", strconv.FormatInt(int64(f.After), 10))
 	}
 	return listLines[pawl.Token](ctx, c, q)
+}
+
+// Branches lists branches of a run, as Engine.Branches does.
+func (c *Client) Branches(ctx context.Context, id workflow.RunID, f pawl.BranchFilter) iter.Seq2[pawl.BranchView, error] {
+	q := aboutRun(id, "/branches")
+	q.query.Set("group", strconv.FormatInt(int64(f.Group), 10))
+	if f.Status != "" {
+		q.query.Set("status", f.Status)
+	}
+	return listLines[pawl.BranchView](ctx, c, q)
+}
+
+// Signals lists the signals that a run keeps, as Engine.Signals does.
+func (c *Client) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[pawl.KeptSignal, error] {
+	return listLines[pawl.KeptSignal](ctx, c, aboutRun(id, "/signals"))
 }
 
 // Data returns the values of a run.

@@ -13,6 +13,8 @@ var Pages = []Documented{
 	{"Error", reflect.TypeFor[errorReply]()},
 	{"RunPage", reflect.TypeFor[runPage]()},
 	{"TokenPage", reflect.TypeFor[tokenPage]()},
+	{"BranchPage", reflect.TypeFor[branchPage]()},
+	{"SignalPage", reflect.TypeFor[signalPage]()},
 	{"EventPage", reflect.TypeFor[eventPage]()},
 	{"RecordPage", reflect.TypeFor[recordPage]()},
 	{"ApprovalPage", reflect.TypeFor[approvalPage]()},

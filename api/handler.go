@@ -99,7 +99,7 @@ func (c *call) checkQuery(params []string) error {
 		if !slices.Contains(params, name) && (name != "run" || c.r.PathValue("run") != anyRun) {
 			return invalidf("the query has %q, which this path does not know: it knows %s", name, strings.Join(params, ", "))
 		}
-		if len(have) > 1 && name != "status" {
+		if len(have) > 1 && name != "status" && name != "label" {
 			return invalidf("the query has %q twice", name)
 		}
 	}

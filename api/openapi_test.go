@@ -38,6 +38,8 @@ var documented = append(api.Pages, []api.Documented{
 	{"Group", reflect.TypeFor[pawl.Group]()},
 	{"Scope", reflect.TypeFor[workflow.Scope]()},
 	{"Token", reflect.TypeFor[pawl.Token]()},
+	{"Branch", reflect.TypeFor[pawl.BranchView]()},
+	{"Signal", reflect.TypeFor[pawl.KeptSignal]()},
 	{"Data", reflect.TypeFor[api.Data]()},
 	{"RunDefinition", reflect.TypeFor[api.RunDefinition]()},
 	{"Event", reflect.TypeFor[pawl.Event]()},
@@ -248,7 +250,7 @@ func TestDocumentOfFields(t *testing.T) {
 	for i, text := range schemas["Phase"].Enum {
 		require.Equal(t, text, workflow.Phase(i).String())
 	}
-	for _, name := range []string{"Code", "RunStatus", "TokenStatus", "Phase", "Definition"} {
+	for _, name := range []string{"Code", "RunStatus", "TokenStatus", "Phase", "Definition", "Labels"} {
 		delete(schemas, name)
 	}
 	require.Empty(t, schemas, "these are of no type")
@@ -331,7 +333,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	for range 2 {
 		ask("POST", "/v1/runs/a/forks", signed(`"to": "c", "at": 1`))
 	}
-	for _, path := range []string{"/v1/runs", "/v1/runs/a/tokens", "/v1/runs/a/events", "/v1/runs/a/journal", "/v1/approvals", "/v1/dead-letters"} {
+	for _, path := range []string{"/v1/runs", "/v1/runs/a/tokens", "/v1/runs/a/events", "/v1/runs/a/journal", "/v1/runs/a/branches", "/v1/runs/a/signals", "/v1/approvals", "/v1/dead-letters"} {
 		ask("GET", path, "")
 		ask("GET", path, "", "Accept", "text/html, application/x-ndjson;q=0.9")
 	}

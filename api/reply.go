@@ -159,6 +159,17 @@ func mapList[T any](list iter.Seq2[T, error], show func(*T) any) iter.Seq2[any, 
 	}
 }
 
+// keepEntries leaves out entries of a list.
+func keepEntries[T any](list iter.Seq2[T, error], keep func(*T) bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for x, err := range list {
+			if (err != nil || keep(&x)) && !yield(x, err) {
+				return
+			}
+		}
+	}
+}
+
 // readPage returns at most limit entries of a list, and whether there are more.
 func readPage[T any](list iter.Seq2[T, error], limit int) (page []T, more bool, err error) {
 	page = []T{} // an empty list is [] in JSON

@@ -3,6 +3,7 @@ package api
 import (
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -96,6 +97,23 @@ func (q *query) duration(name string) time.Duration {
 		q.refuse(name, `a duration such as "30s"`)
 	}
 	return d
+}
+
+// labels returns labels that are written as KEY=VALUE; nil if there are none.
+func (q *query) labels() map[string]string {
+	var out map[string]string
+	for _, text := range q.values["label"] {
+		key, value, ok := strings.Cut(text, "=")
+		if _, twice := out[key]; !ok || twice {
+			q.refuse("label", "a key and a value such as customer=7, each key once")
+			return nil
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	return out
 }
 
 func (q *query) runStatuses() (out []workflow.RunStatus) {

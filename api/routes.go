@@ -4,7 +4,7 @@ import "net/http"
 
 // What lists take to choose and to page.
 var (
-	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
+	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after"}
 	pageParams  = []string{"limit", "after"}
 )
@@ -18,6 +18,8 @@ func routes() []route {
 		{put, "/v1/runs/{run}", Act, []string{"wait"}, (*call).startRun},
 		{get, "/v1/runs/{run}/overview", View, nil, (*call).showOverview},
 		{get, "/v1/runs/{run}/tokens", View, tokenParams, (*call).listTokens},
+		{get, "/v1/runs/{run}/branches", View, []string{"group", "status", "limit", "cursor"}, (*call).listBranches},
+		{get, "/v1/runs/{run}/signals", View, pageParams, (*call).listSignals},
 		{get, "/v1/runs/{run}/data", View | Values, nil, (*call).showData},
 		{get, "/v1/runs/{run}/definition", View, nil, (*call).showDefinition},
 		{get, "/v1/runs/{run}/events", View, pageParams, (*call).listEvents},
@@ -26,7 +28,7 @@ func routes() []route {
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width"}, (*call).drawRun},
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
 		{post, "/v1/runs/{run}/simulate", View | Values, nil, (*call).tryActs},
-		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots"}, (*call).watchRuns},
+		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label"}, (*call).watchRuns},
 		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},
 		{get, "/v1/approvals", View, []string{"limit"}, (*call).listApprovals},
 		{get, "/v1/dead-letters", View, []string{"run", "workflow", "node", "task", "code", "limit"}, (*call).listDeadLetters},

@@ -25,7 +25,7 @@ func (c *call) listRuns() error {
 	f := pawl.RunFilter{
 		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"),
 		Status: q.runStatuses(), Since: q.instant("since"), Until: q.instant("until"), EndedSince: q.instant("endedSince"), EndedUntil: q.instant("endedUntil"),
-		After: workflow.RunID(q.textOf("cursor")),
+		Labels: q.labels(), ForkedFrom: workflow.RunID(q.textOf("forkedFrom")), After: workflow.RunID(q.textOf("cursor")),
 	}
 	switch q.textOf("order") {
 	case "", "oldest":
@@ -157,9 +157,11 @@ func (c *call) listTokens() error {
 
 // Data are the values of a run.
 type Data struct {
-	Seq    int64          `json:"record"` // the last one
-	State  map[string]any `json:"state,omitzero"`
-	Output map[string]any `json:"output,omitzero"` // of a run that has completed
+	Seq         int64          `json:"record"` // the last one
+	Input       map[string]any `json:"input,omitzero"`
+	State       map[string]any `json:"state,omitzero"`
+	Output      map[string]any `json:"output,omitzero"`      // of a run that has completed
+	OutputSoFar map[string]any `json:"outputSoFar,omitzero"` // what a run that has not ended has written to its output
 }
 
 func (c *call) showData() error {
@@ -169,7 +171,10 @@ func (c *call) showData() error {
 		return err
 	}
 	v := c.viewerOf(id)
-	return c.replyAt(s.Seq, Data{Seq: s.Seq, State: v.showObject("state", s.State), Output: v.showObject("output", s.Output)})
+	return c.replyAt(s.Seq, Data{
+		Seq: s.Seq, Input: v.showObject("input", s.Input), State: v.showObject("state", s.State),
+		Output: v.showObject("output", s.Output), OutputSoFar: v.showObject("output", s.OutputSoFar),
+	})
 }
 
 // A RunDefinition is the definition that a run has now.

@@ -15,13 +15,14 @@ import (
 
 // A Start is a run to be started: of a published definition, or of one that it brings.
 type Start struct {
-	Workflow   string          `json:"workflow,omitzero"`   // the name of a published definition; or
-	Definition json.RawMessage `json:"definition,omitzero"` // another one, which takes the right Define
-	Version    int             `json:"version,omitzero"`    // with Workflow; 0 is the latest, or the one that the run has already
-	Input      json.RawMessage `json:"input,omitzero"`      // an object
-	Tenant     string          `json:"tenant,omitzero"`     // on whose behalf
-	By         string          `json:"by,omitzero"`         // who starts it
-	Reason     string          `json:"reason,omitzero"`
+	Workflow   string            `json:"workflow,omitzero"`   // the name of a published definition; or
+	Definition json.RawMessage   `json:"definition,omitzero"` // another one, which takes the right Define
+	Version    int               `json:"version,omitzero"`    // with Workflow; 0 is the latest, or the one that the run has already
+	Input      json.RawMessage   `json:"input,omitzero"`      // an object
+	Tenant     string            `json:"tenant,omitzero"`     // on whose behalf
+	Labels     map[string]string `json:"labels,omitzero"`     // what it is about, to find it by
+	By         string            `json:"by,omitzero"`         // who starts it
+	Reason     string            `json:"reason,omitzero"`
 }
 
 // startRun starts a run: 201, or 200 if it was started so before.
@@ -39,7 +40,7 @@ func (c *call) startRun() error {
 	if err := decodeObject(text, &s); err != nil {
 		return err
 	}
-	run := workflow.Run{ID: c.runID(), Workflow: s.Workflow, Version: s.Version, Tenant: s.Tenant}
+	run := workflow.Run{ID: c.runID(), Workflow: s.Workflow, Version: s.Version, Tenant: s.Tenant, Labels: s.Labels}
 	if s.Definition != nil {
 		if err := c.requireRights(Define); err != nil {
 			return err

@@ -61,6 +61,7 @@ func (c *call) watchRuns() error {
 	q := c.query()
 	f := pawl.WatchFilter{
 		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"), Status: q.runStatuses(),
+		Labels: q.labels(),
 	}
 	if q.err != nil {
 		return q.err

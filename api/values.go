@@ -93,6 +93,19 @@ func (v *viewer) showToken(t *pawl.Token) any {
 	return out
 }
 
+func (v *viewer) showBranch(b *pawl.BranchView) any {
+	out := *b
+	out.Failure, out.Item = v.showFailure(b.Failure), v.showValue("item", b.Item)
+	out.State, out.Output = v.showObject("state", b.State), v.showObject("output", b.Output)
+	return out
+}
+
+func (v *viewer) showSignal(s *pawl.KeptSignal) any {
+	out := *s
+	out.Payload = v.showValue("payload", s.Payload)
+	return out
+}
+
 func (v *viewer) showEvent(e *pawl.Event) any { return v.eventOf(e) }
 
 func (v *viewer) eventOf(e *pawl.Event) pawl.Event {
