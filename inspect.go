@@ -3,7 +3,9 @@ package pawl
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -179,11 +181,28 @@ type EventsOptions struct {
 	Follow bool  // wait for further ones until the run has ended
 }
 
-// Events lists the events of a run, in sequence, without gaps. With Follow it
-// waits for new ones until the run has ended or ctx is done. An error ends the
-// list.
+// Events lists the events of a run, in sequence, without gaps; task.dispatched has the key of
+// the attempt. With Follow it waits for new ones until the run has ended or ctx is done. An
+// error ends the list.
 func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Event, error] {
-	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Event, error] { return e.dir.Events(id, after) }, func(ev *Event) int64 { return ev.Seq })
+	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Event, error] { return e.withKeys(id, e.dir.Events(id, after)) }, func(ev *Event) int64 { return ev.Seq })
+}
+
+// withKeys adds to the events of dispatched tasks the keys of the attempts, which are not stored.
+func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for ev, err := range events {
+			if epoch, _ := ev.Data["epoch"].(string); ev.Type == workflow.EventTaskDispatched && epoch != "" {
+				number, _ := ev.Data["attempt"].(int64)
+				of, _ := strconv.ParseUint(epoch, 16, 64) // as it was written
+				ev.Data = maps.Clone(ev.Data)
+				ev.Data["key"] = string(e.keyOf(id, ev.Token, int(number), workflow.Epoch(of)))
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
 }
 
 // Journal lists the records of a run: every message that was taken, and what

@@ -111,6 +111,9 @@ func (v *viewer) showEvent(e *pawl.Event) any { return v.eventOf(e) }
 func (v *viewer) eventOf(e *pawl.Event) pawl.Event {
 	out := *e
 	out.Data = v.showObject("data", e.Data)
+	if e.Type == workflow.EventTaskDispatched && v.rights&Act == 0 {
+		delete(out.Data, "key")
+	}
 	if out.Data != nil && v.redact != nil {
 		delete(out.Data, "failure")
 		delete(out.Data, "message")

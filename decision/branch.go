@@ -73,8 +73,11 @@ func (d CreateBranches) evolveState(s *state.State) {
 }
 
 func (d CreateBranches) toldEvents(*state.State) []Event {
-	return []Event{{Type: workflow.EventFanOutStarted, Token: d.Group.Origin, Node: d.Group.Node, Group: d.Group.ID,
-		Data: map[string]any{"name": d.Group.Name, "total": int64(d.Group.Total)}}}
+	data := map[string]any{"name": d.Group.Name, "total": int64(d.Group.Total)}
+	if d.Group.Total > 0 {
+		data["first"] = int64(d.Group.First) // token of branch 0; the others follow
+	}
+	return []Event{{Type: workflow.EventFanOutStarted, Token: d.Group.Origin, Node: d.Group.Node, Group: d.Group.ID, Data: data}}
 }
 
 func (CreateBranches) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -189,7 +192,7 @@ func (d AwaitSiblings) evolveState(s *state.State) {
 
 func (d AwaitSiblings) toldEvents(s *state.State) []Event {
 	waiting := tokenEvent(s, workflow.EventTokenWaiting, d.Token, map[string]any{"for": "siblings", "via": string(d.Via)})
-	waiting.Group = d.Scope.Group
+	waiting.putBranch(d.Scope)
 	if d.Completes {
 		waiting.Data["completes"] = true
 	}

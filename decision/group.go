@@ -43,10 +43,28 @@ func (d FireGroup) toldEvents(s *state.State) []Event {
 	if d.TimedOut {
 		done.Data["timedOut"] = true
 	}
+	if n := d.countWithdrawn(s); n > 0 {
+		done.Data["withdrawn"] = int64(n)
+	}
 	if !d.Shortfall {
 		return []Event{done}
 	}
 	return []Event{groupEvent(s, workflow.EventFanInShortfall, d.Group), done}
+}
+
+// countWithdrawn returns how many tokens are cancelled because the join fires.
+func (d FireGroup) countWithdrawn(s *state.State) int {
+	if !d.Cancel {
+		return 0
+	}
+	g := s.Group(d.Group)
+	n := g.Live
+	for i := range g.Total {
+		if b := s.Branch(workflow.Scope{Group: g.ID, Branch: i}); b.Status == state.BranchArrived {
+			n -= b.Waiting
+		}
+	}
+	return n
 }
 
 func (d FireGroup) withdrawnTokens(s *state.State) []workflow.TokenID {
@@ -80,6 +98,12 @@ func (d FailGroup) evolveState(s *state.State) {
 func (d FailGroup) toldEvents(s *state.State) []Event {
 	out := groupEvent(s, workflow.EventFanInFailed, d.Group)
 	out.Data["error"] = FailureValue(&d.Failure)
+	if d.TimedOut {
+		out.Data["timedOut"] = true
+	}
+	if n := s.Group(d.Group).Live; n > 0 {
+		out.Data["withdrawn"] = int64(n)
+	}
 	if d.Shortfall {
 		return []Event{groupEvent(s, workflow.EventFanInShortfall, d.Group), out}
 	}

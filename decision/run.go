@@ -69,10 +69,11 @@ func (d CompleteRun) evolveState(s *state.State) {
 }
 
 func (CompleteRun) toldEvents(s *state.State) []Event {
+	end := runEnd(s, workflow.EventWorkflowCompleted, nil)
 	if len(s.Artifacts) == 0 {
-		return []Event{{Type: workflow.EventWorkflowCompleted}}
+		return []Event{end}
 	}
-	return []Event{{Type: workflow.EventArtifactCommitted, Data: map[string]any{"count": int64(len(s.Artifacts))}}, {Type: workflow.EventWorkflowCompleted}}
+	return []Event{{Type: workflow.EventArtifactCommitted, Data: map[string]any{"count": int64(len(s.Artifacts))}}, end}
 }
 
 func (CompleteRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -92,8 +93,8 @@ func (d FailRun) evolveState(s *state.State) {
 	s.Failure, s.EndedAt = &d.Failure, d.At
 }
 
-func (d FailRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: workflow.EventWorkflowFailed, Data: FailureValue(&d.Failure)}}
+func (d FailRun) toldEvents(s *state.State) []Event {
+	return []Event{runEnd(s, workflow.EventWorkflowFailed, FailureValue(&d.Failure))}
 }
 
 func (FailRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -113,8 +114,8 @@ func (d ExpireRun) evolveState(s *state.State) {
 	s.Failure, s.EndedAt = &d.Failure, d.At
 }
 
-func (d ExpireRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: workflow.EventWorkflowTimedOut, Data: FailureValue(&d.Failure)}}
+func (d ExpireRun) toldEvents(s *state.State) []Event {
+	return []Event{runEnd(s, workflow.EventWorkflowTimedOut, FailureValue(&d.Failure))}
 }
 
 func (ExpireRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -134,8 +135,8 @@ func (d CancelRun) evolveState(s *state.State) {
 	s.Failure, s.EndedAt = &d.Failure, d.At
 }
 
-func (d CancelRun) toldEvents(*state.State) []Event {
-	return []Event{{Type: workflow.EventWorkflowCancelled, Data: FailureValue(&d.Failure)}}
+func (d CancelRun) toldEvents(s *state.State) []Event {
+	return []Event{runEnd(s, workflow.EventWorkflowCancelled, FailureValue(&d.Failure))}
 }
 
 func (CancelRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
@@ -216,6 +217,17 @@ func moveRun(s *state.State, m workflow.RunMove) {
 		panic("decision: " + err.Error())
 	}
 	s.Status = to
+}
+
+// runEnd returns the event of a run's end, which says how many tokens are withdrawn by it.
+func runEnd(s *state.State, typ workflow.EventType, data map[string]any) Event {
+	if n := s.LiveCount(); n > 0 {
+		if data == nil {
+			data = map[string]any{}
+		}
+		data["withdrawn"] = int64(n)
+	}
+	return Event{Type: typ, Data: data}
 }
 
 // endAllTokens cancels every live token, because the run ends.

@@ -34,7 +34,7 @@ func (d DispatchTask) evolveState(s *state.State) {
 }
 
 func (d DispatchTask) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, workflow.EventTaskDispatched, d.Token, map[string]any{"task": d.Task, "attempt": int64(d.Attempt)})}
+	return []Event{tokenEvent(s, workflow.EventTaskDispatched, d.Token, map[string]any{"task": d.Task, "attempt": int64(d.Attempt), "epoch": d.Epoch.String()})}
 }
 
 func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

@@ -33,7 +33,7 @@ func (d CreateToken) evolveState(s *state.State) {
 }
 
 func (d CreateToken) toldEvents(*state.State) []Event {
-	return []Event{{Type: workflow.EventTokenCreated, Token: d.Token.ID, Node: d.Token.Node, Data: scopeData(d.Token.Scope)}}
+	return []Event{{Type: workflow.EventTokenCreated, Token: d.Token.ID, Node: d.Token.Node, Group: d.Token.Scope.Group, Data: scopeData(d.Token.Scope)}}
 }
 
 func (CreateToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -300,7 +300,8 @@ func completedEvents(s *state.State, id workflow.TokenID, metadata map[string]an
 	if s.Token(id).Status != workflow.Dispatched {
 		return []Event{then}
 	}
-	return []Event{tokenEvent(s, workflow.EventTaskCompleted, id, metadata), then}
+	t := s.Token(id)
+	return []Event{{Type: workflow.EventTaskCompleted, Token: id, Node: t.Node, Group: t.Scope.Group, Data: metadata}, then}
 }
 
 // failedEvents puts task.failed before the event of a token whose task it was.
@@ -312,9 +313,24 @@ func failedEvents(s *state.State, id workflow.TokenID, typ workflow.EventType, f
 	return []Event{tokenEvent(s, workflow.EventTaskFailed, id, FailureValue(f)), then}
 }
 
-// tokenEvent returns an event about a token, at its node.
+// tokenEvent returns an event about a token, at its node and in its branch, which it adds to
+// data. The particulars of task.completed are the handler's own, so that it has none.
 func tokenEvent(s *state.State, typ workflow.EventType, id workflow.TokenID, data map[string]any) Event {
-	return Event{Type: typ, Token: id, Node: s.Token(id).Node, Data: data}
+	t := s.Token(id)
+	e := Event{Type: typ, Token: id, Node: t.Node, Data: data}
+	e.putBranch(t.Scope)
+	return e
+}
+
+// putBranch says in which branch the token of an event is.
+func (e *Event) putBranch(sc workflow.Scope) {
+	if e.Group = sc.Group; sc.Group == 0 {
+		return
+	}
+	if e.Data == nil {
+		e.Data = map[string]any{}
+	}
+	e.Data["branch"] = int64(sc.Branch)
 }
 
 // waitingFor says that a token waits, and for what.

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Version is the version of the planner. A journal is replayed by the version
-// that wrote it.
-const Version = 1
+// Version is the version of the planner, which each record has. From 1 to 2 the same is
+// decided, and events tell more (decision.DetailedSince).
+const Version = 2
 
 // Step plans the answer of a run in state s to message m at instant now, which
 // is in UTC and whole milliseconds. The state's Epoch is that of the engine

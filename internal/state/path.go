@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// escapedInPath writes the id of a node so that it is one element of a path.
-var escapedInPath = strings.NewReplacer("%", "%25", "/", "%2F", ":", "%3A")
+// escapedInPath writes the id of a node as the view paths of a run's file does.
+var escapedInPath = strings.NewReplacer("~", "~0", "/", "~1")
 
 // PathOf returns the branches that enclose a scope as a text, outermost first: root, and
 // /NODE:INDEX for each fan-out, where NODE is the node that fanned out and INDEX the branch,
-// from 0. In the id of a node %, / and : are %25, %2F and %3A.
+// from 0. In the id of a node ~ is written ~0, and / is written ~1.
 func (s *State) PathOf(sc workflow.Scope) string {
 	if sc.Group == 0 {
 		return "root"

@@ -1,0 +1,75 @@
+package decision
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// DetailedSince is the first version of the planner whose records tell what events tell now:
+// the branch, the token of the first branch, how many tokens were withdrawn, how long what
+// timed out has lasted. The events of older records, where they were written, tell less.
+const DetailedSince = 2
+
+// addElapsed adds to the event of a time-out how long it had been waited, in milliseconds, given the
+// state before: at least what the definition allows, more if nobody could look in time.
+func addElapsed(s *state.State, e *Event) {
+	since := waitBegan(s, e)
+	if since.IsZero() || since.After(e.At) {
+		return
+	}
+	e.Data["elapsedMs"] = e.At.Sub(since).Milliseconds()
+}
+
+// waitBegan returns when that began of which an event tells that it timed out; zero for any
+// other event.
+func waitBegan(s *state.State, e *Event) time.Time {
+	switch e.Type {
+	case workflow.EventWorkflowTimedOut:
+		return s.StartedAt
+	case workflow.EventFanInCompleted, workflow.EventFanInFailed:
+		return gatheringBegan(s, e)
+	case workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskParked, workflow.EventTokenFailed, workflow.EventTokenTimedOut:
+		return attemptBegan(s, e)
+	default:
+		return time.Time{}
+	}
+}
+
+// attemptBegan returns when the wait of a token began whose time is up.
+func attemptBegan(s *state.State, e *Event) time.Time {
+	failure := e.Data
+	if nested, ok := e.Data["error"].(map[string]any); ok {
+		failure = nested
+	}
+	t, n := s.Token(e.Token), s.Graph.Node(e.Node)
+	if n == nil || t.Status == workflow.Retrying { // a patch removed it, or an operator retries
+		return time.Time{}
+	}
+	until, most := t.Due, n.Timeout
+	switch failure["code"] {
+	case workflow.CodeHeartbeatTimeout:
+		until, most = t.Beat, n.Heartbeat
+	case workflow.CodeTimeout, workflow.CodeApprovalTimeout:
+		if t.Status == workflow.WaitingForTimer || t.Status == workflow.WaitingForEvent {
+			until = t.Beat
+		}
+	default:
+		return time.Time{}
+	}
+	if until.IsZero() || until.After(e.At) {
+		return time.Time{}
+	}
+	return until.Add(-most)
+}
+
+// gatheringBegan returns when the first branch arrived at a join whose time is up.
+func gatheringBegan(s *state.State, e *Event) time.Time {
+	g := s.Group(e.Group)
+	spec := s.Graph.Groups[g.Name]
+	if e.Data["timedOut"] != true || g.Due.IsZero() || spec == nil || spec.Sync == nil {
+		return time.Time{}
+	}
+	return g.Due.Add(-spec.Sync.Timeout)
+}
