@@ -136,7 +136,7 @@ func TestPagesSayWhatThereIs(t *testing.T) {
 	require.Contains(t, run, "order-1 running")
 	require.Contains(t, run, "load[0] waits for an operator: attempt 1 of task load has failed and was the last")
 	require.Contains(t, run, "It came from split by split->load in record 2.")
-	require.Contains(t, s.see("run/order-1"), `aria-label="load, task: 1 done, 1 parked, 1 running"`)
+	require.Contains(t, s.see("run/order-1"), `<title>load, task: 1 done, 1 parked, 1 running</title>`)
 	require.Contains(t, run, "files from split · gathering 1 of 3 arrived")
 
 	require.Contains(t, textOf(t, s.see("runs?status=running&workflow=order")), "order-1")

@@ -241,8 +241,8 @@ func TestEmbed(t *testing.T) {
 	d := New(g, &Run{ID: "r", Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{"a": {workflow.Completed: 2, workflow.Retrying: 1}}})
 	got := d.Embed(Embedding{Link: func(id workflow.NodeID) string { return "?node=" + string(id) + "&x=<" }, Chosen: "b"})
 	checkXML(t, got)
-	require.Contains(t, got, `<a class="node task retrying start" href="?node=a&amp;x=&lt;" data-node="a" aria-label="a, task load: 2 done, 1 retrying">`)
-	require.Contains(t, got, `<a class="node gateway unreached chosen" href="?node=b&amp;x=&lt;" data-node="b" aria-label="b: not reached">`)
+	require.Contains(t, got, `<a class="node task retrying start" href="?node=a&amp;x=&lt;" data-node="a"><title>a, task load: 2 done, 1 retrying</title>`)
+	require.Contains(t, got, `<a class="node gateway unreached chosen" href="?node=b&amp;x=&lt;" data-node="b"><title>b: not reached</title>`)
 	require.NotContains(t, got, "<style")
 	require.NotContains(t, d.Embed(Embedding{}), "<a ")
 }

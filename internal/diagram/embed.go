@@ -13,7 +13,7 @@ type Embedding struct {
 }
 
 // Embed returns the diagram as an SVG element of a page, which has the style: the classes are
-// those that SVG writes. Nodes are links whose name says all of them in a sentence; each has
+// those that SVG writes. Nodes are links whose title says all of them in a sentence; each has
 // the class chosen if it is that of o, and its id as the attribute data-node.
 func (d *Diagram) Embed(o Embedding) string {
 	p := &painter{Diagram: d, drawing: layout.Draw(d.layoutGraph(), layout.Options{MaxWidth: o.MaxWidth}), link: o.Link, chosen: o.Chosen}
@@ -33,6 +33,6 @@ func (p *painter) openNode(n *node, class string) string {
 		p.printf("<g class=\"%s\"><title>%s</title>", class, escape(p.sentence(n)))
 		return "g"
 	}
-	p.printf("<a class=\"%s\" href=\"%s\" data-node=\"%s\" aria-label=\"%s\"><title>%s</title>", class, escape(p.link(n.key)), escape(string(n.key)), escape(p.sentence(n)), escape(p.sentence(n)))
+	p.printf("<a class=\"%s\" href=\"%s\" data-node=\"%s\"><title>%s</title>", class, escape(p.link(n.key)), escape(string(n.key)), escape(p.sentence(n)))
 	return "a"
 }
