@@ -101,10 +101,15 @@ func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.D
 	if err != nil {
 		return nil, 0, closedError(err)
 	}
+	return definitionOf(s)
+}
+
+// definitionOf returns a copy of the definition of a run, and its revision.
+func definitionOf(s *state.State) (*workflow.Definition, int, error) {
 	raw, err := s.Graph.Definition.MarshalJSON()
 	if err != nil {
 		return nil, 0, err
 	}
-	d, err := workflow.Boundless().ParseJSON(raw) // the caller's own
+	d, err := workflow.Boundless().ParseJSON(raw)
 	return d, s.Revision(), err
 }

@@ -72,6 +72,34 @@ func (e *Engine) Simulate(ctx context.Context, id workflow.RunID) (*Simulation, 
 	return &Simulation{engine: e, head: h, state: s, now: timeout.Instant(e.hook.Now())}, nil
 }
 
+// SimulateAt returns a copy of a run as it was after one of its records, from 1: of those that
+// Journal lists. Its clock begins at the instant of that record. The records up to it are read and
+// played, in some 50 µs each. Errors: as of Simulate, ErrInvalid (the run has no such record),
+// *workflow.LimitError (it takes more than 128 MiB).
+func (e *Engine) SimulateAt(ctx context.Context, id workflow.RunID, record int64) (*Simulation, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	source, err := e.dir.ReadForkSource(id)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	if last := int64(len(source.Records)); record < 1 || record > last {
+		return nil, fmt.Errorf("%w: run %q has no record %d: there are 1 to %d", ErrInvalid, string(id), record, last)
+	}
+	s, err := source.Replay(source.Records[:record], nil)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	s.Epoch = e.dispatchEpoch()
+	h := source.Head
+	h.Seq = record
+	return &Simulation{engine: e, head: h, state: s, now: source.Records[record-1].At}, nil
+}
+
 type simulationKey struct{}
 
 // Context returns a context in which the calls of the engine that change a run change the
@@ -340,4 +368,20 @@ func (s *Simulation) Snapshot() Snapshot {
 	h := s.head
 	h.Alarm = s.state.Alarm()
 	return s.engine.snapshotOf(s.state, &h)
+}
+
+// Overview returns the copy as Engine.Overview would return the run.
+func (s *Simulation) Overview() Overview {
+	if !s.isMade() {
+		return Overview{}
+	}
+	return overviewOf(s.state, s.head.Seq)
+}
+
+// Definition returns the definition that the copy has now, and the number of its revision.
+func (s *Simulation) Definition() (*workflow.Definition, int, error) {
+	if !s.isMade() {
+		return nil, 0, errNoSimulation
+	}
+	return definitionOf(s.state)
 }

@@ -279,6 +279,10 @@ func TestActOverTheSocket(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunRunning, tried.Outcome.Status, "it is parked")
 
+	status, body := send(t, everything(e), "POST", "/v1/runs/order-1/simulate?at=1", `{"results": {"quote": {"output": {"price": 0}}}}`)
+	require.Equal(t, http.StatusOK, status, body)
+	require.Contains(t, body, `"code":"unmatched`, "nothing leads on from there")
+
 	done, err := c.Do(ctx, "order-1", vote)
 	require.NoError(t, err)
 	require.True(t, done.Applied)

@@ -132,6 +132,12 @@ func TestReadARun(t *testing.T) {
 		"/v1/runs/order-1/tokens?status=dispatched":   `{"tokens":[]}`,
 		"/v1/runs/order-1/data":                       `"offer":{"card":"4111"`,
 		"/v1/runs/order-1/definition":                 `"name":"order"`,
+		"/v1/runs/order-1?at=1":                       `"seq":1`,
+		"/v1/runs/order-1/overview?at=1":              `"nodes":[{"node":"quote","tokens":{"dispatched":1}}]`,
+		"/v1/runs/order-1/tokens?at=1&node=quote":     `{"tokens":[{"id":1,"node":"quote","status":"dispatched","path":"root","attempt":1}]}`,
+		"/v1/runs/order-1/data?at=1":                  `{"record":1,"input":{"item":"chair"},"state":{}}`,
+		"/v1/runs/order-1/definition?at=2":            `"revision":1`,
+		"/v1/runs/order-1/graph.svg?at=1":             `at record 1`,
 		"/v1/runs/order-1/events":                     `"type":"approval.requested"`,
 		"/v1/runs/order-1/events?limit=1":             `"after":1,"more":true}`,
 		"/v1/runs/order-1/journal":                    `"kind":"TaskCompleted"`,
@@ -183,6 +189,8 @@ func TestRefusals(t *testing.T) {
 		"/v1/runs/none?wait=-1s":       {Status: 400, Code: "invalid_request"},
 		"/v1/runs/none?run=other":      {Status: 400, Code: "invalid_request"},
 		"/v1/runs/none/events?after=x": {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1?at=0":        {Status: 400, Code: "invalid_request"},
+		"/v1/runs/none/overview?at=1":  {Status: 404, Code: "run_not_found"},
 		"/v1/diff?a=x":                 {Status: 400, Code: "invalid_request"},
 	} {
 		status, body := get(t, h, path)

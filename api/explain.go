@@ -29,7 +29,7 @@ func (c *call) drawRun() error {
 		return q.err
 	}
 	id := c.runID()
-	d, _, err := c.engine.Definition(c.context(), id)
+	d, _, err := c.readDefinition(id)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *call) drawRun() error {
 	if err != nil {
 		return err
 	}
-	o, err := c.engine.Overview(c.context(), id)
+	o, err := c.readOverview(id)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import "net/http"
 // What lists take to choose and to page.
 var (
 	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
-	tokenParams = []string{"node", "status", "group", "limit", "after"}
+	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
 	pageParams  = []string{"limit", "after"}
 )
 
@@ -14,20 +14,20 @@ func routes() []route {
 	const get, put, post = http.MethodGet, http.MethodPut, http.MethodPost
 	return append(actRoutes(), []route{
 		{get, "/v1/runs", View, runParams, (*call).listRuns},
-		{get, "/v1/runs/{run}", View, []string{"wait"}, (*call).showRun},
+		{get, "/v1/runs/{run}", View, []string{"wait", "at"}, (*call).showRun},
 		{put, "/v1/runs/{run}", Act, []string{"wait"}, (*call).startRun},
-		{get, "/v1/runs/{run}/overview", View, nil, (*call).showOverview},
+		{get, "/v1/runs/{run}/overview", View, []string{"at"}, (*call).showOverview},
 		{get, "/v1/runs/{run}/tokens", View, tokenParams, (*call).listTokens},
 		{get, "/v1/runs/{run}/branches", View, []string{"group", "status", "limit", "cursor"}, (*call).listBranches},
 		{get, "/v1/runs/{run}/signals", View, pageParams, (*call).listSignals},
-		{get, "/v1/runs/{run}/data", View | Values, nil, (*call).showData},
-		{get, "/v1/runs/{run}/definition", View, nil, (*call).showDefinition},
+		{get, "/v1/runs/{run}/data", View | Values, []string{"at"}, (*call).showData},
+		{get, "/v1/runs/{run}/definition", View, []string{"at"}, (*call).showDefinition},
 		{get, "/v1/runs/{run}/events", View, pageParams, (*call).listEvents},
 		{get, "/v1/runs/{run}/journal", View, pageParams, (*call).listJournal},
 		{get, "/v1/runs/{run}/why", View, nil, (*call).explainRun},
-		{get, "/v1/runs/{run}/graph.svg", View, []string{"width"}, (*call).drawRun},
+		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
-		{post, "/v1/runs/{run}/simulate", View | Values, nil, (*call).tryActs},
+		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
 		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label"}, (*call).watchRuns},
 		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},
 		{get, "/v1/approvals", View, []string{"limit"}, (*call).listApprovals},

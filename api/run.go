@@ -74,7 +74,7 @@ func (c *call) showRun() error {
 	if err := c.awaitEnd(id, wait); err != nil {
 		return err
 	}
-	s, err := c.engine.Summary(c.context(), id)
+	s, err := c.readSummary(id)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *call) context() context.Context {
 
 func (c *call) showOverview() error {
 	id := c.runID()
-	o, err := c.engine.Overview(c.context(), id)
+	o, err := c.readOverview(id)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,11 @@ func (c *call) listTokens() error {
 		return q.err
 	}
 	id := c.runID()
-	show, tokens := c.viewerOf(id).showToken, c.engine.Tokens(c.context(), id, f)
+	show := c.viewerOf(id).showToken
+	tokens, err := c.readTokens(id, f)
+	if err != nil {
+		return err
+	}
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(tokens, show))
 	}
@@ -166,7 +170,7 @@ type Data struct {
 
 func (c *call) showData() error {
 	id := c.runID()
-	s, err := c.engine.Inspect(c.context(), id)
+	s, err := c.readSnapshot(id)
 	if err != nil {
 		return err
 	}
@@ -184,7 +188,7 @@ type RunDefinition struct {
 }
 
 func (c *call) showDefinition() error {
-	d, revision, err := c.engine.Definition(c.context(), c.runID())
+	d, revision, err := c.readDefinition(c.runID())
 	if err != nil {
 		return err
 	}

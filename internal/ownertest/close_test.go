@@ -292,6 +292,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Run":          first(e.Run(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0})),
 		"Signal":       e.Signal(ctx, "a", workflow.Signal{Name: "s"}),
 		"Simulate":     first(e.Simulate(ctx, "a")),
+		"SimulateAt":   first(e.SimulateAt(ctx, "a", 1)),
 		"Skip":         e.Skip(ctx, pawl.Target{Run: "a", Node: "a"}, nil),
 		"SkipAll":      first(e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)),
 		"Start":        e.Start(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0}),

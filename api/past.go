@@ -1,0 +1,88 @@
+package api
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// pastRun returns a copy of the run as it was after the record that the query names; nil if it
+// names none.
+func (c *call) pastRun() (*pawl.Simulation, error) {
+	q := c.query()
+	at := q.number("at")
+	if q.err == nil && at == 0 && q.textOf("at") != "" {
+		q.refuse("at", "the number of a record, from 1")
+	}
+	if q.err != nil || at == 0 {
+		return nil, q.err
+	}
+	return c.engine.SimulateAt(c.context(), c.runID(), at)
+}
+
+// readSummary returns how a run stands, or stood.
+func (c *call) readSummary(id workflow.RunID) (pawl.RunSummary, error) {
+	past, err := c.pastRun()
+	if err != nil {
+		return pawl.RunSummary{}, err
+	}
+	s, err := c.engine.Summary(c.context(), id)
+	if err != nil || past == nil {
+		return s, err
+	}
+	then := past.Snapshot()
+	s.Outcome, s.Seq, s.Alarm = then.Outcome, then.Seq, then.Alarm // the rest does not change
+	return s, nil
+}
+
+func (c *call) readOverview(id workflow.RunID) (pawl.Overview, error) {
+	past, err := c.pastRun()
+	if err != nil {
+		return pawl.Overview{}, err
+	}
+	if past != nil {
+		return past.Overview(), nil
+	}
+	return c.engine.Overview(c.context(), id)
+}
+
+func (c *call) readSnapshot(id workflow.RunID) (pawl.Snapshot, error) {
+	past, err := c.pastRun()
+	if err != nil {
+		return pawl.Snapshot{}, err
+	}
+	if past != nil {
+		return past.Snapshot(), nil
+	}
+	return c.engine.Inspect(c.context(), id)
+}
+
+func (c *call) readDefinition(id workflow.RunID) (*workflow.Definition, int, error) {
+	past, err := c.pastRun()
+	if err != nil {
+		return nil, 0, err
+	}
+	if past != nil {
+		return past.Definition()
+	}
+	return c.engine.Definition(c.context(), id)
+}
+
+// readTokens lists the tokens of a run, or those that it had.
+func (c *call) readTokens(id workflow.RunID, f pawl.TokenFilter) (iter.Seq2[pawl.Token, error], error) {
+	past, err := c.pastRun()
+	if err != nil || past == nil {
+		return c.engine.Tokens(c.context(), id, f), err
+	}
+	return func(yield func(pawl.Token, error) bool) {
+		for _, t := range past.Snapshot().Tokens {
+			fits := t.ID > f.After && (f.Node == "" || t.Node == f.Node) && (f.Group == 0 || t.Scope.Group == f.Group) &&
+				(f.Status == nil || slices.Contains(f.Status, t.Status))
+			if t.Key = ""; fits && !yield(t, nil) { // who has it could complete the task of today
+				return
+			}
+		}
+	}, nil
+}
