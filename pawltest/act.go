@@ -20,7 +20,7 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 	case e.Signal != nil:
 		return sendSignal(ctx, engine, run, e.Signal)
 	case e.Vote != nil:
-		return castVote(ctx, engine, run, e)
+		return d.castVote(ctx, engine, run, e)
 	case e.Result != nil:
 		return d.reportResult(ctx, engine, run, e)
 	case e.Cancel:
@@ -42,17 +42,23 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 		}
 		return engine.CancelNodes(ctx, run, nodes...)
 	case e.Retry != nil:
-		t, err := tokenTarget(ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))
+		t, err := tokenTarget(d.ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))
 		if err != nil {
 			return err
 		}
 		return engine.Retry(ctx, t, pawl.RetryOptions{Input: workflow.RetryInput(e.Retry.Input)})
 	case e.Skip != nil:
-		t, err := tokenTarget(ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Skip.Node)}, e.branchIndex(e.Skip.Index))
+		t, err := tokenTarget(d.ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Skip.Node)}, e.branchIndex(e.Skip.Index))
 		if err != nil {
 			return err
 		}
 		return engine.Skip(ctx, t, e.Skip.Output.value)
+	case e.Fork != nil:
+		return d.forkRun(ctx, engine, run, e.Fork)
+	case e.Simulate != nil:
+		return d.simulateEvent(ctx, engine, run, e)
+	case e.Replay != nil:
+		return d.replayRun(ctx, engine, run, e)
 	}
 	panic("pawltest: an event that is nothing")
 }
@@ -65,9 +71,9 @@ func sendSignal(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e 
 	return engine.Signal(ctx, run, s)
 }
 
-func castVote(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
+func (d *driver) castVote(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
 	v := e.Vote
-	t, err := tokenTarget(ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(v.Node)}, e.branchIndex(v.Index))
+	t, err := tokenTarget(d.ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(v.Node)}, e.branchIndex(v.Index))
 	if err != nil {
 		return err
 	}
@@ -88,7 +94,7 @@ func (d *driver) applyPatch(ctx context.Context, engine *pawl.Engine, run workfl
 	if !ok {
 		return fmt.Errorf("%w: a patch is a list of operations", pawl.ErrInvalid)
 	}
-	snap, err := engine.Inspect(ctx, run)
+	snap, err := engine.Inspect(d.ctx, run)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ func (d *driver) checkExpectations(h *history) []Failure {
 	c.checkCounts()
 	c.checkOrder()
 	c.checkChildren()
+	c.checkForks()
+	c.failures = append(c.failures, d.looks...)
 	if want := c.expect.Duration; want != nil && *want != end {
 		c.addFailure("duration", want.String(), "%v", end)
 	}
@@ -61,17 +63,24 @@ func (d *driver) runOutcome(h *history) (status string, failure map[string]any, 
 		return "refused", refusedStart(start.err), 0
 	}
 	root := h.runs[0]
-	if f := root.Failure; f != nil {
-		failure = map[string]any{"code": f.Code, "message": f.Message, "node": string(f.Node), "attempts": int64(f.Attempts)}
-		if f.By != "" {
-			failure["by"] = f.By
-		}
-	}
+	failure = failureFields(root.Failure)
 	end := root.EndedAt
 	if end.IsZero() {
 		end = root.records[len(root.records)-1].At
 	}
 	return root.Status.String(), failure, end.Sub(root.StartedAt)
+}
+
+// failureFields returns a failure as a value, nil if there is none.
+func failureFields(f *workflow.Failure) map[string]any {
+	if f == nil {
+		return nil
+	}
+	out := map[string]any{"code": f.Code, "message": f.Message, "node": string(f.Node), "attempts": int64(f.Attempts)}
+	if f.By != "" {
+		out["by"] = f.By
+	}
+	return out
 }
 
 // refusedStart returns the error of a start that was refused as a failure.

@@ -53,6 +53,14 @@ type driver struct {
 	calls   []*call      // admitted, not answered
 	until   time.Time    // the driver sleeps until then; zero if it is awake
 	gates   []chan struct{}
+	looks   []Failure // of simulations and replays
+}
+
+// noteFailures keeps what did not come out as expected of a simulation or a replay.
+func (d *driver) noteFailures(failures []Failure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looks = append(d.looks, failures...)
 }
 
 // A playing is how a scenario is played.

@@ -15,6 +15,7 @@ import (
 // A history is what has happened in a scenario: its run and the runs below it.
 type history struct {
 	runs   []*runHistory // the scenario's first, if it was started
+	forks  []*runHistory // that the scenario makes, with the runs below them; nothing else counts them
 	order  []runRecord   // of all runs, as they happened
 	steps  []step        // likewise
 	events map[string]int
@@ -27,6 +28,7 @@ type runHistory struct {
 	left    []decision.Record // not merged yet
 	nodes   map[workflow.TokenID]workflow.NodeID
 	queued  map[workflow.TokenID]bool // waited at a join, or had or awaited a lock
+	events  []string                  // their types
 }
 
 // A runRecord is a record and the run that it is of.
@@ -58,18 +60,25 @@ func (d *driver) readHistory() (*history, error) {
 		if err != nil {
 			return nil, err
 		}
-		run, err := d.readRun(r.Run, h.events)
+		run, err := d.readRun(r.Run)
 		if err != nil {
 			return nil, fmt.Errorf("run %q: %w", string(r.Run), err)
 		}
+		if d.scenario.isFork(r.Run) {
+			h.forks = append(h.forks, run)
+			continue
+		}
 		h.runs = append(h.runs, run)
+		for _, typ := range run.events {
+			h.events[typ]++
+		}
 	}
 	slices.SortFunc(h.runs, func(a, b *runHistory) int { return compareRuns(a.Run, b.Run) })
 	h.mergeRecords()
 	return h, nil
 }
 
-func (d *driver) readRun(id workflow.RunID, events map[string]int) (*runHistory, error) {
+func (d *driver) readRun(id workflow.RunID) (*runHistory, error) {
 	snap, err := d.engine.Inspect(d.ctx, id)
 	if err != nil {
 		return nil, err
@@ -89,7 +98,7 @@ func (d *driver) readRun(id workflow.RunID, events map[string]int) (*runHistory,
 		if err != nil {
 			return nil, err
 		}
-		events[string(e.Type)]++
+		run.events = append(run.events, string(e.Type))
 	}
 	return run, nil
 }
@@ -250,10 +259,25 @@ func (h *history) childStatuses() map[string][]string {
 // traceLines lists the messages of all runs as they came, and what was decided, one line
 // each.
 func (h *history) traceLines(began time.Time) (out []string) {
-	for _, r := range h.order {
+	order := slices.Clone(h.order)
+	for _, r := range h.forks {
+		order = append(order, r.ownRecords()...)
+	}
+	for _, r := range order {
 		out = append(out, fmt.Sprintf("+%v %s %d %s", r.At.Sub(began), r.run, r.Seq, state.DescribeMessage(r.Message)))
 		for _, x := range r.Decisions {
 			out = append(out, decisionIndent+value.Shorten(x.String(), maxLine))
+		}
+	}
+	return out
+}
+
+// ownRecords returns the records of a run, of a fork those behind the ones that it has of the
+// other run.
+func (r *runHistory) ownRecords() (out []runRecord) {
+	for _, x := range r.records {
+		if x.Seq > r.ForkedFrom.Record {
+			out = append(out, runRecord{x, r.Run})
 		}
 	}
 	return out

@@ -137,16 +137,20 @@ func (d *driver) atFailpoint(name string) {
 	case "actor.alarm":
 		d.waitAtGate()
 	case "release.begin":
-		d.countCommit()
+		if d.countCommit() {
+			panic("the process has crashed")
+		}
+	case "fork.answer":
+		d.countCommit() // nothing of it leaves: no task arrives any more
 	}
 }
 
 // countCommit counts a commit of a run, and crashes after the one that it is to
-// crash after: what is committed is there, nothing of it has left.
-func (d *driver) countCommit() {
+// crash after, which it reports: what is committed is there, nothing of it has left.
+func (d *driver) countCommit() (crash bool) {
 	d.mu.Lock()
 	d.commits++
-	crash := d.commits == d.options.crashAt
+	crash = d.commits == d.options.crashAt
 	if crash {
 		d.crashed = true
 		d.hook.Fence()
@@ -154,8 +158,8 @@ func (d *driver) countCommit() {
 	d.mu.Unlock()
 	if crash {
 		d.wakeDriver()
-		panic("the process has crashed")
 	}
+	return crash
 }
 
 // waitAtGate holds up the alarm of a run while the driver has something else to let

@@ -228,7 +228,7 @@ func checkFields(e *document.Element, d *scenarioFields) error {
 			return errorAt(e, "expect: rejected: there is no event %d; the first is 0", i)
 		}
 	}
-	return nil
+	return checkForks(e, d)
 }
 
 // sourceOf returns the definition in an element, or in the file that it names.

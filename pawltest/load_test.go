@@ -50,6 +50,12 @@ func TestLoadErrors(t *testing.T) {
 		{head + "events: [{cancel: true}]\nexpect: {}", "s.yaml:3:10: events: an event needs at"},
 		{head + "events: [{at: 1s}]\nexpect: {}", "s.yaml:3:10: events: an event is exactly one thing, not 0"},
 		{head + "events: [{at: 1s, cancel: true, pause: true}]\nexpect: {}", "s.yaml:3:10: events: an event is exactly one thing, not 2"},
+		{head + "events: [{at: 1s, fork: {as: a/b}}]\nexpect: {}", "s.yaml:1:1: fork: as: a fork needs a name without a slash"},
+		{head + "events: [{at: 1s, fork: {as: scenario}}]\nexpect: {}", `s.yaml:1:1: fork: as: "scenario" is the scenario's own run`},
+		{head + "expect: {forks: {b: {}}}", `s.yaml:1:1: expect: forks: no event makes the fork "b"`},
+		{head + "events: [{at: 1s, simulate: {try: [{at: 1s, cancel: true}]}}]\nexpect: {}", "s.yaml:3:36: events: simulate: try: what is tried has neither at nor run"},
+		{head + "events: [{at: 1s, simulate: {try: [{crash: true}]}}]\nexpect: {}", "s.yaml:3:36: events: simulate: try: a crash, a fork, a simulation and a replay cannot be tried"},
+		{head + "events: [{at: 1s, simulate: {try: [{}]}}]\nexpect: {}", "s.yaml:3:36: events: simulate: try: an event is exactly one thing, not 0"},
 		{head + "events: [{at: 1s, cancel: true, downtime: 1s}]\nexpect: {}", "s.yaml:3:10: events: downtime goes with crash"},
 		{head + "events:\n  - {at: 1s, retry: {nod: a}}\nexpect: {}", `s.yaml:4:22: unknown field "nod"`},
 		{head + "expect: {}\n---\nscenario: second\nexpect: {}", "s.yaml:5:1: a scenario has either"},
@@ -216,6 +222,8 @@ func TestSchemaFields(t *testing.T) {
 		{at("$defs", "event", "properties", "signal"), signalEvent{}}, {at("$defs", "event", "properties", "vote"), voteEvent{}},
 		{at("$defs", "event", "properties", "result"), resultEvent{}}, {at("$defs", "group"), groupEvent{}},
 		{at("$defs", "retry"), retryEvent{}}, {at("$defs", "skip"), skipEvent{}}, {at("$defs", "expect"), expectation{}},
+		{at("$defs", "fork"), forkEvent{}}, {at("$defs", "given"), givenResult{}}, {at("$defs", "simulate"), simulateEvent{}},
+		{at("$defs", "replay"), replayEvent{}}, {at("$defs", "standing"), standing{}},
 	}
 	for _, tt := range tests {
 		var want, got []string

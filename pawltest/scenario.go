@@ -130,6 +130,10 @@ type event struct {
 	CancelNodes []string      `yaml:"cancelNodes"`
 	Retry       *retryEvent   `yaml:"retry"`
 	Skip        *skipEvent    `yaml:"skip"`
+
+	Fork     *forkEvent     `yaml:"fork"`
+	Simulate *simulateEvent `yaml:"simulate"`
+	Replay   *replayEvent   `yaml:"replay"`
 }
 
 type signalEvent struct {
@@ -195,6 +199,7 @@ type expectation struct {
 	Rejected  []int               `yaml:"rejected"`
 	Artifacts *[]string           `yaml:"artifacts"`
 	Duration  *time.Duration      `yaml:"duration"`
+	Forks     map[string]standing `yaml:"forks"`
 }
 
 func (e *event) readElement(from *document.Element) error {
@@ -206,16 +211,7 @@ func (e *event) readElement(from *document.Element) error {
 	if e.At == nil {
 		return errorAt(from, "an event needs at")
 	}
-	what := 0
-	for _, is := range []bool{
-		e.Signal != nil, e.Vote != nil, e.Crash, e.Result != nil, e.Cancel, e.Pause, e.Resume, e.Patch.set,
-		e.AddBranch != nil, e.CloseGroup != nil, e.CancelNodes != nil, e.Retry != nil, e.Skip != nil,
-	} {
-		if is {
-			what++
-		}
-	}
-	switch {
+	switch what := e.countKinds(); {
 	case what != 1:
 		return errorAt(from, "an event is exactly one thing, not %d", what)
 	case e.Downtime > 0 && !e.Crash:
@@ -224,4 +220,18 @@ func (e *event) readElement(from *document.Element) error {
 		return errorAt(from, "nobody asks for a crash: by and reason go with other events")
 	}
 	return nil
+}
+
+// countKinds returns how many things an event is.
+func (e *event) countKinds() (n int) {
+	for _, is := range []bool{
+		e.Signal != nil, e.Vote != nil, e.Crash, e.Result != nil, e.Cancel, e.Pause, e.Resume, e.Patch.set,
+		e.AddBranch != nil, e.CloseGroup != nil, e.CancelNodes != nil, e.Retry != nil, e.Skip != nil,
+		e.Fork != nil, e.Simulate != nil, e.Replay != nil,
+	} {
+		if is {
+			n++
+		}
+	}
+	return n
 }

@@ -31,6 +31,12 @@ func (e *event) runName() string {
 		inner = e.Retry.Run
 	case e.Skip != nil:
 		inner = e.Skip.Run
+	case e.Fork != nil:
+		inner = e.Fork.Run
+	case e.Simulate != nil:
+		inner = e.Simulate.Run
+	case e.Replay != nil:
+		inner = e.Replay.Run
 	}
 	return strings.Trim(cmp.Or(inner, e.Run), "/")
 }
@@ -43,12 +49,18 @@ func (e *event) branchIndex(inner *int) *int {
 	return e.Index
 }
 
-// resolveRun returns the run with a name: steps from the scenario's run down, each of
-// them NODE, NODE:INDEX or TOKEN.ATTEMPT.
+// resolveRun returns the run with a name: steps from the scenario's run down, or from a fork,
+// which is named first, each of them NODE, NODE:INDEX or TOKEN.ATTEMPT.
 func (d *driver) resolveRun(engine *pawl.Engine, name string) (workflow.RunID, error) {
 	run := rootRun
 	if name == "" {
 		return run, nil
+	}
+	first, rest, _ := strings.Cut(name, "/")
+	if d.scenario.isFork(workflow.RunID(first)) {
+		if run, name = workflow.RunID(first), rest; name == "" {
+			return run, nil
+		}
 	}
 	for step := range strings.SplitSeq(name, "/") {
 		child, err := childOf(d.ctx, engine, run, step)

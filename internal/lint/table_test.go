@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":     slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/rate", "internal/strict", "blob", "."}),
 	"inspector":  slices.Concat(decided, []string{"api", "internal/diagram", "replay", "."}),
-	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "store", "blob", "actor", ".", "worker"}),
+	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},
 	"examples":   {},
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector", "api"}),
