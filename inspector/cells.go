@@ -41,7 +41,7 @@ type groupData struct {
 	From    int
 	Earlier string
 	Later   string
-	Worst   string // leads to the next branch that failed
+	Worst   string // leads to the first branch that needs somebody; "" if there is none
 }
 
 // Cells are squares of cellSize in a grid of cellPitch pixels; those of a picture are smaller.
@@ -110,6 +110,9 @@ func (v *viewer) addBranches(data *groupData, b *branches) error {
 	for _, c := range t.Counts() {
 		word := c.Standing.String()
 		data.Filters = append(data.Filters, choiceRow{Value: v.groupLink(b.group.ID, "status", word), Text: groupDigits(c.N) + " " + word, Class: word, Chosen: want == word})
+	}
+	if t[failed]+t[parked] > 0 {
+		data.Worst = v.link("view", "nextfailed", "group", strconv.FormatInt(int64(b.group.ID), 10))
 	}
 	place := map[int]int{}
 	for i := from; i < len(b.standing); i++ {

@@ -2,6 +2,8 @@ package inspector
 
 import (
 	"html/template"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/pawl-run/pawl"
@@ -31,6 +33,8 @@ type graphData struct {
 	Groups []groupRow
 	More   int // groups that are not listed
 	Live   int
+	Moment *moment // nil of the run as it is
+	Slider *moment // where it may be looked at as it was
 }
 
 // graphOf returns the compiled definition that the run has now.
@@ -78,14 +82,30 @@ func (v *viewer) viewGraph() (any, error) {
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
 	data := graphData{SVG: drawGraph(g, diagramRun(&v.ov), link, chosen), Live: v.ov.Live}
 	known := map[workflow.NodeID]tally{}
+	for _, n := range v.ov.Nodes {
+		known[n.Node] = tallyOf(n.Tokens)
+	}
+	data.addNodes(g, known, link, chosen)
+	data.Slider = &moment{Seq: v.ov.Seq, Of: v.ov.Seq, Steps: v.link("view", "steps"), Status: v.ov.Status, Hidden: hiddenID(v.id)}
+	if v.ov.Seq > 1 {
+		data.Slider.Back = v.atLink(v.ov.Seq - 1)
+	}
+	groups := v.ov.Groups[:min(len(v.ov.Groups), shownGroups)]
+	data.More = v.ov.Gather - len(groups)
+	data.Groups, err = v.groupRows(groups)
+	return data, err
+}
+
+// addNodes adds the table of nodes: those of the definition in its order, then those that a
+// patch has removed.
+func (data *graphData) addNodes(g *workflow.Graph, known map[workflow.NodeID]tally, link func(workflow.NodeID) string, chosen workflow.NodeID) {
 	var order []workflow.NodeID
 	for i := range g.Definition.Nodes {
 		order = append(order, g.Definition.Nodes[i].ID)
 	}
-	for _, n := range v.ov.Nodes {
-		known[n.Node] = tallyOf(n.Tokens)
-		if g.Node(n.Node) == nil { // a patch has removed it
-			order = append(order, n.Node)
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		if g.Node(id) == nil {
+			order = append(order, id)
 		}
 	}
 	for _, id := range order {
@@ -95,10 +115,6 @@ func (v *viewer) viewGraph() (any, error) {
 		}
 		data.Nodes = append(data.Nodes, row)
 	}
-	groups := v.ov.Groups[:min(len(v.ov.Groups), shownGroups)]
-	data.More = v.ov.Gather - len(groups)
-	data.Groups, err = v.groupRows(groups)
-	return data, err
 }
 
 func (v *viewer) groupLink(id workflow.GroupID, pairs ...string) string {

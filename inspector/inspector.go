@@ -48,6 +48,7 @@ func Handler(engine *pawl.Engine, o Options) http.Handler {
 	s := &server{engine: engine, options: o, now: time.Now, build: readBuild()}
 	s.whys.init(keptExplanations)
 	s.graphs.init(keptGraphs)
+	s.pasts.init(keptPasts)
 	return s
 }
 
@@ -60,6 +61,7 @@ type server struct {
 	build   string
 	whys    cache[workflow.RunID, *explained]
 	graphs  cache[graphKey, *workflow.Graph]
+	pasts   cache[workflow.RunID, *history]
 	hubs    hubs
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -213,7 +214,7 @@ func (s *shop) links(address, page string) (out []string) {
 func TestCrawl(t *testing.T) {
 	s := openShop(t)
 	hostile := []workflow.RunID{
-		"order-1", "<script>alert(1)</script>", "a b?c=d&e#f", "..", ".", "100%25", "\u202eevil\u202c 😀", `"><img src=x onerror=alert(1)>`, "ends.with\\", "{{.}}", "javascript:alert(1)",
+		"order-1", "<script>alert(1)</script>%25 b?c=d&e#f", "..", `"><img src=x onerror=alert(1)>{{.}}\`, "javascript:alert('\u202eevil\u202c 😀')",
 	}
 	for _, id := range hostile[1:] {
 		if strings.Contains(string(id), "/") { // which ids may not have
@@ -257,9 +258,13 @@ func (s *shop) journals() map[string]int64 {
 // A fan-out of ten thousand fits into small pages.
 func TestWideFanOut(t *testing.T) {
 	s := openShop(t)
+	branches := 10_000
+	if harness.Raced {
+		branches = 1000
+	}
 	s.start("wide", "name: wide\nstart: split\nnodes: [{id: split}, {id: load, task: load}, {id: sum}]\n"+
 		"transitions: [{from: split, to: load, foreach: {collection: input.files}, siblingGroup: files, maxConcurrency: 20}, {from: load, to: sum, synchronization: {siblingGroup: files}}]",
-		map[string]any{"files": make([]int, 10_000)})
+		map[string]any{"files": make([]int, branches)})
 	require.NoError(t, s.engine.Fail(t.Context(), s.key("wide", "load"), pawl.TaskError{Code: "no", Message: "no"}))
 	for _, view := range []string{"", "?view=timeline", "?view=tokens", "?view=groups", "?view=group&group=1", "?view=events", "?view=journal", "?view=data", "?view=token&token=2"} {
 		require.Less(t, len(s.see("run/wide"+view)), 200<<10, view)

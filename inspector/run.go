@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type runHead struct {
 	Alarm    instant
 	Kinds    string // of the definition
 	Acts     []actLink
+	Past     bool   // the page shows the run as it was
+	Hidden   string // id, where no path can name the run
 }
 
 type runLink struct {
@@ -75,9 +78,19 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	v := &viewer{page: p, id: id, ov: ov, ctx: p.r.Context()}
 	name := p.r.URL.Query().Get("view")
 	var data any
+	at, atErr := strconv.ParseInt(p.r.URL.Query().Get("at"), 10, 64)
+	past := name == "" && atErr == nil
 	switch name {
 	case "":
-		data, err = v.viewGraph()
+		if past {
+			data, err = v.viewAt(at)
+		} else {
+			data, err = v.viewGraph()
+		}
+	case "steps":
+		return v.serveSteps()
+	case "nextfailed":
+		return v.nextFailed()
 	case "timeline":
 		data, err = v.viewTimeline()
 	case "tokens":
@@ -107,13 +120,16 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
+	if past { // what is said of it now does not belong there
+		name = "at"
+	}
 	head, err := v.headOf(name)
 	if err != nil {
 		return err
 	}
 	p.markLive(liveViews[name], ov.Status.Final(), ov.Seq)
 	template := "run_" + name + ".html"
-	if name == "" {
+	if name == "" || past {
 		template = "run.html"
 	}
 	return p.showPage(template, string(id), "runs", runView{Head: head, View: name, Data: data})
@@ -127,6 +143,8 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		ID: v.id, Short: string(v.id), Workflow: v.ov.Workflow, Revision: v.ov.Revision, Status: v.ov.Status, Seq: v.ov.Seq,
 		Started: v.instantOf(v.ov.StartedAt), Alarm: v.instantOf(v.ov.Alarm), WhyHref: v.link("view", "why"), Kinds: v.pageLink("definitions", "workflow", v.ov.Workflow),
 	}
+	h.Past = view == "at"
+	h.Hidden = hiddenID(v.id)
 	h.Acts = v.runActs(v.id, v.ov.Status)
 	end := v.ov.EndedAt
 	if end.IsZero() {
@@ -144,7 +162,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	}
 	for i := range h.Views {
 		name := h.Views[i].Name
-		h.Views[i].Here = name == view || name == "tokens" && view == "token" || name == "groups" && view == "group"
+		h.Views[i].Here = name == view || name == "" && view == "at" || name == "tokens" && view == "token" || name == "groups" && view == "group"
 	}
 	if view != "" && view != "why" {
 		return h, nil

@@ -123,6 +123,7 @@ type tokenData struct {
 	Why      []whyLine
 	Acts     []actLink
 	Group    string // of its branch
+	Next     string // branch of the group that needs somebody
 }
 
 // findToken returns a token of the run.
@@ -159,6 +160,7 @@ func (v *viewer) viewToken() (any, error) {
 	}
 	if t.Scope.Group != 0 {
 		data.Group = v.groupLink(t.Scope.Group)
+		data.Next = v.link("view", "nextfailed", "group", strconv.FormatInt(int64(t.Scope.Group), 10), "after", strconv.Itoa(t.Scope.Branch))
 	}
 	if t.Details != nil {
 		data.Details = v.valueAt(v.id, "details", t.Details, largeValue)

@@ -20,8 +20,6 @@ const keep = {
   callbacks: {
     /** @param {string} name @param {Element} node */
     beforeAttributeUpdated: (name, node) => !(name === "open" || (name === "checked" && node.matches("input")) || name === "data-at"),
-    /** @param {Element} from */
-    beforeNodeMorphed: (from) => !(from instanceof HTMLElement && from.hasAttribute("data-kept")),
   },
 };
 

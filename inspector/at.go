@@ -1,0 +1,277 @@
+package inspector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A past is how the tokens of a run came to where they are: record by record, which node has
+// one more of a standing, and which has one less.
+type past struct {
+	Seq   int64             `json:"seq"` // of the last record
+	Nodes []workflow.NodeID `json:"nodes"`
+	Steps [][4]int          `json:"steps"` // record, node, standing, more by
+}
+
+// maxSteps bounds a past: of a run that has more, only the end is shown.
+const maxSteps = 400_000
+
+// keptPasts is how many runs have theirs in memory.
+const keptPasts = 8
+
+// A history is a past that is read when it is asked for, and a stepper for what else was so.
+type history struct {
+	mu   sync.Mutex
+	past *past
+	step *replay.Stepper
+}
+
+// errTooLong says that a run has done too much to be looked at record by record.
+var errTooLong = fmt.Errorf("the run has done too much to be looked at record by record here: use the journal")
+
+// readPast returns the past of a run up to a record at least.
+func (s *server) readPast(ctx context.Context, id workflow.RunID, seq int64) (*past, error) {
+	h := s.findHistory(id)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.past != nil && h.past.Seq >= seq {
+		return h.past, nil
+	}
+	rec, err := s.engine.Recording(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	type stood struct{ node, standing int }
+	at := map[workflow.TokenID]stood{}
+	places := map[workflow.NodeID]int{}
+	p := &past{Nodes: []workflow.NodeID{}, Steps: [][4]int{}}
+	for m, err := range replay.Moves(rec) {
+		if err != nil {
+			return nil, err
+		}
+		p.Seq = m.Seq
+		for _, t := range m.Tokens {
+			node, ok := places[t.Node]
+			if !ok {
+				node = len(p.Nodes)
+				places[t.Node] = node
+				p.Nodes = append(p.Nodes, t.Node)
+			}
+			now := stood{node, int(standingOf(t.Status))}
+			before, known := at[t.Token]
+			if known && before == now {
+				continue
+			}
+			if known {
+				p.Steps = append(p.Steps, [4]int{int(m.Seq), before.node, before.standing, -1})
+			}
+			p.Steps = append(p.Steps, [4]int{int(m.Seq), node, now.standing, 1})
+			at[t.Token] = now
+		}
+		if len(p.Steps) > maxSteps {
+			return nil, errTooLong
+		}
+	}
+	h.past, h.step = p, nil
+	return p, nil
+}
+
+func (s *server) findHistory(id workflow.RunID) *history {
+	if h, ok := s.pasts.find(id); ok {
+		return h
+	}
+	return s.pasts.keepValue(id, &history{})
+}
+
+// talliesAt returns how many tokens of which standing each node had after a record.
+func (p *past) talliesAt(seq int64) map[workflow.NodeID]tally {
+	counts := make([]tally, len(p.Nodes))
+	for _, step := range p.Steps {
+		if int64(step[0]) > seq {
+			break
+		}
+		counts[step[1]][step[2]] += step[3]
+	}
+	out := map[workflow.NodeID]tally{}
+	for i, t := range counts {
+		if t.Total() > 0 {
+			out[p.Nodes[i]] = t
+		}
+	}
+	return out
+}
+
+// statusFor returns a status of each standing, for those that have statuses only.
+var statusFor = [standings]workflow.TokenStatus{
+	failed: workflow.Failed, parked: workflow.WaitingForOperator, retrying: workflow.Retrying, running: workflow.Dispatched,
+	waiting: workflow.Pending, done: workflow.Completed, cancelled: workflow.Cancelled,
+}
+
+// tokensFor returns tallies as a diagram has them.
+func tokensFor(tallies map[workflow.NodeID]tally) map[workflow.NodeID]map[workflow.TokenStatus]int {
+	out := map[workflow.NodeID]map[workflow.TokenStatus]int{}
+	for node, t := range tallies {
+		out[node] = map[workflow.TokenStatus]int{}
+		for s, n := range t {
+			if n > 0 {
+				out[node][statusFor[s]] = n
+			}
+		}
+	}
+	return out
+}
+
+// A moment is a run as it stood after one record.
+type moment struct {
+	Seq       int64
+	Of        int64
+	At        instant
+	Clock     string
+	Status    workflow.RunStatus
+	Message   string
+	Decisions []string
+	Why       []string
+	State     *shownValue
+	Back      string
+	On        string
+	Now       string // leads to the run as it is
+	Steps     string // where the browser gets the past from
+	More      int
+	Hidden    string // id of the run, where no path can name it
+}
+
+// frameAt returns a run after a record, with what was decided there.
+func (s *server) frameAt(ctx context.Context, id workflow.RunID, seq int64) (*replay.Frame, error) {
+	h := s.findHistory(id)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.step == nil || h.step.Len() < seq {
+		rec, err := s.engine.Recording(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if h.step, err = replay.NewStepper(rec); err != nil {
+			return nil, err
+		}
+	}
+	return h.step.At(seq)
+}
+
+// viewAt shows the graph of a run as it stood after a record, and what happened in it.
+func (v *viewer) viewAt(seq int64) (any, error) {
+	seq = min(max(seq, 1), v.ov.Seq)
+	p, err := v.s.readPast(v.ctx, v.id, seq)
+	if err != nil {
+		return nil, err
+	}
+	f, err := v.s.frameAt(v.ctx, v.id, seq)
+	if err != nil {
+		return nil, err
+	}
+	g, err := v.graphOf()
+	if err != nil {
+		return nil, err
+	}
+	tallies := p.talliesAt(seq)
+	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
+	run := &diagram.Run{ID: v.id, Status: f.Status, Seq: seq, Tokens: tokensFor(tallies)}
+	data := graphData{SVG: drawGraph(g, run, link, ""), Live: len(f.Tokens), Moment: v.momentOf(f)}
+	data.addNodes(g, tallies, link, "")
+	return data, nil
+}
+
+func (v *viewer) momentOf(f *replay.Frame) *moment {
+	m := &moment{
+		Seq: f.Seq, Of: v.ov.Seq, At: v.instantOf(f.At), Clock: clockText(f.At), Status: f.Status, Message: v.decisionAt(f.Message),
+		Now: v.link(), Steps: v.link("view", "steps"), Hidden: hiddenID(v.id),
+	}
+	if f.Seq > 1 {
+		m.Back = v.atLink(f.Seq - 1)
+	}
+	if f.Seq < v.ov.Seq {
+		m.On = v.atLink(f.Seq + 1)
+	}
+	for i, d := range f.Decisions {
+		if i == shownSteps {
+			m.More = len(f.Decisions) - i
+			break
+		}
+		m.Decisions = append(m.Decisions, v.decisionAt(d))
+	}
+	if v.seesTexts() {
+		m.Why = f.Why[:min(len(f.Why), shownSteps)]
+	}
+	if len(f.State) > 0 {
+		m.State = v.valueAt(v.id, "state", f.State, largeValue)
+	}
+	return m
+}
+
+// hiddenID returns the id of a run whose address has it as a parameter, which forms would drop.
+func hiddenID(id workflow.RunID) string {
+	if strings.HasPrefix(runAddress(id), "run/?") {
+		return string(id)
+	}
+	return ""
+}
+
+func (v *viewer) atLink(seq int64) string { return v.link("at", strconv.FormatInt(seq, 10)) }
+
+// serveSteps answers the past of the run, which the browser folds while the slider moves.
+func (v *viewer) serveSteps() error {
+	p, err := v.s.readPast(v.ctx, v.id, v.ov.Seq)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	_, _ = v.w.Write(text) // whom it does not reach has gone
+	return nil
+}
+
+// nextFailed leads to the token of the next branch of a group that needs somebody, from the first
+// one on again after the last.
+func (v *viewer) nextFailed() error {
+	g, err := v.findGroup()
+	if err != nil {
+		return err
+	}
+	known, err := v.branchesOf([]pawl.Group{*g})
+	if err != nil {
+		return err
+	}
+	to := []string{"view", "group", "group", strconv.FormatInt(int64(g.ID), 10)}
+	if b := known[g.ID]; b != nil {
+		after, err := strconv.Atoi(v.r.URL.Query().Get("after"))
+		if err != nil {
+			after = -1
+		}
+		urgent := func(s standing) bool { return s == failed || s == parked }
+		i := -1
+		if after+1 < len(b.standing) && after >= -1 {
+			if k := slices.IndexFunc(b.standing[after+1:], urgent); k >= 0 {
+				i = after + 1 + k
+			}
+		}
+		if i < 0 {
+			i = slices.IndexFunc(b.standing, urgent)
+		}
+		if i >= 0 {
+			to = []string{"view", "token", "token", strconv.FormatInt(int64(b.token[i]), 10)}
+		}
+	}
+	return v.goTo(runAddress(v.id, to...))
+}

@@ -1,0 +1,56 @@
+package inspector_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A run can be looked at as it stood after any of its records, and what the browser folds for
+// each is what the server says.
+func TestAsItWas(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	first := textOf(t, s.see("run/order-1?at=1"))
+	require.Contains(t, first, "1 running")
+	require.Contains(t, first, "not reached")
+	require.Contains(t, first, "dispatch-task t1 task=quote")
+	require.Contains(t, textOf(t, s.see("run/order-1?at=3")), "1 parked 2 running")
+	require.Contains(t, s.see("run/order-1?at=400"), `value="4"`)
+	require.Contains(t, s.see("run/order-1?at=3"), `data-key="]" href="../run/order-1?at=4"`)
+	require.Contains(t, s.see("run/order-1"), `data-key="[" href="../run/order-1?at=3"`)
+
+	var past struct {
+		Seq   int64
+		Nodes []workflow.NodeID
+		Steps [][4]int
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.see("run/order-1?view=steps")), &past))
+	counts := map[workflow.NodeID]int{}
+	for _, step := range past.Steps {
+		counts[past.Nodes[step[1]]] += step[3]
+	}
+	require.Equal(t, int64(4), past.Seq)
+	require.Equal(t, map[workflow.NodeID]int{"quote": 1, "split": 1, "load": 3}, counts)
+
+	require.NoError(t, s.engine.Complete(t.Context(), s.key("order-1", "load"), nil))
+	require.Contains(t, textOf(t, s.see("run/order-1?at=5")), "2 done 1 parked", "what came since is read anew")
+}
+
+// One key leads from each branch that needs somebody to the next, and round.
+func TestNextFailed(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1") // whose branch 0 is parked
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, after := range []string{"", "&after=-7", "&after=0", "&after=2", "&after=99999"} {
+		resp, err := client.Get(s.base + "run/order-1?view=nextfailed&group=1" + after)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, "../run/order-1?token=3&view=token", resp.Header.Get("Location"), after)
+	}
+	require.Contains(t, s.see("run/order-1?view=group&group=1"), `data-key="n"`)
+}
