@@ -38,6 +38,7 @@ type dispatcher struct {
 	latest  map[outKey]*outTask // the newest attempt of each token
 	order   int64               // of arrival
 	running int                 // tasks that the executor has
+	waiting int                 // results that wait to be delivered
 	stopped bool
 	timer   *time.Timer // fires when the rate of a type allows its next task
 	group   sync.WaitGroup
@@ -63,6 +64,8 @@ type outTask struct {
 	refused   bool            // the run did not take it
 	again     *actor.Dispatch // the same attempt, sent again meanwhile
 	pulse     pulse
+	begun     time.Time // when the executor, or a worker, got it
+	worker    string    // who performs it, if somebody has said so
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
@@ -126,7 +129,7 @@ func (d *dispatcher) startTask(t *outTask) {
 	d.running++
 	d.group.Add(1)
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	t.cancel = cancel
+	t.cancel, t.begun = cancel, time.Now()
 	go d.runTask(ctx, t)
 }
 
@@ -237,6 +240,7 @@ func (d *dispatcher) taskReturned(t *outTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
+	d.waiting++
 	d.queue.taskReturned(t)
 	t.delivers = true
 	d.fillSlots()
@@ -249,6 +253,7 @@ func (d *dispatcher) taskFinished(t *outTask) {
 	defer d.group.Done()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.waiting--
 	if !t.pending || t.withdrawn {
 		t.cancel(nil)
 		d.forgetTask(t)

@@ -40,6 +40,7 @@ type taskQueue struct {
 	paced   map[*lane]struct{}            // with tasks that wait for the rate of their type
 	turn    int64                         // of the tenant whose task was taken last
 	latest  time.Time                     // to which advanceTo has come
+	length  int                           // tasks in it
 }
 
 // A queuedRun is what the queue knows of a run.
@@ -74,6 +75,7 @@ func (q *taskQueue) addTask(t *outTask) {
 	r, l := q.runOf(t), q.laneOf(t.Task)
 	q.liftLanes(r)
 	l.queued++
+	q.length++
 	r.inLane(l).tasks.Put(t)
 	q.placeRun(r)
 }
@@ -90,6 +92,7 @@ func (q *taskQueue) takeNext() *outTask {
 	q.liftLanes(lr.run)
 	t, r := lr.tasks.Pop(), lr.run
 	l.countTask(q.latest)
+	q.length--
 	n.running++
 	lr.turn = takeTurn(&lt.runTurn, lr.turn)
 	lt.turn = takeTurn(&l.turn, lt.turn)
@@ -111,6 +114,7 @@ func (q *taskQueue) removeTask(t *outTask) {
 	r, l := q.runs[t.Run], q.laneOf(t.Task)
 	q.liftLanes(r)
 	l.queued--
+	q.length--
 	r.inLane(l).tasks.Remove(t)
 	q.placeRun(r)
 }

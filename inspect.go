@@ -54,7 +54,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	}
 	out := e.snapshotOf(s, &h)
 	out.Artifacts = h.Artifacts
-	e.dispatcher.markLimited(out.Tokens)
+	e.dispatcher.markTasks(out.Tokens)
 	return out, nil
 }
 

@@ -111,18 +111,3 @@ func typeLimitOf(types map[string]TypeLimit, kind string) TypeLimit {
 	}
 	return l
 }
-
-// markLimited marks the tokens of a run whose tasks wait for the limit of their type, or of
-// the tenant.
-func (d *dispatcher) markLimited(tokens []Token) {
-	if len(d.queue.types) == 0 && len(d.queue.limits) == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i := range tokens {
-		if t := d.held[tokens[i].Key]; t != nil && t.place.In() {
-			tokens[i].Limited = d.queue.isLimited(t)
-		}
-	}
-}

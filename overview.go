@@ -177,7 +177,7 @@ func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) i
 			for i, t := range page {
 				views[i] = e.viewToken(id, t, paths[i])
 			}
-			e.dispatcher.markLimited(views)
+			e.dispatcher.markTasks(views)
 			for i := range views {
 				if !yield(views[i], nil) {
 					return

@@ -216,6 +216,13 @@ func (r *registry) hasActor(id workflow.RunID) bool {
 	return r.slots[id] != nil
 }
 
+// countActors returns how many runs have one.
+func (r *registry) countActors() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.slots)
+}
+
 // refuseActors makes acquireActor fail from now on.
 func (r *registry) refuseActors() {
 	r.mu.Lock()

@@ -122,6 +122,15 @@ func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any
 	return t.askedServices().Once(ctx, t, key, f)
 }
 
+// ReportWorker says who performs the attempt from now on, for Inspect to show; "" says that it
+// waits for somebody again. It is for executors that give tasks to workers, as package worker
+// does, changes nothing else, and is forgotten when the engine closes.
+func (t Task) ReportWorker(name string) {
+	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
+		s.engine.dispatcher.noteWorker(t.Key, name)
+	}
+}
+
 // engineServices are those of a task in the engine's process.
 type engineServices struct{ engine *Engine }
 

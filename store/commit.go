@@ -255,6 +255,7 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 		return d.commitFailed(err)
 	}
 	d.counts.keepChanges()
+	d.commits.Add(1)
 	d.hook.Hit("commit.done")
 	if err := d.checkOwner(); err != nil {
 		// A new owner may have read pawl.db before this was in it.

@@ -107,3 +107,6 @@ func (c *runCounts) countOf(name string, statuses []workflow.RunStatus) (n int64
 	}
 	return n
 }
+
+// Commits returns how many transactions this life of the directory has committed.
+func (d *Dir) Commits() int64 { return d.commits.Load() }

@@ -71,6 +71,7 @@ type Dir struct {
 	stale   bool          // the log has content that was deleted
 	erase   bool          // free pages have, or may have
 	frames  int           // in the write-ahead log, about; the committer's
+	commits atomic.Int64  // transactions of this life
 	counts  runCounts     // of the runs
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's

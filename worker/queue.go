@@ -206,6 +206,7 @@ func (q *queue) takeItem(i *item, s *workerState, now time.Time) {
 	l.held++
 	i.holder, i.since = s, now
 	s.held[i.task.Key] = i
+	i.task.ReportWorker(s.id)
 	q.renewLease(i, now)
 	q.refreshReady(l, now)
 }
@@ -225,6 +226,7 @@ func (q *queue) freeItem(i *item, requeue bool, now time.Time) *typeQueue {
 	s, l := i.holder, q.ensureType(i.task.Type)
 	delete(s.held, i.task.Key)
 	q.freed = append(q.freed, i.task.Key)
+	i.task.ReportWorker("")
 	q.leases.Remove(i)
 	l.held--
 	i.holder, i.until, i.closing = nil, time.Time{}, false

@@ -296,6 +296,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Skip":         e.Skip(ctx, pawl.Target{Run: "a", Node: "a"}, nil),
 		"SkipAll":      first(e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)),
 		"Start":        e.Start(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0}),
+		"Stats":        first(e.Stats(ctx)),
 		"Summary":      first(e.Summary(ctx, "a")),
 		"Vote":         e.Vote(ctx, pawl.Target{Run: "a", Node: "a"}, workflow.Ballot{By: "me", Approved: true}),
 		"Wait":         first(e.Wait(ctx, "a")),

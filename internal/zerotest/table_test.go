@@ -243,6 +243,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[pawl.Simulation](),
 	reflect.TypeFor[pawl.Snapshot](),
 	reflect.TypeFor[pawl.SnoozeError](),
+	reflect.TypeFor[pawl.Stats](),
 	reflect.TypeFor[pawl.Target](),
 	reflect.TypeFor[pawl.Task](),
 	reflect.TypeFor[pawl.TaskError](),

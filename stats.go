@@ -1,0 +1,77 @@
+package pawl
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Stats are numbers of an engine that is open, as Engine.Stats returns them.
+type Stats struct {
+	Active  int   `json:"active"`  // runs in memory
+	Queued  int   `json:"queued"`  // tasks that wait for a slot, or for the limit of their type or tenant
+	Running int   `json:"running"` // tasks that the executor has
+	Pending int   `json:"pending"` // tasks whose results come later, through Complete
+	Waiting int   `json:"waiting"` // results that wait to be committed
+	Commits int64 `json:"commits"` // since Open: transactions, each of one message or of many
+}
+
+// Stats returns what the engine does now. It looks at no run and costs the same however many
+// there are. Errors: ErrClosed, the cause of ctx.
+func (e *Engine) Stats(ctx context.Context) (Stats, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return Stats{}, err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return Stats{}, context.Cause(ctx)
+	case e.ctx.Err() != nil:
+		return Stats{}, ErrClosed
+	}
+	out := Stats{Active: e.registry.countActors(), Commits: e.dir.Commits()}
+	d := e.dispatcher
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out.Queued, out.Running, out.Waiting = d.queue.length, d.running, d.waiting
+	out.Pending = max(0, len(d.held)-out.Queued-out.Running-out.Waiting)
+	return out, nil
+}
+
+// noteWorker notes who performs an attempt.
+func (d *dispatcher) noteWorker(key Key, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.held[key]; t != nil {
+		t.worker, t.begun = name, time.Now()
+	}
+}
+
+// markTasks marks the tokens of a run whose tasks wait for the limit of their type, or of
+// their tenant, and those whose tasks are performed.
+func (d *dispatcher) markTasks(tokens []Token) {
+	const atOnce = 500 // while tasks cannot begin
+	for some := range slices.Chunk(tokens, atOnce) {
+		d.markSome(some)
+	}
+}
+
+func (d *dispatcher) markSome(tokens []Token) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	limited := len(d.queue.types) > 0 || len(d.queue.limits) > 0
+	for i := range tokens {
+		t := d.held[tokens[i].Key]
+		switch {
+		case t == nil:
+		case t.place.In():
+			tokens[i].Limited = limited && d.queue.isLimited(t)
+		case t.isExecuted():
+			tokens[i].Executing, tokens[i].Since, tokens[i].Worker = true, t.begun, t.worker
+		}
+	}
+}
+
+// isExecuted reports whether a handler has the attempt, or a worker that has said so.
+func (t *outTask) isExecuted() bool {
+	return t.worker != "" || t.cancel != nil && !t.delivers
+}
