@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -21,13 +22,15 @@ type console struct {
 	Color bool // Out takes colours
 	Live  bool // Errs is a terminal, in which a line can be written anew
 	Room  int  // columns of Errs, if it is one; 0 if it does not tell
+
+	Now func() time.Time // the clock by which spans of time are told
 }
 
 // newConsole returns the console of the process. COLUMNS is the width if it is set, else
 // the terminal's. There are colours on a terminal unless NO_COLOR is set, see
 // https://no-color.org.
 func newConsole(in, out, errs *os.File) *console {
-	con := &console{In: in, Out: out, Errs: errs, Live: isTerminal(errs)}
+	con := &console{In: in, Out: out, Errs: errs, Live: isTerminal(errs), Now: time.Now}
 	if con.Live {
 		con.Room, _, _ = term.GetSize(int(errs.Fd())) // 0 if it does not tell
 	}

@@ -12,6 +12,9 @@
 //	pawl replay FILE-OR-DIR...    plans recorded runs again
 //	pawl completion SHELL         writes what bash, zsh or fish needs to complete commands
 //
+//	pawl ls, show, events, journal, tokens, data, inbox
+//	                              look at the runs of an engine, live or closed
+//
 // pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.
 // Data goes to standard output, everything else to standard error. COLUMNS says how wide lines
 // may be if there is no terminal; NO_COLOR switches colours off.
@@ -26,9 +29,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-func main() {
+func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
+
+// runProcess does what the arguments of the process say, and ends it.
+func (con *console) runProcess() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	status := newConsole(os.Stdin, os.Stdout, os.Stderr).runArguments(ctx, os.Args[1:])
+	status := con.runArguments(ctx, os.Args[1:])
 	stop()
 	os.Exit(status)
 }

@@ -13,10 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -25,7 +27,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pawl": main})
+	testscript.Main(m, map[string]func(){"pawl": runAtNow})
+}
+
+// runAtNow is main by the clock that the variable NOW sets.
+func runAtNow() {
+	con := newConsole(os.Stdin, os.Stdout, os.Stderr)
+	if now, err := time.Parse(time.RFC3339, os.Getenv("NOW")); err == nil {
+		con.Now = func() time.Time { return now }
+	}
+	con.runProcess()
 }
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into the scripts")
@@ -38,7 +49,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata",
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "sealed": makeSealed,
+			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "sealed": makeSealed,
 		},
 	})
 }
@@ -97,6 +108,13 @@ func damageDirectory(ts *testscript.TestScript, _ bool, args []string) {
 // openForGood opens a directory until the end of the script.
 func openForGood(ts *testscript.TestScript, _ bool, args []string) {
 	engine := openEngine(ts, args[0], nil)
+	ts.Defer(func() { ts.Check(engine.Close(context.Background())) })
+}
+
+// openWithSocket opens a directory until the end of the script, and serves the command.
+func openWithSocket(ts *testscript.TestScript, _ bool, args []string) {
+	engine, err := pawl.Open(context.Background(), ts.MkAbs(args[0]), pawl.Options{Socket: api.Local})
+	ts.Check(err)
 	ts.Defer(func() { ts.Check(engine.Close(context.Background())) })
 }
 

@@ -24,7 +24,7 @@ type command interface {
 	runCommand(ctx context.Context, con *console) error
 }
 
-// verbs are in the order of the help: to write definitions, to reason about runs, to keep directories, and
+// verbs are in the order of the help: to write definitions, to look at runs, to reason about them, to keep directories, and
 // the command itself.
 func verbs() []verb {
 	return []verb{
@@ -32,6 +32,14 @@ func verbs() []verb {
 		testVerb,
 		graphVerb,
 		runVerb,
+
+		lsVerb,
+		showVerb,
+		inboxVerb,
+		eventsVerb,
+		journalVerb,
+		tokensVerb,
+		dataVerb,
 
 		whyVerb,
 		stepVerb,

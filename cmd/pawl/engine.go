@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+)
+
+// A dirFlag is embedded in the commands about the runs of an engine.
+type dirFlag struct {
+	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory; $PAWL_DIR, or data."`
+	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
+	keyFlag
+	jsonFlag
+}
+
+// A reached engine is one that answers: that of another process, or one that was opened for
+// maintenance, in this process.
+type reached struct {
+	*api.Client
+	source string // which it is, as each screen says
+	live   bool   // it is that of another process, in which runs go on
+	close  func() error
+}
+
+// reachEngine asks the engine that has the directory open, else opens its files.
+func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error) {
+	client, err := api.Dial(ctx, f.Dir)
+	if err == nil {
+		info, err := client.Engine(ctx)
+		if err != nil {
+			return nil, err
+		}
+		closeClient := func() error { client.Close(); return nil }
+		return &reached{client, fmt.Sprintf("live, pid %d", info.PID), true, closeClient}, nil
+	}
+	if !errors.Is(err, api.ErrNoEngine) {
+		return nil, err
+	}
+	return f.openFiles(ctx, con)
+}
+
+// openFiles opens a directory for maintenance.
+func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) {
+	if _, err := os.Stat(filepath.Join(f.Dir, "pawl.db")); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no engine directory, name one with --dir or PAWL_DIR: %w", f.Dir, fs.ErrNotExist)
+	}
+	keys, err := f.codec()
+	if err != nil {
+		return nil, err
+	}
+	logger := slog.New(slog.NewTextHandler(con.Errs, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	engine, err := pawl.Open(ctx, f.Dir, pawl.Options{Maintenance: true, Codec: keys, Logger: logger})
+	if errors.Is(err, pawl.ErrLocked) {
+		return nil, fmt.Errorf("%w, or let it serve the command with pawl.Options{Socket: api.Local}", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &localListener{made: make(chan net.Conn), done: make(chan struct{})}
+	served := make(chan struct{})
+	go func() { // until the listener is closed
+		defer close(served)
+		api.Local(engine, l)
+	}()
+	client := api.NewClient("http://localhost", &http.Client{Transport: &http.Transport{DialContext: l.dialServer}})
+	closeAll := func() error {
+		client.Close()
+		_ = l.Close() // it cannot fail
+		<-served
+		return engine.Close(context.WithoutCancel(ctx))
+	}
+	return &reached{client, "files, as of " + f.zoneOf(con.Now()).Format("15:04:05"), false, closeAll}, nil
+}
+
+// withEngine does something with the engine of the directory.
+func (f dirFlag) withEngine(ctx context.Context, con *console, do func(*reached) error) error {
+	e, err := f.reachEngine(ctx, con)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(e), e.close())
+}
+
+// A localListener connects a client and a server of one process.
+type localListener struct {
+	made chan net.Conn
+	done chan struct{}
+	once sync.Once
+}
+
+// Accept implements net.Listener.
+func (l *localListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.made:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *localListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *localListener) Addr() net.Addr { return &net.UnixAddr{Name: "local", Net: "unix"} }
+
+func (l *localListener) dialServer(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.made <- theirs:
+		return ours, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-run/pawl"
+)
+
+var inboxVerb = verb{
+	name:    "inbox",
+	help:    "List what waits for people in all runs: approvals, and tasks that have used up their attempts.",
+	example: []string{"pawl inbox"},
+	command: func() command { return new(inboxCommand) },
+}
+
+// An inboxCommand lists what waits for people.
+type inboxCommand struct {
+	dirFlag
+}
+
+// An inboxItem is one thing that waits, as the command writes it for programs.
+type inboxItem struct {
+	Approval   *pawl.Approval   `json:"approval,omitempty"`
+	DeadLetter *pawl.DeadLetter `json:"deadLetter,omitempty"`
+}
+
+// runCommand lists approvals, then dead letters.
+func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withEngine(ctx, con, func(e *reached) error {
+		rows, now := [][]string{{"RUN", "TOKEN", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now()
+		add := func(item inboxItem, row ...string) {
+			if c.JSON {
+				con.writeLine(true, item)
+			} else {
+				rows = append(rows, row)
+			}
+		}
+		for a, err := range e.Approvals(ctx) {
+			if err != nil {
+				return err
+			}
+			due := ""
+			if !a.Due.IsZero() {
+				due = c.instantText(a.Due, now)
+			}
+			votes := fmt.Sprintf("vote (%d yes, %d no)", a.Approved, a.Rejected)
+			add(inboxItem{Approval: &a}, string(a.Run), fmt.Sprintf("t%d", a.Token), string(a.Node), votes, due, a.Message)
+		}
+		for l, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{}) {
+			if err != nil {
+				return err
+			}
+			add(inboxItem{DeadLetter: &l}, string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), "retry or skip", "", failureText(&l.Failure))
+		}
+		if c.JSON {
+			return nil
+		}
+		if len(rows) > 1 {
+			con.printTable(rows)
+		}
+		con.printLine("%s for people · %s", pluralText(len(rows)-1, "thing"), e.source)
+		return nil
+	})
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var lsVerb = verb{
+	name:    "ls",
+	help:    "List runs: where they are, since when, and what comes next.",
+	example: []string{"pawl ls --status running,failed", "pawl ls --workflow order --limit 0 --json"},
+	command: func() command { return new(lsCommand) },
+}
+
+// A filterFlag is embedded in the commands that are about some of the runs.
+type filterFlag struct {
+	Workflow string   `placeholder:"NAME" help:"Runs of definitions of this name."`
+	Status   []string `placeholder:"STATUS" help:"Runs in any of these: running, paused, suspended, completed, failed, timed_out, cancelled."`
+	Tenant   string   `placeholder:"NAME" help:"Runs on whose behalf."`
+	Prefix   string   `placeholder:"TEXT" help:"Runs whose ids begin so."`
+	Roots    bool     `help:"Runs without a parent."`
+}
+
+func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
+	out := pawl.RunFilter{Workflow: f.Workflow, Tenant: f.Tenant, Prefix: f.Prefix, Roots: f.Roots}
+	for _, text := range f.Status {
+		s, err := workflow.ParseRunStatus(text)
+		if err != nil {
+			return out, fmt.Errorf("--status: %w", err)
+		}
+		out.Status = append(out.Status, s)
+	}
+	return out, nil
+}
+
+// An lsCommand lists runs.
+type lsCommand struct {
+	filterFlag
+	Limit  int  `short:"n" default:"50" placeholder:"N" help:"At most so many; 0 lists all."`
+	Oldest bool `help:"Those that were started first come first."`
+	dirFlag
+}
+
+// runCommand lists the runs, the newest first.
+func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
+	f, err := c.runFilter()
+	if err != nil {
+		return err
+	}
+	f.Newest, f.Limit = !c.Oldest, c.Limit
+	return c.withEngine(ctx, con, func(e *reached) error {
+		rows := [][]string{{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}}
+		now := con.Now()
+		for run, err := range e.Runs(ctx, f) {
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				con.writeLine(true, run)
+				continue
+			}
+			at, err := placeText(ctx, e, &run)
+			if err != nil {
+				return err
+			}
+			since := run.StartedAt
+			if run.Status.Final() {
+				since = run.EndedAt
+			}
+			definition := fmt.Sprintf("%s@%d", run.Workflow, max(run.Version, 1))
+			rows = append(rows, []string{string(run.Run), definition, run.Status.String(), at, spanText(now.Sub(since)), nextText(run.Alarm, now)})
+		}
+		if c.JSON {
+			return nil
+		}
+		if len(rows) > 1 {
+			con.printTable(rows)
+		}
+		return con.printTotal(ctx, e, len(rows)-1)
+	})
+}
+
+// printTotal says how many runs there are, besides those that are listed, and who has said so.
+func (con *console) printTotal(ctx context.Context, e *reached, listed int) error {
+	info, err := e.Engine(ctx)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, c := range info.Counts {
+		total += int(c.Runs)
+	}
+	con.printLine("%s of %s · %s", countText(listed), pluralText(total, "run"), e.source)
+	return nil
+}
+
+// placeText says at which nodes a run is or, if it has not completed, why it has ended.
+func placeText(ctx context.Context, e *reached, run *pawl.RunSummary) (string, error) {
+	if run.Failure != nil {
+		return failureText(run.Failure), nil
+	}
+	if run.Status.Final() {
+		return "", nil
+	}
+	o, err := e.Overview(ctx, run.Run)
+	if err != nil {
+		return "", err
+	}
+	var places []string
+	for _, n := range o.Nodes {
+		if text := tokensText(n.Tokens); text != "" {
+			places = append(places, string(n.Node)+": "+text)
+		}
+	}
+	return strings.Join(places, ", "), nil
+}
+
+// tokensText counts the live tokens at a node; "" if there is none.
+func tokensText(tokens map[workflow.TokenStatus]int) string {
+	var live []string
+	for s := range workflow.Completed {
+		switch n := tokens[s]; {
+		case n == 1:
+			live = append(live, statusText(s))
+		case n > 1:
+			live = append(live, countText(n)+" "+statusText(s))
+		}
+	}
+	if done := tokens[workflow.Completed]; done > 0 && live != nil {
+		live = append([]string{countText(done) + " done"}, live...)
+	}
+	return strings.Join(live, " · ")
+}
+
+// statusText names what a token does, in few words.
+func statusText(s workflow.TokenStatus) string {
+	if s == workflow.Dispatched {
+		return "task out"
+	}
+	if s == workflow.WaitingForOperator {
+		return "parked"
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(s.String(), "waiting_"), "_", " ")
+}
+
+// failureText returns why a run has ended.
+func failureText(f *workflow.Failure) string {
+	text := f.Code
+	if f.Node != "" {
+		text = string(f.Node) + ": " + text
+	}
+	if f.Attempts > 1 {
+		text += fmt.Sprintf(" after %d attempts", f.Attempts)
+	}
+	if f.Message != "" {
+		text += ", " + f.Message
+	}
+	return text
+}
+
+// dueText says until when something lasts; "" if for ever.
+func (f dirFlag) dueText(due, now time.Time) string {
+	if due.IsZero() {
+		return ""
+	}
+	return "until " + f.instantText(due, now)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// zoneOf returns an instant in the zone in which it is shown.
+func (f dirFlag) zoneOf(at time.Time) time.Time {
+	if f.UTC {
+		return at.UTC()
+	}
+	return at.Local()
+}
+
+// instantText returns an instant for people: without the day if that is today's.
+func (f dirFlag) instantText(at, now time.Time) string {
+	at, now = f.zoneOf(at), f.zoneOf(now)
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}
+
+// spanText returns a time that has passed in its two largest units.
+func spanText(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d < 100*day:
+		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/day)
+}
+
+// nextText says when time alone changes a run, "" if never.
+func nextText(at, now time.Time) string {
+	switch {
+	case at.IsZero():
+		return ""
+	case !at.After(now):
+		return "due"
+	}
+	return "in " + spanText(at.Sub(now))
+}
+
+// countText returns a number with commas, as 9,812.
+func countText(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// pluralText returns a number with what is counted.
+func pluralText(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return countText(n) + " " + what
+}
+
+// printableText returns a text on one line in which nothing moves the cursor or turns the order of letters.
+func printableText(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control):
+			return '\u00b7'
+		}
+		return r
+	}, text)
+}
+
+// elideMiddle returns a text of at most so many letters: what is too long lacks its middle.
+func elideMiddle(text string, most int) string {
+	letters := []rune(text)
+	if len(letters) <= most {
+		return text
+	}
+	if most < 2 {
+		return string(letters[:max(most, 0)])
+	}
+	left := most / 2
+	return string(letters[:left]) + "…" + string(letters[len(letters)-(most-left-1):])
+}
+
+// valueText returns a value of the JSON model on one line.
+func valueText(v any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return "?"
+	}
+	return printableText(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// printLine writes a line of at most the width of the console.
+func (con *console) printLine(format string, args ...any) {
+	text := strings.TrimRight(printableText(fmt.Sprintf(format, args...)), " ")
+	if con.Width > 0 {
+		text = elideMiddle(text, con.Width)
+	}
+	fmt.Fprintln(con.Out, text)
+}
+
+// The columns of a table are as wide as what stands in them, and this far apart.
+const columnGap = 2
+
+// leastColumn is how narrow a column becomes where the console lacks the room.
+const leastColumn = 8
+
+// printTable writes rows below a head. Where they do not fit, the widest columns lack the middles of their texts.
+func (con *console) printTable(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = printableText(cell)
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	total := columnGap * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for ; con.Width > 0 && total > con.Width; total-- {
+		widest := slices.Index(widths, slices.Max(widths))
+		if widths[widest] <= leastColumn {
+			break
+		}
+		widths[widest]--
+	}
+	for n, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			cell = elideMiddle(cell, widths[i])
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+columnGap)
+			if n > 0 {
+				cell = con.colorStatus(cell)
+			}
+			b.WriteString(cell + pad)
+		}
+		fmt.Fprintln(con.Out, strings.TrimRight(b.String(), " "))
+	}
+}
+
+// colorStatus returns the name of a status that needs somebody in a colour.
+func (con *console) colorStatus(cell string) string {
+	if !con.Color {
+		return cell
+	}
+	switch cell {
+	case "failed", "timed_out", "suspended":
+		return "\x1b[31m" + cell + "\x1b[0m"
+	case "parked", "retrying", "paused":
+		return "\x1b[33m" + cell + "\x1b[0m"
+	}
+	return cell
+}
