@@ -121,7 +121,8 @@ type RunFilter = store.RunFilter
 // Runs lists runs in the order in which they came into the directory, by their start or
 // by Repair, from the index, page by page: it looks at some 250 runs at a time, and
 // commits go on in between. A run that is started meanwhile may be in the list or not.
-// An error ends the list: of a damaged row ErrCorrupt.
+// An error ends the list: of a damaged row ErrCorrupt, of a Where that is wrong, or cannot be
+// evaluated for a run, a *WhereError, which comes with ErrInvalid.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
@@ -132,7 +133,7 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 				err = ctx.Err()
 			}
 			if err != nil {
-				yield(RunSummary{}, closedError(err))
+				yield(RunSummary{}, invalidWhere(closedError(err)))
 				return
 			}
 			if !yield(summaryOf(&h), nil) {

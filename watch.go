@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/filter"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -19,17 +20,19 @@ import (
 // A RunChange says how a run stands after a commit, or that whoever watches has missed
 // changes: what Watch yields.
 type RunChange struct {
-	Run       workflow.RunID     `json:"run"`
-	Workflow  string             `json:"workflow"` // name of the definition
-	Version   int                `json:"version"`
-	Tenant    string             `json:"tenant,omitzero"` // on whose behalf
-	Labels    map[string]string  `json:"labels,omitzero"` // nil without; shared, not to be changed
-	Parent    workflow.RunID     `json:"parent,omitzero"` // of a child run; "" without
-	Status    workflow.RunStatus `json:"status"`          // as in the RunSummary
-	Seq       int64              `json:"seq"`             // of the last record
-	At        time.Time          `json:"at"`              // of the last record
-	StartedAt time.Time          `json:"startedAt,omitzero"`
-	EndedAt   time.Time          `json:"endedAt,omitzero"` // zero while it runs
+	Run        workflow.RunID     `json:"run"`
+	Workflow   string             `json:"workflow"` // name of the definition
+	Version    int                `json:"version"`
+	Tenant     string             `json:"tenant,omitzero"` // on whose behalf
+	Labels     map[string]string  `json:"labels,omitzero"` // nil without; shared, not to be changed
+	Parent     workflow.RunID     `json:"parent,omitzero"` // of a child run; "" without
+	Status     workflow.RunStatus `json:"status"`          // as in the RunSummary
+	Seq        int64              `json:"seq"`             // of the last record
+	At         time.Time          `json:"at"`              // of the last record
+	StartedAt  time.Time          `json:"startedAt,omitzero"`
+	EndedAt    time.Time          `json:"endedAt,omitzero"`    // zero while it runs
+	Code       string             `json:"code,omitzero"`       // of the failure with which it ended, or for which it is suspended
+	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
 
 	// Lost says that there were changes which nobody will be told; all other fields are zero.
 	// List the runs now: no change is missing that is committed after the list has begun.
@@ -46,9 +49,18 @@ type WatchFilter struct {
 	Roots    bool                 // only runs without a parent
 	Prefix   string               // of the id
 	Status   []workflow.RunStatus // any of these; none is any
+	Where    string               // a condition in CEL, as in a RunFilter; "" is none
 }
 
-func (f *WatchFilter) takesHead(h *store.Head) bool {
+// takesHead reports whether a run may fit the filter, as far as that costs next to nothing.
+func (w *runWatch) takesHead(h *store.Head) bool {
+	f := &w.filter
+	if w.where != nil {
+		seen := store.FilterRun(h)
+		if !w.where.MayFit(&seen) {
+			return false
+		}
+	}
 	return (f.Workflow == "" || h.Workflow == f.Workflow) && (f.Parent == "" || h.Parent == f.Parent) &&
 		(f.Tenant == "" || h.Tenant == f.Tenant) && hasLabels(h.Labels, f.Labels) && (!f.Roots || h.Parent == "") &&
 		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status))
@@ -72,24 +84,33 @@ const MaxWatched = 4096
 //
 // Of the changes of a run that wait for the reader only the last is kept. If those of more than
 // MaxWatched runs wait, all are dropped, and the reader is told Lost: a reader never slows a
-// commit. A run that is purged is not told. An error ends the list: ErrClosed, ErrFailed, the
-// cause of ctx.
+// commit. A run that is purged is not told. An error ends the list: ErrClosed, ErrFailed, a
+// *WhereError with ErrInvalid, the cause of ctx.
 func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, error] {
-	if err := e.checkUsable(ctx); err != nil {
-		return func(yield func(RunChange, error) bool) { yield(RunChange{}, err) }
+	err := e.checkUsable(ctx)
+	var where *filter.Where
+	if err == nil && f.Where != "" {
+		where, err = filter.Parse(f.Where)
+	}
+	if err != nil {
+		return func(yield func(RunChange, error) bool) { yield(RunChange{}, invalidWhere(err)) }
 	}
 	f.Status, f.Labels = slices.Clone(f.Status), maps.Clone(f.Labels)
 	return func(yield func(RunChange, error) bool) {
-		w := &runWatch{filter: f, lost: true, moved: make(chan struct{}, 1)}
+		w := &runWatch{filter: f, where: where, lost: true, moved: make(chan struct{}, 1)}
 		e.watches.addWatch(w)
 		defer e.watches.removeWatch(w)
 		for {
+			fits := false
 			c, err := e.nextChange(ctx, w)
+			if err == nil {
+				fits, err = c.fitsWhere(where)
+			}
 			if err != nil {
 				yield(RunChange{}, err)
 				return
 			}
-			if !yield(c, nil) {
+			if fits && !yield(c, nil) {
 				return
 			}
 		}
@@ -169,10 +190,13 @@ func (ws *runWatches) tellCommit(run *store.Run, records []decision.Record, err 
 	h := run.Head()
 	c := &RunChange{
 		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Labels: h.Labels, Parent: h.Parent,
-		Status: h.Status, Seq: h.Seq, At: records[len(records)-1].At, StartedAt: h.StartedAt, EndedAt: h.EndedAt,
+		Status: h.Status, Seq: h.Seq, At: records[len(records)-1].At, StartedAt: h.StartedAt, EndedAt: h.EndedAt, ForkedFrom: h.ForkedFrom,
+	}
+	if h.Failure != nil {
+		c.Code = h.Failure.Code
 	}
 	for _, w := range *all {
-		if w.filter.takesHead(&h) {
+		if w.takesHead(&h) {
 			w.putChange(c)
 		}
 	}
@@ -193,6 +217,7 @@ func (ws *runWatches) closeWatches() {
 // A runWatch is one who watches runs, with the changes that wait for it.
 type runWatch struct {
 	filter WatchFilter
+	where  *filter.Where // of the filter, for its reader to evaluate; nil without
 	moved  chan struct{} // gets a signal when there is something to take
 
 	mu      sync.Mutex

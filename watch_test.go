@@ -46,6 +46,13 @@ func summaryOf(t testing.TB, e *pawl.Engine, id workflow.RunID) pawl.RunSummary 
 	return pawl.RunSummary{}
 }
 
+func codeOf(f *workflow.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return f.Code
+}
+
 // Whoever watches is told of each commit of each run that fits, and of a run what its row
 // in the index says.
 func TestWatch(t *testing.T) {
@@ -61,7 +68,7 @@ func TestWatch(t *testing.T) {
 		s := summaryOf(t, e, c.Run)
 		require.Equal(t, pawl.RunChange{
 			Run: s.Run, Workflow: s.Workflow, Version: s.Version, Tenant: s.Tenant, Parent: s.Parent,
-			Status: s.Status, Seq: s.Seq, At: c.At, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
+			Status: s.Status, Seq: s.Seq, At: c.At, StartedAt: s.StartedAt, EndedAt: s.EndedAt, Code: codeOf(s.Failure),
 		}, c)
 		require.Equal(t, []any{status, seq}, []any{c.Status, c.Seq})
 		require.False(t, c.At.Before(c.StartedAt))

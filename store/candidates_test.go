@@ -58,6 +58,16 @@ func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
 		{RunFilter{Tenant: "few"}, false, n/50/listRows + 1},
 		{RunFilter{ForkedFrom: "run-1"}, false, n/50/listRows + 1},
 		{RunFilter{Tenant: "few", Status: running, Newest: true}, false, n/50/listRows + 1},
+		{RunFilter{Where: `labels.one == "x"`}, false, 1},
+		{RunFilter{Where: `labels["one"] == "x" && started > timestamp("1970-01-01T00:00:00Z") && size(run) > 3`}, false, 1},
+		{RunFilter{Where: `labels.one == "x" || workflow == "none"`}, false, n/listRows + 1},
+		{RunFilter{Where: `status == "running"`}, false, n/100/listRows + 1},
+		{RunFilter{Where: `status in ["failed", "running"] && workflow == "flow"`}, false, n/100/listRows + 1},
+		{RunFilter{Where: `status == "failed" && status == "running"`}, false, 0},
+		{RunFilter{Where: `workflow == "x"`, Workflow: "flow"}, false, 0},
+		{RunFilter{Where: `parent == "run-1"`}, false, 1},
+		{RunFilter{Where: `tenant == "few"`}, false, n/50/listRows + 1},
+		{RunFilter{Where: `run == "run-777"`}, true, 1},
 		{RunFilter{Labels: map[string]string{"one": "x"}}, false, 1},
 		{RunFilter{Labels: map[string]string{"one": "x", "all": "x"}, Workflow: "flow", Newest: true}, false, 1},
 		{RunFilter{Labels: map[string]string{"one": "x"}, Prefix: "run-"}, false, 1},
@@ -75,8 +85,7 @@ func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.filter), func(t *testing.T) {
 			l := runList{d: d, filter: tt.filter}
-			require.NoError(t, l.chooseLabel())
-			require.NoError(t, l.gatherRuns())
+			require.NoError(t, l.beginList())
 			require.Equal(t, tt.gathered, l.gathered)
 			pages := 0
 			for ; !l.done; pages++ {

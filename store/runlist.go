@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/filter"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
@@ -28,6 +29,7 @@ type RunFilter struct {
 	Until      time.Time            // started before this instant; zero is no bound
 	EndedSince time.Time            // ended at this instant or later; zero is no bound
 	EndedUntil time.Time            // ended before this instant; zero is no bound
+	Where      string               // a condition in CEL on what Runs tells of a run, such as status == "failed"; "" is none
 	Newest     bool                 // those that were started last come first
 	After      workflow.RunID       // those that come after this run in the order of the list; "" is from the first
 	Limit      int                  // at most so many runs; 0 is all
@@ -64,25 +66,25 @@ const (
 
 // AllHeads yields the rows of all runs that fit the filter, in the order of their
 // starts, in pages: commits go on in between. If the run that it begins after does not exist, it
-// fails with ErrRunNotFound.
+// fails with ErrRunNotFound, and with a *WhereError if its condition cannot be compiled, or
+// evaluated for a run that is looked at.
 func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 	return func(yield func(Head, error) bool) {
 		l := runList{d: d, filter: f}
-		err := l.chooseLabel()
-		if err == nil {
-			err = l.gatherRuns()
-		}
-		if err == nil && f.After != "" {
-			err = l.beginAfter(f.After)
-		}
+		err := l.beginList()
 		for err == nil && !l.done {
 			var rows []index.Row
 			rows, err = l.nextPage()
 			for i := range rows {
+				fits := false
 				if err == nil {
-					err = d.decodeRow(&rows[i])
+					fits, err = l.takeRow(&rows[i])
 				}
-				if err == nil && !yield(rows[i].Head, nil) {
+				if err != nil || !fits {
+					continue
+				}
+				l.listed++
+				if !yield(rows[i].Head, nil) || l.isFull() {
 					return
 				}
 			}
@@ -112,11 +114,12 @@ func (l *runList) beginAfter(id workflow.RunID) error {
 type runList struct {
 	d        *Dir
 	filter   RunFilter
-	label    *label // of the filter, that the fewest runs have; nil without any
+	where    *filter.Where // of the filter; nil without
+	label    *label        // of the filter, that the fewest runs have; nil without any
 	gathered bool
 	runs     []int64 // if gathered: the numbers that are yet to be looked at
 	last     int64   // otherwise: the last number that was looked at; 0 before the first
-	listed   int     // runs that fitted
+	listed   int     // runs that were yielded
 	rarer    int     // 1 if fewer runs have the statuses than the workflow, -1 if not; 0 before that was asked
 	labelled int     // 1 if fewer runs have the label than what else has an index, likewise
 	done     bool
@@ -135,7 +138,7 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 	if f.Newest {
 		query = fittingDown
 	}
-	if f.Limit > 0 {
+	if f.Limit > 0 && l.where == nil {
 		limit = min(limit, f.Limit-l.listed)
 	}
 	err = l.d.readIndex(func(db *sqlite.Conn) error {
@@ -160,10 +163,11 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 		l.last, l.runs = last, l.runs[slices.Index(l.runs, last)+1:]
 		return err
 	})
-	l.listed += len(rows)
-	l.done = l.done || f.Limit > 0 && l.listed >= f.Limit
 	return rows, err
 }
+
+// isFull reports whether as many runs are listed as the filter asks for.
+func (l *runList) isFull() bool { return l.filter.Limit > 0 && l.listed >= l.filter.Limit }
 
 // numberList returns numbers as the queries take them that have num IN a list.
 func numberList(page []int64) string {

@@ -73,6 +73,10 @@ func TestRunFilter(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(everything, func(a, b Head) int {
 		return cmp.Compare(a.StartedAt.Unix()/5, b.StartedAt.Unix()/5)
 	}))
+	half := map[workflow.RunID]string{}
+	for i := range everything {
+		half[everything[i].Run] = everything[i].Labels["half"]
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		instant := func(name string) time.Time {
 			if n := rapid.IntRange(-200, 700).Draw(t, name); n >= 0 {
@@ -116,7 +120,54 @@ func TestRunFilter(t *testing.T) {
 			got = append(got, h.Run)
 		}
 		require.Equal(t, want, got)
+		got = nil
+		for h, err := range d.AllHeads(RunFilter{Where: whereOf(&f), Newest: f.Newest, After: f.After, Limit: f.Limit}) {
+			require.NoError(t, err)
+			got = append(got, h.Run)
+		}
+		require.Equal(t, want, got, "%s", whereOf(&f))
+		if f.Limit > 0 {
+			return
+		}
+		f.Where = `labels.half != "1" && code != "none"`
+		got = nil
+		for h, err := range d.AllHeads(f) {
+			require.NoError(t, err)
+			got = append(got, h.Run)
+		}
+		halved := slices.DeleteFunc(want, func(id workflow.RunID) bool { return half[id] == "1" })
+		require.True(t, slices.Equal(halved, got), "%v, %v", halved, got)
 	})
+}
+
+// whereOf returns what a filter says as a condition.
+func whereOf(f *RunFilter) string {
+	parts := []string{"true"}
+	add := func(yes bool, format string, args ...any) {
+		if yes {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(f.Workflow != "", "workflow == %q", f.Workflow)
+	add(f.Parent != "", "%q == parent", f.Parent)
+	add(f.Roots, "parent == ''")
+	add(f.Prefix != "", "run.startsWith(%q)", f.Prefix)
+	for key, v := range f.Labels {
+		add(true, "%q in labels && labels[%q] == %q", key, key, v)
+	}
+	var statuses []string
+	for _, s := range f.Status {
+		statuses = append(statuses, fmt.Sprintf("%q", s))
+	}
+	add(len(statuses) > 0, "status in [%s]", strings.Join(statuses, ", "))
+	instant := func(name, operator string, at time.Time) {
+		add(!at.IsZero(), "%s != null && %s %s timestamp(%q)", name, name, operator, at.UTC().Format(time.RFC3339Nano))
+	}
+	instant("started", ">=", f.Since)
+	instant("started", "<", f.Until)
+	instant("ended", ">=", f.EndedSince)
+	instant("ended", "<", f.EndedUntil)
+	return strings.Join(parts, " && ")
 }
 
 // A list that begins after a run that is not there says so.

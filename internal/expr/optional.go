@@ -3,6 +3,8 @@ package expr
 import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // An optional chain, such as x.?a.b, yields none as soon as one of its steps is
@@ -51,6 +53,30 @@ func (s constantStep) QualifyIfPresent(vars interpreter.Activation, from any, pr
 		return nil, false, nil
 	}
 	return s.ConstantQualifier.QualifyIfPresent(vars, from, presenceOnly)
+}
+
+// A Filler is an object with a value for the keys that it lacks: a step with a key that is written
+// in the expression gets that, where else there is an error. Its keys are those that it has.
+type Filler interface {
+	value.Object
+	// Absent returns the value.
+	Absent() any
+}
+
+// Qualify implements interpreter.Qualifier.
+func (s constantStep) Qualify(vars interpreter.Activation, from any) (any, error) {
+	v, err := s.ConstantQualifier.Qualify(vars, from)
+	if err == nil {
+		return v, nil
+	}
+	if f, ok := from.(Filler); ok {
+		if key, ok := s.Value().(types.String); ok {
+			if _, there := f.Get(string(key)); !there {
+				return f.Absent(), nil
+			}
+		}
+	}
+	return v, err
 }
 
 // A computedStep is one with a key that is itself computed.

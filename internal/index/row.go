@@ -136,16 +136,23 @@ func (r *Row) IsDamaged() bool { return slices.Contains(r.Sound[:], false) }
 // TextBytes returns the size of what DecodeTexts is still to decode.
 func (r *Row) TextBytes() int { return len(r.texts[0]) + len(r.texts[1]) + len(r.texts[2]) }
 
+// DecodeLabels decodes the labels of a row that was read, unless they were decoded before.
+func (r *Row) DecodeLabels() error {
+	if r.labels == "" {
+		return nil
+	}
+	labels := r.labels
+	r.labels = ""
+	return json.Unmarshal([]byte(labels), &r.Labels)
+}
+
 // DecodeTexts decodes the labels, the output, the failure and the artifacts of a row that was
 // read. They may be large.
 func (r *Row) DecodeTexts() (err error) {
 	texts := r.texts
-	labels := r.labels
-	r.labels, r.texts = "", [3]string{}
-	if labels != "" {
-		if err := json.Unmarshal([]byte(labels), &r.Labels); err != nil {
-			return err
-		}
+	r.texts = [3]string{}
+	if err := r.DecodeLabels(); err != nil {
+		return err
 	}
 	r.Output, err = column.ParseObject(texts[0])
 	if err == nil {
