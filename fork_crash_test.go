@@ -179,3 +179,26 @@ func TestForkRacesStart(t *testing.T) {
 		require.NoError(t, outcomeOf(t, e, id).Err())
 	}
 }
+
+// A fork that is made while nothing goes on begins when the directory is opened as usual.
+func TestForkInMaintenance(t *testing.T) {
+	dir := t.TempDir()
+	options := pawl.Options{Executor: pawl.Handlers{"a": named("a"), "b": func(context.Context, pawl.Task) (any, error) { return nil, pawl.TaskError{Code: "broken"} }}}
+	e, err := pawl.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, chain), Labels: map[string]string{"customer": "7"}}, nil)
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunFailed, out.Status)
+	require.NoError(t, e.Close(t.Context()))
+
+	e, err = pawl.Open(t.Context(), dir, pawl.Options{Maintenance: true})
+	require.NoError(t, err)
+	require.NoError(t, e.Rerun(t.Context(), pawl.Target{Run: "r", Node: "b"}, "r2", pawl.ForkOptions{}))
+	require.Equal(t, workflow.RunRunning, mustInspect(t, e, "r2").Status)
+	require.NoError(t, e.Close(t.Context()))
+
+	options.Executor = pawl.Handlers{"b": named("mended")}
+	e = open(t, dir, options)
+	require.Equal(t, map[string]any{"b": "mended"}, outcomeOf(t, e, "r2").Output)
+	require.Equal(t, map[string]string{"customer": "7"}, mustInspect(t, e, "r2").Labels)
+}
