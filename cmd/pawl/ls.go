@@ -26,6 +26,11 @@ type filterFlag struct {
 	Roots    bool     `help:"Runs without a parent."`
 }
 
+// isEmpty reports whether all runs fit.
+func (f *filterFlag) isEmpty() bool {
+	return f.Workflow == "" && len(f.Status) == 0 && f.Tenant == "" && f.Prefix == "" && !f.Roots
+}
+
 func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
 	out := pawl.RunFilter{Workflow: f.Workflow, Tenant: f.Tenant, Prefix: f.Prefix, Roots: f.Roots}
 	for _, text := range f.Status {

@@ -15,6 +15,9 @@
 //	pawl ls, show, events, journal, tokens, data, inbox
 //	                              look at the runs of an engine, live or closed
 //
+//	pawl start, signal, vote, retry, skip, pause, resume, cancel, patch, fork
+//	                              change them
+//
 // pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.
 // Data goes to standard output, everything else to standard error. COLUMNS says how wide lines
 // may be if there is no terminal; NO_COLOR switches colours off.

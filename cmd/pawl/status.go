@@ -15,7 +15,7 @@ const (
 	exitNo       = 1   // the answer is no
 	exitUnusable = 2   // a file, a directory or the command line cannot be read
 	exitNotFound = 3   // there is no such file, directory, run or definition
-	exitNoEngine = 4   // it is in use, or not allowed
+	exitNoEngine = 4   // none has it open, it cannot be asked, or it is not allowed
 	exitRefused  = 5   // the engine does not do it as things stand
 	exitTimeout  = 124 // as of timeout(1)
 )
@@ -29,7 +29,7 @@ var statusTexts = []struct {
 	{exitNo, "the answer is no: a failed scenario or run, damage, a difference"},
 	{exitUnusable, "wrong usage, or a file that cannot be read"},
 	{exitNotFound, "there is no such file, directory, run or definition"},
-	{exitNoEngine, "the directory is in use, or access to it is not allowed"},
+	{exitNoEngine, "no engine has the directory open, or one that cannot be asked, or access is not allowed"},
 	{exitRefused, "refused by the engine: the run has ended, does not wait, differs"},
 	{exitTimeout, "the time of --timeout is over"},
 }
@@ -45,7 +45,7 @@ var statuses = []struct {
 	{exitNo, []error{errNo}},
 	{exitTimeout, []error{context.DeadlineExceeded}},
 	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished}},
-	{exitNoEngine, []error{pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, fs.ErrPermission}},
+	{exitNoEngine, []error{pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, fs.ErrPermission, errOffline}},
 	{exitRefused, []error{
 		pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrStale, pawl.ErrEnded, pawl.ErrNotEnded, pawl.ErrNotLive, pawl.ErrAmbiguous,
 		pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrUnknown, pawl.ErrBusy,

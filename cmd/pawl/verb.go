@@ -24,7 +24,7 @@ type command interface {
 	runCommand(ctx context.Context, con *console) error
 }
 
-// verbs are in the order of the help: to write definitions, to look at runs, to reason about them, to keep directories, and
+// verbs are in the order of the help: to write definitions, to look at runs, to change them, to reason about them, to keep directories, and
 // the command itself.
 func verbs() []verb {
 	return []verb{
@@ -40,6 +40,17 @@ func verbs() []verb {
 		journalVerb,
 		tokensVerb,
 		dataVerb,
+
+		startVerb,
+		signalVerb,
+		voteVerb,
+		retryVerb,
+		skipVerb,
+		pauseVerb,
+		resumeVerb,
+		cancelVerb,
+		patchVerb,
+		forkVerb,
 
 		whyVerb,
 		stepVerb,

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An actFlag is embedded in the commands that change runs.
+type actFlag struct {
+	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
+	Reason  string `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
+	DryRun  bool   `help:"Say what would come of it. Nothing is changed."`
+	Offline bool   `help:"If no engine has the directory open, commit this now, and send nothing: what comes of it begins when your program opens the directory."`
+	dirFlag
+}
+
+// A bulkFlag is embedded in the commands that change several things at once.
+type bulkFlag struct {
+	Yes bool `short:"y" help:"Do not ask, however many it is done to."`
+}
+
+// errOffline says that an act needs an engine.
+var errOffline = errors.New("start your program, or --offline commits it now and sends nothing")
+
+// withActor does something with an engine that may be changed.
+func (f *actFlag) withActor(ctx context.Context, con *console, do func(*reached) error) error {
+	if f.By == "" {
+		if u, err := user.Current(); err == nil {
+			f.By = u.Username
+		}
+	}
+	return f.withEngine(ctx, con, func(e *reached) error {
+		if !e.live && !f.Offline && !f.DryRun {
+			return fmt.Errorf("no engine with a socket has %s open: %w", f.Dir, errOffline)
+		}
+		return do(e)
+	})
+}
+
+// A deed is an act and the run that it is done to.
+type deed struct {
+	run  workflow.RunID
+	act  api.Operation
+	said string // what is said when it is done, as "is cancelled"
+}
+
+// doAll does deeds. The first refusal is the error if there is but one, else they are told one by one.
+func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
+	var refused error
+	n := 0
+	for _, d := range deeds {
+		err := f.doDeed(ctx, con, e, d)
+		switch {
+		case err == nil:
+		case len(deeds) == 1:
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("after %d of %d: %w", n, len(deeds), err)
+		default:
+			fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(d.run)), err)
+			refused = cmp.Or(refused, err)
+			continue
+		}
+		n++
+	}
+	if !f.JSON {
+		con.printLine("%s", f.sourceText(e))
+	}
+	if refused != nil {
+		return fmt.Errorf("%d of %d were refused: %w", len(deeds)-n, len(deeds), refused)
+	}
+	return nil
+}
+
+// sourceText says who has acted and, if nothing goes on there, what that means.
+func (f *actFlag) sourceText(e *reached) string {
+	if e.live || f.DryRun {
+		return e.source
+	}
+	return e.source + ": what comes of it begins when your program opens " + f.Dir
+}
+
+func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) error {
+	d.act.By, d.act.Reason = f.By, f.Reason
+	do := e.Do
+	if f.DryRun {
+		do = e.DryRun
+	}
+	done, err := do(ctx, d.run, d.act)
+	switch {
+	case err != nil:
+		return err
+	case f.JSON:
+		con.writeLine(true, done)
+	case f.DryRun:
+		con.printFuture(d.run, done.Future)
+	default:
+		con.printLine("%s %s", d.run, d.said)
+	}
+	return nil
+}
+
+// printFuture writes what would become of a run.
+func (con *console) printFuture(run workflow.RunID, f *api.Future) {
+	con.printLine("nothing is changed; %s would decide", run)
+	for _, s := range f.Steps {
+		con.printLine("  %s", s.Record.Message)
+		for _, d := range s.Record.Decisions {
+			con.printLine("    %s", d)
+		}
+	}
+	con.printLine("  and then it would be %s", f.Outcome.Status)
+}
+
+// errUnwilling says that the user does not want it.
+var errUnwilling = errors.New("nothing is changed")
+
+// confirm asks before something is done to many.
+func (f *bulkFlag) confirm(con *console, question string) error {
+	if f.Yes {
+		return nil
+	}
+	fmt.Fprintf(con.Errs, "%s? [y/N] ", question)
+	answer, _ := bufio.NewReader(con.In).ReadString('\n') // no answer is no
+	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
+		return nil
+	}
+	fmt.Fprintln(con.Errs, errUnwilling)
+	return errNo
+}
+
+// targetIn puts the token into an act that a word of the command line names: t5, 5, or a node.
+func targetIn(act api.Operation, word string) api.Operation {
+	if n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64); err == nil && n > 0 {
+		act.Token = workflow.TokenID(n)
+	} else {
+		act.Node = workflow.NodeID(word)
+	}
+	return act
+}
+
+// jsonText returns a flag with a value of JSON; nil if it is empty.
+func jsonText(flag, text string) (json.RawMessage, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if !json.Valid([]byte(text)) {
+		return nil, fmt.Errorf("%s: %q is not JSON: a text stands in quotes, as '\"yes\"'", flag, text)
+	}
+	return json.RawMessage(text), nil
+}
+
+// A runsFlag is embedded in the commands that are done to whole runs.
+type runsFlag struct {
+	Run []string `arg:"" optional:"" help:"The ids of the runs; none if they are chosen."`
+	filterFlag
+	bulkFlag
+}
+
+// chooseRuns returns the runs that are named or, of those that have not ended, chosen.
+func (f *runsFlag) chooseRuns(ctx context.Context, con *console, e *reached, what string) (ids []workflow.RunID, err error) {
+	if (len(f.Run) > 0) != f.isEmpty() {
+		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix or --roots")
+	}
+	for _, id := range f.Run {
+		ids = append(ids, workflow.RunID(id))
+	}
+	if ids != nil {
+		return ids, nil
+	}
+	filter, err := f.runFilter()
+	if err != nil {
+		return nil, err
+	}
+	if filter.Status == nil {
+		filter.Status = []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended}
+	}
+	for run, err := range e.Runs(ctx, filter) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, run.Run)
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("no run that has not ended is chosen: %w", pawl.ErrRunNotFound)
+	}
+	return ids, f.confirm(con, what+" "+pluralText(len(ids), "run"))
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var retryVerb = verb{
+	name:    "retry",
+	help:    "Give tasks that have used up their attempts new ones, or end a back-off at once.",
+	example: []string{"pawl retry order-42 charge -m repaired", "pawl retry --task charge --code timeout -m repaired"},
+	command: func() command { return new(retryCommand) },
+}
+
+var skipVerb = verb{
+	name:    "skip",
+	help:    "Complete tasks in place of whoever performs them.",
+	example: []string{`pawl skip order-42 charge --output {"paid":true} -m cash`},
+	command: func() command { return new(skipCommand) },
+}
+
+// A lettersFlag is embedded in the commands that are done to a task, or to dead letters.
+type lettersFlag struct {
+	Run      string `arg:"" optional:"" help:"The id of the run."`
+	Target   string `arg:"" optional:"" name:"token-or-node" help:"The task: its token, as t5, or its node where one fits; all that are parked in the run, if this is not given."`
+	Workflow string `placeholder:"NAME" help:"What is parked in runs of definitions of this name."`
+	Node     string `placeholder:"NODE" help:"What is parked at this node."`
+	Task     string `placeholder:"TYPE" help:"Parked tasks of this type."`
+	Code     string `placeholder:"CODE" help:"What has failed with this code."`
+	bulkFlag
+}
+
+// chooseTasks returns what is done to the task that is named, or to those that are chosen.
+func (f *lettersFlag) chooseTasks(ctx context.Context, con *console, e *reached, act api.Operation, said string) (deeds []deed, err error) {
+	if f.Target != "" {
+		return []deed{{workflow.RunID(f.Run), targetIn(act, f.Target), f.Target + " " + said}}, nil
+	}
+	filter := pawl.DeadLetterFilter{Run: workflow.RunID(f.Run), Workflow: f.Workflow, Node: workflow.NodeID(f.Node), Task: f.Task, Code: f.Code}
+	if filter == (pawl.DeadLetterFilter{}) {
+		return nil, errors.New("name a run, or choose parked tasks by --workflow, --node, --task or --code")
+	}
+	for l, err := range e.DeadLetters(ctx, filter) {
+		if err != nil {
+			return nil, err
+		}
+		one := act
+		one.Token = l.Token
+		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
+	}
+	if len(deeds) == 0 {
+		return nil, fmt.Errorf("nothing is parked there: %w", pawl.ErrNotLive)
+	}
+	return deeds, f.confirm(con, act.Do+" "+pluralText(len(deeds), "parked task"))
+}
+
+// A retryCommand retries tasks.
+type retryCommand struct {
+	Input string `enum:"again,kept,patched" default:"patched" help:"The input: again evaluates it anew, kept leaves it, patched evaluates it anew if the run was patched."`
+	lettersFlag
+	actFlag
+}
+
+func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
+	act := api.Operation{Do: "retry"}
+	if c.Input != "patched" {
+		act.Input = workflow.RetryInput(c.Input)
+	}
+	return c.withActor(ctx, con, func(e *reached) error {
+		deeds, err := c.chooseTasks(ctx, con, e, act, "is tried again")
+		if err != nil {
+			return err
+		}
+		return c.doAll(ctx, con, e, deeds...)
+	})
+}
+
+// A skipCommand completes tasks.
+type skipCommand struct {
+	Output string `placeholder:"JSON" help:"What they come to; null, if this is not given."`
+	lettersFlag
+	actFlag
+}
+
+func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
+	output, err := jsonText("--output", c.Output)
+	if err != nil {
+		return err
+	}
+	return c.withActor(ctx, con, func(e *reached) error {
+		deeds, err := c.chooseTasks(ctx, con, e, api.Operation{Do: "skip", Output: output}, "is skipped")
+		if err != nil {
+			return err
+		}
+		return c.doAll(ctx, con, e, deeds...)
+	})
+}
