@@ -330,6 +330,21 @@ func TestWatchAndFollow(t *testing.T) {
 		}
 		startOrder(t, e, "order-1")
 	}
+	for where, want := range map[string]int{`run == "order-1" && status == "running"`: 1, `status != "running"`: 0} {
+		found := 0
+		for _, err := range c.Runs(t.Context(), pawl.RunFilter{Where: where}) {
+			require.NoError(t, err)
+			found++
+		}
+		require.Equal(t, want, found, where)
+	}
+	for _, err := range c.Runs(t.Context(), pawl.RunFilter{Where: "run =="}) {
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+	}
+	for _, err := range c.Watch(t.Context(), pawl.WatchFilter{Where: "run =="}) {
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.ErrorContains(t, err, "at 1:")
+	}
 	records := 0
 	for r, err := range c.Journal(t.Context(), "order-1", pawl.EventsOptions{After: 1, Follow: true}) {
 		require.NoError(t, err)

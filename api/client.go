@@ -123,7 +123,7 @@ func (c *Client) Engine(ctx context.Context) (info EngineInfo, err error) {
 
 // Runs lists runs, as Engine.Runs does.
 func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
-	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status, Labels: f.Labels})
+	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status, Labels: f.Labels, Where: f.Where})
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until, "endedSince": f.EndedSince, "endedUntil": f.EndedUntil} {
 		if !at.IsZero() {
 			q.Set(name, at.Format(time.RFC3339Nano))
@@ -144,7 +144,7 @@ func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunS
 // filterQuery returns what lists and streams of runs have in common.
 func filterQuery(f pawl.WatchFilter) url.Values {
 	q := url.Values{}
-	for name, text := range map[string]string{"workflow": f.Workflow, "parent": string(f.Parent), "tenant": f.Tenant, "prefix": f.Prefix} {
+	for name, text := range map[string]string{"workflow": f.Workflow, "parent": string(f.Parent), "tenant": f.Tenant, "prefix": f.Prefix, "where": f.Where} {
 		if text != "" {
 			q.Set(name, text)
 		}

@@ -4,7 +4,7 @@ import "net/http"
 
 // What lists take to choose and to page.
 var (
-	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
+	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
 	pageParams  = []string{"limit", "after"}
 )
@@ -28,7 +28,7 @@ func routes() []route {
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
 		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
-		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label"}, (*call).watchRuns},
+		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where"}, (*call).watchRuns},
 		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},
 		{get, "/v1/approvals", View, []string{"limit"}, (*call).listApprovals},
 		{get, "/v1/dead-letters", View, []string{"run", "workflow", "node", "task", "code", "limit"}, (*call).listDeadLetters},

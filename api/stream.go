@@ -61,10 +61,13 @@ func (c *call) watchRuns() error {
 	q := c.query()
 	f := pawl.WatchFilter{
 		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"), Status: q.runStatuses(),
-		Labels: q.labels(),
+		Labels: q.labels(), Where: q.textOf("where"),
 	}
 	if q.err != nil {
 		return q.err
+	}
+	if err := pawl.CheckWhere(f.Where); err != nil {
+		return err // not in a stream, which callers would open again
 	}
 	if !c.acceptsType(typeStream) {
 		return refusef(http.StatusNotAcceptable, codeNotAccepted, "this is a stream: ask with Accept: %s", typeStream)
