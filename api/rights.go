@@ -2,11 +2,10 @@ package api
 
 import (
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -56,7 +55,7 @@ func (s *server) identifyCaller(r *http.Request) (caller, error) {
 		return caller{rights: All}, nil
 	}
 	if s.options.Identify == nil {
-		if !isFromHere(r) {
+		if !loopback.SentRequest(r) {
 			return caller{}, refusef(http.StatusForbidden, codeForbidden, "this handler does not know its callers, so it serves its own machine only: set Options.Identify of package api")
 		}
 		return caller{rights: View | Values}, nil
@@ -69,29 +68,6 @@ func (s *server) identifyCaller(r *http.Request) (caller, error) {
 		return caller{}, e
 	}
 	return caller{}, refusef(http.StatusUnauthorized, codeUnauthorized, "the caller is not known")
-}
-
-// isFromHere reports whether a request comes from this machine. A proxy on it may bring others.
-func isFromHere(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	return isLoopback(r.RemoteAddr) && isLoopback(r.Host)
-}
-
-// isLoopback says that a host, with or without a port, is this machine.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // requireRights refuses a caller who lacks one of the rights.

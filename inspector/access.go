@@ -2,12 +2,10 @@ package inspector
 
 import (
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/loopback"
 )
 
 // Errors of requests that are refused.
@@ -23,7 +21,7 @@ var (
 // others. Every program and every user of the machine can send such a request.
 func FromThisMachine(who string, rights api.Rights) func(*http.Request) (string, api.Rights, error) {
 	return func(r *http.Request) (string, api.Rights, error) {
-		if !isFromThisMachine(r) {
+		if !loopback.SentRequest(r) {
 			return "", 0, errElsewhere
 		}
 		return who, rights, nil
@@ -46,28 +44,4 @@ func (s *server) checkCaller(p *page) (err error) {
 		return errForbidden
 	}
 	return nil
-}
-
-// isFromThisMachine reports whether a request comes from this machine, and names no other
-// host, as a page of a stranger whose name was pointed here would. A proxy may bring others.
-func isFromThisMachine(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	return isThisMachine(r.RemoteAddr) && isThisMachine(r.Host)
-}
-
-// isThisMachine says that a host, with or without a port, is this machine.
-func isThisMachine(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

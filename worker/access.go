@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/pawl-run/pawl/internal/loopback"
 )
 
 // A Caller is who has sent a request, as Options.Authorize says. The zero Caller may
@@ -114,7 +114,7 @@ func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 	}
 	switch {
 	case p.options.NoToken:
-		if !isLoopback(r.RemoteAddr) || !isLoopback(r.Host) {
+		if !loopback.IsLoopback(r.RemoteAddr) || !loopback.IsLoopback(r.Host) {
 			return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token")
 		}
 		return anyCaller, nil
@@ -138,19 +138,6 @@ func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return c, p.checkRevoked(c.Worker)
-}
-
-// isLoopback says that a host, with or without a port, is this machine.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // checkSender refuses a message in the name of a worker that its sender is not, of one

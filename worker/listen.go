@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+
+	"github.com/pawl-run/pawl/internal/loopback"
 )
 
 // Listen serves the protocol at a TCP address, until Close, and returns the
@@ -13,17 +15,17 @@ import (
 // "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Authorize, else it is
 // ErrTokenNeeded, and Options.TLS, or PlainHTTP, else it is ErrTLSNeeded.
 func (p *Pool) Listen(address string) (net.Addr, error) {
-	if err := p.options.checkAccess(); err != nil || p.options.NoToken && !isLoopback(address) {
+	if err := p.options.checkAccess(); err != nil || p.options.NoToken && !loopback.IsLoopback(address) {
 		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve workers: %w", err)
 	}
-	if p.options.NoToken && !isLoopback(listener.Addr().String()) { // what the name stands for decides
+	if p.options.NoToken && !loopback.IsLoopback(listener.Addr().String()) { // what the name stands for decides
 		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded), listener.Close())
 	}
-	if p.options.TLS == nil && !p.options.PlainHTTP && !isLoopback(listener.Addr().String()) {
+	if p.options.TLS == nil && !p.options.PlainHTTP && !loopback.IsLoopback(listener.Addr().String()) {
 		return nil, errors.Join(fmt.Errorf("listen on %q: %w", address, ErrTLSNeeded), listener.Close())
 	}
 	s := p.newServer()

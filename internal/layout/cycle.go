@@ -50,7 +50,7 @@ func (t *tangle) indexEdges() {
 	for e, edge := range t.graph.Edges {
 		if edge.From != edge.To {
 			t.out[t.tailOf(e)] = append(t.out[t.tailOf(e)], e)
-			t.in[t.head(e)] = append(t.in[t.head(e)], e)
+			t.in[t.headOf(e)] = append(t.in[t.headOf(e)], e)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (t *tangle) countItems() int {
 	n := len(t.graph.Nodes) + 2*len(t.stubs)
 	for e, edge := range t.graph.Edges {
 		if edge.From != edge.To && !t.cut[e] {
-			n += 2*(t.rank[t.head(e)]-t.rank[t.tailOf(e)]) - 1
+			n += 2*(t.rank[t.headOf(e)]-t.rank[t.tailOf(e)]) - 1
 		}
 	}
 	return n
@@ -85,7 +85,7 @@ func (t *tangle) loopHeight(v int) int {
 // labelRank returns the rank below which the label of e is: close to where it leads from.
 func (t *tangle) labelRank(e int) int {
 	if t.reversed[e] {
-		return t.rank[t.head(e)] - 1
+		return t.rank[t.headOf(e)] - 1
 	}
 	return t.rank[t.tailOf(e)]
 }
@@ -94,7 +94,7 @@ func (t *tangle) labelRank(e int) int {
 // label, to the right of the line.
 func (t *tangle) addChain(e int, label int32) {
 	above := int32(t.tailOf(e))
-	for layer := t.items[above].layer + 1; layer < t.items[t.head(e)].layer; layer++ {
+	for layer := t.items[above].layer + 1; layer < t.items[t.headOf(e)].layer; layer++ {
 		it := item{node: -1, edge: int32(e), layer: layer}
 		if layer == label {
 			it.left, it.right, it.height = labelGap, t.graph.Edges[e].LabelWidth+labelGap, t.graph.Edges[e].LabelHeight
@@ -104,7 +104,7 @@ func (t *tangle) addChain(e int, label int32) {
 		t.connect(above, id)
 		above = id
 	}
-	t.connect(above, int32(t.head(e)))
+	t.connect(above, int32(t.headOf(e)))
 }
 
 // labelGap is between a line and its label.
@@ -160,7 +160,7 @@ func (t *tangle) addStubs() {
 	for e := range t.graph.Edges {
 		if t.cut[e] {
 			leaving[t.tailOf(e)] = append(leaving[t.tailOf(e)], e)
-			entering[t.head(e)] = append(entering[t.head(e)], e)
+			entering[t.headOf(e)] = append(entering[t.headOf(e)], e)
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(leaving)) {

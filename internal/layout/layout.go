@@ -134,7 +134,7 @@ type stub struct {
 	Stub
 }
 
-// tailOf and head return the ends of an edge as it is taken: downwards.
+// tailOf and headOf return the ends of an edge as it is taken: downwards.
 func (t *tangle) tailOf(e int) int {
 	if t.reversed[e] {
 		return t.graph.Edges[e].To
@@ -142,7 +142,7 @@ func (t *tangle) tailOf(e int) int {
 	return t.graph.Edges[e].From
 }
 
-func (t *tangle) head(e int) int {
+func (t *tangle) headOf(e int) int {
 	if t.reversed[e] {
 		return t.graph.Edges[e].From
 	}

@@ -32,7 +32,7 @@ func (t *tangle) topologicalOrder() []int {
 	}
 	for i := 0; i < len(order); i++ {
 		for _, e := range t.out[order[i]] {
-			w := t.head(e)
+			w := t.headOf(e)
 			if waits[w]--; waits[w] == 0 {
 				order = append(order, w)
 			}
@@ -66,7 +66,7 @@ func newSimplex(t *tangle) *simplex {
 	}
 }
 
-func (s *simplex) slack(e int) int { return s.rank[s.head(e)] - s.rank[s.tailOf(e)] - 1 }
+func (s *simplex) slack(e int) int { return s.rank[s.headOf(e)] - s.rank[s.tailOf(e)] - 1 }
 
 // optimize ranks the component of root.
 func (s *simplex) optimize(root int) {
@@ -98,7 +98,7 @@ func (s *simplex) growTree(root int) {
 		best, kept := -1, frontier[:0]
 		for _, e := range frontier {
 			s.work++
-			if s.inTree[s.tailOf(e)] && s.inTree[s.head(e)] {
+			if s.inTree[s.tailOf(e)] && s.inTree[s.headOf(e)] {
 				continue
 			}
 			kept = append(kept, e)
@@ -109,7 +109,7 @@ func (s *simplex) growTree(root int) {
 		if best < 0 {
 			return
 		}
-		delta, out := s.slack(best), s.head(best)
+		delta, out := s.slack(best), s.headOf(best)
 		if s.inTree[out] {
 			delta, out = -delta, s.tailOf(best)
 		}
@@ -133,7 +133,7 @@ func (s *simplex) collectTight(v int, frontier []int) []int {
 		for _, edges := range [2][]int{s.out[v], s.in[v]} {
 			for _, e := range edges {
 				s.work++
-				w := s.tailOf(e) + s.head(e) - v
+				w := s.tailOf(e) + s.headOf(e) - v
 				switch {
 				case s.inTree[w]:
 				case s.slack(e) == 0:
@@ -152,7 +152,7 @@ func (s *simplex) collectTight(v int, frontier []int) []int {
 func (s *simplex) addTreeEdge(e int) {
 	s.treeEdge[e] = true
 	s.edges = append(s.edges, e)
-	for _, v := range [2]int{s.tailOf(e), s.head(e)} {
+	for _, v := range [2]int{s.tailOf(e), s.headOf(e)} {
 		s.tree[v] = append(s.tree[v], e)
 	}
 }
@@ -164,7 +164,7 @@ func (s *simplex) numberSubtree(v, parent, low int) int {
 	lim := low
 	for _, e := range s.tree[v] {
 		if e != parent {
-			lim = s.numberSubtree(s.tailOf(e)+s.head(e)-v, e, lim)
+			lim = s.numberSubtree(s.tailOf(e)+s.headOf(e)-v, e, lim)
 		}
 	}
 	s.lim[v] = lim
@@ -176,10 +176,10 @@ func (s *simplex) below(v, root int) bool { return s.low[root] <= s.lim[v] && s.
 
 // child returns the end of a tree edge that is farther from the root.
 func (s *simplex) child(e int) int {
-	if s.lim[s.tailOf(e)] < s.lim[s.head(e)] {
+	if s.lim[s.tailOf(e)] < s.lim[s.headOf(e)] {
 		return s.tailOf(e)
 	}
-	return s.head(e)
+	return s.headOf(e)
 }
 
 // initCutValues computes the cut values from the leaves upwards. An edge between two
@@ -197,7 +197,7 @@ func (s *simplex) initCutValues() {
 			continue
 		}
 		s.cutValue[e] = sum[v]
-		up := s.head(e)
+		up := s.headOf(e)
 		if v == up {
 			up, s.cutValue[e] = s.tailOf(e), -sum[v]
 		}
@@ -222,7 +222,7 @@ func (s *simplex) leavingEdge() int {
 // tree falls without e, against the direction of e.
 func (s *simplex) enteringEdge(e int) int {
 	root, best := s.child(e), -1
-	lookOut := root == s.head(e) // an edge out of the subtree, else one into it
+	lookOut := root == s.headOf(e) // an edge out of the subtree, else one into it
 	var search func(v int)
 	search = func(v int) {
 		edges := s.in[v]
@@ -231,13 +231,13 @@ func (s *simplex) enteringEdge(e int) int {
 		}
 		for _, f := range edges {
 			s.work++
-			if !s.below(s.tailOf(f)+s.head(f)-v, root) && (best < 0 || s.slack(f) < s.slack(best)) {
+			if !s.below(s.tailOf(f)+s.headOf(f)-v, root) && (best < 0 || s.slack(f) < s.slack(best)) {
 				best = f
 			}
 		}
 		for _, f := range s.tree[v] {
 			if f != s.parent[v] {
-				search(s.tailOf(f) + s.head(f) - v)
+				search(s.tailOf(f) + s.headOf(f) - v)
 			}
 		}
 	}
@@ -253,15 +253,15 @@ func (s *simplex) exchange(e, f int) {
 	}
 	s.shiftSubtree(root, delta)
 	value := s.cutValue[e]
-	top := s.addUpwards(s.tailOf(f), s.head(f), value, true)
-	s.addUpwards(s.head(f), s.tailOf(f), value, false)
+	top := s.addUpwards(s.tailOf(f), s.headOf(f), value, true)
+	s.addUpwards(s.headOf(f), s.tailOf(f), value, false)
 	s.cutValue[f], s.cutValue[e] = -value, 0
 	s.treeEdge[e], s.treeEdge[f] = false, true
 	s.edges[s.next] = f
-	for _, v := range [2]int{s.tailOf(e), s.head(e)} {
+	for _, v := range [2]int{s.tailOf(e), s.headOf(e)} {
 		s.tree[v] = withoutItem(s.tree[v], e)
 	}
-	for _, v := range [2]int{s.tailOf(f), s.head(f)} {
+	for _, v := range [2]int{s.tailOf(f), s.headOf(f)} {
 		s.tree[v] = append(s.tree[v], f)
 	}
 	s.numberSubtree(top, s.parent[top], s.low[top])
@@ -281,7 +281,7 @@ func (s *simplex) shiftSubtree(v, delta int) {
 	s.rank[v] += delta
 	for _, e := range s.tree[v] {
 		if e != s.parent[v] {
-			s.shiftSubtree(s.tailOf(e)+s.head(e)-v, delta)
+			s.shiftSubtree(s.tailOf(e)+s.headOf(e)-v, delta)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func (s *simplex) addUpwards(v, w, value int, forwards bool) int {
 		} else {
 			s.cutValue[e] -= value
 		}
-		v = s.tailOf(e) + s.head(e) - v
+		v = s.tailOf(e) + s.headOf(e) - v
 	}
 	return v
 }
@@ -321,7 +321,7 @@ func (t *tangle) balanceRanks() {
 			from = max(from, t.rank[t.tailOf(e)]+1)
 		}
 		for _, e := range t.out[v] {
-			to = min(to, t.rank[t.head(e)]-1)
+			to = min(to, t.rank[t.headOf(e)]-1)
 		}
 		best := r
 		for i := from; i <= min(to, from+64); i++ {

@@ -96,12 +96,12 @@ func (t *tangle) portsOf() map[port]int {
 		if edge.From == edge.To || t.cut[e] {
 			continue
 		}
-		first, last := int32(t.head(e)), int32(t.tailOf(e))
+		first, last := int32(t.headOf(e)), int32(t.tailOf(e))
 		if c := t.chains[e]; len(c) > 0 {
 			first, last = c[0], c[len(c)-1]
 		}
 		add(int32(t.tailOf(e)), e, true, t.items[first].x)
-		add(int32(t.head(e)), e, false, t.items[last].x)
+		add(int32(t.headOf(e)), e, false, t.items[last].x)
 	}
 	for i, s := range t.stubs {
 		x := t.items[s.item].x
@@ -159,7 +159,7 @@ func (r *router) enter(v, x int) []Point {
 }
 
 func (r *router) routeEdge(e int) {
-	tail, head := r.tailOf(e), r.head(e)
+	tail, head := r.tailOf(e), r.headOf(e)
 	points := r.leave(tail, r.ports[port{int32(tail), e, true}])
 	for _, id := range r.chains[e] {
 		points = r.pass(points, id)

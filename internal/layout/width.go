@@ -20,7 +20,7 @@ func (t *tangle) boundRanks() {
 		v := order[n-1-i]
 		waits[v] = len(t.in[v])
 		for _, e := range t.out[v] {
-			height[v] = max(height[v], height[t.head(e)]+1)
+			height[v] = max(height[v], height[t.headOf(e)]+1)
 		}
 	}
 	// ready nodes by the rank that they would like
@@ -46,7 +46,7 @@ func (t *tangle) boundRanks() {
 		for _, v := range late[:taken] {
 			t.rank[v] = r
 			for _, e := range t.out[v] {
-				w := t.head(e)
+				w := t.headOf(e)
 				t.rank[w] = max(t.rank[w], r+1)
 				if waits[w]--; waits[w] == 0 {
 					ready[t.rank[w]] = append(ready[t.rank[w]], w)
@@ -91,7 +91,7 @@ func (t *tangle) cutLongEdges() {
 			order = append(order, e)
 		}
 	}
-	span := func(e int) int { return t.rank[t.head(e)] - t.rank[t.tailOf(e)] }
+	span := func(e int) int { return t.rank[t.headOf(e)] - t.rank[t.tailOf(e)] }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(span(a), span(b)) })
 	left := 4*(len(t.graph.Nodes)+len(edges)) + 1000
 	for _, e := range order {
