@@ -55,7 +55,7 @@ func checkBackups(dir string, w work, lines []witness.Entry, lives int, now witn
 		case !strings.Contains(at, ".partial-"):
 			bad("%s is not finished", at)
 		default:
-			if d, err := store.Open(at, store.Options{}); !errors.Is(err, store.ErrCorrupt) {
+			if d, err := store.Open(at, store.Options{Codec: w.codec()}); !errors.Is(err, store.ErrCorrupt) {
 				bad("%s is not finished, and opens: %v, %v", at, d, err)
 			}
 		}
@@ -68,14 +68,14 @@ func checkBackups(dir string, w work, lines []witness.Entry, lives int, now witn
 
 // checkBackup checks a backup that is whole.
 func checkBackup(at string, w work, now witness.Snapshot) error {
-	r, err := rescue.Verify(at)
+	r, err := rescue.VerifySealed(at, w.codec())
 	if err != nil {
 		return err
 	}
 	if r.Damage > 0 {
 		return fmt.Errorf("it is damaged: %v", r.Findings)
 	}
-	snap, err := witness.TakeFrom(at, at+".copy", false)
+	snap, err := witness.TakeFrom(at, at+".copy", w.codec(), false)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ const atOnce = 2
 type suite struct {
 	t      *testing.T
 	dir    string
+	list   []work
 	counts map[string]map[string]int    // hits by work and failpoint, without a crash
 	wants  map[string]map[string]string // outcomes by work and run
 
@@ -44,13 +45,7 @@ type suite struct {
 // run ends as it does without a crash.
 func TestKills(t *testing.T) {
 	before := descriptors(t)
-	s := &suite{
-		t: t, dir: workspace(t), counts: map[string]map[string]int{}, wants: map[string]map[string]string{},
-		kills: map[string]int{}, chains: map[int]int{},
-	}
-	for _, w := range s.works() {
-		s.reference(w)
-	}
+	s := newSuite(t, works)
 	if t.Failed() {
 		return
 	}
@@ -60,11 +55,19 @@ func TestKills(t *testing.T) {
 	require.Equal(t, before, descriptors(t), "open descriptors")
 }
 
-func (s *suite) works() []work {
-	if *only != "" {
-		return []work{workNamed(*only)}
+// newSuite returns a suite of works, or of the one that a flag names, each of which was done without a crash.
+func newSuite(t *testing.T, list []work) *suite {
+	s := &suite{
+		t: t, dir: workspace(t), list: list, counts: map[string]map[string]int{}, wants: map[string]map[string]string{},
+		kills: map[string]int{}, chains: map[int]int{},
 	}
-	return works
+	if *only != "" {
+		s.list = []work{workNamed(*only)}
+	}
+	for _, w := range s.list {
+		s.reference(w)
+	}
+	return s
 }
 
 // reference does a work without a crash: how often each failpoint is hit, and
@@ -98,7 +101,7 @@ func (p plan) String() string { return fmt.Sprintf("%s %v", p.work.name, p.kills
 // no plan in others has, in the shortest work that meets it.
 func (s *suite) singles(others []plan) []plan {
 	var out []plan
-	tried, list, level := map[string]bool{}, s.works(), harness.CurrentLevel()
+	tried, list, level := map[string]bool{}, s.list, harness.CurrentLevel()
 	if level == harness.Quick {
 		list = s.shortestFirst(list)
 		for _, p := range others {
@@ -162,7 +165,7 @@ func (s *suite) chainsOf() []plan {
 	r := rand.New(rand.NewPCG(*seed, 0))
 	n := harness.Figure(0, 20, 200) // of each work
 	var out []plan
-	for _, w := range s.works() {
+	for _, w := range s.list {
 		points := slices.Sorted(maps.Keys(s.counts[w.name]))
 		for range n {
 			point := points[r.IntN(len(points))]
@@ -213,7 +216,7 @@ func (s *suite) openedAndClosed() (out []plan) {
 		{"open.create", "open.step", "open.epoch", "mark.torn", "recover.begin"},
 		{"close.begin", "close.actors", "close.checkpoint", "close.mark", "close.release"},
 	} {
-		p := plan{work: s.works()[0]}
+		p := plan{work: s.list[0]}
 		for _, point := range points {
 			p.kills = append(p.kills, kill{point, 1})
 		}

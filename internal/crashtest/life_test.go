@@ -58,7 +58,7 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 		hook.SetPartBytes(w.parts)
 		hook.SetTrimRecords(2)
 	}
-	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle})
+	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle, Codec: w.codec()})
 	if err != nil {
 		return err
 	}

@@ -19,12 +19,7 @@ import (
 // report prints what the trials came to. A failpoint at which nothing was killed
 // fails the suite.
 func (s *suite) report() {
-	total := 0
-	for _, n := range s.kills {
-		total += n
-	}
-	s.t.Logf("%d kills in %d trials, trials by number of kills %v; %d hits did not come; %d executions repeated; %d trials with violations",
-		total, s.trials, s.chains, s.missed, s.repeated, s.wrong)
+	s.logTotal()
 	points := failpoints(s.t)
 	for _, point := range points {
 		s.t.Logf("| %s | %d | %d |", point, s.hits(point), s.kills[point])
@@ -35,6 +30,15 @@ func (s *suite) report() {
 	for _, point := range slices.Sorted(maps.Keys(s.kills)) {
 		require.Contains(s.t, points, point)
 	}
+}
+
+func (s *suite) logTotal() {
+	total := 0
+	for _, n := range s.kills {
+		total += n
+	}
+	s.t.Logf("%d kills in %d trials, trials by number of kills %v; %d hits did not come; %d executions repeated; %d trials with violations",
+		total, s.trials, s.chains, s.missed, s.repeated, s.wrong)
 }
 
 // hits returns how often a failpoint was hit without a crash.

@@ -31,6 +31,9 @@ type trial struct {
 
 func newTrial(dir string, w work, want map[string]string) (*trial, error) {
 	t, err := witness.NewTrial(dir, want)
+	if err == nil {
+		t.Codec = w.codec()
+	}
 	return &trial{t, w}, err
 }
 
@@ -96,6 +99,9 @@ func (t *trial) look(whole bool) {
 		return
 	}
 	delete(t.Was, goneID) // it comes and goes
+	if t.work.sealed {
+		t.checkSecrets()
+	}
 	for _, text := range checkBackups(t.Dir, t.work, lines, t.Lives, t.Was) {
 		t.Bad("after life %d: %s", t.Lives, text)
 	}

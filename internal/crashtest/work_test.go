@@ -22,6 +22,7 @@ type work struct {
 	calls   []string                // files of the definitions that the runs call
 	parts   int64                   // bytes from which records are put aside, and then two leave the log at a time; 0 is the default
 	forks   []forking               // which are made when the runs have ended
+	sealed  bool                    // values are encrypted, and no file may hold a secret
 	first   int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
 
@@ -64,7 +65,7 @@ var works = []work{
 }
 
 func workNamed(name string) work {
-	for _, w := range works {
+	for _, w := range append(slices.Clip(works), sealed) {
 		if w.name == name {
 			return w
 		}

@@ -48,11 +48,12 @@ func (snap Snapshot) Outcomes() map[string]string {
 // whole, all runs have ended and the engine was closed: everything must be in the
 // files of the runs.
 func Take(dir string, whole bool) (Snapshot, error) {
-	return TakeFrom(filepath.Join(dir, "engine"), filepath.Join(dir, "copy"), whole)
+	return TakeFrom(filepath.Join(dir, "engine"), filepath.Join(dir, "copy"), nil, whole)
 }
 
-// TakeFrom is Take of the engine directory from, by a copy at to.
-func TakeFrom(from, to string, whole bool) (Snapshot, error) {
+// TakeFrom is Take of the engine directory from, by a copy at to. The codec opens values that are
+// sealed; nil if none are.
+func TakeFrom(from, to string, c store.Codec, whole bool) (Snapshot, error) {
 	if _, err := os.Lstat(from); errors.Is(err, os.ErrNotExist) {
 		return Snapshot{}, nil
 	}
@@ -60,7 +61,7 @@ func TakeFrom(from, to string, whole bool) (Snapshot, error) {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return nil, err
 	}
-	d, err := store.Open(to, store.Options{})
+	d, err := store.Open(to, store.Options{Codec: c})
 	if err != nil {
 		return nil, fmt.Errorf("copy: %w", err)
 	}
@@ -69,7 +70,7 @@ func TakeFrom(from, to string, whole bool) (Snapshot, error) {
 		return nil, fmt.Errorf("copy: %w", err)
 	}
 	if whole {
-		err = snap.checkFiles(to)
+		err = snap.checkFiles(to, c == nil)
 	}
 	return snap, err
 }
@@ -240,8 +241,9 @@ func nameOf(key pawl.Key) pawl.Key {
 // checkFiles opens the files of runs as anybody may, and finds everything in
 // them, and nothing left in the log: but for children that had ended when the
 // process died. Nobody waits for those, so they may not be filed yet when the
-// engine closes again; the next Open goes on with it.
-func (snap Snapshot) checkFiles(dir string) error {
+// engine closes again; the next Open goes on with it. Nobody can open files that are sealed, which are
+// not plain; what is in them was read by the store.
+func (snap Snapshot) checkFiles(dir string, plain bool) error {
 	const left = `SELECT count(*) FROM log JOIN runs ON num = key >> 32 WHERE `
 	index := filepath.Join(dir, "pawl.db")
 	if n, err := countRows(index, left+`parent = '' OR status < 4`); err != nil || n != 0 {
@@ -259,7 +261,7 @@ func (snap Snapshot) checkFiles(dir string) error {
 	for id, f := range snap {
 		if n, err := countRows(index, left+`id = '`+string(id)+`'`); err != nil {
 			return err
-		} else if n > 0 {
+		} else if n > 0 || !plain {
 			continue
 		}
 		for query, want := range map[string]int{

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/pawl-run/pawl/store"
 )
 
 // A Trial is one engine directory and what happens to it, in lives: times from Open
@@ -11,6 +13,7 @@ import (
 type Trial struct {
 	Dir   string            // the engine directory is below, and so is the ledger
 	Want  map[string]string // outcomes without any harm, by run; nil: they are not known
+	Codec store.Codec       // that values are sealed with; nil: they are not
 	Lives int
 	Was   Snapshot // what was found after the last life
 	Wrong []string
@@ -38,7 +41,7 @@ func (t *Trial) Look(whole bool) ([]Entry, bool) {
 		t.Bad("%v", err)
 		return nil, false
 	}
-	now, err := Take(t.Dir, whole)
+	now, err := TakeFrom(t.Engine(), filepath.Join(t.Dir, "copy"), t.Codec, whole)
 	if err != nil {
 		t.Bad("after life %d: %v", t.Lives, err)
 		return nil, false
