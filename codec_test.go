@@ -286,3 +286,36 @@ func contentOf(t *testing.T, dir string) string {
 	}))
 	return text.String()
 }
+
+// A repair without the key refuses also if all that tells of sealed values is one file, which is damaged: with the
+// key there is something left of it.
+func TestRepairOfADamagedFileNeedsTheKey(t *testing.T) {
+	root := t.TempDir()
+	dir, repaired := filepath.Join(root, "data"), filepath.Join(root, "repaired")
+	c := testCodec(t, "k1")
+	e := open(t, dir, pawl.Options{Codec: c, Executor: keptHandlers})
+	driveToGate(t, e, "r")
+	require.NoError(t, e.Close(t.Context()))
+	require.NoError(t, os.Remove(filepath.Join(dir, "pawl.db")))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "blobs")))
+	files, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*.db"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	data, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	data[len(data)/4] ^= 4
+	require.NoError(t, os.WriteFile(files[0], data, 0o600))
+
+	for name, without := range map[string]pawl.Codec{"none": nil, "another": testCodec(t, "x2")} {
+		_, err = rescue.RepairSealed(dir, repaired, without)
+		var sealed *pawl.SealedError
+		require.ErrorAs(t, err, &sealed, name)
+		assert.Equal(t, "k1", sealed.KeyID)
+		assert.Contains(t, sealed.Place, filepath.Base(files[0]))
+		require.NoDirExists(t, repaired)
+	}
+	report, err := rescue.RepairSealed(dir, repaired, c)
+	require.NoError(t, err)
+	assert.Equal(t, 1, report.Runs, "%v %d", report.Findings, len(data))
+	assert.Positive(t, report.Damage)
+}

@@ -40,7 +40,7 @@ func Repair(path, into string) (*Report, error) { return RepairSealed(path, into
 
 // RepairSealed is Repair for a directory with sealed values, or for one that is to have them:
 // the codec opens the old, and seals everything in the new one with the key that it uses today.
-// If it lacks a key that something was sealed with, it fails with store.ErrSealed. What does not open
+// If it lacks a key that something was sealed with, damaged or not, it fails with store.ErrSealed. What does not open
 // under a key that opens other values is damaged, and is treated so.
 func RepairSealed(path, into string, c store.Codec) (*Report, error) {
 	in, err := openInspection(path, c)

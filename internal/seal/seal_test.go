@@ -199,3 +199,29 @@ func TestFailingCodec(t *testing.T) {
 type failing struct{ toggler }
 
 func (failing) Encode(string, []byte) ([]byte, error) { return nil, errKey }
+
+// Whoever salvages without the key is told which one is missing, also of damaged data, unless that
+// key has opened something else.
+func TestSalvageTellsTheWatch(t *testing.T) {
+	on := sealer(t, toggler("k1"))
+	data, err := on.SealBytes("file f", pattern(2*chunkSize))
+	require.NoError(t, err)
+	sound, err := on.SealText("output r", "x")
+	require.NoError(t, err)
+	changed := bytes.Clone(data)
+	changed[len(changed)/2] ^= 4
+	for name, damaged := range map[string][]byte{"changed": changed, "cut short": data[:len(data)/2]} {
+		var w Watch
+		_, err = Sealer{}.Watched(&w).Salvage("file f", damaged)
+		require.ErrorIs(t, err, ErrChanged, name)
+		require.Contains(t, w.Missing(), "k1", name)
+		require.ErrorIs(t, w.Missing()["k1"], ErrSealed)
+		require.ErrorIs(t, w.Missing()["k1"], ErrChanged)
+
+		_, err = on.Watched(&w).Salvage("file g", damaged)
+		require.ErrorIs(t, err, ErrChanged, "no chunk is of this place")
+		_, err = on.Watched(&w).OpenText("output r", sound)
+		require.NoError(t, err)
+		require.Empty(t, w.Missing(), name)
+	}
+}

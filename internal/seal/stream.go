@@ -300,7 +300,7 @@ func (s Sealer) OpenBytes(place string, data []byte) ([]byte, error) {
 
 // Salvage returns what is left of data that SealBytes made and that may be damaged: each
 // chunk that cannot be opened is zeros. If none can be opened it fails with ErrChanged, or an
-// *Error if data is what was written.
+// *Error if data is what was written. A Watch is told in both cases: with the key, chunks might open.
 func (s Sealer) Salvage(place string, data []byte) ([]byte, error) {
 	r, err := s.NewReader(place, bytes.NewReader(data))
 	if err != nil || r == nil {
@@ -320,7 +320,9 @@ func (s Sealer) Salvage(place string, data []byte) ([]byte, error) {
 		opened, out = opened || failed == nil, append(out, plain...)
 	}
 	if !opened {
-		_, err = s.OpenBytes(place, data)
+		if _, err = s.OpenBytes(place, data); errors.Is(err, ErrChanged) {
+			_ = s.sealedError(r.head.keyID, place, err) // it tells the watch
+		}
 		return nil, err
 	}
 	return out, nil
