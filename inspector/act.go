@@ -54,6 +54,9 @@ var acts = []act{
 	{name: "signal", title: "Send a signal to", past: "signalled", options: "signal", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Signal(ctx, t.Run, workflow.Signal{Name: f.Name, ID: f.Sender, Payload: f.value})
 	}},
+	{name: "fork", title: "Fork", past: "this is the new run", options: "fork", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		return e.Fork(ctx, t.Run, workflow.RunID(f.Name), pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
+	}},
 }
 
 func actOf(name string) *act {
@@ -71,7 +74,8 @@ type actForm struct {
 	Targets []pawl.Target
 	By      string
 	Reason  string
-	Name    string // of a signal
+	Name    string // of a signal, or id of a new run
+	At      int64  // record that is forked after; 0 is the last one
 	Sender  string // id of a signal
 	Text    string // JSON of an output or a payload
 	Input   string
@@ -94,6 +98,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 	if p.who == "" {
 		f.By = strings.TrimSpace(values.Get("by"))
 	}
+	f.At, _ = strconv.ParseInt(values.Get("at"), 10, 64)
 	f.input = workflow.RetryInput(f.Input)
 	for _, text := range values["target"] {
 		t, ok := targetOf(text)
@@ -120,8 +125,11 @@ func (f *actForm) checkForm() error {
 			return fmt.Errorf("%w: the value is not JSON: texts stand in quotation marks", errAct)
 		}
 	}
-	if f.act.options == "signal" && f.Name == "" {
+	switch {
+	case f.act.options == "signal" && f.Name == "":
 		return fmt.Errorf("%w: a signal has a name", errAct)
+	case f.act.options == "fork" && (f.Name == "" || len(f.Targets) > 1):
+		return fmt.Errorf("%w: the new run has an id of its own", errAct)
 	}
 	return nil
 }
@@ -251,6 +259,9 @@ func (s *server) performAct(p *page, f *actForm) error {
 // afterwards returns where an act leads: to what it was about, or, if that is much, the inbox.
 func (f *actForm) afterwards(done int) string {
 	told := []string{"told", f.act.name, "n", strconv.Itoa(done)}
+	if f.act.name == "fork" {
+		return runAddress(workflow.RunID(f.Name), told...)
+	}
 	if len(f.Targets) > 1 {
 		return "inbox" + queryOf(nil, told)
 	}

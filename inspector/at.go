@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -145,6 +146,7 @@ type moment struct {
 	Back      string
 	On        string
 	Now       string // leads to the run as it is
+	Fork      string // asks for a run that begins here; "" for those who may not
 	Steps     string // where the browser gets the past from
 	More      int
 	Hidden    string // id of the run, where no path can name it
@@ -200,6 +202,9 @@ func (v *viewer) momentOf(f *replay.Frame) *moment {
 	}
 	if f.Seq < v.ov.Seq {
 		m.On = v.atLink(f.Seq + 1)
+	}
+	if v.rights&api.Act != 0 && !f.Status.Final() {
+		m.Fork = v.pageLink("act", "do", "fork", "target", targetText(v.id, 0), "at", strconv.FormatInt(f.Seq, 10))
 	}
 	for i, d := range f.Decisions {
 		if i == shownSteps {

@@ -72,7 +72,7 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 	}
 	for i, t := range f.Targets {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
-		if i < triedTargets && (f.act.options != "signal" || f.Name != "") {
+		if i < triedTargets && f.act.options != "fork" && (f.act.options != "signal" || f.Name != "") {
 			if err := s.tryAct(p, f, t, &e); err != nil {
 				return err
 			}

@@ -47,11 +47,14 @@ type familyData struct {
 	Children []runRow
 	Counts   []count
 	Total    int
+	Forks    []runRow
+	Diff     string
+	Self     workflow.RunID
 }
 
 // viewFamily lists the child runs of a run.
 func (v *viewer) viewFamily() (any, error) {
-	data := familyData{}
+	data := familyData{Diff: v.pageLink("diff"), Self: v.id}
 	t := tally{}
 	for r, err := range v.s.engine.Runs(v.ctx, pawl.RunFilter{Parent: v.id, Limit: countedNeeds}) {
 		if err != nil {
@@ -61,6 +64,12 @@ func (v *viewer) viewFamily() (any, error) {
 		if len(data.Children) < shownFamily {
 			data.Children = append(data.Children, v.rowOf(&r))
 		}
+	}
+	for r, err := range v.s.engine.Runs(v.ctx, pawl.RunFilter{ForkedFrom: v.id, Limit: shownFamily}) {
+		if err != nil {
+			return nil, err
+		}
+		data.Forks = append(data.Forks, v.rowOf(&r))
 	}
 	data.Counts, data.Total = t.Counts(), t.Total()
 	return data, nil

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,12 +19,16 @@ type runRow struct {
 	Started  instant
 	Took     string // until its end; "" while it goes on
 	Failure  string
+	Labels   []string // customer=7
 }
 
 func (p *page) rowOf(r *pawl.RunSummary) runRow {
 	row := runRow{ID: r.Run, Href: p.runLink(r.Run), Workflow: r.Workflow, Version: r.Version, Status: r.Status, Started: p.instantOf(r.StartedAt)}
 	if !r.EndedAt.IsZero() {
 		row.Took = spanText(r.EndedAt.Sub(r.StartedAt))
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
+		row.Labels = append(row.Labels, key+"="+r.Labels[key])
 	}
 	if r.Failure != nil {
 		row.Failure = shortText(p.failureAt(r.Failure), 160)

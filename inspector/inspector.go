@@ -167,6 +167,8 @@ func (s *server) routePage(p *page, head, rest string) error {
 		return s.showRuns(p)
 	case "inbox":
 		return s.showInbox(p)
+	case "diff":
+		return s.showDiff(p)
 	case "definitions":
 		return s.showDefinitions(p)
 	case "engine":

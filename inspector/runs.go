@@ -1,8 +1,10 @@
 package inspector
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -23,6 +25,7 @@ type runsBody struct {
 	Statuses  []choiceRow
 	Prefix    string
 	Tenant    string
+	Labels    string
 	Roots     bool
 	Filtered  bool
 	First     string // the first page; "" on it
@@ -36,12 +39,15 @@ var allStatuses = []workflow.RunStatus{
 }
 
 // showRuns lists runs, newest first.
-func (s *server) showRuns(p *page) error {
+func (s *server) showRuns(p *page) (err error) {
 	q := p.r.URL.Query()
 	f := pawl.RunFilter{
 		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Newest: true,
 	}
-	b := runsBody{Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Clear: p.pageLink("runs")}
+	if f.Labels, err = readLabels(q.Get("labels")); err != nil {
+		return err
+	}
+	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Clear: p.pageLink("runs")}
 	for _, status := range allStatuses {
 		chosen := slices.Contains(q["status"], status.String())
 		if chosen {
@@ -49,7 +55,7 @@ func (s *server) showRuns(p *page) error {
 		}
 		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), chosen})
 	}
-	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Status != nil
+	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Labels != nil || f.Status != nil
 	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
 		return err
 	}
@@ -87,6 +93,25 @@ func (s *server) showRuns(p *page) error {
 	}
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
+}
+
+// readLabels reads what people write: customer=7, kind=large.
+func readLabels(text string) (map[string]string, error) {
+	var labels map[string]string
+	for _, part := range strings.Split(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("%w: labels are written as customer=7, kind=large", errAct)
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return labels, nil
 }
 
 // withoutPage returns the parameters of a list without those that say which page it is.

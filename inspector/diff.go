@@ -1,0 +1,88 @@
+package inspector
+
+import (
+	"strconv"
+
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A sideBody is one of two runs that are compared.
+type sideBody struct {
+	ID      workflow.RunID
+	Href    string
+	Status  workflow.RunStatus
+	Only    []workflow.NodeID // nodes that the other one never reached
+	Seq     int64             // of its choice; 0 if it has not come there
+	Moment  string            // leads to the run as it was then
+	At      string
+	Text    string
+	Why     []string
+	Value   *shownValue // the first that differs
+	ValueAt string      // leads to where it was given
+}
+
+type diffBody struct {
+	Sides [2]sideBody
+	Equal int
+	Place string // where they part; "" if they do not
+	Value string // where the first value is that differs; "" if none does
+}
+
+// showDiff compares two runs: where they part, and why.
+func (s *server) showDiff(p *page) error {
+	q := p.r.URL.Query()
+	ids := [2]workflow.RunID{workflow.RunID(q.Get("a")), workflow.RunID(q.Get("b"))}
+	var recs [2]*replay.Recording
+	for i, id := range ids {
+		rec, err := s.engine.Recording(p.r.Context(), id)
+		if err != nil {
+			return err
+		}
+		recs[i] = rec
+	}
+	c, err := replay.Diff(recs[0], recs[1])
+	if err != nil {
+		return err
+	}
+	b := diffBody{Equal: c.Equal}
+	b.Sides[0] = sideBody{ID: c.A, Status: c.StatusA, Only: c.OnlyA}
+	b.Sides[1] = sideBody{ID: c.B, Status: c.StatusB, Only: c.OnlyB}
+	if c.Parting != nil {
+		b.Place = c.Parting.Place
+		b.Sides[0].addChoice(p, c.Parting.A)
+		b.Sides[1].addChoice(p, c.Parting.B)
+	}
+	if v := c.Value; v != nil {
+		if b.Value = v.Place; !p.seesTexts() {
+			b.Value = "not shown to you"
+		}
+		b.Sides[0].addValue(p, v.A, v.SeqA)
+		b.Sides[1].addValue(p, v.B, v.SeqB)
+	}
+	for i := range b.Sides {
+		b.Sides[i].Href = p.runLink(b.Sides[i].ID)
+	}
+	return p.showPage("diff.html", "Two runs", "runs", b)
+}
+
+func (d *sideBody) addChoice(p *page, c *replay.Choice) {
+	if c == nil {
+		return
+	}
+	d.Seq, d.At, d.Text = c.Seq, clockText(c.At), c.Text
+	d.Moment = p.runLink(d.ID, "at", strconv.FormatInt(c.Seq, 10))
+	if p.seesTexts() {
+		d.Why = c.Why
+	}
+}
+
+func (d *sideBody) addValue(p *page, v any, seq int64) {
+	d.Value = p.valueAt(d.ID, "value", v, smallValue)
+	if p.s.options.Redact != nil { // which knows no such path
+		d.Value = &shownValue{Kind: "more", Text: "not shown to you"}
+	}
+	if seq > 0 {
+		d.ValueAt = p.runLink(d.ID, "at", strconv.FormatInt(seq, 10))
+	}
+}
