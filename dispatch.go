@@ -305,7 +305,7 @@ func (d *dispatcher) runningTasks() []*outTask {
 func (e *Engine) executorTask(t *outTask) Task {
 	return Task{
 		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
-		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
+		Run: t.Run, Root: t.Root, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
 		Priority: t.Node.Priority, Order: t.order,
 		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, services: engineServices{e},
 	}
@@ -319,7 +319,7 @@ func taskFailed(t *outTask, f workflow.Failure) state.Message {
 // taskResult returns the message that says what a handler has returned.
 func taskResult(t *outTask, output any, err error) state.Message {
 	if err != nil {
-		return attemptError(state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch}, err)
+		return attemptError(state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch}, withResultMetadata(output, err))
 	}
 	m, err := taskCompleted(output)
 	if err != nil {

@@ -98,6 +98,7 @@ func attemptError(m state.TaskFailed, err error) state.Message {
 	if m.Failure = failureOf(err); !m.Failure.Permanent {
 		m.RetryAfter = retryAfterOf(err)
 	}
+	m.Metadata = storableMetadata(err)
 	return m
 }
 

@@ -88,8 +88,7 @@ func (e *Engine) patchPins(ctx context.Context, id workflow.RunID, base int, ops
 }
 
 // Definition returns the definition that a run has now and the number of its
-// revision: 1, and one more for every patch. Earlier revisions are in the table
-// definition of the run's file. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+// revision: 1, and one more for every patch. Revision returns earlier ones. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, 0, err
@@ -106,10 +105,6 @@ func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.D
 
 // definitionOf returns a copy of the definition of a run, and its revision.
 func definitionOf(s *state.State) (*workflow.Definition, int, error) {
-	raw, err := s.Graph.Definition.MarshalJSON()
-	if err != nil {
-		return nil, 0, err
-	}
-	d, err := workflow.Boundless().ParseJSON(raw)
+	d, err := ownDefinition(s.Graph)
 	return d, s.Revision(), err
 }

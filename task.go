@@ -36,8 +36,9 @@ type Task struct {
 	Key       Key    // of this attempt: for Engine.Complete, Fail and Heartbeat
 	EffectKey string // the same in every attempt of the task: for de-duplication
 	Run       workflow.RunID
-	Workflow  string // name of the definition
-	Tenant    string // on whose behalf the run is performed; "" without
+	Root      workflow.RunID // the run that began it all: the first of the ancestors of Run, Run itself if it is no child
+	Workflow  string         // name of the definition
+	Tenant    string         // on whose behalf the run is performed; "" without
 	Node      workflow.NodeID
 	Type      string    // the task type of the node
 	Attempt   int       // counts from 1

@@ -10,6 +10,7 @@ import (
 type Dispatch struct {
 	decision.DispatchTask
 	Run      workflow.RunID
+	Root     workflow.RunID // the first of its ancestors, Run itself if it has none
 	Workflow string
 	Tenant   string // of the run; "" without
 	Node     *workflow.GraphNode
@@ -28,6 +29,9 @@ func NewDispatch(s *state.State, e decision.DispatchTask) Dispatch {
 	d := Dispatch{
 		DispatchTask: e, Run: s.Run, Workflow: s.Graph.Definition.Name, Tenant: s.Tenant, Node: s.Graph.Node(t.Node),
 		Branch: t.Scope, Details: t.Remembered().Details,
+	}
+	if d.Root = s.Run; s.Parent != nil {
+		d.Root = s.Parent.Root
 	}
 	if g := s.Group(t.Scope.Group); g != nil {
 		d.Total = g.Total

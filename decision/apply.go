@@ -29,6 +29,7 @@ func Apply(s *state.State, d Decision, r *Record) []Event {
 		events[i].Seq, events[i].Record, events[i].At = s.Facts.Events, r.Seq, r.At
 		nameActor(r.Message, &events[i])
 		addElapsed(s, &events[i])
+		addMetadata(r.Message, &events[i])
 	}
 	Evolve(s, d)
 	return events

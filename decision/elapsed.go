@@ -73,3 +73,25 @@ func gatheringBegan(s *state.State, e *Event) time.Time {
 	}
 	return g.Due.Add(-spec.Sync.Timeout)
 }
+
+// addMetadata adds to the event of an attempt that failed what its executor has told about it.
+func addMetadata(m state.Message, e *Event) {
+	var id workflow.TokenID
+	var metadata map[string]any
+	switch m := m.(type) {
+	case state.TaskFailed:
+		id, metadata = m.Token, m.Metadata
+	case state.TaskCompleted: // its result failed: of one that has not, task.completed has them
+		id, metadata = m.Token, m.Metadata
+	default:
+		return // nobody's attempt
+	}
+	if e.Token != id || len(metadata) == 0 {
+		return
+	}
+	switch e.Type {
+	case workflow.EventTaskRetrying, workflow.EventTaskFailed, workflow.EventTaskParked:
+		e.Data["metadata"] = metadata
+	default: // other events of the token tell other things
+	}
+}

@@ -160,11 +160,18 @@ func (m *completeRequest) setOutput(output any) error {
 	if metadata == nil {
 		return nil
 	}
-	if v, err = value.Normalize(metadata, value.Limits{}); err != nil {
+	if m.Metadata, err = encodeMetadata(metadata); err != nil {
 		return fmt.Errorf("the metadata are not JSON: %w", err)
 	}
-	m.Metadata = value.Encode(v)
 	return nil
+}
+
+func encodeMetadata(metadata map[string]any) ([]byte, error) {
+	v, err := value.Normalize(metadata, value.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return value.Encode(v), nil
 }
 
 // setFailure makes a completion that of an error.
@@ -185,6 +192,9 @@ func (m *completeRequest) setFailure(cause error) {
 	retryable := !pawl.IsPermanent(cause)
 	f.Retryable = &retryable
 	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error, m.After = statusFailed, nil, nil, nil, f, ""
+	if metadata := pawl.ErrorMetadata(cause); metadata != nil {
+		m.Metadata, _ = encodeMetadata(metadata) // performTask has looked at it
+	}
 }
 
 // Leave gives back what the worker holds, and has the pool forget it.

@@ -148,6 +148,10 @@ func TestCompletions(t *testing.T) {
 	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"code": "gone", "message": "no", "retryable": false}}`)
 	require.Nil(t, e)
 	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no"}, f.result("x"))
+	f.dispatch("a", "costly")
+	_, e = ask(p, "POST", "/v1/complete", `{"version": "1", "worker": "ann", "key": "costly", "status": "failed", "error": {"message": "no"}, "metadata": {"tokens_used": 7}}`)
+	require.Nil(t, e)
+	require.Equal(t, map[string]any{"tokens_used": int64(7)}, pawl.ErrorMetadata(f.result("costly").(error)))
 	for body, says := range map[string]string{
 		`{"worker": "ann", "keys": [], "details": {"x": 1}}`:                                                 `which is not among keys: send it there as well`,
 		`{"worker": "ann", "keys": ["x"], "details": {"x": "` + strings.Repeat("x", pawl.MaxDetails) + `"}}`: `the details of key "x`,

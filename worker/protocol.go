@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -102,6 +103,7 @@ type (
 		Key       pawl.Key        `json:"key"`
 		EffectKey string          `json:"effectKey"`
 		Run       workflow.RunID  `json:"run"`
+		Root      workflow.RunID  `json:"root,omitempty"` // if it is another
 		Workflow  string          `json:"workflow"`
 		Tenant    string          `json:"tenant,omitempty"`
 		Node      workflow.NodeID `json:"node"`
@@ -219,15 +221,8 @@ func (m completeRequest) readOutput(c *completion) error {
 			return invalidRequestf("result: %v", err)
 		}
 	}
-	if m.Metadata != nil {
-		metadata, err := value.Decode(m.Metadata, value.Limits{})
-		if err != nil {
-			return invalidRequestf("metadata: %v", err)
-		}
-		var ok bool
-		if out.Metadata, ok = metadata.(map[string]any); !ok && metadata != nil {
-			return invalidRequestf("metadata must be an object")
-		}
+	if out.Metadata, err = m.readMetadata(); err != nil {
+		return err
 	}
 	for _, a := range m.Artifacts {
 		if _, err := blob.ParseRef(a.Blob.Value()); err != nil {
@@ -237,6 +232,22 @@ func (m completeRequest) readOutput(c *completion) error {
 	}
 	c.output = out
 	return nil
+}
+
+// readMetadata returns what the message tells about the attempt; nil if nothing.
+func (m completeRequest) readMetadata() (map[string]any, error) {
+	if m.Metadata == nil {
+		return nil, nil
+	}
+	metadata, err := value.Decode(m.Metadata, value.Limits{})
+	if err != nil {
+		return nil, invalidRequestf("metadata: %v", err)
+	}
+	out, ok := metadata.(map[string]any)
+	if !ok && metadata != nil {
+		return nil, invalidRequestf("metadata must be an object")
+	}
+	return out, nil
 }
 
 // fillCause sets the error that the message reports.
@@ -256,7 +267,11 @@ func (m completeRequest) fillCause(c *completion) error {
 		code = workflow.CodeError
 	}
 	c.cause = pawl.TaskError{Code: code, Message: m.Error.Message, Retryable: m.Error.Retryable == nil || *m.Error.Retryable, RetryAfter: after}
-	return nil
+	metadata, err := m.readMetadata()
+	if metadata != nil {
+		c.cause = pawl.WithMetadata(c.cause, metadata)
+	}
+	return err
 }
 
 func taskMessageOf(t pawl.Task, lease time.Duration) taskMessage {
@@ -264,6 +279,9 @@ func taskMessageOf(t pawl.Task, lease time.Duration) taskMessage {
 		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node, Type: t.Type,
 		Attempt: t.Attempt, Priority: t.Priority, Input: value.Encode(t.Input),
 		Branch: branchMessage(t.Branch), Deadline: t.Deadline, Lease: lease.String(),
+	}
+	if t.Root != t.Run {
+		m.Root = t.Root
 	}
 	if t.Details != nil {
 		m.Details = value.Encode(t.Details)
@@ -299,7 +317,7 @@ func (m taskMessage) toTask() (pawl.Task, error) {
 		}
 	}
 	return pawl.Task{
-		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Workflow: m.Workflow, Tenant: m.Tenant, Node: m.Node, Type: m.Type,
+		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Root: cmp.Or(m.Root, m.Run), Workflow: m.Workflow, Tenant: m.Tenant, Node: m.Node, Type: m.Type,
 		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, Details: details,
 	}, nil
 }

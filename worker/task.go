@@ -36,10 +36,10 @@ func performTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(ou
 // plainResult returns what a function has returned as values of the JSON model and of this
 // module. It calls whatever methods the originals have.
 func plainResult(output any, cause error) (any, error) {
-	if cause != nil {
-		return nil, plainError(cause)
-	}
 	result, ok := output.(pawl.Result)
+	if cause != nil {
+		return nil, withPlainMetadata(plainError(cause), failedMetadata(result, cause))
+	}
 	if !ok {
 		result.Output = output
 	}
@@ -57,6 +57,29 @@ func plainResult(output any, cause error) (any, error) {
 	result.Output = plain
 	result.Metadata, _ = metadata.(map[string]any)
 	return result, nil
+}
+
+// failedMetadata returns the metadata of an attempt that failed: those of the error, or of the
+// result beside it.
+func failedMetadata(r pawl.Result, cause error) map[string]any {
+	if metadata := pawl.ErrorMetadata(cause); metadata != nil {
+		return metadata
+	}
+	return r.Metadata
+}
+
+// withPlainMetadata returns the error of an attempt with the metadata of the handler as values of
+// the JSON model. What is no value must not hide the failure: what is wrong with it is kept instead.
+func withPlainMetadata(plain error, metadata map[string]any) error {
+	if metadata == nil || errors.Is(plain, pawl.ErrPending) || errors.As(plain, new(pawl.SnoozeError)) {
+		return plain
+	}
+	v, err := value.Normalize(metadata, value.Limits{})
+	if err != nil {
+		return pawl.WithMetadata(plain, map[string]any{"invalid_metadata": fmt.Sprint(err)})
+	}
+	object, _ := v.(map[string]any)
+	return pawl.WithMetadata(plain, object)
 }
 
 // plainError returns a function's error as one that says the same to the engine: its kind,

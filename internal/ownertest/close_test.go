@@ -262,6 +262,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Backup":       first(e.Backup(ctx, "/nowhere/at/all")),
 		"Cancel":       e.Cancel(ctx, "a", ""),
 		"CancelNodes":  e.CancelNodes(ctx, "a", "a"),
+		"CancelAll":    first(e.CancelAll(ctx, pawl.RunFilter{}, "")),
 		"CloseGroup":   e.CloseGroup(ctx, pawl.GroupTarget{Run: "a", Group: "g"}),
 		"CollectBlobs": first(e.CollectBlobs(ctx, time.Hour)),
 		"Complete":     e.Complete(ctx, key, 1),
@@ -278,14 +279,17 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"OpenBlob":     first(e.OpenBlob(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})),
 		"Overview":     first(e.Overview(ctx, "a")),
 		"Patch":        first(e.Patch(ctx, "a", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/version", "value": 2}}})),
+		"PatchAll":     first(e.PatchAll(ctx, pawl.RunFilter{}, func(*workflow.Definition) []any { return nil })),
 		"Pause":        e.Pause(ctx, "a"),
 		"Publish":      first(e.Publish(kindOf)),
+		"Published":    first(e.Published(ctx, "kinds", 0)),
 		"Purge":        e.Purge(ctx, "a"),
 		"PurgeEnded":   first(e.PurgeEnded(ctx, pawl.Retention{Age: time.Hour})),
 		"PurgeBefore":  first(e.PurgeBefore(ctx, time.Now())),
 		"PutBlob":      first(e.PutBlob(ctx, strings.NewReader("x"), "")),
 		"Recording":    first(e.Recording(ctx, "a")),
 		"Rerun":        e.Rerun(ctx, pawl.Target{Run: "a", Node: "a"}, "b", pawl.ForkOptions{}),
+		"Revision":     first(e.Revision(ctx, "a", 1)),
 		"Resume":       e.Resume(ctx, "a"),
 		"Retry":        e.Retry(ctx, pawl.Target{Run: "a", Node: "a"}, pawl.RetryOptions{}),
 		"RetryAll":     first(e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})),
@@ -311,6 +315,9 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	}
 	for _, err := range e.Signals(ctx, "a") {
 		out["Signals"] = err
+	}
+	for _, err := range e.Definitions(ctx) {
+		out["Definitions"] = err
 	}
 	for _, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{}) {
 		out["DeadLetters"] = err

@@ -44,6 +44,7 @@ type (
 		Failure    workflow.Failure `json:"failure"`
 		RetryAfter time.Duration    `json:"retryAfter,omitzero"` // in place of the policy's delay
 		Details    any              `json:"details,omitzero"`    // of its last heartbeat, if they were not told before
+		Metadata   map[string]any   `json:"metadata,omitzero"`   // kept on the event
 		Act        Act              `json:"act,omitzero"`
 	}
 	// TaskSnoozed reports that an attempt asks to be called again after a time.

@@ -1,0 +1,84 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A PublishedDefinition names a definition that is published: what Definitions lists.
+type PublishedDefinition = store.Published
+
+// Definitions lists the published definitions, from the index, by name and version, page by page. An
+// error ends the list: ErrCorrupt, ErrClosed, that of ctx.
+func (e *Engine) Definitions(ctx context.Context) iter.Seq2[PublishedDefinition, error] {
+	if err := e.checkUsable(ctx); err != nil {
+		return func(yield func(PublishedDefinition, error) bool) { yield(PublishedDefinition{}, err) }
+	}
+	return listUntilDone(ctx, e.dir.AllPublished())
+}
+
+// Published returns a published definition, the caller's own; version 0 is the latest. Errors:
+// ErrNotPublished, ErrCorrupt, ErrClosed.
+func (e *Engine) Published(ctx context.Context, name string, version int) (*workflow.Definition, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	hash, err := e.dir.Published(name, version)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	g, err := e.dir.Graph(hash)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	return ownDefinition(g)
+}
+
+// ownDefinition returns a copy of a compiled definition.
+func ownDefinition(g *workflow.Graph) (*workflow.Definition, error) {
+	raw, err := g.Definition.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return workflow.Boundless().ParseJSON(raw)
+}
+
+// Revision returns the definition that a run had at one of its revisions: 1 is what it began with,
+// 2 what the first patch made of it, and so on. Those after the first are looked for in its journal.
+// Errors: ErrInvalid (there is no such revision yet), ErrRunNotFound, ErrCorrupt, ErrClosed.
+func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) (*workflow.Definition, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	h, err := e.dir.Head(id)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	if revision == 1 {
+		g, err := e.dir.Graph(h.Definition)
+		if err != nil {
+			return nil, closedError(err)
+		}
+		return ownDefinition(g)
+	}
+	for r, err := range e.Journal(ctx, id) {
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range r.Decisions {
+			if p, ok := d.(decision.PatchRun); ok && p.Revision == revision {
+				return workflow.Boundless().ParseJSON(value.Encode(p.Definition))
+			}
+		}
+	}
+	return nil, fmt.Errorf("%w: run %q has no revision %d", ErrInvalid, string(id), revision)
+}

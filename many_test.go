@@ -1,0 +1,130 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const waiter = `{name: waiter, version: %d, start: a, nodes: [{id: a, wait: {event: e}}]}`
+
+// Calls on many runs change each of them or not, and say which.
+func TestCallsOnManyRuns(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for i := range 3 {
+		for _, version := range []int{1, 2} {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprintf("r%d%d", i, version)), Definition: define(t, fmt.Sprintf(waiter, version))}, nil))
+		}
+	}
+	require.NoError(t, e.Cancel(t.Context(), "r01", ""))
+	longer := map[string]any{"op": "add", "path": "/nodes/a/timeout", "value": "1h"}
+	report, err := e.PatchAll(t.Context(), pawl.RunFilter{Workflow: "waiter"}, func(d *workflow.Definition) []any {
+		if d.Version == 2 {
+			return nil
+		}
+		return []any{longer}
+	})
+	require.NoError(t, err)
+	require.Equal(t, pawl.ManyReport{Changed: 2, Left: 3}, report)
+	d, revision, err := e.Definition(t.Context(), "r11")
+	require.NoError(t, err)
+	require.Equal(t, 2, revision)
+	require.Equal(t, "1h0m0s", d.Nodes[0].Timeout.String())
+
+	first, err := e.Revision(t.Context(), "r11", 1)
+	require.NoError(t, err)
+	require.Zero(t, first.Nodes[0].Timeout)
+	second, err := e.Revision(t.Context(), "r11", 2)
+	require.NoError(t, err)
+	require.Equal(t, d, second)
+	_, err = e.Revision(t.Context(), "r11", 3)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorContains(t, err, `run "r11" has no revision 3`)
+
+	report, err = e.PatchAll(t.Context(), pawl.RunFilter{Prefix: "r1"}, func(*workflow.Definition) []any {
+		return []any{map[string]any{"op": "remove", "path": "/nodes/a"}}
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, report.Refused)
+	require.Equal(t, workflow.RunID("r11"), report.Errors[0].Run)
+	require.Equal(t, report.Errors[0].Err.Error(), report.Errors[0].Why)
+
+	report, err = e.CancelAll(t.Context(), pawl.RunFilter{Prefix: "r2"}, "closed")
+	require.NoError(t, err)
+	require.Equal(t, pawl.ManyReport{Changed: 2}, report)
+	out, err := e.Wait(t.Context(), "r22")
+	require.NoError(t, err)
+	require.Equal(t, "closed", out.Failure.Message)
+	_, err = e.PatchAll(t.Context(), pawl.RunFilter{}, nil)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// What is published can be listed and read.
+func TestDefinitionsAreListed(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for i := range 300 { // more than a page
+		_, err := e.Publish(define(t, fmt.Sprintf(waiter, i+1)))
+		require.NoError(t, err)
+	}
+	_, err := e.Publish(define(t, oneTask))
+	require.NoError(t, err)
+	var versions []int
+	names := map[string]bool{}
+	for d, err := range e.Definitions(t.Context()) {
+		require.NoError(t, err)
+		names[d.Name] = true
+		if d.Name == "waiter" {
+			versions = append(versions, d.Version)
+			require.NotEmpty(t, d.Hash)
+		}
+	}
+	require.Len(t, names, 2)
+	require.Len(t, versions, 300)
+	require.Equal(t, 300, versions[299])
+	d, err := e.Published(t.Context(), "waiter", 0)
+	require.NoError(t, err)
+	require.Equal(t, 300, d.Version)
+	_, err = e.Published(t.Context(), "waiter", 301)
+	require.ErrorIs(t, err, pawl.ErrNotPublished)
+}
+
+// What a failed attempt has cost is told with its failure.
+func TestMetadataOfFailedAttempts(t *testing.T) {
+	cost := map[string]any{"tokens_used": int64(7)}
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+		require.Equal(t, task.Run, task.Root)
+		switch task.Attempt {
+		case 1:
+			return pawl.Result{Metadata: cost}, errors.New("beside a result")
+		case 2:
+			return nil, pawl.WithMetadata(pawl.TaskError{Code: "busy", Retryable: true}, cost)
+		default:
+			return nil, pawl.WithMetadata(pawl.Permanent(errors.New("with what is no value")), map[string]any{"f": func() {}})
+		}
+	}}})
+	def := define(t, `{name: f, start: a, nodes: [{id: a, task: work, retry: {maxAttempts: 3, initialInterval: 1ms}}]}`)
+	out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: def}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "with what is no value", out.Failure.Message)
+	retrying := eventsOf(t, e, "r", workflow.EventTaskRetrying)
+	require.Len(t, retrying, 2)
+	for _, ev := range retrying {
+		require.Equal(t, cost, ev.Data["metadata"])
+	}
+	failed := eventsOf(t, e, "r", workflow.EventTaskFailed)[0].Data["metadata"].(map[string]any)
+	require.Contains(t, failed, "invalid_metadata")
+	require.Nil(t, pawl.ErrorMetadata(errors.New("none")))
+	require.NoError(t, pawl.WithMetadata(nil, cost))
+
+	e = open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "later", Definition: define(t, `{name: f, start: a, nodes: [{id: a, task: work, retry: {maxAttempts: 1, exhausted: park}}]}`)}, nil))
+	key := eventsOf(t, e, "later", workflow.EventTaskDispatched)[0].Data["key"].(string)
+	require.NoError(t, e.Fail(t.Context(), pawl.Key(key), pawl.WithMetadata(errors.New("no"), cost)))
+	require.Equal(t, cost, eventsOf(t, e, "later", workflow.EventTaskParked)[0].Data["metadata"])
+}
