@@ -171,7 +171,7 @@ type runsFlag struct {
 // chooseRuns returns the runs that are named or, of those that have not ended, chosen.
 func (f *runsFlag) chooseRuns(ctx context.Context, con *console, e *reached, what string) (ids []workflow.RunID, err error) {
 	if (len(f.Run) > 0) != f.isEmpty() {
-		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix or --roots")
+		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots")
 	}
 	for _, id := range f.Run {
 		ids = append(ids, workflow.RunID(id))

@@ -60,6 +60,12 @@ func (con *console) writeLine(asJSON bool, v any) {
 func (con *console) finish(err error) int {
 	if err != nil && !errors.Is(err, errNo) {
 		fmt.Fprintln(con.Errs, "pawl:", err)
+		for _, h := range hints {
+			if errors.Is(err, h.err) {
+				fmt.Fprintln(con.Errs, "hint:", h.text)
+				break
+			}
+		}
 	}
 	return statusOf(err)
 }

@@ -29,7 +29,7 @@ func (c *coverageCommand) runCommand(_ context.Context, con *console) error {
 		return err
 	}
 	var counts replay.Coverage
-	unreadable := con.eachRecording(keys, c.Paths, counts.Add)
+	_, err = con.eachRecording(keys, c.Paths, counts.Add)
 	never := 0
 	for _, d := range counts.Definitions() {
 		if c.JSON {
@@ -43,8 +43,8 @@ func (c *coverageCommand) runCommand(_ context.Context, con *console) error {
 		never += len(d.Never())
 	}
 	switch {
-	case unreadable > 0:
-		return errFiles
+	case err != nil:
+		return err
 	case never > 0:
 		return errNo
 	}

@@ -33,6 +33,7 @@ func (c *dataCommand) runCommand(ctx context.Context, con *console) error {
 		if err := con.writeValue(d); err != nil {
 			return err
 		}
-		return con.sayFiles(e, false)
+		con.sayFiles(e, false)
+		return nil
 	})
 }

@@ -23,16 +23,12 @@ type diffCommand struct {
 
 // runCommand compares; the answer is no if the runs part or were given different values.
 func (c *diffCommand) runCommand(_ context.Context, con *console) error {
-	keys, err := c.codec()
-	if err != nil {
-		return err
-	}
-	a, err := replay.FindSealed(c.A, keys)
+	a, err := c.openRecording(c.A)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	b, err := replay.FindSealed(c.B, keys)
+	b, err := c.openRecording(c.B)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,8 @@ func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
 				con.printLine("%s", c.eventText(&v, con.Width))
 			}
 		}
-		return con.sayFiles(e, c.JSON)
+		con.sayFiles(e, c.JSON)
+		return nil
 	})
 }
 
@@ -73,11 +74,10 @@ func ignoreInterrupt(ctx context.Context, err error) error {
 }
 
 // sayFiles says on the side whence a list came.
-func (con *console) sayFiles(e *reached, asJSON bool) error {
+func (con *console) sayFiles(e *reached, asJSON bool) {
 	if !asJSON {
 		fmt.Fprintln(con.Errs, e.source)
 	}
-	return nil
 }
 
 func (c *eventsCommand) fitsType(name string) bool {

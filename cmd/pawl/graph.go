@@ -24,7 +24,7 @@ var graphVerb = verb{
 
 // A graphCommand draws a definition.
 type graphCommand struct {
-	Path    string `arg:"" name:"file-or-dir" help:"A definition, the file of a run, or an engine directory that nobody has open."`
+	Path    string `arg:"" name:"file-or-dir" help:"A definition, the file of a run, or an engine directory."`
 	Run     string `arg:"" optional:"" help:"The id of the run, in a directory."`
 	SVG     bool   `name:"svg" xor:"language" help:"Write SVG. It follows the light or dark colours of its reader."`
 	Mermaid bool   `xor:"language" help:"Write a flowchart of Mermaid."`
@@ -42,7 +42,7 @@ type graphReport struct {
 }
 
 // runCommand draws the definition, with the run if there is one.
-func (c *graphCommand) runCommand(_ context.Context, con *console) error {
+func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Width < 0 {
 		return errors.New("--width: it is less than 0")
 	}
@@ -51,6 +51,9 @@ func (c *graphCommand) runCommand(_ context.Context, con *console) error {
 		return err
 	}
 	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run), keys)
+	if errors.Is(err, pawl.ErrLocked) {
+		g, run, err = askGraph(ctx, c.Path, workflow.RunID(c.Run), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ func (c *journalCommand) runCommand(ctx context.Context, con *console) error {
 				con.printLine("  %s", d)
 			}
 		}
-		return con.sayFiles(e, c.JSON)
+		con.sayFiles(e, c.JSON)
+		return nil
 	})
 }

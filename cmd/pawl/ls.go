@@ -13,7 +13,7 @@ import (
 var lsVerb = verb{
 	name:    "ls",
 	help:    "List runs: where they are, since when, and what comes next.",
-	example: []string{"pawl ls --status running,failed", "pawl ls --workflow order --limit 0 --json"},
+	example: []string{"pawl ls --status running,failed", `pawl ls --where status=="failed"&&labels.customer=="7"`, "pawl ls --workflow order --limit 0 --json"},
 	command: func() command { return new(lsCommand) },
 }
 
@@ -24,15 +24,18 @@ type filterFlag struct {
 	Tenant   string   `placeholder:"NAME" help:"Runs on whose behalf."`
 	Prefix   string   `placeholder:"TEXT" help:"Runs whose ids begin so."`
 	Roots    bool     `help:"Runs without a parent."`
+	Where    string   `placeholder:"CONDITION" help:"A condition in CEL on what ls --json tells of a run."`
+
+	Label map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"Runs with this label; of several, all."`
 }
 
 // isEmpty reports whether all runs fit.
 func (f *filterFlag) isEmpty() bool {
-	return f.Workflow == "" && len(f.Status) == 0 && f.Tenant == "" && f.Prefix == "" && !f.Roots
+	return f.Workflow == "" && len(f.Status) == 0 && f.Tenant == "" && f.Prefix == "" && !f.Roots && f.Where == "" && len(f.Label) == 0
 }
 
 func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
-	out := pawl.RunFilter{Workflow: f.Workflow, Tenant: f.Tenant, Prefix: f.Prefix, Roots: f.Roots}
+	out := pawl.RunFilter{Workflow: f.Workflow, Tenant: f.Tenant, Prefix: f.Prefix, Roots: f.Roots, Where: f.Where, Labels: f.Label}
 	for _, text := range f.Status {
 		s, err := workflow.ParseRunStatus(text)
 		if err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/replay"
@@ -62,7 +64,7 @@ func (c *replayCommand) runCommand(_ context.Context, con *console) error {
 		}
 	}
 	var sum replaySummary
-	sum.Unreadable = con.eachRecording(keys, c.Paths, func(rec *replay.Recording) error {
+	sum.Unreadable, err = con.eachRecording(keys, c.Paths, func(rec *replay.Recording) error {
 		if definition != nil {
 			return c.substituteDefinition(con, &sum, rec, definition)
 		}
@@ -70,8 +72,8 @@ func (c *replayCommand) runCommand(_ context.Context, con *console) error {
 	})
 	con.writeLine(c.JSON, sum)
 	switch {
-	case sum.Unreadable > 0:
-		return errFiles
+	case err != nil:
+		return err
 	case sum.Different > 0:
 		return errNo
 	}
@@ -120,17 +122,26 @@ func (s *replaySummary) countRun(d *replay.Difference) {
 	}
 }
 
-// eachRecording calls do with the recordings below some paths, says which cannot be read, and
-// returns how many those are.
-func (con *console) eachRecording(keys pawl.Codec, paths []string, do func(*replay.Recording) error) (unreadable int) {
+// eachRecording calls do with the recordings below some paths, says which cannot be read, and returns how many those
+// are: with errAbsent if none of them is there, else with errFiles.
+func (con *console) eachRecording(keys pawl.Codec, paths []string, do func(*replay.Recording) error) (unreadable int, failed error) {
 	for rec, err := range replay.AllSealed(keys, paths...) {
 		if err == nil {
 			err = do(rec)
 		}
-		if err != nil {
-			unreadable++
-			fmt.Fprintln(con.Errs, "pawl:", err)
+		if err == nil {
+			continue
+		}
+		unreadable++
+		fmt.Fprintln(con.Errs, "pawl:", err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			failed = errFiles
+		} else if failed == nil {
+			failed = errAbsent
 		}
 	}
-	return unreadable
+	return unreadable, failed
 }
+
+// errAbsent says that files, which are listed already, are not there.
+var errAbsent = fmt.Errorf("some files are not there: %w", fs.ErrNotExist)

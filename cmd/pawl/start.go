@@ -21,14 +21,16 @@ var startVerb = verb{
 
 // A startCommand starts a run.
 type startCommand struct {
-	Definition string `arg:"" name:"name-or-file" help:"The name of a published definition, or the file of one."`
-	Version    int    `placeholder:"N" help:"Of a published one; the latest, if this is not given."`
-	ID         string `placeholder:"ID" help:"The id of the run; a new one, if this is not given."`
-	Input      string `placeholder:"FILE" help:"The input, an object of JSON."`
-	Tenant     string `placeholder:"NAME" help:"On whose behalf."`
-	By         string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
-	Reason     string `short:"m" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
-	Offline    bool   `help:"If no engine has the directory open, commit this now: the run begins when your program opens the directory."`
+	Definition string            `arg:"" name:"name-or-file" help:"The name of a published definition, or the file of one."`
+	Version    int               `placeholder:"N" help:"Of a published one; the latest, if this is not given."`
+	ID         string            `placeholder:"ID" help:"The id of the run; a new one, if this is not given."`
+	Input      string            `placeholder:"FILE" help:"The input, an object of JSON."`
+	Tenant     string            `placeholder:"NAME" help:"On whose behalf."`
+	Label      map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"What the run is about, to find it by."`
+
+	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
+	Reason  string `short:"m" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
+	Offline bool   `help:"If no engine has the directory open, commit this now: the run begins when your program opens the directory."`
 	dirFlag
 }
 
@@ -42,7 +44,7 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 		c.ID = string(pawl.NewRunID())
 	}
 	return a.withActor(ctx, con, func(e *reached) error {
-		s.By, s.Reason, s.Tenant = a.By, c.Reason, c.Tenant
+		s.By, s.Reason, s.Tenant, s.Labels = a.By, c.Reason, c.Tenant, c.Label
 		started, err := e.Start(ctx, workflow.RunID(c.ID), s)
 		if err != nil {
 			return err

@@ -52,6 +52,18 @@ var statuses = []struct {
 	}},
 }
 
+// hints say what may help, by the first error that fits.
+var hints = []struct {
+	err  error
+	text string
+}{
+	{pawl.ErrRunNotFound, "pawl ls lists the runs"},
+	{pawl.ErrAmbiguous, "pawl tokens RUN lists the tokens: name one, as t5"},
+	{pawl.ErrNotLive, "pawl inbox lists what waits for people, pawl why RUN what the run waits for"},
+	{pawl.ErrConflict, "pawl show RUN tells its revision"},
+	{pawl.ErrEnded, "pawl fork RUN NEW-RUN makes a run of one that has ended"},
+}
+
 // statusOf returns the exit status that err stands for.
 func statusOf(err error) int {
 	if err == nil {

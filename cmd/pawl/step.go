@@ -31,11 +31,7 @@ const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the l
 // runCommand shows the record that --at names, or those that the input asks for. With JSON and
 // without --at it shows all.
 func (c *stepCommand) runCommand(_ context.Context, con *console) error {
-	keys, err := c.codec()
-	if err != nil {
-		return err
-	}
-	rec, err := replay.FindSealed(c.Run, keys)
+	rec, err := c.openRecording(c.Run)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/aesgcm"
+	"github.com/pawl-run/pawl/replay"
 )
 
 // A verb is one thing that pawl can do. Each has a file of its own, and a line in
@@ -78,6 +79,15 @@ func (f keyFlag) codec() (pawl.Codec, error) {
 		return nil, nil
 	}
 	return aesgcm.ReadKeyFile(f.KeyFile)
+}
+
+// openRecording opens the recording of a run: a file, or DIR:RUN. Close it.
+func (f keyFlag) openRecording(name string) (*replay.Recording, error) {
+	keys, err := f.codec()
+	if err != nil {
+		return nil, err
+	}
+	return replay.FindSealed(name, keys)
 }
 
 // A jsonFlag is embedded in the commands that can write for programs.
