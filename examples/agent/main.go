@@ -12,14 +12,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	// An interrupt, or a stop by the system, ends what waits; a further one ends the program at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)
 		os.Exit(1)
 	}
@@ -65,11 +71,11 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		return err
 	}
 	var m model
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"plan": m.plan, "work": m.work}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"plan": m.plan, "work": m.work}, Grace: grace})
 	if err != nil {
 		return err
 	}
-	defer engine.Close(ctx)
+	defer shutDown(ctx, engine)
 
 	// The second goal has no end: there the bound of the loop is the way out.
 	for i, goal := range []string{"coffee", "1"} {
@@ -84,6 +90,19 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// grace is how long a call of the model may go on after an interrupt: its result is worth keeping.
+const grace = 10 * time.Second
+
+// shutDown closes the engine: no further task begins, those that run have their grace, and all that came of them
+// is committed. ctx may be done already, so it must not bound that. The next start goes on from there.
+func shutDown(ctx context.Context, engine *pawl.Engine) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*grace)
+	defer cancel()
+	if err := engine.Close(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+	}
 }
 
 // show prints which subtasks there were in each round, and the answer.
