@@ -42,13 +42,25 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 }
 
 // NewClient returns a client of a Handler. base is where it is mounted, such as
-// https://example.com/pawl; h does the requests, and whatever lets the host identify the caller.
+// https://example.com/pawl; h does the requests, and whatever lets the host identify the caller; nil is http.DefaultClient.
 func NewClient(base string, h *http.Client) *Client {
+	if h == nil {
+		h = http.DefaultClient
+	}
 	return &Client{strings.TrimSuffix(base, "/"), h}
 }
 
 // Close closes connections that nothing goes on over.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	if c != nil && c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+}
+
+var (
+	errNoClient  = fmt.Errorf("%w: a Client comes from Dial or NewClient", pawl.ErrInvalid)
+	errNoContext = fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
+)
 
 // A question is one request of a client.
 type question struct {
@@ -65,6 +77,12 @@ func aboutRun(id workflow.RunID, resource string) *question {
 
 // send returns the answer to a question, whose body is to be closed, or an *Error.
 func (c *Client) send(ctx context.Context, q *question) (*http.Response, error) {
+	switch {
+	case c == nil || c.http == nil:
+		return nil, errNoClient
+	case ctx == nil:
+		return nil, errNoContext
+	}
 	var body io.Reader
 	if q.body != nil {
 		text, err := encodeJSON(q.body)
@@ -150,7 +168,11 @@ func filterQuery(f pawl.WatchFilter) url.Values {
 		}
 	}
 	for _, s := range f.Status {
-		q.Add("status", s.String())
+		text := "unknown" // which is refused
+		if s <= workflow.RunCancelled {
+			text = s.String()
+		}
+		q.Add("status", text)
 	}
 	for key, value := range f.Labels {
 		q.Add("label", key+"="+value)
@@ -215,7 +237,11 @@ func (c *Client) Tokens(ctx context.Context, id workflow.RunID, f pawl.TokenFilt
 		q.query.Set("node", string(f.Node))
 	}
 	for _, s := range f.Status {
-		q.query.Add("status", s.String())
+		text := "unknown" // which is refused
+		if s <= workflow.Cancelled {
+			text = s.String()
+		}
+		q.query.Add("status", text)
 	}
 	if f.Group != 0 {
 		q.query.Set("group", strconv.FormatInt(int64(f.Group), 10))

@@ -80,6 +80,9 @@ func (c *Client) Diff(ctx context.Context, a, b workflow.RunID) (d replay.Compar
 
 // Publish publishes a definition under its name and version, as Engine.Publish does.
 func (c *Client) Publish(ctx context.Context, d *workflow.Definition) error {
+	if d == nil {
+		return invalidf("the definition is nil")
+	}
 	q := &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d}
 	return c.ask(ctx, q, new(Published))
 }

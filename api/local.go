@@ -14,6 +14,9 @@ import (
 // returns when the listener is closed and the requests under way have been answered: streams end at once, what
 // does not end is cut off after 5 s.
 func Local(e *pawl.Engine, l net.Listener) {
+	if l == nil {
+		return
+	}
 	closing := make(chan struct{})
 	s := &http.Server{
 		Handler:           newServer(&server{engine: e, local: true, closing: closing}),

@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/aesgcm"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/handler"
@@ -28,6 +29,10 @@ var functions = []function{
 	{"actor.NewDispatch", actor.NewDispatch},
 	{"aesgcm.New", aesgcm.New},
 	{"aesgcm.ReadKeyFile", aesgcm.ReadKeyFile},
+	{"api.Dial", api.Dial},
+	{"api.Handler", api.Handler},
+	{"api.Local", api.Local},
+	{"api.NewClient", api.NewClient},
 	{"blob.OpenFiles", blob.OpenFiles},
 	{"blob.OpenReadOnly", blob.OpenReadOnly},
 	{"blob.OpenReadOnlySealed", blob.OpenReadOnlySealed},
@@ -134,6 +139,25 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[actor.Store](),
 	reflect.TypeFor[aesgcm.Codec](),
 	reflect.TypeFor[aesgcm.Key](),
+	reflect.TypeFor[api.Acted](),
+	reflect.TypeFor[api.Client](),
+	reflect.TypeFor[api.Data](),
+	reflect.TypeFor[api.EngineInfo](),
+	reflect.TypeFor[api.Error](),
+	reflect.TypeFor[api.Fork](),
+	reflect.TypeFor[api.ForkResult](),
+	reflect.TypeFor[api.Future](),
+	reflect.TypeFor[api.Health](),
+	reflect.TypeFor[api.Operation](),
+	reflect.TypeFor[api.Options](),
+	reflect.TypeFor[api.Published](),
+	reflect.TypeFor[api.Record](),
+	reflect.TypeFor[api.Result](),
+	reflect.TypeFor[api.Rights](),
+	reflect.TypeFor[api.RunDefinition](),
+	reflect.TypeFor[api.Start](),
+	reflect.TypeFor[api.Step](),
+	reflect.TypeFor[api.Trial](),
 	reflect.TypeFor[blob.Error](),
 	reflect.TypeFor[blob.Files](),
 	reflect.TypeFor[blob.Info](),
