@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/handler"
+	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/planning"
@@ -52,6 +53,8 @@ var functions = []function{
 	{"handler.Exec", handler.Exec},
 	{"handler.HTTP", handler.HTTP},
 	{"handler.Transform", handler.Transform},
+	{"inspector.FromThisMachine", inspector.FromThisMachine},
+	{"inspector.Handler", inspector.Handler},
 	{"merge.Apply", merge.Apply},
 	{"pawl.As", pawl.As},
 	{"pawl.Because", pawl.Because},
@@ -237,6 +240,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[handler.ExecOptions](),
 	reflect.TypeFor[handler.HTTPOptions](),
 	reflect.TypeFor[handler.TransformOptions](),
+	reflect.TypeFor[inspector.Options](),
 	reflect.TypeFor[merge.Branch](),
 	reflect.TypeFor[merge.Error](),
 	reflect.TypeFor[merge.Strategy](),
