@@ -151,6 +151,8 @@ func TestReadARun(t *testing.T) {
 		"/healthz":                                    `{"status":"ok"}`,
 		"/readyz":                                     `{"status":"ready"}`,
 		"/v1/runs?status=failed&status=completed":     `{"runs":[]}`,
+		"/v1/runs?where=status=='failed'":             `{"runs":[]}`,
+		"/v1/runs?where=status=='running'":            `"run":"order-1"`,
 		"/v1/runs?order=newest&prefix=order&limit=10": `"run":"order-1"`,
 	} {
 		status, body := get(t, h, path)
@@ -185,6 +187,7 @@ func TestRefusals(t *testing.T) {
 		"/v1/runs?roots=maybe":         {Status: 400, Code: "invalid_request"},
 		"/v1/runs?unknown=1":           {Status: 400, Code: "invalid_request"},
 		"/v1/runs?prefix=a&prefix=b":   {Status: 400, Code: "invalid_request"},
+		"/v1/runs?where=status+is+odd": {Status: 400, Code: "invalid_request"},
 		"/v1/runs?cursor=none":         {Status: 400, Code: "invalid_request"},
 		"/v1/runs/none?wait=-1s":       {Status: 400, Code: "invalid_request"},
 		"/v1/runs/none?run=other":      {Status: 400, Code: "invalid_request"},

@@ -62,6 +62,7 @@ func (c *call) listDeadLetters() error {
 type EngineInfo struct {
 	PID    int             `json:"pid"`    // of its process
 	Counts []pawl.RunCount `json:"counts"` // of runs, by workflow and status
+	Stats  pawl.Stats      `json:"stats"`  // what it does now
 }
 
 func (c *call) showEngine() error {
@@ -69,7 +70,11 @@ func (c *call) showEngine() error {
 	if err != nil {
 		return err
 	}
-	return c.reply(EngineInfo{os.Getpid(), append([]pawl.RunCount{}, counts...)})
+	stats, err := c.engine.Stats(c.context())
+	if err != nil {
+		return err
+	}
+	return c.reply(EngineInfo{os.Getpid(), append([]pawl.RunCount{}, counts...), stats})
 }
 
 // A Health says that a process lives, or that its engine is ready.

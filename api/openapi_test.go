@@ -58,6 +58,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"Approval", reflect.TypeFor[pawl.Approval]()},
 	{"DeadLetter", reflect.TypeFor[pawl.DeadLetter]()},
 	{"EngineInfo", reflect.TypeFor[api.EngineInfo]()},
+	{"Stats", reflect.TypeFor[pawl.Stats]()},
 	{"RunCount", reflect.TypeFor[pawl.RunCount]()},
 	{"Health", reflect.TypeFor[api.Health]()},
 	{"Start", reflect.TypeFor[api.Start]()},

@@ -13,6 +13,9 @@ type WhereError = filter.Error
 
 // FilterRun returns a row of the index as conditions on runs see it.
 func FilterRun(h *Head) filter.Run {
+	if h == nil {
+		return filter.Run{}
+	}
 	r := filter.Run{
 		ID: h.Run, Workflow: h.Workflow, Version: h.Version, Status: h.Status, Labels: h.Labels, StartedAt: h.StartedAt, EndedAt: h.EndedAt,
 		Parent: h.Parent, ForkedFrom: h.ForkedFrom.Run, Tenant: h.Tenant, Seq: h.Seq,
