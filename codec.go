@@ -9,7 +9,9 @@ import "github.com/pawl-run/pawl/store"
 // inputs, results, signals, votes with their comments, failures, heartbeat details, metadata and
 // what operators say; the files of runs, as a whole; output, failure, artifacts and the hash of the
 // input in the index of runs; the lists of approvals and dead letters; kept outcomes; definitions; and
-// the content of blobs. Backups have the same bytes, or bytes that were encoded anew.
+// the content of blobs in the directory. Backups have the same bytes, or bytes that were encoded anew.
+// A store in Options.Blobs gets content plain, and names it by its hash: it has to encrypt it itself,
+// as one of blob.OpenSealed does, whose names are the same.
 //
 // In clear remain the ids and labels of runs, and which is whose child; names, versions and hashes of
 // definitions; statuses, instants, sizes and counts; in the lists the ids of nodes, task types and the

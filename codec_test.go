@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/aesgcm"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
@@ -318,4 +320,40 @@ func TestRepairOfADamagedFileNeedsTheKey(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, report.Runs, "%v %d", report.Findings, len(data))
 	assert.Positive(t, report.Damage)
+}
+
+// A store of the host's own gets the content of blobs plain, named by its hash, with a codec as without; what
+// refers to it is encrypted in the directory. On blob.OpenSealed it is encrypted, under the same name.
+func TestCodecAndBlobsElsewhere(t *testing.T) {
+	content := secret("in a blob")
+	name := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	c := testCodec(t, "k1")
+	for codecOf, hidden := range map[pawl.Codec]bool{nil: false, c: true} {
+		root := t.TempDir()
+		dir, elsewhere := filepath.Join(root, "data"), filepath.Join(root, "elsewhere")
+		files, err := blob.OpenSealed(elsewhere, codecOf)
+		require.NoError(t, err)
+		e := open(t, dir, pawl.Options{Codec: c, Blobs: files})
+		ref, err := e.PutBlob(t.Context(), strings.NewReader(content), "text/plain")
+		require.NoError(t, err)
+		assert.Equal(t, "sha256:"+name, ref.Hash, "it tells who guesses the content")
+		def := define(t, "name: d\nstart: a\nnodes: [{id: a, wait: {event: paid}}]")
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, map[string]any{"file": ref.Value(), "text": content}))
+		_, err = e.Backup(t.Context(), filepath.Join(root, "backup"))
+		require.NoError(t, err)
+		require.NoError(t, e.Close(t.Context()))
+		findClassified(t, dir)
+		findClassified(t, filepath.Join(root, "backup"))
+
+		stored, err := os.ReadFile(filepath.Join(elsewhere, name[:2], name[2:]))
+		require.NoError(t, err, "it is named by the hash of the plain content")
+		assert.Equal(t, !hidden, string(stored) == content)
+		assert.Equal(t, hidden, !bytes.Contains(stored, []byte(classified)))
+		for _, folder := range []string{dir, filepath.Join(root, "backup")} {
+			found, err := filepath.Glob(filepath.Join(folder, "blobs", "*", "*"))
+			require.NoError(t, err)
+			require.Empty(t, found, "neither it nor a copy is in the directory")
+		}
+		require.NoError(t, files.Close())
+	}
 }
