@@ -39,7 +39,7 @@ func invert(in []byte) []byte {
 	return out
 }
 
-func sealer(t *testing.T, c Codec) Sealer {
+func sealer(t testing.TB, c Codec) Sealer {
 	t.Helper()
 	s, err := NewSealer(c)
 	require.NoError(t, err)
@@ -223,5 +223,20 @@ func TestSalvageTellsTheWatch(t *testing.T) {
 		_, err = on.Watched(&w).OpenText("output r", sound)
 		require.NoError(t, err)
 		require.Empty(t, w.Missing(), name)
+	}
+}
+
+// BenchmarkNoCodec is what the record of a step pays where there is no codec.
+func BenchmarkNoCodec(b *testing.B) {
+	s := sealer(b, nil)
+	text := strings.Repeat("x", 500)
+	b.ReportAllocs()
+	for b.Loop() {
+		if s.IsOn() {
+			b.Fatal("it has none")
+		}
+		if _, err := s.OpenText("record order-1 7", text); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
