@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -58,4 +59,21 @@ func TestChangesThatWait(t *testing.T) {
 	require.Equal(t, RunChange{Run: id(0), Seq: 6}, c)
 	_, ok, closed = w.takeChange()
 	require.True(t, !ok && closed)
+}
+
+// BenchmarkTellCommit is what a commit pays for those who watch: none, and three.
+func BenchmarkTellCommit(b *testing.B) {
+	for _, watchers := range []int{0, 3} {
+		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
+			var all runWatches
+			for range watchers {
+				all.addWatch(&runWatch{moved: make(chan struct{}, 1)})
+			}
+			var run store.Run
+			records := make([]decision.Record, 1)
+			for b.Loop() {
+				all.tellCommit(&run, records, nil)
+			}
+		})
+	}
 }
