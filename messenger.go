@@ -27,7 +27,7 @@ type childMessenger struct {
 	queues  map[workflow.RunID]*childQueue
 	ready   fair.Queue[string, workflow.RunID] // children whose first message may be delivered now, by root run
 	running int
-	closed  bool
+	closed  bool          // takes no message: the engine closes, or maintains
 	moved   chan struct{} // closed when a delivery ends, if somebody waits for that
 	group   sync.WaitGroup
 }
@@ -63,7 +63,7 @@ func messagesAtOnce(d Durability) int {
 }
 
 func newChildMessenger(e *Engine) *childMessenger {
-	return &childMessenger{engine: e, most: messagesAtOnce(e.options.Durability), queues: map[workflow.RunID]*childQueue{}}
+	return &childMessenger{engine: e, most: messagesAtOnce(e.options.Durability), queues: map[workflow.RunID]*childQueue{}, closed: e.options.Maintenance}
 }
 
 // enqueueMessage takes a message that concerns a child. It returns at once. With Options.Maintenance it is
@@ -71,7 +71,7 @@ func newChildMessenger(e *Engine) *childMessenger {
 func (c *childMessenger) enqueueMessage(child workflow.RunID, x childMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.engine.options.Maintenance {
+	if c.closed {
 		return
 	}
 	q := c.queues[child]
