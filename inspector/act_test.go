@@ -162,6 +162,11 @@ func TestRights(t *testing.T) {
 	for _, view := range views {
 		require.NotContains(t, looking.see(view), "act?do=", view)
 	}
+	key := string(s.key("order-1", "load"))
+	require.Contains(t, textOf(t, s.serve(as("ann", api.All)).see("run/order-1?view=events")), key)
+	for _, view := range views {
+		require.NotContains(t, looking.see(view), key, "whoever has it could complete the task")
+	}
 	status, _ := looking.get("act?do=cancel&target=0+order-1")
 	require.Equal(t, 403, status)
 	status, _, _ = looking.post("act", url.Values{"do": {"cancel"}, "target": {"0 order-1"}, "reason": {"x"}}, "same-origin")

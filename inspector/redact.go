@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/pawl-run/pawl"
@@ -78,6 +79,10 @@ func (p *page) eventData(run workflow.RunID, e *pawl.Event) string {
 		return ""
 	}
 	data, _ := p.redactValue(run, "data", map[string]any(e.Data)).(map[string]any)
+	if p.rights&api.Act == 0 {
+		data = maps.Clone(data)
+		delete(data, "key") // who has that of a task can complete it
+	}
 	if p.s.options.Redact != nil { // what is left may quote values
 		for _, key := range []string{"failure", "error", "message"} {
 			delete(data, key)

@@ -110,7 +110,6 @@ type attemptRow struct {
 type tokenData struct {
 	Token    tokenRow
 	Parent   *tokenRow
-	Key      string
 	Snoozes  int
 	Kind     workflow.Kind
 	Input    *shownValue
@@ -150,7 +149,7 @@ func (v *viewer) viewToken() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := tokenData{Token: v.rowOfToken(t), Key: string(t.Key), Snoozes: t.Snoozes, Failure: v.failureAt(t.Failure)}
+	data := tokenData{Token: v.rowOfToken(t), Snoozes: t.Snoozes, Failure: v.failureAt(t.Failure)}
 	data.Acts = v.tokenActs(v.id, t)
 	if t.Parent > 0 {
 		if parent, err := v.findToken(t.Parent); err == nil {
