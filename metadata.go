@@ -19,8 +19,13 @@ func WithMetadata(err error, metadata map[string]any) error {
 }
 
 // ErrorMetadata returns the metadata of an error that comes from WithMetadata, or wraps one;
-// nil if there are none.
-func ErrorMetadata(err error) map[string]any {
+// nil if there are none, or if asking the error panics.
+func ErrorMetadata(err error) (metadata map[string]any) {
+	defer func() {
+		if recover() != nil { // what failureOf makes of that is the failure
+			metadata = nil
+		}
+	}()
 	var m *metadataError
 	if !errors.As(err, &m) {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
@@ -94,6 +95,7 @@ func (w *world) compare(m *model) error {
 		if err != nil {
 			return fmt.Errorf("events: %w", err)
 		}
+		delete(e.Data, "key") // the engine adds it, the journal has none
 		events = append(events, eventDigest(e))
 	}
 	if !slices.Equal(events, m.events) {
@@ -117,6 +119,7 @@ func snapshotText(s pawl.Snapshot) string {
 	for i := range s.Tokens {
 		shown := s.Tokens[i]
 		shown.Key = nameOf(shown.Key)
+		shown.Executing, shown.Since, shown.Worker = false, time.Time{}, "" // which no journal has
 		b.WriteString(tokenText(shown))
 	}
 	for i := range s.Groups {
@@ -132,7 +135,7 @@ func stateText(s *state.State) string {
 	rows := s.AllRows()
 	fmt.Fprintf(&b, "%v\n", s.Status)
 	for _, t := range rows.Tokens {
-		b.WriteString(tokenText(tokenView(s.Run, t)))
+		b.WriteString(tokenText(tokenView(s, t)))
 	}
 	for _, g := range rows.Groups {
 		fmt.Fprintf(&b, "%+v\n", groupView(g))
@@ -149,10 +152,10 @@ func tokenText(t pawl.Token) string {
 
 // tokenView is what a snapshot shows of a token. All that is stored of it is
 // compared when the engine is closed: rescue.Verify replays the journal.
-func tokenView(run workflow.RunID, t *state.Token) pawl.Token {
-	v := pawl.Token{ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Details: t.Remembered().Details, Failure: t.Failure}
+func tokenView(s *state.State, t *state.Token) pawl.Token {
+	v := pawl.Token{ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: s.PathOf(t.Scope), Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Details: t.Remembered().Details, Failure: t.Failure}
 	if t.Epoch != 0 {
-		v.Key = keyOf(run, t.ID, t.Attempt, t.Epoch)
+		v.Key = keyOf(s.Run, t.ID, t.Attempt, t.Epoch)
 	}
 	if t.Live() {
 		v.Due = t.Alarm()
