@@ -101,9 +101,10 @@ func TestARevokedWorkerIsKeptOut(t *testing.T) {
 	evil := register(t, h, "evil")
 	his := take(t, evil)
 	ran := make(chan error, 1)
-	go func() { ran <- evil.Run(t.Context(), pawl.Handlers{"other": nil}) }()
-	h.pool.Revoke("evil")
+	go func() { ran <- h.client("mallory").Run(t.Context(), pawl.Handlers{"other": nil}) }() // holds nothing that it could fail
+	h.pool.Revoke("mallory")
 	forbids(t, <-ran, "kept out")
+	h.pool.Revoke("evil")
 	_, err := evil.Register(t.Context(), "work")
 	forbids(t, err, "kept out")
 	forbids(t, evil.Complete(t.Context(), his, "evil", nil), "kept out")

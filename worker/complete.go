@@ -81,6 +81,9 @@ func (p *Pool) beginCompletion(c completion) (keyState, error) {
 // mayHoldKey says whether a worker, which need not be registered, may hold a key.
 // The lock is held.
 func (p *Pool) mayHoldKey(id string) error {
+	if err := p.checkRevoked(id); err != nil { // since checkSender
+		return err
+	}
 	if p.queue.workers[id] == nil && len(p.queue.workers) >= p.options.MaxWorkers {
 		return p.tooManyWorkers()
 	}
