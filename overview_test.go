@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func TestOverview(t *testing.T) {
 		require.Equal(t, 1, o.Gather)
 		require.Equal(t, snap.Outcome, o.Outcome)
 		require.Equal(t, []any{snap.Seq, snap.Live, snap.Revision}, []any{o.Seq, o.Live, o.Revision})
-		require.Equal(t, snap.Tokens, tokensOf(t, e, pawl.TokenFilter{}))
+		require.Equal(t, unobserved(snap.Tokens), unobserved(tokensOf(t, e, pawl.TokenFilter{})))
 		require.Len(t, tokensOf(t, e, pawl.TokenFilter{Group: 1, Status: []workflow.TokenStatus{workflow.WaitingForSiblings}}), 2)
 		require.Len(t, tokensOf(t, e, pawl.TokenFilter{After: branches}), 1)
 		require.Empty(t, tokensOf(t, e, pawl.TokenFilter{After: math.MaxInt64}))
@@ -95,4 +96,13 @@ func BenchmarkOverview(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// unobserved returns tokens without what is true at a moment only: which tasks are performed.
+func unobserved(tokens []pawl.Token) []pawl.Token {
+	out := slices.Clone(tokens)
+	for i := range out {
+		out[i].Executing, out[i].Since, out[i].Worker = false, time.Time{}, ""
+	}
+	return out
 }
