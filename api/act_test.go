@@ -159,6 +159,8 @@ func TestRefusedActs(t *testing.T) {
 		{"POST", "/v1/runs/order-1/cancel", signed(`"name": "x"`), 400, "invalid_request"},
 		{"POST", "/v1/runs/order-1/cancel", signed(`"By": "x"`), 400, "invalid_request"},
 		{"POST", "/v1/runs/order-1/cancel?dryRun=maybe", signed(""), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel?dryRun", signed(""), 400, "invalid_request"},
+		{"POST", "/v1/runs/order-1/cancel?dryRun=", signed(""), 400, "invalid_request"},
 		{"POST", "/v1/runs/none/cancel", signed(""), 404, "run_not_found"},
 		{"POST", "/v1/runs/none/cancel?dryRun=1", signed(""), 404, "run_not_found"},
 		{"POST", "/v1/runs/order-1/tokens/9/retry", signed(""), 409, "not_live"},

@@ -65,8 +65,11 @@ func (q *query) number(name string) int64 {
 }
 
 func (q *query) flag(name string) bool {
+	if !q.values.Has(name) {
+		return false
+	}
 	switch q.values.Get(name) {
-	case "", "0", "false":
+	case "0", "false":
 		return false
 	case "1", "true":
 		return true

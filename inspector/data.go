@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -24,7 +25,10 @@ func (v *viewer) viewData() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := dataData{State: v.valueAt(v.id, "state", snapshot.State, largeValue), Failure: v.failureAt(snapshot.Failure), Tenant: snapshot.Tenant, Version: snapshot.Version, Files: snapshot.Artifacts}
+	data := dataData{State: v.valueAt(v.id, "state", snapshot.State, largeValue), Failure: v.failureAt(snapshot.Failure), Tenant: snapshot.Tenant, Version: snapshot.Version}
+	if v.rights&api.Values != 0 {
+		data.Files = snapshot.Artifacts // their names may be values
+	}
 	if snapshot.Output != nil {
 		data.Output = v.valueAt(v.id, "output", snapshot.Output, largeValue)
 	}
