@@ -40,7 +40,11 @@ func (c *checker) addViolation(format string, args ...any) {
 
 // checkEntry checks one line of the ledger: what was acknowledged is there.
 func (c *checker) checkEntry(e Entry) {
-	if e.What == Closed || e.What == Copying || e.What == Copied {
+	switch e.What {
+	case Closed: // a task whose error came while the engine closed is sent again by the next one
+		clear(c.begun)
+		return
+	case Copying, Copied:
 		return
 	}
 	f := c.now[e.Run]
@@ -49,7 +53,7 @@ func (c *checker) checkEntry(e Entry) {
 		return
 	}
 	switch e.What {
-	case Started, Closed, Copying, Copied: // that the run is there is all
+	case Started: // that the run is there is all
 	case Begins:
 		c.checkExecution(f, e)
 	case Ends:
@@ -70,7 +74,7 @@ func (c *checker) checkEntry(e Entry) {
 }
 
 // checkExecution checks one execution: its dispatch was committed, its key is the same
-// as in other lives, it did not run twice in one life, and nobody knew that it
+// as in other lives, it did not run twice in one engine of a life, and nobody knew that it
 // was over.
 func (c *checker) checkExecution(f *Found, e Entry) {
 	if f.Out[e.Key] == 0 {
