@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // blobTime is how long one blob may take on its way.
@@ -28,7 +29,7 @@ func (c *Client) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType st
 	}
 	defer response.Body.Close()
 	var ref blob.Ref
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxRef)).Decode(&ref); err != nil {
+	if err := json.NewDecoder(io.LimitReader(response.Body, remote.MaxRef)).Decode(&ref); err != nil {
 		return blob.Ref{}, fmt.Errorf("blobs: the answer is not JSON: %w", err)
 	}
 	return ref, nil

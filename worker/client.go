@@ -9,10 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,11 +30,8 @@ type Client struct {
 	Logger   *slog.Logger // gets what Run cannot return; slog.Default() by default
 }
 
-// Bounds of what is sent and read, in bytes.
-const (
-	maxReply   = 64 << 20 // an answer of the pool: maxTasks, one input above, and what stands around
-	maxMessage = 16 << 10 // a message of a failure
-)
+// maxReply bounds an answer of the pool, in bytes: maxTasks, one input above, and what stands around.
+const maxReply = 64 << 20
 
 // callTimeout bounds every call, besides the time that a poll waits.
 const callTimeout = 40 * time.Second
@@ -68,7 +65,7 @@ func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.K
 	}
 	polled := Polled{Drop: a.Drop, Draining: a.Draining}
 	for _, m := range a.Tasks {
-		t, err := m.toTask()
+		t, err := m.ToTask()
 		if err != nil {
 			return Polled{}, err
 		}
@@ -113,16 +110,10 @@ func invalidDetails(err error) error {
 // pool does not take, since it is too large, say, fails the task with the code
 // result_too_large or invalid_result. Messages are cut at 16 KiB.
 func (c *Client) Complete(ctx context.Context, t pawl.Task, output any, cause error) error {
-	q := completeRequest{Version: Version, Worker: c.ID, Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: statusCompleted}
-	if err := q.setOutput(output); cause == nil && err != nil {
-		cause = pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()}
-	}
-	if cause != nil {
-		q.setFailure(cause)
-	}
+	q := completeRequest{Version: Version, Worker: c.ID, Completion: remote.NewCompletion(t, output, cause)}
 	err := c.callPool(ctx, "complete", q, &completeReply{})
 	if refused := refusedResult(err); refused != nil {
-		q.setFailure(*refused) // once: the task would come again and again otherwise
+		q.SetFailure(*refused) // once: the task would come again and again otherwise
 		err = c.callPool(ctx, "complete", q, &completeReply{})
 	}
 	return err
@@ -141,60 +132,6 @@ func refusedResult(err error) *pawl.TaskError {
 		return &pawl.TaskError{Code: workflow.CodeInvalidResult, Message: e.Message}
 	}
 	return nil
-}
-
-// setOutput puts an output into a completion.
-func (m *completeRequest) setOutput(output any) error {
-	var metadata map[string]any
-	if r, ok := output.(pawl.Result); ok {
-		output, metadata = r.Output, r.Metadata
-		for _, a := range r.Artifacts {
-			m.Artifacts = append(m.Artifacts, artifactMessage{a.Name, a.Blob})
-		}
-	}
-	v, err := value.Normalize(output, value.Limits{Bytes: workflow.MaxMergedBytes})
-	if err != nil {
-		return fmt.Errorf("the result is not JSON: %w", err)
-	}
-	m.Result = value.Encode(v)
-	if metadata == nil {
-		return nil
-	}
-	if m.Metadata, err = encodeMetadata(metadata); err != nil {
-		return fmt.Errorf("the metadata are not JSON: %w", err)
-	}
-	return nil
-}
-
-func encodeMetadata(metadata map[string]any) ([]byte, error) {
-	v, err := value.Normalize(metadata, value.Limits{})
-	if err != nil {
-		return nil, err
-	}
-	return value.Encode(v), nil
-}
-
-// setFailure makes a completion that of an error.
-func (m *completeRequest) setFailure(cause error) {
-	if s := (pawl.SnoozeError{}); errors.As(cause, &s) {
-		m.Status, m.Result, m.Metadata, m.Artifacts, m.After = statusSnoozed, nil, nil, nil, max(s.After, 0).String()
-		return
-	}
-	f := &failureMessage{Code: workflow.CodeError, Message: fmt.Sprint(cause)}
-	var te pawl.TaskError
-	if errors.As(cause, &te) {
-		f.Code, f.Message = te.Code, te.Message
-		if te.RetryAfter > 0 {
-			f.RetryAfter = te.RetryAfter.String()
-		}
-	}
-	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "\uFFFD")
-	retryable := !pawl.IsPermanent(cause)
-	f.Retryable = &retryable
-	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error, m.After = statusFailed, nil, nil, nil, f, ""
-	if metadata := pawl.ErrorMetadata(cause); metadata != nil {
-		m.Metadata, _ = encodeMetadata(metadata) // performTask has looked at it
-	}
 }
 
 // Leave gives back what the worker holds, and has the pool forget it.

@@ -75,7 +75,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": {"a": 1e999}`), 400, CodeInvalid, "metadata:"},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "run": "other"`), 400, CodeInvalid, `the key is of run "run", not "other"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "node": "other"`), 400, CodeInvalid, `the key is of node "node", not "other"`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`), 400, CodeInvalid, "send what POST /v1/blobs answered"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`), 400, CodeInvalid, "send the reference as Put gave it"},
 		{"POST", "/v1/blobs?worker=bob&key=k1", `content`, 409, CodeNotHolder, "drop the result"},
 		{"POST", "/v1/blobs?worker=ann&key=k9", `content`, 409, CodeStale, "drop the result"},
 		{"POST", "/v1/blobs", `content`, 400, CodeInvalid, "the id of a worker is missing"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/timeout"
 )
 
@@ -123,7 +124,7 @@ func (p *Pool) startTask(l *local, i *item) {
 	t, h := i.task, l.handlers
 	p.group.Go(func() {
 		defer cancel(nil)
-		performTask(ctx, h, t, func(output any, err error) { p.taskPerformed(ctx, l, t, output, err) })
+		remote.PerformTask(ctx, h, t, func(output any, err error) { p.taskPerformed(ctx, l, t, output, err) })
 	})
 }
 
@@ -136,9 +137,9 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 	if errors.Is(err, pawl.ErrPending) {
 		err = pawl.Permanent(errors.New("a worker of a pool may not return ErrPending: the pool completes its tasks"))
 	}
-	var panicked *panicError
+	var panicked *remote.PanicError
 	if errors.As(err, &panicked) {
-		p.options.Logger.Error("worker: a handler panicked", "worker", l.state.id, "run", string(t.Run), "node", string(t.Node), "error", err, "stack", string(panicked.stack))
+		p.options.Logger.Error("worker: a handler panicked", "worker", l.state.id, "run", string(t.Run), "node", string(t.Node), "error", err, "stack", string(panicked.Stack))
 	}
 	gone := err != nil && ctx.Err() != nil
 	for wait := resultBackoff.Next(0); !gone; wait = resultBackoff.Next(wait) {

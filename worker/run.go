@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/timeout"
 )
 
@@ -214,7 +215,7 @@ func (l *clientLoop) startTask(ctx context.Context, t pawl.Task) {
 	l.tasks.Go(func() {
 		defer l.taskEnded(t)
 		defer cancel(nil)
-		performTask(mine, l.handlers, t, func(output any, err error) {
+		remote.PerformTask(mine, l.handlers, t, func(output any, err error) {
 			if err == nil || mine.Err() == nil { // who was interrupted has not failed
 				l.deliverResult(ctx, t, output, err)
 			}

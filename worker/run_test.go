@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/stretchr/testify/require"
 )
 
@@ -218,7 +219,7 @@ func TestRunReportsResultsThatAreRefused(t *testing.T) {
 			require.Equal(t, code, failure.Code)
 		}
 		require.Contains(t, f.result("artifact").(pawl.TaskError).Message, `the artifact "a"`)
-		require.Len(t, f.result("error").(pawl.TaskError).Message, maxMessage)
+		require.Len(t, f.result("error").(pawl.TaskError).Message, remote.MaxMessage)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // keyTags put tags on the keys that remote workers get: KEY.TAG, where the tag is a MAC of
@@ -67,7 +68,7 @@ func (s keyTags) tagAll(to []pawl.Key, worker string, keys []pawl.Key) []pawl.Ke
 }
 
 // tagTasks gives the keys of tasks their tags.
-func (s keyTags) tagTasks(worker string, tasks []taskMessage) []taskMessage {
+func (s keyTags) tagTasks(worker string, tasks []remote.TaskMessage) []remote.TaskMessage {
 	for i := range tasks {
 		tasks[i].Key = s.tagKey(worker, tasks[i].Key)
 	}

@@ -2,142 +2,16 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"runtime/debug"
 	"slices"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/value"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // handledTypes returns what a worker with these functions takes.
 func handledTypes(h pawl.Handlers) []string { return slices.Sorted(maps.Keys(h)) }
-
-// performTask calls the function for a task. A function that panics, or ends its
-// goroutine, fails the attempt for good, and so does a method of what it returns: done gets
-// values without methods of the handler's.
-func performTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(output any, err error)) {
-	var output any
-	err := error(pawl.TaskError{Code: workflow.CodePanic, Message: "the handler ended its goroutine"})
-	defer func() {
-		if r := recover(); r != nil {
-			err = &panicError{pawl.TaskError{Code: workflow.CodePanic, Message: fmt.Sprint(r)}, debug.Stack()}
-		}
-		done(output, err)
-	}()
-	output, err = plainResult(h.Execute(ctx, t))
-}
-
-// plainResult returns what a function has returned as values of the JSON model and of this
-// module. It calls whatever methods the originals have.
-func plainResult(output any, cause error) (any, error) {
-	result, ok := output.(pawl.Result)
-	if cause != nil {
-		return nil, withPlainMetadata(plainError(cause), failedMetadata(result, cause))
-	}
-	if !ok {
-		result.Output = output
-	}
-	plain, err := value.Normalize(result.Output, value.Limits{Bytes: workflow.MaxMergedBytes})
-	if err != nil {
-		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the result is not JSON: %v", err)}
-	}
-	if !ok {
-		return plain, nil
-	}
-	metadata, err := value.Normalize(result.Metadata, value.Limits{})
-	if err != nil {
-		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the metadata are not JSON: %v", err)}
-	}
-	result.Output = plain
-	result.Metadata, _ = metadata.(map[string]any)
-	return result, nil
-}
-
-// failedMetadata returns the metadata of an attempt that failed: those of the error, or of the
-// result beside it.
-func failedMetadata(r pawl.Result, cause error) map[string]any {
-	if metadata := pawl.ErrorMetadata(cause); metadata != nil {
-		return metadata
-	}
-	return r.Metadata
-}
-
-// withPlainMetadata returns the error of an attempt with the metadata of the handler as values of
-// the JSON model. What is no value must not hide the failure: what is wrong with it is kept instead.
-func withPlainMetadata(plain error, metadata map[string]any) error {
-	if metadata == nil || errors.Is(plain, pawl.ErrPending) || errors.As(plain, new(pawl.SnoozeError)) {
-		return plain
-	}
-	v, err := value.Normalize(metadata, value.Limits{})
-	if err != nil {
-		return pawl.WithMetadata(plain, map[string]any{"invalid_metadata": fmt.Sprint(err)})
-	}
-	object, _ := v.(map[string]any)
-	return pawl.WithMetadata(plain, object)
-}
-
-// plainError returns a function's error as one that says the same to the engine: its kind,
-// its text, and whether it is permanent.
-func plainError(cause error) error {
-	var snooze pawl.SnoozeError
-	var task pawl.TaskError
-	var at *pawl.TaskError
-	var lost *blob.Error
-	switch {
-	case errors.Is(cause, pawl.ErrPending):
-		return pawl.ErrPending
-	case errors.As(cause, &snooze):
-		return snooze
-	case errors.As(cause, &task):
-		return task
-	case errors.As(cause, &at) && at != nil:
-		return *at
-	case errors.As(cause, &lost):
-		return blobError{fmt.Sprint(cause), plainBlobError(lost)}
-	}
-	plain := errors.New(fmt.Sprint(cause))
-	if pawl.IsPermanent(cause) {
-		return pawl.Permanent(plain)
-	}
-	return plain
-}
-
-// A blobError is an error about a blob in the words of a handler.
-type blobError struct {
-	text  string
-	about *blob.Error
-}
-
-// Error returns the handler's words.
-func (e blobError) Error() string { return e.text }
-
-// Unwrap returns what the engine looks at.
-func (e blobError) Unwrap() error { return e.about }
-
-func plainBlobError(e *blob.Error) *blob.Error {
-	kind := errors.New(fmt.Sprint(e.Err))
-	for _, known := range []error{blob.ErrMissing, blob.ErrDamaged, blob.ErrSize} {
-		if errors.Is(e, known) {
-			kind = known
-		}
-	}
-	return &blob.Error{Hash: e.Hash, Err: kind, Detail: e.Detail}
-}
-
-// A panicError is a panic of a handler, with its stack for the log.
-type panicError struct {
-	error
-	stack []byte
-}
-
-// Unwrap returns what the run is told.
-func (e *panicError) Unwrap() error { return e.error }
 
 // remoteServices are those of a task in another process than the engine: calls to the pool.
 type remoteServices struct{ client *Client }

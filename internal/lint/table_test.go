@@ -53,10 +53,12 @@ var layers = map[string][]string{
 	"soundness":          slices.Concat(decided, []string{"planning"}),
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
-	".":          slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor", "replay"}),
-	"api":        slices.Concat(decided, []string{"internal/diagram", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "."}),
+	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor", "replay"}),
+	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "."}),
+	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
+
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
-	"worker":     slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/rate", "internal/strict", "blob", "."}),
+	"worker":     slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/rate", "internal/remote", "internal/strict", "blob", "."}),
 	"inspector":  slices.Concat(decided, []string{"api", "internal/diagram", "internal/loopback", "replay", "."}),
 	"pawltest":   slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":      {"*"},

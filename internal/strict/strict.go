@@ -97,6 +97,11 @@ func memberType(t reflect.Type, name string) (reflect.Type, bool) {
 		return t.Elem(), true
 	}
 	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous && f.Tag == "" { // its fields are those of the message
+			if member, known := memberType(f.Type, name); known {
+				return member, true
+			}
+		}
 		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
 			return t.Field(i).Type, true
 		}

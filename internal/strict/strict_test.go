@@ -39,3 +39,16 @@ func TestDecodeObject(t *testing.T) {
 		require.ErrorContains(t, DecodeObject([]byte(text), new(message)), want, text)
 	}
 }
+
+// The fields of a struct within are those of the message, under the same rules.
+func TestDecodeObjectOfParts(t *testing.T) {
+	type outer struct {
+		Name string `json:"name"`
+		part
+	}
+	var m outer
+	require.NoError(t, DecodeObject([]byte(`{"name":"a","any":1}`), &m))
+	require.Equal(t, "1", string(m.Any))
+	require.ErrorContains(t, DecodeObject([]byte(`{"any":1,"any":2}`), &m), `the field "any" is there twice`)
+	require.ErrorContains(t, DecodeObject([]byte(`{"part":{}}`), &m), `unknown field "part"`)
+}

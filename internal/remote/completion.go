@@ -1,0 +1,212 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Completion is what a worker says that a task came to.
+type Completion struct {
+	Key       pawl.Key          `json:"key"`
+	Run       string            `json:"run,omitempty"`
+	Node      string            `json:"node,omitempty"`
+	Status    string            `json:"status"`
+	Result    json.RawMessage   `json:"result,omitempty"`
+	ResultRef string            `json:"resultRef,omitempty"`
+	Error     *FailureMessage   `json:"error,omitempty"`
+	After     string            `json:"after,omitempty"`
+	Metadata  json.RawMessage   `json:"metadata,omitempty"`
+	Artifacts []ArtifactMessage `json:"artifacts,omitempty"`
+}
+
+// An ArtifactMessage is an artifact of a result.
+type ArtifactMessage struct {
+	Name string   `json:"name"`
+	Blob blob.Ref `json:"blob"`
+}
+
+// A FailureMessage is the error of a task.
+type FailureMessage struct {
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	Retryable  *bool  `json:"retryable,omitempty"`
+	RetryAfter string `json:"retryAfter,omitempty"`
+}
+
+// The values of Status in a completion.
+const (
+	StatusCompleted = "completed"
+	StatusFailed    = "failed"
+	StatusSnoozed   = "snoozed"
+)
+
+// Bounds of a completion, in bytes.
+const (
+	MaxMessage = 16 << 10 // of the text of a failure; more is cut off
+	MaxRef     = 4096     // of a reference
+)
+
+// NewCompletion returns what a function has returned for a task: an output, which may be a
+// pawl.Result, or an error. An output that is not JSON is the failure invalid_result. Messages of failures are
+// cut at 16 KiB.
+func NewCompletion(t pawl.Task, output any, cause error) Completion {
+	m := Completion{Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: StatusCompleted}
+	if err := m.setOutput(output); cause == nil && err != nil {
+		cause = pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()}
+	}
+	if cause != nil {
+		m.SetFailure(cause)
+	}
+	return m
+}
+
+// setOutput puts an output into a completion.
+func (m *Completion) setOutput(output any) error {
+	var metadata map[string]any
+	if r, ok := output.(pawl.Result); ok {
+		output, metadata = r.Output, r.Metadata
+		for _, a := range r.Artifacts {
+			m.Artifacts = append(m.Artifacts, ArtifactMessage{a.Name, a.Blob})
+		}
+	}
+	v, err := value.Normalize(output, value.Limits{Bytes: workflow.MaxMergedBytes})
+	if err != nil {
+		return fmt.Errorf("the result is not JSON: %w", err)
+	}
+	m.Result = value.Encode(v)
+	if metadata == nil {
+		return nil
+	}
+	if m.Metadata, err = encodeMetadata(metadata); err != nil {
+		return fmt.Errorf("the metadata are not JSON: %w", err)
+	}
+	return nil
+}
+
+func encodeMetadata(metadata map[string]any) ([]byte, error) {
+	v, err := value.Normalize(metadata, value.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return value.Encode(v), nil
+}
+
+// SetFailure makes a completion that of an error.
+func (m *Completion) SetFailure(cause error) {
+	if s := (pawl.SnoozeError{}); errors.As(cause, &s) {
+		m.Status, m.Result, m.Metadata, m.Artifacts, m.After = StatusSnoozed, nil, nil, nil, max(s.After, 0).String()
+		return
+	}
+	f := &FailureMessage{Code: workflow.CodeError, Message: fmt.Sprint(cause)}
+	var te pawl.TaskError
+	if errors.As(cause, &te) {
+		f.Code, f.Message = te.Code, te.Message
+		if te.RetryAfter > 0 {
+			f.RetryAfter = te.RetryAfter.String()
+		}
+	}
+	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), MaxMessage)], "\uFFFD")
+	retryable := !pawl.IsPermanent(cause)
+	f.Retryable = &retryable
+	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error, m.After = StatusFailed, nil, nil, nil, f, ""
+	if metadata := pawl.ErrorMetadata(cause); metadata != nil {
+		m.Metadata, _ = encodeMetadata(metadata) // PerformTask has looked at it
+	}
+}
+
+// ReadResult returns what the message says that the task came to: an output, which may be a
+// pawl.Result, or the cause of a failure. err says what is wrong with the message, whose key
+// is not looked at.
+func (m *Completion) ReadResult() (output any, cause, err error) {
+	switch {
+	case m.Status == StatusFailed:
+		cause, err = m.readCause()
+		return nil, cause, err
+	case m.Status == StatusSnoozed:
+		after, err := time.ParseDuration(m.After)
+		if err != nil || after < 0 {
+			return nil, nil, fmt.Errorf("after is %q: send a duration such as \"30s\"", m.After)
+		}
+		return nil, pawl.Snooze(after), nil
+	case m.Status != StatusCompleted:
+		return nil, nil, fmt.Errorf("status is %q: it must be \"completed\", \"failed\" or \"snoozed\"", m.Status)
+	case m.Error != nil:
+		return nil, nil, errors.New("status is \"completed\" and there is an error: send \"status\": \"failed\", or no error")
+	case m.Result != nil && m.ResultRef != "":
+		return nil, nil, errors.New("there are a result and a resultRef: send one of them")
+	case len(m.ResultRef) > MaxRef:
+		return nil, nil, fmt.Errorf("resultRef has %d bytes; at most %d", len(m.ResultRef), MaxRef)
+	}
+	output, err = m.readOutput()
+	return output, nil, err
+}
+
+func (m *Completion) readOutput() (any, error) {
+	var out pawl.Result
+	var err error
+	switch {
+	case m.ResultRef != "":
+		out.Output = map[string]any{"$ref": m.ResultRef}
+	case m.Result != nil:
+		if out.Output, err = value.Decode(m.Result, value.Limits{}); err != nil {
+			return nil, fmt.Errorf("result: %w", err)
+		}
+	}
+	if out.Metadata, err = m.readMetadata(); err != nil {
+		return nil, err
+	}
+	for _, a := range m.Artifacts {
+		if _, err := blob.ParseRef(a.Blob.Value()); err != nil {
+			return nil, fmt.Errorf("the artifact %q: %w: send the reference as Put gave it", a.Name, err)
+		}
+		out.Artifacts = append(out.Artifacts, pawl.Artifact{Name: a.Name, Blob: a.Blob})
+	}
+	return out, nil
+}
+
+// readMetadata returns what the message tells about the attempt; nil if nothing.
+func (m *Completion) readMetadata() (map[string]any, error) {
+	if m.Metadata == nil {
+		return nil, nil
+	}
+	metadata, err := value.Decode(m.Metadata, value.Limits{})
+	if err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	out, ok := metadata.(map[string]any)
+	if !ok && metadata != nil {
+		return nil, errors.New("metadata must be an object")
+	}
+	return out, nil
+}
+
+// readCause returns the error that the message reports.
+func (m *Completion) readCause() (cause, err error) {
+	if m.Error == nil {
+		return nil, errors.New("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")
+	}
+	after := time.Duration(0)
+	if text := m.Error.RetryAfter; text != "" {
+		if after, err = time.ParseDuration(text); err != nil || after < 0 {
+			return nil, fmt.Errorf("retryAfter is %q: send a duration such as \"30s\"", text)
+		}
+	}
+	code := m.Error.Code
+	if code == "" {
+		code = workflow.CodeError
+	}
+	cause = pawl.TaskError{Code: code, Message: m.Error.Message, Retryable: m.Error.Retryable == nil || *m.Error.Retryable, RetryAfter: after}
+	metadata, err := m.readMetadata()
+	if metadata != nil {
+		cause = pawl.WithMetadata(cause, metadata)
+	}
+	return cause, err
+}
