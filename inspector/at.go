@@ -41,14 +41,14 @@ type history struct {
 var errTooLong = fmt.Errorf("the run has done too much to be looked at record by record here: use the journal")
 
 // readPast returns the past of a run up to a record at least.
-func (s *server) readPast(ctx context.Context, id workflow.RunID, seq int64) (*past, error) {
-	h := s.findHistory(id)
+func (s *server) readPast(ctx context.Context, life runLife, seq int64) (*past, error) {
+	h := s.findHistory(life)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.past != nil && h.past.Seq >= seq {
 		return h.past, nil
 	}
-	rec, err := s.engine.Recording(ctx, id)
+	rec, err := s.engine.Recording(ctx, life.run)
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func (s *server) readPast(ctx context.Context, id workflow.RunID, seq int64) (*p
 	return p, nil
 }
 
-func (s *server) findHistory(id workflow.RunID) *history {
-	if h, ok := s.pasts.find(id); ok {
+func (s *server) findHistory(life runLife) *history {
+	if h, ok := s.pasts.find(life); ok {
 		return h
 	}
-	return s.pasts.keepValue(id, &history{})
+	return s.pasts.keepValue(life, &history{})
 }
 
 // talliesAt returns how many tokens of which standing each node had after a record.
@@ -153,12 +153,12 @@ type moment struct {
 }
 
 // frameAt returns a run after a record, with what was decided there.
-func (s *server) frameAt(ctx context.Context, id workflow.RunID, seq int64) (*replay.Frame, error) {
-	h := s.findHistory(id)
+func (s *server) frameAt(ctx context.Context, life runLife, seq int64) (*replay.Frame, error) {
+	h := s.findHistory(life)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.step == nil || h.step.Len() < seq {
-		rec, err := s.engine.Recording(ctx, id)
+		rec, err := s.engine.Recording(ctx, life.run)
 		if err != nil {
 			return nil, err
 		}
@@ -172,11 +172,11 @@ func (s *server) frameAt(ctx context.Context, id workflow.RunID, seq int64) (*re
 // viewAt shows the graph of a run as it stood after a record, and what happened in it.
 func (v *viewer) viewAt(seq int64) (any, error) {
 	seq = min(max(seq, 1), v.ov.Seq)
-	p, err := v.s.readPast(v.ctx, v.id, seq)
+	p, err := v.s.readPast(v.ctx, v.lifeOf(), seq)
 	if err != nil {
 		return nil, err
 	}
-	f, err := v.s.frameAt(v.ctx, v.id, seq)
+	f, err := v.s.frameAt(v.ctx, v.lifeOf(), seq)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (v *viewer) atLink(seq int64) string { return v.link("at", strconv.FormatIn
 
 // serveSteps answers the past of the run, which the browser folds while the slider moves.
 func (v *viewer) serveSteps() error {
-	p, err := v.s.readPast(v.ctx, v.id, v.ov.Seq)
+	p, err := v.s.readPast(v.ctx, v.lifeOf(), v.ov.Seq)
 	if err != nil {
 		return err
 	}

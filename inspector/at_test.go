@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -53,4 +54,23 @@ func TestNextFailed(t *testing.T) {
 		require.Equal(t, "../run/order-1?token=3&view=token", resp.Header.Get("Location"), after)
 	}
 	require.Contains(t, s.see("run/order-1?view=group&group=1"), `data-key="n"`)
+}
+
+// A run under the id of one that was purged is shown as itself, in every view.
+func TestARunUnderAPurgedID(t *testing.T) {
+	s := openShop(t)
+	views := []string{"", "?at=1", "?at=2", "?view=why", "?view=steps", "?view=definition", "?view=token&token=1"}
+	s.start("order-1", "name: old\nstart: before\nnodes: [{id: before, task: before}]", nil)
+	require.NoError(t, s.engine.Fail(t.Context(), s.key("order-1", "before"), pawl.TaskError{Code: "no"}))
+	for _, view := range views {
+		require.Contains(t, s.see("run/order-1"+view), "before", view)
+	}
+	require.NoError(t, s.engine.Purge(t.Context(), "order-1"))
+	s.start("order-1", "name: new\nstart: after\nnodes: [{id: after, task: after}]", nil)
+	require.NoError(t, s.engine.Fail(t.Context(), s.key("order-1", "after"), pawl.TaskError{Code: "no"}))
+	for _, view := range views {
+		page := s.see("run/order-1" + view)
+		require.Contains(t, page, "after", view)
+		require.NotContains(t, page, "before", view)
+	}
 }

@@ -13,7 +13,7 @@ import (
 
 // A graphKey is a definition of a run.
 type graphKey struct {
-	run      workflow.RunID
+	life     runLife
 	revision int
 }
 
@@ -39,7 +39,7 @@ type graphData struct {
 
 // graphOf returns the compiled definition that the run has now.
 func (v *viewer) graphOf() (*workflow.Graph, error) {
-	key := graphKey{v.id, v.ov.Revision}
+	key := graphKey{v.lifeOf(), v.ov.Revision}
 	if g, ok := v.s.graphs.find(key); ok {
 		return g, nil
 	}

@@ -59,9 +59,9 @@ type server struct {
 	origins http.CrossOriginProtection
 	now     func() time.Time
 	build   string
-	whys    cache[workflow.RunID, *explained]
+	whys    cache[runLife, *explained]
 	graphs  cache[graphKey, *workflow.Graph]
-	pasts   cache[workflow.RunID, *history]
+	pasts   cache[runLife, *history]
 	hubs    hubs
 }
 

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,6 +73,9 @@ type viewer struct {
 
 func (s *server) showRun(p *page, id workflow.RunID) error {
 	ov, err := s.engine.Overview(p.r.Context(), id)
+	if errors.Is(err, pawl.ErrRunNotFound) {
+		s.forgetRun(id)
+	}
 	if err != nil {
 		return err
 	}
@@ -167,7 +171,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	if view != "" && view != "why" {
 		return h, nil
 	}
-	x, ok, err := v.s.explainRun(v.ctx, v.id, v.ov.Seq, view == "why")
+	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, view == "why")
 	if err != nil {
 		return h, err
 	}
@@ -196,10 +200,10 @@ const (
 
 // explainRun says why a run stands where it stands after the record seq, or, where that takes
 // too long and the caller does not want to wait, what was known last; false if nothing was.
-func (s *server) explainRun(ctx context.Context, id workflow.RunID, seq int64, patient bool) (pawl.Explanation, bool, error) {
-	e, ok := s.whys.find(id)
+func (s *server) explainRun(ctx context.Context, life runLife, seq int64, patient bool) (pawl.Explanation, bool, error) {
+	e, ok := s.whys.find(life)
 	if !ok {
-		e = s.whys.keepValue(id, &explained{})
+		e = s.whys.keepValue(life, &explained{})
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,7 +215,7 @@ func (s *server) explainRun(ctx context.Context, id workflow.RunID, seq int64, p
 	}
 	if e.ready == nil {
 		e.ready = make(chan struct{})
-		go s.workOut(e, id) // ends within workOnWhy
+		go s.workOut(e, life.run) // ends within workOnWhy
 	}
 	ready := e.ready
 	e.mu.Unlock()
