@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -226,7 +227,11 @@ func (s *server) serveAct(p *page) error {
 // maxForm bounds a form, in bytes.
 const maxForm = 2 << 20
 
+// formTime bounds how long one form may take, whether or not the browser still waits for the answer.
+const formTime = 2 * time.Minute
+
 // performAct does what a form asks for, to one target after the other, and tells what came of it.
+// It goes on though the browser has gone: nobody could say how far it came.
 func (s *server) performAct(p *page, f *actForm) error {
 	err := f.checkForm()
 	switch {
@@ -239,21 +244,36 @@ func (s *server) performAct(p *page, f *actForm) error {
 	if err != nil {
 		return s.askAct(p, f, err)
 	}
-	ctx := pawl.Because(pawl.As(p.r.Context(), f.By), f.Reason)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), formTime)
+	defer cancel()
+	ctx = pawl.Because(pawl.As(ctx, f.By), f.Reason)
 	done := 0
 	var refused []effect
 	for _, t := range f.Targets {
-		if err := f.act.perform(ctx, s.engine, t, f); err != nil {
-			refused = append(refused, effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Refused: err.Error()})
+		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t)}
+		if ctx.Err() != nil {
+			e.Refused = fmt.Sprintf("not tried: the %v that one form may take were over", formTime)
+		} else if err := f.act.perform(ctx, s.engine, t, f); err != nil {
+			e.Refused = refusalText(err)
+		} else {
+			done++
 			continue
 		}
-		done++
+		refused = append(refused, e)
 	}
 	if len(refused) == 0 {
 		return p.goTo(f.afterwards(done))
 	}
 	body := actBody{Title: f.act.title, Done: done, Past: f.act.past, Refusals: refused}
 	return p.showStatus(http.StatusConflict, "acted.html", f.act.title, "", body)
+}
+
+// refusalText says why an act was not done, or that nobody knows whether it was.
+func refusalText(err error) string {
+	if errors.Is(err, pawl.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
+		return "it may have been done or not, look at the run: " + err.Error()
+	}
+	return err.Error()
 }
 
 // afterwards returns where an act leads: to what it was about, or, if that is much, the inbox.

@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -196,4 +197,22 @@ func TestRights(t *testing.T) {
 	status, body := s.serve(stranger).get("")
 	require.Equal(t, 401, status)
 	require.NotContains(t, body, "no session")
+}
+
+// What a form asks for is done to the last target, though the browser that has sent it is gone.
+func TestAFormIsDoneThoughTheBrowserHasGone(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	s.startOrder("order-2")
+	form := url.Values{"do": {"cancel"}, "target": {"0 order-1", "0 order-2"}, "reason": {"x"}}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(gone, http.MethodPost, "/act", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	inspector.Handler(s.engine, as("ann", api.All)).ServeHTTP(w, r)
+	require.Equal(t, 303, w.Code, w.Body)
+	for _, id := range []workflow.RunID{"order-1", "order-2"} {
+		require.Equal(t, state.Act{By: "ann", Reason: "x"}, s.last(id))
+	}
 }
