@@ -99,7 +99,12 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 	if p.who == "" {
 		f.By = strings.TrimSpace(values.Get("by"))
 	}
-	f.At, _ = strconv.ParseInt(values.Get("at"), 10, 64)
+	if text := values.Get("at"); text != "" {
+		var err error
+		if f.At, err = strconv.ParseInt(text, 10, 64); err != nil || f.At < 0 {
+			return nil, fmt.Errorf("%w: at is %q: it must be the number of a record, or 0 for the last one", errAct, text)
+		}
+	}
 	f.input = workflow.RetryInput(f.Input)
 	for _, text := range values["target"] {
 		t, ok := targetOf(text)
@@ -122,7 +127,7 @@ func (f *actForm) checkForm() error {
 	if f.Text != "" {
 		d := json.NewDecoder(strings.NewReader(f.Text))
 		d.UseNumber()
-		if err := d.Decode(&f.value); err != nil || d.More() {
+		if !json.Valid([]byte(f.Text)) || d.Decode(&f.value) != nil {
 			return fmt.Errorf("%w: the value is not JSON: texts stand in quotation marks", errAct)
 		}
 	}

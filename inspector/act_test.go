@@ -115,7 +115,9 @@ func TestEachAct(t *testing.T) {
 	do(url.Values{"do": {"resume"}, "target": {"0 wait"}})
 	require.Equal(t, "running", status("wait"))
 	require.Contains(t, ann.see("act?do=signal&target=0+wait"), `<option value="stop">`)
-	require.Contains(t, textOf(t, ann.see("act?do=signal&target=0+wait&name=go&value=%7B")), "the value is not JSON")
+	for _, value := range []string{"{", "{}]", "1 2", "{}}", "[]{"} {
+		require.Contains(t, textOf(t, ann.see("act?do=signal&target=0+wait&name=go&value="+url.QueryEscape(value))), "the value is not JSON", value)
+	}
 	require.Contains(t, textOf(t, ann.see("act?do=signal&target=0+wait&name=nobody")), "It would be refused")
 	do(url.Values{"do": {"signal"}, "target": {"0 wait"}, "name": {"go"}, "value": {`{"a": 1}`}})
 	require.Contains(t, textOf(t, s.see("run/wait?view=tokens")), "b running")
@@ -147,7 +149,7 @@ func TestManyAtOnce(t *testing.T) {
 	status, body, _ := ann.post("act", url.Values{"do": {"retry"}, "target": targets, "reason": {"x"}}, "same-origin")
 	require.Equal(t, 409, status)
 	require.Contains(t, textOf(t, body), "2 retried, 1 refused order-2 t1")
-	for _, wrong := range []string{"", "?do=retry", "?do=explode&target=1+a", "?do=retry&target=x", "?do=retry&target=-1+a", "?do=retry&target=1+nobody"} {
+	for _, wrong := range []string{"", "?do=retry", "?do=explode&target=1+a", "?do=retry&target=x", "?do=retry&target=-1+a", "?do=retry&target=1+nobody", "?do=fork&target=0+order-1&at=last", "?do=fork&target=0+order-1&at=-1"} {
 		status, _ := ann.get("act" + wrong)
 		require.Contains(t, []int{400, 404}, status, wrong)
 	}

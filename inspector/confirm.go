@@ -134,7 +134,7 @@ func (s *server) signalNames(p *page, id workflow.RunID) (names []string) {
 		if w == nil {
 			continue
 		}
-		for _, one := range append(w.Any, *w) {
+		for _, one := range slices.Concat(w.Any, []workflow.WaitSpec{*w}) {
 			if one.Event != "" && !slices.Contains(names, one.Event) {
 				names = append(names, one.Event)
 			}
