@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -267,7 +268,7 @@ func (s *server) performAct(p *page, f *actForm) error {
 		refused = append(refused, e)
 	}
 	if len(refused) == 0 {
-		return p.goTo(f.afterwards(done))
+		return p.tellAfterwards(f, done)
 	}
 	body := actBody{Title: f.act.title, Done: done, Past: f.act.past, Refusals: refused}
 	return p.showStatus(http.StatusConflict, "acted.html", f.act.title, "", body)
@@ -281,9 +282,8 @@ func refusalText(err error) string {
 	return err.Error()
 }
 
-// afterwards returns where an act leads: to what it was about, or, if that is much, the inbox.
-func (f *actForm) afterwards(done int) string {
-	told := []string{"told", f.act.name, "n", strconv.Itoa(done)}
+// afterwards returns where an act leads, with a parameter of a page: to what it was about, or, if that is much, the inbox.
+func (f *actForm) afterwards(told ...string) string {
 	if f.act.name == "fork" {
 		return runAddress(workflow.RunID(f.Name), told...)
 	}
@@ -296,18 +296,39 @@ func (f *actForm) afterwards(done int) string {
 	return runAddress(f.Targets[0].Run, told...)
 }
 
-// toldOf returns what the page before has done, for the top of this one.
-func (p *page) toldOf() string {
-	q := p.r.URL.Query()
-	a := actOf(q.Get("told"))
-	n, err := strconv.Atoi(q.Get("n"))
-	if a == nil || err != nil || n < 1 {
+// A toldText is what a page says of the act that led to it.
+type toldText struct{ place, text string }
+
+// keptTold is how many of them are remembered.
+const keptTold = 256
+
+// tellAfterwards leads to where an act leads, and has the page there say how often it was done. The
+// text is kept here under a name that nobody can guess, so that no link of others makes a page say it.
+func (p *page) tellAfterwards(f *actForm, done int) error {
+	name := rand.Text()
+	address := f.afterwards("told", name)
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	text := "It is done: " + f.act.past + "."
+	if done > 1 {
+		text = fmt.Sprintf("It is done: %s %s.", groupDigits(done), f.act.past)
+	}
+	p.s.told.keepValue(name, toldText{placeOf(u), text})
+	return p.goTo(address)
+}
+
+// placeOf returns what a page is about.
+func placeOf(u *url.URL) string { return strings.TrimPrefix(u.Path, "/") + " " + u.Query().Get("id") }
+
+// findTold returns what the act that led to this page has done, for its top; "" if none has.
+func (p *page) findTold() string {
+	told, _ := p.s.told.find(p.r.URL.Query().Get("told"))
+	if told.place != placeOf(p.r.URL) {
 		return ""
 	}
-	if n == 1 {
-		return "It is done: " + a.past + "."
-	}
-	return fmt.Sprintf("It is done: %s %s.", groupDigits(n), a.past)
+	return told.text
 }
 
 func (p *page) targetLink(t pawl.Target) string {

@@ -49,6 +49,7 @@ func Handler(engine *pawl.Engine, o Options) http.Handler {
 	s.whys.init(keptExplanations)
 	s.graphs.init(keptGraphs)
 	s.pasts.init(keptPasts)
+	s.told.init(keptTold)
 	return s
 }
 
@@ -62,6 +63,7 @@ type server struct {
 	whys    cache[runLife, *explained]
 	graphs  cache[graphKey, *workflow.Graph]
 	pasts   cache[runLife, *history]
+	told    cache[string, toldText] // by what their addresses have
 	hubs    hubs
 }
 
