@@ -22,7 +22,7 @@ type whyLine struct {
 	Child   *runLink
 	Came    string
 	Notes   []string
-	Try     string
+	Try     []string // commands
 }
 
 // shownReasons is how many of them a page begins with.

@@ -19,9 +19,10 @@ func (x *Explanation) addWaits(s *state.State) {
 		of   workflow.TokenStatus
 		more string
 	}
-	known := map[kind]int{}
+	known, at := map[kind]int{}, map[workflow.NodeID]int{}
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
+		at[t.Node]++
 		w := waitOf(s, t)
 		k := kind{t.Node, t.Status, ""}
 		switch t.Status {
@@ -43,6 +44,15 @@ func (x *Explanation) addWaits(s *state.State) {
 		if have.Until.IsZero() || !w.Until.IsZero() && w.Until.Before(have.Until) {
 			have.Until = w.Until
 		}
+	}
+	for i := range x.Waits {
+		w := &x.Waits[i]
+		t := s.Token(w.Token)
+		target := shellWord(string(t.Node))
+		if at[t.Node] > 1 {
+			target = t.ID.String()
+		}
+		w.Try = commandsFor(s, t, w, target)
 	}
 	slices.SortStableFunc(x.Waits, func(a, b Wait) int { return cmp.Compare(urgencyOf(&a), urgencyOf(&b)) })
 }
@@ -73,22 +83,18 @@ func waitOf(s *state.State, t *state.Token) Wait {
 	case workflow.Pending:
 		w.For = "to begin"
 		if t.Held {
-			w.For, w.Try = "the run is paused", "Resume"
+			w.For = "the run is paused"
 		}
 	case workflow.Dispatched:
 		w.For = fmt.Sprintf("the result of task %s, attempt %d", n.Task, t.Attempt)
-		w.Try = "its handler is to answer; Complete or Fail with its key, or Skip"
 	case workflow.Retrying:
 		w.For = fmt.Sprintf("its next attempt, after attempt %d", t.Attempt)
-		w.Try = "Retry ends the pause"
 	case workflow.WaitingForOperator:
 		w.For = fmt.Sprintf("an operator: attempt %d of task %s has failed and was the last", t.Attempt, n.Task)
-		w.Try = "Retry or Skip"
 	case workflow.WaitingForApproval:
-		w.For, w.Try = approvalText(n.Approval, t.Votes), "Vote"
+		w.For = approvalText(n.Approval, t.Votes)
 	case workflow.WaitingForEvent:
 		w.For = "the signal " + strings.Join(n.Events(), " or ")
-		w.Try = "Signal"
 	case workflow.WaitingForTimer:
 		w.For = "its time"
 	case workflow.WaitingForChild:
@@ -101,18 +107,12 @@ func waitOf(s *state.State, t *state.Token) Wait {
 		}
 	case workflow.WaitingForSiblings:
 		w.For, w.Until, w.Hopeless = siblingsText(s, t)
-		if w.Hopeless {
-			w.Try = "CloseGroup fires the join with what has arrived"
-		}
 	case workflow.WaitingForJoin:
 		w.For, w.Hopeless = joinText(s, t, n)
-		if w.Hopeless {
-			w.Try = "CancelNodes ends the wait; Patch changes the join"
-		}
 	case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled: // not live
 	}
 	if s.Status == workflow.RunSuspended {
-		w.For, w.Try = "the run is suspended: "+w.For, "Resume, after what suspended it is mended"
+		w.For = "the run is suspended: " + w.For
 	}
 	return w
 }

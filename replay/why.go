@@ -46,7 +46,7 @@ type Wait struct {
 	Failure  *workflow.Failure    `json:"failure,omitzero"`  // of its last attempt
 	Child    workflow.RunID       `json:"child,omitzero"`    // the child run that it waits for
 	Came     *Arrival             `json:"came,omitzero"`     // nil if the run began with it
-	Try      string               `json:"try,omitzero"`      // the calls of the engine that would end the wait; "" if none should
+	Try      []string             `json:"try,omitzero"`      // commands that would end the wait, to be typed; none if time or the run ends it
 }
 
 // An Arrival is how a token came to its node.
@@ -230,8 +230,8 @@ func (w *Wait) writeWait(b *strings.Builder) {
 		fmt.Fprintf(b, "  its last attempt: %v\n", w.Failure)
 	}
 	w.Came.writeArrival(b)
-	if w.Try != "" {
-		fmt.Fprintf(b, "  try: %s\n", w.Try)
+	for _, command := range w.Try {
+		fmt.Fprintf(b, "  try: %s\n", command)
 	}
 }
 

@@ -1,0 +1,52 @@
+package replay_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/state"
+)
+
+// Each wait names commands that can be typed: of the token where its node has several, with names
+// that a shell takes for one word.
+func TestCommandsToTry(t *testing.T) {
+	r := record(t, "o'r 1", `
+name: r
+start: split
+nodes:
+  - {id: split}
+  - {id: load, task: load, retry: {maxAttempts: 1, exhausted: park}}
+  - {id: begin, task: begin}
+  - {id: paid, wait: {any: [{event: paid by card}, {event: cash}]}}
+  - {id: ask, approval: {}}
+  - {id: away, wait: {for: 1h}}
+  - {id: sum}
+transitions:
+  - {from: split, to: load, foreach: {collection: "['a', 'b']"}, siblingGroup: files}
+  - {from: load, to: sum, synchronization: {siblingGroup: files}}
+  - {from: split, to: begin}
+  - {from: split, to: paid}
+  - {from: split, to: ask}
+  - {from: split, to: away}
+`, nil)
+	r.fail("load", "http_503")
+	tries := map[string][]string{}
+	for _, w := range r.why().Waits {
+		tries[w.Place] = w.Try
+	}
+	id := `'o'\''r 1'`
+	require.Equal(t, map[string][]string{
+		"load[0]": {"pawl retry " + id + " t2 -m REASON", "pawl skip " + id + " t2 -m REASON"},
+		"load[1]": {"pawl skip " + id + " t3 -m REASON"},
+		"begin":   {"pawl skip " + id + " begin -m REASON"},
+		"paid":    {"pawl signal " + id + " 'paid by card' -m REASON", "pawl signal " + id + " cash -m REASON"},
+		"ask":     {"pawl vote " + id + " ask yes -m REASON"},
+		"away":    nil,
+	}, tries)
+
+	r.send(state.Suspend{Cause: "broken"})
+	for _, w := range r.why().Waits {
+		require.Equal(t, []string{"pawl resume " + id + " -m REASON"}, w.Try)
+	}
+}
