@@ -83,6 +83,15 @@ func openTab(t *testing.T, browser context.Context, v view) *tab {
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx}
 	require.NoError(t, chromedp.Listen(ctx, p.hear))
+	p.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: v.static}),
+		command(log.Enable, cdp.Empty{}))
+	p.changeView(v)
+	return p
+}
+
+// changeView lets the tab look at its page as v says, but for scripts, without loading it anew.
+func (p *tab) changeView(v view) {
+	p.t.Helper()
 	scheme := "light"
 	if v.dark {
 		scheme = "dark"
@@ -90,10 +99,8 @@ func openTab(t *testing.T, browser context.Context, v view) *tab {
 	p.do(chromedp.EmulateViewport(v.width, 900),
 		command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-		}}),
-		command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: v.static}),
-		command(log.Enable, cdp.Empty{}))
-	return p
+		}}))
+	p.await(fmt.Sprintf(`innerWidth === %d && matchMedia("(prefers-color-scheme: %s)").matches`, v.width, scheme))
 }
 
 // command is an action that sends one command of the protocol.
@@ -151,6 +158,12 @@ func evaluate[T any](p *tab, expression string) T {
 	return out
 }
 
+// await returns when an expression is true, which is looked at before every frame.
+func (p *tab) await(expression string) {
+	p.t.Helper()
+	evaluate[bool](p, `new Promise(done => { const look = () => `+expression+` ? done(true) : requestAnimationFrame(look); look() })`)
+}
+
 // shoot keeps a picture of the whole page, if there is a folder for them.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
@@ -185,7 +198,7 @@ func (p *tab) violations() []string {
 	if !evaluate[bool](p, `typeof axe === "object"`) {
 		evaluate[chromedp.Void](p, text+"\nvoid 0")
 	}
-	return evaluate[[]string](p, `axe.run().then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`)
+	return evaluate[[]string](p, `axe.run({resultTypes: ["violations"], preload: false}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`)
 }
 
 // cutOff returns the elements whose text the page cuts or that reach beyond its sides.

@@ -1,7 +1,12 @@
 package browsertest
 
 import (
+	"fmt"
+	"html"
+	"io"
+	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,47 +14,64 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// TestPages opens every page that a link leads to, light and dark, on a telephone and on a
-// screen: the browser complains of nothing, axe-core finds nothing, no text is cut, and what
-// is hostile stays text.
+// views are how people look: the first loads a page, the others look at it as it is then.
+var views = []view{{width: 1400}, {width: 360}, {width: 1400, dark: true}, {width: 360, dark: true}}
+
+// TestPages opens every page that a link leads to, and looks at it light and dark, as on a
+// telephone and on a screen: the browser complains of nothing, axe-core finds nothing, no text
+// is cut, and what is hostile stays text.
 func TestPages(t *testing.T) {
-	s := openShop(t, inspector.Options{Name: "the shop " + hostile})
+	s := openShop(t, inspector.Options{Name: "the shop " + hostile, Identify: inspector.FromThisMachine("ann "+hostile, api.All)})
 	s.start(t, "import", "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, 40)})
 	s.await(t, "import", workflow.EventTaskCompleted, 20)
+	pages := s.crawl(t, "", "diff?a=parked&b=done")
+	require.Greater(t, len(pages), 60)
 	browser := openBrowser(t)
-	var pages []string
-	for i, v := range []view{{width: 1400}, {width: 360, dark: true}, {width: 1400, dark: true}, {width: 360}} {
-		t.Run(v.String(), func(t *testing.T) {
-			p := openTab(t, browser, v)
-			if pages == nil {
-				pages = s.crawl(p)
-				require.Greater(t, len(pages), 20)
-			}
-			for _, page := range pages {
-				p.open(s.url + page)
-				assert.Empty(t, p.cutOff(), page)
-				if i < 2 { // the other two differ in width or colours only
-					assert.Empty(t, p.violations(), page)
-				}
-				assert.Empty(t, p.heard(), page)
-				assert.NotEqual(t, "owned", evaluate[string](p, "document.title"), page)
-				p.shoot(v.String() + "-" + fileName(page))
+	const tabs = 2
+	for i := range tabs {
+		t.Run(fmt.Sprintf("tab %d", i), func(t *testing.T) {
+			t.Parallel()
+			p := openTab(t, browser, views[0])
+			for n := i; n < len(pages); n += tabs {
+				p.inspect(s.url, pages[n])
 			}
 		})
 	}
 }
 
-// crawl returns the addresses, below that of the shop, of one page of every kind that links
-// lead to: of several tokens, nodes, records or runs, the first two.
-func (s *shop) crawl(p *tab) []string {
+// inspect opens a page once and looks at it in every view. axe-core looks at it in both
+// themes, once wide and once narrow: what it finds depends on nothing else.
+func (p *tab) inspect(root, page string) {
 	p.t.Helper()
+	p.changeView(views[0])
+	p.open(root + page)
+	for i, v := range views {
+		if i > 0 {
+			p.changeView(v)
+		}
+		assert.Empty(p.t, p.cutOff(), "%s %s", v, page)
+		if v.dark == (v.width == 360) {
+			assert.Empty(p.t, p.violations(), "%s %s", v, page)
+		}
+		p.shoot(v.String() + "-" + fileName(page))
+	}
+	assert.Empty(p.t, p.heard(), page)
+	assert.NotEqual(p.t, "owned", evaluate[string](p, "document.title"), page)
+}
+
+var hrefs = regexp.MustCompile(`<a\b[^>]* href="([^"]*)"`)
+
+// crawl returns the addresses, below that of the shop, of one page of every kind that links
+// lead to from these pages: of several tokens, nodes, records or runs, the first two.
+func (s *shop) crawl(t *testing.T, queue ...string) (pages []string) {
+	t.Helper()
 	seen, kinds := map[string]bool{}, map[string]int{}
-	var pages []string
-	for queue := []string{""}; len(queue) > 0; queue = queue[1:] {
+	for ; len(queue) > 0; queue = queue[1:] {
 		page := queue[0]
 		if seen[page] {
 			continue
@@ -59,14 +81,30 @@ func (s *shop) crawl(p *tab) []string {
 			continue
 		}
 		pages = append(pages, page)
-		p.open(s.url + page)
-		for _, link := range evaluate[[]string](p, `[...document.querySelectorAll("a[href]")].map(a => typeof a.href === "string" ? a.href : new URL(a.href.baseVal, document.baseURI).href)`) {
-			link, _, _ = strings.Cut(link, "#")
-			require.True(p.t, strings.HasPrefix(link, s.url), "%s links to %s", page, link)
-			queue = append(queue, strings.TrimPrefix(link, s.url))
+		base, err := url.Parse(s.url + page)
+		require.NoError(t, err)
+		status, body := get(t, base.String())
+		require.Equal(t, http.StatusOK, status, page)
+		for _, match := range hrefs.FindAllStringSubmatch(body, -1) {
+			link, err := base.Parse(html.UnescapeString(match[1]))
+			require.NoError(t, err)
+			link.Fragment, link.RawFragment = "", ""
+			require.True(t, strings.HasPrefix(link.String(), s.url), "%s links to %s", page, link)
+			queue = append(queue, strings.TrimPrefix(link.String(), s.url))
 		}
 	}
 	return pages
+}
+
+// get returns what is answered at an address.
+func get(t *testing.T, address string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get(address)
+	require.NoError(t, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode, string(text)
 }
 
 // kindOf returns what pages have in common that differ in what they show.
@@ -82,7 +120,7 @@ func kindOf(page string) string {
 	if err != nil {
 		return page
 	}
-	keys := []string{values.Get("view")}
+	keys := []string{values.Get("view"), values.Get("do")}
 	for key := range values {
 		keys = append(keys, key)
 	}

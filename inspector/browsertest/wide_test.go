@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	"io"
 	"net/http"
 	"slices"
 	"testing"
@@ -15,27 +14,22 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// openWide opens a shop with a live run of 10,000 branches, of which half have arrived.
-func openWide(t *testing.T) *shop {
-	t.Helper()
+// TestAWideRun: the pages of a live fan-out of 10,000, of which half have arrived, are small
+// and quick.
+func TestAWideRun(t *testing.T) {
 	s := openShop(t, inspector.Options{})
 	s.start(t, "wide", "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, 10_000)})
 	s.await(t, "wide", workflow.EventTaskCompleted, 5_000)
-	return s
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	t.Run("is small", func(t *testing.T) { p.isSmall(t, s) })
+	t.Run("is quick", func(t *testing.T) { p.isQuick(t, s) })
 }
 
-// TestAWideRunIsSmall: of a fan-out of 10,000 the pages hold few elements and little text.
-func TestAWideRunIsSmall(t *testing.T) {
-	s := openWide(t)
-	browser := openBrowser(t)
-	p := openTab(t, browser, view{width: 1400})
+// isSmall: of a fan-out of 10,000 the pages hold few elements and little text.
+func (p *tab) isSmall(t *testing.T, s *shop) {
 	for _, page := range []string{"", "runs", "run/wide", "run/wide?view=groups", "run/wide?view=group&group=1", "run/wide?view=tokens", "run/wide?view=timeline", "run/wide?view=journal"} {
-		response, err := http.Get(s.url + page)
-		require.NoError(t, err)
-		html, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		require.Equal(t, http.StatusOK, response.StatusCode, page)
+		status, html := get(t, s.url+page)
+		require.Equal(t, http.StatusOK, status, page)
 		require.Less(t, len(html), 200_000, page)
 		p.open(s.url + page)
 		require.Less(t, evaluate[int](p, `document.getElementsByTagName("*").length`), 3_000, page)
@@ -44,16 +38,15 @@ func TestAWideRunIsSmall(t *testing.T) {
 	}
 }
 
-// TestAWideRunIsQuick: the page of a fan-out of 10,000 that goes on is painted within a
-// second, and none of its tasks holds the browser for 50 ms; the best of five visits, since
-// others may use the machine.
-func TestAWideRunIsQuick(t *testing.T) {
+// isQuick: the page is painted within a second, and none of its tasks holds the browser for
+// 50 ms; the best of up to five visits, since others may use the machine. Below the level
+// release, where they surely do, it may take five times as long.
+func (p *tab) isQuick(t *testing.T, s *shop) {
 	harness.MeasuresTime(t)
-	s := openWide(t)
-	p := openTab(t, openBrowser(t), view{width: 1400})
+	patience := harness.Figure[time.Duration](5, 5, 1)
 	for _, page := range []string{"run/wide", "run/wide?view=group&group=1"} {
 		paint, task := time.Hour, time.Hour
-		for range 5 {
+		for i := 0; i < 5 && (paint > time.Second || task > 50*time.Millisecond); i++ {
 			p.open(s.url + page)
 			paint = min(paint, milliseconds(evaluate[float64](p, `new Promise(done => new PerformanceObserver(list => {
 				for (const e of list.getEntries()) if (e.name === "first-contentful-paint") done(e.startTime);
@@ -66,8 +59,8 @@ func TestAWideRunIsQuick(t *testing.T) {
 			})()`)))
 		}
 		t.Logf("%s: painted after %v, longest task %v", page, paint, task)
-		require.Less(t, paint, time.Second, page)
-		require.Less(t, task, 50*time.Millisecond, page)
+		require.Less(t, paint, patience*time.Second, page)
+		require.Less(t, task, patience*50*time.Millisecond, page)
 	}
 }
 
