@@ -334,6 +334,14 @@ type Acted struct {
 // commitTime bounds how long an act may take to be committed, whether or not the caller waits.
 const commitTime = 30 * time.Second
 
+// unknownIfLate returns the error of an act that was not answered within commitTime: it may be committed all the same.
+func unknownIfLate(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return unknownOutcome(err)
+	}
+	return err
+}
+
 // replyToAct does an act, or tries it where the query says dryRun.
 func (c *call) replyToAct(a *Operation) error {
 	q := c.query()
@@ -346,7 +354,7 @@ func (c *call) replyToAct(a *Operation) error {
 	defer cancel()
 	if !dry {
 		if err := p.performAct(ctx, a); err != nil {
-			return err
+			return unknownIfLate(err)
 		}
 		return c.reply(Acted{Run: p.run, Applied: true, Revision: p.revision})
 	}

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -23,7 +26,8 @@ import (
 var ErrNoEngine = socket.ErrNoEngine
 
 // A Client asks an engine of another process. Refusals are of type *Error, and for errors.Is what the engine's
-// method would have returned. It may be used from any goroutine.
+// method would have returned. A call that changes something fails with pawl.ErrUnknown if the connection broke, the context ended or
+// a proxy answered when it was sent: Journal tells whether it was taken. It may be used from any goroutine.
 type Client struct {
 	base string
 	http *http.Client
@@ -68,6 +72,7 @@ type question struct {
 	query        url.Values
 	accept       string // typeJSON if it is empty
 	body         any    // of JSON; nil for none
+	acts         bool   // it changes something
 }
 
 // aboutRun asks for a resource of a run. The id stands in the query: of a path, proxies may decode it.
@@ -75,13 +80,40 @@ func aboutRun(id workflow.RunID, resource string) *question {
 	return &question{method: http.MethodGet, path: "/v1/runs/" + anyRun + resource, query: url.Values{"run": {string(id)}}}
 }
 
-// send returns the answer to a question, whose body is to be closed, or an *Error.
+// send returns the answer to a question, whose body is to be closed, or an error, which is pawl.ErrUnknown
+// if nobody knows whether what it asks for was done.
 func (c *Client) send(ctx context.Context, q *question) (*http.Response, error) {
-	switch {
-	case c == nil || c.http == nil:
-		return nil, errNoClient
-	case ctx == nil:
+	if ctx == nil {
 		return nil, errNoContext
+	}
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	a, err := c.sendOnce(ctx, q)
+	if e := (*Error)(nil); err == nil || !q.acts || !connected.Load() || errors.As(err, &e) && !e.foreign {
+		return a, err
+	}
+	return nil, unknownOutcome(err)
+}
+
+// An unknownError is pawl.ErrUnknown of a call whose answer did not come.
+type unknownError struct{ error }
+
+func unknownOutcome(err error) error { return &unknownError{err} }
+
+// Error says why there is no answer.
+func (e *unknownError) Error() string {
+	return "the outcome is unknown, it may have been done: " + e.error.Error()
+}
+
+// Is reports whether target is pawl.ErrUnknown.
+func (e *unknownError) Is(target error) bool { return target == pawl.ErrUnknown }
+
+// Unwrap returns why there is no answer.
+func (e *unknownError) Unwrap() error { return e.error }
+
+func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, error) {
+	if c == nil || c.http == nil {
+		return nil, errNoClient
 	}
 	var body io.Reader
 	if q.body != nil {
@@ -115,7 +147,7 @@ func (c *Client) send(ctx context.Context, q *question) (*http.Response, error) 
 	defer func() { _ = a.Body.Close() }() // it was read
 	var e errorReply
 	if err := json.NewDecoder(io.LimitReader(a.Body, 1<<20)).Decode(&e); err != nil || e.Error == nil {
-		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: "the answer is " + a.Status}
+		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: "the answer is " + a.Status, foreign: a.StatusCode >= http.StatusInternalServerError}
 	}
 	return nil, e.Error
 }
@@ -127,10 +159,13 @@ func (c *Client) ask(ctx context.Context, q *question, out any) error {
 		return err
 	}
 	defer func() { _ = a.Body.Close() }() // it was read
-	if err := json.NewDecoder(a.Body).Decode(out); err != nil {
-		return fmt.Errorf("read the answer of the engine: %w", err)
+	if err = json.NewDecoder(a.Body).Decode(out); err == nil {
+		return nil
 	}
-	return nil
+	if err = fmt.Errorf("read the answer of the engine: %w", err); q.acts {
+		err = unknownOutcome(err)
+	}
+	return err
 }
 
 // Engine returns which engine answers.

@@ -16,7 +16,7 @@ import (
 // Start starts a run, as Engine.Start does.
 func (c *Client) Start(ctx context.Context, id workflow.RunID, s Start) (out pawl.RunSummary, err error) {
 	q := aboutRun(id, "")
-	q.method, q.body = http.MethodPut, s
+	q.method, q.body, q.acts = http.MethodPut, s, true
 	err = c.ask(ctx, q, &out)
 	return out, err
 }
@@ -49,7 +49,7 @@ func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dr
 	}
 	o.Do, o.Token, o.Node = "", 0, ""
 	q := aboutRun(id, path)
-	if q.method, q.body = http.MethodPost, o; dry {
+	if q.method, q.body, q.acts = http.MethodPost, o, !dry; dry {
 		q.query.Set("dryRun", "1")
 	}
 	err = c.ask(ctx, q, &out)
@@ -59,7 +59,7 @@ func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dr
 // Fork makes a new run of another one, as Engine.Fork and Engine.Rerun do.
 func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out pawl.RunSummary, err error) {
 	q := aboutRun(id, "/forks")
-	q.method, q.body = http.MethodPost, f
+	q.method, q.body, q.acts = http.MethodPost, f, true
 	err = c.ask(ctx, q, &out)
 	return out, err
 }
@@ -83,6 +83,6 @@ func (c *Client) Publish(ctx context.Context, d *workflow.Definition) error {
 	if d == nil {
 		return invalidf("the definition is nil")
 	}
-	q := &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d}
+	q := &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d, acts: true}
 	return c.ask(ctx, q, new(Published))
 }

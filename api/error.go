@@ -17,6 +17,7 @@ type Error struct {
 	Status  int    `json:"status"` // of HTTP
 	Code    string `json:"code"`   // one of those in docs/api.md
 	Message string `json:"message"`
+	foreign bool   // it is of a proxy, and says nothing of what the engine has done
 }
 
 // Error returns code and message.

@@ -58,7 +58,7 @@ func (c *call) forkRun() error {
 		err = c.engine.Fork(ctx, c.runID(), f.To, o)
 	}
 	if err != nil {
-		return err
+		return unknownIfLate(err)
 	}
 	s, err := c.engine.Summary(ctx, f.To)
 	if err != nil {

@@ -62,7 +62,7 @@ func (c *call) startRun() error {
 		status = http.StatusCreated
 	}
 	if err := c.engine.Start(ctx, run, valueOf(s.Input)); err != nil {
-		return err
+		return unknownIfLate(err)
 	}
 	if err := c.awaitEnd(run.ID, wait); err != nil {
 		return err

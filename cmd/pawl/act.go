@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,30 +53,34 @@ type deed struct {
 	said string // what is said when it is done, as "is cancelled"
 }
 
-// doAll does deeds. The first refusal is the error if there is but one, else they are told one by one.
+// doAll does deeds. What goes wrong is the error if there is but one, else it is told one by one.
 func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
-	var refused error
-	n := 0
-	for _, d := range deeds {
+	var refused, unknown []error
+	for i, d := range deeds {
 		err := f.doDeed(ctx, con, e, d)
 		switch {
 		case err == nil:
+			continue
 		case len(deeds) == 1:
 			return err
 		case ctx.Err() != nil:
-			return fmt.Errorf("after %d of %d: %w", n, len(deeds), err)
-		default:
-			fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(d.run)), err)
-			refused = cmp.Or(refused, err)
-			continue
+			return fmt.Errorf("%s, after %d of %d: %w", printableText(string(d.run)), i-len(refused)-len(unknown), len(deeds), err)
 		}
-		n++
+		fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(d.run)), err)
+		if errors.Is(err, pawl.ErrUnknown) {
+			unknown = append(unknown, err)
+		} else {
+			refused = append(refused, err)
+		}
 	}
 	if !f.JSON {
 		con.printLine("%s", f.sourceText(e))
 	}
-	if refused != nil {
-		return fmt.Errorf("%d of %d were refused: %w", len(deeds)-n, len(deeds), refused)
+	switch {
+	case unknown != nil:
+		return fmt.Errorf("of %d of %d nobody knows, %d were refused: %w", len(unknown), len(deeds), len(refused), unknown[0])
+	case refused != nil:
+		return fmt.Errorf("%d of %d were refused: %w", len(refused), len(deeds), refused[0])
 	}
 	return nil
 }
@@ -127,12 +129,16 @@ func (con *console) printFuture(run workflow.RunID, f *api.Future) {
 var errUnwilling = errors.New("nothing is changed")
 
 // confirm asks before something is done to many.
-func (f *bulkFlag) confirm(con *console, question string) error {
+func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) error {
 	if f.Yes {
 		return nil
 	}
 	fmt.Fprintf(con.Errs, "%s? [y/N] ", question)
-	answer, _ := bufio.NewReader(con.In).ReadString('\n') // no answer is no
+	answer, err := con.readLine(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintln(con.Errs)
+		return err
+	}
 	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
 		return nil
 	}
@@ -195,5 +201,5 @@ func (f *runsFlag) chooseRuns(ctx context.Context, con *console, e *reached, wha
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("no run that has not ended is chosen: %w", pawl.ErrRunNotFound)
 	}
-	return ids, f.confirm(con, what+" "+pluralText(len(ids), "run"))
+	return ids, f.confirm(ctx, con, what+" "+pluralText(len(ids), "run"))
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -24,6 +27,8 @@ type console struct {
 	Room  int  // columns of Errs, if it is one; 0 if it does not tell
 
 	Now func() time.Time // the clock by which spans of time are told
+
+	lines *bufio.Reader // of In, once a line was asked for
 }
 
 // newConsole returns the console of the process. COLUMNS is the width if it is set, else
@@ -56,8 +61,37 @@ func (con *console) writeLine(asJSON bool, v any) {
 	}
 }
 
+// readLine returns the next line of the input without its end. The error is io.EOF behind the last one, or the cause of ctx,
+// which does not wait for the input.
+func (con *console) readLine(ctx context.Context) (string, error) {
+	if con.lines == nil {
+		con.lines = bufio.NewReader(con.In)
+	}
+	type line struct {
+		text string
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // ends with the input, or the process
+		text, err := con.lines.ReadString('\n')
+		read <- line{strings.TrimRight(text, "\r\n"), err}
+	}()
+	select {
+	case l := <-read:
+		if l.text != "" {
+			l.err = nil // the last line may have no end
+		}
+		return l.text, l.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
 // finish says what went wrong and returns the exit status.
 func (con *console) finish(err error) int {
+	if told := (*toldError)(nil); statusOf(err) == exitInterrupted && !errors.As(err, &told) {
+		err = &toldError{"interrupted", err}
+	}
 	if err != nil && !errors.Is(err, errNo) {
 		fmt.Fprintln(con.Errs, "pawl:", err)
 		for _, h := range hints {

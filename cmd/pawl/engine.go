@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -39,13 +42,13 @@ func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error
 	if err == nil {
 		info, err := client.Engine(ctx)
 		if err != nil {
-			return nil, err
+			return nil, explainLoss(err)
 		}
 		closeClient := func() error { client.Close(); return nil }
 		return &reached{client, fmt.Sprintf("live, pid %d", info.PID), true, closeClient}, nil
 	}
 	if !errors.Is(err, api.ErrNoEngine) {
-		return nil, err
+		return nil, explainLoss(err)
 	}
 	return f.openFiles(ctx, con)
 }
@@ -89,7 +92,19 @@ func (f dirFlag) withEngine(ctx context.Context, con *console, do func(*reached)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(e), e.close())
+	return errors.Join(explainLoss(do(e)), e.close())
+}
+
+// errLost says that an engine which was there does not answer any more.
+var errLost = errors.New("the connection with the engine broke")
+
+// explainLoss says so of the error of a connection.
+func explainLoss(err error) error {
+	asked := (*url.Error)(nil)
+	if errors.Is(err, context.Canceled) || errors.Is(err, pawl.ErrUnknown) || !errors.As(err, &asked) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errLost, err)
 }
 
 // A localListener connects a client and a server of one process.

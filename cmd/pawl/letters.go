@@ -55,7 +55,7 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, con *console, e *reached,
 	if len(deeds) == 0 {
 		return nil, fmt.Errorf("nothing is parked there: %w", pawl.ErrNotLive)
 	}
-	return deeds, f.confirm(con, act.Do+" "+pluralText(len(deeds), "parked task"))
+	return deeds, f.confirm(ctx, con, act.Do+" "+pluralText(len(deeds), "parked task"))
 }
 
 // A retryCommand retries tasks.

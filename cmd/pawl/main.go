@@ -37,6 +37,7 @@ func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
 // runProcess does what the arguments of the process say, and ends it.
 func (con *console) runProcess() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // so that a second interrupt ends a process that does not
 	status := con.runArguments(ctx, os.Args[1:])
 	stop()
 	os.Exit(status)

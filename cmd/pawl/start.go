@@ -47,7 +47,7 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 		s.By, s.Reason, s.Tenant, s.Labels = a.By, c.Reason, c.Tenant, c.Label
 		started, err := e.Start(ctx, workflow.RunID(c.ID), s)
 		if err != nil {
-			return err
+			return fmt.Errorf("run %s: %w", c.ID, err) // the id may be a new one
 		}
 		if c.JSON {
 			con.writeLine(true, started)

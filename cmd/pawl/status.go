@@ -7,17 +7,21 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
 )
 
 // The exit statuses.
 const (
-	exitDone     = 0
-	exitNo       = 1   // the answer is no
-	exitUnusable = 2   // a file, a directory or the command line cannot be read
-	exitNotFound = 3   // there is no such file, directory, run or definition
-	exitNoEngine = 4   // none has it open, it cannot be asked, or it is not allowed
-	exitRefused  = 5   // the engine does not do it as things stand
-	exitTimeout  = 124 // as of timeout(1)
+	exitDone        = 0
+	exitNo          = 1   // the answer is no
+	exitUnusable    = 2   // a file, a directory or the command line cannot be read
+	exitNotFound    = 3   // there is no such file, directory, run or definition
+	exitNoEngine    = 4   // none has it open, it cannot be asked, or it is not allowed
+	exitRefused     = 5   // the engine does not do it as things stand
+	exitUnknown     = 6   // it may have been done, or not
+	exitTimeout     = 124 // as of timeout(1)
+	exitInterrupted = 130 // as of shells
 )
 
 // statusTexts says what the exit statuses mean, as the help prints it.
@@ -29,26 +33,33 @@ var statusTexts = []struct {
 	{exitNo, "the answer is no: a failed scenario or run, damage, a difference"},
 	{exitUnusable, "wrong usage, or a file that cannot be read"},
 	{exitNotFound, "there is no such file, directory, run or definition"},
-	{exitNoEngine, "no engine has the directory open, or one that cannot be asked, or access is not allowed"},
+	{exitNoEngine, "no engine has the directory open, or none answers, or access is denied"},
 	{exitRefused, "refused by the engine: the run has ended, does not wait, differs"},
+	{exitUnknown, "nobody knows whether it was done: pawl journal RUN tells"},
 	{exitTimeout, "the time of --timeout is over"},
+	{exitInterrupted, "interrupted"},
 }
 
 // errNo says that the answer, which is written already, is no.
 var errNo = errors.New("no")
 
-// The errors that have an exit status of their own. All others are exitUnusable.
+// The errors that have an exit status of their own, of which the first that fits counts. All others are exitUnusable.
 var statuses = []struct {
 	status int
 	errs   []error
 }{
+	{exitUnknown, []error{pawl.ErrUnknown}},
 	{exitNo, []error{errNo}},
+	{exitInterrupted, []error{context.Canceled}},
+	{exitNoEngine, []error{
+		pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, pawl.ErrMaintenance, api.ErrNoEngine, fs.ErrPermission, errOffline, errLost,
+		&api.Error{Code: "timeout"}, &api.Error{Code: "internal"},
+	}},
 	{exitTimeout, []error{context.DeadlineExceeded}},
-	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished}},
-	{exitNoEngine, []error{pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, fs.ErrPermission, errOffline}},
+	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished, blob.ErrMissing}},
 	{exitRefused, []error{
 		pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrStale, pawl.ErrEnded, pawl.ErrNotEnded, pawl.ErrNotLive, pawl.ErrAmbiguous,
-		pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrUnknown, pawl.ErrBusy,
+		pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy,
 	}},
 }
 
@@ -57,6 +68,7 @@ var hints = []struct {
 	err  error
 	text string
 }{
+	{pawl.ErrUnknown, "it may have been done: pawl journal RUN tells, by whom and why"},
 	{pawl.ErrRunNotFound, "pawl ls lists the runs"},
 	{pawl.ErrAmbiguous, "pawl tokens RUN lists the tokens: name one, as t5"},
 	{pawl.ErrNotLive, "pawl inbox lists what waits for people, pawl why RUN what the run waits for"},

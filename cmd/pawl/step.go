@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -30,7 +30,7 @@ const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the l
 
 // runCommand shows the record that --at names, or those that the input asks for. With JSON and
 // without --at it shows all.
-func (c *stepCommand) runCommand(_ context.Context, con *console) error {
+func (c *stepCommand) runCommand(ctx context.Context, con *console) error {
 	rec, err := c.openRecording(c.Run)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (c *stepCommand) runCommand(_ context.Context, con *console) error {
 		}
 		return nil
 	}
-	return c.followLines(con, s)
+	return c.followLines(ctx, con, s)
 }
 
 func (c *stepCommand) show(con *console, s *replay.Stepper, seq int64) error {
@@ -64,16 +64,19 @@ func (c *stepCommand) show(con *console, s *replay.Stepper, seq int64) error {
 }
 
 // followLines shows the records that the lines of the input ask for, the first one to begin with.
-func (c *stepCommand) followLines(con *console, s *replay.Stepper) error {
+func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.Stepper) error {
 	fmt.Fprintln(con.Errs, stepHelp)
 	at := int64(1)
 	if err := c.show(con, s, at); err != nil {
 		return err
 	}
-	for lines := bufio.NewScanner(con.In); lines.Scan(); {
-		said := strings.TrimSpace(lines.Text())
-		if said == "q" {
+	for {
+		said, err := con.readLine(ctx)
+		if said = strings.TrimSpace(said); said == "q" || errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err != nil {
+			return ignoreInterrupt(ctx, err)
 		}
 		next, err := findStep(s, at, said)
 		if err == nil {
@@ -85,7 +88,6 @@ func (c *stepCommand) followLines(con *console, s *replay.Stepper) error {
 			fmt.Fprintln(con.Errs, err)
 		}
 	}
-	return nil
 }
 
 // findStep returns the record that a line asks for, from the record at.
