@@ -72,6 +72,8 @@ type tab struct {
 	t   *testing.T
 	ctx context.Context
 
+	static bool // timers and frames of the page do not come
+
 	mu         sync.Mutex
 	complaints []string
 }
@@ -81,7 +83,7 @@ func openTab(t *testing.T, browser context.Context, v view) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	p := &tab{t: t, ctx: ctx}
+	p := &tab{t: t, ctx: ctx, static: v.static}
 	require.NoError(t, chromedp.Listen(ctx, p.hear))
 	p.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: v.static}),
 		command(log.Enable, cdp.Empty{}))
@@ -161,6 +163,10 @@ func evaluate[T any](p *tab, expression string) T {
 // await returns when an expression is true, which is looked at before every frame.
 func (p *tab) await(expression string) {
 	p.t.Helper()
+	if p.static {
+		require.True(p.t, evaluate[bool](p, expression), expression)
+		return
+	}
 	evaluate[bool](p, `new Promise(done => { const look = () => `+expression+` ? done(true) : requestAnimationFrame(look); look() })`)
 }
 

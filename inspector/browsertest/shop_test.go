@@ -40,7 +40,7 @@ name: import
 start: split
 nodes:
   - {id: split}
-  - {id: load, task: load, input: {file: file}}
+  - {id: load, task: load, input: {file: file}, retry: {maxAttempts: 1, exhausted: park}}
   - {id: sum}
 transitions:
   - {from: split, to: load, foreach: {collection: input.files, as: file}, siblingGroup: files}
@@ -54,7 +54,8 @@ type shop struct {
 }
 
 // openShop opens an engine in which a run waits for a person, one task is parked, one run
-// failed, one is done, and half of an import's branches are.
+// failed, one is done, and half of the branches of an import
+// that a test starts will be, while one of them is parked.
 func openShop(t *testing.T, o inspector.Options) *shop {
 	t.Helper()
 	ctx := t.Context()
@@ -75,6 +76,9 @@ func openShop(t *testing.T, o inspector.Options) *shop {
 		"load": func(_ context.Context, t pawl.Task) (any, error) {
 			if t.Branch.Index%2 == 0 {
 				return nil, nil
+			}
+			if t.Branch.Index == 7 {
+				return nil, pawl.TaskError{Code: "broken_file", Message: "line 3 has no end"}
 			}
 			return nil, pawl.ErrPending // it goes on, as long as anybody looks
 		},

@@ -4,7 +4,7 @@
 const root = document.body.dataset.root || "";
 const pages = { h: "./", r: "runs", i: "inbox", d: "definitions", e: "engine" };
 const help = [
-  ["/", "find runs"], ["j k", "next row, row before"], ["Enter", "open it"], ["g h", "overview"], ["g r", "runs"], ["g i", "inbox"],
+  ["/", "find runs"], ["j k", "next row, row before; Enter opens it"], ["g h", "overview"], ["g r", "runs"], ["g i", "inbox"], ["g d", "definitions"], ["g e", "engine"],
   ["w", "why the run stands here"], ["[ ]", "a record back, a record on"], ["n", "next branch that failed"], ["u", "up"], ["?", "this list"],
 ];
 let before = "";
