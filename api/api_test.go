@@ -195,6 +195,19 @@ func TestRefusals(t *testing.T) {
 		"/v1/runs/order-1?at=0":        {Status: 400, Code: "invalid_request"},
 		"/v1/runs/none/overview?at=1":  {Status: 404, Code: "run_not_found"},
 		"/v1/diff?a=x":                 {Status: 400, Code: "invalid_request"},
+
+		"/v1/runs?limit=":                       {Status: 400, Code: "invalid_request"},
+		"/v1/runs?since=":                       {Status: 400, Code: "invalid_request"},
+		"/v1/runs?order=":                       {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1?wait=":                {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1?at=":                  {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1/tokens?group=":        {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1/events?after":         {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1/graph.svg?width=":     {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1/branches?cursor=1:2x": {Status: 400, Code: "invalid_request"},
+		"/v1/watch?where=status+is+odd":         {Status: 400, Code: "invalid_request"},
+		"/v1/watch?where=run":                   {Status: 400, Code: "invalid_request"},
+		"/v1/watch?status=":                     {Status: 400, Code: "invalid_request"},
 	} {
 		status, body := get(t, h, path)
 		var got struct{ Error api.Error }
@@ -282,6 +295,13 @@ func TestNoValueIsShown(t *testing.T) {
 	startOrder(t, e, "order-2")
 	vote(t, e, "order-2", "bob", "eve")
 	awaitEvent(t, e, "order-2", workflow.EventTaskParked)
+	again := parse(t, "name: again\nstart: a\nnodes: [{id: a, task: wait, retry: {maxAttempts: 2, initialInterval: 1h}}]")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "again-1", Definition: again}, nil))
+	for token, err := range e.Tokens(t.Context(), "again-1", pawl.TokenFilter{}) {
+		require.NoError(t, err)
+		require.NoError(t, e.Fail(t.Context(), token.Key, pawl.TaskError{Code: "closed", Message: "at 4111", Retryable: true}))
+	}
+	awaitEvent(t, e, "again-1", workflow.EventTaskRetrying)
 	hide := func(_ workflow.RunID, path string, v any) any {
 		if strings.HasSuffix(path, ".card") {
 			return "***"
@@ -296,7 +316,7 @@ func TestNoValueIsShown(t *testing.T) {
 		for _, path := range []string{
 			"/v1/runs", "/v1/approvals", "/v1/dead-letters",
 			"/v1/runs/order-2", "/v1/runs/order-2/overview", "/v1/runs/order-2/tokens", "/v1/runs/order-2/events", "/v1/runs/order-2/journal", "/v1/runs/order-2/why",
-			"/v1/runs/order-1/why", "/v1/runs/order-1/tokens", "/v1/runs/order-2/data",
+			"/v1/runs/order-1/why", "/v1/runs/order-1/tokens", "/v1/runs/order-2/data", "/v1/runs/again-1/events", "/v1/runs/again-1/tokens",
 		} {
 			status, body := get(t, h, path)
 			if name == "no values" && strings.HasSuffix(path, "/data") {

@@ -23,7 +23,7 @@ func (c *call) listBranches() error {
 	}
 	last.index = -1
 	if text := q.textOf("cursor"); text != "" {
-		if _, err := fmt.Sscanf(text, "%d:%d", &last.group, &last.index); err != nil {
+		if _, err := fmt.Sscanf(text, "%d:%d", &last.group, &last.index); err != nil || cursorOf(last.group, last.index) != text {
 			q.refuse("cursor", "one that a page has")
 		}
 	}
@@ -47,10 +47,12 @@ func (c *call) listBranches() error {
 		out.Branches[i] = show(&page[i])
 	}
 	if more {
-		out.Cursor = fmt.Sprintf("%d:%d", page[limit-1].Group, page[limit-1].Index)
+		out.Cursor = cursorOf(page[limit-1].Group, page[limit-1].Index)
 	}
 	return c.reply(out)
 }
+
+func cursorOf(group workflow.GroupID, index int) string { return fmt.Sprintf("%d:%d", group, index) }
 
 // A signalPage is a page of the signals that a run keeps.
 type signalPage struct {

@@ -89,7 +89,10 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// checkQuery refuses a query with parameters that nobody reads, or twice.
+// textParams are the parameters that may be empty, which chooses everything.
+var textParams = []string{"workflow", "parent", "tenant", "prefix", "where", "forkedFrom", "cursor", "run", "node", "task", "code", "a", "b"}
+
+// checkQuery refuses a query with parameters that nobody reads, twice, or without a value.
 func (c *call) checkQuery(params []string) error {
 	values, err := parseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -101,6 +104,9 @@ func (c *call) checkQuery(params []string) error {
 		}
 		if len(have) > 1 && name != "status" && name != "label" {
 			return invalidf("the query has %q twice", name)
+		}
+		if slices.Contains(have, "") && !slices.Contains(textParams, name) {
+			return invalidf("%s has no value: give it one, or leave it out", name)
 		}
 	}
 	return nil

@@ -2,6 +2,8 @@ package api
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,13 +112,18 @@ func (v *viewer) showEvent(e *pawl.Event) any { return v.eventOf(e) }
 
 func (v *viewer) eventOf(e *pawl.Event) pawl.Event {
 	out := *e
-	out.Data = v.showObject("data", e.Data)
-	if e.Type == workflow.EventTaskDispatched && v.rights&Act == 0 {
-		delete(out.Data, "key")
+	out.Data = maps.Clone(v.showObject("data", e.Data))
+	if v.rights&Act == 0 {
+		delete(out.Data, "key") // who has that of a task can complete it
 	}
-	if out.Data != nil && v.redact != nil {
-		delete(out.Data, "failure")
-		delete(out.Data, "message")
+	if v.redact == nil {
+		return out
+	}
+	delete(out.Data, "message") // which may quote values
+	if failure, ok := out.Data["error"].(map[string]any); ok {
+		failure = maps.Clone(failure)
+		delete(failure, "message")
+		out.Data["error"] = failure
 	}
 	return out
 }
@@ -195,7 +202,7 @@ func (v *viewer) showArrival(a *replay.Arrival) *replay.Arrival {
 }
 
 func (v *viewer) showExplanation(x pawl.Explanation) pawl.Explanation {
-	x.Failure = v.showFailure(x.Failure)
+	x.Failure, x.Failed, x.Waits = v.showFailure(x.Failure), slices.Clone(x.Failed), slices.Clone(x.Waits)
 	for i := range x.Failed {
 		x.Failed[i].Failure, x.Failed[i].Came = v.showFailure(x.Failed[i].Failure), v.showArrival(x.Failed[i].Came)
 	}

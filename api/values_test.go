@@ -1,0 +1,23 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// What a caller may not see is left out of what is shown, and stays in what others are shown.
+func TestAnEventIsShownByACopy(t *testing.T) {
+	data := func() map[string]any {
+		return map[string]any{"key": "k", "message": "at 4111", "error": map[string]any{"code": "closed", "message": "at 4111"}}
+	}
+	e := pawl.Event{Type: workflow.EventTaskRetrying, Data: data()}
+	v := &viewer{rights: View | Values}
+	require.NotContains(t, v.eventOf(&e).Data, "key")
+	v.redact = func(_ workflow.RunID, _ string, x any) any { return x }
+	require.Equal(t, map[string]any{"error": map[string]any{"code": "closed"}}, v.eventOf(&e).Data)
+	require.Equal(t, data(), e.Data)
+}
