@@ -13,7 +13,6 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/remote"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -83,25 +82,16 @@ func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.K
 // sendHeartbeat is Heartbeat with details of the first key.
 func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any) (drop []pawl.Key, err error) {
 	q := heartbeatRequest{Version: Version, Worker: c.ID, Keys: keys}
-	if details != nil {
-		v, err := value.Normalize(details, value.Limits{Bytes: pawl.MaxDetails})
-		if err != nil {
-			return nil, invalidDetails(err)
-		}
-		q.Details = map[pawl.Key]json.RawMessage{keys[0]: value.Encode(v)}
+	text, err := remote.EncodeDetails(details)
+	if err != nil {
+		return nil, err
+	}
+	if text != nil {
+		q.Details = map[pawl.Key]json.RawMessage{keys[0]: text}
 	}
 	var a heartbeatReply
 	err = c.callPool(ctx, "heartbeat", q, &a)
 	return a.Drop, err
-}
-
-// invalidDetails returns why details cannot be sent.
-func invalidDetails(err error) error {
-	var ve *value.Error
-	if errors.As(err, &ve) && ve.Code == value.CodeLimit {
-		err = &workflow.LimitError{Limit: ve.Limit, Max: int64(ve.Max), What: "the details of a heartbeat"}
-	}
-	return fmt.Errorf("%w: the details of a heartbeat: %w", pawl.ErrInvalid, err)
 }
 
 // Complete delivers what a handler returned for a task: an output, which may be a

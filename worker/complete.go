@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // isRetriable says that the same completion may succeed later.
@@ -106,31 +105,22 @@ func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	return p.engine, nil
 }
 
-// sendResult delivers a result to the engine. A result that cannot be stored, or refers to
-// a blob that is not there, fails the attempt. A run that takes none in this life of the
-// engine has no use for the worker either: the result is dropped, and the engine
-// dispatches the task again when the run goes on. The error is an *Error.
+// sendResult delivers a result to the engine, see remote.SendResult. The error is an *Error.
 func (p *Pool) sendResult(ctx context.Context, engine results, c completion) error {
-	var err error
-	if c.cause != nil {
-		err = engine.Fail(ctx, c.key, c.cause)
-	} else if err = engine.Complete(ctx, c.key, c.output); errors.Is(err, pawl.ErrInvalid) {
-		err = engine.Fail(ctx, c.key, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()})
-	} else if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
-		err = engine.Fail(ctx, c.key, err)
-	}
-	switch {
-	case err == nil:
+	verdict, err := remote.SendResult(ctx, engine, c.key, c.output, c.cause)
+	switch verdict {
+	case remote.Taken:
 		return nil
-	case errors.Is(err, pawl.ErrStale), errors.Is(err, pawl.ErrEnded):
+	case remote.Late:
 		return ErrStale
-	case errors.Is(err, pawl.ErrSuspended), errors.Is(err, pawl.ErrRunNotFound), errors.Is(err, pawl.ErrCorrupt):
+	case remote.Refused:
 		p.options.Logger.Error("worker: a run does not take its results", "worker", c.worker, "key", string(c.key), "error", err)
 		return ErrStale
-	case errors.Is(err, pawl.ErrInvalid):
+	case remote.Foreign:
 		return invalidRequestf("%v: send the key back as it came", err)
+	default:
+		return poolErrorf(503, CodeBusy, "the result could not be committed, try again: %v", err)
 	}
-	return poolErrorf(503, CodeBusy, "the result could not be committed, try again: %v", err)
 }
 
 // renewLeases renews the leases of a worker on keys, and tells the engine that these

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
 )
@@ -89,7 +90,7 @@ func TestOnceInEveryProcess(t *testing.T) {
 		require.NoError(t, bob())
 		synctest.Wait()
 		p.mu.Lock()
-		require.Empty(t, p.turns)
+		require.Zero(t, p.turns.CountTasks())
 		p.mu.Unlock()
 		kept, err := e.Once(t.Context(), "order/1", nil)
 		require.NoError(t, err)
@@ -213,7 +214,7 @@ func TestOnceKeepsNoFailure(t *testing.T) {
 		kept, err = once("k", 2, nil)
 		require.NoError(t, err)
 		require.Nil(t, kept)
-		require.Empty(t, p.turns)
+		require.Zero(t, p.turns.CountTasks())
 		require.NoError(t, e.Cancel(t.Context(), "r", "enough"))
 		require.ErrorIs(t, task.Heartbeat(t.Context(), nil), pawl.ErrStale)
 		_, err = once("other", 1, nil)
@@ -237,11 +238,12 @@ func TestOnceMessagesAreChecked(t *testing.T) {
 			require.ErrorContains(t, err, want, body)
 		}
 		mine := p.queue.items[task.Key].task
-		for i := range maxTurns {
-			_, err := p.joinTurn(mine, onceRequest{Worker: "ann", Key: task.Key, Turn: string(rune('a' + i)), Once: "k"})
+		held := func() error { return nil }
+		for i := range remote.MaxTurns {
+			_, err := p.turns.AskTurn(t.Context(), mine, remote.OnceMessage{Key: task.Key, Turn: string(rune('a' + i)), Once: "k"}, 0, held)
 			require.NoError(t, err)
 		}
-		_, err := p.joinTurn(mine, onceRequest{Worker: "ann", Key: task.Key, Turn: "one more"})
+		_, err := onceAnswer(p.turns.AskTurn(t.Context(), mine, remote.OnceMessage{Key: task.Key, Turn: "one more"}, 0, held))
 		require.ErrorIs(t, err, &Error{Code: CodeBusy})
 	})
 }

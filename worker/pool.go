@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // results is what a pool needs of an engine.
@@ -38,8 +39,8 @@ type Pool struct {
 	armed    time.Time // when the timer fires; zero if it does not
 	polls    map[*workerState]*poll
 	locals   map[*workerState]*local
-	turns    map[pawl.Key]map[string]*onceTurn // of remote workers, by the names that they gave them
-	revoked  map[string]bool                   // ids of workers that are kept out
+	turns    *remote.Turns   // of remote workers; has a lock of its own
+	revoked  map[string]bool // ids of workers that are kept out
 	engine   results
 	tags     keyTags       // of the engine's directory
 	attached chan struct{} // closed when there is an engine
@@ -59,10 +60,11 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		options: o, queue: newQueue(o.Lease, o.Expiry, o.Types), polls: map[*workerState]*poll{}, revoked: map[string]bool{}, locals: map[*workerState]*local{}, turns: map[pawl.Key]map[string]*onceTurn{},
+		options: o, queue: newQueue(o.Lease, o.Expiry, o.Types), polls: map[*workerState]*poll{}, revoked: map[string]bool{}, locals: map[*workerState]*local{},
 		attached: make(chan struct{}), changed: make(chan struct{}),
 	}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
+	p.turns = remote.NewTurns(p.ctx, &p.group)
 	p.timer = time.AfterFunc(time.Hour, p.timerFired)
 	p.timer.Stop()
 	return p, nil
@@ -152,7 +154,7 @@ func (p *Pool) tellFreed() {
 		return
 	}
 	for _, k := range p.queue.freed {
-		p.endTurns(k)
+		p.turns.EndTurns(k)
 	}
 	p.queue.freed = p.queue.freed[:0]
 	close(p.changed)

@@ -60,18 +60,9 @@ type (
 		Tasks  []remote.TaskMessage `json:"tasks,omitempty"`
 	}
 	onceRequest struct {
-		Version string          `json:"version,omitempty"`
-		Worker  string          `json:"worker"`
-		Key     pawl.Key        `json:"key"`
-		Turn    string          `json:"turn"`
-		Once    string          `json:"once,omitempty"`
-		Wait    string          `json:"wait,omitempty"`
-		Outcome json.RawMessage `json:"outcome,omitempty"`
-		Failed  bool            `json:"failed,omitempty"`
-	}
-	onceReply struct {
-		Status  string          `json:"status"`
-		Outcome json.RawMessage `json:"outcome,omitempty"`
+		Version string `json:"version,omitempty"`
+		Worker  string `json:"worker"`
+		remote.OnceMessage
 	}
 	leaveRequest struct {
 		Version string `json:"version,omitempty"`
@@ -80,14 +71,6 @@ type (
 	errorReply struct {
 		Error *Error `json:"error"`
 	}
-)
-
-// The values of status in the answer to a onceRequest.
-const (
-	onceKept   = "kept"   // outcome is what is kept
-	onceYours  = "yours"  // the worker has the turn: it makes the effect
-	onceWait   = "wait"   // somebody else has the turn: ask again
-	onceFailed = "failed" // the turn is given up
 )
 
 // Bounds of requests.

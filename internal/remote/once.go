@@ -1,0 +1,123 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A OnceMessage is what a worker asks for Task.Once.
+type OnceMessage struct {
+	Key     pawl.Key        `json:"key"`
+	Turn    string          `json:"turn"`
+	Once    string          `json:"once,omitempty"`
+	Wait    string          `json:"wait,omitempty"`
+	Outcome json.RawMessage `json:"outcome,omitempty"`
+	Failed  bool            `json:"failed,omitempty"`
+}
+
+// A OnceReply is the answer to a OnceMessage.
+type OnceReply struct {
+	Status  string          `json:"status"`
+	Outcome json.RawMessage `json:"outcome,omitempty"`
+}
+
+// The values of Status in a OnceReply.
+const (
+	OnceKept   = "kept"   // Outcome is what is kept
+	OnceYours  = "yours"  // the worker has the turn: it makes the effect
+	OnceWait   = "wait"   // somebody else has the turn: ask again
+	OnceFailed = "failed" // the turn is given up
+)
+
+// A OnceCaller sends a OnceMessage, again and again until it is answered or refused for good,
+// or ctx is done.
+type OnceCaller func(ctx context.Context, q OnceMessage) (OnceReply, error)
+
+// goodbyeTime bounds how long it may take to give a turn up.
+const goodbyeTime = 5 * time.Second
+
+// Once is Task.Once in another process than the engine. Errors: that of f, those of the caller,
+// pawl.ErrInvalid.
+func (call OnceCaller) Once(ctx context.Context, task pawl.Key, key string, f func(context.Context) (any, error)) (any, error) {
+	if !utf8.ValidString(key) { // which JSON could not tell
+		return nil, fmt.Errorf("%w: the key %.300q is not UTF-8", pawl.ErrInvalid, key)
+	}
+	q := OnceMessage{Key: task, Turn: rand.Text(), Once: key}
+	kept := false
+	defer func() { // also if f panics
+		if kept {
+			return
+		}
+		goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeTime)
+		defer cancel()
+		q.Failed = true
+		_, _ = call(goodbye, q) // the turn ends with the task as well
+	}()
+	outcome, err := call.keptOrMade(ctx, q, f)
+	kept = err == nil
+	return outcome, err
+}
+
+// keptOrMade returns what is kept, or makes the effect when the worker has the turn.
+func (call OnceCaller) keptOrMade(ctx context.Context, q OnceMessage, f func(context.Context) (any, error)) (any, error) {
+	q.Wait = "30s"
+	for {
+		a, err := call(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		switch a.Status {
+		case OnceKept:
+			return value.Decode(a.Outcome, value.Limits{})
+		case OnceYours:
+			return call.makeEffect(ctx, q, f)
+		}
+	}
+}
+
+// makeEffect calls f, whose turn it is, and has its outcome kept.
+func (call OnceCaller) makeEffect(ctx context.Context, q OnceMessage, f func(context.Context) (any, error)) (any, error) {
+	if f == nil {
+		return nil, fmt.Errorf("%w: nothing is kept under the key, and there is nothing to call", pawl.ErrInvalid)
+	}
+	out, err := f(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := value.Normalize(out, value.Limits{Bytes: workflow.MaxMergedBytes})
+	if err != nil {
+		return nil, fmt.Errorf("%w: the outcome under the key %q is not JSON: %w", pawl.ErrInvalid, q.Once, err)
+	}
+	q.Outcome = value.Encode(v)
+	a, err := call(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return value.Decode(a.Outcome, value.Limits{})
+}
+
+// EncodeDetails returns the details of a heartbeat as they are sent; nil if there are none. It
+// fails with pawl.ErrInvalid, also a *workflow.LimitError if they are too large.
+func EncodeDetails(details any) (json.RawMessage, error) {
+	if details == nil {
+		return nil, nil
+	}
+	v, err := value.Normalize(details, value.Limits{Bytes: pawl.MaxDetails})
+	if err == nil {
+		return value.Encode(v), nil
+	}
+	var ve *value.Error
+	if errors.As(err, &ve) && ve.Code == value.CodeLimit {
+		err = &workflow.LimitError{Limit: ve.Limit, Max: int64(ve.Max), What: "the details of a heartbeat"}
+	}
+	return nil, fmt.Errorf("%w: the details of a heartbeat: %w", pawl.ErrInvalid, err)
+}

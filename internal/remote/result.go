@@ -1,0 +1,52 @@
+package remote
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Results takes what tasks came to: a *pawl.Engine.
+type Results interface {
+	Complete(ctx context.Context, key pawl.Key, output any) error
+	Fail(ctx context.Context, key pawl.Key, cause error) error
+}
+
+// A Verdict is what became of a result.
+type Verdict int
+
+// The values of a Verdict.
+const (
+	Taken   Verdict = iota // it is committed
+	Late                   // the attempt is over, or has a result: drop this one
+	Refused                // the run takes none in this life of the engine, which dispatches the task again: drop it
+	Foreign                // the key is none
+	Unsure                 // the same may succeed later
+)
+
+// SendResult delivers a result to the engine. A result that cannot be stored, or refers to
+// a blob that is not there, fails the attempt. The error is nil if it is Taken.
+func SendResult(ctx context.Context, to Results, key pawl.Key, output any, cause error) (Verdict, error) {
+	var err error
+	if cause != nil {
+		err = to.Fail(ctx, key, cause)
+	} else if err = to.Complete(ctx, key, output); errors.Is(err, pawl.ErrInvalid) {
+		err = to.Fail(ctx, key, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()})
+	} else if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+		err = to.Fail(ctx, key, err)
+	}
+	switch {
+	case err == nil:
+		return Taken, nil
+	case errors.Is(err, pawl.ErrStale), errors.Is(err, pawl.ErrEnded):
+		return Late, err
+	case errors.Is(err, pawl.ErrSuspended), errors.Is(err, pawl.ErrRunNotFound), errors.Is(err, pawl.ErrCorrupt):
+		return Refused, err
+	case errors.Is(err, pawl.ErrInvalid):
+		return Foreign, err
+	}
+	return Unsure, err
+}

@@ -1,0 +1,186 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// MaxTurns is how many turns of Once one task may have or wait for at once.
+const MaxTurns = 1000
+
+// ErrManyTurns says that a task has as many turns of Once as it may have.
+var ErrManyTurns = fmt.Errorf("the task has %d turns of Once already: let some end", MaxTurns)
+
+// errTurnOver is why a turn ends without an outcome.
+var errTurnOver = errors.New("the turn is over")
+
+// Turns are the calls of Task.Once for workers in other processes. A worker asks in two
+// messages: one asks for what is kept, or for the turn to make the effect; the other, of the
+// same turn, gives the outcome, or says that there is none.
+type Turns struct {
+	ctx   context.Context // of every turn
+	group *sync.WaitGroup // of their goroutines
+
+	mu   sync.Mutex
+	open map[pawl.Key]map[string]*onceTurn // by the names that the workers gave them
+}
+
+// NewTurns returns turns that end with ctx and whose goroutines are counted by group.
+func NewTurns(ctx context.Context, group *sync.WaitGroup) *Turns {
+	return &Turns{ctx: ctx, group: group, open: map[pawl.Key]map[string]*onceTurn{}}
+}
+
+// A onceTurn is one call of Task.Once: in a goroutine, with a function that waits until the
+// worker has made the effect and sent its outcome. It ends with the worker's hold on the task, so that a
+// worker that died keeps nobody waiting for longer than its lease. The channels but outcome are closed when
+// it has come so far.
+type onceTurn struct {
+	cancel  context.CancelCauseFunc
+	yours   chan struct{} // the worker has the turn
+	outcome chan any      // what the effect came to, at most one
+	ended   chan struct{} // kept and err are set
+	kept    any
+	err     error
+}
+
+// AskTurn answers a worker that asks for the turn, after at most wait. checkHeld says whether the
+// worker holds the task, and is asked once the turn is there: EndTurns ends it if the worker
+// loses the task afterwards. It fails with the error of checkHeld, with ErrManyTurns, or with that of
+// Task.Once.
+func (t *Turns) AskTurn(ctx context.Context, task pawl.Task, q OnceMessage, wait time.Duration, checkHeld func() error) (OnceReply, error) {
+	turn, err := t.joinTurn(task, q)
+	if err == nil {
+		if err = checkHeld(); err != nil {
+			turn.cancel(errTurnOver)
+		}
+	}
+	if err != nil {
+		return OnceReply{}, err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-turn.ended:
+		return turn.endedReply()
+	case <-turn.yours:
+		return OnceReply{Status: OnceYours}, nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return OnceReply{Status: OnceWait}, nil
+}
+
+// joinTurn returns the turn that a message names, begun if there is none.
+func (t *Turns) joinTurn(task pawl.Task, q OnceMessage) (*onceTurn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if turn := t.open[q.Key][q.Turn]; turn != nil {
+		return turn, nil
+	}
+	if len(t.open[q.Key]) >= MaxTurns {
+		return nil, ErrManyTurns
+	}
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	turn := &onceTurn{cancel: cancel, yours: make(chan struct{}), outcome: make(chan any, 1), ended: make(chan struct{})}
+	if t.open[q.Key] == nil {
+		t.open[q.Key] = map[string]*onceTurn{}
+	}
+	t.open[q.Key][q.Turn] = turn
+	t.group.Go(func() {
+		defer cancel(nil)
+		kept, err := task.Once(ctx, q.Once, turn.awaitOutcome)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		turn.kept, turn.err = kept, err
+		if t.open[q.Key][q.Turn] == turn {
+			delete(t.open[q.Key], q.Turn)
+			if len(t.open[q.Key]) == 0 {
+				delete(t.open, q.Key)
+			}
+		}
+		close(turn.ended)
+	})
+	return turn, nil
+}
+
+// awaitOutcome is the effect as the engine sees it.
+func (o *onceTurn) awaitOutcome(ctx context.Context) (any, error) {
+	close(o.yours)
+	select {
+	case v := <-o.outcome:
+		return v, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// endedReply says what a turn that has ended came to.
+func (o *onceTurn) endedReply() (OnceReply, error) {
+	if o.err != nil {
+		return OnceReply{}, o.err
+	}
+	return OnceReply{Status: OnceKept, Outcome: value.Encode(o.kept)}, nil
+}
+
+// KeepOutcome keeps the outcome of an effect and answers with what is kept. A worker
+// whose turn is over, since the pool was restarted or the message came twice, sends it
+// all the same: what was kept first stays. It fails with an error of Task.Once, or with the cause of ctx.
+func (t *Turns) KeepOutcome(ctx context.Context, task pawl.Task, q OnceMessage) (OnceReply, error) {
+	outcome, err := value.Decode(q.Outcome, value.Limits{})
+	if err != nil {
+		return OnceReply{}, fmt.Errorf("%w: outcome: %w", pawl.ErrInvalid, err)
+	}
+	t.mu.Lock()
+	turn := t.open[q.Key][q.Turn]
+	t.mu.Unlock()
+	if turn == nil {
+		kept, err := task.Once(ctx, q.Once, func(context.Context) (any, error) { return outcome, nil })
+		if err != nil {
+			return OnceReply{}, err
+		}
+		return OnceReply{Status: OnceKept, Outcome: value.Encode(kept)}, nil
+	}
+	select {
+	case turn.outcome <- outcome:
+	default: // it was sent before
+	}
+	select {
+	case <-turn.ended:
+		return turn.endedReply()
+	case <-ctx.Done():
+		return OnceReply{}, context.Cause(ctx)
+	}
+}
+
+// GiveUp ends a turn whose effect was not made.
+func (t *Turns) GiveUp(q OnceMessage) OnceReply {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if turn := t.open[q.Key][q.Turn]; turn != nil {
+		turn.cancel(errTurnOver)
+	}
+	return OnceReply{Status: OnceFailed}
+}
+
+// EndTurns ends the turns of a task that a worker has let go of.
+func (t *Turns) EndTurns(k pawl.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, turn := range t.open[k] {
+		turn.cancel(errTurnOver)
+	}
+	delete(t.open, k)
+}
+
+// CountTasks returns how many tasks have turns.
+func (t *Turns) CountTasks() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
+}
