@@ -99,8 +99,9 @@ type Options struct {
 	// Socket serves other programs of this user, such as the command pawl: Open listens on the unix
 	// socket named socket in the directory, mode 0600, and calls it in a goroutine with a listener that accepts
 	// connections of processes of the same user only. It returns soon after Close has closed the listener, and
-	// Close waits for that. api.Local is one. Nothing listens by default. Where the path has no room for a
-	// socket, the file socket says where it is. Open fails if none can be made.
+	// Close waits for that, until its context is done and at most 10 s. api.Local is one. Nothing listens by
+	// default. Where the path has no room for a socket, the file socket says where it is: below $XDG_RUNTIME_DIR,
+	// else below the folder for temporary files. Open fails if none can be made.
 	Socket func(*Engine, net.Listener)
 }
 
@@ -289,7 +290,9 @@ const closePatience = 5 * time.Second
 // in this order, and closes the directory.
 func (e *Engine) shutDown(ctx context.Context) error {
 	e.hook.Hit("close.begin")
-	e.socket.stop()
+	if !e.socket.stop(ctx, socketPatience) {
+		e.options.Logger.Warn("pawl: the function Options.Socket has not returned since its listener was closed: it gets ErrClosed from now on")
+	}
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
 	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()

@@ -1,7 +1,9 @@
 package pawl
 
 import (
+	"context"
 	"net"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/socket"
 )
@@ -29,11 +31,22 @@ func (e *Engine) openSocket(path string) error {
 	return nil
 }
 
-// stop closes the socket, and returns when nobody is served any more.
-func (s *socketServer) stop() {
+// socketPatience is how long Close waits for the function Options.Socket to return.
+const socketPatience = 10 * time.Second
+
+// stop closes the socket, and returns when nobody is served any more: false if ctx was done or the time over before.
+func (s *socketServer) stop(ctx context.Context, patience time.Duration) bool {
 	if s == nil {
-		return
+		return true
 	}
 	_ = s.listener.Close() // what is left of it is replaced by the next Open
-	<-s.done
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
 }

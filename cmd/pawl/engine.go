@@ -50,7 +50,11 @@ func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error
 	if !errors.Is(err, api.ErrNoEngine) {
 		return nil, explainLoss(err)
 	}
-	return f.openFiles(ctx, con)
+	e, opened := f.openFiles(ctx, con)
+	if errors.Is(opened, pawl.ErrLocked) {
+		return nil, fmt.Errorf("%w: %w", opened, err) // why the engine that has it does not answer
+	}
+	return e, opened
 }
 
 // openFiles opens a directory for maintenance.

@@ -38,8 +38,8 @@ type Listener struct {
 
 // Listen makes a socket of mode 0600 in an engine directory, which the caller has locked: what
 // is there of an engine that was killed is replaced. Where the path is too long for a
-// socket, or the file system has none, it is made in a new folder of mode 0700 for temporary
-// files, and a file in the directory says where.
+// socket, or the file system has none, it is made in a new folder of mode 0700, below $XDG_RUNTIME_DIR if
+// that may be used, else below the folder for temporary files, and a file in the directory says where.
 func Listen(dir string) (*Listener, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -81,9 +81,24 @@ func bind(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// makeFolder makes a folder that has room for a socket. What sweeps the folder of a user's session leaves alone
+// what has the sticky bit, see https://specifications.freedesktop.org/basedir-spec.
+func makeFolder() (string, error) {
+	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
+		folder, err := os.MkdirTemp(runtime, folderPrefix)
+		if err == nil && len(filepath.Join(folder, File)) <= maxPath && os.Chmod(folder, 0o700|fs.ModeSticky) == nil {
+			return folder, nil
+		}
+		if err == nil {
+			_ = os.Remove(folder) // it is empty
+		}
+	}
+	return os.MkdirTemp("", folderPrefix)
+}
+
 // listenElsewhere makes the socket in a folder of its own, and a file that says where.
 func (l *Listener) listenElsewhere(abs, building string) (err error) {
-	if l.folder, err = os.MkdirTemp("", folderPrefix); err != nil {
+	if l.folder, err = makeFolder(); err != nil {
 		return err
 	}
 	at := filepath.Join(l.folder, File)
@@ -186,6 +201,9 @@ func Dial(ctx context.Context, dir string) (net.Conn, error) {
 			return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
 		}
 		path = a.path
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: %s was removed: if the engine lives, close and open it again, with a shorter path of its directory or an XDG_RUNTIME_DIR that is not swept", ErrNoEngine, path)
+		}
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)

@@ -85,6 +85,7 @@ func TestAStaleSocketIsReplaced(t *testing.T) {
 func TestALongPath(t *testing.T) {
 	temp := shortDir(t)
 	t.Setenv("TMPDIR", temp)
+	t.Setenv("XDG_RUNTIME_DIR", "")
 	root := shortDir(t)
 	dir := filepath.Join(root, strings.Repeat("long", 30))
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -152,4 +153,37 @@ func TestThePeerIsOfThisUser(t *testing.T) {
 	require.NoError(t, checkPeer(c.(*net.UnixConn)))
 	require.NoError(t, c.Close())
 	require.NoError(t, l.Close())
+}
+
+// The folder of a socket is below that of the user's session, where there is one, and stays when that is swept. Of one
+// that was removed all the same, callers are told what to do.
+func TestTheFolderOfTheSession(t *testing.T) {
+	session := shortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", session)
+	dir := filepath.Join(shortDir(t), strings.Repeat("long", 30))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	l, err := Listen(dir)
+	require.NoError(t, err)
+	require.Equal(t, session, filepath.Dir(l.folder))
+	info, err := os.Stat(l.folder)
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeDir|fs.ModeSticky|0o700, info.Mode())
+	answerOne(t, l)
+	requireHello(t, dir)
+	require.NoError(t, os.RemoveAll(l.folder))
+	_, err = Dial(t.Context(), dir)
+	require.ErrorIs(t, err, ErrNoEngine)
+	require.ErrorContains(t, err, "was removed: if the engine lives, close and open it again")
+	require.NoError(t, l.Close())
+
+	long := filepath.Join(session, strings.Repeat("long", 30))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	for _, unusable := range []string{"relative", filepath.Join(session, "none"), long} {
+		t.Setenv("XDG_RUNTIME_DIR", unusable)
+		t.Setenv("TMPDIR", shortDir(t))
+		l, err := Listen(dir)
+		require.NoError(t, err, unusable)
+		require.Equal(t, os.Getenv("TMPDIR"), filepath.Dir(l.folder))
+		require.NoError(t, l.Close())
+	}
 }
