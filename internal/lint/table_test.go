@@ -55,6 +55,7 @@ var layers = map[string][]string{
 
 	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor", "replay"}),
 	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "."}),
+	"api/clienttest":  {},
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),

@@ -1,0 +1,83 @@
+// A program that drives an engine over HTTP with types that were generated from openapi.yaml: it
+// starts a run, watches it, signals it, and is told of its end. What does not hold ends it.
+
+import createClient from "openapi-fetch";
+import type { components, paths } from "./schema.js";
+
+declare const process: { argv: string[] };
+
+type Schemas = components["schemas"];
+
+const [, , baseUrl = "", run = ""] = process.argv;
+const client = createClient<paths>({ baseUrl });
+
+function check(holds: unknown, otherwise: unknown): asserts holds {
+  if (!holds) throw new Error("it does not hold: " + JSON.stringify(otherwise));
+}
+
+/** The messages of a stream of server-sent events, until it ends. */
+async function* messages<T>(stream: ReadableStream<Uint8Array>): AsyncGenerator<{ event: string; data: T }> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of stream) {
+    text += decoder.decode(chunk, { stream: true });
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const fields = new Map(text.slice(0, end).split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]));
+      text = text.slice(end + 2);
+      const data = fields.get("data");
+      if (data !== undefined) yield { event: fields.get("event") ?? "message", data: JSON.parse(data) as T };
+    }
+  }
+}
+
+const path = { run };
+
+// What all runs do is watched from before this one begins. The first message says to list them.
+const watch = await client.GET("/v1/watch", { params: { query: { prefix: run } }, headers: { Accept: "text/event-stream" }, parseAs: "stream" });
+check(watch.data, watch.error);
+const changes = messages<Schemas["RunChange"] & { lost?: boolean }>(watch.data);
+const first = (await changes.next()).value;
+check(first && first.data.lost, first);
+
+const started = await client.PUT("/v1/runs/{run}", {
+  params: { path },
+  body: { workflow: "order", input: { customer: "Zoë" }, labels: { from: "typescript" }, reason: "to try it" },
+});
+check(started.response.status === 201 && started.data?.status === "running", started.error ?? started.data);
+const again = await client.PUT("/v1/runs/{run}", { params: { path }, body: { workflow: "order", input: { customer: "somebody else" } } });
+check(again.error?.error.code === "run_exists" && again.error.error.status === 409, again);
+
+const change = (await changes.next()).value;
+check(change && change.data.run === run && change.data.labels?.["from"] === "typescript", change);
+await changes.return(undefined);
+
+// The stream of its events goes on to its end. When it waits for the payment, that is signalled.
+const stream = await client.GET("/v1/runs/{run}/events", { params: { path }, headers: { Accept: "text/event-stream" }, parseAs: "stream" });
+check(stream.data, stream.error);
+const types: string[] = [];
+let end = "";
+for await (const { event, data } of messages<Schemas["Event"]>(stream.data)) {
+  if (event !== "message") {
+    end = event;
+    break;
+  }
+  types.push(data.type);
+  if (data.node === "paid" && data.type === "token.waiting") {
+    const why = await client.GET("/v1/runs/{run}/why", { params: { path } });
+    check(why.data, why.error);
+    const acted = await client.POST("/v1/runs/{run}/signals", {
+      params: { path },
+      body: { name: "payment", payload: { amount: 12 }, reason: "the bank says so" },
+    });
+    check(acted.data, acted.error);
+  }
+}
+check(end === "end", types);
+
+const ended = await client.GET("/v1/runs/{run}", { params: { path, query: { wait: "30s" } } });
+check(ended.data?.status === "completed", ended.error ?? ended.data);
+const found = await client.GET("/v1/runs", { params: { query: { label: ["from=typescript"], status: ["completed"] } } });
+check(found.data && "runs" in found.data && found.data.runs[0]?.run === run, found);
+const none = await client.GET("/v1/runs/{run}", { params: { path: { run: "nothing" } } });
+check(none.error?.error.code === "run_not_found", none);
+console.log(JSON.stringify({ output: ended.data.output, types }));
