@@ -283,7 +283,9 @@ func actPerforms(do string) func(*call) error {
 			return err
 		}
 		if actKinds[do].ofToken {
-			a.Token, a.Node = targetNamed(c.r.PathValue("token"))
+			if a.Token, a.Node, err = c.targetNamed(); err != nil {
+				return err
+			}
 		}
 		if err := c.signAct(&a.By, a.Reason); err != nil {
 			return err
@@ -292,12 +294,19 @@ func actPerforms(do string) func(*call) error {
 	}
 }
 
+// anyToken stands in a path for the token at the node that the query names, since the name of a node may be a number.
+const anyToken = "-"
+
 // targetNamed returns the token of a path: its number, or the node where it is.
-func targetNamed(text string) (workflow.TokenID, workflow.NodeID) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < math.MaxInt64 {
-		return workflow.TokenID(n), ""
+func (c *call) targetNamed() (workflow.TokenID, workflow.NodeID, error) {
+	text, node := c.r.PathValue("token"), c.query().textOf("node")
+	if node != "" && text != anyToken {
+		return 0, "", invalidf("the path names the token %q, and the query the node %q: the path of a node is %q", text, node, anyToken)
 	}
-	return 0, workflow.NodeID(text)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < math.MaxInt64 {
+		return workflow.TokenID(n), "", nil
+	}
+	return 0, workflow.NodeID(cmp.Or(node, text)), nil
 }
 
 // signAct checks in whose name an act is, and that there is a reason for it.

@@ -36,19 +36,22 @@ func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dr
 	if i < 0 {
 		return out, invalidf("there is no act %q to do", o.Do)
 	}
-	path := actPaths[i].path
+	path, node := actPaths[i].path, ""
 	if actKinds[o.Do].ofToken {
-		target := url.PathEscape(string(o.Node))
-		if o.Token != 0 {
-			target = strconv.FormatInt(int64(o.Token), 10)
+		target := strconv.FormatInt(int64(o.Token), 10)
+		if o.Token == 0 {
+			target, node = anyToken, string(o.Node)
 		}
-		if target == "" {
+		if o.Token == 0 && node == "" {
 			return out, invalidf("%s is done to a token: name it, or its node", o.Do)
 		}
 		path = strings.Replace(path, "{token}", target, 1)
 	}
 	o.Do, o.Token, o.Node = "", 0, ""
 	q := aboutRun(id, path)
+	if node != "" {
+		q.query.Set("node", node)
+	}
 	if q.method, q.body, q.acts = http.MethodPost, o, !dry; dry {
 		q.query.Set("dryRun", "1")
 	}

@@ -56,7 +56,11 @@ func actRoutes() (out []route) {
 		if actKinds[a.do].ofDefine {
 			needs |= Define
 		}
-		out = append(out, route{http.MethodPost, "/v1/runs/{run}" + a.path, needs, []string{"dryRun"}, actPerforms(a.do)})
+		params := []string{"dryRun"}
+		if actKinds[a.do].ofToken {
+			params = append(params, "node")
+		}
+		out = append(out, route{http.MethodPost, "/v1/runs/{run}" + a.path, needs, params, actPerforms(a.do)})
 	}
 	return out
 }

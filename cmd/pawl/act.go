@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,14 +147,24 @@ func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) e
 	return errNo
 }
 
-// targetIn puts the token into an act that a word of the command line names: t5, 5, or a node.
-func targetIn(act api.Operation, word string) api.Operation {
-	if n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64); err == nil && n > 0 {
-		act.Token = workflow.TokenID(n)
-	} else {
+// targetIn puts the token into an act on a run that a word of the command line names: a node or, where the
+// run has none of that name, a token, as t5 or 5.
+func (e *reached) targetIn(ctx context.Context, run string, act api.Operation, word string) (api.Operation, error) {
+	n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64)
+	if err != nil || n <= 0 {
 		act.Node = workflow.NodeID(word)
+		return act, nil
 	}
-	return act
+	d, _, err := e.Definition(ctx, workflow.RunID(run))
+	if err != nil {
+		return act, err
+	}
+	if slices.ContainsFunc(d.Nodes, func(node workflow.Node) bool { return string(node.ID) == word }) {
+		act.Node = workflow.NodeID(word)
+	} else {
+		act.Token = workflow.TokenID(n)
+	}
+	return act, nil
 }
 
 // jsonText returns a flag with a value of JSON; nil if it is empty.

@@ -19,7 +19,7 @@ type forkCommand struct {
 	Run      string `arg:"" help:"The id of the run."`
 	To       string `arg:"" name:"new-run" help:"The id of the new run."`
 	At       int64  `xor:"place" placeholder:"N" help:"After this record; the last one after which the run had not ended, if this is not given."`
-	Node     string `xor:"place" placeholder:"TOKEN-OR-NODE" help:"Before this node, or this token, was performed last."`
+	Node     string `xor:"place" placeholder:"NODE" help:"Before this node, or this token, as t5, was performed last."`
 	InFlight string `enum:"again,park" default:"again" help:"Tasks that were out: again sends them again, park leaves them to an operator."`
 	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason   string `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
@@ -32,7 +32,10 @@ func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 	return a.withActor(ctx, con, func(e *reached) error {
 		f := api.Fork{To: workflow.RunID(c.To), At: c.At, By: a.By, Reason: c.Reason}
 		if c.Node != "" {
-			at := targetIn(api.Operation{}, c.Node)
+			at, err := e.targetIn(ctx, c.Run, api.Operation{}, c.Node)
+			if err != nil {
+				return err
+			}
 			f.Node, f.Token = at.Node, at.Token
 		}
 		if c.InFlight == "park" {

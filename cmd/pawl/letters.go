@@ -27,7 +27,7 @@ var skipVerb = verb{
 // A lettersFlag is embedded in the commands that are done to a task, or to dead letters.
 type lettersFlag struct {
 	Run      string `arg:"" optional:"" help:"The id of the run."`
-	Target   string `arg:"" optional:"" name:"token-or-node" help:"The task: its token, as t5, or its node where one fits; all that are parked in the run, if this is not given."`
+	Target   string `arg:"" optional:"" name:"token-or-node" help:"The task: its node where one fits, or its token, as t5; all that are parked in the run, if this is not given."`
 	Workflow string `placeholder:"NAME" help:"What is parked in runs of definitions of this name."`
 	Node     string `placeholder:"NODE" help:"What is parked at this node."`
 	Task     string `placeholder:"TYPE" help:"Parked tasks of this type."`
@@ -38,7 +38,11 @@ type lettersFlag struct {
 // chooseTasks returns what is done to the task that is named, or to those that are chosen.
 func (f *lettersFlag) chooseTasks(ctx context.Context, con *console, e *reached, act api.Operation, said string) (deeds []deed, err error) {
 	if f.Target != "" {
-		return []deed{{workflow.RunID(f.Run), targetIn(act, f.Target), f.Target + " " + said}}, nil
+		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" {
+			return nil, fmt.Errorf("%s is named: leave --workflow, --node, --task and --code out, which choose", f.Target)
+		}
+		act, err = e.targetIn(ctx, f.Run, act, f.Target)
+		return []deed{{workflow.RunID(f.Run), act, f.Target + " " + said}}, err
 	}
 	filter := pawl.DeadLetterFilter{Run: workflow.RunID(f.Run), Workflow: f.Workflow, Node: workflow.NodeID(f.Node), Task: f.Task, Code: f.Code}
 	if filter == (pawl.DeadLetterFilter{}) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -73,6 +74,9 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 				continue
 			}
 			at, err := placeText(ctx, e, &run)
+			if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
+				continue
+			}
 			if err != nil {
 				return err
 			}

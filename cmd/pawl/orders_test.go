@@ -69,3 +69,20 @@ func makeOrders(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(engine.Close(ctx))
 }
+
+// makeTwins makes an engine directory with a run in which nodes are called as tokens are written, and a published definition.
+func makeTwins(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	engine, err := pawl.Open(ctx, ts.MkAbs(args[0]), pawl.Options{})
+	ts.Check(err)
+	def, err := workflow.ParseYAML([]byte(`name: approvals
+start: split
+nodes: [{id: split}, {id: t5, approval: {message: one}}, {id: "5", approval: {message: two}}, {id: other, approval: {message: three}}]
+transitions: [{from: split, to: t5}, {from: split, to: "5"}, {from: split, to: other}]
+`))
+	ts.Check(err)
+	_, err = engine.Publish(def)
+	ts.Check(err)
+	ts.Check(engine.Start(ctx, workflow.Run{ID: "order", Workflow: def.Name}, nil))
+	ts.Check(engine.Close(ctx))
+}

@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata",
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "sealed": makeSealed,
+			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "twins": makeTwins, "sealed": makeSealed,
 		},
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,11 +67,12 @@ func (c *startCommand) readStart() (s api.Start, err error) {
 		if err != nil {
 			return s, err
 		}
-		if s.Input, err = jsonText("--input", string(text)); err != nil {
-			return s, err
+		if !json.Valid(text) {
+			return s, fmt.Errorf("--input: %s is not JSON", c.Input)
 		}
+		s.Input = text
 	}
-	if _, err := os.Stat(c.Definition); errors.Is(err, fs.ErrNotExist) {
+	if info, err := os.Stat(c.Definition); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 		s.Workflow, s.Version = c.Definition, c.Version
 		return s, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,23 +39,50 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
-// An engine that dies while it is asked leaves open what it has done, and the command says where that stands.
-func TestAnEngineThatDies(t *testing.T) {
+// listenAsEngine answers what is asked at the socket of a new directory, and says which engine it is.
+func listenAsEngine(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "pawl")
 	require.NoError(t, err)
-	defer os.RemoveAll(dir)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	l, err := socket.Listen(dir)
 	require.NoError(t, err)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/engine" {
-			panic(http.ErrAbortHandler)
+			answer(w, r)
+			return
 		}
-		_, _ = w.Write([]byte(`{"pid": 1}`))
+		_, _ = w.Write([]byte(`{"pid": 1, "counts": [{"runs": 2}]}`))
 	})}
 	served := make(chan struct{})
-	go func() { defer close(served); _ = s.Serve(net.Listener(l)) }()
-	defer func() { _ = s.Close(); <-served }()
+	go func() { defer close(served); _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close(); <-served })
+	return dir
+}
 
+// A run that is purged while the list is made is not in it.
+func TestListWhileARunIsPurged(t *testing.T) {
+	dir := listenAsEngine(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v1/runs":
+			_, _ = w.Write([]byte(`{"run": "a", "workflow": "w"}` + "\n" + `{"run": "b", "workflow": "w"}` + "\n"))
+		case r.URL.Query().Get("run") == "a":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error": {"status": 404, "code": "run_not_found", "message": "none"}}`))
+		default:
+			_, _ = w.Write([]byte(`{}`))
+		}
+	})
+	var out strings.Builder
+	con := &console{Out: &out, Errs: io.Discard, Now: time.Now}
+	require.Equal(t, exitDone, con.runArguments(t.Context(), []string{"ls", "--dir", dir}))
+	require.NotContains(t, out.String(), "\na ")
+	require.Contains(t, out.String(), "\nb ")
+}
+
+// An engine that dies while it is asked leaves open what it has done, and the command says where that stands.
+func TestAnEngineThatDies(t *testing.T) {
+	dir := listenAsEngine(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	var out, errs strings.Builder
 	con := &console{In: strings.NewReader(""), Out: &out, Errs: &errs, Now: time.Now}
 	require.Equal(t, exitUnknown, con.runArguments(t.Context(), []string{"cancel", "a", "--by", "ann", "-m", "x", "--dir", dir}))
@@ -69,7 +95,6 @@ func TestAnEngineThatDies(t *testing.T) {
 	require.Contains(t, errs.String(), "the connection with the engine broke")
 	require.Equal(t, exitUnknown, con.runArguments(t.Context(), []string{"start", "w", "--by", "ann", "--dir", dir}))
 	require.Regexp(t, `pawl: run [0-9a-z-]{20,}: `, errs.String(), "the id by which it can be found")
-	require.NoError(t, s.Close())
 	require.Equal(t, exitNotFound, con.runArguments(t.Context(), []string{"ls", "--dir", filepath.Join(dir, "none")}))
 }
 

@@ -18,7 +18,7 @@ var voteVerb = verb{
 // A voteCommand votes.
 type voteCommand struct {
 	Run     string `arg:"" help:"The id of the run."`
-	Target  string `arg:"" name:"token-or-node" help:"The approval: its token, as t5, or its node where one waits."`
+	Target  string `arg:"" name:"token-or-node" help:"The approval: its node where one waits, or its token, as t5."`
 	Answer  string `arg:"" enum:"yes,no" help:"yes or no."`
 	Comment string `placeholder:"TEXT" help:"What the run is told beside the answer; the reason, if this is not given."`
 	Data    string `placeholder:"JSON" help:"A value that the run is given."`
@@ -35,7 +35,10 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	approved := c.Answer == "yes"
 	return c.withActor(ctx, con, func(e *reached) error {
-		act := targetIn(api.Operation{Do: "vote", Approved: &approved, Comment: c.Comment, Data: data}, c.Target)
+		act, err := e.targetIn(ctx, c.Run, api.Operation{Do: "vote", Approved: &approved, Comment: c.Comment, Data: data}, c.Target)
+		if err != nil {
+			return err
+		}
 		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), act, fmt.Sprintf("has the vote of %s: %s", c.By, c.Answer)})
 	})
 }
