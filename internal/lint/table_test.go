@@ -55,7 +55,6 @@ var layers = map[string][]string{
 
 	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor", "replay"}),
 	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "."}),
-	"api/clienttest":  {},
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":    slices.Concat(vocabulary, []string{"workflow", "."}),
@@ -67,6 +66,7 @@ var layers = map[string][]string{
 	"examples/*": slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector", "api"}),
 	"bench":      {"*"},
 
+	"internal/clienttest":      {},
 	"internal/bombtest":        {},
 	"internal/crashtest":       {},
 	"internal/damagetest":      {},
