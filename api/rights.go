@@ -32,7 +32,8 @@ const (
 type Options struct {
 	// Identify says who sends a request, from what the host knows: a session, a certificate, a
 	// header that its proxy sets. Acts are done in that name; with "" a request names itself whoever acts. An *Error
-	// is answered as it is, any other error with 401. It is called once for each request, from any goroutine.
+	// is answered as it is, any other error with 401. It is called once for each request, from any goroutine, and again while one
+	// lasts: every 15 s for a stream, which ends if the name or the rights are not the same any more, and after a wait.
 	//
 	// Without it the handler serves requests from a loopback address to a loopback host which have come
 	// through no proxy, with View and Values.
@@ -68,6 +69,15 @@ func (s *server) identifyCaller(r *http.Request) (caller, error) {
 		return caller{}, e
 	}
 	return caller{}, refusef(http.StatusUnauthorized, codeUnauthorized, "the caller is not known")
+}
+
+// checkAgain refuses a caller who has not the name and the rights any more with which a request began.
+func (c *call) checkAgain() error {
+	now, err := c.identifyCaller(c.r)
+	if err == nil && now != c.caller {
+		err = refusef(http.StatusForbidden, codeForbidden, "the rights of the caller have changed since this began: ask again")
+	}
+	return err
 }
 
 // requireRights refuses a caller who lacks one of the rights.

@@ -74,6 +74,11 @@ func (c *call) showRun() error {
 	if err := c.awaitEnd(id, wait); err != nil {
 		return err
 	}
+	if wait > 0 {
+		if err := c.checkAgain(); err != nil {
+			return err
+		}
+	}
 	s, err := c.readSummary(id)
 	if err != nil {
 		return err

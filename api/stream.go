@@ -16,7 +16,7 @@ import (
 // maxStreams bounds how many streams one handler has at once.
 const maxStreams = 256
 
-// aliveEvery is how often a stream that has nothing to tell says that it lives.
+// aliveEvery is how often a stream says that it lives, and asks whether its caller still has the rights that it had.
 const aliveEvery = 15 * time.Second
 
 // A frame is one message of a stream.
@@ -117,31 +117,33 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 	return nil
 }
 
-// writeStream writes what comes until no more does or the caller is gone, which ends the list.
+// writeStream writes what comes until no more does, the caller is gone or has lost a right, and ends the list.
 func (c *call) writeStream(texts <-chan []byte, cancel func()) {
-	controller := http.NewResponseController(c.w)
+	defer cancel()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
-	for text := []byte(":\n\n"); ; {
-		setWriteTimeout(c.w)
-		_, err := c.w.Write(text)
-		if err == nil {
-			err = controller.Flush()
-		}
-		if err != nil {
-			cancel()
-			return
-		}
+	for text := []byte(":\n\n"); c.writePart(text); {
 		more := true
 		select {
 		case text, more = <-texts:
 		case <-alive.C:
 			text = []byte(":\n\n")
+			if err := c.checkAgain(); err != nil {
+				c.writePart(eventText("failed", 0, errorReply{errorOf(err)}))
+				return
+			}
 		}
 		if !more {
 			return
 		}
 	}
+}
+
+// writePart writes a part of a stream; false if the caller is gone.
+func (c *call) writePart(text []byte) bool {
+	setWriteTimeout(c.w)
+	_, err := c.w.Write(text)
+	return err == nil && http.NewResponseController(c.w).Flush() == nil
 }
 
 // eventText returns the text of an event. One with a name is not told to those who listen for messages.

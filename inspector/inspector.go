@@ -30,7 +30,8 @@ type Options struct {
 	Name string
 	// Identify says who sends a request, from what the host knows: a session, a certificate, a
 	// header that its proxy sets. Acts are done in that name; with "" whoever acts gives one. An
-	// error is answered with 401. It is called once for each request, from any goroutine.
+	// error is answered with 401. It is called once for each request, from any goroutine, and every
+	// 15 s for the stream of a page, which ends if the rights are not the same any more.
 	//
 	// Without it the pages serve requests from a loopback address to a loopback host which have
 	// come through no proxy, for reading only.

@@ -20,7 +20,7 @@ import (
 const (
 	frameEvery  = 250 * time.Millisecond // at most four frames a second
 	frameShare  = 9                      // times as long as a frame took to make, nothing is made
-	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead
+	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead, and a look at the rights
 	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone
 	mostHubs    = 256                    // pages that are watched at once
 )
@@ -249,6 +249,10 @@ func (s *server) serveLive(p *page, address string) error {
 		case <-p.r.Context().Done():
 			return nil
 		case <-alive.C:
+			now := *p
+			if s.checkCaller(&now) != nil || now.rights != p.rights {
+				return nil // the page asks again, and is told
+			}
 		case frame, ok := <-frames:
 			if !ok {
 				return nil

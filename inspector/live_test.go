@@ -4,13 +4,19 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
 )
 
 // A stream is what a browser reads of a page that is watched.
@@ -105,4 +111,26 @@ func TestNoFrames(t *testing.T) {
 	}
 	status, _ := s.serve(as("ann", 0)).get("live/")
 	require.Equal(t, 403, status)
+}
+
+// A stream ends soon after whoever watches has lost a right.
+func TestRightsThatAreRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: later{}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, engine.Close(context.Background())) }()
+		for _, revoked := range []error{nil, errors.New("logged out")} {
+			asked := 0
+			h := inspector.Handler(engine, inspector.Options{Identify: func(*http.Request) (string, api.Rights, error) {
+				if asked++; asked > 1 {
+					return "ann", api.View, revoked
+				}
+				return "ann", api.All, nil
+			}})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/live/runs", nil))
+			require.NoError(t, ctx.Err(), "the stream goes on")
+			cancel()
+		}
+	})
 }
