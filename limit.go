@@ -53,7 +53,8 @@ func (l TypeLimit) Problem(kind string) string {
 // A TenantLimit bounds what one tenant has at once, see workflow.Run.Tenant. The zero value of each
 // field is no bound.
 type TenantLimit struct {
-	// Concurrency is how many of its tasks run at once. A task that waits for that holds no slot.
+	// Concurrency is how many of its tasks run at once, and in a pool of package worker how many its workers
+	// hold. A task that waits for that holds no slot.
 	Concurrency int
 	// Active is how many of its runs may be active at once; beyond it, Start answers a
 	// *TenantBusyError. As with Options.MaxActive, child runs and those that go on count, but are not

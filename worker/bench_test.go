@@ -18,10 +18,11 @@ type loaded struct {
 	order   int64
 	now     time.Time
 	next    int
+	tenants int64
 }
 
-func load(tasks, workers int) *loaded {
-	l := &loaded{queue: newQueue(testLease, testExpiry, nil), now: epoch}
+func load(tasks, workers int, tenants int64) *loaded {
+	l := &loaded{queue: newQueue(testLease, testExpiry, nil), now: epoch, tenants: tenants}
 	for range tasks + workers {
 		l.dispatch()
 	}
@@ -35,7 +36,7 @@ func load(tasks, workers int) *loaded {
 
 func (l *loaded) dispatch() {
 	l.order++
-	l.addTask(pawl.Task{Key: pawl.Key(fmt.Sprint("k", l.order)), Type: "a", Order: l.order, Priority: int(l.order % 3)}, l.order, l.now)
+	l.addTask(pawl.Task{Key: pawl.Key(fmt.Sprint("k", l.order)), Type: "a", Order: l.order, Priority: int(l.order % 3), Tenant: fmt.Sprint(l.order % l.tenants)}, l.order, l.now)
 }
 
 // turn is one assignment and all that belongs to it: a worker completes its task
@@ -61,7 +62,7 @@ var sizes = []struct{ tasks, workers int }{{1000, 10}, {1000, 1000}, {100_000, 1
 func BenchmarkAssignment(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("queued=%d/workers=%d", size.tasks, size.workers), func(b *testing.B) {
-			l := load(size.tasks, size.workers)
+			l := load(size.tasks, size.workers, 1)
 			b.ReportAllocs()
 			for b.Loop() {
 				l.turn()
@@ -112,22 +113,28 @@ func BenchmarkPool(b *testing.B) {
 }
 
 // move puts another heap in the place of one.
-func move(from, to *heap.Heap[*item]) {
+func move[T any](from, to *heap.Heap[T]) {
 	for from.Len() > 0 {
 		to.Put(from.Pop())
 	}
 	*from = *to
 }
 
-// The cost of an assignment is flat in tasks that wait and in workers. It is
+// The cost of an assignment is flat in tasks that wait, in workers and in tenants. It is
 // counted in comparisons, which no machine disturbs.
 func TestTheCostOfAnAssignmentIsFlat(t *testing.T) {
-	compared := func(tasks, workers int) float64 {
-		l := load(tasks, workers)
+	compared := func(tasks, workers int, tenants int64) float64 {
+		l := load(tasks, workers, tenants)
 		n := 0
+		for _, t := range l.queue.tenants {
+			for _, w := range t.waits {
+				items := heap.New(func(a, b *item) bool { n++; return a.startsBefore(b) }, func(i *item) *heap.Place { return &i.place })
+				move(&w.items, &items)
+			}
+		}
 		for _, waiting := range l.types {
-			items := heap.New(func(a, b *item) bool { n++; return a.startsBefore(b) }, func(i *item) *heap.Place { return &i.place })
-			move(&waiting.items, &items)
+			waits := heap.New(func(a, b *tenantItems) bool { n++; return a.startsBefore(b) }, func(w *tenantItems) *heap.Place { return &w.place })
+			move(&waiting.tenants, &waits)
 		}
 		leases := heap.New(func(a, b *item) bool { n++; return a.until.Before(b.until) }, func(i *item) *heap.Place { return &i.lease })
 		move(&l.leases, &leases)
@@ -138,11 +145,12 @@ func TestTheCostOfAnAssignmentIsFlat(t *testing.T) {
 		}
 		return float64(n) / turns
 	}
-	few, many := compared(1000, 10), compared(100_000, 10)
-	crowd := compared(1000, 1000)
-	t.Logf("comparisons: %.0f with 1,000 tasks and 10 workers, %.0f with 100,000 tasks, %.0f with 1,000 workers", few, many, crowd)
+	few, many := compared(1000, 10, 1), compared(100_000, 10, 1)
+	crowd, house := compared(1000, 1000, 1), compared(100_000, 10, 10_000)
+	t.Logf("comparisons: %.0f with 1,000 tasks and 10 workers, %.0f with 100,000 tasks, %.0f with 1,000 workers, %.0f with 100,000 tasks of 10,000 tenants", few, many, crowd, house)
 	require.Less(t, many/few, 3.0)
 	require.Less(t, crowd/few, 3.0)
+	require.Less(t, house/few, 5.0)
 }
 
 // The time of an assignment is flat too.
@@ -151,7 +159,7 @@ func TestTheTimeOfAnAssignmentIsFlat(t *testing.T) {
 	spent := func(tasks, workers int) time.Duration {
 		best := time.Hour
 		for range 5 { // the best of five: what disturbs only adds
-			l := load(tasks, workers)
+			l := load(tasks, workers, 1)
 			const turns = 5000
 			begin := time.Now()
 			for range turns {

@@ -14,19 +14,22 @@ import (
 // that were let go from freed. After every method no task waits that a waiting worker
 // could take.
 type queue struct {
-	lease  time.Duration             // of a task
-	expiry time.Duration             // of a worker without contact
-	limits map[string]pawl.TypeLimit // by type; "*" for those without one of their own
+	lease   time.Duration             // of a task
+	expiry  time.Duration             // of a worker without contact
+	limits  map[string]pawl.TypeLimit // by type; "*" for those without one of their own
+	limitOf func(pawl.Task) int       // how many tasks of its tenant workers may hold; 0 is no bound
 
 	items   map[pawl.Key]*item
 	types   map[string]*typeQueue
+	tenants map[string]*tenantState
+	limited bool                    // a tenant has had a limit
 	ready   heap.Heap[*typeQueue]   // those that may hand out a task now
 	paced   map[*typeQueue]struct{} // those that wait for their rate
 	leases  heap.Heap[*item]
 	workers map[string]*workerState
 	anyType list.List // of *workerState: those that wait and take every type
 	seen    list.List // of *workerState: all of them, by kept
-	turns   int64
+	turns   int64     // that workers and tenants have been given
 	ended   completedKeys
 
 	drained bool // nothing is handed out any more
@@ -46,11 +49,11 @@ type assignment struct {
 
 func newQueue(lease, expiry time.Duration, limits map[string]pawl.TypeLimit) *queue {
 	return &queue{
-		lease: lease, expiry: expiry, limits: limits,
+		lease: lease, expiry: expiry, limits: limits, limitOf: func(t pawl.Task) int { return t.TenantLimit().Concurrency },
 		unserved: newUnserved(),
-		items:    map[pawl.Key]*item{}, types: map[string]*typeQueue{}, paced: map[*typeQueue]struct{}{}, workers: map[string]*workerState{},
+		items:    map[pawl.Key]*item{}, types: map[string]*typeQueue{}, tenants: map[string]*tenantState{}, paced: map[*typeQueue]struct{}{}, workers: map[string]*workerState{},
 		ready: heap.New(
-			func(a, b *typeQueue) bool { return a.firstItem().startsBefore(b.firstItem()) },
+			(*typeQueue).startsBefore,
 			func(l *typeQueue) *heap.Place { return &l.place },
 		),
 		leases: heap.New(
@@ -69,17 +72,25 @@ func (q *queue) addTask(t pawl.Task, owner int64, now time.Time) {
 		i = &item{since: now}
 		q.items[t.Key] = i
 	}
-	was := q.ensureType(i.task.Type)
-	i.task, i.owner, i.known, i.withdrawn = t, owner, true, false
-	l := q.ensureType(t.Type)
-	if i.holder == nil {
-		l.items.Put(i)
-	} else if was != l { // a claim, whose type was not known
-		was.held--
-		l.held++
+	limit := q.limitOf(t)
+	q.limited = q.limited || limit > 0
+	i.owner, i.known, i.withdrawn = owner, true, false
+	var queues []*typeQueue
+	if i.holder != nil { // a claim, whose type and tenant were not known
+		queues = q.changeTenant(i, now, func(w *tenantItems) { w.countHeld(-1) })
+		i.task = t
+		queues = append(queues, q.changeTenant(i, now, func(w *tenantItems) {
+			w.tenant.limit = limit
+			w.countHeld(1)
+		})...)
+	} else {
+		i.task = t
+		queues = q.changeTenant(i, now, func(w *tenantItems) {
+			w.tenant.limit = limit
+			w.putItem(i)
+		})
 	}
-	q.refreshReady(l, now)
-	q.handOut(now, []*typeQueue{l, was})
+	q.handOut(now, queues)
 }
 
 // withdrawTask removes a task that is over. A worker that holds it keeps it until it is
@@ -95,10 +106,7 @@ func (q *queue) withdrawTask(k pawl.Key, owner int64, now time.Time) *workerStat
 		return i.holder
 	}
 	delete(q.items, k)
-	l := q.ensureType(i.task.Type)
-	l.items.Remove(i)
-	q.refreshReady(l, now)
-	q.handOut(now, []*typeQueue{l})
+	q.handOut(now, q.changeTenant(i, now, func(w *tenantItems) { w.removeItem(i) }))
 	return nil
 }
 
@@ -148,7 +156,7 @@ func (q *queue) handOut(now time.Time, queues []*typeQueue, workers ...*workerSt
 	for !q.drained {
 		var first *typeQueue
 		for _, l := range queues {
-			if l.place.In() && (first == nil || l.firstItem().startsBefore(first.firstItem())) && q.longestWaiting(l) != nil {
+			if l.place.In() && (first == nil || l.startsBefore(first)) && q.longestWaiting(l) != nil {
 				first = l
 			}
 		}
@@ -201,14 +209,15 @@ func (q *queue) assignFirst(l *typeQueue, s *workerState, now time.Time) {
 
 // takeItem makes a worker the holder of a task that waits.
 func (q *queue) takeItem(i *item, s *workerState, now time.Time) {
-	l := q.ensureType(i.task.Type)
-	l.items.Remove(i)
-	l.held++
+	q.changeTenant(i, now, func(w *tenantItems) {
+		w.removeItem(i)
+		w.countHeld(1)
+		q.takeTurn(w)
+	})
 	i.holder, i.since = s, now
 	s.held[i.task.Key] = i
 	i.task.ReportWorker(s.id)
 	q.renewLease(i, now)
-	q.refreshReady(l, now)
 }
 
 // renewLease lets the lease of a held task begin again.
@@ -220,27 +229,32 @@ func (q *queue) renewLease(i *item, now time.Time) {
 	q.leases.Put(i)
 }
 
-// freeItem takes a task from its holder and returns its type queue. The task goes back
-// to the head of that queue, or is forgotten if it is over or was only claimed.
-func (q *queue) freeItem(i *item, requeue bool, now time.Time) *typeQueue {
-	s, l := i.holder, q.ensureType(i.task.Type)
+// freeItem takes a task from its holder and returns the type queues in which something may be
+// handed out now. The task goes back to the head of those of its tenant, or is forgotten if it is
+// over or was only claimed.
+func (q *queue) freeItem(i *item, requeue bool, now time.Time) []*typeQueue {
+	s := i.holder
 	delete(s.held, i.task.Key)
 	q.freed = append(q.freed, i.task.Key)
 	i.task.ReportWorker("")
 	q.leases.Remove(i)
-	l.held--
 	i.holder, i.until, i.closing = nil, time.Time{}, false
-	if requeue && i.known && !i.withdrawn {
+	requeue = requeue && i.known && !i.withdrawn
+	queues := q.changeTenant(i, now, func(w *tenantItems) {
+		w.countHeld(-1)
+		if requeue {
+			w.putItem(i) // it keeps its order: it is before all that came later
+		}
+	})
+	if requeue {
 		i.since = now
-		l.items.Put(i) // it keeps its order: it is before all that came later
 	} else {
 		delete(q.items, i.task.Key)
 	}
-	q.refreshReady(l, now)
 	if s.leaving && len(s.held) == 0 {
 		q.forgetWorker(s, now)
 	}
-	return l
+	return queues
 }
 
 // advanceTo brings the queue to now: leases expire, workers without contact are
@@ -251,7 +265,7 @@ func (q *queue) advanceTo(now time.Time) {
 		i := q.leases.First()
 		i.holder.expired++
 		q.expired++
-		queues = append(queues, q.freeItem(i, true, now))
+		queues = append(queues, q.freeItem(i, true, now)...)
 	}
 	for l := range q.paced { // in any order: each is looked at alone
 		if at, some := l.nextHandout(); some && !at.After(now) {

@@ -26,11 +26,13 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // looking at all tasks and all workers.
 type model struct {
 	*rapid.T
-	q     *queue
-	now   time.Time
-	order int64
-	limit map[string]pawl.TypeLimit
-	rates map[string]*rate.Bucket
+	q      *queue
+	now    time.Time
+	order  int64
+	limit  map[string]pawl.TypeLimit
+	rates  map[string]*rate.Bucket
+	limits map[string]int            // of tenants, whose names these are
+	passed map[turnOf]map[turnOf]int // how often one was handed a task while another waited
 
 	tasks   map[pawl.Key]*modelTask
 	workers map[string]*modelWorker
@@ -74,10 +76,61 @@ func (m *model) heldOf(kind string) (n int) {
 	return n
 }
 
-// may says that the limits let a task of this type out now.
-func (m *model) may(kind string) bool {
-	l := m.limit[kind]
-	return (l.Concurrency == 0 || m.heldOf(kind) < l.Concurrency) && !m.rates[kind].NextEvent().After(m.now)
+func (m *model) heldFor(tenant string) (n int) {
+	for _, t := range m.tasks {
+		if t.holder != "" && t.Tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
+// may says that the limits let this task out now.
+func (m *model) may(t *modelTask) bool {
+	l := m.limit[t.Type]
+	return (l.Concurrency == 0 || m.heldOf(t.Type) < l.Concurrency) && !m.rates[t.Type].NextEvent().After(m.now) && !m.isFull(t.Tenant)
+}
+
+func (m *model) isFull(tenant string) bool {
+	return m.limits[tenant] > 0 && m.heldFor(tenant) >= m.limits[tenant]
+}
+
+// A turnOf is a tenant that waits at a type.
+type turnOf struct{ tenant, kind string }
+
+func (m *model) turns() map[turnOf]bool {
+	waiting := map[turnOf]bool{}
+	for _, t := range m.tasks {
+		if t.holder == "" && !m.isFull(t.Tenant) {
+			waiting[turnOf{t.Tenant, t.Type}] = true
+		}
+	}
+	return waiting
+}
+
+// noteTurn says that no tenant is handed two tasks of a type while another waits for one.
+func (m *model) noteTurn(t *modelTask) {
+	of := turnOf{t.Tenant, t.Type}
+	delete(m.passed, of)
+	for at := range m.turns() {
+		if at.kind == of.kind && at.tenant != of.tenant {
+			if m.passed[at] == nil {
+				m.passed[at] = map[turnOf]int{}
+			}
+			m.passed[at][of]++
+			require.LessOrEqual(m, m.passed[at][of], 1, "%v had two turns before %v", of, at)
+		}
+	}
+}
+
+// forgetTurns starts anew with who waits no longer.
+func (m *model) forgetTurns() {
+	waiting := m.turns()
+	for at := range m.passed {
+		if !waiting[at] {
+			delete(m.passed, at)
+		}
+	}
 }
 
 func (m *model) room(id string) bool {
@@ -100,17 +153,19 @@ func (m *model) taken() {
 		require.True(m, m.room(id), "%s got more than its capacity leaves", id)
 		require.True(m, w.takes(t.Type), "%s does not take %s", id, t.Type)
 		require.True(m, w.permanent || w.waits, "%s did not ask", id)
-		require.True(m, m.may(t.Type), "the limit of %s", t.Type)
+		require.True(m, m.may(t), "the limits of %s and %q", t.Type, t.Tenant)
 		for _, u := range m.tasks {
-			if u.holder == "" && w.takes(u.Type) && m.may(u.Type) {
+			if u.holder == "" && w.takes(u.Type) && m.may(u) && (len(m.limits) == 1 || u.Type == t.Type && u.Tenant == t.Tenant) {
 				require.False(m, ahead(u, t), "%s was handed out before %s", k, u.Key)
 			}
 		}
 		m.rates[t.Type].CountEvent(m.now)
+		m.noteTurn(t)
 		t.holder = id
 		if !w.permanent {
 			t.until = m.now.Add(testLease)
 		}
+		m.forgetTurns()
 	}
 	for _, a := range m.q.out {
 		m.workers[a.worker.id].waits = false
@@ -186,6 +241,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.tick()
 			do()
 			m.taken()
+			m.forgetTurns()
 		}
 	}
 	return actions
@@ -196,10 +252,15 @@ func (m *model) add() {
 	t := pawl.Task{
 		Key: pawl.Key(fmt.Sprintf("k%03d", m.order)), Order: m.order,
 		Type: rapid.SampledFrom(kinds).Draw(m.T, "type"), Priority: rapid.IntRange(0, 2).Draw(m.T, "priority"),
+		Tenant: m.tenant(),
 	}
 	m.tasks[t.Key] = &modelTask{Task: t, known: true}
 	m.added++
 	m.q.addTask(t, m.order, m.now)
+}
+
+func (m *model) tenant() string {
+	return rapid.SampledFrom(slices.Sorted(maps.Keys(m.limits))).Draw(m.T, "tenant")
 }
 
 // again: the engine was opened again and dispatches a key once more.
@@ -208,7 +269,7 @@ func (m *model) again() {
 	m.order++
 	t.Order, t.known, t.withdrawn = m.order, true, false
 	if t.Type == "" {
-		t.Type = rapid.SampledFrom(kinds).Draw(m.T, "type")
+		t.Type, t.Tenant = rapid.SampledFrom(kinds).Draw(m.T, "type"), m.tenant()
 	}
 	m.q.addTask(t.Task, t.Order, m.now)
 }
@@ -274,6 +335,7 @@ func (m *model) meet(call func(string, pawl.Key, time.Time) keyState) (*modelTas
 		if m.workers[id] == nil {
 			m.workers[id] = &modelWorker{Registration: Registration{ID: id}}
 		}
+		delete(m.passed, turnOf{t.Tenant, t.Type})
 		t.holder = id
 		m.workers[id].waits = m.workers[id].waits && m.room(id)
 	case t.holder != id:
@@ -408,9 +470,13 @@ func (m *model) check() {
 			continue
 		}
 		for k, t := range m.tasks {
-			waits := t.holder == "" && w.takes(t.Type) && m.room(id) && m.may(t.Type)
+			waits := t.holder == "" && w.takes(t.Type) && m.room(id) && m.may(t)
 			require.False(m, waits, "%s waits for nothing: %s could have it", k, id)
 		}
+	}
+	for name, n := range m.q.tenants {
+		require.Equal(m, m.heldFor(name), n.held)
+		require.True(m, n.held > 0 || len(n.waits) > 0, "the tenant %q is not needed", name)
 	}
 	for kind, l := range m.q.types {
 		require.Equal(m, m.heldOf(kind), l.held)
@@ -419,8 +485,8 @@ func (m *model) check() {
 }
 
 // Every task is held by at most one worker, none is lost, what is handed out is
-// always the first that may be, and nothing waits that somebody could take,
-// whatever happens in whatever order.
+// always the first of its tenant that may be, tenants take turns and hold no more than they may, and
+// nothing waits that somebody could take, whatever happens in whatever order.
 func TestQueueIsTheModel(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.steps", "200")) // long enough for queues to grow
 	defer func() { require.NoError(t, flag.Set("rapid.steps", "30")) }()
@@ -436,7 +502,12 @@ func checkQueue(t *testing.T) {
 		m := &model{
 			T: t, q: newQueue(testLease, testExpiry, limits), now: epoch, limit: limits, rates: map[string]*rate.Bucket{},
 			tasks: map[pawl.Key]*modelTask{}, workers: map[string]*modelWorker{}, done: map[pawl.Key]string{},
+			limits: map[string]int{"": 0}, passed: map[turnOf]map[turnOf]int{},
 		}
+		if rapid.Bool().Draw(t, "tenants") {
+			m.limits = map[string]int{"": 0, "acme": 0, "duo": 2, "solo": 1}
+		}
+		m.q.limitOf = func(t pawl.Task) int { return m.limits[t.Tenant] }
 		for _, k := range append([]string{""}, kinds...) {
 			b := rate.NewBucket(limits[k].Rate, limits[k].Burst)
 			m.rates[k] = &b

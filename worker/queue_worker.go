@@ -68,7 +68,7 @@ func (q *queue) removeWorker(s *workerState, now time.Time) {
 	if !s.permanent {
 		for _, i := range s.heldItems() {
 			if !i.closing {
-				queues = append(queues, q.freeItem(i, true, now))
+				queues = append(queues, q.freeItem(i, true, now)...)
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, no
 	}
 	if i != nil && i.holder != nil && i.holder.id == id {
 		s := i.holder
-		q.handOut(now, []*typeQueue{q.freeItem(i, false, now)}, s)
+		q.handOut(now, q.freeItem(i, false, now), s)
 	}
 }
 
@@ -207,7 +207,7 @@ func (q *queue) releaseTask(k pawl.Key, now time.Time) {
 	q.advanceTo(now)
 	if i := q.items[k]; i != nil && i.holder != nil {
 		s := i.holder
-		q.handOut(now, []*typeQueue{q.freeItem(i, true, now)}, s)
+		q.handOut(now, q.freeItem(i, true, now), s)
 	}
 }
 

@@ -89,8 +89,8 @@ func (q *queue) statusAt(now time.Time) Status {
 		return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.Key, b.Key))
 	})
 	for _, l := range q.types {
-		if l.items.Len() > 0 || l.held > 0 {
-			s.Types = append(s.Types, TypeStatus{Type: l.kind, Queued: l.items.Len(), Active: l.held})
+		if l.queued > 0 || l.held > 0 {
+			s.Types = append(s.Types, TypeStatus{Type: l.kind, Queued: l.queued, Active: l.held})
 		}
 	}
 	slices.SortFunc(s.Types, func(a, b TypeStatus) int { return cmp.Compare(a.Type, b.Type) })

@@ -11,38 +11,93 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// TenantLimit.Concurrency counts a task until the pool has it, and not while a worker does: a tenant
-// with a limit of one has five tasks at work, and another gets a worker that is free.
-func TestAPoolDoesNotCountTasksOfTenants(t *testing.T) {
-	pool := mustNew(worker.Options{NoToken: true})
-	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{
-		Executor: pool, Durability: pawl.ProcessCrash, Tenants: map[string]pawl.TenantLimit{"*": {Concurrency: 1}},
-	})
+// A counted is a pool that tells of the tasks that it has got.
+type counted struct {
+	*worker.Pool
+	queued chan struct{}
+}
+
+func (c counted) Execute(ctx context.Context, t pawl.Task) (any, error) {
+	output, err := c.Pool.Execute(ctx, t)
+	c.queued <- struct{}{}
+	return output, err
+}
+
+// tenants is an engine with a pool that has no worker yet.
+type tenants struct {
+	*testing.T
+	engine *pawl.Engine
+	pool   counted
+}
+
+func openTenants(t *testing.T, limits map[string]pawl.TenantLimit) tenants {
+	t.Helper()
+	pool := counted{mustNew(worker.Options{NoToken: true}), make(chan struct{}, 5000)}
+	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pool, Durability: pawl.ProcessCrash, Tenants: limits})
 	require.NoError(t, err)
 	pool.Attach(engine)
-	defer func() {
+	t.Cleanup(func() {
 		require.NoError(t, pool.Close(context.Background()))
 		require.NoError(t, engine.Close(context.Background()))
-	}()
-	begun, gate := make(chan string, 6), make(chan struct{})
-	require.NoError(t, pool.Start(worker.Registration{ID: "w", Capacity: 6}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+	})
+	return tenants{t, engine, pool}
+}
+
+// start starts a run of a tenant, and returns when so many tasks of it are in the pool.
+func (s tenants) start(tenant string, tasks int) {
+	run := workflow.Run{ID: workflow.RunID(tenant), Definition: define(s.T, fanOut), Tenant: tenant}
+	require.NoError(s, s.engine.Start(s.Context(), run, items(tasks)))
+	for range tasks {
+		<-s.pool.queued
+	}
+}
+
+// A tenant has no more tasks at work than its limit, until they are done, however many its runs
+// have dispatched; another gets the worker that is free.
+func TestAPoolHoldsNoMoreOfATenantThanItsLimit(t *testing.T) {
+	s := openTenants(t, map[string]pawl.TenantLimit{"*": {Concurrency: 2}})
+	begun, gates := make(chan string, 6), map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+	require.NoError(t, s.pool.Start(worker.Registration{ID: "w", Capacity: 6}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		begun <- task.Tenant
 		select {
-		case <-gate:
+		case <-gates[task.Tenant]:
 		case <-ctx.Done():
 		}
-		return nil, ctx.Err()
+		return task.TenantLimit().Concurrency, ctx.Err()
 	}}))
-	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, fanOut), Tenant: "a"}, items(5)))
-	for range 5 {
+	s.start("a", 5)
+	require.Equal(t, []string{"a", "a"}, []string{<-begun, <-begun})
+	require.Empty(t, begun, "the third of a waits")
+	s.start("b", 1)
+	require.Equal(t, "b", <-begun)
+	for range 3 { // one done, one begun
+		gates["a"] <- struct{}{}
 		require.Equal(t, "a", <-begun)
 	}
-	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "b", Definition: define(t, fanOut), Tenant: "b"}, items(1)))
-	require.Equal(t, "b", <-begun)
-	close(gate)
+	close(gates["a"])
+	close(gates["b"])
 	for _, id := range []workflow.RunID{"a", "b"} {
-		out, err := engine.Wait(t.Context(), id)
+		out, err := s.engine.Wait(t.Context(), id)
 		require.NoError(t, err)
 		require.NoError(t, out.Err())
+		require.Equal(t, int64(2), out.Output["results"].([]any)[0])
+	}
+}
+
+// Who has thousands of tasks in the pool delays the first one of another tenant by one task, though it
+// gives its own the highest priority.
+func TestTenantsTakeTurnsAtAPool(t *testing.T) {
+	for _, limits := range []map[string]pawl.TenantLimit{nil, {"*": {Concurrency: 2}}} {
+		s := openTenants(t, limits)
+		const many = 2000
+		s.start("big", many)
+		s.start("small", 1)
+		performed := make(chan string, many+1)
+		require.NoError(t, s.pool.Start(worker.Registration{ID: "w"}, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+			performed <- task.Tenant
+			return nil, nil
+		}}))
+		require.ElementsMatch(t, []string{"big", "small"}, []string{<-performed, <-performed})
+		require.NoError(t, s.engine.Cancel(t.Context(), "big", "enough"))
 	}
 }

@@ -51,7 +51,7 @@ func (q *queue) setTaking(s *workerState, taking bool, now time.Time) {
 
 // noteServed notes whether a type has tasks that wait and no worker that takes them.
 func (q *queue) noteServed(l *typeQueue, now time.Time) {
-	if l.items.Len() == 0 || q.takers[l.kind] > 0 || q.takers[every] > 0 || q.told[l.kind] {
+	if l.queued == 0 || q.takers[l.kind] > 0 || q.takers[every] > 0 || q.told[l.kind] {
 		delete(q.missing, l)
 	} else if _, known := q.missing[l]; !known {
 		q.missing[l] = now
@@ -75,7 +75,7 @@ func (p *Pool) logUnserved() {
 	for _, l := range p.queue.tell {
 		if !p.queue.drained { // else nobody gets anything
 			p.options.Logger.Warn("worker: tasks wait, and no worker takes their type: start one with Pool.Start, or a Client with a handler for the type",
-				"task", l.kind, "queued", l.items.Len(), "workers", len(p.queue.workers))
+				"task", l.kind, "queued", l.queued, "workers", len(p.queue.workers))
 		}
 	}
 	p.queue.tell = p.queue.tell[:0]

@@ -120,7 +120,7 @@ func (q *queue) bestType(s *workerState) *typeQueue {
 	}
 	var first *typeQueue
 	for _, kind := range s.types {
-		if l := q.types[kind]; l != nil && l.place.In() && (first == nil || l.firstItem().startsBefore(first.firstItem())) {
+		if l := q.types[kind]; l != nil && l.place.In() && (first == nil || l.startsBefore(first)) {
 			first = l
 		}
 	}
