@@ -113,13 +113,8 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 	if exists, err := e.forkedBefore(&m); exists || err != nil {
 		return err
 	}
-	source, err := e.dir.ReadForkSource(t.Run)
-	if err != nil {
-		return closedError(err)
-	}
-	f, err := e.planFork(source, m)
-	if err == nil {
-		err = e.commitFork(ctx, f)
+	if err = e.makeFork(ctx, m); err == nil {
+		e.wakeFork(newID)
 	}
 	if errors.Is(err, ErrRunExists) {
 		if exists, again := e.forkedBefore(&m); exists || again != nil {
@@ -127,6 +122,25 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 		}
 	}
 	return err
+}
+
+// makeFork reads the run, and commits the fork. Nobody else reaches the fork before those who
+// watch have been told of it, and a run that had its id is purged before it gets its keys.
+func (e *Engine) makeFork(ctx context.Context, m state.RunForked) error {
+	release, err := e.registry.blockRun(ctx, m.Run)
+	if err != nil {
+		return err
+	}
+	defer release()
+	source, err := e.dir.ReadForkSource(m.From.Run)
+	if err != nil {
+		return closedError(err)
+	}
+	f, err := e.planFork(source, m)
+	if err != nil {
+		return err
+	}
+	return e.commitFork(ctx, f)
 }
 
 // normalResults checks the options and returns the results as values of the JSON model.
@@ -167,7 +181,7 @@ func (e *Engine) forkedBefore(m *state.RunForked) (exists bool, err error) {
 		if err != nil {
 			return true, closedError(err)
 		}
-		if was, ok := r.Message.(state.RunForked); ok && was.Run == m.Run {
+		if was, ok := r.Message.(state.RunForked); ok && was.Run == m.Run && was.From == h.ForkedFrom {
 			if !isSameFork(&was, m) {
 				err = fmt.Errorf("%w: run %q was forked with other options", ErrRunExists, string(m.Run))
 			}
@@ -304,7 +318,7 @@ func (e *Engine) decideFork(f *fork, now time.Time) (err error) {
 	return nil
 }
 
-// commitFork makes the fork durable, in one transaction, and sets it going.
+// commitFork makes the fork durable, in one transaction, and tells of it.
 func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	given := make([]any, len(f.message.Results))
 	for i, r := range f.message.Results {
@@ -335,7 +349,6 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	}
 	e.hook.Hit("fork.answer")
 	outbox{e}.Committed(decision.Outcome(f.state))
-	e.wakeFork(f.message.Run)
 	return nil
 }
 

@@ -202,3 +202,28 @@ func TestForkInMaintenance(t *testing.T) {
 	require.Equal(t, map[string]any{"b": "mended"}, outcomeOf(t, e, "r2").Output)
 	require.Equal(t, map[string]string{"customer": "7"}, mustInspect(t, e, "r2").Labels)
 }
+
+// The id of the run that was forked is free once that is purged, also for a fork as of a record
+// that the run had itself, and for another one later.
+func TestForkUnderAnIDOfThePast(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, chain)}, nil))
+	require.NoError(t, e.Complete(t.Context(), tasksOut(t, e, "a")["a0"], 1))
+	require.ErrorIs(t, e.Fork(t.Context(), "a", "a", pawl.ForkOptions{}), pawl.ErrRunExists)
+	purge := func(id workflow.RunID) {
+		require.NoError(t, e.Cancel(t.Context(), id, ""))
+		require.NoError(t, e.Purge(t.Context(), id))
+	}
+	for _, o := range []pawl.ForkOptions{{At: 2}, {At: 4, InFlight: workflow.InFlightPark}} {
+		require.NoError(t, e.Fork(t.Context(), "a", "b", pawl.ForkOptions{}))
+		purge("a")
+		for range 2 { // the same again
+			require.NoError(t, e.Fork(t.Context(), "b", "a", o))
+		}
+		require.Equal(t, workflow.ForkPoint{Run: "b", Record: o.At}, mustInspect(t, e, "a").ForkedFrom)
+		purge("b")
+	}
+	require.NoError(t, e.Retry(t.Context(), pawl.Target{Run: "a", Node: "b"}, pawl.RetryOptions{}))
+	require.NoError(t, e.Complete(t.Context(), tasksOut(t, e, "a")["b0"], 2))
+	require.Equal(t, map[string]any{"b": int64(2)}, outcomeOf(t, e, "a").Output)
+}

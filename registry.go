@@ -40,18 +40,8 @@ func newRegistry(most int, limits map[string]TenantLimit) *registry {
 func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for blocked := r.blocked[id]; blocked != nil && !r.closed; blocked = r.blocked[id] {
-		r.mu.Unlock()
-		select {
-		case <-blocked:
-			r.mu.Lock()
-		case <-ctx.Done():
-			r.mu.Lock()
-			return nil, context.Cause(ctx)
-		}
-	}
-	if r.closed {
-		return nil, ErrClosed
+	if err := r.waitUntilFree(ctx, id); err != nil {
+		return nil, err
 	}
 	s := r.slots[id]
 	if s == nil {
@@ -66,6 +56,25 @@ func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth
 	}
 	s.held++
 	return s.actor, nil
+}
+
+// waitUntilFree waits until a run may have an actor. The caller holds the lock, which others get
+// meanwhile.
+func (r *registry) waitUntilFree(ctx context.Context, id workflow.RunID) error {
+	for blocked := r.blocked[id]; blocked != nil && !r.closed; blocked = r.blocked[id] {
+		r.mu.Unlock()
+		select {
+		case <-blocked:
+			r.mu.Lock()
+		case <-ctx.Done():
+			r.mu.Lock()
+			return context.Cause(ctx)
+		}
+	}
+	if r.closed {
+		return ErrClosed
+	}
+	return nil
 }
 
 // checkRoom returns ErrBusy if a run that is no child may not be started now. The caller holds
@@ -163,14 +172,7 @@ func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release f
 			return nil, context.Cause(ctx)
 		}
 	}
-	blocked := make(chan struct{})
-	r.blocked[id] = blocked
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.blocked, id)
-		close(blocked)
-	}, nil
+	return r.addBlock(id), nil
 }
 
 // releaseActor undoes acquireActor.
@@ -181,6 +183,29 @@ func (r *registry) releaseActor(a *actor.Actor) {
 		if s.held--; s.held == 0 {
 			a.Nudge()
 		}
+	}
+}
+
+// blockRun keeps a run from getting an actor, and whoever asks for the one that it has waiting,
+// until release is called. It waits until nobody else does so, and fails with ErrClosed.
+func (r *registry) blockRun(ctx context.Context, id workflow.RunID) (release func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.waitUntilFree(ctx, id); err != nil {
+		return nil, err
+	}
+	return r.addBlock(id), nil
+}
+
+// addBlock keeps a run from getting an actor until release is called. The caller holds the lock.
+func (r *registry) addBlock(id workflow.RunID) (release func()) {
+	blocked := make(chan struct{})
+	r.blocked[id] = blocked
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.blocked, id)
+		close(blocked)
 	}
 }
 

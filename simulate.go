@@ -74,7 +74,8 @@ func (e *Engine) Simulate(ctx context.Context, id workflow.RunID) (*Simulation, 
 
 // SimulateAt returns a copy of a run as it was after one of its records, from 1: of those that
 // Journal lists. Its clock begins at the instant of that record. The records up to it are read and
-// played, in some 50 µs each. Errors: as of Simulate, ErrInvalid (the run has no such record),
+// played, in some 50 µs each. Of a fork, before the record that made it, the copy is of the run that was
+// forked: it has that one's id, and takes calls about either. Errors: as of Simulate, ErrInvalid (the run has no such record),
 // *workflow.LimitError (it takes more than 128 MiB).
 func (e *Engine) SimulateAt(ctx context.Context, id workflow.RunID, record int64) (*Simulation, error) {
 	if err := e.checkUsable(ctx); err != nil {
@@ -96,7 +97,7 @@ func (e *Engine) SimulateAt(ctx context.Context, id workflow.RunID, record int64
 	}
 	s.Epoch = e.dispatchEpoch()
 	h := source.Head
-	h.Seq = record
+	h.Seq, h.ForkedFrom = record, s.ForkedFrom
 	return &Simulation{engine: e, head: h, state: s, now: source.Records[record-1].At}, nil
 }
 
@@ -147,10 +148,10 @@ func (s *Simulation) checkRun(id workflow.RunID) error {
 	switch {
 	case !s.isMade():
 		return errNoSimulation
-	case id == s.state.Run:
+	case id == s.head.Run, id == s.state.Run: // which differ in a fork before it was one
 		return nil
 	}
-	return fmt.Errorf("%w: the context is that of a simulation of run %q, not of %q", ErrInvalid, string(s.state.Run), string(id))
+	return fmt.Errorf("%w: the context is that of a simulation of run %q, not of %q", ErrInvalid, string(s.head.Run), string(id))
 }
 
 // planMessage adds a step, unless the message changes nothing.

@@ -61,3 +61,32 @@ func TestSimulateAt(t *testing.T) {
 		require.NoError(t, e.Close(t.Context()))
 	})
 }
+
+// A copy of a fork as of a record before that which made it is of the run that was forked, and
+// takes calls about either.
+func TestSimulateAtBeforeAFork(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, chain)}, nil))
+	require.NoError(t, e.Fork(t.Context(), "a", "b", pawl.ForkOptions{}))
+	for _, record := range []int64{1, 2} {
+		for _, about := range []workflow.RunID{"b", sourceAt(record)} {
+			sim, err := e.SimulateAt(t.Context(), "b", record)
+			require.NoError(t, err)
+			s := sim.Snapshot()
+			require.Equal(t, sourceAt(record), s.Run)
+			require.Equal(t, record > 1, s.ForkedFrom.Run == "a")
+			require.NoError(t, e.Skip(sim.Context(t.Context()), pawl.Target{Run: about, Node: "a"}, nil))
+			require.NoError(t, e.Complete(sim.Context(t.Context()), sim.Snapshot().Tokens[1].Key, 7))
+			require.Equal(t, map[string]any{"b": int64(7)}, sim.Snapshot().Output)
+			require.ErrorIs(t, e.Pause(sim.Context(t.Context()), "c"), pawl.ErrInvalid)
+		}
+	}
+}
+
+// sourceAt is whose the records of fork b are in TestSimulateAtBeforeAFork.
+func sourceAt(record int64) workflow.RunID {
+	if record == 1 {
+		return "a"
+	}
+	return "b"
+}

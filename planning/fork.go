@@ -13,7 +13,7 @@ import (
 // for as long as was left. Tasks and children that were out belong to the run that is
 // forked: they come to the results that are given, are sent again, or wait for an operator.
 func (p *planner) forkRun(m state.RunForked) error {
-	if m.Run == p.s.Run {
+	if m.Run == m.From.Run {
 		return workflow.ErrRunExists
 	}
 	shift := max(0, p.now.Sub(time.UnixMilli(m.AsOf).UTC()))

@@ -1,0 +1,86 @@
+package pawl
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// openForkable opens an engine in which run a waits for a task.
+func openForkable(t *testing.T, hook *testhook.Hook) *Engine {
+	t.Helper()
+	e, err := Open(testhook.With(t.Context(), hook), t.TempDir(), Options{})
+	require.NoError(t, err)
+	d, err := workflow.ParseYAML([]byte("name: one\nstart: a\nnodes: [{id: a, task: a}]\n"))
+	require.NoError(t, err)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: d}, nil))
+	return e
+}
+
+// While a run is purged no fork gets its id: keys of the two would be the same.
+func TestAForkWaitsForThePurgeOfItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := openForkable(t, nil)
+		release, err := e.registry.reserveRun(t.Context(), "b") // as Purge does, of which the rest is over
+		require.NoError(t, err)
+		forked := make(chan error, 1)
+		go func() { forked <- e.Fork(t.Context(), "a", "b", ForkOptions{}) }()
+		synctest.Wait()
+		require.Empty(t, forked)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, e.Fork(ctx, "a", "b", ForkOptions{}), context.Canceled)
+
+		e.purges.Add(1)
+		release()
+		require.NoError(t, <-forked)
+		s, err := e.Inspect(t.Context(), "b")
+		require.NoError(t, err)
+		require.Equal(t, e.keyOf("b", 1, 1, e.dispatchEpoch()), s.Tokens[0].Key)
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// Those who watch are told of a fork before anything happens to it, so that the last change
+// that they are told of is the last one.
+func TestAForkIsToldBeforeItMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		e := openForkable(t, hook)
+		var seqs []int64
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			for c, err := range e.Watch(ctx, WatchFilter{Prefix: "b"}) {
+				if err == nil && !c.Lost {
+					seqs = append(seqs, c.Seq)
+				}
+			}
+		}()
+		synctest.Wait()
+
+		cancelled := make(chan error, 1)
+		var once sync.Once
+		hook.OnHit(func(point string) {
+			switch point {
+			case "commit.done": // whoever looks from now on finds the fork
+				once.Do(func() { go func() { cancelled <- e.Cancel(t.Context(), "b", "") }() })
+			case "fork.answer":
+				synctest.Wait()
+				require.Empty(t, cancelled, "the fork has moved before anybody was told that it is there")
+				require.Equal(t, []int64{2}, seqs)
+			}
+		})
+		require.NoError(t, e.Fork(t.Context(), "a", "b", ForkOptions{}))
+		require.NoError(t, <-cancelled)
+		synctest.Wait()
+		require.Equal(t, []int64{2, 3}, seqs)
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
