@@ -118,9 +118,9 @@ const anyRun = "-"
 
 // runID returns the run that a path is about.
 func (c *call) runID() workflow.RunID {
-	id := c.r.PathValue("run")
-	if named := c.r.URL.Query().Get("run"); id == anyRun && named != "" {
-		id = named
+	id, query := c.r.PathValue("run"), c.r.URL.Query()
+	if id == anyRun && query.Has("run") {
+		id = query.Get("run")
 	}
 	return workflow.RunID(id)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
@@ -18,7 +19,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 	var events []decision.Event
 	snap, s, err := d.loadState(id, func(es []decision.Event) { events = append(events, es...) })
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("load: %w", err)
+		return nil, nil, nil, explainLoad("load", err)
 	}
 	r := d.newHandle(snap.Row, s.Graph)
 	r.unflushed = snap.entries
@@ -40,9 +41,17 @@ func (d *Dir) State(id workflow.RunID) (*state.State, error) {
 func (d *Dir) HeadAndState(id workflow.RunID) (Head, *state.State, error) {
 	snap, s, err := d.loadState(id, func([]decision.Event) {})
 	if err != nil {
-		return Head{}, nil, fmt.Errorf("state: %w", err)
+		return Head{}, nil, explainLoad("state", err)
 	}
 	return snap.Head, s, nil
+}
+
+// explainLoad says what was done to the error of a run that is there.
+func explainLoad(what string, err error) error {
+	if errors.Is(err, ErrRunNotFound) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*Snapshot, *state.State, error) {

@@ -67,7 +67,7 @@ func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s, after %d of %d: %w", printableText(string(d.run)), i-len(refused)-len(unknown), len(deeds), err)
 		}
-		fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(d.run)), err)
+		fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(d.run)), errorText(err))
 		if errors.Is(err, pawl.ErrUnknown) {
 			unknown = append(unknown, err)
 		} else {
@@ -188,7 +188,7 @@ type runsFlag struct {
 // chooseRuns returns the runs that are named or, of those that have not ended, chosen.
 func (f *runsFlag) chooseRuns(ctx context.Context, con *console, e *reached, what string) (ids []workflow.RunID, err error) {
 	if (len(f.Run) > 0) != f.isEmpty() {
-		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots")
+		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots, not both")
 	}
 	for _, id := range f.Run {
 		ids = append(ids, workflow.RunID(id))
@@ -210,7 +210,7 @@ func (f *runsFlag) chooseRuns(ctx context.Context, con *console, e *reached, wha
 		ids = append(ids, run.Run)
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("no run that has not ended is chosen: %w", pawl.ErrRunNotFound)
+		return nil, &toldError{"no run that has not ended is chosen", pawl.ErrRunNotFound}
 	}
 	return ids, f.confirm(ctx, con, what+" "+pluralText(len(ids), "run"))
 }

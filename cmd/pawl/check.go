@@ -38,6 +38,9 @@ type fileReport struct {
 
 // runCommand checks the files. The answer is no if one has a fault.
 func (c *checkCommand) runCommand(_ context.Context, con *console) error {
+	if c.States < 0 {
+		return fmt.Errorf("--states: %d is less than 0", c.States)
+	}
 	var unreadable error
 	faults := false
 	for _, path := range c.Files {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/pawl-run/pawl/api"
 )
 
 // A console is where a command reads and writes.
@@ -87,13 +89,22 @@ func (con *console) readLine(ctx context.Context) (string, error) {
 	}
 }
 
+// errorText returns what an error says to people, without the code of an answer, which is for programs.
+func errorText(err error) string {
+	refused := (*api.Error)(nil)
+	if errors.As(err, &refused) {
+		return strings.Replace(err.Error(), refused.Error(), refused.Message, 1)
+	}
+	return err.Error()
+}
+
 // finish says what went wrong and returns the exit status.
 func (con *console) finish(err error) int {
 	if told := (*toldError)(nil); statusOf(err) == exitInterrupted && !errors.As(err, &told) {
 		err = &toldError{"interrupted", err}
 	}
 	if err != nil && !errors.Is(err, errNo) {
-		fmt.Fprintln(con.Errs, "pawl:", err)
+		fmt.Fprintln(con.Errs, "pawl:", errorText(err))
 		for _, h := range hints {
 			if errors.Is(err, h.err) {
 				fmt.Fprintln(con.Errs, "hint:", h.text)

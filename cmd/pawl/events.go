@@ -7,9 +7,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -99,7 +99,7 @@ func (c *eventsCommand) eventText(v *pawl.Event, width int) string {
 	if len(v.Data) > 0 {
 		data := valueText(v.Data)
 		if width > 0 {
-			data = elideMiddle(data, width-utf8.RuneCountInString(text)-columnGap)
+			data = elideMiddle(data, width-diagram.CountColumns(text)-columnGap)
 		}
 		text += "  " + data
 	}

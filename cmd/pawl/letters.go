@@ -56,8 +56,13 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, con *console, e *reached,
 		one.Token = l.Token
 		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
 	}
+	if len(deeds) == 0 && f.Run != "" {
+		if _, err := e.Summary(ctx, filter.Run); err != nil {
+			return nil, err
+		}
+	}
 	if len(deeds) == 0 {
-		return nil, fmt.Errorf("nothing is parked there: %w", pawl.ErrNotLive)
+		return nil, &toldError{"nothing is parked there", pawl.ErrNotLive}
 	}
 	return deeds, f.confirm(ctx, con, act.Do+" "+pluralText(len(deeds), "parked task"))
 }

@@ -61,6 +61,9 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	if c.Limit < 0 {
+		return fmt.Errorf("--limit: %d is less than 0, which lists all", c.Limit)
+	}
 	f.Newest, f.Limit = !c.Oldest, c.Limit
 	return c.withEngine(ctx, con, func(e *reached) error {
 		rows := [][]string{{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}}

@@ -61,8 +61,8 @@ func (p *progress) show(s pawl.Snapshot) {
 	}
 	p.clear()
 	for _, line := range lines { // a line that is broken could not be taken back
-		if runes := []rune(line); p.con.Room > 0 && len(runes) >= p.con.Room {
-			line = string(runes[:p.con.Room-1])
+		if p.con.Room > 0 {
+			line = cutText(line, p.con.Room-1)
 		}
 		fmt.Fprintln(p.con.Errs, line)
 	}

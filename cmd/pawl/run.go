@@ -49,6 +49,9 @@ var errBlocked = errors.New("the run waits for people, signals or an operator, a
 // runCommand starts the run, waits for its end and writes its output. The answer is no if it
 // did not complete.
 func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
+	if c.Timeout < 0 {
+		return fmt.Errorf("--timeout: %v is less than 0", c.Timeout)
+	}
 	def, err := readDefinition(c.Path)
 	if err != nil {
 		return err
@@ -248,7 +251,7 @@ type executor struct {
 func (e *executor) readMocks(texts []string) error {
 	for _, text := range texts {
 		name, source, ok := strings.Cut(text, "=")
-		if !ok {
+		if !ok || name == "" {
 			return fmt.Errorf("--mock %s: it is not NAME=JSON", text)
 		}
 		v, err := codec.DecodeValue([]byte(source))

@@ -43,7 +43,7 @@ func (c *showCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 		if !o.Status.Final() || o.Failure != nil {
-			con.printLine("hint: pawl why %s", c.Run)
+			con.printWhole("hint: pawl why %s", c.Run)
 		}
 		con.printLine("%s", e.source)
 		return nil
@@ -91,7 +91,7 @@ func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, 
 			return err
 		}
 		if n++; n > maxShown {
-			con.printLine("  and more: pawl tokens %s", c.Run)
+			con.printWhole("  and more: pawl tokens %s", c.Run)
 			return nil
 		}
 		con.printLine("  %s", strings.Join(c.tokenCells(&t, now), "  "))

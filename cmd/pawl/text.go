@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/diagram"
 )
 
 // zoneOf returns an instant in the zone in which it is shown.
@@ -72,30 +74,42 @@ func pluralText(n int, what string) string {
 	return countText(n) + " " + what
 }
 
-// printableText returns a text on one line in which nothing moves the cursor or turns the order of letters.
+// printableText returns a text on one line in which nothing moves the cursor, turns the order of letters or is hidden.
 func printableText(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control):
+		case r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
 			return '\u00b7'
 		}
 		return r
 	}, text)
 }
 
-// elideMiddle returns a text of at most so many letters: what is too long lacks its middle.
+// elideMiddle returns a text of at most so many columns: what is too wide lacks its middle.
 func elideMiddle(text string, most int) string {
-	letters := []rune(text)
-	if len(letters) <= most {
+	if diagram.CountColumns(text) <= most {
 		return text
 	}
 	if most < 2 {
-		return string(letters[:max(most, 0)])
+		return cutText(text, most)
 	}
-	left := most / 2
-	return string(letters[:left]) + "…" + string(letters[len(letters)-(most-left-1):])
+	end := []rune(text)
+	slices.Reverse(end)
+	end = []rune(cutText(string(end), most-most/2-1))
+	slices.Reverse(end)
+	return cutText(text, most/2) + "…" + string(end)
+}
+
+// cutText returns the beginning of a text, of at most so many columns.
+func cutText(text string, most int) string {
+	for i, r := range text {
+		if most -= diagram.CountColumns(string(r)); most < 0 {
+			return text[:i]
+		}
+	}
+	return text
 }
 
 // valueText returns a value of the JSON model on one line.
@@ -118,6 +132,11 @@ func (con *console) printLine(format string, args ...any) {
 	fmt.Fprintln(con.Out, text)
 }
 
+// printWhole writes a line that is to be copied, however wide it is.
+func (con *console) printWhole(format string, args ...any) {
+	fmt.Fprintln(con.Out, printableText(fmt.Sprintf(format, args...)))
+}
+
 // The columns of a table are as wide as what stands in them, and this far apart.
 const columnGap = 2
 
@@ -130,7 +149,7 @@ func (con *console) printTable(rows [][]string) {
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = printableText(cell)
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			widths[i] = max(widths[i], diagram.CountColumns(row[i]))
 		}
 	}
 	total := columnGap * (len(widths) - 1)
@@ -148,7 +167,7 @@ func (con *console) printTable(rows [][]string) {
 		var b strings.Builder
 		for i, cell := range row {
 			cell = elideMiddle(cell, widths[i])
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+columnGap)
+			pad := strings.Repeat(" ", widths[i]-diagram.CountColumns(cell)+columnGap)
 			if n > 0 {
 				cell = con.colorStatus(cell)
 			}

@@ -188,7 +188,7 @@ func TestLargeDiagram(t *testing.T) {
 	require.NoError(t, xml.Unmarshal([]byte(svg), &picture))
 	assert.LessOrEqual(t, picture.Width, 1600+2*margin)
 	for line := range strings.Lines(d.Outline(OutlineStyle{Width: 80})) {
-		require.LessOrEqual(t, columns(strings.TrimSuffix(line, "\n")), 80)
+		require.LessOrEqual(t, CountColumns(strings.TrimSuffix(line, "\n")), 80)
 	}
 	assert.Equal(t, svg, d.SVG(0))
 }
@@ -218,7 +218,7 @@ func TestHostileTexts(t *testing.T) {
 		outline := d.Outline(OutlineStyle{Width: width})
 		require.Equal(t, outline, cleanLines(outline))
 		for line := range strings.Lines(outline) {
-			require.LessOrEqual(t, columns(strings.TrimSuffix(line, "\n")), width, "%q", line)
+			require.LessOrEqual(t, CountColumns(strings.TrimSuffix(line, "\n")), width, "%q", line)
 		}
 		told := strings.Count(outline, "○ ")
 		require.GreaterOrEqual(t, told, n, "every node is told")

@@ -147,7 +147,7 @@ func (w *outliner) outlineText() string {
 	}
 	left := 0
 	for _, l := range w.lines {
-		left = max(left, columns(l.tree)+2+columns(l.name))
+		left = max(left, CountColumns(l.tree)+2+CountColumns(l.name))
 	}
 	left = min(left, max(width*2/5, 20))
 	var b strings.Builder
@@ -162,7 +162,7 @@ func (w *outliner) outlineText() string {
 			text = strings.Join(l.notes, "  ")
 		}
 		tree := shortenFront(l.tree, left/2)
-		name := padTo(shorten(l.name, left-columns(tree)-2), left-columns(tree)-2)
+		name := padTo(shorten(l.name, left-CountColumns(tree)-2), left-CountColumns(tree)-2)
 		text = shorten(text, max(width-left-2, 1))
 		line := tree + w.colored(l.symbol, l.color) + " " + name + "  " + text
 		fmt.Fprintln(&b, strings.TrimRight(line, " "))

@@ -39,7 +39,7 @@ func (d *Diagram) layoutGraph() *layout.Graph {
 	for _, e := range d.edges {
 		edge := layout.Edge{From: e.from, To: e.to}
 		for _, line := range e.label {
-			edge.LabelWidth = max(edge.LabelWidth, columns(line)*smallColumn)
+			edge.LabelWidth = max(edge.LabelWidth, CountColumns(line)*smallColumn)
 			edge.LabelHeight += smallLine
 		}
 		g.Edges = append(g.Edges, edge)
@@ -50,9 +50,9 @@ func (d *Diagram) layoutGraph() *layout.Graph {
 // size returns the room that a node takes.
 func (n *node) size() (w, h int) {
 	texts := n.labelLines()
-	w = columns(texts[0]) * column
+	w = CountColumns(texts[0]) * column
 	for _, line := range texts[1:] {
-		w = max(w, columns(line)*smallColumn)
+		w = max(w, CountColumns(line)*smallColumn)
 	}
 	w = max(w+2*padding, 64)
 	h = lineHeight + (len(texts)-1)*smallLine + padding
@@ -81,7 +81,7 @@ func (p *painter) printf(format string, args ...any) { fmt.Fprintf(&p.b, format,
 
 func (p *painter) paint() {
 	title := p.titleText()
-	width := max(p.drawing.Width, columns(title)*column) + 2*margin
+	width := max(p.drawing.Width, CountColumns(title)*column) + 2*margin
 	height := p.drawing.Height + titleHeight + 2*margin
 	p.printf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"pawl-title pawl-desc\">\n", width, height, width, height)
 	p.printf("<title id=\"pawl-title\">%s</title>\n<desc id=\"pawl-desc\">%s</desc>\n", escape(title), escape(p.description()))

@@ -18,8 +18,8 @@ func cleanText(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// columns returns how many columns text takes in a terminal and in a monospaced font.
-func columns(text string) int {
+// CountColumns returns how many columns text takes in a terminal and in a monospaced font.
+func CountColumns(text string) int {
 	n := 0
 	for _, r := range text {
 		n += runeColumns(r)
@@ -39,7 +39,7 @@ func runeColumns(r rune) int {
 
 // shorten returns text in at most so many columns, with an ellipsis if it was longer.
 func shorten(text string, most int) string {
-	if columns(text) <= most {
+	if CountColumns(text) <= most {
 		return text
 	}
 	n := 1
@@ -52,4 +52,6 @@ func shorten(text string, most int) string {
 }
 
 // padTo returns text with spaces up to so many columns.
-func padTo(text string, n int) string { return text + strings.Repeat(" ", max(n-columns(text), 0)) }
+func padTo(text string, n int) string {
+	return text + strings.Repeat(" ", max(n-CountColumns(text), 0))
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/diagram"
+)
+
+// No line is wider than the console, also with letters that take two columns, and nothing is hidden in one.
+func TestNoLineIsTooWide(t *testing.T) {
+	for _, text := range []string{strings.Repeat("x", 200), strings.Repeat("注文", 70), strings.Repeat("e\u0301", 150), "a" + strings.Repeat("注文b", 60), strings.Repeat("😀", 60)} {
+		for width := range 90 {
+			short := elideMiddle(text, width)
+			require.LessOrEqual(t, diagram.CountColumns(short), width)
+			require.GreaterOrEqual(t, diagram.CountColumns(short), width-2, "%d: %s", width, short)
+		}
+		var out strings.Builder
+		con := &console{Out: &out, Width: 40}
+		con.printLine("%s", text)
+		con.printTable([][]string{{"RUN", "NODE", "STATUS"}, {text, text, "running"}, {"a", "b", "paused"}})
+		for line := range strings.Lines(out.String()) {
+			require.LessOrEqual(t, diagram.CountColumns(strings.TrimSuffix(line, "\n")), 40, line)
+		}
+	}
+	require.Equal(t, "a·b·c·d", printableText("a\u200bb\u202ec\u2066d"))
+}
