@@ -149,9 +149,9 @@ func (l *runList) prefixedRuns() func(db *sqlite.Conn) (n int, err error) {
 
 // endedRuns returns a reader of the next numbers of runs that ended in the span.
 func (l *runList) endedRuns() func(db *sqlite.Conn) (n int, err error) {
-	at, until, last := l.filter.EndedSince.UnixMilli(), int64(math.MaxInt64), int64(0)
-	if u := l.filter.EndedUntil; !u.IsZero() {
-		until = u.UnixMilli()
+	at, until, last := boundMillis(l.filter.EndedSince), boundMillis(l.filter.EndedUntil), int64(0)
+	if until == nil {
+		until = int64(math.MaxInt64)
 	}
 	return func(db *sqlite.Conn) (n int, err error) {
 		err = db.Each(nextEnded, func(r *sqlite.Row) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -76,4 +77,24 @@ func TestAListTakesTheRarerIndex(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, l.rarer, name)
 	}
+}
+
+// A run that ends after Purge has read its row is counted as what it was when it was deleted.
+func TestCountsOfARunThatEndsBeforeItIsPurged(t *testing.T) {
+	d := runsOfAllKinds(t)
+	o := startOf(t, d, "late", defined(t, "late", ""))
+	o.do(state.Start{}, decision.StartRun{At: at(1)}, createToken(1, "start"))
+	stale, err := d.readRow("late")
+	require.NoError(t, err)
+	o.do(state.Cancel{}, decision.CancelRun{At: at(2), Failure: workflow.Failure{Code: "cancelled"}})
+	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+		_, err := deleteRunRows(db, &stale, "", &d.counts)
+		return err
+	}))
+	requireCounts(t, d)
+	require.ErrorIs(t, d.updateIndex(func(db *sqlite.Conn) error {
+		_, err := deleteRunRows(db, &stale, "", &d.counts)
+		return err
+	}), ErrNotEnded)
+	requireCounts(t, d)
 }

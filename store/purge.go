@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4`
+const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4 RETURNING workflow, status`
 
 // Purge erases a run that has ended: its row, its records and its file, the
 // outcomes that are kept under keys that begin with keys, unless it is "", and its
@@ -51,14 +51,16 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 
 // deleteRunRows deletes the rows of a run, and returns the spills of its records.
 func deleteRunRows(db *sqlite.Conn, r *index.Row, keys string, counts *runCounts) (spills []int64, err error) {
-	n, err := db.Exec(deleteRun, r.Num)
+	found, err := db.One(deleteRun, func(gone *sqlite.Row) error { // r was read before the transaction
+		counts.countRun(gone.Text(0), workflow.RunStatus(gone.Int64(1)), -1)
+		return nil
+	}, r.Num)
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 {
+	if !found {
 		return nil, refuseRequest("%w: %q", ErrNotEnded, string(r.Run))
 	}
-	counts.countRun(r.Workflow, r.Status, -1)
 	for _, text := range []string{dropRefs, dropLabels} {
 		if _, err = db.Exec(text, r.Num); err != nil {
 			return nil, err

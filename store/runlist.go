@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -39,7 +40,7 @@ type RunFilter struct {
 func (f *RunFilter) statusMask() int64 {
 	var mask int64
 	for _, s := range f.Status {
-		mask |= 1 << s
+		mask |= 1 << min(s, 62) // which none has
 	}
 	return mask
 }
@@ -156,7 +157,7 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 			}
 			return nil
 		}, numberList(page), f.Workflow, string(f.Parent), roots, f.Prefix, f.statusMask(),
-			column.Millis(f.Since), column.Millis(f.Until), column.Millis(f.EndedSince), column.Millis(f.EndedUntil), int64(limit), f.Tenant, string(f.ForkedFrom), labelList(f.Labels))
+			boundMillis(f.Since), boundMillis(f.Until), boundMillis(f.EndedSince), boundMillis(f.EndedUntil), int64(limit), f.Tenant, string(f.ForkedFrom), labelList(f.Labels))
 		if errors.Is(err, errPageFull) {
 			l.done, err = false, nil
 		}
@@ -168,6 +169,15 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 
 // isFull reports whether as many runs are listed as the filter asks for.
 func (l *runList) isFull() bool { return l.filter.Limit > 0 && l.listed >= l.filter.Limit }
+
+// boundMillis returns a bound of instants, which are whole milliseconds, as the first that is not
+// before it; NULL without one.
+func boundMillis(t time.Time) driver.Value {
+	if t.IsZero() {
+		return nil
+	}
+	return column.Millis(t.Add(time.Millisecond - time.Nanosecond))
+}
 
 // numberList returns numbers as the queries take them that have num IN a list.
 func numberList(page []int64) string {

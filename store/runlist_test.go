@@ -80,7 +80,7 @@ func TestRunFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		instant := func(name string) time.Time {
 			if n := rapid.IntRange(-200, 700).Draw(t, name); n >= 0 {
-				return at(n)
+				return at(n).Add(rapid.SampledFrom([]time.Duration{0, 0, 1, -1, time.Millisecond - 1}).Draw(t, "beside"))
 			}
 			return time.Time{}
 		}
@@ -213,4 +213,14 @@ func TestADamagedRowEndsAList(t *testing.T) {
 		n++
 	}
 	require.Equal(t, 2, n)
+}
+
+// A status that there is not is one that no run has.
+func TestRunFilterOfAStatusThatThereIsNot(t *testing.T) {
+	d := runsOfAllKinds(t)
+	for _, f := range []RunFilter{{}, {Workflow: "fan"}, {Parent: "order-0"}, {Prefix: "order-1"}, {Labels: map[string]string{"few\"": "7"}}} {
+		require.NotEmpty(t, all(t, d.AllHeads(f)))
+		f.Status = []workflow.RunStatus{200}
+		require.Empty(t, all(t, d.AllHeads(f)))
+	}
 }
