@@ -2,13 +2,18 @@ package pawl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -58,4 +63,46 @@ func TestCloseInterruptsTasks(t *testing.T) {
 	}
 	require.NoError(t, engine.Close(t.Context()))
 	require.Equal(t, map[string]int{"stop 1": runs}, again)
+}
+
+// Close says what it waits for: in the log while it waits, and in its error when it gives up.
+func TestCloseSaysWhatItWaitsFor(t *testing.T) {
+	for place, want := range map[string]string{
+		"task.begin":    `1 handlers have not returned: task "work" at node "work" of run "slow"`,
+		"actor.load":    `1 runs compute or read: "slow"`,
+		"commit.inside": "the disk does not answer",
+		"close.actors":  "messages to runs are on their way",
+	} {
+		t.Run(place, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log logged
+				hook, gate := &testhook.Hook{}, make(chan struct{})
+				ctx := testhook.With(t.Context(), hook)
+				engine, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+				require.NoError(t, err)
+				hook.OnHit(func(point string) {
+					if point == place {
+						<-gate
+					}
+				})
+				starting, cancel := context.WithCancel(ctx)
+				go func() {
+					_ = engine.Start(starting, workflow.Run{ID: "slow", Definition: define(t, oneTask)}, map[string]any{"n": 1})
+				}()
+				synctest.Wait()
+				soon, done := context.WithTimeout(ctx, 35*time.Second)
+				defer done()
+				err = engine.Close(soon)
+				var left *pawl.LeftBehindError
+				if !errors.As(err, &left) {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.EqualError(t, err, want+", the engine is still closing: "+context.DeadlineExceeded.Error())
+				}
+				require.Equal(t, 2, strings.Count(log.text.String(), `level=WARN msg="pawl: Close waits: `+strings.ReplaceAll(want, `"`, `\"`)+"\"\n"), log.text.String())
+				close(gate)
+				cancel()
+				_ = engine.Close(t.Context())
+			})
+		})
+	}
 }

@@ -159,6 +159,7 @@ type Engine struct {
 	stopTasks  context.CancelFunc
 	background sync.WaitGroup
 	closing    sync.Once
+	closes     atomic.Int32  // the closeStage
 	ended      chan struct{} // closed when Close is done, and closed is set
 	closed     error
 }
@@ -241,97 +242,6 @@ func (e *Engine) recoverRuns() error {
 	e.hook.Hit("recover.wake")
 	e.background.Go(func() { e.wakeRuns(append(unfinished, leftover...)) })
 	return nil
-}
-
-// Close lets no further task begin, gives running ones the grace of the
-// options, commits everything, and releases the directory. Handlers that ignore
-// their context are waited for until ctx is done, so ctx should have a deadline,
-// and a handler must not call Close. Nothing is lost if Close does not run. If it
-// leaves handlers behind, it is a *LeftBehindError: all else is closed. Further calls wait for the first until their own ctx is
-// done, and return the same.
-//
-// A disk that does not answer is waited for until 5 s after ctx is done: then Close
-// returns the cause of ctx, and continues in the background. Until it has come to its
-// end, which a further call waits for, the directory is in use.
-func (e *Engine) Close(ctx context.Context) error {
-	if err := e.checkUsable(ctx); err != nil {
-		return err
-	}
-	patience := time.Duration(0)
-	e.closing.Do(func() {
-		patience = closePatience
-		go func() { // until the disk answers
-			defer close(e.ended)
-			e.closed = e.shutDown(ctx)
-		}()
-	})
-	select {
-	case <-e.ended:
-		return e.closed
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-e.ended:
-		return e.closed
-	case <-timer.C:
-	}
-	if patience == 0 {
-		return fmt.Errorf("the engine is still closing: %w", context.Cause(ctx))
-	}
-	return fmt.Errorf("the disk does not answer, the engine is still closing: %w", context.Cause(ctx))
-}
-
-// closePatience is how long Close waits for the disk when its context is done.
-const closePatience = 5 * time.Second
-
-// shutDown is Close without its patience: it stops tasks, actors and background work,
-// in this order, and closes the directory.
-func (e *Engine) shutDown(ctx context.Context) error {
-	e.hook.Hit("close.begin")
-	if !e.socket.stop(ctx, socketPatience) {
-		e.options.Logger.Warn("pawl: the function Options.Socket has not returned since its listener was closed: it gets ErrClosed from now on")
-	}
-	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
-	late := e.dispatcher.stopAndWait(grace) != nil
-	cancel()
-	e.stopTasks()
-	var left error
-	if late && e.dispatcher.stopAndWait(ctx) != nil {
-		left = e.leftBehind()
-	}
-	e.registry.refuseActors()
-	e.stop()
-	e.registry.waitForActors()
-	e.messenger.closeAndWait()
-	e.hook.Hit("close.actors")
-	e.background.Wait()
-	e.waiters.closeChannels()
-	e.watches.closeWatches()
-	err := e.dir.Close()
-	if e.files != nil {
-		err = errors.Join(err, e.files.Close())
-	}
-	if err == nil {
-		return left
-	}
-	return errors.Join(err, left)
-}
-
-// leftBehind logs the handlers that go on although the engine closes, and returns them
-// as an error; nil if the last of them has just returned.
-func (e *Engine) leftBehind() error {
-	var left LeftBehindError
-	for _, t := range e.dispatcher.runningTasks() {
-		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done",
-			"run", string(t.Run), "node", string(t.Node.ID), "task", t.Task)
-		left.Tasks = append(left.Tasks, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Run, t.Token, t.Attempt, t.Epoch)})
-	}
-	if left.Tasks == nil {
-		return nil
-	}
-	return &left
 }
 
 var errNoContext = fmt.Errorf("%w: the context is nil", ErrInvalid)

@@ -103,18 +103,22 @@ const maxTold = 10
 
 // Error names the tasks, the first ten of them.
 func (e *LeftBehindError) Error() string {
-	text := fmt.Sprintf("closed, but %d handlers have not returned, although their contexts have ended", len(e.Tasks))
 	if len(e.Tasks) == 1 {
-		text = "closed, but a handler has not returned, although its context has ended"
+		return "closed, but a handler has not returned, although its context has ended" + tasksText(e.Tasks)
 	}
-	for i, t := range e.Tasks[:min(len(e.Tasks), maxTold)] {
+	return fmt.Sprintf("closed, but %d handlers have not returned, although their contexts have ended", len(e.Tasks)) + tasksText(e.Tasks)
+}
+
+// tasksText names tasks.
+func tasksText(tasks []TaskID) (text string) {
+	for i, t := range tasks[:min(len(tasks), maxTold)] {
 		sep := ", "
 		if i == 0 {
 			sep = ": "
 		}
 		text += fmt.Sprintf("%stask %q at node %q of run %q", sep, t.Task, string(t.Node), string(t.Run))
 	}
-	if more := len(e.Tasks) - maxTold; more > 0 {
+	if more := len(tasks) - maxTold; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -3,6 +3,8 @@ package pawl
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/pawl-run/pawl/actor"
@@ -246,6 +248,13 @@ func (r *registry) countActors() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.slots)
+}
+
+// actorIDs returns the runs that have one, sorted.
+func (r *registry) actorIDs() []workflow.RunID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.slots))
 }
 
 // refuseActors makes acquireActor fail from now on.

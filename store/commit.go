@@ -215,6 +215,15 @@ func (d *Dir) checkpointText() string {
 	return `PRAGMA wal_checkpoint(PASSIVE)`
 }
 
+// IsCommitting reports whether a transaction or a checkpoint is under way.
+func (d *Dir) IsCommitting() bool {
+	if d.mu.TryLock() {
+		d.mu.Unlock()
+		return false
+	}
+	return true
+}
+
 // commitBatch commits a batch in one transaction, or each request in its own if a
 // statement of one fails.
 func (d *Dir) commitBatch(batch []*commitRequest) {

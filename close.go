@@ -1,0 +1,171 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Close lets no further task begin, gives running ones the grace of the
+// options, commits everything, and releases the directory. Handlers that ignore
+// their context are waited for until ctx is done, so ctx should have a deadline,
+// and a handler must not call Close. Nothing is lost if Close does not run. If it
+// leaves handlers behind, it is a *LeftBehindError: all else is closed. Further calls wait for the first until their own ctx is
+// done, and return the same.
+//
+// A disk that does not answer, or a run that computes, is waited for until 5 s after ctx is done: then Close
+// returns the cause of ctx, in words that say what it waits for, and continues in the background. Until it has come to its
+// end, which a further call waits for, the directory is in use. What it waits for is told in
+// the log after 10 s as well, and again after twice the time.
+func (e *Engine) Close(ctx context.Context) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	patience := time.Duration(0)
+	e.closing.Do(func() {
+		patience = closePatience
+		go func() { // until the disk answers
+			defer close(e.ended)
+			e.closed = e.shutDown(ctx)
+		}()
+	})
+	if patience > 0 {
+		e.tellWaits(ctx)
+	}
+	select {
+	case <-e.ended:
+		return e.closed
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-e.ended:
+		return e.closed
+	case <-timer.C:
+	}
+	return fmt.Errorf("%s, the engine is still closing: %w", e.waitsFor(), context.Cause(ctx))
+}
+
+// tellWaits waits until the engine is closed or ctx is done, and tells of what it waits for.
+func (e *Engine) tellWaits(ctx context.Context) {
+	for after := tellAfter; ; after *= 2 {
+		timer := time.NewTimer(after)
+		select {
+		case <-e.ended:
+		case <-ctx.Done():
+		case <-timer.C:
+			e.options.Logger.Warn("pawl: Close waits: " + e.waitsFor())
+			continue
+		}
+		timer.Stop()
+		return
+	}
+}
+
+// tellAfter is how long Close waits before it says what for.
+const tellAfter = 10 * time.Second
+
+// A closeStage is what Close has come to.
+type closeStage = int32
+
+const (
+	closesSocket closeStage = iota
+	closesTasks
+	closesRuns
+	closesMessages
+	closesDirectory
+)
+
+// waitsFor says what Close waits for now.
+func (e *Engine) waitsFor() string {
+	at, tasks := e.closes.Load(), e.taskIDs()
+	switch {
+	case at == closesSocket:
+		return "the function Options.Socket has not returned"
+	case at == closesTasks && len(tasks) > 0:
+		return fmt.Sprintf("%d handlers have not returned", len(tasks)) + tasksText(tasks)
+	case at == closesDirectory, e.dir.IsCommitting():
+		return "the disk does not answer"
+	case at == closesRuns:
+		return runsText(e.registry.actorIDs())
+	}
+	return "messages to runs are on their way"
+}
+
+// runsText says which runs have not come to the end of what they do, the first ten of them.
+func runsText(ids []workflow.RunID) string {
+	text := fmt.Sprintf("%d runs compute or read", len(ids))
+	for i, id := range ids[:min(len(ids), maxTold)] {
+		text += fmt.Sprintf("%s%q", []string{": ", ", "}[min(i, 1)], string(id))
+	}
+	if more := len(ids) - maxTold; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// closePatience is how long Close waits for the disk and for runs when its context is done.
+const closePatience = 5 * time.Second
+
+// shutDown is Close without its patience: it stops tasks, actors and background work,
+// in this order, and closes the directory.
+func (e *Engine) shutDown(ctx context.Context) error {
+	e.hook.Hit("close.begin")
+	if !e.socket.stop(ctx, socketPatience) {
+		e.options.Logger.Warn("pawl: the function Options.Socket has not returned since its listener was closed: it gets ErrClosed from now on")
+	}
+	e.closes.Store(closesTasks)
+	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
+	late := e.dispatcher.stopAndWait(grace) != nil
+	cancel()
+	e.stopTasks()
+	var left error
+	if late && e.dispatcher.stopAndWait(ctx) != nil {
+		left = e.leftBehind()
+	}
+	e.closes.Store(closesRuns)
+	e.registry.refuseActors()
+	e.stop()
+	e.registry.waitForActors()
+	e.closes.Store(closesMessages)
+	e.messenger.closeAndWait()
+	e.hook.Hit("close.actors")
+	e.background.Wait()
+	e.waiters.closeChannels()
+	e.watches.closeWatches()
+	e.closes.Store(closesDirectory)
+	err := e.dir.Close()
+	if e.files != nil {
+		err = errors.Join(err, e.files.Close())
+	}
+	if err == nil {
+		return left
+	}
+	return errors.Join(err, left)
+}
+
+// leftBehind logs the handlers that go on although the engine closes, and returns them
+// as an error; nil if the last of them has just returned.
+func (e *Engine) leftBehind() error {
+	left := LeftBehindError{Tasks: e.taskIDs()}
+	for _, t := range left.Tasks {
+		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done",
+			"run", string(t.Run), "node", string(t.Node), "task", t.Task)
+	}
+	if left.Tasks == nil {
+		return nil
+	}
+	return &left
+}
+
+// taskIDs returns the attempts that handlers perform.
+func (e *Engine) taskIDs() (ids []TaskID) {
+	for _, t := range e.dispatcher.runningTasks() {
+		ids = append(ids, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Run, t.Token, t.Attempt, t.Epoch)})
+	}
+	return ids
+}
