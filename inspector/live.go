@@ -138,7 +138,8 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		if ended {
 			return
 		}
-		pause.Reset(max(frameEvery, frameShare*time.Since(begin)))
+		took := time.Since(begin)
+		pause.Reset(max(frameEvery-took, frameShare*took))
 		select {
 		case <-pause.C:
 		case <-closed:

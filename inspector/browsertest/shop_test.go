@@ -49,8 +49,9 @@ transitions:
 
 // A shop is an engine with runs to look at, and the address of its pages.
 type shop struct {
-	engine *pawl.Engine
-	url    string // ends in a slash
+	engine  *pawl.Engine
+	handler http.Handler // its pages, below /ops/
+	url     string       // of them; it ends in a slash
 }
 
 // openShop opens an engine in which a run waits for a person, one task is parked, one run
@@ -107,7 +108,8 @@ func openShop(t *testing.T, o inspector.Options) *shop {
 		_, err := s.engine.Wait(ctx, id)
 		require.NoError(t, err)
 	}
-	server := httptest.NewServer(http.StripPrefix("/ops", inspector.Handler(s.engine, o)))
+	s.handler = http.StripPrefix("/ops", inspector.Handler(s.engine, o))
+	server := httptest.NewServer(s.handler)
 	t.Cleanup(server.Close)
 	s.url = server.URL + "/ops/"
 	return s

@@ -1,0 +1,270 @@
+package browsertest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// openTasks returns the keys of the tasks of a run that nobody has done yet.
+func (s *shop) openTasks(t *testing.T, id workflow.RunID) (keys []pawl.Key) {
+	t.Helper()
+	open := map[workflow.TokenID]pawl.Key{}
+	for e, err := range s.engine.Events(t.Context(), id, pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		switch e.Type {
+		case workflow.EventTaskDispatched:
+			open[e.Token] = pawl.Key(e.Data["key"].(string))
+		case workflow.EventTaskCompleted, workflow.EventTaskParked:
+			delete(open, e.Token)
+		}
+	}
+	for _, key := range open {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// startImport starts an import of more than seven branches, and returns when half of them have
+// arrived, one is parked, and all the others have been dispatched.
+func (s *shop) startImport(t *testing.T, id workflow.RunID, branches int) {
+	t.Helper()
+	s.start(t, id, "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, branches)})
+	s.await(t, id, workflow.EventTaskDispatched, branches)
+	s.await(t, id, workflow.EventTaskCompleted, (branches+1)/2)
+	s.await(t, id, workflow.EventTaskParked, 1)
+}
+
+// TestCommitToPixel: what was committed is on the page within 300 ms, at the median: of commits
+// that come one after the other was seen, and of many that come as fast as they can. Below the
+// level release, where others use the machine, it may take thirty times as long.
+func TestCommitToPixel(t *testing.T) {
+	harness.MeasuresTime(t)
+	s := openShop(t, forAnn())
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	for _, many := range []bool{false, true} {
+		id := workflow.RunID(fmt.Sprintf("import-%t", many))
+		s.startImport(t, id, harness.Figure(400, 400, 4000))
+		keys := s.openTasks(t, id)
+		p.open(s.url + "run/" + string(id))
+		// A frame after the change is in the document, it has been painted.
+		evaluate[chromedp.Void](p, `window.seen = [];
+			window.record = () => Number(document.getElementById("as-of").textContent.replace(/\D/g, ""));
+			new MutationObserver(() => { const seq = record(); requestAnimationFrame(() => { const at = performance.timeOrigin + performance.now(); setTimeout(() => window.seen.push([seq, at])) }) })
+				.observe(document.getElementById("main"), {subtree: true, childList: true, characterData: true});
+			void 0`)
+		commits := map[int64]time.Time{}
+		for i, key := range keys {
+			if !many && i == harness.Figure(10, 10, 100) {
+				break
+			}
+			require.NoError(t, s.engine.Complete(t.Context(), key, nil))
+			at := time.Now()
+			o, err := s.engine.Overview(t.Context(), id)
+			require.NoError(t, err)
+			commits[o.Seq] = at
+			if !many || i == len(keys)-1 {
+				p.await(fmt.Sprintf(`window.seen.some(([seq]) => seq >= %d)`, o.Seq))
+			}
+		}
+		var took []time.Duration
+		seen := evaluate[[][2]float64](p, `window.seen`)
+		for seq, at := range commits {
+			i := slices.IndexFunc(seen, func(s [2]float64) bool { return int64(s[0]) >= seq })
+			took = append(took, milliseconds(seen[i][1])-time.Duration(at.UnixNano()))
+		}
+		slices.Sort(took)
+		median := took[len(took)/2]
+		t.Logf("many at once %t: %d commits, p50 %v, p95 %v", many, len(took), median, took[len(took)*95/100])
+		require.Less(t, median, harness.Figure[time.Duration](30, 30, 1)*300*time.Millisecond)
+	}
+}
+
+// TestStreamEndsWhileHidden: a tab that nobody sees keeps no stream, and gets one again.
+func TestStreamEndsWhileHidden(t *testing.T) {
+	s := openShop(t, forAnn())
+	s.startImport(t, "import", 12)
+	streams := make(chan int, 16)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/ops/live/") {
+			streams <- 1
+			defer func() { streams <- -1 }()
+		}
+		s.handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	p.open(front.URL + "/ops/run/import")
+	require.Equal(t, 1, receive(t, streams))
+
+	p.do(resizeWindow(browser.WindowStateMinimized))
+	require.Equal(t, -1, receive(t, streams))
+	p.do(resizeWindow(browser.WindowStateNormal))
+	require.Equal(t, 1, receive(t, streams))
+}
+
+// resizeWindow is an action that changes the window of a tab, which hides the tab if it is
+// minimized.
+func resizeWindow(state browser.WindowState) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
+		window, err := cdp.Call(ctx, t, browser.GetWindowForTarget, browser.GetWindowForTargetParams{})
+		if err != nil {
+			return none, err
+		}
+		_, err = cdp.Call(ctx, t, browser.SetWindowBounds, browser.SetWindowBoundsParams{WindowID: window.WindowID, Bounds: &browser.Bounds{WindowState: state}})
+		return none, err
+	}
+}
+
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case x := <-from:
+		return x
+	case <-time.After(time.Minute):
+		require.Fail(t, "nothing comes")
+		panic("it has failed")
+	}
+}
+
+// TestBandSaysThatTheStreamIsBroken: while no stream can be had a band says so, and as of when
+// the page is; afterwards it goes, and the page is as the run is by then.
+func TestBandSaysThatTheStreamIsBroken(t *testing.T) {
+	s := openShop(t, forAnn())
+	s.startImport(t, "import", 12)
+	var mu sync.Mutex
+	broken, cut := false, make(chan struct{})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/ops/live/") {
+			mu.Lock()
+			refused, cut := broken, cut
+			mu.Unlock()
+			if refused {
+				http.Error(w, "the proxy has lost its server", http.StatusBadGateway)
+				return
+			}
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			go func() { // ends with the request
+				select {
+				case <-cut:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			r = r.WithContext(ctx)
+		}
+		s.handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	p.open(front.URL + "/ops/run/import")
+	p.await(`document.getElementById("as-of").dataset.heard`)
+	require.False(t, evaluate[bool](p, `document.getElementById("band").checkVisibility()`))
+	mu.Lock()
+	broken = true
+	close(cut)
+	mu.Unlock()
+	p.await(`document.getElementById("band").checkVisibility()`)
+	require.Regexp(t, `The stream is broken\. What you see is as of .*\d`, evaluate[string](p, `document.getElementById("band").innerText`))
+	p.shoot("band")
+	for _, key := range s.openTasks(t, "import") {
+		require.NoError(t, s.engine.Complete(t.Context(), key, nil))
+	}
+	o, err := s.engine.Overview(t.Context(), "import")
+	require.NoError(t, err)
+	mu.Lock()
+	broken, cut = false, make(chan struct{})
+	mu.Unlock()
+	p.await(`!document.getElementById("band").checkVisibility() && document.getElementById("as-of").textContent.endsWith(" ` + strconv.FormatInt(o.Seq, 10) + `")`)
+}
+
+// readFrame returns the frame of the page of a run as it is now, as its stream has it.
+func (s *shop) readFrame(t *testing.T, id workflow.RunID) (frame string) {
+	t.Helper()
+	o, err := s.engine.Overview(t.Context(), id)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"live/run/"+string(id), nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, response.Body.Close()) }()
+	for lines := bufio.NewReader(response.Body); ; {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		if frame += line; line == "\n" {
+			if strings.Contains(frame, fmt.Sprintf("id: %d\n", o.Seq)) {
+				return frame
+			}
+			frame = ""
+		}
+	}
+}
+
+// TestFocusStays: through a hundred frames the focus, what was opened and the place in the page
+// stay as somebody has left them.
+func TestFocusStays(t *testing.T) {
+	s := openShop(t, forAnn())
+	s.startImport(t, "import", 12)
+	frames := make(chan string, 1)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/ops/live/") {
+			s.handler.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			select {
+			case frame := <-frames:
+				fmt.Fprint(w, frame)
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	t.Cleanup(front.Close)
+	p := openTab(t, openBrowser(t), view{width: 360})
+	p.open(front.URL + "/ops/run/import")
+	before := s.readFrame(t, "import")
+	for _, key := range s.openTasks(t, "import") {
+		require.NoError(t, s.engine.Complete(t.Context(), key, nil))
+	}
+	after := s.readFrame(t, "import")
+	require.NotEqual(t, before, after)
+
+	p.press("w")
+	p.step("\t", "How it came here")
+	p.press("\r")
+	p.step("\t", "sum")
+	state := `[document.activeElement.getAttribute("href"), String(document.querySelector("details").open), String(scrollY)].join("\n")`
+	want := evaluate[string](p, state)
+	for i := range 100 {
+		frame := before
+		if i%2 == 0 {
+			frame = after
+		}
+		frames <- strings.Replace(frame, "as of record", fmt.Sprintf("frame %d, as of record", i), 1)
+		p.await(fmt.Sprintf(`document.getElementById("as-of").textContent.startsWith("frame %d,")`, i))
+		require.Equal(t, want, evaluate[string](p, state), "after %d frames", i+1)
+	}
+}
