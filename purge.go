@@ -34,15 +34,8 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
-	h, err := e.dir.Head(id)
-	if err != nil && !errors.Is(err, ErrCorrupt) { // a damaged run can be forgotten
-		return closedError(err)
-	}
-	if err == nil && !h.Status.Final() {
-		return fmt.Errorf("%w: run %q", ErrNotEnded, string(id))
-	}
-	if err == nil && h.Parent != "" {
-		return fmt.Errorf("%w: run %q is a child of %q: purge the run %q", ErrInvalid, string(id), string(h.Parent), string(h.Root))
+	if err := e.checkPurgeable(id); err != nil {
+		return err
 	}
 	runs, release, err := e.reserveDescendants(ctx, id)
 	if err != nil {
@@ -58,6 +51,54 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 		e.options.Logger.Info("pawl: run purged", "run", string(id), "runs", len(runs), "by", act.By, "reason", act.Reason)
 	}
 	return nil
+}
+
+// checkPurgeable refuses a run that Purge does not take.
+func (e *Engine) checkPurgeable(id workflow.RunID) error {
+	h, err := e.dir.Head(id)
+	switch {
+	case errors.Is(err, ErrCorrupt): // a damaged run can be forgotten
+		return nil
+	case err != nil:
+		return closedError(err)
+	case !h.Status.Final():
+		return fmt.Errorf("%w: run %q", ErrNotEnded, string(id))
+	case h.Parent != "":
+		return fmt.Errorf("%w: run %q is a child of %q: purge the run %q", ErrInvalid, string(id), string(h.Parent), string(h.Root))
+	}
+	return nil
+}
+
+// A PurgePreview says what Purge of a run would forget.
+type PurgePreview struct {
+	Run   workflow.RunID
+	Runs  int   // how many, with those below it
+	Bytes int64 // of their files; blobs and definitions are not counted
+}
+
+// PreviewPurge says what Purge of a run would forget now, and fails as Purge would. Nothing is
+// changed.
+func (e *Engine) PreviewPurge(ctx context.Context, id workflow.RunID) (PurgePreview, error) {
+	out := PurgePreview{Run: id}
+	if err := e.checkUsable(ctx); err != nil {
+		return out, err
+	}
+	if err := e.checkPurgeable(id); err != nil {
+		return out, err
+	}
+	runs, err := e.descendants(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	out.Runs = len(runs)
+	for _, id := range runs {
+		size, err := e.dir.FileSize(id)
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrRunNotFound) {
+			return out, closedError(err)
+		}
+		out.Bytes += size
+	}
+	return out, nil
 }
 
 // reserveDescendants returns an ended run with all runs below it, and keeps them from
@@ -138,11 +179,18 @@ func (e *Engine) reserveAll(ctx context.Context, runs []workflow.RunID) (release
 
 // purgeRun forgets one run, which is reserved.
 func (e *Engine) purgeRun(id workflow.RunID) error {
-	if h, err := e.dir.Head(id); err == nil && !h.Status.Final() {
+	h, damage := e.dir.Head(id)
+	if damage == nil && !h.Status.Final() {
 		return ErrNotEnded
 	}
 	if err := e.dir.Purge(id, onceKeyOf(id)); err != nil {
+		e.watches.loseAll() // it may be gone all the same
 		return err
+	}
+	if damage == nil {
+		e.watches.tellPurge(&h, e.hook.Now())
+	} else {
+		e.watches.loseAll()
 	}
 	e.purges.Add(1)
 	e.alarms.forgetRun(id)

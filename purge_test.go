@@ -47,8 +47,24 @@ func TestPurge(t *testing.T) {
 	require.ErrorIs(t, e.Purge(t.Context(), "nobody"), pawl.ErrRunNotFound)
 	require.Len(t, runs(), 10)
 
+	for id, want := range map[workflow.RunID]error{"going": pawl.ErrNotEnded, "family/2.1": pawl.ErrInvalid, "nobody": pawl.ErrRunNotFound} {
+		_, err = e.PreviewPurge(t.Context(), id)
+		require.ErrorIs(t, err, want)
+	}
+	seen, err := e.PreviewPurge(t.Context(), "family")
+	require.NoError(t, err)
+	require.Equal(t, pawl.PurgePreview{Run: "family", Runs: 7, Bytes: seen.Bytes}, seen)
+	require.Len(t, runs(), 10, "nothing is changed")
+	next, stop := watching(t, t.Context(), e, pawl.WatchFilter{Roots: true})
+	defer stop()
 	require.NoError(t, e.Purge(t.Context(), "family"))
 	require.NoError(t, e.Purge(t.Context(), "one"))
+	for _, id := range []workflow.RunID{"family", "one"} {
+		c, err := next()
+		require.NoError(t, err)
+		require.True(t, c.Purged)
+		require.Equal(t, id, c.Run)
+	}
 	require.Equal(t, []string{"going", "kept"}, runs())
 	require.ErrorIs(t, e.Purge(t.Context(), "one"), pawl.ErrRunNotFound)
 	_, err = e.Wait(t.Context(), "one")

@@ -34,6 +34,9 @@ type RunChange struct {
 	Code       string             `json:"code,omitzero"`       // of the failure with which it ended, or for which it is suspended
 	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
 
+	// Purged says that the run was purged: it is in no list any more, and its id is free. At is
+	// when; the other fields say how it stood.
+	Purged bool `json:"purged,omitzero"`
 	// Lost says that there were changes which nobody will be told; all other fields are zero.
 	// List the runs now: no change is missing that is committed after the list has begun.
 	Lost bool `json:"lost,omitzero"`
@@ -84,7 +87,7 @@ const MaxWatched = 4096
 //
 // Of the changes of a run that wait for the reader only the last is kept. If those of more than
 // MaxWatched runs wait, all are dropped, and the reader is told Lost: a reader never slows a
-// commit. A run that is purged is not told. An error ends the list: ErrClosed, ErrFailed, a
+// commit. A run that is purged is told once more, as Purged. An error ends the list: ErrClosed, ErrFailed, a
 // *WhereError with ErrInvalid, the cause of ctx.
 func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, error] {
 	err := e.checkUsable(ctx)
@@ -182,24 +185,52 @@ func (ws *runWatches) tellCommit(run *store.Run, records []decision.Record, err 
 		return
 	}
 	if err != nil {
-		for _, w := range *all {
-			w.loseChanges()
-		}
+		ws.loseAll()
 		return
 	}
 	h := run.Head()
+	ws.tellChange(&h, changeOf(&h, records[len(records)-1].At))
+}
+
+// tellPurge tells that a run was purged, of which this was the head.
+func (ws *runWatches) tellPurge(h *store.Head, at time.Time) {
+	c := changeOf(h, at)
+	c.Purged = true
+	ws.tellChange(h, c)
+}
+
+// tellChange gives a change to those who watch the run.
+func (ws *runWatches) tellChange(h *store.Head, c *RunChange) {
+	all := ws.all.Load()
+	if all == nil {
+		return
+	}
+	for _, w := range *all {
+		if w.takesHead(h) {
+			w.putChange(c)
+		}
+	}
+}
+
+// loseAll tells that nobody knows what has changed.
+func (ws *runWatches) loseAll() {
+	if all := ws.all.Load(); all != nil {
+		for _, w := range *all {
+			w.loseChanges()
+		}
+	}
+}
+
+// changeOf says how a run stands since an instant.
+func changeOf(h *store.Head, at time.Time) *RunChange {
 	c := &RunChange{
 		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Labels: h.Labels, Parent: h.Parent,
-		Status: h.Status, Seq: h.Seq, At: records[len(records)-1].At, StartedAt: h.StartedAt, EndedAt: h.EndedAt, ForkedFrom: h.ForkedFrom,
+		Status: h.Status, Seq: h.Seq, At: at, StartedAt: h.StartedAt, EndedAt: h.EndedAt, ForkedFrom: h.ForkedFrom,
 	}
 	if h.Failure != nil {
 		c.Code = h.Failure.Code
 	}
-	for _, w := range *all {
-		if w.takesHead(&h) {
-			w.putChange(c)
-		}
-	}
+	return c
 }
 
 // closeWatches ends all watches once their readers have what waits for them.

@@ -318,6 +318,38 @@ func TestFork(t *testing.T) {
 	require.InDelta(t, 7, data.State["offer"].(map[string]any)["price"], 0)
 }
 
+// A run that has ended is forgotten, when somebody says why, and who watches is told.
+func TestPurge(t *testing.T) {
+	e, dir := openEngine(t, pawl.Options{Socket: api.Local})
+	startOrder(t, e, "order-1")
+	c, err := api.Dial(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Purge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
+	require.ErrorIs(t, err, pawl.ErrNotEnded)
+	require.NoError(t, e.Cancel(t.Context(), "order-1", "over"))
+	_, err = c.Purge(t.Context(), "order-1", api.Purge{By: "ann"})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	for change, err := range c.Watch(t.Context(), pawl.WatchFilter{}) {
+		require.NoError(t, err)
+		if change.Lost {
+			seen, err := c.PreviewPurge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
+			require.NoError(t, err)
+			require.Equal(t, api.Purged{Run: "order-1", Runs: 1, Bytes: seen.Bytes}, seen)
+			done, err := c.Purge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
+			require.NoError(t, err)
+			require.True(t, done.Applied)
+			continue
+		}
+		if change.Purged {
+			require.Equal(t, workflow.RunID("order-1"), change.Run)
+			break
+		}
+	}
+	_, err = c.PreviewPurge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+}
+
 // The stream of all runs begins with the word to list them, and the journal goes on until the run ends.
 func TestWatchAndFollow(t *testing.T) {
 	e, dir := openEngine(t, pawl.Options{Socket: api.Local})

@@ -64,6 +64,8 @@ var documented = append(api.Pages, []api.Documented{
 	{"Start", reflect.TypeFor[api.Start]()},
 	{"Fork", reflect.TypeFor[api.Fork]()},
 	{"ForkResult", reflect.TypeFor[api.ForkResult]()},
+	{"Purge", reflect.TypeFor[api.Purge]()},
+	{"Purged", reflect.TypeFor[api.Purged]()},
 	{"Published", reflect.TypeFor[api.Published]()},
 	{"Operation", reflect.TypeFor[api.Operation]()},
 	{"Trial", reflect.TypeFor[api.Trial]()},
@@ -286,7 +288,7 @@ func TestDocumentOfActs(t *testing.T) {
 	for path, methods := range d.Paths {
 		post, ok := methods["post"]
 		name := path[strings.LastIndex(path, "/")+1:]
-		if !ok || name == "forks" || name == "simulate" {
+		if !ok || name == "forks" || name == "purge" || name == "simulate" {
 			continue
 		}
 		if do, ok := acts[name]; ok {
@@ -353,6 +355,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	for _, path := range []string{"/v1/runs/a/events", "/v1/runs/a/journal", "/v1/watch"} {
 		ask("GET", path, "", "Accept", "text/event-stream")
 	}
+	ask("POST", "/v1/runs/a/purge", signed(""))
 	ask("PUT", "/v1/runs/m", `{"definition": `+toJSON(t, many)+`}`)
 	ask("POST", "/v1/runs/m/tokens/ask/complete", signed(`"output": 1`))
 	ask("POST", "/v1/runs/m/tokens/more/fail", signed(`"code": "x"`))

@@ -27,6 +27,7 @@ func routes() []route {
 		{get, "/v1/runs/{run}/why", View, nil, (*call).explainRun},
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
+		{post, "/v1/runs/{run}/purge", Act, []string{"dryRun"}, (*call).purgeRun},
 		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
 		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where"}, (*call).watchRuns},
 		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},

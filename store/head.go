@@ -71,6 +71,13 @@ func (d *Dir) Head(id workflow.RunID) (Head, error) {
 	return r.Head, err
 }
 
+// FileSize returns how many bytes the file of a run has, 0 if there is none yet. It fails as
+// Head does.
+func (d *Dir) FileSize(id workflow.RunID) (int64, error) {
+	r, err := d.readRow(id)
+	return r.FileSize, err
+}
+
 // Unfinished returns the runs that have not ended, oldest first.
 func (d *Dir) Unfinished() ([]workflow.RunID, error) {
 	l := runList{d: d, filter: RunFilter{Status: []workflow.RunStatus{

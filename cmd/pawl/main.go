@@ -17,6 +17,7 @@
 //
 //	pawl start, signal, vote, retry, skip, pause, resume, cancel, patch, fork
 //	                              change them
+//	pawl purge RUN...             forgets runs that have ended
 //
 // pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.
 // Data goes to standard output, everything else to standard error. COLUMNS says how wide lines

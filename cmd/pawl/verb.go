@@ -59,6 +59,7 @@ func verbs() []verb {
 		replayVerb,
 		coverageVerb,
 
+		purgeVerb,
 		verifyVerb,
 		repairVerb,
 

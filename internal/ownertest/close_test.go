@@ -281,6 +281,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Patch":        first(e.Patch(ctx, "a", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/version", "value": 2}}})),
 		"PatchAll":     first(e.PatchAll(ctx, pawl.RunFilter{}, func(*workflow.Definition) []any { return nil })),
 		"Pause":        e.Pause(ctx, "a"),
+		"PreviewPurge": first(e.PreviewPurge(ctx, "a")),
 		"Publish":      first(e.Publish(kindOf)),
 		"Published":    first(e.Published(ctx, "kinds", 0)),
 		"Purge":        e.Purge(ctx, "a"),

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var purgeVerb = verb{
+	name:    "purge",
+	help:    "Forget runs that have ended, with those below them, and free their disk.",
+	example: []string{"pawl purge --workflow import --age 2160h -m retention --dry-run", "pawl purge --status completed --keep 10000 -m retention --yes", "pawl purge order-42 -m erasure"},
+	command: func() command { return new(purgeCommand) },
+}
+
+// A purgeCommand forgets runs.
+type purgeCommand struct {
+	Run []string `arg:"" optional:"" help:"The ids of the runs; none if they are chosen."`
+	filterFlag
+	Age  time.Duration `placeholder:"DURATION" help:"Only runs that ended longer ago, as 720h."`
+	Keep int           `placeholder:"N" help:"So many of each workflow stay, of those chosen otherwise: the ones that ended last."`
+	bulkFlag
+	actFlag
+}
+
+// A purgeSum is the last line of what the command writes.
+type purgeSum struct {
+	roots, all int
+	bytes      int64
+	refused    int
+	unknown    int
+}
+
+func (s *purgeSum) String() string {
+	text := pluralText(s.roots, "run")
+	if s.all != s.roots {
+		text = fmt.Sprintf("%s and %s below", pluralText(s.roots, "run"), countText(s.all-s.roots))
+	}
+	return text + ", " + bytesText(s.bytes) + " of files"
+}
+
+// bytesText returns a size for people.
+func bytesText(n int64) string {
+	for _, unit := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.size {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.size), unit.name)
+		}
+	}
+	return pluralText(int(n), "byte")
+}
+
+// runCommand forgets one run after the other.
+func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withActor(ctx, con, func(e *reached) error {
+		ids, err := c.chooseEnded(ctx, con, e)
+		if err != nil {
+			return err
+		}
+		if len(c.Run) == 0 && !c.DryRun {
+			if err := c.confirm(ctx, con, "purge "+pluralText(len(ids), "run")+" and what is below"); err != nil {
+				return err
+			}
+		}
+		var sum purgeSum
+		for _, id := range ids {
+			if err := c.purgeRun(ctx, con, e, id, &sum); err != nil && (len(ids) == 1 || ctx.Err() != nil) {
+				return err
+			}
+		}
+		return c.tellSum(con, e, &sum)
+	})
+}
+
+// purgeRun forgets a run, or says that it cannot be done.
+func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, id workflow.RunID, sum *purgeSum) error {
+	do := e.Purge
+	if c.DryRun {
+		do = e.PreviewPurge
+	}
+	done, err := do(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
+	switch {
+	case errors.Is(err, pawl.ErrUnknown):
+		sum.unknown++
+	case err != nil:
+		sum.refused++
+	default:
+		sum.roots, sum.all, sum.bytes = sum.roots+1, sum.all+done.Runs, sum.bytes+done.Bytes
+		if c.JSON {
+			con.writeLine(true, done)
+		}
+		return nil
+	}
+	if len(c.Run) != 1 {
+		fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(id)), err)
+	}
+	return err
+}
+
+// tellSum says what was done in all.
+func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum) error {
+	if !c.JSON {
+		text := "purged: "
+		if c.DryRun {
+			text = "nothing is changed; it would purge "
+		}
+		con.printLine("%s%v", text, sum)
+		con.printLine("%s", e.source)
+	}
+	switch {
+	case sum.unknown > 0:
+		return fmt.Errorf("of %s nobody knows: %w", pluralText(sum.unknown, "run"), pawl.ErrUnknown)
+	case sum.refused > 0:
+		return fmt.Errorf("%s stay: %w", pluralText(sum.refused, "run"), pawl.ErrNotEnded)
+	}
+	return nil
+}
+
+// An endedRun is one that may be purged.
+type endedRun struct {
+	id       workflow.RunID
+	workflow string
+	at       time.Time
+}
+
+// chooseEnded returns the runs that are named, or those that are chosen of the ones that have ended and are no
+// children, the first that ended first.
+func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached) (ids []workflow.RunID, err error) {
+	chosen := !c.isEmpty() || c.Age > 0 || c.Keep > 0
+	if (len(c.Run) > 0) == chosen {
+		return nil, errors.New("name runs, or choose them by --age, --keep, --workflow, --status, --tenant, --prefix, --label, --where or --roots")
+	}
+	if c.Age < 0 || c.Keep < 0 {
+		return nil, errors.New("neither --age nor --keep may be negative")
+	}
+	for _, id := range c.Run {
+		ids = append(ids, workflow.RunID(id))
+	}
+	if ids != nil {
+		return ids, nil
+	}
+	f, err := c.runFilter()
+	if err != nil {
+		return nil, err
+	}
+	f.Roots = true
+	if f.Status == nil {
+		f.Status = []workflow.RunStatus{workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled}
+	}
+	for _, s := range f.Status {
+		if !s.Final() {
+			return nil, fmt.Errorf("--status %v: only runs that have ended are purged", s)
+		}
+	}
+	if c.Age > 0 && c.Keep == 0 {
+		f.EndedUntil = con.Now().Add(-c.Age)
+	}
+	var runs []endedRun
+	for r, err := range e.Runs(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, endedRun{r.Run, r.Workflow, r.EndedAt})
+	}
+	if ids = c.dropKept(runs, con.Now()); len(ids) == 0 {
+		return nil, fmt.Errorf("no run that has ended is chosen: %w", pawl.ErrRunNotFound)
+	}
+	return ids, nil
+}
+
+// dropKept returns the runs but those of each workflow that stay.
+func (c *purgeCommand) dropKept(runs []endedRun, now time.Time) (ids []workflow.RunID) {
+	slices.SortStableFunc(runs, func(a, b endedRun) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id)) })
+	ended := map[string]int{}
+	for _, r := range runs {
+		if ended[r.workflow]++; ended[r.workflow] > c.Keep && now.Sub(r.at) >= c.Age {
+			ids = append(ids, r.id)
+		}
+	}
+	slices.Reverse(ids)
+	return ids
+}
