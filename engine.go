@@ -99,7 +99,7 @@ type Options struct {
 	// Socket serves other programs of this user, such as the command pawl: Open listens on the unix
 	// socket named socket in the directory, mode 0600, and calls it in a goroutine with a listener that accepts
 	// connections of processes of the same user only. It returns soon after Close has closed the listener, and
-	// Close waits for that, until its context is done and at most 10 s. api.Local is one. Nothing listens by
+	// Close waits for that, until its context is done and at most 10 s. inspector.Local and api.Local are such. Nothing listens by
 	// default. Where the path has no room for a socket, the file socket says where it is: below $XDG_RUNTIME_DIR,
 	// else below the folder for temporary files. Open fails if none can be made.
 	Socket func(*Engine, net.Listener)

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/loopback"
@@ -52,16 +53,17 @@ type caller struct {
 
 // identifyCaller returns who sends a request, or an *Error.
 func (s *server) identifyCaller(r *http.Request) (caller, error) {
+	identify := s.options.Identify
 	if s.local {
-		return caller{rights: All}, nil
+		identify = LocalCaller
 	}
-	if s.options.Identify == nil {
+	if identify == nil {
 		if !loopback.SentRequest(r) {
 			return caller{}, refusef(http.StatusForbidden, codeForbidden, "this handler does not know its callers, so it serves its own machine only: set Options.Identify of package api")
 		}
 		return caller{rights: View | Values}, nil
 	}
-	who, rights, err := s.options.Identify(r)
+	who, rights, err := identify(r)
 	if err == nil {
 		return caller{who, rights}, nil
 	}
@@ -69,6 +71,37 @@ func (s *server) identifyCaller(r *http.Request) (caller, error) {
 		return caller{}, e
 	}
 	return caller{}, refusef(http.StatusUnauthorized, codeUnauthorized, "the caller is not known")
+}
+
+// The headers of a request through the socket of an engine that say less than that its user sends it.
+const (
+	byHeader     = "Pawl-By"
+	rightsHeader = "Pawl-Rights"
+)
+
+// NarrowLocal says in a request through the socket of an engine, which has all rights by itself, in whose name it is
+// sent and, with reading, that it has View and Values only. It is for programs that let others ask
+// through them, as pawl serve does; headers that others have set are replaced.
+func NarrowLocal(r *http.Request, who string, reading bool) {
+	r.Header.Set(byHeader, url.QueryEscape(who))
+	r.Header.Del(rightsHeader)
+	if reading {
+		r.Header.Set(rightsHeader, "read")
+	}
+}
+
+// LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side is a program of the
+// same user and has all rights, but for those that NarrowLocal has taken.
+func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
+	who, err = url.QueryUnescape(r.Header.Get(byHeader))
+	switch rights := r.Header.Get(rightsHeader); {
+	case err != nil || rights != "" && rights != "read":
+		return "", 0, refusef(http.StatusForbidden, codeForbidden, "%s or %s is no header of NarrowLocal", byHeader, rightsHeader)
+	case rights == "read":
+		return who, View | Values, nil
+	default:
+		return who, All, nil
+	}
 }
 
 // checkAgain refuses a caller who has not the name and the rights any more with which a request began.

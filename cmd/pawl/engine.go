@@ -14,9 +14,12 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/socket"
 )
 
 // A dirFlag is embedded in the commands about the runs of an engine.
@@ -31,8 +34,9 @@ type dirFlag struct {
 // maintenance, in this process.
 type reached struct {
 	*api.Client
-	source string // which it is, as each screen says
-	live   bool   // it is that of another process, in which runs go on
+	source string            // which it is, as each screen says
+	live   bool              // it is that of another process, in which runs go on
+	carry  http.RoundTripper // of requests to its API and, if it has them, its pages; the host does not matter
 	close  func() error
 }
 
@@ -44,8 +48,9 @@ func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error
 		if err != nil {
 			return nil, explainLoss(err)
 		}
-		closeClient := func() error { client.Close(); return nil }
-		return &reached{client, fmt.Sprintf("live, pid %d", info.PID), true, closeClient}, nil
+		carry := &http.Transport{IdleConnTimeout: time.Minute, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, f.Dir) }}
+		closeClient := func() error { client.Close(); carry.CloseIdleConnections(); return nil }
+		return &reached{client, fmt.Sprintf("live, pid %d", info.PID), true, carry, closeClient}, nil
 	}
 	if !errors.Is(err, api.ErrNoEngine) {
 		return nil, explainLoss(err)
@@ -69,7 +74,7 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	logger := slog.New(slog.NewTextHandler(con.Errs, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	engine, err := pawl.Open(ctx, f.Dir, pawl.Options{Maintenance: true, Codec: keys, Logger: logger})
 	if errors.Is(err, pawl.ErrLocked) {
-		return nil, fmt.Errorf("%w, or let it serve the command with pawl.Options{Socket: api.Local}", err)
+		return nil, fmt.Errorf("%w, or let it serve the command with pawl.Options{Socket: inspector.Local}", err)
 	}
 	if err != nil {
 		return nil, err
@@ -78,16 +83,17 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	served := make(chan struct{})
 	go func() { // until the listener is closed
 		defer close(served)
-		api.Local(engine, l)
+		inspector.Local(engine, l)
 	}()
-	client := api.NewClient("http://localhost", &http.Client{Transport: &http.Transport{DialContext: l.dialServer}})
+	carry := &http.Transport{DialContext: l.dialServer}
+	client := api.NewClient("http://localhost", &http.Client{Transport: carry})
 	closeAll := func() error {
 		client.Close()
 		_ = l.Close() // it cannot fail
 		<-served
 		return engine.Close(context.WithoutCancel(ctx))
 	}
-	return &reached{client, "files, as of " + f.zoneOf(con.Now()).Format("15:04:05"), false, closeAll}, nil
+	return &reached{client, "files, as of " + f.zoneOf(con.Now()).Format("15:04:05"), false, carry, closeAll}, nil
 }
 
 // withEngine does something with the engine of the directory.

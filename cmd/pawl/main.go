@@ -15,6 +15,8 @@
 //	pawl ls, show, events, journal, tokens, data, inbox
 //	                              look at the runs of an engine, live or closed
 //
+//	pawl serve                    shows them in a browser; see package inspector
+//
 //	pawl start, signal, vote, retry, skip, pause, resume, cancel, patch, fork
 //	                              change them
 //	pawl purge RUN...             forgets runs that have ended

@@ -41,6 +41,7 @@ func verbs() []verb {
 		journalVerb,
 		tokensVerb,
 		dataVerb,
+		serveVerb,
 
 		startVerb,
 		signalVerb,

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: handlers()})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: handlers(), Socket: inspector.Local})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// startWaiting opens an engine with a run that waits for a signal.
+func startWaiting(t *testing.T, o pawl.Options) (*pawl.Engine, string) {
+	t.Helper()
+	dir := t.TempDir()
+	e, err := pawl.Open(t.Context(), dir, o)
+	require.NoError(t, err)
+	d := &workflow.Definition{Name: "wait", Start: "w", Nodes: []workflow.Node{{ID: "w", Wait: &workflow.WaitSpec{Event: "go"}}}}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r-1", Definition: d}, nil))
+	return e, dir
+}
+
+// A servingCommand is pawl serve while it runs.
+type servingCommand struct {
+	t     *testing.T
+	said  serving
+	base  string // without path and key
+	key   string
+	stop  context.CancelFunc
+	ended chan int
+}
+
+// serveDir runs pawl serve on any port until the test stops it.
+func serveDir(t *testing.T, dir string, args ...string) *servingCommand {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	out, in := io.Pipe()
+	con := &console{In: strings.NewReader(""), Out: in, Errs: io.Discard, Now: time.Now}
+	s := &servingCommand{t: t, stop: stop, ended: make(chan int, 1)}
+	go func() {
+		s.ended <- con.runArguments(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0", "--by", "ann", "--json"}, args...))
+		_ = in.Close()
+	}()
+	require.NoError(t, json.NewDecoder(out).Decode(&s.said))
+	at, err := url.Parse(s.said.URL)
+	require.NoError(t, err)
+	s.base, s.key = "http://"+at.Host, at.Query().Get("key")
+	return s
+}
+
+// ask sends a request and returns its status and body.
+func (s *servingCommand) ask(c *http.Client, method, path, body string, header ...string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := c.Do(r)
+	require.NoError(s.t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(s.t, err)
+	require.NoError(s.t, answer.Body.Close())
+	return answer.StatusCode, string(text)
+}
+
+func newBrowser(t *testing.T) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	return &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// Pages and API of a live engine are served to whoever has the key, in the name of the user, until
+// the command is interrupted; the engine goes on.
+func TestServeLive(t *testing.T) {
+	e, dir := startWaiting(t, pawl.Options{Socket: inspector.Local})
+	s := serveDir(t, dir)
+	require.True(t, s.said.Acts)
+	require.Contains(t, s.said.Source, "live, pid")
+
+	b := newBrowser(t)
+	status, page := s.ask(b, "GET", "/run/r-1", "")
+	require.Equal(t, http.StatusUnauthorized, status)
+	require.Contains(t, page, "The key, please")
+	status, _ = s.ask(b, "GET", "/run/r-1?key=wrong", "")
+	require.Equal(t, http.StatusUnauthorized, status)
+	status, page = s.ask(b, "GET", "/run/r-1?key="+s.key, "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, "r-1")
+	require.NotContains(t, page, s.key)
+	status, _ = s.ask(b, "GET", "/inbox", "")
+	require.Equal(t, http.StatusOK, status, "by the cookie")
+	typed := newBrowser(t)
+	status, page = s.ask(typed, "POST", "/", "key="+s.key, "Content-Type", "application/x-www-form-urlencoded")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, "Runs")
+
+	bearer := []string{"Authorization", "Bearer " + s.key, "Content-Type", "application/json"}
+	status, page = s.ask(http.DefaultClient, "POST", "/v1/runs/r-1/pause", `{"reason": "lunch"}`, bearer...)
+	require.Equal(t, http.StatusOK, status, page)
+	var paused map[string]any
+	for v, err := range e.Events(t.Context(), "r-1", pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		if v.Type == workflow.EventWorkflowPaused {
+			paused = v.Data
+		}
+	}
+	require.Equal(t, map[string]any{"by": "ann", "reason": "lunch"}, paused)
+	for name, header := range map[string][]string{
+		"a stranger's name that leads here": {"Host", "pawl.example"},
+		"a proxy":                           {"X-Forwarded-For", "192.0.2.1"},
+		"another page of this machine":      {"Origin", "http://127.0.0.1:1", "Sec-Fetch-Site", "same-site"},
+	} {
+		status, _ = s.ask(b, "POST", "/v1/runs/r-1/resume", `{"reason": "x"}`, header...)
+		require.Equal(t, http.StatusForbidden, status, name)
+	}
+
+	s.stop()
+	require.Equal(t, exitDone, <-s.ended)
+	o, err := e.Overview(t.Context(), "r-1")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunPaused, o.Status)
+	require.NoError(t, e.Close(t.Context()))
+}
+
+// With --read-only, and of files without --offline, nothing can be changed, by a page or the API.
+func TestServeForReading(t *testing.T) {
+	e, dir := startWaiting(t, pawl.Options{Socket: inspector.Local})
+	for _, live := range []bool{true, false} {
+		var s *servingCommand
+		if live {
+			s = serveDir(t, dir, "--read-only")
+		} else {
+			require.NoError(t, e.Close(t.Context()))
+			s = serveDir(t, dir)
+		}
+		require.False(t, s.said.Acts)
+		bearer := []string{"Authorization", "Bearer " + s.key, "Pawl-Rights", "", "Pawl-By", "eve"}
+		for _, path := range []string{"/v1/runs/r-1/cancel", "/v1/runs/r-1/cancel?dryRun=1"} {
+			status, text := s.ask(http.DefaultClient, "POST", path, `{"reason": "x"}`, append(bearer, "Content-Type", "application/json")...)
+			require.Equal(t, http.StatusForbidden, status, "%s: %s", path, text)
+		}
+		status, _ := s.ask(http.DefaultClient, "POST", "/act", "do=cancel&target=r-1&reason=x", append(bearer, "Content-Type", "application/x-www-form-urlencoded")...)
+		require.Equal(t, http.StatusForbidden, status)
+		status, page := s.ask(http.DefaultClient, "GET", "/run/r-1", "", bearer...)
+		require.Equal(t, http.StatusOK, status)
+		require.NotContains(t, page, "do=cancel")
+		s.stop()
+		require.Equal(t, exitDone, <-s.ended)
+	}
+	s := serveDir(t, dir, "--offline")
+	require.True(t, s.said.Acts)
+	s.stop()
+	require.Equal(t, exitDone, <-s.ended)
+}
+
+// What cannot be served says why and what to do.
+func TestServeRefuses(t *testing.T) {
+	e, dir := startWaiting(t, pawl.Options{Socket: api.Local})
+	taken := serveDir(t, func() string {
+		f, d := startWaiting(t, pawl.Options{})
+		require.NoError(t, f.Close(t.Context()))
+		return d
+	}())
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"--dir", dir}, exitNoEngine, "inspector.Local"},
+		{[]string{"--dir", dir, "--addr", "0.0.0.0:0"}, exitUnusable, "ssh -L"},
+		{[]string{"--dir", t.TempDir()}, exitNotFound, "no engine directory"},
+	} {
+		var errs bytes.Buffer
+		con := &console{In: strings.NewReader(""), Out: io.Discard, Errs: &errs, Now: time.Now}
+		require.Equal(t, c.status, con.runArguments(t.Context(), append([]string{"serve"}, c.args...)), errs.String())
+		require.Contains(t, errs.String(), c.says)
+	}
+	require.NoError(t, e.Close(t.Context()))
+	var errs bytes.Buffer
+	con := &console{In: strings.NewReader(""), Out: io.Discard, Errs: &errs, Now: time.Now}
+	require.Equal(t, exitUnusable, con.runArguments(t.Context(), []string{"serve", "--dir", dir, "--addr", strings.TrimPrefix(taken.base, "http://")}))
+	require.Contains(t, errs.String(), "--addr names another port")
+	taken.stop()
+	require.Equal(t, exitDone, <-taken.ended)
+}
