@@ -75,6 +75,9 @@ var actKinds = map[string]actKind{
 	"signal": {fields: []string{"name", "id", "payload", "transient", "ttl", "early"}, doAct: sendSignal},
 	"patch":  {fields: []string{"base", "ops"}, ofDefine: true, doAct: applyPatch},
 	"cancelNodes": {fields: []string{"nodes"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+		if len(a.Nodes) == 0 {
+			return invalidf("nodes must name some")
+		}
 		return p.engine.CancelNodes(ctx, p.run, a.Nodes...)
 	}},
 	"addBranch": {fields: []string{"group", "origin", "item"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
@@ -254,6 +257,14 @@ func decodeAct(text []byte, do string) (*Operation, error) {
 		if !slices.Contains(allowed, name) {
 			return nil, invalidf("%s takes no field %q", do, name)
 		}
+	}
+	switch {
+	case kind.ofToken && a.Token != 0 && a.Node != "":
+		return nil, invalidf("%s is done to a token: name it or its node, not both", do)
+	case slices.Contains(kind.fields, "group") && a.Group == "":
+		return nil, invalidf("group must name a group")
+	case do == actElapse && a.Elapse == "":
+		return nil, invalidf("elapse must say how much time passes")
 	}
 	a.Do = do
 	return &a, nil

@@ -208,6 +208,7 @@ func TestRefusals(t *testing.T) {
 		"/v1/watch?where=status+is+odd":         {Status: 400, Code: "invalid_request"},
 		"/v1/watch?where=run":                   {Status: 400, Code: "invalid_request"},
 		"/v1/watch?status=":                     {Status: 400, Code: "invalid_request"},
+		"/v1/runs?label=%3Dx":                   {Status: 400, Code: "invalid_request"},
 	} {
 		status, body := get(t, h, path)
 		var got struct{ Error api.Error }
@@ -332,17 +333,34 @@ func TestNoValueIsShown(t *testing.T) {
 	require.Contains(t, body, `"offer":{"card":"***","lines":[{"card":"***"}],"price":42}`)
 }
 
-// An answer has the record as its tag, and is not sent twice.
+// An answer has a tag of what it says, and is not sent twice; a run under the id of one that was purged has others.
 func TestTags(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
-	startOrder(t, e, "order-1")
 	h := api.Handler(e, api.Options{})
-	for _, path := range []string{"/v1/runs/order-1", "/v1/runs/order-1/overview", "/v1/runs/order-1/data", "/v1/runs/order-1/why"} {
-		status, body := get(t, h, path, "If-None-Match", `"2"`)
-		require.Equal(t, http.StatusNotModified, status, body)
-		require.Empty(t, body)
-		status, _ = get(t, h, path, "If-None-Match", `"1"`)
-		require.Equal(t, http.StatusOK, status)
+	tags := map[string]string{}
+	for range 2 {
+		startOrder(t, e, "order-1")
+		for _, path := range []string{"/v1/runs/order-1", "/v1/runs/order-1/overview", "/v1/runs/order-1/data", "/v1/runs/order-1/why"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+			r.RemoteAddr = "127.0.0.1:999"
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			tag := w.Header().Get("ETag")
+			if had := tags[path]; had != "" && path != "/v1/runs/order-1/data" { // which says the same again
+				status, _ := get(t, h, path, "If-None-Match", had)
+				require.Equal(t, http.StatusOK, status, path)
+			}
+			tags[path] = tag
+			for _, has := range []string{tag, "W/" + tag, `"1",` + tag} {
+				status, body := get(t, h, path, "If-None-Match", has)
+				require.Equal(t, http.StatusNotModified, status, body)
+				require.Empty(t, body)
+			}
+			status, _ := get(t, h, path, "If-None-Match", `"1"`)
+			require.Equal(t, http.StatusOK, status)
+		}
+		require.NoError(t, e.Cancel(t.Context(), "order-1", "over"))
+		require.NoError(t, e.Purge(t.Context(), "order-1"))
 	}
 }
 

@@ -15,7 +15,7 @@ func (c *call) explainRun() error {
 	if err != nil {
 		return err
 	}
-	return c.replyAt(x.Seq, c.viewerOf(id).showExplanation(x))
+	return c.replyTagged(http.StatusOK, c.viewerOf(id).showExplanation(x))
 }
 
 // drawRun answers a picture of the definition of a run, with the tokens on it.

@@ -39,6 +39,9 @@ func (c *call) forkRun() error {
 	if err := decodeObject(text, &f); err != nil {
 		return err
 	}
+	if f.Node != "" && f.Token != 0 {
+		return invalidf("a run is performed again from a node or from a token, not both")
+	}
 	if err := c.signAct(&f.By, f.Reason); err != nil {
 		return err
 	}

@@ -31,9 +31,11 @@ func parseQuery(raw string) (url.Values, error) {
 
 func (c *call) query() *query { return &query{values: c.r.URL.Query()} }
 
-func (q *query) refuse(name, want string) {
+func (q *query) refuse(name, want string) { q.refuseText(name, q.values.Get(name), want) }
+
+func (q *query) refuseText(name, text, want string) {
 	if q.err == nil {
-		q.err = invalidf("%s is %q: it must be %s", name, q.values.Get(name), want)
+		q.err = invalidf("%s is %q: it must be %s", name, text, want)
 	}
 }
 
@@ -107,8 +109,8 @@ func (q *query) labels() map[string]string {
 	var out map[string]string
 	for _, text := range q.values["label"] {
 		key, value, ok := strings.Cut(text, "=")
-		if _, twice := out[key]; !ok || twice {
-			q.refuse("label", "a key and a value such as customer=7, each key once")
+		if _, twice := out[key]; !ok || twice || key == "" {
+			q.refuseText("label", text, "a key and a value such as customer=7, each key once")
 			return nil
 		}
 		if out == nil {
@@ -123,7 +125,7 @@ func (q *query) runStatuses() (out []workflow.RunStatus) {
 	for _, text := range q.values["status"] {
 		s, err := workflow.ParseRunStatus(text)
 		if err != nil {
-			q.refuse("status", "a status of runs")
+			q.refuseText("status", text, "a status of runs")
 		}
 		out = append(out, s)
 	}
@@ -134,7 +136,7 @@ func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
 	for _, text := range q.values["status"] {
 		s, err := workflow.ParseTokenStatus(text)
 		if err != nil {
-			q.refuse("status", "a status of tokens")
+			q.refuseText("status", text, "a status of tokens")
 		}
 		out = append(out, s)
 	}

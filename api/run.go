@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -83,7 +84,7 @@ func (c *call) showRun() error {
 	if err != nil {
 		return err
 	}
-	return c.replyAt(s.Seq, c.viewerOf(id).showSummary(&s))
+	return c.replyTagged(http.StatusOK, c.viewerOf(id).showSummary(&s))
 }
 
 // awaitEnd waits for a run to end, for so long.
@@ -123,7 +124,7 @@ func (c *call) showOverview() error {
 		return err
 	}
 	o.Outcome = c.viewerOf(id).showOutcome(o.Outcome)
-	return c.replyAt(o.Seq, o)
+	return c.replyTagged(http.StatusOK, o)
 }
 
 // A tokenPage is a page of the tokens of a run.
@@ -180,7 +181,7 @@ func (c *call) showData() error {
 		return err
 	}
 	v := c.viewerOf(id)
-	return c.replyAt(s.Seq, Data{
+	return c.replyTagged(http.StatusOK, Data{
 		Seq: s.Seq, Input: v.showObject("input", s.Input), State: v.showObject("state", s.State),
 		Output: v.showObject("output", s.Output), OutputSoFar: v.showObject("output", s.OutputSoFar),
 	})

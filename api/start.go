@@ -45,6 +45,9 @@ func (c *call) startRun() error {
 		if err := c.requireRights(Define); err != nil {
 			return err
 		}
+		if s.Version != 0 {
+			return invalidf("version chooses among published definitions: a definition has its own")
+		}
 		if run.Definition, err = workflow.ParseJSON(s.Definition); err != nil {
 			return err
 		}
@@ -71,8 +74,7 @@ func (c *call) startRun() error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("ETag", tagOf(summary.Seq))
-	return c.replyStatus(status, c.viewerOf(run.ID).showSummary(&summary))
+	return c.replyTagged(status, c.viewerOf(run.ID).showSummary(&summary))
 }
 
 // A Published says what a definition was found to be, which is published now.
@@ -92,9 +94,9 @@ func (c *call) publishDefinition() error {
 	if err != nil {
 		return err
 	}
-	version, err := strconv.Atoi(c.r.PathValue("version"))
-	if err != nil || d.Name != c.r.PathValue("name") || max(d.Version, 1) != version {
-		return invalidf("the definition is %s version %d, and the path names another one", d.Name, max(d.Version, 1))
+	version := max(d.Version, 1)
+	if name, of := c.r.PathValue("name"), c.r.PathValue("version"); d.Name != name || of != strconv.Itoa(version) {
+		return invalidf("the definition is %q version %d, and the path names %q version %q", d.Name, version, name, of)
 	}
 	warnings, err := c.engine.Publish(d)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/poll", `{"WORKER": "ann"}`, 400, CodeInvalid, `unknown field "WORKER"`},
 		{"POST", "/v1/poll", `{"worker": "bob", "worker": "ann"}`, 400, CodeInvalid, `the field "worker" is there twice`},
 		{"POST", "/v1/poll", `{"worker": "bob", "w\u006frker": "ann"}`, 400, CodeInvalid, `the field "worker" is there twice`},
-		{"POST", "/v1/poll", `null`, 400, CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/poll", `null`, 400, CodeInvalid, "it is no JSON object"},
 		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {"code": "a", "Code": "b", "message": ""}`), 400, CodeInvalid, `unknown field "Code"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "a", "blob": {"$blob": "x", "size": 1, "size": 2}}]`), 400, CodeInvalid, `the field "size" is there twice`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "result": {"a": 1, "a": 2}`), 400, CodeInvalid, "result: "},

@@ -24,6 +24,13 @@ func DecodeObject(text []byte, v any) error {
 	if errors.Is(err, io.EOF) {
 		return ErrEmpty
 	}
+	wrong := (*json.UnmarshalTypeError)(nil)
+	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return fmt.Errorf("the field %q cannot be of type %s", wrong.Field, wrong.Value)
+	case bytes.TrimLeft(text, " \t\r\n")[0] != '{':
+		return errors.New("it is no JSON object")
+	}
 	if err == nil { // so it is JSON, and not too deep
 		err = checkFields(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(v).Elem())
 	}

@@ -26,14 +26,16 @@ func TestDecodeObject(t *testing.T) {
 		``:                               "it is empty",
 		` `:                              "it is empty",
 		`{`:                              "unexpected EOF",
-		`[]`:                             "cannot unmarshal array",
+		`[]`:                             "it is no JSON object",
+		` null`:                          "it is no JSON object",
+		`"a"`:                            "it is no JSON object",
 		`{"Name":"a"}`:                   `unknown field "Name"`,
 		`{"name":"a","name":"a"}`:        `the field "name" is there twice`,
 		`{"list":[{"any":1,"any":2}]}`:   `the field "any" is there twice`,
 		`{"part":{"other":1}}`:           `unknown field "other"`,
 		`{"name":"a"}{}`:                 "there is something after the JSON object",
 		`{"name":"a"}]`:                  "there is something after the JSON object",
-		`{"name":1}`:                     "cannot unmarshal number",
+		`{"name":1}`:                     `the field "name" cannot be of type number`,
 		`{"of":{"b":1,"b":2},"name":""}`: `the field "b" is there twice`,
 	} {
 		require.ErrorContains(t, DecodeObject([]byte(text), new(message)), want, text)

@@ -1,0 +1,42 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+)
+
+// What a request lacks, or says twice, is told in the words of the request, and nothing is done.
+func TestWhatARequestLacks(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	h := everything(e)
+	const definition = `{"definition": {"name": "x", "start": "a", "nodes": [{"id": "a"}]}`
+	for _, x := range []struct{ method, path, body, want string }{
+		{"GET", "/v1/runs?status=running&status=odd", "", `status is "odd"`},
+		{"GET", "/v1/runs?label=a=1&label=a=2", "", `label is "a=2"`},
+		{"POST", "/v1/runs/order-1/cancel", `null`, "it is no JSON object"},
+		{"POST", "/v1/runs/order-1/cancel", `{"by": 1}`, `the field "by" cannot be of type number`},
+		{"POST", "/v1/runs/order-1/cancel-nodes", signed(""), "nodes must name some"},
+		{"POST", "/v1/runs/order-1/branches", signed(`"item": 1`), "group must name a group"},
+		{"POST", "/v1/runs/order-1/close-group", signed(""), "group must name a group"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "elapse"}]}`, "elapse must say how much time passes"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "vote", "token": 2, "node": "quote", "approved": true}]}`, "not both"},
+		{"POST", "/v1/runs/order-1/forks", signed(`"to": "b", "token": 2, "node": "quote"`), "not both"},
+		{"POST", "/v1/runs/order-1/tokens/2/vote?node=approve", signed(`"approved": true`), `the path of a node is "-"`},
+		{"PUT", "/v1/runs/new", definition + `, "version": 3}`, "a definition has its own"},
+		{"PUT", "/v1/runs/-?run=", definition + `}`, "the run id is empty"},
+		{"PUT", "/v1/definitions/x/01", definition[len(`{"definition": `):], `the path names "x" version "01"`},
+	} {
+		status, body := send(t, h, x.method, x.path, x.body)
+		require.Equal(t, http.StatusBadRequest, status, "%s %s: %s", x.path, x.body, body)
+		require.Contains(t, strings.ReplaceAll(body, `\"`, `"`), x.want, x.path)
+	}
+	s, err := e.Summary(t.Context(), "order-1")
+	require.NoError(t, err)
+	require.Equal(t, int64(2), s.Seq)
+}
