@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -28,9 +29,10 @@ type RunRefusal struct {
 const MaxRefusals = 1000
 
 // CancelAll cancels every run that fits the filter, one after the other, each as Cancel does, and
-// reports how many. Runs that have ended stay as they are, and so do those that begin after it has passed.
-// A run that is damaged is reported, and the others are cancelled. An error ends the call, which may be
-// repeated: ErrClosed, ErrNoSpace, that of ctx. The report is of what was done until then.
+// reports how many. Runs that have ended are not among them, also for Limit, and neither are those that begin
+// after it has passed. A run that is damaged is reported, and the others are cancelled. An error ends the call, which
+// may be repeated: ErrClosed, ErrNoSpace, ErrUnknown, a *WhereError (of the filter), that of ctx. The report is of what
+// was done until then.
 func (e *Engine) CancelAll(ctx context.Context, f RunFilter, reason string) (ManyReport, error) {
 	return e.eachRun(ctx, f, func(id workflow.RunID) (bool, error) {
 		return true, e.Cancel(ctx, id, reason)
@@ -43,8 +45,8 @@ const patchTries = 5
 // PatchAll patches every run that fits the filter and has not ended, one after the other, each as Patch does,
 // whole or not at all. patch gets the definition that the run has, which is its own copy, and returns the
 // operations, none to leave the run as it is; it is asked again if somebody else patches the run meanwhile. Runs
-// that refuse their operations are reported, and the others are patched. An error ends the call: ErrClosed, ErrNoSpace, that of
-// ctx. The report is of what was done until then.
+// that refuse their operations are reported, and the others are patched. An error ends the call, as of CancelAll; the report
+// is of what was done until then.
 func (e *Engine) PatchAll(ctx context.Context, f RunFilter, patch func(*workflow.Definition) []any) (ManyReport, error) {
 	if patch == nil {
 		return ManyReport{}, fmt.Errorf("%w: PatchAll needs a function that says what to patch", ErrInvalid)
@@ -75,12 +77,15 @@ func (e *Engine) eachRun(ctx context.Context, f RunFilter, act func(workflow.Run
 	if _, err := e.actOf(ctx); err != nil {
 		return out, err
 	}
+	if f.Status = unendedOf(f.Status); len(f.Status) == 0 {
+		return out, CheckWhere(f.Where)
+	}
+	if f.Limit == 0 && f.After == "" {
+		f.Newest = false // parents before their children, which would end them in another way
+	}
 	for r, err := range e.Runs(ctx, f) {
 		if err != nil {
 			return out, err
-		}
-		if r.Status.Final() {
-			continue
 		}
 		changed, err := act(r.Run)
 		switch {
@@ -97,6 +102,16 @@ func (e *Engine) eachRun(ctx context.Context, f RunFilter, act func(workflow.Run
 		}
 	}
 	return out, nil
+}
+
+// unendedOf returns the statuses of a filter, of which none are all, that runs have which have not ended.
+func unendedOf(wanted []workflow.RunStatus) (out []workflow.RunStatus) {
+	for s := workflow.RunCreated; !s.Final(); s++ {
+		if len(wanted) == 0 || slices.Contains(wanted, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // isRefusal reports whether an error concerns only the run that the call was about.

@@ -65,6 +65,38 @@ func TestCallsOnManyRuns(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
+// A limit counts runs that a call can change; others are not looked at. Parents are cancelled
+// before their children, which would make them fail.
+func TestWhichOfManyRuns(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"*": hold}})
+	for i := range 4 {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	}
+	for _, changed := range []int{3, 1, 0} {
+		report, err := e.CancelAll(t.Context(), pawl.RunFilter{Limit: 3}, "")
+		require.NoError(t, err)
+		require.Equal(t, pawl.ManyReport{Changed: changed}, report)
+	}
+	ended := []workflow.RunStatus{workflow.RunCancelled, workflow.RunFailed}
+	report, err := e.CancelAll(t.Context(), pawl.RunFilter{Status: ended, Where: `seq > 0`}, "")
+	require.NoError(t, err)
+	require.Zero(t, report)
+	_, err = e.CancelAll(t.Context(), pawl.RunFilter{Status: ended, Where: `seq >`}, "")
+	require.ErrorAs(t, err, new(*pawl.WhereError))
+
+	publish(t, e, define(t, callee))
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "parent", Definition: define(t, caller)}, map[string]any{"n": 1}))
+	for c, err := range e.Watch(t.Context(), pawl.WatchFilter{Parent: "parent"}) {
+		require.NoError(t, err)
+		if _, err := e.Summary(t.Context(), "parent/1.1"); err == nil || !c.Lost {
+			break
+		}
+	}
+	_, err = e.CancelAll(t.Context(), pawl.RunFilter{Newest: true}, "")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCancelled, outcomeOf(t, e, "parent").Status)
+}
+
 // What is published can be listed and read.
 func TestDefinitionsAreListed(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
