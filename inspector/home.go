@@ -20,6 +20,7 @@ type runRow struct {
 	Took     string // until its end; "" while it goes on
 	Failure  string
 	Labels   []string // customer=7
+	Target   string   // with which something can be done to it with others; "" if not
 }
 
 func (p *page) rowOf(r *pawl.RunSummary) runRow {

@@ -1,13 +1,16 @@
 package inspector
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -26,7 +29,10 @@ type runsBody struct {
 	Prefix    string
 	Tenant    string
 	Labels    string
+	Where     string // a condition
+	Wrong     string // why it is none; then there are no rows
 	Roots     bool
+	MayAct    bool // some of the rows can be chosen
 	Filtered  bool
 	First     string // the first page; "" on it
 	Next      string // the next one; "" on the last
@@ -42,12 +48,12 @@ var allStatuses = []workflow.RunStatus{
 func (s *server) showRuns(p *page) (err error) {
 	q := p.r.URL.Query()
 	f := pawl.RunFilter{
-		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Newest: true,
+		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Where: strings.TrimSpace(q.Get("where")), Newest: true,
 	}
 	if f.Labels, err = readLabels(q.Get("labels")); err != nil {
 		return err
 	}
-	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Clear: p.pageLink("runs")}
+	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs")}
 	for _, status := range allStatuses {
 		chosen := slices.Contains(q["status"], status.String())
 		if chosen {
@@ -55,9 +61,16 @@ func (s *server) showRuns(p *page) (err error) {
 		}
 		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), chosen})
 	}
-	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Labels != nil || f.Status != nil
+	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Labels != nil || f.Status != nil || f.Where != ""
 	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
 		return err
+	}
+	if err := pawl.CheckWhere(f.Where); err != nil {
+		b.Wrong = err.Error()
+		if wrong := (*pawl.WhereError)(nil); errors.As(err, &wrong) {
+			b.Wrong = wrong.Error()
+		}
+		return p.showStatus(http.StatusBadRequest, "runs.html", "Runs", "runs", b)
 	}
 	before, after := q.Get("before"), workflow.RunID(q.Get("after"))
 	if before != "" {
@@ -88,7 +101,11 @@ func (s *server) showRuns(p *page) (err error) {
 			b.Next = p.root + "runs" + queryOf(next, nil)
 			break
 		}
-		b.Rows = append(b.Rows, p.rowOf(&r))
+		row := p.rowOf(&r)
+		if p.rights&api.Act != 0 && !r.Status.Final() {
+			row.Target, b.MayAct = targetText(r.Run, 0), true
+		}
+		b.Rows = append(b.Rows, row)
 		last = r
 	}
 	p.markLive(after == "", false, 0)
