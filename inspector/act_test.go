@@ -149,6 +149,8 @@ func TestManyAtOnce(t *testing.T) {
 	require.Contains(t, inbox, `name="target" value="3 order-2"`)
 	targets := []string{"3 order-1", "3 order-2", "1 order-2"}
 	require.Contains(t, textOf(t, ann.see("act?"+url.Values{"do": {"retry"}, "target": targets}.Encode())), "Retry 3 of them?")
+	some := textOf(t, ann.see("act?"+url.Values{"do": {"retry"}, "target": {"3 order-1", "1 nobody"}}.Encode()))
+	require.Contains(t, some, `nobody It would be refused: no such run: "nobody"`)
 	status, body, _ := ann.post("act", url.Values{"do": {"retry"}, "target": targets, "reason": {"x"}}, "same-origin")
 	require.Equal(t, 409, status)
 	require.Contains(t, textOf(t, body), "2 retried, 1 refused order-2 t1")

@@ -22,6 +22,10 @@ func TestAsItWas(t *testing.T) {
 	require.Contains(t, first, "dispatch-task t1 task=quote")
 	require.Contains(t, textOf(t, s.see("run/order-1?at=3")), "1 parked 2 running")
 	require.Contains(t, s.see("run/order-1?at=400"), `value="4"`)
+	for _, wrong := range []string{"run/order-1?at=x", "run/order-1?at=", "runs?status=odd"} {
+		status, _ := s.get(wrong)
+		require.Equal(t, 404, status, wrong)
+	}
 	require.Contains(t, s.see("run/order-1?at=3"), `data-key="]" href="../run/order-1?at=4"`)
 	require.Contains(t, s.see("run/order-1"), `data-key="[" href="../run/order-1?at=3"`)
 

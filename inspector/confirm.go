@@ -73,8 +73,12 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 	for i, t := range f.Targets {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
 		if i < triedTargets && f.act.options != "fork" && (f.act.options != "signal" || f.Name != "") {
-			if err := s.tryAct(p, f, t, &e); err != nil {
+			err := s.tryAct(p, f, t, &e)
+			if err != nil && len(f.Targets) == 1 {
 				return err
+			}
+			if err != nil { // such as that it was purged meanwhile
+				e.Refused = err.Error()
 			}
 		}
 		b.Effects = append(b.Effects, e)

@@ -94,6 +94,10 @@ func (p *page) showError(err error) {
 		status = http.StatusUnauthorized
 	case errors.Is(err, errAct):
 		status = http.StatusBadRequest
+	case errors.Is(err, errCrowded):
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, errTooLong):
+		status = http.StatusUnprocessableEntity
 	case errors.Is(err, errMethod):
 		status = http.StatusMethodNotAllowed
 	}

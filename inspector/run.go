@@ -3,6 +3,7 @@ package inspector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,8 +83,10 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	v := &viewer{page: p, id: id, ov: ov, ctx: p.r.Context()}
 	name := p.r.URL.Query().Get("view")
 	var data any
-	at, atErr := strconv.ParseInt(p.r.URL.Query().Get("at"), 10, 64)
-	past := name == "" && atErr == nil
+	at, past, err := v.readMoment(name)
+	if err != nil {
+		return err
+	}
 	switch name {
 	case "":
 		if past {
@@ -137,6 +140,18 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 		template = "run.html"
 	}
 	return p.showPage(template, string(id), "runs", runView{Head: head, View: name, Data: data})
+}
+
+// readMoment returns the record after which the run is to be shown; false if it is to be shown as it is.
+func (v *viewer) readMoment(view string) (at int64, past bool, err error) {
+	q := v.r.URL.Query()
+	if view != "" || !q.Has("at") {
+		return 0, false, nil
+	}
+	if at, err = strconv.ParseInt(q.Get("at"), 10, 64); err != nil {
+		return 0, false, fmt.Errorf("%w: at is not the number of a record", errNoPage)
+	}
+	return at, true, nil
 }
 
 // link returns the address of a view of the run.

@@ -54,12 +54,8 @@ func (s *server) showRuns(p *page) (err error) {
 		return err
 	}
 	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs")}
-	for _, status := range allStatuses {
-		chosen := slices.Contains(q["status"], status.String())
-		if chosen {
-			f.Status = append(f.Status, status)
-		}
-		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), chosen})
+	if f.Status, err = b.chooseStatuses(q["status"]); err != nil {
+		return err
 	}
 	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Labels != nil || f.Status != nil || f.Where != ""
 	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
@@ -110,6 +106,21 @@ func (s *server) showRuns(p *page) (err error) {
 	}
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
+}
+
+// chooseStatuses returns the statuses that are chosen, and offers all.
+func (b *runsBody) chooseStatuses(texts []string) (chosen []workflow.RunStatus, err error) {
+	for _, text := range texts {
+		status, err := workflow.ParseRunStatus(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errNoPage, err)
+		}
+		chosen = append(chosen, status)
+	}
+	for _, status := range allStatuses {
+		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), slices.Contains(chosen, status)})
+	}
+	return chosen, nil
 }
 
 // readLabels reads what people write: customer=7, kind=large.
