@@ -345,7 +345,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		tag := ask("GET", path, "")
 		ask("GET", path, "", "If-None-Match", `"1", `+tag)
 	}
-	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/openapi.yaml", "/healthz", "/readyz"} {
+	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/openapi.yaml", "/healthz", "/readyz"} {
 		ask("GET", path, "")
 	}
 	ask("POST", "/v1/runs/a/simulate", `{"acts": [{"do": "vote", "node": "approve", "by": "ann", "approved": false}]}`)

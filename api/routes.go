@@ -24,6 +24,7 @@ func routes() []route {
 		{get, "/v1/runs/{run}/definition", View, []string{"at"}, (*call).showDefinition},
 		{get, "/v1/runs/{run}/events", View, pageParams, (*call).listEvents},
 		{get, "/v1/runs/{run}/journal", View, pageParams, (*call).listJournal},
+		{get, "/v1/runs/{run}/export", View | Values, nil, (*call).exportRun},
 		{get, "/v1/runs/{run}/why", View, nil, (*call).explainRun},
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},

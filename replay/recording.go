@@ -102,6 +102,9 @@ type library struct {
 func newLibrary(c store.Codec) library { return library{map[string]*workflow.Graph{}, c} }
 
 func (l library) openFile(path string) (*Recording, error) {
+	if isExport(path) {
+		return l.openExported(path, "")
+	}
 	db, err := store.OpenSealedRunFile(path, l.codec)
 	if err != nil {
 		return nil, err
@@ -128,17 +131,27 @@ func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.graphs[hash] == nil {
-		if l.graphs[hash], err = runfile.CompileDefinition(doc, hash); err != nil {
-			delete(l.graphs, hash)
-			return nil, fmt.Errorf("its definition: %w", err)
-		}
+	g, err := l.graphOf(doc, hash)
+	if err != nil {
+		return nil, err
 	}
-	r := New(id, l.graphs[hash], decodedRecords(runfile.CheckedJournal(content, id), func(e *runfile.Entry) (decision.Record, error) {
+	r := New(id, g, decodedRecords(runfile.CheckedJournal(content, id), func(e *runfile.Entry) (decision.Record, error) {
 		return store.DecodeEntry(l.codec, id, content, e)
 	}))
 	r.free = func() { _ = db.Close() } // it is in memory
 	return r, nil
+}
+
+// graphOf returns the compiled definition of a document with a hash.
+func (l library) graphOf(doc, hash string) (*workflow.Graph, error) {
+	if l.graphs[hash] == nil {
+		g, err := runfile.CompileDefinition(doc, hash)
+		if err != nil {
+			return nil, fmt.Errorf("its definition: %w", err)
+		}
+		l.graphs[hash] = g
+	}
+	return l.graphs[hash], nil
 }
 
 // decodedRecords yields the records that entries are of.
@@ -156,9 +169,9 @@ func decodedRecords(entries iter.Seq2[runfile.Entry, error], decode func(*runfil
 	}
 }
 
-// All yields the recordings below some paths, each of which is the file of a run, an engine
-// directory that no engine has open, DIR:RUN for one run of such a directory, or another folder,
-// in which every file that ends in .db is one of a run. A recording is open until the next one is asked for. What cannot be
+// All yields the recordings below some paths, each of which is the file of a run, a file of exported
+// runs, an engine directory that no engine has open, DIR:RUN for one run of such a directory or file, or another folder,
+// in which every file that ends in .db is one of a run, and every one that ends in .pawl has exported runs. A recording is open until the next one is asked for. What cannot be
 // read comes as an error, behind which it goes on with what is left.
 func All(paths ...string) iter.Seq2[*Recording, error] { return AllSealed(nil, paths...) }
 
@@ -187,7 +200,13 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 	}
 	more := true
 	_ = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error { // all errors are yielded
-		if err == nil && (e.IsDir() || name != path && filepath.Ext(name) != ".db") {
+		if err == nil && (e.IsDir() || name != path && filepath.Ext(name) != ".db" && filepath.Ext(name) != exportExt) {
+			return nil
+		}
+		if err == nil && isExport(name) {
+			if more = l.eachExported(name, yield); !more {
+				return fs.SkipAll
+			}
 			return nil
 		}
 		var r *Recording
@@ -250,8 +269,8 @@ func openRun(in *store.Inspection, id workflow.RunID) (*Recording, error) {
 // errEmpty says that nothing is recorded of a run.
 var errEmpty = errors.New("it has no records")
 
-// Find returns the recording that a name stands for: the path of a run's file, or DIR:RUN for
-// a run of an engine directory that no engine has open. Close it. It fails as Open does, and
+// Find returns the recording that a name stands for: the path of a run's file, or of a file of
+// exported runs, of which it is the first, or DIR:RUN for a run of such a file or of an engine directory that no engine has open. Close it. It fails as Open does, and
 // with store.ErrRunNotFound.
 func Find(name string) (*Recording, error) { return FindSealed(name, nil) }
 
@@ -260,6 +279,9 @@ func FindSealed(name string, c store.Codec) (*Recording, error) {
 	dir, run, ok := splitName(name)
 	if !ok {
 		return OpenSealed(name, c)
+	}
+	if isExport(dir) {
+		return newLibrary(c).openExported(dir, run)
 	}
 	in, err := store.InspectSealed(dir, c)
 	if err != nil {
@@ -275,13 +297,13 @@ func FindSealed(name string, c store.Codec) (*Recording, error) {
 	return rec, nil
 }
 
-// splitName splits a name at the first colon behind an engine directory.
+// splitName splits a name at the first colon behind an engine directory, or a file of exported runs.
 func splitName(name string) (dir string, run workflow.RunID, ok bool) {
 	for i := range len(name) {
 		if name[i] != ':' {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(name[:i], "pawl.db")); err == nil {
+		if _, err := os.Lstat(filepath.Join(name[:i], "pawl.db")); err == nil || isExport(name[:i]) {
 			return name[:i], workflow.RunID(name[i+1:]), true
 		}
 	}

@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata",
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "twins": makeTwins, "sealed": makeSealed,
+			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile,
 		},
 	})
 }
@@ -132,6 +132,14 @@ func finishRuns(ts *testscript.TestScript, _ bool, args []string) {
 		fmt.Fprintln(ts.Stdout(), r.Run, r.Status)
 	}
 	ts.Check(engine.Close(ctx))
+}
+
+// cutFile removes the last byte of a file but its line break.
+func cutFile(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, append(data[:len(data)-2], '\n'), 0o600))
 }
 
 // hashFiles writes the hashes of all files of a directory into a file.

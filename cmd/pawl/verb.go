@@ -60,6 +60,7 @@ func verbs() []verb {
 		replayVerb,
 		coverageVerb,
 
+		exportVerb,
 		purgeVerb,
 		verifyVerb,
 		repairVerb,

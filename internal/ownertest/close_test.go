@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
@@ -268,6 +269,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Complete":     e.Complete(ctx, key, 1),
 		"Counts":       first(e.Counts(ctx)),
 		"DeriveSecret": first(e.DeriveSecret("x")),
+		"Export":       e.Export(ctx, "a", io.Discard),
 		"Fail":         e.Fail(ctx, key, errors.New("no")),
 		"Fork":         e.Fork(ctx, "a", "b", pawl.ForkOptions{}),
 		"Forget":       e.Forget(ctx, "k"),

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var exportVerb = verb{
+	name:    "export",
+	help:    "Write runs, with those below them, into one file that can be read anywhere.",
+	example: []string{"pawl export order-42 --to order-42.pawl", "pawl export --status failed --workflow order --to failed.pawl", "pawl replay order-42.pawl"},
+	command: func() command { return new(exportCommand) },
+}
+
+// An exportCommand exports runs.
+type exportCommand struct {
+	Run []string `arg:"" optional:"" help:"The ids of the runs; none if they are chosen."`
+	filterFlag
+	To string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text."`
+	dirFlag
+}
+
+// runCommand writes the file, whole or not at all.
+func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withEngine(ctx, con, func(e *reached) error {
+		ids, err := c.chooseExported(ctx, e)
+		if err != nil {
+			return err
+		}
+		size, err := createWhole(c.To, func(w io.Writer) error {
+			for _, id := range ids {
+				if err := e.Export(ctx, id, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, checkExported)
+		if err != nil {
+			return err
+		}
+		if !c.JSON {
+			con.printLine("%s: %s with what is below, %s", c.To, pluralText(len(ids), "run"), bytesText(size))
+		} else {
+			con.writeLine(true, struct {
+				File  string           `json:"file"`
+				Runs  []workflow.RunID `json:"runs"` // without those below them
+				Bytes int64            `json:"bytes"`
+			}{c.To, ids, size})
+		}
+		con.sayFiles(e, c.JSON)
+		return nil
+	})
+}
+
+// chooseExported returns the runs that are named or, of those without a parent, chosen.
+func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
+	if (len(c.Run) > 0) != c.isEmpty() {
+		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots")
+	}
+	for _, id := range c.Run {
+		ids = append(ids, workflow.RunID(id))
+	}
+	if ids != nil {
+		return ids, nil
+	}
+	f, err := c.runFilter()
+	if err != nil {
+		return nil, err
+	}
+	f.Roots = true // the others come with them
+	for run, err := range e.Runs(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, run.Run)
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("no run is chosen: %w", pawl.ErrRunNotFound)
+	}
+	return ids, nil
+}
+
+// checkExported reads a file of exported runs from its beginning to its end.
+func checkExported(path string) error {
+	for r, err := range replay.All(path) {
+		if err != nil {
+			return err
+		}
+		r.Close()
+	}
+	return nil
+}
+
+// createWhole makes a file that is durable and whole if it is there under its name, which must be free, and
+// returns its size. check reads it before it gets the name.
+func createWhole(path string, write func(io.Writer) error, check func(path string) error) (size int64, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return 0, fmt.Errorf("%s is there already: name another file", path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it has another name by then, or is not wanted
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if info, again := f.Stat(); err == nil {
+		if err = again; err == nil {
+			size = info.Size()
+		}
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = check(f.Name())
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(path))
+	}
+	return size, err
+}
+
+// syncFolder makes the names in a folder durable, where folders can be synced.
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if closed := d.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
