@@ -122,16 +122,14 @@ type RunFilter = store.RunFilter
 // by Repair, from the index, page by page: it looks at some 250 runs at a time, and
 // commits go on in between. A run that is started meanwhile may be in the list or not.
 // An error ends the list: of a damaged row ErrCorrupt, of a Where that is wrong, or cannot be
-// evaluated for a run, a *WhereError, which comes with ErrInvalid.
+// evaluated for a run, a *WhereError, which comes with ErrInvalid; of a run of After that there is not
+// ErrRunNotFound; ErrClosed; that of ctx, also while no run fits.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
 	}
 	return func(yield func(RunSummary, error) bool) {
-		for h, err := range e.dir.AllHeads(f) {
-			if err == nil {
-				err = ctx.Err()
-			}
+		for h, err := range e.dir.HeadsUntil(ctx, f) {
 			if err != nil {
 				yield(RunSummary{}, invalidWhere(closedError(err)))
 				return

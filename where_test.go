@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,4 +85,22 @@ func TestWhere(t *testing.T) {
 	_, err = broken()
 	require.ErrorAs(t, err, &at)
 	require.Equal(t, workflow.RunID("late"), at.Run)
+}
+
+// A list ends with its context also while it looks at runs of which none fits.
+func TestAListThatFindsNothingEndsWithItsContext(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, chain)}, nil))
+	for _, f := range []pawl.RunFilter{{Where: "seq < 0"}, {Until: time.Unix(1, 0)}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		for range e.Runs(ctx, f) {
+			t.Fatal("a run fits")
+		}
+		cancel()
+		for _, err := range e.Runs(ctx, f) {
+			require.ErrorIs(t, err, context.Canceled)
+			ctx = nil
+		}
+		require.Nil(t, ctx, "nobody was told")
+	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
@@ -70,14 +71,28 @@ const (
 // fails with ErrRunNotFound, and with a *WhereError if its condition cannot be compiled, or
 // evaluated for a run that is looked at.
 func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
+	return d.HeadsUntil(context.Background(), f)
+}
+
+// HeadsUntil is AllHeads until ctx is done, with whose error it fails then, also while no run fits;
+// nil is never done.
+func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error] {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	return func(yield func(Head, error) bool) {
 		l := runList{d: d, filter: f}
 		err := l.beginList()
 		for err == nil && !l.done {
 			var rows []index.Row
-			rows, err = l.nextPage()
+			if err = ctx.Err(); err == nil {
+				rows, err = l.nextPage()
+			}
 			for i := range rows {
 				fits := false
+				if err == nil {
+					err = ctx.Err()
+				}
 				if err == nil {
 					fits, err = l.takeRow(&rows[i])
 				}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/expr"
@@ -151,7 +152,7 @@ func Parse(text string) (*Where, error) {
 	example := Run{StartedAt: time.Unix(0, 0), EndedAt: time.Unix(1, 0)}
 	if v, err := program.Eval(&example); err == nil {
 		if _, ok := v.(bool); !ok {
-			return nil, &Error{Line: 1, Column: 1, Message: fmt.Sprintf("it is no condition: it gives %s, not true or false", value.Shorten(fmt.Sprint(v), 40))}
+			return nil, &Error{Line: 1, Column: 1, Message: fmt.Sprintf("it is no condition: it gives %s, not true or false", shownResult(v))}
 		}
 	}
 	for _, e := range expr.Equalities(text, Variables()) {
@@ -160,6 +161,19 @@ func Parse(text string) (*Where, error) {
 		}
 	}
 	return w, nil
+}
+
+// shownResult returns what a condition gives that is none, for its error.
+func shownResult(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(value.Shorten(v, 40))
+	case value.Object, map[string]any:
+		return "an object"
+	}
+	return value.Shorten(fmt.Sprint(v), 40)
 }
 
 // ReadsCode reports whether the condition uses the code of failures.
@@ -172,8 +186,11 @@ func (w *Where) Fits(r *Run) (bool, error) {
 		return ok, nil
 	}
 	out := errorOf(err, r.ID)
-	if r.EndedAt.IsZero() && w.reads("ended") {
+	switch {
+	case r.EndedAt.IsZero() && w.reads("ended"):
 		out.Message += "; ended is null until a run has ended: write ended != null && ..."
+	case w.reads("started") || w.reads("ended"):
+		out.Message += `; started and ended are instants: compare them with timestamp("2026-11-01T00:00:00Z")`
 	}
 	return false, out
 }

@@ -87,8 +87,11 @@ func TestWrongConditions(t *testing.T) {
 		`staus == "failed"`:          "at 1:1: unknown variable staus; did you mean status?",
 		`true && status = "failed"`:  "at 1:16: = is not an operator: == compares",
 		`seq > 1 && status == "bad"`: `at 1:19: no status is called "bad": there are created, running, paused, suspended, completed, failed, timed_out, cancelled`,
-		`labels.customer`:            "it is no condition",
-		`"x"`:                        "it is no condition: it gives x, not true or false",
+		`labels.customer`:            `it is no condition: it gives "", not true or false`,
+		`"x"`:                        `it is no condition: it gives "x", not true or false`,
+		`null`:                       "it is no condition: it gives null, not true or false",
+		`labels`:                     "it is no condition: it gives an object, not true or false",
+		`seq + 1`:                    "it is no condition: it gives 1, not true or false",
 		`now() > started`:            "unknown function now",
 		strings.Repeat("true && ", 1000) + "true": "celSource exceeds the limit of 4096",
 	} {
@@ -104,6 +107,7 @@ func TestWrongConditions(t *testing.T) {
 func TestErrorsOfARun(t *testing.T) {
 	for where, says := range map[string]string{
 		`ended > started`:   `for run "order-8": no such overload: _>_; ended is null until a run has ended: write ended != null && ...`,
+		`started > "2026"`:  `at 1:9, for run "order-8": no such overload; started and ended are instants: compare them with timestamp("2026-11-01T00:00:00Z")`,
 		`seq + run == 1`:    `at 1:5, for run "order-8": no such overload`,
 		`labels[run] == ""`: `for run "order-8": no such key`,
 		`[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, a+b+c+d > 0))))`: `for run "order-8": celCost exceeds the limit of 10000`,
