@@ -176,6 +176,11 @@ func (c *Client) Engine(ctx context.Context) (info EngineInfo, err error) {
 
 // Runs lists runs, as Engine.Runs does.
 func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
+	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: queryOf(f)}), f.Limit)
+}
+
+// queryOf returns the query that says which runs.
+func queryOf(f pawl.RunFilter) url.Values {
 	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status, Labels: f.Labels, Where: f.Where})
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until, "endedSince": f.EndedSince, "endedUntil": f.EndedUntil} {
 		if !at.IsZero() {
@@ -191,7 +196,7 @@ func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunS
 	if f.After != "" {
 		q.Set("cursor", string(f.After))
 	}
-	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: q}), f.Limit)
+	return q
 }
 
 // filterQuery returns what lists and streams of runs have in common.

@@ -18,6 +18,7 @@ var Pages = []Documented{
 	{"EventPage", reflect.TypeFor[eventPage]()},
 	{"RecordPage", reflect.TypeFor[recordPage]()},
 	{"ApprovalPage", reflect.TypeFor[approvalPage]()},
+	{"DefinitionPage", reflect.TypeFor[definitionPage]()},
 	{"DeadLetterPage", reflect.TypeFor[deadLetterPage]()},
 }
 

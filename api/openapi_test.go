@@ -66,6 +66,9 @@ var documented = append(api.Pages, []api.Documented{
 	{"ForkResult", reflect.TypeFor[api.ForkResult]()},
 	{"Purge", reflect.TypeFor[api.Purge]()},
 	{"Purged", reflect.TypeFor[api.Purged]()},
+	{"PublishedDefinition", reflect.TypeFor[pawl.PublishedDefinition]()},
+	{"Batch", reflect.TypeFor[api.Batch]()},
+	{"RunRefusal", reflect.TypeFor[api.RunRefusal]()},
 	{"Published", reflect.TypeFor[api.Published]()},
 	{"Operation", reflect.TypeFor[api.Operation]()},
 	{"Trial", reflect.TypeFor[api.Trial]()},
@@ -288,7 +291,7 @@ func TestDocumentOfActs(t *testing.T) {
 	for path, methods := range d.Paths {
 		post, ok := methods["post"]
 		name := path[strings.LastIndex(path, "/")+1:]
-		if !ok || name == "forks" || name == "purge" || name == "simulate" {
+		if !ok || name == "forks" || name == "purge" || name == "simulate" || name == "batch" {
 			continue
 		}
 		if do, ok := acts[name]; ok {
@@ -345,9 +348,11 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		tag := ask("GET", path, "")
 		ask("GET", path, "", "If-None-Match", `"1", `+tag)
 	}
-	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/openapi.yaml", "/healthz", "/readyz"} {
+	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/definitions", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
 		ask("GET", path, "")
 	}
+	ask("POST", "/v1/batch?prefix=a", signed(`"do": "pause"`))
+	ask("POST", "/v1/batch?prefix=a", signed(`"do": "resume"`))
 	ask("POST", "/v1/runs/a/simulate", `{"acts": [{"do": "vote", "node": "approve", "by": "ann", "approved": false}]}`)
 	ask("POST", "/v1/runs/a/tokens/approve/vote", signed(`"approved": true`))
 	for _, act := range []string{"pause", "resume", "cancel"} {

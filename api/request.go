@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -40,6 +41,15 @@ func (q *query) refuseText(name, text, want string) {
 }
 
 func (q *query) textOf(name string) string { return q.values.Get(name) }
+
+// runFilter returns the filter of what is about many runs.
+func (q *query) runFilter() pawl.RunFilter {
+	return pawl.RunFilter{
+		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"),
+		Status: q.runStatuses(), Since: q.instant("since"), Until: q.instant("until"), EndedSince: q.instant("endedSince"), EndedUntil: q.instant("endedUntil"),
+		Labels: q.labels(), Where: q.textOf("where"), ForkedFrom: workflow.RunID(q.textOf("forkedFrom")), After: workflow.RunID(q.textOf("cursor")),
+	}
+}
 
 // limit returns how many entries a page has at most.
 func (q *query) limit() int {

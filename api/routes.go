@@ -1,11 +1,15 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // What lists take to choose and to page.
 var (
 	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
+	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" }), "dryRun")
 	pageParams  = []string{"limit", "after"}
 )
 
@@ -30,6 +34,9 @@ func routes() []route {
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
 		{post, "/v1/runs/{run}/purge", Act, []string{"dryRun"}, (*call).purgeRun},
 		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
+		{post, "/v1/batch", View | Act, batchParams, (*call).doBatch},
+		{get, "/v1/definitions", View, nil, (*call).listDefinitions},
+		{get, "/v1/definitions/{name}/{version}", View, nil, (*call).showPublished},
 		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where"}, (*call).watchRuns},
 		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},
 		{get, "/v1/approvals", View, []string{"limit"}, (*call).listApprovals},

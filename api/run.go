@@ -23,11 +23,7 @@ type runPage struct {
 // listRuns answers the runs that fit a filter: a page, or all of them a line each.
 func (c *call) listRuns() error {
 	q := c.query()
-	f := pawl.RunFilter{
-		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"),
-		Status: q.runStatuses(), Since: q.instant("since"), Until: q.instant("until"), EndedSince: q.instant("endedSince"), EndedUntil: q.instant("endedUntil"),
-		Labels: q.labels(), Where: q.textOf("where"), ForkedFrom: workflow.RunID(q.textOf("forkedFrom")), After: workflow.RunID(q.textOf("cursor")),
-	}
+	f := q.runFilter()
 	switch q.textOf("order") {
 	case "", "oldest":
 	case "newest":

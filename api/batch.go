@@ -1,0 +1,174 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// batchActs are what may be done to many runs with one request. A patch is for the revision that each of them has.
+var batchActs = []string{"cancel", "pause", "resume", "signal", "patch"}
+
+// A Batch says what one request has done to runs that fit a filter and have not ended, or would do.
+type Batch struct {
+	Applied bool         `json:"applied"`         // false: nothing was changed
+	Runs    int          `json:"runs"`            // those that it was done to, or would be
+	Changed int          `json:"changed"`         // runs that took it
+	Left    int          `json:"left"`            // runs that had ended meanwhile, or were purged
+	Refused []RunRefusal `json:"refused"`         // runs that did not take it
+	Cursor  string       `json:"cursor,omitzero"` // with which the same request goes on; "" when all runs are done
+}
+
+// A RunRefusal says why a run did not take what was done to many.
+type RunRefusal struct {
+	Run   workflow.RunID `json:"run"`
+	Error *Error         `json:"error"`
+}
+
+// doBatch does an act to the runs that fit a filter, one after the other, the oldest first: to at most as many as the
+// limit says, or for so long. Where the query says dryRun it counts them all.
+func (c *call) doBatch() error {
+	q := c.query()
+	f, limit, dry := q.runFilter(), q.limit(), q.flag("dryRun")
+	if q.err != nil {
+		return q.err
+	}
+	a, err := c.readBatchAct()
+	if err != nil {
+		return err
+	}
+	if f.Status, err = unended(f.Status); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), batchTime)
+	defer cancel()
+	out := Batch{Applied: !dry, Refused: []RunRefusal{}}
+	for r, err := range c.engine.Runs(ctx, f) {
+		switch {
+		case errors.Is(err, pawl.ErrRunNotFound):
+			return invalidf("the cursor is of a run that was purged: begin anew")
+		case err != nil && ctx.Err() == nil:
+			return err
+		case dry && err != nil:
+			return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d runs: choose fewer", out.Runs)
+		case err != nil && out.Runs == 0:
+			return refusef(http.StatusServiceUnavailable, codeTimeout, "no run was found in %v: choose by what an index has, such as workflow and status", batchTime)
+		case err != nil, !dry && out.Runs == limit: // the time or the limit is over: the cursor is of the run before
+			return c.reply(out)
+		}
+		out.Runs++
+		if dry {
+			continue
+		}
+		if err := out.addResult(r.Run, c.actOnOne(r.Run, *a)); err != nil {
+			return err
+		}
+		out.Cursor = string(r.Run)
+	}
+	out.Cursor = ""
+	return c.reply(out)
+}
+
+// batchTime is how long one request goes on with the next run.
+const batchTime = 20 * time.Second
+
+// readBatchAct reads what is to be done, and in whose name.
+func (c *call) readBatchAct() (*Operation, error) {
+	text, err := c.readBody()
+	if err != nil {
+		return nil, err
+	}
+	a, err := decodeAct(text, "")
+	switch {
+	case err != nil:
+		return nil, err
+	case !slices.Contains(batchActs, a.Do):
+		return nil, invalidf("%s is not done to many runs: %s are", a.Do, strings.Join(batchActs, ", "))
+	case a.Base != 0:
+		return nil, invalidf("a patch of many runs has no base: it is for the revision that each of them has")
+	case actKinds[a.Do].ofDefine:
+		if err := c.requireRights(Define); err != nil {
+			return nil, err
+		}
+	}
+	return a, c.signAct(&a.By, a.Reason)
+}
+
+// actOnOne does the act to one run.
+func (c *call) actOnOne(run workflow.RunID, a Operation) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
+	defer cancel()
+	if a.Do == "patch" {
+		_, revision, err := c.engine.Definition(ctx, run)
+		if err != nil {
+			return err
+		}
+		a.Base = revision
+	}
+	p := &performer{engine: c.engine, run: run}
+	return unknownIfLate(p.performAct(ctx, &a))
+}
+
+// addResult counts what a run said. It returns an error that is one of the engine, not of the run.
+func (b *Batch) addResult(run workflow.RunID, err error) error {
+	switch {
+	case err == nil:
+		b.Changed++
+	case errors.Is(err, pawl.ErrEnded), errors.Is(err, pawl.ErrRunNotFound):
+		b.Left++
+	case errors.Is(err, pawl.ErrClosed), errors.Is(err, pawl.ErrNoSpace), errors.Is(err, pawl.ErrFailed), errors.Is(err, pawl.ErrUnknown):
+		return err
+	default:
+		b.Refused = append(b.Refused, RunRefusal{run, errorOf(err)})
+	}
+	return nil
+}
+
+// unended returns the statuses of a filter, or all that a run has which has not ended.
+func unended(wanted []workflow.RunStatus) ([]workflow.RunStatus, error) {
+	if len(wanted) == 0 {
+		return []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended}, nil
+	}
+	if slices.ContainsFunc(wanted, workflow.RunStatus.Final) {
+		return nil, invalidf("runs that have ended cannot be changed: status must be running, paused or suspended")
+	}
+	return wanted, nil
+}
+
+// DoAll does something to the runs that fit a filter and have not ended, and adds up what the requests have come to; its
+// Cursor is "" unless there is an error, with which it stops. o.Do is cancel, pause, resume, signal or patch.
+func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
+	sum := Batch{Applied: true, Refused: []RunRefusal{}}
+	for {
+		next, err := c.askBatch(ctx, f, o, false)
+		if err != nil {
+			return sum, err
+		}
+		sum.Runs, sum.Changed, sum.Left = sum.Runs+next.Runs, sum.Changed+next.Changed, sum.Left+next.Left
+		sum.Refused, sum.Cursor = append(sum.Refused, next.Refused...), next.Cursor
+		if next.Cursor == "" {
+			return sum, nil
+		}
+		f.After = workflow.RunID(next.Cursor)
+	}
+}
+
+// CountAll says to how many runs DoAll would do something. Nothing is changed.
+func (c *Client) CountAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
+	return c.askBatch(ctx, f, o, true)
+}
+
+func (c *Client) askBatch(ctx context.Context, f pawl.RunFilter, o Operation, dry bool) (out Batch, err error) {
+	q := &question{method: http.MethodPost, path: "/v1/batch", query: queryOf(f), body: o, acts: !dry}
+	if dry {
+		q.query.Set("dryRun", "1")
+	}
+	err = c.ask(ctx, q, &out)
+	return out, err
+}

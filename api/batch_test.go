@@ -1,0 +1,171 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A batch is counted first, done in steps that go on where the last one stopped, and tells each
+// run that refuses it; runs that do not fit, or have ended, stay as they are.
+func TestBatch(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	const waits = "name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n"
+	for i := range 7 {
+		run := workflow.Run{ID: workflow.RunID(fmt.Sprintf("w-%d", i)), Definition: parse(t, waits), Labels: map[string]string{"odd": fmt.Sprint(i%2 == 1)}}
+		require.NoError(t, e.Start(t.Context(), run, nil))
+	}
+	require.NoError(t, e.Cancel(t.Context(), "w-6", "before"))
+	server := httptest.NewServer(everything(e))
+	defer server.Close()
+	c := api.NewClient(server.URL, server.Client())
+	even := pawl.RunFilter{Labels: map[string]string{"odd": "false"}}
+	act := func(do string) api.Operation { return api.Operation{Do: do, By: "ann", Reason: "the move"} }
+	status := func(id workflow.RunID) workflow.RunStatus {
+		o, err := e.Overview(t.Context(), id)
+		require.NoError(t, err)
+		return o.Status
+	}
+
+	counted, err := c.CountAll(t.Context(), even, act("pause"))
+	require.NoError(t, err)
+	require.Equal(t, api.Batch{Runs: 3, Refused: []api.RunRefusal{}}, counted)
+	require.Equal(t, workflow.RunRunning, status("w-0"))
+
+	done, err := c.DoAll(t.Context(), even, act("pause"))
+	require.NoError(t, err)
+	require.Equal(t, api.Batch{Applied: true, Runs: 3, Changed: 3, Refused: []api.RunRefusal{}}, done)
+	require.Equal(t, []workflow.RunStatus{workflow.RunPaused, workflow.RunRunning, workflow.RunCancelled}, []workflow.RunStatus{status("w-0"), status("w-1"), status("w-6")})
+
+	cursor := ""
+	for _, want := range []string{`"runs":4`, `"runs":2`} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch?limit=4&cursor="+cursor, strings.NewReader(signed(`"do": "signal", "name": "late"`)))
+		w := httptest.NewRecorder()
+		everything(e).ServeHTTP(w, r)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), want)
+		require.Contains(t, w.Body.String(), `"changed":0`, "no node waits for it, and it is not early")
+		require.Contains(t, w.Body.String(), `"run":"w-`)
+		_, cursor, _ = strings.Cut(w.Body.String(), `"cursor":"`)
+		cursor, _, _ = strings.Cut(cursor, `"`)
+	}
+	require.Empty(t, cursor)
+
+	require.NoError(t, e.Resume(t.Context(), "w-0"))
+	cancelled, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act("cancel"))
+	require.NoError(t, err)
+	require.Equal(t, 6, cancelled.Changed)
+	none, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act("cancel"))
+	require.NoError(t, err)
+	require.Zero(t, none.Runs)
+}
+
+// A patch of many runs is for the revision that each of them has.
+func TestBatchOfPatches(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	startOrder(t, e, "order-2")
+	op := func(path, value string) []any {
+		return []any{map[string]any{"op": "add", "path": path, "value": value}}
+	}
+	_, err := e.Patch(t.Context(), "order-2", pawl.Patch{Base: 1, Ops: op("/nodes/approve/timeout", "1h")})
+	require.NoError(t, err)
+	c, closeClient := dialHandler(t, everything(e))
+	defer closeClient()
+	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Do: "patch", By: "ann", Reason: "slow", Ops: rawOf(t, op("/nodes/approve/timeout", "2h"))})
+	require.NoError(t, err)
+	require.Equal(t, 2, done.Changed)
+	for id, revision := range map[workflow.RunID]int{"order-1": 2, "order-2": 3} {
+		d, have, err := e.Definition(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, revision, have)
+		require.Contains(t, fmt.Sprintf("%+v", d.Nodes), "Timeout:2h")
+	}
+}
+
+// What is no batch is refused, and nothing is changed.
+func TestBatchesThatAreRefused(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	mayAct := api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "ann", api.View | api.Values | api.Act, nil }})
+	for _, c := range []struct {
+		query, body string
+		status      int
+		says        string
+	}{
+		{"", `{"do": "vote", "approved": true, "reason": "x"}`, 400, "vote is not done to many runs"},
+		{"", `{"do": "cancel"}`, 400, "reason"},
+		{"", `{"do": "cancel", "reason": "x", "payload": 1}`, 400, "payload"},
+		{"?status=failed", `{"do": "cancel", "reason": "x"}`, 400, "have ended"},
+		{"?where=status+=+1", `{"do": "cancel", "reason": "x"}`, 400, "1:8"},
+		{"?order=newest", `{"do": "cancel", "reason": "x"}`, 400, "order"},
+		{"?cursor=nobody", `{"do": "cancel", "reason": "x"}`, 400, "cursor"},
+		{"?limit=0", `{"do": "cancel", "reason": "x"}`, 400, "limit"},
+		{"", `{"do": "patch", "ops": [], "reason": "x"}`, 403, "Define"},
+		{"", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 400, "base"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch"+c.query, strings.NewReader(c.body))
+		w := httptest.NewRecorder()
+		mayAct.ServeHTTP(w, r)
+		require.Equal(t, c.status, w.Code, "%s %s: %s", c.query, c.body, w.Body)
+		require.Contains(t, w.Body.String(), c.says)
+	}
+	o, err := e.Overview(t.Context(), "order-1")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunRunning, o.Status)
+}
+
+// The definitions that are published are listed, and read by version or the latest.
+func TestPublishedDefinitions(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	c, closeClient := dialHandler(t, everything(e))
+	defer closeClient()
+	none, err := c.Definitions(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, none)
+	for v := range 2 {
+		_, err := e.Publish(parse(t, fmt.Sprintf("name: \"a b\"\nversion: %d\nstart: w\nnodes: [{id: w, wait: {event: go%d}}]\n", v+1, v+1)))
+		require.NoError(t, err)
+	}
+	both, err := c.Definitions(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []any{"a b", 1, "a b", 2}, []any{both[0].Name, both[0].Version, both[1].Name, both[1].Version})
+	for version, event := range map[int]string{0: "go2", 1: "go1", 2: "go2"} {
+		d, err := c.Published(t.Context(), "a b", version)
+		require.NoError(t, err)
+		require.Equal(t, event, d.Nodes[0].Wait.Event)
+	}
+	_, err = c.Published(t.Context(), "a b", 3)
+	require.ErrorIs(t, err, pawl.ErrNotPublished)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/definitions/a%20b/newest", nil)
+	w := httptest.NewRecorder()
+	everything(e).ServeHTTP(w, r)
+	require.Equal(t, 400, w.Code, w.Body)
+	require.Contains(t, w.Body.String(), "latest")
+}
+
+// dialHandler returns a client of a handler, and what closes both.
+func dialHandler(t *testing.T, h http.Handler) (*api.Client, func()) {
+	t.Helper()
+	server := httptest.NewServer(h)
+	return api.NewClient(server.URL, server.Client()), server.Close
+}
+
+func rawOf(t *testing.T, ops []any) (out []json.RawMessage) {
+	t.Helper()
+	for _, op := range ops {
+		raw, err := json.Marshal(op)
+		require.NoError(t, err)
+		out = append(out, raw)
+	}
+	return out
+}
