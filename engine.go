@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -138,6 +139,7 @@ type Engine struct {
 	options    Options
 	hook       *testhook.Hook // nil outside tests
 	dir        *store.Dir
+	keys       *taskkey.Signer
 	registry   *registry
 	dispatcher *dispatcher
 	waiters    *waiters
@@ -191,7 +193,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	hook.FenceWith(dir.Fence)
-	e := &Engine{options: o, hook: hook, dir: dir, waiters: newWaiters(hook), ended: make(chan struct{})}
+	e := &Engine{options: o, hook: hook, dir: dir, keys: taskkey.NewSigner(dir.Secret()), waiters: newWaiters(hook), ended: make(chan struct{})}
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}

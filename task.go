@@ -229,7 +229,7 @@ type Key string
 
 // keyOf returns the key of an attempt.
 func (e *Engine) keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) Key {
-	return Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}.Key(e.dir.Secret()))
+	return Key(e.keys.Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}))
 }
 
 // DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, to sign what
@@ -251,7 +251,7 @@ func (e *Engine) DeriveSecret(purpose string) ([]byte, error) {
 // parseKey returns what a key names. A text that is no key is ErrInvalid, and one that
 // was not made here ErrStale: there never was such an attempt.
 func (e *Engine) parseKey(k Key) (taskkey.Attempt, error) {
-	a, err := taskkey.Parse(e.dir.Secret(), string(k))
+	a, err := e.keys.Parse(string(k))
 	switch {
 	case errors.Is(err, taskkey.ErrForged):
 		return a, fmt.Errorf("%w: %.300q is %w", ErrStale, string(k), err)

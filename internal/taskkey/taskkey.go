@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"hash"
 	"strconv"
 	"strings"
 
@@ -31,11 +33,21 @@ type Attempt struct {
 // macBytes is how much of a MAC is in a key: 128 bits.
 const macBytes = 16
 
+// A Signer makes the keys of a directory, and knows them again. Any number of goroutines may use it.
+type Signer struct{ keyed hash.Cloner } // HMAC-SHA-256 that has taken the secret and nothing else
+
+// NewSigner returns the signer of a directory's secret, which it takes in once.
+func NewSigner(secret []byte) *Signer {
+	h := hmac.New(sha256.New, secret)
+	h.Reset() // it keeps its state from here on
+	return &Signer{h.(hash.Cloner)}
+}
+
 // Key returns the text RUN#TOKEN.ATTEMPT.EPOCH.MAC. The MAC, HMAC-SHA-256 of what is
 // before it, keeps whoever has one key from making another.
-func (a Attempt) Key(secret []byte) string {
+func (s *Signer) Key(a Attempt) string {
 	named := a.Name()
-	return named + "." + macOf(secret, named)
+	return named + "." + s.macOf(named)
 }
 
 // Name returns the text RUN#TOKEN.ATTEMPT.EPOCH: a key without its MAC.
@@ -43,21 +55,24 @@ func (a Attempt) Name() string {
 	return string(a.Run) + "#" + strconv.FormatInt(int64(a.Token), 10) + "." + strconv.Itoa(a.Number) + "." + a.Epoch.String()
 }
 
-func macOf(secret []byte, named string) string {
-	h := hmac.New(sha256.New, secret)
+func (s *Signer) macOf(named string) string {
+	h, err := s.keyed.Clone()
+	if err != nil {
+		panic(fmt.Sprintf("taskkey: %v", err))
+	}
 	h.Write([]byte(named))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:macBytes])
 }
 
 // Parse returns what a key names, or ErrMalformed or ErrForged. A key has one spelling:
 // who compares keys as texts, as a pool of workers does, tells attempts apart by them.
-func Parse(secret []byte, key string) (Attempt, error) {
+func (s *Signer) Parse(key string) (Attempt, error) {
 	named, mac, ok := cutLast(key, '.')
 	a, good := parseName(named)
 	if !ok || !good || len(mac) != base64.RawURLEncoding.EncodedLen(macBytes) {
 		return Attempt{}, ErrMalformed
 	}
-	if !hmac.Equal([]byte(mac), []byte(macOf(secret, named))) {
+	if !hmac.Equal([]byte(mac), []byte(s.macOf(named))) {
 		return Attempt{}, ErrForged
 	}
 	return a, nil

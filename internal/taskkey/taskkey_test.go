@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-var secret = []byte("0123456789abcdef0123456789abcdef")
+var signer = NewSigner([]byte("0123456789abcdef0123456789abcdef"))
 
 func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -18,7 +18,7 @@ func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
 			workflow.RunID(rapid.StringN(1, 20, -1).Draw(t, "run")), workflow.TokenID(rapid.Int64().Draw(t, "token")),
 			rapid.Int().Draw(t, "attempt"), workflow.Epoch(rapid.Uint64().Draw(t, "epoch")),
 		}
-		got, err := Parse(secret, a.Key(secret))
+		got, err := signer.Parse(signer.Key(a))
 		require.NoError(t, err)
 		require.Equal(t, a, got)
 	})
@@ -28,15 +28,15 @@ func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
 // changed, and none is made without the secret.
 func TestForgedKeys(t *testing.T) {
 	a := Attempt{"order-1", 3, 1, 0x9f86d081884c7d65}
-	good := a.Key(secret)
+	good := signer.Key(a)
 	for _, forged := range []Attempt{
 		{"order-2", 3, 1, a.Epoch}, {"order-1/3.1", 3, 1, a.Epoch}, {"order-1", 4, 1, a.Epoch}, {"order-1", 3, 2, a.Epoch}, {"order-1", 3, 1, a.Epoch + 2},
 	} {
-		_, err := Parse(secret, forged.Name()+good[strings.LastIndexByte(good, '.'):])
+		_, err := signer.Parse(forged.Name() + good[strings.LastIndexByte(good, '.'):])
 		require.ErrorIs(t, err, ErrForged)
-		_, err = Parse(secret, forged.Key([]byte("another secret")))
+		_, err = signer.Parse(NewSigner([]byte("another secret")).Key(forged))
 		require.ErrorIs(t, err, ErrForged)
-		_, err = Parse(secret, forged.Key(nil))
+		_, err = signer.Parse(NewSigner(nil).Key(forged))
 		require.ErrorIs(t, err, ErrForged)
 	}
 }
@@ -44,19 +44,19 @@ func TestForgedKeys(t *testing.T) {
 // A second spelling would be a second key for whoever compares them as texts.
 func TestAKeyHasOneSpelling(t *testing.T) {
 	mac := "." + strings.Repeat("A", 22)
-	_, err := Parse(secret, "a#b#3.1.9f86d081884c7d65"+mac)
+	_, err := signer.Parse("a#b#3.1.9f86d081884c7d65" + mac)
 	require.ErrorIs(t, err, ErrForged)
 	for _, k := range []string{
 		"a#b#03.1.9f86d081884c7d65", "a#b#+3.1.9f86d081884c7d65", "a#b#3.01.9f86d081884c7d65", "a#b#3.+1.9f86d081884c7d65",
 		"a#b#3.1.9F86D081884C7D65", "a#b#3.1.09f86d081884c7d65", "a#b#-0.1.9f86d081884c7d65", "a#b#3.1.1",
 		"", "#3.1.9f86d081884c7d65", "a", "a#3.1", "a#3.1.9f86d081884c7d65.1", "a#x.1.9f86d081884c7d65", "a# 3.1.9f86d081884c7d65",
 	} {
-		_, err := Parse(secret, k+mac)
+		_, err := signer.Parse(k + mac)
 		require.ErrorIs(t, err, ErrMalformed, "%q", k)
 	}
-	good := Attempt{"a", 3, 1, 1}.Key(secret)
+	good := signer.Key(Attempt{"a", 3, 1, 1})
 	for _, k := range []string{good + "=", good + "A", good[:len(good)-1], strings.ToUpper(good), "", "a", "a#3.1.0000000000000001"} {
-		_, err := Parse(secret, k)
+		_, err := signer.Parse(k)
 		require.Error(t, err, "%q", k)
 	}
 }
@@ -71,7 +71,7 @@ func FuzzKey(f *testing.F) {
 			require.Equal(t, text, a.Name())
 			require.NotEmpty(t, a.Run)
 		}
-		_, err := Parse(secret, text)
+		_, err := signer.Parse(text)
 		require.Error(t, err)
 	})
 }
@@ -81,16 +81,16 @@ func BenchmarkKey(b *testing.B) {
 	a := Attempt{"order-1", 3, 1, 0x9f86d081884c7d65}
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = a.Key(secret)
+		_ = signer.Key(a)
 	}
 }
 
 // BenchmarkParse is the cost of checking a key that comes with a result.
 func BenchmarkParse(b *testing.B) {
-	key := Attempt{"order-1", 3, 1, 0x9f86d081884c7d65}.Key(secret)
+	key := signer.Key(Attempt{"order-1", 3, 1, 0x9f86d081884c7d65})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(secret, key); err != nil {
+		if _, err := signer.Parse(key); err != nil {
 			b.Fatal(err)
 		}
 	}
