@@ -24,7 +24,8 @@ type server struct {
 	mux     *http.ServeMux
 	local   bool            // behind a socket of this user
 	closing <-chan struct{} // closed when streams are to end; nil if that is never
-	streams chan struct{}   // holds one for each stream
+	calls   *crowd          // requests, streams among them
+	streams *crowd
 }
 
 // A route is what one method of a path does.
@@ -44,7 +45,7 @@ type call struct {
 }
 
 func newServer(s *server) http.Handler {
-	s.mux, s.streams = http.NewServeMux(), make(chan struct{}, maxStreams)
+	s.mux, s.calls, s.streams = http.NewServeMux(), newCrowd(maxCalls, maxCallsOf, "requests"), newCrowd(maxStreams, maxStreamsOf, "streams")
 	methods := map[string][]string{}
 	for _, r := range routes() {
 		s.mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, q *http.Request) { s.serveRoute(&r, w, q) })
@@ -82,11 +83,23 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 		}
 	}
 	if err == nil {
-		err = r.serve(c)
+		err = c.serveAdmitted(r)
 	}
 	if err != nil {
 		writeError(w, err)
 	}
+}
+
+// serveAdmitted serves a request unless there are too many. The health of the engine is told in any case.
+func (c *call) serveAdmitted(r *route) error {
+	if r.needs != 0 {
+		leave, err := c.calls.admit(c.who)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	return r.serve(c)
 }
 
 // textParams are the parameters that may be empty, which chooses everything.

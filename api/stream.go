@@ -13,9 +13,6 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// maxStreams bounds how many streams one handler has at once.
-const maxStreams = 256
-
 // aliveEvery is how often a stream says that it lives, and asks whether its caller still has the rights that it had.
 const aliveEvery = 15 * time.Second
 
@@ -79,12 +76,11 @@ func (c *call) watchRuns() error {
 
 // streamFrames is stream without a look at the run.
 func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) error {
-	select {
-	case c.streams <- struct{}{}:
-		defer func() { <-c.streams }()
-	default:
-		return refusef(http.StatusServiceUnavailable, "busy", "there are %d streams already: try again later, or list pages", maxStreams)
+	leave, err := c.streams.admit(c.who)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	ctx, cancel := context.WithCancel(c.context())
 	defer cancel()
 	texts := make(chan []byte)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/fair"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -46,7 +47,7 @@ type Options struct {
 // Handler returns the pages that show the runs of an engine, and with the right Act change
 // them: after a page that shows what would come of it, in somebody's name and for a reason.
 func Handler(engine *pawl.Engine, o Options) http.Handler {
-	s := &server{engine: engine, options: o, now: time.Now, build: readBuild()}
+	s := &server{engine: engine, options: o, now: time.Now, build: readBuild(), hubs: hubs{viewers: fair.NewPlaces[string](mostViewers)}}
 	s.whys.init(keptExplanations)
 	s.graphs.init(keptGraphs)
 	s.pasts.init(keptPasts)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/fair"
 )
 
 // The pace of what viewers get.
@@ -23,6 +24,8 @@ const (
 	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead, and a look at the rights
 	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone
 	mostHubs    = 256                    // pages that are watched at once
+	mostViewers = 1024                   // viewers of pages
+	mostViews   = 64                     // pages that one viewer with a name watches
 )
 
 // A frame of a stream is the main part of a page as it is now.
@@ -49,8 +52,18 @@ type hub struct {
 
 // hubs are the pages that somebody watches.
 type hubs struct {
-	mu  sync.Mutex
-	all map[hubKey]*hub
+	mu      sync.Mutex
+	all     map[hubKey]*hub
+	viewers fair.Places[string] // by name
+}
+
+// takePlace counts a viewer until leave; the caller holds the lock. Viewers without a name are told apart by
+// nothing: what bounds them is the bound of all.
+func (hs *hubs) takePlace(who string) bool {
+	if who == "" {
+		return hs.viewers.Take(who, mostViewers)
+	}
+	return hs.viewers.Take(who, mostViews)
 }
 
 var errCrowded = errors.New("too many pages are watched: try again later")
@@ -61,11 +74,11 @@ func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error)
 	frames := make(chan []byte, 1)
 	s.hubs.mu.Lock()
 	defer s.hubs.mu.Unlock()
-	h := s.hubs.all[key]
+	h, who := s.hubs.all[key], p.who
+	if h == nil && len(s.hubs.all) >= mostHubs || !s.hubs.takePlace(who) {
+		return nil, nil, errCrowded
+	}
 	if h == nil {
-		if len(s.hubs.all) >= mostHubs {
-			return nil, nil, errCrowded
-		}
 		ctx, cancel := context.WithCancel(context.WithoutCancel(p.r.Context()))
 		h = &hub{key: key, cancel: cancel, viewers: map[chan []byte]bool{}}
 		if s.hubs.all == nil {
@@ -82,6 +95,7 @@ func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error)
 		s.hubs.mu.Lock()
 		defer s.hubs.mu.Unlock()
 		delete(h.viewers, frames)
+		s.hubs.viewers.Free(who)
 		if len(h.viewers) == 0 {
 			s.dropHub(h)
 		}

@@ -134,3 +134,25 @@ func TestRightsThatAreRevoked(t *testing.T) {
 		}
 	})
 }
+
+// A viewer who watches as many pages as one may keeps no other from watching.
+func TestOneViewerKeepsNobodyOut(t *testing.T) {
+	s := openShop(t)
+	s = s.serve(inspector.Options{Identify: func(r *http.Request) (string, api.Rights, error) {
+		return r.URL.Query().Get("who"), api.View, nil
+	}})
+	status := func(who string) int {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"live/?who="+who, nil)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { cancel(); resp.Body.Close() })
+		return resp.StatusCode
+	}
+	for range 64 {
+		require.Equal(t, http.StatusOK, status("ann"))
+	}
+	require.Equal(t, http.StatusServiceUnavailable, status("ann"))
+	require.Equal(t, http.StatusOK, status("bob"))
+}

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/pawl-run/pawl/internal/fair"
+)
+
+// Bounds on what callers have at once. One caller with a name has a part of it, so that nobody keeps all others out.
+const (
+	maxCalls     = 4096
+	maxCallsOf   = 1024
+	maxStreams   = 256
+	maxStreamsOf = 64
+)
+
+// A crowd is what callers have at once of one kind.
+type crowd struct {
+	mu     sync.Mutex
+	places fair.Places[string]
+	most   int
+	mostOf int
+	what   string // they are
+}
+
+func newCrowd(most, mostOf int, what string) *crowd {
+	return &crowd{places: fair.NewPlaces[string](most), most: most, mostOf: mostOf, what: what}
+}
+
+// admit counts one of a caller's until leave is called, or refuses it. Callers without a name are told apart by nothing: what
+// bounds them is the bound of all.
+func (c *crowd) admit(who string) (leave func(), err error) {
+	most := c.mostOf
+	if who == "" {
+		most = c.most
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.places.Take(who, most) {
+		return nil, refusef(http.StatusServiceUnavailable, "busy", "there are as many %s at once as may be, %d of one caller and %d of all: try again later", c.what, most, c.most)
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.places.Free(who)
+	}, nil
+}
