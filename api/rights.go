@@ -83,6 +83,12 @@ const (
 // sent and, with reading, that it has View and Values only. It is for programs that let others ask
 // through them, as pawl serve does; headers that others have set are replaced.
 func NarrowLocal(r *http.Request, who string, reading bool) {
+	if r == nil {
+		return
+	}
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
 	r.Header.Set(byHeader, url.QueryEscape(who))
 	r.Header.Del(rightsHeader)
 	if reading {
@@ -93,6 +99,9 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 // LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side is a program of the
 // same user and has all rights, but for those that NarrowLocal has taken.
 func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
+	if r == nil {
+		return "", 0, refusef(http.StatusForbidden, codeForbidden, "there is no request")
+	}
 	who, err = url.QueryUnescape(r.Header.Get(byHeader))
 	switch rights := r.Header.Get(rightsHeader); {
 	case err != nil || rights != "" && rights != "read":
