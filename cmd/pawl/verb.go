@@ -61,6 +61,7 @@ func verbs() []verb {
 		coverageVerb,
 
 		exportVerb,
+		archiveVerb,
 		purgeVerb,
 		verifyVerb,
 		repairVerb,

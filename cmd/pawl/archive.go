@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var archiveVerb = verb{
+	name:    "archive",
+	help:    "Move runs that have ended, with those below them, into one file that can be read.",
+	example: []string{"pawl archive --age 720h --to 2026-11.pawl -m archive --yes", "pawl replay 2026-11.pawl"},
+	command: func() command { return new(archiveCommand) },
+}
+
+// An archiveCommand exports runs, and forgets them once the file is durable and was read.
+type archiveCommand struct {
+	To string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text, and no blobs."`
+	purgeCommand
+}
+
+// runCommand writes the file, whole or not at all, and then forgets one run after the other.
+func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withActor(ctx, con, func(e *reached) error {
+		ids, err := c.chooseEnded(ctx, con, e)
+		if err != nil {
+			return err
+		}
+		var sum purgeSum
+		runs, err := c.findArchived(ctx, con, e, ids, &sum)
+		if err != nil || c.DryRun || len(runs) == 0 {
+			return errors.Join(err, c.tellSum(con, e, &sum))
+		}
+		if len(c.Run) == 0 {
+			if err := c.confirm(ctx, con, "archive "+pluralText(len(runs), "run")+" and what is below"); err != nil {
+				return err
+			}
+		}
+		size, err := createWhole(c.To, func(w io.Writer) error {
+			for i := range runs {
+				if err := e.Export(ctx, runs[i].Run, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func(path string) error { return checkArchive(path, sum.all) })
+		if err != nil {
+			return err
+		}
+		if !c.JSON {
+			con.printLine("%s: %s, %s", c.To, pluralText(sum.all, "run"), bytesText(size))
+		}
+		sum = purgeSum{refused: sum.refused}
+		for i := range runs {
+			if err := c.forgetArchived(ctx, con, e, &runs[i], &sum); err != nil && ctx.Err() != nil {
+				return err
+			}
+		}
+		return c.tellSum(con, e, &sum)
+	})
+}
+
+// findArchived returns the runs that can be forgotten, and says which cannot.
+func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reached, ids []workflow.RunID, sum *purgeSum) (runs []pawl.RunSummary, err error) {
+	for _, id := range ids {
+		seen, err := e.PreviewPurge(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
+		var run pawl.RunSummary
+		if err == nil {
+			run, err = e.Summary(ctx, id)
+		}
+		if err != nil && (len(ids) == 1 || ctx.Err() != nil) {
+			return nil, err
+		}
+		if err != nil {
+			sum.refused++
+			fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(id)), err)
+			continue
+		}
+		runs = append(runs, run)
+		sum.roots, sum.all, sum.bytes = sum.roots+1, sum.all+seen.Runs, sum.bytes+seen.Bytes
+	}
+	return runs, nil
+}
+
+// checkArchive reads an archive from its beginning to its end: it must have so many runs, all of which have ended.
+func checkArchive(path string, want int) error {
+	have := 0
+	for r, err := range replay.All(path) {
+		if err != nil {
+			return err
+		}
+		seen, err := replay.Check(r)
+		r.Close()
+		if err == nil && seen.Difference == nil && !seen.Status.Final() { // where another planner has decided, it is not planned to its end
+			err = fmt.Errorf("run %q has not ended in what was written: nothing is purged", string(seen.Run))
+		}
+		if err != nil {
+			return err
+		}
+		have++
+	}
+	if have != want {
+		return fmt.Errorf("%d of %d runs were written: nothing is purged", have, want)
+	}
+	return nil
+}
+
+// forgetArchived purges a run that is in the archive, unless its id is of another run by now.
+func (c *archiveCommand) forgetArchived(ctx context.Context, con *console, e *reached, run *pawl.RunSummary, sum *purgeSum) error {
+	now, err := e.Summary(ctx, run.Run)
+	if err == nil && (now.Seq != run.Seq || !now.StartedAt.Equal(run.StartedAt) || !now.EndedAt.Equal(run.EndedAt)) {
+		err = pawl.ErrRunNotFound
+	}
+	if err != nil {
+		sum.refused++
+		fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(run.Run)), err)
+		return err
+	}
+	return c.purgeRun(ctx, con, e, run.Run, sum)
+}
