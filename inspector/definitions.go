@@ -136,6 +136,7 @@ func (p *page) gridCellOf(ov *pawl.Overview, node workflow.NodeID) gridCell {
 type fact struct{ Name, Text string }
 
 type engineBody struct {
+	Now       []fact // what it does
 	Facts     []fact
 	Workflows []workflowRow
 }
@@ -148,6 +149,10 @@ func (s *server) showEngine(p *page) error {
 	if err != nil {
 		return err
 	}
+	stats, err := s.engine.Stats(p.r.Context())
+	if err != nil {
+		return err
+	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	runs := 0
@@ -155,6 +160,13 @@ func (s *server) showEngine(p *page) error {
 		runs += row.Total
 	}
 	return p.showPage("engine.html", "Engine", "engine", engineBody{[]fact{
+		{"runs in memory", groupDigits(stats.Active)},
+		{"tasks performed now", groupDigits(stats.Running)},
+		{"tasks that queue", groupDigits(stats.Queued)},
+		{"results to come", groupDigits(stats.Pending)},
+		{"results to be committed", groupDigits(stats.Waiting)},
+		{"commits since it was opened", groupDigits(int(stats.Commits))},
+	}, []fact{
 		{"state", "open"},
 		{"runs", groupDigits(runs)},
 		{"workflows", groupDigits(len(rows))},
