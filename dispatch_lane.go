@@ -14,17 +14,19 @@ type lane struct {
 	kind    string
 	limit   TypeLimit
 	rate    rate.Bucket
-	queued  int // tasks here, those of backpressured runs as well
-	running int // tasks of this type that the executor has
-	tenants heap.Heap[*laneTenant]
-	turn    int64      // of the tenant whose task was taken last
-	place   heap.Place // among the ready lanes
+	queued  int                    // tasks here, those of backpressured runs as well
+	running int                    // tasks of this type that the executor has
+	tenants heap.Heap[*laneTenant] // that may begin a task, by their turns here
+	oldest  heap.Heap[*laneTenant] // the same, by their turns in the queue as a whole
+	turn    int64                  // of the tenant whose task was taken last
+	place   heap.Place             // among the ready lanes
 }
 
 func newLane(kind string, limit TypeLimit) *lane {
 	return &lane{
 		kind: kind, limit: limit, rate: rate.NewBucket(limit.Rate, limit.Burst),
 		tenants: heap.New((*laneTenant).startsBefore, func(t *laneTenant) *heap.Place { return &t.place }),
+		oldest:  heap.New((*laneTenant).waitsLonger, func(t *laneTenant) *heap.Place { return &t.age }),
 	}
 }
 
@@ -38,15 +40,16 @@ func (l *lane) countTask(now time.Time) {
 // isFull says that as many tasks of the type run as may.
 func (l *lane) isFull() bool { return l.limit.Concurrency > 0 && l.running >= l.limit.Concurrency }
 
-// startsBefore orders lanes by their next tasks: by the turn of the tenant in the queue as a whole, then
-// priority, the turn of the run among those of its tenant, and arrival.
+// startsBefore orders lanes: by the tenant that waits in them whose turn in the queue as a whole it is, whether or not it has the
+// next turn in the lane: else one that is the next in every lane would keep all others waiting. For one tenant,
+// by priority, the turn of the run among those of its tenant, and arrival.
 func (l *lane) startsBefore(other *lane) bool {
-	m, n := l.tenants.First(), other.tenants.First()
+	m, n := l.oldest.First(), other.oldest.First()
+	if m.tenant != n.tenant { // the turns of their runs are not to be compared
+		return m.waitsLonger(n)
+	}
 	r, s := m.runs.First(), n.runs.First()
 	a, b := r.tasks.First(), s.tasks.First()
-	if m.tenant != n.tenant { // the turns of their runs are not to be compared
-		return cmp.Or(cmp.Compare(m.tenant.turn, n.tenant.turn), cmp.Compare(m.tenant.id, n.tenant.id)) < 0
-	}
 	return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(r.run.turn, s.run.turn), cmp.Compare(a.order, b.order)) < 0
 }
 

@@ -19,8 +19,8 @@ import (
 // whose turn it is in this lane, the lowest priority
 // number, then the run whose turn it is (start-time fair queueing: Goyal,
 // Vin and Cheng, 1996, with tasks that all count the same), then the order of arrival.
-// Lanes are ordered by their next tasks in the same way, with the turns that tenants and runs have
-// in the queue as a whole: who has tasks of many types has no more than its turn,
+// Lanes are ordered in the same way, with the turns that tenants and runs have
+// in the queue as a whole, by the tenant in each whose turn it is there: who has tasks of many types has no more than its turn,
 // and a scarce type is shared fairly whatever else its runs have. An urgent task
 // takes the turn of its run, and is before those of its tenant only: what else these have
 // may wait meanwhile.

@@ -163,18 +163,23 @@ func (m *queueModel) take() *outTask {
 	for in, tasks := range ofTenant {
 		ofLane[in.lane] = append(ofLane[in.lane], first(tasks, func(t *outTask) int64 { return m.laneRuns.of[laneOfRun{t.Task, t.Run}] }))
 	}
+	longest := func(a, b *outTask) int { // whose tenant's turn it is
+		return cmp.Or(cmp.Compare(m.tenants.of[a.Tenant], m.tenants.of[b.Tenant]), cmp.Compare(a.Tenant, b.Tenant))
+	}
 	var heads []*outTask
+	waits := map[*outTask]*outTask{}
 	for lane, tasks := range ofLane {
 		heads = append(heads, slices.MinFunc(tasks, func(a, b *outTask) int {
 			return cmp.Or(cmp.Compare(m.laneTenants.of[laneOfTenant{lane, a.Tenant}], m.laneTenants.of[laneOfTenant{lane, b.Tenant}]), cmp.Compare(a.order, b.order))
 		}))
+		waits[heads[len(heads)-1]] = slices.MinFunc(tasks, longest)
 	}
 	if len(heads) == 0 {
 		return nil
 	}
 	next := slices.MinFunc(heads, func(a, b *outTask) int {
-		return cmp.Or(cmp.Compare(m.tenants.of[a.Tenant], m.tenants.of[b.Tenant]), cmp.Compare(a.Tenant, b.Tenant),
-			cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(m.runs.of[a.Run], m.runs.of[b.Run]), cmp.Compare(a.order, b.order))
+		a, b = waits[a], waits[b]
+		return cmp.Or(longest(a, b), cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(m.runs.of[a.Run], m.runs.of[b.Run]), cmp.Compare(a.order, b.order))
 	})
 	m.runs.take(next.Run, next.Tenant)
 	m.tenants.take(next.Tenant, struct{}{})
@@ -484,6 +489,28 @@ func TestTenantsTakeTurns(t *testing.T) {
 	add("small", "s", 4, 5) // its tasks are less urgent, which is a matter between its own
 	add("", "none", 2, 9)
 	require.Equal(t, []string{"big", "small", "", "big", "small", "", "big", "small", "big", "small", "big", "big"}, next(12))
+}
+
+// Who waits for a type is not delayed by what another has of other types.
+func TestTenantsTakeTurnsAcrossTypes(t *testing.T) {
+	q := newTaskQueue(9, map[string]TypeLimit{"*": {Concurrency: 9999}}, nil)
+	order := int64(0)
+	add := func(tenant, kind string, tasks int) {
+		for range tasks {
+			order++
+			task := waitingTask(workflow.RunID(tenant), order, 0)
+			task.Tenant, task.Task = tenant, kind
+			q.addTask(task)
+		}
+	}
+	add("big", "mail", 1000)
+	add("big", "resize", 1)
+	add("small", "resize", 1)
+	before := 0
+	for q.takeNext().Tenant == "big" {
+		before++
+	}
+	require.Equal(t, 2, before, "one of each type")
 }
 
 // A tenant at its limit holds no slot, and keeps no other waiting.

@@ -29,6 +29,7 @@ type laneTenant struct {
 	runTurn int64               // of the run whose task was taken last
 	turn    int64               // in the lane, while it may begin a task here
 	place   heap.Place          // in the lane's heap of tenants
+	age     heap.Place          // in the lane's heap of the same tenants by their turns in the queue as a whole
 }
 
 // isFull says that as many tasks of the tenant run as may.
@@ -88,8 +89,10 @@ func (q *taskQueue) placeInLane(lt *laneTenant) {
 			lt.turn = lt.lane.turn + 1
 		}
 		lt.lane.tenants.Put(lt)
+		lt.lane.oldest.Put(lt)
 	} else {
 		lt.lane.tenants.Remove(lt)
+		lt.lane.oldest.Remove(lt)
 	}
 	q.placeLane(lt.lane)
 }
@@ -122,4 +125,9 @@ func (lt *laneTenant) startsBefore(other *laneTenant) bool {
 		return lt.turn < other.turn
 	}
 	return cmp.Compare(a.tasks.First().order, b.tasks.First().order) < 0
+}
+
+// waitsLonger orders tenants by their turns in the queue as a whole.
+func (lt *laneTenant) waitsLonger(other *laneTenant) bool {
+	return cmp.Or(cmp.Compare(lt.tenant.turn, other.tenant.turn), cmp.Compare(lt.tenant.id, other.tenant.id)) < 0
 }
