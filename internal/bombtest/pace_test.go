@@ -78,7 +78,7 @@ func TestLongComputationsStepBack(t *testing.T) {
 		n, took := turns.Load()-before, time.Since(begin)
 		t.Logf("%-9s %v, %d turns of another goroutine", name, took.Round(time.Microsecond), n)
 		// The scheduler alone would give one in 10 ms, and a few that the collector brings.
-		require.Greater(t, n, int64(took/(2*time.Millisecond)), name)
+		require.Greater(t, n, int64(took/(5*time.Millisecond)), name)
 	}
 	// To compile is short: it steps back once for each expression of a definition, and
 	// nearly always the other one is ready. The scheduler alone would bring a few.
