@@ -46,6 +46,7 @@ func (c *checker) checkEntry(e Entry) {
 		return
 	case Copying, Copied:
 		return
+	case Started, Begins, Ends, Answered, Cancelled, Ended: // what they are about must be there
 	}
 	f := c.now[e.Run]
 	if f == nil {
@@ -53,7 +54,7 @@ func (c *checker) checkEntry(e Entry) {
 		return
 	}
 	switch e.What {
-	case Started: // that the run is there is all
+	case Started, Closed, Copying, Copied: // that the run is there is all
 	case Begins:
 		c.checkExecution(f, e)
 	case Ends:
