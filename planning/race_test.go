@@ -230,7 +230,9 @@ var racers = []racer{
 	},
 	{
 		name: "RunForked", kind: "task", // into itself
-		make: func(*state.Token, time.Time) state.Message { return state.RunForked{Run: "r"} },
+		make: func(*state.Token, time.Time) state.Message {
+			return state.RunForked{Run: "r", From: workflow.ForkPoint{Run: "r"}}
+		},
 		does: func(*raceModel, int) verdict { return refusePatch(workflow.ErrRunExists) },
 	},
 	{
