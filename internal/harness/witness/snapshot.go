@@ -239,14 +239,14 @@ func nameOf(key pawl.Key) pawl.Key {
 }
 
 // checkFiles opens the files of runs as anybody may, and finds everything in
-// them, and nothing left in the log: but for children that had ended when the
-// process died. Nobody waits for those, so they may not be filed yet when the
-// engine closes again; the next Open goes on with it. Nobody can open files that are sealed, which are
-// not plain; what is in them was read by the store.
+// them, and nothing left in the log: but for children and forks that had ended when
+// the process died. Nobody starts those again, so they may not be filed yet when the
+// engine closes; the next Open goes on with it. Nobody can open files that are sealed,
+// which are not plain; what is in them was read by the store.
 func (snap Snapshot) checkFiles(dir string, plain bool) error {
 	const left = `SELECT count(*) FROM log JOIN runs ON num = key >> 32 WHERE `
 	index := filepath.Join(dir, "pawl.db")
-	if n, err := countRows(index, left+`parent = '' OR status < 4`); err != nil || n != 0 {
+	if n, err := countRows(index, left+`parent || forked_from = '' OR status < 4`); err != nil || n != 0 {
 		return errors.Join(err, fmt.Errorf("%d records are left in the log", n))
 	}
 	const miscounted = `SELECT count(*) FROM (SELECT workflow, status, count(*) AS runs FROM runs GROUP BY 1, 2) AS r
