@@ -82,7 +82,7 @@ func buildClient(t *testing.T) string {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/source")))
 	require.NoError(t, os.Symlink(packages, filepath.Join(dir, "node_modules")))
-	document, err := filepath.Abs("../openapi.yaml")
+	document, err := filepath.Abs("../../api/openapi.yaml")
 	require.NoError(t, err)
 	execute(t, dir, "node", "node_modules/openapi-typescript/bin/cli.js", document, "-o", "schema.d.ts")
 	execute(t, dir, "node", "node_modules/typescript/bin/tsc")
