@@ -48,8 +48,8 @@ type Options struct {
 	// with ErrInvalid if a limit is negative, is no number, or has a Burst without a
 	// Rate.
 	Types map[string]TypeLimit
-	// Tenants bound what tenants have at once, by name; "*" is for each of those that have no
-	// limit of their own. With limits or without, tenants take turns, and all runs without a tenant together
+	// Tenants bound what tenants have at once, tasks, active runs and bytes of the disk, by name; "*" is for each of those that
+	// have no limit of their own. With limits or without, tenants take turns, and all runs without a tenant together
 	// are one of them: who has ten thousand tasks does not keep the first of another waiting. Open fails with
 	// ErrInvalid if a limit is negative, or a name empty.
 	Tenants map[string]TenantLimit
@@ -188,7 +188,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	o = o.withDefaults()
 	hook := testhook.From(ctx)
-	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, Hook: hook})
+	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Hook: hook})
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	tasks, stopTasks := context.WithCancel(context.Background())
 	e.stopTasks = stopTasks
-	e.registry = newRegistry(o.MaxActive, o.Tenants)
+	e.registry = newRegistry(o.MaxActive, o.Tenants, dir.TenantBytes)
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
 	e.alarms = newAlarms(e)
 	e.messenger = newChildMessenger(e)

@@ -60,6 +60,11 @@ type TenantLimit struct {
 	// *TenantBusyError. As with Options.MaxActive, child runs and those that go on count, but are not
 	// held back.
 	Active int
+	// Bytes is how many bytes of the disk its runs may take together, those that have ended as well until they are
+	// purged: their files, and what of them the log holds, without blobs. From then on Start and Fork answer a
+	// *TenantFullError. What runs already goes on, and nothing of it is lost: its unfinished runs may take more, each up
+	// to its limit runBytes.
+	Bytes int64
 }
 
 // A TenantBusyError says that as many runs of a tenant are active as may be. It is ErrBusy for
@@ -72,11 +77,28 @@ type TenantBusyError struct {
 
 // Error names the tenant.
 func (e *TenantBusyError) Error() string {
-	return fmt.Sprintf("%v: %d runs of tenant %q are active, and no more than %d may be (Options.Tenants)", ErrBusy, e.Active, e.Tenant, e.Max)
+	return fmt.Sprintf("busy: %d runs of tenant %q are active, and no more than %d may be (Options.Tenants)", e.Active, e.Tenant, e.Max)
 }
 
 // Unwrap returns ErrBusy.
 func (e *TenantBusyError) Unwrap() error { return ErrBusy }
+
+// A TenantFullError says that the runs of a tenant take as many bytes of the disk as they may. It is
+// ErrBusy for errors.Is, and nothing was changed: Start again when runs of the tenant that have ended are purged
+// (Engine.Purge), or its limit is higher.
+type TenantFullError struct {
+	Tenant string
+	Bytes  int64 // that its runs take
+	Max    int64 // TenantLimit.Bytes
+}
+
+// Error names the tenant.
+func (e *TenantFullError) Error() string {
+	return fmt.Sprintf("busy: the runs of tenant %q take %d bytes of the disk, and may take %d (Options.Tenants): purge some that have ended", e.Tenant, e.Bytes, e.Max)
+}
+
+// Unwrap returns ErrBusy.
+func (e *TenantFullError) Unwrap() error { return ErrBusy }
 
 // checkTenants returns an error if limits of tenants are none that can hold.
 func checkTenants(limits map[string]TenantLimit) error {
@@ -87,8 +109,9 @@ func checkTenants(limits map[string]TenantLimit) error {
 		if name == "" {
 			return fmt.Errorf("%w: Options.Tenants: a name is empty: Concurrency and MaxActive bound what has no tenant", ErrInvalid)
 		}
-		if l := limits[name]; l.Concurrency < 0 || l.Active < 0 {
-			return fmt.Errorf("%w: Options.Tenants[%q]: Concurrency is %d and Active %d: give how many tasks and runs the tenant may have at once, or 0 for no bound", ErrInvalid, name, l.Concurrency, l.Active)
+		if l := limits[name]; l.Concurrency < 0 || l.Active < 0 || l.Bytes < 0 {
+			return fmt.Errorf("%w: Options.Tenants[%q]: Concurrency is %d, Active %d and Bytes %d: give how many tasks and runs the tenant may have at once, and how many bytes on the disk, or 0 for no bound",
+				ErrInvalid, name, l.Concurrency, l.Active, l.Bytes)
 		}
 	}
 	return nil
@@ -102,6 +125,16 @@ func tenantLimitOf(limits map[string]TenantLimit, tenant string) TenantLimit {
 		l = limits["*"]
 	}
 	return l
+}
+
+// boundsBytes reports whether a limit says how many bytes a tenant may have.
+func boundsBytes(limits map[string]TenantLimit) bool {
+	for _, l := range limits {
+		if l.Bytes > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // typeLimitOf returns the limit of a task type, which "*" has for those without one.

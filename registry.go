@@ -17,6 +17,7 @@ import (
 type registry struct {
 	most   int
 	limits map[string]TenantLimit // by tenant
+	bytes  func(tenant string) int64
 	group  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -32,8 +33,9 @@ type slot struct {
 	tenant string // of the run; "" until it is loaded
 }
 
-func newRegistry(most int, limits map[string]TenantLimit) *registry {
-	return &registry{most: most, limits: limits, active: map[string]int{}, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
+// newRegistry returns a registry of at most so many runs. bytes tells how many bytes those of a tenant take.
+func newRegistry(most int, limits map[string]TenantLimit, bytes func(tenant string) int64) *registry {
+	return &registry{most: most, limits: limits, bytes: bytes, active: map[string]int{}, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
 }
 
 // acquireActor returns the actor of a run, started by start if it has none, and keeps
@@ -88,8 +90,15 @@ func (r *registry) checkRoom(b *birth) error {
 	if len(r.slots) >= r.most {
 		return fmt.Errorf("%w: %d runs are active", ErrBusy, len(r.slots))
 	}
-	if limit, n := tenantLimitOf(r.limits, b.tenant).Active, r.active[b.tenant]; limit > 0 && n >= limit {
-		return &TenantBusyError{Tenant: b.tenant, Active: n, Max: limit}
+	limit := tenantLimitOf(r.limits, b.tenant)
+	if n := r.active[b.tenant]; limit.Active > 0 && n >= limit.Active {
+		return &TenantBusyError{Tenant: b.tenant, Active: n, Max: limit.Active}
+	}
+	if limit.Bytes == 0 {
+		return nil
+	}
+	if n := r.bytes(b.tenant); n >= limit.Bytes {
+		return &TenantFullError{Tenant: b.tenant, Bytes: n, Max: limit.Bytes}
 	}
 	return nil
 }

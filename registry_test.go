@@ -10,7 +10,7 @@ import (
 
 // An actor stays while a caller may send to it, also one that has not sent yet.
 func TestAnActorThatIsHeldStays(t *testing.T) {
-	r := newRegistry(1, nil)
+	r := newRegistry(1, nil, nil)
 	a := actor.New("a", nil, nil, actor.Options{})
 	for range 2 {
 		held, err := r.acquireActor(t.Context(), "a", &birth{}, func() *actor.Actor { return a })

@@ -25,7 +25,7 @@ import (
 // an object, or nil for {}: anything that JSON can say. The warnings of a definition
 // are logged, once. Errors: *workflow.DefinitionError, *workflow.InputError,
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
-// ErrNotPublished, ErrInvalid (a bad id or tenant; a *LabelError), ErrBusy, ErrUnknown, ErrClosed.
+// ErrNotPublished, ErrInvalid (a bad id or tenant; a *LabelError), ErrBusy (also as a *TenantBusyError or a *TenantFullError), ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	act, err := e.actOf(ctx)
 	if err != nil {
@@ -55,10 +55,15 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	e.hook.Hit("start.ask")
 	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins, Tenant: run.Tenant, Labels: b.labels, Act: act}, b)
 	e.hook.Hit("start.answer")
-	if !errors.Is(err, workflow.ErrRunExists) {
-		return err
+	switch full := (*TenantFullError)(nil); {
+	case errors.Is(err, workflow.ErrRunExists):
+		return e.startedBefore(run, b)
+	case errors.As(err, &full):
+		if before := e.startedBefore(run, b); !errors.Is(before, ErrRunNotFound) {
+			return before // it takes no more bytes than before
+		}
 	}
-	return e.startedBefore(run, b)
+	return err
 }
 
 // NewRunID returns an id that no other run has: a UUID of version 7, so that

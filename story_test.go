@@ -143,7 +143,7 @@ func (s *duet) live() {
 	s.model.Epoch = s.dir.Epoch()
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.actor = actor.New("r", &runStore{engine: &Engine{dir: s.dir, blobs: s.blobs, ctx: ctx, registry: newRegistry(1, nil)}, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
+	s.actor = actor.New("r", &runStore{engine: &Engine{dir: s.dir, blobs: s.blobs, ctx: ctx, registry: newRegistry(1, nil, nil)}, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
 		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FlushRecords: 3, FlushBytes: 1 << 20,
 		Fault: func(_ workflow.RunID, err error) { s.t.Error(err) },
 	})

@@ -120,7 +120,7 @@ func TestTheTenantOfARun(t *testing.T) {
 // Limits of tenants bound what each has at once, and no other.
 func TestLimitsOfTenants(t *testing.T) {
 	ctx := t.Context()
-	for _, bad := range []map[string]pawl.TenantLimit{{"a": {Concurrency: -1}}, {"*": {Active: -1}}, {"": {Active: 1}}, {"a\n": {}}} {
+	for _, bad := range []map[string]pawl.TenantLimit{{"a": {Concurrency: -1}}, {"*": {Active: -1}}, {"a": {Bytes: -1}}, {"": {Active: 1}}, {"a\n": {}}} {
 		_, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Tenants: bad})
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 		require.ErrorContains(t, err, "Options.Tenants")
@@ -176,4 +176,55 @@ func TestLimitsOfTenants(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, out.Err())
 	}
+}
+
+// A tenant whose runs take as many bytes as they may starts and forks no more; what it has goes on, others notice nothing,
+// and a purge makes room.
+func TestTheBytesOfATenantAreBounded(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	options := pawl.Options{
+		Tenants:  map[string]pawl.TenantLimit{"*": {Bytes: 600_000}, "vip": {}},
+		Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }},
+	}
+	def := define(t, "name: one\nstart: a\nnodes: [{id: a, task: work}]")
+	start := func(e *pawl.Engine, id workflow.RunID, tenant string) error {
+		return e.Start(ctx, workflow.Run{ID: id, Definition: def, Tenant: tenant}, map[string]any{"x": strings.Repeat("x", 250_000)})
+	}
+	e := open(t, dir, options)
+	require.NoError(t, start(e, "a1", "a"))
+	require.NoError(t, start(e, "a2", "a"))
+	require.NoError(t, start(e, "a3", "a"), "it may begin until there are so many")
+	refused := func(e *pawl.Engine) {
+		err := start(e, "a4", "a")
+		require.ErrorIs(t, err, pawl.ErrBusy)
+		var full *pawl.TenantFullError
+		require.ErrorAs(t, err, &full)
+		require.Equal(t, "a", full.Tenant)
+		require.Equal(t, int64(600_000), full.Max)
+		require.Greater(t, full.Bytes, full.Max)
+		require.ErrorContains(t, err, "purge")
+		_, err = e.Inspect(ctx, "a4")
+		require.ErrorIs(t, err, pawl.ErrRunNotFound)
+		require.ErrorAs(t, e.Fork(ctx, "a3", "f", pawl.ForkOptions{}), &full)
+	}
+	refused(e)
+	for _, other := range []string{"b", "vip", "vip", "vip", "vip", "", "", "", ""} {
+		require.NoError(t, start(e, pawl.NewRunID(), other))
+	}
+	require.NoError(t, e.Close(ctx))
+
+	e = open(t, dir, options)
+	refused(e)
+	require.NoError(t, start(e, "a2", "a"), "the same again")
+	require.ErrorIs(t, e.Start(ctx, workflow.Run{ID: "a2", Definition: def, Tenant: "a"}, nil), pawl.ErrRunExists)
+	for _, id := range []workflow.RunID{"a1", "a2"} {
+		require.NoError(t, e.Cancel(ctx, id, ""), "it goes on")
+		refused(e)
+	}
+	for _, id := range []workflow.RunID{"a1", "a2"} {
+		require.NoError(t, e.Purge(ctx, id))
+	}
+	require.NoError(t, start(e, "a4", "a"))
+	err := start(e, "a5", "a")
+	require.ErrorAs(t, err, new(*pawl.TenantFullError))
 }

@@ -264,6 +264,7 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 		return d.commitFailed(err)
 	}
 	d.counts.keepChanges()
+	d.tenants.keepBytes()
 	d.commits.Add(1)
 	d.hook.Hit("commit.done")
 	if err := d.checkOwner(); err != nil {
@@ -284,6 +285,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 		return err
 	}
 	clear(d.counts.changed)
+	clear(d.tenants.changed)
 	for _, r := range batch {
 		r.err = r.apply(d.db)
 		if no := (*refusal)(nil); errors.As(r.err, &no) {

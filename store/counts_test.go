@@ -88,12 +88,12 @@ func TestCountsOfARunThatEndsBeforeItIsPurged(t *testing.T) {
 	require.NoError(t, err)
 	o.do(state.Cancel{}, decision.CancelRun{At: at(2), Failure: workflow.Failure{Code: "cancelled"}})
 	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
-		_, err := deleteRunRows(db, &stale, "", &d.counts)
+		_, err := d.deleteRunRows(db, &stale, "")
 		return err
 	}))
 	requireCounts(t, d)
 	require.ErrorIs(t, d.updateIndex(func(db *sqlite.Conn) error {
-		_, err := deleteRunRows(db, &stale, "", &d.counts)
+		_, err := d.deleteRunRows(db, &stale, "")
 		return err
 	}), ErrNotEnded)
 	requireCounts(t, d)

@@ -37,6 +37,7 @@ type Options struct {
 	Logger        *slog.Logger   // for errors that no caller can be told; nil discards
 	KeepArtifacts bool           // the artifacts of runs that fail
 	Codec         Codec          // of the values on the disk; nil leaves them as they are
+	CountTenants  bool           // TenantBytes is wanted; Open then reads a row of each run that has a tenant
 	Hook          *testhook.Hook // of a test; nil otherwise
 
 	building bool // the directory is a copy that is being made
@@ -67,12 +68,13 @@ type Dir struct {
 	file os.FileInfo // of the pawl.db that db has open
 	dead error       // why nothing works any more
 
-	damaged bool          // pawl.db was checked, and is
-	stale   bool          // the log has content that was deleted
-	erase   bool          // free pages have, or may have
-	frames  int           // in the write-ahead log, about; the committer's
-	commits atomic.Int64  // transactions of this life
-	counts  runCounts     // of the runs
+	damaged bool         // pawl.db was checked, and is
+	stale   bool         // the log has content that was deleted
+	erase   bool         // free pages have, or may have
+	frames  int          // in the write-ahead log, about; the committer's
+	commits atomic.Int64 // transactions of this life
+	counts  runCounts    // of the runs
+	tenants tenantBytes
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's
 	sums    *os.File      // that holds it; nil if no marks are made
@@ -291,7 +293,7 @@ func (d *Dir) dropGarbageAtOpen() error {
 			return d.indexError(err)
 		}
 	}
-	for _, find := range []func() error{d.findUnusedAtOpen, d.loadCounts} {
+	for _, find := range []func() error{d.findUnusedAtOpen, d.loadCounts, d.loadTenantBytes} {
 		if err := find(); err != nil {
 			return d.indexError(err)
 		}

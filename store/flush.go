@@ -162,6 +162,16 @@ func estimateSize(requests []*flushRequest) int64 {
 	return n
 }
 
+// loggedBytes returns about how many bytes of the log the records take that the file is to hold.
+func (j *flushJob) loggedBytes() (n int64) {
+	for _, f := range j.requests {
+		for i := range f.entries {
+			n += f.entries[i].ByteSize()
+		}
+	}
+	return n
+}
+
 // fillFile writes everything that a file lacks.
 func (d *Dir) fillFile(to runfile.Target, j *flushJob) error {
 	g, err := d.Graph(j.row.Definition)

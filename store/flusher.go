@@ -93,7 +93,7 @@ func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 	}
 	r := f.runs[row.Run]
 	if r == nil || r.row.Num != row.Num {
-		head := index.Head{Run: row.Run, Workflow: row.Workflow, Version: row.Version, Definition: row.Definition}
+		head := index.Head{Run: row.Run, Workflow: row.Workflow, Version: row.Version, Definition: row.Definition, Tenant: row.Tenant}
 		r = &runFlushes{row: index.Row{Head: head, Num: row.Num, Nonce: row.Nonce}}
 		f.runs[row.Run] = r
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4 RETURNING workflow, status`
+const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4 RETURNING workflow, status, tenant, file_size, filed`
 
 // Purge erases a run that has ended: its row, its records and its file, the
 // outcomes that are kept under keys that begin with keys, unless it is "", and its
@@ -26,7 +26,7 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	}
 	var spills []int64
 	err = d.updateIndex(func(db *sqlite.Conn) (err error) {
-		spills, err = deleteRunRows(db, &r, keys, &d.counts)
+		spills, err = d.deleteRunRows(db, &r, keys)
 		d.definitions.noteUnused(r.Definition) // before a collection drops the row that says so
 		return err
 	})
@@ -50,16 +50,22 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 }
 
 // deleteRunRows deletes the rows of a run, and returns the spills of its records.
-func deleteRunRows(db *sqlite.Conn, r *index.Row, keys string, counts *runCounts) (spills []int64, err error) {
+func (d *Dir) deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills []int64, err error) {
+	var tenant string
+	var size, filed int64
 	found, err := db.One(deleteRun, func(gone *sqlite.Row) error { // r was read before the transaction
-		counts.countRun(gone.Text(0), workflow.RunStatus(gone.Int64(1)), -1)
+		d.counts.countRun(gone.Text(0), workflow.RunStatus(gone.Int64(1)), -1)
+		tenant, size, filed = gone.Text(2), gone.Int64(3), gone.Int64(4)
 		return nil
 	}, r.Num)
+	if err == nil && !found {
+		err = refuseRequest("%w: %q", ErrNotEnded, string(r.Run))
+	}
+	if err == nil {
+		err = d.tenants.countPurged(db, r.Num, filed, tenant, size)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if !found {
-		return nil, refuseRequest("%w: %q", ErrNotEnded, string(r.Run))
 	}
 	for _, text := range []string{dropRefs, dropLabels} {
 		if _, err = db.Exec(text, r.Num); err != nil {

@@ -218,6 +218,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 	if err := r.writeRow(db); err != nil {
 		return err
 	}
+	r.dir.tenants.countBytes(r.next.Tenant, r.pendingBytes())
 	if err := r.writeListings(db); err != nil {
 		return err
 	}
@@ -318,14 +319,20 @@ func (r *Run) advanceHandle() {
 		r.dir.definitions.markStored(r.next.Definition)
 	}
 	r.row.Head, r.row.Sum = r.next, r.pending[len(r.pending)-1].Sum
-	for i := range r.pending {
-		n := r.pending[i].ByteSize()
-		r.bytes += n
-		r.total += n
-	}
+	n := r.pendingBytes()
+	r.bytes += n
+	r.total += n
 	r.unflushed = append(r.unflushed, r.pending...)
 	clear(r.pending)
 	r.state, r.texts, r.listings = nil, nil, nil
+}
+
+// pendingBytes returns about how many bytes the records take that are being committed.
+func (r *Run) pendingBytes() (n int64) {
+	for i := range r.pending {
+		n += r.pending[i].ByteSize()
+	}
+	return n
 }
 
 // Head returns the run's row as the last commit left it.

@@ -47,6 +47,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 			if n == 0 {
 				continue // purged in the meantime
 			}
+			d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.loggedBytes())
 			d.hook.Hit("file.trim")
 			spans = append(spans, span{j.row.Num, j.row.Flushed + 1, last.seq})
 		}

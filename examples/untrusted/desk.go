@@ -20,8 +20,9 @@ var (
 
 // What a tenant may have.
 const (
-	maxRuns    = 100 // unfinished ones
-	maxSignals = 100 // for one run, in one life of the desk
+	maxRuns    = 100     // unfinished ones
+	maxSignals = 100     // for one run, in one life of the desk
+	maxDisk    = 1 << 30 // bytes, of all of its runs until they are purged
 )
 
 // A desk takes definitions and signals of tenants, whom the caller has authenticated.
@@ -39,6 +40,7 @@ func openDesk(ctx context.Context, dir string, o offers) (*desk, error) {
 		Bounds:      bounds(),
 		MaxActive:   1_000,
 		Concurrency: 64,
+		Tenants:     map[string]pawl.TenantLimit{"*": {Concurrency: 16, Active: maxRuns, Bytes: maxDisk}},
 		Types: map[string]pawl.TypeLimit{ // nobody's tasks of one kind take every slot
 			"fetch": {Concurrency: 16, Rate: 50, Burst: 50},
 			"count": {Concurrency: 4},
@@ -68,7 +70,7 @@ func (d *desk) start(ctx context.Context, tenant string, text []byte, input any)
 		return "", err
 	}
 	id := workflow.RunID(tenant + ":" + uuid.NewString())
-	return id, d.engine.Start(ctx, workflow.Run{ID: id, Definition: def}, input)
+	return id, d.engine.Start(ctx, workflow.Run{ID: id, Definition: def, Tenant: tenant}, input)
 }
 
 // checkRoom counts the unfinished runs of a tenant.

@@ -293,6 +293,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[pawl.TaskID](),
 	reflect.TypeFor[pawl.TaskServices](),
 	reflect.TypeFor[pawl.TenantBusyError](),
+	reflect.TypeFor[pawl.TenantFullError](),
 	reflect.TypeFor[pawl.TenantLimit](),
 	reflect.TypeFor[pawl.Token](),
 	reflect.TypeFor[pawl.TokenFilter](),
