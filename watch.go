@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -69,8 +70,11 @@ func (w *runWatch) takesHead(h *store.Head) bool {
 		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status))
 }
 
-// MaxWatched bounds the runs whose changes wait for one reader of Watch.
-const MaxWatched = 4096
+// Bounds of Watch.
+const (
+	MaxWatched  = 4096 // runs whose changes wait for one reader: up to 0.5 MiB of memory
+	MaxWatchers = 2048 // readers at once: each commit looks at the filter of each
+)
 
 // Watch tells how every run that fits the filter stands, after each of its commits, until ctx
 // is done or the engine closes. The first change says Lost: whoever shows runs lists them
@@ -88,7 +92,7 @@ const MaxWatched = 4096
 // Of the changes of a run that wait for the reader only the last is kept. If those of more than
 // MaxWatched runs wait, all are dropped, and the reader is told Lost: a reader never slows a
 // commit. A run that is purged is told once more, as Purged. An error ends the list: ErrClosed, ErrFailed, a
-// *WhereError with ErrInvalid, the cause of ctx.
+// *WhereError with ErrInvalid, ErrBusy (MaxWatchers read already: nothing is told), the cause of ctx.
 func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, error] {
 	err := e.checkUsable(ctx)
 	var where *filter.Where
@@ -101,7 +105,10 @@ func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, 
 	f.Status, f.Labels = slices.Clone(f.Status), maps.Clone(f.Labels)
 	return func(yield func(RunChange, error) bool) {
 		w := &runWatch{filter: f, where: where, lost: true, moved: make(chan struct{}, 1)}
-		e.watches.addWatch(w)
+		if err := e.watches.addWatch(w); err != nil {
+			yield(RunChange{}, err)
+			return
+		}
 		defer e.watches.removeWatch(w)
 		for {
 			fits := false
@@ -149,18 +156,25 @@ type runWatches struct {
 	closed bool
 }
 
-func (ws *runWatches) addWatch(w *runWatch) {
+// errWatchers is what a reader is told at the bound.
+var errWatchers = fmt.Errorf("%w: %d readers watch already (MaxWatchers): end some, or let several readers share one", ErrBusy, MaxWatchers)
+
+func (ws *runWatches) addWatch(w *runWatch) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
 		w.lost, w.closed = false, true
-		return
+		return nil
 	}
 	all := []*runWatch{w}
 	if old := ws.all.Load(); old != nil {
 		all = append(all, *old...)
 	}
+	if len(all) > MaxWatchers {
+		return errWatchers
+	}
 	ws.all.Store(&all)
+	return nil
 }
 
 func (ws *runWatches) removeWatch(w *runWatch) {

@@ -46,7 +46,7 @@ func TestChangesThatWait(t *testing.T) {
 	require.Equal(t, RunChange{Lost: true}, c)
 	put(0, 6)
 	all := runWatches{}
-	all.addWatch(w)
+	require.NoError(t, all.addWatch(w))
 	all.tellCommit(nil, make([]decision.Record, 1), ErrNoSpace) // nothing was committed
 	all.tellCommit(nil, make([]decision.Record, 1), ErrUnknown)
 	c, ok, _ = w.takeChange()
@@ -67,7 +67,7 @@ func BenchmarkTellCommit(b *testing.B) {
 		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
 			var all runWatches
 			for range watchers {
-				all.addWatch(&runWatch{moved: make(chan struct{}, 1)})
+				require.NoError(b, all.addWatch(&runWatch{moved: make(chan struct{}, 1)}))
 			}
 			var run store.Run
 			records := make([]decision.Record, 1)

@@ -146,3 +146,23 @@ func BenchmarkWatch(b *testing.B) {
 		})
 	}
 }
+
+// No more readers watch at once than may, and one that ends makes room for another.
+func TestReadersOfWatchAreBounded(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	var stops []func()
+	for range pawl.MaxWatchers {
+		_, stop := watching(t, t.Context(), e, pawl.WatchFilter{})
+		stops = append(stops, stop)
+	}
+	for change, err := range e.Watch(t.Context(), pawl.WatchFilter{}) {
+		require.ErrorIs(t, err, pawl.ErrBusy)
+		require.ErrorContains(t, err, "MaxWatchers")
+		require.Zero(t, change)
+	}
+	stops[0]()
+	_, stops[0] = watching(t, t.Context(), e, pawl.WatchFilter{})
+	for _, stop := range stops {
+		stop()
+	}
+}

@@ -13,6 +13,8 @@ const (
 	maxCallsOf   = 1024
 	maxStreams   = 256
 	maxStreamsOf = 64
+	maxReplays   = 32 // each may have a run of 128 MiB and more in memory
+	maxReplaysOf = 8
 )
 
 // A crowd is what callers have at once of one kind.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,73 @@ func TestOneCallerKeepsNobodyOut(t *testing.T) {
 			require.Equal(t, http.StatusOK, w.Code)
 			cancel()
 			open.Wait()
+		})
+	}
+}
+
+// A heldWriter writes nothing before its gate is open.
+type heldWriter struct {
+	*httptest.ResponseRecorder
+	gate <-chan struct{}
+}
+
+func (w heldWriter) Write(text []byte) (int, error) {
+	<-w.gate
+	return w.ResponseRecorder.Write(text)
+}
+
+// Who may look does not have more runs in memory at once than is good for the engine, and keeps nobody else from
+// looking, nor itself from what costs little.
+func TestReadersOfWholeRunsAreBounded(t *testing.T) {
+	const get, post = http.MethodGet, http.MethodPost
+	for _, c := range []struct{ method, path, body string }{
+		{get, "/v1/runs/a/why", ""}, {get, "/v1/runs/a/data", ""}, {get, "/v1/runs/a/export", ""}, {get, "/v1/runs/a/graph.svg", ""},
+		{get, "/v1/runs/a?at=1", ""}, {get, "/v1/runs/a/tokens?at=1", ""}, {get, "/v1/diff?a=a&b=a", ""},
+		{post, "/v1/runs/a/simulate", "{}"}, {post, "/v1/runs/a/cancel?dryRun=1", `{"reason": "to see"}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e, _ := openEngine(t, pawl.Options{})
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: parse(t, "name: a\nstart: a\nnodes: [{id: a, task: wait}]")}, nil))
+			h := api.Handler(e, api.Options{Identify: func(r *http.Request) (string, api.Rights, error) {
+				return r.Header.Get("User"), api.View | api.Values | api.Act, nil
+			}})
+			gate := make(chan struct{})
+			var open sync.WaitGroup
+			ask := func(who, method, path string) (*httptest.ResponseRecorder, *http.Request) {
+				r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, strings.NewReader(c.body))
+				r.Header.Set("User", who)
+				r.Header.Set("Content-Type", "application/json")
+				return httptest.NewRecorder(), r
+			}
+			hold := func(who string, most int) {
+				for range most {
+					w, r := ask(who, c.method, c.path)
+					open.Go(func() { h.ServeHTTP(heldWriter{w, gate}, r) })
+				}
+				synctest.Wait()
+			}
+			answer := func(who, method, path string) (int, string) {
+				w, r := ask(who, method, path)
+				h.ServeHTTP(w, r)
+				return w.Code, w.Body.String()
+			}
+			hold("ann", 8)
+			status, text := answer("ann", c.method, c.path)
+			require.Equal(t, http.StatusServiceUnavailable, status, "%s %s: %s", c.method, c.path, text)
+			require.Contains(t, text, `"code":"busy"`)
+			status, text = answer("ann", http.MethodGet, "/v1/runs/a")
+			require.Equal(t, http.StatusOK, status, text)
+			status, text = answer("bob", http.MethodGet, "/v1/runs/a/why")
+			require.Equal(t, http.StatusOK, status, text)
+			for _, other := range []string{"cid", "dan", "eve"} {
+				hold(other, 8)
+			}
+			status, text = answer("bob", http.MethodGet, "/v1/runs/a/why")
+			require.Equal(t, http.StatusServiceUnavailable, status, text)
+			close(gate)
+			open.Wait()
+			status, text = answer("ann", http.MethodGet, "/v1/runs/a/why")
+			require.Equal(t, http.StatusOK, status, text)
 		})
 	}
 }

@@ -26,6 +26,7 @@ type server struct {
 	closing <-chan struct{} // closed when streams are to end; nil if that is never
 	calls   *crowd          // requests, streams among them
 	streams *crowd
+	replays *crowd // requests for which a run is read as a whole
 }
 
 // A route is what one method of a path does.
@@ -46,6 +47,7 @@ type call struct {
 
 func newServer(s *server) http.Handler {
 	s.mux, s.calls, s.streams = http.NewServeMux(), newCrowd(maxCalls, maxCallsOf, "requests"), newCrowd(maxStreams, maxStreamsOf, "streams")
+	s.replays = newCrowd(maxReplays, maxReplaysOf, "requests that read a run as a whole")
 	methods := map[string][]string{}
 	for _, r := range routes() {
 		s.mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, q *http.Request) { s.serveRoute(&r, w, q) })
@@ -99,7 +101,25 @@ func (c *call) serveAdmitted(r *route) error {
 		}
 		defer leave()
 	}
+	if c.readsWholeRun(r) {
+		leave, err := c.replays.admit(c.who)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	return r.serve(c)
+}
+
+// wholeRunPaths are those whose answers take the whole of a run into memory, whatever the query says.
+var wholeRunPaths = []string{
+	"/v1/runs/{run}/data", "/v1/runs/{run}/export", "/v1/runs/{run}/forks", "/v1/runs/{run}/graph.svg", "/v1/runs/{run}/simulate", "/v1/runs/{run}/why", "/v1/diff",
+}
+
+// readsWholeRun reports whether the request takes the whole of a run into memory, plays it again, or tries something on a copy.
+func (c *call) readsWholeRun(r *route) bool {
+	q := c.r.URL.Query()
+	return slices.Contains(wholeRunPaths, r.path) || q.Has("at") || q.Has("dryRun")
 }
 
 // textParams are the parameters that may be empty, which chooses everything.
