@@ -50,11 +50,12 @@ func answerRaw(t *testing.T, answer string) string {
 // A server that switches to another protocol hands its connection over. It says nothing
 // more on it: who reads an answer there waits for ever.
 func TestHTTPRefusesSwitchingProtocols(t *testing.T) {
-	const answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: silence\r\nConnection: Upgrade\r\n\r\n"
+	const answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: silence\r\nConnection: Upgrade\r\n\r\nspoken in another protocol\r\n"
 	f := request(t, handler.HTTPOptions{})
 	failure := fails(t, f, object{"url": answerRaw(t, answer)})
 	assert.Equal(t, "http_1xx", failure.Code)
 	assert.Contains(t, failure.Message, "101 Switching Protocols")
+	assert.NotContains(t, failure.Message, "spoken", "nothing is read")
 	assert.False(t, failure.Retryable)
 }
 

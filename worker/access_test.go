@@ -201,14 +201,14 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		silent = append(silent, c)
 	}
+	bob := *ann
+	bob.ID, bob.HTTP = "bob", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	_, err = bob.Register(t.Context(), "work")
+	require.NoError(t, err, "at once, not when the strangers have had their time")
 	for _, c := range silent[:18] {
 		_, err := c.Read(make([]byte, 1))
 		require.Error(t, err, "the oldest strangers are closed")
 	}
 	_, err = ann.Poll(t.Context(), 0)
 	require.NoError(t, err, "and the worker is not")
-	bob := *ann
-	bob.ID, bob.HTTP = "bob", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	_, err = bob.Register(t.Context(), "work")
-	require.NoError(t, err)
 }
