@@ -40,6 +40,10 @@ var (
 	// was taken away. Close the engine and open it again: whatever was
 	// acknowledged is there.
 	ErrFailed = store.ErrFailed
+	// ErrFollowed: somebody else's Follow of this engine has not returned yet.
+	ErrFollowed = store.ErrFollowed
+	// ErrNoBase: a Restore found nothing that is old enough to begin with.
+	ErrNoBase = store.ErrNoBase
 	// ErrNoSpace: the disk is full. Nothing was changed.
 	ErrNoSpace = store.ErrNoSpace
 	// ErrStale: the key names no attempt that runs. Nothing changed.

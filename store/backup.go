@@ -104,13 +104,8 @@ type backup struct {
 func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	d := b.dir
 	d.flusher.holdFiles()
-	defer d.flusher.releaseFiles(func(name string) {
-		d.hook.Hit("backup.remove")
-		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.options.Logger.Warn("a run's old file is left behind", "file", d.pathOf(name), "error", err)
-		}
-	})
-	if err := d.copyIndex(ctx, filepath.Join(building, indexFile)); err != nil {
+	defer d.flusher.releaseFiles(d.removeReleased)
+	if err := d.copyIndex(ctx, filepath.Join(building, indexFile), func() {}); err != nil {
 		return err
 	}
 	d.hook.Hit("backup.index")
@@ -137,8 +132,9 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	return b.sumBytes(building)
 }
 
-// copyIndex copies pawl.db, some pages at a time: commits go on in between.
-func (d *Dir) copyIndex(ctx context.Context, to string) error {
+// copyIndex copies pawl.db, some pages at a time: commits go on in between. It calls copied
+// when the copy is complete, before the next commit.
+func (d *Dir) copyIndex(ctx context.Context, to string, copied func()) error {
 	err := writeSynced(to, nil) // SQLite would let others read it
 	if err != nil {
 		return err
@@ -151,7 +147,12 @@ func (d *Dir) copyIndex(ctx context.Context, to string) error {
 	for more := true; more && err == nil; {
 		d.hook.Hit("backup.pages")
 		if err = context.Cause(ctx); err == nil {
-			err = d.readIndex(func(*sqlite.Conn) (err error) { more, err = copying.Step(stepPages); return err })
+			err = d.readIndex(func(*sqlite.Conn) (err error) {
+				if more, err = copying.Step(stepPages); err == nil && !more {
+					copied()
+				}
+				return err
+			})
 		}
 	}
 	d.mu.Lock() // also if nothing works any more
@@ -163,7 +164,7 @@ func (d *Dir) copyIndex(ctx context.Context, to string) error {
 }
 
 // copyAll copies the files and blobs that a copy of the index names, and writes the lock
-// record of a directory that was closed.
+// record.
 func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if err := b.copyFiles(ctx, copied, building); err != nil {
 		return err
@@ -174,16 +175,22 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err := b.copyBlobs(ctx, copied, building); err != nil {
 		return err
 	}
-	epoch, err := index.ReadEpoch(copied)
-	if err != nil {
-		return err
-	}
-	fingerprint, err := index.FingerprintOf(copied)
-	if err != nil {
-		return err
-	}
 	b.dir.hook.Hit("backup.mark")
-	data, err := os.Open(filepath.Join(building, indexFile))
+	return writeClosedRecord(copied, building)
+}
+
+// writeClosedRecord writes the lock record of a directory that was closed, for the pawl.db
+// in a folder, which c has open and nobody changes any more.
+func writeClosedRecord(c *sqlite.Conn, folder string) error {
+	epoch, err := index.ReadEpoch(c)
+	if err != nil {
+		return err
+	}
+	fingerprint, err := index.FingerprintOf(c)
+	if err != nil {
+		return err
+	}
+	data, err := os.Open(filepath.Join(folder, indexFile))
 	if err != nil {
 		return err
 	}
@@ -192,7 +199,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	if err != nil {
 		return err
 	}
-	return writeSynced(filepath.Join(building, lockName), []byte(lockRecord{stateClosed, epoch, hash, fingerprint}.String()))
+	return writeSynced(filepath.Join(folder, lockName), []byte(lockRecord{stateClosed, epoch, hash, fingerprint}.String()))
 }
 
 const allRows = index.RunColumns + `ORDER BY num`

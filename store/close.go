@@ -25,6 +25,7 @@ func (d *Dir) Close() error {
 			d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
 		}
 		d.committer.stopLoop()
+		d.tapes.waitForEnd()
 		d.closed = d.closeIndex()
 	})
 	return d.closed

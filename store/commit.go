@@ -34,6 +34,7 @@ const alone = 16
 // A commitRequest has the statements that one caller wants committed.
 type commitRequest struct {
 	apply  func(*sqlite.Conn) error // statements; a *refusal has written nothing
+	local  bool                     // they concern this copy of the directory alone
 	bytes  int                      // that they write, about, where it may be much
 	answer chan error               // of capacity 1
 	err    error
@@ -156,6 +157,12 @@ func (d *Dir) commitAlone(r *commitRequest) error {
 // updateIndex commits the statements of one caller.
 func (d *Dir) updateIndex(apply func(*sqlite.Conn) error) error { return d.updateIndexLarge(0, apply) }
 
+// updateLocally commits statements of one caller that a copy of the directory which follows
+// it does without.
+func (d *Dir) updateLocally(apply func(*sqlite.Conn) error) error {
+	return d.submitRequest(&commitRequest{apply: apply, local: true, answer: make(chan error, 1)})
+}
+
 // updateIndexLarge commits statements that write many bytes.
 func (d *Dir) updateIndexLarge(bytes int, apply func(*sqlite.Conn) error) error {
 	return d.submitRequest(&commitRequest{apply: apply, bytes: bytes, answer: make(chan error, 1)})
@@ -265,6 +272,7 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	}
 	d.counts.keepChanges()
 	d.tenants.keepBytes()
+	d.tapes.addTransaction(d.tape.Take())
 	d.commits.Add(1)
 	d.hook.Hit("commit.done")
 	if err := d.checkOwner(); err != nil {
@@ -286,7 +294,15 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 	}
 	clear(d.counts.changed)
 	clear(d.tenants.changed)
+	tape := (*sqlite.Tape)(nil)
+	if d.tape.Reset(); d.tapes.isOn() {
+		tape = &d.tape
+		defer d.db.RecordTo(nil)
+	}
 	for _, r := range batch {
+		if d.db.RecordTo(tape); r.local {
+			d.db.RecordTo(nil)
+		}
 		r.err = r.apply(d.db)
 		if no := (*refusal)(nil); errors.As(r.err, &no) {
 			r.err = no.err
@@ -294,6 +310,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 			return r.err
 		}
 	}
+	d.db.RecordTo(tape)
 	return d.counts.writeChanges(d.db)
 }
 

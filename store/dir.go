@@ -75,6 +75,8 @@ type Dir struct {
 	commits atomic.Int64 // transactions of this life
 	counts  runCounts    // of the runs
 	tenants tenantBytes
+	tape    sqlite.Tape   // of the transaction under way; the committer's
+	tapes   tapes         // of those that whoever follows the directory has not got yet
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's
 	sums    *os.File      // that holds it; nil if no marks are made

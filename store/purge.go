@@ -53,7 +53,9 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 func (d *Dir) deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills []int64, err error) {
 	var tenant string
 	var size, filed int64
-	found, err := db.One(deleteRun, func(gone *sqlite.Row) error { // r was read before the transaction
+	found := false
+	err = db.ExecEach(deleteRun, func(gone *sqlite.Row) error { // r was read before the transaction
+		found = true
 		d.counts.countRun(gone.Text(0), workflow.RunStatus(gone.Int64(1)), -1)
 		tenant, size, filed = gone.Text(2), gone.Int64(3), gone.Int64(4)
 		return nil

@@ -157,7 +157,7 @@ func (d *Dir) clearGarbage() error {
 		}
 		first, last := spillKeys(spill)
 		for n := int64(droppedOnce); n == droppedOnce; {
-			err := d.updateIndex(func(db *sqlite.Conn) (err error) {
+			err := d.updateLocally(func(db *sqlite.Conn) (err error) {
 				n, err = db.Exec(dropSomePart, first, last, int64(droppedOnce))
 				return err
 			})

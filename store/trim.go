@@ -33,7 +33,7 @@ const (
 func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 	var left []span
 	before := d.garbage.takeSpans()
-	err = d.updateIndex(func(db *sqlite.Conn) error {
+	err = d.updateLocally(func(db *sqlite.Conn) error {
 		spans := slices.Clone(before) // first: the last record of a run goes last
 		for _, j := range jobs {
 			if j.err != nil {
@@ -81,7 +81,7 @@ func (d *Dir) trimRest(spans []span) (spills []int64) {
 		var some []int64
 		err := d.hook.Stage(string(trimming))
 		if err == nil {
-			err = d.updateIndex(func(db *sqlite.Conn) (err error) {
+			err = d.updateLocally(func(db *sqlite.Conn) (err error) {
 				d.hook.Hit("file.trim")
 				left, some, err = d.trimSome(db, spans)
 				return err

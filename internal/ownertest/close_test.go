@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -272,6 +273,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Export":       e.Export(ctx, "a", io.Discard),
 		"Fail":         e.Fail(ctx, key, errors.New("no")),
 		"Fork":         e.Fork(ctx, "a", "b", pawl.ForkOptions{}),
+		"Follow":       e.Follow(ctx, pawl.FollowOptions{Log: (&logtest.Memory{}).Writer(nil), Bases: &blob.Files{}}),
 		"Forget":       e.Forget(ctx, "k"),
 		"ForgetBefore": first(e.ForgetBefore(ctx, time.Now())),
 		"Heartbeat":    e.Heartbeat(ctx, key, nil),

@@ -41,6 +41,7 @@ type Conn struct {
 	conn  driverConn
 	stmts map[string]driverStmt // by text
 	args  []driver.NamedValue   // reused
+	tape  *Tape                 // that notes what is executed; nil if none does
 }
 
 // Open opens the database at path, which must exist unless it is [Memory], and
@@ -134,7 +135,22 @@ func (c *Conn) Exec(text string, args ...driver.Value) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return r.RowsAffected()
+	rows, err := r.RowsAffected()
+	if err == nil && c.tape != nil {
+		err = c.tape.addStatement(text, args, rows)
+	}
+	return rows, err
+}
+
+// ExecEach runs one statement that writes and answers with the rows that it changed, as
+// Each does.
+func (c *Conn) ExecEach(text string, row func(*Row) error, args ...driver.Value) error {
+	rows := int64(0)
+	err := c.Each(text, func(r *Row) error { rows++; return row(r) }, args...)
+	if err == nil && c.tape != nil {
+		err = c.tape.addStatement(text, args, rows)
+	}
+	return err
 }
 
 // Each runs one query, as Exec does, and calls row with each row of the answer.

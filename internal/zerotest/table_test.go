@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/soundness"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/folderlog"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
@@ -53,6 +54,7 @@ var functions = []function{
 	{"decision.Traverse", decision.Traverse},
 	{"decision.VoteValues", decision.VoteValues},
 	{"decision.Withdrawn", decision.Withdrawn},
+	{"folderlog.Open", folderlog.Open},
 	{"handler.Exec", handler.Exec},
 	{"handler.HTTP", handler.HTTP},
 	{"handler.Transform", handler.Transform},
@@ -69,6 +71,7 @@ var functions = []function{
 	{"pawl.NewRunID", pawl.NewRunID},
 	{"pawl.Open", pawl.Open},
 	{"pawl.Permanent", pawl.Permanent},
+	{"pawl.Restore", pawl.Restore},
 	{"pawl.Snooze", pawl.Snooze},
 	{"pawl.WithMetadata", pawl.WithMetadata},
 	{"pawltest.Load", pawltest.Load},
@@ -108,6 +111,8 @@ var functions = []function{
 	{"store.Open", store.Open},
 	{"store.OpenRunFile", store.OpenRunFile},
 	{"store.OpenSealedRunFile", store.OpenSealedRunFile},
+	{"store.PositionOf", store.PositionOf},
+	{"store.Restore", store.Restore},
 	{"store.WaitingTokens", store.WaitingTokens},
 	{"timeout.Deadline", timeout.Deadline},
 	{"timeout.Earliest", timeout.Earliest},
@@ -245,6 +250,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[decision.SuspendRun](),
 	reflect.TypeFor[decision.TakeLock](),
 	reflect.TypeFor[decision.TakeSignal](),
+	reflect.TypeFor[folderlog.Log](),
 	reflect.TypeFor[handler.ExecOptions](),
 	reflect.TypeFor[handler.HTTPOptions](),
 	reflect.TypeFor[handler.TransformOptions](),
@@ -261,6 +267,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[pawl.Engine](),
 	reflect.TypeFor[pawl.EventsOptions](),
 	reflect.TypeFor[pawl.Executor](),
+	reflect.TypeFor[pawl.FollowOptions](),
 	reflect.TypeFor[pawl.ForkError](),
 	reflect.TypeFor[pawl.ForkOptions](),
 	reflect.TypeFor[pawl.Group](),
@@ -343,13 +350,20 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[store.Dir](),
 	reflect.TypeFor[store.Durability](),
 	reflect.TypeFor[store.EndedRun](),
+	reflect.TypeFor[store.Entry](),
 	reflect.TypeFor[store.Fault](),
+	reflect.TypeFor[store.FollowOptions](),
+	reflect.TypeFor[store.FollowReport](),
 	reflect.TypeFor[store.ForkSource](),
 	reflect.TypeFor[store.Inspection](),
 	reflect.TypeFor[store.Listings](),
+	reflect.TypeFor[store.Log](),
 	reflect.TypeFor[store.Options](),
+	reflect.TypeFor[store.Position](),
 	reflect.TypeFor[store.Published](),
 	reflect.TypeFor[store.QuietRun](),
+	reflect.TypeFor[store.RestoreInfo](),
+	reflect.TypeFor[store.RestoreOptions](),
 	reflect.TypeFor[store.Run](),
 	reflect.TypeFor[store.RunCount](),
 	reflect.TypeFor[store.RunFilter](),

@@ -1,0 +1,94 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/store"
+)
+
+// FollowOptions say where [Engine.Follow] keeps a copy of the engine directory.
+type FollowOptions struct {
+	// Log gets what is committed, and Bases complete copies of the directory from time to
+	// time, with the blobs that runs refer to. Both are required. What they hold is sealed as
+	// in the directory, but blobs: open a sealed store for those.
+	Log   Log
+	Bases blob.Store
+	// Interval is how long a commit waits for others before it is sent; 0 is a second.
+	Interval time.Duration
+	// Rebase is after how long there is a new base, if anything has changed; 0 is an hour.
+	Rebase time.Duration
+	// Keep is for how long one can go back; 0 is a week. What is purged stays in the copy for
+	// as long.
+	Keep time.Duration
+	// Report, which may be nil and must not block, is called whenever something was kept, or
+	// could not be kept and is tried again.
+	Report func(FollowReport)
+}
+
+// A Log keeps the changes of an engine directory outside of it. Package store/folderlog has one in
+// a folder.
+type Log = store.Log
+
+// A FollowReport says how far a copy of the engine directory is.
+type FollowReport = store.FollowReport
+
+// RestoreOptions say what [Restore] makes a directory of.
+type RestoreOptions = store.RestoreOptions
+
+// A RestoreInfo says what was restored.
+type RestoreInfo = store.RestoreInfo
+
+// Follow keeps a copy of the engine directory up to date, outside of it, until ctx ends or
+// the engine is closed: a continuous backup, from which [Restore] makes a directory as of any
+// moment. It blocks; let a goroutine call it when the engine is open.
+//
+// A commit does not wait for it: the copy is behind by Interval and by what the log takes,
+// and that is lost if the disk is. FollowReport tells how far it is. When the log or the
+// store fails it is tried again, with pauses of up to 30 s; commits go on meanwhile, and if
+// too many wait (64 MiB), a new base is made in their place. Close waits up to 10 s for the
+// last changes to be kept.
+//
+// Follow returns nil when the engine was closed and everything is kept, and the cause of ctx
+// when that has ended. Other errors: ErrInvalid (options), ErrFollowed, ErrFenced (somebody
+// else has taken the log), ErrCorrupt, ErrFailed, ErrNoBase and ErrClosed (the engine was
+// closed before the first base was complete, or before everything could be kept).
+func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	if o.Log == nil || o.Bases == nil {
+		return fmt.Errorf("%w: to follow takes a log and a store of bases", ErrInvalid)
+	}
+	if o.Interval < 0 || o.Rebase < 0 || o.Keep < 0 {
+		return fmt.Errorf("%w: Interval, Rebase and Keep of a follower are not negative", ErrInvalid)
+	}
+	of := store.FollowOptions{
+		Log: o.Log, Bases: o.Bases, HoldBlobs: e.pinned.freezeBlobs,
+		Interval: o.Interval, Rebase: o.Rebase, Keep: o.Keep, Report: o.Report,
+	}
+	if e.files != nil {
+		of.Blobs = e.files
+	}
+	return closedError(e.dir.Follow(ctx, of))
+}
+
+// Restore makes an engine directory of what [Engine.Follow] has kept, as of a moment. into
+// must not exist, or be an empty folder. If it fails, nothing is there under that name.
+//
+// Runs go on from that moment when the directory is opened, so tasks that came later are
+// executed again: open it only where the original is not open any more. Errors: ErrInvalid
+// (something is there already), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
+func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
+	if ctx == nil || into == "" || o.Log == nil || o.Bases == nil {
+		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a directory, a log and a store of bases", ErrInvalid)
+	}
+	info, err := store.Restore(ctx, into, o)
+	if errors.Is(err, store.ErrNotEmpty) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return info, err
+}

@@ -1,0 +1,252 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A base is a copy of the directory as it was after one transaction, in a [blob.Store]: the
+// pages of pawl.db in chunks, the files of runs, and the blobs that it refers to. What the
+// Store has already is not put again.
+
+// chunkBytes is the size of the chunks of pawl.db.
+const chunkBytes = 64 << 10
+
+// A manifest says what a base consists of. It is a blob itself, as JSON.
+type manifest struct {
+	Format string         `json:"format"` // manifestFormat
+	At     time.Time      `json:"at"`     // when the copy of pawl.db was complete
+	Epoch  workflow.Epoch `json:"epoch"`
+	Index  []string       `json:"index"`           // hashes of the chunks of pawl.db, in order
+	Files  []manifestFile `json:"files"`           // of runs
+	Blobs  []string       `json:"blobs,omitempty"` // hashes of those that pawl.db refers to
+	Whole  bool           `json:"blobsIncluded"`   // whether the directory keeps blobs, and they are here
+	Broken []string       `json:"damaged,omitempty"`
+}
+
+const manifestFormat = "pawl base 1"
+
+type manifestFile struct {
+	Name string `json:"name"` // below the directory
+	Hash string `json:"hash"`
+}
+
+// A baseBuilder makes a base.
+type baseBuilder struct {
+	dir      *Dir
+	from, to blob.Store // of the directory, which may be nil; and where the base goes
+	manifest manifest
+	number   int64 // of the last transaction in it
+	size     int64 // of pawl.db
+}
+
+// hashPrefix is what a content address has before the hexadecimal digits.
+const hashPrefix = "sha256:"
+
+// makeBase makes a base, while commits go on, and returns the hash of its manifest.
+func (b *baseBuilder) makeBase(ctx context.Context) (hash string, err error) {
+	d := b.dir
+	select {
+	case d.backing <- struct{}{}:
+		defer func() { <-d.backing }()
+	case <-d.closing:
+		return "", ErrClosed
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	d.flusher.holdFiles()
+	defer d.flusher.releaseFiles(d.removeReleased)
+	tmp := path.Join(tmpDir, fmt.Sprintf("%v-base", d.epoch))
+	if err := d.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	defer func() { _ = d.root.Remove(tmp) }() // the next Open removes it otherwise
+	at := filepath.Join(filepath.Dir(d.lockPath), filepath.FromSlash(tmp))
+	b.manifest = manifest{Format: manifestFormat, Epoch: d.epoch, Whole: b.from != nil}
+	err = d.copyIndex(ctx, at, func() { b.number, b.manifest.At = d.tapes.lastNumber(), time.Now().UTC() })
+	if err != nil {
+		return "", err
+	}
+	if err := b.putIndex(ctx, at); err != nil {
+		return "", err
+	}
+	copied, err := sqlite.OpenReadOnly(at, `PRAGMA trusted_schema=OFF`)
+	if err != nil {
+		return "", err
+	}
+	if err = b.putFiles(ctx, copied); err == nil {
+		err = b.putBlobs(ctx, copied)
+	}
+	if closed := copied.Close(); err == nil {
+		err = closed
+	}
+	for _, litter := range []string{"-wal", "-shm"} { // of a reader
+		_ = os.Remove(at + litter)
+	}
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(&b.manifest)
+	if err != nil {
+		return "", err
+	}
+	return b.putBytes(ctx, data)
+}
+
+// removeReleased removes an old file of a run that was kept for a copy.
+func (d *Dir) removeReleased(name string) {
+	d.hook.Hit("backup.remove")
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.options.Logger.Warn("a run's old file is left behind", "file", d.pathOf(name), "error", err)
+	}
+}
+
+// putIndex puts the chunks of a copy of pawl.db.
+func (b *baseBuilder) putIndex(ctx context.Context, at string) error {
+	f, err := os.Open(at)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	chunk := make([]byte, chunkBytes)
+	for {
+		n, err := io.ReadFull(f, chunk)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		b.size += int64(n)
+		hash, err := b.putBytes(ctx, chunk[:n])
+		if err != nil {
+			return err
+		}
+		b.manifest.Index = append(b.manifest.Index, hash)
+	}
+}
+
+// putBytes puts a blob that is in memory, unless it is there, and returns its hash.
+func (b *baseBuilder) putBytes(ctx context.Context, data []byte) (string, error) {
+	sum := pace.Sum256(data)
+	hash := hashPrefix + hex.EncodeToString(sum[:])
+	has, err := hasBlob(ctx, b.to, hash)
+	if err == nil && !has {
+		_, _, err = b.to.Put(ctx, bytes.NewReader(data))
+	}
+	return hash, err
+}
+
+func hasBlob(ctx context.Context, s blob.Store, hash string) (bool, error) {
+	_, err := s.Stat(ctx, hash)
+	if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// putFiles puts the files that a copy of the index names. Those that are not what the index
+// says are left out.
+func (b *baseBuilder) putFiles(ctx context.Context, copied *sqlite.Conn) error {
+	return copied.Each(allRows, func(r *sqlite.Row) error {
+		row := index.ScanRow(r)
+		if row.File == "" {
+			return nil
+		}
+		f := manifestFile{row.File, hashPrefix + hex.EncodeToString(row.FileHash)}
+		has, err := hasBlob(ctx, b.to, f.Hash)
+		if err == nil && !has {
+			err = b.putFile(ctx, &row, f.Hash)
+		}
+		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
+			b.manifest.Broken = append(b.manifest.Broken, err.Error())
+			return nil
+		}
+		b.manifest.Files = append(b.manifest.Files, f)
+		return err
+	})
+}
+
+// putFile puts the file of a run, if it is what the index says.
+func (b *baseBuilder) putFile(ctx context.Context, r *index.Row, hash string) error {
+	from, err := b.dir.openRunFile(r)
+	if err != nil {
+		return err
+	}
+	got, _, err := b.to.Put(ctx, from)
+	_ = from.Close() // it was only read
+	if err == nil && got != hash {
+		err = b.dir.fileError(r, errChanged)
+	}
+	return err
+}
+
+// putBlobs puts the blobs that a copy of the index refers to.
+func (b *baseBuilder) putBlobs(ctx context.Context, copied *sqlite.Conn) error {
+	if b.from == nil {
+		return nil
+	}
+	last := ""
+	return copied.Each(allRefRows, func(r *sqlite.Row) error {
+		hash := r.Text(0)
+		if hash == last || !index.CRCMatches(r, 1, 3) {
+			return nil
+		}
+		last = hash
+		err := copyMissing(ctx, b.from, b.to, hash)
+		if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+			b.manifest.Broken = append(b.manifest.Broken, err.Error())
+			return nil
+		}
+		b.manifest.Blobs = append(b.manifest.Blobs, hash)
+		return err
+	})
+}
+
+// copyMissing copies a blob unless it is there.
+func copyMissing(ctx context.Context, from, to blob.Store, hash string) error {
+	has, err := hasBlob(ctx, to, hash)
+	if err == nil && !has {
+		err = copyBlob(ctx, from, to, hash)
+	}
+	return err
+}
+
+// readManifest reads the manifest of a base.
+func readManifest(ctx context.Context, from blob.Store, hash string) (*manifest, error) {
+	data, err := readBlob(ctx, from, hash)
+	if err != nil {
+		return nil, fmt.Errorf("the base %s: %w", hash, err)
+	}
+	m := &manifest{}
+	if err := json.Unmarshal(data, m); err != nil || m.Format != manifestFormat {
+		return nil, fmt.Errorf("the base %s has no manifest that this program knows: %q: %w", hash, m.Format, errors.Join(err, ErrCorrupt))
+	}
+	return m, nil
+}
+
+func readBlob(ctx context.Context, from blob.Store, hash string) ([]byte, error) {
+	r, err := from.Open(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(r)
+	_ = r.Close() // it was only read
+	return data, err
+}

@@ -1,0 +1,228 @@
+// Package folderlog keeps the log of a copy of an engine directory in a plain folder: of
+// another disk, of a network file system, of whatever is synchronized elsewhere.
+//
+// Each entry is a file of its own, named by its number and made by a hard link, which fails
+// where there is one already: so two writers never append the same entry, and whoever finds
+// another one's entry where the next should be knows that it has lost the log. An entry is
+// durable, with its name, before Append returns.
+package folderlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/pawl-run/pawl/store"
+)
+
+// A Log is a [store.Log] in a folder. It may be used by many goroutines.
+type Log struct {
+	dir string
+
+	mu   sync.Mutex
+	last store.Position // the last entry that this writer knows
+	took bool
+}
+
+// nameDigits is the length of the name of an entry.
+const nameDigits = 20
+
+// Open opens the log in a folder, which it makes if there is none. Who only reads it need
+// not take it.
+func Open(dir string) (*Log, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	return &Log{dir: dir}, nil
+}
+
+// Take implements [store.Log].
+func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (store.Position, error) {
+	if makeEntry == nil {
+		return store.Position{}, errors.New("take the log: nothing makes its entry")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		if err := checkContext(ctx); err != nil {
+			return store.Position{}, err
+		}
+		last, err := l.lastPosition()
+		if err != nil {
+			return store.Position{}, err
+		}
+		entry := makeEntry(last)
+		err = l.writeEntry(last.Seq+1, entry)
+		if errors.Is(err, fs.ErrExist) {
+			continue // somebody has appended meanwhile
+		}
+		if err != nil {
+			return store.Position{}, err
+		}
+		l.last, l.took = store.PositionOf(last.Seq+1, entry), true
+		return l.last, nil
+	}
+}
+
+// errNotTaken says that a log was not taken by whoever appends to it.
+var errNotTaken = errors.New("the log was not taken")
+
+// Append implements [store.Log].
+func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := checkContext(ctx); err != nil {
+		return store.Position{}, err
+	}
+	if !l.took {
+		return store.Position{}, errNotTaken
+	}
+	seq := l.last.Seq + 1
+	err := l.writeEntry(seq, entry)
+	if errors.Is(err, fs.ErrExist) {
+		err = l.checkOurs(seq, entry)
+	}
+	if err != nil {
+		return store.Position{}, err
+	}
+	l.last = store.PositionOf(seq, entry)
+	return l.last, nil
+}
+
+// checkContext fails if the context has ended, or there is none.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return errors.New("the context is nil")
+	}
+	return context.Cause(ctx)
+}
+
+// checkOurs fails with ErrFenced if an entry that is there is not the one that was to be
+// appended.
+func (l *Log) checkOurs(seq uint64, entry []byte) error {
+	found, err := os.ReadFile(l.pathOf(seq))
+	if err == nil && !bytes.Equal(found, entry) {
+		err = fmt.Errorf("%w: %s is another one's", store.ErrFenced, l.pathOf(seq))
+	}
+	if err == nil {
+		err = syncPath(l.dir)
+	}
+	return err
+}
+
+// writeEntry makes the file of an entry, durably. It fails with fs.ErrExist if there is one.
+func (l *Log) writeEntry(seq uint64, entry []byte) error {
+	f, err := os.CreateTemp(l.dir, "new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // a crash leaves it, and it does no harm
+	if _, err = f.Write(entry); err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Link(f.Name(), l.pathOf(seq))
+	}
+	if err == nil {
+		err = syncPath(l.dir)
+	}
+	return err
+}
+
+// Read implements [store.Log].
+func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		numbers, err := l.listNumbers()
+		for _, seq := range numbers {
+			if seq <= after.Seq {
+				continue
+			}
+			if err = checkContext(ctx); err != nil {
+				break
+			}
+			if after.Seq != 0 && seq != after.Seq+1 {
+				err = &store.CorruptError{File: l.pathOf(after.Seq + 1), What: "it is missing"}
+				break
+			}
+			data, failed := os.ReadFile(l.pathOf(seq))
+			if err = failed; err != nil {
+				break
+			}
+			if !yield(store.Entry{Seq: seq, Data: data}, nil) {
+				return
+			}
+			after.Seq = seq
+		}
+		if err != nil {
+			yield(store.Entry{}, err)
+		}
+	}
+}
+
+// Drop implements [store.Log].
+func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
+	numbers, err := l.listNumbers()
+	for _, seq := range numbers { // from the first: what is left has no gap
+		if seq > upTo.Seq || err != nil {
+			break
+		}
+		if err = checkContext(ctx); err == nil {
+			err = os.Remove(l.pathOf(seq))
+		}
+	}
+	return err
+}
+
+func (l *Log) lastPosition() (store.Position, error) {
+	numbers, err := l.listNumbers()
+	if err != nil || len(numbers) == 0 {
+		return store.Position{}, err
+	}
+	seq := numbers[len(numbers)-1]
+	data, err := os.ReadFile(l.pathOf(seq))
+	return store.PositionOf(seq, data), err
+}
+
+// listNumbers returns the numbers of the entries, in order. Other names are passed over.
+func (l *Log) listNumbers() ([]uint64, error) {
+	f, err := os.Open(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	_ = f.Close() // it was only read
+	var out []uint64
+	for _, name := range names {
+		if seq, err := strconv.ParseUint(name, 10, 64); err == nil && len(name) == nameDigits && seq > 0 {
+			out = append(out, seq)
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+func (l *Log) pathOf(seq uint64) string {
+	return filepath.Join(l.dir, fmt.Sprintf("%0*d", nameDigits, seq))
+}
+
+// syncPath makes the names in a folder durable.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	_ = f.Close() // it was only read
+	return err
+}

@@ -1,0 +1,356 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// FollowOptions say where a copy of the directory is kept while it changes.
+type FollowOptions struct {
+	Log       Log                     // of the changes
+	Bases     blob.Store              // of bases, and of the blobs that the runs refer to
+	Blobs     blob.Store              // those of the directory; nil if they are kept elsewhere
+	HoldBlobs func() (release func()) // keeps blobs of the directory from being deleted while a base is made; nil if nobody deletes any
+	Interval  time.Duration           // how long changes wait for others; 0 is a second
+	Rebase    time.Duration           // after how long there is a new base, if anything has changed; 0 is an hour
+	Keep      time.Duration           // for how long one can go back; 0 is a week
+	// Report, which may be nil and must not block, is called when something was kept, and when something
+	// failed.
+	Report func(FollowReport)
+}
+
+// A FollowReport says how far a copy of the directory is.
+type FollowReport struct {
+	Position Position  `json:"position"` // of the last entry of the log
+	At       time.Time `json:"at"`       // as of when the copy is like the directory
+	Waiting  int       `json:"waiting"`  // transactions that the log has not got yet
+	Base     time.Time `json:"base"`     // when the last base was made; zero: there is none yet
+	Err      error     `json:"-"`        // why nothing gets there just now; it is tried again
+}
+
+// ErrFollowed says that the directory has a follower already.
+var ErrFollowed = errors.New("the directory has a follower already")
+
+// The pauses after failures.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// minRebase is how many bytes of changes there are at least between two bases, unless
+// FollowOptions.Rebase has passed.
+const minRebase = 64 << 20
+
+// drainTime is for how long Close waits for the last changes to be kept.
+const drainTime = 10 * time.Second
+
+// Follow keeps a copy of the directory up to date until ctx ends or the directory is
+// closed, from which [Restore] makes a directory again. First comes a base; from then on
+// each transaction goes into the log, some Interval after its commit, and from time to time a
+// new base, so that the log does not grow. Nobody waits for it: what was committed last is
+// lost with the disk. If the log or the store of bases fails, or is slow, it is tried again,
+// with growing pauses; where too much waits, a new base is made. Follow returns nil when
+// everything that was committed before Close is kept, the cause of ctx, ErrFollowed,
+// ErrFailed, ErrNoBase if Close came before the first base was complete, or ErrFenced if somebody
+// else has taken the log.
+func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
+	if ctx == nil || o.Log == nil || o.Bases == nil {
+		return fmt.Errorf("follow: %w", errNoPlace)
+	}
+	o.Interval, o.Rebase, o.Keep = cmp.Or(o.Interval, time.Second), cmp.Or(o.Rebase, time.Hour), cmp.Or(o.Keep, 7*24*time.Hour)
+	if o.Report == nil {
+		o.Report = func(FollowReport) {}
+	}
+	if o.HoldBlobs == nil {
+		o.HoldBlobs = func() func() { return func() {} }
+	}
+	err := d.readIndex(func(*sqlite.Conn) error { return d.tapes.beginKeeping() }) // between two commits
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	defer d.tapes.endKeeping()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	f := &follower{dir: d, o: o, bases: make(chan builtBase, 1)}
+	go func() { // until the follower has ended
+		select {
+		case <-d.committer.done:
+			f.limitDrain(ctx, stop)
+		case <-ctx.Done():
+		}
+	}()
+	err = f.followUntil(ctx)
+	stop(err)
+	f.building.Wait()
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	return nil
+}
+
+// A follower is one that is at work.
+type follower struct {
+	dir      *Dir
+	o        FollowOptions
+	last     Position       // of the log
+	pending  *logEntry      // that the log may not have got
+	bases    chan builtBase // that is complete
+	building sync.WaitGroup // the goroutine that makes one
+	busy     bool           // there is one
+	stale    bool           // a base that is begun from now on is needed: changes were lost
+	since    int64          // bytes of changes since the last base was begun
+	begun    time.Time      // when it was
+	size     int64          // of its pawl.db
+
+	mu     sync.Mutex
+	report FollowReport
+}
+
+// A builtBase is a base that is complete.
+type builtBase struct {
+	number int64  // of the last transaction in it
+	size   int64  // of its pawl.db
+	hash   string // of its manifest
+	at     time.Time
+}
+
+// limitDrain ends a follower of a directory that is closed, if it takes too long.
+func (f *follower) limitDrain(ctx context.Context, stop context.CancelCauseFunc) {
+	timer := time.NewTimer(drainTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		stop(fmt.Errorf("%w: the last changes could not be kept within %v", ErrClosed, drainTime))
+	case <-ctx.Done():
+	}
+}
+
+// followUntil takes the log and appends to it until nothing more can come.
+func (f *follower) followUntil(ctx context.Context) error {
+	if err := f.retry(ctx, f.takeLog); err != nil {
+		return err
+	}
+	f.startBase(ctx)
+	tick := time.NewTicker(f.o.Interval)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-f.dir.failed:
+			err = f.dir.Err()
+		case <-f.dir.committer.done:
+			return f.keepLast(ctx)
+		case b := <-f.bases:
+			f.busy = false
+			err = f.retry(ctx, func(ctx context.Context) error { return f.keepBase(ctx, b) })
+		case <-tick.C:
+			err = f.retry(ctx, f.shipChanges)
+		}
+		if err != nil {
+			return err
+		}
+		if !f.busy && f.isBaseDue() {
+			f.startBase(ctx)
+		}
+	}
+}
+
+// keepLast appends the last changes of a directory that is closed.
+func (f *follower) keepLast(ctx context.Context) error {
+	f.building.Wait()
+	err := f.retry(ctx, f.shipChanges)
+	select {
+	case b := <-f.bases: // it was complete before
+		if err == nil {
+			err = f.retry(ctx, func(ctx context.Context) error { return f.keepBase(ctx, b) })
+		}
+	default:
+	}
+	if err == nil && (f.stale || f.report.Base.IsZero()) {
+		err = fmt.Errorf("%w: the directory was closed before one was complete: what was committed in this life of it is not kept", ErrNoBase)
+	}
+	return err
+}
+
+// retry calls try until it succeeds, with growing pauses, or there is no sense in it.
+func (f *follower) retry(ctx context.Context, try func(context.Context) error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := try(ctx)
+		f.tell(err)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) || errors.Is(err, ErrCorrupt):
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tell reports how far the copy is.
+func (f *follower) tell(err error) {
+	f.mu.Lock()
+	f.report.Waiting, f.report.Err = f.dir.tapes.countWaiting(), err
+	r := f.report
+	f.mu.Unlock()
+	f.o.Report(r)
+}
+
+// advance notes that the log has an entry.
+func (f *follower) advance(p Position, change func(*FollowReport)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last, f.report.Position = p, p
+	change(&f.report)
+}
+
+func (f *follower) takeLog(ctx context.Context) error {
+	p, err := f.o.Log.Take(ctx, func(last Position) []byte {
+		e := logEntry{kind: entryOpen, at: time.Now(), epoch: f.dir.epoch, before: last.Sum}
+		return e.encode()
+	})
+	if err == nil {
+		f.advance(p, func(*FollowReport) {})
+	}
+	return err
+}
+
+// appendEntry appends an entry behind the last one.
+func (f *follower) appendEntry(ctx context.Context, e *logEntry, change func(*FollowReport)) error {
+	e.before = f.last.Sum
+	p, err := f.o.Log.Append(ctx, e.encode())
+	if err == nil {
+		f.advance(p, change)
+	}
+	return err
+}
+
+// shipChanges appends what was committed, with the blobs that it refers to.
+func (f *follower) shipChanges(ctx context.Context) error {
+	for {
+		if f.pending == nil {
+			first, some, lost := f.dir.tapes.takeSome()
+			if f.stale = f.stale || lost; len(some) == 0 {
+				return nil
+			}
+			f.pending = &logEntry{kind: entryChanges, at: time.Now(), epoch: f.dir.epoch, number: first, changes: some}
+		}
+		e := f.pending
+		if err := f.shipBlobs(ctx, e); err != nil {
+			return err
+		}
+		if err := f.appendEntry(ctx, e, func(r *FollowReport) { r.At = e.at }); err != nil {
+			return err
+		}
+		for _, tape := range e.changes {
+			f.since += int64(len(tape))
+		}
+		f.pending = nil
+	}
+}
+
+// shipBlobs puts the blobs that changes refer to.
+func (f *follower) shipBlobs(ctx context.Context, e *logEntry) error {
+	if f.o.Blobs == nil {
+		return nil
+	}
+	return eachRef(e, func(hash string) error {
+		err := copyMissing(ctx, f.o.Blobs, f.o.Bases, hash)
+		if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+			f.dir.options.Logger.Warn("a blob is not in the copy of the directory", "blob", hash, "error", err)
+			return nil // it may have been deleted meanwhile, with whoever referred to it
+		}
+		return err
+	})
+}
+
+// eachRef calls do with the blobs that the changes of an entry refer to.
+func eachRef(e *logEntry, do func(hash string) error) error {
+	for _, tape := range e.changes {
+		err := sqlite.EachStatement(tape, func(s *sqlite.Statement) error {
+			if hash, ok := firstText(s); ok && s.Text == putRef {
+				return do(hash)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func firstText(s *sqlite.Statement) (string, bool) {
+	if len(s.Args) == 0 {
+		return "", false
+	}
+	text, ok := s.Args[0].(string)
+	return text, ok
+}
+
+// isBaseDue reports whether a new base is to be made: because the changes since the last one
+// are as large as it is, or old, or because some were lost.
+func (f *follower) isBaseDue() bool {
+	return f.stale || f.since >= max(minRebase, f.size) || f.since > 0 && time.Since(f.begun) >= f.o.Rebase
+}
+
+// startBase makes a base, beside the changes that are shipped meanwhile.
+func (f *follower) startBase(ctx context.Context) {
+	f.busy, f.stale, f.since, f.begun = true, false, 0, time.Now()
+	f.building.Go(func() {
+		ctx, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		go func() { // until the base is complete
+			select {
+			case <-f.dir.closing:
+				stop(ErrClosed)
+			case <-ctx.Done():
+			}
+		}()
+		_ = f.retry(ctx, func(ctx context.Context) error { // whoever ended it knows why
+			defer f.o.HoldBlobs()()
+			b := baseBuilder{dir: f.dir, from: f.o.Blobs, to: f.o.Bases}
+			hash, err := b.makeBase(ctx)
+			if err == nil {
+				f.bases <- builtBase{b.number, b.size, hash, b.manifest.At}
+			}
+			return err
+		})
+	})
+}
+
+// keepBase notes a base in the log, and drops what is needed no more.
+func (f *follower) keepBase(ctx context.Context, b builtBase) error {
+	e := &logEntry{kind: entryBase, at: b.at, epoch: f.dir.epoch, number: b.number, base: b.hash}
+	err := f.appendEntry(ctx, e, func(r *FollowReport) {
+		r.Base = b.at
+		if r.At.Before(b.at) {
+			r.At = b.at
+		}
+	})
+	if err != nil {
+		return err
+	}
+	f.size = b.size
+	if err := f.dropOld(ctx, time.Now().Add(-f.o.Keep)); err != nil { // the next one tries again
+		f.dir.options.Logger.Warn("the log and the bases of a copy of the directory are not trimmed yet", "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Position is a place in a [Log]: the entry with that number. The zero value is before
+// the first one.
+type Position struct {
+	Seq uint64   `json:"seq"` // from 1
+	Sum [32]byte `json:"-"`   // SHA-256 of the entry
+}
+
+// An Entry is what a [Log] holds at one position.
+type Entry struct {
+	Seq  uint64 // from 1
+	Data []byte
+}
+
+// A Log keeps entries in their order, outside of the engine directory: in a folder of
+// another disk, say, or on servers. Entries are at most 1 MB, and mean nothing to the Log.
+// It has one writer at a time: the last one that took it. Package logtest has the tests
+// that every Log must pass.
+type Log interface {
+	// Take makes the caller the writer, from when on nobody who took the Log before appends
+	// anything. It appends an entry, which makes says for the position behind which it
+	// comes, and returns its position.
+	Take(ctx context.Context, makeEntry func(last Position) []byte) (Position, error)
+	// Append appends an entry behind the last one, and returns its position when the entry
+	// survives whatever the Log says that it survives. It fails with ErrFenced if somebody
+	// else has taken the Log. After any other error the entry may be there or not; the same
+	// one appended again is kept once.
+	Append(ctx context.Context, entry []byte) (Position, error)
+	// Read yields the entries behind a position, in order, up to the last one there is when
+	// it comes to it. An entry that cannot be read, or is missing between others, is an error, which
+	// ends it.
+	Read(ctx context.Context, after Position) iter.Seq2[Entry, error]
+	// Drop removes the entries up to a position and with it, unless something keeps it from
+	// that, and before returning no promise is made of when.
+	Drop(ctx context.Context, upTo Position) error
+}
+
+// The kinds of entries.
+type entryKind byte
+
+const (
+	entryOpen    entryKind = 1 // somebody has taken the log
+	entryChanges entryKind = 2 // what some transactions have written
+	entryBase    entryKind = 3 // there is a base: a copy of the directory
+)
+
+// maxEntry is after how many bytes of changes an entry takes no further transaction. One
+// transaction may be larger.
+const maxEntry = 768 << 10
+
+// A logEntry is the content of an entry.
+type logEntry struct {
+	kind    entryKind
+	at      time.Time      // when it was made
+	epoch   workflow.Epoch // of the life of the directory that it is of
+	before  [32]byte       // sum of the entry before it, as the writer knows it
+	number  int64          // of the first transaction, from 1 in each life; of the last one that a base has
+	changes [][]byte       // tapes of transactions, in order
+	base    string         // hash of the manifest of a base
+}
+
+// entryVersion is the first byte of every entry.
+const entryVersion = 1
+
+// encode returns the bytes of an entry, which end with their CRC-32C.
+func (e *logEntry) encode() []byte {
+	out := []byte{entryVersion, byte(e.kind)}
+	out = binary.AppendVarint(out, e.at.UnixMilli())
+	out = binary.LittleEndian.AppendUint64(out, uint64(e.epoch)) //nolint:gosec // its 64 bits
+	out = append(out, e.before[:]...)
+	switch e.kind {
+	case entryOpen:
+	case entryChanges:
+		out = binary.AppendVarint(out, e.number)
+		out = append(out, deflate(e.changes)...)
+	case entryBase:
+		out = binary.AppendVarint(out, e.number)
+		out = append(out, e.base...)
+	}
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
+}
+
+// deflate compresses tapes, each after its length.
+func deflate(tapes [][]byte) []byte {
+	var out bytes.Buffer
+	w, _ := flate.NewWriter(&out, flate.BestSpeed) // it fails for other levels only
+	var size [binary.MaxVarintLen64]byte
+	for _, tape := range tapes {
+		_, _ = w.Write(size[:binary.PutUvarint(size[:], uint64(len(tape)))]) // into memory
+		_, _ = w.Write(tape)
+	}
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// inflate is the inverse of deflate.
+func inflate(data []byte) (tapes [][]byte, err error) {
+	all, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data)), maxInflated))
+	for err == nil && len(all) > 0 {
+		n, size := binary.Uvarint(all)
+		if size <= 0 || n > uint64(len(all)-size) {
+			return nil, errBadEntry
+		}
+		tapes = append(tapes, all[size:size+int(n)]) //nolint:gosec // at most the bytes that are there
+		all = all[size+int(n):]                      //nolint:gosec // likewise
+	}
+	return tapes, err
+}
+
+// maxInflated bounds the bytes of an entry's changes: a transaction writes little more than
+// one value, which is at most 16 MiB.
+const maxInflated = 256 << 20
+
+var errBadEntry = errors.New("it is not an entry, or is damaged")
+
+// decodeEntry reads the bytes of an entry.
+func decodeEntry(data []byte) (*logEntry, error) {
+	body, ok := bytes.CutPrefix(data, []byte{entryVersion})
+	switch {
+	case !ok && len(data) > 0 && data[0] > entryVersion && checkCRC(data):
+		return nil, fmt.Errorf("%w: it is of version %d, and this program reads %d", ErrVersion, data[0], entryVersion)
+	case !ok || len(data) < entryHeader+crc32.Size || !checkCRC(data):
+		return nil, errBadEntry
+	}
+	e := &logEntry{kind: entryKind(body[0])}
+	body = body[1 : len(body)-crc32.Size]
+	at, size := binary.Varint(body)
+	if size <= 0 || len(body) < size+8+len(e.before) {
+		return nil, errBadEntry
+	}
+	e.at, body = time.UnixMilli(at).UTC(), body[size:]
+	e.epoch, body = workflow.Epoch(binary.LittleEndian.Uint64(body)), body[8:]
+	body = body[copy(e.before[:], body):]
+	if e.kind == entryOpen {
+		return e, nil
+	}
+	if e.number, size = binary.Varint(body); size <= 0 {
+		return nil, errBadEntry
+	}
+	var err error
+	switch body = body[size:]; e.kind {
+	case entryChanges:
+		e.changes, err = inflate(body)
+	case entryBase:
+		e.base = string(body)
+	default:
+		err = errBadEntry
+	}
+	return e, err
+}
+
+// entryHeader is how many bytes every entry has at least, without its checksum.
+const entryHeader = 1 + 1 + 1 + 8 + 32
+
+func checkCRC(data []byte) bool {
+	n := len(data) - crc32.Size
+	return n >= 0 && crc32.Checksum(data[:n], castagnoli) == binary.LittleEndian.Uint32(data[n:])
+}
+
+// PositionOf returns the position of the entry with a number and bytes.
+func PositionOf(seq uint64, entry []byte) Position { return Position{seq, sha256.Sum256(entry)} }
+
+// nameOfEntry names an entry in errors.
+func nameOfEntry(seq uint64) string { return fmt.Sprintf("entry %d of the log", seq) }

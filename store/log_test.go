@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A plainLog has entries, whoever wrote them.
+type plainLog [][]byte
+
+func (l plainLog) Take(context.Context, func(Position) []byte) (Position, error) { panic("it is read") }
+func (l plainLog) Append(context.Context, []byte) (Position, error)              { panic("it is read") }
+func (l plainLog) Drop(context.Context, Position) error                          { panic("it is read") }
+
+func (l plainLog) Read(_ context.Context, after Position) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for i, data := range l {
+			if seq := uint64(i) + 1; seq > after.Seq && !yield(Entry{seq, data}, nil) { //nolint:gosec // an index
+				return
+			}
+		}
+	}
+}
+
+// An entry is read as it was written; a changed one is told, and one of a later version too.
+func TestEntries(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := logEntry{
+			kind: rapid.SampledFrom([]entryKind{entryOpen, entryChanges, entryBase}).Draw(t, "kind"),
+			at:   time.UnixMilli(rapid.Int64Range(-1<<50, 1<<50).Draw(t, "at")).UTC(), epoch: workflow.Epoch(rapid.Uint64().Draw(t, "epoch")),
+		}
+		copy(e.before[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "before"))
+		switch e.kind {
+		case entryChanges:
+			e.number = rapid.Int64().Draw(t, "number")
+			e.changes = rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 1, 40), 1, 4).Draw(t, "changes")
+		case entryBase:
+			e.number, e.base = rapid.Int64().Draw(t, "number"), rapid.String().Draw(t, "base")
+		}
+		data := e.encode()
+		got, err := decodeEntry(data)
+		require.NoError(t, err)
+		require.Equal(t, &e, got)
+		data[rapid.IntRange(1, len(data)-1).Draw(t, "changed")] ^= 1
+		_, err = decodeEntry(data)
+		require.ErrorIs(t, err, errBadEntry)
+		_, err = decodeEntry(data[:rapid.IntRange(0, len(data)-1).Draw(t, "cut")])
+		require.Error(t, err)
+	})
+}
+
+// What somebody appended who had lost the log does not count, wherever it stands; nor does
+// anything that names it.
+func TestVoidEntries(t *testing.T) {
+	var log plainLog
+	head := map[string]Position{}
+	add := func(who string, kind entryKind, number int64) {
+		e := logEntry{kind: kind, at: zero, epoch: 1, number: number, before: head[who].Sum}
+		data := e.encode()
+		log = append(log, data)
+		head[who] = PositionOf(uint64(len(log)), data)
+	}
+	add("ann", entryOpen, 0)
+	add("ann", entryChanges, 1)
+	add("ben", entryOpen, 0)
+	add("ann", entryChanges, 2)
+	add("ben", entryChanges, 3)
+	add("ann", entryChanges, 4)
+	add("ben", entryChanges, 5)
+	add("cid", entryOpen, 0)
+	add("ben", entryChanges, 6)
+	var got []string
+	require.NoError(t, readLog(t.Context(), log, Position{}, func(p Position, e *logEntry) error {
+		got = append(got, fmt.Sprintf("%d:%d:%d", p.Seq, e.kind, e.number))
+		return nil
+	}))
+	require.Equal(t, []string{"1:1:0", "2:2:1", "3:1:0", "5:2:3", "7:2:5", "8:1:0"}, got)
+
+	log[4][len(log[4])-1] ^= 1
+	damage := (*CorruptError)(nil)
+	require.ErrorAs(t, readLog(t.Context(), log, Position{}, func(Position, *logEntry) error { return nil }), &damage)
+	require.Equal(t, "entry 5 of the log", damage.File)
+}

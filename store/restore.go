@@ -1,0 +1,304 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// ErrNoBase says that nothing can be restored: the log names no base that is old enough.
+var ErrNoBase = errors.New("there is no base to begin with")
+
+// errNoPlace says that a nil was given.
+var errNoPlace = errors.New("the context, the log or the store of bases is nil")
+
+// RestoreOptions say what to restore.
+type RestoreOptions struct {
+	Log   Log        // that Follow wrote
+	Bases blob.Store // likewise
+	At    time.Time  // as of when; zero: the last moment there is
+	Codec Codec      // of the directory's blobs; nil without one
+}
+
+// A RestoreInfo says what was restored.
+type RestoreInfo struct {
+	Position Position  `json:"position"` // of the last entry that is in it
+	At       time.Time `json:"at"`       // as of when the directory is
+	Base     time.Time `json:"base"`     // when the base was made
+	Runs     int       `json:"runs"`
+	Files    int       `json:"files"` // of runs
+	Blobs    int       `json:"blobs"`
+	Changes  int       `json:"changes"` // transactions that came after the base
+	// Damaged says what is not as it was: of the original when the base was made, and of what
+	// was kept since. What it names is missing in the directory.
+	Damaged []string `json:"damaged,omitempty"`
+}
+
+// Restore makes an engine directory of what [Dir.Follow] has kept, as of a moment, in a new
+// directory: into must not exist, or be an empty one, or it fails with ErrNotEmpty. If it
+// fails nothing is there under that name. It fails with ErrNoBase, and with ErrCorrupt if
+// the log, or the base that it begins with, is damaged.
+//
+// The runs go on from that moment when the directory is opened: what was done later is done
+// again. Open it only when the original is not open any more.
+func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
+	r := &restorer{o: o}
+	err := errNoPlace
+	if ctx != nil && o.Log != nil && o.Bases != nil {
+		err = r.plan(ctx)
+	}
+	if err == nil {
+		err = newDirectory(nil, into, func(building string) error { return r.fill(ctx, building) })
+	}
+	if err != nil {
+		return RestoreInfo{}, fmt.Errorf("restore into %s: %w", into, typedError(err))
+	}
+	return r.info, nil
+}
+
+// A restorer is a restoration under way.
+type restorer struct {
+	o        RestoreOptions
+	base     *logEntry // that it begins with
+	after    Position  // the last entry before those that it needs
+	until    int64     // number of the last transaction that is restored
+	manifest *manifest
+	info     RestoreInfo
+}
+
+// plan finds the last base that is old enough, and the entries with what came after it.
+func (r *restorer) plan(ctx context.Context) error {
+	mark := Position{} // as keptBase.before
+	err := readLog(ctx, r.o.Log, Position{}, func(p Position, e *logEntry) error {
+		if !r.o.At.IsZero() && e.at.After(r.o.At) && e.kind == entryBase {
+			return nil
+		}
+		switch e.kind {
+		case entryOpen:
+			mark = p
+		case entryBase:
+			r.base, r.after = e, mark
+			mark = p
+		case entryChanges:
+		}
+		return nil
+	})
+	if err == nil && r.base == nil {
+		err = ErrNoBase
+	}
+	if err != nil {
+		return err
+	}
+	next := r.base.number + 1
+	err = readLog(ctx, r.o.Log, r.after, func(p Position, e *logEntry) error {
+		switch {
+		case e.kind == entryBase && e.base == r.base.base:
+			r.info.Position = p
+		case r.isNeeded(e, next):
+			next = e.number + int64(len(e.changes))
+			r.info.Position, r.info.At = p, e.at
+		}
+		return nil
+	})
+	r.until = next - 1
+	r.info.Changes, r.info.Base = int(r.until-r.base.number), r.base.at
+	if r.info.At.Before(r.base.at) {
+		r.info.At = r.base.at
+	}
+	if err == nil {
+		r.manifest, err = readManifest(ctx, r.o.Bases, r.base.base)
+	}
+	return err
+}
+
+// isNeeded reports whether an entry has the next transaction.
+func (r *restorer) isNeeded(e *logEntry, next int64) bool {
+	return e.kind == entryChanges && e.epoch == r.base.epoch && (r.o.At.IsZero() || !e.at.After(r.o.At)) &&
+		e.number <= next && e.number+int64(len(e.changes)) > next
+}
+
+// fill makes the directory.
+func (r *restorer) fill(ctx context.Context, building string) error {
+	r.info.Damaged = append(r.info.Damaged, r.manifest.Broken...)
+	path := filepath.Join(building, indexFile)
+	if err := r.writeIndex(ctx, path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(building, runsDir), 0o700); err != nil {
+		return err
+	}
+	db, err := sqlite.Open(path, restorePragmas)
+	if err != nil {
+		return err
+	}
+	if err = r.replayChanges(ctx, db); err == nil {
+		err = r.writeFiles(ctx, db, building)
+	}
+	if err == nil {
+		err = r.writeBlobs(ctx, db, building)
+	}
+	if err == nil {
+		err = db.Script(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	}
+	if err == nil {
+		err = writeClosedRecord(db, building)
+	}
+	if closed := db.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = syncPath(path)
+	}
+	return err
+}
+
+// restorePragmas prepare a database that nobody trusts before it is synced and named.
+const restorePragmas = `PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY;
+PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;`
+
+// writeIndex writes pawl.db as the base has it.
+func (r *restorer) writeIndex(ctx context.Context, path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, hash := range r.manifest.Index {
+		data, err := readBlob(ctx, r.o.Bases, hash)
+		if err == nil {
+			_, err = f.Write(data)
+		}
+		if err != nil {
+			_ = f.Close() // err is what the caller has to know
+			return damagedBase(hash, err)
+		}
+	}
+	return f.Close()
+}
+
+// damagedBase returns the error of a part of a base that cannot be read.
+func damagedBase(hash string, err error) error {
+	if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+		return &CorruptError{File: hash, What: "a part of the base", Err: err}
+	}
+	return err
+}
+
+// replayChanges executes what came after the base.
+func (r *restorer) replayChanges(ctx context.Context, db *sqlite.Conn) error {
+	next := r.base.number + 1
+	return readLog(ctx, r.o.Log, r.after, func(p Position, e *logEntry) error {
+		if next > r.until || !r.isNeeded(e, next) {
+			return nil
+		}
+		for i, tape := range e.changes {
+			if e.number+int64(i) != next {
+				continue // the base has it
+			}
+			if err := replayTape(db, tape); err != nil {
+				return &CorruptError{File: nameOfEntry(p.Seq), What: "it does not fit the base", Err: err}
+			}
+			next++
+		}
+		return nil
+	})
+}
+
+// replayTape executes the statements of one transaction.
+func replayTape(db *sqlite.Conn, tape []byte) error {
+	if _, err := db.Exec(begin); err != nil {
+		return err
+	}
+	if err := db.PlayTape(tape, isTrim); err != nil {
+		return err
+	}
+	_, err := db.Exec(commit)
+	return err
+}
+
+// isTrim reports whether a statement deletes records: the copy may have more of them,
+// because the original has brought files up to date since.
+func isTrim(text string) bool { return text == deleteLog }
+
+// writeFiles writes the files of runs that the index names.
+func (r *restorer) writeFiles(ctx context.Context, db *sqlite.Conn, building string) error {
+	hashes := make(map[string]string, len(r.manifest.Files))
+	for _, f := range r.manifest.Files {
+		hashes[f.Name] = f.Hash
+	}
+	return db.Each(allRows, func(x *sqlite.Row) error {
+		row := index.ScanRow(x)
+		r.info.Runs++
+		hash, ok := hashes[row.File]
+		if !ok { // it has none, or one that was damaged
+			return nil
+		}
+		err := r.writeFile(ctx, hash, filepath.Join(building, filepath.FromSlash(row.File)))
+		if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+			r.info.Damaged = append(r.info.Damaged, fmt.Sprintf("the file of run %q: %v", string(row.Run), err))
+			return nil
+		}
+		r.info.Files++
+		return err
+	})
+}
+
+func (r *restorer) writeFile(ctx context.Context, hash, path string) error {
+	from, err := r.o.Bases.Open(ctx, hash)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }() // it is only read
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(to, from); err == nil {
+		err = to.Sync()
+	}
+	if closed := to.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
+// writeBlobs writes the blobs that the index refers to.
+func (r *restorer) writeBlobs(ctx context.Context, db *sqlite.Conn, building string) error {
+	if !r.manifest.Whole {
+		return nil
+	}
+	to, err := blob.OpenSealed(filepath.Join(building, blobsDir), r.o.Codec)
+	if err != nil {
+		return err
+	}
+	last := ""
+	err = db.Each(allRefRows, func(x *sqlite.Row) error {
+		hash := x.Text(0)
+		if hash == last {
+			return nil
+		}
+		last = hash
+		err := copyBlob(ctx, r.o.Bases, to, hash)
+		if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
+			r.info.Damaged = append(r.info.Damaged, err.Error())
+			return nil
+		}
+		r.info.Blobs++
+		return err
+	})
+	return errors.Join(err, to.Close())
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// What one can no longer go back to is dropped from the log, and then from the bases.
+
+// A keptBase is a base that the log names.
+type keptBase struct {
+	hash string // of its manifest
+	at   time.Time
+	// before is the position of the last entry that has nothing which the base lacks: of the
+	// base or the opening before it.
+	before Position
+}
+
+// dropOld drops the entries of the log, and the blobs, that only serve to go back behind a
+// time.
+func (f *follower) dropOld(ctx context.Context, since time.Time) error {
+	var bases []keptBase
+	mark := Position{}
+	err := readLog(ctx, f.o.Log, Position{}, func(p Position, e *logEntry) error {
+		switch e.kind {
+		case entryOpen:
+			mark = p
+		case entryBase:
+			bases = append(bases, keptBase{e.base, e.at, mark})
+			mark = p
+		case entryChanges:
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	first := 0 // of the bases that are kept
+	for i := range bases {
+		if bases[i].at.Before(since) {
+			first = i
+		}
+	}
+	if first == 0 {
+		return nil
+	}
+	if err := f.o.Log.Drop(ctx, bases[first].before); err != nil {
+		return err
+	}
+	used := map[string]bool{}
+	for _, b := range bases[first:] {
+		if err := f.markUsed(ctx, used, b.hash); err != nil {
+			return err
+		}
+	}
+	err = readLog(ctx, f.o.Log, bases[first].before, func(_ Position, e *logEntry) error {
+		return eachRef(e, func(hash string) error { used[hash] = true; return nil })
+	})
+	if err != nil {
+		return err
+	}
+	return f.dropUnused(ctx, used)
+}
+
+// markUsed marks the blobs of a base.
+func (f *follower) markUsed(ctx context.Context, used map[string]bool, hash string) error {
+	m, err := readManifest(ctx, f.o.Bases, hash)
+	if err != nil {
+		return err
+	}
+	used[hash] = true
+	for _, hash := range m.Index {
+		used[hash] = true
+	}
+	for _, hash := range m.Blobs {
+		used[hash] = true
+	}
+	for _, file := range m.Files {
+		used[file.Hash] = true
+	}
+	return nil
+}
+
+// unusedFor is how old a blob is that is dropped: one that was put lately may belong to a
+// base that is not in the log yet, of whoever has taken it meanwhile.
+const unusedFor = 24 * time.Hour
+
+func (f *follower) dropUnused(ctx context.Context, used map[string]bool) error {
+	before := time.Now().Add(-unusedFor)
+	for info, err := range f.o.Bases.All(ctx) {
+		if err != nil {
+			return err
+		}
+		if used[info.Hash] {
+			continue
+		}
+		if _, err := f.o.Bases.Delete(ctx, info.Hash, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLog calls do with the entries of a log behind a position, in order, but for those that
+// do not count: whoever appended them had lost the log.
+func readLog(ctx context.Context, log Log, after Position, do func(Position, *logEntry) error) error {
+	head := after
+	for entry, err := range log.Read(ctx, after) {
+		if err != nil {
+			return err
+		}
+		e, err := decodeEntry(entry.Data)
+		if err != nil {
+			return &CorruptError{File: nameOfEntry(entry.Seq), What: "it cannot be read", Err: err}
+		}
+		if e.kind != entryOpen && head.Seq != 0 && e.before != head.Sum {
+			continue
+		}
+		head = PositionOf(entry.Seq, entry.Data)
+		if err := do(head, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

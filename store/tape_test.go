@@ -1,0 +1,44 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Transactions come in order, as many as make an entry; too many are dropped and told, and
+// those that come afterwards are kept again.
+func TestTapes(t *testing.T) {
+	var kept tapes
+	kept.addTransaction([]byte("before")) // nobody follows
+	require.NoError(t, kept.beginKeeping())
+	require.ErrorIs(t, kept.beginKeeping(), ErrFollowed)
+	large := make([]byte, maxEntry/2)
+	for range 5 {
+		kept.addTransaction(large)
+		kept.addTransaction(nil) // it wrote nothing that a copy needs
+	}
+	next := int64(1)
+	for _, want := range []int{2, 2, 1, 0} {
+		first, some, lost := kept.takeSome()
+		require.Equal(t, next, first)
+		require.Len(t, some, want)
+		require.False(t, lost)
+		next += int64(want)
+	}
+	for range maxTapes/len(large) + 3 {
+		kept.addTransaction(large)
+		next++
+	}
+	_, some, lost := kept.takeSome()
+	require.Empty(t, some)
+	require.True(t, lost)
+	kept.addTransaction([]byte("after"))
+	first, some, lost := kept.takeSome()
+	require.Equal(t, [][]byte{[]byte("after")}, some)
+	require.Equal(t, next, first)
+	require.False(t, lost)
+	kept.endKeeping()
+	kept.waitForEnd()
+	require.ErrorIs(t, kept.beginKeeping(), ErrClosed)
+}
