@@ -43,6 +43,19 @@ func (d CreateBranches) String() string {
 	return l.addFlag("open", g.Open).String()
 }
 
+// spawnsTooMany reports whether there would be more branches than a run may have tokens: no planner makes them, but a
+// journal that somebody else has written may say so.
+func spawnsTooMany(spawns []state.Spawn) bool {
+	left := workflow.DefaultLimits().Tokens
+	for _, sp := range spawns {
+		if sp.Count < 0 || sp.Count > left {
+			return true
+		}
+		left -= sp.Count
+	}
+	return false
+}
+
 // evolveState makes all tokens of the group, in the order of its spawns. Those of
 // one spawn share their loop counts. All are pending: a branch begins with
 // StartBranches.
@@ -50,6 +63,9 @@ func (d CreateBranches) evolveState(s *state.State) {
 	g := d.Group
 	if g.ID != s.NextGroup || (g.Total > 0 && g.First != s.NextToken) {
 		panic(fmt.Sprintf("decision: %v made out of order, want %v", g.ID, s.NextGroup))
+	}
+	if g.Scope.Group >= g.ID || spawnsTooMany(g.Spawns) {
+		panic(fmt.Sprintf("decision: %v is in %v, or has more branches than any run", g.ID, g.Scope.Group))
 	}
 	tokens := make([]*state.Token, 0, g.Total)
 	var block []state.Token // from which they are taken: large memory comes in pieces

@@ -21,8 +21,8 @@ type Report struct {
 // Check plans the records of a run again, from the first to the last or to the first that
 // differs: another planner than the one that made them may decide otherwise. An error says
 // that the recording cannot be read, or that a newer planner made it.
-func Check(rec *Recording) (Report, error) {
-	var out Report
+func Check(rec *Recording) (out Report, err error) {
+	defer rec.explainPanic(&err)
 	p := newPlayer(rec)
 	for r, err := range rec.eachRecord() {
 		if err != nil {

@@ -67,7 +67,8 @@ type JoinCoverage struct {
 }
 
 // Add adds a run. An error says that it cannot be read: it may be counted in part.
-func (c *Coverage) Add(rec *Recording) error {
+func (c *Coverage) Add(rec *Recording) (err error) {
+	defer rec.explainPanic(&err)
 	p := newPlayer(rec)
 	next := workflow.TokenID(1)
 	var d *DefinitionCoverage

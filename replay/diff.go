@@ -102,7 +102,8 @@ func writeNodes(b *strings.Builder, run workflow.RunID, nodes []workflow.NodeID)
 
 // Diff compares two runs, mostly of one definition. An error says that one of them cannot be
 // read.
-func Diff(a, b *Recording) (Comparison, error) {
+func Diff(a, b *Recording) (_ Comparison, err error) {
+	defer a.explainPanic(&err)
 	x, err := walkThrough(a)
 	if err != nil {
 		return Comparison{}, err

@@ -83,6 +83,14 @@ func (r *Recording) withSource(err error) error {
 	return fmt.Errorf("run %q in %s: %w", string(r.Run), r.Source, err)
 }
 
+// explainPanic makes an error of a panic, when it is deferred: the records of a run that somebody else has written may say what
+// no planner decides.
+func (r *Recording) explainPanic(err *error) {
+	if p := recover(); p != nil {
+		*err = r.withSource(fmt.Errorf("%w: its records do not fit each other: %v", store.ErrCorrupt, p))
+	}
+}
+
 // Open reads the file of a run: one of those below runs in an engine directory, or a copy
 // of one. It may be read while an engine runs, and then lacks what is not yet filed. Close the recording.
 // Errors: store.ErrCorrupt for what is not the file of a run, store.ErrVersion for one of

@@ -140,7 +140,8 @@ func (e *RecordError) Error() string {
 
 // At returns the run after the record seq, from 1. It fails with a *RecordError, or if the
 // records do not fit each other.
-func (s *Stepper) At(seq int64) (*Frame, error) {
+func (s *Stepper) At(seq int64) (_ *Frame, err error) {
+	defer s.rec.explainPanic(&err)
 	if seq < 1 || seq > s.Len() {
 		return nil, &RecordError{seq, s.Len()}
 	}

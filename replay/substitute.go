@@ -63,7 +63,8 @@ func nodeNames(ids []workflow.NodeID) (out []string) {
 // same stays at the same nodes, in their order, whatever their tokens are called now; time
 // passes as it did, and further if the run has ended and only timers are left. An error says
 // that the recording cannot be read, or that the definition is not valid.
-func Substitute(rec *Recording, d *workflow.Definition) (Substitution, error) {
+func Substitute(rec *Recording, d *workflow.Definition) (_ Substitution, err error) {
+	defer rec.explainPanic(&err)
 	if d == nil {
 		d = &workflow.Definition{}
 	}

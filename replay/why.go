@@ -65,7 +65,8 @@ const MaxExplained = 200
 // Why plays a recording and says what the run waits for, or why it failed. It takes time in
 // proportion to the records; how tokens came to their nodes is planned again, for those that
 // are named. Of more than MaxExplained kinds of waits the first are told.
-func Why(rec *Recording) (Explanation, error) {
+func Why(rec *Recording) (_ Explanation, err error) {
+	defer rec.explainPanic(&err)
 	p := newPlayer(rec)
 	var last decision.Record
 	for r, err := range rec.eachRecord() {

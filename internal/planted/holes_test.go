@@ -90,7 +90,7 @@ var holes = []bug{
 	},
 	{
 		"expressions are not bounded together", "workflow/validate_expression.go",
-		"	return c.source > most\n", "	return false\n",
+		"if before <= most && c.source > most {", "if before < 0 {",
 		"./workflow", "TestExpressionsAreBoundedTogether",
 	},
 	{
@@ -115,7 +115,7 @@ var holes = []bug{
 	},
 	{
 		"an operand may be an option", "handler/exec_command.go",
-		" && (end <= 0 || i < end) {", " && end < -1 {",
+		" && (end <= 0 || i < end) {", " && end < -1 && i < 0 {",
 		"./handler", "TestExecOffersNothingButItsHoles",
 	},
 	{
@@ -189,8 +189,8 @@ var holes = []bug{
 		".", "TestTheDefaultLoggerTellsOfAFullDisk",
 	},
 	{
-		"tenants take no turns at slots", "dispatch.go",
-		"Tenant: t.Tenant, Node: t.Node.ID", "Tenant: \"\", Node: t.Node.ID",
+		"tenants take no turns at slots", "dispatch_queue.go",
+		"n := q.tenantOf(t.Tenant)", "n := q.tenantOf(\"\")",
 		".", "TestATenantIsNotDelayedByAnother",
 	},
 	{
