@@ -325,3 +325,42 @@ func TestTheme(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(body), `data-theme="dark"`)
 }
+
+// A countingBody is a body that has no end, and counts what is read of it.
+type countingBody struct {
+	io.Reader
+	read int64
+}
+
+func (b *countingBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.read += int64(n)
+	return n, err
+}
+
+// endless is a text without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// Who may only look sends no files, which would be put on the disk, and no endless form.
+func TestTheFormOfColoursIsBounded(t *testing.T) {
+	s := openShop(t)
+	h := inspector.Handler(s.engine, inspector.Options{})
+	for kind, begin := range map[string]string{
+		"multipart/form-data; boundary=b":   "--b\r\nContent-Disposition: form-data; name=\"theme\"; filename=\"f\"\r\n\r\n",
+		"application/x-www-form-urlencoded": "theme=dark&return=",
+	} {
+		body := &countingBody{Reader: io.LimitReader(io.MultiReader(strings.NewReader(begin), endless{}), 64<<20)}
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/theme", body)
+		r.Header.Set("Content-Type", kind)
+		r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		require.Less(t, body.read, int64(1<<20), kind)
+	}
+}

@@ -3,6 +3,7 @@ package inspector
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -113,14 +114,21 @@ func (p *page) showError(err error) {
 
 const themeCookie = "pawl-theme"
 
+// maxThemeForm bounds that form, in bytes: the address to go back to is in it.
+const maxThemeForm = 64 << 10
+
 // keepTheme keeps the reader's choice of colours in a cookie, and leads back.
 func (p *page) keepTheme() error {
-	value := p.r.PostFormValue("theme")
+	p.r.Body = http.MaxBytesReader(p.w, p.r.Body, maxThemeForm)
+	if err := p.r.ParseForm(); err != nil { // of no other kind of form: the files in one are put on the disk
+		return fmt.Errorf("%w: %w", errAct, err)
+	}
+	value := p.r.PostForm.Get("theme")
 	if value != "light" && value != "dark" {
 		value = "auto"
 	}
 	http.SetCookie(p.w, &http.Cookie{Name: themeCookie, Value: value, MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	return p.goTo(p.r.PostFormValue("return"))
+	return p.goTo(p.r.PostForm.Get("return"))
 }
 
 // goTo leads to a page of this inspector, by its address from the first one.

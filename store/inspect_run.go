@@ -143,6 +143,9 @@ func OpenSealedRunFile(path string, c Codec) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe waits for who writes to it
+		return nil, &CorruptError{File: path, What: "it is no regular file"}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -156,7 +156,7 @@ var holes = []bug{
 	{
 		"messages quote what a server has sent", "handler/http.go",
 		"quotedText.ReplaceAllLiteralString(err.Error(), `\"...\"`))", "err.Error())",
-		"./handler", "TestHTTPRefusesSwitchingProtocols",
+		"./handler", "TestHTTPQuotesNothingOfAnAnswerThatIsNone",
 	},
 	{
 		"a directory for everybody is taken without a word", "store/access.go",
@@ -242,5 +242,20 @@ var holes = []bug{
 		"the example for strangers has the limits of everybody", "examples/untrusted/admit.go",
 		"	def.Limits = lowerAll(def.Limits, limits())\n", "",
 		"./examples/untrusted", "TestRunsThatEndAtABound",
+	},
+	{
+		"one caller has any number of whole runs in memory", "api/crowd.go",
+		"maxReplaysOf = 8\n", "maxReplaysOf = 4096\n",
+		"./api", "TestReadersOfWholeRunsAreBounded",
+	},
+	{
+		"any number of readers watch", "watch.go",
+		"	if len(all) > MaxWatchers {\n", "	if len(all) < 0 {\n",
+		".", "TestReadersOfWatchAreBounded",
+	},
+	{
+		"the records of an export are believed", "replay/recording.go",
+		"if p := recover(); p != nil {", "if p := any(nil); p != nil {",
+		"./replay", "TestHostileExports",
 	},
 }
