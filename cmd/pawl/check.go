@@ -122,11 +122,11 @@ func (r *fileReport) hasFaults() bool {
 // writeTo writes the report for people, a line for each finding.
 func (r *fileReport) writeTo(con *console) {
 	for _, p := range r.Problems {
-		fmt.Fprintf(con.Out, "%s: %s\n", r.File, p)
+		con.printWhole("%s: %s", r.File, p)
 	}
 	if r.Report != nil {
 		for _, line := range strings.Split(r.Report.String(), "\n") {
-			fmt.Fprintf(con.Out, "%s: %s\n", r.File, line)
+			con.printWhole("%s: %s", r.File, line)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -53,13 +55,32 @@ func newConsole(in, out, errs *os.File) *console {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
+// A jsonWriter writes JSON, in which it escapes what a terminal would obey: package json leaves that in which is beyond ASCII.
+type jsonWriter struct{ to io.Writer }
+
+// Write implements io.Writer for whole values.
+func (w jsonWriter) Write(text []byte) (int, error) {
+	var out []byte
+	for _, r := range string(text) {
+		if r >= 0x7f && isUnprintable(r) {
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, "\\u%04x", unit)
+			}
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	_, err := w.to.Write(out)
+	return len(text), err
+}
+
 // writeLine writes a line for people, or v as one of JSON. Nothing can be done about an
 // output that is closed.
 func (con *console) writeLine(asJSON bool, v any) {
 	if asJSON {
-		_ = json.NewEncoder(con.Out).Encode(v)
+		_ = json.NewEncoder(jsonWriter{con.Out}).Encode(v)
 	} else {
-		_, _ = fmt.Fprintln(con.Out, v)
+		_, _ = fmt.Fprintln(con.Out, printableLines(fmt.Sprint(v)))
 	}
 }
 
@@ -104,7 +125,7 @@ func (con *console) finish(err error) int {
 		err = &toldError{"interrupted", err}
 	}
 	if err != nil && !errors.Is(err, errNo) {
-		fmt.Fprintln(con.Errs, "pawl:", errorText(err))
+		fmt.Fprintln(con.Errs, "pawl:", printableLines(errorText(err)))
 		for _, h := range hints {
 			if errors.Is(err, h.err) {
 				fmt.Fprintln(con.Errs, "hint:", h.text)
@@ -117,7 +138,7 @@ func (con *console) finish(err error) int {
 
 // writeValue writes a value as JSON for people, on several lines.
 func (con *console) writeValue(v any) error {
-	e := json.NewEncoder(con.Out)
+	e := json.NewEncoder(jsonWriter{con.Out})
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)

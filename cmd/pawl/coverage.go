@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/pawl-run/pawl/replay"
 )
@@ -56,23 +55,23 @@ func (c *coverageCommand) writeDefinition(con *console, d *replay.DefinitionCove
 	if d.Runs == 1 {
 		word = "run"
 	}
-	fmt.Fprintf(con.Out, "%s@%d, %d %s (%.12s)\n", d.Workflow, d.Version, d.Runs, word, d.Hash)
+	con.printWhole("%s@%d, %d %s (%.12s)", d.Workflow, d.Version, d.Runs, word, d.Hash)
 	if c.All {
 		for _, n := range d.Nodes {
-			fmt.Fprintf(con.Out, "  %6d  node %s: %d completed, %d failed, %d cancelled\n", n.Reached, n.Node, n.Completed, n.Failed, n.Cancelled)
+			con.printWhole("  %6d  node %s: %d completed, %d failed, %d cancelled", n.Reached, n.Node, n.Completed, n.Failed, n.Cancelled)
 		}
 		for _, t := range d.Transitions {
 			kind := ""
 			if t.Error {
 				kind = "error "
 			}
-			fmt.Fprintf(con.Out, "  %6d  transition %s [%stier %d]\n", t.Taken, t.Transition, kind, t.Tier)
+			con.printWhole("  %6d  transition %s [%stier %d]", t.Taken, t.Transition, kind, t.Tier)
 		}
 		for _, j := range d.Joins {
-			fmt.Fprintf(con.Out, "  %6d  join %s at %s: %d failed, %d abandoned, %d timed out\n", j.Fired, j.Group, j.Node, j.Failed, j.Abandoned, j.TimedOut)
+			con.printWhole("  %6d  join %s at %s: %d failed, %d abandoned, %d timed out", j.Fired, j.Group, j.Node, j.Failed, j.Abandoned, j.TimedOut)
 		}
 	}
 	for _, line := range d.Never() {
-		fmt.Fprintf(con.Out, "  %s\n", line)
+		con.printWhole("  %s", line)
 	}
 }

@@ -80,11 +80,23 @@ func printableText(text string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+		case r == utf8.RuneError || isUnprintable(r):
 			return '\u00b7'
 		}
 		return r
 	}, text)
+}
+
+// isUnprintable reports whether a terminal may do something else with r than show it.
+func isUnprintable(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+
+// printableLines is printableText for a text of several lines.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = printableText(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // elideMiddle returns a text of at most so many columns: what is too wide lacks its middle.
