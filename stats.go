@@ -16,6 +16,21 @@ type Stats struct {
 	Commits int64 `json:"commits"` // since Open: transactions, each of one message or of many
 }
 
+// Executor returns what performs the tasks, as Options has it; nil if that is nobody. It is there to be asked
+// how it stands: only the engine gives it tasks. Error: ErrClosed.
+func (e *Engine) Executor() (Executor, error) {
+	if err := e.checkUsable(context.Background()); err != nil {
+		return nil, err
+	}
+	if e.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	if _, ok := e.options.Executor.(*absentExecutor); ok {
+		return nil, nil
+	}
+	return e.options.Executor, nil
+}
+
 // Stats returns what the engine does now. It looks at no run and costs the same however many
 // there are. Errors: ErrClosed, the cause of ctx.
 func (e *Engine) Stats(ctx context.Context) (Stats, error) {

@@ -414,6 +414,9 @@ func TestSocket(t *testing.T) {
 	info, err := c.Engine(ctx)
 	require.NoError(t, err)
 	require.Equal(t, os.Getpid(), info.PID)
+	workers, err := c.Workers(ctx)
+	require.NoError(t, err)
+	require.Nil(t, workers.Pool, "its executor is no pool")
 	for s, err := range c.Runs(ctx, pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Since: time.Unix(1, 0), Newest: true, Roots: true, Workflow: "order", Limit: 1}) {
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunID("order-1"), s.Run)

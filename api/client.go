@@ -174,6 +174,12 @@ func (c *Client) Engine(ctx context.Context) (info EngineInfo, err error) {
 	return info, err
 }
 
+// Workers returns who performs the tasks of the engine now, with the 1,000 tasks that workers have held longest.
+func (c *Client) Workers(ctx context.Context) (w Workers, err error) {
+	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/workers", query: url.Values{"limit": {"1000"}}}, &w)
+	return w, err
+}
+
 // Runs lists runs, as Engine.Runs does.
 func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
 	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: queryOf(f)}), f.Limit)

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -75,6 +76,31 @@ func (c *call) showEngine() error {
 		return err
 	}
 	return c.reply(EngineInfo{os.Getpid(), append([]pawl.RunCount{}, counts...), stats})
+}
+
+// Workers say who performs the tasks of an engine now. Nothing of it is kept: the pool is asked.
+type Workers struct {
+	Pool *worker.Status `json:"pool,omitzero"` // absent where the executor of the engine is no pool
+	More bool           `json:"more"`          // workers hold more tasks than are listed
+}
+
+// listWorkers answers how the pool of the engine stands, with the tasks that have been held longest.
+func (c *call) listWorkers() error {
+	q := c.query()
+	limit := q.limit()
+	if q.err != nil {
+		return q.err
+	}
+	s, ok, err := worker.StatusOf(c.engine)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return c.reply(Workers{})
+	}
+	more := len(s.Active) > limit
+	s.Active = s.Active[:min(limit, len(s.Active))]
+	return c.reply(Workers{&s, more})
 }
 
 // A Health says that a process lives, or that its engine is ready.

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -59,6 +60,12 @@ var documented = append(api.Pages, []api.Documented{
 	{"DeadLetter", reflect.TypeFor[pawl.DeadLetter]()},
 	{"EngineInfo", reflect.TypeFor[api.EngineInfo]()},
 	{"Stats", reflect.TypeFor[pawl.Stats]()},
+	{"Workers", reflect.TypeFor[api.Workers]()},
+	{"PoolStatus", reflect.TypeFor[worker.Status]()},
+	{"WorkerStatus", reflect.TypeFor[worker.WorkerStatus]()},
+	{"TypeStatus", reflect.TypeFor[worker.TypeStatus]()},
+	{"TenantStatus", reflect.TypeFor[worker.TenantStatus]()},
+	{"ActiveStatus", reflect.TypeFor[worker.ActiveStatus]()},
 	{"RunCount", reflect.TypeFor[pawl.RunCount]()},
 	{"Health", reflect.TypeFor[api.Health]()},
 	{"Start", reflect.TypeFor[api.Start]()},
@@ -348,7 +355,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		tag := ask("GET", path, "")
 		ask("GET", path, "", "If-None-Match", `"1", `+tag)
 	}
-	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/definitions", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
+	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/workers", "/v1/definitions", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
 		ask("GET", path, "")
 	}
 	ask("POST", "/v1/batch?prefix=a", signed(`"do": "pause"`))

@@ -42,6 +42,7 @@ func routes() []route {
 		{get, "/v1/approvals", View, []string{"limit"}, (*call).listApprovals},
 		{get, "/v1/dead-letters", View, []string{"run", "workflow", "node", "task", "code", "limit"}, (*call).listDeadLetters},
 		{put, "/v1/definitions/{name}/{version}", Define, nil, (*call).publishDefinition},
+		{get, "/v1/workers", View, []string{"limit"}, (*call).listWorkers},
 		{get, "/v1/engine", View, nil, (*call).showEngine},
 		{get, "/v1/openapi.yaml", 0, nil, (*call).showDocument},
 		{get, "/healthz", 0, nil, (*call).showHealth},

@@ -175,6 +175,8 @@ func (s *server) routePage(p *page, head, rest string) error {
 		return s.showDiff(p)
 	case "definitions":
 		return s.showDefinitions(p)
+	case "workers":
+		return s.showWorkers(p)
 	case "engine":
 		return s.showEngine(p)
 	}

@@ -14,13 +14,14 @@ import (
 type Status struct {
 	Workers      []WorkerStatus `json:"workers"` // by id
 	Queued       int            `json:"queued"`
-	OldestQueued time.Duration  `json:"oldestQueuedNs"` // how long
-	Types        []TypeStatus   `json:"types"`          // by name; those with something to say
-	Active       []ActiveStatus `json:"active"`         // the oldest first
-	Processed    int64          `json:"processed"`      // results taken
-	Failed       int64          `json:"failed"`         // of these, errors
-	Expired      int64          `json:"expired"`        // leases that ran out
-	Draining     bool           `json:"draining"`       // nothing is handed out any more
+	OldestQueued time.Duration  `json:"oldestQueuedNs"`   // how long
+	Types        []TypeStatus   `json:"types"`            // by name; those with something to say
+	Tenants      []TenantStatus `json:"tenants,omitzero"` // whose turn is next first; none while no task has a tenant
+	Active       []ActiveStatus `json:"active"`           // the oldest first
+	Processed    int64          `json:"processed"`        // results taken
+	Failed       int64          `json:"failed"`           // of these, errors
+	Expired      int64          `json:"expired"`          // leases that ran out
+	Draining     bool           `json:"draining"`         // nothing is handed out any more
 }
 
 // A WorkerStatus is how a worker stands.
@@ -47,6 +48,14 @@ type TypeStatus struct {
 	Active int    `json:"active"`
 }
 
+// A TenantStatus is how the tasks of one tenant stand.
+type TenantStatus struct {
+	Tenant string `json:"tenant"` // "" of tasks without one
+	Queued int    `json:"queued"`
+	Active int    `json:"active"`
+	Limit  int    `json:"limit,omitzero"` // how many workers may hold at once; 0 is no bound
+}
+
 // An ActiveStatus is a task that a worker holds.
 type ActiveStatus struct {
 	Key    pawl.Key        `json:"-"` // the engine's; GET /v1/status shows none
@@ -68,14 +77,32 @@ func (p *Pool) Status() Status {
 	return p.queue.statusAt(now)
 }
 
+// StatusOf returns how the pool stands that performs the tasks of an engine: the status of its executor, where that is a
+// Pool or has the method Status of one. ok is false if it is none. Error: pawl.ErrClosed.
+func StatusOf(e *pawl.Engine) (s Status, ok bool, err error) {
+	if e == nil {
+		return Status{}, false, nil
+	}
+	x, err := e.Executor()
+	if err != nil {
+		return Status{}, false, err
+	}
+	if pool, ok := x.(interface{ Status() Status }); ok {
+		return pool.Status(), true, nil
+	}
+	return Status{}, false, nil
+}
+
 func (q *queue) statusAt(now time.Time) Status {
 	s := Status{
 		Workers: []WorkerStatus{}, Types: []TypeStatus{}, Active: []ActiveStatus{},
 		Processed: q.processed, Failed: q.failed, Expired: q.expired, Draining: q.drained,
 	}
+	queued := map[string]int{} // by tenant
 	for _, i := range q.items {
 		if i.holder == nil {
 			s.Queued++
+			queued[i.task.Tenant]++
 			s.OldestQueued = max(s.OldestQueued, now.Sub(i.since))
 			continue
 		}
@@ -94,6 +121,7 @@ func (q *queue) statusAt(now time.Time) Status {
 		}
 	}
 	slices.SortFunc(s.Types, func(a, b TypeStatus) int { return cmp.Compare(a.Type, b.Type) })
+	s.Tenants = q.tenantStatuses(queued)
 	for _, t := range q.workers {
 		s.Workers = append(s.Workers, WorkerStatus{
 			ID: t.id, Types: slices.Clone(t.types), Capacity: t.capacity, Active: len(t.held),
@@ -103,4 +131,22 @@ func (q *queue) statusAt(now time.Time) Status {
 	}
 	slices.SortFunc(s.Workers, func(a, b WorkerStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return s
+}
+
+// tenantStatuses returns how the tasks of tenants stand, of which so many are queued.
+func (q *queue) tenantStatuses(queued map[string]int) (out []TenantStatus) {
+	turns := map[string]int64{}
+	for _, n := range q.tenants {
+		if queued[n.name] > 0 || n.held > 0 {
+			out = append(out, TenantStatus{n.name, queued[n.name], n.held, n.limit})
+			turns[n.name] = n.turn
+		}
+	}
+	if len(out) == 1 && out[0].Tenant == "" {
+		return nil
+	}
+	slices.SortFunc(out, func(a, b TenantStatus) int {
+		return cmp.Or(cmp.Compare(turns[a.Tenant], turns[b.Tenant]), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	return out
 }

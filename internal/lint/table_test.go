@@ -55,12 +55,12 @@ var layers = map[string][]string{
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/portable", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "blob", "actor", "replay"}),
-	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/fair", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "."}),
+	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/fair", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/rate", "internal/remote", "internal/strict", "blob", "."}),
-	"inspector":       slices.Concat(decided, []string{"api", "internal/diagram", "internal/fair", "internal/loopback", "replay", "."}),
+	"inspector":       slices.Concat(decided, []string{"api", "internal/diagram", "internal/fair", "internal/loopback", "replay", "worker", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),
 	"store/logtest":   slices.Concat(decided, []string{"store"}),
 	"pawltest":        slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),

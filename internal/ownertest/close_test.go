@@ -270,6 +270,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Complete":     e.Complete(ctx, key, 1),
 		"Counts":       first(e.Counts(ctx)),
 		"DeriveSecret": first(e.DeriveSecret("x")),
+		"Executor":     first(e.Executor()),
 		"Export":       e.Export(ctx, "a", io.Discard),
 		"Fail":         e.Fail(ctx, key, errors.New("no")),
 		"Fork":         e.Fork(ctx, "a", "b", pawl.ForkOptions{}),

@@ -1,0 +1,121 @@
+package inspector
+
+import (
+	"strings"
+
+	"github.com/pawl-run/pawl/worker"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A workerRow is a worker of the pool.
+type workerRow struct {
+	ID        string
+	InProcess bool
+	Class     string
+	Word      string
+	Holds     string // 2 of 8
+	Types     string
+	Since     instant
+	Heard     instant
+	Results   string
+	Failed    string // and what went wrong; "" if nothing did
+}
+
+// A heldRow is a task that a worker holds.
+type heldRow struct {
+	Run    workflow.RunID
+	Href   string
+	Node   workflow.NodeID
+	Type   string
+	Worker string
+	Since  instant
+	Until  instant // its lease
+}
+
+type workersBody struct {
+	Pool    bool // the engine has one
+	Now     instant
+	Facts   []fact
+	Workers []workerRow
+	Types   []worker.TypeStatus
+	Tenants []worker.TenantStatus
+	Held    []heldRow
+	More    string // what is not listed
+}
+
+// shownRows bounds each list of the page of the workers.
+const shownRows = 200
+
+// showWorkers says who performs the tasks now.
+func (s *server) showWorkers(p *page) error {
+	status, ok, err := worker.StatusOf(s.engine)
+	if err != nil {
+		return err
+	}
+	b := workersBody{Pool: ok, Now: p.instantOf(p.now)}
+	if ok {
+		b.fillFrom(p, &status)
+	}
+	return p.showPage("workers.html", "Workers", "workers", b)
+}
+
+// fillFrom takes what the page shows of the status of a pool.
+func (b *workersBody) fillFrom(p *page, s *worker.Status) {
+	b.Facts = []fact{
+		{"workers", groupDigits(len(s.Workers))},
+		{"tasks that workers hold", groupDigits(len(s.Active))},
+		{"tasks that wait", groupDigits(s.Queued)},
+		{"results taken", groupDigits(s.Processed)},
+		{"of these, errors", groupDigits(s.Failed)},
+		{"leases that ran out", groupDigits(s.Expired)},
+	}
+	if s.Queued > 0 {
+		b.Facts = append(b.Facts, fact{"the oldest waits for", spanText(s.OldestQueued)})
+	}
+	if s.Draining {
+		b.Facts = append(b.Facts, fact{"draining", "nothing is handed out any more"})
+	}
+	for _, w := range s.Workers[:min(shownRows, len(s.Workers))] {
+		b.Workers = append(b.Workers, p.workerRowOf(&w))
+	}
+	b.Types, b.Tenants = s.Types[:min(shownRows, len(s.Types))], s.Tenants[:min(shownRows, len(s.Tenants))]
+	for _, a := range s.Active[:min(shownRows, len(s.Active))] {
+		row := heldRow{Run: a.Run, Href: p.runLink(a.Run), Node: a.Node, Type: a.Type, Worker: a.Worker, Since: p.instantOf(p.now.Add(-a.Age))}
+		if a.Lease > 0 {
+			row.Until = p.instantOf(p.now.Add(a.Lease))
+		}
+		b.Held = append(b.Held, row)
+	}
+	if len(s.Workers) > shownRows || len(s.Active) > shownRows || len(s.Types) > shownRows || len(s.Tenants) > shownRows {
+		b.More = "Each list has the first " + groupDigits(shownRows) + " only."
+	}
+}
+
+func (p *page) workerRowOf(w *worker.WorkerStatus) workerRow {
+	row := workerRow{
+		ID: w.ID, InProcess: w.InProcess, Holds: groupDigits(w.Active) + " of " + groupDigits(w.Capacity), Types: shortText(strings.Join(w.Types, ", "), 120),
+		Since: p.instantOf(p.now.Add(-w.Age)), Heard: p.instantOf(p.now.Add(-w.Silent)), Results: groupDigits(w.Processed),
+	}
+	if w.InProcess {
+		row.Heard = instant{} // it is not one that is heard of
+	}
+	switch {
+	case !w.Registered:
+		row.Class, row.Word = "parked", "not registered again"
+	case w.Draining:
+		row.Class, row.Word = "cancelled", "draining"
+	case w.Active > 0:
+		row.Class, row.Word = "running", "at work"
+	default:
+		row.Class, row.Word = "waiting", "idle"
+	}
+	var wrong []string
+	if w.Failed > 0 {
+		wrong = append(wrong, groupDigits(w.Failed)+" failed")
+	}
+	if w.Expired > 0 {
+		wrong = append(wrong, groupDigits(w.Expired)+" expired")
+	}
+	row.Failed = strings.Join(wrong, ", ")
+	return row
+}

@@ -1,0 +1,81 @@
+package inspector_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/worker"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const oneTask = "name: one\nstart: pack\nnodes: [{id: pack, task: pack}]"
+
+// A countedPool is a pool that tells of the tasks that it has got.
+type countedPool struct {
+	*worker.Pool
+	got chan struct{}
+}
+
+func (c countedPool) Execute(ctx context.Context, t pawl.Task) (any, error) {
+	output, err := c.Pool.Execute(ctx, t)
+	c.got <- struct{}{}
+	return output, err
+}
+
+// The page and the API tell of the workers, of what each holds and of what waits, and of no pool where there is none.
+func TestWorkers(t *testing.T) {
+	without := openShop(t)
+	require.Contains(t, textOf(t, without.see("workers")), "no pool of workers")
+
+	pool, err := worker.New(worker.Options{NoToken: true})
+	require.NoError(t, err)
+	begun, gate := make(chan struct{}, 3), make(chan struct{})
+	executor := countedPool{pool, make(chan struct{}, 3)}
+	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: executor, Tenants: map[string]pawl.TenantLimit{"acme": {Concurrency: 5}}})
+	require.NoError(t, err)
+	pool.Attach(engine)
+	t.Cleanup(func() {
+		require.NoError(t, pool.Close(context.Background()))
+		require.NoError(t, engine.Close(context.Background()))
+	})
+	server := httptest.NewServer(inspector.Handler(engine, inspector.Options{}))
+	t.Cleanup(server.Close)
+	s := &shop{t, engine, server.URL + "/"}
+	require.Contains(t, textOf(t, s.see("workers")), "No worker has registered")
+	require.NoError(t, pool.Start(worker.Registration{ID: "packer<1>", Capacity: 1}, pawl.Handlers{"pack": func(context.Context, pawl.Task) (any, error) {
+		begun <- struct{}{}
+		<-gate
+		return nil, nil
+	}}))
+	defer close(gate)
+	for _, id := range []workflow.RunID{"first", "second", "third"} {
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: parse(t, oneTask), Tenant: "acme"}, nil))
+		<-executor.got
+	}
+	<-begun
+	text := textOf(t, s.see("workers"))
+	for _, part := range []string{"packer<1> in this process", "at work 1 of 1 pack", "pack 2 1", "acme 2 1 5", "first pack pack packer<1>", "never"} {
+		require.Contains(t, text, part)
+	}
+	require.NotContains(t, text, "second pack")
+
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/v1/workers", nil)
+	r.RemoteAddr = "127.0.0.1:999"
+	api.Handler(engine, api.Options{}).ServeHTTP(w, r)
+	require.Equal(t, 200, w.Code, w.Body)
+	var got api.Workers
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	require.NotNil(t, got.Pool)
+	require.Equal(t, 2, got.Pool.Queued)
+	require.Equal(t, []worker.TenantStatus{{Tenant: "acme", Queued: 2, Active: 1, Limit: 5}}, got.Pool.Tenants)
+	require.Equal(t, workflow.RunID("first"), got.Pool.Active[0].Run)
+	require.Empty(t, got.Pool.Active[0].Key)
+}
