@@ -209,6 +209,15 @@ func decodeLine(text []byte, n int, l *line) error {
 	if err := strict.DecodeObject(text, l); err != nil {
 		return fmt.Errorf("%w: line %d: %w", ErrDamaged, n+1, err)
 	}
+	parts := 0
+	for _, there := range []bool{l.Export != nil, l.Run != nil, l.Record != nil, l.End != nil} {
+		if there {
+			parts++
+		}
+	}
+	if parts != 1 {
+		return fmt.Errorf("%w: line %d: it says %d things, not one", ErrDamaged, n+1, parts)
+	}
 	if (l.Export != nil) != (n == 0) {
 		return fmt.Errorf("%w: line %d: an export begins here", ErrDamaged, n+1)
 	}
@@ -233,8 +242,6 @@ func addLine(runs []*Run, l *line) ([]*Run, error) {
 			return nil, fmt.Errorf("record %d behind %d records", r.Seq, len(of.Records))
 		}
 		of.Records = append(of.Records, r)
-	case l.Export == nil:
-		return nil, errors.New("it says nothing")
 	}
 	return runs, nil
 }

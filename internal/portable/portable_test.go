@@ -74,3 +74,16 @@ func TestDamageIsRefused(t *testing.T) {
 	_, err := readAll([]byte(`{"export":{"version":2,"run":"a"}}` + "\n"))
 	require.ErrorIs(t, err, ErrVersion)
 }
+
+// A line that says several things, of which one program would take the first and another the last, is refused, and so is one
+// that says nothing.
+func TestALineSaysOneThing(t *testing.T) {
+	lines := bytes.SplitAfter(exported(t), []byte("\n"))
+	run, record := string(lines[1]), string(lines[2])
+	both := strings.TrimSuffix(run, "}\n") + "," + strings.TrimPrefix(record, "{")
+	for _, line := range []string{both, "{}\n", `{"run":null}` + "\n", `{"end":{"lines":1,"sha256":""},` + strings.TrimPrefix(run, "{")} {
+		_, err := readAll([]byte(string(lines[0]) + line))
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, "things, not one", line)
+	}
+}
