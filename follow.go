@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/folderlog"
 )
 
 // FollowOptions say where [Engine.Follow] keeps a copy of the engine directory.
@@ -91,4 +94,55 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return info, err
+}
+
+// The folders of what [Engine.FollowFolder] keeps.
+const (
+	followedLog   = "log"
+	followedBases = "bases"
+)
+
+// FollowFolder is Follow into a folder, which it makes if there is none: with the log in
+// log/ and the bases in bases/, which are sealed with Options.Codec. Log and Bases of o are
+// not used. [RestoreFolder] makes a directory of it.
+func (e *Engine) FollowFolder(ctx context.Context, folder string, o FollowOptions) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	if folder == "" || o.Log != nil || o.Bases != nil {
+		return fmt.Errorf("%w: to follow into a folder takes its path, and no other place", ErrInvalid)
+	}
+	log, err := folderlog.Open(filepath.Join(folder, followedLog))
+	if err != nil {
+		return err
+	}
+	bases, err := blob.OpenSealed(filepath.Join(folder, followedBases), e.options.Codec)
+	if err != nil {
+		return err
+	}
+	o.Log, o.Bases = log, bases
+	return errors.Join(e.Follow(ctx, o), bases.Close())
+}
+
+// RestoreFolder is Restore from a folder of [Engine.FollowFolder], as of a moment or, if that is
+// zero, the last one. c is the codec of the engine, nil if it had none. The folder is only read.
+func RestoreFolder(ctx context.Context, folder, into string, at time.Time, c Codec) (RestoreInfo, error) {
+	if ctx == nil || folder == "" || into == "" {
+		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a folder and a directory", ErrInvalid)
+	}
+	for _, name := range []string{followedLog, followedBases} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return RestoreInfo{}, fmt.Errorf("%w: %s has no copy that follows a directory: %w", ErrNoBase, folder, err)
+		}
+	}
+	log, err := folderlog.Open(filepath.Join(folder, followedLog))
+	if err != nil {
+		return RestoreInfo{}, err
+	}
+	bases, err := blob.OpenReadOnlySealed(filepath.Join(folder, followedBases), c)
+	if err != nil {
+		return RestoreInfo{}, err
+	}
+	info, err := Restore(ctx, into, RestoreOptions{Log: log, Bases: bases, At: at, Codec: c})
+	return info, errors.Join(err, bases.Close())
 }

@@ -26,10 +26,10 @@ var statuses = []struct {
 	status int
 	errs   []error
 }{
-	{statusNotFound, []error{ErrRunNotFound, ErrNotPublished, blob.ErrMissing}},
+	{statusNotFound, []error{ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing}},
 	{statusConflict, []error{
 		ErrRunExists, ErrPublished, ErrStale, ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted,
-		ErrGroupClosed, ErrConflict, ErrSuspended, ErrMaintenance,
+		ErrGroupClosed, ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed,
 	}},
 	{statusInsufficient, []error{ErrNoSpace}},
 	{statusUnavailable, []error{ErrBusy, ErrClosed, ErrUnknown, ErrFailed, ErrFenced, ErrLocked, context.Canceled}},
@@ -43,10 +43,10 @@ var statuses = []struct {
 //	200  nil
 //	400  ErrInvalid, *workflow.DefinitionError, *workflow.InputError, *workflow.PatchError,
 //	     *workflow.SignalError
-//	404  ErrRunNotFound, ErrNotPublished, blob.ErrMissing
+//	404  ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing
 //	409  the state of the run does not allow it: ErrRunExists, ErrPublished, ErrStale,
 //	     ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted, ErrGroupClosed,
-//	     ErrConflict, ErrSuspended, ErrMaintenance
+//	     ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed
 //	413  *workflow.LimitError
 //	503  again later, here or elsewhere: ErrBusy, ErrClosed, ErrUnknown, ErrFailed,
 //	     ErrFenced, ErrLocked, a context that was cancelled

@@ -68,6 +68,8 @@ var codes = []struct {
 	{pawl.ErrConflict, "conflict"},
 	{pawl.ErrSuspended, "suspended"},
 	{pawl.ErrMaintenance, "maintenance"},
+	{pawl.ErrFollowed, "followed"},
+	{pawl.ErrNoBase, "no_base"},
 	{pawl.ErrNoSpace, "no_space"},
 	{pawl.ErrBusy, "busy"},
 	{pawl.ErrUnknown, "unknown_outcome"},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -72,6 +73,9 @@ var documented = append(api.Pages, []api.Documented{
 	{"Fork", reflect.TypeFor[api.Fork]()},
 	{"ForkResult", reflect.TypeFor[api.ForkResult]()},
 	{"Purge", reflect.TypeFor[api.Purge]()},
+	{"Backup", reflect.TypeFor[api.Backup]()},
+	{"BackedUp", reflect.TypeFor[api.BackedUp]()},
+	{"Followed", reflect.TypeFor[api.Followed]()},
 	{"Purged", reflect.TypeFor[api.Purged]()},
 	{"PublishedDefinition", reflect.TypeFor[pawl.PublishedDefinition]()},
 	{"Batch", reflect.TypeFor[api.Batch]()},
@@ -298,7 +302,7 @@ func TestDocumentOfActs(t *testing.T) {
 	for path, methods := range d.Paths {
 		post, ok := methods["post"]
 		name := path[strings.LastIndex(path, "/")+1:]
-		if !ok || name == "forks" || name == "purge" || name == "simulate" || name == "batch" {
+		if !ok || name == "forks" || name == "purge" || name == "simulate" || slices.Contains([]string{"batch", "backup", "follow"}, name) {
 			continue
 		}
 		if do, ok := acts[name]; ok {
@@ -323,7 +327,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	ask := func(method, path, body string, header ...string) string {
 		t.Helper()
 		ctx := t.Context()
-		if path == "/v1/watch" { // which would not end
+		if path == "/v1/watch" || path == "/v1/follow" { // which would not end
 			gone, cancel := context.WithCancel(ctx)
 			cancel()
 			ctx = gone
@@ -369,6 +373,9 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		ask("GET", path, "", "Accept", "text/event-stream")
 	}
 	ask("POST", "/v1/runs/a/purge", signed(""))
+	into := filepath.Join(t.TempDir(), "copy")
+	ask("POST", "/v1/backup", `{"into": "`+into+`"}`)
+	ask("POST", "/v1/follow", `{"into": "`+into+`-followed", "interval": "1ms", "keep": "1h"}`, "Accept", "text/event-stream")
 	ask("PUT", "/v1/runs/m", `{"definition": `+toJSON(t, many)+`}`)
 	ask("POST", "/v1/runs/m/tokens/ask/complete", signed(`"output": 1`))
 	ask("POST", "/v1/runs/m/tokens/more/fail", signed(`"code": "x"`))

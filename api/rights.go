@@ -25,7 +25,11 @@ const (
 	// Define: to publish definitions, to start runs of definitions that are not published, and to patch those of runs.
 	Define
 
-	// All rights.
+	// Files: to have the engine write files of its machine, wherever the caller says. Only programs
+	// on the socket of the engine have it, unless a host gives it.
+	Files
+
+	// All rights but Files.
 	All = View | Values | Act | Define
 )
 
@@ -97,7 +101,7 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 }
 
 // LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side is a program of the
-// same user and has all rights, but for those that NarrowLocal has taken.
+// same user and has all rights and Files, but for those that NarrowLocal has taken.
 func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 	if r == nil {
 		return "", 0, refusef(http.StatusForbidden, codeForbidden, "there is no request")
@@ -108,6 +112,8 @@ func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 		return "", 0, refusef(http.StatusForbidden, codeForbidden, "%s or %s is no header of NarrowLocal", byHeader, rightsHeader)
 	case rights == "read":
 		return who, View | Values, nil
+	case r.Header.Get(byHeader) == "": // nobody asks through it
+		return who, All | Files, nil
 	default:
 		return who, All, nil
 	}

@@ -34,6 +34,8 @@ func routes() []route {
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
 		{post, "/v1/runs/{run}/purge", Act, []string{"dryRun"}, (*call).purgeRun},
 		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
+		{post, "/v1/backup", Files, nil, (*call).backUp},
+		{post, "/v1/follow", Files, nil, (*call).followInto},
 		{post, "/v1/batch", View | Act, batchParams, (*call).doBatch},
 		{get, "/v1/definitions", View, nil, (*call).listDefinitions},
 		{get, "/v1/definitions/{name}/{version}", View, nil, (*call).showPublished},

@@ -48,6 +48,9 @@ const (
 // FollowOptions.Rebase has passed.
 const minRebase = 64 << 20
 
+// lastTry is how long a follower that is ended goes on with what waits.
+const lastTry = time.Second
+
 // drainTime is for how long Close waits for the last changes to be kept.
 const drainTime = 10 * time.Second
 
@@ -144,6 +147,7 @@ func (f *follower) followUntil(ctx context.Context) error {
 		var err error
 		select {
 		case <-ctx.Done():
+			f.keepSome(ctx)
 			err = context.Cause(ctx)
 		case <-f.dir.failed:
 			err = f.dir.Err()
@@ -162,6 +166,13 @@ func (f *follower) followUntil(ctx context.Context) error {
 			f.startBase(ctx)
 		}
 	}
+}
+
+// keepSome appends what waits when the follower is ended, if that goes at once.
+func (f *follower) keepSome(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+	defer cancel()
+	f.tell(f.shipChanges(ctx))
 }
 
 // keepLast appends the last changes of a directory that is closed.

@@ -56,10 +56,10 @@ var statuses = []struct {
 		&api.Error{Code: "timeout"}, &api.Error{Code: "internal"},
 	}},
 	{exitTimeout, []error{context.DeadlineExceeded}},
-	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished, blob.ErrMissing}},
+	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished, pawl.ErrNoBase, blob.ErrMissing}},
 	{exitRefused, []error{
 		pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrStale, pawl.ErrEnded, pawl.ErrNotEnded, pawl.ErrNotLive, pawl.ErrAmbiguous,
-		pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy,
+		pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy, pawl.ErrFollowed,
 	}},
 }
 

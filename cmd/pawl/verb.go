@@ -63,6 +63,8 @@ func verbs() []verb {
 		exportVerb,
 		archiveVerb,
 		purgeVerb,
+		backupVerb,
+		restoreVerb,
 		verifyVerb,
 		repairVerb,
 

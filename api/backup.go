@@ -1,0 +1,153 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-run/pawl"
+)
+
+// A Backup says where a copy of the engine directory goes, on the machine of the engine.
+type Backup struct {
+	Into string `json:"into"` // an absolute path
+	// Interval and Keep are of a copy that follows: how long a commit waits for others, and for how
+	// long one can go back, as Go durations; "" are a second, and a week.
+	Interval string `json:"interval,omitzero"`
+	Keep     string `json:"keep,omitzero"`
+}
+
+// A BackedUp says what is in a copy of the engine directory.
+type BackedUp struct {
+	Path    string   `json:"path"`
+	Runs    int      `json:"runs"`
+	Files   int      `json:"files"` // of runs
+	Blobs   int      `json:"blobs"`
+	Bytes   int64    `json:"bytes"`             // of all of it
+	Damaged []string `json:"damaged,omitempty"` // what could not be copied, and why
+}
+
+// A Followed says how far a copy that follows the engine directory is.
+type Followed struct {
+	At      time.Time `json:"at,omitzero"`   // as of when the copy is like the directory
+	Waiting int       `json:"waiting"`       // transactions that it has not got yet
+	Base    time.Time `json:"base,omitzero"` // when its last base was made; zero: there is none yet
+	Failure string    `json:"failure,omitzero"`
+}
+
+// readBackup reads where a copy goes.
+func (c *call) readBackup() (b Backup, o pawl.FollowOptions, err error) {
+	text, err := c.readBody()
+	if err == nil {
+		err = decodeObject(text, &b)
+	}
+	if err != nil {
+		return b, o, err
+	}
+	if !filepath.IsAbs(b.Into) {
+		return b, o, invalidf("into is %q: it must be an absolute path", b.Into)
+	}
+	for name, x := range map[string]struct {
+		text string
+		to   *time.Duration
+	}{"interval": {b.Interval, &o.Interval}, "keep": {b.Keep, &o.Keep}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.to, err = time.ParseDuration(x.text); err != nil || *x.to <= 0 {
+			return b, o, invalidf("%s is %q: it must be a duration above zero, like 1h30m", name, x.text)
+		}
+	}
+	return b, o, nil
+}
+
+// backUp makes a copy of the engine directory.
+func (c *call) backUp() error {
+	b, _, err := c.readBackup()
+	if err != nil {
+		return err
+	}
+	if b.Interval != "" || b.Keep != "" {
+		return invalidf("interval and keep are of a copy that follows")
+	}
+	info, err := c.engine.Backup(c.context(), b.Into)
+	if err != nil {
+		return err
+	}
+	out := BackedUp{Path: info.Path, Runs: info.Runs, Files: info.Files, Blobs: info.Blobs, Bytes: info.Bytes}
+	for _, err := range info.Damaged {
+		out.Damaged = append(out.Damaged, err.Error())
+	}
+	return c.reply(out)
+}
+
+// followInto keeps a copy of the engine directory up to date as long as the caller listens.
+func (c *call) followInto() error {
+	b, o, err := c.readBackup()
+	if err != nil {
+		return err
+	}
+	if !c.acceptsType(typeStream) {
+		return refusef(http.StatusNotAcceptable, codeNotAccepted, "this is a stream: ask with Accept: %s", typeStream)
+	}
+	return c.streamFrames(func(ctx context.Context) iter.Seq2[frame, error] { return c.followFrames(ctx, b.Into, o) })
+}
+
+// followFrames follows while somebody listens, and yields how far the copy is.
+func (c *call) followFrames(ctx context.Context, into string, o pawl.FollowOptions) iter.Seq2[frame, error] {
+	return func(yield func(frame, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		var last atomic.Pointer[pawl.FollowReport]
+		more := make(chan struct{}, 1)
+		o.Report = func(r pawl.FollowReport) {
+			last.Store(&r) // nobody needs the one before
+			select {
+			case more <- struct{}{}:
+			default:
+			}
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.engine.FollowFolder(ctx, into, o) }()
+		for told := (Followed{Waiting: -1}); ; {
+			select {
+			case <-more:
+				r := last.Load()
+				now := Followed{At: r.At, Waiting: r.Waiting, Base: r.Base}
+				if r.Err != nil {
+					now.Failure = r.Err.Error()
+				}
+				if now == told {
+					continue
+				}
+				if told = now; !yield(frame{body: now}, nil) {
+					stop()
+					_ = <-ended // nobody listens any more
+					return
+				}
+			case err := <-ended:
+				if err != nil && !errors.Is(err, context.Canceled) {
+					yield(frame{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// Backup makes a copy of the engine directory, as Engine.Backup does, on the machine of the engine.
+func (c *Client) Backup(ctx context.Context, b Backup) (out BackedUp, err error) {
+	err = c.ask(ctx, &question{method: http.MethodPost, path: "/v1/backup", body: b}, &out)
+	return out, err
+}
+
+// Follow keeps a copy of the engine directory up to date, as Engine.FollowFolder does, as long as somebody takes
+// what it yields: how far the copy is. When the engine closes it ends with an error, and what was committed
+// last may not be kept: a host that wants that calls Engine.Follow itself.
+func (c *Client) Follow(ctx context.Context, b Backup) iter.Seq2[Followed, error] {
+	return listStream[Followed](ctx, c, &question{method: http.MethodPost, path: "/v1/follow", body: b})
+}
