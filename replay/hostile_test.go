@@ -192,7 +192,7 @@ func TestHostileExports(t *testing.T) {
 	ordered := playOrder(t, "order-41", 0.93, 12, 7, 9)
 	waits := playOrder(t, "order-42", 0.5, 1, 2)
 	dir := t.TempDir()
-	for seed := range uint64(harness.Figure(100, 1000, 100_000)) {
+	for seed := range uint64(harness.Figure(100, 300, 20_000)) {
 		r := []*recorder{ordered, waits}[seed%2]
 		path := filepath.Join(dir, "hostile.pawl")
 		text := closed(mutated(rand.New(rand.NewPCG(seed, 1)), exportOf(t, r)))
