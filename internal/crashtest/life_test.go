@@ -64,13 +64,14 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 	}
 	l.engine = engine
 	close(l.opened)
+	followed := l.follow(ctx)
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() { l.answer(ctx, engine, stop) })
 	err = l.do(ctx, engine)
 	close(stop)
 	group.Wait()
-	if err := errors.Join(err, engine.Close(ctx)); err != nil {
+	if err := errors.Join(err, engine.Close(ctx), <-followed); err != nil {
 		return err
 	}
 	l.ledger.Write(witness.Entry{What: witness.Closed})

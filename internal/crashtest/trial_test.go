@@ -102,6 +102,9 @@ func (t *trial) look(whole bool) {
 	if t.work.sealed {
 		t.checkSecrets()
 	}
+	if err := checkFollowed(t.Dir, t.work, lines, t.Was); err != nil {
+		t.Bad("after life %d: the copy that follows: %v", t.Lives, err)
+	}
 	for _, text := range checkBackups(t.Dir, t.work, lines, t.Lives, t.Was) {
 		t.Bad("after life %d: %s", t.Lives, text)
 	}

@@ -22,6 +22,7 @@ type work struct {
 	calls   []string                // files of the definitions that the runs call
 	parts   int64                   // bytes from which records are put aside, and then two leave the log at a time; 0 is the default
 	forks   []forking               // which are made when the runs have ended
+	follows bool                    // a copy follows the directory
 	sealed  bool                    // values are encrypted, and no file may hold a secret
 	first   int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
@@ -61,6 +62,8 @@ var works = []work{
 		witness.Jobs("nested", object{"orders": []any{[]any{"a", "b"}, []any{"c"}, []any{}}}))},
 	{name: "forked", runs: slices.Concat(witness.Jobs("fanout", object{}), witness.Jobs("saga", object{"item": "lamp", "card": "valid", "address": "nowhere"})),
 		forks: []forking{{"wide", "fanout-1", 2}, {"again", "saga-1", 4}, {"fork-of-a-fork", "again", 5}}},
+	{name: "followed", follows: true, parts: 700, runs: slices.Concat(witness.Jobs("parcel", object{"v": 1}), witness.Jobs("chain", object{"v": 1, "long": long}),
+		witness.Jobs("fanout", object{}), witness.Jobs("loop", object{"readyAt": 3}))},
 	{name: "closing", runs: witness.Jobs("closing", object{}), closes: true},
 }
 
