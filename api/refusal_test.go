@@ -24,6 +24,7 @@ func TestWhatARequestLacks(t *testing.T) {
 		{"POST", "/v1/runs/order-1/cancel-nodes", signed(""), "nodes must name some"},
 		{"POST", "/v1/runs/order-1/branches", signed(`"item": 1`), "group must name a group"},
 		{"POST", "/v1/runs/order-1/close-group", signed(""), "group must name a group"},
+		{"POST", "/v1/runs/order-1/simulate", `{"results": {"quote": {"output": 1}, "qoute": {"output": 1}}}`, `results has "qoute", and the run has no node of that name`},
 		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "elapse"}]}`, "elapse must say how much time passes"},
 		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "vote", "token": 2, "node": "quote", "approved": true}]}`, "not both"},
 		{"POST", "/v1/runs/order-1/forks", signed(`"to": "b", "token": 2, "node": "quote"`), "not both"},

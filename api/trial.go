@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -88,6 +89,10 @@ func (c *call) tryActs() error {
 	if err != nil {
 		return err
 	}
+	unknown := maps.Clone(q.Results) // those whose nodes there are neither before the acts nor after
+	if err := dropKnown(unknown, p.copied); err != nil {
+		return err
+	}
 	play := func() error { return p.copied.Play(ctx, resultsOf(q.Results)) }
 	if err := play(); err != nil {
 		return err
@@ -100,7 +105,28 @@ func (c *call) tryActs() error {
 			return err
 		}
 	}
+	if err := dropKnown(unknown, p.copied); err != nil {
+		return err
+	}
+	for node := range unknown {
+		return invalidf("results has %q, and the run has no node of that name", string(node))
+	}
 	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
+}
+
+// dropKnown drops the results of nodes that the definition of a copy has.
+func dropKnown(results map[workflow.NodeID]Result, copied *pawl.Simulation) error {
+	if len(results) == 0 {
+		return nil
+	}
+	d, _, err := copied.Definition()
+	if err != nil {
+		return err
+	}
+	for i := range d.Nodes {
+		delete(results, d.Nodes[i].ID)
+	}
+	return nil
 }
 
 // resultsOf performs tasks by their nodes.

@@ -203,11 +203,14 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 		r.Close()
 		return more
 	}
-	if _, err := os.Lstat(filepath.Join(path, "pawl.db")); err == nil {
-		return l.eachInDirectory(path, yield)
-	}
 	more := true
 	_ = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error { // all errors are yielded
+		if err == nil && e.IsDir() && isEngineDirectory(name) {
+			if more = l.eachInDirectory(name, yield); !more {
+				return fs.SkipAll
+			}
+			return fs.SkipDir
+		}
 		if err == nil && (e.IsDir() || name != path && filepath.Ext(name) != ".db" && filepath.Ext(name) != exportExt) {
 			return nil
 		}
@@ -231,6 +234,11 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 		return nil
 	})
 	return more
+}
+
+func isEngineDirectory(path string) bool {
+	_, err := os.Lstat(filepath.Join(path, "pawl.db"))
+	return err == nil
 }
 
 // eachInDirectory yields the runs of an engine directory, with the records that are not yet
@@ -311,7 +319,7 @@ func splitName(name string) (dir string, run workflow.RunID, ok bool) {
 		if name[i] != ':' {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(name[:i], "pawl.db")); err == nil || isExport(name[:i]) {
+		if isEngineDirectory(name[:i]) || isExport(name[:i]) {
 			return name[:i], workflow.RunID(name[i+1:]), true
 		}
 	}
