@@ -214,8 +214,8 @@ func (s *Simulation) Elapse(d time.Duration) error {
 	return nil
 }
 
-// Play performs the tasks that the copy has dispatched, oldest token first, and those that
-// come of their results, with x, until none is left but those for which x has returned
+// Play performs the tasks that the copy has dispatched, oldest token first, then those that
+// have come of their results, and so on, with x, until none is left but those for which x has returned
 // ErrPending. Time stands still. The methods of a Task do nothing but Open, and fail with
 // ErrInvalid. A result that the run would not take fails its attempt, as in the run.
 // Errors: the cause of ctx, *workflow.LimitError (more than MaxSimulatedSteps).
@@ -230,20 +230,25 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 	}
 	pending := map[Key]bool{}
 	for {
-		t := s.nextTask(pending)
-		if t == nil {
+		tasks := s.dispatchedTasks(pending)
+		if len(tasks) == 0 {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		m := s.performTask(ctx, x, t)
-		if m == nil {
-			pending[t.key] = true
-			continue
-		}
-		if err := s.takeMessage(t.Run, m); err != nil {
-			return err
+		for _, t := range tasks {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if !s.isOut(t) { // what came of another one's result has ended it
+				continue
+			}
+			m := s.performTask(ctx, x, t)
+			if m == nil {
+				pending[t.key] = true
+				continue
+			}
+			if err := s.takeMessage(t.Run, m); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -313,18 +318,24 @@ func (e *Engine) stateIn(ctx context.Context, id workflow.RunID) (*state.State, 
 	return sim.state, nil
 }
 
-// nextTask returns the first task that is dispatched and not in skipped; nil if there is none.
-func (s *Simulation) nextTask(skipped map[Key]bool) *outTask {
+// dispatchedTasks returns the tasks that are dispatched and not in skipped.
+func (s *Simulation) dispatchedTasks(skipped map[Key]bool) (out []*outTask) {
 	for _, e := range planning.Pending(s.state) {
 		d, ok := e.(decision.DispatchTask)
 		if !ok {
 			continue
 		}
 		if key := s.engine.keyOf(s.state.Run, d.Token, d.Attempt, d.Epoch); !skipped[key] {
-			return &outTask{Dispatch: actor.NewDispatch(s.state, d), key: key}
+			out = append(out, &outTask{Dispatch: actor.NewDispatch(s.state, d), key: key})
 		}
 	}
-	return nil
+	return out
+}
+
+// isOut reports whether a task is still the one that its token has dispatched.
+func (s *Simulation) isOut(t *outTask) bool {
+	token := s.state.Token(t.Token)
+	return token != nil && token.Status == workflow.Dispatched && token.Attempt == t.Attempt && token.Epoch == t.Epoch
 }
 
 // EndChild tells the copy how a child run that it waits for has ended; Output and Failure of
