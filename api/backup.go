@@ -111,8 +111,12 @@ func (c *call) followFrames(ctx context.Context, into string, o pawl.FollowOptio
 			default:
 			}
 		}
-		ended := make(chan error, 1)
-		go func() { ended <- c.engine.FollowFolder(ctx, into, o) }()
+		var err error // of FollowFolder, once ended is closed
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			err = c.engine.FollowFolder(ctx, into, o)
+		}()
 		for told := (Followed{Waiting: -1}); ; {
 			select {
 			case <-more:
@@ -126,10 +130,10 @@ func (c *call) followFrames(ctx context.Context, into string, o pawl.FollowOptio
 				}
 				if told = now; !yield(frame{body: now}, nil) {
 					stop()
-					_ = <-ended // nobody listens any more
+					<-ended // nobody listens any more
 					return
 				}
-			case err := <-ended:
+			case <-ended:
 				if err != nil && !errors.Is(err, context.Canceled) {
 					yield(frame{}, err)
 				}
