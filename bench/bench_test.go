@@ -21,9 +21,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// tinySizes are small. The sleepers take several ticks of the clock by which processor time is
+// told, which are 10 ms: a span without one has no figure.
 var tinySizes = sizes{
 	Bare: 10 * time.Millisecond, Chain: 20, ChainCount: 2, Fanout: 20, LargeFanout: 60, Runs: 10, Starts: 10,
-	Sleepers: 10, IdleAfter: 100 * time.Millisecond, Killed: 5, Ended: 30, EndedWait: 3, SideBySide: 4, SideLength: 10,
+	Sleepers: 60, IdleAfter: 100 * time.Millisecond, Killed: 5, Ended: 30, EndedWait: 3, SideBySide: 4, SideLength: 10,
 }
 
 func tinyRunner(t *testing.T, s settings) *runner {
