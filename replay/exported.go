@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 
 	"github.com/pawl-run/pawl/decision"
@@ -37,19 +38,36 @@ func (l library) eachExported(path string, yield func(*Recording, error) bool) b
 		return yield(nil, err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	for run, err := range portable.Read(f) {
+	return l.eachIn(f, path, yield)
+}
+
+// eachIn is eachExported for what a reader has of a source.
+func (l library) eachIn(from io.Reader, source string, yield func(*Recording, error) bool) bool {
+	for run, err := range portable.Read(from) {
 		var r *Recording
 		if err == nil {
-			r, err = l.recordingOf(run, path)
+			r, err = l.recordingOf(run, source)
 		}
 		if err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
+			err = fmt.Errorf("%s: %w", source, err)
 		}
 		if !yield(r, err) {
 			return false
 		}
 	}
 	return true
+}
+
+// ReadExported yields the exported runs that a reader has, such as a live engine sends. source
+// says in errors where they come from. They need not be closed.
+func ReadExported(from io.Reader, source string) iter.Seq2[*Recording, error] {
+	return func(yield func(*Recording, error) bool) {
+		if from == nil {
+			yield(nil, fmt.Errorf("%s: %w", source, errEmpty))
+			return
+		}
+		newLibrary(nil).eachIn(from, source, yield)
+	}
 }
 
 // openExported returns a run of a file of exported ones, the first if id is "".

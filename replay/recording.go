@@ -197,7 +197,7 @@ func AllSealed(c store.Codec, paths ...string) iter.Seq2[*Recording, error] {
 
 // eachBelow yields the recordings below a path, and reports whether more are wanted.
 func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool {
-	if _, _, ok := splitName(path); ok {
+	if _, _, ok := SplitName(path); ok {
 		r, err := FindSealed(path, l.codec)
 		more := yield(r, err)
 		r.Close()
@@ -292,7 +292,7 @@ func Find(name string) (*Recording, error) { return FindSealed(name, nil) }
 
 // FindSealed is Find for what may be sealed, which the codec opens.
 func FindSealed(name string, c store.Codec) (*Recording, error) {
-	dir, run, ok := splitName(name)
+	dir, run, ok := SplitName(name)
 	if !ok {
 		return OpenSealed(name, c)
 	}
@@ -313,8 +313,9 @@ func FindSealed(name string, c store.Codec) (*Recording, error) {
 	return rec, nil
 }
 
-// splitName splits a name at the first colon behind an engine directory, or a file of exported runs.
-func splitName(name string) (dir string, run workflow.RunID, ok bool) {
+// SplitName splits a name, as [Find] takes it, at the first colon behind an engine directory, or a file of exported runs; ok is
+// false if there is none.
+func SplitName(name string) (dir string, run workflow.RunID, ok bool) {
 	for i := range len(name) {
 		if name[i] != ':' {
 			continue

@@ -15,20 +15,15 @@ var coverageVerb = verb{
 
 // A coverageCommand counts what recorded runs went through.
 type coverageCommand struct {
-	Paths []string `arg:"" name:"file-or-dir" help:"Files of runs, folders of them, or engine directories that nobody has open."`
+	Paths []string `arg:"" name:"file-dir-or-run" help:"Files of runs, folders of them, engine directories, or ids of runs in the directory."`
 	All   bool     `help:"Write the counts as well."`
-	keyFlag
-	jsonFlag
+	recordedFlag
 }
 
 // runCommand counts. The answer is no if something was never gone through.
-func (c *coverageCommand) runCommand(_ context.Context, con *console) error {
-	keys, err := c.codec()
-	if err != nil {
-		return err
-	}
+func (c *coverageCommand) runCommand(ctx context.Context, con *console) error {
 	var counts replay.Coverage
-	_, err = con.eachRecording(keys, c.Paths, counts.Add)
+	_, err := c.eachRecording(ctx, con, c.Paths, counts.Add)
 	never := 0
 	for _, d := range counts.Definitions() {
 		if c.JSON {

@@ -9,26 +9,25 @@ import (
 var diffVerb = verb{
 	name:    "diff",
 	help:    "Tell where two recorded runs part, and the first value that differs.",
-	example: []string{"pawl diff order-41.db order-42.db", "pawl diff data:order-41 data:order-42"},
+	example: []string{"pawl diff order-41 order-42", "pawl diff order-41.db backup:order-41"},
 	command: func() command { return new(diffCommand) },
 }
 
 // A diffCommand compares two runs.
 type diffCommand struct {
-	A string `arg:"" help:"The file of a run, or DIR:RUN for a run of an engine directory that nobody has open."`
+	A string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
 	B string `arg:"" help:"The other run."`
-	keyFlag
-	jsonFlag
+	recordedFlag
 }
 
 // runCommand compares; the answer is no if the runs part or were given different values.
-func (c *diffCommand) runCommand(_ context.Context, con *console) error {
-	a, err := c.openRecording(c.A)
+func (c *diffCommand) runCommand(ctx context.Context, con *console) error {
+	a, err := c.openRecording(ctx, c.A)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	b, err := c.openRecording(c.B)
+	b, err := c.openRecording(ctx, c.B)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -17,22 +18,21 @@ var graphVerb = verb{
 	help: "Draw a definition, or a run on its definition.",
 	example: []string{
 		"pawl graph order.yaml                           # an outline",
-		"pawl graph data order-42 --svg -o order-42.svg  # how the run stands",
+		"pawl graph order-42 --svg -o order-42.svg       # how the run stands",
 	},
 	command: func() command { return new(graphCommand) },
 }
 
 // A graphCommand draws a definition.
 type graphCommand struct {
-	Path    string `arg:"" name:"file-or-dir" help:"A definition, the file of a run, or an engine directory."`
-	Run     string `arg:"" optional:"" help:"The id of the run, in a directory."`
+	Path    string `arg:"" name:"file-dir-or-run" help:"A definition, the file of a run, an engine directory, or the id of a run in the directory."`
+	Run     string `arg:"" optional:"" help:"The id of the run, behind an engine directory."`
 	SVG     bool   `name:"svg" xor:"language" help:"Write SVG. It follows the light or dark colours of its reader."`
 	Mermaid bool   `xor:"language" help:"Write a flowchart of Mermaid."`
 	Dot     bool   `xor:"language" help:"Write a digraph of Graphviz."`
 	Width   int    `placeholder:"PIXELS" help:"The widest that the SVG may be; 1600 if this is not given."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file."`
-	keyFlag
-	jsonFlag
+	recordedFlag
 }
 
 // A graphReport is what the command writes as JSON.
@@ -49,6 +49,12 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	keys, err := c.codec()
 	if err != nil {
 		return err
+	}
+	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) && c.Run == "" {
+		if _, err := c.pathOf(c.Path); err != nil {
+			return err
+		}
+		c.Path, c.Run = c.Dir, c.Path
 	}
 	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run), keys)
 	if errors.Is(err, pawl.ErrLocked) {

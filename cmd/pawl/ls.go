@@ -126,13 +126,17 @@ func placeText(ctx context.Context, e *reached, run *pawl.RunSummary) (string, e
 	if err != nil {
 		return "", err
 	}
-	var places []string
+	return strings.Join(placesOf(&o), ", "), nil
+}
+
+// placesOf says of each node where tokens live what they do there.
+func placesOf(o *pawl.Overview) (places []string) {
 	for _, n := range o.Nodes {
 		if text := tokensText(n.Tokens); text != "" {
 			places = append(places, string(n.Node)+": "+text)
 		}
 	}
-	return strings.Join(places, ", "), nil
+	return places
 }
 
 // tokensText counts the live tokens at a node; "" if there is none.

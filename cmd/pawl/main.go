@@ -8,7 +8,7 @@
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
 //	pawl step RUN                 shows a recorded run after any of its records; see package replay
 //	pawl diff RUN RUN             tells where two recorded runs part
-//	pawl coverage FILE-OR-DIR...  lists what recorded runs never went through
+//	pawl coverage RUN-OR-DIR...   lists what recorded runs never went through
 //	pawl replay FILE-OR-DIR...    plans recorded runs again
 //	pawl completion SHELL         writes what bash, zsh or fish needs to complete commands
 //
@@ -22,6 +22,8 @@
 //	pawl export RUN... --to FILE  writes runs into one file that can be read anywhere
 //	pawl archive --to FILE        moves runs that have ended into such a file
 //	pawl purge RUN...             forgets runs that have ended
+//	pawl backup INTO              copies an engine directory while its engine goes on
+//	pawl restore FROM INTO        makes an engine directory of a copy that was kept while it changed
 //
 // pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.
 // Data goes to standard output, everything else to standard error. COLUMNS says how wide lines
@@ -55,6 +57,13 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if err != nil {
 		return con.finish(err)
 	}
+	if len(args) == 0 {
+		con.Out = con.Errs // nothing was asked for
+		if parser, err = con.newParser(func(int) { status = exitUnusable }); err != nil {
+			return con.finish(err)
+		}
+		args = []string{"--help"}
+	}
 	chosen, err := parser.Parse(args)
 	if status >= 0 { // help was written
 		return status
@@ -75,12 +84,14 @@ func (con *console) newParser(exit func(int)) (*kong.Kong, error) {
 		kong.Help(writeHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	}
-	for _, v := range verbs() {
-		var tags []string
-		if v.hidden {
-			tags = []string{`hidden:""`}
+	for _, g := range verbGroups() {
+		for _, v := range g.verbs {
+			var tags []string
+			if v.hidden {
+				tags = []string{`hidden:""`}
+			}
+			options = append(options, kong.DynamicCommand(v.name, v.help, g.title, v.command(), tags...))
 		}
-		options = append(options, kong.DynamicCommand(v.name, v.help, "", v.command(), tags...))
 	}
 	return kong.New(&struct{}{}, options...)
 }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 
-	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,16 +11,15 @@ import (
 var replayVerb = verb{
 	name:    "replay",
 	help:    "Plan recorded runs again, and name the first decision that differs.",
-	example: []string{"pawl replay data", "pawl replay data/runs                # while an engine has data open", "pawl replay --definition new.yaml data"},
+	example: []string{"pawl replay data", "pawl replay order-42", "pawl replay --definition new.yaml data"},
 	command: func() command { return new(replayCommand) },
 }
 
 // A replayCommand plans recorded runs again.
 type replayCommand struct {
-	Paths      []string `arg:"" name:"file-or-dir" help:"Files of runs, folders of them, or engine directories that nobody has open."`
+	Paths      []string `arg:"" name:"file-dir-or-run" help:"Files of runs, folders of them, engine directories, or ids of runs in the directory."`
 	Definition string   `placeholder:"FILE" help:"Tell what this definition would have decided of the runs of workflows of its name."`
-	keyFlag
-	jsonFlag
+	recordedFlag
 }
 
 // A replaySummary is the last line of what the command writes.
@@ -52,19 +48,16 @@ func unreadableText(n int) string {
 }
 
 // runCommand plans the runs again. The answer is no if some decide otherwise.
-func (c *replayCommand) runCommand(_ context.Context, con *console) error {
-	keys, err := c.codec()
-	if err != nil {
-		return err
-	}
+func (c *replayCommand) runCommand(ctx context.Context, con *console) error {
 	var definition *workflow.Definition
+	var err error
 	if c.Definition != "" {
 		if definition, err = readDefinition(c.Definition); err != nil {
 			return err
 		}
 	}
 	var sum replaySummary
-	sum.Unreadable, err = con.eachRecording(keys, c.Paths, func(rec *replay.Recording) error {
+	sum.Unreadable, err = c.eachRecording(ctx, con, c.Paths, func(rec *replay.Recording) error {
 		if definition != nil {
 			return c.substituteDefinition(con, &sum, rec, definition)
 		}
@@ -121,27 +114,3 @@ func (s *replaySummary) countRun(d *replay.Difference) {
 		s.Different++
 	}
 }
-
-// eachRecording calls do with the recordings below some paths, says which cannot be read, and returns how many those
-// are: with errAbsent if none of them is there, else with errFiles.
-func (con *console) eachRecording(keys pawl.Codec, paths []string, do func(*replay.Recording) error) (unreadable int, failed error) {
-	for rec, err := range replay.AllSealed(keys, paths...) {
-		if err == nil {
-			err = do(rec)
-		}
-		if err == nil {
-			continue
-		}
-		unreadable++
-		fmt.Fprintln(con.Errs, "pawl:", err)
-		if !errors.Is(err, fs.ErrNotExist) {
-			failed = errFiles
-		} else if failed == nil {
-			failed = errAbsent
-		}
-	}
-	return unreadable, failed
-}
-
-// errAbsent says that files, which are listed already, are not there.
-var errAbsent = fmt.Errorf("some files are not there: %w", fs.ErrNotExist)

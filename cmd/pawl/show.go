@@ -39,7 +39,7 @@ func (c *showCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 		c.printRun(con, &o, &s)
-		if err := c.printWaits(ctx, con, e, id); err != nil {
+		if err := c.printWaits(ctx, con, e, &o); err != nil {
 			return err
 		}
 		if !o.Status.Final() || o.Failure != nil {
@@ -80,21 +80,28 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 	}
 }
 
-// maxShown bounds the tokens that are shown one by one.
+// maxShown is how many live tokens are shown one by one. Of more, the nodes are shown at which they are.
 const maxShown = 10
 
-// printWaits writes the tokens that live, the first of them.
-func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, id workflow.RunID) error {
-	n, now := 0, con.Now()
-	for t, err := range e.Tokens(ctx, id, pawl.TokenFilter{Status: liveStatuses()}) {
+// printWaits writes the tokens that live, or how many of them there are at each node.
+func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, o *pawl.Overview) error {
+	now := con.Now()
+	var lines []string
+	for t, err := range e.Tokens(ctx, o.Run, pawl.TokenFilter{Status: liveStatuses()}) {
 		if err != nil {
 			return err
 		}
-		if n++; n > maxShown {
-			con.printWhole("  and more: pawl tokens %s", c.Run)
+		if len(lines) == maxShown {
+			for _, place := range placesOf(o) {
+				con.printLine("  %s", place)
+			}
+			con.printWhole("  each of them: pawl tokens %s", c.Run)
 			return nil
 		}
-		con.printLine("  %s", strings.Join(c.tokenCells(&t, now), "  "))
+		lines = append(lines, strings.Join(c.tokenCells(&t, now), "  "))
+	}
+	for _, line := range lines {
+		con.printLine("  %s", line)
 	}
 	return nil
 }

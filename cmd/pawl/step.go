@@ -14,16 +14,15 @@ import (
 var stepVerb = verb{
 	name:    "step",
 	help:    "Show a recorded run as it stood after any of its records.",
-	example: []string{"pawl step order-42.db", "pawl step data:order-42 --at 12"},
+	example: []string{"pawl step order-42", "pawl step order-42.db --at 12"},
 	command: func() command { return new(stepCommand) },
 }
 
 // A stepCommand shows a run record by record.
 type stepCommand struct {
-	Run string `arg:"" help:"The file of a run, or DIR:RUN for a run of an engine directory that nobody has open."`
+	Run string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
 	At  int64  `placeholder:"N" help:"Show the run after this record, from 1; --at=-1 is the last. Without it, lines of input say which."`
-	keyFlag
-	jsonFlag
+	recordedFlag
 }
 
 const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the last, /TEXT: the next record that says TEXT, q: quit"
@@ -31,7 +30,7 @@ const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the l
 // runCommand shows the record that --at names, or those that the input asks for. With JSON and
 // without --at it shows all.
 func (c *stepCommand) runCommand(ctx context.Context, con *console) error {
-	rec, err := c.openRecording(c.Run)
+	rec, err := c.openRecording(ctx, c.Run)
 	if err != nil {
 		return err
 	}

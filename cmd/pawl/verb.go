@@ -5,7 +5,6 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/aesgcm"
-	"github.com/pawl-run/pawl/replay"
 )
 
 // A verb is one thing that pawl can do. Each has a file of its own, and a line in
@@ -25,52 +24,28 @@ type command interface {
 	runCommand(ctx context.Context, con *console) error
 }
 
-// verbs are in the order of the help: to write definitions, to look at runs, to change them, to reason about them, to keep directories, and
-// the command itself.
-func verbs() []verb {
-	return []verb{
-		checkVerb,
-		testVerb,
-		graphVerb,
-		runVerb,
+// A verbGroup is a section of the help.
+type verbGroup struct {
+	title string
+	verbs []verb
+}
 
-		lsVerb,
-		showVerb,
-		inboxVerb,
-		eventsVerb,
-		journalVerb,
-		tokensVerb,
-		dataVerb,
-		serveVerb,
+// verbs are those of all groups, in the order of the help.
+func verbs() (out []verb) {
+	for _, g := range verbGroups() {
+		out = append(out, g.verbs...)
+	}
+	return out
+}
 
-		startVerb,
-		signalVerb,
-		voteVerb,
-		retryVerb,
-		skipVerb,
-		pauseVerb,
-		resumeVerb,
-		cancelVerb,
-		patchVerb,
-		forkVerb,
-
-		whyVerb,
-		stepVerb,
-		diffVerb,
-		replayVerb,
-		coverageVerb,
-
-		exportVerb,
-		archiveVerb,
-		purgeVerb,
-		backupVerb,
-		restoreVerb,
-		verifyVerb,
-		repairVerb,
-
-		completionVerb,
-		completeVerb,
-		versionVerb,
+func verbGroups() []verbGroup {
+	return []verbGroup{
+		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}},
+		{"Look at runs", []verb{lsVerb, showVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, serveVerb}},
+		{"Change runs", []verb{startVerb, signalVerb, voteVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}},
+		{"Explain runs", []verb{whyVerb, stepVerb, diffVerb, replayVerb, coverageVerb}},
+		{"Keep directories", []verb{exportVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb}},
+		{"This command", []verb{completionVerb, completeVerb, versionVerb}},
 	}
 }
 
@@ -85,15 +60,6 @@ func (f keyFlag) codec() (pawl.Codec, error) {
 		return nil, nil
 	}
 	return aesgcm.ReadKeyFile(f.KeyFile)
-}
-
-// openRecording opens the recording of a run: a file, or DIR:RUN. Close it.
-func (f keyFlag) openRecording(name string) (*replay.Recording, error) {
-	keys, err := f.codec()
-	if err != nil {
-		return nil, err
-	}
-	return replay.FindSealed(name, keys)
 }
 
 // A jsonFlag is embedded in the commands that can write for programs.

@@ -55,7 +55,11 @@ func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
 			return nil, err
 		}
 	}
-	rec, err := c.openRecording(c.Run)
+	keys, err := c.codec()
+	if err != nil {
+		return nil, err
+	}
+	rec, err := replay.FindSealed(c.Run, keys)
 	if err != nil {
 		return nil, err
 	}

@@ -26,16 +26,40 @@ func DescribeMessage(m Message) string {
 	if text == "" {
 		return text
 	}
-	v := reflect.ValueOf(m)
-	if act := v.FieldByName("Act"); act.IsValid() && !act.IsZero() {
-		text += fmt.Sprintf(" %+v", act.Interface())
-	}
-	for _, name := range []string{"Token", "Node", "Attempt", "Name", "By", "Status", "Failure"} {
+	v, act := reflect.ValueOf(m), ActOf(m)
+	for _, name := range []string{"Token", "Node", "Attempt", "Name", "By", "Status"} {
 		if f := v.FieldByName(name); f.IsValid() && !f.IsZero() {
 			text += fmt.Sprintf(" %s=%v", strings.ToLower(name), f.Interface())
 		}
 	}
+	switch by := v.FieldByName("By"); {
+	case act.By == "" || by.IsValid() && by.String() == act.By:
+	case by.IsValid():
+		text += " asked=" + act.By // for whoever it is by
+	default:
+		text += " by=" + act.By
+	}
+	if act.Reason != "" {
+		text += fmt.Sprintf(" reason=%q", act.Reason)
+	}
+	if f := failureOf(m); f != nil {
+		text += " failure=" + f.Error()
+	}
 	return value.Shorten(text, maxMessageText)
+}
+
+// failureOf returns the failure that a message tells, nil if it tells none.
+func failureOf(m Message) *workflow.Failure {
+	switch f := reflect.ValueOf(m).FieldByName("Failure"); {
+	case !f.IsValid() || f.IsZero():
+		return nil
+	case f.Kind() == reflect.Pointer:
+		failure, _ := f.Interface().(*workflow.Failure)
+		return failure
+	default:
+		failure, _ := f.Interface().(workflow.Failure)
+		return &failure
+	}
 }
 
 // ActOf returns who has asked for a message, and why; zero if that is not known.

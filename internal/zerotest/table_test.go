@@ -98,6 +98,8 @@ var functions = []function{
 	{"replay.Open", replay.Open},
 	{"replay.OpenSealed", replay.OpenSealed},
 	{"replay.PlanAgain", replay.PlanAgain},
+	{"replay.ReadExported", replay.ReadExported},
+	{"replay.SplitName", replay.SplitName},
 	{"replay.Substitute", replay.Substitute},
 	{"replay.Why", replay.Why},
 	{"rescue.Repair", rescue.Repair},
