@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,16 +13,16 @@ import (
 )
 
 // writer has a task that returns 20 KB, others each time.
-func writer(written *int) pawl.Handlers {
+func writer(written *atomic.Int64) pawl.Handlers {
 	return pawl.Handlers{"write": func(context.Context, pawl.Task) (any, error) {
-		*written++
-		return strings.Repeat(string(rune('a'+*written%26)), 20_000), nil
+		n := written.Add(1) // perhaps while the run is ended
+		return strings.Repeat(string(rune('a'+n%26)), 20_000), nil
 	}}
 }
 
 // A run that writes more than it may fails, and says so.
 func TestTheBytesOfARunAreBounded(t *testing.T) {
-	written := 0
+	var written atomic.Int64
 	e := open(t, t.TempDir(), pawl.Options{Executor: writer(&written)})
 	out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
 name: writes
@@ -34,13 +35,14 @@ transitions: [{from: write, to: write, loop: {maxIterations: 1000}}]
 	require.Equal(t, workflow.RunFailed, out.Status)
 	require.Equal(t, workflow.CodeLimit, out.Failure.Code)
 	require.Regexp(t, `^limit runBytes: the run takes 2\d{5} bytes on the disk, at most 200000: use a blob for what is large$`, out.Failure.Message)
-	require.Greater(t, written, 3)
-	require.Less(t, written, 12)
+	require.Greater(t, written.Load(), int64(3))
+	require.Less(t, written.Load(), int64(12))
 }
 
 // What a run has written before a restart counts.
 func TestTheBytesOfARunCountAfterARestart(t *testing.T) {
-	written, dir := 0, t.TempDir()
+	var written atomic.Int64
+	dir := t.TempDir()
 	e := open(t, dir, pawl.Options{Executor: writer(&written)})
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
 name: writes
@@ -51,14 +53,14 @@ transitions: [{from: write, to: wait}, {from: wait, to: again}, {from: again, to
 `)}, nil))
 	awaitEvent(t, e, "r", workflow.EventTokenWaiting)
 	require.NoError(t, e.Close(t.Context()))
-	require.Equal(t, 1, written)
+	require.EqualValues(t, 1, written.Load())
 	e = open(t, dir, pawl.Options{Executor: writer(&written)})
 	require.NoError(t, e.Signal(t.Context(), "r", workflow.Signal{Name: "go"}))
 	out, err := e.Wait(t.Context(), "r")
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunFailed, out.Status)
 	require.Equal(t, workflow.CodeLimit, out.Failure.Code)
-	require.Equal(t, 2, written)
+	require.EqualValues(t, 2, written.Load())
 }
 
 // Signals beyond what a run may keep are refused, also after a restart; those that were
