@@ -25,7 +25,8 @@ func TestOperationsShowsOutput(t *testing.T) {
 		for _, f := range script.Files {
 			if strings.HasSuffix(f.Name, ".doc") {
 				shown++
-				assert.Contains(t, string(page), "\n"+string(f.Data)+"```\n", "%s of %s", f.Name, path)
+				there := strings.Contains(string(page), "\n"+string(f.Data)+"```\n")
+				assert.True(t, there, "docs/operations.md lacks %s of %s:\n%s", f.Name, path, f.Data)
 			}
 		}
 	}
