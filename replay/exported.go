@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -100,6 +101,22 @@ func (l library) recordingOf(run *portable.Run, path string) (*Recording, error)
 			}
 		}
 	})
-	r.Source = path
+	r.Source, r.redacted = path, run.Redacted
 	return r, nil
+}
+
+// ErrRedacted says that a run was exported without its values, so that it cannot be planned again: a
+// Stepper shows it.
+var ErrRedacted = errors.New("it was exported without values: its records can be shown (pawl step), not planned again")
+
+// Redact writes exported runs again, with shapes in place of values: each text of a value has as many x as bytes, each
+// number is 0, each truth value false. Keys of objects, lengths of lists, ids, times, counts, codes of failures and the
+// definitions, patches included, stay; so do names of labels. Messages of failures, names of people, reasons, tenants and what
+// labels say are texts of values. One export is in memory as a whole. What was written is an export once Redact has
+// returned nil.
+func Redact(to io.Writer, from io.Reader) error {
+	if to == nil || from == nil {
+		return errEmpty
+	}
+	return portable.Redact(to, from)
 }

@@ -21,9 +21,10 @@ type Recording struct {
 	Run    workflow.RunID
 	Source string // the file, or the directory, that it was read from
 
-	graph   *workflow.Graph // of the definition that it began with
-	history decision.History
-	free    func()
+	graph    *workflow.Graph // of the definition that it began with
+	history  decision.History
+	redacted bool // it has the shapes of values, not the values
+	free     func()
 }
 
 // New returns the recording of a run that began with a compiled definition. history may be
@@ -40,6 +41,9 @@ func (r *Recording) Definition() *workflow.Definition {
 	return r.graph.Definition
 }
 
+// Redacted reports whether the recording lacks the values of the run; see [Redact].
+func (r *Recording) Redacted() bool { return r != nil && r.redacted }
+
 // Close frees the memory that the recording takes.
 func (r *Recording) Close() {
 	if r != nil && r.free != nil {
@@ -47,9 +51,17 @@ func (r *Recording) Close() {
 	}
 }
 
-// eachRecord yields the records of the run. Each error names the run; one says that there
+// eachRecord yields the records of the run, to be planned again. Each error names the run; one says that there
 // is none.
 func (r *Recording) eachRecord() decision.History {
+	if r.Redacted() {
+		return func(yield func(decision.Record, error) bool) { yield(decision.Record{}, r.withSource(ErrRedacted)) }
+	}
+	return r.eachRedacted()
+}
+
+// eachRedacted is eachRecord for those who do without values, and plan nothing again.
+func (r *Recording) eachRedacted() decision.History {
 	return func(yield func(decision.Record, error) bool) {
 		if r == nil || r.graph == nil || r.history == nil {
 			yield(decision.Record{}, errEmpty)

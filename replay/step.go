@@ -28,6 +28,7 @@ type Frame struct {
 	Output    map[string]any     `json:"output,omitempty"`  // of a run that has completed
 	Failure   *workflow.Failure  `json:"failure,omitempty"` // of a run that has ended otherwise
 	Alarm     time.Time          `json:"alarm,omitzero"`    // when time alone changes it next; zero if never
+	Redacted  bool               `json:"redacted,omitzero"` // values are only shapes, and there is no Why and no Taken
 }
 
 // A FrameToken is a live token of a Frame.
@@ -62,6 +63,9 @@ func (f *Frame) String() string {
 	}
 	for _, why := range f.Why {
 		fmt.Fprintf(&b, "  why: %s\n", why)
+	}
+	if f.Redacted {
+		b.WriteString("  without values: x, 0 and false stand for them\n")
 	}
 	fmt.Fprintf(&b, "then %v", f.Status)
 	if !f.Alarm.IsZero() {
@@ -117,7 +121,7 @@ const keepEvery = 256
 // NewStepper reads a recording. An error says that it cannot be read, or has no records.
 func NewStepper(rec *Recording) (*Stepper, error) {
 	s := &Stepper{rec: rec, kept: map[int]state.Rows{}, graphs: map[int]*workflow.Graph{}}
-	for r, err := range rec.eachRecord() {
+	for r, err := range rec.eachRedacted() {
 		if err != nil {
 			return nil, err
 		}
@@ -153,13 +157,18 @@ func (s *Stepper) At(seq int64) (_ *Frame, err error) {
 	if s.player.state != nil {
 		message = messageText(s.player.state, r.Message)
 	}
-	step, err := s.player.playRecord(r)
+	var step played
+	if s.rec.redacted {
+		err = s.player.applyRecord(r)
+	} else {
+		step, err = s.player.playRecord(r)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.at++
 	f := frameOf(s.player.state)
-	f.Seq, f.Of, f.At, f.Message = r.Seq, s.Len(), r.At, message
+	f.Seq, f.Of, f.At, f.Message, f.Redacted = r.Seq, s.Len(), r.At, message, s.rec.redacted
 	for _, d := range r.Decisions {
 		f.Decisions = append(f.Decisions, d.String())
 	}

@@ -25,7 +25,8 @@ var exportVerb = verb{
 type exportCommand struct {
 	Run []string `arg:"" optional:"" help:"The ids of the runs; none if they are chosen."`
 	filterFlag
-	To string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text."`
+	To     string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text."`
+	Redact bool   `help:"Write shapes in place of values: keys, lengths and counts. Such runs can be shown, not planned again."`
 	dirFlag
 }
 
@@ -38,7 +39,7 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		size, err := createWhole(c.To, func(w io.Writer) error {
 			for _, id := range ids {
-				if err := e.Export(ctx, id, w); err != nil {
+				if err := c.writeExport(ctx, e, id, w); err != nil {
 					return err
 				}
 			}
@@ -48,7 +49,11 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 		if !c.JSON {
-			con.printLine("%s: %s with what is below, %s", c.To, pluralText(len(ids), "run"), bytesText(size))
+			without := ""
+			if c.Redact {
+				without = ", without values"
+			}
+			con.printLine("%s: %s with what is below%s, %s", c.To, pluralText(len(ids), "run"), without, bytesText(size))
 		} else {
 			con.writeLine(true, struct {
 				File  string           `json:"file"`
@@ -59,6 +64,26 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 		con.sayFiles(e, c.JSON)
 		return nil
 	})
+}
+
+// writeExport writes one run with what is below.
+func (c *exportCommand) writeExport(ctx context.Context, e *reached, id workflow.RunID, w io.Writer) error {
+	if !c.Redact {
+		return e.Export(ctx, id, w)
+	}
+	from, to := io.Pipe()
+	done := make(chan error, 1)
+	go func() { // its end is awaited below
+		err := e.Export(ctx, id, to)
+		_ = to.CloseWithError(err) // it cannot fail
+		done <- err
+	}()
+	err := replay.Redact(w, from)
+	_ = from.Close() // it cannot fail
+	if failed := <-done; failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
+		return failed
+	}
+	return err
 }
 
 // chooseExported returns the runs that are named or, of those without a parent, chosen.

@@ -10,4 +10,7 @@
 // stand apart are in the record that refers to them. Runs come before those that they started.
 // The end line counts the lines before it, and has the SHA-256 of their bytes. Exports may be
 // put one behind the other into one file.
+//
+// "redacted":true in the first line says that values are only shapes: texts of x, 0 and false. The
+// records of such an export cannot be planned again.
 package portable

@@ -50,12 +50,14 @@ type Run struct {
 	Hash       string            `json:"hash"`       // of the definition
 	Definition json.RawMessage   `json:"definition"` // that it began with
 
-	Records []decision.Record `json:"-"`
+	Records  []decision.Record `json:"-"`
+	Redacted bool              `json:"-"` // the values of the records are only shapes
 }
 
 type header struct {
-	Version int            `json:"version"`
-	Run     workflow.RunID `json:"run"`
+	Version  int            `json:"version"`
+	Run      workflow.RunID `json:"run"`
+	Redacted bool           `json:"redacted,omitzero"`
 }
 
 type record struct {
@@ -90,8 +92,12 @@ type Writer struct {
 
 // NewWriter begins the export of a run. What was written is an export once Close has returned nil.
 func NewWriter(to io.Writer, root workflow.RunID) (*Writer, error) {
+	return newWriter(to, &header{Version: Version, Run: root})
+}
+
+func newWriter(to io.Writer, h *header) (*Writer, error) {
 	w := &Writer{to: to, sum: sha256.New()}
-	err := w.writeLine(line{Export: &header{Version: Version, Run: root}})
+	err := w.writeLine(line{Export: h})
 	return w, err
 }
 
@@ -136,13 +142,12 @@ func (w *Writer) writeLine(l line) error {
 // compared. Errors, of which the first ends the list: ErrDamaged, ErrVersion, those of the reader.
 func Read(from io.Reader) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
-		lines := bufio.NewScanner(from)
-		lines.Buffer(nil, maxLine)
+		lines := newScanner(from)
 		for n := 1; ; n++ {
-			runs, err := readExport(lines)
-			if err == nil && runs == nil {
+			x, err := readExport(lines)
+			if err == nil && x == nil {
 				if n == 1 {
-					yield(nil, fmt.Errorf("%w: it is empty", ErrDamaged))
+					yield(nil, errEmpty)
 				}
 				return
 			}
@@ -150,7 +155,7 @@ func Read(from io.Reader) iter.Seq2[*Run, error] {
 				yield(nil, fmt.Errorf("export %d: %w", n, err))
 				return
 			}
-			for _, r := range runs {
+			for _, r := range x.runs {
 				if !yield(r, nil) {
 					return
 				}
@@ -159,17 +164,37 @@ func Read(from io.Reader) iter.Seq2[*Run, error] {
 	}
 }
 
+var errEmpty = fmt.Errorf("%w: it is empty", ErrDamaged)
+
+// newScanner returns what reads lines.
+func newScanner(from io.Reader) *bufio.Scanner {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxLine)
+	return lines
+}
+
+// An export is one that was read.
+type export struct {
+	root workflow.RunID
+	runs []*Run
+}
+
 // readExport reads one export; none is nil.
-func readExport(lines *bufio.Scanner) (runs []*Run, err error) {
-	sum, size := sha256.New(), 0
+func readExport(lines *bufio.Scanner) (*export, error) {
+	sum, size, runs := sha256.New(), 0, []*Run(nil)
+	var begin header
 	for n := 0; lines.Scan(); n++ {
 		text := lines.Bytes()
 		if size += len(text); size > maxExport {
 			return nil, fmt.Errorf("%w: it has more than %d bytes", ErrDamaged, maxExport)
 		}
 		var l line
-		if err := decodeLine(text, n, &l); err != nil {
+		err := decodeLine(text, n, &l)
+		if err != nil {
 			return nil, err
+		}
+		if l.Export != nil {
+			begin = *l.Export
 		}
 		if l.End != nil {
 			if l.End.Lines != n || l.End.SHA256 != hex.EncodeToString(sum.Sum(nil)) {
@@ -178,7 +203,10 @@ func readExport(lines *bufio.Scanner) (runs []*Run, err error) {
 			if len(runs) == 0 {
 				return nil, fmt.Errorf("%w: it has no run", ErrDamaged)
 			}
-			return runs, nil
+			for _, r := range runs {
+				r.Redacted = begin.Redacted
+			}
+			return &export{begin.Run, runs}, nil
 		}
 		sum.Write(text)
 		sum.Write([]byte{'\n'})

@@ -99,6 +99,7 @@ var functions = []function{
 	{"replay.OpenSealed", replay.OpenSealed},
 	{"replay.PlanAgain", replay.PlanAgain},
 	{"replay.ReadExported", replay.ReadExported},
+	{"replay.Redact", replay.Redact},
 	{"replay.SplitName", replay.SplitName},
 	{"replay.Substitute", replay.Substitute},
 	{"replay.Why", replay.Why},
