@@ -34,7 +34,7 @@ func signed(fields string) string {
 
 // everything is a handler that serves everybody with all rights, who say who they are.
 func everything(e *pawl.Engine) http.Handler {
-	return api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "", api.All | api.Files, nil }})
+	return api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "", api.All | api.Files, nil }, Rate: api.Rate{PerSecond: -1}})
 }
 
 const many = `

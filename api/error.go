@@ -44,6 +44,7 @@ const (
 	codeMethod       = "method_not_allowed" // 405
 	codeNotAccepted  = "not_acceptable"     // 406: it is a stream
 	codeTooLarge     = "too_large"          // 413
+	codeTooFast      = "too_fast"           // 429: with Retry-After
 	codeTimeout      = "timeout"            // 504
 	codeInternal     = "internal"           // 500
 )

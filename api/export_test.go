@@ -37,7 +37,7 @@ func RouteParams() map[string][]string {
 // Codes returns the codes of errors.
 func Codes() []string {
 	out := []string{
-		codeInvalid, codeUnauthorized, codeForbidden, codeNotFound, codeMethod, codeNotAccepted, codeTooLarge, codeTimeout, codeInternal,
+		codeInvalid, codeUnauthorized, codeForbidden, codeNotFound, codeMethod, codeNotAccepted, codeTooLarge, codeTooFast, codeTimeout, codeInternal,
 	}
 	for _, c := range codes {
 		out = append(out, c.code)

@@ -16,7 +16,7 @@ import (
 func FuzzRead(f *testing.F) {
 	e, _ := openEngine(f, pawl.Options{})
 	startOrder(f, e, "order-1")
-	h := api.Handler(e, api.Options{})
+	h := api.Handler(e, api.Options{Rate: api.Rate{PerSecond: -1}})
 	for _, path := range []string{
 		"/v1/runs?limit=2&order=newest&status=running&prefix=o&cursor=order-1&since=2026-11-22T08:30:00Z&roots=1", "/v1/runs/order-1/tokens?node=quote&group=1&after=1&status=completed",
 		"/v1/runs/order-1/events?after=1&limit=1", "/v1/runs/-/why?run=order-1", "/v1/runs/a%2F1.1/journal", "/v1/runs/order-1/graph.svg?width=10", "/v1/diff?a=order-1&b=order-1",

@@ -24,6 +24,7 @@ type server struct {
 	mux     *http.ServeMux
 	local   bool            // behind a socket of this user
 	closing <-chan struct{} // closed when streams are to end; nil if that is never
+	pace    *pacer          // requests one after the other
 	calls   *crowd          // requests, streams among them
 	streams *crowd
 	replays *crowd // requests for which a run is read as a whole
@@ -47,6 +48,7 @@ type call struct {
 
 func newServer(s *server) http.Handler {
 	s.mux, s.calls, s.streams = http.NewServeMux(), newCrowd(maxCalls, maxCallsOf, "requests"), newCrowd(maxStreams, maxStreamsOf, "streams")
+	s.pace = newPacer(s.options.Rate)
 	s.replays = newCrowd(maxReplays, maxReplaysOf, "requests that read a run as a whole")
 	methods := map[string][]string{}
 	for _, r := range routes() {
@@ -92,9 +94,12 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// serveAdmitted serves a request unless there are too many. The health of the engine is told in any case.
+// serveAdmitted serves a request unless it comes too soon, or there are too many. The health of the engine is told in any case.
 func (c *call) serveAdmitted(r *route) error {
 	if r.needs != 0 {
+		if err := c.spaceRequest(); err != nil {
+			return err
+		}
 		leave, err := c.calls.admit(c.who)
 		if err != nil {
 			return err

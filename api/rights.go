@@ -47,6 +47,9 @@ type Options struct {
 	// state.items[3]: the value itself, another one, or nil. It is asked for every value and then for those in what it has
 	// returned. Texts in which values stand, such as messages of errors, are left out if it is set. It must not modify what it gets.
 	Redact func(run workflow.RunID, path string, value any) any
+	// Rate bounds how fast one caller sends requests, by the name that Identify gives: what comes too soon is answered 429 with
+	// Retry-After. Callers without a name count as one.
+	Rate Rate
 }
 
 // A caller is who sends a request.

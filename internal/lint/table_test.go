@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/portable", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "store/folderlog", "blob", "actor", "replay"}),
-	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/fair", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
+	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/fair", "internal/loopback", "internal/rate", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),

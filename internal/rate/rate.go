@@ -39,5 +39,8 @@ func (b *Bucket) CountEvent(now time.Time) {
 	b.due = b.due.Add(b.interval)
 }
 
+// IsRested reports whether the bucket is as good as a new one at an instant.
+func (b *Bucket) IsRested(now time.Time) bool { return !b.due.After(now) }
+
 // IsUnused reports whether the bucket has never counted an event, or has no bound.
 func (b *Bucket) IsUnused() bool { return b.due.IsZero() }

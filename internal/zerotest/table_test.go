@@ -174,6 +174,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[api.Published](),
 	reflect.TypeFor[api.Purge](),
 	reflect.TypeFor[api.Purged](),
+	reflect.TypeFor[api.Rate](),
 	reflect.TypeFor[api.Record](),
 	reflect.TypeFor[api.Result](),
 	reflect.TypeFor[api.Rights](),
