@@ -108,6 +108,7 @@ type follower struct {
 	building sync.WaitGroup // the goroutine that makes one
 	busy     bool           // there is one
 	stale    bool           // a base that is begun from now on is needed: changes were lost
+	mending  bool           // the base that was begun last takes the place of such changes
 	since    int64          // bytes of changes since the last base was begun
 	begun    time.Time      // when it was
 	size     int64          // of its pawl.db
@@ -186,7 +187,7 @@ func (f *follower) keepLast(ctx context.Context) error {
 		}
 	default:
 	}
-	if err == nil && (f.stale || f.report.Base.IsZero()) {
+	if err == nil && (f.stale || f.mending || f.report.Base.IsZero()) {
 		err = fmt.Errorf("%w: the directory was closed before one was complete: what was committed in this life of it is not kept", ErrNoBase)
 	}
 	return err
@@ -324,6 +325,7 @@ func (f *follower) isBaseDue() bool {
 
 // startBase makes a base, beside the changes that are shipped meanwhile.
 func (f *follower) startBase(ctx context.Context) {
+	f.mending = f.mending || f.stale
 	f.busy, f.stale, f.since, f.begun = true, false, 0, time.Now()
 	f.building.Go(func() {
 		ctx, stop := context.WithCancelCause(ctx)
@@ -359,7 +361,7 @@ func (f *follower) keepBase(ctx context.Context, b builtBase) error {
 	if err != nil {
 		return err
 	}
-	f.size = b.size
+	f.size, f.mending = b.size, false
 	if err := f.dropOld(ctx, time.Now().Add(-f.o.Keep)); err != nil { // the next one tries again
 		f.dir.options.Logger.Warn("the log and the bases of a copy of the directory are not trimmed yet", "error", err)
 	}

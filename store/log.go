@@ -30,7 +30,8 @@ type Entry struct {
 }
 
 // A Log keeps entries in their order, outside of the engine directory: in a folder of
-// another disk, say, or on servers. Entries are at most 1 MB, and mean nothing to the Log.
+// another disk, say, or on servers. Entries are below 1 MB, unless one transaction is larger, and
+// mean nothing to the Log.
 // It has one writer at a time: the last one that took it. Package logtest has the tests
 // that every Log must pass.
 type Log interface {
@@ -59,6 +60,7 @@ const (
 	entryOpen    entryKind = 1 // somebody has taken the log
 	entryChanges entryKind = 2 // what some transactions have written
 	entryBase    entryKind = 3 // there is a base: a copy of the directory
+	entryDamaged entryKind = 0 // nobody can tell what it was; it is never written
 )
 
 // maxEntry is after how many bytes of changes an entry takes no further transaction. One
@@ -74,6 +76,7 @@ type logEntry struct {
 	number  int64          // of the first transaction, from 1 in each life; of the last one that a base has
 	changes [][]byte       // tapes of transactions, in order
 	base    string         // hash of the manifest of a base
+	damage  error          // why it cannot be read
 }
 
 // entryVersion is the first byte of every entry.
@@ -86,7 +89,7 @@ func (e *logEntry) encode() []byte {
 	out = binary.LittleEndian.AppendUint64(out, uint64(e.epoch)) //nolint:gosec // its 64 bits
 	out = append(out, e.before[:]...)
 	switch e.kind {
-	case entryOpen:
+	case entryOpen, entryDamaged:
 	case entryChanges:
 		out = binary.AppendVarint(out, e.number)
 		out = append(out, deflate(e.changes)...)

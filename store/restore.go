@@ -46,7 +46,8 @@ type RestoreInfo struct {
 // Restore makes an engine directory of what [Dir.Follow] has kept, as of a moment, in a new
 // directory: into must not exist, or be an empty one, or it fails with ErrNotEmpty. If it
 // fails nothing is there under that name. It fails with ErrNoBase, and with ErrCorrupt if
-// the log, or the base that it begins with, is damaged.
+// the base that it begins with is damaged, or an entry of the log that may be needed: one
+// that stands before what the base goes on from is not, nor is one behind entries of later than At.
 //
 // The runs go on from that moment when the directory is opened: what was done later is done
 // again. Open it only when the original is not open any more.
@@ -73,25 +74,40 @@ type restorer struct {
 	until    int64     // number of the last transaction that is restored
 	manifest *manifest
 	info     RestoreInfo
+
+	damage    error  // an entry that may be needed cannot be read
+	damagedAt uint64 // its number
 }
 
 // plan finds the last base that is old enough, and the entries with what came after it.
 func (r *restorer) plan(ctx context.Context) error {
 	mark := Position{} // as keptBase.before
+	past := false      // what comes now is of later than what is restored
 	err := readLog(ctx, r.o.Log, Position{}, func(p Position, e *logEntry) error {
-		if !r.o.At.IsZero() && e.at.After(r.o.At) && e.kind == entryBase {
-			return nil
+		if e.kind != entryDamaged && !r.o.At.IsZero() && e.at.After(r.o.At) {
+			if past = true; e.kind == entryBase {
+				return nil
+			}
 		}
 		switch e.kind {
 		case entryOpen:
 			mark = p
 		case entryBase:
-			r.base, r.after = e, mark
+			if r.base, r.after = e, mark; r.damagedAt <= mark.Seq {
+				r.damage = nil // that served to go back further
+			}
 			mark = p
+		case entryDamaged:
+			if !past {
+				r.damagedAt, r.damage = p.Seq, e.damage
+			}
 		case entryChanges:
 		}
 		return nil
 	})
+	if err == nil {
+		err = r.damage
+	}
 	if err == nil && r.base == nil {
 		err = ErrNoBase
 	}

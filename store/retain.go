@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -19,6 +21,7 @@ type keptBase struct {
 // dropOld drops the entries of the log, and the blobs, that only serve to go back behind a
 // time.
 func (f *follower) dropOld(ctx context.Context, since time.Time) error {
+	unused := time.Now().Add(-unusedFor) // before the log is read: what comes later is not looked for
 	var bases []keptBase
 	mark := Position{}
 	err := readLog(ctx, f.o.Log, Position{}, func(p Position, e *logEntry) error {
@@ -28,7 +31,7 @@ func (f *follower) dropOld(ctx context.Context, since time.Time) error {
 		case entryBase:
 			bases = append(bases, keptBase{e.base, e.at, mark})
 			mark = p
-		case entryChanges:
+		case entryChanges, entryDamaged:
 		}
 		return nil
 	})
@@ -59,7 +62,7 @@ func (f *follower) dropOld(ctx context.Context, since time.Time) error {
 	if err != nil {
 		return err
 	}
-	return f.dropUnused(ctx, used)
+	return f.dropUnused(ctx, used, unused)
 }
 
 // markUsed marks the blobs of a base.
@@ -85,8 +88,8 @@ func (f *follower) markUsed(ctx context.Context, used map[string]bool, hash stri
 // base that is not in the log yet, of whoever has taken it meanwhile.
 const unusedFor = 24 * time.Hour
 
-func (f *follower) dropUnused(ctx context.Context, used map[string]bool) error {
-	before := time.Now().Add(-unusedFor)
+// dropUnused deletes the blobs that are not used and were put before a time.
+func (f *follower) dropUnused(ctx context.Context, used map[string]bool, before time.Time) error {
 	for info, err := range f.o.Bases.All(ctx) {
 		if err != nil {
 			return err
@@ -102,7 +105,8 @@ func (f *follower) dropUnused(ctx context.Context, used map[string]bool) error {
 }
 
 // readLog calls do with the entries of a log behind a position, in order, but for those that
-// do not count: whoever appended them had lost the log.
+// do not count: whoever appended them had lost the log. One that is damaged counts as such, and so does
+// the one behind it, of which nobody can tell: whether it goes on from what came before, its number says.
 func readLog(ctx context.Context, log Log, after Position, do func(Position, *logEntry) error) error {
 	head := after
 	for entry, err := range log.Read(ctx, after) {
@@ -110,8 +114,16 @@ func readLog(ctx context.Context, log Log, after Position, do func(Position, *lo
 			return err
 		}
 		e, err := decodeEntry(entry.Data)
+		if errors.Is(err, ErrVersion) {
+			return fmt.Errorf("%s: %w", nameOfEntry(entry.Seq), err)
+		}
 		if err != nil {
-			return &CorruptError{File: nameOfEntry(entry.Seq), What: "it cannot be read", Err: err}
+			err = &CorruptError{File: nameOfEntry(entry.Seq), What: "it cannot be read", Err: err}
+			head = Position{}
+			if err := do(Position{Seq: entry.Seq}, &logEntry{kind: entryDamaged, damage: err}); err != nil {
+				return err
+			}
+			continue
 		}
 		if e.kind != entryOpen && head.Seq != 0 && e.before != head.Sum {
 			continue

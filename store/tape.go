@@ -32,6 +32,7 @@ func (t *tapes) beginKeeping() error {
 		return ErrFollowed
 	}
 	t.on, t.lost, t.waiting, t.bytes, t.ended = true, false, nil, 0, make(chan struct{})
+	t.last++ // a number that no transaction has: nothing goes on from what an earlier follower kept
 	return nil
 }
 

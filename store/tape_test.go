@@ -18,7 +18,7 @@ func TestTapes(t *testing.T) {
 		kept.addTransaction(large)
 		kept.addTransaction(nil) // it wrote nothing that a copy needs
 	}
-	next := int64(1)
+	next := int64(2) // each follower leaves out a number
 	for _, want := range []int{2, 2, 1, 0} {
 		first, some, lost := kept.takeSome()
 		require.Equal(t, next, first)
@@ -38,6 +38,12 @@ func TestTapes(t *testing.T) {
 	require.Equal(t, [][]byte{[]byte("after")}, some)
 	require.Equal(t, next, first)
 	require.False(t, lost)
+	kept.endKeeping()
+	kept.addTransaction([]byte("between")) // nobody follows
+	require.NoError(t, kept.beginKeeping())
+	kept.addTransaction([]byte("again"))
+	again, _, _ := kept.takeSome()
+	require.Greater(t, again, next+1, "it does not go on from the first follower")
 	kept.endKeeping()
 	kept.waitForEnd()
 	require.ErrorIs(t, kept.beginKeeping(), ErrClosed)

@@ -86,9 +86,16 @@ func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) 
 		return store.Position{}, errNotTaken
 	}
 	seq := l.last.Seq + 1
-	err := l.writeEntry(seq, entry)
+	err := l.checkLast()
+	if err == nil {
+		err = l.writeEntry(seq, entry)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		err = l.checkOurs(seq, entry)
+	} else if err == nil {
+		if err = l.checkLast(); errors.Is(err, store.ErrFenced) { // dropped meanwhile: ours stands before what is left
+			err = errors.Join(err, os.Remove(l.pathOf(seq)))
+		}
 	}
 	if err != nil {
 		return store.Position{}, err
@@ -103,6 +110,17 @@ func checkContext(ctx context.Context) error {
 		return errors.New("the context is nil")
 	}
 	return context.Cause(ctx)
+}
+
+// checkLast fails with ErrFenced if the last entry that this writer knows is gone. Drop leaves
+// the last one of all, so somebody else has appended behind it, and dropped it and perhaps what came
+// next: that the name of the next entry is free says nothing then.
+func (l *Log) checkLast() error {
+	_, err := os.Lstat(l.pathOf(l.last.Seq))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %s is no longer there", store.ErrFenced, l.pathOf(l.last.Seq))
+	}
+	return err
 }
 
 // checkOurs fails with ErrFenced if an entry that is there is not the one that was to be
@@ -170,10 +188,10 @@ func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.En
 	}
 }
 
-// Drop implements [store.Log].
+// Drop implements [store.Log]. It leaves the last entry, behind which the next one comes.
 func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 	numbers, err := l.listNumbers()
-	for _, seq := range numbers { // from the first: what is left has no gap
+	for _, seq := range numbers[:max(0, len(numbers)-1)] { // from the first: what is left has no gap
 		if seq > upTo.Seq || err != nil {
 			break
 		}

@@ -13,7 +13,7 @@ import (
 // Run tests a Log. open opens the same log, empty in each test, as another writer would.
 func Run(t *testing.T, newLog func(t *testing.T) (open func() store.Log)) {
 	for name, test := range map[string]func(*testing.T, func() store.Log){
-		"Order": testOrder, "Fence": testFence, "Again": testAgain, "Drop": testDrop, "Ends": testEnds, "Reopen": testReopen,
+		"Order": testOrder, "Fence": testFence, "FenceBehindDrop": testFenceBehindDrop, "Again": testAgain, "Drop": testDrop, "Ends": testEnds, "Reopen": testReopen,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newLog(t)) })
 	}
@@ -79,6 +79,23 @@ func testFence(t *testing.T, open func() store.Log) {
 	takeLog(t, a, "a again")
 	addEntry(t, a, "5")
 	require.Equal(t, []string{"1 a", "2 1", "3 b", "4 3", "5 a again", "6 5"}, entriesOf(t, open(), store.Position{}))
+}
+
+// Nobody appends who has lost the log, although the entries are dropped that say so.
+func testFenceBehindDrop(t *testing.T, open func() store.Log) {
+	a, b := open(), open()
+	takeLog(t, a, "a")
+	takeLog(t, b, "b")
+	addEntry(t, b, "1")
+	third := addEntry(t, b, "2")
+	addEntry(t, b, "3")
+	require.NoError(t, b.Drop(t.Context(), third))
+	for range 2 {
+		_, err := a.Append(t.Context(), []byte("4"))
+		require.ErrorIs(t, err, store.ErrFenced)
+	}
+	addEntry(t, b, "5")
+	require.Equal(t, []string{"5 3", "6 5"}, entriesOf(t, open(), store.Position{}))
 }
 
 // Who appends without having taken the log appends nothing.
