@@ -64,6 +64,31 @@ func (e *Engine) Branches(ctx context.Context, id workflow.RunID, f BranchFilter
 	}
 }
 
+// Branches lists the branches of the copy, as Engine.Branches lists those of a run. Values are those of the
+// copy: do not modify them.
+func (s *Simulation) Branches(f BranchFilter) iter.Seq2[BranchView, error] {
+	return func(yield func(BranchView, error) bool) {
+		err := f.check()
+		if !s.isMade() {
+			err = errNoSimulation
+		}
+		if err != nil {
+			yield(BranchView{}, err)
+			return
+		}
+		next := workflow.Scope{Group: max(f.Group, 1)}
+		for more := true; more; {
+			var page []BranchView
+			page, more = f.readPage(s.state, &next)
+			for i := range page {
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func (f *BranchFilter) check() error {
 	if f.Status == "" {
 		return nil
@@ -127,12 +152,7 @@ func (e *Engine) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[KeptS
 		for next, more := state.SignalID(1), true; more; {
 			var page []KeptSignal
 			err := e.lookAt(ctx, id, &kept, func(s *state.State, _ int64) {
-				for end := min(next+signalPage, s.NextSignal); next < end; next++ {
-					if k := s.Signal(next); k != nil && !k.Done {
-						page = append(page, KeptSignal{Seq: int64(k.Seq), Name: k.Name, ID: k.ID, Payload: k.Payload, Due: k.Due})
-					}
-				}
-				more = next < s.NextSignal
+				page, more = readSignals(s, &next)
 			})
 			if err != nil {
 				yield(KeptSignal{}, err)
@@ -140,6 +160,35 @@ func (e *Engine) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[KeptS
 			}
 			for i := range page {
 				if !yield(page[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readSignals returns kept signals from next on, moves next behind them, and reports whether there may be more.
+func readSignals(s *state.State, next *state.SignalID) (page []KeptSignal, more bool) {
+	for end := min(*next+signalPage, s.NextSignal); *next < end; *next++ {
+		if k := s.Signal(*next); k != nil && !k.Done {
+			page = append(page, KeptSignal{Seq: int64(k.Seq), Name: k.Name, ID: k.ID, Payload: k.Payload, Due: k.Due})
+		}
+	}
+	return page, *next < s.NextSignal
+}
+
+// Signals lists the signals that the copy keeps, as Engine.Signals lists those of a run. Values are those of the
+// copy: do not modify them.
+func (s *Simulation) Signals() iter.Seq[KeptSignal] {
+	return func(yield func(KeptSignal) bool) {
+		if !s.isMade() {
+			return
+		}
+		for next, more := state.SignalID(1), true; more; {
+			var page []KeptSignal
+			page, more = readSignals(s.state, &next)
+			for i := range page {
+				if !yield(page[i]) {
 					return
 				}
 			}

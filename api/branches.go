@@ -32,7 +32,11 @@ func (c *call) listBranches() error {
 		return q.err
 	}
 	id := c.runID()
-	show, branches := c.viewerOf(id).showBranch, c.engine.Branches(c.context(), id, f)
+	show := c.viewerOf(id).showBranch
+	branches, err := c.readBranches(id, f)
+	if err != nil {
+		return err
+	}
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(branches, show))
 	}
@@ -67,7 +71,11 @@ func (c *call) listSignals() error {
 	}
 	id := c.runID()
 	show := c.viewerOf(id).showSignal
-	signals := keepEntries(c.engine.Signals(c.context(), id), func(s *pawl.KeptSignal) bool { return s.Seq > after })
+	kept, err := c.readSignals(id)
+	if err != nil {
+		return err
+	}
+	signals := keepEntries(kept, func(s *pawl.KeptSignal) bool { return s.Seq > after })
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(signals, show))
 	}

@@ -11,7 +11,7 @@ import (
 // explainRun answers what a run waits for, or why it failed.
 func (c *call) explainRun() error {
 	id := c.runID()
-	x, err := c.engine.Why(c.context(), id)
+	x, err := c.readExplanation(id)
 	if err != nil {
 		return err
 	}

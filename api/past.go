@@ -2,9 +2,11 @@ package api
 
 import (
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -20,6 +22,66 @@ func (c *call) pastRun() (*pawl.Simulation, error) {
 		return nil, q.err
 	}
 	return c.engine.SimulateAt(c.context(), c.runID(), at)
+}
+
+// lastRecord returns the record of a run up to which the query asks; the highest there can be if it names none.
+func (c *call) lastRecord(id workflow.RunID) (int64, error) {
+	q := c.query()
+	at := q.number("at")
+	if q.err == nil && at == 0 && q.textOf("at") != "" {
+		q.refuse("at", "the number of a record, from 1")
+	}
+	if q.err != nil || at == 0 {
+		return math.MaxInt64, q.err
+	}
+	if c.acceptsType(typeStream) {
+		return 0, invalidf("at is of the past, and a stream goes on: leave one of them out")
+	}
+	s, err := c.engine.Summary(c.context(), id)
+	if err == nil && at > s.Seq {
+		err = invalidf("run %q has no record %d: there are 1 to %d", string(id), at, s.Seq)
+	}
+	return at, err
+}
+
+// readExplanation returns why a run stands where it stands, or stood.
+func (c *call) readExplanation(id workflow.RunID) (pawl.Explanation, error) {
+	last, err := c.lastRecord(id)
+	if err != nil {
+		return pawl.Explanation{}, err
+	}
+	if last == math.MaxInt64 {
+		return c.engine.Why(c.context(), id)
+	}
+	rec, err := c.engine.Recording(c.context(), id)
+	if err != nil {
+		return pawl.Explanation{}, err
+	}
+	return replay.Why(rec.Until(last))
+}
+
+// readBranches lists the branches of a run, or those that it had.
+func (c *call) readBranches(id workflow.RunID, f pawl.BranchFilter) (iter.Seq2[pawl.BranchView, error], error) {
+	past, err := c.pastRun()
+	if err != nil || past == nil {
+		return c.engine.Branches(c.context(), id, f), err
+	}
+	return past.Branches(f), nil
+}
+
+// readSignals lists the signals that a run keeps, or kept.
+func (c *call) readSignals(id workflow.RunID) (iter.Seq2[pawl.KeptSignal, error], error) {
+	past, err := c.pastRun()
+	if err != nil || past == nil {
+		return c.engine.Signals(c.context(), id), err
+	}
+	return func(yield func(pawl.KeptSignal, error) bool) {
+		for s := range past.Signals() {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}, nil
 }
 
 // readSummary returns how a run stands, or stood.

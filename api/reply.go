@@ -186,6 +186,17 @@ func keepEntries[T any](list iter.Seq2[T, error], keep func(*T) bool) iter.Seq2[
 	}
 }
 
+// firstEntries returns the entries of a list up to the first that does not belong to it.
+func firstEntries[T any](list iter.Seq2[T, error], belongs func(*T) bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for x, err := range list {
+			if err == nil && !belongs(&x) || !yield(x, err) {
+				return
+			}
+		}
+	}
+}
+
 // readPage returns at most limit entries of a list, and whether there are more.
 func readPage[T any](list iter.Seq2[T, error], limit int) (page []T, more bool, err error) {
 	page = []T{} // an empty list is [] in JSON

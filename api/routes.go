@@ -10,7 +10,7 @@ var (
 	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
 	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" }), "dryRun")
-	pageParams  = []string{"limit", "after"}
+	pastParams  = []string{"limit", "after", "at"}
 )
 
 // routes are what there is, in the order of openapi.yaml.
@@ -22,14 +22,14 @@ func routes() []route {
 		{put, "/v1/runs/{run}", Act, []string{"wait"}, (*call).startRun},
 		{get, "/v1/runs/{run}/overview", View, []string{"at"}, (*call).showOverview},
 		{get, "/v1/runs/{run}/tokens", View, tokenParams, (*call).listTokens},
-		{get, "/v1/runs/{run}/branches", View, []string{"group", "status", "limit", "cursor"}, (*call).listBranches},
-		{get, "/v1/runs/{run}/signals", View, pageParams, (*call).listSignals},
+		{get, "/v1/runs/{run}/branches", View, []string{"group", "status", "limit", "cursor", "at"}, (*call).listBranches},
+		{get, "/v1/runs/{run}/signals", View, pastParams, (*call).listSignals},
 		{get, "/v1/runs/{run}/data", View | Values, []string{"at"}, (*call).showData},
 		{get, "/v1/runs/{run}/definition", View, []string{"at"}, (*call).showDefinition},
-		{get, "/v1/runs/{run}/events", View, pageParams, (*call).listEvents},
-		{get, "/v1/runs/{run}/journal", View, pageParams, (*call).listJournal},
+		{get, "/v1/runs/{run}/events", View, pastParams, (*call).listEvents},
+		{get, "/v1/runs/{run}/journal", View, pastParams, (*call).listJournal},
 		{get, "/v1/runs/{run}/export", View | Values, nil, (*call).exportRun},
-		{get, "/v1/runs/{run}/why", View, nil, (*call).explainRun},
+		{get, "/v1/runs/{run}/why", View, []string{"at"}, (*call).explainRun},
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
 		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
 		{post, "/v1/runs/{run}/purge", Act, []string{"dryRun"}, (*call).purgeRun},

@@ -211,12 +211,16 @@ func (c *call) listEvents() error {
 	if err != nil {
 		return err
 	}
+	last, err := c.lastRecord(id)
+	if err != nil {
+		return err
+	}
 	if c.acceptsType(typeStream) {
 		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
 			return framesOf(c.engine.Events(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *pawl.Event) frame { return frame{e.Seq, show(e)} })
 		})
 	}
-	events := c.engine.Events(c.context(), id, pawl.EventsOptions{After: after})
+	events := firstEntries(c.engine.Events(c.context(), id, pawl.EventsOptions{After: after}), func(e *pawl.Event) bool { return e.Record <= last })
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(events, show))
 	}
@@ -245,12 +249,16 @@ func (c *call) listJournal() error {
 	if err != nil {
 		return err
 	}
+	last, err := c.lastRecord(id)
+	if err != nil {
+		return err
+	}
 	if c.acceptsType(typeStream) {
 		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
 			return framesOf(c.engine.JournalAfter(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(r *pawl.Record) frame { return frame{r.Seq, show(r)} })
 		})
 	}
-	records := c.engine.JournalAfter(c.context(), id, pawl.EventsOptions{After: after})
+	records := firstEntries(c.engine.JournalAfter(c.context(), id, pawl.EventsOptions{After: after}), func(r *pawl.Record) bool { return r.Seq <= last })
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(records, show))
 	}

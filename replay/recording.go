@@ -41,6 +41,23 @@ func (r *Recording) Definition() *workflow.Definition {
 	return r.graph.Definition
 }
 
+// Until returns the recording as it was after one of its records: those that follow are left out. Close the one that it comes from.
+func (r *Recording) Until(record int64) *Recording {
+	if r == nil || r.history == nil {
+		return r
+	}
+	then := *r
+	then.free = nil
+	then.history = func(yield func(decision.Record, error) bool) {
+		for rec, err := range r.history {
+			if err == nil && rec.Seq > record || !yield(rec, err) {
+				return
+			}
+		}
+	}
+	return &then
+}
+
 // Redacted reports whether the recording lacks the values of the run; see [Redact].
 func (r *Recording) Redacted() bool { return r != nil && r.redacted }
 

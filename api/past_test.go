@@ -1,0 +1,61 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A run of the past waits for what it waited for then, had the branches and kept the signals that it had then, and had told what it had told.
+func TestThePastOfARun(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: parse(t, `
+name: a
+start: first
+nodes:
+  - {id: first, task: wait}
+  - {id: each, task: wait}
+transitions:
+  - {from: first, to: each, foreach: {collection: input.items}}
+`)}, map[string]any{"items": []any{"x", "y", "z"}}))
+	require.NoError(t, e.Signal(t.Context(), "a", workflow.Signal{Name: "go", ID: "1", Early: true})) // record 2
+	now, err := e.Inspect(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, e.Complete(t.Context(), now.Tokens[0].Key, nil)) // record 3
+	require.NoError(t, e.Pause(t.Context(), "a"))                       // record 4
+	h := api.Handler(e, api.Options{})
+	for at, want := range map[int]struct {
+		branches, signals int
+		why               string
+	}{1: {0, 0, "first"}, 2: {0, 1, "first"}, 3: {3, 1, "each"}, 4: {3, 1, "each"}} {
+		ask := func(what string) string {
+			status, body := get(t, h, fmt.Sprintf("/v1/runs/a/%s?at=%d", what, at))
+			require.Equal(t, http.StatusOK, status, "%s: %s", what, body)
+			return body
+		}
+		require.Equal(t, want.branches, strings.Count(ask("branches"), `"index":`), "record %d", at)
+		require.Equal(t, want.signals, strings.Count(ask("signals"), `"name":"go"`), "record %d", at)
+		require.Contains(t, ask("why"), `"place":"`+want.why, "record %d", at)
+		require.Contains(t, ask("why"), fmt.Sprintf(`"record":%d,`, at))
+		require.Equal(t, at, strings.Count(ask("journal"), `"kind":`), "record %d", at)
+		told := object(t, ask("events"))["events"].([]any)
+		require.EqualValues(t, at, told[len(told)-1].(map[string]any)["record"])
+	}
+	for _, what := range []string{"why", "events", "journal", "branches", "signals"} {
+		status, body := get(t, h, "/v1/runs/a/"+what+"?at=5")
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, body, "no record 5: there are 1 to 4")
+	}
+	for _, what := range []string{"events", "journal"} {
+		status, body := get(t, h, "/v1/runs/a/"+what+"?at=1", "Accept", "text/event-stream")
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, body, "a stream goes on")
+	}
+}
