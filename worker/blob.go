@@ -49,6 +49,10 @@ func (c *Client) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) 
 // sendRequest sends one request and returns the answer if it is not a refusal.
 func (c *Client) sendRequest(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	name, _, _ := strings.Cut(path, "?")
+	pool, err := url.Parse(c.URL)
+	if err != nil || pool.Host == "" || pool.Scheme != "http" && pool.Scheme != "https" {
+		return nil, invalidRequestf("Client.URL is %q: it must be the address of the pool, such as http://127.0.0.1:8080", c.URL)
+	}
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/v1/"+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -427,7 +427,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 	c := &Client{URL: ":", ID: "ann"}
 	_, err := c.Register(t.Context(), "a")
-	require.ErrorContains(t, err, "register")
+	require.ErrorContains(t, err, "it must be the address of the pool")
 	c = &Client{URL: "http://pool", ID: "ann", HTTP: &http.Client{Transport: endless{}}}
 	_, err = c.Register(t.Context(), "a")
 	require.ErrorContains(t, err, "the answer is larger than 67108864 bytes")
