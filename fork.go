@@ -85,29 +85,27 @@ func (e *Engine) Fork(ctx context.Context, id, newID workflow.RunID, o ForkOptio
 // run that failed is continued. If the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
 // id, or none at the node), and those of Fork.
 func (e *Engine) Rerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) error {
-	if o.At != 0 {
-		return fmt.Errorf("%w: a rerun finds its record, and takes none", ErrInvalid)
-	}
-	if t.Node == "" && t.Token == 0 {
-		return fmt.Errorf("%w: name the node to rerun, or one of its tokens", ErrInvalid)
+	if err := checkRerun(t, o); err != nil {
+		return err
 	}
 	return e.forkAs(ctx, newID, t, o)
 }
 
+// checkRerun returns an error if Rerun is not told what to do, or too much.
+func checkRerun(t Target, o ForkOptions) error {
+	switch {
+	case o.At != 0:
+		return fmt.Errorf("%w: a rerun finds its record, and takes none", ErrInvalid)
+	case t.Node == "" && t.Token == 0:
+		return fmt.Errorf("%w: name the node to rerun, or one of its tokens", ErrInvalid)
+	}
+	return nil
+}
+
 // forkAs forks a run, from a node on if t names one.
 func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o ForkOptions) error {
-	act, err := e.actOf(ctx)
-	if err == nil {
-		err = errors.Join(refuseSimulation(ctx), checkRunID(newID))
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
+	m, err := e.prepareFork(ctx, newID, t, o)
 	if err != nil {
-		return err
-	}
-	m := state.RunForked{Run: newID, From: workflow.ForkPoint{Run: t.Run, Record: o.At}, InFlight: o.InFlight, Node: t.Node, Token: t.Token, Act: act}
-	if m.Results, err = o.normalResults(); err != nil {
 		return err
 	}
 	if exists, err := e.forkedBefore(&m); exists || err != nil {
@@ -122,6 +120,22 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 		}
 	}
 	return err
+}
+
+// prepareFork checks what Fork is given, and returns the message that makes the run.
+func (e *Engine) prepareFork(ctx context.Context, newID workflow.RunID, t Target, o ForkOptions) (m state.RunForked, err error) {
+	m = state.RunForked{Run: newID, From: workflow.ForkPoint{Run: t.Run, Record: o.At}, InFlight: o.InFlight, Node: t.Node, Token: t.Token}
+	if m.Act, err = e.actOf(ctx); err != nil {
+		return m, err
+	}
+	if err := errors.Join(refuseSimulation(ctx), checkRunID(newID)); err != nil {
+		return m, err
+	}
+	if err := ctx.Err(); err != nil {
+		return m, err
+	}
+	m.Results, err = o.normalResults()
+	return m, err
 }
 
 // makeFork reads the run, and commits the fork. Nobody else reaches the fork before those who
@@ -217,6 +231,16 @@ type fork struct {
 
 // planFork finds the record after which a run is forked, and decides what comes of it.
 func (e *Engine) planFork(source *store.ForkSource, m state.RunForked) (*fork, error) {
+	now := timeout.Instant(e.hook.Now())
+	f, err := placeFork(source, m, now)
+	if err != nil {
+		return nil, err
+	}
+	return f, e.decideFork(f, now)
+}
+
+// placeFork finds the record after which a run is forked. The fork has the records up to it.
+func placeFork(source *store.ForkSource, m state.RunForked, now time.Time) (*fork, error) {
 	head, last := &source.Head, int64(len(source.Records))
 	ended := head.Status.Final()
 	at := m.From.Record
@@ -240,13 +264,11 @@ func (e *Engine) planFork(source *store.ForkSource, m state.RunForked) (*fork, e
 	case at == 0:
 		at = last
 	}
-	now := timeout.Instant(e.hook.Now())
 	m.From.Record, m.AsOf = at, source.Records[at-1].At.UnixMilli()
 	if at == last && !ended {
 		m.AsOf = now.UnixMilli()
 	}
-	f := &fork{source: source, message: m, records: beginAs(source.Records[:at], head.Run)}
-	return f, e.decideFork(f, now)
+	return &fork{source: source, message: m, records: beginAs(source.Records[:at], head.Run)}, nil
 }
 
 // beginAs returns records of a run for a fork of it: the first one says whose they are.

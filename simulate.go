@@ -68,8 +68,7 @@ func (e *Engine) Simulate(ctx context.Context, id workflow.RunID) (*Simulation, 
 	if err != nil {
 		return nil, closedError(err)
 	}
-	s.Epoch = e.dispatchEpoch()
-	return &Simulation{engine: e, head: h, state: s, now: timeout.Instant(e.hook.Now())}, nil
+	return e.simulateFrom(s, h), nil
 }
 
 // SimulateAt returns a copy of a run as it was after one of its records, from 1: of those that

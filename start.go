@@ -27,33 +27,13 @@ import (
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
 // ErrNotPublished, ErrInvalid (a bad id or tenant; a *LabelError), ErrBusy (also as a *TenantBusyError or a *TenantFullError), ErrUnknown, ErrClosed.
 func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
-	act, err := e.actOf(ctx)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(checkRunID(run.ID), checkTenant(run.Tenant), checkLabels(run.Labels)); err != nil {
-		return err
-	}
-	g, err := e.graphOfRun(run)
-	if err != nil {
-		return err
-	}
-	in, err := normalInput(g, run.ID, input)
-	if err != nil {
-		return err
-	}
-	pins, err := e.resolvePins(g)
-	if err != nil {
-		return err
-	}
-	release, err := e.pinReferences(ctx, in)
+	m, b, release, err := e.prepareStart(ctx, run, input)
 	if err != nil {
 		return err
 	}
 	defer release()
-	b := &birth{graph: g, inputHash: value.Hash(in), tenant: run.Tenant, labels: keptLabels(run.Labels)}
 	e.hook.Hit("start.ask")
-	err = e.askOrStart(ctx, run.ID, state.Start{Input: in, Pins: pins, Tenant: run.Tenant, Labels: b.labels, Act: act}, b)
+	err = e.askOrStart(ctx, run.ID, m, b)
 	e.hook.Hit("start.answer")
 	switch full := (*TenantFullError)(nil); {
 	case errors.Is(err, workflow.ErrRunExists):
@@ -64,6 +44,31 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 		}
 	}
 	return err
+}
+
+// prepareStart checks what Start is given, and returns the message that begins the run. release
+// ends the hold on the blobs that the input refers to.
+func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) (m state.Start, b *birth, release func(), err error) {
+	if m.Act, err = e.actOf(ctx); err != nil {
+		return m, nil, nil, err
+	}
+	if err := errors.Join(checkRunID(run.ID), checkTenant(run.Tenant), checkLabels(run.Labels)); err != nil {
+		return m, nil, nil, err
+	}
+	g, err := e.graphOfRun(run)
+	if err != nil {
+		return m, nil, nil, err
+	}
+	if m.Input, err = normalInput(g, run.ID, input); err != nil {
+		return m, nil, nil, err
+	}
+	if m.Pins, err = e.resolvePins(g); err != nil {
+		return m, nil, nil, err
+	}
+	m.Tenant, m.Labels = run.Tenant, keptLabels(run.Labels)
+	b = &birth{graph: g, inputHash: value.Hash(m.Input), tenant: m.Tenant, labels: m.Labels}
+	release, err = e.pinReferences(ctx, m.Input)
+	return m, b, release, err
 }
 
 // NewRunID returns an id that no other run has: a UUID of version 7, so that

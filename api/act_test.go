@@ -102,6 +102,37 @@ func TestActs(t *testing.T) {
 	}
 }
 
+// What a start or a fork would make is told, and is not made. It takes the rights to see it.
+func TestDryRunOfNewRuns(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	start := `{"definition": ` + toJSON(t, many) + `, "input": {}, "by": "bob", "reason": "a test"}`
+	for _, step := range []struct{ method, path, body, run, decides string }{
+		{"PUT", "/v1/runs/m", start, "m", `dispatch-task t1 task=wait`},
+		{"POST", "/v1/runs/m/forks", signed(`"to": "n", "at": 1`), "n", `fork-run run=n from=m record=1`},
+		{"POST", "/v1/runs/m/forks", signed(`"to": "o", "node": "ask", "inFlight": "park"`), "o", `fork-run run=o from=m record=1`},
+	} {
+		only := api.Handler(e, api.Options{Identify: everybody(api.View | api.Act | api.Define)})
+		status, body := send(t, only, step.method, step.path+"?dryRun=1", step.body)
+		require.Equal(t, http.StatusForbidden, status, body)
+		status, body = send(t, h, step.method, step.path+"?dryRun=1", step.body)
+		require.Equal(t, http.StatusOK, status, body)
+		require.Contains(t, body, `{"run":"`+step.run+`","applied":false`)
+		require.Contains(t, body, step.decides)
+		_, err := e.Summary(t.Context(), workflow.RunID(step.run))
+		require.ErrorIs(t, err, pawl.ErrRunNotFound)
+		status, body = send(t, h, step.method, step.path, step.body)
+		require.Equal(t, http.StatusCreated, status, body)
+		status, body = send(t, h, step.method, step.path+"?dryRun=1", step.body)
+		require.Equal(t, http.StatusOK, status, body)
+		require.Contains(t, body, `"steps":[]`, "it is there")
+	}
+	status, body := send(t, h, "POST", "/v1/runs/none/forks?dryRun=1", signed(`"to": "p"`))
+	require.Equal(t, http.StatusNotFound, status, body)
+	status, body = send(t, h, "PUT", "/v1/runs/p?dryRun=perhaps", start)
+	require.Equal(t, http.StatusBadRequest, status, body)
+}
+
 // A waiting group can be closed by its name, and a run is cancelled.
 func TestCloseGroupAndCancel(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})

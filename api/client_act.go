@@ -21,6 +21,15 @@ func (c *Client) Start(ctx context.Context, id workflow.RunID, s Start) (out paw
 	return out, err
 }
 
+// DryRunStart says what Start would begin. Nothing is changed.
+func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (out Acted, err error) {
+	q := aboutRun(id, "")
+	q.method, q.body = http.MethodPut, s
+	q.query.Set("dryRun", "1")
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
 // Do does something to a run. Token or Node of o say to which of its tokens, where that is the question.
 func (c *Client) Do(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
 	return c.doOrTry(ctx, id, o, false)
@@ -63,6 +72,15 @@ func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dr
 func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out pawl.RunSummary, err error) {
 	q := aboutRun(id, "/forks")
 	q.method, q.body, q.acts = http.MethodPost, f, true
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// DryRunFork says what Fork would make. Nothing is changed.
+func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out Acted, err error) {
+	q := aboutRun(id, "/forks")
+	q.method, q.body = http.MethodPost, f
+	q.query.Set("dryRun", "1")
 	err = c.ask(ctx, q, &out)
 	return out, err
 }

@@ -31,6 +31,11 @@ type ForkResult struct {
 
 // forkRun makes a fork: 201, or 200 if it was made so before.
 func (c *call) forkRun() error {
+	q := c.query()
+	dry := q.flag("dryRun")
+	if q.err != nil {
+		return q.err
+	}
 	text, err := c.readBody()
 	if err != nil {
 		return err
@@ -47,18 +52,28 @@ func (c *call) forkRun() error {
 	}
 	ctx, cancel := context.WithTimeout(pawl.Because(pawl.As(context.WithoutCancel(c.r.Context()), f.By), f.Reason), commitTime)
 	defer cancel()
-	status := http.StatusOK
-	if _, err := c.engine.Summary(ctx, f.To); errors.Is(err, pawl.ErrRunNotFound) {
-		status = http.StatusCreated
-	}
 	o := pawl.ForkOptions{At: f.At, InFlight: f.InFlight}
 	for _, r := range f.Results {
 		o.Results = append(o.Results, workflow.ForkResult{Token: r.Token, Node: r.Node, Output: valueOf(r.Output)})
 	}
-	if f.Node != "" || f.Token != 0 {
-		err = c.engine.Rerun(ctx, pawl.Target{Run: c.runID(), Node: f.Node, Token: f.Token}, f.To, o)
+	from := pawl.Target{Run: c.runID(), Node: f.Node, Token: f.Token}
+	again := f.Node != "" || f.Token != 0
+	if dry {
+		return c.replyToTrial(f.To, func() (*pawl.Simulation, error) {
+			if again {
+				return c.engine.SimulateRerun(ctx, from, f.To, o)
+			}
+			return c.engine.SimulateFork(ctx, from.Run, f.To, o)
+		})
+	}
+	status := http.StatusOK
+	if _, err := c.engine.Summary(ctx, f.To); errors.Is(err, pawl.ErrRunNotFound) {
+		status = http.StatusCreated
+	}
+	if again {
+		err = c.engine.Rerun(ctx, from, f.To, o)
 	} else {
-		err = c.engine.Fork(ctx, c.runID(), f.To, o)
+		err = c.engine.Fork(ctx, from.Run, f.To, o)
 	}
 	if err != nil {
 		return unknownIfLate(err)

@@ -348,6 +348,8 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		ask("PUT", "/v1/runs/"+id, `{"workflow": "order", "input": {"item": "`+id+`"}}`)
 		awaitEvent(t, e, workflow.RunID(id), workflow.EventApprovalRequested)
 	}
+	ask("PUT", "/v1/runs/tried?dryRun=1", `{"workflow": "order", "input": {"item": "a"}}`)
+	ask("POST", "/v1/runs/a/forks?dryRun=1", signed(`"to": "tried", "at": 1`))
 	for range 2 {
 		ask("POST", "/v1/runs/a/forks", signed(`"to": "c", "at": 1`))
 	}

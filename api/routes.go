@@ -19,7 +19,7 @@ func routes() []route {
 	return append(actRoutes(), []route{
 		{get, "/v1/runs", View, runParams, (*call).listRuns},
 		{get, "/v1/runs/{run}", View, []string{"wait", "at"}, (*call).showRun},
-		{put, "/v1/runs/{run}", Act, []string{"wait"}, (*call).startRun},
+		{put, "/v1/runs/{run}", Act, []string{"wait", "dryRun"}, (*call).startRun},
 		{get, "/v1/runs/{run}/overview", View, []string{"at"}, (*call).showOverview},
 		{get, "/v1/runs/{run}/tokens", View, tokenParams, (*call).listTokens},
 		{get, "/v1/runs/{run}/branches", View, []string{"group", "status", "limit", "cursor", "at"}, (*call).listBranches},
@@ -31,7 +31,7 @@ func routes() []route {
 		{get, "/v1/runs/{run}/export", View | Values, nil, (*call).exportRun},
 		{get, "/v1/runs/{run}/why", View, []string{"at"}, (*call).explainRun},
 		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
-		{post, "/v1/runs/{run}/forks", Act, nil, (*call).forkRun},
+		{post, "/v1/runs/{run}/forks", Act, []string{"dryRun"}, (*call).forkRun},
 		{post, "/v1/runs/{run}/purge", Act, []string{"dryRun"}, (*call).purgeRun},
 		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
 		{post, "/v1/backup", Files, nil, (*call).backUp},

@@ -28,7 +28,7 @@ type Start struct {
 // startRun starts a run: 201, or 200 if it was started so before.
 func (c *call) startRun() error {
 	q := c.query()
-	wait := min(q.duration("wait"), maxWait)
+	wait, dry := min(q.duration("wait"), maxWait), q.flag("dryRun")
 	if q.err != nil {
 		return q.err
 	}
@@ -59,6 +59,9 @@ func (c *call) startRun() error {
 	}
 	if ctx = pawl.Because(ctx, s.Reason); s.By != "" {
 		ctx = pawl.As(ctx, s.By)
+	}
+	if dry {
+		return c.replyToTrial(run.ID, func() (*pawl.Simulation, error) { return c.engine.SimulateStart(ctx, run, valueOf(s.Input)) })
 	}
 	status := http.StatusOK
 	if _, err := c.engine.Summary(ctx, run.ID); errors.Is(err, pawl.ErrRunNotFound) {

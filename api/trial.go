@@ -58,6 +58,18 @@ func (v *viewer) showFuture(s *pawl.Simulation) *Future {
 	return out
 }
 
+// replyToTrial answers what would become of a run, whose copy try makes.
+func (c *call) replyToTrial(id workflow.RunID, try func() (*pawl.Simulation, error)) error {
+	if err := c.requireRights(View | Values); err != nil {
+		return err
+	}
+	copied, err := try()
+	if err != nil {
+		return err
+	}
+	return c.reply(Acted{Run: id, Future: c.viewerOf(id).showFuture(copied)})
+}
+
 // maxActs bounds the acts of a trial.
 const maxActs = 1000
 

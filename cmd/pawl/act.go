@@ -114,8 +114,26 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) 
 	return nil
 }
 
+// printTrial writes what would come of the start or the fork of a run.
+func (f *actFlag) printTrial(con *console, e *reached, run workflow.RunID, done api.Acted, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case f.JSON:
+		con.writeLine(true, done)
+		return nil
+	}
+	con.printFuture(run, done.Future)
+	con.printLine("%s", f.sourceText(e))
+	return nil
+}
+
 // printFuture writes what would become of a run.
 func (con *console) printFuture(run workflow.RunID, f *api.Future) {
+	if len(f.Steps) == 0 {
+		con.printLine("nothing would change: %s is %s", run, f.Outcome.Status)
+		return
+	}
 	con.printLine("nothing is changed; %s would decide", run)
 	for _, s := range f.Steps {
 		con.printLine("  %s", s.Record.Message)

@@ -16,7 +16,7 @@ import (
 var startVerb = verb{
 	name:    "start",
 	help:    "Start a run in an engine, of a definition that is published there or in a file.",
-	example: []string{"pawl start order --id order-44 --input order.json", "pawl start order.yaml --offline"},
+	example: []string{"pawl start order --id order-44 --input order.json", "pawl start order.yaml --input order.json --dry-run", "pawl start order.yaml --offline"},
 	command: func() command { return new(startCommand) },
 }
 
@@ -29,6 +29,7 @@ type startCommand struct {
 	Tenant     string            `placeholder:"NAME" help:"On whose behalf."`
 	Label      map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"What the run is about, to find it by."`
 
+	DryRun  bool   `help:"Say what the run would decide at once. Nothing is changed."`
 	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason  string `short:"m" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
 	Offline bool   `help:"If no engine has the directory open, commit this now: the run begins when your program opens the directory."`
@@ -36,7 +37,7 @@ type startCommand struct {
 }
 
 func (c *startCommand) runCommand(ctx context.Context, con *console) error {
-	a := actFlag{By: c.By, Reason: c.Reason, Offline: c.Offline, dirFlag: c.dirFlag}
+	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: c.Offline, dirFlag: c.dirFlag}
 	s, err := c.readStart()
 	if err != nil {
 		return err
@@ -46,6 +47,10 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	return a.withActor(ctx, con, func(e *reached) error {
 		s.By, s.Reason, s.Tenant, s.Labels = a.By, c.Reason, c.Tenant, c.Label
+		if c.DryRun {
+			done, err := e.DryRunStart(ctx, workflow.RunID(c.ID), s)
+			return a.printTrial(con, e, workflow.RunID(c.ID), done, err)
+		}
 		started, err := e.Start(ctx, workflow.RunID(c.ID), s)
 		if err != nil {
 			return fmt.Errorf("run %s: %w", c.ID, err) // the id may be a new one

@@ -1,0 +1,95 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// SimulateStart returns a copy of the run that Start would begin, after what it decides at
+// once: its only steps. Calls can be tried on it as on a copy that [Engine.Simulate] has made, and tasks played. Where Start
+// would be nil because the run is there, the copy is of that run, and has no steps. Errors:
+// those of Start, without ErrBusy and ErrUnknown: whether there is room for the run is not asked.
+func (e *Engine) SimulateStart(ctx context.Context, run workflow.Run, input any) (*Simulation, error) {
+	m, b, release, err := e.prepareStart(ctx, run, input)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := errors.Join(refuseSimulation(ctx), ctx.Err()); err != nil {
+		return nil, err
+	}
+	switch err := e.startedBefore(run, b); {
+	case err == nil:
+		return e.Simulate(ctx, run.ID)
+	case !errors.Is(err, ErrRunNotFound):
+		return nil, err
+	}
+	d := b.graph.Definition
+	sim := e.simulateFrom(state.NewState(run.ID, b.graph), store.Head{
+		Run: run.ID, Workflow: d.Name, Version: d.Version, Definition: b.graph.Hash, Tenant: m.Tenant, Labels: m.Labels, InputHash: b.inputHash,
+	})
+	return sim.beginWith(m)
+}
+
+// SimulateFork returns a copy of the run that Fork would make, with the record that makes it as its first
+// step. Calls can be tried on it as on a copy that [Engine.Simulate] has made. Where Fork would be nil because the run
+// is there, the copy is of that run, and has no steps. Errors: those of Fork, without ErrBusy and ErrUnknown.
+func (e *Engine) SimulateFork(ctx context.Context, id, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
+	return e.simulateFork(ctx, newID, Target{Run: id}, o)
+}
+
+// SimulateRerun is SimulateFork for Rerun.
+func (e *Engine) SimulateRerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
+	if err := checkRerun(t, o); err != nil {
+		return nil, err
+	}
+	return e.simulateFork(ctx, newID, t, o)
+}
+
+func (e *Engine) simulateFork(ctx context.Context, newID workflow.RunID, t Target, o ForkOptions) (*Simulation, error) {
+	m, err := e.prepareFork(ctx, newID, t, o)
+	if err != nil {
+		return nil, err
+	}
+	switch exists, err := e.forkedBefore(&m); {
+	case err != nil:
+		return nil, err
+	case exists:
+		return e.Simulate(ctx, newID)
+	}
+	source, err := e.dir.ReadForkSource(t.Run)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	f, err := placeFork(source, m, timeout.Instant(e.hook.Now()))
+	if err != nil {
+		return nil, err
+	}
+	s, err := source.Replay(f.records, nil)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	h := source.Head
+	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = newID, "", "", f.message.From, int64(len(f.records))
+	sim := e.simulateFrom(s, h)
+	return sim.beginWith(f.message)
+}
+
+// simulateFrom returns a copy of a state, as of now.
+func (e *Engine) simulateFrom(s *state.State, h store.Head) *Simulation {
+	s.Epoch = e.dispatchEpoch()
+	return &Simulation{engine: e, head: h, state: s, now: timeout.Instant(e.hook.Now())}
+}
+
+// beginWith returns the copy after the message that makes its run.
+func (s *Simulation) beginWith(m state.Message) (*Simulation, error) {
+	if err := s.takeMessage(s.head.Run, m); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
