@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -75,9 +76,13 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"digits": groupDigits, "word": statusWord, "class": statusClass,
-}).ParseFS(templateFiles, "templates/*.html"))
+// readTemplates returns the templates of all pages. They are read for the first page: a program
+// that shows none starts without them.
+var readTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"digits": groupDigits, "word": statusWord, "class": statusClass,
+	}).ParseFS(templateFiles, "templates/*.html"))
+})
 
 // readBuild returns the version of this module, as far as the program knows it.
 func readBuild() string {

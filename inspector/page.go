@@ -72,7 +72,7 @@ func (p *page) showStatus(status int, name, title, here string, body any) error 
 		f.Live, f.Seq = p.root+"live/"+f.Return, p.seq
 	}
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, f); err != nil {
+	if err := readTemplates().ExecuteTemplate(&b, name, f); err != nil {
 		return err
 	}
 	p.w.Header().Set("Content-Type", "text/html; charset=utf-8")
