@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +45,29 @@ func checkGoMod(t *tree) error {
 		t.reportAt("go.mod", "require", "modernc.org/libc is %s, modernc.org/sqlite needs exactly %s", got, want)
 	}
 	return err
+}
+
+// checkNATSModules allows the modules of workers over NATS only what has a reason there: the server is for tests,
+// and nothing but this checkout stands in place of another module.
+func checkNATSModules(t *tree) error {
+	for dir, allowed := range requiredForNATS {
+		path := filepath.Join(dir, "go.mod")
+		mod, err := readGoMod(t.dir, path)
+		if err != nil {
+			return err
+		}
+		for _, r := range mod.Require {
+			if !r.Indirect && !slices.Contains(allowed, r.Path) {
+				t.reportAt(path, "require", "%s is not in the table of modules required there", r.Path)
+			}
+		}
+		for _, r := range mod.Replace {
+			if !strings.HasPrefix(r.Old.Path, module) || !strings.HasPrefix(r.New.Path, "..") {
+				t.reportAt(path, "require", "%s is replaced", r.Old.Path)
+			}
+		}
+	}
+	return nil
 }
 
 // libcOfSQLite returns the version of libc that the go.mod of SQLite names.

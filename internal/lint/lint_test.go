@@ -36,6 +36,24 @@ func TestModule(t *testing.T) {
 	}
 }
 
+// The modules in folders require what has a reason there, and nothing else.
+func TestNATSModules(t *testing.T) {
+	source, err := load(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	require.NoError(t, checkNATSModules(source))
+	require.Empty(t, source.problems)
+
+	dir := t.TempDir()
+	for _, name := range []string{"nats", filepath.Join("nats", "test")} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+		text := "module m\nrequire example.org/other v1.0.0\nreplace example.org/other => ../other\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), []byte(text), 0o600))
+	}
+	source.dir = dir
+	require.NoError(t, checkNATSModules(source))
+	require.Len(t, source.problems, 4)
+}
+
 // Each module under testdata breaks one rule, but for the one that is clean.
 func TestRules(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "want.txt"))

@@ -141,6 +141,14 @@ const (
 	maxFile     = 400
 )
 
+// requiredForNATS are the modules that go.mod of a folder may require directly.
+var requiredForNATS = map[string][]string{
+	"nats": {module, "github.com/nats-io/nats.go"},
+	"nats/test": {
+		module, module + "/nats", "github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/stretchr/testify",
+	},
+}
+
 // required are the modules that go.mod may require directly, and why.
 var required = map[string]string{
 	"cel.dev/cel-go":                           "expressions",

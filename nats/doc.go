@@ -1,0 +1,16 @@
+// Package pawlnats gives the tasks of one engine to workers on many machines, over a work queue of
+// NATS JetStream. A Pool is the executor of the engine; a Worker performs tasks with the
+// same pawl.Handlers as everywhere. docs/scale.md has the settings, and what is lost when.
+//
+//	pool, err := pawlnats.New(ctx, conn, pawlnats.Options{})
+//	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pool})
+//	pool.Attach(engine)
+//
+// and on any other machine:
+//
+//	err := (&pawlnats.Worker{Conn: conn, Capacity: 8}).Run(ctx, handlers)
+//
+// The engine's directory is the truth, and the stream, which is in the memory of the servers, a
+// copy of what is out: the pool publishes it again when it is lost. The first result of
+// an attempt counts, however many workers had it.
+package pawlnats

@@ -1,0 +1,246 @@
+package pawlnats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A heldTask is a task that a worker performs.
+type heldTask struct {
+	loop    *workerLoop
+	task    pawl.Task
+	message jetstream.Msg
+	lease   time.Duration
+	cancel  context.CancelCauseFunc
+}
+
+// perform calls the function and delivers what it returns; ctx is that of Run, mine that of the task.
+// A message that comes again may be of an attempt that is over, and so the pool is asked first.
+func (h *heldTask) perform(ctx, mine context.Context) {
+	var beats sync.WaitGroup
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer beats.Wait()
+	defer stop()
+	if !h.claim(mine) {
+		return
+	}
+	beats.Go(func() { h.renew(beating) })
+	remote.PerformTask(mine, h.loop.handlers, h.task.WithServices(h), func(output any, err error) {
+		switch {
+		case errors.Is(context.Cause(mine), errOver), errors.Is(context.Cause(mine), errDropped):
+			_ = h.message.Ack() // it frees the place among those that are held
+		case errors.Is(context.Cause(mine), errNotMine):
+		case err != nil && mine.Err() != nil: // who was interrupted has not failed
+			_ = h.message.Nak() // or the lease runs out
+		default:
+			h.deliver(ctx, output, err)
+		}
+	})
+}
+
+// claim tells the pool who holds the task, and says whether to begin it: also where the pool is
+// not there.
+func (h *heldTask) claim(ctx context.Context) bool {
+	q := beatMessage{Worker: h.loop.id, Key: h.task.Key, Claim: true}
+	if about, err := h.message.Metadata(); err == nil && about.NumDelivered == 1 {
+		text, err := json.Marshal(q)
+		if err == nil {
+			_ = h.loop.conn.Publish(h.loop.names.call("beat"), text) // the next one says it as well
+		}
+		return ctx.Err() == nil
+	}
+	asking, cancel := context.WithTimeout(ctx, claimWait)
+	defer cancel()
+	_, err := h.call(asking, "beat", q)
+	if errors.Is(err, errOver) {
+		_ = h.message.Ack()
+		return false
+	}
+	if ctx.Err() != nil {
+		_ = h.message.Nak()
+	}
+	return ctx.Err() == nil
+}
+
+// renew renews the lease, thrice in its time, until the result is delivered.
+func (h *heldTask) renew(ctx context.Context) {
+	tick := time.NewTicker(h.lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		_ = h.message.InProgress() // the connection says what is wrong
+		asking, cancel := context.WithTimeout(ctx, h.lease/3)
+		_, err := h.call(asking, "beat", beatMessage{Worker: h.loop.id, Key: h.task.Key})
+		cancel()
+		if errors.Is(err, errOver) || errors.Is(err, errNotMine) {
+			h.cancel(err)
+		}
+	}
+}
+
+// deliver sends a result until the pool has answered; when ctx is done, once.
+func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
+	if errors.Is(cause, pawl.ErrPending) {
+		cause = pawl.Permanent(errors.New("a worker may not return ErrPending: the pool completes its tasks"))
+	}
+	m := doneMessage{Worker: h.loop.id, Completion: remote.NewCompletion(h.task, output, cause)}
+	h.limit(&m)
+	var pause time.Duration
+	for {
+		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		_, err := h.call(sending, "done", m)
+		cancel()
+		switch {
+		case err == nil, errors.Is(err, errOver):
+			_ = h.message.Ack() // if it is lost, who gets the task again is told that it is over
+			return
+		case errors.Is(err, errInvalid):
+			if m.Status == remote.StatusFailed {
+				h.loop.log.Error("pawlnats: a result was not taken", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
+				return
+			}
+			m.SetFailure(pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()})
+			continue
+		case h.loop.conn.IsClosed():
+			return
+		}
+		pause = workerBackoff.Next(pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			h.loop.log.Warn("pawlnats: a result was not delivered, and its task comes again", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
+			_ = h.message.Nak()
+			return
+		}
+	}
+}
+
+// limit makes a result that no message can carry a failure.
+func (h *heldTask) limit(m *doneMessage) {
+	text, err := json.Marshal(m)
+	most := h.loop.conn.MaxPayload()
+	if err != nil || most <= 0 || int64(len(text)) <= most {
+		return
+	}
+	m.SetFailure(pawl.TaskError{Code: workflow.CodeResultTooLarge, Message: fmt.Sprintf(
+		"the result has %d bytes, and a message of NATS at most %d: keep it elsewhere and return a reference, or raise max_payload", len(text), most)})
+}
+
+// call sends a request to the pool, once.
+func (h *heldTask) call(ctx context.Context, what string, q any) (reply, error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return reply{}, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	answer, err := h.loop.conn.RequestWithContext(ctx, h.loop.names.call(what), text)
+	if err != nil {
+		return reply{}, fmt.Errorf("%w: %w", errBusy, err)
+	}
+	var r reply
+	if err := json.Unmarshal(answer.Data, &r); err != nil {
+		return r, fmt.Errorf("%w: %w", errBusy, err)
+	}
+	switch r.Status {
+	case statusTaken:
+		return r, nil
+	case statusOver:
+		return r, fmt.Errorf("%w: %s", errOver, r.Message)
+	case statusOther:
+		return r, errNotMine
+	case statusInvalid:
+		return r, fmt.Errorf("%w: %s", errInvalid, r.Message)
+	}
+	return r, fmt.Errorf("%w: %s", errBusy, r.Message)
+}
+
+// callAgain sends a request until it is answered for good, or ctx is done.
+func (h *heldTask) callAgain(ctx context.Context, what string, q any) (reply, error) {
+	var pause time.Duration
+	for {
+		sending, cancel := context.WithTimeout(uncancelled(ctx, q), callTimeout)
+		r, err := h.call(sending, what, q)
+		cancel()
+		switch {
+		case err == nil:
+			return r, nil
+		case errors.Is(err, errOver), errors.Is(err, errNotMine):
+			return r, fmt.Errorf("%w: %w", pawl.ErrStale, err)
+		case errors.Is(err, errInvalid):
+			return r, fmt.Errorf("%w: %w", pawl.ErrInvalid, err)
+		case h.loop.conn.IsClosed():
+			return r, nats.ErrConnectionClosed
+		}
+		pause = workerBackoff.Next(pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return r, context.Cause(ctx)
+		}
+	}
+}
+
+// uncancelled returns the context of one request: the outcome of an effect that was made is sent also
+// when ctx is done.
+func uncancelled(ctx context.Context, q any) context.Context {
+	if m, ok := q.(onceMessage); ok && m.Outcome != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// errNoBlobs says what does not go over NATS.
+var errNoBlobs = fmt.Errorf("%w: workers over NATS have no blobs: keep large values where both sides reach them, and pass references", pawl.ErrInvalid)
+
+// Heartbeat implements pawl.TaskServices.
+func (h *heldTask) Heartbeat(ctx context.Context, t pawl.Task, details any) error {
+	text, err := remote.EncodeDetails(details)
+	if err != nil {
+		return err
+	}
+	_ = h.message.InProgress() // the connection says what is wrong
+	_, err = h.callAgain(ctx, "beat", beatMessage{Worker: h.loop.id, Key: t.Key, Details: text})
+	return err
+}
+
+// Put implements pawl.TaskServices. It fails with pawl.ErrInvalid.
+func (h *heldTask) Put(context.Context, pawl.Task, io.Reader, string) (blob.Ref, error) {
+	return blob.Ref{}, errNoBlobs
+}
+
+// Open implements pawl.TaskServices. It fails with pawl.ErrInvalid.
+func (h *heldTask) Open(context.Context, pawl.Task, blob.Ref) (io.ReadCloser, error) {
+	return nil, errNoBlobs
+}
+
+// Once implements pawl.TaskServices. An outcome is sent at least once, also where the
+// task was cancelled meanwhile.
+func (h *heldTask) Once(ctx context.Context, t pawl.Task, key string, f func(context.Context) (any, error)) (any, error) {
+	call := remote.OnceCaller(func(ctx context.Context, q remote.OnceMessage) (remote.OnceReply, error) {
+		r, err := h.callAgain(ctx, "once", onceMessage{Worker: h.loop.id, OnceMessage: q})
+		if err == nil && r.Once == nil {
+			err = fmt.Errorf("%w: no answer of Once", errInvalid)
+		}
+		if err != nil {
+			return remote.OnceReply{}, err
+		}
+		return *r.Once, nil
+	})
+	return call.Once(ctx, t.Key, key, f)
+}

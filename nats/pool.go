@@ -1,0 +1,238 @@
+package pawlnats
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Pool is the executor of one engine: it publishes tasks into a work queue of JetStream and
+// commits what workers say that they came to. Its methods may be called from any goroutine.
+type Pool struct {
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	options Options
+	names   names
+	ctx     context.Context // of the loops
+	stop    context.CancelFunc
+	group   sync.WaitGroup // of the loops, of calls that are served, and of turns
+	subs    []*nats.Subscription
+	slots   chan struct{} // of calls that are served
+	turns   *remote.Turns
+	wake    chan struct{} // there is something to publish
+	sweep   chan struct{} // there is something to remove
+
+	mu       sync.Mutex
+	engine   engineCalls
+	entries  map[pawl.Key]*entry
+	owners   int64
+	queue    []pawl.Key // to be published
+	removals []*entry   // over, and perhaps in the stream
+	served   map[string]bool
+	closed   bool
+}
+
+// engineCalls is what a pool needs of an engine.
+type engineCalls interface {
+	remote.Results
+	Heartbeat(ctx context.Context, key pawl.Key, details any) error
+}
+
+// An entry is a task that is out. The pool's lock guards it.
+type entry struct {
+	task       pawl.Task
+	owner      int64 // the call of Execute
+	subject    string
+	text       []byte
+	holder     string // who was heard of last; "" for nobody
+	heard      time.Time
+	committing int  // results that are on their way to the engine
+	answered   bool // a result is committed, or not wanted
+}
+
+// Bounds of a pool.
+const (
+	maxCalls      = 1024             // that are served at once
+	maxBatch      = 256              // tasks that are published before the answers are read
+	streamTimeout = 5 * time.Second  // of a request to JetStream
+	commitTimeout = 30 * time.Second // of a result
+)
+
+// New returns a pool over a connection, which stays the caller's; it makes the stream if there is
+// none. Connect with nats.MaxReconnects(-1). It fails with pawl.ErrInvalid for options that
+// cannot be, or with what JetStream says.
+func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
+	if conn == nil {
+		return nil, fmt.Errorf("%w: pawlnats.New without a connection", pawl.ErrInvalid)
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(2*streamTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	p := &Pool{
+		conn: conn, js: js, options: o, names: names(o.Name), slots: make(chan struct{}, maxCalls), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
+		entries: map[pawl.Key]*entry{}, served: map[string]bool{},
+	}
+	if err := p.ensureStream(ctx); err != nil {
+		return nil, err
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.turns = remote.NewTurns(p.ctx, &p.group)
+	for what, serve := range map[string]func([]byte) reply{"done": p.serveDone, "beat": p.serveBeat, "once": p.serveOnce} {
+		if err := p.subscribe(what, serve); err != nil {
+			p.stop()
+			p.unsubscribe()
+			return nil, err
+		}
+	}
+	p.group.Go(p.publishLoop)
+	p.group.Go(p.removeLoop)
+	p.group.Go(p.reapLoop)
+	return p, nil
+}
+
+// Attach says which engine gets the results. It is called once the engine is open; until then
+// workers are asked to come back.
+func (p *Pool) Attach(e *pawl.Engine) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.engine = e
+}
+
+// Execute implements pawl.Executor: it has the task published and returns pawl.ErrPending. A task
+// that is larger than a message of NATS may be fails with limit_exceeded.
+func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
+	text, err := json.Marshal(remote.NewTaskMessage(t, p.options.Lease))
+	if err != nil {
+		return nil, fmt.Errorf("publish the task: %w", err)
+	}
+	if most := p.conn.MaxPayload(); most > 0 && int64(len(text)) > most {
+		return nil, pawl.TaskError{Code: workflow.CodeLimit, Message: fmt.Sprintf(
+			"the task has %d bytes, and a message of NATS at most %d: pass large inputs by reference, or raise max_payload", len(text), most)}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, pawl.ErrPending // the engine dispatches it again in its next life
+	}
+	p.owners++
+	e := &entry{task: t, owner: p.owners, subject: p.names.task(t.Type, t.Key), text: text}
+	p.entries[t.Key] = e
+	p.enqueue(t.Key)
+	context.AfterFunc(ctx, func() { p.withdraw(t.Key, e.owner) })
+	return nil, pawl.ErrPending
+}
+
+// Close stops publishing and taking results. Workers go on with what they hold and what is in the
+// stream, and deliver when a pool is there again. Close the pool before its engine: otherwise
+// the engine withdraws its tasks. It returns the cause of ctx if a commit lasts longer.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.unsubscribe()
+	p.stop()
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.group.Wait() }()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// enqueue has a task published. The lock is held.
+func (p *Pool) enqueue(keys ...pawl.Key) {
+	p.queue = append(p.queue, keys...)
+	signal(p.wake)
+}
+
+// signal leaves a note in a channel with room for one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw forgets an attempt that is over. Unless its worker has just been answered, its
+// message is removed and its holder told.
+func (p *Pool) withdraw(k pawl.Key, owner int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[k]
+	if e == nil || e.owner != owner || p.closed {
+		return
+	}
+	delete(p.entries, k)
+	p.turns.EndTurns(k)
+	if e.committing == 0 && !e.answered {
+		p.remove(e)
+	}
+}
+
+// remove has a message removed and its holder told. The lock is held.
+func (p *Pool) remove(e *entry) {
+	p.removals = append(p.removals, e)
+	signal(p.sweep)
+}
+
+// outKeys returns what is out and held by nobody, in the order of dispatch.
+func (p *Pool) outKeys(now time.Time) []pawl.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []*entry
+	for _, e := range p.entries {
+		if !e.answered && now.Sub(e.heard) > p.options.Lease {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b *entry) int { return cmp.Compare(a.task.Order, b.task.Order) })
+	keys := make([]pawl.Key, len(out))
+	for i, e := range out {
+		keys[i] = e.task.Key
+	}
+	return keys
+}
+
+// reapLoop forgets holders that are not heard of any more.
+func (p *Pool) reapLoop() {
+	tick := time.NewTicker(p.options.Lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.reap(time.Now())
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *Pool) reap(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, e := range p.entries {
+		if e.holder != "" && now.Sub(e.heard) > p.options.Lease {
+			e.holder = ""
+			e.task.ReportWorker("")
+			p.turns.EndTurns(k)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package pawlnats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-run/pawl"
+)
+
+// publishPause is the time after a batch of which something failed.
+const publishPause = 500 * time.Millisecond
+
+// ensureStream makes the stream, or changes it to what the options say.
+func (p *Pool) ensureStream(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: p.names.stream(), Subjects: []string{p.names.tasks()}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
+		Replicas: p.options.Replicas, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+		AllowDirect: false,
+	})
+	if err != nil {
+		return fmt.Errorf("make the stream %s: %w", p.names.stream(), err)
+	}
+	return nil
+}
+
+// ensureConsumer makes the consumer of a type, once in the life of a stream.
+func (p *Pool) ensureConsumer(taskType string) error {
+	p.mu.Lock()
+	known := p.served[taskType]
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, streamTimeout)
+	defer cancel()
+	_, err := p.js.CreateOrUpdateConsumer(ctx, p.names.stream(), jetstream.ConsumerConfig{
+		Durable: consumerOf(taskType), FilterSubject: p.names.tasksOf(taskType), AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: p.options.Lease, MaxDeliver: -1, MaxAckPending: p.options.boundOf(taskType), MemoryStorage: true,
+	})
+	if err != nil {
+		return fmt.Errorf("make the consumer of the task type %q: %w", taskType, err)
+	}
+	p.mu.Lock()
+	p.served[taskType] = true
+	p.mu.Unlock()
+	return nil
+}
+
+// publishLoop publishes what is dispatched, and what is out when it may have been lost.
+func (p *Pool) publishLoop() {
+	connected := p.conn.StatusChanged(nats.CONNECTED)
+	defer p.conn.RemoveStatusListener(connected)
+	tick := time.NewTicker(p.options.Republish)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.wake:
+		case <-tick.C:
+			p.republish()
+		case <-connected:
+			p.republish()
+		}
+		for p.publishBatch() {
+		}
+	}
+}
+
+// republish has everything published that is out and held by nobody: what is in the stream is
+// refused.
+func (p *Pool) republish() {
+	if err := p.restoreStream(); err != nil {
+		p.options.Logger.Warn("pawlnats: the stream cannot be had", "stream", p.names.stream(), "error", err)
+		return
+	}
+	keys := p.outKeys(time.Now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enqueue(keys...)
+}
+
+// restoreStream makes the stream and, as they come, the consumers again where they are lost.
+func (p *Pool) restoreStream() error {
+	p.mu.Lock()
+	types := p.served
+	p.served = map[string]bool{}
+	p.mu.Unlock()
+	if err := p.ensureStream(p.ctx); err != nil {
+		return err
+	}
+	for t := range types {
+		if err := p.ensureConsumer(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A publication is a message on its way into the stream.
+type publication struct {
+	entry  *entry
+	future jetstream.PubAckFuture
+}
+
+// publishBatch publishes what comes next in the queue and says whether there may be more.
+func (p *Pool) publishBatch() bool {
+	batch := p.nextBatch()
+	if len(batch) == 0 || p.ctx.Err() != nil {
+		return false
+	}
+	var failure error
+	var sent []publication
+	var again []pawl.Key
+	for _, e := range batch {
+		err := p.ensureConsumer(e.task.Type)
+		if err == nil {
+			var future jetstream.PubAckFuture
+			if future, err = p.js.PublishMsgAsync(&nats.Msg{Subject: e.subject, Data: e.text}); err == nil {
+				sent = append(sent, publication{e, future})
+				continue
+			}
+		}
+		failure, again = err, append(again, e.task.Key)
+	}
+	answered, cancel := context.WithTimeoutCause(p.ctx, streamTimeout, errNoAnswer)
+	defer cancel()
+	for _, s := range sent {
+		if err := p.awaitPublication(answered, s); err != nil {
+			failure, again = err, append(again, s.entry.task.Key)
+		}
+	}
+	if failure != nil {
+		p.publishLater(again, failure)
+	}
+	return p.ctx.Err() == nil
+}
+
+// publishLater puts what could not be published into the queue again, after a pause.
+func (p *Pool) publishLater(keys []pawl.Key, failure error) {
+	if p.ctx.Err() != nil {
+		return
+	}
+	p.options.Logger.Warn("pawlnats: tasks could not be published, and will be again", "tasks", len(keys), "error", failure)
+	select {
+	case <-time.After(publishPause):
+	case <-p.ctx.Done():
+		return
+	}
+	_ = p.restoreStream() // the next batch says what is wrong
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enqueue(keys...)
+}
+
+// nextBatch takes tasks that are still out from the queue.
+func (p *Pool) nextBatch() []*entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := min(len(p.queue), maxBatch)
+	var batch []*entry
+	for _, k := range p.queue[:n] {
+		if e := p.entries[k]; e != nil && !e.answered {
+			batch = append(batch, e)
+		}
+	}
+	p.queue = p.queue[n:]
+	if len(batch) == 0 && len(p.queue) > 0 {
+		signal(p.wake)
+	}
+	return batch
+}
+
+// errNoAnswer is why a message counts as not published.
+var errNoAnswer = errors.New("JetStream does not answer")
+
+// awaitPublication waits until the stream has a message, or refuses it because it has it already.
+// A task that was done meanwhile is taken out again.
+func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
+	select {
+	case <-s.future.Ok():
+	case err := <-s.future.Err():
+		if isRepeated(err) {
+			return nil
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.entries[s.entry.task.Key]; !p.closed && (e == nil || e.answered) {
+		p.remove(s.entry)
+	}
+	return nil
+}
+
+// isRepeated says that a message was refused because the stream has one of its subject. The code,
+// 10077, is that of every message that cannot be stored; the text tells them apart.
+func isRepeated(err error) bool {
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && refused.ErrorCode == 10077 && strings.Contains(refused.Description, "maximum messages per subject exceeded")
+}
+
+// removeLoop removes the messages of attempts that are over, and tells their holders.
+func (p *Pool) removeLoop() {
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.sweep:
+		}
+		for e := p.nextRemoval(); e != nil && p.ctx.Err() == nil; e = p.nextRemoval() {
+			p.removeMessage(e)
+		}
+	}
+}
+
+func (p *Pool) nextRemoval() *entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.removals) == 0 {
+		return nil
+	}
+	e := p.removals[0]
+	p.removals = p.removals[1:]
+	return e
+}
+
+// removeMessage removes one message. While JetStream does not answer it is tried again; a stream
+// that is not there has it no more.
+func (p *Pool) removeMessage(e *entry) {
+	ctx, cancel := context.WithTimeout(p.ctx, streamTimeout)
+	defer cancel()
+	stream, err := p.js.Stream(ctx, p.names.stream())
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(e.subject))
+	}
+	if text, bad := json.Marshal(dropMessage{e.task.Key}); bad == nil { // last, for who has just got it
+		_ = p.conn.Publish(p.names.drop(), text) // the next heartbeat says so as well
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if again := p.entries[e.task.Key]; again != nil && !again.answered {
+		p.enqueue(e.task.Key) // it was dispatched anew, and may just have been removed
+		return
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) && p.ctx.Err() == nil {
+		p.removals = append(p.removals, e)
+		time.AfterFunc(publishPause, func() { signal(p.sweep) })
+	}
+}

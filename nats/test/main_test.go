@@ -1,0 +1,167 @@
+package natstest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/test/server"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// What a child process of a test is.
+const (
+	serverPort = "PAWLNATS_SERVER" // a server on this port
+	serverDir  = "PAWLNATS_DIR"
+	workerURL  = "PAWLNATS_WORKER" // a worker at this server
+)
+
+// lease is that of the pools of the tests.
+const lease = time.Second
+
+// TestMain runs the tests, or what a test needs as a process of its own.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(serverPort) != "":
+		port, err := strconv.Atoi(os.Getenv(serverPort))
+		if err == nil {
+			_, err = server.Start(port, os.Getenv(serverDir))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println("ready")
+		select {}
+	case os.Getenv(workerURL) != "":
+		os.Exit(workAsProcess(os.Getenv(workerURL)))
+	}
+	os.Exit(m.Run())
+}
+
+// workAsProcess is a worker that squares numbers until it is killed.
+func workAsProcess(url string) int {
+	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(50*time.Millisecond))
+	if err == nil {
+		fmt.Println("ready")
+		err = (&pawlnats.Worker{Conn: conn, Capacity: 4}).Run(context.Background(), pawl.Handlers{"work": func(_ context.Context, t pawl.Task) (any, error) {
+			<-time.After(5 * time.Millisecond)
+			return t.Input.(map[string]any)["n"], nil
+		}})
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// startServer starts a server in this process.
+func startServer(t testing.TB) *natsserver.Server {
+	t.Helper()
+	s, err := server.Start(-1, t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	return s
+}
+
+func connect(t testing.TB, url string) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// An opened is an engine with its pool.
+type opened struct {
+	engine *pawl.Engine
+	stop   func()
+}
+
+// openEngine opens an engine over NATS. stop closes both.
+func openEngine(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Options) *opened {
+	t.Helper()
+	if o.Lease == 0 {
+		o.Lease = lease
+	}
+	if o.Republish == 0 {
+		o.Republish = time.Second
+	}
+	pool, err := pawlnats.New(t.Context(), conn, o)
+	require.NoError(t, err)
+	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash})
+	require.NoError(t, err)
+	pool.Attach(engine)
+	return &opened{engine, func() {
+		require.NoError(t, pool.Close(context.Background()))
+		require.NoError(t, engine.Close(context.Background()))
+	}}
+}
+
+// work runs a worker in this process until the test ends, or the function that it returns is called.
+func work(t testing.TB, w *pawlnats.Worker, h pawl.Handlers) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx, h) }()
+	return func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}
+}
+
+// fanOut is a definition with a task of type work per element of the input.
+const fanOut = `
+name: fan
+start: each
+nodes:
+  - {id: each}
+  - {id: work, task: work, input: {n: item}, retry: {maxAttempts: 3}}
+  - {id: sum, output: {output.results: state.results}}
+transitions:
+  - {from: each, to: work, foreach: {collection: input.items}, siblingGroup: all}
+  - {from: work, to: sum, synchronization: {siblingGroup: all, merge: {target: state.results, strategy: collect}}}
+`
+
+func define(t testing.TB, yaml string) *workflow.Definition {
+	t.Helper()
+	def, err := workflow.ParseYAML([]byte(yaml))
+	require.NoError(t, err)
+	return def
+}
+
+func items(n int) map[string]any {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return map[string]any{"items": list}
+}
+
+// requireResults requires every result in its place, and as many completions.
+func requireResults(t testing.TB, e *pawl.Engine, n int) {
+	t.Helper()
+	out, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	results := out.Output["results"].([]any)
+	require.Len(t, results, n)
+	for i, r := range results {
+		require.EqualValues(t, i, r)
+	}
+	completed := 0
+	for ev, err := range e.Events(t.Context(), "r", pawl.EventsOptions{}) {
+		require.NoError(t, err)
+		if ev.Type == "task.completed" {
+			completed++
+		}
+	}
+	require.Equal(t, n, completed, "every result counts once")
+}

@@ -1,0 +1,155 @@
+package natstest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// number is a handler that returns its input.
+func number(_ context.Context, t pawl.Task) (any, error) {
+	return t.Input.(map[string]any)["n"], nil
+}
+
+// A run whose tasks are performed by two workers ends with every result in its place.
+func TestTasksGoToWorkersAndBack(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		defer workOver(t, over, "ann", 4, pawl.Handlers{"work": number})()
+		defer workOver(t, over, "bob", 4, pawl.Handlers{"work": number})()
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(500)))
+		requireResults(t, engine, 500)
+	})
+}
+
+const single = `
+name: single
+start: a
+nodes: [{id: a, task: work, retry: {maxAttempts: 3}, output: {output.a: result}}]
+`
+
+// Errors, Snooze, panics and permanent failures are those of a handler in the engine's process.
+func TestWhatHandlersReturn(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		var calls atomic.Int64
+		defer workOver(t, over, "ann", 4, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+			switch task.Run {
+			case "panics":
+				panic("no")
+			case "permanent":
+				return nil, pawl.TaskError{Code: "declined", Message: "no"}
+			}
+			switch calls.Add(1) {
+			case 1:
+				return nil, errors.New("not now")
+			case 2:
+				return nil, pawl.Snooze(10 * time.Millisecond)
+			}
+			return pawl.Result{Output: task.Attempt, Metadata: map[string]any{"who": "ann"}}, nil
+		}})()
+		for run, code := range map[string]string{"again": "", "panics": workflow.CodePanic, "permanent": "declined"} {
+			out, err := engine.Run(t.Context(), workflow.Run{ID: workflow.RunID(run), Definition: define(t, single)}, nil)
+			require.NoError(t, err)
+			if code == "" {
+				require.NoError(t, out.Err())
+				require.NotNil(t, out.Output["a"])
+			} else {
+				require.Equal(t, code, out.Failure.Code)
+			}
+		}
+		require.EqualValues(t, 3, calls.Load())
+	})
+}
+
+// A run that is cancelled cancels what its workers hold, and they take others.
+func TestACancelledRun(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		begun, cancelled := make(chan bool, 5), make(chan error, 5)
+		defer workOver(t, over, "ann", 1, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+			if task.Run != "r" {
+				return "next", nil
+			}
+			begun <- true
+			<-ctx.Done()
+			cancelled <- task.Heartbeat(context.Background(), nil)
+			return nil, ctx.Err()
+		}})()
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(5)))
+		<-begun
+		require.NoError(t, engine.Cancel(t.Context(), "r", "enough"))
+		require.ErrorIs(t, <-cancelled, pawl.ErrStale)
+		out, err := engine.Run(t.Context(), workflow.Run{ID: "s", Definition: define(t, single)}, nil)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"a": "next"}, out.Output)
+	})
+}
+
+// Once keeps its outcome over the attempts of a task, and details come back with the next.
+func TestOnceAndDetails(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		var effects atomic.Int64
+		defer workOver(t, over, "ann", 1, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+			kept, err := task.Once(ctx, "", func(context.Context) (any, error) { return effects.Add(1), nil })
+			if err != nil {
+				return nil, err
+			}
+			if task.Attempt == 1 {
+				return nil, errors.Join(task.Heartbeat(ctx, map[string]any{"at": 7}), errors.New("again"))
+			}
+			return []any{kept, task.Details}, nil
+		}})()
+		out, err := engine.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		require.Equal(t, []any{int64(1), map[string]any{"at": int64(7)}}, out.Output["a"])
+	})
+}
+
+// The engine is closed while a worker is at a task and opened again: the result counts, and the
+// task is not executed again.
+func TestARestartOfTheEngine(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		dir := t.TempDir()
+		engine, stop := over.open(t, dir)
+		begun, finish := make(chan bool, 3), make(chan bool)
+		var calls atomic.Int64
+		defer workOver(t, over, "ann", 3, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+			calls.Add(1)
+			begun <- true
+			<-finish
+			return task.Input.(map[string]any)["n"], nil
+		}})()
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(3)))
+		for range 3 {
+			<-begun
+		}
+		require.Eventually(t, func() bool {
+			for token, err := range engine.Tokens(t.Context(), "r", pawl.TokenFilter{}) {
+				if err == nil && token.Worker == "ann" {
+					return true
+				}
+			}
+			return false
+		}, 10*time.Second, 10*time.Millisecond, "the engine shows who is at it")
+		stop()
+		close(finish)
+		engine, stop = over.open(t, dir)
+		defer stop()
+		requireResults(t, engine, 3)
+		require.EqualValues(t, 3, calls.Load())
+	})
+}

@@ -1,0 +1,84 @@
+package natstest
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/worker"
+)
+
+// A transport is a way from an engine to its workers. The stories are told on each.
+type transport interface {
+	// open opens an engine; the function closes it and its pool.
+	open(t *testing.T, dir string) (*pawl.Engine, func())
+	// run performs tasks until ctx is done.
+	run(ctx context.Context, id string, capacity int, h pawl.Handlers) error
+}
+
+// overNATS is package pawlnats.
+type overNATS struct{ conn *nats.Conn }
+
+func (o *overNATS) open(t *testing.T, dir string) (*pawl.Engine, func()) {
+	h := openEngine(t, o.conn, dir, pawlnats.Options{})
+	return h.engine, h.stop
+}
+
+func (o *overNATS) run(ctx context.Context, id string, capacity int, h pawl.Handlers) error {
+	return (&pawlnats.Worker{Conn: o.conn, ID: id, Capacity: capacity}).Run(ctx, h)
+}
+
+// overHTTP is package worker.
+type overHTTP struct{ server *httptest.Server }
+
+func (o *overHTTP) open(t *testing.T, dir string) (*pawl.Engine, func()) {
+	pool, err := worker.New(worker.Options{Lease: lease, NoToken: true})
+	require.NoError(t, err)
+	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash})
+	require.NoError(t, err)
+	pool.Attach(engine)
+	o.server.Config.Handler = pool.Handler()
+	return engine, func() {
+		require.NoError(t, pool.Close(context.Background()))
+		require.NoError(t, engine.Close(context.Background()))
+	}
+}
+
+func (o *overHTTP) run(ctx context.Context, id string, capacity int, h pawl.Handlers) error {
+	return (&worker.Client{URL: o.server.URL, ID: id, Capacity: capacity, HTTP: o.server.Client()}).Run(ctx, h)
+}
+
+// onEach tells a story on each transport.
+func onEach(t *testing.T, story func(t *testing.T, over transport)) {
+	t.Run("http", func(t *testing.T) {
+		server := httptest.NewServer(nil)
+		defer server.Close()
+		story(t, &overHTTP{server})
+	})
+	t.Run("nats", func(t *testing.T) {
+		story(t, &overNATS{connect(t, startServer(t).ClientURL())})
+	})
+}
+
+// workOver runs a worker until the function that it returns is called.
+func workOver(t *testing.T, over transport, id string, capacity int, h pawl.Handlers) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- over.run(ctx, id, capacity, h) }()
+	return func() {
+		cancel()
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+		case <-time.After(time.Minute):
+			t.Fatal("the worker does not end")
+		}
+	}
+}

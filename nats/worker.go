@@ -1,0 +1,262 @@
+package pawlnats
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/timeout"
+)
+
+// A Worker performs tasks of an engine on any machine. Conn must be set, and should have been
+// connected with nats.MaxReconnects(-1). Run is called once.
+type Worker struct {
+	Conn     *nats.Conn
+	Name     string       // Options.Name of the pool; "tasks" by default
+	ID       string       // shown by Inspect; a random text by default. No two that run at once may have the same
+	Types    []string     // what it takes; the types of the handlers by default, without "*"
+	Capacity int          // how many tasks at once; 1 by default
+	Logger   *slog.Logger // gets what Run cannot return; slog.Default() by default
+}
+
+// workerBackoff is the pause after a call that failed.
+var workerBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+
+// Bounds of a worker.
+const (
+	pullWait    = 5 * time.Second // of one request for a task
+	callTimeout = 8 * time.Second // of one request to the pool, which may have been lost
+	claimWait   = 2 * time.Second // of the question whether a task that comes again is still wanted
+)
+
+var (
+	errDropped  = errors.New("the task is no longer wanted from this worker")
+	errBusy     = errors.New("the engine's pool is not there")
+	errInvalid  = errors.New("the pool does not take it")
+	errNotMine  = errors.New("another worker holds the task")
+	errOver     = errors.New("the attempt is over")
+	errNoWorker = fmt.Errorf("%w: pawlnats.Worker needs Conn and at least one type", pawl.ErrInvalid)
+)
+
+// Run performs tasks until ctx is done: up to Capacity at once, each in its goroutine. It renews
+// their leases, and delivers each result until the pool has committed it, over and over
+// where NATS or the engine is away; the task is held for as long. When ctx is done the tasks'
+// contexts are cancelled, what they were at is given back, and Run returns nil once all functions have
+// returned. It fails with pawl.ErrInvalid, or with nats.ErrConnectionClosed when the connection
+// is closed.
+func (w *Worker) Run(ctx context.Context, h pawl.Handlers) error {
+	l, err := w.newLoop(h)
+	if err != nil {
+		return err
+	}
+	drops, err := w.Conn.Subscribe(l.names.drop(), l.dropTask)
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", l.names.drop(), err)
+	}
+	defer func() { _ = drops.Unsubscribe() }() // the connection may be closed
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	for _, t := range l.types {
+		l.group.Go(func() {
+			if err := l.pullTasks(ctx, t); err != nil {
+				stop(err)
+			}
+		})
+	}
+	l.group.Wait()
+	l.tasks.Wait()
+	if err := context.Cause(ctx); errors.Is(err, nats.ErrConnectionClosed) {
+		return err
+	}
+	return nil
+}
+
+// A workerLoop is one call of Run.
+type workerLoop struct {
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	names    names
+	id       string
+	types    []string
+	handlers pawl.Handlers
+	log      *slog.Logger
+	group    sync.WaitGroup // a puller for each type
+	tasks    sync.WaitGroup
+	room     chan struct{} // holds as many as there are tasks
+
+	mu   sync.Mutex
+	held map[pawl.Key]context.CancelCauseFunc
+}
+
+func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
+	types := w.Types
+	if types == nil {
+		types = slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(t string) bool { return t == "*" })
+	}
+	if w.Conn == nil || len(types) == 0 {
+		return nil, errNoWorker
+	}
+	js, err := jetstream.New(w.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	l := &workerLoop{
+		conn: w.Conn, js: js, names: names(w.Name), id: w.ID, types: types, handlers: h, log: w.Logger,
+		room: make(chan struct{}, max(w.Capacity, 1)), held: map[pawl.Key]context.CancelCauseFunc{},
+	}
+	if w.Name == "" {
+		l.names = defaultName
+	}
+	if !goodName.MatchString(string(l.names)) {
+		return nil, fmt.Errorf("%w: pawlnats.Worker.Name is %q: it is that of the pool", pawl.ErrInvalid, w.Name)
+	}
+	if l.id == "" {
+		l.id = rand.Text()
+	}
+	if l.log == nil {
+		l.log = slog.Default()
+	}
+	return l, nil
+}
+
+// pullTasks takes tasks of one type until ctx is done. It asks only while there is room, and never
+// waits for the engine: a task that is delivered is looked at in its own goroutine.
+func (l *workerLoop) pullTasks(ctx context.Context, taskType string) error {
+	var pause time.Duration
+	for ctx.Err() == nil {
+		if !l.awaitRoom(ctx) {
+			return nil
+		}
+		err := l.pullTask(ctx, taskType)
+		switch {
+		case err == nil:
+			pause = 0
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case l.conn.IsClosed():
+			return nats.ErrConnectionClosed
+		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
+			l.log.Warn("pawlnats: no task can be had", "worker", l.id, "type", taskType, "error", err)
+		} // without its consumer no task of the type was dispatched yet
+		pause = workerBackoff.Next(pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// awaitRoom waits until another task may be held.
+func (l *workerLoop) awaitRoom(ctx context.Context) bool {
+	select {
+	case l.room <- struct{}{}:
+		<-l.room
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pullTask asks for one task and begins it. If all the room was taken meanwhile, by a task of another
+// type, it goes back at once.
+func (l *workerLoop) pullTask(ctx context.Context, taskType string) error {
+	asking, cancel := context.WithTimeout(ctx, pullWait)
+	defer cancel()
+	consumer, err := l.js.Consumer(asking, l.names.stream(), consumerOf(taskType))
+	if err != nil {
+		return err
+	}
+	for asking.Err() == nil && l.awaitRoom(asking) {
+		batch, err := consumer.Fetch(1, jetstream.FetchContext(asking))
+		if err != nil {
+			return err
+		}
+		found := false
+		for m := range batch.Messages() {
+			found = true
+			l.startTask(ctx, m)
+		}
+		err = batch.Error()
+		if !found && err != nil && asking.Err() == nil && !errors.Is(err, nats.ErrTimeout) {
+			return err
+		}
+	}
+	return nil
+}
+
+// startTask performs a delivered task in a goroutine of its own.
+func (l *workerLoop) startTask(ctx context.Context, m jetstream.Msg) {
+	t, lease, err := readTask(m.Data())
+	if err != nil {
+		l.log.Error("pawlnats: a message is no task", "worker", l.id, "subject", m.Subject(), "error", err)
+		_ = m.Term() // the engine publishes what is still out
+		return
+	}
+	select {
+	case l.room <- struct{}{}:
+	default:
+		_ = m.Nak() // or the lease runs out
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[t.Key] != nil { // the lease ran out here, and it came again: it is at work
+		<-l.room
+		return
+	}
+	mine, cancel := context.WithCancelCause(ctx)
+	l.held[t.Key] = cancel
+	held := &heldTask{loop: l, task: t, message: m, lease: lease, cancel: cancel}
+	l.tasks.Go(func() {
+		defer l.taskEnded(t.Key)
+		defer cancel(nil)
+		held.perform(ctx, mine)
+	})
+}
+
+func (l *workerLoop) taskEnded(k pawl.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, k)
+	<-l.room
+}
+
+func readTask(data []byte) (pawl.Task, time.Duration, error) {
+	var m remote.TaskMessage
+	if err := json.Unmarshal(data, &m); err != nil {
+		return pawl.Task{}, 0, err
+	}
+	lease, err := time.ParseDuration(m.Lease)
+	if err != nil {
+		return pawl.Task{}, 0, err
+	}
+	t, err := m.ToTask()
+	return t, lease, err
+}
+
+// dropTask cancels a task of which the pool says that it is no longer wanted.
+func (l *workerLoop) dropTask(m *nats.Msg) {
+	var d dropMessage
+	if json.Unmarshal(m.Data, &d) != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if cancel := l.held[d.Key]; cancel != nil {
+		cancel(errDropped)
+	}
+}
