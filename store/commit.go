@@ -187,8 +187,8 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 }
 
 // longLog is how many frames the write-ahead log has before they are moved into
-// pawl.db.
-const longLog = 4000
+// pawl.db: 16 MB of them. Pages that many commits change are written there once.
+const longLog = 16 << 20 / index.PageSize
 
 // checkpointIfLong moves the write-ahead log into pawl.db when it is long, so that the
 // next commit begins the log anew. If that fails nothing that was committed is lost, but
