@@ -104,13 +104,18 @@ const (
 
 // FollowFolder is Follow into a folder, which it makes if there is none: with the log in
 // log/ and the bases in bases/, which are sealed with Options.Codec. Log and Bases of o are
-// not used. [RestoreFolder] makes a directory of it.
+// not used. [RestoreFolder] makes a directory of it. A folder inside of the engine directory is ErrInvalid.
 func (e *Engine) FollowFolder(ctx context.Context, folder string, o FollowOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
 	if folder == "" || o.Log != nil || o.Bases != nil {
 		return fmt.Errorf("%w: to follow into a folder takes its path, and no other place", ErrInvalid)
+	}
+	if err := e.dir.CheckOutside(folder); errors.Is(err, store.ErrNotEmpty) {
+		return fmt.Errorf("%w: follow: %w", ErrInvalid, err)
+	} else if err != nil {
+		return closedError(err)
 	}
 	log, err := folderlog.Open(filepath.Join(folder, followedLog))
 	if err != nil {

@@ -180,3 +180,18 @@ func TestRestorePastDamage(t *testing.T) {
 		require.ErrorIs(t, end(), context.Canceled)
 	})
 }
+
+// A copy inside of the directory would be lost with it.
+func TestFollowFolderRefusesTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{})
+	for _, folder := range []string{dir, filepath.Join(dir, "copy"), filepath.Join(dir, "runs", "..", "a", "b")} {
+		err := e.FollowFolder(t.Context(), folder, pawl.FollowOptions{})
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.ErrorContains(t, err, "is in the directory itself")
+	}
+	for _, none := range []string{"log", "bases", "copy", "a"} {
+		require.NoFileExists(t, filepath.Join(dir, none))
+		require.NoDirExists(t, filepath.Join(dir, none))
+	}
+}

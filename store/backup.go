@@ -63,7 +63,7 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 		case <-ctx.Done():
 		}
 	}()
-	if err := d.checkOutside(into); err != nil {
+	if err := d.CheckOutside(into); err != nil {
 		return BackupInfo{}, fmt.Errorf("back up: %w", err)
 	}
 	d.hook.Hit("backup.begin")
@@ -74,8 +74,9 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 	return b.info, nil
 }
 
-// checkOutside checks that a path is not below the directory.
-func (d *Dir) checkOutside(into string) error {
+// CheckOutside fails with ErrNotEmpty if a path is that of the directory, or below it: a copy there would
+// be lost with what it is of.
+func (d *Dir) CheckOutside(into string) error {
 	abs, err := filepath.Abs(into)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // all: into must not exist, or be an empty directory, or it fails with ErrNotEmpty; it may
 // not lie below the directory that is inspected. path is where to is meanwhile.
 func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error) error {
-	if err := in.dir.checkOutside(into); err != nil {
+	if err := in.dir.CheckOutside(into); err != nil {
 		return err
 	}
 	return newDirectory(nil, into, func(path string) error {
