@@ -2,7 +2,9 @@ package natstest
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,8 +36,16 @@ func (o *overNATS) run(ctx context.Context, id string, capacity int, h pawl.Hand
 	return (&pawlnats.Worker{Conn: o.conn, ID: id, Capacity: capacity}).Run(ctx, h)
 }
 
-// overHTTP is package worker.
-type overHTTP struct{ server *httptest.Server }
+// overHTTP is package worker. Its server outlives the pools, of which it serves the last one.
+type overHTTP struct {
+	server *httptest.Server
+	pool   atomic.Pointer[worker.Pool]
+}
+
+// ServeHTTP implements http.Handler.
+func (o *overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.pool.Load().Handler().ServeHTTP(w, r)
+}
 
 func (o *overHTTP) open(t *testing.T, dir string) (*pawl.Engine, func()) {
 	pool, err := worker.New(worker.Options{Lease: lease, NoToken: true})
@@ -43,7 +53,7 @@ func (o *overHTTP) open(t *testing.T, dir string) (*pawl.Engine, func()) {
 	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash})
 	require.NoError(t, err)
 	pool.Attach(engine)
-	o.server.Config.Handler = pool.Handler()
+	o.pool.Store(pool)
 	return engine, func() {
 		require.NoError(t, pool.Close(context.Background()))
 		require.NoError(t, engine.Close(context.Background()))
@@ -57,9 +67,10 @@ func (o *overHTTP) run(ctx context.Context, id string, capacity int, h pawl.Hand
 // onEach tells a story on each transport.
 func onEach(t *testing.T, story func(t *testing.T, over transport)) {
 	t.Run("http", func(t *testing.T) {
-		server := httptest.NewServer(nil)
-		defer server.Close()
-		story(t, &overHTTP{server})
+		over := &overHTTP{}
+		over.server = httptest.NewServer(over)
+		defer over.server.Close()
+		story(t, over)
 	})
 	t.Run("nats", func(t *testing.T) {
 		story(t, &overNATS{connect(t, startServer(t).ClientURL())})
