@@ -75,13 +75,16 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 }
 
 // CheckOutside fails with ErrNotEmpty if a path is that of the directory, or below it: a copy there would
-// be lost with what it is of.
+// be lost with what it is of. It fails with ErrClosed as well.
 func (d *Dir) CheckOutside(into string) error {
 	abs, err := filepath.Abs(into)
 	if err != nil {
 		return err
 	}
 	ours, err := d.root.Stat(".")
+	if errors.Is(err, fs.ErrClosed) {
+		return ErrClosed
+	}
 	if err != nil {
 		return err
 	}
