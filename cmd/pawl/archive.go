@@ -42,7 +42,7 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 				return err
 			}
 		}
-		size, err := createWhole(c.To, func(w io.Writer) error {
+		size, err := con.createWhole(c.To, func(w io.Writer) error {
 			for i := range runs {
 				if err := e.Export(ctx, runs[i].Run, w); err != nil {
 					return err

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 // A console is where a command reads and writes.
@@ -30,7 +31,8 @@ type console struct {
 	Live  bool // Errs is a terminal, in which a line can be written anew
 	Room  int  // columns of Errs, if it is one; 0 if it does not tell
 
-	Now func() time.Time // the clock by which spans of time are told
+	Now  func() time.Time // the clock by which spans of time are told
+	hook *testhook.Hook   // nil outside tests
 
 	lines *bufio.Reader // of In, once a line was asked for
 }

@@ -37,7 +37,7 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		size, err := createWhole(c.To, func(w io.Writer) error {
+		size, err := con.createWhole(c.To, func(w io.Writer) error {
 			for _, id := range ids {
 				if err := c.writeExport(ctx, e, id, w); err != nil {
 					return err
@@ -127,7 +127,7 @@ func checkExported(path string) error {
 
 // createWhole makes a file that is durable and whole if it is there under its name, which must be free, and
 // returns its size. check reads it before it gets the name.
-func createWhole(path string, write func(io.Writer) error, check func(path string) error) (size int64, err error) {
+func (con *console) createWhole(path string, write func(io.Writer) error, check func(path string) error) (size int64, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, fmt.Errorf("%s is there already: name another file", path)
 	}
@@ -148,14 +148,17 @@ func createWhole(path string, write func(io.Writer) error, check func(path strin
 		err = closed
 	}
 	if err == nil {
+		con.hook.Hit("whole.written")
 		err = check(f.Name())
 	}
 	if err == nil {
+		con.hook.Hit("whole.checked")
 		err = os.Rename(f.Name(), path)
 	}
 	if err == nil {
 		err = syncFolder(filepath.Dir(path))
 	}
+	con.hook.Hit("whole.named")
 	return size, err
 }
 

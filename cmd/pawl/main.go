@@ -37,6 +37,8 @@ import (
 	"os/signal"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
@@ -45,7 +47,7 @@ func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
 func (con *console) runProcess() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // so that a second interrupt ends a process that does not
-	status := con.runArguments(ctx, os.Args[1:])
+	status := con.runArguments(testhook.With(ctx, con.hook), os.Args[1:])
 	stop()
 	os.Exit(status)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -34,12 +35,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"pawl": runAtNow})
 }
 
-// runAtNow is main by the clock that the variable NOW sets.
+// runAtNow is main by the clock that the variable NOW sets, which dies where the variable of harness.Killer says.
 func runAtNow() {
 	con := newConsole(os.Stdin, os.Stdout, os.Stderr)
 	if now, err := time.Parse(time.RFC3339, os.Getenv("NOW")); err == nil {
 		con.Now = func() time.Time { return now }
 	}
+	hit, err := harness.Killer()
+	if err != nil {
+		panic(err)
+	}
+	con.hook = &testhook.Hook{}
+	con.hook.OnHit(hit)
 	con.runProcess()
 }
 
