@@ -68,6 +68,9 @@ func (r *Recording) Close() {
 	}
 }
 
+// Records yields the records of the run, from the first on; see [Recording.Redacted]. An error ends the list.
+func (r *Recording) Records() decision.History { return r.eachRedacted() }
+
 // eachRecord yields the records of the run, to be planned again. Each error names the run; one says that there
 // is none.
 func (r *Recording) eachRecord() decision.History {

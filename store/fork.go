@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -20,6 +21,38 @@ type ForkSource struct {
 	Records []decision.Record // all, from the first on
 	num     int64
 	graph   *workflow.Graph // that it began with
+}
+
+// NewForkSource returns a run that is not in a directory, with its records from the first on. It fails with a
+// *workflow.LimitError if it is too large. Their planner must have decided them so: nothing is checked here.
+func NewForkSource(head Head, g *workflow.Graph, records []decision.Record) (*ForkSource, error) {
+	size := int64(0)
+	for i := range records {
+		e, err := records[i].Encode()
+		if err != nil {
+			return nil, fmt.Errorf("fork: %w", err)
+		}
+		size += int64(len(e.Message) + len(e.Decisions))
+		for _, raw := range e.Values.All() {
+			size += int64(len(raw))
+		}
+	}
+	if size > maxForked {
+		return nil, &workflow.LimitError{Limit: "bytes of a run that is forked", Max: maxForked, Got: size}
+	}
+	return &ForkSource{Head: head, Records: records, graph: g}, nil
+}
+
+// BlobRefs returns the hashes of the blobs that some records of the run refer to.
+func (f *ForkSource) BlobRefs(records []decision.Record) (out []string) {
+	var refs []index.BlobRef
+	for i := range records {
+		refs = index.AppendRefs(refs, &records[i], f.graph)
+	}
+	for _, r := range refs {
+		out = append(out, r.Hash)
+	}
+	return out
 }
 
 // ReadForkSource reads a run that is to be forked. It fails with ErrRunNotFound, with

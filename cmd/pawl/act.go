@@ -34,17 +34,21 @@ var errOffline = errors.New("start your program, or --offline commits it now and
 
 // withActor does something with an engine that may be changed.
 func (f *actFlag) withActor(ctx context.Context, con *console, do func(*reached) error) error {
-	if f.By == "" {
-		if u, err := user.Current(); err == nil {
-			f.By = u.Username
-		}
-	}
+	f.By = userName(f.By)
 	return f.withEngine(ctx, con, func(e *reached) error {
 		if !e.live && !f.Offline && !f.DryRun {
 			return fmt.Errorf("no engine with a socket has %s open: %w", f.Dir, errOffline)
 		}
 		return do(e)
 	})
+}
+
+// userName returns who acts: the user of this process, if nobody is named.
+func userName(by string) string {
+	if u, err := user.Current(); by == "" && err == nil {
+		return u.Username
+	}
+	return by
 }
 
 // A deed is an act and the run that it is done to.

@@ -20,6 +20,7 @@
 //	pawl start, signal, vote, retry, skip, pause, resume, cancel, patch, fork
 //	                              change them
 //	pawl export RUN... --to FILE  writes runs into one file that can be read anywhere
+//	pawl import FILE RUN          makes a run of one in such a file
 //	pawl archive --to FILE        moves runs that have ended into such a file
 //	pawl purge RUN...             forgets runs that have ended
 //	pawl backup INTO              copies an engine directory while its engine goes on

@@ -44,7 +44,7 @@ func verbGroups() []verbGroup {
 		{"Look at runs", []verb{lsVerb, showVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, serveVerb}},
 		{"Change runs", []verb{startVerb, signalVerb, voteVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}},
 		{"Explain runs", []verb{whyVerb, stepVerb, diffVerb, replayVerb, coverageVerb}},
-		{"Keep directories", []verb{exportVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb}},
+		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb}},
 		{"This command", []verb{completionVerb, completeVerb, versionVerb}},
 	}
 }

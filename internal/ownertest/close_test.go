@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness/witness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -279,6 +280,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Forget":        e.Forget(ctx, "k"),
 		"ForgetBefore":  first(e.ForgetBefore(ctx, time.Now())),
 		"Heartbeat":     e.Heartbeat(ctx, key, nil),
+		"Import":        e.Import(ctx, replay.New("x", nil, nil), "b", pawl.ForkOptions{}),
 		"Inspect":       first(e.Inspect(ctx, "a")),
 		"Once":          first(e.Once(ctx, "k", func(context.Context) (any, error) { return 1, nil })),
 		"OpenArtifact":  first(e.OpenArtifact(ctx, workflow.Artifact{Name: "a", Hash: "sha256:" + strings.Repeat("0", 64)})),

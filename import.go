@@ -1,0 +1,146 @@
+package pawl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Import makes a run of a recorded one, such as replay.Find opens of an export, an archive, or the file of a run of another
+// directory. It is a fork (see Fork and ForkOptions) of a run that is not here: it has the records of that one, goes on from
+// where that one was or, if it had ended, from before its last record, and its tasks that were out are sent again under keys of the
+// new run. newID must be another one than the recorded id, and free. The same import again is nil.
+//
+// The records are not believed: each is planned again, and must decide what it says. Nothing is imported unless
+// everything is there: the definition keeps to Options.Bounds, and the blobs that the run refers to and the definitions that its subworkflows are
+// pinned to are in this directory.
+//
+// Errors: *ImportError (which record differs), those of reading the recording (replay.ErrRedacted, ErrCorrupt),
+// *blob.Error, *workflow.ValidationError, and those of Fork.
+func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workflow.RunID, o ForkOptions) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	act, err := e.actOf(ctx)
+	if err == nil {
+		err = errors.Join(checkRunID(newID), checkForeign(from, newID))
+	}
+	if err != nil {
+		return err
+	}
+	m := state.RunForked{Run: newID, From: workflow.ForkPoint{Run: from.Run, Record: o.At}, InFlight: o.InFlight, Act: act}
+	if m.Results, err = o.normalResults(); err != nil {
+		return err
+	}
+	if exists, err := e.forkedBefore(&m); exists || err != nil {
+		return err
+	}
+	source, err := e.readImported(ctx, from)
+	if err != nil {
+		return fmt.Errorf("import run %q: %w", string(from.Run), err)
+	}
+	if err = e.commitImport(ctx, source, m); err == nil {
+		e.wakeFork(newID)
+	}
+	if errors.Is(err, ErrRunExists) {
+		if exists, again := e.forkedBefore(&m); exists || again != nil {
+			return again
+		}
+	}
+	return err
+}
+
+// checkForeign refuses what cannot be imported under an id.
+func checkForeign(from *replay.Recording, newID workflow.RunID) error {
+	switch {
+	case from == nil:
+		return fmt.Errorf("%w: the recording is nil", ErrInvalid)
+	case from.Run == newID:
+		return fmt.Errorf("%w: import run %q under another id: it is a new run", ErrInvalid, string(newID))
+	}
+	return nil
+}
+
+// An ImportError says that a recorded run was not decided by this planner: somebody has changed it, or another
+// version has made it.
+type ImportError struct {
+	Run    workflow.RunID
+	Record int64
+	Was    string // the first decision that differs, as it is recorded; "" if there was none
+	Is     string // what is decided now, or why nothing is
+}
+
+// Error names the record.
+func (e *ImportError) Error() string {
+	return fmt.Sprintf("run %q is not imported: record %d was not decided by this planner: was %.200q, is %.200q", string(e.Run), e.Record, e.Was, e.Is)
+}
+
+// Unwrap returns ErrInvalid.
+func (e *ImportError) Unwrap() error { return ErrInvalid }
+
+// readImported reads a recorded run, and plans it again.
+func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*store.ForkSource, error) {
+	seen, err := replay.Check(from)
+	if err != nil {
+		return nil, err
+	}
+	if d := seen.Difference; d != nil {
+		return nil, &ImportError{Run: from.Run, Record: d.Seq, Was: d.Was, Is: cmp.Or(d.Is, d.Refused)}
+	}
+	g, err := e.compileShared(from.Definition())
+	if err != nil {
+		return nil, err
+	}
+	var records []decision.Record
+	for r, err := range from.Records() {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	start, ok := records[0].Message.(state.Start)
+	if !ok {
+		return nil, fmt.Errorf("%w: its first record starts nothing", ErrInvalid)
+	}
+	if err := errors.Join(checkRunID(from.Run), checkTenant(start.Tenant), checkLabels(start.Labels)); err != nil {
+		return nil, err
+	}
+	head := store.Head{Run: from.Run, Status: seen.Status, InputHash: value.Hash(start.Input), Tenant: start.Tenant, Labels: start.Labels}
+	return store.NewForkSource(head, g, records)
+}
+
+// commitImport decides the record that makes the run, and commits all of it, if what it needs is here.
+func (e *Engine) commitImport(ctx context.Context, source *store.ForkSource, m state.RunForked) error {
+	f, err := e.planFork(source, m)
+	if err != nil {
+		return err
+	}
+	if _, err := e.options.Bounds.Compile(f.state.Graph.Definition); err != nil { // it may be patched
+		return err
+	}
+	for _, pin := range f.state.Pins {
+		if _, err := e.dir.Graph(pin.Hash); err != nil {
+			return fmt.Errorf("%w: the run needs the subworkflow %s@%d with the hash %.12s: publish it here", ErrInvalid, pin.Name, pin.Version, pin.Hash)
+		}
+	}
+	hashes := source.BlobRefs(f.records)
+	e.pinned.pinBlobs(hashes...)
+	defer e.pinned.unpinBlobs(hashes...)
+	for _, hash := range hashes {
+		if _, err := e.blobs.Stat(ctx, hash); err != nil {
+			return fmt.Errorf("the run refers to a blob: put it here first: %w", blobError(err))
+		}
+	}
+	return e.commitFork(ctx, f)
+}

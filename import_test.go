@@ -1,0 +1,181 @@
+package pawl_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/rescue"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// exportedBy returns a run as an export of it has it.
+func exportedBy(t *testing.T, e *pawl.Engine, id workflow.RunID) *replay.Recording {
+	t.Helper()
+	var text bytes.Buffer
+	require.NoError(t, e.Export(t.Context(), id, &text))
+	path := filepath.Join(t.TempDir(), "x.pawl")
+	require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
+	rec, err := replay.Open(path)
+	require.NoError(t, err)
+	return rec
+}
+
+var echo = pawl.Options{Executor: pawl.Handlers{"*": func(_ context.Context, task pawl.Task) (any, error) { return task.Type, nil }}}
+
+// startQuotes starts a run of which one of three tasks is done, and returns its engine and what was exported of it.
+func startQuotes(t *testing.T) *replay.Recording {
+	t.Helper()
+	e := open(t, t.TempDir(), pawl.Options{})
+	run := workflow.Run{ID: "a", Definition: define(t, quotes), Tenant: "us", Labels: map[string]string{"customer": "7"}}
+	require.NoError(t, e.Start(t.Context(), run, map[string]any{"of": []any{"acme", "bolt", "cord"}}))
+	require.NoError(t, e.Complete(t.Context(), tasksOut(t, e, "a")["quote1"], strings.Repeat("large ", 300)))
+	return exportedBy(t, e, "a")
+}
+
+// A run goes on in another directory, from where it was.
+func TestImport(t *testing.T) {
+	from, dir := startQuotes(t), t.TempDir()
+	e := open(t, dir, echo)
+	require.NoError(t, e.Import(pawl.As(t.Context(), "ann"), from, "b", pawl.ForkOptions{}))
+	require.Equal(t, map[string]any{"best": "best", "run": "b"}, outcomeOf(t, e, "b").Output)
+	s := mustInspect(t, e, "b")
+	require.Equal(t, []any{"quote", strings.Repeat("large ", 300), "quote"}, s.State["quotes"])
+	require.Equal(t, workflow.ForkPoint{Run: "a", Record: 2}, s.ForkedFrom)
+	require.Equal(t, []any{"us", map[string]string{"customer": "7"}}, []any{s.Tenant, s.Labels})
+	require.NoError(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{}), "the same again")
+	require.ErrorIs(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{At: 1}), pawl.ErrRunExists)
+	require.ErrorIs(t, e.Import(t.Context(), from, "a", pawl.ForkOptions{}), pawl.ErrInvalid)
+	require.ErrorIs(t, e.Import(t.Context(), nil, "c", pawl.ForkOptions{}), pawl.ErrInvalid)
+	require.ErrorIs(t, e.Import(t.Context(), from, "", pawl.ForkOptions{}), pawl.ErrInvalid)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "own", Definition: define(t, oneTask)}, nil))
+	require.ErrorIs(t, e.Import(t.Context(), from, "own", pawl.ForkOptions{}), pawl.ErrRunExists)
+
+	ended := exportedBy(t, e, "b") // which is an import itself
+	require.NoError(t, e.Import(t.Context(), ended, "c", pawl.ForkOptions{}))
+	require.Equal(t, map[string]any{"best": "best", "run": "c"}, outcomeOf(t, e, "c").Output)
+	require.NoError(t, e.Import(t.Context(), from, "parked", pawl.ForkOptions{InFlight: workflow.InFlightPark}))
+	require.Equal(t, 2, countStatus(mustInspect(t, e, "parked"), workflow.WaitingForOperator))
+	require.NoError(t, e.Close(t.Context()))
+	r, err := rescue.Verify(dir)
+	require.NoError(t, err)
+	require.Empty(t, r.Findings)
+}
+
+func countStatus(s pawl.Snapshot, want workflow.TokenStatus) (n int) {
+	for _, x := range s.Tokens {
+		if x.Status == want {
+			n++
+		}
+	}
+	return n
+}
+
+// What somebody has changed, or what lacks something, is refused, and leaves nothing.
+func TestImportRefuses(t *testing.T) {
+	from := startQuotes(t)
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{})
+	refuse := func(rec *replay.Recording, want error) error {
+		t.Helper()
+		err := e.Import(t.Context(), rec, "b", pawl.ForkOptions{})
+		require.ErrorIs(t, err, want)
+		_, again := e.Inspect(t.Context(), "b")
+		require.ErrorIs(t, again, pawl.ErrRunNotFound)
+		return err
+	}
+	var records []decision.Record
+	for r, err := range from.Records() {
+		require.NoError(t, err)
+		records = append(records, r)
+	}
+	changed := func(change func(rs []decision.Record) []decision.Record) *replay.Recording {
+		rs := change(append([]decision.Record(nil), records...))
+		g, err := workflow.Compile(from.Definition())
+		require.NoError(t, err)
+		return replay.New("a", g, func(yield func(decision.Record, error) bool) {
+			for _, r := range rs {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		})
+	}
+	err := refuse(changed(func(rs []decision.Record) []decision.Record {
+		rs[1].Decisions = append([]decision.Decision{decision.CompleteRun{Output: map[string]any{"given": "away"}}}, rs[1].Decisions...)
+		return rs
+	}), pawl.ErrInvalid)
+	var differs *pawl.ImportError
+	require.ErrorAs(t, err, &differs)
+	require.Equal(t, int64(2), differs.Record)
+	require.ErrorContains(t, err, "record 2 was not decided by this planner")
+	refuse(changed(func(rs []decision.Record) []decision.Record { return rs[1:] }), pawl.ErrInvalid)
+	require.Error(t, e.Import(t.Context(), changed(func([]decision.Record) []decision.Record { return nil }), "b", pawl.ForkOptions{}))
+
+	other := open(t, t.TempDir(), pawl.Options{})
+	ref, err := other.PutBlob(t.Context(), strings.NewReader("large"), "")
+	require.NoError(t, err)
+	require.NoError(t, other.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")}, map[string]any{"file": ref}))
+	refuse(exportedBy(t, other, "a"), blob.ErrMissing)
+	_, err = e.PutBlob(t.Context(), strings.NewReader("large"), "")
+	require.NoError(t, err)
+	require.NoError(t, e.Import(t.Context(), exportedBy(t, other, "a"), "with-blob", pawl.ForkOptions{}))
+
+	publish(t, other, define(t, oneTask))
+	parent := define(t, "name: parent\nstart: sub\nnodes: [{id: sub, subworkflow: {name: one}, input: {n: '1'}}]\n")
+	require.NoError(t, other.Start(t.Context(), workflow.Run{ID: "p", Definition: parent}, nil))
+	small := open(t, t.TempDir(), pawl.Options{})
+	require.ErrorContains(t, small.Import(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{}), "publish it here")
+	publish(t, small, define(t, oneTask))
+	require.NoError(t, small.Import(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{}))
+
+	tight := open(t, t.TempDir(), pawl.Options{Bounds: workflow.Bounds{Nodes: 1}})
+	require.Error(t, tight.Import(t.Context(), from, "b", pawl.ForkOptions{}))
+}
+
+// A crash while a run is imported leaves all of it, or nothing; imported again it is the same.
+func TestCrashesWhileARunIsImported(t *testing.T) {
+	from := startQuotes(t)
+	hook, dir := &testhook.Hook{}, harness.Workspace(t)
+	e := openWith(t, hook, dir, pawl.Options{})
+	hook.SetPartBytes(1000)
+	var mu sync.Mutex
+	var points, copies []string
+	reset := hook.OnHit(func(point string) {
+		mu.Lock()
+		defer mu.Unlock()
+		to := harness.Workspace(t)
+		points, copies = append(points, point), append(copies, to)
+		require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
+	})
+	require.NoError(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{}))
+	reset()
+	require.Contains(t, points, "commit.inside")
+	whole := 0
+	for i, dir := range copies {
+		e := open(t, dir, echo)
+		if _, err := e.Inspect(t.Context(), "b"); err == nil {
+			whole++
+		} else {
+			require.ErrorIs(t, err, pawl.ErrRunNotFound, points[i])
+			require.Zero(t, whole, points[i])
+		}
+		require.NoError(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{}), points[i])
+		require.Equal(t, map[string]any{"best": "best", "run": "b"}, outcomeOf(t, e, "b").Output)
+		require.NoError(t, e.Close(t.Context()))
+	}
+	require.Positive(t, whole)
+	require.Less(t, whole, len(copies))
+}
