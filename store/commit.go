@@ -187,8 +187,9 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 }
 
 // longLog is how many frames the write-ahead log has before they are moved into
-// pawl.db: 16 MB of them. Pages that many commits change are written there once.
-const longLog = 16 << 20 / index.PageSize
+// pawl.db, while commits wait: with twice as many, 64 chains side by side took 6 % less of
+// the processor, and the 99th percentile of their steps went from 23 to 42 ms.
+const longLog = 4000
 
 // checkpointIfLong moves the write-ahead log into pawl.db when it is long, so that the
 // next commit begins the log anew. If that fails nothing that was committed is lost, but
