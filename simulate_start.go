@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
@@ -92,4 +93,16 @@ func (s *Simulation) beginWith(m state.Message) (*Simulation, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Summary returns the copy as Engine.Summary would return the run.
+func (s *Simulation) Summary() RunSummary {
+	if !s.isMade() {
+		return RunSummary{}
+	}
+	h := s.head
+	h.Alarm = s.state.Alarm()
+	out := summaryOf(&h)
+	out.Outcome = decision.Outcome(s.state)
+	return out
 }

@@ -49,12 +49,15 @@ transitions: [{from: split, to: work, foreach: {collection: input.of, as: n}, si
 		require.NoError(t, err)
 		_, err = e.Summary(t.Context(), "r")
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
-		would := sim.Snapshot()
+		would, brief := sim.Snapshot(), sim.Summary()
 		require.Equal(t, []any{"two", "ann", run.Labels, int64(1)}, []any{would.Workflow, would.Tenant, would.Labels, would.Seq})
 		require.Len(t, sim.Steps(), 1)
 
 		require.NoError(t, e.Start(t.Context(), run, input))
 		require.Equal(t, decided(t, journalFrom(t, e, "r", 1)), decided(t, sim.Steps()))
+		told, err := e.Summary(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, told, brief)
 		is, err := e.Inspect(t.Context(), "r")
 		require.NoError(t, err)
 		for i := range is.Tokens { // keys are of the life of the engine, and of this run

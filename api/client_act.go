@@ -22,7 +22,7 @@ func (c *Client) Start(ctx context.Context, id workflow.RunID, s Start) (out paw
 }
 
 // DryRunStart says what Start would begin. Nothing is changed.
-func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (out Acted, err error) {
+func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (out Tried, err error) {
 	q := aboutRun(id, "")
 	q.method, q.body = http.MethodPut, s
 	q.query.Set("dryRun", "1")
@@ -77,7 +77,7 @@ func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out pawl.
 }
 
 // DryRunFork says what Fork would make. Nothing is changed.
-func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out Acted, err error) {
+func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out Tried, err error) {
 	q := aboutRun(id, "/forks")
 	q.method, q.body = http.MethodPost, f
 	q.query.Set("dryRun", "1")

@@ -85,6 +85,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"Trial", reflect.TypeFor[api.Trial]()},
 	{"Result", reflect.TypeFor[api.Result]()},
 	{"Acted", reflect.TypeFor[api.Acted]()},
+	{"Tried", reflect.TypeFor[api.Tried]()},
 	{"Step", reflect.TypeFor[api.Step]()},
 }...)
 

@@ -67,7 +67,15 @@ func (c *call) replyToTrial(id workflow.RunID, try func() (*pawl.Simulation, err
 	if err != nil {
 		return err
 	}
-	return c.reply(Acted{Run: id, Future: c.viewerOf(id).showFuture(copied)})
+	s, v := copied.Summary(), c.viewerOf(id)
+	s.Outcome = v.showOutcome(s.Outcome)
+	return c.reply(Tried{RunSummary: s, Future: v.showFuture(copied)})
+}
+
+// A Tried is the run that a start or a fork would make, and what would be decided on the way.
+type Tried struct {
+	pawl.RunSummary
+	*Future
 }
 
 // maxActs bounds the acts of a trial.

@@ -119,7 +119,7 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) 
 }
 
 // printTrial writes what would come of the start or the fork of a run.
-func (f *actFlag) printTrial(con *console, e *reached, run workflow.RunID, done api.Acted, err error) error {
+func (f *actFlag) printTrial(con *console, e *reached, run workflow.RunID, done api.Tried, err error) error {
 	switch {
 	case err != nil:
 		return err

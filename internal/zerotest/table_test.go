@@ -184,6 +184,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[api.Start](),
 	reflect.TypeFor[api.Step](),
 	reflect.TypeFor[api.Trial](),
+	reflect.TypeFor[api.Tried](),
 	reflect.TypeFor[api.Workers](),
 	reflect.TypeFor[blob.Error](),
 	reflect.TypeFor[blob.Files](),
