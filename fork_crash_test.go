@@ -29,16 +29,30 @@ func crashes(t *testing.T, o pawl.ForkOptions) (points, copies []string) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, quotes)}, map[string]any{"of": []any{"acme", large, "cord"}}))
 	require.NoError(t, e.Complete(t.Context(), tasksOut(t, e, "a")["quote1"], large))
 	hook.SetPartBytes(1000)
+	return copiesDuring(t, hook, dir, func() { require.NoError(t, e.Fork(t.Context(), "a", "b", o)) })
+}
+
+// copiesDuring copies a directory at every failpoint that is met while do goes on. The engine may
+// meet some more when do has returned.
+func copiesDuring(t *testing.T, hook *testhook.Hook, dir string, do func()) (points, copies []string) {
+	t.Helper()
 	var mu sync.Mutex
+	over := false
 	reset := hook.OnHit(func(point string) {
 		mu.Lock()
 		defer mu.Unlock()
+		if over {
+			return
+		}
 		to := harness.Workspace(t)
 		points, copies = append(points, point), append(copies, to)
 		require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
 	})
-	require.NoError(t, e.Fork(t.Context(), "a", "b", o))
+	do()
 	reset()
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
 	return points, copies
 }
 

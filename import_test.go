@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -151,17 +150,7 @@ func TestCrashesWhileARunIsImported(t *testing.T) {
 	hook, dir := &testhook.Hook{}, harness.Workspace(t)
 	e := openWith(t, hook, dir, pawl.Options{})
 	hook.SetPartBytes(1000)
-	var mu sync.Mutex
-	var points, copies []string
-	reset := hook.OnHit(func(point string) {
-		mu.Lock()
-		defer mu.Unlock()
-		to := harness.Workspace(t)
-		points, copies = append(points, point), append(copies, to)
-		require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
-	})
-	require.NoError(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{}))
-	reset()
+	points, copies := copiesDuring(t, hook, dir, func() { require.NoError(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{})) })
 	require.Contains(t, points, "commit.inside")
 	whole := 0
 	for i, dir := range copies {

@@ -15,6 +15,7 @@ import (
 func TestSimulateAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, key := waiting(t)
+		synctest.Wait() // the handler has returned
 		require.NoError(t, e.Complete(t.Context(), key, map[string]any{"score": 0.71}))
 		require.NoError(t, e.Vote(t.Context(), pawl.Target{Run: "r", Node: "approve"}, workflow.Ballot{By: "bob", Approved: true}))
 		_, err := e.Patch(t.Context(), "r", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "remove", "path": "/nodes/ship/task"}}})

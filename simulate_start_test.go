@@ -54,6 +54,7 @@ transitions: [{from: split, to: work, foreach: {collection: input.of, as: n}, si
 		require.Len(t, sim.Steps(), 1)
 
 		require.NoError(t, e.Start(t.Context(), run, input))
+		synctest.Wait() // the handlers have returned
 		require.Equal(t, decided(t, journalFrom(t, e, "r", 1)), decided(t, sim.Steps()))
 		told, err := e.Summary(t.Context(), "r")
 		require.NoError(t, err)
@@ -99,6 +100,7 @@ func TestSimulateFork(t *testing.T) {
 			require.ErrorIs(t, err, pawl.ErrRunNotFound)
 			require.NoError(t, e.Fork(t.Context(), "r", to, o))
 			require.Equal(t, decided(t, journalFrom(t, e, to, at+1)), decided(t, sim.Steps()))
+			synctest.Wait() // the handlers have returned
 			is, err := e.Inspect(t.Context(), to)
 			require.NoError(t, err)
 			would := sim.Snapshot()

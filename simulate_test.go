@@ -51,6 +51,7 @@ func waiting(t *testing.T) (*pawl.Engine, pawl.Key) {
 func TestSimulate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, key := waiting(t)
+		synctest.Wait() // the handler has returned
 		before, err := e.Inspect(t.Context(), "r")
 		require.NoError(t, err)
 
@@ -95,6 +96,7 @@ func TestSimulate(t *testing.T) {
 func TestSimulatedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, key := waiting(t)
+		synctest.Wait() // the handler has returned
 		sim, err := e.Simulate(t.Context(), "r")
 		require.NoError(t, err)
 		began := sim.Now()
