@@ -150,7 +150,11 @@ func stampede(t *testing.T, n int, down bool) {
 	for run, times := range h.tasks {
 		require.Equal(t, 1, times, "%s fired again", run)
 	}
-	require.LessOrEqual(t, h.most.Load(), int64(2*wakeAtOnce), "woken at a time: by recovery and by the alarm")
+	atOnce := int64(2 * wakeAtOnce) // by recovery and by the alarm
+	if !down {
+		atOnce = wakeAtOnce + h.crowd + 1 // by the alarm, by the results of the crowd, whose runs may have left, and late
+	}
+	require.LessOrEqual(t, h.most.Load(), atOnce, "woken at a time")
 	t.Logf("%d runs due at once fired once each in %v; at most %d were woken at a time; memory %d MiB before, at most %d MiB; violations: 0",
 		n, took.Round(time.Millisecond), h.most.Load(), before>>20, h.heap.Load()>>20)
 }
