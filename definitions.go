@@ -45,11 +45,7 @@ func (e *Engine) Published(ctx context.Context, name string, version int) (*work
 
 // ownDefinition returns a copy of a compiled definition.
 func ownDefinition(g *workflow.Graph) (*workflow.Definition, error) {
-	raw, err := g.Definition.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return workflow.Boundless().ParseJSON(raw)
+	return workflow.Boundless().ParseJSON([]byte(g.JSON))
 }
 
 // Revision returns the definition that a run had at one of its revisions: 1 is what it began with,

@@ -25,34 +25,85 @@ const maxDigests = 1024
 type knownDefinitions struct {
 	mu     sync.Mutex
 	hashes map[digest]string
+	turns  map[digest]*turn
+}
+
+// A turn is whose it is to compile a definition. Others with an equal one wait.
+type turn struct {
+	mu   sync.Mutex
+	many int // that have it or wait for it
 }
 
 // A digest is the SHA-256 of a definition as it stands in memory.
 type digest = [sha256.Size]byte
 
-// hashOf returns the hash of a definition.
-func (k *knownDefinitions) hashOf(d *workflow.Definition) (string, error) {
+// compileOnce returns the graph of a definition: the known one of an equal definition, otherwise
+// what compile makes of it. Of callers that come at once with equal definitions one compiles.
+func (k *knownDefinitions) compileOnce(
+	d *workflow.Definition, known func(hash string) *workflow.Graph, compile func(*workflow.Definition) (*workflow.Graph, error),
+) (*workflow.Graph, error) {
 	at, ok := digestOf(d)
 	if !ok {
-		return d.Hash()
+		if hash, err := d.Hash(); err == nil {
+			if g := known(hash); g != nil {
+				return g, nil
+			}
+		}
+		return compile(d)
 	}
+	if g := known(k.hashAt(at)); g != nil {
+		return g, nil
+	}
+	defer k.takeTurn(at)()
+	if g := known(k.hashAt(at)); g != nil {
+		return g, nil
+	}
+	g, err := compile(d)
+	if err == nil {
+		k.rememberHash(at, g.Hash)
+	}
+	return g, err
+}
+
+// takeTurn waits until nobody else compiles the definition with a digest. The caller gives
+// the turn back.
+func (k *knownDefinitions) takeTurn(at digest) (giveBack func()) {
 	k.mu.Lock()
-	known := k.hashes[at]
+	t := k.turns[at]
+	if t == nil {
+		t = &turn{}
+		if k.turns == nil {
+			k.turns = map[digest]*turn{}
+		}
+		k.turns[at] = t
+	}
+	t.many++
 	k.mu.Unlock()
-	if known != "" {
-		return known, nil
+	t.mu.Lock()
+	return func() {
+		t.mu.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if t.many--; t.many == 0 {
+			delete(k.turns, at)
+		}
 	}
-	made, err := d.Hash()
-	if err != nil {
-		return "", err
-	}
+}
+
+// hashAt returns the hash of the definition with a digest, "" if none came before.
+func (k *knownDefinitions) hashAt(at digest) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.hashes[at]
+}
+
+func (k *knownDefinitions) rememberHash(at digest, hash string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.hashes == nil || len(k.hashes) >= maxDigests {
 		k.hashes = map[digest]string{}
 	}
-	k.hashes[at] = made
-	return made, nil
+	k.hashes[at] = hash
 }
 
 // digestOf returns the digest of a definition. It reports false if something in it is

@@ -1,7 +1,9 @@
 package pawl
 
 import (
+	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,36 +72,100 @@ func TestDigestsOfWhatIsNotJSON(t *testing.T) {
 	}
 }
 
-// TestHashesAreMadeOnce: a definition that is started again and again is not written as
-// JSON each time; equal ones are one; and a change is seen.
-func TestHashesAreMadeOnce(t *testing.T) {
-	k := &knownDefinitions{}
-	d := digestedDefinition(100)
+// A definitionShelf compiles definitions, and keeps them by their hashes.
+type definitionShelf struct {
+	mu       sync.Mutex
+	graphs   map[string]*workflow.Graph
+	compiled int
+}
+
+func (s *definitionShelf) known(hash string) *workflow.Graph {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.graphs[hash]
+}
+
+func (s *definitionShelf) compile(d *workflow.Definition) (*workflow.Graph, error) {
+	g, err := workflow.Compile(d)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compiled++
+	s.graphs[g.Hash] = g
+	return g, nil
+}
+
+// TestDefinitionsAreCompiledOnce: of callers at once, and of those that come again, with a
+// definition or an equal one; and a change is seen.
+func TestDefinitionsAreCompiledOnce(t *testing.T) {
+	k, shelf := &knownDefinitions{}, &definitionShelf{graphs: map[string]*workflow.Graph{}}
+	chain := func(task string) *workflow.Definition {
+		d := &workflow.Definition{Name: "chain", Start: "a"}
+		d.Nodes = []workflow.Node{{ID: "a", Task: task}}
+		return d
+	}
+	compile := func(d *workflow.Definition) *workflow.Graph {
+		g, err := k.compileOnce(d, shelf.known, shelf.compile)
+		require.NoError(t, err)
+		return g
+	}
+	var all sync.WaitGroup
+	graphs := make([]*workflow.Graph, 16)
+	for i := range graphs {
+		all.Go(func() { graphs[i] = compile(chain("t")) })
+	}
+	all.Wait()
+	d := chain("t")
+	for _, g := range append(graphs, compile(d), compile(d)) {
+		require.Same(t, graphs[0], g)
+	}
+	require.Equal(t, 1, shelf.compiled)
 	want, err := d.Hash()
 	require.NoError(t, err)
-	for _, d := range []*workflow.Definition{d, d, digestedDefinition(100)} {
-		got, err := k.hashOf(d)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+	require.Equal(t, want, graphs[0].Hash)
+
+	d.Nodes[0].Task = "another"
+	require.NotEqual(t, want, compile(d).Hash)
+	require.Equal(t, 2, shelf.compiled)
+
+	d.State.Initial = map[string]any{"of": json.Number("1")} // no digest is made of it
+	require.Same(t, compile(d), compile(d))
+	require.Equal(t, 3, shelf.compiled)
+
+	for range 2 { // one that is refused is refused again
+		_, err = k.compileOnce(chain(""), shelf.known, func(*workflow.Definition) (*workflow.Graph, error) { return nil, errDeep })
+		require.ErrorIs(t, err, errDeep)
 	}
-	require.Len(t, k.hashes, 1)
+	require.Empty(t, k.turns)
+}
+
+// TestKnownDefinitionsAreNotWritten: one that is started again and again is not written as
+// JSON each time.
+func TestKnownDefinitionsAreNotWritten(t *testing.T) {
+	k, d := &knownDefinitions{}, digestedDefinition(100)
+	g := &workflow.Graph{Hash: "of it"}
+	compile := func(*workflow.Definition) (*workflow.Graph, error) { return g, nil }
+	known := func(hash string) *workflow.Graph {
+		if hash == g.Hash {
+			return g
+		}
+		return nil
+	}
+	got, err := k.compileOnce(d, known, compile)
+	require.NoError(t, err)
+	require.Same(t, g, got)
 	slow := testing.AllocsPerRun(5, func() { _, _ = d.Hash() })
-	quick := testing.AllocsPerRun(5, func() { _, _ = k.hashOf(d) })
+	quick := testing.AllocsPerRun(5, func() { _, _ = k.compileOnce(d, known, nil) })
 	require.Less(t, quick, slow/4)
-	d.Nodes[7].Task = "another"
-	want, err = d.Hash()
-	require.NoError(t, err)
-	got, err := k.hashOf(d)
-	require.NoError(t, err)
-	require.Equal(t, want, got)
 }
 
 // TestDigestsAreBounded: an engine that is given another definition each time does not grow.
 func TestDigestsAreBounded(t *testing.T) {
 	k := &knownDefinitions{}
 	for i := range maxDigests + 10 {
-		_, err := k.hashOf(&workflow.Definition{Name: fmt.Sprint(i)})
-		require.NoError(t, err)
+		k.rememberHash(digest{byte(i), byte(i >> 8)}, "hash")
 	}
 	require.Len(t, k.hashes, 10)
 }

@@ -51,12 +51,8 @@ func (e *Engine) exportRun(ctx context.Context, to *portable.Writer, h *store.He
 	if err != nil {
 		return err
 	}
-	doc, err := g.Definition.MarshalJSON()
-	if err != nil {
-		return err
-	}
 	err = to.WriteRun(&portable.Run{
-		ID: h.Run, Parent: h.Parent, Root: h.Root, Tenant: h.Tenant, Labels: h.Labels, InputHash: h.InputHash, Hash: h.Definition, Definition: doc,
+		ID: h.Run, Parent: h.Parent, Root: h.Root, Tenant: h.Tenant, Labels: h.Labels, InputHash: h.InputHash, Hash: h.Definition, Definition: []byte(g.JSON),
 	})
 	if err != nil {
 		return err

@@ -197,16 +197,13 @@ func (e *Engine) hashOfNamed(run workflow.Run) (string, error) {
 // compileShared returns the graph of an inline definition. Equal definitions share
 // one graph.
 func (e *Engine) compileShared(d *workflow.Definition) (*workflow.Graph, error) {
-	if hash, err := e.digests.hashOf(d); err == nil {
-		if g := e.dir.Known(hash); g != nil {
-			return g, nil
+	return e.digests.compileOnce(d, e.dir.Known, func(d *workflow.Definition) (*workflow.Graph, error) {
+		g, err := e.options.Bounds.Compile(d)
+		if err != nil {
+			return nil, err
 		}
-	}
-	g, err := e.options.Bounds.Compile(d)
-	if err != nil {
-		return nil, err
-	}
-	return e.dir.AddDefinition(g), nil
+		return e.dir.AddDefinition(g), nil
+	})
 }
 
 // Publish stores a definition under its name and version, for runs that are

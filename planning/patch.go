@@ -30,11 +30,7 @@ func (p *planner) patchRun(m state.Patch) error {
 	if err := c.checkAll(); err != nil {
 		return err
 	}
-	raw, err := g.Definition.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	doc, err := value.Decode(raw, value.Limits{Bytes: -1})
+	doc, err := value.Decode([]byte(g.JSON), value.Limits{Bytes: -1})
 	if err != nil {
 		return err
 	}

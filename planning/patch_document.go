@@ -26,7 +26,7 @@ func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Gr
 	if err := checkOps(ops); err != nil {
 		return nil, err
 	}
-	before, err := documentOf(g.Definition)
+	before, err := documentOf(g)
 	if err != nil {
 		return nil, err
 	}
@@ -152,23 +152,19 @@ type elements struct {
 	byID map[string]any
 }
 
-func documentOf(d *workflow.Definition) (document, error) {
-	raw, err := d.MarshalJSON()
-	if err != nil {
-		return document{}, err
-	}
-	v, err := value.Decode(raw, value.Limits{Bytes: -1})
+func documentOf(g *workflow.Graph) (document, error) {
+	v, err := value.Decode([]byte(g.JSON), value.Limits{Bytes: -1})
 	if err != nil {
 		return document{}, err
 	}
 	fields, _ := v.(map[string]any)
 	nodes := elements{byID: map[string]any{}}
 	for i, x := range listOf(fields["nodes"]) {
-		nodes.addElement(string(d.Nodes[i].ID), x)
+		nodes.addElement(string(g.Definition.Nodes[i].ID), x)
 	}
 	transitions := elements{byID: map[string]any{}}
 	for i, x := range listOf(fields["transitions"]) {
-		transitions.addElement(string(d.Transitions[i].ID), x)
+		transitions.addElement(string(g.Definition.Transitions[i].ID), x)
 	}
 	return document{fields, map[string]elements{"nodes": nodes, "transitions": transitions}}, nil
 }

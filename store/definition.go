@@ -14,7 +14,6 @@ import (
 type definitions struct {
 	mu     sync.Mutex
 	graphs map[string]*workflow.Graph // by hash
-	docs   map[string]string          // JSON, by hash
 	stored map[string]bool            // hashes that pawl.db has
 	bytes  int                        // of the definitions of graphs, as JSON
 
@@ -52,11 +51,11 @@ func (ds *definitions) addGraph(g *workflow.Graph) *workflow.Graph {
 	if known := ds.graphs[g.Hash]; known != nil {
 		return known
 	}
-	if ds.graphs == nil || len(ds.graphs) >= maxKnown || ds.bytes+g.Bytes > maxKnownBytes {
-		ds.graphs, ds.docs, ds.stored, ds.bytes = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}, 0
+	if ds.graphs == nil || len(ds.graphs) >= maxKnown || ds.bytes+len(g.JSON) > maxKnownBytes {
+		ds.graphs, ds.stored, ds.bytes = map[string]*workflow.Graph{}, map[string]bool{}, 0
 	}
 	ds.graphs[g.Hash] = g
-	ds.bytes += g.Bytes
+	ds.bytes += len(g.JSON)
 	return g
 }
 
@@ -66,37 +65,9 @@ func (ds *definitions) graphOf(hash string) *workflow.Graph {
 	return ds.graphs[hash]
 }
 
-// documentOf returns the JSON of a definition that was added. It is made without the lock,
-// for which commits wait.
-func (ds *definitions) documentOf(g *workflow.Graph) (string, error) {
-	if doc, ok := ds.madeDocument(g.Hash); ok {
-		return doc, nil
-	}
-	made, err := g.Definition.MarshalJSON()
-	if err != nil {
-		return "", err
-	}
-	doc := string(made)
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	ds.docs[g.Hash] = doc
-	return doc, nil
-}
-
-func (ds *definitions) madeDocument(hash string) (doc string, ok bool) {
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	doc, ok = ds.docs[hash]
-	return doc, ok
-}
-
 // storedDocument returns a definition as it is stored.
 func (d *Dir) storedDocument(g *workflow.Graph) (string, error) {
-	doc, err := d.definitions.documentOf(g)
-	if err != nil {
-		return "", err
-	}
-	return d.sealer.SealText(index.DefinitionPlace(g.Hash), doc)
+	return d.sealer.SealText(index.DefinitionPlace(g.Hash), g.JSON)
 }
 
 // isStored reports whether pawl.db has a definition; markStored says that it does, and
@@ -111,7 +82,7 @@ func (ds *definitions) markStored(hash string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.stored == nil {
-		ds.graphs, ds.docs, ds.stored = map[string]*workflow.Graph{}, map[string]string{}, map[string]bool{}
+		ds.graphs, ds.stored = map[string]*workflow.Graph{}, map[string]bool{}
 	}
 	ds.stored[hash] = true
 }

@@ -178,11 +178,7 @@ func (d *Dir) fillFile(to runfile.Target, j *flushJob) error {
 	if err != nil {
 		return err
 	}
-	doc, err := d.definitions.documentOf(g)
-	if err != nil {
-		return err
-	}
-	if err := runfile.WriteDefinition(to, g.Hash, doc); err != nil {
+	if err := runfile.WriteDefinition(to, g.Hash, g.JSON); err != nil {
 		return err
 	}
 	last := j.requests[len(j.requests)-1]

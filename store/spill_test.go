@@ -287,8 +287,5 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	require.Positive(t, entries[0].Values.Len())
 
 	other := start(t, d, "r2")
-	d.definitions.mu.Lock()
-	d.definitions.docs = map[string]string{}
-	d.definitions.mu.Unlock()
 	other.do(state.Start{}, startRun(nil))
 }

@@ -15,8 +15,8 @@ import (
 // runs of the definition.
 type Graph struct {
 	Definition  *Definition
-	Hash        string // of the definition
-	Bytes       int    // of the definition as JSON
+	JSON        string // the definition, canonical
+	Hash        string // its SHA-256, in hexadecimal
 	Limits      Limits // with the engine's defaults filled in
 	FailFast    bool   // dag: the default filled in
 	Nodes       map[NodeID]*GraphNode
@@ -128,7 +128,7 @@ func (b Bounds) compileGraph(d *Definition) (*Graph, error) {
 		return nil, err
 	}
 	g := &Graph{
-		Definition: d, Hash: c.hash, Bytes: c.bytes, Limits: c.limits, FailFast: d.FailFast == nil || *d.FailFast,
+		Definition: d, JSON: c.json, Hash: c.hash, Limits: c.limits, FailFast: d.FailFast == nil || *d.FailFast,
 		Nodes:       make(map[NodeID]*GraphNode, len(d.Nodes)),
 		Transitions: make(map[TransitionID]*GraphTransition, len(d.Transitions)),
 		Groups:      map[string]*GroupSpec{},

@@ -38,7 +38,7 @@ type checker struct {
 	wrongSchemas int    // so far
 	subschemas   int    // so far, of all schemas
 	hash         string // of the definition, if it has no problem
-	bytes        int    // of it as JSON
+	json         string // canonical
 }
 
 // A finding is a problem with its rank: that of what it belongs to.
@@ -97,7 +97,7 @@ func (c *checker) checkEncoding() {
 		c.reportProblem(c.atDefinition(), "", ProblemTooLarge, "%d bytes as JSON are more than %d", len(data), most)
 		return
 	}
-	c.hash, c.bytes = hashOf(data), len(data)
+	c.hash, c.json = hashOf(data), string(data)
 }
 
 // A site is what a problem belongs to.
