@@ -80,6 +80,7 @@ func TestCloseSaysWhatItWaitsFor(t *testing.T) {
 				ctx := testhook.With(t.Context(), hook)
 				engine, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
 				require.NoError(t, err)
+				synctest.Wait() // the alarms have been looked at: who waits for a mutex stops the clock of the bubble
 				hook.OnHit(func(point string) {
 					if point == place {
 						<-gate
