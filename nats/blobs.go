@@ -1,0 +1,380 @@
+package pawlnats
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+)
+
+// BlobsOptions configure Blobs. The zero value of every field works.
+type BlobsOptions struct {
+	// Bucket is the name of the object store. Letters, digits, _ and -, at most 32;
+	// "pawl" by default.
+	Bucket string
+	// Replicas is on how many servers the blobs are, on their disks: 1 by default. It counts
+	// when the bucket is made.
+	Replicas int
+	// MaxBytes bounds the bucket; 0 is no bound of its own. Nothing can be put into a full
+	// one. It counts when the bucket is made.
+	MaxBytes int64
+}
+
+// Blobs is a [blob.Store] in an object store of NATS: for the bases of [pawl.Engine.Follow], beside a
+// Log, or for whatever else takes such a store. A blob is an object whose name is the
+// hash of its content. Any number of goroutines and processes may use one bucket.
+//
+// Whoever reads a blob while the same bytes are put again may fail, and reads it once more.
+type Blobs struct {
+	js      jetstream.JetStream
+	objects jetstream.ObjectStore
+	stream  jetstream.Stream
+	bucket  string
+}
+
+var _ blob.Store = (*Blobs)(nil)
+
+const (
+	defaultBucket = "pawl"
+	hashScheme    = "sha256:"
+	// inMemory is how large a blob may be that is put without a temporary file.
+	inMemory = 1 << 20
+	// chunksAhead is how many chunks of a blob are asked for at a time. A chunk has 128 KiB.
+	chunksAhead = 16
+)
+
+// OpenBlobs opens a bucket over a connection, which stays the caller's. It makes the bucket if there is
+// none. Errors: pawl.ErrInvalid for options that cannot be, or a bucket that deletes its objects by
+// itself; or what JetStream says.
+func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, error) {
+	o.Bucket, o.Replicas = cmp.Or(o.Bucket, defaultBucket), cmp.Or(o.Replicas, 1)
+	var wrong string
+	switch {
+	case conn == nil || ctx == nil:
+		wrong = "OpenBlobs without a connection or a context"
+	case !goodName.MatchString(o.Bucket):
+		wrong = fmt.Sprintf("BlobsOptions.Bucket is %q: use 1 to 32 letters, digits, _ and -", o.Bucket)
+	case o.Replicas < 1 || o.Replicas > 5:
+		wrong = fmt.Sprintf("BlobsOptions.Replicas is %d: JetStream takes 1 to 5", o.Replicas)
+	case o.MaxBytes < 0:
+		wrong = fmt.Sprintf("BlobsOptions.MaxBytes is %d: it must not be negative", o.MaxBytes)
+	}
+	if wrong != "" {
+		return nil, fmt.Errorf("%w: pawlnats.%s", pawl.ErrInvalid, wrong)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("open the bucket %s: %w", o.Bucket, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	b := &Blobs{js: js, bucket: o.Bucket}
+	b.objects, err = js.ObjectStore(ctx, o.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		b.objects, err = b.makeBucket(ctx, o)
+	}
+	if err == nil {
+		b.stream, err = js.Stream(ctx, b.streamName())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the bucket %s: %w", o.Bucket, err)
+	}
+	if b.stream.CachedInfo().Config.MaxAge != 0 {
+		return nil, fmt.Errorf("%w: the bucket %s deletes objects by their age: it must have no TTL", pawl.ErrInvalid, o.Bucket)
+	}
+	return b, nil
+}
+
+func (b *Blobs) streamName() string { return "OBJ_" + b.bucket }
+
+// makeBucket makes the object store. Its stream answers from its leader only: what was put is there
+// for everybody.
+func (b *Blobs) makeBucket(ctx context.Context, o BlobsOptions) (jetstream.ObjectStore, error) {
+	c := jetstream.ObjectStoreConfig{Bucket: o.Bucket, Replicas: o.Replicas, MaxBytes: -1, Storage: jetstream.FileStorage}
+	if o.MaxBytes > 0 {
+		c.MaxBytes = o.MaxBytes
+	}
+	if _, err := b.js.CreateObjectStore(ctx, c); err != nil {
+		return nil, err
+	}
+	s, err := b.js.Stream(ctx, b.streamName())
+	if err != nil {
+		return nil, err
+	}
+	config := s.CachedInfo().Config
+	config.AllowDirect = false
+	if _, err := b.js.UpdateStream(ctx, config); err != nil {
+		return nil, err
+	}
+	return b.js.ObjectStore(ctx, o.Bucket)
+}
+
+// nameOf returns the name of the object with a hash.
+func nameOf(hash string) (string, error) {
+	digits, ok := strings.CutPrefix(hash, hashScheme)
+	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != sha256.Size || strings.ToLower(digits) != digits {
+		return "", &blob.Error{Hash: hash, Err: fs.ErrInvalid, Detail: "not sha256: and 64 lower-case hexadecimal digits"}
+	}
+	return digits, nil
+}
+
+// blobError returns an error of the object store as one of package blob.
+func blobError(hash string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		err = blob.ErrMissing
+	case errors.Is(err, jetstream.ErrBadObjectMeta):
+		err = fmt.Errorf("%w: %w", blob.ErrDamaged, err)
+	}
+	return &blob.Error{Hash: hash, Err: err}
+}
+
+// Put implements [blob.Store].
+func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, err error) {
+	if ctx == nil || r == nil {
+		return "", 0, &blob.Error{Err: fs.ErrInvalid, Detail: "a blob is put with a context and a reader"}
+	}
+	sum := sha256.New()
+	spool, err := spoolBytes(io.TeeReader(contextReader{ctx, r}, sum))
+	if err != nil {
+		return "", 0, &blob.Error{Err: err}
+	}
+	defer spool.remove()
+	name := hex.EncodeToString(sum.Sum(nil))
+	info, err := b.objects.Put(ctx, jetstream.ObjectMeta{Name: name}, spool)
+	if err != nil {
+		return "", 0, blobError(hashScheme+name, err)
+	}
+	return hashScheme + name, int64(info.Size), nil //nolint:gosec // what was read
+}
+
+// A contextReader ends with its context.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+// A spool holds bytes whose hash must be known before they are sent.
+type spool struct {
+	io.Reader
+	file *os.File // nil if they are in memory
+}
+
+func spoolBytes(r io.Reader) (*spool, error) {
+	var head strings.Builder
+	n, err := io.CopyN(&head, r, inMemory)
+	if errors.Is(err, io.EOF) || err == nil && n < inMemory {
+		return &spool{Reader: strings.NewReader(head.String())}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp("", "pawl-blob-*")
+	if err != nil {
+		return nil, err
+	}
+	s := &spool{f, f}
+	if _, err = io.Copy(f, io.MultiReader(strings.NewReader(head.String()), r)); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *spool) remove() {
+	if s.file != nil {
+		_ = s.file.Close() // it was written for this
+		_ = os.Remove(s.file.Name())
+	}
+}
+
+// Open implements [blob.Store].
+func (b *Blobs) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
+	name, err := nameOf(hash)
+	if err != nil {
+		return nil, err
+	}
+	info, err := b.objects.GetInfo(ctx, name)
+	if err != nil {
+		return nil, blobError(hash, err)
+	}
+	r := &blobReader{hash: hash, name: name, missing: uint64(info.Chunks), sum: sha256.New()}
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if r.missing == 0 {
+		return r, nil
+	}
+	chunks, err := b.js.OrderedConsumer(r.ctx, b.streamName(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{b.chunksOf(info)}})
+	if err == nil {
+		r.chunks, err = chunks.Messages(jetstream.PullMaxMessages(chunksAhead))
+	}
+	if err == nil && chunks.CachedInfo().NumPending != r.missing {
+		r.chunks.Stop()
+		err = fmt.Errorf("%w: it has %d of its %d chunks", blob.ErrDamaged, chunks.CachedInfo().NumPending, r.missing)
+	}
+	if err != nil {
+		r.cancel()
+		return nil, blobError(hash, err)
+	}
+	return r, nil
+}
+
+// chunksOf returns the subject of an object's chunks.
+func (b *Blobs) chunksOf(o *jetstream.ObjectInfo) string { return "$O." + b.bucket + ".C." + o.NUID }
+
+// A blobReader reads a blob and checks it at the end.
+type blobReader struct {
+	hash, name string
+	ctx        context.Context
+	cancel     context.CancelFunc
+	chunks     jetstream.MessagesContext
+	missing    uint64 // chunks that are to come
+	left       []byte // of the last one
+	sum        hash.Hash
+}
+
+// Read returns the next bytes; at the end io.EOF, or that the blob is damaged.
+func (r *blobReader) Read(p []byte) (int, error) {
+	for len(r.left) == 0 && len(p) > 0 {
+		if r.missing == 0 {
+			if hex.EncodeToString(r.sum.Sum(nil)) != r.name {
+				return 0, &blob.Error{Hash: r.hash, Err: blob.ErrDamaged}
+			}
+			return 0, io.EOF
+		}
+		m, err := nextMessage(r.ctx, r.chunks)
+		if err != nil {
+			return 0, &blob.Error{Hash: r.hash, Err: err, Detail: "read its next chunk"}
+		}
+		r.left = m.Data()
+		r.sum.Write(r.left)
+		r.missing--
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+// Close ends the reading.
+func (r *blobReader) Close() error {
+	if r.chunks != nil {
+		r.chunks.Stop()
+	}
+	r.cancel()
+	return nil
+}
+
+// Stat implements [blob.Store].
+func (b *Blobs) Stat(ctx context.Context, hash string) (blob.Info, error) {
+	name, err := nameOf(hash)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	info, err := b.objects.GetInfo(ctx, name)
+	if err != nil {
+		return blob.Info{}, blobError(hash, err)
+	}
+	return infoOf(hash, info), nil
+}
+
+func infoOf(hash string, o *jetstream.ObjectInfo) blob.Info {
+	return blob.Info{Hash: hash, Size: int64(o.Size), Time: o.ModTime} //nolint:gosec // what was put
+}
+
+// Delete implements [blob.Store]. The mark that an object is deleted names the message behind which it
+// comes, which the server checks: a Put in between wins.
+func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool, error) {
+	name, err := nameOf(hash)
+	if err != nil {
+		return false, err
+	}
+	about := "$O." + b.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+	last, err := b.stream.GetLastMsgForSubject(ctx, about)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, blobError(hash, err)
+	}
+	var info jetstream.ObjectInfo
+	switch err := json.Unmarshal(last.Data, &info); {
+	case err != nil || info.NUID == "":
+		return false, blobError(hash, jetstream.ErrBadObjectMeta)
+	case info.Deleted || !last.Time.Before(before):
+		return false, nil
+	}
+	info.Deleted, info.Size, info.Chunks, info.Digest, info.ModTime = true, 0, 0, "", time.Time{}
+	m := nats.NewMsg(about)
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	if m.Data, err = json.Marshal(info); err != nil {
+		return false, blobError(hash, err)
+	}
+	ack, err := b.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last.Sequence), jetstream.WithRetryAttempts(0))
+	if errors.Is(err, jetstream.ErrKeyExists) { // another message came before it
+		return false, nil
+	}
+	if err == nil {
+		err = b.stream.Purge(ctx, jetstream.WithPurgeSubject(b.chunksOf(&info)))
+	}
+	if err == nil { // the mark, unless something was put behind it
+		err = b.stream.Purge(ctx, jetstream.WithPurgeSubject(about), jetstream.WithPurgeSequence(ack.Sequence+1))
+	}
+	return err == nil, blobError(hash, err)
+}
+
+// All implements [blob.Store].
+func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		objects, err := b.objects.List(ctx)
+		if errors.Is(err, jetstream.ErrNoObjectsFound) {
+			return
+		}
+		if err != nil {
+			yield(blob.Info{}, blobError("", err))
+			return
+		}
+		slices.SortFunc(objects, func(x, y *jetstream.ObjectInfo) int { return cmp.Compare(x.Name, y.Name) })
+		for _, o := range objects {
+			hash := hashScheme + o.Name
+			if _, err := nameOf(hash); err != nil {
+				continue // somebody else's
+			}
+			if err := context.Cause(ctx); err != nil {
+				yield(blob.Info{}, &blob.Error{Err: err})
+				return
+			}
+			if !yield(infoOf(hash, o), nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,366 @@
+package natstest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/logtest"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func openLog(t testing.TB, conn *nats.Conn, name string) *pawlnats.Log {
+	t.Helper()
+	l, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: name})
+	require.NoError(t, err)
+	return l
+}
+
+func takeLog(t testing.TB, l store.Log, entry string) store.Position {
+	t.Helper()
+	p, err := l.Take(t.Context(), func(store.Position) []byte { return []byte(entry) })
+	require.NoError(t, err)
+	return p
+}
+
+// readLog returns the entries of a log, or its first 20 bytes, and the error that ends it.
+func readLog(t testing.TB, l store.Log, after store.Position) (out []string, failed error) {
+	t.Helper()
+	for e, err := range l.Read(t.Context(), after) {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, fmt.Sprintf("%d %.20s", e.Seq, e.Data))
+	}
+	return out, nil
+}
+
+func requireCorrupt(t testing.TB, err error, file string) {
+	t.Helper()
+	var damage *store.CorruptError
+	require.True(t, errors.As(err, &damage), "%v", err)
+	require.Equal(t, file, damage.File)
+}
+
+// The log over JetStream passes what every log must pass.
+func TestLogInAStream(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	n := 0
+	logtest.Run(t, func(t *testing.T) func() store.Log {
+		n++
+		name := "log" + strconv.Itoa(n)
+		return func() store.Log { return openLog(t, conn, name) }
+	})
+}
+
+// An entry that no message can carry is in several; what its writer has not completed does not count,
+// wherever it stops.
+func TestEntriesInSeveralMessages(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	l := openLog(t, conn, "large")
+	takeLog(t, l, "open")
+	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // 3.2 MB
+	p, err := l.Append(t.Context(), large)
+	require.NoError(t, err)
+	require.Equal(t, store.PositionOf(5, large), p, "its number is that of its last message")
+	last, err := l.Append(t.Context(), []byte("small"))
+	require.NoError(t, err)
+	for e, err := range l.Read(t.Context(), store.Position{Seq: 1}) {
+		require.NoError(t, err)
+		require.Equal(t, large, e.Data)
+		break
+	}
+	_, err = openLog(t, conn, "large").Take(t.Context(), func(found store.Position) []byte {
+		require.Equal(t, last, found)
+		return large
+	})
+	require.NoError(t, err)
+	_, err = openLog(t, conn, "large").Take(t.Context(), func(found store.Position) []byte {
+		require.Equal(t, store.PositionOf(10, large), found)
+		return []byte("open")
+	})
+	require.NoError(t, err)
+
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	for part := 1; part <= 2; part++ { // of three
+		m := nats.NewMsg("pawl.large.log")
+		m.Header.Set("Pawl-Part", fmt.Sprintf("%d/3", part))
+		_, err = js.PublishMsg(t.Context(), m)
+		require.NoError(t, err)
+	}
+	entries := []string{"1 open", "5 0123456789abcdef0123", "6 small", "10 0123456789abcdef0123", "11 open"}
+	got, err := readLog(t, l, store.Position{})
+	require.NoError(t, err)
+	require.Equal(t, entries, got)
+	takeLog(t, l, "behind it")
+	got, err = readLog(t, l, store.Position{})
+	require.NoError(t, err)
+	require.Equal(t, append(entries, "14 behind it"), got)
+
+	require.NoError(t, l.Drop(t.Context(), store.Position{Seq: 5}))
+	got, err = readLog(t, l, store.Position{})
+	require.NoError(t, err)
+	require.Equal(t, append(entries[2:], "14 behind it"), got)
+}
+
+// What is no entry, or is missing, is an error that says where.
+func TestDamageOfALogInAStream(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	publish := func(name, part string) {
+		m := nats.NewMsg("pawl." + name + ".log")
+		m.Header.Set("Pawl-Part", part)
+		_, err := js.PublishMsg(t.Context(), m)
+		require.NoError(t, err)
+	}
+	for i, part := range []string{"2/3", "0/1", "3/2", "x", "1/2x", "18446744073709551615/18446744073709551615"} {
+		name := "bad" + strconv.Itoa(i)
+		l := openLog(t, conn, name)
+		takeLog(t, l, "open")
+		publish(name, part)
+		got, err := readLog(t, l, store.Position{})
+		requireCorrupt(t, err, "message 2 of the stream PAWLLOG_"+name)
+		require.Equal(t, []string{"1 open"}, got)
+	}
+
+	// A hole: a stream that somebody else has made may be changed.
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "PAWLLOG_hole", Subjects: []string{"pawl.hole.log"}, Discard: jetstream.DiscardNew})
+	require.NoError(t, err)
+	l := openLog(t, conn, "hole")
+	takeLog(t, l, "open")
+	for _, e := range []string{"2", "3", "4"} {
+		_, err = l.Append(t.Context(), []byte(e))
+		require.NoError(t, err)
+	}
+	s, err := js.Stream(t.Context(), "PAWLLOG_hole")
+	require.NoError(t, err)
+	require.NoError(t, s.DeleteMsg(t.Context(), 3))
+	got, err := readLog(t, l, store.Position{})
+	requireCorrupt(t, err, "message 3 of the stream PAWLLOG_hole")
+	require.Equal(t, []string{"1 open", "2 2"}, got)
+	_, err = readLog(t, l, store.Position{Seq: 2})
+	requireCorrupt(t, err, "message 3 of the stream PAWLLOG_hole")
+	got, err = readLog(t, l, store.Position{Seq: 3})
+	require.NoError(t, err)
+	require.Equal(t, []string{"4 4"}, got)
+
+	// The servers have lost the end, and do not say so.
+	require.NoError(t, js.DeleteStream(t.Context(), "PAWLLOG_hole"))
+	openLog(t, conn, "hole")
+	_, err = l.Append(t.Context(), []byte("5"))
+	requireCorrupt(t, err, "message 4 of the stream PAWLLOG_hole")
+	takeLog(t, l, "anew")
+	got, err = readLog(t, l, store.Position{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"1 anew"}, got)
+}
+
+// Nobody can delete single entries of a log that pawlnats has made, a full one loses none, and a stream
+// that would lose some is refused.
+func TestStreamsThatKeepEverything(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	l, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: "small", MaxBytes: 10_000})
+	require.NoError(t, err)
+	first := takeLog(t, l, "open")
+	s, err := js.Stream(t.Context(), "PAWLLOG_small")
+	require.NoError(t, err)
+	require.Error(t, s.DeleteMsg(t.Context(), 1))
+	many := 1
+	for ; err == nil || many == 1; many++ {
+		_, err = l.Append(t.Context(), make([]byte, 1000))
+	}
+	require.ErrorIs(t, err, store.ErrNoSpace)
+	got, err := readLog(t, l, store.Position{})
+	require.NoError(t, err)
+	require.Len(t, got, many-1)
+	require.NoError(t, l.Drop(t.Context(), store.Position{Seq: first.Seq + 1}))
+	_, err = l.Append(t.Context(), make([]byte, 1000))
+	require.NoError(t, err, "there is room again, and the writer goes on")
+
+	for name, c := range map[string]jetstream.StreamConfig{
+		"age":   {MaxAge: time.Hour, Discard: jetstream.DiscardNew},
+		"count": {MaxMsgs: 10, Discard: jetstream.DiscardNew},
+		"old":   {MaxBytes: 1000, Discard: jetstream.DiscardOld},
+		"queue": {Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew},
+		"mem":   {Storage: jetstream.MemoryStorage, Discard: jetstream.DiscardNew},
+	} {
+		c.Name, c.Subjects = "PAWLLOG_"+name, []string{"pawl." + name + ".log"}
+		_, err := js.CreateStream(t.Context(), c)
+		require.NoError(t, err)
+		_, err = pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: name})
+		require.ErrorIs(t, err, pawl.ErrInvalid, name)
+	}
+	for _, o := range []pawlnats.LogOptions{{Name: "a.b"}, {Replicas: 6}, {MaxBytes: -1}} {
+		_, err := pawlnats.OpenLog(t.Context(), conn, o)
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+	}
+	_, err = pawlnats.OpenLog(t.Context(), nil, pawlnats.LogOptions{})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// Writers take the log from one another while the server is killed again and again and answers are
+// lost: each entry that was acknowledged is there once, in order, and none of somebody
+// who had lost the log.
+func TestWritersAtAServerThatIsKilled(t *testing.T) {
+	const writers, each, perKill = 3, 300, 250
+	port, files := freePort(t), t.TempDir()
+	url := "nats://127.0.0.1:" + strconv.Itoa(port)
+	startServer := func() func() {
+		c := child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
+		return func() { kill(t, c) }
+	}
+	stop := startServer()
+	ctx, cancel := context.WithCancel(t.Context())
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+
+	acked := make([]map[uint64]string, writers)
+	var count atomic.Int64
+	due := make(chan bool, 1) // the next kill
+	var all sync.WaitGroup
+	for w := range writers {
+		l, random := openLog(t, connect(t, url), "killed"), rand.New(rand.NewPCG(seed, uint64(w)))
+		acked[w] = map[uint64]string{}
+		all.Go(func() {
+			for n := 0; n < each; {
+				entry := fmt.Sprintf("%d open at %d", w, n)
+				p, err := l.Take(ctx, func(store.Position) []byte { return []byte(entry) })
+				for more := random.IntN(20); err == nil && more >= 0; more-- {
+					acked[w][p.Seq] = entry
+					if count.Add(1)%perKill == 0 {
+						select {
+						case due <- true:
+						default:
+						}
+					}
+					entry = fmt.Sprintf("%d %d", w, n)
+					for {
+						p, err = l.Append(ctx, []byte(entry))
+						if err == nil || errors.Is(err, store.ErrFenced) {
+							break
+						}
+						<-time.After(10 * time.Millisecond)
+					}
+					n++
+				}
+			}
+		})
+	}
+	killed := 0
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		case <-due:
+			stop()
+			stop = startServer()
+			killed++
+		}
+	}
+	cancel()
+	got := map[uint64]string{}
+	seen := map[string]uint64{}
+	for e, err := range openLog(t, connect(t, url), "killed").Read(t.Context(), store.Position{}) {
+		require.NoError(t, err)
+		if text := string(e.Data); !bytes.Contains(e.Data, []byte("open")) {
+			require.Zero(t, seen[text], "%q is there twice", text)
+			seen[text] = e.Seq
+		}
+		got[e.Seq] = string(e.Data)
+	}
+	stop()
+	total, owner := 0, byte(0)
+	for seq := uint64(1); seq <= uint64(len(got)); seq++ {
+		entry := got[seq]
+		if bytes.Contains([]byte(entry), []byte("open")) {
+			owner = entry[0]
+		}
+		require.Equal(t, owner, entry[0], "entry %d is of somebody who had lost the log", seq)
+	}
+	for w := range acked {
+		total += len(acked[w])
+		for seq, entry := range acked[w] {
+			require.Equal(t, entry, got[seq], "entry %d of writer %d", seq, w)
+		}
+	}
+	t.Logf("%d entries acknowledged, %d there; the server was killed %d times", total, len(got), killed)
+	require.GreaterOrEqual(t, total, writers*each/2)
+	require.Greater(t, killed, 1)
+}
+
+// A directory that is followed into a stream is restored elsewhere, although the server was killed
+// meanwhile.
+func TestADirectoryIsRestoredFromAStream(t *testing.T) {
+	port, files := freePort(t), t.TempDir()
+	url := "nats://127.0.0.1:" + strconv.Itoa(port)
+	server := child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
+	defer func() { kill(t, server) }()
+	conn := connect(t, url)
+	bases := openBlobs(t, conn)
+	engine, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "here"), pawl.Options{
+		Executor: pawl.Handlers{"work": number}, Durability: pawl.ProcessCrash,
+	})
+	require.NoError(t, err)
+	followed := make(chan error, 1)
+	kept := make(chan bool, 1) // something was kept
+	go func() {
+		followed <- engine.Follow(t.Context(), pawl.FollowOptions{
+			Log: openLog(t, conn, "dir"), Bases: bases, Interval: time.Millisecond,
+			Report: func(r pawl.FollowReport) {
+				if r.Err == nil {
+					select {
+					case kept <- true:
+					default:
+					}
+				}
+			},
+		})
+	}()
+	for i := range 20 {
+		id := workflow.RunID(fmt.Sprint("r", i))
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: define(t, fanOut)}, items(20)))
+		_, err := engine.Wait(t.Context(), id)
+		require.NoError(t, err)
+		if i%5 == 4 {
+			<-kept
+			kill(t, server)
+			server = child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
+		}
+	}
+	require.NoError(t, engine.Close(t.Context()))
+	require.NoError(t, <-followed)
+
+	there := filepath.Join(t.TempDir(), "there")
+	info, err := pawl.Restore(t.Context(), there, pawl.RestoreOptions{Log: openLog(t, connect(t, url), "dir"), Bases: openBlobs(t, connect(t, url))})
+	require.NoError(t, err)
+	t.Logf("%+v", info)
+	engine, err = pawl.Open(t.Context(), there, pawl.Options{Executor: pawl.Handlers{"work": number}})
+	require.NoError(t, err)
+	for i := range 20 {
+		out, err := engine.Wait(t.Context(), workflow.RunID(fmt.Sprint("r", i)))
+		require.NoError(t, err)
+		require.Len(t, out.Output["results"], 20)
+	}
+	require.NoError(t, engine.Close(t.Context()))
+}
