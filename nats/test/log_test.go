@@ -2,12 +2,12 @@ package natstest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -221,24 +221,35 @@ func TestStreamsThatKeepEverything(t *testing.T) {
 // lost: each entry that was acknowledged is there once, in order, and none of somebody
 // who had lost the log.
 func TestWritersAtAServerThatIsKilled(t *testing.T) {
-	const writers, each, perKill = 3, 300, 250
 	port, files := freePort(t), t.TempDir()
 	url := "nats://127.0.0.1:" + strconv.Itoa(port)
-	startServer := func() func() {
-		c := child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
-		return func() { kill(t, c) }
+	c := child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
+	contendForLog(t, url, 1, 300, 250, func() {
+		kill(t, c)
+		c = child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)
+	})
+	kill(t, c)
+}
+
+// contendForLog lets three writers take a log from one another until each has appended some entries, and
+// calls fail whenever so many were acknowledged.
+func contendForLog(t *testing.T, url string, replicas, each int, perFailure int64, fail func()) {
+	const writers = 3
+	ctx := t.Context()
+	open := func() *pawlnats.Log {
+		l, err := pawlnats.OpenLog(ctx, connect(t, url), pawlnats.LogOptions{Name: "contended", Replicas: replicas})
+		require.NoError(t, err)
+		return l
 	}
-	stop := startServer()
-	ctx, cancel := context.WithCancel(t.Context())
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-
 	acked := make([]map[uint64]string, writers)
 	var count atomic.Int64
-	due := make(chan bool, 1) // the next kill
+	var slowest atomic.Int64
+	due := make(chan bool, 1) // the next failure
 	var all sync.WaitGroup
 	for w := range writers {
-		l, random := openLog(t, connect(t, url), "killed"), rand.New(rand.NewPCG(seed, uint64(w)))
+		l, random := open(), rand.New(rand.NewPCG(seed, uint64(w)))
 		acked[w] = map[uint64]string{}
 		all.Go(func() {
 			for n := 0; n < each; {
@@ -246,13 +257,14 @@ func TestWritersAtAServerThatIsKilled(t *testing.T) {
 				p, err := l.Take(ctx, func(store.Position) []byte { return []byte(entry) })
 				for more := random.IntN(20); err == nil && more >= 0; more-- {
 					acked[w][p.Seq] = entry
-					if count.Add(1)%perKill == 0 {
+					if count.Add(1)%perFailure == 0 {
 						select {
 						case due <- true:
 						default:
 						}
 					}
 					entry = fmt.Sprintf("%d %d", w, n)
+					begin := time.Now()
 					for {
 						p, err = l.Append(ctx, []byte(entry))
 						if err == nil || errors.Is(err, store.ErrFenced) {
@@ -260,12 +272,18 @@ func TestWritersAtAServerThatIsKilled(t *testing.T) {
 						}
 						<-time.After(10 * time.Millisecond)
 					}
+					if took := int64(time.Since(begin)); took > slowest.Load() {
+						slowest.Store(took)
+					}
 					n++
+				}
+				if err != nil && !errors.Is(err, store.ErrFenced) {
+					<-time.After(10 * time.Millisecond)
 				}
 			}
 		})
 	}
-	killed := 0
+	failures := 0
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
 	for running := true; running; {
@@ -273,27 +291,32 @@ func TestWritersAtAServerThatIsKilled(t *testing.T) {
 		case <-ended:
 			running = false
 		case <-due:
-			stop()
-			stop = startServer()
-			killed++
+			fail()
+			failures++
 		}
 	}
-	cancel()
 	got := map[uint64]string{}
 	seen := map[string]uint64{}
-	for e, err := range openLog(t, connect(t, url), "killed").Read(t.Context(), store.Position{}) {
-		require.NoError(t, err)
-		if text := string(e.Data); !bytes.Contains(e.Data, []byte("open")) {
-			require.Zero(t, seen[text], "%q is there twice", text)
-			seen[text] = e.Seq
+	require.Eventually(t, func() bool { // as long as the servers look for a leader, nobody can read
+		clear(got)
+		clear(seen)
+		for e, err := range open().Read(t.Context(), store.Position{}) {
+			if err != nil {
+				require.NotErrorIs(t, err, store.ErrCorrupt)
+				return false
+			}
+			if text := string(e.Data); !strings.Contains(text, "open") {
+				require.Zero(t, seen[text], "%q is there twice", text)
+				seen[text] = e.Seq
+			}
+			got[e.Seq] = string(e.Data)
 		}
-		got[e.Seq] = string(e.Data)
-	}
-	stop()
+		return true
+	}, time.Minute, 100*time.Millisecond)
 	total, owner := 0, byte(0)
 	for seq := uint64(1); seq <= uint64(len(got)); seq++ {
 		entry := got[seq]
-		if bytes.Contains([]byte(entry), []byte("open")) {
+		if strings.Contains(entry, "open") {
 			owner = entry[0]
 		}
 		require.Equal(t, owner, entry[0], "entry %d is of somebody who had lost the log", seq)
@@ -304,9 +327,9 @@ func TestWritersAtAServerThatIsKilled(t *testing.T) {
 			require.Equal(t, entry, got[seq], "entry %d of writer %d", seq, w)
 		}
 	}
-	t.Logf("%d entries acknowledged, %d there; the server was killed %d times", total, len(got), killed)
+	t.Logf("%d entries acknowledged, %d there; %d failures; the slowest entry took %v", total, len(got), failures, time.Duration(slowest.Load()).Round(time.Millisecond))
 	require.GreaterOrEqual(t, total, writers*each/2)
-	require.Greater(t, killed, 1)
+	require.Greater(t, failures, 1)
 }
 
 // A directory that is followed into a stream is restored elsewhere, although the server was killed

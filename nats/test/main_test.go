@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
@@ -22,7 +23,8 @@ import (
 const (
 	serverPort = "PAWLNATS_SERVER" // a server on this port
 	serverDir  = "PAWLNATS_DIR"
-	workerURL  = "PAWLNATS_WORKER" // a worker at this server
+	clusterOf  = "PAWLNATS_CLUSTER" // a server of a cluster: a server.Member
+	workerURL  = "PAWLNATS_WORKER"  // a worker at this server
 )
 
 // lease is that of the pools of the tests.
@@ -35,6 +37,18 @@ func TestMain(m *testing.M) {
 		port, err := strconv.Atoi(os.Getenv(serverPort))
 		if err == nil {
 			_, err = server.Start(port, os.Getenv(serverDir))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println("ready")
+		select {}
+	case os.Getenv(clusterOf) != "":
+		var m server.Member
+		err := json.Unmarshal([]byte(os.Getenv(clusterOf)), &m)
+		if err == nil {
+			_, err = m.Start()
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -4,6 +4,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -12,9 +13,34 @@ import (
 // Start returns a server that listens on a port of the loopback address; -1 chooses one. Its
 // files are in dir. The caller shuts it down.
 func Start(port int, dir string) (*natsserver.Server, error) {
-	s, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true,
-	})
+	return start(&natsserver.Options{Port: port, StoreDir: dir})
+}
+
+// A Member is one of the servers of a cluster, all of this machine. Its JSON is an order to start it.
+type Member struct {
+	Number int    // from 0
+	Ports  []int  // of all, for clients
+	Routes []int  // of all, for each other
+	Dir    string // of its files
+}
+
+// Start returns a server of a cluster, which syncs whatever it has acknowledged.
+func (m Member) Start() (*natsserver.Server, error) {
+	o := &natsserver.Options{
+		ServerName: fmt.Sprint("n", m.Number), Port: m.Ports[m.Number], StoreDir: m.Dir, SyncAlways: true,
+		Cluster: natsserver.ClusterOpts{Name: "pawl", Host: loopback, Port: m.Routes[m.Number]},
+	}
+	for _, port := range m.Routes {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: fmt.Sprint(loopback, ":", port)})
+	}
+	return start(o)
+}
+
+const loopback = "127.0.0.1"
+
+func start(o *natsserver.Options) (*natsserver.Server, error) {
+	o.Host, o.JetStream, o.NoSigs, o.NoLog = loopback, true, true, true
+	s, err := natsserver.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("make a NATS server: %w", err)
 	}

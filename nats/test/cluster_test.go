@@ -1,0 +1,124 @@
+package natstest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/test/server"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A cluster is three servers, each a process of its own.
+type cluster struct {
+	members   []server.Member
+	processes []*exec.Cmd
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{}
+	var ports, routes []int
+	for range 3 {
+		ports, routes = append(ports, freePort(t)), append(routes, freePort(t))
+	}
+	dir := t.TempDir()
+	for i := range 3 {
+		c.members = append(c.members, server.Member{Number: i, Ports: ports, Routes: routes, Dir: filepath.Join(dir, fmt.Sprint(i))})
+		c.processes = append(c.processes, c.startMember(t, i))
+	}
+	t.Cleanup(func() {
+		for _, p := range c.processes {
+			kill(t, p)
+		}
+	})
+	js, err := jetstream.New(connect(t, c.url()))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // they have a leader
+		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ready", Subjects: []string{"ready"}, Replicas: 3})
+		return err == nil
+	}, time.Minute, 100*time.Millisecond)
+	return c
+}
+
+func (c *cluster) startMember(t *testing.T, i int) *exec.Cmd {
+	t.Helper()
+	order, err := json.Marshal(c.members[i])
+	require.NoError(t, err)
+	return child(t, clusterOf+"="+string(order))
+}
+
+func (c *cluster) url() string {
+	var urls []string
+	for _, port := range c.members[0].Ports {
+		urls = append(urls, fmt.Sprint("nats://127.0.0.1:", port))
+	}
+	return strings.Join(urls, ",")
+}
+
+// restart kills a server with SIGKILL and starts it again.
+func (c *cluster) restart(t *testing.T, i int) {
+	t.Helper()
+	kill(t, c.processes[i])
+	c.processes[i] = c.startMember(t, i)
+}
+
+// The log keeps its promises on three servers of which one after the other is killed.
+func TestWritersAtAClusterWhoseServersAreKilled(t *testing.T) {
+	c := startCluster(t)
+	next := rand.IntN(3)
+	contendForLog(t, c.url(), 3, 200, 150, func() {
+		c.restart(t, next)
+		next = (next + 1) % 3
+	})
+}
+
+// Tasks are performed, and a directory is kept, on three servers of which one after the other is killed.
+func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
+	const n = 300
+	c := startCluster(t)
+	conn := connect(t, c.url())
+	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{Replicas: 3})
+	log, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Replicas: 3})
+	require.NoError(t, err)
+	bases, err := pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Replicas: 3})
+	require.NoError(t, err)
+	followed := make(chan error, 1)
+	go func() {
+		followed <- h.engine.Follow(t.Context(), pawl.FollowOptions{Log: log, Bases: bases, Interval: time.Millisecond})
+	}()
+	begun := make(chan bool, n)
+	defer work(t, &pawlnats.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+		begun <- true
+		return number(ctx, task)
+	}})()
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
+	for i := range 3 {
+		for range n / 4 {
+			<-begun
+		}
+		c.restart(t, i)
+	}
+	requireResults(t, h.engine, n)
+	h.stop()
+	require.NoError(t, <-followed)
+
+	there := filepath.Join(t.TempDir(), "there")
+	_, err = pawl.Restore(t.Context(), there, pawl.RestoreOptions{Log: log, Bases: bases})
+	require.NoError(t, err)
+	engine, err := pawl.Open(t.Context(), there, pawl.Options{Executor: pawl.Handlers{"work": number}})
+	require.NoError(t, err)
+	requireResults(t, engine, n)
+	require.NoError(t, engine.Close(t.Context()))
+}
