@@ -11,7 +11,7 @@
 //	err := (&pawlnats.Worker{Conn: conn, Capacity: 8}).Run(ctx, handlers)
 //
 // Log and Blobs keep a copy of the directory on the servers, which outlives its machine: see
-// [pawl.Engine.Follow].
+// [pawl.Engine.Follow]. CheckServers says whether the servers are set up for that.
 //
 // The engine's directory is the truth, and the stream, which is in the memory of the servers, a
 // copy of what is out: the pool publishes it again when it is lost. The first result of

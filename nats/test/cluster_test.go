@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +28,7 @@ type cluster struct {
 	processes []*exec.Cmd
 }
 
-func startCluster(t *testing.T) *cluster {
+func startCluster(t *testing.T, lazy ...int) *cluster {
 	t.Helper()
 	c := &cluster{}
 	var ports, routes []int
@@ -35,7 +37,7 @@ func startCluster(t *testing.T) *cluster {
 	}
 	dir := t.TempDir()
 	for i := range 3 {
-		c.members = append(c.members, server.Member{Number: i, Ports: ports, Routes: routes, Dir: filepath.Join(dir, fmt.Sprint(i))})
+		c.members = append(c.members, server.Member{Number: i, Ports: ports, Routes: routes, Dir: filepath.Join(dir, fmt.Sprint(i)), Lazy: slices.Contains(lazy, i)})
 		c.processes = append(c.processes, c.startMember(t, i))
 	}
 	t.Cleanup(func() {
@@ -72,6 +74,40 @@ func (c *cluster) restart(t *testing.T, i int) {
 	t.Helper()
 	kill(t, c.processes[i])
 	c.processes[i] = c.startMember(t, i)
+}
+
+// system connects to the system account.
+func (c *cluster) system(t *testing.T) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(c.url(), nats.UserInfo("system", "system"))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// Servers that do not sync, or do not answer, are named.
+func TestServersThatAreChecked(t *testing.T) {
+	c := startCluster(t, 1)
+	system := c.system(t)
+	err := pawlnats.CheckServers(t.Context(), system)
+	require.ErrorIs(t, err, pawlnats.ErrUnsafeServers)
+	require.EqualError(t, err, "the NATS servers may lose what they have acknowledged: n1 does not sync what it acknowledges: "+
+		"set sync_interval: always in the block jetstream of its configuration")
+	c.members[1].Lazy = false
+	c.restart(t, 1)
+	require.Eventually(t, func() bool { return pawlnats.CheckServers(t.Context(), system) == nil }, time.Minute, 10*time.Millisecond)
+	kill(t, c.processes[2])
+	require.Eventually(t, func() bool { // the connection may have been with that server
+		err := pawlnats.CheckServers(t.Context(), system)
+		return err != nil && strings.Contains(err.Error(), "1 of 3 servers of the cluster do not answer")
+	}, time.Minute, 10*time.Millisecond)
+	c.processes[2] = c.startMember(t, 2)
+
+	require.ErrorContains(t, pawlnats.CheckServers(t.Context(), connect(t, c.url())), "it takes a connection of the system account")
+	require.ErrorIs(t, pawlnats.CheckServers(t.Context(), nil), pawl.ErrInvalid)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, pawlnats.CheckServers(ctx, system), context.Canceled)
 }
 
 // The log keeps its promises on three servers of which one after the other is killed.

@@ -22,19 +22,33 @@ type Member struct {
 	Ports  []int  // of all, for clients
 	Routes []int  // of all, for each other
 	Dir    string // of its files
+	Lazy   bool   // it does not sync what it has acknowledged
 }
 
-// Start returns a server of a cluster, which syncs whatever it has acknowledged.
+// Start returns a server of a cluster. The user "system" is of its system account.
 func (m Member) Start() (*natsserver.Server, error) {
 	o := &natsserver.Options{
-		ServerName: fmt.Sprint("n", m.Number), Port: m.Ports[m.Number], StoreDir: m.Dir, SyncAlways: true,
+		ServerName: fmt.Sprint("n", m.Number), Port: m.Ports[m.Number], StoreDir: m.Dir, SyncAlways: !m.Lazy,
 		Cluster: natsserver.ClusterOpts{Name: "pawl", Host: loopback, Port: m.Routes[m.Number]},
 	}
 	for _, port := range m.Routes {
 		o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: fmt.Sprint(loopback, ":", port)})
 	}
+	if err := o.ProcessConfigString(accounts); err != nil {
+		return nil, fmt.Errorf("read the accounts of a NATS server: %w", err)
+	}
 	return start(o)
 }
+
+// accounts are those of a cluster: whoever connects without a name is in the first.
+const accounts = `
+accounts {
+  APP: {jetstream: enabled, users: [{user: app, password: app}]}
+  SYS: {users: [{user: system, password: system}]}
+}
+system_account: SYS
+no_auth_user: app
+`
 
 const loopback = "127.0.0.1"
 

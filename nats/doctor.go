@@ -1,0 +1,134 @@
+package pawlnats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/pawl-run/pawl"
+)
+
+// ErrUnsafeServers says that what the servers have acknowledged may be lost.
+var ErrUnsafeServers = errors.New("the NATS servers may lose what they have acknowledged")
+
+// testedVersion is the oldest version of the server that pawlnats is tested with.
+var testedVersion = [3]int{2, 15, 2}
+
+const (
+	firstAnswer = 5 * time.Second // how long to wait for the first server
+	nextAnswer  = time.Second     // and for each further one
+)
+
+// A serverReport is what a server says of its JetStream.
+type serverReport struct {
+	Server struct {
+		Name      string `json:"name"`
+		Version   string `json:"ver"`
+		JetStream bool   `json:"jetstream"`
+	} `json:"server"`
+	Data struct {
+		Config struct {
+			SyncAlways bool `json:"sync_always"`
+		} `json:"config"`
+		Cluster *struct {
+			Size     int `json:"cluster_size"`
+			Replicas []struct {
+				Name string `json:"name"`
+			} `json:"replicas"`
+		} `json:"meta_cluster"`
+	} `json:"data"`
+}
+
+// CheckServers asks the servers of a NATS system how they keep streams, over a connection of the
+// system account. It returns nil if each of them syncs what it acknowledges (sync_interval: always), so that a
+// Log survives the loss of power of all of them. Otherwise the error is ErrUnsafeServers and names
+// each server and what is wrong: it does not sync, is older than what pawlnats is tested with, or does
+// not answer. Other errors: pawl.ErrInvalid (no connection), or why nobody
+// could be asked.
+func CheckServers(ctx context.Context, system *nats.Conn) error {
+	if ctx == nil || system == nil {
+		return fmt.Errorf("%w: pawlnats.CheckServers without a connection or a context", pawl.ErrInvalid)
+	}
+	reports, err := askServers(ctx, system)
+	if err != nil {
+		return fmt.Errorf("ask the NATS servers: %w", err)
+	}
+	var problems []string
+	size := 0
+	for _, r := range reports {
+		if p := r.problem(); p != "" {
+			problems = append(problems, r.Server.Name+" "+p)
+		}
+		if r.Data.Cluster != nil {
+			size = max(size, r.Data.Cluster.Size)
+		}
+	}
+	if size > len(reports) {
+		problems = append(problems, fmt.Sprintf("%d of %d servers of the cluster do not answer", size-len(reports), size))
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	slices.Sort(problems)
+	return fmt.Errorf("%w: %s", ErrUnsafeServers, strings.Join(problems, "; "))
+}
+
+// askServers returns what the servers say, until one of them is silent for too long.
+func askServers(ctx context.Context, system *nats.Conn) ([]serverReport, error) {
+	answers, err := system.SubscribeSync(system.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answers.Unsubscribe() }() // the connection may be gone
+	if err := system.PublishRequest("$SYS.REQ.SERVER.PING.JSZ", answers.Subject, []byte(`{"config":true}`)); err != nil {
+		return nil, err
+	}
+	var reports []serverReport
+	for wait := firstAnswer; ; wait = nextAnswer {
+		answer, err := nextAnswerOf(ctx, answers, wait)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		if err != nil && len(reports) > 0 && errors.Is(err, context.DeadlineExceeded) {
+			return reports, nil
+		}
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
+			return nil, errors.New("no server answers: it takes a connection of the system account")
+		}
+		if err != nil {
+			return nil, err
+		}
+		var r serverReport
+		if err := json.Unmarshal(answer.Data, &r); err != nil {
+			return nil, fmt.Errorf("its answer: %w", err)
+		}
+		reports = append(reports, r)
+	}
+}
+
+func nextAnswerOf(ctx context.Context, answers *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return answers.NextMsgWithContext(ctx)
+}
+
+// problem says why a server may lose what it has acknowledged, or "".
+func (r *serverReport) problem() string {
+	var v [3]int
+	_, err := fmt.Sscanf(r.Server.Version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	switch {
+	case !r.Server.JetStream:
+		return "" // it has no streams
+	case err != nil || slices.Compare(v[:], testedVersion[:]) < 0:
+		return fmt.Sprintf("is version %s, older than %d.%d.%d", r.Server.Version, testedVersion[0], testedVersion[1], testedVersion[2])
+	case !r.Data.Config.SyncAlways:
+		return "does not sync what it acknowledges: set sync_interval: always in the block jetstream of its configuration"
+	}
+	return ""
+}
