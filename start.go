@@ -260,28 +260,49 @@ func kindOf(v any) string {
 // that is published under its name now. A run without subworkflows has no pins.
 func (e *Engine) resolvePins(g *workflow.Graph) (workflow.Pins, error) {
 	var pins workflow.Pins
-	seen := map[string]bool{}
+	asked, seen := map[workflow.Pin]bool{}, map[string]bool{}
 	for graphs := []*workflow.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
-		for i := range graphs[0].Definition.Nodes {
-			n := &graphs[0].Definition.Nodes[i]
-			if n.Subworkflow == nil || pins.Of(n.Subworkflow) != "" {
+		for _, c := range childrenOf(graphs[0]) {
+			name := workflow.Pin{Name: c.spec.Name, Version: c.spec.Version}
+			if asked[name] {
 				continue
 			}
-			hash, err := e.dir.Published(n.Subworkflow.Name, n.Subworkflow.Version)
+			asked[name] = true
+			hash, err := e.dir.Published(c.spec.Name, c.spec.Version)
 			if err != nil {
-				return nil, fmt.Errorf("node %q of %s: %w", string(n.ID), graphs[0].Definition.Name, closedError(err))
+				return nil, fmt.Errorf("node %q of %s: %w", string(c.node), graphs[0].Definition.Name, closedError(err))
 			}
-			pins = append(pins, workflow.Pin{Name: n.Subworkflow.Name, Version: n.Subworkflow.Version, Hash: hash})
+			pins = append(pins, workflow.Pin{Name: c.spec.Name, Version: c.spec.Version, Hash: hash})
 			if seen[hash] {
 				continue
 			}
 			seen[hash] = true
 			child, err := e.dir.Graph(hash)
 			if err != nil {
-				return nil, fmt.Errorf("node %q of %s: %w", string(n.ID), graphs[0].Definition.Name, closedError(err))
+				return nil, fmt.Errorf("node %q of %s: %w", string(c.node), graphs[0].Definition.Name, closedError(err))
 			}
 			graphs = append(graphs, child)
 		}
 	}
 	return pins, nil
+}
+
+// A childSpec is a definition that a node may run as a child.
+type childSpec struct {
+	node workflow.NodeID
+	spec workflow.SubworkflowSpec
+}
+
+// childrenOf returns what the nodes of a graph may run as children, in definition order.
+func childrenOf(g *workflow.Graph) (out []childSpec) {
+	for i := range g.Definition.Nodes {
+		n := &g.Definition.Nodes[i]
+		if n.Subworkflow == nil {
+			continue
+		}
+		for _, s := range n.Subworkflow.Choices() {
+			out = append(out, childSpec{n.ID, s})
+		}
+	}
+	return out
 }

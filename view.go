@@ -18,6 +18,7 @@ type Token struct {
 	Attempt int                  `json:"attempt,omitzero"` // of its task, from 1; 0 before the first
 	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
 	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
+	Chosen  string               `json:"chosen,omitzero"`  // the task type or subworkflow that an expression of its node has chosen; "" if none has, and once it has ended
 	Input   any                  `json:"input,omitzero"`   // of its approval, a value of the JSON model: do not modify it
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
 	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type or its tenant, see Options.Types and Tenants
@@ -54,7 +55,7 @@ type Group struct {
 func (e *Engine) viewToken(run workflow.RunID, t *state.Token, path string) Token {
 	view := Token{
 		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: path,
-		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Details: t.Remembered().Details, Failure: t.Failure,
+		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Chosen: t.Remembered().Chosen, Details: t.Remembered().Details, Failure: t.Failure,
 	}
 	if t.Epoch != 0 {
 		view.Key = e.keyOf(run, t.ID, t.Attempt, t.Epoch)

@@ -16,11 +16,13 @@ type StartChild struct {
 	Definition string           `json:"definition"` // hash
 	Input      any              `json:"input,omitzero"`
 	Due        time.Time        `json:"due,omitzero"` // the attempt times out
+
+	Chosen string `json:"chosen,omitzero"` // the name of the definition, if it is the value of an expression
 }
 
 // String implements fmt.Stringer.
 func (d StartChild) String() string {
-	return newLine("start-child", d.Token).addField("attempt", fmt.Sprint(d.Attempt)).addField("definition", shortHash(d.Definition)).
+	return newLine("start-child", d.Token).addField("attempt", fmt.Sprint(d.Attempt)).addField("chosen", d.Chosen).addField("definition", shortHash(d.Definition)).
 		addJSON("input", d.Input).addTime("due", d.Due).String()
 }
 
@@ -28,12 +30,19 @@ func (d StartChild) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	noteInput(s, &t)
 	t.Status, t.Attempt, t.Input, t.Due, t.Held = workflow.WaitingForChild, d.Attempt, d.Input, d.Due, false
+	if d.Chosen != "" {
+		noteChoice(&t, d.Chosen)
+	}
 	s.PutToken(&t)
 }
 
 func (d StartChild) toldEvents(s *state.State) []Event {
 	child := workflow.ChildID(s.Run, d.Token, d.Attempt)
-	return []Event{tokenEvent(s, workflow.EventSubworkflowStarted, d.Token, map[string]any{"run": string(child), "attempt": int64(d.Attempt)})}
+	data := map[string]any{"run": string(child), "attempt": int64(d.Attempt)}
+	if d.Chosen != "" {
+		data["chosen"] = d.Chosen
+	}
+	return []Event{tokenEvent(s, workflow.EventSubworkflowStarted, d.Token, data)}
 }
 
 func (StartChild) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

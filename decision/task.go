@@ -17,6 +17,8 @@ type DispatchTask struct {
 	Input   any              `json:"input,omitzero"`
 	Due     time.Time        `json:"due,omitzero"`  // the attempt times out
 	Beat    time.Time        `json:"beat,omitzero"` // the first heartbeat is due
+
+	Evaluated bool `json:"evaluated,omitzero"` // Task is the value of an expression
 }
 
 // String implements fmt.Stringer.
@@ -30,6 +32,9 @@ func (d DispatchTask) evolveState(s *state.State) {
 	noteInput(s, &t)
 	t.Status, t.Attempt, t.Epoch = workflow.Dispatched, d.Attempt, d.Epoch
 	t.Input, t.Due, t.Beat, t.Held = d.Input, d.Due, d.Beat, false
+	if d.Evaluated {
+		noteChoice(&t, d.Task)
+	}
 	s.PutToken(&t)
 }
 
@@ -48,6 +53,14 @@ func noteInput(s *state.State, t *state.Token) {
 	}
 	m := t.Remembered()
 	m.Patches = s.Patches
+	t.Memory = &m
+}
+
+// noteChoice remembers what the expression of a token's node has chosen, for all its
+// attempts.
+func noteChoice(t *state.Token, chosen string) {
+	m := t.Remembered()
+	m.Chosen = chosen
 	t.Memory = &m
 }
 
@@ -74,18 +87,20 @@ func (d KeepResult) evolveState(s *state.State) {
 func (KeepResult) toldEvents(*state.State) []Event                 { return nil }
 func (KeepResult) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// RenewInput replaces the input of a token's task by one that was evaluated anew, for
-// the attempt that an operator's retry begins: because the definition was patched
+// RenewInput replaces the input of a token's task by one that was evaluated anew, and what
+// an expression has chosen, for the attempt that an operator's retry begins: because the definition was patched
 // since, or because the operator has asked.
 type RenewInput struct {
 	Token workflow.TokenID `json:"token"`
 	Input any              `json:"input,omitzero"`
 	Asked bool             `json:"asked,omitzero"`
+
+	Chosen string `json:"chosen,omitzero"` // the task type or subworkflow; "" if the node names one
 }
 
 // String implements fmt.Stringer.
 func (d RenewInput) String() string {
-	return newLine("renew-input", d.Token).addFlag("asked", d.Asked).addJSON("input", d.Input).String()
+	return newLine("renew-input", d.Token).addFlag("asked", d.Asked).addField("chosen", d.Chosen).addJSON("input", d.Input).String()
 }
 
 func (d RenewInput) evolveState(s *state.State) {
@@ -93,6 +108,9 @@ func (d RenewInput) evolveState(s *state.State) {
 	m := t.Remembered()
 	m.Patches, m.Details = s.Patches, nil // they are of the old input
 	t.Input, t.Memory = d.Input, &m
+	if d.Chosen != "" {
+		noteChoice(&t, d.Chosen)
+	}
 	s.PutToken(&t)
 }
 

@@ -251,7 +251,7 @@ func (s *Scenario) isTask(node string) bool {
 			continue
 		}
 		for i := range src.definition.Nodes {
-			if n := &src.definition.Nodes[i]; string(n.ID) == node && n.Task != "" {
+			if n := &src.definition.Nodes[i]; string(n.ID) == node && n.Kind() == workflow.KindTask {
 				return true
 			}
 		}

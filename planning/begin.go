@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
@@ -28,29 +29,34 @@ func (p *planner) beginToken(e entry) {
 		p.completeNode(t, completion{output: map[string]any{}})
 	case workflow.KindEnd:
 		p.reachEndNode(t, n, v)
-	case workflow.KindTask:
-		input, f := p.evalInput(n, v)
-		if f != nil {
-			p.failAttempt(t, f, false)
-			return
-		}
-		p.keepResult(t, n, e.result)
-		p.dispatchTask(t, input)
+	case workflow.KindTask, workflow.KindSubworkflow:
+		p.beginFirstAttempt(t, n, v)
 	case workflow.KindWait:
 		p.beginWait(t, n, v)
 	case workflow.KindApproval:
 		p.beginApproval(t, n, v)
-	case workflow.KindSubworkflow:
-		input, f := p.evalInput(n, v)
-		if f != nil {
-			p.failAttempt(t, f, false)
-			return
-		}
-		p.keepResult(t, n, e.result)
-		p.startChild(t, input)
 	default:
 		panic("planning: unknown node kind " + string(n.Kind))
 	}
+}
+
+// beginFirstAttempt begins a task or a child with what the node's expressions say.
+func (p *planner) beginFirstAttempt(t *state.Token, n *workflow.GraphNode, v vars) {
+	input, f := p.evalInput(n, v)
+	chosen := ""
+	if f == nil {
+		chosen, f = p.evalChoice(n, v)
+	}
+	if f != nil {
+		p.failAttempt(t, f, false)
+		return
+	}
+	p.keepResult(t, n, v.result)
+	if n.Kind == workflow.KindTask {
+		p.dispatchTask(t, chosen, input)
+		return
+	}
+	p.startChild(t, chosen, input)
 }
 
 // queueAtNode lets a token wait before its node if it may not begin there yet: at
@@ -100,11 +106,12 @@ func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *wor
 	return out, nil
 }
 
-// dispatchTask hands the next attempt of a task to the executor.
-func (p *planner) dispatchTask(t *state.Token, input any) {
+// dispatchTask hands the next attempt of a task to the executor. chosen is its type, if an
+// expression chooses.
+func (p *planner) dispatchTask(t *state.Token, chosen string, input any) {
 	n := p.s.Graph.Node(t.Node)
 	p.decide(decision.DispatchTask{
-		Token: t.ID, Task: n.Task, Attempt: t.Attempt + 1, Epoch: p.s.Epoch, Input: input,
+		Token: t.ID, Task: cmp.Or(chosen, n.Task), Evaluated: chosen != "", Attempt: t.Attempt + 1, Epoch: p.s.Epoch, Input: input,
 		Due: timeout.Deadline(p.now, n.Timeout), Beat: timeout.Deadline(p.now, n.Heartbeat),
 	})
 }
@@ -119,10 +126,10 @@ func (p *planner) beginNextAttempt(t *state.Token) {
 	}
 	switch n.Kind {
 	case workflow.KindTask:
-		p.dispatchTask(t, t.Input)
+		p.dispatchTask(t, t.ChosenAt(n), t.Input)
 	case workflow.KindSubworkflow:
 		input, _ := t.Input.(map[string]any)
-		p.startChild(t, input)
+		p.startChild(t, t.ChosenAt(n), input)
 	case workflow.KindApproval:
 		p.requestApprovalAgain(t, n)
 	case workflow.KindWait:

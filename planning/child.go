@@ -15,8 +15,8 @@ import (
 const codeUnknownSubworkflow = "unknown_subworkflow"
 
 // startChild hands the start of the child run of a token's next attempt to the
-// engine.
-func (p *planner) startChild(t *state.Token, input map[string]any) {
+// engine. chosen is the name of its definition, if an expression chooses.
+func (p *planner) startChild(t *state.Token, chosen string, input map[string]any) {
 	n := p.s.Graph.Node(t.Node)
 	depth := 1
 	if p.s.Parent != nil {
@@ -27,20 +27,21 @@ func (p *planner) startChild(t *state.Token, input map[string]any) {
 		p.failAttempt(t, &f, false)
 		return
 	}
-	hash := p.s.Pins.Of(n.Subworkflow)
+	spec := n.Subworkflow.Chosen(chosen)
+	hash := p.s.Pins.Of(&spec)
 	if hash == "" {
 		which := "any version"
-		if v := n.Subworkflow.Version; v > 0 {
+		if v := spec.Version; v > 0 {
 			which = fmt.Sprintf("version %d", v)
 		}
 		p.failAttempt(t, &workflow.Failure{
 			Code: codeUnknownSubworkflow, Permanent: true,
-			Message: fmt.Sprintf("no definition is pinned for %s of subworkflow %s", which, n.Subworkflow.Name),
+			Message: fmt.Sprintf("no definition is pinned for %s of subworkflow %s", which, spec.Name),
 		}, false)
 		return
 	}
 	p.decide(decision.StartChild{
-		Token: t.ID, Attempt: t.Attempt + 1, Definition: hash, Input: input, Due: timeout.Deadline(p.now, n.Timeout),
+		Token: t.ID, Attempt: t.Attempt + 1, Definition: hash, Chosen: chosen, Input: input, Due: timeout.Deadline(p.now, n.Timeout),
 	})
 }
 
@@ -133,8 +134,10 @@ func (p *planner) childAsks(m state.ChildAsks) error {
 
 // pendingChild returns the start of the child that a token waits for.
 func pendingChild(s *state.State, t *state.Token) decision.StartChild {
+	n := s.Graph.Node(t.Node)
+	spec := t.SubworkflowAt(n)
 	return decision.StartChild{
-		Token: t.ID, Attempt: t.Attempt, Definition: s.Pins.Of(s.Graph.Node(t.Node).Subworkflow), Input: t.Input, Due: t.Due,
+		Token: t.ID, Attempt: t.Attempt, Definition: s.Pins.Of(&spec), Chosen: t.ChosenAt(n), Input: t.Input, Due: t.Due,
 	}
 }
 

@@ -99,6 +99,7 @@ func (p *planner) sendInFork(id workflow.TokenID, which workflow.InFlight) {
 	}
 	same := *t
 	same.Attempt-- // it is the attempt that it was
+	chosen := t.ChosenAt(p.s.Graph.Node(t.Node))
 	switch input, _ := t.Input.(map[string]any); {
 	case p.s.Status == workflow.RunPaused && which != workflow.InFlightPark:
 		p.decide(decision.RetryTask{Token: id, Due: p.now, Base: t.Base + 1, Failure: t.Failure}) // nothing of it was performed here
@@ -108,8 +109,8 @@ func (p *planner) sendInFork(id workflow.TokenID, which workflow.InFlight) {
 			Code: workflow.CodeForked, Message: "it was out when the run was forked: retry it, or skip it", Attempts: t.Attempt, Node: t.Node, Token: id,
 		}})
 	case t.Status == workflow.Dispatched:
-		p.dispatchTask(&same, t.Input)
+		p.dispatchTask(&same, chosen, t.Input)
 	default:
-		p.startChild(&same, input)
+		p.startChild(&same, chosen, input)
 	}
 }

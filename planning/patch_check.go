@@ -51,10 +51,19 @@ func (c *patchCheck) checkIdentity() error {
 
 // checkSubworkflows finds nodes whose child definition nobody has looked up.
 func (c *patchCheck) checkSubworkflows() error {
+	pinned := map[workflow.Pin]bool{}
+	for _, pin := range c.pins {
+		pinned[workflow.Pin{Name: pin.Name, Version: pin.Version}] = true
+	}
 	for i := range c.new.Definition.Nodes {
 		n := &c.new.Definition.Nodes[i]
-		if n.Subworkflow != nil && c.pins.Of(n.Subworkflow) == "" {
-			return refusePatch(nodePath(n.ID)+"/subworkflow", "the definition %q is not pinned", n.Subworkflow.Name)
+		if n.Subworkflow == nil {
+			continue
+		}
+		for _, s := range n.Subworkflow.Choices() {
+			if !pinned[workflow.Pin{Name: s.Name, Version: s.Version}] {
+				return refusePatch(nodePath(n.ID)+"/subworkflow", "the definition %q is not pinned", s.Name)
+			}
 		}
 	}
 	return nil
@@ -103,7 +112,9 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 func (c *patchCheck) checkWaiting(t *state.Token, was, is *workflow.GraphNode) error {
 	path := nodePath(t.Node)
 	switch {
-	case t.Status == workflow.WaitingForChild && *was.Subworkflow != *is.Subworkflow:
+	case was.Choice == nil && is.Choice != nil && t.Attempt > 0:
+		return refusePatch(path, "%v has begun there: an expression that chooses would come too late", t.ID)
+	case t.Status == workflow.WaitingForChild && !sameChild(t, was, is):
 		return refusePatch(path+"/subworkflow", "the child of %v runs", t.ID)
 	case is.AsksResult && !was.AsksResult && forgetsResult(t):
 		return refusePatch(path, "%v stands there, and the result that it came with was not kept: result cannot be asked for", t.ID)
@@ -116,6 +127,12 @@ func (c *patchCheck) checkWaiting(t *state.Token, was, is *workflow.GraphNode) e
 		return refusePatch(transitionPath(id)+"/to", "%v has not begun at %q, where it waits for other transitions", t.ID, string(t.Node))
 	}
 	return nil
+}
+
+// sameChild reports whether the child that a token waits for is still the one of its node.
+func sameChild(t *state.Token, was, is *workflow.GraphNode) bool {
+	before, after := t.SubworkflowAt(was), t.SubworkflowAt(is)
+	return before.Name == after.Name && before.Version == after.Version
 }
 
 // forgetsResult reports whether a token that waits keeps the result of the node that

@@ -56,6 +56,10 @@ func (p *planner) evalInputAnew(t *state.Token, which workflow.RetryInput) (*dec
 	v := vars{p: p, scope: t.Scope, token: t, caught: t.Caught}
 	v.result, v.bound = p.keptResult(t)
 	input, f := p.evalInput(n, v)
+	chosen := ""
+	if f == nil {
+		chosen, f = p.evalChoice(n, v)
+	}
 	if f != nil && n.AsksResult && !v.bound {
 		f.Message += ": the result that the token came with was not kept, because the input did not ask for it then"
 	}
@@ -63,5 +67,5 @@ func (p *planner) evalInputAnew(t *state.Token, which workflow.RetryInput) (*dec
 		f = p.stampFailure(t, f)
 		return nil, fmt.Errorf("retry node %q: its input cannot be evaluated anew; mend it with a patch, or keep the old one: %w", string(t.Node), f)
 	}
-	return &decision.RenewInput{Token: t.ID, Input: input, Asked: which == workflow.InputAgain}, nil
+	return &decision.RenewInput{Token: t.ID, Input: input, Asked: which == workflow.InputAgain, Chosen: chosen}, nil
 }

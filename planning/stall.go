@@ -54,7 +54,7 @@ func (p *planner) failStalled(m state.Stall) error {
 			out = append(out, fmt.Sprintf("and %d more", p.s.CountByStatus(workflow.Dispatched)-most))
 			break
 		}
-		out = append(out, fmt.Sprintf("%v of node %q (task type %q, attempt %d)", t.ID, string(t.Node), p.s.Graph.Node(t.Node).Task, t.Attempt))
+		out = append(out, fmt.Sprintf("%v of node %q (task type %q, attempt %d)", t.ID, string(t.Node), t.TaskAt(p.s.Graph.Node(t.Node)), t.Attempt))
 	}
 	p.decide(decision.FailRun{At: p.now, Failure: workflow.Failure{
 		Code: workflow.CodeStalled, Permanent: true,

@@ -79,9 +79,10 @@ func Pending(s *state.State) []decision.Effect {
 	for _, id := range s.LiveTokens() {
 		switch t := s.Token(id); t.Status {
 		case workflow.Dispatched:
+			n := s.Graph.Node(t.Node)
 			out = append(out, decision.DispatchTask{
-				Token: id, Task: s.Graph.Node(t.Node).Task, Attempt: t.Attempt, Epoch: t.Epoch,
-				Input: t.Input, Due: t.Due, Beat: t.Beat,
+				Token: id, Task: t.TaskAt(n), Attempt: t.Attempt, Epoch: t.Epoch,
+				Input: t.Input, Due: t.Due, Beat: t.Beat, Evaluated: n.Choice != nil,
 			})
 		case workflow.WaitingForChild:
 			if s.Status == workflow.RunRunning {

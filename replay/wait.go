@@ -86,11 +86,11 @@ func waitOf(s *state.State, t *state.Token) Wait {
 			w.For = "the run is paused"
 		}
 	case workflow.Dispatched:
-		w.For = fmt.Sprintf("the result of task %s, attempt %d", n.Task, t.Attempt)
+		w.For = fmt.Sprintf("the result of task %s, attempt %d", t.TaskAt(n), t.Attempt)
 	case workflow.Retrying:
 		w.For = fmt.Sprintf("its next attempt, after attempt %d", t.Attempt)
 	case workflow.WaitingForOperator:
-		w.For = fmt.Sprintf("an operator: attempt %d of task %s has failed and was the last", t.Attempt, n.Task)
+		w.For = fmt.Sprintf("an operator: attempt %d of task %s has failed and was the last", t.Attempt, t.TaskAt(n))
 	case workflow.WaitingForApproval:
 		w.For = approvalText(n.Approval, t.Votes)
 	case workflow.WaitingForEvent:

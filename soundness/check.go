@@ -176,7 +176,7 @@ func (c *checker) checkTimeouts() {
 	var nodes []string
 	var first workflow.NodeID
 	for i := range c.graph.Definition.Nodes {
-		if n := &c.graph.Definition.Nodes[i]; n.Task != "" && n.Timeout == 0 && n.Heartbeat == 0 {
+		if n := &c.graph.Definition.Nodes[i]; n.Kind() == workflow.KindTask && n.Timeout == 0 && n.Heartbeat == 0 {
 			if nodes = append(nodes, string(n.ID)); first == "" {
 				first = n.ID
 			}

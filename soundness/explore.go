@@ -60,8 +60,13 @@ func newExplorer(c *checker) (*explorer, error) {
 	}
 	x := emptyExplorer(c, g)
 	for i := range d.Nodes {
-		if s := d.Nodes[i].Subworkflow; s != nil && x.pins.Of(s) == "" {
-			x.pins = append(x.pins, workflow.Pin{Name: s.Name, Version: s.Version, Hash: "pinned"})
+		if d.Nodes[i].Subworkflow == nil {
+			continue
+		}
+		for _, s := range d.Nodes[i].Subworkflow.Choices() {
+			if x.pins.Of(&s) == "" {
+				x.pins = append(x.pins, workflow.Pin{Name: s.Name, Version: s.Version, Hash: "pinned"})
+			}
 		}
 	}
 	return x, nil

@@ -1,6 +1,7 @@
 package soundness
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func (v *values) poolOf(u *use, ref []string) []any {
 func (v *values) readers(u *use) []string {
 	var out []string
 	if !u.whole {
-		out = append(out, u.program.Source())
+		out = append(out, u.readingText())
 	}
 	if u.target == "" {
 		return out
@@ -65,11 +66,20 @@ func (v *values) readers(u *use) []string {
 		}
 		for _, ref := range other.refs() {
 			if strings.Join(ref[:min(len(ref), 2)], ".") == u.target {
-				out = append(out, other.program.Source())
+				out = append(out, other.readingText())
 			}
 		}
 	}
 	return out
+}
+
+// readingText returns the source of the expression, with what it may choose as literals.
+func (u *use) readingText() string {
+	text := u.program.Source()
+	for _, name := range u.names {
+		text += fmt.Sprintf(" %q", name)
+	}
+	return text
 }
 
 // literalPool returns the values that an expression compares with, and those beside them.

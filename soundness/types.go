@@ -29,6 +29,7 @@ func (c *checker) checkTypes() {
 		for _, m := range n.Input {
 			c.checkType(n, "", "input "+m.Name, m.Program, before, false)
 		}
+		c.checkType(n, "", "the choice of "+string(n.Kind), n.Choice, before, false)
 	}
 	for _, m := range g.Output {
 		c.checkType(&workflow.GraphNode{Node: &workflow.Node{}}, "", "output.mapping "+m.Name, m.Program, nil, false)

@@ -102,3 +102,18 @@ func TestExpressionsAreBoundedTogether(t *testing.T) {
 	}
 	require.ErrorContains(t, large.Validate(), "too_large")
 }
+
+// TestChoicesAreBounded lists the most names among which an expression may choose, and one more.
+func TestChoicesAreBounded(t *testing.T) {
+	names := make([]string, MaxChoices+1)
+	for i := range names {
+		names[i] = fmt.Sprint("tool", i)
+	}
+	d := &Definition{Name: "n", Start: "a", Nodes: []Node{{ID: "a", TaskExpr: "'tool1'", Tasks: names[:MaxChoices]}}}
+	require.NoError(t, d.Validate())
+	d.Nodes[0].Tasks = names
+	var de *DefinitionError
+	require.ErrorAs(t, d.Validate(), &de)
+	require.Equal(t, ProblemTooLarge, de.Problems[0].Code)
+	require.Contains(t, de.Problems[0].Message, "257 names are more than 256")
+}

@@ -1,6 +1,9 @@
 package workflow
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 type (
 	// A NodeID names a node within its definition.
@@ -72,10 +75,12 @@ type Limits struct {
 type Node struct {
 	ID          NodeID
 	Task        string           // the task type: chooses the handler or worker
+	TaskExpr    string           // in place of Task: expression of one of Tasks, evaluated as the node is entered
 	Subworkflow *SubworkflowSpec // a child run
 	Approval    *ApprovalSpec    // waits for people
 	Wait        *WaitSpec        // a durable timer or an event
 	End         *EndSpec         // ends the run at once
+	Tasks       []string         // with TaskExpr: the task types that it may choose
 
 	Input        map[string]string // field: expression; nil gives {}
 	Output       map[string]string // target path: expression, e.g. "state.total": "result.n"
@@ -110,7 +115,7 @@ const (
 // returns the first in the order of the fields.
 func (n *Node) Kind() Kind {
 	switch {
-	case n.Task != "":
+	case n.Task != "" || n.TaskExpr != "":
 		return KindTask
 	case n.Subworkflow != nil:
 		return KindSubworkflow
@@ -124,10 +129,47 @@ func (n *Node) Kind() Kind {
 	return KindGateway
 }
 
+// TaskTypes returns the task types that n may have performed; none if it is no task.
+func (n *Node) TaskTypes() []string {
+	if n.Task != "" {
+		return []string{n.Task}
+	}
+	return n.Tasks
+}
+
+// choiceSource returns the expression that chooses a task type or a subworkflow; "" if none
+// does.
+func (n *Node) choiceSource() string {
+	if n.Subworkflow != nil {
+		return n.Subworkflow.NameExpr
+	}
+	return n.TaskExpr
+}
+
 // A SubworkflowSpec names the definition that a child run executes.
 type SubworkflowSpec struct {
-	Name    string
-	Version int // 0: the latest published when the root run started
+	Name     string
+	NameExpr string   // in place of Name: expression of one of Names, evaluated as the node is entered
+	Names    []string // with NameExpr: the names that it may choose
+	Version  int      // 0: the latest published when the root run started
+}
+
+// Chosen returns the definition of a literal name, which the expression of s has chosen; that
+// of s itself, if it has none.
+func (s *SubworkflowSpec) Chosen(name string) SubworkflowSpec {
+	return SubworkflowSpec{Name: cmp.Or(name, s.Name), Version: s.Version}
+}
+
+// Choices returns the definitions that s may name, by their literal names.
+func (s *SubworkflowSpec) Choices() []SubworkflowSpec {
+	if s.Name != "" {
+		return []SubworkflowSpec{s.Chosen("")}
+	}
+	out := make([]SubworkflowSpec, len(s.Names))
+	for i, name := range s.Names {
+		out[i] = s.Chosen(name)
+	}
+	return out
 }
 
 // An ApprovalSpec says whose consent a node waits for.

@@ -60,9 +60,10 @@ type GraphNode struct {
 	Approval    *ApprovalSpec        // with the defaults filled in; nil if it is none
 	Success     [][]*GraphTransition // tiers tried when it completes
 	Failure     [][]*GraphTransition // tiers tried when it fails
+	Choice      *expr.Program        // which of its task types or subworkflows it is, if an expression chooses
 	Message     *expr.Program        // what the people of an approval are asked, if it is an expression
 	AsksResult  bool                 // what is evaluated as it is entered asks for result
-	KeepsResult bool                 // its input asks for result, and may be evaluated anew when its task was parked
+	KeepsResult bool                 // its input or choice asks for result, and may be evaluated anew when its task was parked
 	KeepsEnd    bool                 // some expression asks for nodes.ID
 	KeepsOutput bool                 // and for its output
 }
@@ -260,7 +261,7 @@ func (b *builder) addNodes() {
 	d := b.graph.Definition
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
+		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Choice: b.compileProgram(n.choiceSource()), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
 		gn.Schema = b.compileSchema(n.OutputSchema)
 		if gn.Approval = n.Approval.withDefaults(); gn.Approval != nil {
 			gn.Message = b.compileProgram(n.Approval.MessageExpr)
@@ -276,7 +277,7 @@ func (b *builder) addNodes() {
 		gn.AsksResult = asksResult(gn)
 		if r := n.Retry; r != nil {
 			gn.Retry = timeout.Retry{MaxAttempts: max(r.MaxAttempts, 1), InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
-			gn.KeepsResult = gn.AsksResult && r.Exhausted == ExhaustedPark && len(n.Input) > 0
+			gn.KeepsResult = gn.AsksResult && r.Exhausted == ExhaustedPark && (len(n.Input) > 0 || gn.Choice != nil)
 		}
 		b.graph.Nodes[n.ID] = gn
 	}
@@ -314,7 +315,7 @@ func asksResult(n *GraphNode) bool {
 			return true
 		}
 	}
-	return asks(n.Message) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
+	return asks(n.Message) || asks(n.Choice) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
 }
 
 func (b *builder) addGroups() {

@@ -27,6 +27,7 @@ const (
 	MaxNoteBytes       = 16 << 20   // of their text
 	MaxNesting         = 256        // groups within each other
 	MaxSignals         = 10_000     // that are kept until somebody takes them
+	MaxChoices         = 256        // names among which an expression chooses a task type or a subworkflow
 	MaxVotes           = 1_000      // on one approval
 	MaxArtifacts       = 10_000     // of one run
 	MaxPatch           = 1_000      // operations of one patch

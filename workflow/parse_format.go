@@ -85,10 +85,12 @@ func nodeFormat(n *Node) []field {
 	return []field{
 		{"id", nameForm(&n.ID)},
 		{"task", nameForm(&n.Task)},
+		{"taskExpr", expressionForm(&n.TaskExpr)},
 		{"subworkflow", sectionForm(&n.Subworkflow, subworkflowFormat)},
 		{"approval", sectionForm(&n.Approval, approvalFormat)},
 		{"wait", sectionForm(&n.Wait, waitFormat)},
 		{"end", endForm(&n.End)},
+		{"tasks", namesForm(&n.Tasks)},
 		{"input", expressionsForm(&n.Input, false)},
 		{"output", expressionsForm(&n.Output, false)},
 		{"outputSchema", schemaForm(&n.OutputSchema)},
@@ -105,7 +107,12 @@ func nodeFormat(n *Node) []field {
 }
 
 func subworkflowFormat(s *SubworkflowSpec) []field {
-	return []field{{"name", nameForm(&s.Name)}, {"version", positiveForm(&s.Version, 0)}}
+	return []field{
+		{"name", nameForm(&s.Name)},
+		{"nameExpr", expressionForm(&s.NameExpr)},
+		{"names", namesForm(&s.Names)},
+		{"version", positiveForm(&s.Version, 0)},
+	}
 }
 
 func approvalFormat(s *ApprovalSpec) []field {

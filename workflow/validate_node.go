@@ -34,8 +34,8 @@ func (c *checker) checkNode(s site, n *Node) {
 // checkKinds checks that a node has one kind at most, and what belongs to it.
 func (c *checker) checkKinds(s site, n *Node) {
 	var kinds []string
-	for _, f := range nodeFormat(n)[1:6] { // task to end
-		if f.write() != nil {
+	for _, f := range nodeFormat(n)[1:7] { // task to end
+		if again := f.name == "taskExpr" && n.Task != ""; f.write() != nil && !again {
 			kinds = append(kinds, f.name)
 		}
 	}
@@ -43,8 +43,18 @@ func (c *checker) checkKinds(s site, n *Node) {
 		c.reportProblem(s, kinds[1], ProblemConflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
 	}
 	c.checkOptionalName(s, "task", n.Task)
+	if n.Task != "" && n.TaskExpr != "" {
+		c.reportProblem(s, "taskExpr", ProblemConflict, "only one of task and taskExpr")
+	}
+	c.checkChoice(s, choice{expr: "taskExpr", source: n.TaskExpr, list: "tasks", names: n.Tasks})
 	if w := n.Subworkflow; w != nil {
-		c.checkName(s, "subworkflow.name", w.Name)
+		switch {
+		case w.NameExpr == "":
+			c.checkName(s, "subworkflow.name", w.Name)
+		case w.Name != "":
+			c.reportProblem(s, "subworkflow.nameExpr", ProblemConflict, "only one of name and nameExpr")
+		}
+		c.checkChoice(s, choice{expr: "subworkflow.nameExpr", source: w.NameExpr, list: "subworkflow.names", names: w.Names})
 		c.checkAtLeast(s, "subworkflow.version", w.Version, 0)
 	}
 	if a := n.Approval; a != nil {
@@ -63,6 +73,27 @@ func (c *checker) checkKinds(s site, n *Node) {
 		}
 		c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words")
 		c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words")
+	}
+}
+
+// A choice is an expression that chooses one of the names of a list.
+type choice struct {
+	expr, source string
+	list         string
+	names        []string
+}
+
+// checkChoice checks that an expression and the names that it may choose come together.
+func (c *checker) checkChoice(s site, of choice) {
+	c.checkOptionalExpression(s, of.expr, of.source, placeMapping)
+	c.checkNames(s, of.list, of.names)
+	switch {
+	case of.source != "" && len(of.names) == 0:
+		c.reportProblem(s, of.list, ProblemMissing, "list what %s may choose", of.expr)
+	case len(of.names) > MaxChoices:
+		c.reportProblem(s, of.list, ProblemTooLarge, "%d names are more than %d", len(of.names), MaxChoices)
+	case of.source == "" && len(of.names) > 0:
+		c.reportProblem(s, of.list, ProblemInvalidField, "it lists what %s may choose: there is none", of.expr)
 	}
 }
 

@@ -291,8 +291,10 @@ func (e *executor) checkTasks(all []*workflow.Definition) error {
 	for _, d := range all {
 		for i := range d.Nodes {
 			n := &d.Nodes[i]
-			if _, mocked := e.findMock(n.ID, n.Task); n.Task != "" && !mocked && e.handlers[n.Task] == nil {
-				missing = append(missing, n.Task)
+			for _, task := range n.TaskTypes() {
+				if _, mocked := e.findMock(n.ID, task); !mocked && e.handlers[task] == nil {
+					missing = append(missing, task)
+				}
 			}
 		}
 	}

@@ -56,9 +56,11 @@ func checkNode(n *workflow.Node, offered pawl.Handlers) []workflow.Problem {
 	refuse := func(field, format string, args ...any) {
 		problems = append(problems, workflow.Problem{Code: workflow.ProblemUnknownValue, Node: n.ID, Field: field, Message: fmt.Sprintf(format, args...)})
 	}
-	if n.Task != "" {
-		if offered[n.Task] == nil {
-			refuse("task", "there is no task %q here", n.Task)
+	if n.Kind() == workflow.KindTask {
+		for _, task := range n.TaskTypes() {
+			if offered[task] == nil {
+				refuse("task", "there is no task %q here", task)
+			}
 		}
 		n.Timeout = lower(n.Timeout, maxTask)
 	}

@@ -19,14 +19,21 @@ const (
 func detailOf(n *workflow.GraphNode) string {
 	switch n.Kind {
 	case workflow.KindTask:
+		if n.Choice != nil {
+			return strings.Join(n.Tasks, " or ")
+		}
 		if n.Task != string(n.ID) {
 			return n.Task
 		}
 	case workflow.KindSubworkflow:
-		if v := n.Subworkflow.Version; v > 0 {
-			return fmt.Sprintf("%s@%d", n.Subworkflow.Name, v)
+		name := n.Subworkflow.Name
+		if n.Choice != nil {
+			name = strings.Join(n.Subworkflow.Names, " or ")
 		}
-		return n.Subworkflow.Name
+		if v := n.Subworkflow.Version; v > 0 {
+			return fmt.Sprintf("%s@%d", name, v)
+		}
+		return name
 	case workflow.KindApproval:
 		if n.Approval.Quorum > 1 {
 			return fmt.Sprintf("by %d", n.Approval.Quorum)

@@ -136,6 +136,10 @@ func (g *generator) leaf() workflow.NodeID {
 	case 7, 8:
 		if len(g.children) > 0 {
 			n.Subworkflow = &workflow.SubworkflowSpec{Name: of(g.r, g.children...)}
+			if len(g.def.Nodes)%2 == 1 { // an expression chooses
+				first, last := g.children[0], g.children[len(g.children)-1]
+				n.Subworkflow = &workflow.SubworkflowSpec{NameExpr: fmt.Sprintf("active.n0 == 0 ? %q : %q", first, last), Names: g.children}
+			}
 			g.timed(&n)
 			break
 		}
@@ -157,6 +161,9 @@ func (g *generator) timed(n *workflow.Node) {
 
 func (g *generator) task(n *workflow.Node) {
 	n.Task = "work"
+	if len(g.def.Nodes)%4 == 3 { // an expression chooses
+		n.Task, n.TaskExpr, n.Tasks = "", "has(state.x) ? 'work' : 'wo' + 'rk'", []string{"work"}
+	}
 	n.Priority = g.r.IntN(3)
 	switch g.r.IntN(5) {
 	case 0:

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -66,6 +67,7 @@ type TaskMemory struct {
 	Kept    map[string]any `json:"kept,omitzero"`    // result, which the token came with, if its input may be evaluated anew
 	Snoozes int            `json:"snoozes,omitzero"` // how often it has asked to be called again
 	Message string         `json:"message,omitzero"` // of its approval, if that is an expression
+	Chosen  string         `json:"chosen,omitzero"`  // the task type or subworkflow of its node, if an expression chooses
 	Details any            `json:"details,omitzero"` // what an attempt has said last of how far it is
 }
 
@@ -75,6 +77,22 @@ func (t *Token) Remembered() TaskMemory {
 		return TaskMemory{}
 	}
 	return *t.Memory
+}
+
+// ChosenAt returns what the expression of the node of t has chosen; "" if it has none.
+func (t *Token) ChosenAt(n *workflow.GraphNode) string {
+	if n.Choice == nil {
+		return ""
+	}
+	return t.Remembered().Chosen
+}
+
+// TaskAt returns the type of the task of t, which has begun at n.
+func (t *Token) TaskAt(n *workflow.GraphNode) string { return cmp.Or(t.ChosenAt(n), n.Task) }
+
+// SubworkflowAt returns which definition the child of t executes, which has begun at n.
+func (t *Token) SubworkflowAt(n *workflow.GraphNode) workflow.SubworkflowSpec {
+	return n.Subworkflow.Chosen(t.ChosenAt(n))
 }
 
 // A Vote is what one person has said to an approval.

@@ -1,0 +1,47 @@
+package planning
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// evalChoice evaluates which task type or subworkflow a node's expression chooses; "" if the
+// node names one. It is evaluated once: every attempt has the same.
+func (p *planner) evalChoice(n *workflow.GraphNode, v vars) (string, *workflow.Failure) {
+	if n.Choice == nil {
+		return "", nil
+	}
+	x, f := v.evalProgram(n.Choice)
+	if f != nil {
+		return "", f
+	}
+	what, list, code := "task type", n.Tasks, workflow.CodeUnknownTask
+	if n.Subworkflow != nil {
+		what, list, code = "name of a definition", n.Subworkflow.Names, codeUnknownSubworkflow
+	}
+	name, ok := x.(string)
+	switch {
+	case !ok:
+		return "", &workflow.Failure{Code: workflow.CodeExpression, Permanent: true, Message: fmt.Sprintf("%s: a %s is a text: use string(...)", n.Choice.Source(), what)}
+	case !slices.Contains(list, name):
+		return "", &workflow.Failure{
+			Code: code, Permanent: true,
+			Message: fmt.Sprintf("%s chooses the %s %q; the node allows %s", n.Choice.Source(), what, value.Shorten(name, maxReading), value.Shorten(strings.Join(list, ", "), workflow.MaxName)),
+		}
+	}
+	p.addChoice(n, v, name)
+	return name, nil
+}
+
+// addChoice notes what an expression has chosen, and from what.
+func (p *planner) addChoice(n *workflow.GraphNode, v vars, name string) {
+	if !p.explains {
+		return
+	}
+	p.keepNote(decision.Note{Token: v.token.ID, Text: fmt.Sprintf("%s chooses %q", n.Choice.Source(), name), Reads: readingsOf(n.Choice, v)})
+}
