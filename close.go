@@ -77,6 +77,7 @@ const (
 	closesTasks
 	closesRuns
 	closesMessages
+	closesFeed
 	closesDirectory
 )
 
@@ -90,6 +91,8 @@ func (e *Engine) waitsFor() string {
 		return fmt.Sprintf("%d handlers have not returned", len(tasks)) + tasksText(tasks)
 	case at == closesDirectory, e.dir.IsCommitting():
 		return "the disk does not answer"
+	case at == closesFeed:
+		return "Feed.Publish has not returned"
 	case at == closesRuns:
 		return runsText(e.registry.actorIDs())
 	}
@@ -115,6 +118,7 @@ const closePatience = 5 * time.Second
 // in this order, and closes the directory.
 func (e *Engine) shutDown(ctx context.Context) error {
 	e.hook.Hit("close.begin")
+	e.dir.OpenOutbox()
 	if !e.socket.stop(ctx, socketPatience) {
 		e.options.Logger.Warn("pawl: the function Options.Socket has not returned since its listener was closed: it gets ErrClosed from now on")
 	}
@@ -135,6 +139,8 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.messenger.closeAndWait()
 	e.hook.Hit("close.actors")
 	e.background.Wait()
+	e.closes.Store(closesFeed)
+	e.feeder.stop(ctx)
 	e.waiters.closeChannels()
 	e.watches.closeWatches()
 	e.closes.Store(closesDirectory)

@@ -89,6 +89,9 @@ type Options struct {
 	// what they make due leaves at the next Open without Maintenance. A wait whose time is over takes a signal or a vote until
 	// then. Executor and StallAfter are not used. Wait and Run fail with ErrMaintenance if the run has not ended.
 	Maintenance bool
+	// Feed publishes the events of all runs, each at least once: see FeedOptions. Nobody by default.
+	// With Maintenance they wait for the next Open without. Open fails with ErrInvalid if a bound is negative.
+	Feed FeedOptions
 	// Bounds say how large a definition may be that is started or published;
 	// what a limit of the format is by default. A host that takes definitions from people
 	// it does not trust lowers them: see workflow.Bounds for what size costs.
@@ -146,6 +149,7 @@ type Engine struct {
 	watches    runWatches // who watch all runs
 	alarms     *alarms
 	messenger  *childMessenger
+	feeder     *feeder          // nil without Options.Feed
 	purges     atomic.Uint64    // runs that were purged in this life
 	stalls     *stallDetector   // nil without StallAfter
 	warned     warningLog       // whose warnings the logger has
@@ -183,12 +187,14 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
 	}
-	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants)); err != nil {
+	feed, err := checkFeed(o.Feed)
+	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), err); err != nil {
 		return nil, err
 	}
+	o.Feed = feed
 	o = o.withDefaults()
 	hook := testhook.From(ctx)
-	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Hook: hook})
+	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Hook: hook})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +210,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
 	e.alarms = newAlarms(e)
 	e.messenger = newChildMessenger(e)
+	e.feeder = newFeeder(e)
 	if o.Maintenance {
+		dir.OpenOutbox()
 		return e.finishOpen(ctx, path)
 	}
 	if o.StallAfter > 0 {
@@ -214,6 +222,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
 	}
 	e.background.Go(e.alarms.watchAlarms)
+	if e.feeder != nil {
+		e.feeder.start()
+	}
 	if e.stalls != nil {
 		e.background.Go(e.stalls.scanUntilClosed)
 	}

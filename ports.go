@@ -99,13 +99,13 @@ func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 }
 
 // Commit implements actor.Store.
-func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []decision.Blob) error {
+func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []decision.Blob, events []decision.Event) error {
 	release, err := r.engine.putMerged(blobs)
 	if err != nil {
 		return fmt.Errorf("commit run %q: %w", string(r.id), err)
 	}
 	defer release()
-	err = r.Run.Commit(s, records)
+	err = r.Run.CommitAndTell(s, records, r.engine.feeder.wantedEvents(events))
 	r.engine.watches.tellCommit(r.Run, records, err)
 	return err
 }

@@ -14,6 +14,8 @@ type Stats struct {
 	Pending int   `json:"pending"` // tasks whose results come later, through Complete
 	Waiting int   `json:"waiting"` // results that wait to be committed
 	Commits int64 `json:"commits"` // since Open: transactions, each of one message or of many
+
+	Feed *FeedStats `json:"feed,omitzero"` // nil without Options.Feed
 }
 
 // Executor returns what performs the tasks, as Options has it; nil if that is nobody. It is there to be asked
@@ -43,7 +45,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	case e.ctx.Err() != nil:
 		return Stats{}, ErrClosed
 	}
-	out := Stats{Active: e.registry.countActors(), Commits: e.dir.Commits()}
+	out := Stats{Active: e.registry.countActors(), Commits: e.dir.Commits(), Feed: e.feedStats()}
 	d := e.dispatcher
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -24,8 +24,8 @@ type Store interface {
 	Load() (s *state.State, seq int64, unflushed []decision.Event, err error)
 	// Commit makes records durable, with s as the state after them: all of
 	// them or, with an error, perhaps none. The blobs to which they refer are
-	// durable before.
-	Commit(s *state.State, records []decision.Record, blobs []decision.Blob) error
+	// durable before. The events are what the records tell.
+	Commit(s *state.State, records []decision.Record, blobs []decision.Blob, events []decision.Event) error
 	// Flush writes the run's file up to what is committed, in the background, and
 	// calls done when the file is durable, or when it could not be written: the
 	// records then stay in the log.

@@ -50,7 +50,7 @@ func (d *disk) Load() (*state.State, int64, []decision.Event, error) {
 	return s, int64(len(d.records)), events, nil
 }
 
-func (d *disk) Commit(_ *state.State, records []decision.Record, _ []decision.Blob) error {
+func (d *disk) Commit(_ *state.State, records []decision.Record, _ []decision.Blob, _ []decision.Event) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fault := d.fault()

@@ -68,7 +68,7 @@ func (a *Actor) runTurn(batch []envelope) error {
 		return a.quarantineRun(batch, broken)
 	}
 	if len(t.records) > 0 {
-		err := a.recoverPanic(func() error { return a.store.Commit(a.state, t.records, t.blobs) })
+		err := a.recoverPanic(func() error { return a.store.Commit(a.state, t.records, t.blobs, t.events) })
 		if unspeakable := (*codec.Error)(nil); errors.As(err, &unspeakable) {
 			return a.quarantineRun(batch, err) // however often it is tried
 		}
@@ -246,7 +246,7 @@ func (a *Actor) suspendRun(cause string) error {
 	if err != nil || len(t.records) == 0 {
 		return err
 	}
-	if err := a.store.Commit(a.state, t.records, nil); err != nil {
+	if err := a.store.Commit(a.state, t.records, nil, t.events); err != nil {
 		return err
 	}
 	a.releaseEffects(t)

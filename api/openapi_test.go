@@ -61,6 +61,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"DeadLetter", reflect.TypeFor[pawl.DeadLetter]()},
 	{"EngineInfo", reflect.TypeFor[api.EngineInfo]()},
 	{"Stats", reflect.TypeFor[pawl.Stats]()},
+	{"FeedStats", reflect.TypeFor[pawl.FeedStats]()},
 	{"Workers", reflect.TypeFor[api.Workers]()},
 	{"PoolStatus", reflect.TypeFor[worker.Status]()},
 	{"WorkerStatus", reflect.TypeFor[worker.WorkerStatus]()},

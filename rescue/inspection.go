@@ -60,11 +60,16 @@ func (in *inspection) runIDs() []workflow.RunID {
 func (in *inspection) changedRows(found func(c *index.CheckedTable, wrong string)) {
 	for i := range index.CheckedTables {
 		c := &index.CheckedTables[i]
-		in.eachIndexRow(c.Rows, func(r *sqlite.Row) error {
-			if wrong := c.DescribeChange(r); wrong != "" {
-				found(c, wrong)
-			}
-			return nil
+		err := in.ReadIndex(func(db *sqlite.Conn) error {
+			return c.EachRow(db, func(r *sqlite.Row) error {
+				if wrong := c.DescribeChange(r); wrong != "" {
+					found(c, wrong)
+				}
+				return nil
+			})
 		})
+		if err != nil {
+			in.addDamage("", index.File, err, doRepair)
+		}
 	}
 }

@@ -31,7 +31,8 @@ import (
 // files of runs tell which runs there are. A run of which records are lost, or
 // may be, stands as it stood after the last record that is left, and is suspended
 // with a cause that says so, unless it has ended: Resume lets it go on from
-// there. Definitions, outcomes and sound blobs are copied.
+// there. Definitions, outcomes, sound blobs and the events that are not published yet are
+// copied.
 //
 // In the report Damage counts what is lost, the Notes what could be made whole
 // again; the other counts are of what was restored. It fails as Verify does, and
@@ -108,6 +109,9 @@ func (r *repairer) restoreAll() error {
 		return r.fault
 	}
 	if err := r.restoreOutcomes(); err != nil {
+		return err
+	}
+	if err := r.restoreOutbox(); err != nil {
 		return err
 	}
 	if r.HasIndex() {

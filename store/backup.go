@@ -232,7 +232,7 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 func (b *backup) checkTables(copied *sqlite.Conn) error {
 	for i := range index.CheckedTables {
 		c := &index.CheckedTables[i]
-		err := copied.Each(c.Rows, func(r *sqlite.Row) error {
+		err := c.EachRow(copied, func(r *sqlite.Row) error {
 			if wrong := c.DescribeChange(r); wrong != "" {
 				b.info.Damaged = append(b.info.Damaged, &CorruptError{File: b.dir.pathOf(indexFile), What: wrong})
 			}

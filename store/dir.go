@@ -38,6 +38,7 @@ type Options struct {
 	KeepArtifacts bool           // the artifacts of runs that fail
 	Codec         Codec          // of the values on the disk; nil leaves them as they are
 	CountTenants  bool           // TenantBytes is wanted; Open then reads a row of each run that has a tenant
+	Outbox        int64          // how many bytes of events wait to be published before commits wait; 0: none are kept
 	Hook          *testhook.Hook // of a test; nil otherwise
 
 	building bool // the directory is a copy that is being made
@@ -75,8 +76,9 @@ type Dir struct {
 	commits atomic.Int64 // transactions of this life
 	counts  runCounts    // of the runs
 	tenants tenantBytes
-	tape    sqlite.Tape   // of the transaction under way; the committer's
-	tapes   tapes         // of those that whoever follows the directory has not got yet
+	tape    sqlite.Tape // of the transaction under way; the committer's
+	tapes   tapes       // of those that whoever follows the directory has not got yet
+	outbox  *eventOutbox
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's
 	sums    *os.File      // that holds it; nil if no marks are made
@@ -142,7 +144,7 @@ func tryOpen(path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
+	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
 	if err := d.openSteps(); err != nil {
 		_ = d.closeHandles() // err is what the caller has to know
 		return nil, err
@@ -295,7 +297,7 @@ func (d *Dir) dropGarbageAtOpen() error {
 			return d.indexError(err)
 		}
 	}
-	for _, find := range []func() error{d.findUnusedAtOpen, d.loadCounts, d.loadTenantBytes} {
+	for _, find := range []func() error{d.findUnusedAtOpen, d.loadCounts, d.loadTenantBytes, d.loadOutbox} {
 		if err := find(); err != nil {
 			return d.indexError(err)
 		}

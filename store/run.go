@@ -45,6 +45,7 @@ type Run struct {
 	hash     string          // of the input, before the first commit
 	texts    []listed        // of what is in listings, encoded
 	refs     []index.BlobRef // that it brings
+	told     []OutboxRow     // what it has to tell
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -81,6 +82,12 @@ func (d *Dir) newHandle(row index.Row, g *workflow.Graph) *Run {
 // dead; with ErrUnknown it may have been done: load the run again. It fails with
 // ErrNoSpace, ErrFenced, ErrClosed, or, at the first commit, with workflow.ErrRunExists.
 func (r *Run) Commit(s *state.State, records []decision.Record) error {
+	return r.CommitAndTell(s, records, nil)
+}
+
+// CommitAndTell is Commit that puts events into the outbox in the same transaction, to be
+// published. While that is full it waits before it begins.
+func (r *Run) CommitAndTell(s *state.State, records []decision.Record, events []decision.Event) error {
 	if r.dead != nil {
 		return r.dead
 	}
@@ -93,6 +100,9 @@ func (r *Run) Commit(s *state.State, records []decision.Record) error {
 		r.next.Artifacts, r.dropped = finalArtifacts(s, r.dir.options.KeepArtifacts)
 		r.listings = listingsAt(s, records[len(records)-1].At)
 		err = r.encodeNext()
+	}
+	if err == nil {
+		err = r.encodeTold(events)
 	}
 	if err == nil {
 		err = r.commitPending()
@@ -145,6 +155,9 @@ func finalArtifacts(s *state.State, keep bool) (out []workflow.Artifact, dropped
 // commitPending makes the batch durable.
 func (r *Run) commitPending() error {
 	r.dir.flusher.waitForBacklog()
+	if len(r.told) > 0 {
+		r.dir.outbox.waitForRoom(r.dir.failed)
+	}
 	if err := r.dir.spillLarge(r.pending); err != nil {
 		return err
 	}
@@ -231,7 +244,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 			return err
 		}
 	}
-	return nil
+	return r.writeTold(db)
 }
 
 // writeRow brings the run's row up to date, and refuses if that is not the one
@@ -325,6 +338,7 @@ func (r *Run) advanceHandle() {
 	r.unflushed = append(r.unflushed, r.pending...)
 	clear(r.pending)
 	r.state, r.texts, r.listings = nil, nil, nil
+	r.countTold()
 }
 
 // pendingBytes returns about how many bytes the records take that are being committed.

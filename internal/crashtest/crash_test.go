@@ -115,6 +115,9 @@ func (s *suite) singles(others []plan) []plan {
 			if w.first > 0 && level < harness.Release && !strings.HasPrefix(point, "backup.") {
 				continue // the other works have it
 			}
+			if w.feeds && level < harness.Release && !strings.HasPrefix(point, "feed.") && !strings.HasPrefix(point, "commit.") {
+				continue // likewise
+			}
 			if level == harness.Quick && tried[point] {
 				continue
 			}

@@ -58,7 +58,11 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 		hook.SetPartBytes(w.parts)
 		hook.SetTrimRecords(2)
 	}
-	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle, Codec: w.codec()})
+	feed, err := w.feed(dir)
+	if err != nil {
+		return err
+	}
+	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle, Codec: w.codec(), Feed: feed})
 	if err != nil {
 		return err
 	}
@@ -69,6 +73,9 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 	var group sync.WaitGroup
 	group.Go(func() { l.answer(ctx, engine, stop) })
 	err = l.do(ctx, engine)
+	if err == nil {
+		err = awaitFeed(ctx, engine)
+	}
 	close(stop)
 	group.Wait()
 	if err := errors.Join(err, engine.Close(ctx), <-followed); err != nil {

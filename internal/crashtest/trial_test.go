@@ -105,6 +105,9 @@ func (t *trial) look(whole bool) {
 	if err := checkFollowed(t.Dir, t.work, lines, t.Was); err != nil {
 		t.Bad("after life %d: the copy that follows: %v", t.Lives, err)
 	}
+	if err := checkFed(t.Dir, t.work, lines, t.Was); err != nil {
+		t.Bad("after life %d: the feed: %v", t.Lives, err)
+	}
 	for _, text := range checkBackups(t.Dir, t.work, lines, t.Lives, t.Was) {
 		t.Bad("after life %d: %s", t.Lives, text)
 	}

@@ -23,6 +23,7 @@ type work struct {
 	parts   int64                   // bytes from which records are put aside, and then two leave the log at a time; 0 is the default
 	forks   []forking               // which are made when the runs have ended
 	follows bool                    // a copy follows the directory
+	feeds   bool                    // events are published
 	sealed  bool                    // values are encrypted, and no file may hold a secret
 	first   int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
@@ -64,6 +65,9 @@ var works = []work{
 		forks: []forking{{"wide", "fanout-1", 2}, {"again", "saga-1", 4}, {"fork-of-a-fork", "again", 5}}},
 	{name: "followed", follows: true, parts: 700, runs: slices.Concat(witness.Jobs("parcel", object{"v": 1}), witness.Jobs("chain", object{"v": 1, "long": long}),
 		witness.Jobs("fanout", object{}), witness.Jobs("loop", object{"readyAt": 3}))},
+	{name: "fed", feeds: true, runs: slices.Concat(witness.Jobs("parcel", object{"v": 1}), witness.Jobs("chain", object{"v": 1, "long": ""}, object{"v": 2, "long": long}),
+		witness.Jobs("fanout", object{}), witness.Jobs("saga", object{"item": "lamp", "card": "valid", "address": "nowhere"})),
+		forks: []forking{{"again", "saga-1", 4}}},
 	{name: "closing", runs: witness.Jobs("closing", object{}), closes: true},
 }
 

@@ -26,7 +26,7 @@ func CheckIntegrity(db *sqlite.Conn) (wrong string, err error) {
 }
 
 // AlteredSchema says which table or index of pawl.db is not what index.sql makes, ""
-// if all are.
+// if all are. The outbox may be missing.
 func AlteredSchema(db *sqlite.Conn) (string, error) {
 	want, err := builtSchema()
 	if err != nil {
@@ -35,6 +35,9 @@ func AlteredSchema(db *sqlite.Conn) (string, error) {
 	got, err := readSchema(db)
 	if err != nil {
 		return "", err
+	}
+	if name := "table " + outboxTable; got[name] == "" {
+		delete(want, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if got[name] != want[name] {
@@ -47,9 +50,9 @@ func AlteredSchema(db *sqlite.Conn) (string, error) {
 	return "", nil
 }
 
-// builtSchema returns the schema of an empty pawl.db.
+// builtSchema returns the schema of an empty pawl.db with an outbox.
 func builtSchema() (map[string]string, error) {
-	db, err := sqlite.OpenMemory(schema, PageSize, ID, Version)
+	db, err := sqlite.OpenMemory(schema+outboxSchema, PageSize, ID, Version)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,11 @@ func crcParts() map[string][]string {
 
 // SumAgain makes the checksums of all rows of pawl.db fit what is in them.
 func SumAgain(t testing.TB, db *sqlite.Conn) {
-	for table, queries := range crcParts() {
+	parts := crcParts()
+	if has, err := index.HasOutbox(db); err == nil && !has {
+		delete(parts, "outbox")
+	}
+	for table, queries := range parts {
 		for _, query := range queries {
 			query = strings.Join(strings.Fields(query), " ")
 			columns := strings.Split(strings.TrimSuffix(strings.TrimPrefix(query, "SELECT "), " FROM "+table), ", ")

@@ -1,0 +1,137 @@
+package pawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Feed publishes the events of runs, to a broker or to whatever else takes them. See docs/feed.md.
+type Feed interface {
+	// Publish returns nil when whoever takes the message has it for good. After an error it is
+	// published again, and the later ones of its run wait for that. It is called by up to
+	// FeedLanes goroutines at once, with one message of a run at a time, and returns soon after
+	// ctx is done: after 30 s, or when the engine closes. What can never be published it answers
+	// with nil, or else the run's messages behind it wait for ever.
+	Publish(ctx context.Context, m FeedMessage) error
+}
+
+// A FeedFunc is a function that is a Feed.
+type FeedFunc func(ctx context.Context, m FeedMessage) error
+
+// Publish implements Feed.
+func (f FeedFunc) Publish(ctx context.Context, m FeedMessage) error {
+	if f == nil {
+		return fmt.Errorf("%w: the function that is to publish is nil", ErrInvalid)
+	}
+	return f(ctx, m)
+}
+
+// A FeedMessage is an event on its way to others.
+type FeedMessage struct {
+	// ID is the same whenever the event is published again, and of no other event: brokers
+	// drop repetitions by it. It is made of the run, the number of the event and 16 hexadecimal
+	// digits.
+	ID       string         `json:"id"`
+	Run      workflow.RunID `json:"run"`
+	Workflow string         `json:"workflow"`        // name of the definition
+	Version  int            `json:"version"`         // of the definition
+	Tenant   string         `json:"tenant,omitzero"` // on whose behalf the run is
+	Event    Event          `json:"event"`           // as Events lists it, but without the keys of tasks, with which anybody can complete them
+}
+
+// FeedOptions say which events are published, and to whom.
+//
+// An event is kept in the directory in the transaction in which it happens, and deleted when it
+// was published. So each one is published at least once, after its commit, however often the
+// process is killed; those of a run in their order. One that comes again, after an error or a
+// kill, comes before all those of its run that were not published yet.
+//
+// What commits while nobody is to publish it is not kept: events from before the first Open
+// with a Feed, and those that a fork has in common with the run it is of, are not published. The
+// events of a run that is purged stay until they are.
+type FeedOptions struct {
+	// To publishes the events; nil publishes and keeps none, and costs nothing.
+	To Feed
+	// Types are the types of the events that are wanted; none is all.
+	Types []EventType
+	// MaxBytes is how many bytes of events wait at most, in the directory, while the broker is
+	// away or slow; 256 MiB by default. Then commits that bring events wait until some are published:
+	// runs stand still, and calls that change one take as long as their contexts let them. No
+	// step and no event is lost. Close waits for none of that.
+	MaxBytes int64
+}
+
+// FeedLanes is how many messages, each of another run, are published at once.
+const FeedLanes = 16
+
+const defaultFeedBytes = 256 << 20
+
+// FeedStats say how far the Feed is.
+type FeedStats struct {
+	Waiting   int64     `json:"waiting"`          // events that are not published yet, or just were
+	Bytes     int64     `json:"bytes"`            // that they take in the directory
+	Full      bool      `json:"full"`             // Bytes has reached FeedOptions.MaxBytes: commits that bring events wait
+	Published int64     `json:"published"`        // messages that the Feed has taken since Open
+	Failing   time.Time `json:"failing,omitzero"` // since when messages fail; zero if none does
+	Error     string    `json:"error,omitzero"`   // of the last that did
+}
+
+// checkFeed completes the options of a feed, or says what is wrong with them.
+func checkFeed(o FeedOptions) (FeedOptions, error) {
+	switch {
+	case o.MaxBytes < 0:
+		return o, fmt.Errorf("%w: Feed.MaxBytes is %d: it is not negative", ErrInvalid, o.MaxBytes)
+	case o.To == nil:
+		return FeedOptions{}, nil
+	case o.MaxBytes == 0:
+		o.MaxBytes = defaultFeedBytes
+	}
+	o.Types = slices.Clone(o.Types)
+	return o, nil
+}
+
+// wantedEvents returns the events that are to be published.
+func (f *feeder) wantedEvents(events []decision.Event) []decision.Event {
+	switch {
+	case f == nil:
+		return nil
+	case f.types == nil:
+		return events
+	}
+	var out []decision.Event
+	for i := range events {
+		if f.types[events[i].Type] {
+			out = append(out, events[i])
+		}
+	}
+	return out
+}
+
+// messageOf returns the message of an event of a row.
+func messageOf(row *store.OutboxRow, e *decision.Event) FeedMessage {
+	return FeedMessage{
+		ID:  fmt.Sprintf("%s/%d/%016x", row.Run, e.Seq, row.Tag),
+		Run: row.Run, Workflow: row.Workflow, Version: row.Version, Tenant: row.Tenant, Event: *e,
+	}
+}
+
+// feedStats returns how far the feed is; nil without one.
+func (e *Engine) feedStats() *FeedStats {
+	f := e.feeder
+	if f == nil {
+		return nil
+	}
+	out := &FeedStats{Published: f.published.Load()}
+	out.Waiting, out.Bytes = e.dir.OutboxSize()
+	out.Full = out.Bytes >= e.options.Feed.MaxBytes
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out.Failing, out.Error = f.failing, f.failure
+	return out
+}

@@ -1,0 +1,479 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/rescue"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A listener is a Feed that keeps what it is given. fail, if it is set, says what becomes of a message:
+// taken, and what Publish answers.
+type listener struct {
+	mu    sync.Mutex
+	got   []pawl.FeedMessage
+	calls int
+	fail  func(m pawl.FeedMessage) (taken bool, err error)
+}
+
+func (l *listener) Publish(_ context.Context, m pawl.FeedMessage) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	taken, err := true, error(nil)
+	if l.fail != nil {
+		taken, err = l.fail(m)
+	}
+	if taken {
+		l.got = append(l.got, m)
+	}
+	return err
+}
+
+func (l *listener) setFail(f func(m pawl.FeedMessage) (taken bool, err error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail = f
+}
+
+func (l *listener) countCalls() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+// eventsOf returns the events of a run as they came for the first time. Repetitions must be equal, and
+// go back to an event that was there.
+func (l *listener) eventsOf(t testing.TB, id workflow.RunID) (out []pawl.Event) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := map[string]pawl.FeedMessage{}
+	for _, m := range l.got {
+		if m.Run != id {
+			continue
+		}
+		if was, ok := seen[m.ID]; ok {
+			require.Equal(t, was, m)
+			continue
+		}
+		seen[m.ID] = m
+		out = append(out, m.Event)
+	}
+	return out
+}
+
+// listEvents returns events as they are published: without the keys of tasks.
+func listEvents(t testing.TB, all iter.Seq2[pawl.Event, error]) (out []pawl.Event) {
+	t.Helper()
+	for ev, err := range all {
+		require.NoError(t, err)
+		delete(ev.Data, "key")
+		out = append(out, ev)
+	}
+	return out
+}
+
+// drained waits until nothing waits to be published.
+func drained(t testing.TB, e *pawl.Engine) {
+	t.Helper()
+	for range 10_000 {
+		s, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		if s.Feed.Waiting == 0 {
+			require.Zero(t, s.Feed.Bytes)
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	require.Fail(t, "events wait for ever")
+}
+
+const fedSteps = `
+name: fed
+start: a
+nodes:
+  - {id: a, task: t, retry: {maxAttempts: 3}}
+  - {id: ask, wait: {event: go}}
+  - {id: b, task: t}
+transitions: [{from: a, to: ask}, {from: ask, to: b}]
+`
+
+// twice fails each first attempt.
+var twice = pawl.Handlers{"t": func(_ context.Context, t pawl.Task) (any, error) {
+	if t.Attempt == 1 && t.Node == "a" {
+		return nil, errors.New("not yet")
+	}
+	return map[string]any{"n": 1.5}, nil
+}}
+
+// runFed starts runs, lets them end and returns them.
+func runFed(t testing.TB, e *pawl.Engine, prefix string, n int) (ids []workflow.RunID) {
+	t.Helper()
+	for i := range n {
+		id := workflow.RunID(fmt.Sprint(prefix, i))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: define(t, fedSteps), Tenant: "me"}, nil))
+		require.NoError(t, e.Signal(t.Context(), id, workflow.Signal{Name: "go", Payload: map[string]any{"by": "me"}}))
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		_, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+	}
+	return ids
+}
+
+// Every event of every run is published, as Events lists it and in that order, and of the types that are
+// wanted.
+func TestFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, some := &listener{}, &listener{}
+		e := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		few := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: some, Types: []pawl.EventType{workflow.EventWorkflowCompleted}}})
+		for _, id := range runFed(t, e, "r", 20) {
+			drained(t, e)
+			require.Equal(t, listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{})), l.eventsOf(t, id))
+		}
+		s, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, &pawl.FeedStats{Published: int64(len(l.got))}, s.Feed)
+		ids := map[string]bool{}
+		for _, m := range l.got {
+			require.False(t, ids[m.ID], "%s", m.ID)
+			ids[m.ID] = true
+			require.Equal(t, []any{"fed", 1, "me"}, []any{m.Workflow, m.Version, m.Tenant})
+		}
+		runFed(t, few, "r", 3)
+		drained(t, few)
+		require.Len(t, some.got, 3)
+		for _, m := range some.got {
+			require.Equal(t, workflow.EventWorkflowCompleted, m.Event.Type)
+		}
+	})
+}
+
+// Messages that get lost, and acknowledgements that do, come again under their ids; the order of each run holds.
+func TestFeedThatLosesThings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		random := rand.New(rand.NewPCG(seed, 0))
+		l := &listener{fail: func(m pawl.FeedMessage) (bool, error) {
+			switch random.IntN(12) {
+			case 0:
+				return false, errors.New("lost")
+			case 1:
+				return true, errors.New("the answer is lost")
+			case 2:
+				panic("out of its mind")
+			}
+			return true, nil
+		}}
+		e := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		ids := runFed(t, e, "r", 30)
+		drained(t, e)
+		for _, id := range ids {
+			require.Equal(t, listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{})), l.eventsOf(t, id))
+		}
+		require.Greater(t, l.calls, len(l.got))
+	})
+}
+
+var errAway = errors.New("the broker is away")
+
+func away(pawl.FeedMessage) (bool, error) { return false, errAway }
+
+// While the broker is away the runs go on, the outbox grows, and few attempts are made. When it is back everything is
+// published.
+func TestFeedWhileTheBrokerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{fail: away}
+		e := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		ids := runFed(t, e, "r", 40)
+		<-time.After(time.Hour)
+		s, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, s.Feed.Error, errAway.Error())
+		require.InDelta(t, time.Hour, time.Since(s.Feed.Failing), float64(time.Minute))
+		require.Positive(t, s.Feed.Bytes)
+		require.Zero(t, s.Feed.Published)
+		require.Less(t, l.countCalls(), 10_000, "it backs off")
+		l.setFail(nil)
+		drained(t, e)
+		for _, id := range ids {
+			require.Equal(t, listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{})), l.eventsOf(t, id))
+		}
+		<-time.After(time.Minute)
+		s, err = e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, &pawl.FeedStats{Published: int64(len(l.got))}, s.Feed)
+	})
+}
+
+// One run whose messages are refused for ever holds nobody else up, though it has more than is read at once.
+func TestFeedThatRefusesARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{fail: func(m pawl.FeedMessage) (bool, error) {
+			if strings.HasPrefix(string(m.Run), "bad") {
+				return false, errors.New("no")
+			}
+			return true, nil
+		}}
+		e := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		runFed(t, e, "bad", 50)
+		for i := range 5 {
+			<-time.After(time.Minute)
+			for _, id := range runFed(t, e, fmt.Sprint("good", i, "-"), 2) {
+				<-time.After(time.Second)
+				require.Equal(t, listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{})), l.eventsOf(t, id))
+			}
+		}
+		require.Less(t, l.countCalls(), 50*100)
+		l.setFail(nil)
+		drained(t, e)
+		require.Equal(t, listEvents(t, e.Events(t.Context(), "bad7", pawl.EventsOptions{})), l.eventsOf(t, "bad7"))
+	})
+}
+
+// A Feed that is slow, or never answers, keeps no run waiting; what hangs ends after its time, and Close ends it at once.
+func TestFeedThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{}
+		hang := pawl.FeedFunc(func(ctx context.Context, m pawl.FeedMessage) error {
+			if m.Event.Seq == 3 {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return l.Publish(ctx, m)
+		})
+		dir := t.TempDir()
+		e := open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: hang}})
+		begun := time.Now()
+		runFed(t, e, "r", 5)
+		require.Less(t, time.Since(begun), 10*time.Second)
+		<-time.After(10 * time.Minute)
+		s, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, s.Feed.Error, "deadline")
+		begun = time.Now()
+		require.NoError(t, e.Close(t.Context()))
+		require.LessOrEqual(t, time.Since(begun), 3*time.Second)
+		e = open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		drained(t, e)
+		require.Equal(t, listEvents(t, e.Events(t.Context(), "r4", pawl.EventsOptions{})), l.eventsOf(t, "r4"))
+	})
+}
+
+// Where too many bytes wait, commits that bring events wait as well, and go on when there is room. Close waits for none
+// of them, and what a later engine finds is published.
+func TestFeedThatIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{fail: away}
+		dir := t.TempDir()
+		options := pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l, MaxBytes: 2000}}
+		e := open(t, dir, options)
+		run := func(id workflow.RunID) workflow.Run { return workflow.Run{ID: id, Definition: define(t, fedSteps)} }
+		full := func() bool {
+			s, err := e.Stats(t.Context())
+			require.NoError(t, err)
+			return s.Feed.Full
+		}
+		n := 0
+		for ; !full(); n++ {
+			require.NoError(t, e.Start(t.Context(), run(workflow.RunID(fmt.Sprint("r", n))), nil))
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		require.ErrorIs(t, e.Start(ctx, run("waits"), nil), context.DeadlineExceeded)
+		cancel()
+		s, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Less(t, s.Feed.Bytes, int64(2*2000))
+		l.setFail(nil)
+		drained(t, e)
+		require.NoError(t, e.Start(t.Context(), run("waits"), nil), "it had taken effect, or does now")
+		l.setFail(away)
+		for !full() {
+			n++
+			require.NoError(t, e.Start(t.Context(), run(workflow.RunID(fmt.Sprint("r", n))), nil))
+			synctest.Wait()
+		}
+		answered := make(chan error)
+		go func() { answered <- e.Start(context.Background(), run("late"), nil) }()
+		synctest.Wait()
+		require.NoError(t, e.Close(t.Context()))
+		require.NoError(t, <-answered, "it is committed when the engine closes")
+		l.setFail(nil)
+		e = open(t, dir, options)
+		drained(t, e)
+		require.NotEmpty(t, l.eventsOf(t, "late"))
+		require.Equal(t, listEvents(t, e.Events(t.Context(), "waits", pawl.EventsOptions{})), l.eventsOf(t, "waits"))
+	})
+}
+
+// hasOutbox reports whether the pawl.db of a closed engine has the table of events.
+func hasOutbox(t testing.TB, dir string) (has bool) {
+	t.Helper()
+	c, err := sqlite.OpenReadOnly(filepath.Join(dir, "pawl.db"), ``)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	has, err = c.One(`SELECT 1 FROM sqlite_schema WHERE name = 'outbox'`, func(*sqlite.Row) error { return nil })
+	require.NoError(t, err)
+	return has
+}
+
+// What is not published waits in the directory, through engines without a feed, purges, and in backups, copies that follow and what
+// Repair restores.
+func TestFeedOutlivesItsEngine(t *testing.T) {
+	dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}
+	place := newCopyPlace(t)
+	e := open(t, dir, pawl.Options{Executor: twice})
+	none, err := e.Stats(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, none.Feed)
+	require.NoError(t, e.Close(t.Context()))
+	require.False(t, hasOutbox(t, dir), "a directory without a feed is as it was")
+
+	e = open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+	ended := place.follow(t, e)
+	runFed(t, e, "r", 3)
+	want := map[workflow.RunID][]pawl.Event{}
+	for _, id := range []workflow.RunID{"r0", "r1", "r2"} {
+		want[id] = listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{}))
+	}
+	require.NoError(t, e.Purge(t.Context(), "r1"))
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r1", Definition: define(t, fedSteps)}, nil), "another one")
+	backup := filepath.Join(t.TempDir(), "backup")
+	_, err = e.Backup(t.Context(), backup)
+	require.NoError(t, err)
+	require.NoError(t, e.Close(t.Context()))
+	require.NoError(t, <-ended)
+	require.True(t, hasOutbox(t, dir))
+	restored := filepath.Join(t.TempDir(), "restored")
+	_, err = pawl.Restore(t.Context(), restored, pawl.RestoreOptions{Log: place.log, Bases: place.bases})
+	require.NoError(t, err)
+	repaired := filepath.Join(t.TempDir(), "repaired")
+	report, err := rescue.Repair(dir, repaired)
+	require.NoError(t, err)
+	require.Zero(t, report.Damage, "%v", report.Findings)
+
+	e = open(t, dir, pawl.Options{Executor: twice})
+	require.NoError(t, e.Signal(t.Context(), "r1", workflow.Signal{Name: "go"}))
+	require.NoError(t, e.Close(t.Context()))
+	for _, path := range []string{backup, restored, repaired, dir} {
+		report, err := rescue.Verify(path)
+		require.NoError(t, err)
+		require.Zero(t, report.Damage, "%v", report.Findings)
+		l := &listener{}
+		e := open(t, path, pawl.Options{Executor: twice, Maintenance: true, Feed: pawl.FeedOptions{To: l}})
+		s, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Positive(t, s.Feed.Waiting)
+		require.Zero(t, l.countCalls(), "nothing goes on of itself")
+		require.NoError(t, e.Close(t.Context()))
+		e = open(t, path, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		drained(t, e)
+		require.Equal(t, want["r0"], l.eventsOf(t, "r0"), path)
+		require.Equal(t, want["r2"], l.eventsOf(t, "r2"), path)
+		got := l.eventsOf(t, "r1")
+		require.Equal(t, want["r1"], got[:len(want["r1"])], "those of the run that was purged come first")
+		require.EqualValues(t, 1, got[len(want["r1"])].Seq, "then those of the run that has its id now")
+	}
+}
+
+// A fork tells what happens in it, and not what it has from its original.
+func TestFeedOfForks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listener{}
+		e := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		runFed(t, e, "r", 1)
+		require.NoError(t, e.Fork(t.Context(), "r0", "fork", pawl.ForkOptions{At: 3}))
+		_, err := e.Wait(t.Context(), "fork")
+		require.NoError(t, err)
+		drained(t, e)
+		all := listEvents(t, e.Events(t.Context(), "fork", pawl.EventsOptions{}))
+		got := l.eventsOf(t, "fork")
+		require.Equal(t, workflow.EventWorkflowForked, got[0].Type)
+		require.Equal(t, all[len(all)-len(got):], got)
+		require.EqualValues(t, 3, all[len(all)-len(got)-1].Record)
+	})
+}
+
+// With a codec no file has the text of an event, and without its key nothing is published.
+func TestFeedIsSealed(t *testing.T) {
+	dir, l := t.TempDir(), &listener{fail: away}
+	fails := pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) {
+		return nil, &pawl.TaskError{Code: "no", Message: secret("message")}
+	}}
+	e := open(t, dir, pawl.Options{Executor: fails, Codec: testCodec(t, "k1"), Feed: pawl.FeedOptions{To: l}})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fedSteps)}, nil))
+	_, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	want := listEvents(t, e.Events(t.Context(), "r", pawl.EventsOptions{}))
+	require.Contains(t, fmt.Sprint(want), classified)
+	require.NoError(t, e.Close(t.Context()))
+	for _, name := range []string{"pawl.db", "pawl.db-wal"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if !errors.Is(err, fs.ErrNotExist) {
+			require.NoError(t, err)
+			require.NotContains(t, string(data), classified)
+		}
+	}
+	repaired := filepath.Join(t.TempDir(), "repaired")
+	_, err = rescue.Repair(dir, filepath.Join(t.TempDir(), "no"))
+	require.ErrorIs(t, err, pawl.ErrSealed)
+	_, err = rescue.RepairSealed(dir, repaired, testCodec(t, "k2", "k1"))
+	require.NoError(t, err)
+	l.setFail(nil)
+	e = open(t, repaired, pawl.Options{Executor: fails, Codec: testCodec(t, "k2"), Feed: pawl.FeedOptions{To: l}})
+	drained(t, e)
+	require.Equal(t, want, l.eventsOf(t, "r"))
+}
+
+// Damage of a row is found by Verify and named by Repair, which keeps the other rows.
+func TestFeedWithADamagedRow(t *testing.T) {
+	dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}
+	e := open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+	runFed(t, e, "r", 3)
+	want := listEvents(t, e.Events(t.Context(), "r1", pawl.EventsOptions{}))
+	require.NoError(t, e.Close(t.Context()))
+	c, err := sqlite.Open(filepath.Join(dir, "pawl.db"), ``)
+	require.NoError(t, err)
+	n, err := c.Exec(`UPDATE outbox SET events = replace(events, 'task', 'tusk') WHERE id = (SELECT min(id) FROM outbox WHERE run = 'r0')`)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	require.NoError(t, c.Close())
+	report, err := rescue.Verify(dir)
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(report.Findings), "a row of its table outbox has changed")
+	repaired := filepath.Join(t.TempDir(), "repaired")
+	report, err = rescue.Repair(dir, repaired)
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(report.Findings), "read them again")
+	l.setFail(nil)
+	e = open(t, repaired, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+	drained(t, e)
+	require.Equal(t, want, l.eventsOf(t, "r1"))
+	require.NotEmpty(t, l.eventsOf(t, "r0"), "what is left of it")
+}
+
+func TestFeedOptions(t *testing.T) {
+	_, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Feed: pawl.FeedOptions{MaxBytes: -1}})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+}

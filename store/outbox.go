@@ -1,0 +1,312 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An OutboxRow is what a commit of a run has to tell, or a part of that.
+type OutboxRow struct {
+	ID       int64 // rises with the commits
+	Run      workflow.RunID
+	Workflow string           // name of its definition
+	Version  int              // of its definition
+	Tenant   string           // "" without
+	Tag      uint64           // tells its events from those with the same numbers of another run, or of another life of a copy
+	At       time.Time        // of the commit
+	Events   []decision.Event // at least one
+	Err      error            // why the events cannot be read: ErrCorrupt or ErrSealed
+
+	seq, count, bytes int64  // seq is that of the first event
+	text              string // the events as they are stored
+	sound             bool
+}
+
+// Bounds of what is written and read at once.
+const (
+	toldOnce = 256     // events in one row
+	rowsRead = 64      // rows that are read at once
+	textRead = 1 << 20 // bytes after which no further row is read
+)
+
+// An eventOutbox counts the events that wait to be published.
+type eventOutbox struct {
+	last  atomic.Int64  // id
+	limit int64         // bytes from which commits wait
+	moved chan struct{} // gets a signal when there is more
+
+	mu           sync.Mutex    // guards
+	changed      chan struct{} // closed when there is less
+	open         bool          // nobody waits any more
+	count, bytes int64
+}
+
+func newEventOutbox(limit int64) *eventOutbox {
+	return &eventOutbox{limit: limit, moved: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+const (
+	putTold  = `INSERT INTO outbox (id, run, workflow, version, tenant, tag, at, seq, count, bytes, events, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	getTold  = `SELECT id, run, workflow, version, tenant, tag, at, seq, count, bytes, events, crc FROM outbox WHERE id > ? ORDER BY id LIMIT ?`
+	dropTold = `DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?))`
+	sumTold  = `SELECT coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM outbox`
+)
+
+// loadOutbox makes the outbox, if there is to be one, and counts what waits in it.
+func (d *Dir) loadOutbox() error {
+	has, err := index.HasOutbox(d.db)
+	if err == nil && d.options.Outbox > 0 {
+		has, err = true, index.MakeOutbox(d.db)
+	}
+	if err != nil || !has {
+		return err
+	}
+	o := d.outbox
+	err = d.db.Each(sumTold, func(r *sqlite.Row) error {
+		o.last.Store(r.Int64(0))
+		o.count, o.bytes = r.Int64(1), r.Int64(2)
+		return nil
+	})
+	if err == nil && o.count > 0 && d.options.Outbox == 0 {
+		d.options.Logger.Warn("events wait to be published, and nobody publishes them", "directory", d.path, "events", o.count)
+	}
+	return err
+}
+
+// encodeTold encodes what a commit has to tell.
+func (r *Run) encodeTold(events []decision.Event) error {
+	r.told = nil
+	for some := range slices.Chunk(events, toldOnce) {
+		row := OutboxRow{
+			Run: r.row.Run, Workflow: r.row.Workflow, Version: r.row.Version, Tenant: r.row.Tenant,
+			Tag: r.row.Nonce ^ uint64(r.pending[len(r.pending)-1].Epoch), At: some[len(some)-1].At,
+		}
+		if err := r.dir.encodeRow(&row, some); err != nil {
+			return err
+		}
+		r.told = append(r.told, row)
+		r.request.bytes += len(row.text)
+	}
+	return nil
+}
+
+// encodeRow gives a row its events.
+func (d *Dir) encodeRow(row *OutboxRow, events []decision.Event) (err error) {
+	row.seq, row.count = events[0].Seq, int64(len(events))
+	row.text, err = d.sealer.SealText(index.OutboxPlace(row.Run, row.seq), encodeEvents(events))
+	row.bytes = int64(len(row.text))
+	return err
+}
+
+// writeTold puts what a commit has to tell into the outbox.
+func (r *Run) writeTold(db *sqlite.Conn) error {
+	if len(r.told) == 0 {
+		return nil
+	}
+	for i := range r.told {
+		if err := r.dir.putOutboxRow(db, &r.told[i]); err != nil {
+			return err
+		}
+	}
+	r.dir.hook.Hit("commit.events")
+	return nil
+}
+
+func (d *Dir) putOutboxRow(db *sqlite.Conn, t *OutboxRow) error {
+	_, err := db.Exec(putTold, index.RowWithCRC(d.outbox.last.Add(1), string(t.Run), t.Workflow, int64(t.Version), t.Tenant, int64(t.Tag), //nolint:gosec // the 64 bits, signed
+		t.At.UnixMilli(), t.seq, t.count, t.bytes, t.text)...)
+	return err
+}
+
+// countTold counts what a commit had to tell, and says that there is more.
+func (r *Run) countTold() {
+	if len(r.told) > 0 {
+		r.dir.outbox.addRows(r.told)
+		r.told = nil
+	}
+}
+
+func (o *eventOutbox) addRows(rows []OutboxRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range rows {
+		o.count, o.bytes = o.count+rows[i].count, o.bytes+rows[i].bytes
+	}
+	select {
+	case o.moved <- struct{}{}:
+	default:
+	}
+}
+
+// waitForRoom returns when the outbox is below its bound, or has none any more.
+func (o *eventOutbox) waitForRoom(failed <-chan struct{}) {
+	for {
+		o.mu.Lock()
+		full, changed := o.bytes >= o.limit && !o.open, o.changed
+		o.mu.Unlock()
+		if !full {
+			return
+		}
+		select {
+		case <-changed:
+		case <-failed:
+			return
+		}
+	}
+}
+
+// OpenOutbox lets the outbox grow beyond its bound from now on: commits that wait go on.
+func (d *Dir) OpenOutbox() {
+	o := d.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.open {
+		o.open = true
+		close(o.changed)
+		o.changed = make(chan struct{})
+	}
+}
+
+// OutboxMoved gets a signal when there is more in the outbox.
+func (d *Dir) OutboxMoved() <-chan struct{} { return d.outbox.moved }
+
+// OutboxSize returns how many events are in the outbox, and how many bytes they take.
+func (d *Dir) OutboxSize() (events, bytes int64) {
+	o := d.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.count, o.bytes
+}
+
+// errFull ends a query.
+var errFull = errors.New("enough")
+
+// ReadOutbox returns rows of the outbox behind one with an id, in their order, as many as are
+// published at once; none if there are none.
+func (d *Dir) ReadOutbox(after int64) ([]OutboxRow, error) {
+	var rows []OutboxRow
+	bytes := 0
+	err := d.readIndex(func(db *sqlite.Conn) error {
+		err := db.Each(getTold, func(r *sqlite.Row) error {
+			rows = append(rows, scanOutboxRow(r))
+			if bytes += len(r.Text(10)); bytes >= textRead {
+				return errFull
+			}
+			return nil
+		}, after, int64(rowsRead))
+		if errors.Is(err, errFull) {
+			err = nil
+		}
+		return err
+	})
+	for i := range rows {
+		d.openOutboxRow(&rows[i])
+	}
+	return rows, err
+}
+
+func scanOutboxRow(r *sqlite.Row) OutboxRow {
+	return OutboxRow{
+		ID: r.Int64(0), Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Tenant: r.Text(4), Tag: uint64(r.Int64(5)), //nolint:gosec // the 64 bits, signed
+		At: time.UnixMilli(r.Int64(6)).UTC(), seq: r.Int64(7), count: r.Int64(8), bytes: r.Int64(9), text: r.Text(10), sound: index.CRCMatches(r, 1, 11),
+	}
+}
+
+// openOutboxRow reads the events of a row.
+func (d *Dir) openOutboxRow(t *OutboxRow) {
+	err := errors.New("its checksum does not fit")
+	text := ""
+	if t.sound {
+		text, err = d.sealer.OpenText(index.OutboxPlace(t.Run, t.seq), t.text)
+	}
+	if err == nil {
+		t.Events, err = parseEvents(text)
+	}
+	switch {
+	case errors.Is(err, ErrSealed):
+		t.Err = err
+	case err != nil:
+		t.Err = &CorruptError{Run: t.Run, File: d.pathOf(indexFile), What: fmt.Sprintf("row %d of its outbox is damaged", t.ID), Err: err}
+	}
+}
+
+// EachOutboxRow calls do with every row of the outbox, in order.
+func (in *Inspection) EachOutboxRow(do func(*OutboxRow)) error {
+	has := false
+	err := in.dir.readIndex(func(db *sqlite.Conn) (err error) { has, err = index.HasOutbox(db); return err })
+	for after := int64(0); err == nil && has; {
+		var rows []OutboxRow
+		rows, err = in.dir.ReadOutbox(after)
+		for i := range rows {
+			do(&rows[i])
+			after = rows[i].ID
+		}
+		has = len(rows) > 0
+	}
+	return err
+}
+
+// KeepOutboxRows puts rows of the outbox of another directory behind those that there are. It
+// fails if one has no events.
+func (d *Dir) KeepOutboxRows(rows []OutboxRow) error {
+	for i := range rows {
+		if len(rows[i].Events) == 0 {
+			return fmt.Errorf("keep events of run %q: %w", string(rows[i].Run), errNoEvents)
+		}
+		if err := d.encodeRow(&rows[i], rows[i].Events); err != nil {
+			return err
+		}
+	}
+	err := d.updateIndex(func(db *sqlite.Conn) error {
+		if err := index.MakeOutbox(db); err != nil {
+			return err
+		}
+		for i := range rows {
+			if err := d.putOutboxRow(db, &rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		d.outbox.addRows(rows)
+	}
+	return err
+}
+
+// DropOutbox deletes rows of the outbox that were read.
+func (d *Dir) DropOutbox(rows []OutboxRow) error {
+	list := []byte{'['}
+	for i := range rows {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendInt(list, rows[i].ID, 10)
+	}
+	err := d.updateIndex(func(db *sqlite.Conn) error {
+		_, err := db.Exec(dropTold, string(append(list, ']')))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("drop events that are published: %w", err)
+	}
+	o := d.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range rows {
+		o.count, o.bytes = o.count-rows[i].count, o.bytes-rows[i].bytes
+	}
+	close(o.changed)
+	o.changed = make(chan struct{})
+	return nil
+}
