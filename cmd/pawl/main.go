@@ -36,6 +36,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -56,7 +57,7 @@ func (con *console) runProcess() {
 // runArguments does what the arguments say and returns the exit status.
 func (con *console) runArguments(ctx context.Context, args []string) int {
 	status := -1
-	parser, err := con.newParser(func(code int) { status = code })
+	parser, err := con.newParser(func(code int) { status = code }, args...)
 	if err != nil {
 		return con.finish(err)
 	}
@@ -77,8 +78,10 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	return con.finish(chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con))
 }
 
-// newParser returns a parser of command lines. It calls exit after --help.
-func (con *console) newParser(exit func(int)) (*kong.Kong, error) {
+// newParser returns a parser of command lines. It calls exit after --help. Where the words
+// begin with the name of a verb it knows that verb alone: to build all of them takes longer
+// than many a command.
+func (con *console) newParser(exit func(int), words ...string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("pawl"),
 		kong.Description("Tools for durable workflows."),
@@ -87,8 +90,13 @@ func (con *console) newParser(exit func(int)) (*kong.Kong, error) {
 		kong.Help(writeHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	}
+	named := func(v verb) bool { return len(words) > 0 && v.name == words[0] }
+	all := !slices.ContainsFunc(verbs(), named)
 	for _, g := range verbGroups() {
 		for _, v := range g.verbs {
+			if !all && !named(v) {
+				continue
+			}
 			var tags []string
 			if v.hidden {
 				tags = []string{`hidden:""`}

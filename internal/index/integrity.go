@@ -52,12 +52,19 @@ func AlteredSchema(db *sqlite.Conn) (string, error) {
 
 // builtSchema returns the schema of an empty pawl.db with an outbox.
 func builtSchema() (map[string]string, error) {
+	if kept := built.schema.Load(); kept != nil {
+		return maps.Clone(*kept), nil
+	}
 	db, err := sqlite.OpenMemory(schema+outboxSchema, PageSize, ID, Version)
 	if err != nil {
 		return nil, err
 	}
-	built, err := readSchema(db)
-	return built, errors.Join(err, db.Close())
+	found, err := readSchema(db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	built.schema.Store(&found)
+	return maps.Clone(found), nil
 }
 
 // comment is one of SQL, to the end of its line.

@@ -3,6 +3,8 @@ package index
 import (
 	_ "embed" // the schema
 	"fmt"
+	"slices"
+	"sync/atomic"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
@@ -18,14 +20,24 @@ const (
 //go:embed index.sql
 var schema string
 
+// built is what is made of the schema, the same every time, by the first who needs it.
+var built struct {
+	database atomic.Pointer[[]byte]            // by NewDatabase
+	schema   atomic.Pointer[map[string]string] // by builtSchema
+}
+
 // NewDatabase returns the bytes of an empty pawl.db, which is ready for a write-ahead log.
 func NewDatabase() ([]byte, error) {
+	if data := built.database.Load(); data != nil {
+		return slices.Clone(*data), nil
+	}
 	data, err := sqlite.NewDatabase(schema, PageSize, ID, Version)
 	if err != nil {
 		return nil, err
 	}
 	sqlite.StampWAL(data) // no journal is needed to get there
-	return data, nil
+	built.database.Store(&data)
+	return slices.Clone(data), nil
 }
 
 const (
