@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Feed publishes the events of runs, to a broker or to whatever else takes them. See docs/feed.md.
+// A Feed publishes the events of runs, to a broker or to whatever else takes them. Package pawlnats
+// has one for NATS JetStream. See docs/feed.md.
 type Feed interface {
 	// Publish returns nil when whoever takes the message has it for good. After an error it is
 	// published again, and the later ones of its run wait for that. It is called by up to

@@ -13,6 +13,8 @@
 // Log and Blobs keep a copy of the directory on the servers, which outlives its machine: see
 // [pawl.Engine.Follow]. CheckServers says whether the servers are set up for that.
 //
+// Feed publishes the events of runs into a stream: see [pawl.FeedOptions].
+//
 // The engine's directory is the truth, and the stream, which is in the memory of the servers, a
 // copy of what is out: the pool publishes it again when it is lost. The first result of
 // an attempt counts, however many workers had it.

@@ -1,0 +1,151 @@
+package pawlnats
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-run/pawl"
+)
+
+// FeedOptions configure a Feed. The zero value of every field works.
+type FeedOptions struct {
+	// Name tells the engines apart that share a NATS system: it is in the names of stream and
+	// subjects. Letters, digits, _ and -, at most 32; "events" by default. Engines with the
+	// same name publish into the same stream.
+	Name string
+	// Replicas is on how many servers the events are, on their disks: 1 by default.
+	Replicas int
+	// MaxAge and MaxBytes bound what the stream keeps: it drops the oldest events beyond them,
+	// whoever has read them or not. 0 is no bound.
+	MaxAge   time.Duration
+	MaxBytes int64
+	// Window is for how long the servers remember which events they have, and drop one that is
+	// published again; 2 min by default.
+	Window time.Duration
+}
+
+// HeaderTruncated is in messages whose event was too large for one: they have it without its
+// data.
+const HeaderTruncated = "Pawl-Truncated"
+
+const defaultFeed = "events"
+
+// A Feed is a [pawl.Feed] that publishes the events of runs into a stream of JetStream, each
+// as the JSON of its [pawl.FeedMessage] under the subject
+//
+//	pawl.<name>.event.<workflow>.<run>.<type>
+//
+// where a workflow or run whose name is more than 64 letters, digits, _ and - stands by the
+// checksum of it, and the type is two tokens, as in task.completed. The header Nats-Msg-Id is the id of the
+// message: what is published again within the window is dropped by the servers. An event that
+// is larger than a message may be comes without its data, and with HeaderTruncated.
+type Feed struct {
+	conn  *nats.Conn
+	js    jetstream.JetStream
+	names names
+}
+
+var _ pawl.Feed = (*Feed)(nil)
+
+// OpenFeed returns a Feed over a connection, which stays the caller's. It makes the stream
+// PAWLEVENTS_<name> if there is none; one that is there stays as it is. Connect with nats.MaxReconnects(-1).
+// Errors: pawl.ErrInvalid for options that cannot be; or what JetStream says.
+func OpenFeed(ctx context.Context, conn *nats.Conn, o FeedOptions) (*Feed, error) {
+	if conn == nil || ctx == nil {
+		return nil, fmt.Errorf("%w: pawlnats.OpenFeed without a connection or a context", pawl.ErrInvalid)
+	}
+	o.Name, o.Replicas, o.Window = cmp.Or(o.Name, defaultFeed), cmp.Or(o.Replicas, 1), cmp.Or(o.Window, 2*time.Minute)
+	if !goodName.MatchString(o.Name) || o.Replicas < 1 || o.Replicas > 5 || o.MaxAge < 0 || o.MaxBytes < 0 || o.Window < 0 {
+		return nil, fmt.Errorf("%w: pawlnats.FeedOptions: Name has 1 to 32 letters, digits, _ and -, Replicas is 1 to 5, and nothing is negative", pawl.ErrInvalid)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("open the feed %s: %w", o.Name, err)
+	}
+	f := &Feed{conn: conn, js: js, names: names(o.Name)}
+	if err := f.ensureStream(ctx, o); err != nil {
+		return nil, fmt.Errorf("make the stream %s: %w", f.Stream(), err)
+	}
+	return f, nil
+}
+
+// Stream returns the name of the stream.
+func (f *Feed) Stream() string { return "PAWLEVENTS_" + string(f.names) }
+
+func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	_, err := f.js.Stream(ctx, f.Stream())
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	c := jetstream.StreamConfig{
+		Name: f.Stream(), Subjects: []string{f.names.event(">")}, Storage: jetstream.FileStorage, Replicas: o.Replicas,
+		MaxAge: o.MaxAge, MaxBytes: -1, Duplicates: o.Window,
+	}
+	if o.MaxBytes > 0 {
+		c.MaxBytes = o.MaxBytes
+	}
+	if o.MaxAge > 0 {
+		c.Duplicates = min(o.Window, o.MaxAge)
+	}
+	_, err = f.js.CreateStream(ctx, c)
+	return err
+}
+
+// event is the subject, or the pattern, of events.
+func (n names) event(of string) string { return "pawl." + string(n) + ".event." + of }
+
+// SubjectOf returns the subject of a message.
+func (f *Feed) SubjectOf(m *pawl.FeedMessage) string {
+	return f.names.event(tokenOf(m.Workflow) + "." + tokenOf(string(m.Run)) + "." + string(m.Event.Type))
+}
+
+// tokenOf returns a name as a token of a subject: itself where NATS takes it, and otherwise a
+// dollar sign, which no such name has, and its checksum.
+func tokenOf(name string) string {
+	if goodToken(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "$" + hex.EncodeToString(sum[:16])
+}
+
+func goodToken(name string) bool {
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
+
+// Publish implements pawl.Feed: it returns nil when the stream has the message.
+func (f *Feed) Publish(ctx context.Context, m pawl.FeedMessage) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	msg := nats.NewMsg(f.SubjectOf(&m))
+	if room := int(f.conn.MaxPayload()) - roomOfHeaders - len(m.ID); room > 0 && len(text) > room {
+		m.Event.Data = nil
+		if text, err = json.Marshal(m); err != nil {
+			return err
+		}
+		msg.Header.Set(HeaderTruncated, "data")
+	}
+	msg.Data = text
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	_, err = f.js.PublishMsg(ctx, msg, jetstream.WithMsgID(m.ID), jetstream.WithExpectStream(f.Stream()), jetstream.WithRetryAttempts(0))
+	return err
+}
