@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+func TestSelfpatch(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 { // the second time nothing is left to do
+		var stdout bytes.Buffer
+		require.NoError(t, run(t.Context(), []string{dir}, &stdout, t.Output()))
+		require.Equal(t, `revision 1: think, ask, write; may ask researcher
+revision 2: think, ask, write, proofread; may ask researcher, critic
+event  7: asks the researcher
+event 15: asks the researcher
+event 20: patches its run: revision 2
+event 24: asks the critic
+page: Tea draws for three minutes. Tea bags draw for ten minutes. Ten minutes is too long: three are enough for both.
+`, stdout.String())
+	}
+}
+
+// A task that is performed again, after it has patched its run, patches it no further.
+func TestHireAgain(t *testing.T) {
+	a := &agent{opened: make(chan struct{})}
+	twice := func(ctx context.Context, t pawl.Task) (any, error) {
+		if _, err := a.think(ctx, t); err != nil {
+			return nil, err
+		}
+		return a.think(ctx, t)
+	}
+	var err error
+	a.engine, err = pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+		"think": twice, "look": look, "doubt": doubt, "write": write, "proofread": proofread,
+	}})
+	require.NoError(t, err)
+	close(a.opened)
+	defer func() { require.NoError(t, a.engine.Close(t.Context())) }()
+	require.NoError(t, a.publishAll())
+	out, err := a.engine.Run(t.Context(), workflow.Run{ID: "twice", Workflow: "agent"}, map[string]string{"goal": "tea"})
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	_, revision, err := a.engine.Definition(t.Context(), "twice")
+	require.NoError(t, err)
+	require.Equal(t, 2, revision)
+}
