@@ -145,7 +145,7 @@ func siblingsText(s *state.State, t *state.Token) (text string, until time.Time,
 	}
 	sync := s.Graph.Groups[g.Name].Sync
 	left := g.UnresolvedBranches()
-	text = fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d run, %d to begin, %d ended, %d failed",
+	text = fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d under way, %d to begin, %d ended, %d failed",
 		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
 	switch {
 	case g.Open && left == 0:
