@@ -68,7 +68,7 @@ func (s *server) readPast(ctx context.Context, life runLife, seq int64) (*past, 
 				places[t.Node] = node
 				p.Nodes = append(p.Nodes, t.Node)
 			}
-			now := stood{node, int(standingOf(t.Status))}
+			now := stood{node, int(diagram.StandingOf(t.Status))}
 			before, known := at[t.Token]
 			if known && before == now {
 				continue

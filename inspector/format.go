@@ -5,17 +5,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // groupDigits returns n with a comma before each three digits.
-func groupDigits(n any) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func groupDigits(n any) string { return diagram.GroupDigits(n) }
 
 // An instant is shown as how long ago it is, or how long until it comes.
 type instant struct {
@@ -112,63 +107,31 @@ func statusClass(s any) string {
 			return "running"
 		}
 	case workflow.TokenStatus:
-		return standingOf(s).String()
+		return diagram.StandingOf(s).String()
 	case standing:
 		return s.String()
 	}
 	return "waiting"
 }
 
-// A standing is what people want to know of a token, from the most to the least pressing.
-type standing int
+// A standing is how a token stands, as package diagram draws it.
+type standing = diagram.Standing
 
 const (
-	failed standing = iota
-	parked
-	retrying
-	running
-	waiting
-	done
-	cancelled
-	standings // how many there are
+	failed    = diagram.Failed
+	parked    = diagram.Parked
+	retrying  = diagram.Retrying
+	running   = diagram.Running
+	waiting   = diagram.Waiting
+	done      = diagram.Done
+	cancelled = diagram.Cancelled
+	standings = diagram.Standings // how many there are
 )
 
-// String returns the word for it, which is its class in the style sheet as well.
-func (s standing) String() string {
-	return [...]string{"failed", "parked", "retrying", "running", "waiting", "done", "cancelled", "none"}[s]
-}
-
-func standingOf(s workflow.TokenStatus) standing {
-	switch s {
-	case workflow.Failed, workflow.TimedOut:
-		return failed
-	case workflow.WaitingForOperator:
-		return parked
-	case workflow.Retrying:
-		return retrying
-	case workflow.Dispatched:
-		return running
-	case workflow.Completed, workflow.WaitingForSiblings: // which has done its part, and has arrived
-		return done
-	case workflow.Cancelled:
-		return cancelled
-	default:
-		return waiting
-	}
-}
-
-// reading is the order in which counts are read: done first, as it mostly is the most.
-var reading = [standings]standing{done, failed, parked, retrying, running, waiting, cancelled}
-
 // A tally counts by standing.
-type tally [standings]int
+type tally diagram.Tally
 
-func tallyOf(tokens map[workflow.TokenStatus]int) (t tally) {
-	for status, n := range tokens {
-		t[standingOf(status)] += n
-	}
-	return t
-}
+func tallyOf(tokens map[workflow.TokenStatus]int) tally { return tally(diagram.TallyOf(tokens)) }
 
 // A count is one part of a tally.
 type count struct {
@@ -181,7 +144,7 @@ type count struct {
 func (t tally) Counts() (out []count) {
 	total := t.Total()
 	x := 0
-	for _, s := range reading {
+	for _, s := range diagram.Reading {
 		if t[s] == 0 {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -127,7 +128,7 @@ func (v *viewer) outerBranch(known map[workflow.GroupID]*branches, scopes []work
 }
 
 func (b *branches) addToken(i int, t *pawl.Token, live []bool) {
-	s := standingOf(t.Status)
+	s := diagram.StandingOf(t.Status)
 	if t.Status == workflow.Pending && !live[i] { // it has not begun
 		s = standings
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -90,7 +91,7 @@ func (v *viewer) viewTokens() (any, error) {
 // statusesOf returns the statuses of a standing by its word; nil, which is all, for any other.
 func statusesOf(word string) (out []workflow.TokenStatus) {
 	for s := workflow.TokenStatus(0); s <= workflow.Cancelled; s++ {
-		if standingOf(s).String() == word {
+		if diagram.StandingOf(s).String() == word {
 			out = append(out, s)
 		}
 	}

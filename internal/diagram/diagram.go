@@ -27,7 +27,7 @@ type node struct {
 	marks    []string // what else it does
 	branch   bool     // there may be one for each branch of a group
 	outgoing []int    // edges, in the order in which they are tried
-	counts   counts
+	counts   Tally
 }
 
 type edgeKind int
@@ -56,7 +56,7 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 		place[n.ID] = i
 		d.nodes = append(d.nodes, node{key: n.ID, id: cleanText(string(n.ID)), kind: n.Kind, detail: cleanText(detailOf(n)), marks: marksOf(n)})
 		if run != nil {
-			d.nodes[i].counts = countStatuses(run.Tokens[n.ID])
+			d.nodes[i].counts = TallyOf(run.Tokens[n.ID])
 		}
 		if n.ID == g.Definition.Start {
 			d.start = i

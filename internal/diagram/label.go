@@ -212,84 +212,31 @@ func (r *Run) String() string {
 	return fmt.Sprintf("run %s %v at record %d", cleanText(string(r.ID)), r.Status, r.Seq)
 }
 
-// A standing is what people want to know of tokens at a node, from the most to the least
-// pressing.
-type standing int
-
-const (
-	failed standing = iota
-	parked
-	retrying
-	running
-	waiting
-	done
-	cancelled
-	standings // how many there are
-)
-
-// Words and shapes come before colours.
-var (
-	standingWords   = [standings]string{"failed", "parked", "retrying", "running", "waiting", "done", "cancelled"}
-	standingSymbols = [standings]string{"✗", "■", "↻", "▶", "◌", "✓", "−"}
-)
-
-// counts are the tokens that are or were at a node.
-type counts [standings]int
-
-func countStatuses(tokens map[workflow.TokenStatus]int) (c counts) {
-	for status, n := range tokens {
-		c[standingOf(status)] += n
-	}
-	return c
-}
-
-func standingOf(s workflow.TokenStatus) standing {
-	switch s {
-	case workflow.Failed, workflow.TimedOut:
-		return failed
-	case workflow.WaitingForOperator:
-		return parked
-	case workflow.Retrying:
-		return retrying
-	case workflow.Dispatched:
-		return running
-	case workflow.Completed, workflow.WaitingForSiblings: // which has done its part, and has arrived
-		return done
-	case workflow.Cancelled:
-		return cancelled
-	default:
-		return waiting
-	}
-}
-
 // worstStanding returns the most pressing of what there is.
-func (c counts) worstStanding() (standing, bool) {
-	for s, n := range c {
+func (t Tally) worstStanding() (Standing, bool) {
+	for s, n := range t {
 		if n > 0 {
-			return standing(s), true
+			return Standing(s), true
 		}
 	}
 	return 0, false
 }
 
-// order is that of reading: done first, as it mostly is the most.
-var order = [standings]standing{done, failed, parked, retrying, running, waiting, cancelled}
-
 // countTexts returns the counts in words.
-func (c counts) countTexts() []string {
+func (t Tally) countTexts() []string {
 	var out []string
-	for _, s := range order {
-		if c[s] > 0 {
-			out = append(out, fmt.Sprintf("%s %s", groupDigits(c[s]), standingWords[s]))
+	for _, s := range Reading {
+		if t[s] > 0 {
+			out = append(out, fmt.Sprintf("%s %s", GroupDigits(t[s]), s))
 		}
 	}
 	return out
 }
 
 // standings returns what there is, in the order of texts.
-func (c counts) standings() (out []standing) {
-	for _, s := range order {
-		if c[s] > 0 {
+func (t Tally) standings() (out []Standing) {
+	for _, s := range Reading {
+		if t[s] > 0 {
 			out = append(out, s)
 		}
 	}
@@ -297,18 +244,18 @@ func (c counts) standings() (out []standing) {
 }
 
 // markedTexts returns the counts in words, each behind its symbol.
-func (c counts) markedTexts() []string {
+func (t Tally) markedTexts() []string {
 	var out []string
-	for _, s := range order {
-		if c[s] > 0 {
-			out = append(out, fmt.Sprintf("%s %s %s", standingSymbols[s], groupDigits(c[s]), standingWords[s]))
+	for _, s := range Reading {
+		if t[s] > 0 {
+			out = append(out, fmt.Sprintf("%s %s %s", standingSymbols[s], GroupDigits(t[s]), s))
 		}
 	}
 	return out
 }
 
-// groupDigits returns n with a comma before each three digits.
-func groupDigits(n int) string {
+// GroupDigits returns a whole number with a comma before each three digits.
+func GroupDigits(n any) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]

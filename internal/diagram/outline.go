@@ -179,7 +179,7 @@ func shortenFront(tree string, most int) string {
 	return "…" + string(runes[len(runes)-most+1:])
 }
 
-var standingColors = [standings]string{"31", "35", "33", "36", "34", "32", "90"}
+var standingColors = [Standings]string{"31", "35", "33", "36", "34", "32", "90"}
 
 func (w *outliner) colored(text, color string) string {
 	if !w.style.Color || color == "" {

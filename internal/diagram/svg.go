@@ -189,7 +189,7 @@ func (p *painter) paintNode(i int) {
 	worst, any := n.counts.worstStanding()
 	switch {
 	case any:
-		class += " " + standingWords[worst]
+		class += " " + worst.String()
 	case p.run != nil:
 		class += " unreached"
 	}
@@ -210,7 +210,7 @@ func (p *painter) paintNode(i int) {
 		if k := j - len(texts) + len(standing); j == 0 {
 			class = "name"
 		} else if k >= 0 {
-			class += " is-" + standingWords[standing[k]]
+			class += " is-" + standing[k].String()
 		}
 		p.printf("<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", class, box.X+box.Width/2, y+j*smallLine, escape(text))
 	}
