@@ -20,10 +20,11 @@ func (p *planner) evalChoice(n *workflow.GraphNode, v vars) (string, *workflow.F
 	if f != nil {
 		return "", f
 	}
-	what, list, code := "task type", n.Tasks, workflow.CodeUnknownTask
+	what, code := "task type", workflow.CodeUnknownTask
 	if n.Subworkflow != nil {
-		what, list, code = "name of a definition", n.Subworkflow.Names, codeUnknownSubworkflow
+		what, code = "name of a definition", codeUnknownSubworkflow
 	}
+	list := n.Choices()
 	name, ok := x.(string)
 	switch {
 	case !ok:

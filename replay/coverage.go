@@ -39,6 +39,14 @@ type NodeCoverage struct {
 	Completed int             `json:"completed"`
 	Failed    int             `json:"failed"` // timed out included
 	Cancelled int             `json:"cancelled"`
+
+	Choices []ChoiceCoverage `json:"choices,omitempty"` // of a node where an expression chooses, in the order of its list
+}
+
+// A ChoiceCoverage counts how often an expression chose a task type or a subworkflow.
+type ChoiceCoverage struct {
+	Name   string `json:"name"`
+	Chosen int    `json:"chosen"`
 }
 
 // A TransitionCoverage counts how often a transition was taken.
@@ -120,6 +128,16 @@ func (d *DefinitionCoverage) count(s *state.State, x decision.Decision) {
 		return
 	}
 	switch x := x.(type) {
+	case decision.DispatchTask:
+		if x.Evaluated && x.Attempt == 1 {
+			d.noteChoice(s, x.Token, x.Task)
+		}
+	case decision.StartChild:
+		if x.Attempt == 1 {
+			d.noteChoice(s, x.Token, x.Chosen)
+		}
+	case decision.RenewInput:
+		d.noteChoice(s, x.Token, x.Chosen)
 	case decision.CreateBranches:
 		d.countBranches(&x.Group)
 	case decision.FireGroup:
@@ -151,6 +169,17 @@ func countEnd(n *NodeCoverage, x decision.Decision) {
 		n.Failed++
 	default:
 		n.Completed++
+	}
+}
+
+// noteChoice counts what an expression has chosen for a token.
+func (d *DefinitionCoverage) noteChoice(s *state.State, id workflow.TokenID, name string) {
+	n := d.nodes[s.Token(id).Node]
+	if n == nil {
+		return
+	}
+	if i := slices.IndexFunc(n.Choices, func(c ChoiceCoverage) bool { return c.Name == name }); i >= 0 {
+		n.Choices[i].Chosen++
 	}
 }
 
@@ -197,6 +226,9 @@ func (c *Coverage) coverageOf(g *workflow.Graph) *DefinitionCoverage {
 	for i := range g.Definition.Nodes {
 		n := g.Node(g.Definition.Nodes[i].ID)
 		d.nodes[n.ID] = &NodeCoverage{Node: n.ID}
+		for _, name := range n.Choices() {
+			d.nodes[n.ID].Choices = append(d.nodes[n.ID].Choices, ChoiceCoverage{Name: name})
+		}
 		if n.Join == workflow.JoinAll || n.Join == workflow.JoinSynchronize {
 			d.joins[joinKey("", n.ID)] = &JoinCoverage{Node: n.ID}
 		}
@@ -257,8 +289,8 @@ func (d *DefinitionCoverage) listCounts() {
 	d.Joins = append(d.Joins, groups...)
 }
 
-// Never lists what no run went through, a line each: nodes, transitions, whole tiers, joins
-// and branches, in definition order. What leaves a node that was never reached goes without
+// Never lists what no run went through, a line each: nodes, what their expressions may choose,
+// transitions, whole tiers, joins and branches, in definition order. What leaves a node that was never reached goes without
 // saying.
 func (d *DefinitionCoverage) Never() (out []string) {
 	if d.graph == nil {
@@ -273,6 +305,11 @@ func (d *DefinitionCoverage) Never() (out []string) {
 		if n.Reached == 0 {
 			add("node %s was never reached", n.Node)
 			continue
+		}
+		for _, c := range n.Choices {
+			if c.Chosen == 0 {
+				add("node %s never chose %s", n.Node, c.Name)
+			}
 		}
 		d.addTiers(n, add)
 	}

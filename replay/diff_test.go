@@ -2,9 +2,11 @@ package replay_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -74,6 +76,24 @@ func TestCoverage(t *testing.T) {
 	require.Empty(t, d[0].Never())
 	require.Equal(t, replay.TransitionCoverage{Transition: "validate->quote", Node: "validate", Taken: 3, Branches: 2, Empty: 2}, withoutFlags(d[0].Transitions[0]))
 	require.Equal(t, 3, d[0].Joins[0].Fired)
+}
+
+// TestCoverageOfChoices counts what an expression chose, not the attempts that it was chosen for.
+func TestCoverageOfChoices(t *testing.T) {
+	r := record(t, "a", `
+name: agent
+start: act
+nodes: [{id: act, taskExpr: input.tool, tasks: [search, count, sum], retry: {maxAttempts: 2}}]
+`, map[string]any{"tool": "count"})
+	r.fail("act", "busy")
+	r.now = r.now.Add(time.Minute)
+	r.send(state.AlarmFired{})
+	r.complete("act", 0, nil)
+	var c replay.Coverage
+	require.NoError(t, c.Add(r.recording()))
+	d := c.Definitions()[0]
+	require.Equal(t, []replay.ChoiceCoverage{{Name: "search"}, {Name: "count", Chosen: 1}, {Name: "sum"}}, d.Nodes[0].Choices)
+	require.Equal(t, []string{"node act never chose search", "node act never chose sum"}, d.Never())
 }
 
 func withoutFlags(t replay.TransitionCoverage) replay.TransitionCoverage {

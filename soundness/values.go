@@ -71,7 +71,7 @@ func (v *values) addNodeUses(n *workflow.GraphNode) {
 	for _, m := range n.Output {
 		v.add(use{program: m.Program, target: targetOf(m.Path), node: n.ID})
 	}
-	v.add(use{program: n.Choice, control: true, names: namesOf(n)})
+	v.add(use{program: n.Choice, control: true, names: n.Choices()})
 	for _, w := range n.Waits {
 		v.add(use{program: w.Until, control: true})
 		v.add(use{program: w.Match, control: true})
@@ -87,20 +87,12 @@ func (v *values) addNodeUses(n *workflow.GraphNode) {
 		for _, m := range to.Input {
 			v.add(use{program: m.Program, node: n.ID})
 		}
-		v.add(use{program: to.Choice, control: true, names: namesOf(to), node: n.ID})
+		v.add(use{program: to.Choice, control: true, names: to.Choices(), node: n.ID})
 		for _, w := range to.Waits {
 			v.add(use{program: w.Until, control: true, node: n.ID})
 			v.add(use{program: w.Match, control: true, node: n.ID})
 		}
 	}
-}
-
-// namesOf returns what the expression of a node may choose.
-func namesOf(n *workflow.GraphNode) []string {
-	if n.Subworkflow != nil {
-		return n.Subworkflow.Names
-	}
-	return n.Tasks
 }
 
 // targetOf returns the section and the field that a path writes.

@@ -137,6 +137,15 @@ func (n *Node) TaskTypes() []string {
 	return n.Tasks
 }
 
+// Choices returns the task types or the names of subworkflows among which an expression of n
+// chooses; none if n names one itself.
+func (n *Node) Choices() []string {
+	if n.Subworkflow != nil {
+		return n.Subworkflow.Names
+	}
+	return n.Tasks
+}
+
 // choiceSource returns the expression that chooses a task type or a subworkflow; "" if none
 // does.
 func (n *Node) choiceSource() string {

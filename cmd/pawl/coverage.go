@@ -54,6 +54,9 @@ func (c *coverageCommand) writeDefinition(con *console, d *replay.DefinitionCove
 	if c.All {
 		for _, n := range d.Nodes {
 			con.printWhole("  %6d  node %s: %d completed, %d failed, %d cancelled", n.Reached, n.Node, n.Completed, n.Failed, n.Cancelled)
+			for _, x := range n.Choices {
+				con.printWhole("  %6d  node %s chose %s", x.Chosen, n.Node, x.Name)
+			}
 		}
 		for _, t := range d.Transitions {
 			kind := ""

@@ -332,6 +332,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[planning.Route](),
 	reflect.TypeFor[replay.Arrival](),
 	reflect.TypeFor[replay.Choice](),
+	reflect.TypeFor[replay.ChoiceCoverage](),
 	reflect.TypeFor[replay.Comparison](),
 	reflect.TypeFor[replay.Coverage](),
 	reflect.TypeFor[replay.DefinitionCoverage](),
