@@ -212,6 +212,7 @@ func TestFeedWhileTheBrokerIsAway(t *testing.T) {
 		require.Contains(t, s.Feed.Error, errAway.Error())
 		require.InDelta(t, time.Hour, time.Since(s.Feed.Failing), float64(time.Minute))
 		require.Positive(t, s.Feed.Bytes)
+		t.Logf("%d events of %d bytes wait, %d attempts in an hour", s.Feed.Waiting, s.Feed.Bytes, l.countCalls())
 		require.Zero(t, s.Feed.Published)
 		require.Less(t, l.countCalls(), 10_000, "it backs off")
 		l.setFail(nil)

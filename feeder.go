@@ -281,7 +281,7 @@ func (f *feeder) noteFailure(err error) {
 		f.failure = err.Error()
 	}
 	f.mu.Unlock()
-	if first {
+	if first && !errors.Is(err, context.Canceled) { // the engine closes
 		f.engine.options.Logger.Warn("pawl: events cannot be published, and will be again", "error", err)
 	}
 }
