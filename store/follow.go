@@ -197,12 +197,13 @@ func (f *follower) keepLast(ctx context.Context) error {
 func (f *follower) retry(ctx context.Context, try func(context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := try(ctx)
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx) // it has not failed
+		}
 		f.tell(err)
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
 		case errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) || errors.Is(err, ErrCorrupt):
 			return err
 		}

@@ -35,18 +35,23 @@ func TestBackupFollow(t *testing.T) {
 	require.NoError(t, err)
 	other := &console{In: strings.NewReader(""), Out: io.Discard, Errs: io.Discard, Now: time.Now}
 	require.Equal(t, exitRefused, other.runArguments(t.Context(), []string{"backup", copied, "--follow", "--dir", dir}))
+	hasEnded := func(into string) bool { // in the copy
+		require.Equal(t, exitDone, other.runArguments(t.Context(), []string{"restore", copied, into, "--json"}))
+		require.Equal(t, exitDone, other.runArguments(t.Context(), []string{"verify", into}))
+		e, err := pawl.Open(t.Context(), into, pawl.Options{})
+		require.NoError(t, err)
+		run, err := e.Summary(t.Context(), "r-1")
+		require.NoError(t, err)
+		require.NoError(t, e.Close(context.Background()))
+		return run.Status.Final()
+	}
+	for !hasEnded(filepath.Join(t.TempDir(), "meanwhile")) { // while nobody closes it, it comes
+		<-time.After(10 * time.Millisecond)
+	}
 	require.NoError(t, e.Close(context.Background()))
 	for lines.Scan() {
 		require.NotContains(t, lines.Text(), "fails")
 	}
 	<-ended
-
-	require.Equal(t, exitDone, other.runArguments(t.Context(), []string{"restore", copied, restored, "--json"}))
-	require.Equal(t, exitDone, other.runArguments(t.Context(), []string{"verify", restored}))
-	e, err = pawl.Open(t.Context(), restored, pawl.Options{})
-	require.NoError(t, err)
-	run, err := e.Summary(t.Context(), "r-1")
-	require.NoError(t, err)
-	require.True(t, run.Status.Final())
-	require.NoError(t, e.Close(context.Background()))
+	require.True(t, hasEnded(restored))
 }
