@@ -166,7 +166,7 @@ transitions: [{from: a, to: b}, {from: b, to: c}, {from: c, to: a, condition: st
 // Whatever the log does meanwhile, and whenever a follower ends and another one begins: what is restored is
 // the directory as it was after some commit, and after a clean end as it was in the end.
 func TestFollowThroughFaults(t *testing.T) {
-	for seed := range harness.Figure[uint64](6, 40, 600) {
+	for seed := range harness.Figure[uint64](3, 40, 600) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { followThroughFaults(t, rand.New(rand.NewPCG(seed, 1))) })
 		})

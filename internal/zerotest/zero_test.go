@@ -90,7 +90,7 @@ func trusting(name string) bool {
 }
 
 // rounds is how often each function is called.
-func rounds() int { return harness.Figure(6, 60, 3000) }
+func rounds() int { return harness.Figure(4, 60, 3000) }
 
 // Every exported function and method, called with nil, zero and odd arguments,
 // returns: an error, or what its documentation says.
