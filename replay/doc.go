@@ -6,6 +6,7 @@
 //	Diff        finds where two runs part, what only one has, and the first other value
 //	Coverage    counts over many runs what they went through, and lists what none did
 //	Stepper     shows a run after any of its records
+//	Query       asks many runs in SQL
 //
 // [All] finds the recordings below some paths, [Open] reads the file of one run. Nothing is
 // written, and no task is executed.

@@ -41,7 +41,7 @@ func verbs() (out []verb) {
 func verbGroups() []verbGroup {
 	return []verbGroup{
 		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}},
-		{"Look at runs", []verb{lsVerb, showVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, serveVerb}},
+		{"Look at runs", []verb{lsVerb, showVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, sqlVerb, serveVerb}},
 		{"Change runs", []verb{startVerb, signalVerb, voteVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}},
 		{"Explain runs", []verb{whyVerb, stepVerb, diffVerb, replayVerb, coverageVerb}},
 		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb}},
