@@ -246,3 +246,23 @@ func TestEmbed(t *testing.T) {
 	require.NotContains(t, got, "<style")
 	require.NotContains(t, d.Embed(Embedding{}), "<a ")
 }
+
+// Loops that nothing leads to, as a patch may leave them, are told as well.
+func TestOutlineOfLoopsThatNothingLeadsTo(t *testing.T) {
+	d := &Diagram{}
+	for _, id := range []string{"start", "a", "b", "c"} {
+		d.nodes = append(d.nodes, node{id: id, kind: workflow.KindTask, detail: id})
+	}
+	for i, e := range []edge{{from: 1, to: 2}, {from: 2, to: 1}, {from: 3, to: 3}} {
+		d.nodes[e.from].outgoing = append(d.nodes[e.from].outgoing, i)
+		d.edges = append(d.edges, e)
+	}
+	require.Equal(t, `
+• start  task start
+• c      task c
+└▶ ↑ c
+• a      task a
+• b      task b
+└▶ ↑ a
+`, d.Outline(OutlineStyle{}))
+}

@@ -20,14 +20,14 @@ func (d *Diagram) findStructure() *structure {
 	for _, e := range d.edges {
 		incoming[e.to] = append(incoming[e.to], e.from)
 	}
-	s.sortNodes(d, incoming)
+	begins := s.sortNodes(d, incoming)
 	const unknown = -2
 	for v := range n {
 		s.above[v] = unknown
 	}
 	for changed := true; changed; {
 		changed = false
-		for i, v := range s.order {
+		for _, v := range s.order {
 			above, known := -1, false
 			for _, u := range incoming[v] {
 				switch {
@@ -38,7 +38,7 @@ func (d *Diagram) findStructure() *structure {
 					above = s.meet(above, u)
 				}
 			}
-			if v == d.start || i == 0 {
+			if begins[v] {
 				above = -1
 			}
 			if s.above[v] != above {
@@ -54,10 +54,33 @@ func (d *Diagram) findStructure() *structure {
 	return s
 }
 
+// reachedNodes returns which nodes can be reached from the start, or from one that nothing leads to.
+func (d *Diagram) reachedNodes(incoming [][]int) []bool {
+	reached := make([]bool, len(d.nodes))
+	var visit func(v int)
+	visit = func(v int) {
+		if reached[v] {
+			return
+		}
+		reached[v] = true
+		for _, e := range d.nodes[v].outgoing {
+			visit(d.edges[e].to)
+		}
+	}
+	for v := range d.nodes {
+		if v == d.start || len(incoming[v]) == 0 {
+			visit(v)
+		}
+	}
+	return reached
+}
+
 // sortNodes sorts the nodes in reverse postorder of a depth-first search that begins with
-// the start, then with nodes that nothing leads to.
-func (s *structure) sortNodes(d *Diagram, incoming [][]int) {
+// the start, then with nodes that nothing leads to, then with one of each loop that nothing leads
+// to. It returns with which nodes.
+func (s *structure) sortNodes(d *Diagram, incoming [][]int) (begins []bool) {
 	seen := make([]bool, len(d.nodes))
+	begins = make([]bool, len(d.nodes))
 	var visit func(v int)
 	visit = func(v int) {
 		if seen[v] {
@@ -69,21 +92,27 @@ func (s *structure) sortNodes(d *Diagram, incoming [][]int) {
 		}
 		s.order = append(s.order, v)
 	}
+	for v, reached := range d.reachedNodes(incoming) {
+		if !reached {
+			begins[v] = !seen[v]
+			visit(v)
+		}
+	}
 	for v := len(d.nodes) - 1; v >= 0; v-- {
 		if v != d.start && len(incoming[v]) == 0 {
+			begins[v] = true
 			visit(v)
 		}
 	}
 	if d.start >= 0 {
+		begins[d.start] = true
 		visit(d.start)
-	}
-	for v := range d.nodes {
-		visit(v)
 	}
 	slices.Reverse(s.order)
 	for i, v := range s.order {
 		s.position[v] = i
 	}
+	return begins
 }
 
 // meet returns the closest node that dominates both; -1 if none does.
