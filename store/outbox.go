@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -91,7 +92,7 @@ func (r *Run) encodeTold(events []decision.Event) error {
 			Run: r.row.Run, Workflow: r.row.Workflow, Version: r.row.Version, Tenant: r.row.Tenant,
 			Tag: r.row.Nonce ^ uint64(r.pending[len(r.pending)-1].Epoch), At: some[len(some)-1].At,
 		}
-		if err := r.dir.encodeRow(&row, some); err != nil {
+		if err := r.dir.encodeRow(&row, some, encodeEvents(some)); err != nil {
 			return err
 		}
 		r.told = append(r.told, row)
@@ -100,10 +101,10 @@ func (r *Run) encodeTold(events []decision.Event) error {
 	return nil
 }
 
-// encodeRow gives a row its events.
-func (d *Dir) encodeRow(row *OutboxRow, events []decision.Event) (err error) {
+// encodeRow gives a row its events, and their text.
+func (d *Dir) encodeRow(row *OutboxRow, events []decision.Event, text string) (err error) {
 	row.seq, row.count = events[0].Seq, int64(len(events))
-	row.text, err = d.sealer.SealText(index.OutboxPlace(row.Run, row.seq), encodeEvents(events))
+	row.text, err = d.sealer.SealText(index.OutboxPlace(row.Run, row.seq), text)
 	row.bytes = int64(len(row.text))
 	return err
 }
@@ -257,13 +258,17 @@ func (in *Inspection) EachOutboxRow(do func(*OutboxRow)) error {
 }
 
 // KeepOutboxRows puts rows of the outbox of another directory behind those that there are. It
-// fails if one has no events.
+// fails if one has no events, or has some that no directory can have.
 func (d *Dir) KeepOutboxRows(rows []OutboxRow) error {
 	for i := range rows {
 		if len(rows[i].Events) == 0 {
 			return fmt.Errorf("keep events of run %q: %w", string(rows[i].Run), errNoEvents)
 		}
-		if err := d.encodeRow(&rows[i], rows[i].Events); err != nil {
+		events, err := value.Normalize(listEvents(rows[i].Events), value.Limits{Depth: 2 * value.DefaultDepth, Bytes: -1})
+		if err != nil {
+			return fmt.Errorf("keep events of run %q: %w", string(rows[i].Run), err)
+		}
+		if err := d.encodeRow(&rows[i], rows[i].Events, string(value.Encode(events))); err != nil {
 			return err
 		}
 	}

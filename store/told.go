@@ -12,7 +12,9 @@ import (
 
 // encodeEvents returns events as the outbox has them: a JSON list of lists, each of the eventFields
 // and, unless it is nil, the data.
-func encodeEvents(events []decision.Event) string {
+func encodeEvents(events []decision.Event) string { return string(value.Encode(listEvents(events))) }
+
+func listEvents(events []decision.Event) []any {
 	list := make([]any, len(events))
 	for i := range events {
 		e := &events[i]
@@ -22,7 +24,7 @@ func encodeEvents(events []decision.Event) string {
 		}
 		list[i] = fields
 	}
-	return string(value.Encode(list))
+	return list
 }
 
 // eventFields is how many fields an event has at least.
