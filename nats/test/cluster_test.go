@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,9 +131,12 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 	require.NoError(t, err)
 	bases, err := pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Replicas: 3})
 	require.NoError(t, err)
+	var kept atomic.Pointer[pawl.FollowReport]
 	followed := make(chan error, 1)
 	go func() {
-		followed <- h.engine.Follow(t.Context(), pawl.FollowOptions{Log: log, Bases: bases, Interval: time.Millisecond})
+		followed <- h.engine.Follow(t.Context(), pawl.FollowOptions{
+			Log: log, Bases: bases, Interval: time.Millisecond, Report: func(r pawl.FollowReport) { kept.Store(&r) },
+		})
 	}()
 	begun := make(chan bool, n)
 	defer work(t, &pawlnats.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
@@ -147,6 +151,10 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 		c.restart(t, i)
 	}
 	requireResults(t, h.engine, n)
+	require.Eventually(t, func() bool { // Close has 10 s for what is left, in which the servers may look for a leader
+		r := kept.Load()
+		return r != nil && r.Err == nil && r.Waiting == 0 && !r.Base.IsZero()
+	}, time.Minute, 10*time.Millisecond)
 	h.stop()
 	require.NoError(t, <-followed)
 
