@@ -73,6 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "look at http://%s/ops/ (Ctrl-C closes the shop)\n", listener.Addr())
+	fmt.Fprintf(stdout, "or ask by command: go run ./cmd/pawl ls --dir %s\n", dir)
 	return s.trade(ctx)
 }
 
