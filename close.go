@@ -132,6 +132,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 		left = e.leftBehind()
 	}
 	e.closes.Store(closesRuns)
+	e.dir.EndLog()
 	e.registry.refuseActors()
 	e.stop()
 	e.registry.waitForActors()

@@ -92,6 +92,11 @@ type Options struct {
 	// Feed publishes the events of all runs, each at least once: see FeedOptions. Nobody by default.
 	// With Maintenance they wait for the next Open without. Open fails with ErrInvalid if a bound is negative.
 	Feed FeedOptions
+	// Remote keeps every commit in a log outside of the directory before it counts, so that the
+	// directory outlives its machine: see RemoteOptions, and docs/scale.md. Without a Log in it, a commit counts when the
+	// directory has it. With one, Blobs is required, and should outlive the machine as well; a
+	// Durability of ProcessCrash is enough.
+	Remote RemoteOptions
 	// Bounds say how large a definition may be that is started or published;
 	// what a limit of the format is by default. A host that takes definitions from people
 	// it does not trust lowers them: see workflow.Bounds for what size costs.
@@ -188,13 +193,13 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
 	}
 	feed, err := checkFeed(o.Feed)
-	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), err); err != nil {
+	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), err); err != nil {
 		return nil, err
 	}
 	o.Feed = feed
 	o = o.withDefaults()
 	hook := testhook.From(ctx)
-	dir, err := store.Open(path, store.Options{Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Hook: hook})
+	dir, err := openStore(ctx, path, &o, hook)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +234,17 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		e.background.Go(e.stalls.scanUntilClosed)
 	}
 	return e.finishOpen(ctx, path)
+}
+
+// openStore opens the directory of an engine.
+func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook) (*store.Dir, error) {
+	of := store.Options{
+		Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, Hook: hook,
+	}
+	if o.Remote.Log != nil {
+		return store.OpenRemote(ctx, path, of, o.Remote)
+	}
+	return store.Open(path, of)
 }
 
 // finishOpen lets others reach an engine that is open.

@@ -113,6 +113,11 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 		return err
 	}
 	d.hook.Hit("backup.index")
+	if d.remote != nil {
+		if err := detachIndex(filepath.Join(building, indexFile)); err != nil {
+			return err
+		}
+	}
 	copied, err := sqlite.OpenReadOnly(filepath.Join(building, indexFile), `PRAGMA trusted_schema=OFF`)
 	if err != nil {
 		return err
@@ -165,6 +170,18 @@ func (d *Dir) copyIndex(ctx context.Context, to string, copied func()) error {
 		err = finished
 	}
 	return err
+}
+
+// detachIndex makes a pawl.db that nobody has open one without a log.
+func detachIndex(path string) error {
+	db, err := sqlite.Open(path, restorePragmas)
+	if err != nil {
+		return err
+	}
+	if err = index.DropLogPlace(db); err == nil {
+		err = db.Script(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	}
+	return errors.Join(err, db.Close())
 }
 
 // copyAll copies the files and blobs that a copy of the index names, and writes the lock

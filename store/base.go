@@ -38,6 +38,7 @@ type manifest struct {
 	Blobs  []string       `json:"blobs,omitempty"` // hashes of those that pawl.db refers to
 	Whole  bool           `json:"blobsIncluded"`   // whether the directory keeps blobs, and they are here
 	Broken []string       `json:"damaged,omitempty"`
+	Remote bool           `json:"remote,omitempty"` // pawl.db says how much of its log it has
 }
 
 const manifestFormat = "pawl base 1"
@@ -54,6 +55,7 @@ type baseBuilder struct {
 	manifest manifest
 	number   int64 // of the last transaction in it
 	size     int64 // of pawl.db
+	remote   bool  // it goes on with the log of the directory
 }
 
 // hashPrefix is what a content address has before the hexadecimal digits.
@@ -78,7 +80,7 @@ func (b *baseBuilder) makeBase(ctx context.Context) (hash string, err error) {
 	}
 	defer func() { _ = d.root.Remove(tmp) }() // the next Open removes it otherwise
 	at := filepath.Join(filepath.Dir(d.lockPath), filepath.FromSlash(tmp))
-	b.manifest = manifest{Format: manifestFormat, Epoch: d.epoch, Whole: b.from != nil}
+	b.manifest = manifest{Format: manifestFormat, Epoch: d.epoch, Whole: b.from != nil, Remote: b.remote}
 	err = d.copyIndex(ctx, at, func() { b.number, b.manifest.At = d.tapes.lastNumber(), time.Now().UTC() })
 	if err != nil {
 		return "", err

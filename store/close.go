@@ -19,6 +19,7 @@ import (
 func (d *Dir) Close() error {
 	d.close.Do(func() {
 		close(d.closing)
+		d.EndLog()
 		d.backing <- struct{}{}
 		d.flusher.stopWorkers()
 		if err := d.collectDefinitions(true); err != nil && d.Err() == nil {
@@ -26,6 +27,7 @@ func (d *Dir) Close() error {
 		}
 		d.committer.stopLoop()
 		d.tapes.waitForEnd()
+		d.leaveLog()
 		d.closed = d.closeIndex()
 	})
 	return d.closed

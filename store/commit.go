@@ -268,12 +268,16 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 		return d.rollbackAfter(d.indexError(err))
 	}
 	d.hook.Hit("commit.inside")
+	tape := d.tape.Take()
+	if err := d.appendTransaction(tape); err != nil {
+		return d.appendFailed(err)
+	}
 	if _, err := d.db.Exec(commit); err != nil {
 		return d.commitFailed(err)
 	}
 	d.counts.keepChanges()
 	d.tenants.keepBytes()
-	d.tapes.addTransaction(d.tape.Take())
+	d.tapes.addTransaction(tape)
 	d.commits.Add(1)
 	d.hook.Hit("commit.done")
 	if err := d.checkOwner(); err != nil {
@@ -296,7 +300,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 	clear(d.counts.changed)
 	clear(d.tenants.changed)
 	tape := (*sqlite.Tape)(nil)
-	if d.tape.Reset(); d.tapes.isOn() {
+	if d.tape.Reset(); d.remote != nil || d.tapes.isOn() {
 		tape = &d.tape
 		defer d.db.RecordTo(nil)
 	}
@@ -340,7 +344,7 @@ func (d *Dir) rollbackAfter(cause error) error {
 // nothing that SQLite or the system still holds in memory can be trusted.
 func (d *Dir) commitFailed(err error) error {
 	err = fmt.Errorf("%w: %w", ErrUnknown, typedError(err))
-	if errors.Is(err, ErrNoSpace) {
+	if errors.Is(err, ErrNoSpace) && d.remote == nil { // the log has it
 		return d.rollbackAfter(err)
 	}
 	return d.failForGood(err)

@@ -38,10 +38,12 @@ type Options struct {
 	KeepArtifacts bool           // the artifacts of runs that fail
 	Codec         Codec          // of the values on the disk; nil leaves them as they are
 	CountTenants  bool           // TenantBytes is wanted; Open then reads a row of each run that has a tenant
+	Detach        bool           // a directory that has a log goes on without it
 	Outbox        int64          // how many bytes of events wait to be published before commits wait; 0: none are kept
 	Hook          *testhook.Hook // of a test; nil otherwise
 
-	building bool // the directory is a copy that is being made
+	building bool    // the directory is a copy that is being made
+	remote   *remote // of OpenRemote; nil otherwise
 }
 
 // A Dir is an open engine directory. It may be used by many goroutines.
@@ -62,9 +64,9 @@ type Dir struct {
 	lastSpill atomic.Int64 // number of the last spill
 	reserved  atomic.Int64 // numbers the files of reserveSpace
 
-	reading sync.Mutex // readers take it before mu, so that a commit waits for one of them at most
+	reading indexLock // readers take it before mu, so that a commit waits for one of them at most
 
-	mu   sync.Mutex // guards db and dead
+	mu   indexLock // guards db and dead
 	db   *sqlite.Conn
 	file os.FileInfo // of the pawl.db that db has open
 	dead error       // why nothing works any more
@@ -79,6 +81,7 @@ type Dir struct {
 	tape    sqlite.Tape // of the transaction under way; the committer's
 	tapes   tapes       // of those that whoever follows the directory has not got yet
 	outbox  *eventOutbox
+	remote  *remote       // nil if commits count when the directory has them
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's
 	sums    *os.File      // that holds it; nil if no marks are made
@@ -144,7 +147,10 @@ func tryOpen(path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
+	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, remote: o.remote, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
+	if o.remote != nil {
+		d.reading.gate, d.mu.gate = make(chan struct{}, 1), make(chan struct{}, 1)
+	}
 	if err := d.openSteps(); err != nil {
 		_ = d.closeHandles() // err is what the caller has to know
 		return nil, err
@@ -154,7 +160,7 @@ func tryOpen(path string, o Options) (*Dir, error) {
 
 // openSteps opens the directory, and stops if its lock file is taken away meanwhile.
 func (d *Dir) openSteps() error {
-	steps := []func() error{d.lockDirectory, d.connectIndex, d.checkMark, d.prepareFolders, d.beginEpoch}
+	steps := []func() error{d.lockDirectory, d.connectIndex, d.checkMark, d.findLogPlace, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
 		d.hook.Hit("open.step")
 		if d.owned != nil {
@@ -274,6 +280,9 @@ func (d *Dir) beginEpoch() error {
 	if err := d.writeLockRecord(lockRecord{state: state, epoch: d.epoch}); err != nil {
 		return err
 	}
+	if err := d.joinLog(); err != nil {
+		return err
+	}
 	return d.dropGarbageAtOpen()
 }
 
@@ -307,6 +316,9 @@ func (d *Dir) dropGarbageAtOpen() error {
 		if err != nil {
 			return d.indexError(err)
 		}
+	}
+	if d.remote != nil {
+		d.lastSpill.Store(max(d.lastSpill.Load(), d.remote.place.Spill))
 	}
 	return nil
 }

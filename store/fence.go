@@ -17,6 +17,9 @@ import (
 // of an engine that did not close. A commit that is under way is waited for. What
 // the files hold at that moment is what a crash would leave.
 func (d *Dir) Fence() {
+	if d.remote != nil {
+		d.remote.stop(ErrClosed) // a commit may wait for the log
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dead == nil {

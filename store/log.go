@@ -11,6 +11,7 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -60,6 +61,7 @@ const (
 	entryOpen    entryKind = 1 // somebody has taken the log
 	entryChanges entryKind = 2 // what some transactions have written
 	entryBase    entryKind = 3 // there is a base: a copy of the directory
+	entryCommit  entryKind = 4 // one transaction, which counts because it is here
 	entryDamaged entryKind = 0 // nobody can tell what it was; it is never written
 )
 
@@ -90,7 +92,7 @@ func (e *logEntry) encode() []byte {
 	out = append(out, e.before[:]...)
 	switch e.kind {
 	case entryOpen, entryDamaged:
-	case entryChanges:
+	case entryChanges, entryCommit:
 		out = binary.AppendVarint(out, e.number)
 		out = append(out, deflate(e.changes)...)
 	case entryBase:
@@ -103,7 +105,9 @@ func (e *logEntry) encode() []byte {
 // deflate compresses tapes, each after its length.
 func deflate(tapes [][]byte) []byte {
 	var out bytes.Buffer
-	w, _ := flate.NewWriter(&out, flate.BestSpeed) // it fails for other levels only
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(&out)
 	var size [binary.MaxVarintLen64]byte
 	for _, tape := range tapes {
 		_, _ = w.Write(size[:binary.PutUvarint(size[:], uint64(len(tape)))]) // into memory
@@ -112,6 +116,12 @@ func deflate(tapes [][]byte) []byte {
 	_ = w.Close()
 	return out.Bytes()
 }
+
+// deflaters have what a compression takes: some hundred KB.
+var deflaters = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // it fails for other levels only
+	return w
+}}
 
 // inflate is the inverse of deflate.
 func inflate(data []byte) (tapes [][]byte, err error) {
@@ -159,7 +169,7 @@ func decodeEntry(data []byte) (*logEntry, error) {
 	}
 	var err error
 	switch body = body[size:]; e.kind {
-	case entryChanges:
+	case entryChanges, entryCommit:
 		e.changes, err = inflate(body)
 	case entryBase:
 		e.base = string(body)

@@ -74,6 +74,7 @@ type restorer struct {
 	until    int64     // number of the last transaction that is restored
 	manifest *manifest
 	info     RestoreInfo
+	stay     bool // the directory goes on with the log that it comes from
 
 	damage    error  // an entry that may be needed cannot be read
 	damagedAt uint64 // its number
@@ -101,7 +102,7 @@ func (r *restorer) plan(ctx context.Context) error {
 			if !past {
 				r.damagedAt, r.damage = p.Seq, e.damage
 			}
-		case entryChanges:
+		case entryChanges, entryCommit:
 		}
 		return nil
 	})
@@ -156,7 +157,7 @@ func (r *restorer) fill(ctx context.Context, building string) error {
 	if err != nil {
 		return err
 	}
-	if err = r.replayChanges(ctx, db); err == nil {
+	if err = r.replayAll(ctx, db); err == nil {
 		err = r.writeFiles(ctx, db, building)
 	}
 	if err == nil {
@@ -206,6 +207,33 @@ func damagedBase(hash string, err error) error {
 		return &CorruptError{File: hash, What: "a part of the base", Err: err}
 	}
 	return err
+}
+
+// replayAll executes what came after the base, of a directory that had a follower or was a remote
+// one.
+func (r *restorer) replayAll(ctx context.Context, db *sqlite.Conn) error {
+	switch {
+	case r.stay: // Open executes the rest
+		return nil
+	case !r.manifest.Remote:
+		return errors.Join(r.replayChanges(ctx, db), index.DropLogPlace(db))
+	}
+	place, _, err := index.ReadLogPlace(db)
+	if err != nil {
+		return err
+	}
+	if err := index.MakeOutbox(db); err != nil {
+		return err
+	}
+	c := replayer{db: db, place: place, former: r.base.epoch, removed: map[string]bool{}}
+	if err := c.replayLog(ctx, r.o.Log, r.o.At); err != nil {
+		return err
+	}
+	r.info.Position, r.info.Changes = Position{c.place.Seq, c.place.Sum}, c.count
+	if c.at.After(r.info.At) {
+		r.info.At = c.at
+	}
+	return index.DropLogPlace(db)
 }
 
 // replayChanges executes what came after the base.

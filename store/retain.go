@@ -31,7 +31,7 @@ func (f *follower) dropOld(ctx context.Context, since time.Time) error {
 		case entryBase:
 			bases = append(bases, keptBase{e.base, e.at, mark})
 			mark = p
-		case entryChanges, entryDamaged:
+		case entryChanges, entryCommit, entryDamaged:
 		}
 		return nil
 	})

@@ -62,7 +62,13 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 	if err != nil {
 		return err
 	}
-	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(dir, "engine"), pawl.Options{Executor: l, IdleAfter: w.idle, Codec: w.codec(), Feed: feed})
+	o := pawl.Options{Executor: l, IdleAfter: w.idle, Codec: w.codec(), Feed: feed}
+	closeStores, err := w.addRemote(dir, &o)
+	if err != nil {
+		return err
+	}
+	defer closeStores()
+	engine, err := pawl.Open(testhook.With(ctx, hook), filepath.Join(dir, "engine"), o)
 	if err != nil {
 		return err
 	}

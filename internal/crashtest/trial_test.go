@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -81,6 +82,11 @@ func (t *trial) finish() {
 	for id, f := range t.Was {
 		w.alone[id] = !f.Head.Status.Final()
 	}
+	if w.remote {
+		if err := os.RemoveAll(filepath.Join(t.Dir, "engine")); err != nil { // with its machine
+			t.Bad("%v", err)
+		}
+	}
 	if err := live(ctx, &testhook.Hook{}, t.Dir, w, t.Lives); err != nil {
 		t.Bad("recovery: %v", err)
 		return
@@ -104,6 +110,9 @@ func (t *trial) look(whole bool) {
 	}
 	if err := checkFollowed(t.Dir, t.work, lines, t.Was); err != nil {
 		t.Bad("after life %d: the copy that follows: %v", t.Lives, err)
+	}
+	if err := checkRemote(t.Dir, t.work, t.Was); err != nil {
+		t.Bad("after life %d: its log: %v", t.Lives, err)
 	}
 	if err := checkFed(t.Dir, t.work, lines, t.Was); err != nil {
 		t.Bad("after life %d: the feed: %v", t.Lives, err)

@@ -24,6 +24,7 @@ type work struct {
 	forks   []forking               // which are made when the runs have ended
 	follows bool                    // a copy follows the directory
 	feeds   bool                    // events are published
+	remote  bool                    // commits are kept in a log outside of the directory, which is lost in the end
 	sealed  bool                    // values are encrypted, and no file may hold a secret
 	first   int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
@@ -68,6 +69,8 @@ var works = []work{
 	{name: "fed", feeds: true, runs: slices.Concat(witness.Jobs("parcel", object{"v": 1}), witness.Jobs("chain", object{"v": 1, "long": ""}, object{"v": 2, "long": long}),
 		witness.Jobs("fanout", object{}), witness.Jobs("saga", object{"item": "lamp", "card": "valid", "address": "nowhere"})),
 		forks: []forking{{"again", "saga-1", 4}}},
+	{name: "remote", remote: true, parts: 700, runs: slices.Concat(witness.Jobs("chain", object{"v": 1, "long": long}, object{"v": 2, "long": ""}),
+		witness.Jobs("fanout", object{}), witness.Jobs("loop", object{"readyAt": 3}))},
 	{name: "closing", runs: witness.Jobs("closing", object{}), closes: true},
 }
 

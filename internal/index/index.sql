@@ -3,6 +3,7 @@
 -- milliseconds since the Unix epoch. A crc is the checksum of the key and of the
 -- columns before it, in tables whose rows nothing else proves: see crc.go.
 
+-- A row of meta with the key log says how much of a log outside of the directory is in this file: see logplace.go.
 CREATE TABLE meta (
   key   TEXT PRIMARY KEY,
   value ANY NOT NULL          -- epoch: random, of the engine that opened last; secret: of the directory, behind its CRC-32C; sealed: likewise, if a codec seals values, which texts that begin with byte 1 are

@@ -61,7 +61,7 @@ func TakeFrom(from, to string, c store.Codec, whole bool) (Snapshot, error) {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return nil, err
 	}
-	d, err := store.Open(to, store.Options{Codec: c})
+	d, err := store.Open(to, store.Options{Codec: c, Detach: true})
 	if err != nil {
 		return nil, fmt.Errorf("copy: %w", err)
 	}

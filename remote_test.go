@@ -1,0 +1,377 @@
+package pawl_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/rescue"
+	"github.com/pawl-run/pawl/store/logtest"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A sharedPlace is what the machines of a test share.
+type sharedPlace struct {
+	log   *logtest.Memory
+	bases *blob.Files
+	blobs *blob.Files
+}
+
+func newSharedPlace(t *testing.T) *sharedPlace {
+	p := &sharedPlace{log: &logtest.Memory{}}
+	for name, s := range map[string]**blob.Files{"bases": &p.bases, "blobs": &p.blobs} {
+		files, err := blob.OpenFiles(filepath.Join(t.TempDir(), name))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = files.Close() })
+		*s = files
+	}
+	return p
+}
+
+// options returns those of an engine on a machine of its own. fault may be nil.
+func (p *sharedPlace) options(h pawl.Handlers, fault func(string) logtest.Fault) pawl.Options {
+	return pawl.Options{
+		Executor: h, Durability: pawl.ProcessCrash, Blobs: p.blobs,
+		Remote: pawl.RemoteOptions{Log: p.log.Writer(fault), Bases: p.bases, Rebase: time.Minute},
+	}
+}
+
+// What one machine has acknowledged another one has that takes over, although the first is not gone: that commits nothing
+// more. Its own directory gets what it lacks when it is opened again.
+func TestRemote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSharedPlace(t)
+		first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+		h := pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
+		a, err := pawl.Open(t.Context(), first, p.options(h, nil))
+		require.NoError(t, err)
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}, {id: go, wait: {event: go}}, {id: z, task: work}]\ntransitions: [{from: a, to: go}, {from: go, to: z}]\n")
+		for i := range 3 {
+			require.NoError(t, a.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil))
+		}
+		synctest.Wait()
+		require.NoError(t, a.Signal(t.Context(), "run-0", workflow.Signal{Name: "go"}))
+		_, err = a.Wait(t.Context(), "run-0")
+		require.NoError(t, err)
+
+		b, err := pawl.Open(t.Context(), second, p.options(h, nil))
+		require.NoError(t, err)
+		require.ErrorIs(t, a.Signal(t.Context(), "run-1", workflow.Signal{Name: "go"}), pawl.ErrFenced)
+		_, err = a.Inspect(t.Context(), "run-2")
+		require.ErrorIs(t, err, pawl.ErrFailed)
+		require.NoError(t, a.Close(t.Context()))
+		require.Len(t, idsOf(t, b), 3)
+		for _, id := range []workflow.RunID{"run-1", "run-2"} {
+			require.NoError(t, b.Signal(t.Context(), id, workflow.Signal{Name: "go"}))
+			out, err := b.Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, out.Status)
+		}
+		require.NoError(t, b.Purge(t.Context(), "run-0"))
+		backup := filepath.Join(t.TempDir(), "backup")
+		_, err = b.Backup(t.Context(), backup)
+		require.NoError(t, err)
+		require.NoError(t, b.Close(t.Context()))
+
+		a, err = pawl.Open(t.Context(), first, p.options(h, nil))
+		require.NoError(t, err)
+		require.Len(t, idsOf(t, a), 2)
+		require.NoError(t, a.Close(t.Context()))
+		for _, dir := range []string{first, second, backup} {
+			report, err := rescue.Verify(dir)
+			require.NoError(t, err)
+			require.Empty(t, report.Findings)
+		}
+		require.Equal(t, rowsOf(t, second), rowsOf(t, first))
+		_, err = pawl.Open(t.Context(), first, pawl.Options{})
+		require.ErrorIs(t, err, pawl.ErrRemote)
+		alone, err := pawl.Open(t.Context(), backup, pawl.Options{})
+		require.NoError(t, err)
+		require.Len(t, idsOf(t, alone), 2)
+		require.NoError(t, alone.Close(t.Context()))
+		_, err = pawl.Open(t.Context(), backup, p.options(h, nil))
+		require.ErrorIs(t, err, pawl.ErrOtherLog)
+
+		into := filepath.Join(t.TempDir(), "restored")
+		_, err = pawl.Restore(t.Context(), into, pawl.RestoreOptions{Log: p.log.Writer(nil), Bases: p.bases})
+		require.NoError(t, err)
+		require.Equal(t, rowsOf(t, second), rowsOf(t, into))
+		alone, err = pawl.Open(t.Context(), into, pawl.Options{})
+		require.NoError(t, err)
+		require.NoError(t, alone.Close(t.Context()))
+	})
+}
+
+// What does not belong together, or lacks something, is refused, and nothing is changed.
+func TestRemoteRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, dir := newSharedPlace(t), filepath.Join(t.TempDir(), "data")
+		h := pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
+		run := func(e *pawl.Engine, id workflow.RunID) {
+			_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: def}, nil)
+			require.NoError(t, err)
+		}
+		refused := func(want error, dir string, o pawl.Options) {
+			_, err := pawl.Open(t.Context(), dir, o)
+			require.ErrorIs(t, err, want)
+		}
+		for _, change := range []func(*pawl.Options){
+			func(o *pawl.Options) { o.Remote.Bases = nil }, func(o *pawl.Options) { o.Remote.Log = nil }, func(o *pawl.Options) { o.Blobs = nil },
+			func(o *pawl.Options) { o.Remote.Keep = -1 }, func(o *pawl.Options) { o.Remote.Detach = true },
+		} {
+			o := p.options(h, nil)
+			change(&o)
+			refused(pawl.ErrInvalid, dir, o)
+		}
+		// A directory that had no log gets one, with everything in it.
+		e := open(t, dir, pawl.Options{Executor: h})
+		run(e, "before")
+		require.NoError(t, e.Close(t.Context()))
+		e, err := pawl.Open(t.Context(), dir, p.options(h, nil))
+		require.NoError(t, err)
+		other, follows := newSharedPlace(t), make(chan error, 1)
+		go func() {
+			follows <- e.Follow(t.Context(), pawl.FollowOptions{Log: other.log.Writer(nil), Bases: other.bases})
+		}()
+		<-time.After(time.Minute)
+		run(e, "first")
+		require.NoError(t, e.Close(t.Context()))
+		require.NoError(t, <-follows)
+		followed := filepath.Join(t.TempDir(), "followed")
+		_, err = pawl.Restore(t.Context(), followed, pawl.RestoreOptions{Log: other.log.Writer(nil), Bases: other.bases})
+		require.NoError(t, err)
+		require.Equal(t, rowsOf(t, dir), rowsOf(t, followed))
+		require.NoError(t, os.Remove(filepath.Join(dir, "pawl.db-shm"))) // of the reader
+		require.NoError(t, open(t, followed, pawl.Options{}).Close(t.Context()))
+
+		strange := filepath.Join(t.TempDir(), "strange")
+		require.NoError(t, open(t, strange, pawl.Options{}).Close(t.Context()))
+		require.NoError(t, os.RemoveAll(filepath.Join(strange, "blobs")))
+		refused(pawl.ErrOtherLog, strange, p.options(h, nil))
+		refused(pawl.ErrRemote, dir, pawl.Options{})
+
+		// The log lacks its end, or an entry is damaged: in a directory that has it already that does no harm.
+		whole := p.log.Len()
+		e, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "elsewhere"), p.options(h, nil))
+		require.NoError(t, err)
+		run(e, "second")
+		require.NoError(t, e.Close(t.Context()))
+		p.log.Change(uint64(whole)+2, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }) //nolint:gosec // not negative
+		refused(pawl.ErrCorrupt, dir, p.options(h, nil))
+		refused(pawl.ErrCorrupt, filepath.Join(t.TempDir(), "new"), p.options(h, nil))
+		empty := newSharedPlace(t)
+		empty.bases, empty.blobs = p.bases, p.blobs
+		refused(pawl.ErrCorrupt, dir, empty.options(h, nil))
+
+		// It goes on with what it has, and then with another log.
+		e, err = pawl.Open(t.Context(), dir, pawl.Options{Remote: pawl.RemoteOptions{Detach: true}, Blobs: p.blobs})
+		require.NoError(t, err)
+		require.Len(t, idsOf(t, e), 2)
+		require.NoError(t, e.Close(t.Context()))
+		fresh := newSharedPlace(t)
+		e, err = pawl.Open(t.Context(), dir, fresh.options(h, nil))
+		require.NoError(t, err)
+		run(e, "third")
+		require.NoError(t, e.Close(t.Context()))
+		e, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "copy"), fresh.options(h, nil))
+		require.NoError(t, err)
+		require.Len(t, idsOf(t, e), 3)
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// A log that does not answer any more keeps nobody for ever: the call is in doubt, Close ends, and whether the
+// commit is there the log says.
+func TestRemoteThatDoesNotAnswer(t *testing.T) {
+	for fault, want := range map[logtest.Fault]int{logtest.Refused: 0, logtest.AnswerLost: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			p, dir := newSharedPlace(t), filepath.Join(t.TempDir(), "data")
+			silent, told := false, 0
+			o := p.options(nil, func(string) logtest.Fault {
+				if silent {
+					return fault
+				}
+				return logtest.None
+			})
+			o.Remote.Report = func(r pawl.RemoteReport) {
+				if r.Err != nil {
+					told++
+				}
+			}
+			e, err := pawl.Open(t.Context(), dir, o)
+			require.NoError(t, err)
+			silent = true
+			def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.ErrorIs(t, e.Start(ctx, workflow.Run{ID: "run", Definition: def}, nil), context.DeadlineExceeded)
+			require.Greater(t, told, 30)
+			began := time.Now()
+			_ = e.Close(t.Context()) // it may say that the log did not answer
+			require.Less(t, time.Since(began), time.Minute)
+			e, err = pawl.Open(t.Context(), dir, p.options(nil, nil))
+			require.NoError(t, err)
+			require.Len(t, idsOf(t, e), want)
+			require.NoError(t, e.Close(t.Context()))
+		})
+	}
+}
+
+// Whatever the log does, whichever directories are lost, and whoever takes over from whom: what was acknowledged is there for
+// good, and all directories become the same.
+func TestRemoteThroughFaults(t *testing.T) {
+	for seed := range harness.Figure[uint64](4, 60, 1000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newRemoteTrial(t, seed).play() })
+		})
+	}
+}
+
+// A remoteTrial is a directory that moves between machines.
+type remoteTrial struct {
+	*sharedPlace
+	t     *testing.T
+	r     *rand.Rand
+	dirs  []string
+	open  map[int]*pawl.Engine // by machine
+	owner int
+	def   *workflow.Definition
+	acked map[workflow.RunID][]string // journals of runs that were acknowledged
+	ended map[workflow.RunID]bool
+	n     int
+}
+
+func newRemoteTrial(t *testing.T, seed uint64) *remoteTrial {
+	x := &remoteTrial{sharedPlace: newSharedPlace(t), t: t, r: rand.New(rand.NewPCG(seed, 3)), open: map[int]*pawl.Engine{}, acked: map[workflow.RunID][]string{}, ended: map[workflow.RunID]bool{}}
+	for i := range 3 {
+		x.dirs = append(x.dirs, filepath.Join(t.TempDir(), fmt.Sprint("machine-", i)))
+	}
+	x.def = define(t, chainOf)
+	return x
+}
+
+// openAt opens the engine on a machine, which takes the log from whoever has it.
+func (x *remoteTrial) openAt(machine int) {
+	x.closeAt(machine)
+	faults := rand.New(rand.NewPCG(x.r.Uint64(), 4))
+	large := strings.Repeat("x", 600<<10)
+	h := pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+		if task.Node == "b" && len(task.Key)%3 == 0 {
+			return large, nil // its record is spilled
+		}
+		return int64(1), nil
+	}}
+	e, err := pawl.Open(x.t.Context(), x.dirs[machine], x.options(h, func(string) logtest.Fault {
+		if faults.IntN(4) > 0 {
+			return logtest.None
+		}
+		return logtest.Fault(faults.IntN(int(logtest.Hangs)))
+	}))
+	require.NoError(x.t, err)
+	x.open[machine], x.owner = e, machine
+}
+
+func (x *remoteTrial) play() {
+	x.openAt(0)
+	for range 12 + x.r.IntN(20) {
+		switch x.r.IntN(8) {
+		case 0: // another machine takes over; the owner does not know
+			x.openAt((x.owner + 1) % 3)
+		case 1: // its machine is lost
+			x.closeAt(x.owner)
+			require.NoError(x.t, os.RemoveAll(x.dirs[x.owner]))
+			x.openAt(x.r.IntN(3))
+		case 2: // it is closed and opened
+			x.openAt(x.owner)
+		case 3:
+			for id := range x.ended {
+				if x.open[x.owner].Purge(x.t.Context(), id) == nil {
+					delete(x.acked, id)
+				}
+				delete(x.ended, id)
+				break
+			}
+		case 4:
+			<-time.After(time.Duration(x.r.IntN(120)) * time.Second)
+		default:
+			x.runOnce()
+		}
+		x.check(x.open[x.owner])
+	}
+	x.compare()
+}
+
+// runOnce lets the owner, or one that thinks so, execute a run.
+func (x *remoteTrial) runOnce() {
+	for machine, e := range x.open {
+		x.n++
+		id := workflow.RunID(fmt.Sprintf("run-%d", x.n))
+		_, err := e.Run(x.t.Context(), workflow.Run{ID: id, Definition: x.def}, map[string]any{"rounds": int64(x.r.IntN(3))})
+		if machine != x.owner {
+			require.Error(x.t, err, "it has lost the log")
+			continue
+		}
+		require.NoError(x.t, err)
+		x.acked[id], x.ended[id] = journalOf(x.t, e, id), true
+	}
+}
+
+func (x *remoteTrial) closeAt(machine int) {
+	if e := x.open[machine]; e != nil {
+		if err := e.Close(x.t.Context()); err != nil {
+			require.ErrorIs(x.t, err, pawl.ErrFailed)
+		}
+		delete(x.open, machine)
+	}
+}
+
+// check checks that an engine has everything that was acknowledged.
+func (x *remoteTrial) check(e *pawl.Engine) {
+	found := map[workflow.RunID]bool{}
+	for _, id := range idsOf(x.t, e) {
+		found[id] = true
+	}
+	for id, was := range x.acked {
+		require.True(x.t, found[id], "%s is lost", id)
+		require.Equal(x.t, was, journalOf(x.t, e, id))
+	}
+	require.Len(x.t, found, len(x.acked))
+}
+
+// compare opens the directory on every machine in turn, and compares what they have.
+func (x *remoteTrial) compare() {
+	var rows any
+	for machine := range x.dirs {
+		x.closeAt(machine)
+	}
+	for machine, dir := range x.dirs {
+		e, err := pawl.Open(x.t.Context(), dir, x.options(nil, nil))
+		require.NoError(x.t, err)
+		x.check(e)
+		require.NoError(x.t, e.Close(x.t.Context()))
+		report, err := rescue.Verify(dir)
+		require.NoError(x.t, err)
+		require.Empty(x.t, report.Findings)
+		if rows == nil {
+			rows = rowsOf(x.t, dir)
+		}
+		require.Equal(x.t, rows, rowsOf(x.t, dir), "machine %d", machine)
+	}
+	into := filepath.Join(x.t.TempDir(), "restored")
+	info, err := pawl.Restore(x.t.Context(), into, pawl.RestoreOptions{Log: x.log.Writer(nil), Bases: x.bases})
+	require.NoError(x.t, err)
+	require.Empty(x.t, info.Damaged)
+	require.Equal(x.t, rows, rowsOf(x.t, into))
+}

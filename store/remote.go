@@ -1,0 +1,248 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A remote directory is one whose commits are kept in a Log outside of it, which is the truth: the directory
+// is a cache of it. A transaction is executed in pawl.db, appended to the Log, and
+// committed in pawl.db when the Log has it; so nobody reads what the Log lacks, and what a
+// crash keeps from pawl.db comes from the Log when the directory is opened. Whoever opens
+// it takes the Log: from then on an earlier owner, wherever it is, commits nothing more.
+//
+// What only concerns one copy is not in the Log: the files of runs, and what is dropped from pawl.db
+// because a file has it. The chain of sums begins with the first entry and is never broken: an
+// entry that does not name the one before it is damage.
+
+// RemoteOptions say where the commits of a directory are kept.
+type RemoteOptions struct {
+	Log    Log           // gets each transaction before it counts
+	Bases  blob.Store    // gets complete copies of the directory, from time to time
+	Rebase time.Duration // after how long there is a new base, if anything has changed; 0 is an hour
+	Detach bool          // without Log: a directory that had one goes on alone, with what it has; its log is of no use to it any more
+	Keep   time.Duration // for how long one can go back; 0: the log has what the last two bases need
+	// Report, which may be nil and must not block, is called when an entry was kept after failures, when a base
+	// was kept, and when something failed.
+	Report func(RemoteReport)
+}
+
+// A RemoteReport says how a remote directory stands with its log.
+type RemoteReport struct {
+	Position Position  `json:"position"` // of the last entry of the log
+	Base     time.Time `json:"base"`     // when the last base was made in this life of the directory; zero: none yet
+	Err      error     `json:"-"`        // why commits, or a base, wait just now
+}
+
+// Conditions of remote directories.
+var (
+	// ErrRemote says that the commits of a directory are kept in a log outside of it, without which
+	// it cannot be opened.
+	ErrRemote = errors.New("the directory's commits are kept in a log outside of it: open it with that; Restore makes a directory of its own of a log, and RemoteOptions.Detach lets one go on without")
+	// ErrOtherLog says that a log is of another directory.
+	ErrOtherLog = errors.New("the log is of another directory")
+	// errBehind says that the log has dropped what a directory lacks.
+	errBehind = errors.New("the log has dropped what the directory lacks")
+)
+
+// maxRetryPause is the longest pause between two tries to append an entry that commits wait for.
+const maxRetryPause = time.Second
+
+// A remote is what an open directory has of its log.
+type remote struct {
+	o    RemoteOptions
+	ctx  context.Context // of calls of the log: ends when nobody waits for it any more
+	stop context.CancelCauseFunc
+
+	place  index.LogPlace // how much of the log is in pawl.db; the lock of the index guards it
+	has    bool           // pawl.db had one when it was opened
+	former workflow.Epoch // of pawl.db then
+
+	since atomic.Int64  // bytes of changes since the last base was begun
+	size  atomic.Int64  // of the pawl.db of the last base
+	due   chan struct{} // gets a signal when since is large
+	loop  sync.WaitGroup
+
+	ending sync.Once
+	end    *time.Timer // of EndLog
+
+	mu     sync.Mutex
+	report RemoteReport
+}
+
+// OpenRemote opens the directory at path with its log, as [Open] does. If there is none, it
+// makes it of what the log has; what the directory lacks, it gets from there. A directory that had no log
+// until now gets one: an empty one. ctx bounds the opening, which waits for the log.
+//
+// It fails as Open does, and with ErrOtherLog if the log and the directory do not belong together, with ErrCorrupt
+// if an entry or a base that is needed is damaged, missing, or is lacking at the end of the log,
+// and with the cause of ctx.
+func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*Dir, error) {
+	if ctx == nil || r.Log == nil || r.Bases == nil {
+		return nil, fmt.Errorf("open engine directory %q: %w", path, errNoPlace)
+	}
+	r.Rebase = cmp.Or(r.Rebase, time.Hour)
+	if r.Report == nil {
+		r.Report = func(RemoteReport) {}
+	}
+	failed := func(err error) (*Dir, error) {
+		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
+	}
+	if err := fetchDirectory(ctx, path, o, r); err != nil {
+		return failed(err)
+	}
+	d, err := openJoined(ctx, path, o, r)
+	if errors.Is(err, errBehind) {
+		if err = replaceDirectory(ctx, path, o, r); err != nil {
+			return failed(err)
+		}
+		d, err = openJoined(ctx, path, o, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := d.remote.startKeeping(ctx, d); err != nil {
+		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), d.Close())
+	}
+	return d, nil
+}
+
+// openJoined opens a directory that is there, or is to be made, and takes its log.
+func openJoined(ctx context.Context, path string, o Options, options RemoteOptions) (*Dir, error) {
+	r := &remote{o: options, due: make(chan struct{}, 1)}
+	r.ctx, r.stop = context.WithCancelCause(ctx) // of the opening; startKeeping makes another
+	o.remote = r
+	d, err := Open(path, o)
+	if err != nil {
+		r.stop(err)
+	}
+	return d, err
+}
+
+// startKeeping makes the first base, if there is none, and lets commits begin. What it has begun ends with
+// the directory.
+func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
+	r.stop(nil)
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	if !r.place.Based {
+		if err := r.keepBase(ctx, d); err != nil {
+			return err
+		}
+	}
+	r.loop.Go(func() { r.makeBases(d) }) // until the directory is closed
+	return nil
+}
+
+// appendTransaction appends the tape of the transaction that is under way to the log, and
+// notes in pawl.db that it is there. The error is a *refusal if the log does not have it.
+func (d *Dir) appendTransaction(tape []byte) error {
+	r := d.remote
+	if r == nil || len(tape) == 0 {
+		return nil
+	}
+	d.hook.Hit("remote.append")
+	e := &logEntry{kind: entryCommit, at: time.Now(), epoch: d.epoch, changes: [][]byte{tape}}
+	if err := r.appendEntry(e); err != nil {
+		return err
+	}
+	d.hook.Hit("remote.kept")
+	r.place.Spill = d.lastSpill.Load()
+	if n := r.since.Add(int64(len(tape))); n >= max(minRebase, r.size.Load()) {
+		select {
+		case r.due <- struct{}{}:
+		default:
+		}
+	}
+	if err := index.KeepLogPlace(d.db, r.place); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return nil
+}
+
+// appendEntry appends an entry behind the last one, and returns when it is there: it tries again
+// until that is certain, or nobody waits any more. The error is a *refusal if the log does not
+// have the entry. The lock is held.
+func (r *remote) appendEntry(e *logEntry) error {
+	e.before = r.place.Sum
+	data := e.encode()
+	failed := error(nil)
+	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
+		p, err := r.o.Log.Append(r.ctx, data)
+		switch {
+		case err == nil:
+			r.place.Seq, r.place.Sum = p.Seq, p.Sum
+			if r.advance(p); failed != nil {
+				r.tell(nil)
+			}
+			return nil
+		case errors.Is(err, ErrFenced), failed == nil && errors.Is(err, ErrNoSpace):
+			return &refusal{err}
+		case r.ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(r.ctx))
+		case errors.Is(err, ErrCorrupt):
+			return fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+		failed = err
+		r.tell(err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-r.ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w: %w", ErrUnknown, context.Cause(r.ctx), err)
+		}
+	}
+}
+
+func (r *remote) advance(p Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Position = p
+}
+
+// tell reports how the directory stands with its log.
+func (r *remote) tell(err error) {
+	r.mu.Lock()
+	r.report.Err = err
+	report := r.report
+	r.mu.Unlock()
+	r.o.Report(report)
+}
+
+// appendFailed undoes a transaction that is not in the log, or may not be.
+func (d *Dir) appendFailed(err error) error {
+	if no := (*refusal)(nil); errors.As(err, &no) && !errors.Is(err, ErrFenced) {
+		return d.rollbackAfter(no.err) // everything is as it was
+	}
+	return d.failForGood(d.rollbackAfter(err))
+}
+
+// EndLog gives the log of a remote directory a last while to answer, after which commits that wait for it fail
+// with ErrUnknown, and all later ones. Close calls it.
+func (d *Dir) EndLog() {
+	if r := d.remote; r != nil {
+		r.ending.Do(func() {
+			r.end = time.AfterFunc(drainTime, func() {
+				r.stop(fmt.Errorf("%w: the log did not answer within %v", ErrClosed, drainTime))
+			})
+		})
+	}
+}
+
+// leaveLog ends what uses the log. Nothing is committed any more.
+func (d *Dir) leaveLog() {
+	if r := d.remote; r != nil {
+		r.loop.Wait()
+		r.end.Stop()
+		r.stop(ErrClosed)
+	}
+}

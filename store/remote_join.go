@@ -1,0 +1,349 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// findLogPlace reads how much of its log is in the directory, and refuses one that has a log and is opened
+// without.
+func (d *Dir) findLogPlace() error {
+	place, has, err := index.ReadLogPlace(d.db)
+	switch {
+	case errors.Is(err, index.ErrDamagedSecret):
+		return &CorruptError{File: d.pathOf(indexFile), What: "how much of its log it has, in its table meta, is damaged"}
+	case err != nil:
+		return d.indexError(err)
+	case d.remote != nil:
+		d.remote.place, d.remote.has = place, has
+		d.remote.former, err = index.ReadEpoch(d.db)
+		return d.indexError(err)
+	case has && !d.options.Detach:
+		return ErrRemote
+	}
+	return nil
+}
+
+// joinLog takes the log and brings pawl.db up to its end. Most of that is done before, while
+// an earlier owner may go on.
+func (d *Dir) joinLog() error {
+	r := d.remote
+	if r == nil {
+		if d.options.Detach {
+			return d.indexError(index.DropLogPlace(d.db))
+		}
+		return nil
+	}
+	if err := index.MakeOutbox(d.db); err != nil { // a former owner may have had a feed
+		return d.indexError(err)
+	}
+	if !r.has {
+		if err := r.checkUnused(); err != nil {
+			return err
+		}
+	} else if err := d.catchUp(); err != nil {
+		return err
+	}
+	var last Position
+	opened, err := r.takeLog(func(found Position) []byte {
+		last = found
+		e := logEntry{kind: entryOpen, at: time.Now(), epoch: d.epoch, before: found.Sum}
+		return e.encode()
+	})
+	switch {
+	case err != nil:
+		return err
+	case !r.has: // there is nothing in it but openings of directories that never came to a base
+		r.place.Seq, r.place.Sum = opened.Seq, opened.Sum
+		return nil
+	case last.Seq < r.place.Seq:
+		return &CorruptError{File: nameOfEntry(r.place.Seq), What: "it is missing, and the directory has it: the log has lost its end"}
+	}
+	d.hook.Hit("remote.taken")
+	if err := d.catchUp(); err != nil {
+		return err
+	}
+	if r.place.Seq != opened.Seq {
+		return &CorruptError{File: nameOfEntry(opened.Seq), What: "it is missing, and was appended just now"}
+	}
+	return nil
+}
+
+// takeLog takes the log, and tries again until that has succeeded or ctx ends.
+func (r *remote) takeLog(makeEntry func(Position) []byte) (Position, error) {
+	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
+		p, err := r.o.Log.Take(r.ctx, makeEntry)
+		switch {
+		case err == nil:
+			r.advance(p)
+			return p, nil
+		case r.ctx.Err() != nil:
+			return p, context.Cause(r.ctx)
+		case errors.Is(err, ErrCorrupt):
+			return p, err
+		}
+		r.tell(err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-r.ctx.Done():
+			timer.Stop()
+			return p, fmt.Errorf("%w: %w", context.Cause(r.ctx), err)
+		}
+	}
+}
+
+// checkUnused fails with ErrOtherLog if the log has the commits of a directory.
+func (r *remote) checkUnused() error {
+	return readLog(r.ctx, r.o.Log, Position{}, func(p Position, e *logEntry) error {
+		if e.kind == entryOpen {
+			return nil
+		}
+		return fmt.Errorf("%w: it has something at %d, and this directory has no log: use a log of its own, or a new folder to get the directory of that one", ErrOtherLog, p.Seq)
+	})
+}
+
+// replayOnce is how many bytes of changes one transaction takes from the log at most, or one
+// entry.
+const replayOnce = 1 << 20
+
+// catchUp executes in pawl.db what the log has behind its place there.
+func (d *Dir) catchUp() error {
+	r := d.remote
+	c := replayer{db: d.db, place: r.place, former: r.former, removed: map[string]bool{}}
+	err := c.replayLog(r.ctx, r.o.Log, time.Time{})
+	r.place = c.place
+	if err != nil {
+		return d.indexError(err)
+	}
+	for name := range c.removed { // of runs that were purged elsewhere
+		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.options.Logger.Warn("the file of a run that was purged is left behind", "file", d.pathOf(name), "error", err)
+		}
+	}
+	return nil
+}
+
+// A replayer executes the entries of a log in a pawl.db.
+type replayer struct {
+	db      *sqlite.Conn
+	place   index.LogPlace  // how much of the log is in it
+	former  workflow.Epoch  // of the life in which it was written, of one that no base has yet
+	removed map[string]bool // files of runs that are not in the index any more
+
+	next  index.LogPlace // as place, with the transaction under way
+	bytes int            // of that; -1: there is none
+	count int            // of transactions
+	at    time.Time      // of the last entry
+}
+
+// replayLog executes what a log has behind the place, up to an instant unless that is zero. If it fails, place
+// is of what was executed and kept.
+func (c *replayer) replayLog(ctx context.Context, log Log, until time.Time) error {
+	c.next, c.bytes = c.place, -1
+	first := true
+	for entry, err := range log.Read(ctx, Position{c.place.Seq, c.place.Sum}) {
+		if err == nil {
+			err = c.replayEntry(entry, until)
+		}
+		if first && err != nil && !errors.Is(err, errLater) {
+			if behind := isDropped(ctx, log, c.place.Seq); behind != nil {
+				err = behind
+			}
+		}
+		first = false
+		if errors.Is(err, errLater) {
+			break
+		}
+		if err != nil {
+			c.rollBack()
+			return err
+		}
+	}
+	return c.commitReplayed()
+}
+
+// errLater ends a replay.
+var errLater = errors.New("it is of later")
+
+// isDropped returns errBehind if a log has dropped the entry behind one.
+func isDropped(ctx context.Context, log Log, seq uint64) error {
+	for entry, err := range log.Read(ctx, Position{}) {
+		if err == nil && entry.Seq > seq+1 {
+			return errBehind
+		}
+		return nil
+	}
+	return nil
+}
+
+// replayEntry executes an entry.
+func (c *replayer) replayEntry(entry Entry, until time.Time) error {
+	e, err := decodeEntry(entry.Data)
+	switch {
+	case err != nil && errors.Is(err, ErrVersion):
+		return fmt.Errorf("%s: %w", nameOfEntry(entry.Seq), err)
+	case err != nil:
+		return &CorruptError{File: nameOfEntry(entry.Seq), What: "it cannot be read", Err: err}
+	case e.before != c.next.Sum:
+		return &CorruptError{File: nameOfEntry(entry.Seq), What: fmt.Sprintf("it does not go on from the one before it, %d, as the directory knows that", c.next.Seq)}
+	case !until.IsZero() && e.at.After(until):
+		return errLater
+	}
+	switch {
+	case e.kind == entryOpen:
+	case !c.next.Based && (e.kind != entryBase || e.epoch != c.former):
+		return fmt.Errorf("%w: another one came before this had a base in it; use a log of its own", ErrOtherLog)
+	case e.kind == entryBase:
+		c.next.Based = true
+	default:
+		if err := c.replayTapes(e.changes); err != nil {
+			return &CorruptError{File: nameOfEntry(entry.Seq), What: "it does not fit the directory", Err: err}
+		}
+	}
+	p := PositionOf(entry.Seq, entry.Data)
+	c.next.Seq, c.next.Sum, c.at = p.Seq, p.Sum, e.at
+	if c.bytes >= replayOnce {
+		return c.commitReplayed()
+	}
+	return nil
+}
+
+// replayTapes executes tapes in the transaction that is under way, or begins one.
+func (c *replayer) replayTapes(tapes [][]byte) error {
+	if c.bytes < 0 {
+		if _, err := c.db.Exec(begin); err != nil {
+			return err
+		}
+		c.bytes = 0
+	}
+	for _, tape := range tapes {
+		c.bytes += len(tape)
+		c.count++
+		if err := c.noteStatements(tape); err != nil {
+			return err
+		}
+		if err := c.db.PlayTape(tape, isTrim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteStatements notes which numbers of spills a tape uses, and which runs it deletes: that
+// has to be known before.
+func (c *replayer) noteStatements(tape []byte) error {
+	return sqlite.EachStatement(tape, func(s *sqlite.Statement) error {
+		if len(s.Args) == 0 {
+			return nil
+		}
+		n, _ := s.Args[0].(int64)
+		switch s.Text {
+		case putPart:
+			c.next.Spill = max(c.next.Spill, n>>partBits)
+		case deleteRun:
+			return c.db.Each(index.RunColumns+`WHERE num = ?`, func(x *sqlite.Row) error {
+				row := index.ScanRow(x)
+				for _, slot := range []index.Slot{1, 2} {
+					c.removed[filepath.FromSlash(index.FileName(row.Run, row.Nonce, slot))] = true
+				}
+				return nil
+			}, n)
+		}
+		return nil
+	})
+}
+
+// commitReplayed commits the transaction under way.
+func (c *replayer) commitReplayed() error {
+	if c.next == c.place {
+		return nil
+	}
+	err := index.KeepLogPlace(c.db, c.next)
+	if err == nil && c.bytes >= 0 {
+		_, err = c.db.Exec(commit)
+	}
+	if err != nil {
+		c.rollBack()
+		return err
+	}
+	c.place, c.bytes = c.next, -1
+	return nil
+}
+
+func (c *replayer) rollBack() {
+	if c.bytes >= 0 {
+		_, _ = c.db.Exec(rollback) // whoever calls it has an error that tells more
+		c.bytes = -1
+	}
+	c.next = c.place
+}
+
+// fetchDirectory makes the directory of the last base in the log, if there is none at path but there is a base.
+func fetchDirectory(ctx context.Context, path string, o Options, r RemoteOptions) error {
+	entries, err := os.ReadDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return nil
+	}
+	f := &restorer{o: RestoreOptions{Log: r.Log, Bases: r.Bases, Codec: o.Codec}, stay: true}
+	err = f.plan(ctx)
+	if errors.Is(err, ErrNoBase) {
+		return nil // it is to be made
+	}
+	if err == nil {
+		err = makeDir(filepath.Dir(filepath.Clean(path)))
+	}
+	if err == nil {
+		err = newDirectory(o.Hook, path, func(building string) error { return f.fill(ctx, building) })
+	}
+	if err == nil && len(f.info.Damaged) > 0 {
+		o.warn("the base of the directory lacks something", "directory", path, "damaged", f.info.Damaged)
+	}
+	return err
+}
+
+// replaceDirectory makes a directory anew that is too far behind its log. The old one is removed when the
+// new one is whole.
+func replaceDirectory(ctx context.Context, path string, o Options, r RemoteOptions) error {
+	path = filepath.Clean(path)
+	fresh := path + ".fetched"
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	if err := fetchDirectory(ctx, fresh, o, r); err != nil {
+		return err
+	}
+	old := path + ".behind"
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	if err := os.Rename(path, old); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return err
+	}
+	if err := syncAbove(path); err != nil {
+		return err
+	}
+	o.warn("the directory was too far behind its log, and is made anew", "directory", path)
+	return os.RemoveAll(old)
+}
+
+func (o *Options) warn(text string, args ...any) {
+	if o.Logger != nil {
+		o.Logger.Warn(text, args...)
+	}
+}
