@@ -1,12 +1,14 @@
 package pawlnats
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -59,20 +61,22 @@ func (o LogOptions) withDefaults() (LogOptions, error) {
 // An entry that is larger than a message may be is in several, of which the last one makes it
 // count. The number of an entry is that of its last message in the stream. A writer
 // has one message under way at a time and says behind which one it belongs, which the
-// server checks: so nothing is appended by who has lost the log, and nothing twice.
+// server checks: so nothing is appended by who has lost the log, and nothing twice. A stream that was
+// deleted and made anew has another subject: whoever had taken the old one appends nothing to it.
 // Entries survive what the servers survive; docs/scale.md says which settings that takes.
 type Log struct {
 	js      jetstream.JetStream
-	stream  jetstream.Stream
 	options LogOptions
-	writer  string // in each message: who has appended it
-	part    int    // bytes of an entry in one message, at most
+	writer  string        // in each message: who has appended it
+	known   atomic.Uint64 // the last message that this Log has seen to be there, since it took the stream
 
 	mu      sync.Mutex
 	took    bool
-	end     uint64 // the last message that is known to be there
-	pending []byte // an entry of which some messages are there
-	sent    int    // how many
+	subject string   // of the stream that was taken: another one of that name has another
+	end     uint64   // the last message that is known to be there
+	pending [32]byte // sum of an entry of which some messages may be there
+	part    int      // bytes of it in one message, at most; 0 if there is no such entry
+	sent    int      // how many of its messages are there
 }
 
 // The headers of a message of a log.
@@ -99,41 +103,11 @@ func OpenLog(ctx context.Context, conn *nats.Conn, o LogOptions) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log %s: %w", o.Name, err)
 	}
-	l := &Log{js: js, options: o, writer: rand.Text(), part: max(int(conn.MaxPayload())-roomOfHeaders, roomOfHeaders)}
-	if l.stream, err = l.ensureStream(ctx); err != nil {
+	l := &Log{js: js, options: o, writer: rand.Text()}
+	if err := l.ensureStream(ctx); err != nil {
 		return nil, err
 	}
 	return l, nil
-}
-
-func (l *Log) streamName() string { return "PAWLLOG_" + l.options.Name }
-func (l *Log) subject() string    { return "pawl." + l.options.Name + ".log" }
-
-// ensureStream returns the stream, which it makes if there is none, and refuses one that may
-// drop entries by itself.
-func (l *Log) ensureStream(ctx context.Context) (jetstream.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
-	defer cancel()
-	s, err := l.js.Stream(ctx, l.streamName())
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		c := jetstream.StreamConfig{
-			Name: l.streamName(), Subjects: []string{l.subject()}, Storage: jetstream.FileStorage, Replicas: l.options.Replicas,
-			MaxBytes: -1, Discard: jetstream.DiscardNew, DenyDelete: true,
-		}
-		if l.options.MaxBytes > 0 {
-			c.MaxBytes = l.options.MaxBytes
-		}
-		s, err = l.js.CreateStream(ctx, c)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("make the stream %s: %w", l.streamName(), err)
-	}
-	if c := s.CachedInfo().Config; c.Retention != jetstream.LimitsPolicy || c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage ||
-		c.MaxAge != 0 || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0 {
-		return nil, fmt.Errorf("%w: the stream %s would lose entries: it must have the storage file, the retention limits, discard new, and no bound on age or number of messages",
-			pawl.ErrInvalid, l.streamName())
-	}
-	return s, nil
 }
 
 // Take implements [store.Log].
@@ -144,12 +118,13 @@ func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		last, _, end, err := l.lastEntry(ctx)
+		last, err := l.lastEntry(ctx)
 		if err != nil {
 			return store.Position{}, err
 		}
-		l.took, l.end, l.pending, l.sent = true, end, nil, 0
-		p, err := l.appendEntry(ctx, makeEntry(last))
+		l.took, l.subject, l.end, l.part = true, last.subject(), last.end, 0
+		l.known.Store(last.end)
+		p, err := l.appendEntry(ctx, makeEntry(last.position))
 		if err == nil {
 			return p, nil
 		}
@@ -175,13 +150,14 @@ func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) 
 
 // appendEntry publishes the messages of an entry that are not there yet, one after the other.
 func (l *Log) appendEntry(ctx context.Context, entry []byte) (store.Position, error) {
-	if l.sent > 0 && !bytes.Equal(l.pending, entry) {
-		l.sent = 0 // what is there of another one does not count
+	p := store.PositionOf(0, entry)
+	if l.part == 0 || l.pending != p.Sum { // what is there of another one does not count
+		l.pending, l.sent = p.Sum, 0
+		l.part = max(int(l.js.Conn().MaxPayload())-roomOfHeaders, roomOfHeaders)
 	}
-	l.pending = entry
 	parts := max((len(entry)+l.part-1)/l.part, 1)
 	for l.sent < parts {
-		m := nats.NewMsg(l.subject())
+		m := nats.NewMsg(l.subject)
 		m.Data = entry[l.sent*l.part : min((l.sent+1)*l.part, len(entry))]
 		m.Header.Set(headerWriter, l.writer)
 		if parts > 1 {
@@ -192,9 +168,10 @@ func (l *Log) appendEntry(ctx context.Context, entry []byte) (store.Position, er
 		}
 		l.end++
 		l.sent++
+		l.known.Store(l.end)
 	}
-	l.pending, l.sent = nil, 0
-	return store.PositionOf(l.end, entry), nil
+	p.Seq, l.part = l.end, 0
+	return p, nil
 }
 
 // publishPart publishes a message behind the last one, and returns nil when it is there.
@@ -202,12 +179,15 @@ func (l *Log) publishPart(ctx context.Context, m *nats.Msg) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if !l.js.Conn().IsConnected() { // it would be sent when nobody waits any more
-		return fmt.Errorf("append to the stream %s: %w", l.streamName(), nats.ErrDisconnected)
+	switch conn := l.js.Conn(); {
+	case conn.IsClosed():
+		return l.appendError(nats.ErrConnectionClosed)
+	case !conn.IsConnected(): // it would be sent when nobody waits any more
+		return l.appendError(nats.ErrDisconnected)
 	}
-	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	waits, cancel := context.WithTimeoutCause(ctx, appendTimeout, errSilent)
 	defer cancel()
-	ack, err := l.js.PublishMsg(ctx, m, jetstream.WithExpectStream(l.streamName()), jetstream.WithExpectLastSequence(l.end),
+	ack, err := l.js.PublishMsg(waits, m, jetstream.WithExpectStream(l.streamName()), jetstream.WithExpectLastSequence(l.end),
 		jetstream.WithRetryAttempts(0)) // a copy that arrives late is refused, and so is what would come before it
 	var refused *jetstream.APIError
 	switch {
@@ -217,64 +197,30 @@ func (l *Log) publishPart(ctx context.Context, m *nats.Msg) error {
 		return nil
 	case errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
-		return l.checkOurs(ctx, m)
-	case errors.As(err, &refused) && refused.ErrorCode == codeStreamFull:
+		return l.settlePart(ctx, m)
+	case errors.As(err, &refused) && slices.Contains(codesOfNoSpace[:], refused.ErrorCode):
 		return fmt.Errorf("%w: the stream %s: %s", store.ErrNoSpace, l.streamName(), refused.Description)
-	case context.Cause(ctx) != nil:
-		return fmt.Errorf("append to the stream %s: %w", l.streamName(), context.Cause(ctx))
+	case errors.Is(err, jetstream.ErrNoStreamResponse): // nobody leads it, or it is another one
+		return cmp.Or(l.checkStream(ctx), l.appendError(err))
+	case context.Cause(waits) != nil:
+		return l.appendError(context.Cause(waits))
 	}
+	return l.appendError(err)
+}
+
+// errSilent says that the servers are silent.
+var errSilent = fmt.Errorf("no answer within %v: it may be there or not", appendTimeout)
+
+func (l *Log) appendError(err error) error {
 	return fmt.Errorf("append to the stream %s: %w", l.streamName(), err)
 }
 
-const (
-	// appendTimeout is how long a writer waits for the answer to one message. Whoever appends
-	// tries again: a short wait does no harm.
-	appendTimeout = 3 * time.Second
-	// codeStreamFull is JetStream's for a stream that may take no more bytes or messages.
-	codeStreamFull jetstream.ErrorCode = 10077
-)
+// appendTimeout is how long a writer waits for the answer to one message. Whoever appends
+// tries again: a short wait does no harm.
+const appendTimeout = 3 * time.Second
 
-// checkOurs returns nil if the message behind the last one is the one that was to be published:
-// its answer was lost. Otherwise somebody else has the log. A server that no longer leads
-// the others may not have that message yet, so it is looked for some times.
-func (l *Log) checkOurs(ctx context.Context, m *nats.Msg) error {
-	for range looksForOurs {
-		found, err := l.stream.GetMsg(ctx, l.end+1)
-		switch {
-		case err == nil && found.Header.Get(headerWriter) == l.writer && found.Header.Get(headerPart) == m.Header.Get(headerPart) && bytes.Equal(found.Data, m.Data):
-			return nil
-		case err == nil:
-			return l.fencedError()
-		case !errors.Is(err, jetstream.ErrMsgNotFound):
-			return fmt.Errorf("read message %d of the stream %s: %w", l.end+1, l.streamName(), err)
-		}
-		info, err := l.stream.Info(ctx)
-		if err != nil {
-			return fmt.Errorf("look at the stream %s: %w", l.streamName(), err)
-		}
-		if info.State.LastSeq > l.end { // it is dropped already
-			return l.fencedError()
-		}
-		pause := time.NewTimer(pauseOfLooks)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return context.Cause(ctx)
-		}
-	}
-	return l.corruptAt(l.end, "it is missing: the servers have lost the end of the log")
-}
-
-// How often a message is looked for that must be there, and after which pause each.
-const (
-	looksForOurs = 5
-	pauseOfLooks = 500 * time.Millisecond
-)
-
-func (l *Log) fencedError() error {
-	return fmt.Errorf("%w: message %d of the stream %s is another one's", store.ErrFenced, l.end+1, l.streamName())
-}
+// codesOfNoSpace are JetStream's for what may take no more bytes: a stream, an account, a server, its disk.
+var codesOfNoSpace = [...]jetstream.ErrorCode{10077, 10002, 10023, 10047}
 
 func (l *Log) corruptAt(seq uint64, what string) error {
 	return &store.CorruptError{File: fmt.Sprintf("message %d of the stream %s", seq, l.streamName()), What: what}

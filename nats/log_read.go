@@ -14,46 +14,66 @@ import (
 	"github.com/pawl-run/pawl/store"
 )
 
-// lastEntry returns the position of the last entry, the number of its first message, and that of
-// the last message in the stream, behind which the next one comes.
-func (l *Log) lastEntry(ctx context.Context) (last store.Position, first, end uint64, err error) {
+// A lastEntry is the last entry of a log.
+type lastEntry struct {
+	position store.Position
+	first    uint64 // number of its first message
+	end      uint64 // of the last message in the stream, behind which the next one comes
+	stream   jetstream.Stream
+}
+
+func (e lastEntry) subject() string { return subjectOf(e.stream.CachedInfo()) }
+
+// lastEntry returns the last entry. It looks again if somebody has dropped messages meanwhile.
+func (l *Log) lastEntry(ctx context.Context) (last lastEntry, err error) {
 	if err := context.Cause(ctx); err != nil {
-		return last, 0, 0, err
+		return last, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
-	info, err := l.stream.Info(ctx)
-	if err != nil {
-		return last, 0, 0, fmt.Errorf("look at the stream %s: %w", l.streamName(), err)
+	s, err := l.lookAt(ctx)
+	for err == nil {
+		if last, err = l.lastEntryOf(ctx, s); !errors.Is(err, store.ErrCorrupt) {
+			break
+		}
+		first, damage := s.CachedInfo().State.FirstSeq, err
+		if s, err = l.lookAt(ctx); err == nil && s.CachedInfo().State.FirstSeq == first {
+			err = damage
+		}
 	}
-	end = info.State.LastSeq
+	return last, err
+}
+
+func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream) (lastEntry, error) {
+	info := s.CachedInfo()
+	end := info.State.LastSeq
+	none := lastEntry{first: end + 1, end: end, stream: s}
 	for seq := end; info.State.Msgs > 0 && seq >= info.State.FirstSeq; {
-		m, err := l.stream.GetMsg(ctx, seq)
+		m, err := s.GetMsg(ctx, seq)
 		if err != nil {
-			return last, 0, 0, l.readError(seq, err)
+			return none, l.readError(seq, err)
 		}
 		part, of, err := partOf(m.Header)
 		switch {
 		case err != nil:
-			return last, 0, 0, l.corruptAt(seq, err.Error())
+			return none, l.corruptAt(seq, err.Error())
 		case part > seq:
-			return last, 0, 0, l.corruptAt(seq, "it says that more comes before it than there is")
+			return none, l.corruptAt(seq, "it says that more comes before it than there is")
 		case part < of: // of an entry that its writer did not complete
 			seq -= part
 			continue
 		}
-		first = seq - of + 1
-		data, err := l.dataOf(ctx, first, m)
-		return store.PositionOf(seq, data), first, end, err
+		data, err := l.dataOf(ctx, s, m, of)
+		return lastEntry{store.PositionOf(seq, data), seq - of + 1, end, s}, err
 	}
-	return store.Position{}, end + 1, end, nil
+	return none, nil
 }
 
-// dataOf returns the bytes of an entry: of the messages from first on, and of the last one.
-func (l *Log) dataOf(ctx context.Context, first uint64, last *jetstream.RawStreamMsg) ([]byte, error) {
+// dataOf returns the bytes of an entry in so many messages, of which the last one is given.
+func (l *Log) dataOf(ctx context.Context, s jetstream.Stream, last *jetstream.RawStreamMsg, of uint64) ([]byte, error) {
 	var data []byte
-	for seq := first; seq < last.Sequence; seq++ {
-		m, err := l.stream.GetMsg(ctx, seq)
+	for seq := last.Sequence - of + 1; seq < last.Sequence; seq++ {
+		m, err := s.GetMsg(ctx, seq)
 		if err != nil {
 			return nil, l.readError(seq, err)
 		}
@@ -109,12 +129,16 @@ func (l *Log) readEntries(ctx context.Context, after store.Position, do func(sto
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	info, err := l.stream.Info(ctx)
+	known := l.known.Load()
+	s, err := l.lookAt(ctx)
 	if err != nil {
-		return fmt.Errorf("look at the stream %s: %w", l.streamName(), err)
+		return err
 	}
+	info := s.CachedInfo()
 	next, end := max(after.Seq+1, info.State.FirstSeq), info.State.LastSeq
 	switch {
+	case end < known: // the server may lead the others no longer
+		return fmt.Errorf("read the stream %s: the server has %d messages, and there were %d", l.streamName(), end, known)
 	case info.State.Msgs == 0 || next > end:
 		return nil
 	case after.Seq != 0 && next != after.Seq+1:
@@ -142,7 +166,7 @@ func (l *Log) readEntries(ctx context.Context, after store.Position, do func(sto
 			return fmt.Errorf("read message %d of the stream %s: %w", next, l.streamName(), err)
 		}
 		if at.Sequence.Stream != next {
-			return l.corruptAt(next, "it is missing")
+			return l.missingError(ctx, next)
 		}
 		whole, err := a.addPart(m)
 		if err != nil {
@@ -153,6 +177,18 @@ func (l *Log) readEntries(ctx context.Context, after store.Position, do func(sto
 		}
 	}
 	return nil
+}
+
+// missingError says why a reader has not got a message that was there when it began.
+func (l *Log) missingError(ctx context.Context, seq uint64) error {
+	s, err := l.lookAt(ctx)
+	switch {
+	case err != nil:
+		return err
+	case s.CachedInfo().State.FirstSeq > seq:
+		return fmt.Errorf("read message %d of the stream %s: it was dropped meanwhile: read again", seq, l.streamName())
+	}
+	return l.corruptAt(seq, "it is missing")
 }
 
 func nextMessage(ctx context.Context, messages jetstream.MessagesContext) (jetstream.Msg, error) {
@@ -189,16 +225,21 @@ func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: drop entries of a log without a context", pawl.ErrInvalid)
 	}
-	_, first, _, err := l.lastEntry(ctx)
+	last, err := l.lastEntry(ctx)
 	if err != nil {
 		return err
 	}
-	if keep := min(upTo.Seq+1, first); keep > 1 {
+	l.mu.Lock()
+	if l.took && l.subject != last.subject() {
+		err = l.madeAnewError() // its numbers are others
+	}
+	l.mu.Unlock()
+	if keep := min(upTo.Seq+1, last.first); keep > 1 && err == nil {
 		ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 		defer cancel()
-		if err := l.stream.Purge(ctx, jetstream.WithPurgeSequence(keep)); err != nil {
-			return fmt.Errorf("drop entries of the stream %s: %w", l.streamName(), err)
+		if err = last.stream.Purge(ctx, jetstream.WithPurgeSequence(keep)); err != nil {
+			err = fmt.Errorf("drop entries of the stream %s: %w", l.streamName(), err)
 		}
 	}
-	return nil
+	return err
 }

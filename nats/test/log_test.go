@@ -50,6 +50,14 @@ func readLog(t testing.TB, l store.Log, after store.Position) (out []string, fai
 	return out, nil
 }
 
+// subjectOfLog returns the subject of a log's stream.
+func subjectOfLog(t testing.TB, js jetstream.JetStream, name string) string {
+	t.Helper()
+	s, err := js.Stream(t.Context(), "PAWLLOG_"+name)
+	require.NoError(t, err)
+	return s.CachedInfo().Config.Subjects[0]
+}
+
 func requireCorrupt(t testing.TB, err error, file string) {
 	t.Helper()
 	var damage *store.CorruptError
@@ -99,7 +107,7 @@ func TestEntriesInSeveralMessages(t *testing.T) {
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
 	for part := 1; part <= 2; part++ { // of three
-		m := nats.NewMsg("pawl.large.log")
+		m := nats.NewMsg(subjectOfLog(t, js, "large"))
 		m.Header.Set("Pawl-Part", fmt.Sprintf("%d/3", part))
 		_, err = js.PublishMsg(t.Context(), m)
 		require.NoError(t, err)
@@ -125,7 +133,7 @@ func TestDamageOfALogInAStream(t *testing.T) {
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
 	publish := func(name, part string) {
-		m := nats.NewMsg("pawl." + name + ".log")
+		m := nats.NewMsg(subjectOfLog(t, js, name))
 		m.Header.Set("Pawl-Part", part)
 		_, err := js.PublishMsg(t.Context(), m)
 		require.NoError(t, err)
@@ -202,8 +210,20 @@ func TestStreamsThatKeepEverything(t *testing.T) {
 		"old":   {MaxBytes: 1000, Discard: jetstream.DiscardOld},
 		"queue": {Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew},
 		"mem":   {Storage: jetstream.MemoryStorage, Discard: jetstream.DiscardNew},
+		"size":  {MaxMsgSize: 1000, Discard: jetstream.DiscardNew},
+		"mute":  {NoAck: true, Discard: jetstream.DiscardNew},
+		"async": {PersistMode: jetstream.AsyncPersistMode, Discard: jetstream.DiscardNew},
+		"s2":    {Compression: jetstream.S2Compression, Discard: jetstream.DiscardNew},
+		"near":  {AllowDirect: true, Discard: jetstream.DiscardNew},
+		"from":  {Sources: []*jetstream.StreamSource{{Name: "PAWLLOG_small"}}, Discard: jetstream.DiscardNew},
+		"two":   {Subjects: []string{"pawl.two.log", "pawl.two.other"}, Discard: jetstream.DiscardNew},
+		"any":   {Subjects: []string{"pawl.any.log.>"}, Discard: jetstream.DiscardNew},
+		"other": {Subjects: []string{"pawl.others.log"}, Discard: jetstream.DiscardNew},
+		"kept":  {DenyPurge: true, Discard: jetstream.DiscardNew},
 	} {
-		c.Name, c.Subjects = "PAWLLOG_"+name, []string{"pawl." + name + ".log"}
+		if c.Name = "PAWLLOG_" + name; c.Subjects == nil {
+			c.Subjects = []string{"pawl." + name + ".log"}
+		}
 		_, err := js.CreateStream(t.Context(), c)
 		require.NoError(t, err)
 		_, err = pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: name})
