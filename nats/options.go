@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -99,13 +100,18 @@ func (n names) tasks() string { return "pawl." + string(n) + ".task.>" }
 
 // tasksOf is the pattern of the subjects of a type's tasks.
 func (n names) tasksOf(taskType string) string {
-	return "pawl." + string(n) + ".task." + consumerOf(taskType) + ".*"
+	return "pawl." + string(n) + ".task." + consumerOf(taskType) + ".*.*"
 }
 
 // task is the subject of one attempt.
-func (n names) task(taskType string, k pawl.Key) string {
+func (n names) task(taskType string, c class, k pawl.Key) string {
 	sum := sha256.Sum256([]byte(k))
-	return "pawl." + string(n) + ".task." + consumerOf(taskType) + "." + hex.EncodeToString(sum[:16])
+	return n.tasksOfClass(taskType, c, hex.EncodeToString(sum[:16]))
+}
+
+// tasksOfClass is the subject of a type's task of one class, and with "*" their pattern.
+func (n names) tasksOfClass(taskType string, c class, which string) string {
+	return "pawl." + string(n) + ".task." + consumerOf(taskType) + "." + strconv.Itoa(int(c)) + "." + which
 }
 
 // call is the subject of requests to the pool: done, beat or once.

@@ -37,9 +37,9 @@ type Pool struct {
 	engine   engineCalls
 	entries  map[pawl.Key]*entry
 	owners   int64
-	queue    []pawl.Key // to be published
-	removals []*entry   // over, and perhaps in the stream
-	served   map[string]bool
+	queues   [classes][]pawl.Key // to be published
+	removals []*entry            // over, and perhaps in the stream
+	served   map[classQueue]bool // those that have their consumer
 	closed   bool
 }
 
@@ -86,7 +86,7 @@ func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 	}
 	p := &Pool{
 		conn: conn, js: js, options: o, names: names(o.Name), slots: make(chan struct{}, maxCalls), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		entries: map[pawl.Key]*entry{}, served: map[string]bool{},
+		entries: map[pawl.Key]*entry{}, served: map[classQueue]bool{},
 	}
 	if err := p.ensureStream(ctx); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 		return nil, pawl.ErrPending // the engine dispatches it again in its next life
 	}
 	p.owners++
-	e := &entry{task: t, owner: p.owners, subject: p.names.task(t.Type, t.Key), text: text}
+	e := &entry{task: t, owner: p.owners, subject: p.names.task(t.Type, classOf(t.Priority), t.Key), text: text}
 	p.entries[t.Key] = e
 	p.enqueue(t.Key)
 	context.AfterFunc(ctx, func() { p.withdraw(t.Key, e.owner) })
@@ -157,9 +157,14 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 }
 
-// enqueue has a task published. The lock is held.
+// enqueue has tasks published that are out. The lock is held.
 func (p *Pool) enqueue(keys ...pawl.Key) {
-	p.queue = append(p.queue, keys...)
+	for _, k := range keys {
+		if e := p.entries[k]; e != nil {
+			c := classOf(e.task.Priority)
+			p.queues[c] = append(p.queues[c], k)
+		}
+	}
 	signal(p.wake)
 }
 
@@ -193,7 +198,7 @@ func (p *Pool) remove(e *entry) {
 	signal(p.sweep)
 }
 
-// outKeys returns what is out and held by nobody, in the order of dispatch.
+// outKeys returns what is out and held by nobody, by priority and in the order of dispatch.
 func (p *Pool) outKeys(now time.Time) []pawl.Key {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +208,9 @@ func (p *Pool) outKeys(now time.Time) []pawl.Key {
 			out = append(out, e)
 		}
 	}
-	slices.SortFunc(out, func(a, b *entry) int { return cmp.Compare(a.task.Order, b.task.Order) })
+	slices.SortFunc(out, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.task.Priority, b.task.Priority), cmp.Compare(a.task.Order, b.task.Order))
+	})
 	keys := make([]pawl.Key, len(out))
 	for i, e := range out {
 		keys[i] = e.task.Key

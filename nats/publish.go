@@ -32,26 +32,52 @@ func (p *Pool) ensureStream(ctx context.Context) error {
 	return nil
 }
 
-// ensureConsumer makes the consumer of a type, once in the life of a stream.
-func (p *Pool) ensureConsumer(taskType string) error {
+// ensureConsumer makes the consumer of a type's tasks of a class, once in the life of a stream. No message
+// may be of two consumers: that of the first class, which may have had all, is changed
+// first, and where it gets them the others are deleted first.
+func (p *Pool) ensureConsumer(q classQueue) error {
+	filter, bound := p.names.tasksOfClass(q.taskType, q.class, "*"), p.options.boundOf(q.taskType)
+	if bound > 0 {
+		q.class, filter = 0, p.names.tasksOf(q.taskType)
+	}
 	p.mu.Lock()
-	known := p.served[taskType]
+	known := p.served[q]
 	p.mu.Unlock()
 	if known {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, streamTimeout)
 	defer cancel()
-	_, err := p.js.CreateOrUpdateConsumer(ctx, p.names.stream(), jetstream.ConsumerConfig{
-		Durable: consumerOf(taskType), FilterSubject: p.names.tasksOf(taskType), AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: p.options.Lease, MaxDeliver: -1, MaxAckPending: p.options.boundOf(taskType), MemoryStorage: true,
-	})
+	var err error
+	switch {
+	case q.class != 0:
+		err = p.ensureConsumer(classQueue{q.taskType, 0})
+	case bound > 0:
+		err = p.deleteLater(ctx, q.taskType)
+	}
+	if err == nil {
+		_, err = p.js.CreateOrUpdateConsumer(ctx, p.names.stream(), jetstream.ConsumerConfig{
+			Durable: q.consumer(), FilterSubject: filter, AckPolicy: jetstream.AckExplicitPolicy,
+			AckWait: p.options.Lease, MaxDeliver: -1, MaxAckPending: bound, MemoryStorage: true,
+		})
+	}
 	if err != nil {
-		return fmt.Errorf("make the consumer of the task type %q: %w", taskType, err)
+		return fmt.Errorf("make the consumer %s: %w", q.consumer(), err)
 	}
 	p.mu.Lock()
-	p.served[taskType] = true
+	p.served[q] = true
 	p.mu.Unlock()
+	return nil
+}
+
+// deleteLater deletes the consumers of a type's classes behind the first.
+func (p *Pool) deleteLater(ctx context.Context, taskType string) error {
+	for c := class(1); c < classes; c++ {
+		err := p.js.DeleteConsumer(ctx, p.names.stream(), classQueue{taskType, c}.consumer())
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -92,14 +118,14 @@ func (p *Pool) republish() {
 // restoreStream makes the stream and, as they come, the consumers again where they are lost.
 func (p *Pool) restoreStream() error {
 	p.mu.Lock()
-	types := p.served
-	p.served = map[string]bool{}
+	served := p.served
+	p.served = map[classQueue]bool{}
 	p.mu.Unlock()
 	if err := p.ensureStream(p.ctx); err != nil {
 		return err
 	}
-	for t := range types {
-		if err := p.ensureConsumer(t); err != nil {
+	for q := range served {
+		if err := p.ensureConsumer(q); err != nil {
 			return err
 		}
 	}
@@ -122,7 +148,7 @@ func (p *Pool) publishBatch() bool {
 	var sent []publication
 	var again []pawl.Key
 	for _, e := range batch {
-		err := p.ensureConsumer(e.task.Type)
+		err := p.ensureConsumer(classQueue{e.task.Type, classOf(e.task.Priority)})
 		if err == nil {
 			var future jetstream.PubAckFuture
 			if future, err = p.js.PublishMsgAsync(&nats.Msg{Subject: e.subject, Data: e.text}); err == nil {
@@ -162,20 +188,18 @@ func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 	p.enqueue(keys...)
 }
 
-// nextBatch takes tasks that are still out from the queue.
+// nextBatch takes tasks that are still out from the queues, those of the first class first.
 func (p *Pool) nextBatch() []*entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := min(len(p.queue), maxBatch)
 	var batch []*entry
-	for _, k := range p.queue[:n] {
-		if e := p.entries[k]; e != nil && !e.answered {
-			batch = append(batch, e)
+	for c := range p.queues {
+		for len(p.queues[c]) > 0 && len(batch) < maxBatch {
+			if e := p.entries[p.queues[c][0]]; e != nil && !e.answered {
+				batch = append(batch, e)
+			}
+			p.queues[c] = p.queues[c][1:]
 		}
-	}
-	p.queue = p.queue[n:]
-	if len(batch) == 0 && len(p.queue) > 0 {
-		signal(p.wake)
 	}
 	return batch
 }

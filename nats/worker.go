@@ -68,9 +68,9 @@ func (w *Worker) Run(ctx context.Context, h pawl.Handlers) error {
 	defer func() { _ = drops.Unsubscribe() }() // the connection may be closed
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	for _, t := range l.types {
+	for _, p := range l.newPullers() {
 		l.group.Go(func() {
-			if err := l.pullTasks(ctx, t); err != nil {
+			if err := p.pullTasks(ctx); err != nil {
 				stop(err)
 			}
 		})
@@ -92,7 +92,8 @@ type workerLoop struct {
 	types    []string
 	handlers pawl.Handlers
 	log      *slog.Logger
-	group    sync.WaitGroup // a puller for each type
+	group    sync.WaitGroup // the pullers
+	gate     classGate      // of the pullers
 	tasks    sync.WaitGroup
 	room     chan struct{} // holds as many as there are tasks
 
@@ -129,73 +130,6 @@ func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
 		l.log = slog.Default()
 	}
 	return l, nil
-}
-
-// pullTasks takes tasks of one type until ctx is done. It asks only while there is room, and never
-// waits for the engine: a task that is delivered is looked at in its own goroutine.
-func (l *workerLoop) pullTasks(ctx context.Context, taskType string) error {
-	var pause time.Duration
-	for ctx.Err() == nil {
-		if !l.awaitRoom(ctx) {
-			return nil
-		}
-		err := l.pullTask(ctx, taskType)
-		switch {
-		case err == nil:
-			pause = 0
-			continue
-		case ctx.Err() != nil:
-			return nil
-		case l.conn.IsClosed():
-			return nats.ErrConnectionClosed
-		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
-			l.log.Warn("pawlnats: no task can be had", "worker", l.id, "type", taskType, "error", err)
-		} // without its consumer no task of the type was dispatched yet
-		pause = workerBackoff.Next(pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-// awaitRoom waits until another task may be held.
-func (l *workerLoop) awaitRoom(ctx context.Context) bool {
-	select {
-	case l.room <- struct{}{}:
-		<-l.room
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// pullTask asks for one task and begins it. If all the room was taken meanwhile, by a task of another
-// type, it goes back at once.
-func (l *workerLoop) pullTask(ctx context.Context, taskType string) error {
-	asking, cancel := context.WithTimeout(ctx, pullWait)
-	defer cancel()
-	consumer, err := l.js.Consumer(asking, l.names.stream(), consumerOf(taskType))
-	if err != nil {
-		return err
-	}
-	for asking.Err() == nil && l.awaitRoom(asking) {
-		batch, err := consumer.Fetch(1, jetstream.FetchContext(asking))
-		if err != nil {
-			return err
-		}
-		found := false
-		for m := range batch.Messages() {
-			found = true
-			l.startTask(ctx, m)
-		}
-		err = batch.Error()
-		if !found && err != nil && asking.Err() == nil && !errors.Is(err, nats.ErrTimeout) {
-			return err
-		}
-	}
-	return nil
 }
 
 // startTask performs a delivered task in a goroutine of its own.

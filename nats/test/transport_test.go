@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -20,6 +21,8 @@ import (
 type transport interface {
 	// open opens an engine; the function closes it and its pool.
 	open(t *testing.T, dir string) (*pawl.Engine, func())
+	// queued returns how many tasks are with the pool's queue or with workers.
+	queued(t *testing.T) int
 	// run performs tasks until ctx is done.
 	run(ctx context.Context, id string, capacity int, h pawl.Handlers) error
 }
@@ -30,6 +33,14 @@ type overNATS struct{ conn *nats.Conn }
 func (o *overNATS) open(t *testing.T, dir string) (*pawl.Engine, func()) {
 	h := openEngine(t, o.conn, dir, pawlnats.Options{})
 	return h.engine, h.stop
+}
+
+func (o *overNATS) queued(t *testing.T) int {
+	js, err := jetstream.New(o.conn)
+	require.NoError(t, err)
+	s, err := js.Stream(t.Context(), "PAWL_tasks")
+	require.NoError(t, err)
+	return int(s.CachedInfo().State.Msgs)
 }
 
 func (o *overNATS) run(ctx context.Context, id string, capacity int, h pawl.Handlers) error {
@@ -58,6 +69,11 @@ func (o *overHTTP) open(t *testing.T, dir string) (*pawl.Engine, func()) {
 		require.NoError(t, pool.Close(context.Background()))
 		require.NoError(t, engine.Close(context.Background()))
 	}
+}
+
+func (o *overHTTP) queued(*testing.T) int {
+	s := o.pool.Load().Status()
+	return s.Queued + len(s.Active)
 }
 
 func (o *overHTTP) run(ctx context.Context, id string, capacity int, h pawl.Handlers) error {
