@@ -204,37 +204,6 @@ type eventPage struct {
 	More   bool  `json:"more"`  // whether there are more now
 }
 
-// listEvents answers events behind a sequence: a page, or a stream until the run has ended.
-func (c *call) listEvents() error {
-	id, show := c.runID(), c.viewerOf(c.runID()).showEvent
-	after, limit, err := c.readPosition()
-	if err != nil {
-		return err
-	}
-	last, err := c.lastRecord(id)
-	if err != nil {
-		return err
-	}
-	if c.acceptsType(typeStream) {
-		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
-			return framesOf(c.engine.Events(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *pawl.Event) frame { return frame{e.Seq, show(e)} })
-		})
-	}
-	events := firstEntries(c.engine.Events(c.context(), id, pawl.EventsOptions{After: after}), func(e *pawl.Event) bool { return e.Record <= last })
-	if c.acceptsType(typeLines) {
-		return c.replyLines(mapList(events, show))
-	}
-	page, more, err := readPage(events, limit)
-	if err != nil {
-		return err
-	}
-	out := eventPage{Events: make([]any, len(page)), After: after, More: more}
-	for i := range page {
-		out.Events[i], out.After = show(&page[i]), page[i].Seq
-	}
-	return c.reply(out)
-}
-
 // A recordPage is a page of the journal of a run.
 type recordPage struct {
 	Records []any `json:"records"`
@@ -242,9 +211,35 @@ type recordPage struct {
 	More    bool  `json:"more"`
 }
 
+// listEvents answers events behind a sequence: a page, or a stream until the run has ended.
+func (c *call) listEvents() error {
+	return listEntries(c, c.engine.Events, entryKind[pawl.Event]{
+		show:   c.viewerOf(c.runID()).showEvent,
+		seqOf:  func(e *pawl.Event) (seq, record int64) { return e.Seq, e.Record },
+		pageOf: func(events []any, after int64, more bool) any { return eventPage{events, after, more} },
+	})
+}
+
 // listJournal answers records behind a sequence: a page, or a stream until the run has ended.
 func (c *call) listJournal() error {
-	id, show := c.runID(), c.viewerOf(c.runID()).showRecord
+	return listEntries(c, c.engine.JournalAfter, entryKind[pawl.Record]{
+		show:   c.viewerOf(c.runID()).showRecord,
+		seqOf:  func(r *pawl.Record) (seq, record int64) { return r.Seq, r.Seq },
+		pageOf: func(records []any, after int64, more bool) any { return recordPage{records, after, more} },
+	})
+}
+
+// An entryKind says how one kind of entries that a run has in sequence is answered.
+type entryKind[E any] struct {
+	show   func(*E) any
+	seqOf  func(*E) (seq, record int64) // its own sequence, and that of the record that made it
+	pageOf func(entries []any, after int64, more bool) any
+}
+
+// listEntries answers the entries of a run behind a sequence: a stream until the run has ended, or what
+// stands there now, a line each or as a page.
+func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl.EventsOptions) iter.Seq2[E, error], kind entryKind[E]) error {
+	id := c.runID()
 	after, limit, err := c.readPosition()
 	if err != nil {
 		return err
@@ -255,22 +250,29 @@ func (c *call) listJournal() error {
 	}
 	if c.acceptsType(typeStream) {
 		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
-			return framesOf(c.engine.JournalAfter(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(r *pawl.Record) frame { return frame{r.Seq, show(r)} })
+			return framesOf(read(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *E) frame {
+				seq, _ := kind.seqOf(e)
+				return frame{seq, kind.show(e)}
+			})
 		})
 	}
-	records := firstEntries(c.engine.JournalAfter(c.context(), id, pawl.EventsOptions{After: after}), func(r *pawl.Record) bool { return r.Seq <= last })
+	entries := firstEntries(read(c.context(), id, pawl.EventsOptions{After: after}), func(e *E) bool {
+		_, record := kind.seqOf(e)
+		return record <= last
+	})
 	if c.acceptsType(typeLines) {
-		return c.replyLines(mapList(records, show))
+		return c.replyLines(mapList(entries, kind.show))
 	}
-	page, more, err := readPage(records, limit)
+	page, more, err := readPage(entries, limit)
 	if err != nil {
 		return err
 	}
-	out := recordPage{Records: make([]any, len(page)), After: after, More: more}
+	out := make([]any, len(page))
 	for i := range page {
-		out.Records[i], out.After = show(&page[i]), page[i].Seq
+		out[i] = kind.show(&page[i])
+		after, _ = kind.seqOf(&page[i])
 	}
-	return c.reply(out)
+	return c.reply(kind.pageOf(out, after, more))
 }
 
 // readPosition returns behind which sequence a page or a stream begins, and how long a page is.
