@@ -255,6 +255,23 @@ func (e *Engine) finishOpen(ctx context.Context, path string) (*Engine, error) {
 	return e, nil
 }
 
+// AwaitFailure waits until the engine can do nothing more, and returns why: ErrFailed, with ErrFenced if another
+// engine has the directory or its log. Close it then, and open it again. It fails with ErrClosed when the engine was closed, and with
+// the cause of ctx.
+func (e *Engine) AwaitFailure(ctx context.Context) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-e.ended:
+		return ErrClosed
+	case <-e.dir.Failed():
+		return e.dir.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // recoverRuns wakes every unfinished run in the background, and has the records flushed
 // that finished runs left in the log. A run that cannot be loaded is left as it is; the
 // others continue.

@@ -262,6 +262,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	first := func(_ any, err error) error { return err }
 	out := map[string]error{
 		"AddBranch":     e.AddBranch(ctx, pawl.GroupTarget{Run: "a", Group: "g"}, 1),
+		"AwaitFailure":  e.AwaitFailure(ctx),
 		"Backup":        first(e.Backup(ctx, "/nowhere/at/all")),
 		"Cancel":        e.Cancel(ctx, "a", ""),
 		"CancelNodes":   e.CancelNodes(ctx, "a", "a"),

@@ -1,0 +1,12 @@
+// Package cluster lets several processes keep one engine directory: one of them has it open, and if that
+// one dies, or is cut off, another takes over with everything that was acknowledged.
+//
+// The processes are the nodes. They share a [Backend]: the log in which every commit is kept before it counts (see
+// pawl.RemoteOptions), two stores, and a [Cell], in which stands who has the lease. Who has that opens the engine, and renews
+// the lease; a node that sees that it was not renewed for its term takes it. The lease only says who should have the
+// directory: a clock or a pause that deceives it costs a take-over and nothing else, because the log takes commits only
+// from who took it last.
+//
+// A node answers the HTTP API of the engine (package api), wherever the engine is: a node that does not have it passes requests
+// on to the one that has. [Node.Client] calls it in the same way.
+package cluster

@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
+)
+
+// A Backend is what the nodes share. Package pawlnats has one on NATS JetStream.
+type Backend struct {
+	// NewLog opens the log, and is called for each life of the engine.
+	NewLog func(ctx context.Context) (pawl.Log, error)
+	Bases  blob.Store // of the log
+	Blobs  blob.Store // of the engine
+	Lease  Cell       // says who should have the directory
+}
+
+// Options configure a node.
+type Options struct {
+	// Engine configures the engine. Remote and Blobs are the node's to set.
+	Engine pawl.Options
+	// API configures what ServeHTTP answers while the engine is here.
+	API api.Options
+	// Node is the name of the node, which no other has; by default it is drawn anew by each Open.
+	Node string
+	// Address is where other nodes reach ServeHTTP of this one, such as http://10.0.0.7:8080. Without one they cannot pass
+	// calls on.
+	Address string
+	// HTTP sends what is passed on, and the calls of Client; http.DefaultClient by default. Give it what the API of the
+	// other nodes asks for: certificates, a token.
+	HTTP *http.Client
+	// Term is how long a lease holds that is not renewed; 10 s by default, at least 300 ms. It is renewed thrice in that time. A
+	// directory stands still for about a Term and a third, and for as long as opening it takes, when its node dies.
+	Term time.Duration
+	// Opened, which may be nil, is called with each engine that the node opens, before anybody else gets it: attach pools here. The
+	// node closes the engine.
+	Opened func(*pawl.Engine)
+	// Report, which may be nil and must not block, is called when something has changed.
+	Report func(Status)
+}
+
+// A Status says how a node is.
+type Status struct {
+	Owner  Owner // who has the lease, as this node knows it
+	Serves bool  // the engine is open here
+	Err    error // what failed last; nil if nothing has since
+}
+
+// minTerm is the shortest term of a lease.
+const minTerm = 300 * time.Millisecond
+
+// closeTime is how long an engine may take to close that has lost its log, or is handed over.
+const closeTime = 30 * time.Second
+
+// A Node is one of the processes that keep a directory. Its methods may be called from any goroutine.
+type Node struct {
+	path    string
+	backend Backend
+	o       Options
+	lease   lease
+	ctx     context.Context // of the node; ends with Close
+	stop    context.CancelFunc
+	loop    sync.WaitGroup
+	closing sync.Once
+	closed  error
+	client  *api.Client
+	failed  chan failure
+
+	mu     sync.Mutex
+	status Status
+	engine *pawl.Engine // nil unless it is open here
+	serves http.Handler // its API
+}
+
+// A failure is why an engine can do nothing more.
+type failure struct {
+	engine *pawl.Engine
+	err    error
+}
+
+// Open makes this process a node of the directory that the backend is of: the engine is opened at path, which is made if there
+// is none, when the node gets the lease. It returns at once; errors of the backend, and of opening the
+// engine, are reported and tried again. Its own are pawl.ErrInvalid.
+func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error) {
+	o.Node, o.Term = cmp.Or(o.Node, rand.Text()), cmp.Or(o.Term, 10*time.Second)
+	if o.HTTP == nil {
+		o.HTTP = http.DefaultClient
+	}
+	if o.Report == nil {
+		o.Report = func(Status) {}
+	}
+	switch {
+	case ctx == nil || path == "":
+		return nil, fmt.Errorf("%w: a node takes a context and the path of its directory", pawl.ErrInvalid)
+	case b.NewLog == nil || b.Bases == nil || b.Blobs == nil || b.Lease == nil:
+		return nil, fmt.Errorf("%w: a cluster.Backend needs NewLog, Bases, Blobs and Lease", pawl.ErrInvalid)
+	case o.Term < minTerm:
+		return nil, fmt.Errorf("%w: cluster.Options.Term is %v: it is at least %v", pawl.ErrInvalid, o.Term, minTerm)
+	case o.Engine.Remote.Log != nil || o.Engine.Remote.Bases != nil || o.Engine.Blobs != nil:
+		return nil, fmt.Errorf("%w: Remote and Blobs of cluster.Options.Engine are set by the backend", pawl.ErrInvalid)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	n := &Node{path: path, backend: b, o: o, lease: lease{cell: b.Lease, self: Owner{o.Node, o.Address}, term: o.Term}, failed: make(chan failure)}
+	n.client = api.NewClient("http://"+ownerHost, &http.Client{Transport: (*passing)(n)})
+	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
+	n.loop.Go(n.keepLease) // until Close
+	return n, nil
+}
+
+// Engine returns the engine if this node has it open, nil otherwise. It may be closed at any moment: calls fail with
+// pawl.ErrClosed then, or with pawl.ErrFailed before.
+func (n *Node) Engine() *pawl.Engine {
+	if n == nil {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.engine
+}
+
+// Status says how the node is.
+func (n *Node) Status() Status {
+	if n == nil {
+		return Status{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status
+}
+
+// Close closes the engine, if it is here, and gives the lease back, so that another node takes over at once. ctx bounds how long handlers are
+// waited for, as for Engine.Close.
+func (n *Node) Close(ctx context.Context) error {
+	if n == nil || n.stop == nil {
+		return fmt.Errorf("%w: it was never opened", pawl.ErrClosed)
+	}
+	if ctx == nil {
+		return fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
+	}
+	n.closing.Do(func() {
+		n.stop()
+		n.loop.Wait()
+		n.closed = n.closeEngine(ctx)
+		released, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.o.Term)
+		defer cancel()
+		if err := n.lease.release(released); err != nil { // it ends by itself
+			n.o.Report(Status{Owner: n.status.Owner, Err: err})
+		}
+	})
+	return n.closed
+}
+
+// keepLease renews the lease, or tries to get it, and opens and closes the engine accordingly.
+func (n *Node) keepLease() {
+	pause := time.NewTicker(n.o.Term / 3)
+	defer pause.Stop()
+	for {
+		owner, err := n.renewLease()
+		switch {
+		case owner.Node != n.o.Node: // or nobody's
+			_ = n.closeEngine(context.WithoutCancel(n.ctx))
+		case n.Engine() == nil && err == nil:
+			err = n.openEngine()
+		}
+		n.noteStatus(owner, err)
+		select {
+		case <-n.ctx.Done():
+			return
+		case f := <-n.failed:
+			if f.engine == n.Engine() {
+				n.giveUp(f.err)
+			}
+		case <-pause.C:
+		}
+	}
+}
+
+func (n *Node) renewLease() (Owner, error) {
+	ctx, cancel := context.WithTimeout(n.ctx, n.o.Term)
+	defer cancel()
+	return n.lease.renew(ctx)
+}
+
+// noteStatus reports what has changed.
+func (n *Node) noteStatus(owner Owner, err error) {
+	if n.ctx.Err() != nil {
+		return
+	}
+	n.mu.Lock()
+	was := n.status
+	n.status = Status{Owner: owner, Serves: n.engine != nil, Err: err}
+	now := n.status
+	n.mu.Unlock()
+	if was.Owner != now.Owner || was.Serves != now.Serves || (was.Err == nil) != (now.Err == nil) {
+		n.o.Report(now)
+	}
+}
+
+// openEngine opens the engine, which takes the log. Meanwhile the lease is renewed.
+func (n *Node) openEngine() error {
+	ctx, cancel := context.WithCancel(n.ctx)
+	defer cancel()
+	renewing := make(chan struct{})
+	go func() { // until the engine is open
+		defer close(renewing)
+		pause := time.NewTicker(n.o.Term / 3)
+		defer pause.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-pause.C:
+			}
+			if owner, err := n.renewLease(); err == nil && owner.Node != n.o.Node {
+				cancel() // somebody else has it
+				return
+			}
+		}
+	}()
+	e, err := n.openOnce(ctx)
+	cancel()
+	<-renewing
+	if err != nil {
+		return err
+	}
+	if n.o.Opened != nil {
+		n.o.Opened(e)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.engine, n.serves = e, api.Handler(e, n.o.API)
+	n.loop.Go(func() { // until it has failed, or is closed
+		if err := e.AwaitFailure(n.ctx); errors.Is(err, pawl.ErrFailed) {
+			select {
+			case n.failed <- failure{e, err}:
+			case <-n.ctx.Done():
+			}
+		}
+	})
+	return nil
+}
+
+func (n *Node) openOnce(ctx context.Context) (*pawl.Engine, error) {
+	log, err := n.backend.NewLog(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	o := n.o.Engine
+	o.Blobs, o.Remote = n.backend.Blobs, pawl.RemoteOptions{Log: log, Bases: n.backend.Bases}
+	return pawl.Open(ctx, n.path, o)
+}
+
+// giveUp closes an engine that has failed: because another one has the log, or because of its disk. The lease goes, and this node
+// lets others have it for a term.
+func (n *Node) giveUp(cause error) {
+	_ = n.closeEngine(context.WithoutCancel(n.ctx)) // it has failed already
+	ctx, cancel := context.WithTimeout(n.ctx, n.o.Term)
+	defer cancel()
+	err := n.lease.release(ctx)
+	n.noteStatus(Owner{}, errors.Join(cause, err))
+	<-ctx.Done()
+}
+
+// closeEngine closes the engine, if it is here.
+func (n *Node) closeEngine(ctx context.Context) error {
+	n.mu.Lock()
+	e := n.engine
+	n.engine, n.serves = nil, nil
+	n.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	return e.Close(ctx)
+}

@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"github.com/pawl-run/pawl/api"
+)
+
+// headerPassed is the name of the node that has passed a request on: it is not passed on again.
+const headerPassed = "Pawl-Passed-By"
+
+// ownerHost stands in a URL for wherever the engine is.
+const ownerHost = "owner.invalid"
+
+// ErrNoOwner says that no node has the engine open just now, or that the one which has it tells no address. Try again.
+var ErrNoOwner = errors.New("no node that can be reached has the engine open")
+
+// ServeHTTP answers the API of the engine, as api.Handler does, if it is here; otherwise the request is passed on to the
+// node that has it, as it came: whoever has sent it must have rights there. Without such a node the answer is 503 with Retry-After.
+func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	here, owner := n.serves, n.status.Owner
+	n.mu.Unlock()
+	if here != nil {
+		here.ServeHTTP(w, r)
+		return
+	}
+	to, err := addressOf(owner)
+	switch by := r.Header.Get(headerPassed); {
+	case err == nil && by != "":
+		err = fmt.Errorf("%w: %s has passed this on to a node that has lost it", ErrNoOwner, by)
+	case err == nil && owner.Node == n.o.Node:
+		err = fmt.Errorf("%w: it is being opened here", ErrNoOwner)
+	}
+	if err != nil {
+		refuseCall(w, err)
+		return
+	}
+	proxy := httputil.ReverseProxy{
+		Transport: n.o.HTTP.Transport,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(to)
+			p.SetXForwarded()
+			p.Out.Header.Set(headerPassed, n.o.Node)
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			refuseCall(w, fmt.Errorf("%w: %s: %w", ErrNoOwner, owner.Node, err))
+		},
+		FlushInterval: -1, // streams
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// refuseCall answers a request that nobody can answer now.
+func refuseCall(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": "busy", "message": err.Error()}}) // the caller may be gone
+}
+
+// addressOf returns where the API of an owner is.
+func addressOf(owner Owner) (*url.URL, error) {
+	switch {
+	case owner.Node == "":
+		return nil, ErrNoOwner
+	case owner.Address == "":
+		return nil, fmt.Errorf("%w: %s, which has it, tells no address: set cluster.Options.Address there", ErrNoOwner, owner.Node)
+	}
+	to, err := url.Parse(owner.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the address of %s: %w", ErrNoOwner, owner.Node, err)
+	}
+	return to, nil
+}
+
+// Client returns a client of the engine, wherever that is. Calls fail with [ErrNoOwner] while no node has it, and with
+// pawl.ErrUnknown if its node dies while they are under way; they may be repeated. They go over HTTP, also to the engine
+// of this node, and need the rights that Options.API of its node gives them.
+func (n *Node) Client() *api.Client {
+	if n == nil {
+		return nil
+	}
+	return n.client
+}
+
+// passing is the transport of Client.
+type passing Node
+
+// RoundTrip implements http.RoundTripper: it sends a request to wherever the engine is.
+func (p *passing) RoundTrip(r *http.Request) (*http.Response, error) {
+	n := (*Node)(p)
+	n.mu.Lock()
+	owner := n.status.Owner
+	n.mu.Unlock()
+	to, err := addressOf(owner)
+	if err != nil {
+		return nil, err
+	}
+	out := r.Clone(r.Context())
+	out.URL.Scheme, out.URL.Host, out.Host = to.Scheme, to.Host, to.Host
+	out.URL.Path, out.URL.RawPath = strings.TrimSuffix(to.Path, "/")+r.URL.Path, ""
+	send := n.o.HTTP.Transport
+	if send == nil {
+		send = http.DefaultTransport
+	}
+	return send.RoundTrip(out)
+}
