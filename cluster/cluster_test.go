@@ -119,7 +119,9 @@ func (x *trial) open(dir, name, address string, term time.Duration, report func(
 		Bases: x.bases, Blobs: x.blobs, Lease: view{&x.cell, func() bool { return x.isCut(name) }},
 	}, cluster.Options{
 		Node: name, Address: address, Term: term, Report: report,
-		API:    api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "ann", api.View | api.Values | api.Act | api.Define, nil }},
+		API: api.Options{Identify: func(*http.Request) (string, api.Rights, error) {
+			return "ann", api.View | api.Values | api.Act | api.Define, nil
+		}},
 		Engine: pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}},
 	})
 	require.NoError(x.t, err)
@@ -257,7 +259,7 @@ func TestCallsArePassedOn(t *testing.T) {
 	servers := map[string]*httptest.Server{}
 	for _, name := range []string{"a", "b"} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { x.nodes[name].ServeHTTP(w, r) }))
-		defer s.Close()
+		t.Cleanup(s.Close)
 		servers[name] = s
 	}
 	await := func(ok func() bool) {

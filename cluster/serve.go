@@ -24,6 +24,13 @@ var ErrNoOwner = errors.New("no node that can be reached has the engine open")
 // ServeHTTP answers the API of the engine, as api.Handler does, if it is here; otherwise the request is passed on to the
 // node that has it, as it came: whoever has sent it must have rights there. Without such a node the answer is 503 with Retry-After.
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if w == nil {
+		return
+	}
+	if n == nil || n.stop == nil || r == nil {
+		refuseCall(w, ErrNoOwner)
+		return
+	}
 	n.mu.Lock()
 	here, owner := n.serves, n.status.Owner
 	n.mu.Unlock()

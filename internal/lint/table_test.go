@@ -61,6 +61,7 @@ var layers = map[string][]string{
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/rate", "internal/remote", "internal/strict", "blob", "."}),
 	"inspector":       slices.Concat(decided, []string{"api", "internal/diagram", "internal/fair", "internal/loopback", "replay", "worker", "."}),
+	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),
 	"store/logtest":   slices.Concat(decided, []string{"store"}),
 	"pawltest":        slices.Concat(decided, []string{"internal/document", "internal/simulator", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),

@@ -22,7 +22,7 @@ var rewrite = flag.Bool("zero.rewrite", false, "write table_test.go anew")
 
 // packages are the public packages, by their folders.
 var packages = []string{
-	"actor", "aesgcm", "api", "blob", "decision", "handler", "inspector", "merge", "pawltest", ".", "planning", "replay", "rescue", "soundness", "store", "store/folderlog", "timeout", "worker", "workflow",
+	"actor", "aesgcm", "api", "blob", "cluster", "decision", "handler", "inspector", "merge", "pawltest", ".", "planning", "replay", "rescue", "soundness", "store", "store/folderlog", "timeout", "worker", "workflow",
 }
 
 // everything in the table is what the packages export, and nothing is missing.

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-run/pawl/aesgcm"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/cluster"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/inspector"
@@ -44,6 +45,7 @@ var functions = []function{
 	{"blob.OpenSealed", blob.OpenSealed},
 	{"blob.ParseRef", blob.ParseRef},
 	{"blob.Refs", blob.Refs},
+	{"cluster.Open", cluster.Open},
 	{"decision.Apply", decision.Apply},
 	{"decision.Events", decision.Events},
 	{"decision.Evolve", decision.Evolve},
@@ -194,6 +196,12 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[blob.Ref](),
 	reflect.TypeFor[blob.RefError](),
 	reflect.TypeFor[blob.Store](),
+	reflect.TypeFor[cluster.Backend](),
+	reflect.TypeFor[cluster.Cell](),
+	reflect.TypeFor[cluster.Node](),
+	reflect.TypeFor[cluster.Options](),
+	reflect.TypeFor[cluster.Owner](),
+	reflect.TypeFor[cluster.Status](),
 	reflect.TypeFor[decision.AbandonGroup](),
 	reflect.TypeFor[decision.AddBranch](),
 	reflect.TypeFor[decision.AddVote](),

@@ -25,6 +25,7 @@ const (
 	serverDir  = "PAWLNATS_DIR"
 	clusterOf  = "PAWLNATS_CLUSTER" // a server of a cluster: a server.Member
 	workerURL  = "PAWLNATS_WORKER"  // a worker at this server
+	nodeOrder  = "PAWLNATS_NODE"    // a node of a cluster: the server, the directory, its name
 )
 
 // lease is that of the pools of the tests.
@@ -58,6 +59,9 @@ func TestMain(m *testing.M) {
 		select {}
 	case os.Getenv(workerURL) != "":
 		os.Exit(workAsProcess(os.Getenv(workerURL)))
+	}
+	if order := os.Getenv(nodeOrder); order != "" {
+		os.Exit(nodeAsProcess(order))
 	}
 	os.Exit(m.Run())
 }

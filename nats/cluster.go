@@ -1,0 +1,132 @@
+package pawlnats
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/cluster"
+)
+
+// ClusterOptions configure OpenCluster. The zero value of every field works.
+type ClusterOptions struct {
+	// Name tells the clusters apart that share a NATS system: each engine directory has its own. Letters, digits, _
+	// and -, at most 24; "pawl" by default.
+	Name string
+	// Replicas is on how many servers everything is, on their disks: 1 by default; 3 where the directory must outlive
+	// a server. It counts when it is made.
+	Replicas int
+	// MaxBytes bounds the log; 0 is no bound of its own. It counts when the log is made.
+	MaxBytes int64
+}
+
+// maxClusterName leaves room for what is added to the name.
+const maxClusterName = 24
+
+// OpenCluster opens what the nodes of a cluster share, over a connection, which stays the caller's: the log PAWLLOG_<name>, the buckets
+// <name>-bases and <name>-blobs, and the lease in the key-value bucket <name>-lease. It makes what is not there.
+// Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid, or what JetStream says.
+func OpenCluster(ctx context.Context, conn *nats.Conn, o ClusterOptions) (b cluster.Backend, err error) {
+	o.Name, o.Replicas = cmp.Or(o.Name, defaultBucket), cmp.Or(o.Replicas, 1)
+	if len(o.Name) > maxClusterName {
+		return b, fmt.Errorf("%w: pawlnats.ClusterOptions.Name is %q: use at most %d letters, digits, _ and -", pawl.ErrInvalid, o.Name, maxClusterName)
+	}
+	newLog := func(ctx context.Context) (pawl.Log, error) {
+		return OpenLog(ctx, conn, LogOptions(o))
+	}
+	if _, err := newLog(ctx); err != nil {
+		return b, err
+	}
+	bases, err := OpenBlobs(ctx, conn, BlobsOptions{Bucket: o.Name + "-bases", Replicas: o.Replicas})
+	if err != nil {
+		return b, err
+	}
+	blobs, err := OpenBlobs(ctx, conn, BlobsOptions{Bucket: o.Name + "-blobs", Replicas: o.Replicas})
+	if err != nil {
+		return b, err
+	}
+	lease, err := OpenCell(ctx, conn, CellOptions{Bucket: o.Name + "-lease", Key: "owner", Replicas: o.Replicas})
+	if err != nil {
+		return b, err
+	}
+	return cluster.Backend{NewLog: newLog, Bases: bases, Blobs: blobs, Lease: lease}, nil
+}
+
+// CellOptions configure a Cell.
+type CellOptions struct {
+	Bucket   string // name of the key-value bucket: letters, digits, _ and -, at most 32
+	Key      string // likewise
+	Replicas int    // on how many servers it is, on their disks: 1 by default. It counts when the bucket is made
+}
+
+// A Cell is a [cluster.Cell]: a key of a key-value bucket of JetStream. Any number of goroutines and processes
+// may use one.
+type Cell struct {
+	bucket jetstream.KeyValue
+	key    string
+}
+
+var _ cluster.Cell = (*Cell)(nil)
+
+// OpenCell opens a cell over a connection, which stays the caller's. It makes the bucket if there is none. Errors: pawl.ErrInvalid, or
+// what JetStream says.
+func OpenCell(ctx context.Context, conn *nats.Conn, o CellOptions) (*Cell, error) {
+	o.Replicas = cmp.Or(o.Replicas, 1)
+	switch {
+	case conn == nil || ctx == nil:
+		return nil, fmt.Errorf("%w: pawlnats.OpenCell without a connection or a context", pawl.ErrInvalid)
+	case !goodName.MatchString(o.Bucket) || !goodName.MatchString(o.Key):
+		return nil, fmt.Errorf("%w: Bucket and Key of pawlnats.CellOptions are %q and %q: use 1 to 32 letters, digits, _ and -", pawl.ErrInvalid, o.Bucket, o.Key)
+	case o.Replicas < 1 || o.Replicas > 5:
+		return nil, fmt.Errorf("%w: pawlnats.CellOptions.Replicas is %d: JetStream takes 1 to 5", pawl.ErrInvalid, o.Replicas)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("open the cell %s: %w", o.Bucket, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
+	bucket, err := js.KeyValue(ctx, o.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: o.Bucket, Replicas: o.Replicas, History: 1, Storage: jetstream.FileStorage})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the bucket %s: %w", o.Bucket, err)
+	}
+	return &Cell{bucket, o.Key}, nil
+}
+
+// Read implements [cluster.Cell].
+func (c *Cell) Read(ctx context.Context) (value []byte, revision uint64, err error) {
+	entry, err := c.bucket.Get(ctx, c.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the key %s of the bucket %s: %w", c.key, c.bucket.Bucket(), err)
+	}
+	return entry.Value(), entry.Revision(), nil
+}
+
+// Write implements [cluster.Cell].
+func (c *Cell) Write(ctx context.Context, value []byte, revision uint64) (changed uint64, err error) {
+	if revision == 0 {
+		changed, err = c.bucket.Create(ctx, c.key, value)
+	} else {
+		changed, err = c.bucket.Update(ctx, c.key, value, revision)
+	}
+	var refused *jetstream.APIError
+	switch {
+	case err == nil:
+		return changed, nil
+	case errors.Is(err, jetstream.ErrKeyExists),
+		errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		return 0, cluster.ErrChanged
+	}
+	return 0, fmt.Errorf("write the key %s of the bucket %s: %w", c.key, c.bucket.Bucket(), err)
+}
