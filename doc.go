@@ -78,6 +78,8 @@
 //     queue)
 //   - dead letter: a task whose attempts are used up, parked for an operator.
 //   - epoch: one life of an engine on its directory.
+//   - feed, outbox: a feed publishes the events of runs to others; those that are
+//     committed and not published yet are in the outbox, a table of the directory.
 //   - remote directory: one whose commits count when a log outside of it has them; base: a
 //     complete copy of a directory, from which a log goes on. (checkpoint)
 //   - to activate, to passivate: to bring a run into memory; to let it go.

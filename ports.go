@@ -105,6 +105,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		return fmt.Errorf("commit run %q: %w", string(r.id), err)
 	}
 	defer release()
+	defer r.engine.stalls.noteCommit(r.id)()
 	err = r.Run.CommitAndTell(s, records, r.engine.feeder.wantedEvents(events))
 	r.engine.watches.tellCommit(r.Run, records, err)
 	return err

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -20,11 +21,12 @@ type stallDetector struct {
 	waits  map[workflow.RunID]int64 // runs that wait, with their last record
 
 	mu         sync.Mutex
-	heartbeats map[workflow.RunID]time.Time // heartbeats that leave no record
+	heartbeats map[workflow.RunID]time.Time // heartbeats that leave no record, and commits that were late
+	commits    map[workflow.RunID]time.Time // that are under way, since when
 }
 
 func newStallDetector(e *Engine) *stallDetector {
-	s := &stallDetector{engine: e, opened: time.Now(), waits: map[workflow.RunID]int64{}, heartbeats: map[workflow.RunID]time.Time{}}
+	s := &stallDetector{engine: e, opened: time.Now(), waits: map[workflow.RunID]int64{}, heartbeats: map[workflow.RunID]time.Time{}, commits: map[workflow.RunID]time.Time{}}
 	s.steady, s.ahead = s.opened, s.clockLead()
 	return s
 }
@@ -80,20 +82,41 @@ func (s *stallDetector) noteHeartbeat(run workflow.RunID) {
 	s.heartbeats[run] = time.Now()
 }
 
-// recentHeartbeats returns the runs with a heartbeat after an instant, and forgets older
-// ones.
-func (s *stallDetector) recentHeartbeats(since time.Time) map[workflow.RunID]bool {
+// noteCommit notes that a run commits, and returns what notes that it has. Its records are of
+// before: a commit that had to wait, for room in the outbox or for a log, is progress when it ends.
+func (s *stallDetector) noteCommit(run workflow.RunID) (ended func()) {
+	if s == nil {
+		return func() {}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[workflow.RunID]bool{}
-	for run, at := range s.heartbeats {
-		if at.After(since) {
-			out[run] = true
-		} else {
-			delete(s.heartbeats, run)
+	s.commits[run] = time.Now()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if time.Since(s.commits[run]) > lateCommit {
+			s.heartbeats[run] = time.Now()
 		}
+		delete(s.commits, run)
 	}
-	return out
+}
+
+// lateCommit is how long a commit takes of which the times of its records do not tell when it was.
+const lateCommit = time.Second
+
+// isAlive reports whether a run commits, or had a heartbeat after an instant.
+func (s *stallDetector) isAlive(run workflow.RunID, since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, commits := s.commits[run]
+	return commits || s.heartbeats[run].After(since)
+}
+
+// forgetHeartbeats forgets those that are not after an instant.
+func (s *stallDetector) forgetHeartbeats(since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.heartbeats, func(_ workflow.RunID, at time.Time) bool { return !at.After(since) })
 }
 
 // scanRuns fails the runs that have stalled by now. A run that was found to wait for
@@ -103,7 +126,7 @@ func (s *stallDetector) scanRuns() {
 	if s.clockJumped() || time.Since(s.steady) < after {
 		return // tasks that are out were sent again when the engine was opened
 	}
-	beats := s.recentHeartbeats(time.Now().Add(-after))
+	s.forgetHeartbeats(time.Now().Add(-after))
 	quiet, err := s.engine.dir.Quiet(now.Add(-after), now.Add(maxLead))
 	if s.clockJumped() {
 		return
@@ -114,17 +137,18 @@ func (s *stallDetector) scanRuns() {
 	}
 	waits := make(map[workflow.RunID]int64, len(quiet))
 	for _, q := range quiet {
-		if beats[q.Run] {
+		if s.isAlive(q.Run, time.Now().Add(-after)) { // the call for another run may have lasted
 			continue
 		}
 		if seq, ok := s.waits[q.Run]; ok && seq == q.Seq {
 			waits[q.Run] = q.Seq
 			continue
 		}
-		found, err := s.engine.dir.State(q.Run)
+		head, found, err := s.engine.dir.HeadAndState(q.Run)
 		switch {
 		case err != nil:
 			s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be looked at", "run", string(q.Run), "error", err)
+		case head.Seq != q.Seq: // it has moved since it was found
 		case planning.Waits(found):
 			waits[q.Run] = q.Seq
 			continue

@@ -110,7 +110,7 @@ func TestABoundThatComesAndGoes(t *testing.T) {
 		if o.Types != nil || life == 2 {
 			var mu sync.Mutex
 			now, most := 0, 0
-			defer work(t, &pawlnats.Worker{Conn: conn, Capacity: 3}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+			stop := work(t, &pawlnats.Worker{Conn: conn, Capacity: 3}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
 				mu.Lock()
 				now++
 				most = max(most, now)
@@ -120,11 +120,12 @@ func TestABoundThatComesAndGoes(t *testing.T) {
 				defer mu.Unlock()
 				now--
 				return nil, nil
-			}})()
+			}})
 			for _, id := range ids {
 				_, err := h.engine.Wait(t.Context(), workflow.RunID(id))
 				require.NoError(t, err)
 			}
+			stop()
 			if o.Types != nil {
 				require.Equal(t, 1, most)
 			}
