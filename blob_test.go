@@ -299,6 +299,29 @@ func TestBlobResultWhileClosing(t *testing.T) {
 	require.Contains(t, out.Output, "ref")
 }
 
+// A blob that was put into the engine's store by somebody else, and is kept for an attempt that is pending,
+// is not collected before that is over.
+func TestBlobsThatAreKeptForAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := make(chan pawl.Task, 1)
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(_ context.Context, task pawl.Task) (any, error) {
+			begun <- task
+			return nil, pawl.ErrPending
+		}}})
+		d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}]\n")
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "w", Definition: d}, nil))
+		task := <-begun
+		kept := must(e.PutBlob(t.Context(), strings.NewReader("kept"), ""))
+		must(e.PutBlob(t.Context(), strings.NewReader("not"), ""))
+		task.KeepBlob(kept.Hash)
+		pawl.Task{Key: task.Key}.KeepBlob(kept.Hash) // of no engine
+		<-time.After(time.Hour)
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 3}, must(e.CollectBlobs(t.Context(), time.Minute)))
+		require.NoError(t, e.Complete(t.Context(), task.Key, nil))
+		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 4}, must(e.CollectBlobs(t.Context(), time.Minute)))
+	})
+}
+
 // Something else in the folder of blobs does not keep the rest from being
 // collected; what only looks like a reference does not stop a run.
 func TestCollectGoesOn(t *testing.T) {

@@ -110,6 +110,15 @@ func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref,
 	return t.askedServices().Put(ctx, t, r, mediaType)
 }
 
+// KeepBlob keeps a blob at least until the attempt is over, as if Put had put it. It is for executors
+// whose workers put blobs into the engine's store themselves, and does nothing in another process than
+// the engine's.
+func (t Task) KeepBlob(hash string) {
+	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
+		s.engine.dispatcher.pinBlob(t.Key, hash)
+	}
+}
+
 // Open is Engine.OpenBlob for a handler. A handler that returns its error fails
 // with the code blob_missing or blob_damaged, for good.
 func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {

@@ -205,8 +205,8 @@ func uncancelled(ctx context.Context, q any) context.Context {
 	return ctx
 }
 
-// errNoBlobs says what does not go over NATS.
-var errNoBlobs = fmt.Errorf("%w: workers over NATS have no blobs: keep large values where both sides reach them, and pass references", pawl.ErrInvalid)
+// errNoBlobs says what a worker lacks.
+var errNoBlobs = fmt.Errorf("%w: pawlnats.Worker.Blobs is nil: it is the store that the engine has in Options.Blobs", pawl.ErrInvalid)
 
 // Heartbeat implements pawl.TaskServices.
 func (h *heldTask) Heartbeat(ctx context.Context, t pawl.Task, details any) error {
@@ -219,14 +219,33 @@ func (h *heldTask) Heartbeat(ctx context.Context, t pawl.Task, details any) erro
 	return err
 }
 
-// Put implements pawl.TaskServices. It fails with pawl.ErrInvalid.
-func (h *heldTask) Put(context.Context, pawl.Task, io.Reader, string) (blob.Ref, error) {
-	return blob.Ref{}, errNoBlobs
+// Put implements pawl.TaskServices. The pool is told of the blob, and has it kept.
+func (h *heldTask) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
+	if h.loop.blobs == nil {
+		return blob.Ref{}, errNoBlobs
+	}
+	if _, err := blob.ParseRef(blob.Ref{Hash: emptyBlob, Type: mediaType}); err != nil {
+		return blob.Ref{}, fmt.Errorf("%w: put a blob: %w", pawl.ErrInvalid, err)
+	}
+	hash, size, err := h.loop.blobs.Put(ctx, r)
+	if err == nil {
+		_, err = h.callAgain(ctx, "beat", beatMessage{Worker: h.loop.id, Key: t.Key, Blob: hash})
+	}
+	if err != nil {
+		return blob.Ref{}, fmt.Errorf("put a blob: %w", err)
+	}
+	return blob.Ref{Hash: hash, Size: size, Type: mediaType}, nil
 }
 
-// Open implements pawl.TaskServices. It fails with pawl.ErrInvalid.
-func (h *heldTask) Open(context.Context, pawl.Task, blob.Ref) (io.ReadCloser, error) {
-	return nil, errNoBlobs
+// emptyBlob is the hash of no bytes.
+const emptyBlob = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// Open implements pawl.TaskServices.
+func (h *heldTask) Open(ctx context.Context, _ pawl.Task, ref blob.Ref) (io.ReadCloser, error) {
+	if h.loop.blobs == nil {
+		return nil, errNoBlobs
+	}
+	return h.loop.blobs.Open(ctx, ref.Hash)
 }
 
 // Once implements pawl.TaskServices. An outcome is sent at least once, also where the

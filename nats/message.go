@@ -18,6 +18,7 @@ type (
 		Key     pawl.Key        `json:"key"`
 		Claim   bool            `json:"claim,omitempty"` // the task was just delivered
 		Details json.RawMessage `json:"details,omitempty"`
+		Blob    string          `json:"blob,omitempty"` // hash of one that the task has put
 	}
 	onceMessage struct {
 		Worker string `json:"worker"`

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/value"
 )
@@ -132,6 +133,8 @@ func (p *Pool) serveBeat(data []byte) reply {
 	switch {
 	case !mine:
 		return reply{Status: statusOther}
+	case m.Blob != "":
+		return p.keepBlob(m)
 	case known && m.Claim:
 		return reply{Status: statusTaken}
 	}
@@ -158,6 +161,21 @@ func (p *Pool) serveBeat(data []byte) reply {
 		return invalidReply(err)
 	}
 	return reply{Status: statusBusy, Message: err.Error()}
+}
+
+// keepBlob has a blob kept that a task has put.
+func (p *Pool) keepBlob(m beatMessage) reply {
+	if _, err := blob.ParseRef(blob.Ref{Hash: m.Blob}); err != nil {
+		return invalidReply(err)
+	}
+	p.mu.Lock()
+	e := p.entries[m.Key]
+	p.mu.Unlock()
+	if e == nil || e.answered {
+		return p.serveBeatUnknown(m.Worker, m.Key)
+	}
+	e.task.KeepBlob(m.Blob)
+	return reply{Status: statusTaken}
 }
 
 // noteHolder notes who holds a task. known says that it is out, mine that nobody else holds it: a
@@ -201,7 +219,7 @@ func (p *Pool) serveOnce(data []byte) reply {
 	case !mine:
 		return reply{Status: statusOther}
 	case !known || e == nil:
-		return p.serveBeatUnknown(m)
+		return p.serveBeatUnknown(m.Worker, m.Key)
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, commitTimeout)
 	defer cancel()
@@ -213,8 +231,8 @@ func (p *Pool) serveOnce(data []byte) reply {
 
 // serveBeatUnknown answers for a task that the pool does not know: it is over, or the engine has
 // not dispatched it yet.
-func (p *Pool) serveBeatUnknown(m onceMessage) reply {
-	text, err := json.Marshal(beatMessage{Worker: m.Worker, Key: m.Key})
+func (p *Pool) serveBeatUnknown(worker string, k pawl.Key) reply {
+	text, err := json.Marshal(beatMessage{Worker: worker, Key: k})
 	if err != nil {
 		return invalidReply(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/timeout"
 )
@@ -28,6 +29,7 @@ type Worker struct {
 	ID       string       // shown by Inspect; a random text by default. No two that run at once may have the same
 	Types    []string     // what it takes; the types of the handlers by default, without "*"
 	Capacity int          // how many tasks at once; 1 by default
+	Blobs    blob.Store   // for Task.Put and Task.Open: what the engine has in pawl.Options.Blobs; without one they fail with pawl.ErrInvalid
 	Logger   *slog.Logger // gets what Run cannot return; slog.Default() by default
 }
 
@@ -92,6 +94,7 @@ type workerLoop struct {
 	types    []string
 	handlers pawl.Handlers
 	log      *slog.Logger
+	blobs    blob.Store
 	group    sync.WaitGroup // the pullers
 	gate     classGate      // of the pullers
 	tasks    sync.WaitGroup
@@ -114,7 +117,7 @@ func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
 	l := &workerLoop{
-		conn: w.Conn, js: js, names: names(w.Name), id: w.ID, types: types, handlers: h, log: w.Logger,
+		conn: w.Conn, js: js, names: names(w.Name), id: w.ID, types: types, handlers: h, log: w.Logger, blobs: w.Blobs,
 		room: make(chan struct{}, max(w.Capacity, 1)), held: map[pawl.Key]context.CancelCauseFunc{},
 	}
 	if w.Name == "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	pawlnats "github.com/pawl-run/pawl/nats"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/workflow"
@@ -106,6 +107,12 @@ type opened struct {
 // openEngine opens an engine over NATS. stop closes both.
 func openEngine(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Options) *opened {
 	t.Helper()
+	return openEngineWith(t, conn, dir, o, nil)
+}
+
+// openEngineWith is openEngine, with a store of blobs.
+func openEngineWith(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Options, blobs blob.Store) *opened {
+	t.Helper()
 	if o.Lease == 0 {
 		o.Lease = lease
 	}
@@ -114,7 +121,7 @@ func openEngine(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Options) *
 	}
 	pool, err := pawlnats.New(t.Context(), conn, o)
 	require.NoError(t, err)
-	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash})
+	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash, Blobs: blobs})
 	require.NoError(t, err)
 	pool.Attach(engine)
 	return &opened{engine, func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	pawlnats "github.com/pawl-run/pawl/nats"
 	"github.com/pawl-run/pawl/worker"
 )
@@ -28,10 +29,13 @@ type transport interface {
 }
 
 // overNATS is package pawlnats.
-type overNATS struct{ conn *nats.Conn }
+type overNATS struct {
+	conn  *nats.Conn
+	blobs blob.Store
+}
 
 func (o *overNATS) open(t *testing.T, dir string) (*pawl.Engine, func()) {
-	h := openEngine(t, o.conn, dir, pawlnats.Options{})
+	h := openEngineWith(t, o.conn, dir, pawlnats.Options{}, o.blobs)
 	return h.engine, h.stop
 }
 
@@ -44,7 +48,7 @@ func (o *overNATS) queued(t *testing.T) int {
 }
 
 func (o *overNATS) run(ctx context.Context, id string, capacity int, h pawl.Handlers) error {
-	return (&pawlnats.Worker{Conn: o.conn, ID: id, Capacity: capacity}).Run(ctx, h)
+	return (&pawlnats.Worker{Conn: o.conn, ID: id, Capacity: capacity, Blobs: o.blobs}).Run(ctx, h)
 }
 
 // overHTTP is package worker. Its server outlives the pools, of which it serves the last one.
@@ -89,7 +93,8 @@ func onEach(t *testing.T, story func(t *testing.T, over transport)) {
 		story(t, over)
 	})
 	t.Run("nats", func(t *testing.T) {
-		story(t, &overNATS{connect(t, startServer(t).ClientURL())})
+		conn := connect(t, startServer(t).ClientURL())
+		story(t, &overNATS{conn, openBlobs(t, conn)})
 	})
 }
 

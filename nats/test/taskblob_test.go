@@ -1,0 +1,96 @@
+package natstest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const putAndOpen = `
+name: blobs
+start: put
+nodes:
+  - {id: put, task: put, output: {state.ref: result}}
+  - {id: open, task: open, input: {ref: state.ref}, output: {output.bytes: result}}
+transitions: [{from: put, to: open}]
+`
+
+// A task puts what no message can carry, and another one, of another worker, opens it. What is missing, and
+// what a cancelled task puts, is an error.
+func TestBlobsOfTasks(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		content := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // 3.2 MB
+		begun, late := make(chan bool, 1), make(chan error, 1)
+		defer workOver(t, over, "ann", 1, pawl.Handlers{"put": func(ctx context.Context, task pawl.Task) (any, error) {
+			if task.Run == "cancelled" {
+				begun <- true
+				<-ctx.Done()
+				_, err := task.Put(context.Background(), strings.NewReader("late"), "")
+				late <- err
+				return nil, err
+			}
+			if _, err := task.Put(ctx, strings.NewReader("x"), "a\nb"); err == nil {
+				return nil, pawl.TaskError{Code: "untyped"}
+			}
+			return task.Put(ctx, bytes.NewReader(content), "text/plain")
+		}})()
+		defer workOver(t, over, "bob", 1, pawl.Handlers{"open": func(ctx context.Context, task pawl.Task) (any, error) {
+			_, err := task.Open(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
+			if err == nil {
+				return nil, pawl.TaskError{Code: "unmissed"}
+			}
+			ref, err := blob.ParseRef(task.Input.(map[string]any)["ref"])
+			if err != nil {
+				return nil, err
+			}
+			r, err := task.Open(ctx, ref)
+			if err != nil {
+				return nil, err
+			}
+			defer r.Close()
+			got, err := io.ReadAll(r)
+			if err == nil && !bytes.Equal(content, got) {
+				err = pawl.TaskError{Code: "other"}
+			}
+			return len(got), err
+		}})()
+		out, err := engine.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, putAndOpen)}, nil)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		require.EqualValues(t, len(content), out.Output["bytes"])
+
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "cancelled", Definition: define(t, putAndOpen)}, nil))
+		<-begun
+		require.NoError(t, engine.Cancel(t.Context(), "cancelled", "enough"))
+		require.ErrorIs(t, <-late, pawl.ErrStale)
+	})
+}
+
+// A worker without a store of blobs says so.
+func TestAWorkerWithoutBlobs(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{})
+	defer h.stop()
+	defer work(t, &pawlnats.Worker{Conn: conn}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+		_, put := task.Put(ctx, strings.NewReader("x"), "")
+		_, opened := task.Open(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
+		return []string{put.Error(), opened.Error()}, nil
+	}})()
+	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil)
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	for _, text := range out.Output["a"].([]any) {
+		require.Contains(t, text, "pawlnats.Worker.Blobs is nil")
+	}
+}
