@@ -167,7 +167,7 @@ func TestLittleMemory(t *testing.T) {
 		self, err := os.Executable()
 		require.NoError(t, err)
 		cmd := exec.Command(self)
-		cmd.Env = harness.Environment(childRole+"=memory", memoryDir+"="+dir, fmt.Sprint(memoryLimit, "=", limit), fmt.Sprint(memoryRuns, "=", runs))
+		cmd.Env = harness.Environment(childRole+"=memory", memoryDir+"="+dir, fmt.Sprint(memoryLimit, "=", limit), fmt.Sprint(memoryRuns, "=", runs), "GOGC=100")
 		var says bytes.Buffer
 		cmd.Stderr = &says
 		out, err := cmd.Output()

@@ -26,6 +26,14 @@ func TestLog(t *testing.T) {
 	})
 }
 
+// The log in memory, with which other packages test, does what this one does.
+func TestMemory(t *testing.T) {
+	logtest.Run(t, func(*testing.T) func() store.Log {
+		m := &logtest.Memory{}
+		return func() store.Log { return m.Writer(nil) }
+	})
+}
+
 // A missing entry is told, and nothing behind it is read; other files are left alone.
 func TestGap(t *testing.T) {
 	dir := t.TempDir()
