@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,7 +199,7 @@ func TestRemoteThatDoesNotAnswer(t *testing.T) {
 	for fault, want := range map[logtest.Fault]int{logtest.Refused: 0, logtest.AnswerLost: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			p, dir := newSharedPlace(t), filepath.Join(t.TempDir(), "data")
-			silent, told := false, 0
+			silent, told := false, atomic.Int64{}
 			o := p.options(nil, func(string) logtest.Fault {
 				if silent {
 					return fault
@@ -207,7 +208,7 @@ func TestRemoteThatDoesNotAnswer(t *testing.T) {
 			})
 			o.Remote.Report = func(r pawl.RemoteReport) {
 				if r.Err != nil {
-					told++
+					told.Add(1)
 				}
 			}
 			e, err := pawl.Open(t.Context(), dir, o)
@@ -217,7 +218,7 @@ func TestRemoteThatDoesNotAnswer(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			require.ErrorIs(t, e.Start(ctx, workflow.Run{ID: "run", Definition: def}, nil), context.DeadlineExceeded)
-			require.Greater(t, told, 30)
+			require.Greater(t, told.Load(), int64(30))
 			began := time.Now()
 			_ = e.Close(t.Context()) // it may say that the log did not answer
 			require.Less(t, time.Since(began), time.Minute)
