@@ -183,15 +183,16 @@ func (s *suite) chainsOf() []plan {
 	return out
 }
 
-// woken returns plans that kill where a run is met only if it has gone to sleep in
-// time, which a busy machine need not let it: where the alarm of one wakes it, which
-// is tried until it comes, and where a child asks whether it is still wanted. After a
-// crash, every child that goes on does that.
+// woken returns plans that kill where a work without a crash need not come, or cannot. A run is woken
+// by its alarm only if it has gone to sleep in time, which a busy machine need not let it: that is tried until
+// it comes. Every child that goes on after a crash asks whether it is still wanted, and an engine that finds a log
+// elsewhere takes it when it opens again.
 func (s *suite) woken() (out []plan) {
 	for _, p := range []plan{
 		{workNamed("sleeper"), []kill{{"alarm.wake", 1}}},
 		{workNamed("family"), []kill{{"child.started", 3}, {"child.asks", 1}}},
 		{workNamed("family"), []kill{{"child.started", 3}, {"child.asks", 2}, {"child.asks", 1}}},
+		{workNamed("remote"), []kill{{"release.end", 2}, {"remote.taken", 1}}},
 	} {
 		if *only == "" || *only == p.work.name {
 			out = append(out, p)
