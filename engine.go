@@ -242,6 +242,9 @@ func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook
 		Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, Hook: hook,
 	}
 	if o.Remote.Log != nil {
+		if err := checkApart(ctx, o.Remote.Bases, o.Blobs); err != nil {
+			return nil, fmt.Errorf("open engine directory %q: %w", path, err)
+		}
 		return store.OpenRemote(ctx, path, of, o.Remote)
 	}
 	return store.Open(path, of)

@@ -75,6 +75,8 @@ func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
 	}
 	if e.files != nil {
 		of.Blobs = e.files
+	} else if err := checkApart(ctx, o.Bases, e.blobs); err != nil {
+		return fmt.Errorf("follow: %w", err)
 	}
 	return closedError(e.dir.Follow(ctx, of))
 }

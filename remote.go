@@ -1,12 +1,17 @@
 package pawl
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -33,6 +38,24 @@ var (
 	// the directory that a log is of, open a path where nothing is.
 	ErrOtherLog = store.ErrOtherLog
 )
+
+// checkApart fails with ErrInvalid if a store of bases is that of blobs: each would delete what only the other knows.
+func checkApart(ctx context.Context, bases, blobs blob.Store) error {
+	probe := rand.Text()
+	hash, _, err := bases.Put(ctx, strings.NewReader(probe))
+	if err != nil {
+		return fmt.Errorf("put into the store of bases: %w", err)
+	}
+	_, err = blobs.Stat(ctx, hash)
+	_, gone := bases.Delete(ctx, hash, time.Now().Add(time.Hour)) // if it stays, a later base drops it
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: Bases is the store of Options.Blobs: give each a store of its own, or each deletes what the other has", ErrInvalid)
+	case errors.Is(err, blob.ErrMissing):
+		return gone
+	}
+	return fmt.Errorf("look into the store of blobs: %w", err)
+}
 
 // checkRemote returns what is wrong with the options of a log.
 func (o *Options) checkRemote(path string) error {

@@ -157,10 +157,7 @@ func (d *Dir) appendTransaction(tape []byte) error {
 	d.hook.Hit("remote.kept")
 	r.place.Spill = d.lastSpill.Load()
 	if n := r.since.Add(int64(len(tape))); n >= max(minRebase, r.size.Load()) {
-		select {
-		case r.due <- struct{}{}:
-		default:
-		}
+		r.askForBase()
 	}
 	if err := index.KeepLogPlace(d.db, r.place); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -184,7 +181,10 @@ func (r *remote) appendEntry(e *logEntry) error {
 				r.tell(nil)
 			}
 			return nil
-		case errors.Is(err, ErrFenced), failed == nil && errors.Is(err, ErrNoSpace):
+		case failed == nil && errors.Is(err, ErrNoSpace):
+			r.askForBase() // behind which the log lets entries go
+			return &refusal{err}
+		case errors.Is(err, ErrFenced):
 			return &refusal{err}
 		case r.ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(r.ctx))
@@ -200,6 +200,14 @@ func (r *remote) appendEntry(e *logEntry) error {
 			timer.Stop()
 			return fmt.Errorf("%w: %w: %w", ErrUnknown, context.Cause(r.ctx), err)
 		}
+	}
+}
+
+// askForBase has a base made soon.
+func (r *remote) askForBase() {
+	select {
+	case r.due <- struct{}{}:
+	default:
 	}
 }
 

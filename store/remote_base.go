@@ -74,7 +74,15 @@ func (r *remote) keepBase(ctx context.Context, d *Dir) error {
 		return err
 	}
 	d.hook.Hit("remote.base")
-	if err := d.noteBase(&logEntry{kind: entryBase, at: b.manifest.At, epoch: d.epoch, base: hash}); err != nil {
+	entry := &logEntry{kind: entryBase, at: b.manifest.At, epoch: d.epoch, base: hash}
+	f := follower{dir: d, o: FollowOptions{Log: r.o.Log, Bases: r.o.Bases}}
+	err = d.noteBase(entry)
+	if errors.Is(err, ErrNoSpace) { // all that is older than the last base goes
+		if err = f.dropOld(ctx, time.Now()); err == nil {
+			err = d.noteBase(entry)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	r.size.Store(b.size)
@@ -86,7 +94,6 @@ func (r *remote) keepBase(ctx context.Context, d *Dir) error {
 	if last := before.Truncate(time.Millisecond).Add(time.Millisecond); since.After(last) { // of the one before it, as the log has it
 		since = last
 	}
-	f := follower{dir: d, o: FollowOptions{Log: r.o.Log, Bases: r.o.Bases}}
 	if err := f.dropOld(ctx, since); err != nil && ctx.Err() == nil { // the next one tries again
 		d.options.Logger.Warn("the log of the directory and its bases are not trimmed yet", "directory", d.path, "error", err)
 	}

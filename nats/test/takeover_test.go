@@ -88,12 +88,16 @@ func nodeAsProcess(order string) int {
 		return 1
 	}
 	changed := make(chan struct{}, 1)
-	n, err := openNode(conn, dir, name, func(pawlcluster.Status) {
+	report := func(pawlcluster.Status) {
 		select {
 		case changed <- struct{}{}:
 		default:
 		}
-	})
+	}
+	n, err := openNode(conn, dir, name, report)
+	for began := time.Now(); err != nil && time.Since(began) < time.Minute; n, err = openNode(conn, dir, name, report) {
+		fmt.Fprintln(os.Stderr, "once more:", err) // the servers may look for a leader
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
