@@ -129,6 +129,7 @@ func TestABoundThatComesAndGoes(t *testing.T) {
 			if o.Types != nil {
 				require.Equal(t, 1, most)
 			}
+			stop()
 		}
 		h.stop()
 	}
