@@ -197,10 +197,12 @@ func TestRemoteRefuses(t *testing.T) {
 type smallLog struct {
 	*logtest.Writer
 	memory *logtest.Memory
+	full   *atomic.Int64 // how many it has refused
 }
 
 func (l smallLog) Append(ctx context.Context, entry []byte) (store.Position, error) {
 	if l.memory.Len() >= 60 {
+		l.full.Add(1)
 		return store.Position{}, fmt.Errorf("%w: the log", pawl.ErrNoSpace)
 	}
 	return l.Writer.Append(ctx, entry)
@@ -209,11 +211,11 @@ func (l smallLog) Append(ctx context.Context, entry []byte) (store.Position, err
 // An awayStore takes nothing while it is away.
 type awayStore struct {
 	*blob.Files
-	away *bool
+	away func() bool
 }
 
 func (s awayStore) Put(ctx context.Context, r io.Reader) (string, int64, error) {
-	if *s.away {
+	if s.away() {
 		return "", 0, errors.New("it is away")
 	}
 	return s.Files.Put(ctx, r)
@@ -224,26 +226,25 @@ func TestRemoteThatIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, dir := newSharedPlace(t), filepath.Join(t.TempDir(), "data")
 		o := p.options(pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}, nil)
-		away := false
-		o.Remote.Log, o.Remote.Bases, o.Remote.Rebase = smallLog{p.log.Writer(nil), p.log}, awayStore{p.bases, &away}, 5*time.Second
+		var full, begun atomic.Int64
+		o.Remote.Log, o.Remote.Rebase = smallLog{p.log.Writer(nil), p.log, &full}, 5*time.Second
+		o.Remote.Bases = awayStore{p.bases, func() bool { return begun.Load() > 30 && full.Load() < 10 }}
 		e, err := pawl.Open(t.Context(), dir, o)
 		require.NoError(t, err)
-		def, full := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n"), 0
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
 		for i := range 100 {
 			run := workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}
 			<-time.After(time.Second)
-			away = i > 30 && full < 10
+			begun.Add(1)
 			for err := e.Start(t.Context(), run, nil); err != nil; err = e.Start(t.Context(), run, nil) {
 				require.ErrorIs(t, err, pawl.ErrNoSpace)
-				full++
-				away = full < 10
 				<-time.After(time.Second)
 			}
 			out, err := e.Wait(t.Context(), run.ID)
 			require.NoError(t, err)
 			require.Equal(t, workflow.RunCompleted, out.Status)
 		}
-		require.GreaterOrEqual(t, full, 10)
+		require.GreaterOrEqual(t, full.Load(), int64(10))
 		require.Less(t, p.log.Len(), 61)
 		require.NoError(t, e.Close(t.Context()))
 		e, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "there"), p.options(nil, nil))
