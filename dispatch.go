@@ -58,6 +58,7 @@ type outTask struct {
 	place     heap.Place // among the tasks of its run in the queue
 	withdrawn bool
 	pending   bool // the handler said that the result comes later
+	counted   bool // among the tasks of its tenant that run
 	cancel    context.CancelCauseFunc
 	pins      []string        // blobs that it has put
 	delivers  bool            // it has a result, which waits to be delivered
@@ -150,6 +151,7 @@ func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 	case t.pending:
 		t.cancel(errWithdrawn)
 		d.forgetTask(t)
+		d.fillSlots()
 	default:
 		t.cancel(errWithdrawn)
 	}
@@ -162,6 +164,7 @@ func (d *dispatcher) forgetTask(t *outTask) {
 	}
 	delete(d.held, t.key)
 	t.pulse.stopTimer()
+	d.queue.releaseTenant(t)
 	d.engine.pinned.unpinBlobs(t.pins...)
 	if at := (outKey{t.Run, t.Token}); d.latest[at] == t {
 		delete(d.latest, at)

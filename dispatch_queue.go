@@ -81,7 +81,7 @@ func (q *taskQueue) addTask(t *outTask) {
 }
 
 // takeNext takes the task that begins next out of the queue and returns it; nil if
-// none may begin. Its type and its tenant count it until taskReturned.
+// none may begin. Its type counts it until taskReturned, and its tenant until releaseTenant.
 func (q *taskQueue) takeNext() *outTask {
 	if q.ready.Len() == 0 {
 		return nil
@@ -94,6 +94,7 @@ func (q *taskQueue) takeNext() *outTask {
 	l.countTask(q.latest)
 	q.length--
 	n.running++
+	t.counted = true
 	lr.turn = takeTurn(&lt.runTurn, lr.turn)
 	lt.turn = takeTurn(&l.turn, lt.turn)
 	r.turn = takeTurn(&n.runTurn, r.turn)

@@ -14,7 +14,7 @@ type queuedTenant struct {
 	lanes   []*laneTenant // with tasks of it
 	runs    int           // that the queue knows
 	ready   int           // of these, those that are ready
-	running int           // tasks that the executor has
+	running int           // tasks that the executor has, and with limit.Pending those whose results come later
 	turn    int64         // in the queue as a whole, while it may begin a task
 	runTurn int64         // of its run whose task was taken last
 	may     bool          // it may begin a task: it has a ready run, and fewer tasks run than its limit
@@ -105,12 +105,24 @@ func (q *taskQueue) forgetUnused(n *queuedTenant) {
 	}
 }
 
-// taskReturned notes that a task runs no longer.
+// taskReturned notes that the executor has a task no longer.
 func (q *taskQueue) taskReturned(t *outTask) {
-	l, n := q.laneOf(t.Task), q.tenantOf(t.Tenant)
+	l := q.laneOf(t.Task)
 	l.running--
-	n.running--
 	q.placeLane(l)
+	if !t.pending || !q.tenantOf(t.Tenant).limit.Pending {
+		q.releaseTenant(t)
+	}
+}
+
+// releaseTenant lets a task count for its tenant no longer, if it does.
+func (q *taskQueue) releaseTenant(t *outTask) {
+	if !t.counted {
+		return
+	}
+	t.counted = false
+	n := q.tenantOf(t.Tenant)
+	n.running--
 	if len(q.limits) > 0 {
 		q.placeTenant(n, nil)
 	}

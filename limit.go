@@ -53,9 +53,13 @@ func (l TypeLimit) Problem(kind string) string {
 // A TenantLimit bounds what one tenant has at once, see workflow.Run.Tenant. The zero value of each
 // field is no bound.
 type TenantLimit struct {
-	// Concurrency is how many of its tasks run at once, and in a pool of package worker how many its workers
-	// hold. A task that waits for that holds no slot.
+	// Concurrency is how many of its tasks run at once in this process, and, counted apart unless Pending is set, how
+	// many the workers of a pool of package worker hold. A task that waits for that holds no slot.
 	Concurrency int
+	// Pending lets a task whose handler has returned ErrPending count for Concurrency until it is over. So one count,
+	// and one order of turns, holds for the tasks in this process and those of a pool together: what is above
+	// waits in the engine. A task for which no worker comes, or whose callback does not, takes a place as well.
+	Pending bool
 	// Active is how many of its runs may be active at once; beyond it, Start answers a
 	// *TenantBusyError. As with Options.MaxActive, child runs and those that go on count, but are not
 	// held back.
@@ -109,9 +113,13 @@ func checkTenants(limits map[string]TenantLimit) error {
 		if name == "" {
 			return fmt.Errorf("%w: Options.Tenants: a name is empty: Concurrency and MaxActive bound what has no tenant", ErrInvalid)
 		}
-		if l := limits[name]; l.Concurrency < 0 || l.Active < 0 || l.Bytes < 0 {
+		l := limits[name]
+		if l.Concurrency < 0 || l.Active < 0 || l.Bytes < 0 {
 			return fmt.Errorf("%w: Options.Tenants[%q]: Concurrency is %d, Active %d and Bytes %d: give how many tasks and runs the tenant may have at once, and how many bytes on the disk, or 0 for no bound",
 				ErrInvalid, name, l.Concurrency, l.Active, l.Bytes)
+		}
+		if l.Pending && l.Concurrency == 0 {
+			return fmt.Errorf("%w: Options.Tenants[%q]: there is Pending without a Concurrency, for which it would count", ErrInvalid, name)
 		}
 	}
 	return nil

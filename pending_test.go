@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/pawl-run/pawl"
@@ -59,4 +60,69 @@ transitions: [{from: a, to: b}]
 	require.Equal(t, 3, a.Priority)
 	require.Zero(t, b.Priority)
 	require.Less(t, a.Order, b.Order)
+}
+
+// With TenantLimit.Pending a task whose result comes later counts for its tenant until it is over,
+// whoever ends it, also after a restart, and no other tenant waits for it.
+func TestPendingTasksCountForTheirTenant(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	attempts := make(chan pawl.Task, 99)
+	options := pawl.Options{
+		Tenants: map[string]pawl.TenantLimit{"*": {Concurrency: 2, Pending: true}, "vip": {Concurrency: 2}},
+		Executor: pawl.Handlers{"*": func(_ context.Context, task pawl.Task) (any, error) {
+			attempts <- task
+			return nil, pawl.ErrPending
+		}},
+	}
+	e := open(t, dir, options)
+	def := define(t, "name: one\nstart: a\nnodes: [{id: a, task: work}]")
+	start := func(id workflow.RunID, tenant string) {
+		require.NoError(t, e.Start(ctx, workflow.Run{ID: id, Definition: def, Tenant: tenant}, nil))
+	}
+	next := func(want ...workflow.RunID) (tasks []pawl.Task) {
+		var got []workflow.RunID
+		for range want {
+			tasks = append(tasks, <-attempts)
+			got = append(got, tasks[len(tasks)-1].Run)
+		}
+		require.ElementsMatch(t, want, got)
+		require.Empty(t, attempts)
+		return tasks
+	}
+	start("a1", "a")
+	first := next("a1")
+	start("a2", "a")
+	next("a2")
+	for _, id := range []workflow.RunID{"a3", "a4", "a5", "a6"} {
+		start(id, "a")
+	}
+	s, err := e.Inspect(ctx, "a3")
+	require.NoError(t, err)
+	require.True(t, s.Tokens[0].Limited, "it waits for the two of its tenant that are elsewhere")
+	start("b1", "b")
+	for _, id := range []workflow.RunID{"v1", "v2", "v3"} {
+		start(id, "vip")
+	}
+	next("b1", "v1", "v2", "v3")
+
+	require.NoError(t, e.Complete(ctx, first[0].Key, 1))
+	third := next("a3")
+	require.NoError(t, e.Cancel(ctx, "a2", "enough"))
+	next("a4")
+	require.NoError(t, e.Fail(ctx, third[0].Key, errors.New("it broke")))
+	next("a5")
+	require.NoError(t, e.Close(ctx))
+
+	e = open(t, dir, options) // all are dispatched again, whichever comes first
+	of := map[string]int{}
+	var last pawl.Task
+	for range 6 {
+		task := <-attempts
+		if of[task.Tenant]++; task.Tenant == "a" {
+			last = task
+		}
+	}
+	require.Equal(t, map[string]int{"a": 2, "b": 1, "vip": 3}, of)
+	require.NoError(t, e.Complete(ctx, last.Key, 1))
+	require.Equal(t, "a", (<-attempts).Tenant)
 }

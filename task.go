@@ -143,7 +143,7 @@ func (t Task) ReportWorker(name string) {
 
 // TenantLimit returns what Options.Tenants says of the task's tenant; zero where nothing does, and in
 // another process than the engine's. It is for executors that give tasks to workers: the engine counts
-// a task until Execute has returned, and package worker until its worker lets go of it.
+// a task until Execute has returned, with TenantLimit.Pending until the task is over, and package worker until its worker lets go of it.
 func (t Task) TenantLimit() TenantLimit {
 	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
 		return tenantLimitOf(s.engine.options.Tenants, t.Tenant)

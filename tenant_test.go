@@ -120,7 +120,7 @@ func TestTheTenantOfARun(t *testing.T) {
 // Limits of tenants bound what each has at once, and no other.
 func TestLimitsOfTenants(t *testing.T) {
 	ctx := t.Context()
-	for _, bad := range []map[string]pawl.TenantLimit{{"a": {Concurrency: -1}}, {"*": {Active: -1}}, {"a": {Bytes: -1}}, {"": {Active: 1}}, {"a\n": {}}} {
+	for _, bad := range []map[string]pawl.TenantLimit{{"a": {Concurrency: -1}}, {"*": {Active: -1}}, {"a": {Bytes: -1}}, {"a": {Pending: true}}, {"": {Active: 1}}, {"a\n": {}}} {
 		_, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Tenants: bad})
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 		require.ErrorContains(t, err, "Options.Tenants")

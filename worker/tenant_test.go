@@ -101,3 +101,64 @@ func TestTenantsTakeTurnsAtAPool(t *testing.T) {
 		require.NoError(t, s.engine.Cancel(t.Context(), "big", "enough"))
 	}
 }
+
+// With TenantLimit.Pending one count holds for the tasks of a tenant in the engine's process and at the
+// workers of a pool: wherever it has as many as it may, the next one waits until one of them is done.
+func TestOneCountForTheProcessAndItsPool(t *testing.T) {
+	ctx, pool := t.Context(), mustNew(worker.Options{NoToken: true})
+	begun, gates := make(chan string, 9), map[string]chan struct{}{"here": make(chan struct{}), "there": make(chan struct{})}
+	perform := func(ctx context.Context, task pawl.Task) (any, error) {
+		begun <- task.Tenant + " " + task.Type
+		select {
+		case <-gates[task.Type]:
+		case <-ctx.Done():
+		}
+		return nil, ctx.Err()
+	}
+	engine, err := pawl.Open(ctx, t.TempDir(), pawl.Options{
+		Executor: pawl.Handlers{"here": perform, "there": pool.Execute}, Durability: pawl.ProcessCrash,
+		Tenants: map[string]pawl.TenantLimit{"*": {Concurrency: 2, Pending: true}},
+	})
+	require.NoError(t, err)
+	pool.Attach(engine)
+	t.Cleanup(func() {
+		require.NoError(t, pool.Close(context.Background()))
+		require.NoError(t, engine.Close(context.Background()))
+	})
+	require.NoError(t, pool.Start(worker.Registration{ID: "w", Capacity: 9}, pawl.Handlers{"there": perform}))
+	start := func(id workflow.RunID, tenant, kind string) {
+		def := define(t, "name: "+kind+"\nstart: a\nnodes: [{id: a, task: "+kind+"}]")
+		require.NoError(t, engine.Start(ctx, workflow.Run{ID: id, Definition: def, Tenant: tenant}, nil))
+	}
+	waits := func(id workflow.RunID) {
+		s, err := engine.Inspect(ctx, id)
+		require.NoError(t, err)
+		require.True(t, s.Tokens[0].Limited, "%s waits for its tenant", id)
+	}
+	next := func(want string) { require.Equal(t, want, <-begun) }
+
+	start("1", "a", "there")
+	next("a there")
+	start("2", "a", "here")
+	next("a here")
+	start("3", "a", "here")
+	waits("3")
+	start("4", "a", "there")
+	waits("4")
+	start("5", "b", "here")
+	next("b here")
+	gates["there"] <- struct{}{}
+	next("a here") // the first that waits, in this process, for the place of one at a worker
+	waits("4")
+	for range 3 { // all that are in this process, one of them of the other tenant
+		gates["here"] <- struct{}{}
+	}
+	next("a there")
+	gates["there"] <- struct{}{}
+	for _, id := range []workflow.RunID{"1", "2", "3", "4", "5"} {
+		out, err := engine.Wait(ctx, id)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+	}
+	require.Empty(t, begun)
+}
