@@ -175,6 +175,8 @@ func TestRemoteRefuses(t *testing.T) {
 		empty := newSharedPlace(t)
 		empty.bases, empty.blobs = p.bases, p.blobs
 		refused(pawl.ErrCorrupt, dir, empty.options(h, nil))
+		empty.log = &logtest.Memory{}
+		refused(pawl.ErrCorrupt, filepath.Join(t.TempDir(), "new"), empty.options(h, nil)) // which would begin with nothing
 
 		// It goes on with what it has, and then with another log.
 		e, err = pawl.Open(t.Context(), dir, pawl.Options{Remote: pawl.RemoteOptions{Detach: true}, Blobs: p.blobs})

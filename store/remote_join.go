@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
@@ -300,7 +301,7 @@ func fetchDirectory(ctx context.Context, path string, o Options, r RemoteOptions
 	f := &restorer{o: RestoreOptions{Log: r.Log, Bases: r.Bases, Codec: o.Codec}, stay: true}
 	err = f.plan(ctx)
 	if errors.Is(err, ErrNoBase) {
-		return nil // it is to be made
+		return checkNoBases(ctx, r.Bases) // it is to be made
 	}
 	if err == nil {
 		err = makeDir(filepath.Dir(filepath.Clean(path)))
@@ -312,6 +313,23 @@ func fetchDirectory(ctx context.Context, path string, o Options, r RemoteOptions
 		o.warn("the base of the directory lacks something", "directory", path, "damaged", f.info.Damaged)
 	}
 	return err
+}
+
+// leastBase is how many bytes a blob of a base has at least.
+const leastBase = 64
+
+// checkNoBases refuses a log without a base whose store has one: it is not a new log, but one that was lost, and with it
+// everything that would be forgotten here without a word.
+func checkNoBases(ctx context.Context, bases blob.Store) error {
+	for info, err := range bases.All(ctx) {
+		if err != nil {
+			return err
+		}
+		if info.Size >= leastBase {
+			return &CorruptError{File: "the log", What: "it has no base, but the store of bases has something: either the log was lost, and the directory is to be opened where it is, with Detach and then with a new log and a new store; or a first base was never finished, and the store is to be emptied"}
+		}
+	}
+	return nil
 }
 
 // replaceDirectory makes a directory anew that is too far behind its log. The old one is removed when the

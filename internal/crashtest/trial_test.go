@@ -82,7 +82,7 @@ func (t *trial) finish() {
 	for id, f := range t.Was {
 		w.alone[id] = !f.Head.Status.Final()
 	}
-	if w.remote {
+	if w.remote && len(t.Was) > 0 { // there is a base
 		if err := os.RemoveAll(filepath.Join(t.Dir, "engine")); err != nil { // with its machine
 			t.Bad("%v", err)
 		}

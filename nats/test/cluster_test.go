@@ -29,7 +29,7 @@ type cluster struct {
 	processes []*exec.Cmd
 }
 
-func startCluster(t *testing.T, lazy ...int) *cluster {
+func startCluster(t testing.TB, lazy ...int) *cluster {
 	t.Helper()
 	c := &cluster{}
 	var ports, routes []int
@@ -55,7 +55,7 @@ func startCluster(t *testing.T, lazy ...int) *cluster {
 	return c
 }
 
-func (c *cluster) startMember(t *testing.T, i int) *exec.Cmd {
+func (c *cluster) startMember(t testing.TB, i int) *exec.Cmd {
 	t.Helper()
 	order, err := json.Marshal(c.members[i])
 	require.NoError(t, err)
