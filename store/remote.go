@@ -138,6 +138,9 @@ func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
 			return err
 		}
 	}
+	if r.since.Load() >= minRebase {
+		r.askForBase()
+	}
 	r.loop.Go(func() { r.makeBases(d) }) // until the directory is closed
 	return nil
 }

@@ -123,6 +123,7 @@ func (d *Dir) catchUp() error {
 	c := replayer{db: d.db, place: r.place, former: r.former, removed: map[string]bool{}}
 	err := c.replayLog(r.ctx, r.o.Log, time.Time{})
 	r.place = c.place
+	r.since.Add(c.total) // so that lives which are short leave no long log
 	if err != nil {
 		return d.indexError(err)
 	}
@@ -143,6 +144,7 @@ type replayer struct {
 
 	next  index.LogPlace // as place, with the transaction under way
 	bytes int            // of that; -1: there is none
+	total int64          // bytes of all transactions since the last base
 	count int            // of transactions
 	at    time.Time      // of the last entry
 }
@@ -205,7 +207,7 @@ func (c *replayer) replayEntry(entry Entry, until time.Time) error {
 	case !c.next.Based && (e.kind != entryBase || e.epoch != c.former):
 		return fmt.Errorf("%w: another one came before this had a base in it; use a log of its own", ErrOtherLog)
 	case e.kind == entryBase:
-		c.next.Based = true
+		c.next.Based, c.total = true, 0
 	default:
 		if err := c.replayTapes(e.changes); err != nil {
 			return &CorruptError{File: nameOfEntry(entry.Seq), What: "it does not fit the directory", Err: err}
@@ -229,6 +231,7 @@ func (c *replayer) replayTapes(tapes [][]byte) error {
 	}
 	for _, tape := range tapes {
 		c.bytes += len(tape)
+		c.total += int64(len(tape))
 		c.count++
 		if err := c.noteStatements(tape); err != nil {
 			return err
