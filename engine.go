@@ -87,7 +87,8 @@ type Options struct {
 	// wakes, no timer and no limit of time fires, no run is failed as stalled, no task is dispatched, and nothing is told
 	// to child or parent runs. Calls that change a run (Start, Cancel, Signal, Vote, Retry, Complete and so on) commit, and
 	// what they make due leaves at the next Open without Maintenance. A wait whose time is over takes a signal or a vote until
-	// then. Executor and StallAfter are not used. Wait and Run fail with ErrMaintenance if the run has not ended.
+	// then. Executor and StallAfter are not used. Wait and Run fail with ErrMaintenance if the run has not ended. A directory that has a log (see Remote) may be
+	// opened without it to be read: calls that change a run fail with ErrRemote.
 	Maintenance bool
 	// Feed publishes the events of all runs, each at least once: see FeedOptions. Nobody by default.
 	// With Maintenance they wait for the next Open without. Open fails with ErrInvalid if a bound is negative.
@@ -239,7 +240,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 // openStore opens the directory of an engine.
 func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook) (*store.Dir, error) {
 	of := store.Options{
-		Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, Hook: hook,
+		Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, LogAway: o.Maintenance, Hook: hook,
 	}
 	if o.Remote.Log != nil {
 		if err := checkApart(ctx, o.Remote.Bases, o.Blobs); err != nil {

@@ -159,9 +159,14 @@ func TestRemoteRefuses(t *testing.T) {
 
 		strange := filepath.Join(t.TempDir(), "strange")
 		require.NoError(t, open(t, strange, pawl.Options{}).Close(t.Context()))
-		require.NoError(t, os.RemoveAll(filepath.Join(strange, "blobs")))
 		refused(pawl.ErrOtherLog, strange, p.options(h, nil))
 		refused(pawl.ErrRemote, dir, pawl.Options{})
+		e, err = pawl.Open(t.Context(), dir, pawl.Options{Maintenance: true})
+		require.NoError(t, err)
+		require.Len(t, idsOf(t, e), 2)
+		require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "new", Definition: def}, nil), pawl.ErrRemote)
+		require.ErrorIs(t, e.Purge(t.Context(), "first"), pawl.ErrRemote)
+		require.NoError(t, e.Close(t.Context()))
 
 		// The log lacks its end, or an entry is damaged: in a directory that has it already that does no harm.
 		whole := p.log.Len()

@@ -300,7 +300,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 	clear(d.counts.changed)
 	clear(d.tenants.changed)
 	tape := (*sqlite.Tape)(nil)
-	if d.tape.Reset(); d.remote != nil || d.tapes.isOn() {
+	if d.tape.Reset(); d.remote != nil || d.logAway || d.tapes.isOn() {
 		tape = &d.tape
 		defer d.db.RecordTo(nil)
 	}

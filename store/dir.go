@@ -39,6 +39,7 @@ type Options struct {
 	Codec         Codec          // of the values on the disk; nil leaves them as they are
 	CountTenants  bool           // TenantBytes is wanted; Open then reads a row of each run that has a tenant
 	Detach        bool           // a directory that has a log goes on without it
+	LogAway       bool           // one that has a log is opened although that is not here: what the log would get fails with ErrRemote
 	Outbox        int64          // how many bytes of events wait to be published before commits wait; 0: none are kept
 	Hook          *testhook.Hook // of a test; nil otherwise
 
@@ -82,6 +83,7 @@ type Dir struct {
 	tapes   tapes       // of those that whoever follows the directory has not got yet
 	outbox  *eventOutbox
 	remote  *remote       // nil if commits count when the directory has them
+	logAway bool          // it has a log, which is not here
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's
 	sums    *os.File      // that holds it; nil if no marks are made

@@ -149,7 +149,12 @@ func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
 // notes in pawl.db that it is there. The error is a *refusal if the log does not have it.
 func (d *Dir) appendTransaction(tape []byte) error {
 	r := d.remote
-	if r == nil || len(tape) == 0 {
+	switch {
+	case len(tape) == 0:
+		return nil
+	case d.logAway:
+		return &refusal{ErrRemote}
+	case r == nil:
 		return nil
 	}
 	d.hook.Hit("remote.append")

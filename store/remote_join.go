@@ -28,9 +28,10 @@ func (d *Dir) findLogPlace() error {
 		d.remote.place, d.remote.has = place, has
 		d.remote.former, err = index.ReadEpoch(d.db)
 		return d.indexError(err)
-	case has && !d.options.Detach:
+	case has && !d.options.Detach && !d.options.LogAway:
 		return ErrRemote
 	}
+	d.logAway = has && !d.options.Detach
 	return nil
 }
 
