@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -261,6 +262,65 @@ func TestRemoteThatIsFull(t *testing.T) {
 		o.Blobs = p.bases
 		_, err = pawl.Open(t.Context(), dir, o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)
+	})
+}
+
+// What is put aside for large records has numbers that no life uses again: another machine may still have those of before.
+func TestRemoteNumbersOfSpills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, dir := newSharedPlace(t), t.TempDir()
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}, {id: b, wait: {event: go}}]\ntransitions: [{from: a, to: b}]\n")
+		open := func(machine string) *pawl.Engine {
+			o := p.options(pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return strings.Repeat("x", 700<<10), nil }}, nil)
+			o.IdleAfter = time.Hour // a base finds the records in the log of pawl.db
+			e, err := pawl.Open(t.Context(), filepath.Join(dir, machine), o)
+			require.NoError(t, err)
+			return e
+		}
+		for _, id := range []workflow.RunID{"one", "two"} {
+			e := open("a")
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+			if id == "one" {
+				<-time.After(2 * time.Minute) // there is a base
+			}
+			synctest.Wait()
+			require.NoError(t, e.Close(t.Context()))
+		}
+		e := open("b")
+		require.Len(t, idsOf(t, e), 2)
+		for _, id := range []workflow.RunID{"one", "two"} {
+			require.Len(t, journalOf(t, e, id), 2)
+		}
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// A log that has lost its end, and gone on with something else, is not that of a directory which has that end.
+func TestRemoteThatForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, dir := newSharedPlace(t), t.TempDir()
+		h := pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
+		live := func(machine string, runs ...workflow.RunID) {
+			e, err := pawl.Open(t.Context(), filepath.Join(dir, machine), p.options(h, nil))
+			require.NoError(t, err)
+			for _, id := range runs {
+				_, err = e.Run(t.Context(), workflow.Run{ID: id, Definition: def}, nil)
+				require.NoError(t, err)
+			}
+			require.NoError(t, e.Close(t.Context()))
+		}
+		live("a", "one")
+		kept := uint64(p.log.Len()) //nolint:gosec // not negative
+		live("a", "two")
+		p.log.Lose(kept)
+		_, err := pawl.Open(t.Context(), filepath.Join(dir, "a"), p.options(h, nil))
+		require.ErrorIs(t, err, pawl.ErrCorrupt, "it has lost its end")
+		live("b", "three", "four", "five")
+		_, err = pawl.Open(t.Context(), filepath.Join(dir, "a"), p.options(h, nil))
+		require.ErrorIs(t, err, pawl.ErrCorrupt)
+		require.ErrorContains(t, err, "it does not go on from the one before it")
+		live("b", "six")
 	})
 }
 

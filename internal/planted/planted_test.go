@@ -48,6 +48,36 @@ var bugs = []bug{
 		"./actor", "TestNothingLeavesBeforeTheCommit",
 	},
 	{
+		"a commit counts before the log has it", "store/commit.go",
+		"if err := d.appendTransaction(tape); err != nil {", "if err := error(nil); err != nil {",
+		".", "TestRemote",
+	},
+	{
+		"an engine commits whose log another one has", "store/remote.go",
+		"		case errors.Is(err, ErrFenced):\n			return &refusal{err}\n", "		case errors.Is(err, ErrFenced):\n			return nil\n",
+		".", "TestRemote",
+	},
+	{
+		"numbers of spills come again after a take-over", "store/dir.go",
+		"d.lastSpill.Store(max(d.lastSpill.Load(), d.remote.place.Spill))", "_ = 0",
+		".", "TestRemoteNumbersOfSpills",
+	},
+	{
+		"an entry is executed that does not go on from the last", "store/remote_join.go",
+		"	case e.before != c.next.Sum:\n", "	case e.before != c.next.Sum && e.kind == entryDamaged:\n",
+		".", "TestRemoteThatForgets",
+	},
+	{
+		"a log that was lost is taken for a new one", "store/remote_join.go",
+		"return checkNoBases(ctx, r.Bases)", "return nil",
+		".", "TestRemoteRefuses",
+	},
+	{
+		"a directory commits without its log", "store/remote.go",
+		"	case d.logAway:\n", "	case d.logAway && r != nil:\n",
+		".", "TestRemoteRefuses",
+	},
+	{
 		"branches are merged in the order of arrival", "merge/merge.go",
 		"	sorted := sortedByIndex(branches)\n", "	sorted := branches\n",
 		"./merge", "TestApply",

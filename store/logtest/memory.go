@@ -35,6 +35,13 @@ func (m *Memory) Change(seq uint64, f func([]byte) []byte) {
 	m.entries[seq-m.first] = f(m.entries[seq-m.first])
 }
 
+// Lose removes the entries behind one: servers that did not sync have lost them.
+func (m *Memory) Lose(behind uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries = m.entries[:behind-m.first+1]
+}
+
 // A Fault is what happens to one call of a [Writer].
 type Fault int
 
