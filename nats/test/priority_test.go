@@ -129,7 +129,6 @@ func TestABoundThatComesAndGoes(t *testing.T) {
 			if o.Types != nil {
 				require.Equal(t, 1, most)
 			}
-			stop()
 		}
 		h.stop()
 	}
