@@ -16,6 +16,10 @@ type ManyReport struct {
 	Left    int          `json:"left"`            // runs that it left as they were: they had ended meanwhile, or there was nothing to change
 	Refused int          `json:"refused"`         // runs that refused it
 	Errors  []RunRefusal `json:"errors,omitzero"` // why, of the first MaxRefusals
+
+	// Cursor is the last run that was looked at, if there may be more: the same call goes on with
+	// RunFilter.After = Cursor. It is "" when all were.
+	Cursor workflow.RunID `json:"cursor,omitzero"`
 }
 
 // A RunRefusal says why one run of many refused a call.
@@ -28,32 +32,26 @@ type RunRefusal struct {
 // MaxRefusals bounds the errors that a ManyReport has.
 const MaxRefusals = 1000
 
-// CancelAll cancels every run that fits the filter, one after the other, each as Cancel does, and
-// reports how many. Runs that have ended are not among them, also for Limit, and neither are those that begin
-// after it has passed. A run that is damaged is reported, and the others are cancelled. An error ends the call, which
-// may be repeated: ErrClosed, ErrNoSpace, ErrUnknown, a *WhereError (of the filter), that of ctx. The report is of what
-// was done until then.
+// CancelAll cancels every run that fits the filter and has not ended, as ActOnAll goes through them, each as Cancel does.
 func (e *Engine) CancelAll(ctx context.Context, f RunFilter, reason string) (ManyReport, error) {
-	return e.eachRun(ctx, f, func(id workflow.RunID) (bool, error) {
-		return true, e.Cancel(ctx, id, reason)
+	return e.ActOnAll(ctx, f, func(r *RunSummary) (bool, error) {
+		return true, e.Cancel(ctx, r.Run, reason)
 	})
 }
 
 // patchTries is how often PatchAll patches a run that others patch at the same time.
 const patchTries = 5
 
-// PatchAll patches every run that fits the filter and has not ended, one after the other, each as Patch does,
+// PatchAll patches every run that fits the filter and has not ended, as ActOnAll goes through them, each as Patch does,
 // whole or not at all. patch gets the definition that the run has, which is its own copy, and returns the
-// operations, none to leave the run as it is; it is asked again if somebody else patches the run meanwhile. Runs
-// that refuse their operations are reported, and the others are patched. An error ends the call, as of CancelAll; the report
-// is of what was done until then.
+// operations, none to leave the run as it is; it is asked again if somebody else patches the run meanwhile.
 func (e *Engine) PatchAll(ctx context.Context, f RunFilter, patch func(*workflow.Definition) []any) (ManyReport, error) {
 	if patch == nil {
 		return ManyReport{}, fmt.Errorf("%w: PatchAll needs a function that says what to patch", ErrInvalid)
 	}
-	return e.eachRun(ctx, f, func(id workflow.RunID) (changed bool, err error) {
+	return e.ActOnAll(ctx, f, func(r *RunSummary) (changed bool, err error) {
 		for range patchTries {
-			d, revision, err := e.Definition(ctx, id)
+			d, revision, err := e.Definition(ctx, r.Run)
 			if err != nil {
 				return false, err
 			}
@@ -61,7 +59,7 @@ func (e *Engine) PatchAll(ctx context.Context, f RunFilter, patch func(*workflow
 			if len(ops) == 0 {
 				return false, nil
 			}
-			if _, err = e.Patch(ctx, id, Patch{Base: revision, Ops: ops}); !errors.Is(err, ErrConflict) {
+			if _, err = e.Patch(ctx, r.Run, Patch{Base: revision, Ops: ops}); !errors.Is(err, ErrConflict) {
 				return true, err
 			}
 		}
@@ -69,13 +67,22 @@ func (e *Engine) PatchAll(ctx context.Context, f RunFilter, patch func(*workflow
 	})
 }
 
-// eachRun acts on the runs that fit a filter and have not ended.
-func (e *Engine) eachRun(ctx context.Context, f RunFilter, act func(workflow.RunID) (changed bool, err error)) (out ManyReport, err error) {
+// ActOnAll gives act every run that fits the filter and has not ended, one after the other, the oldest first, and
+// reports what came of it: act says whether it has changed the run. Runs that begin after the call has passed are not
+// among them. A run of which act returns an error is reported as refused, or as left if the error says that the run has ended
+// meanwhile or was purged, and the others are acted on. Errors that concern all runs end the call, with a report of
+// what was done until then: ErrClosed, ErrNoSpace, ErrFailed, ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote, a
+// *WhereError (of the filter), that of ctx. Repeating it, from the Cursor of the report or from the beginning, is safe
+// if act is.
+func (e *Engine) ActOnAll(ctx context.Context, f RunFilter, act func(*RunSummary) (changed bool, err error)) (out ManyReport, err error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return out, err
 	}
 	if _, err := e.actOf(ctx); err != nil {
 		return out, err
+	}
+	if act == nil {
+		return out, fmt.Errorf("%w: ActOnAll needs a function that acts", ErrInvalid)
 	}
 	if f.Status = unendedOf(f.Status); len(f.Status) == 0 {
 		return out, CheckWhere(f.Where)
@@ -83,25 +90,40 @@ func (e *Engine) eachRun(ctx context.Context, f RunFilter, act func(workflow.Run
 	if f.Limit == 0 && f.After == "" {
 		f.Newest = false // parents before their children, which would end them in another way
 	}
+	limit := f.Limit
+	f.Limit = 0 // one more is looked for, which says whether there is a cursor
 	for r, err := range e.Runs(ctx, f) {
 		if err != nil {
 			return out, err
 		}
-		changed, err := act(r.Run)
-		switch {
-		case err == nil && changed:
-			out.Changed++
-		case err == nil, errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):
-			out.Left++
-		case isRefusal(err):
-			if out.Refused++; len(out.Errors) < MaxRefusals {
-				out.Errors = append(out.Errors, RunRefusal{r.Run, err, err.Error()})
-			}
-		default:
+		if limit > 0 && out.Changed+out.Left+out.Refused == limit {
+			return out, nil
+		}
+		changed, err := act(&r)
+		if err := out.addResult(r.Run, changed, err); err != nil {
 			return out, fmt.Errorf("run %q: %w", string(r.Run), err)
 		}
 	}
+	out.Cursor = ""
 	return out, nil
+}
+
+// addResult counts what has come of one run. It returns an error that concerns all of them.
+func (m *ManyReport) addResult(run workflow.RunID, changed bool, err error) error {
+	switch {
+	case err == nil && changed:
+		m.Changed++
+	case err == nil, errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):
+		m.Left++
+	case concernsAll(err):
+		return err
+	default:
+		if m.Refused++; len(m.Errors) < MaxRefusals {
+			m.Errors = append(m.Errors, RunRefusal{run, err, err.Error()})
+		}
+	}
+	m.Cursor = run
+	return nil
 }
 
 // unendedOf returns the statuses of a filter, of which none are all, that runs have which have not ended.
@@ -114,12 +136,12 @@ func unendedOf(wanted []workflow.RunStatus) (out []workflow.RunStatus) {
 	return out
 }
 
-// isRefusal reports whether an error concerns only the run that the call was about.
-func isRefusal(err error) bool {
-	for _, of := range []error{ErrCorrupt, ErrVersion, ErrSuspended, ErrConflict, ErrNotPublished, ErrInvalid} {
+// concernsAll reports whether an error says something of the engine or of the caller, not of one run alone.
+func concernsAll(err error) bool {
+	for _, of := range []error{ErrClosed, ErrNoSpace, ErrFailed, ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, of) {
 			return true
 		}
 	}
-	return errors.As(err, new(*workflow.PatchError)) || errors.As(err, new(*workflow.DefinitionError)) || errors.As(err, new(*workflow.LimitError))
+	return false
 }

@@ -72,10 +72,10 @@ func TestWhichOfManyRuns(t *testing.T) {
 	for i := range 4 {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
 	}
-	for _, changed := range []int{3, 1, 0} {
+	for _, want := range []pawl.ManyReport{{Changed: 3, Cursor: "r2"}, {Changed: 1}, {}} {
 		report, err := e.CancelAll(t.Context(), pawl.RunFilter{Limit: 3}, "")
 		require.NoError(t, err)
-		require.Equal(t, pawl.ManyReport{Changed: changed}, report)
+		require.Equal(t, want, report)
 	}
 	ended := []workflow.RunStatus{workflow.RunCancelled, workflow.RunFailed}
 	report, err := e.CancelAll(t.Context(), pawl.RunFilter{Status: ended, Where: `seq > 0`}, "")
@@ -95,6 +95,49 @@ func TestWhichOfManyRuns(t *testing.T) {
 	_, err = e.CancelAll(t.Context(), pawl.RunFilter{Newest: true}, "")
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCancelled, outcomeOf(t, e, "parent").Status)
+}
+
+// What is done to many runs says where it came to when it ends early, and goes on from there; what concerns one run
+// alone does not end it, and what concerns all does.
+func TestActOnAllGoesOn(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for i := range 5 {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	own := errors.New("not this one")
+	var seen []workflow.RunID
+	report, err := e.ActOnAll(ctx, pawl.RunFilter{}, func(r *pawl.RunSummary) (bool, error) {
+		seen = append(seen, r.Run)
+		switch r.Run {
+		case "r1":
+			return true, own
+		case "r2":
+			cancel()
+		}
+		return false, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, pawl.ManyReport{Left: 2, Refused: 1, Errors: []pawl.RunRefusal{{Run: "r1", Err: own, Why: "not this one"}}, Cursor: "r2"}, report)
+	report, err = e.ActOnAll(t.Context(), pawl.RunFilter{After: report.Cursor}, func(r *pawl.RunSummary) (bool, error) {
+		seen = append(seen, r.Run)
+		return true, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, pawl.ManyReport{Changed: 2}, report)
+	require.Equal(t, []workflow.RunID{"r0", "r1", "r2", "r3", "r4"}, seen)
+
+	report, err = e.ActOnAll(t.Context(), pawl.RunFilter{}, func(r *pawl.RunSummary) (bool, error) {
+		if r.Run == "r1" {
+			return false, fmt.Errorf("commit: %w", pawl.ErrNoSpace)
+		}
+		return true, nil
+	})
+	require.ErrorIs(t, err, pawl.ErrNoSpace)
+	require.ErrorContains(t, err, `run "r1"`)
+	require.Equal(t, pawl.ManyReport{Changed: 1, Cursor: "r0"}, report, "r1 is tried again")
+	_, err = e.ActOnAll(t.Context(), pawl.RunFilter{}, nil)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
 // What is published can be listed and read.

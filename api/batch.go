@@ -39,40 +39,46 @@ func (c *call) doBatch() error {
 	if q.err != nil {
 		return q.err
 	}
+	if slices.ContainsFunc(f.Status, workflow.RunStatus.Final) {
+		return invalidf("runs that have ended cannot be changed: status must be running, paused or suspended")
+	}
 	a, err := c.readBatchAct()
 	if err != nil {
 		return err
 	}
-	if f.Status, err = unended(f.Status); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), batchTime)
 	defer cancel()
-	out := Batch{Applied: !dry, Refused: []RunRefusal{}}
-	for r, err := range c.engine.Runs(ctx, f) {
-		switch {
-		case errors.Is(err, pawl.ErrRunNotFound):
-			return invalidf("the cursor is of a run that was purged: begin anew")
-		case err != nil && ctx.Err() == nil:
-			return err
-		case dry && err != nil:
-			return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d runs: choose fewer", out.Runs)
-		case err != nil && out.Runs == 0:
-			return refusef(http.StatusServiceUnavailable, codeTimeout, "no run was found in %v: choose by what an index has, such as workflow and status", batchTime)
-		case err != nil, !dry && out.Runs == limit: // the time or the limit is over: the cursor is of the run before
-			return c.reply(out)
-		}
-		out.Runs++
-		if dry {
-			continue
-		}
-		if err := out.addResult(r.Run, c.actOnOne(r.Run, *a)); err != nil {
-			return err
-		}
-		out.Cursor = string(r.Run)
+	act := func(r *pawl.RunSummary) (bool, error) { return true, c.actOnOne(r.Run, *a) }
+	if f.Limit = limit; dry {
+		f.Limit, act = 0, func(*pawl.RunSummary) (bool, error) { return false, nil }
 	}
-	out.Cursor = ""
-	return c.reply(out)
+	report, err := c.engine.ActOnAll(ctx, f, act)
+	runs := report.Changed + report.Left + report.Refused
+	late := err != nil && ctx.Err() != nil && !errors.Is(err, pawl.ErrUnknown)
+	switch {
+	case errors.Is(err, pawl.ErrRunNotFound):
+		return invalidf("the cursor is of a run that was purged: begin anew")
+	case late && dry:
+		return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d runs: choose fewer", runs)
+	case late && runs == 0:
+		return refusef(http.StatusServiceUnavailable, codeTimeout, "no run was found in %v: choose by what an index has, such as workflow and status", batchTime)
+	case err != nil && !late:
+		return err
+	}
+	return c.reply(batchOf(&report, dry))
+}
+
+// batchOf returns what a report says, or, if nothing was to be changed, how many runs there are.
+func batchOf(r *pawl.ManyReport, dry bool) *Batch {
+	out := &Batch{Applied: !dry, Runs: r.Changed + r.Left + r.Refused, Changed: r.Changed, Refused: []RunRefusal{}}
+	if dry {
+		return out
+	}
+	out.Left, out.Cursor = r.Left, string(r.Cursor)
+	for _, one := range r.Errors {
+		out.Refused = append(out.Refused, RunRefusal{one.Run, errorOf(one.Err)})
+	}
+	return out
 }
 
 // batchTime is how long one request goes on with the next run.
@@ -113,32 +119,6 @@ func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 	}
 	p := &performer{engine: c.engine, run: run}
 	return unknownIfLate(p.performAct(ctx, &a))
-}
-
-// addResult counts what a run said. It returns an error that is one of the engine, not of the run.
-func (b *Batch) addResult(run workflow.RunID, err error) error {
-	switch {
-	case err == nil:
-		b.Changed++
-	case errors.Is(err, pawl.ErrEnded), errors.Is(err, pawl.ErrRunNotFound):
-		b.Left++
-	case errors.Is(err, pawl.ErrClosed), errors.Is(err, pawl.ErrNoSpace), errors.Is(err, pawl.ErrFailed), errors.Is(err, pawl.ErrUnknown):
-		return err
-	default:
-		b.Refused = append(b.Refused, RunRefusal{run, errorOf(err)})
-	}
-	return nil
-}
-
-// unended returns the statuses of a filter, or all that a run has which has not ended.
-func unended(wanted []workflow.RunStatus) ([]workflow.RunStatus, error) {
-	if len(wanted) == 0 {
-		return []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended}, nil
-	}
-	if slices.ContainsFunc(wanted, workflow.RunStatus.Final) {
-		return nil, invalidf("runs that have ended cannot be changed: status must be running, paused or suspended")
-	}
-	return wanted, nil
 }
 
 // DoAll does something to the runs that fit a filter and have not ended, and adds up what the requests have come to; its

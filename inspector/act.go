@@ -26,6 +26,7 @@ type act struct {
 	title   string // what the reader is about to do
 	past    string // what was done
 	danger  bool
+	ofAll   bool   // it can be done to all runs of a filter
 	options string // what else is asked: input, output, signal
 	perform func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error
 }
@@ -44,16 +45,16 @@ var acts = []act{
 	{name: "reject", title: "Reject", past: "rejected", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Vote(ctx, t, workflow.Ballot{By: f.By, Comment: f.Reason})
 	}},
-	{name: "cancel", title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "cancel", ofAll: true, title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Cancel(ctx, t.Run, f.Reason)
 	}},
-	{name: "pause", title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
+	{name: "pause", ofAll: true, title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
 		return e.Pause(ctx, t.Run)
 	}},
-	{name: "resume", title: "Resume", past: "resumed", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
+	{name: "resume", ofAll: true, title: "Resume", past: "resumed", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
 		return e.Resume(ctx, t.Run)
 	}},
-	{name: "signal", title: "Send a signal to", past: "signalled", options: "signal", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "signal", ofAll: true, title: "Send a signal to", past: "signalled", options: "signal", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Signal(ctx, t.Run, workflow.Signal{Name: f.Name, ID: f.Sender, Payload: f.value})
 	}},
 	{name: "fork", title: "Fork", past: "this is the new run", options: "fork", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
@@ -74,6 +75,7 @@ func actOf(name string) *act {
 type actForm struct {
 	act     *act
 	Targets []pawl.Target
+	All     *allRuns // instead of targets
 	By      string
 	Reason  string
 	Name    string // of a signal, or id of a new run
@@ -107,6 +109,14 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 		}
 	}
 	f.input = workflow.RetryInput(f.Input)
+	if values.Get("all") != "" {
+		if !f.act.ofAll {
+			return nil, errNoPage
+		}
+		var err error
+		f.All, err = readAllRuns(values)
+		return f, err
+	}
 	for _, text := range values["target"] {
 		t, ok := targetOf(text)
 		if !ok {
@@ -214,6 +224,9 @@ func (s *server) serveAct(p *page) error {
 		if err != nil {
 			return err
 		}
+		if f.All != nil {
+			return s.askAll(p, f, nil)
+		}
 		return s.askAct(p, f, nil)
 	case http.MethodPost:
 		p.r.Body = http.MaxBytesReader(p.w, p.r.Body, maxForm)
@@ -247,12 +260,18 @@ func (s *server) performAct(p *page, f *actForm) error {
 	case f.Reason == "":
 		err = fmt.Errorf("%w: say why", errAct)
 	}
-	if err != nil {
+	switch {
+	case err != nil && f.All != nil:
+		return s.askAll(p, f, err)
+	case err != nil:
 		return s.askAct(p, f, err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), formTime)
 	defer cancel()
 	ctx = pawl.Because(pawl.As(ctx, f.By), f.Reason)
+	if f.All != nil {
+		return s.performAll(ctx, p, f)
+	}
 	done := 0
 	var refused []effect
 	for _, t := range f.Targets {
@@ -287,7 +306,10 @@ func (f *actForm) afterwards(told ...string) string {
 	if f.act.name == "fork" {
 		return runAddress(workflow.RunID(f.Name), told...)
 	}
-	if len(f.Targets) > 1 {
+	switch {
+	case f.All != nil:
+		return "runs" + queryOf(f.All.parameters(), told)
+	case len(f.Targets) > 1:
 		return "inbox" + queryOf(nil, told)
 	}
 	if t := f.Targets[0]; t.Token != 0 {

@@ -44,6 +44,7 @@ type actBody struct {
 	AskBy    bool
 	Error    string
 	Effects  []effect
+	All      *allRuns // instead of one or more; Effects are of the first of them
 	Back     string
 	Signals  []string // that the run waits for
 	Done     int
@@ -58,9 +59,22 @@ const (
 
 // askAct shows what would come of an act, and asks for a reason. Nothing is changed.
 func (s *server) askAct(p *page, f *actForm, wrong error) error {
-	b := actBody{
-		Act: f.act.name, Title: f.act.title, Danger: f.act.danger, Options: f.act.options, Form: f, AskBy: p.who == "", Back: p.targetLink(f.Targets[0]),
+	b := p.actBodyOf(f)
+	b.Back = p.targetLink(f.Targets[0])
+	status := b.tellWrong(f, wrong)
+	if err := s.addEffects(p, f, &b, f.Targets); err != nil {
+		return err
 	}
+	return p.showStatus(status, "act.html", f.act.title, "", b)
+}
+
+// actBodyOf returns the page that asks whether to do something.
+func (p *page) actBodyOf(f *actForm) actBody {
+	return actBody{Act: f.act.name, Title: f.act.title, Danger: f.act.danger, Options: f.act.options, Form: f, AskBy: p.who == "", All: f.All}
+}
+
+// tellWrong says what is wrong with a form, if anything is, and returns the status of the page.
+func (b *actBody) tellWrong(f *actForm, wrong error) int {
 	status := http.StatusOK
 	if wrong != nil {
 		status = http.StatusBadRequest
@@ -70,7 +84,12 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 	if wrong != nil {
 		b.Error = strings.TrimPrefix(wrong.Error(), errAct.Error()+": ")
 	}
-	for i, t := range f.Targets {
+	return status
+}
+
+// addEffects tries an act on the first targets, and offers the signals for which the first of them waits.
+func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Target) error {
+	for i, t := range targets {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
 		if i < triedTargets && f.act.options != "fork" && (f.act.options != "signal" || f.Name != "") {
 			err := s.tryAct(p, f, t, &e)
@@ -83,10 +102,10 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 		}
 		b.Effects = append(b.Effects, e)
 	}
-	if f.act.options == "signal" {
-		b.Signals = s.signalNames(p, f.Targets[0].Run)
+	if f.act.options == "signal" && len(targets) > 0 {
+		b.Signals = s.signalNames(p, targets[0].Run)
 	}
-	return p.showStatus(status, "act.html", f.act.title, "", b)
+	return nil
 }
 
 // tryAct lets an act happen to a copy of the run.

@@ -32,7 +32,8 @@ type runsBody struct {
 	Where     string // a condition
 	Wrong     string // why it is none; then there are no rows
 	Roots     bool
-	MayAct    bool // some of the rows can be chosen
+	MayAct    bool      // some of the rows can be chosen
+	AllActs   []actLink // what can be done to all that fit
 	Filtered  bool
 	First     string // the first page; "" on it
 	Next      string // the next one; "" on the last
@@ -47,15 +48,14 @@ var allStatuses = []workflow.RunStatus{
 // showRuns lists runs, newest first.
 func (s *server) showRuns(p *page) (err error) {
 	q := p.r.URL.Query()
-	f := pawl.RunFilter{
-		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Where: strings.TrimSpace(q.Get("where")), Newest: true,
-	}
-	if f.Labels, err = readLabels(q.Get("labels")); err != nil {
+	f, err := readRunFilter(q)
+	if err != nil {
 		return err
 	}
+	f.Newest = true
 	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs")}
-	if f.Status, err = b.chooseStatuses(q["status"]); err != nil {
-		return err
+	for _, status := range allStatuses {
+		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), slices.Contains(f.Status, status)})
 	}
 	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Labels != nil || f.Status != nil || f.Where != ""
 	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
@@ -104,23 +104,25 @@ func (s *server) showRuns(p *page) (err error) {
 		b.Rows = append(b.Rows, row)
 		last = r
 	}
+	b.AllActs = p.allActLinks(q, &f)
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
 }
 
-// chooseStatuses returns the statuses that are chosen, and offers all.
-func (b *runsBody) chooseStatuses(texts []string) (chosen []workflow.RunStatus, err error) {
-	for _, text := range texts {
+// readRunFilter reads which runs the parameters of a list choose. The condition is not checked.
+func readRunFilter(q url.Values) (f pawl.RunFilter, err error) {
+	f = pawl.RunFilter{
+		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Where: strings.TrimSpace(q.Get("where")),
+	}
+	for _, text := range q["status"] {
 		status, err := workflow.ParseRunStatus(text)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errNoPage, err)
+			return f, fmt.Errorf("%w: %w", errNoPage, err)
 		}
-		chosen = append(chosen, status)
+		f.Status = append(f.Status, status)
 	}
-	for _, status := range allStatuses {
-		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), slices.Contains(chosen, status)})
-	}
-	return chosen, nil
+	f.Labels, err = readLabels(q.Get("labels"))
+	return f, err
 }
 
 // readLabels reads what people write: customer=7, kind=large.

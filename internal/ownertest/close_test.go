@@ -266,6 +266,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Backup":        first(e.Backup(ctx, "/nowhere/at/all")),
 		"Cancel":        e.Cancel(ctx, "a", ""),
 		"CancelNodes":   e.CancelNodes(ctx, "a", "a"),
+		"ActOnAll":      first(e.ActOnAll(ctx, pawl.RunFilter{}, func(*pawl.RunSummary) (bool, error) { return true, nil })),
 		"CancelAll":     first(e.CancelAll(ctx, pawl.RunFilter{}, "")),
 		"CloseGroup":    e.CloseGroup(ctx, pawl.GroupTarget{Run: "a", Group: "g"}),
 		"CollectBlobs":  first(e.CollectBlobs(ctx, time.Hour)),

@@ -1,0 +1,250 @@
+package inspector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The bounds of a form that is about all runs of a filter.
+const (
+	allTime      = 30 * time.Second // how long it goes on with the next run; the page after it goes on from there
+	allMost      = 1000             // how many runs it is done to
+	countTime    = 3 * time.Second  // how long those are counted that it would be done to
+	shownRefused = 50
+)
+
+// allRuns are the runs of a filter that have not ended, to which a form does something.
+type allRuns struct {
+	Filter    pawl.RunFilter
+	Cursor    workflow.RunID // it was done up to this run
+	Most      int            // to how many of them, 0 if nobody has said
+	Done      pawl.ManyReport
+	Count     int
+	Uncounted bool // there are more
+	Words     string
+	query     url.Values
+}
+
+// A formField is a hidden field of a form.
+type formField struct{ Name, Value string }
+
+// filterFields are the parameters that choose runs.
+var filterFields = []string{"workflow", "status", "prefix", "tenant", "labels", "roots", "where"}
+
+// readAllRuns reads which runs a form is about, how far it came, and what the steps before this one have done.
+func readAllRuns(values url.Values) (a *allRuns, err error) {
+	a = &allRuns{Cursor: workflow.RunID(values.Get("cursor")), query: url.Values{}}
+	if a.Filter, err = readRunFilter(values); err != nil {
+		return nil, err
+	}
+	if err := pawl.CheckWhere(a.Filter.Where); err != nil {
+		return nil, fmt.Errorf("%w: %w", errAct, err)
+	}
+	a.Filter.After = a.Cursor
+	for _, name := range filterFields {
+		if of := values[name]; len(of) > 0 && of[0] != "" {
+			a.query[name] = of
+		}
+	}
+	for name, n := range map[string]*int{"most": &a.Most, "changed": &a.Done.Changed, "left": &a.Done.Left, "refused": &a.Done.Refused} {
+		if text := values.Get(name); text != "" {
+			if *n, err = strconv.Atoi(text); err != nil || *n < 0 {
+				return nil, fmt.Errorf("%w: %s is %q: it must be a number", errAct, name, text)
+			}
+		}
+	}
+	a.Words = a.describeFilter()
+	return a, nil
+}
+
+// parameters returns those that choose the runs, as lists of them have them.
+func (a *allRuns) parameters() url.Values {
+	out := url.Values{}
+	for name, values := range a.query {
+		out[name] = values
+	}
+	return out
+}
+
+// Fields returns what a form has to say of the runs.
+func (a *allRuns) Fields() (out []formField) {
+	for _, name := range filterFields {
+		for _, value := range a.query[name] {
+			out = append(out, formField{name, value})
+		}
+	}
+	if a.Cursor != "" {
+		out = append(out, formField{"cursor", string(a.Cursor)})
+	}
+	for _, n := range []struct {
+		name string
+		of   int
+	}{{"changed", a.Done.Changed}, {"left", a.Done.Left}, {"refused", a.Done.Refused}} {
+		if n.of > 0 {
+			out = append(out, formField{n.name, strconv.Itoa(n.of)})
+		}
+	}
+	return out
+}
+
+// describeFilter says which runs those are.
+func (a *allRuns) describeFilter() string {
+	f := &a.Filter
+	var parts []string
+	add := func(is bool, format string, value any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, value))
+		}
+	}
+	add(f.Workflow != "", "are of the workflow %s", f.Workflow)
+	var statuses []string
+	for _, status := range f.Status {
+		statuses = append(statuses, statusWord(status))
+	}
+	add(len(statuses) > 0, "are %s", strings.Join(statuses, " or "))
+	add(f.Prefix != "", "have an id that begins with %s", f.Prefix)
+	add(f.Tenant != "", "are of the tenant %s", f.Tenant)
+	add(len(f.Labels) > 0, "have the labels %s", a.query.Get("labels"))
+	add(f.Roots, "%s", "are no children")
+	add(f.Where != "", "fit the condition %s", f.Where)
+	if len(parts) == 0 {
+		return "Those are all runs of this engine: they fit a filter that is empty"
+	}
+	return "Those are the runs that " + strings.Join(parts, ", and ")
+}
+
+// allActLinks returns the links to what can be done to all runs of a list.
+func (p *page) allActLinks(q url.Values, f *pawl.RunFilter) (links []actLink) {
+	if p.rights&api.Act == 0 {
+		return nil
+	}
+	for i := range acts {
+		a := &acts[i]
+		if !a.ofAll || !a.fits(f.Status) {
+			continue
+		}
+		all := url.Values{"do": {a.name}, "all": {"1"}}
+		for _, name := range filterFields {
+			if of := q[name]; len(of) > 0 && of[0] != "" {
+				all[name] = of
+			}
+		}
+		text, _, _ := strings.Cut(a.title, " ")
+		if a.options == "signal" {
+			text = "Signal"
+		}
+		links = append(links, actLink{text + " all…", p.root + "act" + queryOf(all, nil), a.danger})
+	}
+	return links
+}
+
+// fits reports whether a run that has one of these statuses, of which none are all, can take an act.
+func (a *act) fits(statuses []workflow.RunStatus) bool {
+	for _, status := range statuses {
+		if !status.Final() {
+			return true
+		}
+	}
+	return len(statuses) == 0
+}
+
+// askAll shows to how many runs an act would be done, and what would come of it at the first of them, and asks for a
+// reason. Nothing is changed.
+func (s *server) askAll(p *page, f *actForm, wrong error) error {
+	var first []pawl.Target
+	ctx, cancel := context.WithTimeout(p.r.Context(), countTime)
+	defer cancel()
+	report, err := s.engine.ActOnAll(ctx, f.All.Filter, func(r *pawl.RunSummary) (bool, error) {
+		if len(first) < triedTargets {
+			first = append(first, pawl.Target{Run: r.Run})
+		}
+		return false, nil
+	})
+	if f.All.Uncounted = err != nil && ctx.Err() != nil; err != nil && !f.All.Uncounted {
+		return err
+	}
+	if f.All.Count = report.Left; f.All.Count == 0 && !f.All.Uncounted {
+		return fmt.Errorf("%w: no run that has not ended is chosen", errAct)
+	}
+	b := p.actBodyOf(f)
+	b.Back = p.root + "runs" + queryOf(f.All.parameters(), nil)
+	status := b.tellWrong(f, wrong)
+	if err := s.addEffects(p, f, &b, first); err != nil {
+		return err
+	}
+	return p.showStatus(status, "act.html", f.act.title, "", b)
+}
+
+// An allDoneBody says what came of an act on all runs of a filter, and goes on with the rest.
+type allDoneBody struct {
+	All                    *allRuns
+	Form                   nextForm
+	Past                   string
+	Changed, Left, Refused int
+	Refusals               []effect
+	MoreRefusals           int // of this step
+	Error                  string
+	Again                  bool // there may be more
+	Back                   string
+}
+
+// A nextForm is what the next step of an act has to say again.
+type nextForm struct {
+	Act    string
+	Fields []formField
+}
+
+// performAll does what a form asks for to the runs of a filter, for so long, and tells how far it came.
+func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
+	a := f.All
+	a.Filter.Limit = allMost
+	if a.Most > 0 {
+		a.Filter.Limit = min(a.Most, allMost)
+	}
+	until, cancel := context.WithTimeout(ctx, allTime)
+	defer cancel()
+	report, err := s.engine.ActOnAll(until, a.Filter, func(r *pawl.RunSummary) (bool, error) {
+		return true, f.act.perform(ctx, s.engine, pawl.Target{Run: r.Run}, f)
+	})
+	if report.Cursor != "" || err == nil {
+		a.Cursor = report.Cursor
+	}
+	a.Done.Changed, a.Done.Left, a.Done.Refused = a.Done.Changed+report.Changed, a.Done.Left+report.Left, a.Done.Refused+report.Refused
+	if err == nil && a.Cursor == "" && a.Done.Refused == 0 {
+		return p.tellAfterwards(f, a.Done.Changed)
+	}
+	b := allDoneBody{
+		All: a, Form: nextForm{f.act.name, f.repeated()}, Past: f.act.past, Changed: a.Done.Changed, Left: a.Done.Left, Refused: a.Done.Refused,
+		Back: p.root + "runs" + queryOf(a.parameters(), nil), Again: err != nil || a.Cursor != "", MoreRefusals: max(0, report.Refused-shownRefused),
+	}
+	for _, one := range report.Errors[:min(len(report.Errors), shownRefused)] {
+		b.Refusals = append(b.Refusals, effect{Run: one.Run, Href: p.runLink(one.Run), Refused: refusalText(one.Err)})
+	}
+	status := http.StatusOK
+	if err != nil && until.Err() == nil || errors.Is(err, pawl.ErrUnknown) {
+		b.Error, status = refusalText(err), http.StatusConflict
+	} else if report.Refused > 0 {
+		status = http.StatusConflict
+	}
+	return p.showStatus(status, "actedall.html", f.act.title, "", b)
+}
+
+// repeated returns the fields of a form that its next step has again.
+func (f *actForm) repeated() (out []formField) {
+	for _, field := range []formField{{"by", f.By}, {"reason", f.Reason}, {"name", f.Name}, {"id", f.Sender}, {"value", f.Text}} {
+		if field.Value != "" {
+			out = append(out, field)
+		}
+	}
+	return out
+}
