@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/logtest"
@@ -159,8 +161,16 @@ func TestRemoteRefuses(t *testing.T) {
 		require.NoError(t, open(t, followed, pawl.Options{}).Close(t.Context()))
 
 		strange := filepath.Join(t.TempDir(), "strange")
-		require.NoError(t, open(t, strange, pawl.Options{}).Close(t.Context()))
+		e = open(t, strange, pawl.Options{Executor: h})
+		run(e, "other")
+		require.NoError(t, e.Close(t.Context()))
 		refused(pawl.ErrOtherLog, strange, p.options(h, nil))
+		empty := filepath.Join(t.TempDir(), "empty") // somebody made it, and never had a base
+		require.NoError(t, open(t, empty, pawl.Options{}).Close(t.Context()))
+		e, err = pawl.Open(t.Context(), empty, p.options(h, nil))
+		require.NoError(t, err)
+		require.Len(t, idsOf(t, e), 2)
+		require.NoError(t, e.Close(t.Context()))
 		refused(pawl.ErrRemote, dir, pawl.Options{})
 		e, err = pawl.Open(t.Context(), dir, pawl.Options{Maintenance: true})
 		require.NoError(t, err)
@@ -178,11 +188,11 @@ func TestRemoteRefuses(t *testing.T) {
 		p.log.Change(uint64(whole)+2, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }) //nolint:gosec // not negative
 		refused(pawl.ErrCorrupt, dir, p.options(h, nil))
 		refused(pawl.ErrCorrupt, filepath.Join(t.TempDir(), "new"), p.options(h, nil))
-		empty := newSharedPlace(t)
-		empty.bases, empty.blobs = p.bases, p.blobs
-		refused(pawl.ErrCorrupt, dir, empty.options(h, nil))
-		empty.log = &logtest.Memory{}
-		refused(pawl.ErrCorrupt, filepath.Join(t.TempDir(), "new"), empty.options(h, nil)) // which would begin with nothing
+		lost := newSharedPlace(t)
+		lost.bases, lost.blobs = p.bases, p.blobs
+		refused(pawl.ErrCorrupt, dir, lost.options(h, nil))
+		lost.log = &logtest.Memory{}
+		refused(pawl.ErrCorrupt, filepath.Join(t.TempDir(), "new"), lost.options(h, nil)) // which would begin with nothing
 
 		// It goes on with what it has, and then with another log.
 		e, err = pawl.Open(t.Context(), dir, pawl.Options{Remote: pawl.RemoteOptions{Detach: true}, Blobs: p.blobs})
@@ -198,6 +208,103 @@ func TestRemoteRefuses(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, idsOf(t, e), 3)
 		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// A countedLog counts the entries that are read.
+type countedLog struct {
+	*logtest.Writer
+	entries *atomic.Int64
+}
+
+func (l countedLog) Read(ctx context.Context, after store.Position) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		for entry, err := range l.Writer.Read(ctx, after) {
+			l.entries.Add(1)
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// A directory that stands by is as the log has it, also with what it had to flush, and takes over when it is told to.
+func TestRemoteStandsBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSharedPlace(t)
+		first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+		h := pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) { return strings.Repeat("x", 500), nil }}
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}, {id: go, wait: {event: go}}]\ntransitions: [{from: a, to: go}]\n")
+		type opened struct {
+			e   *pawl.Engine
+			err error
+		}
+		hook, broken, read := &testhook.Hook{}, atomic.Bool{}, atomic.Int64{}
+		hook.SetPartBytes(300) // a result is written in parts
+		hook.SetStandByBytes(20_000)
+		o, take, wait := p.options(h, nil), make(chan struct{}), make(chan opened, 1)
+		o.Remote.StandBy = take
+		o.Remote.Log = countedLog{p.log.Writer(func(string) logtest.Fault {
+			if broken.Load() {
+				return logtest.Refused
+			}
+			return logtest.None
+		}), &read}
+		go func() {
+			e, err := pawl.Open(testhook.With(t.Context(), hook), second, o)
+			wait <- opened{e, err}
+		}()
+		<-time.After(time.Minute)
+		require.NoDirExists(t, second, "there is nothing yet")
+
+		a, err := pawl.Open(testhook.With(t.Context(), hook), first, p.options(h, nil))
+		require.NoError(t, err)
+		publish(t, a, def)
+		for i := range 50 {
+			broken.Store(i > 20 && i < 30)
+			require.NoError(t, a.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Workflow: "w"}, nil))
+			synctest.Wait()
+			if i%2 == 0 {
+				require.NoError(t, a.Signal(t.Context(), workflow.RunID(fmt.Sprint("run-", i)), workflow.Signal{Name: "go"}))
+			}
+			<-time.After(2 * time.Second)
+		}
+		select {
+		case b := <-wait:
+			require.NoError(t, b.err)
+		default:
+		}
+		files, err := os.ReadDir(filepath.Join(second, "runs"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, "it has flushed")
+		require.NoError(t, a.Purge(t.Context(), "run-0"))
+		<-time.After(2 * time.Second)
+		before := read.Load()
+		require.Positive(t, before)
+		close(take)
+		b := <-wait
+		require.NoError(t, b.err)
+		require.LessOrEqual(t, read.Load()-before, int64(2), "all but its own opening was there")
+		require.ErrorIs(t, a.Signal(t.Context(), "run-1", workflow.Signal{Name: "go"}), pawl.ErrFenced)
+		require.NoError(t, a.Close(t.Context()))
+		require.Len(t, idsOf(t, b.e), 49)
+		for i := 1; i < 50; i += 2 {
+			require.NoError(t, b.e.Signal(t.Context(), workflow.RunID(fmt.Sprint("run-", i)), workflow.Signal{Name: "go"}))
+		}
+		for _, id := range idsOf(t, b.e) {
+			out, err := b.e.Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, out.Status)
+		}
+		require.NoError(t, b.e.Close(t.Context()))
+		report, err := rescue.Verify(second)
+		require.NoError(t, err)
+		require.Empty(t, report.Findings)
+
+		a, err = pawl.Open(testhook.With(t.Context(), hook), first, p.options(h, nil))
+		require.NoError(t, err)
+		require.NoError(t, a.Close(t.Context()))
+		require.Equal(t, rowsOf(t, second), rowsOf(t, first))
 	})
 }
 

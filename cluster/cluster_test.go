@@ -155,8 +155,11 @@ func TestTakeOver(t *testing.T) {
 		_, err := a.Engine().Run(t.Context(), workflow.Run{ID: "one", Definition: x.def}, nil)
 		require.NoError(t, err)
 
+		<-time.After(2 * time.Second)
+		require.FileExists(t, filepath.Join(dir, "b", "pawl.db"), "it stands by")
+
 		x.cut("a", true)
-		<-time.After(9*time.Second + 3*time.Second + time.Second)
+		<-time.After(9*time.Second + time.Second)
 		require.NotNil(t, b.Engine())
 		_, err = b.Engine().Run(t.Context(), workflow.Run{ID: "two", Definition: x.def}, nil)
 		require.NoError(t, err)
@@ -172,7 +175,7 @@ func TestTakeOver(t *testing.T) {
 
 		require.NoError(t, b.Close(t.Context()))
 		delete(x.nodes, "b")
-		<-time.After(4 * time.Second)
+		<-time.After(time.Second)
 		require.Equal(t, []string{"a"}, x.serving(), "at once")
 		for _, id := range []workflow.RunID{"one", "two"} {
 			out, err := a.Engine().Wait(t.Context(), id)

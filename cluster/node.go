@@ -39,7 +39,7 @@ type Options struct {
 	// other nodes asks for: certificates, a token.
 	HTTP *http.Client
 	// Term is how long a lease holds that is not renewed; 10 s by default, at least 300 ms. It is renewed thrice in that time. A
-	// directory stands still for about a Term and a third, and for as long as opening it takes, when its node dies.
+	// directory stands still for about a Term, and for as long as opening it takes, when its node dies.
 	Term time.Duration
 	// Opened, which may be nil, is called with each engine that the node opens, before anybody else gets it: attach pools here. The
 	// node closes the engine.
@@ -58,6 +58,9 @@ type Status struct {
 // minTerm is the shortest term of a lease.
 const minTerm = 300 * time.Millisecond
 
+// lookPause is how often a node that waits looks at the lease: who gives it back is followed at once.
+const lookPause = 500 * time.Millisecond
+
 // closeTime is how long an engine may take to close that has lost its log, or is handed over.
 const closeTime = 30 * time.Second
 
@@ -74,6 +77,7 @@ type Node struct {
 	closed  error
 	client  *api.Client
 	failed  chan failure
+	opening *opening // under way, or nil; the loop's
 
 	mu     sync.Mutex
 	status Status
@@ -163,17 +167,22 @@ func (n *Node) Close(ctx context.Context) error {
 
 // keepLease renews the lease, or tries to get it, and opens and closes the engine accordingly.
 func (n *Node) keepLease() {
-	pause := time.NewTicker(n.o.Term / 3)
+	pause := time.NewTimer(0)
 	defer pause.Stop()
+	defer n.endOpening()
 	for {
 		owner, err := n.renewLease()
 		switch {
 		case owner.Node != n.o.Node: // or nobody's
 			_ = n.closeEngine(context.WithoutCancel(n.ctx))
+			err = errors.Join(err, n.standBy())
 		case n.Engine() == nil && err == nil:
 			err = n.openEngine()
 		}
 		n.noteStatus(owner, err)
+		if pause.Reset(n.o.Term / 3); owner.Node != n.o.Node {
+			pause.Reset(min(n.o.Term/3, lookPause))
+		}
 		select {
 		case <-n.ctx.Done():
 			return
@@ -228,7 +237,14 @@ func (n *Node) openEngine() error {
 			}
 		}
 	}()
-	e, err := n.openOnce(ctx)
+	_ = n.standBy() // why the last opening has ended does not count any more
+	close(n.opening.take)
+	select {
+	case <-n.opening.done:
+	case <-ctx.Done():
+	}
+	e, err := n.opening.end()
+	n.opening = nil
 	cancel()
 	<-renewing
 	if err != nil {
@@ -249,16 +265,6 @@ func (n *Node) openEngine() error {
 		}
 	})
 	return nil
-}
-
-func (n *Node) openOnce(ctx context.Context) (*pawl.Engine, error) {
-	log, err := n.backend.NewLog(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open the log: %w", err)
-	}
-	o := n.o.Engine
-	o.Blobs, o.Remote = n.backend.Blobs, pawl.RemoteOptions{Log: log, Bases: n.backend.Bases}
-	return pawl.Open(ctx, n.path, o)
 }
 
 // giveUp closes an engine that has failed: because another one has the log, or because of its disk. The lease goes, and this node

@@ -303,7 +303,11 @@ func (d *Dir) loadSecret() (err error) {
 // dropGarbageAtOpen drops dead records and spills that no record names, and finds the
 // numbers that were given last.
 func (d *Dir) dropGarbageAtOpen() error {
-	for _, text := range []string{dropFlushed, dropStray} {
+	garbage := []string{dropFlushed, dropStray}
+	if d.logAway {
+		garbage = garbage[:1] // the log may have the record of a spill that nothing here names yet
+	}
+	for _, text := range garbage {
 		if _, err := d.db.Exec(text); err != nil {
 			return d.indexError(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +33,9 @@ type RemoteOptions struct {
 	Rebase time.Duration // after how long there is a new base, if anything has changed; 0 is an hour
 	Detach bool          // without Log: a directory that had one goes on alone, with what it has; its log is of no use to it any more
 	Keep   time.Duration // for how long one can go back; 0: the log has what the last two bases need
+	// StandBy, unless it is nil, has the opening wait until it is closed: meanwhile the directory is kept as the log has it,
+	// whoever commits there, so that taking the log needs little more.
+	StandBy <-chan struct{}
 	// Report, which may be nil and must not block, is called when an entry was kept after failures, when a base
 	// was kept, and when something failed.
 	Report func(RemoteReport)
@@ -67,6 +72,8 @@ type remote struct {
 	has    bool           // pawl.db had one when it was opened
 	former workflow.Epoch // of pawl.db then
 
+	replayed int64 // bytes of changes that were got from the log
+
 	since atomic.Int64  // bytes of changes since the last base was begun
 	size  atomic.Int64  // of the pawl.db of the last base
 	due   chan struct{} // gets a signal when since is large
@@ -88,35 +95,59 @@ type remote struct {
 // and with the cause of ctx.
 func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*Dir, error) {
 	if ctx == nil || r.Log == nil || r.Bases == nil {
-		return nil, fmt.Errorf("open engine directory %q: %w", path, errNoPlace)
+		return nil, inOpen(path, errNoPlace)
 	}
 	r.Rebase = cmp.Or(r.Rebase, time.Hour)
 	if r.Report == nil {
 		r.Report = func(RemoteReport) {}
 	}
-	failed := func(err error) (*Dir, error) {
-		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
-	}
-	if err := fetchDirectory(ctx, path, o, r); err != nil {
-		return failed(err)
-	}
-	d, err := openJoined(ctx, path, o, r)
-	if errors.Is(err, errBehind) {
-		if err = replaceDirectory(ctx, path, o, r); err != nil {
-			return failed(err)
+	d, err := openBehind(ctx, path, o, r)
+	for ; err != nil; d, err = openBehind(ctx, path, o, r) {
+		next := err
+		switch {
+		case errors.Is(err, errBehind):
+			next = inOpen(path, replaceDirectory(ctx, path, o, r))
+		case errors.Is(err, errNoDirectory):
+			next = inOpen(path, r.pauseStandBy(ctx))
+		case errors.Is(err, errGrown):
+			next = flushStandBy(ctx, path, o)
 		}
-		d, err = openJoined(ctx, path, o, r)
-	}
-	if err != nil {
-		return nil, err
+		if next != nil {
+			return nil, next
+		}
 	}
 	if err := d.remote.startKeeping(ctx, d); err != nil {
-		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), d.Close())
+		return nil, errors.Join(inOpen(path, err), d.Close())
 	}
 	return d, nil
 }
 
-// openJoined opens a directory that is there, or is to be made, and takes its log.
+// inOpen says which directory an error is of.
+func inOpen(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("open engine directory %q: %w", path, typedError(err))
+}
+
+// openBehind opens a directory that is there, or is fetched, or is to be made, and takes its log.
+func openBehind(ctx context.Context, path string, o Options, r RemoteOptions) (*Dir, error) {
+	if err := fetchDirectory(ctx, path, o, r); err != nil {
+		return nil, inOpen(path, err)
+	}
+	if r.standsBy() {
+		entries, err := os.ReadDir(path)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, inOpen(path, err)
+		case len(entries) == 0:
+			return nil, errNoDirectory
+		}
+	}
+	return openJoined(ctx, path, o, r)
+}
+
+// openJoined opens a directory and takes its log.
 func openJoined(ctx context.Context, path string, o Options, options RemoteOptions) (*Dir, error) {
 	r := &remote{o: options, due: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancelCause(ctx) // of the opening; startKeeping makes another

@@ -49,10 +49,10 @@ func (d *Dir) joinLog() error {
 		return d.indexError(err)
 	}
 	if !r.has {
-		if err := r.checkUnused(); err != nil {
+		if err := d.checkUnused(); err != nil {
 			return err
 		}
-	} else if err := d.catchUp(); err != nil {
+	} else if err := d.standBy(); err != nil {
 		return err
 	}
 	var last Position
@@ -104,11 +104,19 @@ func (r *remote) takeLog(makeEntry func(Position) []byte) (Position, error) {
 	}
 }
 
-// checkUnused fails with ErrOtherLog if the log has the commits of a directory.
-func (r *remote) checkUnused() error {
+// checkUnused fails with ErrOtherLog if the log has the commits of a directory that this one, which has no log yet, is not; and with
+// errBehind if nothing was ever in this one: somebody who made it lost the log before a first base.
+func (d *Dir) checkUnused() error {
+	r := d.remote
+	if r.o.standsBy() {
+		return errNoDirectory
+	}
 	return readLog(r.ctx, r.o.Log, Position{}, func(p Position, e *logEntry) error {
 		if e.kind == entryOpen {
 			return nil
+		}
+		if empty, err := index.IsEmpty(d.db); err != nil || empty {
+			return errors.Join(d.indexError(err), errBehind)
 		}
 		return fmt.Errorf("%w: it has something at %d, and this directory has no log: use a log of its own, or a new folder to get the directory of that one", ErrOtherLog, p.Seq)
 	})
@@ -124,7 +132,11 @@ func (d *Dir) catchUp() error {
 	c := replayer{db: d.db, place: r.place, former: r.former, removed: map[string]bool{}}
 	err := c.replayLog(r.ctx, r.o.Log, time.Time{})
 	r.place = c.place
+	if c.rebased {
+		r.since.Store(0)
+	}
 	r.since.Add(c.total) // so that lives which are short leave no long log
+	r.replayed += c.bytesRead
 	if err != nil {
 		return d.indexError(err)
 	}
@@ -148,6 +160,9 @@ type replayer struct {
 	total int64          // bytes of all transactions since the last base
 	count int            // of transactions
 	at    time.Time      // of the last entry
+
+	rebased   bool  // there was a base
+	bytesRead int64 // of all transactions
 }
 
 // replayLog executes what a log has behind the place, up to an instant unless that is zero. If it fails, place
@@ -208,7 +223,7 @@ func (c *replayer) replayEntry(entry Entry, until time.Time) error {
 	case !c.next.Based && (e.kind != entryBase || e.epoch != c.former):
 		return fmt.Errorf("%w: another one came before this had a base in it; use a log of its own", ErrOtherLog)
 	case e.kind == entryBase:
-		c.next.Based, c.total = true, 0
+		c.next.Based, c.rebased, c.total = true, true, 0
 	default:
 		if err := c.replayTapes(e.changes); err != nil {
 			return &CorruptError{File: nameOfEntry(entry.Seq), What: "it does not fit the directory", Err: err}
@@ -233,6 +248,7 @@ func (c *replayer) replayTapes(tapes [][]byte) error {
 	for _, tape := range tapes {
 		c.bytes += len(tape)
 		c.total += int64(len(tape))
+		c.bytesRead += int64(len(tape))
 		c.count++
 		if err := c.noteStatements(tape); err != nil {
 			return err

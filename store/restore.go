@@ -209,12 +209,22 @@ func damagedBase(hash string, err error) error {
 	return err
 }
 
+// noteBased notes in the pawl.db of a base that its log has one, which it was made before.
+func noteBased(db *sqlite.Conn) error {
+	place, has, err := index.ReadLogPlace(db)
+	if err != nil || !has {
+		return err
+	}
+	place.Based = true
+	return index.KeepLogPlace(db, place)
+}
+
 // replayAll executes what came after the base, of a directory that had a follower or was a remote
 // one.
 func (r *restorer) replayAll(ctx context.Context, db *sqlite.Conn) error {
 	switch {
 	case r.stay: // Open executes the rest
-		return nil
+		return noteBased(db)
 	case !r.manifest.Remote:
 		return errors.Join(r.replayChanges(ctx, db), index.DropLogPlace(db))
 	}

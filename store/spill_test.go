@@ -289,3 +289,24 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	other := start(t, d, "r2")
 	other.do(state.Start{}, startRun(nil))
 }
+
+// A directory whose log is elsewhere keeps parts that no record names: the record may be in the log already.
+func TestPartsOfADirectoryWithALog(t *testing.T) {
+	for _, away := range []bool{true, false} {
+		path := t.TempDir()
+		d, err := Open(path, Options{})
+		require.NoError(t, err)
+		require.NoError(t, d.updateLocally(func(db *sqlite.Conn) error {
+			if _, err := db.Exec(putPart, int64(7)<<partBits, []byte("part")); err != nil || !away {
+				return err
+			}
+			return index.KeepLogPlace(db, index.LogPlace{Seq: 3, Based: true})
+		}))
+		require.NoError(t, d.Close())
+		d, err = Open(path, Options{LogAway: true})
+		require.NoError(t, err)
+		parts, _ := partsOf(t, d)
+		require.Equal(t, away, parts == 1)
+		require.NoError(t, d.Close())
+	}
+}

@@ -42,6 +42,7 @@ func NewDatabase() ([]byte, error) {
 
 const (
 	getEpoch       = `SELECT value FROM meta WHERE key = 'epoch'`
+	getEmpty       = `SELECT EXISTS (SELECT 1 FROM runs) OR EXISTS (SELECT 1 FROM definitions) OR EXISTS (SELECT 1 FROM published) OR EXISTS (SELECT 1 FROM outcomes) OR EXISTS (SELECT 1 FROM outbox)`
 	getFingerprint = `SELECT count(*), coalesce(sum(seq), 0) FROM runs`
 )
 
@@ -49,6 +50,12 @@ const (
 func ReadEpoch(db *sqlite.Conn) (epoch workflow.Epoch, err error) {
 	err = db.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil })
 	return epoch, err
+}
+
+// IsEmpty reports whether nothing that anybody did is in a pawl.db: no run, no definition, no outcome of a call.
+func IsEmpty(db *sqlite.Conn) (empty bool, err error) {
+	_, err = db.One(getEmpty, func(r *sqlite.Row) error { empty = r.Int64(0) == 0; return nil })
+	return empty, err
 }
 
 // FingerprintOf returns how many runs a pawl.db has, and how many records those have had.

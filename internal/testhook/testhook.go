@@ -12,20 +12,21 @@ import (
 
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
-// Stage, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, FlushWorkers and FenceWith,
+// Stage, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes, FlushWorkers and FenceWith,
 // which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
-	hit         atomic.Pointer[func(point string)]
-	turn        atomic.Pointer[func(run string)]
-	ask         atomic.Pointer[func(run string, message any)]
-	stage       atomic.Pointer[func(stage string) error]
-	readParts   atomic.Pointer[func()]
-	now         atomic.Pointer[func() time.Time]
-	fence       atomic.Pointer[func()]
-	partBytes   atomic.Int64
-	trimRecords atomic.Int64
-	workers     atomic.Int64
-	nap         atomic.Int64
+	hit          atomic.Pointer[func(point string)]
+	turn         atomic.Pointer[func(run string)]
+	ask          atomic.Pointer[func(run string, message any)]
+	stage        atomic.Pointer[func(stage string) error]
+	readParts    atomic.Pointer[func()]
+	now          atomic.Pointer[func() time.Time]
+	fence        atomic.Pointer[func()]
+	partBytes    atomic.Int64
+	trimRecords  atomic.Int64
+	standByBytes atomic.Int64
+	workers      atomic.Int64
+	nap          atomic.Int64
 }
 
 // Hit says that the engine is at the failpoint with this name: a place at which a
@@ -148,6 +149,18 @@ func (h *Hook) FlushWorkers(usual int64) int64 {
 // SetFlushWorkers sets what FlushWorkers returns: with one worker the order of flushes is
 // known, 0 restores the usual number.
 func (h *Hook) SetFlushWorkers(n int64) { h.workers.Store(n) }
+
+// StandByBytes returns of how many bytes of changes on a directory that stands by is flushed: usual, unless
+// a test has set another number.
+func (h *Hook) StandByBytes(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.standByBytes.Load(), usual)
+}
+
+// SetStandByBytes sets what StandByBytes returns, 0 restores the usual number.
+func (h *Hook) SetStandByBytes(n int64) { h.standByBytes.Store(n) }
 
 // TrimRecords returns how many records the store drops from the log in one
 // transaction: usual, unless a test has set another number.

@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// While it stands by, a directory is as one that was left behind: pawl.db is brought up to the end of its log again and
+// again. The files of runs are not in the log, so its records stay in pawl.db; when there are many, they are flushed as those of an engine that has crashed.
+
+var (
+	// errNoDirectory says that there is nothing yet that could stand by.
+	errNoDirectory = errors.New("the log has no base yet")
+	// errGrown says that a directory that stands by has much to be flushed.
+	errGrown = errors.New("the directory has grown")
+)
+
+const (
+	standByPause = time.Second // between two looks at the log
+	standByBytes = 64 << 20    // of changes after which they are flushed
+	getLogged    = `SELECT id, num, 0 FROM runs WHERE seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
+)
+
+// standsBy reports whether the log is not to be taken yet.
+func (r *RemoteOptions) standsBy() bool {
+	if r.StandBy == nil {
+		return false
+	}
+	select {
+	case <-r.StandBy:
+		return false
+	default:
+		return true
+	}
+}
+
+// pauseStandBy waits until it is time to look at the log again, or to take it.
+func (r *RemoteOptions) pauseStandBy(ctx context.Context) error {
+	timer := time.NewTimer(standByPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.StandBy:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// standBy brings pawl.db up to the end of its log, once or, as long as it is not to be taken, again and again.
+func (d *Dir) standBy() error {
+	r := d.remote
+	for {
+		waits := r.o.standsBy()
+		err := d.catchUp()
+		if errors.Is(err, ErrOtherLog) { // another one came before this one had a base, and was made of nothing
+			if empty, unread := index.IsEmpty(d.db); unread == nil && empty {
+				err = errBehind
+			}
+		}
+		if !waits {
+			return err
+		}
+		for _, final := range []error{errBehind, ErrCorrupt, ErrVersion, ErrOtherLog, ErrNoSpace} {
+			if errors.Is(err, final) {
+				return err
+			}
+		}
+		if d.checkpointIfLong(); d.dead != nil {
+			return d.dead
+		}
+		r.advance(Position{r.place.Seq, r.place.Sum})
+		r.tell(err)
+		if r.replayed >= d.hook.StandByBytes(standByBytes) {
+			return errGrown
+		}
+		if err := r.o.pauseStandBy(r.ctx); err != nil {
+			return err
+		}
+		if err := d.checkOwnerAtOpen(); err != nil {
+			return err
+		}
+	}
+}
+
+// flushStandBy has the records flushed that came into a directory from its log.
+func flushStandBy(ctx context.Context, path string, o Options) error {
+	o.LogAway = true // nothing is committed
+	d, err := Open(path, o)
+	if err != nil {
+		return err
+	}
+	err = d.flushLogged(ctx)
+	return errors.Join(err, d.Close())
+}
+
+// flushLogged has all records flushed that are in pawl.db. A run that cannot be loaded is left as it is: whoever
+// takes the log is told.
+func (d *Dir) flushLogged(ctx context.Context) error {
+	ids, err := d.queryIDs(getLogged, 0)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := d.flushRun(id); err != nil {
+			d.options.Logger.Warn("a run cannot be flushed yet", "run", string(id), "error", err)
+		}
+	}
+	return nil
+}
+
+// flushRun has the records of a run flushed that are in pawl.db.
+func (d *Dir) flushRun(id workflow.RunID) error {
+	r, s, events, err := d.Load(id)
+	if err != nil {
+		return err
+	}
+	d.flusher.waitForBacklog()
+	r.Flush(s.TakeChanges(), events, func(error) {}) // what fails stays in pawl.db
+	return r.Close()
+}
