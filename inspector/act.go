@@ -26,8 +26,9 @@ type act struct {
 	title   string // what the reader is about to do
 	past    string // what was done
 	danger  bool
+	define  bool   // it takes the right Define as well
 	ofAll   bool   // it can be done to all runs of a filter
-	options string // what else is asked: input, output, signal
+	options string // what else is asked: input, output, signal, fork, patch
 	perform func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error
 }
 
@@ -60,6 +61,11 @@ var acts = []act{
 	{name: "fork", title: "Fork", past: "this is the new run", options: "fork", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Fork(ctx, t.Run, workflow.RunID(f.Name), pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
 	}},
+	{name: "patch", title: "Patch", past: "patched", options: "patch", define: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+		ops, _ := f.value.([]any) // as checkForm wants it
+		_, err := e.Patch(ctx, t.Run, pawl.Patch{Base: int(f.At), Ops: ops})
+		return err
+	}},
 }
 
 func actOf(name string) *act {
@@ -79,7 +85,7 @@ type actForm struct {
 	By      string
 	Reason  string
 	Name    string // of a signal, or id of a new run
-	At      int64  // record that is forked after; 0 is the last one
+	At      int64  // record that is forked after, 0 is the last one; revision that is patched
 	Sender  string // id of a signal
 	Text    string // JSON of an output or a payload
 	Input   string
@@ -96,8 +102,11 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 		act: actOf(values.Get("do")), By: p.who, Reason: strings.TrimSpace(values.Get("reason")),
 		Name: strings.TrimSpace(values.Get("name")), Sender: strings.TrimSpace(values.Get("id")), Text: strings.TrimSpace(values.Get("value")), Input: values.Get("input"),
 	}
-	if f.act == nil {
+	switch {
+	case f.act == nil:
 		return nil, errNoPage
+	case f.act.define && p.rights&api.Define == 0:
+		return nil, errForbidden
 	}
 	if p.who == "" {
 		f.By = strings.TrimSpace(values.Get("by"))
@@ -105,7 +114,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 	if text := values.Get("at"); text != "" {
 		var err error
 		if f.At, err = strconv.ParseInt(text, 10, 64); err != nil || f.At < 0 {
-			return nil, fmt.Errorf("%w: at is %q: it must be the number of a record, or 0 for the last one", errAct, text)
+			return nil, fmt.Errorf("%w: at is %q: it must be the number of a record or, of a patch, of a revision", errAct, text)
 		}
 	}
 	f.input = workflow.RetryInput(f.Input)
@@ -145,6 +154,10 @@ func (f *actForm) checkForm() error {
 	switch {
 	case f.act.options == "signal" && f.Name == "":
 		return fmt.Errorf("%w: a signal has a name", errAct)
+	case f.act.options == "patch":
+		if ops, _ := f.value.([]any); len(ops) == 0 || len(f.Targets) > 1 {
+			return fmt.Errorf("%w: a patch of one run is a list of operations", errAct)
+		}
 	case f.act.options == "fork" && (f.Name == "" || len(f.Targets) > 1):
 		return fmt.Errorf("%w: the new run has an id of its own", errAct)
 	}
@@ -176,6 +189,9 @@ func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...str
 	}
 	for _, name := range names {
 		a := actOf(name)
+		if a.define && p.rights&api.Define == 0 {
+			continue
+		}
 		text := a.title
 		if name == "signal" {
 			text = "Signal"
@@ -311,6 +327,9 @@ func (f *actForm) afterwards(told ...string) string {
 		return "runs" + queryOf(f.All.parameters(), told)
 	case len(f.Targets) > 1:
 		return "inbox" + queryOf(nil, told)
+	}
+	if f.act.name == "patch" {
+		told = append(told, "view", "definition")
 	}
 	if t := f.Targets[0]; t.Token != 0 {
 		return runAddress(t.Run, append(told, "view", "token", "token", strconv.FormatInt(int64(t.Token), 10))...)

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"html/template"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ type effect struct {
 	Unseen  bool // it was not tried
 	Before  workflow.RunStatus
 	After   workflow.RunStatus
+	SVG     template.HTML // of a patch: the definition as it would be, and was
+	Changes []changeRow   // of a patch
 }
 
 // An effectEvent is what the run would tell.
@@ -59,6 +62,13 @@ const (
 
 // askAct shows what would come of an act, and asks for a reason. Nothing is changed.
 func (s *server) askAct(p *page, f *actForm, wrong error) error {
+	if f.act.name == "patch" && f.At == 0 {
+		_, revision, err := s.engine.Definition(p.r.Context(), f.Targets[0].Run)
+		if err != nil {
+			return err
+		}
+		f.At = int64(revision)
+	}
 	b := p.actBodyOf(f)
 	b.Back = p.targetLink(f.Targets[0])
 	status := b.tellWrong(f, wrong)
@@ -91,7 +101,7 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Target) error {
 	for i, t := range targets {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
-		if i < triedTargets && f.act.options != "fork" && (f.act.options != "signal" || f.Name != "") {
+		if i < triedTargets && f.isComplete() {
 			err := s.tryAct(p, f, t, &e)
 			if err != nil && len(f.Targets) == 1 {
 				return err
@@ -106,6 +116,19 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 		b.Signals = s.signalNames(p, targets[0].Run)
 	}
 	return nil
+}
+
+// isComplete reports whether a form says enough for the act to be tried.
+func (f *actForm) isComplete() bool {
+	switch f.act.options {
+	case "fork":
+		return false
+	case "signal":
+		return f.Name != ""
+	case "patch":
+		return f.checkForm() == nil
+	}
+	return true
 }
 
 // tryAct lets an act happen to a copy of the run.
@@ -127,9 +150,20 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 		try.By = "you"
 	}
 	ctx := sim.Context(pawl.As(p.r.Context(), try.By))
+	was := (*workflow.Definition)(nil)
+	if f.act.name == "patch" {
+		if was, _, err = sim.Definition(); err != nil {
+			return err
+		}
+	}
 	if err := f.act.perform(ctx, s.engine, t, &try); err != nil {
 		e.Refused = err.Error()
 		return nil
+	}
+	if was != nil {
+		if err := p.addPatched(e, sim, was); err != nil {
+			return err
+		}
 	}
 	for _, step := range sim.Steps() {
 		for i := range step.Events {
@@ -144,6 +178,25 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	e.After = sim.Snapshot().Status
 	e.Nothing = len(e.Events) == 0
 	return nil
+}
+
+// addPatched draws what a patch has made of the definition of a copy.
+func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definition) error {
+	is, _, err := sim.Definition()
+	if err != nil {
+		return err
+	}
+	var graphs [2]*workflow.Graph
+	for i, d := range []*workflow.Definition{was, is} {
+		if graphs[i], err = workflow.Compile(d); err != nil {
+			return err
+		}
+	}
+	ov := sim.Overview()
+	e.SVG, e.Changes, err = drawDifference(graphs[0], graphs[1], diagramRun(&ov), func(id workflow.NodeID) string {
+		return p.runLink(e.Run, "view", "tokens", "node", string(id))
+	})
+	return err
 }
 
 // signalNames returns the events for which nodes of a run wait, and those that it declares.

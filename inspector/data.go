@@ -1,8 +1,6 @@
 package inspector
 
 import (
-	"encoding/json"
-
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/state"
@@ -77,27 +75,4 @@ func (v *viewer) viewFamily() (any, error) {
 	}
 	data.Counts, data.Total = t.Counts(), t.Total()
 	return data, nil
-}
-
-type definitionData struct {
-	SVG  any
-	Text string
-	Size int
-}
-
-// maxDefinitionText bounds the text of a definition in a page.
-const maxDefinitionText = 96 << 10
-
-// viewDefinition shows what the run executes.
-func (v *viewer) viewDefinition() (any, error) {
-	g, err := v.graphOf()
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.MarshalIndent(g.Definition, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
-	return definitionData{drawGraph(g, nil, link, ""), shortText(string(text), maxDefinitionText), len(text)}, nil
 }

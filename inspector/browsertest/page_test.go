@@ -29,7 +29,9 @@ func TestPages(t *testing.T) {
 	s := openShop(t, inspector.Options{Name: "the shop " + hostile, Identify: inspector.FromThisMachine("ann "+hostile, api.All)})
 	s.start(t, "import", "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, 40)})
 	s.await(t, "import", workflow.EventTaskCompleted, 20)
-	pages := s.crawl(t, "", "diff?a=parked&b=done")
+	patch := url.Values{"do": {"patch"}, "target": {"0 approval"}, "value": {`[{"op": "add", "path": "/nodes/approve/timeout", "value": "1h"}, {"op": "add", "path": "/nodes/tell", "value": {"task": "tell"}},
+		{"op": "add", "path": "/transitions/t", "value": {"from": "approve", "to": "tell", "priority": 9}}]`}}
+	pages := s.crawl(t, "", "diff?a=parked&b=done", "act?"+patch.Encode(), "act?all=1&do=cancel&prefix=a")
 	require.Greater(t, len(pages), 60)
 	browser := openBrowser(t)
 	const tabs = 2
@@ -55,6 +57,7 @@ func (p *tab) inspect(root, page string) {
 			p.changeView(v)
 		}
 		assert.Empty(p.t, p.cutOff(), "%s %s", v, page)
+		assert.LessOrEqual(p.t, evaluate[int](p, `new Set([...document.querySelectorAll(".top nav a")].map(a => a.offsetTop)).size`), 2, "rows of links: %s %s", v, page)
 		if v.dark == (v.width == 360) {
 			assert.Empty(p.t, p.violations(), "%s %s", v, page)
 		}
@@ -135,5 +138,5 @@ func fileName(page string) string {
 			return '-'
 		}
 		return r
-	}, page)
+	}, page[:min(len(page), 150)])
 }

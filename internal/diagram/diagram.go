@@ -28,6 +28,7 @@ type node struct {
 	branch   bool     // there may be one for each branch of a group
 	outgoing []int    // edges, in the order in which they are tried
 	counts   Tally
+	change   workflow.ChangeKind // of a difference
 }
 
 type edgeKind int
@@ -45,6 +46,8 @@ type edge struct {
 	loop     bool
 	label    []string // shortened, a line each
 	full     string   // all of it, in one line
+	id       workflow.TransitionID
+	change   workflow.ChangeKind // of a difference
 }
 
 // New makes the diagram of a compiled definition. run, which may be nil, is drawn on it.

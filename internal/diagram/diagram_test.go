@@ -167,6 +167,37 @@ transitions:
 	assert.Contains(t, colored, "\x1b[31m✗\x1b[0m load")
 }
 
+// A difference shows what a definition has, and had, with what has changed in words and classes.
+func TestDifference(t *testing.T) {
+	before := compile(t, `
+name: order
+start: quote
+nodes: [{id: quote, task: quote}, {id: check, task: check}, {id: ship, task: ship}]
+transitions: [{from: quote, to: check}, {from: check, to: ship}]
+`)
+	after := compile(t, `
+name: order
+start: quote
+nodes: [{id: quote, task: quote, timeout: 1h}, {id: approve, approval: {message: ok}}, {id: ship, task: ship}]
+transitions: [{from: quote, to: approve, condition: state.dear}, {from: quote, to: ship, priority: 1}, {from: approve, to: ship}]
+`)
+	changes, err := workflow.CompareDefinitions(before.Definition, after.Definition)
+	require.NoError(t, err)
+	run := &Run{ID: "order-1", Status: workflow.RunRunning, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{"quote": {workflow.Completed: 1}, "check": {workflow.Dispatched: 1}}}
+	got := NewDifference(before, after, changes, run).Embed(Embedding{Link: func(id workflow.NodeID) string { return "#" + string(id) }})
+	compareGolden(t, "run_difference.svg", got)
+	checkXML(t, got)
+	for _, want := range []string{
+		`class="node task changed done start"`, `class="node approval added unreached"`, `class="node task removed running"`, `class="edge removed"><title>quote to check: removed<`,
+		`class="edge added"><title>quote to approve: added, `,
+	} {
+		assert.Contains(t, got, want)
+	}
+	same, err := workflow.CompareDefinitions(after.Definition, after.Definition)
+	require.NoError(t, err)
+	assert.Equal(t, New(after, run).SVG(0), NewDifference(after, after, same, run).SVG(0))
+}
+
 // A large graph is drawn too: nodes, transitions back and across, a self loop.
 func TestLargeDiagram(t *testing.T) {
 	var b strings.Builder

@@ -100,7 +100,7 @@ func durationText(d time.Duration) string {
 
 // newEdge returns the edge of a transition of n.
 func (d *Diagram) newEdge(n *workflow.GraphNode, t *workflow.GraphTransition, from, to int) edge {
-	e := edge{from: from, to: to, loop: t.Loop != nil}
+	e := edge{from: from, to: to, loop: t.Loop != nil, id: t.ID}
 	condition := conditionText(n, t)
 	var parts []string
 	if condition != "" {

@@ -145,7 +145,7 @@ func (p *painter) paintEdge(i int) {
 	if e.full != "" {
 		sentence += ": " + e.full
 	}
-	class := edgeClasses[e.kind]
+	class := edgeClasses[e.kind] + changeClass(e.change)
 	if course.Back || course.Loop {
 		class += " back"
 	}
@@ -185,7 +185,7 @@ func (p *painter) paintStub(s layout.Stub) {
 
 func (p *painter) paintNode(i int) {
 	n, box := &p.nodes[i], p.drawing.Nodes[i]
-	class := "node " + string(n.kind)
+	class := "node " + string(n.kind) + changeClass(n.change)
 	worst, any := n.counts.worstStanding()
 	switch {
 	case any:

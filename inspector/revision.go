@@ -1,0 +1,121 @@
+package inspector
+
+import (
+	"encoding/json"
+	"html/template"
+	"strconv"
+
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+type definitionData struct {
+	SVG       template.HTML // of package diagram, which escapes all texts
+	Text      string
+	Size      int
+	Revision  int
+	Of        int         // revisions
+	Revisions []choiceRow // the other ones, and this; none of a run that was never patched
+	Changes   []changeRow // against the revision before
+	Patch     []actLink
+}
+
+// A changeRow is something in which a definition differs from another one.
+type changeRow struct {
+	Word   string // added, removed, changed
+	What   string // a node, a transition; "" of the definition itself
+	Name   string
+	Fields []fieldRow
+}
+
+type fieldRow struct{ Name, Before, After string }
+
+// The bounds of texts of a definition in a page.
+const (
+	maxDefinitionText = 96 << 10
+	maxFieldText      = 400
+	shownRevisions    = 50
+)
+
+// viewDefinition shows what the run executes or, of a revision, what it was and what came with it.
+func (v *viewer) viewDefinition() (any, error) {
+	revision := v.ov.Revision
+	if text := v.r.URL.Query().Get("revision"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > v.ov.Revision {
+			return nil, errNoPage
+		}
+		revision = n
+	}
+	g, err := v.revisionOf(revision)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(g.Definition, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	data := definitionData{Text: shortText(string(text), maxDefinitionText), Size: len(text), Revision: revision, Of: v.ov.Revision}
+	if data.Of > 1 {
+		for n := max(1, data.Of-shownRevisions+1); n <= data.Of; n++ {
+			data.Revisions = append(data.Revisions, choiceRow{Value: v.link("view", "definition", "revision", strconv.Itoa(n)), Text: strconv.Itoa(n), Chosen: n == revision})
+		}
+	}
+	if !v.ov.Status.Final() {
+		data.Patch = v.actLinks(v.id, 0, "patch")
+	}
+	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
+	if revision == 1 {
+		data.SVG = drawGraph(g, nil, link, "")
+		return data, nil
+	}
+	before, err := v.revisionOf(revision - 1)
+	if err == nil {
+		data.SVG, data.Changes, err = drawDifference(before, g, nil, link)
+	}
+	return data, err
+}
+
+// revisionOf returns the compiled definition that the run had at a revision.
+func (v *viewer) revisionOf(revision int) (*workflow.Graph, error) {
+	if revision == v.ov.Revision {
+		return v.graphOf()
+	}
+	key := graphKey{v.lifeOf(), revision}
+	if g, ok := v.s.graphs.find(key); ok {
+		return g, nil
+	}
+	d, err := v.s.engine.Revision(v.ctx, v.id, revision)
+	if err != nil {
+		return nil, err
+	}
+	g, err := workflow.Compile(d)
+	if err != nil {
+		return nil, err
+	}
+	return v.s.graphs.keepValue(key, g), nil
+}
+
+// drawDifference draws a definition with what it has, and has no more, of an earlier one, and says it in words.
+func drawDifference(before, after *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) (template.HTML, []changeRow, error) {
+	changes, err := workflow.CompareDefinitions(before.Definition, after.Definition)
+	if err != nil {
+		return "", nil, err
+	}
+	var rows []changeRow
+	for _, c := range changes {
+		row := changeRow{Word: string(c.Kind)}
+		switch {
+		case c.Node != "":
+			row.What, row.Name = "node", string(c.Node)
+		case c.Transition != "":
+			row.What, row.Name = "transition", string(c.Transition)
+		}
+		for _, f := range c.Fields {
+			row.Fields = append(row.Fields, fieldRow{f.Field, shortText(string(f.Before), maxFieldText), shortText(string(f.After), maxFieldText)})
+		}
+		rows = append(rows, row)
+	}
+	svg := diagram.NewDifference(before, after, changes, run).Embed(diagram.Embedding{MaxWidth: graphWidth, Link: link})
+	return template.HTML(svg), rows, nil //nolint:gosec // package diagram escapes every text
+}

@@ -1,0 +1,165 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+// A ChangeKind says how a part of a definition differs from what it was.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ChangeAdded   ChangeKind = "added"   // it was not there
+	ChangeRemoved ChangeKind = "removed" // it is not there any more
+	ChangeChanged ChangeKind = "changed" // some of its fields are others
+)
+
+// A DefinitionChange is one thing in which a definition differs from an earlier one: a node, a transition or, without
+// either, the definition itself.
+type DefinitionChange struct {
+	Kind       ChangeKind    `json:"change"`
+	Node       NodeID        `json:"node,omitzero"`
+	Transition TransitionID  `json:"transition,omitzero"`
+	Fields     []FieldChange `json:"fields,omitzero"` // of what is changed, by name
+}
+
+// A FieldChange is a field that differs, as the JSON of a definition has it. What has its default is not in there.
+type FieldChange struct {
+	Field  string          `json:"field"`
+	Before json.RawMessage `json:"before,omitzero"` // nil: it had its default
+	After  json.RawMessage `json:"after,omitzero"`  // nil: it has its default
+}
+
+// CompareDefinitions returns in what a definition differs from an earlier one: first in itself, then its nodes, then its transitions,
+// as they stand, and in the end what is removed. Nodes and transitions are known by their ids, and where they
+// stand makes no difference, but the order in which transitions are tried is a field of the definition. It fails if a
+// definition has no JSON form. nil is an empty definition.
+func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
+	was, err := dissectDefinition(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := dissectDefinition(after)
+	if err != nil {
+		return nil, err
+	}
+	var out, removed []DefinitionChange
+	own := changedFields(was.own, is.own)
+	if a, b := commonIDs(was.order, is.transitions), commonIDs(is.order, was.transitions); !slices.Equal(a, b) {
+		own = append(own, FieldChange{"order of transitions", listJSON(a), listJSON(b)})
+	}
+	if len(own) > 0 {
+		out = append(out, DefinitionChange{Kind: ChangeChanged, Fields: own})
+	}
+	for _, id := range is.nodeOrder {
+		if c, differs := changeOf(was.nodes, is.nodes, id); differs {
+			c.Node = id
+			out = append(out, c)
+		}
+	}
+	for _, id := range is.order {
+		if c, differs := changeOf(was.transitions, is.transitions, id); differs {
+			c.Transition = id
+			out = append(out, c)
+		}
+	}
+	for _, id := range was.nodeOrder {
+		if is.nodes[id] == nil {
+			removed = append(removed, DefinitionChange{Kind: ChangeRemoved, Node: id})
+		}
+	}
+	for _, id := range was.order {
+		if is.transitions[id] == nil {
+			removed = append(removed, DefinitionChange{Kind: ChangeRemoved, Transition: id})
+		}
+	}
+	return append(out, removed...), nil
+}
+
+// jsonFields are those of an object, as canonical JSON.
+type jsonFields map[string]json.RawMessage
+
+// A dissected definition has its parts by id, and their order.
+type dissected struct {
+	own         jsonFields
+	nodes       map[NodeID]jsonFields
+	nodeOrder   []NodeID
+	transitions map[TransitionID]jsonFields
+	order       []TransitionID
+}
+
+func dissectDefinition(d *Definition) (*dissected, error) {
+	c := d.completed()
+	data, err := c.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	out := &dissected{nodes: map[NodeID]jsonFields{}, transitions: map[TransitionID]jsonFields{}}
+	var lists struct{ Nodes, Transitions []jsonFields }
+	if err := json.Unmarshal(data, &out.own); err != nil {
+		return nil, fmt.Errorf("definition %q as JSON: %w", c.Name, err)
+	}
+	if err := json.Unmarshal(data, &lists); err != nil {
+		return nil, fmt.Errorf("definition %q as JSON: %w", c.Name, err)
+	}
+	delete(out.own, "nodes")
+	delete(out.own, "transitions")
+	for i, fields := range lists.Nodes {
+		id := c.Nodes[i].ID
+		out.nodes[id], out.nodeOrder = fields, append(out.nodeOrder, id)
+	}
+	for i, fields := range lists.Transitions {
+		id := c.Transitions[i].ID
+		out.transitions[id], out.order = fields, append(out.order, id)
+	}
+	return out, nil
+}
+
+// changeOf compares a part that a definition has with what it was before.
+func changeOf[ID comparable](was, is map[ID]jsonFields, id ID) (DefinitionChange, bool) {
+	before := was[id]
+	if before == nil {
+		return DefinitionChange{Kind: ChangeAdded}, true
+	}
+	fields := changedFields(before, is[id])
+	return DefinitionChange{Kind: ChangeChanged, Fields: fields}, len(fields) > 0
+}
+
+// changedFields returns the fields that differ, by name.
+func changedFields(was, is jsonFields) (out []FieldChange) {
+	names := maps.Clone(was)
+	if names == nil {
+		names = jsonFields{}
+	}
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !bytes.Equal(was[name], is[name]) {
+			out = append(out, FieldChange{name, was[name], is[name]})
+		}
+	}
+	return out
+}
+
+// commonIDs returns those of a list that are in a map, in the order of the list.
+func commonIDs(ids []TransitionID, in map[TransitionID]jsonFields) (out []TransitionID) {
+	for _, id := range ids {
+		if in[id] != nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func listJSON(ids []TransitionID) json.RawMessage {
+	list := make([]any, len(ids))
+	for i, id := range ids {
+		list[i] = string(id)
+	}
+	return value.Encode(list)
+}
