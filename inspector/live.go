@@ -21,6 +21,7 @@ import (
 const (
 	frameEvery  = 250 * time.Millisecond // at most four frames a second
 	frameShare  = 9                      // times as long as a frame took to make, nothing is made
+	lookEvery   = 2 * time.Second        // at what workers do
 	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead, and a look at the rights
 	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone
 	mostHubs    = 256                    // pages that are watched at once
@@ -137,11 +138,18 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	}()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	unseen := (<-chan time.Time)(nil) // ticks if the page has what no commit tells of
+	if h.key.address == "workers" {
+		unseen = look.C
+	}
 	for {
 		select {
 		case <-closed:
 			return
 		case <-moved:
+		case <-unseen:
 		}
 		begin := time.Now()
 		frame, ended, err := s.makeFrame(ctx, h.key)

@@ -32,11 +32,19 @@ type heldRow struct {
 	Until  instant // its lease
 }
 
+// A missingRow is a type of tasks that wait and that no worker takes.
+type missingRow struct {
+	Type   string
+	Queued int
+	Since  instant // the oldest of them waits
+}
+
 type workersBody struct {
 	Pool    bool // the engine has one
 	Now     instant
 	Facts   []fact
 	Workers []workerRow
+	Missing []missingRow
 	Types   []worker.TypeStatus
 	Tenants []worker.TenantStatus
 	Held    []heldRow
@@ -56,6 +64,7 @@ func (s *server) showWorkers(p *page) error {
 	if ok {
 		b.fillFrom(p, &status)
 	}
+	p.markLive(true, false, 0)
 	return p.showPage("workers.html", "Workers", "workers", b)
 }
 
@@ -77,6 +86,11 @@ func (b *workersBody) fillFrom(p *page, s *worker.Status) {
 	}
 	for _, w := range s.Workers[:min(shownRows, len(s.Workers))] {
 		b.Workers = append(b.Workers, p.workerRowOf(&w))
+	}
+	for _, t := range s.Types {
+		if t.Queued > 0 && t.Workers == 0 && len(b.Missing) < shownRows {
+			b.Missing = append(b.Missing, missingRow{t.Type, t.Queued, p.instantOf(p.now.Add(-t.OldestQueued))})
+		}
 	}
 	b.Types, b.Tenants = s.Types[:min(shownRows, len(s.Types))], s.Tenants[:min(shownRows, len(s.Tenants))]
 	for _, a := range s.Active[:min(shownRows, len(s.Active))] {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,7 +64,7 @@ func TestWorkers(t *testing.T) {
 	}
 	<-begun
 	text := textOf(t, s.see("workers"))
-	for _, part := range []string{"packer<1> in this process", "at work 1 of 1 pack", "pack 2 1", "acme 2 1 5", "first pack pack packer<1>", "never"} {
+	for _, part := range []string{"packer<1> in this process", "at work 1 of 1 pack", "pack 2 1 1", "acme 2 1 5", "first pack pack packer<1>", "never"} {
 		require.Contains(t, text, part)
 	}
 	require.NotContains(t, text, "second pack")
@@ -78,4 +81,40 @@ func TestWorkers(t *testing.T) {
 	require.Equal(t, []worker.TenantStatus{{Tenant: "acme", Queued: 2, Active: 1, Limit: 5}}, got.Pool.Tenants)
 	require.Equal(t, workflow.RunID("first"), got.Pool.Active[0].Run)
 	require.Empty(t, got.Pool.Active[0].Key)
+}
+
+// The page of the workers changes with them, also where nothing is committed, and begins with the types that nobody takes.
+func TestWorkersLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool, err := worker.New(worker.Options{NoToken: true})
+		require.NoError(t, err)
+		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pool})
+		require.NoError(t, err)
+		pool.Attach(engine)
+		for _, id := range []workflow.RunID{"first", "second"} {
+			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: parse(t, oneTask)}, nil))
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		w, done := httptest.NewRecorder(), make(chan struct{})
+		h := inspector.Handler(engine, inspector.Options{})
+		go func() {
+			defer close(done)
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/live/workers", nil)
+			r.RemoteAddr = "127.0.0.1:999"
+			h.ServeHTTP(w, r)
+		}()
+		<-time.After(3 * time.Second)
+		require.NoError(t, pool.Start(worker.Registration{ID: "packer", Capacity: 1}, pawl.Handlers{"print": nil}))
+		<-time.After(3 * time.Second)
+		cancel()
+		<-done
+		frames := strings.Split(w.Body.String(), "event: frame")
+		require.GreaterOrEqual(t, len(frames), 3)
+		require.Contains(t, frames[1], `No worker takes \u003cb\u003epack\u003c/b\u003e: 2 tasks wait`)
+		require.NotContains(t, frames[1], "packer")
+		require.Contains(t, frames[len(frames)-1], "packer")
+		require.NoError(t, pool.Close(context.Background()))
+		require.NoError(t, engine.Close(context.Background()))
+	})
 }

@@ -393,12 +393,16 @@ func TestStatus(t *testing.T) {
 				{ID: "here", Types: []string{"x"}, Capacity: 1, InProcess: true, Registered: true, Waiting: true, Age: 3 * time.Second, Silent: 3 * time.Second},
 			},
 			Queued: 1, OldestQueued: 3 * time.Second,
-			Types:     []TypeStatus{{Type: "a", Queued: 1, Active: 1}},
+			Types:     []TypeStatus{{Type: "a", Queued: 1, OldestQueued: 3 * time.Second, Active: 1, Workers: 1}},
 			Active:    []ActiveStatus{{Key: "k2", Run: "run", Node: "node", Type: "a", Worker: "ann", Age: 2 * time.Second, Lease: 58 * time.Second}},
 			Processed: 1,
 		}, p.Status())
 		pass(10 * time.Minute)
 		require.Len(t, p.Status().Workers, 1, "who is not heard of is forgotten")
+		require.Equal(t, 0, p.Status().Types[0].Workers)
+		all := joined(t, p, "all", 1, every)
+		require.Equal(t, 1, p.Status().Types[0].Workers)
+		poll1(t, all)
 	})
 }
 

@@ -43,9 +43,11 @@ type WorkerStatus struct {
 
 // A TypeStatus is how the tasks of one type stand.
 type TypeStatus struct {
-	Type   string `json:"type"`
-	Queued int    `json:"queued"`
-	Active int    `json:"active"`
+	Type         string        `json:"type"`
+	Queued       int           `json:"queued"`
+	OldestQueued time.Duration `json:"oldestQueuedNs"` // how long
+	Active       int           `json:"active"`
+	Workers      int           `json:"workers"` // that take the type; while there is none, its tasks wait
 }
 
 // A TenantStatus is how the tasks of one tenant stand.
@@ -98,11 +100,13 @@ func (q *queue) statusAt(now time.Time) Status {
 		Workers: []WorkerStatus{}, Types: []TypeStatus{}, Active: []ActiveStatus{},
 		Processed: q.processed, Failed: q.failed, Expired: q.expired, Draining: q.drained,
 	}
-	queued := map[string]int{} // by tenant
+	queued := map[string]int{}           // by tenant
+	oldest := map[string]time.Duration{} // by type
 	for _, i := range q.items {
 		if i.holder == nil {
 			s.Queued++
 			queued[i.task.Tenant]++
+			oldest[i.task.Type] = max(oldest[i.task.Type], now.Sub(i.since))
 			s.OldestQueued = max(s.OldestQueued, now.Sub(i.since))
 			continue
 		}
@@ -117,7 +121,7 @@ func (q *queue) statusAt(now time.Time) Status {
 	})
 	for _, l := range q.types {
 		if l.queued > 0 || l.held > 0 {
-			s.Types = append(s.Types, TypeStatus{Type: l.kind, Queued: l.queued, Active: l.held})
+			s.Types = append(s.Types, TypeStatus{Type: l.kind, Queued: l.queued, OldestQueued: oldest[l.kind], Active: l.held, Workers: q.takers[l.kind] + q.takers[every]})
 		}
 	}
 	slices.SortFunc(s.Types, func(a, b TypeStatus) int { return cmp.Compare(a.Type, b.Type) })

@@ -39,6 +39,9 @@ func TestWorkersPage(t *testing.T) {
 		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: workflow.RunID("run of " + tenant), Definition: d, Tenant: tenant}, nil))
 		<-begun
 	}
+	orphan, err := workflow.ParseYAML([]byte("name: orphan\nstart: weigh\nnodes: [{id: weigh, task: weigh}]"))
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "orphan", Definition: orphan}, nil))
 	server := httptest.NewServer(inspector.Handler(engine, inspector.Options{Name: "the shop"}))
 	t.Cleanup(server.Close)
 	openTab(t, openBrowser(t), view{width: 1400}).inspect(server.URL+"/", "workers")
