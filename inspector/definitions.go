@@ -35,6 +35,8 @@ type definitionsBody struct {
 	Grid      []gridRow
 	Newest    runLink
 	All       string
+	Counted   int                     // runs whose transitions were counted
+	Never     []workflow.TransitionID // that none of these took
 }
 
 // showDefinitions lists the workflows that have runs, or shows one of them.
@@ -100,6 +102,9 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 				sum.Tokens[n.Node][status] += k
 			}
 		}
+	}
+	if err := b.countTaken(p, g, &sum, runs); err != nil {
+		return err
 	}
 	b.SVG = drawGraph(g, &sum, nil, "")
 	for i := range g.Definition.Nodes {

@@ -52,6 +52,7 @@ func Handler(engine *pawl.Engine, o Options) http.Handler {
 	s.whys.init(keptExplanations)
 	s.graphs.init(keptGraphs)
 	s.pasts.init(keptPasts)
+	s.taken.init(keptTaken)
 	s.told.init(keptTold)
 	return s
 }
@@ -66,6 +67,7 @@ type server struct {
 	whys    cache[runLife, *explained]
 	graphs  cache[graphKey, *workflow.Graph]
 	pasts   cache[runLife, *history]
+	taken   cache[takenKey, takenSet]
 	told    cache[string, toldText] // by what their addresses have
 	hubs    hubs
 }

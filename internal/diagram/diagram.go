@@ -48,6 +48,7 @@ type edge struct {
 	full     string   // all of it, in one line
 	id       workflow.TransitionID
 	change   workflow.ChangeKind // of a difference
+	never    bool                // no run took it
 }
 
 // New makes the diagram of a compiled definition. run, which may be nil, is drawn on it.
@@ -69,7 +70,11 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 		n := g.Nodes[g.Definition.Nodes[i].ID]
 		for _, t := range slices.Concat(slices.Concat(n.Success...), errorsOnly(n)) {
 			d.nodes[i].outgoing = append(d.nodes[i].outgoing, len(d.edges))
-			d.edges = append(d.edges, d.newEdge(n, t, i, place[t.To]))
+			e := d.newEdge(n, t, i, place[t.To])
+			if run != nil && run.Taken != nil {
+				e.markTaken(run.Taken[t.ID])
+			}
+			d.edges = append(d.edges, e)
 		}
 	}
 	d.findBranches(g, place)

@@ -167,6 +167,21 @@ transitions:
 	assert.Contains(t, colored, "\x1b[31m✗\x1b[0m load")
 }
 
+// How many runs took a transition stands at it in words.
+func TestTakenTransitions(t *testing.T) {
+	g := compile(t, `
+name: order
+start: quote
+nodes: [{id: quote, task: quote}, {id: check, task: check}, {id: ship, task: ship}]
+transitions: [{id: dear, from: quote, to: check, condition: state.dear}, {id: cheap, from: quote, to: ship, priority: 1}, {id: checked, from: check, to: ship}]
+`)
+	got := New(g, &Run{Taken: map[workflow.TransitionID]int{"cheap": 1200, "dear": 1}}).Embed(Embedding{})
+	for _, want := range []string{"quote to ship: 2: else, taken in 1,200 runs<", ">in 1,200 runs</text>", "taken in one run<", `class="edge never"><title>check to ship: taken in no run<`} {
+		assert.Contains(t, got, want)
+	}
+	assert.NotContains(t, New(g, &Run{}).Embed(Embedding{}), "taken")
+}
+
 // A difference shows what a definition has, and had, with what has changed in words and classes.
 func TestDifference(t *testing.T) {
 	before := compile(t, `

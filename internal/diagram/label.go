@@ -205,6 +205,24 @@ type Run struct {
 	Status workflow.RunStatus
 	Seq    int64 // of the last record
 	Tokens map[workflow.NodeID]map[workflow.TokenStatus]int
+	// Taken says of several runs how many of them took each transition; nil says nothing of it.
+	Taken map[workflow.TransitionID]int
+}
+
+// markTaken says at an edge how many runs took it.
+func (e *edge) markTaken(runs int) {
+	text := fmt.Sprintf("in %s runs", GroupDigits(runs))
+	switch runs {
+	case 0:
+		text, e.never = "in no run", true
+	case 1:
+		text = "in one run"
+	}
+	e.label = append(e.label, text)
+	if e.full != "" {
+		e.full += ", "
+	}
+	e.full += "taken " + text
 }
 
 // String says in a line which run it is.

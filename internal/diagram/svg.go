@@ -149,6 +149,9 @@ func (p *painter) paintEdge(i int) {
 	if course.Back || course.Loop {
 		class += " back"
 	}
+	if e.never {
+		class += " never"
+	}
 	line := path(course.Points)
 	if course.Loop {
 		from, to := course.Points[0], course.Points[1]
