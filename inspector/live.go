@@ -20,7 +20,8 @@ import (
 // The pace of what viewers get.
 const (
 	frameEvery  = 250 * time.Millisecond // at most four frames a second
-	frameShare  = 9                      // times as long as a frame took to make, nothing is made
+	frameShare  = 19                     // times as long as a frame took to make, nothing is made
+	whyShare    = 39                     // likewise of the answer why a run stands where it stands
 	lookEvery   = 2 * time.Second        // at what workers do
 	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead, and a look at the rights
 	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone

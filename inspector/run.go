@@ -186,6 +186,10 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	if view != "" && view != "why" {
 		return h, nil
 	}
+	if v.ov.Status == workflow.RunCompleted { // there is nothing to be worked out
+		h.Why, h.WhyAs = v.whyLines(&pawl.Explanation{Status: workflow.RunCompleted}, false), v.ov.Seq
+		return h, nil
+	}
 	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, view == "why")
 	if err != nil {
 		return h, err
@@ -265,7 +269,7 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 	if e.err = err; err == nil {
 		e.x, e.has = x, true
 	}
-	e.later = time.Now().Add(frameShare * time.Since(begin))
+	e.later = time.Now().Add(whyShare * time.Since(begin))
 	close(e.ready)
 	e.ready = nil
 }

@@ -20,10 +20,11 @@ func (x *Explanation) addWaits(s *state.State) {
 		more string
 	}
 	known, at := map[kind]int{}, map[workflow.NodeID]int{}
+	siblings := siblingsWaits{}
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
 		at[t.Node]++
-		w := waitOf(s, t)
+		w := waitOf(s, t, siblings)
 		k := kind{t.Node, t.Status, ""}
 		switch t.Status {
 		case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForChild:
@@ -76,7 +77,7 @@ func urgencyOf(w *Wait) int {
 }
 
 // waitOf says what a live token waits for.
-func waitOf(s *state.State, t *state.Token) Wait {
+func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 	w := Wait{Token: t.ID, Count: 1, Place: placeOf(s, t), Status: t.Status, Until: t.Alarm(), Failure: t.Failure}
 	n := s.Graph.Node(t.Node)
 	switch t.Status {
@@ -106,7 +107,8 @@ func waitOf(s *state.State, t *state.Token) Wait {
 			w.For += fmt.Sprintf(", which %v at %s holds", holder.ID, placeOf(s, holder))
 		}
 	case workflow.WaitingForSiblings:
-		w.For, w.Until, w.Hopeless = siblingsText(s, t)
+		of := siblings.waitIn(s, t.Scope.Group)
+		w.For, w.Until, w.Hopeless = of.text, of.until, of.hopeless
 	case workflow.WaitingForJoin:
 		w.For, w.Hopeless = joinText(s, t, n)
 	case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled: // not live
@@ -136,24 +138,42 @@ func approvalText(spec *workflow.ApprovalSpec, votes []state.Vote) string {
 	return text
 }
 
-// siblingsText says what the join lacks at which a token of a branch has arrived, when that
-// times out, and whether nothing can bring it.
-func siblingsText(s *state.State, t *state.Token) (text string, until time.Time, hopeless bool) {
-	g := s.Group(t.Scope.Group)
+// A siblingsWait says what the join of a group lacks, when that times out, and whether nothing can bring it.
+type siblingsWait struct {
+	text     string
+	until    time.Time
+	hopeless bool
+}
+
+// siblingsWaits are those of the groups that were looked at: all tokens that have arrived in one wait for the same.
+type siblingsWaits map[workflow.GroupID]siblingsWait
+
+// waitIn returns what the tokens wait for that have arrived in a group.
+func (known siblingsWaits) waitIn(s *state.State, id workflow.GroupID) siblingsWait {
+	w, ok := known[id]
+	if !ok {
+		w = siblingsWaitOf(s, id)
+		known[id] = w
+	}
+	return w
+}
+
+func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
+	g := s.Group(id)
 	if g == nil || s.Graph.Groups[g.Name] == nil || s.Graph.Groups[g.Name].Sync == nil {
-		return "its siblings", time.Time{}, false
+		return siblingsWait{text: "its siblings"}
 	}
 	sync := s.Graph.Groups[g.Name].Sync
 	left := g.UnresolvedBranches()
-	text = fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d under way, %d to begin, %d ended, %d failed",
+	text := fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d under way, %d to begin, %d ended, %d failed",
 		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
 	switch {
 	case g.Open && left == 0:
-		return text + "; it takes further branches until it is closed", g.Due, false
+		return siblingsWait{text + "; it takes further branches until it is closed", g.Due, false}
 	case left == 0 && g.Live > g.Arrived:
-		return text + "; what is left of an earlier fan-out blocks it", g.Due, false
+		return siblingsWait{text + "; what is left of an earlier fan-out blocks it", g.Due, false}
 	default:
-		return text, g.Due, left > 0 && !anyRuns(s, g.ID)
+		return siblingsWait{text, g.Due, left > 0 && !anyRuns(s, g.ID)}
 	}
 }
 

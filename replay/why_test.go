@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -70,6 +71,28 @@ transitions:
 	require.Equal(t, "g1 files (join all): 1 of 4 have arrived, 3 under way, 0 to begin, 0 ended, 0 failed", x.Waits[2].For)
 	require.False(t, x.Waits[2].Hopeless)
 	require.Equal(t, []workflow.TransitionID{"split->load"}, x.Waits[1].Came.Transitions)
+}
+
+// Tokens that wait in one group for the same are explained once, not each by all of them.
+func TestWhyOfAWideGroup(t *testing.T) {
+	const branches = 1000
+	r := record(t, "import-8", `
+name: import
+start: split
+nodes: [{id: split}, {id: load, task: load}, {id: sum, task: sum}]
+transitions:
+  - {from: split, to: load, foreach: {collection: input.files}, siblingGroup: files}
+  - {from: load, to: sum, synchronization: {siblingGroup: files}}
+`, map[string]any{"files": slices.Repeat([]any{"a"}, branches)})
+	few := testing.AllocsPerRun(1, func() { r.why() })
+	for range branches - 1 {
+		r.complete("load", 0, nil)
+	}
+	x := r.why()
+	require.Equal(t, branches-1, x.Waits[1].Count)
+	require.False(t, x.Waits[1].Hopeless)
+	many := testing.AllocsPerRun(1, func() { r.why() })
+	require.Less(t, (many-few)/branches, 200.0, "a few for each record and token")
 }
 
 // A join of a node that nothing can bring to fire any more is told as such.
