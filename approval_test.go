@@ -28,7 +28,7 @@ nodes:
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "b", Definition: plain}, nil))
 	look := func() {
 		var got []pawl.Approval
-		for a, err := range e.Approvals(t.Context()) {
+		for a, err := range e.Approvals(t.Context(), pawl.ApprovalFilter{}) {
 			require.NoError(t, err)
 			got = append(got, a)
 		}

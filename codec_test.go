@@ -98,7 +98,7 @@ func driveToGate(t *testing.T, e *pawl.Engine, id workflow.RunID) {
 	require.NoError(t, e.Signal(ctx, id, workflow.Signal{Name: "other", Payload: secret("in a signal that is kept"), Early: true}))
 	require.NoError(t, e.Signal(ctx, id, workflow.Signal{Name: "paid", Payload: secret("in a signal")}))
 	awaitEvent(t, e, id, workflow.EventApprovalRequested)
-	for a, err := range e.Approvals(ctx) {
+	for a, err := range e.Approvals(ctx, pawl.ApprovalFilter{}) {
 		require.NoError(t, err)
 		assert.Equal(t, "Pay "+secret("in a result")+"?", a.Message)
 		assert.Equal(t, map[string]any{"card": secret("in a result")}, a.Input)

@@ -14,13 +14,16 @@ import (
 // lists. Vote on it by Run and Token.
 type Approval = store.Approval
 
-// Approvals lists the open approvals of all runs, from the index, page by page,
-// oldest run first. An error ends the list.
-func (e *Engine) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
+// An ApprovalFilter selects approvals. The zero value selects all.
+type ApprovalFilter = store.ApprovalFilter
+
+// Approvals lists the open approvals of all runs that fit the filter, from the index, page by page,
+// oldest run first. An error ends the list; that of a condition is a *WhereError.
+func (e *Engine) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.Approvals())
+	return listUntilDone(ctx, e.dir.Approvals(f))
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
@@ -33,7 +36,7 @@ type DeadLetterFilter = store.DeadLetterFilter
 
 // DeadLetters lists the tasks of all runs that wait for an operator (their node
 // says exhausted: park), from the index, page by page, oldest run first. An error
-// ends the list.
+// ends the list; that of a condition is a *WhereError.
 func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }
@@ -106,7 +109,7 @@ func listUntilDone[T any](ctx context.Context, list iter.Seq2[T, error]) iter.Se
 			}
 			if err != nil {
 				var none T
-				yield(none, closedError(err))
+				yield(none, invalidWhere(closedError(err)))
 				return
 			}
 			if !yield(x, nil) {

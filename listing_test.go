@@ -123,7 +123,7 @@ func TestListingsEndWithTheRun(t *testing.T) {
 				require.NoError(t, err)
 				dead++
 			}
-			for _, err := range e.Approvals(t.Context()) {
+			for _, err := range e.Approvals(t.Context(), pawl.ApprovalFilter{}) {
 				require.NoError(t, err)
 				open++
 			}
@@ -134,6 +134,69 @@ func TestListingsEndWithTheRun(t *testing.T) {
 		require.NoError(t, e.Cancel(t.Context(), "a", "enough"))
 		dead, open = count()
 		require.Equal(t, []int{0, 0}, []int{dead, open})
+	})
+}
+
+// Dead letters and approvals are chosen by what is true of their runs.
+func TestListingsWhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
+			return nil, pawl.TaskError{Code: "no"}
+		}}})
+		d := define(t, `
+name: w
+start: s
+nodes: [{id: s}, {id: a, task: a, retry: {exhausted: park}}, {id: b, approval: {message: ok}}]
+transitions: [{from: s, to: a}, {from: s, to: b}]
+`)
+		for i := range 6 {
+			run := workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: d, Labels: map[string]string{"customer": fmt.Sprint(i % 2)}}
+			require.NoError(t, e.Start(t.Context(), run, nil))
+		}
+		synctest.Wait()
+		dead := func(f pawl.DeadLetterFilter) (runs []workflow.RunID, failed error) {
+			for l, err := range e.DeadLetters(t.Context(), f) {
+				if err != nil {
+					return runs, err
+				}
+				runs = append(runs, l.Run)
+			}
+			return runs, nil
+		}
+		open := func(f pawl.ApprovalFilter) (runs []workflow.RunID, failed error) {
+			for a, err := range e.Approvals(t.Context(), f) {
+				if err != nil {
+					return runs, err
+				}
+				runs = append(runs, a.Run)
+			}
+			return runs, nil
+		}
+		const odd = `labels.customer == "1" && run != "r3"`
+		runs, err := dead(pawl.DeadLetterFilter{Where: odd})
+		require.NoError(t, err)
+		require.Equal(t, []workflow.RunID{"r1", "r5"}, runs)
+		runs, err = open(pawl.ApprovalFilter{Where: odd})
+		require.NoError(t, err)
+		require.Equal(t, []workflow.RunID{"r1", "r5"}, runs)
+		for f, want := range map[pawl.ApprovalFilter]int{{Run: "r2"}: 1, {Workflow: "w"}: 6, {Workflow: "x"}: 0, {Node: "b"}: 6, {Node: "a"}: 0} {
+			runs, err = open(f)
+			require.NoError(t, err)
+			require.Len(t, runs, want, f)
+		}
+		for _, wrong := range []string{`labels.customer = "1"`, `1 / (seq - seq) == 1`} {
+			_, err = dead(pawl.DeadLetterFilter{Where: wrong})
+			require.ErrorIs(t, err, pawl.ErrInvalid)
+			require.ErrorAs(t, err, new(*pawl.WhereError))
+			_, err = open(pawl.ApprovalFilter{Where: wrong})
+			require.ErrorAs(t, err, new(*pawl.WhereError))
+		}
+		n, err := e.SkipAll(t.Context(), pawl.DeadLetterFilter{Where: odd}, nil)
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		runs, err = dead(pawl.DeadLetterFilter{})
+		require.NoError(t, err)
+		require.Equal(t, []workflow.RunID{"r0", "r2", "r3", "r4"}, runs)
 	})
 }
 
@@ -156,7 +219,7 @@ transitions: [{from: s, to: a}, {from: s, to: b}]
 			op("replace", "/nodes/a/task", "new"), op("replace", "/nodes/b/approval/message", "new"),
 		}})
 		require.NoError(t, err)
-		for a, err := range e.Approvals(t.Context()) {
+		for a, err := range e.Approvals(t.Context(), pawl.ApprovalFilter{}) {
 			require.NoError(t, err)
 			require.Equal(t, "new", a.Message)
 		}

@@ -452,13 +452,20 @@ func TestSocket(t *testing.T) {
 	vote(t, e, "order-1", "bob", "eve")
 	awaitEvent(t, e, "order-1", workflow.EventTaskParked)
 	letters := 0
+	for _, err := range c.DeadLetters(ctx, pawl.DeadLetterFilter{Where: `run == "nobody"`}) {
+		require.NoError(t, err)
+		t.Fatal("there is no such run")
+	}
+	for _, err := range c.Approvals(ctx, pawl.ApprovalFilter{Where: `run =`}) {
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+	}
 	for l, err := range c.DeadLetters(ctx, pawl.DeadLetterFilter{Node: "ship"}) {
 		require.NoError(t, err)
 		require.Equal(t, "closed", l.Failure.Code)
 		letters++
 	}
 	require.Equal(t, 1, letters)
-	for range c.Approvals(ctx) {
+	for range c.Approvals(ctx, pawl.ApprovalFilter{}) {
 		require.Fail(t, "it was decided")
 	}
 	tokens := 0

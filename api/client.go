@@ -372,17 +372,24 @@ func (c *Client) Graph(ctx context.Context, id workflow.RunID, width int) ([]byt
 }
 
 // Approvals lists the open approvals of all runs, as Engine.Approvals does.
-func (c *Client) Approvals(ctx context.Context) iter.Seq2[pawl.Approval, error] {
-	return listLines[pawl.Approval](ctx, c, &question{method: http.MethodGet, path: "/v1/approvals"})
+func (c *Client) Approvals(ctx context.Context, f pawl.ApprovalFilter) iter.Seq2[pawl.Approval, error] {
+	q := textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "where", f.Where)
+	return listLines[pawl.Approval](ctx, c, &question{method: http.MethodGet, path: "/v1/approvals", query: q})
 }
 
 // DeadLetters lists the tasks of all runs that wait for an operator, as Engine.DeadLetters does.
 func (c *Client) DeadLetters(ctx context.Context, f pawl.DeadLetterFilter) iter.Seq2[pawl.DeadLetter, error] {
+	q := textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "task", f.Task, "code", f.Code, "where", f.Where)
+	return listLines[pawl.DeadLetter](ctx, c, &question{method: http.MethodGet, path: "/v1/dead-letters", query: q})
+}
+
+// textQuery returns parameters, given as names and texts; those that are empty are left out.
+func textQuery(pairs ...string) url.Values {
 	q := url.Values{}
-	for name, text := range map[string]string{"run": string(f.Run), "workflow": f.Workflow, "node": string(f.Node), "task": f.Task, "code": f.Code} {
-		if text != "" {
-			q.Set(name, text)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
 		}
 	}
-	return listLines[pawl.DeadLetter](ctx, c, &question{method: http.MethodGet, path: "/v1/dead-letters", query: q})
+	return q
 }

@@ -22,7 +22,8 @@ func (c *call) listApprovals() error {
 	if q.err != nil {
 		return q.err
 	}
-	show, list := func(a *pawl.Approval) any { return c.viewerOf(a.Run).showApproval(a) }, c.engine.Approvals(c.context())
+	f := pawl.ApprovalFilter{Run: workflow.RunID(q.textOf("run")), Workflow: q.textOf("workflow"), Node: workflow.NodeID(q.textOf("node")), Where: q.textOf("where")}
+	show, list := func(a *pawl.Approval) any { return c.viewerOf(a.Run).showApproval(a) }, c.engine.Approvals(c.context(), f)
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(list, show))
 	}
@@ -46,7 +47,7 @@ func (c *call) listDeadLetters() error {
 		return q.err
 	}
 	f := pawl.DeadLetterFilter{
-		Run: workflow.RunID(q.textOf("run")), Workflow: q.textOf("workflow"), Node: workflow.NodeID(q.textOf("node")), Task: q.textOf("task"), Code: q.textOf("code"),
+		Run: workflow.RunID(q.textOf("run")), Workflow: q.textOf("workflow"), Node: workflow.NodeID(q.textOf("node")), Task: q.textOf("task"), Code: q.textOf("code"), Where: q.textOf("where"),
 	}
 	show, list := func(l *pawl.DeadLetter) any { return c.viewerOf(l.Run).showDeadLetter(l) }, c.engine.DeadLetters(c.context(), f)
 	if c.acceptsType(typeLines) {

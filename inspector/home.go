@@ -94,11 +94,11 @@ const (
 func (s *server) showHome(p *page) error {
 	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox")}
 	ctx := p.r.Context()
-	letters, nLetters, err := s.listLetters(p, shownNeeds)
+	letters, nLetters, err := s.listLetters(p, shownNeeds, "")
 	if err != nil {
 		return err
 	}
-	approvals, nApprovals, err := s.listApprovals(p, shownNeeds)
+	approvals, nApprovals, err := s.listApprovals(p, shownNeeds, "")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package inspector
 
 import (
+	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -53,6 +55,8 @@ type inboxBody struct {
 	MoreLetters   bool
 	MayAct        bool
 	MoreApprovals bool
+	Where         string // a condition on the runs
+	Wrong         string // why it is none; then there are no rows
 }
 
 func textIf(shown bool, text string) string {
@@ -64,11 +68,15 @@ func textIf(shown bool, text string) string {
 
 // showInbox lists what waits for people.
 func (s *server) showInbox(p *page) error {
-	letters, nLetters, err := s.listLetters(p, shownInbox)
+	where := strings.TrimSpace(p.r.URL.Query().Get("where"))
+	if err := pawl.CheckWhere(where); err != nil {
+		return p.showStatus(http.StatusBadRequest, "inbox.html", "Inbox", "inbox", inboxBody{Where: where, Wrong: wrongText(err)})
+	}
+	letters, nLetters, err := s.listLetters(p, shownInbox, where)
 	if err != nil {
 		return err
 	}
-	approvals, nApprovals, err := s.listApprovals(p, shownInbox)
+	approvals, nApprovals, err := s.listApprovals(p, shownInbox, where)
 	if err != nil {
 		return err
 	}
@@ -81,7 +89,7 @@ func (s *server) showInbox(p *page) error {
 	}
 	p.markLive(true, false, 0)
 	return p.showPage("inbox.html", "Inbox", "inbox", inboxBody{
-		letters, countText(nLetters), approvals, countText(nApprovals), nLetters > len(letters), mayAct, nApprovals > len(approvals),
+		letters, countText(nLetters), approvals, countText(nApprovals), nLetters > len(letters), mayAct, nApprovals > len(approvals), where, "",
 	})
 }
 
@@ -90,8 +98,8 @@ func (p *page) tokenLink(run workflow.RunID, id workflow.TokenID) string {
 }
 
 // listLetters returns the first dead letters, and how many there are up to countedNeeds.
-func (s *server) listLetters(p *page, most int) (rows []letterRow, n int, err error) {
-	for l, err := range s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{}) {
+func (s *server) listLetters(p *page, most int, where string) (rows []letterRow, n int, err error) {
+	for l, err := range s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{Where: where}) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -111,8 +119,8 @@ func (s *server) listLetters(p *page, most int) (rows []letterRow, n int, err er
 }
 
 // listApprovals returns the first approvals, and how many there are up to countedNeeds.
-func (s *server) listApprovals(p *page, most int) (rows []approvalRow, n int, err error) {
-	for a, err := range s.engine.Approvals(p.r.Context()) {
+func (s *server) listApprovals(p *page, most int, where string) (rows []approvalRow, n int, err error) {
+	for a, err := range s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Where: where}) {
 		if err != nil {
 			return nil, 0, err
 		}

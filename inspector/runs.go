@@ -62,10 +62,7 @@ func (s *server) showRuns(p *page) (err error) {
 		return err
 	}
 	if err := pawl.CheckWhere(f.Where); err != nil {
-		b.Wrong = err.Error()
-		if wrong := (*pawl.WhereError)(nil); errors.As(err, &wrong) {
-			b.Wrong = wrong.Error()
-		}
+		b.Wrong = wrongText(err)
 		return p.showStatus(http.StatusBadRequest, "runs.html", "Runs", "runs", b)
 	}
 	before, after := q.Get("before"), workflow.RunID(q.Get("after"))
@@ -107,6 +104,14 @@ func (s *server) showRuns(p *page) (err error) {
 	b.AllActs = p.allActLinks(q, &f)
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
+}
+
+// wrongText says what is wrong with a condition.
+func wrongText(err error) string {
+	if wrong := (*pawl.WhereError)(nil); errors.As(err, &wrong) {
+		return wrong.Error()
+	}
+	return err.Error()
 }
 
 // readRunFilter reads which runs the parameters of a list choose. The condition is not checked.

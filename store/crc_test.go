@@ -119,7 +119,7 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 	for _, err := range []error{paid, latest, published, status, d.Purge("parts", "")} {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
-	for _, err := range d.Approvals() {
+	for _, err := range d.Approvals(ApprovalFilter{}) {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
 	for _, err := range d.DeadLetters(DeadLetterFilter{}) {

@@ -54,6 +54,15 @@ type DeadLetterFilter struct {
 	Node     workflow.NodeID
 	Task     string // its type
 	Code     string // of the last failure
+	Where    string // a condition on the run, as RunFilter.Where has it
+}
+
+// An ApprovalFilter selects approvals. The zero value of a field is any.
+type ApprovalFilter struct {
+	Run      workflow.RunID
+	Workflow string // name of the run's definition
+	Node     workflow.NodeID
+	Where    string // a condition on the run, as RunFilter.Where has it
 }
 
 const (
@@ -119,7 +128,21 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 
 // Approvals yields the open approvals of all runs, oldest run first, in pages:
 // commits go on in between.
-func (d *Dir) Approvals() iter.Seq2[Approval, error] {
+func (d *Dir) Approvals(f ApprovalFilter) iter.Seq2[Approval, error] {
+	list := listWhere(d, d.allApprovals(), f.Where, func(a *Approval) workflow.RunID { return a.Run })
+	return func(yield func(Approval, error) bool) {
+		for a, err := range list {
+			if err == nil && (f.Run != "" && a.Run != f.Run || f.Workflow != "" && a.Workflow != f.Workflow || f.Node != "" && a.Node != f.Node) {
+				continue
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Dir) allApprovals() iter.Seq2[Approval, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		return db.Each(nextApprovals, row, after.num, after.token, int64(listRows))
 	}
@@ -153,7 +176,7 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 		return db.Each(nextDead, row, after.num, after.token, int64(listRows))
 	}
 	run, node := string(f.Run), string(f.Node)
-	return listPages(d, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
+	list := listPages(d, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
@@ -175,6 +198,7 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 			return nil
 		}, after.num, after.token, last.num, last.token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code)
 	})
+	return listWhere(d, list, f.Where, func(l *DeadLetter) workflow.RunID { return l.Run })
 }
 
 // A listKey is where a row stands in the lists of all runs.

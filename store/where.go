@@ -1,11 +1,14 @@
 package store
 
 import (
+	"errors"
+	"iter"
 	"maps"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/filter"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A WhereError says why a condition on runs cannot be compiled, or evaluated for a run.
@@ -94,4 +97,47 @@ func (l *runList) passOver() error {
 		return nil
 	}
 	return l.beginAfter(l.filter.After)
+}
+
+// listWhere yields what of a list is of runs for which a condition holds, "" being none. What is of one run stands together, so that
+// each run is looked at once. The error of a condition that cannot be compiled comes first.
+func listWhere[T any](d *Dir, list iter.Seq2[T, error], where string, runOf func(*T) workflow.RunID) iter.Seq2[T, error] {
+	if where == "" {
+		return list
+	}
+	return func(yield func(T, error) bool) {
+		var none T
+		w, err := filter.Parse(where)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		var run workflow.RunID
+		fits := false
+		for x, err := range list {
+			if id := runOf(&x); err == nil && id != run {
+				run = id
+				fits, err = d.fitsWhere(id, w)
+			}
+			if err == nil && !fits {
+				continue
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// fitsWhere reports whether a condition holds for a run that is there.
+func (d *Dir) fitsWhere(id workflow.RunID, w *filter.Where) (bool, error) {
+	h, err := d.Head(id)
+	if errors.Is(err, ErrRunNotFound) { // it was purged meanwhile
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	seen := FilterRun(&h)
+	return w.Fits(&seen)
 }

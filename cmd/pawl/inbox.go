@@ -5,17 +5,21 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 var inboxVerb = verb{
 	name:    "inbox",
 	help:    "List what waits for people in all runs: approvals, and tasks that have used up their attempts.",
-	example: []string{"pawl inbox"},
+	example: []string{"pawl inbox", "pawl inbox --workflow order --node approve"},
 	command: func() command { return new(inboxCommand) },
 }
 
 // An inboxCommand lists what waits for people.
 type inboxCommand struct {
+	Workflow string `placeholder:"NAME" help:"What is in runs of definitions of this name."`
+	Node     string `placeholder:"NODE" help:"What waits at this node."`
+	Where    string `placeholder:"CONDITION" help:"What is in runs of which this is true, in CEL."`
 	dirFlag
 }
 
@@ -36,7 +40,7 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 				rows = append(rows, row)
 			}
 		}
-		for a, err := range e.Approvals(ctx) {
+		for a, err := range e.Approvals(ctx, pawl.ApprovalFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Where: c.Where}) {
 			if err != nil {
 				return err
 			}
@@ -47,7 +51,7 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 			votes := fmt.Sprintf("vote (%d yes, %d no)", a.Approved, a.Rejected)
 			add(inboxItem{Approval: &a}, string(a.Run), fmt.Sprintf("t%d", a.Token), string(a.Node), votes, due, a.Message)
 		}
-		for l, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{}) {
+		for l, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Where: c.Where}) {
 			if err != nil {
 				return err
 			}

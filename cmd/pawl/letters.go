@@ -32,21 +32,22 @@ type lettersFlag struct {
 	Node     string `placeholder:"NODE" help:"What is parked at this node."`
 	Task     string `placeholder:"TYPE" help:"Parked tasks of this type."`
 	Code     string `placeholder:"CODE" help:"What has failed with this code."`
+	Where    string `placeholder:"CONDITION" help:"What is parked in runs of which this is true, in CEL."`
 	bulkFlag
 }
 
 // chooseTasks returns what is done to the task that is named, or to those that are chosen.
 func (f *lettersFlag) chooseTasks(ctx context.Context, con *console, e *reached, act api.Operation, said string) (deeds []deed, err error) {
 	if f.Target != "" {
-		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" {
-			return nil, fmt.Errorf("%s is named: leave --workflow, --node, --task and --code out, which choose", f.Target)
+		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" || f.Where != "" {
+			return nil, fmt.Errorf("%s is named: leave --workflow, --node, --task, --code and --where out, which choose", f.Target)
 		}
 		act, err = e.targetIn(ctx, f.Run, act, f.Target)
 		return []deed{{workflow.RunID(f.Run), act, f.Target + " " + said}}, err
 	}
-	filter := pawl.DeadLetterFilter{Run: workflow.RunID(f.Run), Workflow: f.Workflow, Node: workflow.NodeID(f.Node), Task: f.Task, Code: f.Code}
+	filter := pawl.DeadLetterFilter{Run: workflow.RunID(f.Run), Workflow: f.Workflow, Node: workflow.NodeID(f.Node), Task: f.Task, Code: f.Code, Where: f.Where}
 	if filter == (pawl.DeadLetterFilter{}) {
-		return nil, errors.New("name a run, or choose parked tasks by --workflow, --node, --task or --code")
+		return nil, errors.New("name a run, or choose parked tasks by --workflow, --node, --task, --code or --where")
 	}
 	for l, err := range e.DeadLetters(ctx, filter) {
 		if err != nil {

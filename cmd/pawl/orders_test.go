@@ -61,7 +61,7 @@ func makeOrders(ts *testscript.TestScript, _ bool, args []string) {
 			continue
 		}
 		for none := true; none; {
-			for _, err := range engine.Approvals(ctx) {
+			for _, err := range engine.Approvals(ctx, pawl.ApprovalFilter{}) {
 				ts.Check(err)
 				none = false
 			}

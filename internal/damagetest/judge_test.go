@@ -188,7 +188,7 @@ func readGlobal(d *store.Dir) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for a, err := range d.Approvals() {
+	for a, err := range d.Approvals(store.ApprovalFilter{}) {
 		if err != nil {
 			return "", err
 		}

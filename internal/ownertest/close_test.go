@@ -321,7 +321,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Why":           first(e.Why(ctx, "a")),
 	}
 	_, _, out["Definition"] = e.Definition(ctx, "a")
-	for _, err := range e.Approvals(ctx) {
+	for _, err := range e.Approvals(ctx, pawl.ApprovalFilter{}) {
 		out["Approvals"] = err
 	}
 	for _, err := range e.Branches(ctx, "a", pawl.BranchFilter{}) {

@@ -48,7 +48,7 @@ func (w *world) lists() error {
 			want[fmt.Sprint("dead letter ", m.id, " ", t.ID, " ", t.Node, " ", t.Attempt, t.Failure)] = true
 		}
 	}
-	for a, err := range w.engine.Approvals(w.ctx) {
+	for a, err := range w.engine.Approvals(w.ctx, pawl.ApprovalFilter{}) {
 		if err != nil {
 			return fmt.Errorf("approvals: %w", err)
 		}

@@ -374,6 +374,7 @@ var exportedTypes = []reflect.Type{
 	reflect.TypeFor[soundness.Report](),
 	reflect.TypeFor[store.Adoption](),
 	reflect.TypeFor[store.Approval](),
+	reflect.TypeFor[store.ApprovalFilter](),
 	reflect.TypeFor[store.BackupInfo](),
 	reflect.TypeFor[store.CorruptError](),
 	reflect.TypeFor[store.DeadLetter](),
