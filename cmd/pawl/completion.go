@@ -1,13 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 )
 
 // The scripts ask pawl __complete, so that they need not know the commands.
@@ -53,7 +60,7 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" help:"The words after pawl; the last is the one to complete."`
 }
 
-func (c *completeCommand) runCommand(_ context.Context, con *console) error {
+func (c *completeCommand) runCommand(ctx context.Context, con *console) error {
 	parser, err := con.newParser(func(int) {})
 	if err != nil {
 		return err
@@ -62,7 +69,7 @@ func (c *completeCommand) runCommand(_ context.Context, con *console) error {
 	if n := len(c.Words); n > 0 {
 		last, c.Words = c.Words[n-1], c.Words[:n-1]
 	}
-	for _, candidate := range completeWord(parser.Model.Node, c.Words, last) {
+	for _, candidate := range completeWord(ctx, parser.Model.Node, c.Words, last) {
 		if strings.HasPrefix(candidate, last) {
 			fmt.Fprintln(con.Out, candidate)
 		}
@@ -71,7 +78,7 @@ func (c *completeCommand) runCommand(_ context.Context, con *console) error {
 }
 
 // completeWord returns what may stand in place of last, after the words before it.
-func completeWord(root *kong.Node, before []string, last string) []string {
+func completeWord(ctx context.Context, root *kong.Node, before []string, last string) []string {
 	if len(before) == 0 {
 		return commandNames(root)
 	}
@@ -87,10 +94,62 @@ func completeWord(root *kong.Node, before []string, last string) []string {
 		return flagNames(chosen)
 	}
 	n := positionsIn(chosen, before[1:])
-	if n < len(chosen.Positional) && chosen.Positional[n].Enum != "" {
-		return chosen.Positional[n].EnumSlice()
+	if all := chosen.Positional; n >= len(all) && len(all) > 0 && all[len(all)-1].IsCumulative() {
+		n = len(all) - 1
+	}
+	if n >= len(chosen.Positional) {
+		return nil
+	}
+	switch word := chosen.Positional[n]; {
+	case word.Enum != "":
+		return word.EnumSlice()
+	case slices.Contains([]string{"run", "a", "b"}, word.Name):
+		return completeRun(ctx, dirIn(before), last)
 	}
 	return nil
+}
+
+// The bounds of completing the id of a run.
+const (
+	completedRuns = 50
+	completeTime  = time.Second
+)
+
+// plainID fits the ids that no shell takes for anything else.
+var plainID = regexp.MustCompile(`^[\w./@%+,=-]+$`)
+
+// completeRun lists the newest runs whose ids begin so, of an engine that others can reach. It opens no directory: no program
+// is to find its own locked because somebody has pressed a key.
+func completeRun(ctx context.Context, dir, prefix string) (out []string) {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	client, err := api.Dial(ctx, dir)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	for run, err := range client.Runs(ctx, pawl.RunFilter{Prefix: prefix, Newest: true, Limit: completedRuns}) {
+		if err != nil {
+			break
+		}
+		if plainID.MatchString(string(run.Run)) {
+			out = append(out, fmt.Sprintf("%s\t%s, %v", run.Run, run.Workflow, run.Status))
+		}
+	}
+	return out
+}
+
+// dirIn returns the engine directory that some words name, or that a command takes without.
+func dirIn(words []string) string {
+	dir := cmp.Or(os.Getenv("PAWL_DIR"), "data")
+	for i, word := range words {
+		if value, ok := strings.CutPrefix(word, "--dir="); ok {
+			dir = value
+		} else if word == "--dir" && i+1 < len(words) {
+			dir = words[i+1]
+		}
+	}
+	return dir
 }
 
 func commandNames(root *kong.Node) []string {
