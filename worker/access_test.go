@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/worker"
@@ -211,4 +212,7 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 	}
 	_, err = ann.Poll(t.Context(), 0)
 	require.NoError(t, err, "and the worker is not")
+	begin := time.Now()
+	require.NoError(t, h.pool.Close(t.Context()))
+	require.Less(t, time.Since(begin), 4*time.Second, "nobody waits for strangers")
 }

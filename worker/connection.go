@@ -35,6 +35,22 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
+// Close implements net.Listener. It closes the connections that no request was served on: a server that shuts down would wait
+// for what they may have to say.
+func (l *boundedListener) Close() error {
+	err := l.Listener.Close()
+	l.mu.Lock()
+	var strangers []*boundedConn
+	for e := l.strangers.Front(); e != nil; e = e.Next() {
+		strangers = append(strangers, e.Value.(*boundedConn))
+	}
+	l.mu.Unlock()
+	for _, c := range strangers {
+		_ = c.Close()
+	}
+	return err
+}
+
 // addConn counts a connection, and says whether there is room for it.
 func (l *boundedListener) addConn(c *boundedConn) bool {
 	l.mu.Lock()
