@@ -342,60 +342,62 @@ func hasOutbox(t testing.TB, dir string) (has bool) {
 // What is not published waits in the directory, through engines without a feed, purges, and in backups, copies that follow and what
 // Repair restores.
 func TestFeedOutlivesItsEngine(t *testing.T) {
-	dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}
-	place := newCopyPlace(t)
-	e := open(t, dir, pawl.Options{Executor: twice})
-	none, err := e.Stats(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, none.Feed)
-	require.NoError(t, e.Close(t.Context()))
-	require.False(t, hasOutbox(t, dir), "a directory without a feed is as it was")
+	synctest.Test(t, func(t *testing.T) {
+		dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}
+		place := newCopyPlace(t)
+		e := open(t, dir, pawl.Options{Executor: twice})
+		none, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, none.Feed)
+		require.NoError(t, e.Close(t.Context()))
+		require.False(t, hasOutbox(t, dir), "a directory without a feed is as it was")
 
-	e = open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
-	ended := place.follow(t, e)
-	runFed(t, e, "r", 3)
-	want := map[workflow.RunID][]pawl.Event{}
-	for _, id := range []workflow.RunID{"r0", "r1", "r2"} {
-		want[id] = listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{}))
-	}
-	require.NoError(t, e.Purge(t.Context(), "r1"))
-	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r1", Definition: define(t, fedSteps)}, nil), "another one")
-	backup := filepath.Join(t.TempDir(), "backup")
-	_, err = e.Backup(t.Context(), backup)
-	require.NoError(t, err)
-	require.NoError(t, e.Close(t.Context()))
-	require.NoError(t, <-ended)
-	require.True(t, hasOutbox(t, dir))
-	restored := filepath.Join(t.TempDir(), "restored")
-	_, err = pawl.Restore(t.Context(), restored, pawl.RestoreOptions{Log: place.log, Bases: place.bases})
-	require.NoError(t, err)
-	repaired := filepath.Join(t.TempDir(), "repaired")
-	report, err := rescue.Repair(dir, repaired)
-	require.NoError(t, err)
-	require.Zero(t, report.Damage, "%v", report.Findings)
-
-	e = open(t, dir, pawl.Options{Executor: twice})
-	require.NoError(t, e.Signal(t.Context(), "r1", workflow.Signal{Name: "go"}))
-	require.NoError(t, e.Close(t.Context()))
-	for _, path := range []string{backup, restored, repaired, dir} {
-		report, err := rescue.Verify(path)
+		e = open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		ended := place.follow(t, e)
+		runFed(t, e, "r", 3)
+		want := map[workflow.RunID][]pawl.Event{}
+		for _, id := range []workflow.RunID{"r0", "r1", "r2"} {
+			want[id] = listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{}))
+		}
+		require.NoError(t, e.Purge(t.Context(), "r1"))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r1", Definition: define(t, fedSteps)}, nil), "another one")
+		backup := filepath.Join(t.TempDir(), "backup")
+		_, err = e.Backup(t.Context(), backup)
+		require.NoError(t, err)
+		require.NoError(t, e.Close(t.Context()))
+		require.NoError(t, <-ended)
+		require.True(t, hasOutbox(t, dir))
+		restored := filepath.Join(t.TempDir(), "restored")
+		_, err = pawl.Restore(t.Context(), restored, pawl.RestoreOptions{Log: place.log, Bases: place.bases})
+		require.NoError(t, err)
+		repaired := filepath.Join(t.TempDir(), "repaired")
+		report, err := rescue.Repair(dir, repaired)
 		require.NoError(t, err)
 		require.Zero(t, report.Damage, "%v", report.Findings)
-		l := &listener{}
-		e := open(t, path, pawl.Options{Executor: twice, Maintenance: true, Feed: pawl.FeedOptions{To: l}})
-		s, err := e.Stats(t.Context())
-		require.NoError(t, err)
-		require.Positive(t, s.Feed.Waiting)
-		require.Zero(t, l.countCalls(), "nothing goes on of itself")
+
+		e = open(t, dir, pawl.Options{Executor: twice})
+		require.NoError(t, e.Signal(t.Context(), "r1", workflow.Signal{Name: "go"}))
 		require.NoError(t, e.Close(t.Context()))
-		e = open(t, path, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
-		drained(t, e)
-		require.Equal(t, want["r0"], l.eventsOf(t, "r0"), path)
-		require.Equal(t, want["r2"], l.eventsOf(t, "r2"), path)
-		got := l.eventsOf(t, "r1")
-		require.Equal(t, want["r1"], got[:len(want["r1"])], "those of the run that was purged come first")
-		require.EqualValues(t, 1, got[len(want["r1"])].Seq, "then those of the run that has its id now")
-	}
+		for _, path := range []string{backup, restored, repaired, dir} {
+			report, err := rescue.Verify(path)
+			require.NoError(t, err)
+			require.Zero(t, report.Damage, "%v", report.Findings)
+			l := &listener{}
+			e := open(t, path, pawl.Options{Executor: twice, Maintenance: true, Feed: pawl.FeedOptions{To: l}})
+			s, err := e.Stats(t.Context())
+			require.NoError(t, err)
+			require.Positive(t, s.Feed.Waiting)
+			require.Zero(t, l.countCalls(), "nothing goes on of itself")
+			require.NoError(t, e.Close(t.Context()))
+			e = open(t, path, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+			drained(t, e)
+			require.Equal(t, want["r0"], l.eventsOf(t, "r0"), path)
+			require.Equal(t, want["r2"], l.eventsOf(t, "r2"), path)
+			got := l.eventsOf(t, "r1")
+			require.Equal(t, want["r1"], got[:len(want["r1"])], "those of the run that was purged come first")
+			require.EqualValues(t, 1, got[len(want["r1"])].Seq, "then those of the run that has its id now")
+		}
+	})
 }
 
 // A fork tells what happens in it, and not what it has from its original.
@@ -418,60 +420,64 @@ func TestFeedOfForks(t *testing.T) {
 
 // With a codec no file has the text of an event, and without its key nothing is published.
 func TestFeedIsSealed(t *testing.T) {
-	dir, l := t.TempDir(), &listener{fail: away}
-	fails := pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) {
-		return nil, &pawl.TaskError{Code: "no", Message: secret("message")}
-	}}
-	e := open(t, dir, pawl.Options{Executor: fails, Codec: testCodec(t, "k1"), Feed: pawl.FeedOptions{To: l}})
-	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fedSteps)}, nil))
-	_, err := e.Wait(t.Context(), "r")
-	require.NoError(t, err)
-	want := listEvents(t, e.Events(t.Context(), "r", pawl.EventsOptions{}))
-	require.Contains(t, fmt.Sprint(want), classified)
-	require.NoError(t, e.Close(t.Context()))
-	for _, name := range []string{"pawl.db", "pawl.db-wal"} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if !errors.Is(err, fs.ErrNotExist) {
-			require.NoError(t, err)
-			require.NotContains(t, string(data), classified)
+	synctest.Test(t, func(t *testing.T) {
+		dir, l := t.TempDir(), &listener{fail: away}
+		fails := pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) {
+			return nil, &pawl.TaskError{Code: "no", Message: secret("message")}
+		}}
+		e := open(t, dir, pawl.Options{Executor: fails, Codec: testCodec(t, "k1"), Feed: pawl.FeedOptions{To: l}})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fedSteps)}, nil))
+		_, err := e.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		want := listEvents(t, e.Events(t.Context(), "r", pawl.EventsOptions{}))
+		require.Contains(t, fmt.Sprint(want), classified)
+		require.NoError(t, e.Close(t.Context()))
+		for _, name := range []string{"pawl.db", "pawl.db-wal"} {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if !errors.Is(err, fs.ErrNotExist) {
+				require.NoError(t, err)
+				require.NotContains(t, string(data), classified)
+			}
 		}
-	}
-	repaired := filepath.Join(t.TempDir(), "repaired")
-	_, err = rescue.Repair(dir, filepath.Join(t.TempDir(), "no"))
-	require.ErrorIs(t, err, pawl.ErrSealed)
-	_, err = rescue.RepairSealed(dir, repaired, testCodec(t, "k2", "k1"))
-	require.NoError(t, err)
-	l.setFail(nil)
-	e = open(t, repaired, pawl.Options{Executor: fails, Codec: testCodec(t, "k2"), Feed: pawl.FeedOptions{To: l}})
-	drained(t, e)
-	require.Equal(t, want, l.eventsOf(t, "r"))
+		repaired := filepath.Join(t.TempDir(), "repaired")
+		_, err = rescue.Repair(dir, filepath.Join(t.TempDir(), "no"))
+		require.ErrorIs(t, err, pawl.ErrSealed)
+		_, err = rescue.RepairSealed(dir, repaired, testCodec(t, "k2", "k1"))
+		require.NoError(t, err)
+		l.setFail(nil)
+		e = open(t, repaired, pawl.Options{Executor: fails, Codec: testCodec(t, "k2"), Feed: pawl.FeedOptions{To: l}})
+		drained(t, e)
+		require.Equal(t, want, l.eventsOf(t, "r"))
+	})
 }
 
 // Damage of a row is found by Verify and named by Repair, which keeps the other rows.
 func TestFeedWithADamagedRow(t *testing.T) {
-	dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}
-	e := open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
-	runFed(t, e, "r", 3)
-	want := listEvents(t, e.Events(t.Context(), "r1", pawl.EventsOptions{}))
-	require.NoError(t, e.Close(t.Context()))
-	c, err := sqlite.Open(filepath.Join(dir, "pawl.db"), ``)
-	require.NoError(t, err)
-	n, err := c.Exec(`UPDATE outbox SET events = replace(events, 'task', 'tusk') WHERE id = (SELECT min(id) FROM outbox WHERE run = 'r0')`)
-	require.NoError(t, err)
-	require.EqualValues(t, 1, n)
-	require.NoError(t, c.Close())
-	report, err := rescue.Verify(dir)
-	require.NoError(t, err)
-	require.Contains(t, fmt.Sprint(report.Findings), "a row of its table outbox has changed")
-	repaired := filepath.Join(t.TempDir(), "repaired")
-	report, err = rescue.Repair(dir, repaired)
-	require.NoError(t, err)
-	require.Contains(t, fmt.Sprint(report.Findings), "read them again")
-	l.setFail(nil)
-	e = open(t, repaired, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
-	drained(t, e)
-	require.Equal(t, want, l.eventsOf(t, "r1"))
-	require.NotEmpty(t, l.eventsOf(t, "r0"), "what is left of it")
+	synctest.Test(t, func(t *testing.T) {
+		dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}
+		e := open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		runFed(t, e, "r", 3)
+		want := listEvents(t, e.Events(t.Context(), "r1", pawl.EventsOptions{}))
+		require.NoError(t, e.Close(t.Context()))
+		c, err := sqlite.Open(filepath.Join(dir, "pawl.db"), ``)
+		require.NoError(t, err)
+		n, err := c.Exec(`UPDATE outbox SET events = replace(events, 'task', 'tusk') WHERE id = (SELECT min(id) FROM outbox WHERE run = 'r0')`)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		require.NoError(t, c.Close())
+		report, err := rescue.Verify(dir)
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(report.Findings), "a row of its table outbox has changed")
+		repaired := filepath.Join(t.TempDir(), "repaired")
+		report, err = rescue.Repair(dir, repaired)
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(report.Findings), "read them again")
+		l.setFail(nil)
+		e = open(t, repaired, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		drained(t, e)
+		require.Equal(t, want, l.eventsOf(t, "r1"))
+		require.NotEmpty(t, l.eventsOf(t, "r0"), "what is left of it")
+	})
 }
 
 func TestFeedOptions(t *testing.T) {

@@ -22,6 +22,7 @@ func faulty() []work {
 // every run ends as it does on a disk in order: at once, or when the engine that
 // says that it cannot go on was opened again.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	for _, w := range faulty() {
 		s := newSweep(t, w)
 		classes := []class{syncs, writes, cuts, reads, names, opens}
@@ -37,6 +38,7 @@ func TestErrors(t *testing.T) {
 // The disk answers EIO when a directory is opened whose engine was killed: at every
 // call, and to every look at a name.
 func TestErrorsAfterAKill(t *testing.T) {
+	t.Parallel()
 	s := newSweep(t, workNamed("small"))
 	s.kill(s.count(writes) * 2 / 3)
 	for _, class := range everyClass {
@@ -62,6 +64,7 @@ func sticky(c class) int {
 // several times in a row. Callers get ErrNoSpace, and runs go on by themselves when
 // there is space again.
 func TestNoSpace(t *testing.T) {
+	t.Parallel()
 	for _, w := range faulty() {
 		s := newSweep(t, w)
 		n := s.count(writes, names)
@@ -76,6 +79,7 @@ func TestNoSpace(t *testing.T) {
 // The process is killed instead of the n-th call that changes anything on disk, for
 // every n; every second time after half of a write.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	for _, w := range harness.Figure(works[:1], works[:1], works) {
 		s := newSweep(t, w)
 		changes := []class{writes, cuts, syncs, names}
@@ -99,6 +103,7 @@ func TestKills(t *testing.T) {
 // work, and again when it is at Close. A full disk stops nobody then, and a host that
 // is killed then finds everything again.
 func TestCheckpoints(t *testing.T) {
+	t.Parallel()
 	if harness.Raced {
 		harness.RequireLevel(t, harness.Release, "20 MB of commits take too long under the race detector")
 	}
@@ -145,6 +150,7 @@ func killsInCheckpoints() (out []fault) {
 // takes seriously, or belongs to somebody else. The host is told, over and over, and
 // lives; nothing is half done when the file system can be written again.
 func TestReadOnlyFromSomewhere(t *testing.T) {
+	t.Parallel()
 	s := newSweep(t, workNamed("small"))
 	changes := []class{writes, cuts, names}
 	n := s.count(changes...)

@@ -23,7 +23,7 @@ import (
 // runs end as they always do.
 func TestSlowDisk(t *testing.T) {
 	t.Parallel()
-	const delay = 100 * time.Millisecond
+	delay := harness.Figure[time.Duration](25, 100, 100) * time.Millisecond
 	for _, w := range harness.Figure([]work{workNamed("small")}, []work{workNamed("small")}, works) {
 		s := newSweep(t, w)
 		c := supervised(t)
