@@ -14,13 +14,18 @@ import (
 // A PublishedDefinition names a definition that is published: what Definitions lists.
 type PublishedDefinition = store.Published
 
-// Definitions lists the published definitions, from the index, by name and version, page by page. An
-// error ends the list: ErrCorrupt, ErrClosed, that of ctx.
-func (e *Engine) Definitions(ctx context.Context) iter.Seq2[PublishedDefinition, error] {
+// A DefinitionFilter chooses published definitions. The zero value chooses all.
+type DefinitionFilter struct {
+	Workflow string // the name: all its versions
+}
+
+// Definitions lists the published definitions that the filter chooses, from the index, by name and version,
+// page by page. An error ends the list: ErrCorrupt, ErrClosed, that of ctx.
+func (e *Engine) Definitions(ctx context.Context, f DefinitionFilter) iter.Seq2[PublishedDefinition, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(PublishedDefinition, error) bool) { yield(PublishedDefinition{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.AllPublished())
+	return listUntilDone(ctx, e.dir.AllPublished(f.Workflow))
 }
 
 // Published returns a published definition, the caller's own; version 0 is the latest. Errors:

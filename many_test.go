@@ -151,7 +151,7 @@ func TestDefinitionsAreListed(t *testing.T) {
 	require.NoError(t, err)
 	var versions []int
 	names := map[string]bool{}
-	for d, err := range e.Definitions(t.Context()) {
+	for d, err := range e.Definitions(t.Context(), pawl.DefinitionFilter{}) {
 		require.NoError(t, err)
 		names[d.Name] = true
 		if d.Name == "waiter" {
@@ -161,6 +161,15 @@ func TestDefinitionsAreListed(t *testing.T) {
 	}
 	require.Len(t, names, 2)
 	require.Len(t, versions, 300)
+	for name, want := range map[string]int{"waiter": 300, "one": 1, "on": 0, "x": 0} {
+		n := 0
+		for d, err := range e.Definitions(t.Context(), pawl.DefinitionFilter{Workflow: name}) {
+			require.NoError(t, err)
+			require.Equal(t, name, d.Name)
+			n++
+		}
+		require.Equal(t, want, n)
+	}
 	require.Equal(t, 300, versions[299])
 	d, err := e.Published(t.Context(), "waiter", 0)
 	require.NoError(t, err)

@@ -129,16 +129,21 @@ func TestPublishedDefinitions(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	c, closeClient := dialHandler(t, everything(e))
 	defer closeClient()
-	none, err := c.Definitions(t.Context())
+	none, err := c.Definitions(t.Context(), pawl.DefinitionFilter{})
 	require.NoError(t, err)
 	require.Empty(t, none)
 	for v := range 2 {
 		_, err := e.Publish(parse(t, fmt.Sprintf("name: \"a b\"\nversion: %d\nstart: w\nnodes: [{id: w, wait: {event: go%d}}]\n", v+1, v+1)))
 		require.NoError(t, err)
 	}
-	both, err := c.Definitions(t.Context())
+	both, err := c.Definitions(t.Context(), pawl.DefinitionFilter{})
 	require.NoError(t, err)
 	require.Equal(t, []any{"a b", 1, "a b", 2}, []any{both[0].Name, both[0].Version, both[1].Name, both[1].Version})
+	_, err = e.Publish(parse(t, "name: a\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n"))
+	require.NoError(t, err)
+	chosen, err := c.Definitions(t.Context(), pawl.DefinitionFilter{Workflow: "a b"})
+	require.NoError(t, err)
+	require.Equal(t, both, chosen)
 	for version, event := range map[int]string{0: "go2", 1: "go1", 2: "go2"} {
 		d, err := c.Published(t.Context(), "a b", version)
 		require.NoError(t, err)

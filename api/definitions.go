@@ -17,10 +17,10 @@ type definitionPage struct {
 	Definitions []pawl.PublishedDefinition `json:"definitions"` // by name and version
 }
 
-// listDefinitions answers all definitions that are published.
+// listDefinitions answers the definitions that are published, of one name or of all.
 func (c *call) listDefinitions() error {
 	out := definitionPage{Definitions: []pawl.PublishedDefinition{}}
-	for d, err := range c.engine.Definitions(c.context()) {
+	for d, err := range c.engine.Definitions(c.context(), pawl.DefinitionFilter{Workflow: c.query().textOf("workflow")}) {
 		if err != nil {
 			return err
 		}
@@ -45,10 +45,11 @@ func (c *call) showPublished() error {
 	return c.replyTagged(http.StatusOK, d)
 }
 
-// Definitions lists the definitions that are published, by name and version, as Engine.Definitions does.
-func (c *Client) Definitions(ctx context.Context) ([]pawl.PublishedDefinition, error) {
+// Definitions lists the definitions that are published and that the filter chooses, by name and version, as
+// Engine.Definitions does.
+func (c *Client) Definitions(ctx context.Context, f pawl.DefinitionFilter) ([]pawl.PublishedDefinition, error) {
 	var out definitionPage
-	err := c.ask(ctx, &question{method: http.MethodGet, path: "/v1/definitions"}, &out)
+	err := c.ask(ctx, &question{method: http.MethodGet, path: "/v1/definitions", query: textQuery("workflow", f.Workflow)}, &out)
 	return out.Definitions, err
 }
 

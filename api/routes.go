@@ -37,7 +37,7 @@ func routes() []route {
 		{post, "/v1/backup", Files, nil, (*call).backUp},
 		{post, "/v1/follow", Files, nil, (*call).followInto},
 		{post, "/v1/batch", View | Act, batchParams, (*call).doBatch},
-		{get, "/v1/definitions", View, nil, (*call).listDefinitions},
+		{get, "/v1/definitions", View, []string{"workflow"}, (*call).listDefinitions},
 		{get, "/v1/definitions/{name}/{version}", View, nil, (*call).showPublished},
 		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where"}, (*call).watchRuns},
 		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},

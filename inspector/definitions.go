@@ -28,7 +28,10 @@ type gridCell struct {
 
 type definitionsBody struct {
 	Workflows []workflowRow
+	Published []publishedRow
+	More      bool // names under which others are published
 	Chosen    *workflowRow
+	Versions  []choiceRow // that are published of it
 	SVG       any
 	Version   int
 	Columns   []gridColumn
@@ -39,26 +42,43 @@ type definitionsBody struct {
 	Never     []workflow.TransitionID // that none of these took
 }
 
-// showDefinitions lists the workflows that have runs, or shows one of them.
+// showDefinitions lists the workflows that have runs and the definitions that are published, or shows one of them.
 func (s *server) showDefinitions(p *page) error {
+	query := p.r.URL.Query()
+	name, version := query.Get("workflow"), query.Get("version")
+	if name != "" && version != "" {
+		return s.showVersion(p, name, version)
+	}
 	rows, err := s.listWorkflows(p)
 	if err != nil {
 		return err
 	}
 	b := definitionsBody{Workflows: rows, All: p.pageLink("definitions")}
-	name := p.r.URL.Query().Get("workflow")
 	if name == "" {
+		if b.Published, b.More, err = s.listPublished(p); err != nil {
+			return err
+		}
 		return p.showPage("definitions.html", "Definitions", "definitions", b)
 	}
-	for i := range rows {
-		if rows[i].Name == name {
-			b.Chosen = &rows[i]
+	return s.showWorkflow(p, name, &b)
+}
+
+// showWorkflow shows what the last runs of a workflow have come to; of one that has none, what is published.
+func (s *server) showWorkflow(p *page, name string, b *definitionsBody) error {
+	for i := range b.Workflows {
+		if b.Workflows[i].Name == name {
+			b.Chosen = &b.Workflows[i]
 		}
 	}
 	if b.Chosen == nil {
-		return errNoPage
+		return s.showVersion(p, name, latestVersion)
 	}
-	if err := s.addGrid(p, &b); err != nil {
+	versions, err := s.versionsOf(p, name)
+	if err != nil {
+		return err
+	}
+	b.Versions = p.chooseVersions(name, versions, -1)
+	if err := s.addGrid(p, b); err != nil {
 		return err
 	}
 	return p.showPage("definition.html", name, "definitions", b)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"html/template"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
@@ -51,11 +52,11 @@ func (v *viewer) viewDefinition() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.MarshalIndent(g.Definition, "", "  ")
+	text, size, err := definitionText(g.Definition)
 	if err != nil {
 		return nil, err
 	}
-	data := definitionData{Text: shortText(string(text), maxDefinitionText), Size: len(text), Revision: revision, Of: v.ov.Revision}
+	data := definitionData{Text: text, Size: size, Revision: revision, Of: v.ov.Revision}
 	if data.Of > 1 {
 		for n := max(1, data.Of-shownRevisions+1); n <= data.Of; n++ {
 			data.Revisions = append(data.Revisions, choiceRow{Value: v.link("view", "definition", "revision", strconv.Itoa(n)), Text: strconv.Itoa(n), Chosen: n == revision})
@@ -74,6 +75,16 @@ func (v *viewer) viewDefinition() (any, error) {
 		data.SVG, data.Changes, err = drawDifference(before, g, nil, link)
 	}
 	return data, err
+}
+
+// definitionText returns a definition as JSON that people read, in short, and how long it is.
+func definitionText(d *workflow.Definition) (text string, size int, err error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err = e.Encode(d)
+	return shortText(b.String(), maxDefinitionText), b.Len(), err
 }
 
 // revisionOf returns the compiled definition that the run had at a revision.

@@ -17,11 +17,11 @@ type Published struct {
 
 const getPublishedAfter = `SELECT name, version, hash, crc FROM published WHERE (name, version) > (?1, ?2) ORDER BY name, version LIMIT 256`
 
-// AllPublished yields the published definitions by name and version, page by page. An error ends
-// the list: of a damaged row ErrCorrupt.
-func (d *Dir) AllPublished() iter.Seq2[Published, error] {
+// AllPublished yields the published definitions of this name, of every name if it is "", by name and version,
+// page by page. An error ends the list: of a damaged row ErrCorrupt.
+func (d *Dir) AllPublished(name string) iter.Seq2[Published, error] {
 	return func(yield func(Published, error) bool) {
-		var last Published
+		last := Published{Name: name}
 		for {
 			var page []Published
 			err := d.readIndex(func(db *sqlite.Conn) error {
@@ -38,7 +38,7 @@ func (d *Dir) AllPublished() iter.Seq2[Published, error] {
 				return
 			}
 			for _, p := range page {
-				if !yield(p, nil) {
+				if name != "" && p.Name != name || !yield(p, nil) {
 					return
 				}
 			}

@@ -330,7 +330,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	for _, err := range e.Signals(ctx, "a") {
 		out["Signals"] = err
 	}
-	for _, err := range e.Definitions(ctx) {
+	for _, err := range e.Definitions(ctx, pawl.DefinitionFilter{}) {
 		out["Definitions"] = err
 	}
 	for _, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{}) {
