@@ -139,6 +139,9 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	}()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
+	rest := time.NewTimer(whyRest) // rings if the page shows what is of an earlier record
+	defer rest.Stop()
+	rest.Stop()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	unseen := (<-chan time.Time)(nil) // ticks if the page has what no commit tells of
@@ -151,15 +154,19 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 			return
 		case <-moved:
 		case <-unseen:
+		case <-rest.C:
 		}
 		begin := time.Now()
-		frame, ended, err := s.makeFrame(ctx, h.key)
+		frame, err := s.makeFrame(ctx, h.key)
 		if err != nil {
 			return
 		}
-		s.sendFrame(h, frame)
-		if ended {
+		s.sendFrame(h, frame.text)
+		if frame.last {
 			return
+		}
+		if rest.Stop(); frame.stale {
+			rest.Reset(whyRest)
 		}
 		took := time.Since(begin)
 		pause.Reset(max(frameEvery-took, frameShare*took))
@@ -204,37 +211,46 @@ func watchFilter(address string) pawl.WatchFilter {
 	return pawl.WatchFilter{Prefix: id}
 }
 
-// makeFrame makes a page and returns its main part as an event of a stream, and whether it is the
-// last one.
-func (s *server) makeFrame(ctx context.Context, key hubKey) (frame []byte, last bool, err error) {
+// A madeFrame is the main part of a page as an event of a stream.
+type madeFrame struct {
+	text  []byte
+	last  bool // nothing will change any more
+	stale bool // something in it is of an earlier record
+}
+
+// makeFrame makes a page and returns its main part.
+func (s *server) makeFrame(ctx context.Context, key hubKey) (made madeFrame, err error) {
 	u, err := url.Parse("/" + key.address)
 	if err != nil {
-		return nil, false, err
+		return made, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	if err != nil {
-		return nil, false, err
+		return made, err
 	}
 	r.URL = u
 	w := &pageWriter{header: http.Header{}}
 	p := s.newPage(w, r)
-	p.rights = key.rights
+	p.rights, p.framed = key.rights, true
 	path := strings.TrimPrefix(u.Path, "/")
 	head, rest, _ := strings.Cut(path, "/")
 	if err := s.routePage(p, head, rest); err != nil {
-		return nil, false, err
+		return made, err
 	}
 	page := w.body.String()
 	_, main, ok := strings.Cut(page, "<main id=\"main\">")
 	end := strings.LastIndex(main, "</main>")
 	if !ok || end < 0 || !p.streams {
-		return nil, false, errNoPage
+		return made, errNoPage
 	}
-	text, err := json.Marshal(frameData{Seq: p.seq, HTML: main[:end], Title: p.title, Ended: !p.live})
+	made.stale = p.stale
+	made.last = !p.live && !p.stale
+	text, err := json.Marshal(frameData{Seq: p.seq, HTML: main[:end], Title: p.title, Ended: made.last})
 	if err != nil {
-		return nil, false, err
+		return made, err
 	}
-	return fmt.Appendf(nil, "event: frame\nid: %d\ndata: %s\n\n", p.seq, text), !p.live, nil
+	made.text = fmt.Appendf(nil, "event: frame\nid: %d\ndata: %s\n\n", p.seq, text)
+	return made, nil
 }
 
 // A pageWriter keeps a page that nobody has asked for over HTTP.

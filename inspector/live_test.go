@@ -156,3 +156,21 @@ func TestOneViewerKeepsNobodyOut(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status("ann"))
 	require.Equal(t, http.StatusOK, status("bob"))
 }
+
+// A page of a run of many records that moves does not ask why it stands where it stands; when the run rests, the
+// answer comes, although nothing moves any more.
+func TestWhyComesWhenARunRests(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	s.start("many", "name: many\nstart: late\nnodes: [{id: late, wait: {event: go}}]", nil)
+	for range 800 {
+		require.NoError(t, s.engine.Pause(t.Context(), "many"))
+		require.NoError(t, s.engine.Resume(t.Context(), "many"))
+	}
+	page := s.watch("run/many")
+	first := page.until("late")
+	require.NotContains(t, textOf(t, first.HTML), "waits for the signal", "an answer of a run that may move on")
+	at := page.until(`waits for the signal go`)
+	require.Equal(t, first.Seq, at.Seq)
+	require.NotContains(t, textOf(t, at.HTML), "As of record")
+}

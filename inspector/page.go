@@ -26,6 +26,8 @@ type page struct {
 	streams bool  // as frames, to whoever watches it
 	live    bool  // the page changes with what it shows
 	seq     int64 // of the run in view
+	framed  bool  // it is a frame
+	stale   bool  // something in it is of an earlier record
 	title   string
 	theme   string // light, dark, or "" as the reader prefers
 }

@@ -190,7 +190,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		h.Why, h.WhyAs = v.whyLines(&pawl.Explanation{Status: workflow.RunCompleted}, false), v.ov.Seq
 		return h, nil
 	}
-	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, view == "why")
+	x, ok, err := v.explain(view == "why")
 	if err != nil {
 		return h, err
 	}
@@ -204,6 +204,9 @@ func (v *viewer) headOf(view string) (runHead, error) {
 type explained struct {
 	mu    sync.Mutex
 	later time.Time // before which nobody but the patient get it worked out anew
+	moved time.Time // when the first frame after the last answer was made; zero if none was
+	seen  int64     // the last record that a frame was made of
+	since time.Time // when the first one of that record was
 	has   bool
 	x     pawl.Explanation
 	err   error
@@ -215,11 +218,27 @@ const (
 	quickRecords = 1500
 	waitForWhy   = 300 * time.Millisecond
 	workOnWhy    = time.Minute
+	whyRest      = time.Second     // that a run of many records has not moved: before, an answer would be old when it is there
+	whyMoving    = 5 * time.Second // after which a run that moves all the time is asked about all the same
 )
+
+// explain says why the run stands where it stands, for a page that waits for that or does not.
+func (v *viewer) explain(patient bool) (pawl.Explanation, bool, error) {
+	inAWhile := v.framed && !v.ov.Status.Final() && v.ov.Seq > quickRecords
+	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, whyAsked{patient, inAWhile})
+	v.stale = v.stale || err == nil && x.Seq < v.ov.Seq
+	return x, ok, err
+}
+
+// A whyAsked says how an answer is wanted.
+type whyAsked struct {
+	patient  bool // however long it takes
+	inAWhile bool // when the run rests
+}
 
 // explainRun says why a run stands where it stands after the record seq, or, where that takes
 // too long and the caller does not want to wait, what was known last; false if nothing was.
-func (s *server) explainRun(ctx context.Context, life runLife, seq int64, patient bool) (pawl.Explanation, bool, error) {
+func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked whyAsked) (pawl.Explanation, bool, error) {
 	e, ok := s.whys.find(life)
 	if !ok {
 		e = s.whys.keepValue(life, &explained{})
@@ -229,8 +248,8 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, patien
 	if e.has && e.x.Seq >= seq {
 		return e.x, true, nil
 	}
-	if e.has && !patient && time.Now().Before(e.later) {
-		return e.x, true, nil
+	if !asked.patient && (e.has && time.Now().Before(e.later) || asked.inAWhile && !e.rests(seq)) {
+		return e.x, e.has, nil
 	}
 	if e.ready == nil {
 		e.ready = make(chan struct{})
@@ -239,7 +258,7 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, patien
 	ready := e.ready
 	e.mu.Unlock()
 	var late <-chan time.Time
-	if !patient && seq > quickRecords {
+	if !asked.patient && seq > quickRecords {
 		timer := time.NewTimer(waitForWhy)
 		defer timer.Stop()
 		late = timer.C
@@ -259,6 +278,19 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, patien
 	return e.x, e.has, nil
 }
 
+// rests reports whether frames have shown the run at the same record for a while, or have shown it move for so long
+// that it is asked about all the same.
+func (e *explained) rests(seq int64) bool {
+	now := time.Now()
+	if e.moved.IsZero() {
+		e.moved = now
+	}
+	if seq > e.seen {
+		e.seen, e.since = seq, now
+	}
+	return now.Sub(e.since) >= whyRest || now.Sub(e.moved) >= whyMoving
+}
+
 func (s *server) workOut(e *explained, id workflow.RunID) {
 	ctx, cancel := context.WithTimeout(context.Background(), workOnWhy)
 	defer cancel()
@@ -269,6 +301,7 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 	if e.err = err; err == nil {
 		e.x, e.has = x, true
 	}
+	e.moved = time.Time{}
 	e.later = time.Now().Add(whyShare * time.Since(begin))
 	close(e.ready)
 	e.ready = nil

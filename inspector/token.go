@@ -179,7 +179,7 @@ func (v *viewer) viewToken() (any, error) {
 		return nil, err
 	}
 	if t.Live() {
-		x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, false)
+		x, ok, err := v.explain(false)
 		if err == nil && ok {
 			for i := range x.Waits {
 				if x.Waits[i].Token == t.ID {
