@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/user"
 	"slices"
 	"strconv"
@@ -36,7 +37,12 @@ var errOffline = errors.New("start your program, or --offline commits it now and
 func (f *actFlag) withActor(ctx context.Context, con *console, do func(*reached) error) error {
 	f.By = userName(f.By)
 	return f.withEngine(ctx, con, func(e *reached) error {
-		if !e.live && !f.Offline && !f.DryRun {
+		switch {
+		case e.fixed && !f.DryRun:
+			return errExhibit
+		case e.fixed:
+			e.Client = api.NewClient("http://localhost", &http.Client{Transport: e.carry}) // it is all tried on copies
+		case !e.live && !f.Offline && !f.DryRun:
 			return fmt.Errorf("no engine with a socket has %s open: %w", f.Dir, errOffline)
 		}
 		return do(e)

@@ -24,7 +24,7 @@ import (
 
 // A dirFlag is embedded in the commands about the runs of an engine.
 type dirFlag struct {
-	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory; $PAWL_DIR, or data."`
+	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory, or an export or archive to look at; $PAWL_DIR, or data."`
 	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
 	keyFlag
 	jsonFlag
@@ -36,12 +36,17 @@ type reached struct {
 	*api.Client
 	source string            // which it is, as each screen says
 	live   bool              // it is that of another process, in which runs go on
+	fixed  bool              // it has the runs of a file, which nothing changes
 	carry  http.RoundTripper // of requests to its API and, if it has them, its pages; the host does not matter
 	close  func() error
 }
 
-// reachEngine asks the engine that has the directory open, else opens its files.
+// reachEngine asks the engine that has the directory open, else opens its files. Instead of a directory there may be
+// a file of runs.
 func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error) {
+	if isRunsFile(f.Dir) {
+		return f.openExhibit(ctx, con)
+	}
 	client, err := api.Dial(ctx, f.Dir)
 	if err == nil {
 		info, err := client.Engine(ctx)
@@ -50,7 +55,7 @@ func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error
 		}
 		carry := &http.Transport{IdleConnTimeout: time.Minute, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, f.Dir) }}
 		closeClient := func() error { client.Close(); carry.CloseIdleConnections(); return nil }
-		return &reached{client, fmt.Sprintf("live, pid %d", info.PID), true, carry, closeClient}, nil
+		return &reached{Client: client, source: fmt.Sprintf("live, pid %d", info.PID), live: true, carry: carry, close: closeClient}, nil
 	}
 	if !errors.Is(err, api.ErrNoEngine) {
 		return nil, explainLoss(err)
@@ -93,7 +98,7 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 		<-served
 		return engine.Close(context.WithoutCancel(ctx))
 	}
-	return &reached{client, "files, as of " + f.zoneOf(con.Now()).Format("15:04:05"), false, carry, closeAll}, nil
+	return &reached{Client: client, source: "files, as of " + f.zoneOf(con.Now()).Format("15:04:05"), carry: carry, close: closeAll}, nil
 }
 
 // withEngine does something with the engine of the directory.
@@ -102,7 +107,11 @@ func (f dirFlag) withEngine(ctx context.Context, con *console, do func(*reached)
 	if err != nil {
 		return err
 	}
-	return errors.Join(explainLoss(do(e)), e.close())
+	err = explainLoss(do(e))
+	if e.fixed && errors.Is(err, &api.Error{Code: "forbidden"}) {
+		err = errExhibit
+	}
+	return errors.Join(err, e.close())
 }
 
 // errLost says that an engine which was there does not answer any more.

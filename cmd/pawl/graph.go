@@ -10,6 +10,8 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/internal/portable"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -25,8 +27,8 @@ var graphVerb = verb{
 
 // A graphCommand draws a definition.
 type graphCommand struct {
-	Path    string `arg:"" name:"file-dir-or-run" help:"A definition, the file of a run, an engine directory, or the id of a run in the directory."`
-	Run     string `arg:"" optional:"" help:"The id of the run, behind an engine directory."`
+	Path    string `arg:"" name:"file-dir-or-run" help:"A definition, the file of a run, an export, an engine directory, or the id of a run in the directory."`
+	Run     string `arg:"" optional:"" help:"The id of the run, behind an engine directory or an export."`
 	SVG     bool   `name:"svg" xor:"language" help:"Write SVG. It follows the light or dark colours of its reader."`
 	Mermaid bool   `xor:"language" help:"Write a flowchart of Mermaid."`
 	Dot     bool   `xor:"language" help:"Write a digraph of Graphviz."`
@@ -54,7 +56,11 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 		if _, err := c.pathOf(c.Path); err != nil {
 			return err
 		}
-		c.Path, c.Run = c.Dir, c.Path
+		if dir, id, ok := replay.SplitName(c.Path); ok {
+			c.Path, c.Run = dir, string(id)
+		} else {
+			c.Path, c.Run = c.Dir, c.Path
+		}
 	}
 	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run), keys)
 	if errors.Is(err, pawl.ErrLocked) {
@@ -105,12 +111,15 @@ func loadGraph(path string, id workflow.RunID, keys pawl.Codec) (*workflow.Graph
 		}
 		return graphOfRun(openRunOf(path, id, keys))
 	}
-	if id != "" {
-		return nil, nil, fmt.Errorf("%s is a file: it has no run %q", path, string(id))
-	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, err
+	}
+	if strings.HasPrefix(string(data), portable.Start) {
+		return graphOfRun(openExported(path, id, keys))
+	}
+	if id != "" {
+		return nil, nil, fmt.Errorf("%s is a file: it has no run %q", path, string(id))
 	}
 	if strings.HasPrefix(string(data), sqliteMagic) || strings.HasPrefix(string(data), sealedMagic) {
 		return graphOfRun(openRunFile(path, keys))

@@ -72,7 +72,7 @@ func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return fmt.Errorf("%w: --addr names another port", err)
 		}
-		acts := !c.ReadOnly && (e.live || c.Offline)
+		acts := !c.ReadOnly && !e.fixed && (e.live || c.Offline)
 		d := newDoor(l.Addr().String(), relayTo(e.carry, c.By, !acts))
 		con.writeLine(c.JSON, serving{d.address(), e.source, acts})
 		return serveUntilDone(ctx, l, d)

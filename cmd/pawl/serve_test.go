@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -199,4 +202,32 @@ func TestServeRefuses(t *testing.T) {
 	require.Contains(t, errs.String(), "--addr names another port")
 	taken.stop()
 	require.Equal(t, exitDone, <-taken.ended)
+}
+
+// The runs of an export are served from a copy that goes with the command, and nobody changes them.
+func TestServeAnExport(t *testing.T) {
+	e, _ := startWaiting(t, pawl.Options{})
+	path, temporary := filepath.Join(t.TempDir(), "r-1.pawl"), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	t.Setenv("TMP", temporary) // as Windows calls it
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(e.Export(t.Context(), "r-1", f), f.Close(), e.Close(t.Context())))
+	s := serveDir(t, path, "--offline")
+	require.False(t, s.said.Acts)
+	require.Equal(t, "r-1.pawl, 1 run", s.said.Source)
+	bearer := []string{"Authorization", "Bearer " + s.key}
+	status, page := s.ask(http.DefaultClient, "GET", "/run/r-1", "", bearer...)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, "waits for the signal")
+	status, _ = s.ask(http.DefaultClient, "POST", "/v1/runs/r-1/cancel", `{"reason": "x"}`, append(bearer, "Content-Type", "application/json")...)
+	require.Equal(t, http.StatusForbidden, status)
+	entries, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	s.stop()
+	require.Equal(t, exitDone, <-s.ended)
+	entries, err = os.ReadDir(temporary)
+	require.NoError(t, err)
+	require.Empty(t, entries, "nothing is left behind")
 }

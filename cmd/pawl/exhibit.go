@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// errExhibit says that a file of runs is not changed.
+var errExhibit = errors.New("runs in a file can be looked at, not changed: pawl import makes a run of one")
+
+// isRunsFile reports whether a path is a file, not a directory: an export, an archive or the file of a run.
+func isRunsFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// openExhibit opens the runs of a file as an engine would have them that is closed: in a directory of their own, which
+// is removed in the end. What would change them is refused.
+func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error) {
+	dir, err := os.MkdirTemp("", "pawl-exhibit-")
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	err = con.whileWorking("reading "+f.Dir, func() (err error) {
+		n, err = f.fillExhibit(ctx, con, dir)
+		return err
+	})
+	var e *reached
+	if err == nil {
+		copied := dirFlag{Dir: dir, UTC: f.UTC}
+		e, err = copied.openFiles(ctx, con)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	opened := e.close
+	e.close = func() error { return errors.Join(opened(), os.RemoveAll(dir)) }
+	e.source = fmt.Sprintf("%s, %s", filepath.Base(f.Dir), pluralText(n, "run"))
+	e.fixed = true
+	e.Client = api.NewClient("http://localhost", &http.Client{Transport: readOnly{e.carry}})
+	return e, nil
+}
+
+// fillExhibit writes the runs of the file into a new directory, and returns how many there are. Runs that cannot be
+// read are told of, and left out, unless there is no other.
+func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n int, err error) {
+	keys, err := f.codec()
+	if err != nil {
+		return 0, err
+	}
+	d, err := store.Open(dir, store.Options{Durability: store.ProcessCrash})
+	if err != nil {
+		return 0, err
+	}
+	var unreadable error
+	for rec, err := range replay.AllSealed(keys, f.Dir) {
+		if err == nil {
+			err = exhibitRun(d, rec)
+		}
+		if err == nil {
+			n++
+		} else if unreadable == nil {
+			unreadable = err
+		}
+		if err != nil && n > 0 {
+			fmt.Fprintln(con.Errs, "pawl:", err)
+		}
+		if ctx.Err() != nil {
+			unreadable, n = context.Cause(ctx), 0
+			break
+		}
+	}
+	if err := d.Close(); err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		return 0, unreadable
+	}
+	return n, nil
+}
+
+// exhibitRun writes a recorded run into a directory, as it is.
+func exhibitRun(d *store.Dir, rec *replay.Recording) error {
+	p, err := playRecording(rec)
+	if err != nil {
+		return err
+	}
+	head := store.Head{Run: rec.Run}
+	if start, ok := p.records[0].Message.(state.Start); ok {
+		head.InputHash, head.Tenant, head.Labels = value.Hash(start.Input), start.Tenant, start.Labels
+	}
+	if i := strings.LastIndex(string(rec.Run), "/"); i > 0 { // the id of a child begins with that of its parent
+		root, _, _ := strings.Cut(string(rec.Run), "/")
+		head.Parent, head.Root = rec.Run[:i], workflow.RunID(root)
+	}
+	run := d.New(head, p.graph)
+	return errors.Join(run.Commit(p.state, p.records), run.Close())
+}
+
+// A played run is a recorded one in memory.
+type played struct {
+	graph   *workflow.Graph // that it began with
+	records []decision.Record
+	state   *state.State // after the last one
+}
+
+// playRecording reads a recorded run.
+func playRecording(rec *replay.Recording) (p played, err error) {
+	if p.graph, err = workflow.Boundless().Compile(rec.Definition()); err != nil {
+		return p, err
+	}
+	for r, err := range rec.Records() {
+		if err != nil {
+			return p, err
+		}
+		p.records = append(p.records, r)
+	}
+	source, err := store.NewForkSource(store.Head{Run: rec.Run}, p.graph, p.records)
+	if err == nil {
+		p.state, err = source.Replay(p.records, nil)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: run %q: %w", rec.Source, string(rec.Run), err)
+	}
+	return p, err
+}
+
+// openExported reads a run of an export, the first one if id is "".
+func openExported(path string, id workflow.RunID, keys store.Codec) (*standing, error) {
+	if id != "" {
+		path += ":" + string(id)
+	}
+	rec, err := replay.FindSealed(path, keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rec.Close()
+	p, err := playRecording(rec)
+	if err != nil {
+		return nil, err
+	}
+	return &standing{p.state, p.records[len(p.records)-1].Seq}, nil
+}
+
+// readOnly sends requests that change nothing.
+type readOnly struct{ to http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t readOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	api.NarrowLocal(r, "", true)
+	return t.to.RoundTrip(r)
+}
