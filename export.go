@@ -2,23 +2,33 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// ExportOptions say what is in an export besides the runs.
+type ExportOptions struct {
+	Blobs bool // those that the runs refer to and that are there
+}
+
 // Export writes a run, live or ended, with all runs below it, as one text that depends on
 // nothing around it: their definitions and their journals, line by line in JSON, with a checksum
 // at the end. pawl replay, step, diff, why and coverage read it, wherever it is; exports may be put one
 // behind the other into one file. Each run is as of one of its commits; of a live one the export is as of
-// now. What Options.Codec seals stands there in clear text. Blobs are not in it, only references to them.
+// now. What Options.Codec seals stands there in clear text. Without ExportOptions.Blobs there are only references to blobs
+// in it; what was handed over with a result and not kept when the run ended is not in it either way.
 //
 // What was written is not an export, and is not taken for one, until Export has returned nil.
-// Errors: ErrRunNotFound, ErrCorrupt, that of w, the cause of ctx.
-func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer) error {
+// Errors: ErrRunNotFound, ErrCorrupt, *blob.Error, that of w, the cause of ctx.
+func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o ExportOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
@@ -26,13 +36,14 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer) err
 	if err != nil {
 		return closedError(err)
 	}
-	to, err := portable.NewWriter(w, id)
+	to, err := portable.NewWriter(w, id, o.Blobs)
 	if err != nil {
 		return err
 	}
+	x := &exporter{engine: e, to: to, blobs: map[string]bool{}}
 	family := []store.Head{h}
 	for i := 0; i < len(family); i++ {
-		if err := e.exportRun(ctx, to, &family[i]); err != nil {
+		if err := x.exportRun(ctx, &family[i]); err != nil {
 			return fmt.Errorf("export run %q: %w", string(family[i].Run), closedError(err))
 		}
 		for h, err := range e.dir.AllHeads(store.RunFilter{Parent: family[i].Run}) {
@@ -42,30 +53,63 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer) err
 			family = append(family, h)
 		}
 	}
+	if o.Blobs {
+		if err := x.exportBlobs(ctx); err != nil {
+			return fmt.Errorf("export run %q: %w", string(id), err)
+		}
+	}
 	return to.Close()
 }
 
+// An exporter writes one export.
+type exporter struct {
+	engine *Engine
+	to     *portable.Writer
+	blobs  map[string]bool // the hashes of those that the runs refer to
+}
+
 // exportRun writes one run.
-func (e *Engine) exportRun(ctx context.Context, to *portable.Writer, h *store.Head) error {
-	g, err := e.dir.Graph(h.Definition)
+func (x *exporter) exportRun(ctx context.Context, h *store.Head) error {
+	g, err := x.engine.dir.Graph(h.Definition)
 	if err != nil {
 		return err
 	}
-	err = to.WriteRun(&portable.Run{
+	err = x.to.WriteRun(&portable.Run{
 		ID: h.Run, Parent: h.Parent, Root: h.Root, Tenant: h.Tenant, Labels: h.Labels, InputHash: h.InputHash, Hash: h.Definition, Definition: []byte(g.JSON),
 	})
 	if err != nil {
 		return err
 	}
-	for r, err := range e.dir.History(h.Run) {
+	for r, err := range x.engine.dir.History(h.Run) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err == nil {
-			err = to.WriteRecord(&r)
+			err = x.to.WriteRecord(&r)
 		}
 		if err != nil {
 			return err
+		}
+		for _, hash := range store.BlobRefs(g, r) {
+			x.blobs[hash] = true
+		}
+	}
+	return nil
+}
+
+// exportBlobs writes the blobs that the runs refer to.
+func (x *exporter) exportBlobs(ctx context.Context) error {
+	for _, hash := range slices.Sorted(maps.Keys(x.blobs)) {
+		r, err := x.engine.blobs.Open(ctx, hash)
+		if errors.Is(err, blob.ErrMissing) {
+			continue
+		}
+		if err != nil {
+			return blobError(err)
+		}
+		err = x.to.WriteBlob(hash, r)
+		if err := errors.Join(err, r.Close()); err != nil {
+			return blobError(err)
 		}
 	}
 	return nil

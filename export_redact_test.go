@@ -53,7 +53,7 @@ transitions:
 	require.Equal(t, workflow.RunFailed, out.Status)
 
 	var text, without bytes.Buffer
-	require.NoError(t, e.Export(t.Context(), "r", &text))
+	require.NoError(t, e.Export(t.Context(), "r", &text, pawl.ExportOptions{}))
 	require.NoError(t, replay.Redact(&without, bytes.NewReader(text.Bytes())))
 	require.NotContains(t, without.String(), secret)
 	require.NotContains(t, without.String(), "471147")

@@ -29,10 +29,10 @@ func TestExport(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "going", Definition: define(t, "name: w\nstart: a\nnodes: [{id: a, task: hold}]\n")}, nil))
 
 	var text bytes.Buffer
-	require.ErrorIs(t, e.Export(t.Context(), "nobody", &text), pawl.ErrRunNotFound)
+	require.ErrorIs(t, e.Export(t.Context(), "nobody", &text, pawl.ExportOptions{}), pawl.ErrRunNotFound)
 	require.Zero(t, text.Len())
-	require.NoError(t, e.Export(t.Context(), "family", &text))
-	require.NoError(t, e.Export(t.Context(), "going", &text))
+	require.NoError(t, e.Export(t.Context(), "family", &text, pawl.ExportOptions{}))
+	require.NoError(t, e.Export(t.Context(), "going", &text, pawl.ExportOptions{}))
 	path := filepath.Join(t.TempDir(), "runs.pawl")
 	require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
 

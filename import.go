@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -20,8 +22,8 @@ import (
 // new run. newID must be another one than the recorded id, and free. The same import again is nil.
 //
 // The records are not believed: each is planned again, and must decide what it says. Nothing is imported unless
-// everything is there: the definition keeps to Options.Bounds, and the blobs that the run refers to and the definitions that its subworkflows are
-// pinned to are in this directory.
+// everything is there: the definition keeps to Options.Bounds, the blobs that the run refers to are in this directory or in the
+// export (see ExportOptions), and the definitions that its subworkflows are pinned to are in this directory.
 //
 // Errors: *ImportError (which record differs), those of reading the recording (replay.ErrRedacted, ErrCorrupt),
 // *blob.Error, *workflow.ValidationError, and those of Fork.
@@ -47,7 +49,7 @@ func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workf
 	if err != nil {
 		return fmt.Errorf("import run %q: %w", string(from.Run), err)
 	}
-	if err = e.commitImport(ctx, source, m); err == nil {
+	if err = e.commitImport(ctx, from, source, m); err == nil {
 		e.wakeFork(newID)
 	}
 	if errors.Is(err, ErrRunExists) {
@@ -121,7 +123,7 @@ func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*sto
 }
 
 // commitImport decides the record that makes the run, and commits all of it, if what it needs is here.
-func (e *Engine) commitImport(ctx context.Context, source *store.ForkSource, m state.RunForked) error {
+func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, source *store.ForkSource, m state.RunForked) error {
 	f, err := e.planFork(source, m)
 	if err != nil {
 		return err
@@ -137,10 +139,43 @@ func (e *Engine) commitImport(ctx context.Context, source *store.ForkSource, m s
 	hashes := source.BlobRefs(f.records)
 	e.pinned.pinBlobs(hashes...)
 	defer e.pinned.unpinBlobs(hashes...)
+	if err := e.takeBlobs(ctx, from, hashes); err != nil {
+		return err
+	}
+	return e.commitFork(ctx, f)
+}
+
+// takeBlobs stores the blobs that are not here yet, if the recording comes with them.
+func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes []string) error {
+	missing := map[string]error{}
 	for _, hash := range hashes {
-		if _, err := e.blobs.Stat(ctx, hash); err != nil {
+		if _, err := e.blobs.Stat(ctx, hash); errors.Is(err, blob.ErrMissing) {
+			missing[hash] = err
+		} else if err != nil {
+			return blobError(err)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	err := from.ReadBlobs(func(hash string, content io.Reader) error {
+		if missing[hash] == nil {
+			return nil
+		}
+		stored, _, err := e.blobs.Put(ctx, content)
+		if err == nil && stored != hash {
+			err = &blob.Error{Hash: hash, Err: blob.ErrDamaged, Detail: "in the export"}
+		}
+		delete(missing, hash)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the run refers to a blob: %w", blobError(err))
+	}
+	for _, hash := range hashes {
+		if err := missing[hash]; err != nil {
 			return fmt.Errorf("the run refers to a blob: put it here first: %w", blobError(err))
 		}
 	}
-	return e.commitFork(ctx, f)
+	return nil
 }

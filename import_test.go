@@ -3,6 +3,8 @@ package pawl_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +26,7 @@ import (
 func exportedBy(t *testing.T, e *pawl.Engine, id workflow.RunID) *replay.Recording {
 	t.Helper()
 	var text bytes.Buffer
-	require.NoError(t, e.Export(t.Context(), id, &text))
+	require.NoError(t, e.Export(t.Context(), id, &text, pawl.ExportOptions{}))
 	path := filepath.Join(t.TempDir(), "x.pawl")
 	require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
 	rec, err := replay.Open(path)
@@ -167,4 +169,53 @@ func TestCrashesWhileARunIsImported(t *testing.T) {
 	}
 	require.Positive(t, whole)
 	require.Less(t, whole, len(copies))
+}
+
+// An export with blobs brings what the run refers to, of any size; one whose blob is another than it says brings nothing.
+func TestImportWithBlobs(t *testing.T) {
+	from := open(t, t.TempDir(), pawl.Options{})
+	large := strings.Repeat("0123456789", 120_000)
+	ref, err := from.PutBlob(t.Context(), strings.NewReader(large), "text/plain")
+	require.NoError(t, err)
+	given, err := from.PutBlob(t.Context(), strings.NewReader("given"), "")
+	require.NoError(t, err)
+	_, err = from.PutBlob(t.Context(), strings.NewReader("of nobody"), "")
+	require.NoError(t, err)
+	def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}, {id: b, task: work}]\ntransitions: [{from: a, to: b}]\n")
+	require.NoError(t, from.Start(t.Context(), workflow.Run{ID: "a", Definition: def}, map[string]any{"file": ref}))
+	require.NoError(t, from.Complete(t.Context(), tasksOut(t, from, "a")["a0"], given))
+	var with, without bytes.Buffer
+	require.NoError(t, from.Export(t.Context(), "a", &with, pawl.ExportOptions{Blobs: true}))
+	require.NoError(t, from.Export(t.Context(), "a", &without, pawl.ExportOptions{}))
+	require.Greater(t, with.Len(), len(large))
+	require.Equal(t, 4, strings.Count(with.String(), "\n{\"blob\":"), "two blobs, one of three pieces, and not that of nobody")
+	recordingIn := func(text []byte) *replay.Recording {
+		path := filepath.Join(t.TempDir(), "x.pawl")
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		rec, err := replay.Open(path)
+		require.NoError(t, err)
+		return rec
+	}
+
+	to := open(t, t.TempDir(), pawl.Options{})
+	require.ErrorIs(t, to.Import(t.Context(), recordingIn(without.Bytes()), "b", pawl.ForkOptions{}), blob.ErrMissing)
+	require.NoError(t, to.Import(t.Context(), recordingIn(with.Bytes()), "b", pawl.ForkOptions{}))
+	for _, want := range []struct {
+		ref  blob.Ref
+		text string
+	}{{ref, large}, {given, "given"}} {
+		r, err := to.OpenBlob(t.Context(), want.ref)
+		require.NoError(t, err)
+		have, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Equal(t, want.text, string(have))
+		require.NoError(t, r.Close())
+	}
+	rec := recordingIn(with.Bytes())
+	changed := bytes.Replace(with.Bytes(), []byte(base64.StdEncoding.EncodeToString([]byte("given"))), []byte(base64.StdEncoding.EncodeToString([]byte("taken"))), 1)
+	require.NoError(t, os.WriteFile(rec.Source, changed, 0o600), "after it was read")
+	third := open(t, t.TempDir(), pawl.Options{})
+	require.ErrorIs(t, third.Import(t.Context(), rec, "b", pawl.ForkOptions{}), blob.ErrDamaged)
+	_, err = third.Summary(t.Context(), "b")
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -15,7 +16,12 @@ func (c *call) exportRun() error {
 		return refusef(http.StatusForbidden, codeForbidden, "runs are not exported where values are redacted")
 	}
 	w := &exportWriter{call: c}
-	err := c.engine.Export(c.context(), c.runID(), w)
+	q := c.query()
+	o := pawl.ExportOptions{Blobs: q.flag("blobs")}
+	if q.err != nil {
+		return q.err
+	}
+	err := c.engine.Export(c.context(), c.runID(), w, o)
 	if err != nil && w.begun {
 		panic(http.ErrAbortHandler) // so that the caller does not take it for the whole
 	}
@@ -41,8 +47,11 @@ func (w *exportWriter) Write(text []byte) (int, error) {
 
 // Export writes a run with all runs below it as one text, as Engine.Export does. After an error what was written is
 // not an export.
-func (c *Client) Export(ctx context.Context, id workflow.RunID, w io.Writer) error {
+func (c *Client) Export(ctx context.Context, id workflow.RunID, w io.Writer, o pawl.ExportOptions) error {
 	q := aboutRun(id, "/export")
+	if o.Blobs {
+		q.query.Set("blobs", "1")
+	}
 	q.method, q.accept = http.MethodGet, typeLines
 	a, err := c.send(ctx, q)
 	if err != nil {

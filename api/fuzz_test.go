@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +29,7 @@ var seeds = map[string]struct{ query, body string }{
 	"GET /v1/runs/{run}/definition":               {query: "at=1"},
 	"GET /v1/runs/{run}/events":                   {query: "limit=1&after=1&at=2"},
 	"GET /v1/runs/{run}/journal":                  {query: "limit=1&after=1&at=2"},
-	"GET /v1/runs/{run}/export":                   {},
+	"GET /v1/runs/{run}/export":                   {query: "blobs=1"},
 	"GET /v1/runs/{run}/why":                      {query: "at=1"},
 	"GET /v1/runs/{run}/graph.svg":                {query: "width=10&at=1"},
 	"POST /v1/runs/{run}/forks":                   {body: signed(`"to": "b", "at": 1`)},
@@ -35,8 +37,9 @@ var seeds = map[string]struct{ query, body string }{
 	"POST /v1/runs/{run}/simulate":                {query: "at=1", body: `{"acts": [{"do": "elapse", "elapse": "2h"}], "results": {"quote": {"output": {"price": 0}}}}`},
 	"POST /v1/backup":                             {body: `{"into": "INTO/backup"}`},
 	"POST /v1/follow":                             {body: `{"into": "INTO/follow", "interval": "1h", "keep": "24h"}`},
+	"POST /v1/import":                             {body: signed(`"from": "INTO/a.pawl", "to": "x"`)},
 	"POST /v1/batch":                              {query: "prefix=none", body: signed(`"do": "pause"`)},
-	"GET /v1/definitions":                         {},
+	"GET /v1/definitions":                         {query: "workflow=order"},
 	"GET /v1/definitions/{name}/{version}":        {},
 	"GET /v1/watch":                               {query: "workflow=order&status=running"},
 	"GET /v1/diff":                                {query: "a=order-1&b=order-1"},
@@ -77,6 +80,9 @@ func FuzzRoutes(f *testing.F) {
 	fill := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{name}", "order", "{version}", "1", "ORDER", toJSON(f, order), "INTO", filepath.ToSlash(into))
 	status, text := send(f, h, "PUT", "/v1/definitions/order/1", toJSON(f, order))
 	require.Less(f, status, 300, text)
+	var exported bytes.Buffer
+	require.NoError(f, e.Export(f.Context(), "order-1", &exported, pawl.ExportOptions{}))
+	require.NoError(f, os.WriteFile(filepath.Join(into, "a.pawl"), exported.Bytes(), 0o600))
 	files := map[string]bool{} // bodies that name a place for files which is ours
 	answer := func(t testing.TB, r *http.Request, body string) (w *httptest.ResponseRecorder, cut bool) {
 		if files[body] {

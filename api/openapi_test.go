@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -75,6 +76,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"ForkResult", reflect.TypeFor[api.ForkResult]()},
 	{"Purge", reflect.TypeFor[api.Purge]()},
 	{"Backup", reflect.TypeFor[api.Backup]()},
+	{"Import", reflect.TypeFor[api.Import]()},
 	{"BackedUp", reflect.TypeFor[api.BackedUp]()},
 	{"Followed", reflect.TypeFor[api.Followed]()},
 	{"Purged", reflect.TypeFor[api.Purged]()},
@@ -304,7 +306,7 @@ func TestDocumentOfActs(t *testing.T) {
 	for path, methods := range d.Paths {
 		post, ok := methods["post"]
 		name := path[strings.LastIndex(path, "/")+1:]
-		if !ok || name == "forks" || name == "purge" || name == "simulate" || slices.Contains([]string{"batch", "backup", "follow"}, name) {
+		if !ok || name == "forks" || name == "purge" || name == "simulate" || slices.Contains([]string{"batch", "backup", "follow", "import"}, name) {
 			continue
 		}
 		if do, ok := acts[name]; ok {
@@ -381,6 +383,14 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	ask("POST", "/v1/backup", `{"into": "`+into+`"}`)
 	ask("POST", "/v1/follow", `{"into": "`+into+`-followed", "interval": "1ms", "keep": "1h"}`, "Accept", "text/event-stream")
 	ask("PUT", "/v1/runs/m", `{"definition": `+toJSON(t, many)+`}`)
+	exported := filepath.Join(t.TempDir(), "m.pawl")
+	ask("GET", "/v1/runs/m/export?blobs=1", "")
+	var text bytes.Buffer
+	require.NoError(t, e.Export(t.Context(), "m", &text, pawl.ExportOptions{}))
+	require.NoError(t, os.WriteFile(exported, text.Bytes(), 0o600))
+	for range 2 {
+		ask("POST", "/v1/import", signed(`"from": "`+exported+`", "to": "imported"`))
+	}
 	ask("POST", "/v1/runs/m/tokens/ask/complete", signed(`"output": 1`))
 	ask("POST", "/v1/runs/m/tokens/more/fail", signed(`"code": "x"`))
 	ask("POST", "/v1/runs/m/tokens/more/retry", signed(`"input": "again"`))

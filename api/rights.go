@@ -25,7 +25,7 @@ const (
 	// Define: to publish definitions, to start runs of definitions that are not published, and to patch those of runs.
 	Define
 
-	// Files: to have the engine write files of its machine, wherever the caller says. Only programs
+	// Files: to have the engine read and write files of its machine, wherever the caller says. Only programs
 	// on the socket of the engine have it, unless a host gives it.
 	Files
 

@@ -39,7 +39,27 @@ func (l library) eachExported(path string, yield func(*Recording, error) bool) b
 		return yield(nil, err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return l.eachIn(f, path, yield)
+	return l.eachIn(f, path, func(r *Recording, err error) bool {
+		if err == nil {
+			r.export = path
+		}
+		return yield(r, err)
+	})
+}
+
+// ReadBlobs calls each with the blobs of the file that the recording is in, one after the other, if that is an export with blobs. A
+// reader is for the time of the call, and need not be read. That the content has its hash is for the caller to check. Errors are
+// those of reading the file and of each.
+func (r *Recording) ReadBlobs(each func(hash string, content io.Reader) error) error {
+	if r == nil || r.export == "" || each == nil {
+		return nil
+	}
+	f, err := os.Open(r.export)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return portable.ReadBlobs(f, each)
 }
 
 // eachIn is eachExported for what a reader has of a source.

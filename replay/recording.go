@@ -23,7 +23,8 @@ type Recording struct {
 
 	graph    *workflow.Graph // of the definition that it began with
 	history  decision.History
-	redacted bool // it has the shapes of values, not the values
+	redacted bool   // it has the shapes of values, not the values
+	export   string // the file of exported runs that it is in, "" if it comes from elsewhere
 	free     func()
 }
 

@@ -44,15 +44,20 @@ func NewForkSource(head Head, g *workflow.Graph, records []decision.Record) (*Fo
 }
 
 // BlobRefs returns the hashes of the blobs that some records of the run refer to.
-func (f *ForkSource) BlobRefs(records []decision.Record) (out []string) {
+func (f *ForkSource) BlobRefs(records []decision.Record) []string {
+	return BlobRefs(f.graph, records...)
+}
+
+// BlobRefs returns the hashes of the blobs that some records of a run that began with g refer to.
+func BlobRefs(g *workflow.Graph, records ...decision.Record) (hashes []string) {
 	var refs []index.BlobRef
 	for i := range records {
-		refs = index.AppendRefs(refs, &records[i], f.graph)
+		refs = index.AppendRefs(refs, &records[i], g)
 	}
 	for _, r := range refs {
-		out = append(out, r.Hash)
+		hashes = append(hashes, r.Hash)
 	}
-	return out
+	return hashes
 }
 
 // ReadForkSource reads a run that is to be forked. It fails with ErrRunNotFound, with

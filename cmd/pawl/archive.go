@@ -21,7 +21,8 @@ var archiveVerb = verb{
 
 // An archiveCommand exports runs, and forgets them once the file is durable and was read.
 type archiveCommand struct {
-	To string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text, and no blobs."`
+	To    string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text."`
+	Blobs bool   `help:"Write the blobs that the runs refer to as well; without, they are lost once nothing else refers to them."`
 	purgeCommand
 }
 
@@ -44,7 +45,7 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		size, err := con.createWhole(c.To, func(w io.Writer) error {
 			for i := range runs {
-				if err := e.Export(ctx, runs[i].Run, w); err != nil {
+				if err := e.Export(ctx, runs[i].Run, w, pawl.ExportOptions{Blobs: c.Blobs}); err != nil {
 					return err
 				}
 			}

@@ -26,7 +26,8 @@ type exportCommand struct {
 	Run []string `arg:"" optional:"" help:"The ids of the runs; none if they are chosen."`
 	filterFlag
 	To     string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text."`
-	Redact bool   `help:"Write shapes in place of values: keys, lengths and counts. Such runs can be shown, not planned again."`
+	Blobs  bool   `xor:"values" help:"Write the blobs that the runs refer to as well."`
+	Redact bool   `xor:"values" help:"Write shapes in place of values: keys, lengths and counts. Such runs can be shown, not planned again."`
 	dirFlag
 }
 
@@ -69,12 +70,12 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 // writeExport writes one run with what is below.
 func (c *exportCommand) writeExport(ctx context.Context, e *reached, id workflow.RunID, w io.Writer) error {
 	if !c.Redact {
-		return e.Export(ctx, id, w)
+		return e.Export(ctx, id, w, pawl.ExportOptions{Blobs: c.Blobs})
 	}
 	from, to := io.Pipe()
 	done := make(chan error, 1)
 	go func() { // its end is awaited below
-		err := e.Export(ctx, id, to)
+		err := e.Export(ctx, id, to, pawl.ExportOptions{})
 		_ = to.CloseWithError(err) // it cannot fail
 		done <- err
 	}()

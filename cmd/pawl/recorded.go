@@ -158,7 +158,7 @@ func exportedRuns(ctx context.Context, client *api.Client, dir string, id workfl
 		done := make(chan struct{})
 		go func() { // its end is awaited below
 			defer close(done)
-			err := client.Export(ctx, id, to)
+			err := client.Export(ctx, id, to, pawl.ExportOptions{})
 			if err != nil {
 				err = &exportError{err}
 			}

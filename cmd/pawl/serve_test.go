@@ -212,7 +212,7 @@ func TestServeAnExport(t *testing.T) {
 	t.Setenv("TMP", temporary) // as Windows calls it
 	f, err := os.Create(path)
 	require.NoError(t, err)
-	require.NoError(t, errors.Join(e.Export(t.Context(), "r-1", f), f.Close(), e.Close(t.Context())))
+	require.NoError(t, errors.Join(e.Export(t.Context(), "r-1", f, pawl.ExportOptions{}), f.Close(), e.Close(t.Context())))
 	s := serveDir(t, path, "--offline")
 	require.False(t, s.said.Acts)
 	require.Equal(t, "r-1.pawl, 1 run", s.said.Source)

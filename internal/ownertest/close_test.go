@@ -274,7 +274,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Counts":        first(e.Counts(ctx)),
 		"DeriveSecret":  first(e.DeriveSecret("x")),
 		"Executor":      first(e.Executor()),
-		"Export":        e.Export(ctx, "a", io.Discard),
+		"Export":        e.Export(ctx, "a", io.Discard, pawl.ExportOptions{}),
 		"Fail":          e.Fail(ctx, key, errors.New("no")),
 		"Fork":          e.Fork(ctx, "a", "b", pawl.ForkOptions{}),
 		"Follow":        e.Follow(ctx, pawl.FollowOptions{Log: (&logtest.Memory{}).Writer(nil), Bases: &blob.Files{}}),

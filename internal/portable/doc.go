@@ -11,6 +11,10 @@
 // The end line counts the lines before it, and has the SHA-256 of their bytes. Exports may be
 // put one behind the other into one file.
 //
+// In version 2 blobs come behind the runs, in pieces of 512 KiB and less, each with all of its blob behind it:
+//
+//	{"blob":{"hash":"sha256:...","data":"<base64>","more":true}}
+//
 // "redacted":true in the first line says that values are only shapes: texts of x, 0 and false. The
 // records of such an export cannot be planned again.
 package portable

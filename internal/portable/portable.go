@@ -21,8 +21,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Version is the version of the format.
-const Version = 1
+// The versions of the format: that of exports without blobs, and that of those with some.
+const (
+	plainVersion = 1
+	Version      = 2
+)
 
 // Start is how every export begins.
 const Start = `{"export":{`
@@ -80,6 +83,7 @@ type line struct {
 	Export *header `json:"export,omitempty"`
 	Run    *Run    `json:"run,omitempty"`
 	Record *record `json:"record,omitempty"`
+	Blob   *piece  `json:"blob,omitempty"`
 	End    *end    `json:"end,omitempty"`
 }
 
@@ -90,9 +94,14 @@ type Writer struct {
 	lines int
 }
 
-// NewWriter begins the export of a run. What was written is an export once Close has returned nil.
-func NewWriter(to io.Writer, root workflow.RunID) (*Writer, error) {
-	return newWriter(to, &header{Version: Version, Run: root})
+// NewWriter begins the export of a run, with blobs if there will be some. What was written is an export once Close
+// has returned nil.
+func NewWriter(to io.Writer, root workflow.RunID, blobs bool) (*Writer, error) {
+	h := &header{Version: plainVersion, Run: root}
+	if blobs {
+		h.Version = Version
+	}
+	return newWriter(to, h)
 }
 
 func newWriter(to io.Writer, h *header) (*Writer, error) {
@@ -183,18 +192,25 @@ type export struct {
 func readExport(lines *bufio.Scanner) (*export, error) {
 	sum, size, runs := sha256.New(), 0, []*Run(nil)
 	var begin header
+	open := "" // the blob of which more pieces must follow
 	for n := 0; lines.Scan(); n++ {
 		text := lines.Bytes()
-		if size += len(text); size > maxExport {
-			return nil, fmt.Errorf("%w: it has more than %d bytes", ErrDamaged, maxExport)
-		}
 		var l line
 		err := decodeLine(text, n, &l)
 		if err != nil {
 			return nil, err
 		}
+		if l.Blob == nil { // which is not kept
+			size += len(text)
+		}
+		if size > maxExport {
+			return nil, fmt.Errorf("%w: it has more than %d bytes", ErrDamaged, maxExport)
+		}
 		if l.Export != nil {
 			begin = *l.Export
+		}
+		if open, err = followPiece(open, &l, begin.Version); err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", ErrDamaged, n+1, err)
 		}
 		if l.End != nil {
 			if l.End.Lines != n || l.End.SHA256 != hex.EncodeToString(sum.Sum(nil)) {
@@ -238,7 +254,7 @@ func decodeLine(text []byte, n int, l *line) error {
 		return fmt.Errorf("%w: line %d: %w", ErrDamaged, n+1, err)
 	}
 	parts := 0
-	for _, there := range []bool{l.Export != nil, l.Run != nil, l.Record != nil, l.End != nil} {
+	for _, there := range []bool{l.Export != nil, l.Run != nil, l.Record != nil, l.Blob != nil, l.End != nil} {
 		if there {
 			parts++
 		}
