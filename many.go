@@ -17,8 +17,8 @@ type ManyReport struct {
 	Refused int          `json:"refused"`         // runs that refused it
 	Errors  []RunRefusal `json:"errors,omitzero"` // why, of the first MaxRefusals
 
-	// Cursor is the last run that was looked at, if there may be more: the same call goes on with
-	// RunFilter.After = Cursor. It is "" when all were.
+	// Cursor is the last run that was looked at, or RunFilter.After if none was, if there may be more: the same call
+	// goes on with RunFilter.After = Cursor. It is "" when all were.
 	Cursor workflow.RunID `json:"cursor,omitzero"`
 }
 
@@ -67,13 +67,13 @@ func (e *Engine) PatchAll(ctx context.Context, f RunFilter, patch func(*workflow
 	})
 }
 
-// ActOnAll gives act every run that fits the filter and has not ended, one after the other, the oldest first, and
-// reports what came of it: act says whether it has changed the run. Runs that begin after the call has passed are not
-// among them. A run of which act returns an error is reported as refused, or as left if the error says that the run has ended
-// meanwhile or was purged, and the others are acted on. Errors that concern all runs end the call, with a report of
-// what was done until then: ErrClosed, ErrNoSpace, ErrFailed, ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote, a
-// *WhereError (of the filter), that of ctx. Repeating it, from the Cursor of the report or from the beginning, is safe
-// if act is.
+// ActOnAll gives act every run that fits the filter and has not ended, one after the other, and reports what came of it: act
+// says whether it has changed the run. The oldest come first, or the newest if the filter says Newest and has a Limit.
+// Runs that begin after the call has passed are not among them. A run of which act returns an error is reported
+// as refused, or as left if the error says that the run has ended meanwhile or was purged, and the others are acted on. Errors
+// that concern all runs end the call, with a report of what was done until then: ErrClosed, ErrNoSpace, ErrFailed,
+// ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote, a *WhereError (of the filter), that of ctx. Repeating it, from the
+// Cursor of the report or from the beginning, is safe if act is.
 func (e *Engine) ActOnAll(ctx context.Context, f RunFilter, act func(*RunSummary) (changed bool, err error)) (out ManyReport, err error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return out, err
@@ -87,17 +87,18 @@ func (e *Engine) ActOnAll(ctx context.Context, f RunFilter, act func(*RunSummary
 	if f.Status = unendedOf(f.Status); len(f.Status) == 0 {
 		return out, CheckWhere(f.Where)
 	}
-	if f.Limit == 0 && f.After == "" {
+	if f.Limit <= 0 { // also if it goes on from a Cursor, so that both calls go the same way
 		f.Newest = false // parents before their children, which would end them in another way
 	}
 	limit := f.Limit
+	out.Cursor = f.After
 	f.Limit = 0 // one more is looked for, which says whether there is a cursor
 	for r, err := range e.Runs(ctx, f) {
+		if limit > 0 && out.Changed+out.Left+out.Refused == limit {
+			return out, nil // an error is of what was not asked for: whoever goes on sees it
+		}
 		if err != nil {
 			return out, err
-		}
-		if limit > 0 && out.Changed+out.Left+out.Refused == limit {
-			return out, nil
 		}
 		changed, err := act(&r)
 		if err := out.addResult(r.Run, changed, err); err != nil {

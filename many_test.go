@@ -140,6 +140,53 @@ func TestActOnAllGoesOn(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
+// A call that ends early is gone on with in the direction that it had, from where it came to, also if that is where
+// it began.
+func TestActOnAllKeepsItsDirection(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for i := range 5 {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	}
+	for want, f := range map[string]pawl.RunFilter{
+		"[r0 r1 r2 r3 r4]": {Newest: true}, "[r4 r3 r2 r1 r0]": {Newest: true, Limit: 2}, "[r1 r2 r3 r4]": {Newest: true, After: "r0"}, "[r2 r1 r0]": {Newest: true, After: "r3", Limit: 1},
+	} {
+		var seen []workflow.RunID
+		for fails := true; ; fails = !fails {
+			calls := 0
+			report, err := e.ActOnAll(t.Context(), f, func(r *pawl.RunSummary) (bool, error) {
+				if calls++; fails && calls == 2 || calls == 3 {
+					return false, pawl.ErrNoSpace
+				}
+				seen = append(seen, r.Run)
+				return true, nil
+			})
+			if f.After = report.Cursor; f.After == "" {
+				require.NoError(t, err)
+				break
+			}
+			report, err = e.ActOnAll(t.Context(), f, func(*pawl.RunSummary) (bool, error) { return false, pawl.ErrNoSpace })
+			require.ErrorIs(t, err, pawl.ErrNoSpace)
+			require.Equal(t, pawl.ManyReport{Cursor: f.After}, report)
+		}
+		require.Equal(t, want, fmt.Sprint(seen))
+	}
+}
+
+// What is wrong with the run behind the last one of a limit is told to whoever goes on.
+func TestActOnAllUpToAFault(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for i, n := range []string{"1", "x"} {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Labels: map[string]string{"n": n}, Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	}
+	f := pawl.RunFilter{Where: "int(labels.n) > 0", Limit: 1}
+	report, err := e.CancelAll(t.Context(), f, "")
+	require.NoError(t, err)
+	require.Equal(t, pawl.ManyReport{Changed: 1, Cursor: "r0"}, report)
+	f.After = report.Cursor
+	_, err = e.CancelAll(t.Context(), f, "")
+	require.ErrorAs(t, err, new(*pawl.WhereError))
+}
+
 // What is published can be listed and read.
 func TestDefinitionsAreListed(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
