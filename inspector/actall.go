@@ -220,7 +220,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 		a.Cursor = report.Cursor
 	}
 	a.Done.Changed, a.Done.Left, a.Done.Refused = a.Done.Changed+report.Changed, a.Done.Left+report.Left, a.Done.Refused+report.Refused
-	if err == nil && a.Cursor == "" && a.Done.Refused == 0 {
+	if err == nil && a.Cursor == "" && a.Done.Refused == 0 && a.Done.Changed > 0 {
 		return p.tellAfterwards(f, a.Done.Changed)
 	}
 	b := allDoneBody{
@@ -231,7 +231,9 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 		b.Refusals = append(b.Refusals, effect{Run: one.Run, Href: p.runLink(one.Run), Refused: refusalText(one.Err)})
 	}
 	status := http.StatusOK
-	if err != nil && until.Err() == nil || errors.Is(err, pawl.ErrUnknown) {
+	if errors.Is(err, pawl.ErrRunNotFound) { // it would not be found the next time either
+		b.Error, b.Again, status = fmt.Sprintf("the run %s, up to which it was done, was purged meanwhile: choose these runs anew", a.Cursor), false, http.StatusConflict
+	} else if err != nil && until.Err() == nil || errors.Is(err, pawl.ErrUnknown) {
 		b.Error, status = refusalText(err), http.StatusConflict
 	} else if report.Refused > 0 {
 		status = http.StatusConflict

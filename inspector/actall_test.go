@@ -106,3 +106,31 @@ func TestRefusalsOfAllRunsOfAFilter(t *testing.T) {
 		require.Less(t, status, 500, wrong)
 	}
 }
+
+// A step that finds no run to change does not say that it is done, and one whose run to begin after was purged does not
+// offer what would be refused for ever.
+func TestRunsThatEndBetweenTheSteps(t *testing.T) {
+	s := openShop(t)
+	for i := range 3 {
+		s.start(workflow.RunID(fmt.Sprint("w-", i)), "name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n", nil)
+	}
+	ann := s.serve(as("ann", api.All))
+	form := formOf(ann.see("act?all=1&do=cancel&workflow=waits"))
+	form.Set("reason", "they are closed")
+	form.Set("most", "2")
+	status, body, _ := ann.post("act", form, "same-origin")
+	require.Equal(t, 200, status)
+	require.NoError(t, s.engine.Purge(t.Context(), "w-1"))
+	status, body, _ = ann.post("act", formOf(body), "same-origin")
+	require.Equal(t, 409, status)
+	require.Contains(t, textOf(t, body), "2 cancelled the run w-1, up to which it was done, was purged meanwhile")
+	require.NotContains(t, body, "Go on")
+	require.Contains(t, body, `href="runs?workflow=waits"`)
+
+	require.NoError(t, s.engine.Cancel(t.Context(), "w-2", "meanwhile"))
+	status, body, _ = ann.post("act", form, "same-origin")
+	require.Equal(t, 200, status)
+	require.Contains(t, textOf(t, body), "0 cancelled")
+	require.NotContains(t, textOf(t, body), "It is done")
+	require.NotContains(t, body, "Go on")
+}
