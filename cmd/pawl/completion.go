@@ -69,12 +69,26 @@ func (c *completeCommand) runCommand(ctx context.Context, con *console) error {
 	if n := len(c.Words); n > 0 {
 		last, c.Words = c.Words[n-1], c.Words[:n-1]
 	}
-	for _, candidate := range completeWord(ctx, parser.Model.Node, c.Words, last) {
+	for _, candidate := range completeWord(ctx, parser.Model.Node, joinValues(c.Words), last) {
 		if strings.HasPrefix(candidate, last) {
 			fmt.Fprintln(con.Out, candidate)
 		}
 	}
 	return nil
+}
+
+// joinValues makes one word of what stands around a =, such as a flag and its value, which bash takes for a word of its own.
+func joinValues(words []string) (out []string) {
+	joins := false
+	for _, word := range words {
+		if n := len(out) - 1; n >= 0 && (joins || word == "=") {
+			out[n] += word
+		} else {
+			out = append(out, word)
+		}
+		joins = word == "="
+	}
+	return out
 }
 
 // completeWord returns what may stand in place of last, after the words before it.
@@ -87,8 +101,11 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 		return nil
 	}
 	chosen := root.Children[i]
-	if f := valueFlag(chosen, before[len(before)-1]); f != nil {
+	name, begun := strings.CutSuffix(before[len(before)-1], "=") // the word goes on
+	if f := valueFlag(chosen, name); f != nil {
 		return f.EnumSlice()
+	} else if begun {
+		return nil
 	}
 	if strings.HasPrefix(last, "-") {
 		return flagNames(chosen)
@@ -115,8 +132,8 @@ const (
 	completeTime  = time.Second
 )
 
-// plainID fits the ids that no shell takes for anything else.
-var plainID = regexp.MustCompile(`^[\w./@%+,=-]+$`)
+// plainID fits the ids that no shell takes for anything else, nor the command for a flag.
+var plainID = regexp.MustCompile(`^[\w./@%+,][\w./@%+,=-]*$`)
 
 // completeRun lists the newest runs whose ids begin so, of an engine that others can reach. It opens no directory: no program
 // is to find its own locked because somebody has pressed a key.
