@@ -18,6 +18,7 @@ type boundedListener struct {
 	mu        sync.Mutex
 	open      int
 	strangers list.List // of *boundedConn, the oldest first
+	closed    bool
 }
 
 // Accept implements net.Listener.
@@ -40,6 +41,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 func (l *boundedListener) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
+	l.closed = true // for a connection that was accepted just now
 	var strangers []*boundedConn
 	for e := l.strangers.Front(); e != nil; e = e.Next() {
 		strangers = append(strangers, e.Value.(*boundedConn))
@@ -51,7 +53,7 @@ func (l *boundedListener) Close() error {
 	return err
 }
 
-// addConn counts a connection, and says whether there is room for it.
+// addConn counts a connection, and says whether it is served: there is room for it, and the listener is open.
 func (l *boundedListener) addConn(c *boundedConn) bool {
 	l.mu.Lock()
 	var oldest *boundedConn
@@ -64,7 +66,7 @@ func (l *boundedListener) addConn(c *boundedConn) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.most {
+	if l.open >= l.most || l.closed {
 		return false
 	}
 	l.open++

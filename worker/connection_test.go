@@ -1,0 +1,44 @@
+package worker
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A lateListener has accepted a connection when it is closed, and returns it only then.
+type lateListener struct {
+	net.Listener
+	closed chan struct{}
+	conns  []net.Conn
+}
+
+func (l *lateListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	<-l.closed
+	if len(l.conns) == 0 {
+		return nil, net.ErrClosed
+	}
+	c := l.conns[0]
+	l.conns = l.conns[1:]
+	return c, nil
+}
+
+// A connection that is accepted while the listener closes is closed with the others: a server that shuts down would wait
+// for it.
+func TestConnectionAcceptedWhileClosing(t *testing.T) {
+	ours, theirs := net.Pipe()
+	l := &boundedListener{Listener: &lateListener{closed: make(chan struct{}), conns: []net.Conn{ours}}, most: 2}
+	require.NoError(t, l.Close())
+	_, err := l.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = theirs.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.Zero(t, l.open)
+}
