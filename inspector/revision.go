@@ -123,10 +123,30 @@ func drawDifference(before, after *workflow.Graph, run *diagram.Run, link func(w
 			row.What, row.Name = "transition", string(c.Transition)
 		}
 		for _, f := range c.Fields {
-			row.Fields = append(row.Fields, fieldRow{f.Field, shortText(string(f.Before), maxFieldText), shortText(string(f.After), maxFieldText)})
+			row.Fields = append(row.Fields, fieldOf(&f))
 		}
 		rows = append(rows, row)
 	}
 	svg := diagram.NewDifference(before, after, changes, run).Embed(diagram.Embedding{MaxWidth: graphWidth, Link: link})
 	return template.HTML(svg), rows, nil //nolint:gosec // package diagram escapes every text
+}
+
+// fieldOf returns how a field differs; of long texts what stands around the first difference.
+func fieldOf(f *workflow.FieldChange) fieldRow {
+	before, after := []rune(string(f.Before)), []rune(string(f.After))
+	same := 0
+	for same < min(len(before), len(after)) && before[same] == after[same] {
+		same++
+	}
+	from := 0
+	if max(len(before), len(after)) > maxFieldText {
+		from = max(0, same-maxFieldText/4)
+	}
+	cut := func(text []rune) string {
+		if from == 0 {
+			return shortText(string(text), maxFieldText)
+		}
+		return shortText("…"+string(text[from:]), maxFieldText)
+	}
+	return fieldRow{f.Field, cut(before), cut(after)}
 }

@@ -2,6 +2,7 @@ package inspector_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,4 +78,13 @@ func TestPatchDrawn(t *testing.T) {
 		status, _ = ann.get("run/order-1?view=definition&revision=" + n)
 		require.Equal(t, 404, status)
 	}
+}
+
+// Of a field that is long it is shown where it differs.
+func TestPatchDrawnOfALongField(t *testing.T) {
+	s := openShop(t)
+	s.start("order-1", "name: order\nstart: w\nstate: {initial: {long: "+strings.Repeat("é", 1000)+", most: 1, rest: "+strings.Repeat("x", 1000)+"}}\nnodes: [{id: w, wait: {event: go}}]\n", nil)
+	query := url.Values{"do": {"patch"}, "target": {"0 order-1"}, "value": {`[{"op": "replace", "path": "/state/initial/most", "value": 2}]`}}
+	shown := textOf(t, s.serve(as("ann", api.All)).see("act?"+query.Encode()))
+	require.Regexp(t, `changed the definition itself state …é+","most":1,"rest":"x+… → …é+","most":2,"rest":"x+… `, shown)
 }
