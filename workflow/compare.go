@@ -39,7 +39,7 @@ type FieldChange struct {
 // CompareDefinitions returns in what a definition differs from an earlier one: first in itself, then its nodes, then its transitions,
 // as they stand, and in the end what is removed. Nodes and transitions are known by their ids, and where they
 // stand makes no difference, but the order in which transitions are tried is a field of the definition. It fails if a
-// definition has no JSON form. nil is an empty definition.
+// definition has no JSON form, a node without an id, or an id twice. nil is an empty definition.
 func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 	was, err := dissectDefinition(before)
 	if err != nil {
@@ -112,10 +112,16 @@ func dissectDefinition(d *Definition) (*dissected, error) {
 	delete(out.own, "transitions")
 	for i, fields := range lists.Nodes {
 		id := c.Nodes[i].ID
+		if id == "" || out.nodes[id] != nil {
+			return nil, fmt.Errorf("definition %q: node %d has no id of its own: %q", c.Name, i, string(id))
+		}
 		out.nodes[id], out.nodeOrder = fields, append(out.nodeOrder, id)
 	}
 	for i, fields := range lists.Transitions {
 		id := c.Transitions[i].ID
+		if out.transitions[id] != nil {
+			return nil, fmt.Errorf("definition %q: transition %d has no id of its own: %q", c.Name, i, string(id))
+		}
 		out.transitions[id], out.order = fields, append(out.order, id)
 	}
 	return out, nil

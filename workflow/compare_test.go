@@ -59,3 +59,61 @@ transitions: [{id: late, from: x, to: new}, {from: x, to: y, condition: "false"}
 	_, err = workflow.CompareDefinitions(before, &workflow.Definition{State: workflow.StateSpec{Initial: map[string]any{"f": func() {}}}})
 	require.Error(t, err)
 }
+
+// Parts that their ids do not tell apart are refused: a difference between them would not be seen.
+func TestCompareAmbiguousDefinitions(t *testing.T) {
+	for _, d := range []*workflow.Definition{
+		{Nodes: []workflow.Node{{ID: "a", Task: "x"}, {ID: "a", Task: "y"}}},
+		{Nodes: []workflow.Node{{Task: "x"}}},
+		{Transitions: []workflow.Transition{{ID: "t", From: "a", To: "b"}, {ID: "t", From: "b", To: "a"}}},
+	} {
+		_, err := workflow.CompareDefinitions(d, nil)
+		require.ErrorContains(t, err, "no id of its own")
+		_, err = workflow.CompareDefinitions(nil, d)
+		require.ErrorContains(t, err, "no id of its own")
+	}
+}
+
+// Definitions differ in both directions alike, and in nothing exactly if their hashes are equal and their nodes
+// stand in the same order.
+func TestCompareDefinitionsBothWays(t *testing.T) {
+	var all []*workflow.Definition
+	for _, text := range []string{
+		"{name: a, start: x, nodes: [{id: x, task: x}]}",
+		"{name: a, version: 1, start: x, nodes: [{id: x, task: x, retry: {maxAttempts: 3}}]}",
+		"{name: a, start: x, nodes: [{id: x, task: x, retry: {maxAttempts: 3, nonRetryable: [b]}}]}",
+		"{name: a, start: x, state: {initial: {a: {b: {c: 1}}}}, nodes: [{id: x, task: x}]}",
+		"{name: a, start: x, state: {initial: {a: {b: {c: 2}}}}, nodes: [{id: x, task: x}]}",
+		"{name: a, start: x, state: {initial: {a: {b: {c: null}}}}, nodes: [{id: x, task: x}]}",
+		"{name: a, start: x, state: {initial: {a: {b: {}}}}, nodes: [{id: x, task: x}]}",
+		"{name: a, start: x, nodes: [{id: x, task: x}, {id: y}], transitions: [{from: x, to: y}]}",
+		"{name: a, start: x, nodes: [{id: x, task: x}, {id: y}], transitions: [{from: x, to: y, condition: 'true'}, {from: x, to: y}]}",
+		"{name: a, start: x, nodes: [{id: x, task: x}, {id: y}], transitions: [{id: t, from: x, to: y}]}",
+	} {
+		d, err := workflow.ParseYAML([]byte(text))
+		require.NoError(t, err)
+		all = append(all, d)
+	}
+	turned := map[workflow.ChangeKind]workflow.ChangeKind{workflow.ChangeAdded: workflow.ChangeRemoved, workflow.ChangeRemoved: workflow.ChangeAdded, workflow.ChangeChanged: workflow.ChangeChanged}
+	for i, a := range all {
+		for j, b := range all {
+			there, err := workflow.CompareDefinitions(a, b)
+			require.NoError(t, err)
+			back, err := workflow.CompareDefinitions(b, a)
+			require.NoError(t, err)
+			for k := range back {
+				back[k].Kind = turned[back[k].Kind]
+				for l := range back[k].Fields {
+					f := &back[k].Fields[l]
+					f.Before, f.After = f.After, f.Before
+				}
+			}
+			require.ElementsMatch(t, there, back, "%d %d", i, j)
+			hashA, err := a.Hash()
+			require.NoError(t, err)
+			hashB, err := b.Hash()
+			require.NoError(t, err)
+			require.Equal(t, hashA == hashB, len(there) == 0, "%d %d", i, j)
+		}
+	}
+}
