@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -121,18 +122,21 @@ func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 	return unknownIfLate(p.performAct(ctx, &a))
 }
 
-// DoAll does something to the runs that fit a filter and have not ended, and adds up what the requests have come to; its
-// Cursor is "" unless there is an error, with which it stops. o.Do is cancel, pause, resume, signal or patch.
+// DoAll does something to the runs that fit a filter and have not ended, the oldest first, to at most as many as its
+// Limit says, and adds up what the requests have come to. The Cursor is "" unless an error or the limit has stopped it. o.Do is
+// cancel, pause, resume, signal or patch.
 func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
 	sum := Batch{Applied: true, Refused: []RunRefusal{}}
 	for {
-		next, err := c.askBatch(ctx, f, o, false)
+		step := f
+		step.Limit = min(max(0, f.Limit-sum.Runs), maxLimit)
+		next, err := c.askBatch(ctx, step, o, false)
 		if err != nil {
 			return sum, err
 		}
 		sum.Runs, sum.Changed, sum.Left = sum.Runs+next.Runs, sum.Changed+next.Changed, sum.Left+next.Left
 		sum.Refused, sum.Cursor = append(sum.Refused, next.Refused...), next.Cursor
-		if next.Cursor == "" {
+		if next.Cursor == "" || f.Limit > 0 && sum.Runs >= f.Limit {
 			return sum, nil
 		}
 		f.After = workflow.RunID(next.Cursor)
@@ -141,13 +145,19 @@ func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batc
 
 // CountAll says to how many runs DoAll would do something. Nothing is changed.
 func (c *Client) CountAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
-	return c.askBatch(ctx, f, o, true)
+	out, err := c.askBatch(ctx, f, o, true)
+	if f.Limit > 0 {
+		out.Runs = min(out.Runs, f.Limit)
+	}
+	return out, err
 }
 
 func (c *Client) askBatch(ctx context.Context, f pawl.RunFilter, o Operation, dry bool) (out Batch, err error) {
 	q := &question{method: http.MethodPost, path: "/v1/batch", query: queryOf(f), body: o, acts: !dry}
 	if dry {
 		q.query.Set("dryRun", "1")
+	} else if f.Limit > 0 {
+		q.query.Set("limit", strconv.Itoa(f.Limit))
 	}
 	err = c.ask(ctx, q, &out)
 	return out, err

@@ -174,3 +174,29 @@ func rawOf(t *testing.T, ops []any) (out []json.RawMessage) {
 	}
 	return out
 }
+
+// DoAll stops at the limit of its filter, with a cursor, and CountAll counts no more.
+func TestDoAllUpToALimit(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	for i := range 5 {
+		run := workflow.Run{ID: workflow.RunID(fmt.Sprintf("w-%d", i)), Definition: parse(t, "name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n")}
+		require.NoError(t, e.Start(t.Context(), run, nil))
+	}
+	server := httptest.NewServer(everything(e))
+	defer server.Close()
+	c := api.NewClient(server.URL, server.Client())
+	pause, f := api.Operation{Do: "pause", By: "ann", Reason: "a few first"}, pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Limit: 2}
+	counted, err := c.CountAll(t.Context(), f, pause)
+	require.NoError(t, err)
+	require.Equal(t, 2, counted.Runs)
+	done, err := c.DoAll(t.Context(), f, pause)
+	require.NoError(t, err)
+	require.Equal(t, api.Batch{Applied: true, Runs: 2, Changed: 2, Refused: []api.RunRefusal{}, Cursor: "w-1"}, done)
+	f.After = workflow.RunID(done.Cursor)
+	f.Limit = 3
+	done, err = c.DoAll(t.Context(), f, pause)
+	require.NoError(t, err)
+	require.Equal(t, api.Batch{Applied: true, Runs: 3, Changed: 3, Refused: []api.RunRefusal{}}, done)
+	_, err = c.DoAll(t.Context(), pawl.RunFilter{Newest: true, Limit: 2}, pause)
+	require.ErrorContains(t, err, "order", "they come the oldest first")
+}
