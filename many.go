@@ -101,7 +101,7 @@ func (e *Engine) ActOnAll(ctx context.Context, f RunFilter, act func(*RunSummary
 			return out, err
 		}
 		changed, err := act(&r)
-		if err := out.addResult(r.Run, changed, err); err != nil {
+		if err := out.addResult(r.Run, changed, err, ctx.Err() != nil); err != nil {
 			return out, fmt.Errorf("run %q: %w", string(r.Run), err)
 		}
 	}
@@ -109,14 +109,15 @@ func (e *Engine) ActOnAll(ctx context.Context, f RunFilter, act func(*RunSummary
 	return out, nil
 }
 
-// addResult counts what has come of one run. It returns an error that concerns all of them.
-func (m *ManyReport) addResult(run workflow.RunID, changed bool, err error) error {
+// addResult counts what has come of one run. It returns an error that concerns all of them; whose time was up, that of the call
+// or that of this run alone, late says.
+func (m *ManyReport) addResult(run workflow.RunID, changed bool, err error, late bool) error {
 	switch {
 	case err == nil && changed:
 		m.Changed++
 	case err == nil, errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):
 		m.Left++
-	case concernsAll(err):
+	case concernsAll(err), late && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return err
 	default:
 		if m.Refused++; len(m.Errors) < MaxRefusals {
@@ -139,7 +140,7 @@ func unendedOf(wanted []workflow.RunStatus) (out []workflow.RunStatus) {
 
 // concernsAll reports whether an error says something of the engine or of the caller, not of one run alone.
 func concernsAll(err error) bool {
-	for _, of := range []error{ErrClosed, ErrNoSpace, ErrFailed, ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote, context.Canceled, context.DeadlineExceeded} {
+	for _, of := range []error{ErrClosed, ErrNoSpace, ErrFailed, ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote} {
 		if errors.Is(err, of) {
 			return true
 		}

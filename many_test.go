@@ -172,6 +172,34 @@ func TestActOnAllKeepsItsDirection(t *testing.T) {
 	}
 }
 
+// The time of one run is not that of the call.
+func TestActOnAllWithATimeForEach(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for i := range 3 {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := func(r *pawl.RunSummary) (bool, error) {
+		if r.Run != "r1" {
+			return true, nil
+		}
+		own, cancel := context.WithTimeout(ctx, 0)
+		defer cancel()
+		return true, fmt.Errorf("asking somebody: %w", own.Err())
+	}
+	report, err := e.ActOnAll(ctx, pawl.RunFilter{}, slow)
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1}, []int{report.Changed, report.Refused})
+	report, err = e.ActOnAll(ctx, pawl.RunFilter{}, func(r *pawl.RunSummary) (bool, error) {
+		if r.Run == "r1" {
+			cancel()
+		}
+		return slow(r)
+	})
+	require.ErrorContains(t, err, `run "r1"`)
+	require.Equal(t, pawl.ManyReport{Changed: 1, Cursor: "r0"}, report)
+}
+
 // What is wrong with the run behind the last one of a limit is told to whoever goes on.
 func TestActOnAllUpToAFault(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
