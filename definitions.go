@@ -25,7 +25,7 @@ func (e *Engine) Definitions(ctx context.Context, f DefinitionFilter) iter.Seq2[
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(PublishedDefinition, error) bool) { yield(PublishedDefinition{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.AllPublished(f.Workflow))
+	return listUntilDone(ctx, e.dir.AllPublished(ctx, f.Workflow))
 }
 
 // Published returns a published definition, the caller's own; version 0 is the latest. Errors:

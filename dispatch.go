@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/internal/value"
-	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -30,6 +29,7 @@ import (
 type dispatcher struct {
 	engine *Engine
 	ctx    context.Context // of every task
+	kept   context.Context // as ctx, but for its end
 	most   int
 
 	mu      sync.Mutex
@@ -70,7 +70,7 @@ type outTask struct {
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	d := &dispatcher{engine: e, ctx: ctx, most: most, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
 	d.timer = time.AfterFunc(time.Hour, d.timerFired)
 	d.timer.Stop()
 	return d
@@ -182,8 +182,12 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 	defer d.taskFinished(t)
 	release := func() {}
 	defer func() { release() }()
-	m := taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
+	var m state.Message
+	ended := true // its goroutine, or a method of what it returned did, unless the end is reached
 	defer func() {
+		if ended {
+			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
+		}
 		if r := recover(); r != nil {
 			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
 			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
@@ -202,11 +206,11 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 	output, err := d.engine.options.Executor.Execute(ctx, d.engine.executorTask(t))
 	d.engine.hook.Hit("task.result")
 	if err != nil && d.ctx.Err() != nil {
-		m = nil // Close interrupted it: that is no failure, the task is sent again
+		ended = false // Close interrupted it: that is no failure, the task is sent again
 		return
 	}
 	if errors.Is(err, ErrPending) {
-		m = nil
+		ended = false
 		d.mu.Lock()
 		t.pending = true
 		d.mu.Unlock()
@@ -217,13 +221,14 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 	}
 	m = taskResult(t, output, err)
 	if done, ok := m.(state.TaskCompleted); ok {
-		unpin, err := d.engine.pinResult(context.WithoutCancel(d.ctx), done)
+		unpin, err := d.engine.pinResult(d.kept, done)
 		if err != nil {
 			m = unpinnedResult(t, err)
-			return
+		} else {
+			release = unpin
 		}
-		release = unpin
 	}
+	ended = false
 }
 
 // pinBlob keeps a blob from being collected while an attempt is not over.
@@ -307,92 +312,9 @@ func (d *dispatcher) runningTasks() []*outTask {
 // executorTask returns an attempt as the executor sees it.
 func (e *Engine) executorTask(t *outTask) Task {
 	return Task{
-		Key: t.key, EffectKey: fmt.Sprintf("%s/%s/%d", string(t.Run), string(t.Node.ID), int64(t.Token)),
+		Key: t.key, EffectKey: string(t.Run) + "/" + string(t.Node.ID) + "/" + strconv.FormatInt(int64(t.Token), 10),
 		Run: t.Run, Root: t.Root, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
 		Priority: t.Node.Priority, Order: t.order,
 		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, services: engineServices{e},
-	}
-}
-
-// taskFailed returns the message that an attempt has failed.
-func taskFailed(t *outTask, f workflow.Failure) state.Message {
-	return state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, Failure: f}
-}
-
-// taskResult returns the message that says what a handler has returned.
-func taskResult(t *outTask, output any, err error) state.Message {
-	if err != nil {
-		return attemptError(state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch}, withResultMetadata(output, err))
-	}
-	m, err := taskCompleted(output)
-	if err != nil {
-		return taskFailed(t, workflow.Failure{Code: workflow.CodeInvalidResult, Message: err.Error(), Permanent: true})
-	}
-	m.Token, m.Attempt, m.Epoch = t.Token, t.Attempt, t.Epoch
-	return m
-}
-
-// unpinnedResult returns the message that a result cannot enter the run, because a blob that
-// it refers to is missing, another, or cannot be looked at.
-func unpinnedResult(t *outTask, err error) state.Message {
-	if lacksDescriptors(err) {
-		return state.TaskSnoozed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, After: descriptorPause}
-	}
-	return taskFailed(t, referenceFailure(err))
-}
-
-// resultLimits bound what is normalised before the definition's own limits
-// apply.
-var resultLimits = value.Limits{Bytes: workflow.MaxMergedBytes}
-
-// metadataLimits bound the metadata of a result, which no definition limits.
-var metadataLimits = value.Limits{Bytes: workflow.DefaultLimits().PayloadBytes}
-
-// taskCompleted returns the message that an attempt has come to an output, which may
-// be a Result. Token, attempt and epoch are the caller's to set.
-func taskCompleted(output any) (state.TaskCompleted, error) {
-	var m state.TaskCompleted
-	if r, ok := output.(Result); ok {
-		metadata, err := value.Normalize(r.Metadata, metadataLimits)
-		if err != nil {
-			return m, fmt.Errorf("metadata: %w", err)
-		}
-		m.Metadata, _ = metadata.(map[string]any)
-		if m.Artifacts, err = stagedArtifacts(r.Artifacts); err != nil {
-			return m, err
-		}
-		output = r.Output
-	}
-	var err error
-	if m.Output, m.Measure, err = value.NormalizeMeasured(output, resultLimits); err != nil {
-		return m, fmt.Errorf("the result is not JSON: %w", err)
-	}
-	return m, nil
-}
-
-// resultBackoff is the pause between two deliveries of a result.
-var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
-
-// deliverResult hands a result to its run, again and again while the outcome of that
-// is unknown. A result that is refused as stale was for an attempt that is over;
-// deliver returns false if the run took none at all.
-func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m state.Message) (taken bool) {
-	for wait := resultBackoff.Next(0); ; wait = resultBackoff.Next(wait) {
-		err := e.askRun(e.ctx, run, m) // Close waits for results that come
-		switch {
-		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
-			return true
-		case errors.Is(err, ErrFailed): // the next Open sends the task again
-			return true
-		case errors.Is(err, ErrUnknown): // whatever the cause: sent again, it counts once
-		case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
-			e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
-			return false
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return true
-		}
 	}
 }

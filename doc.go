@@ -29,8 +29,9 @@
 //     handler makes them so, by EffectKey.
 //   - Recovery needs no shutdown: Open continues where the last process stopped.
 //
-// Not promised: exactly-once effects outside, network file systems, repair of
-// damaged files (they are refused, never followed).
+// Not promised: exactly-once effects outside, network file systems, and that a damaged
+// file loses nothing. A damaged file is refused, never followed; rescue.Repair restores the
+// records that are left in it.
 //
 // A host need not trust the authors of definitions and inputs, if it sets the bounds that
 // docs/untrusted.md lists.

@@ -131,6 +131,9 @@ func (e *Engine) prepareFork(ctx context.Context, newID workflow.RunID, t Target
 	if err := errors.Join(refuseSimulation(ctx), checkRunID(newID)); err != nil {
 		return m, err
 	}
+	if t.Run == newID {
+		return m, fmt.Errorf("%w: run %q is no fork of itself: name another id", ErrRunExists, string(newID))
+	}
 	if err := ctx.Err(); err != nil {
 		return m, err
 	}

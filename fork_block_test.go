@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -43,6 +44,53 @@ func TestAForkWaitsForThePurgeOfItsID(t *testing.T) {
 		s, err := e.Inspect(t.Context(), "b")
 		require.NoError(t, err)
 		require.Equal(t, e.keyOf("b", 1, 1, e.dispatchEpoch()), s.Tokens[0].Key)
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// importable returns the run a of an engine as another engine can import it.
+func importable(t *testing.T, e *Engine) *replay.Recording {
+	t.Helper()
+	rec, err := e.Recording(t.Context(), "a")
+	require.NoError(t, err)
+	return rec
+}
+
+// No import gets the id of a run that is being purged either, nor does anybody reach it before it is told.
+func TestAnImportWaitsForThePurgeOfItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		e := openForkable(t, hook)
+		release, err := e.registry.reserveRun(t.Context(), "b")
+		require.NoError(t, err)
+		imported := make(chan error, 1)
+		go func() { imported <- e.Import(t.Context(), importable(t, e), "b", ForkOptions{}) }()
+		synctest.Wait()
+		require.Empty(t, imported)
+
+		cancelled := make(chan error, 1)
+		hook.OnHit(func(point string) {
+			switch point {
+			case "fork.ask":
+				go func() { cancelled <- e.Cancel(t.Context(), "b", "") }()
+				synctest.Wait()
+			case "fork.answer":
+				synctest.Wait()
+				require.Empty(t, cancelled, "somebody has reached the run before it was told")
+			}
+		})
+		e.purges.Add(1)
+		release()
+		require.NoError(t, <-imported)
+		hook.OnHit(func(string) {})
+		require.NoError(t, <-cancelled)
+		s, err := e.Inspect(t.Context(), "b")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCancelled, s.Status)
+		require.NoError(t, e.Import(t.Context(), importable(t, e), "c", ForkOptions{}))
+		s, err = e.Inspect(t.Context(), "c")
+		require.NoError(t, err)
+		require.Equal(t, e.keyOf("c", 1, 1, e.dispatchEpoch()), s.Tokens[0].Key)
 		require.NoError(t, e.Close(t.Context()))
 	})
 }

@@ -19,7 +19,8 @@ import (
 // Import makes a run of a recorded one, such as replay.Find opens of an export, an archive, or the file of a run of another
 // directory. It is a fork (see Fork and ForkOptions) of a run that is not here: it has the records of that one, goes on from
 // where that one was or, if it had ended, from before its last record, and its tasks that were out are sent again under keys of the
-// new run. newID must be another one than the recorded id, and free. The same import again is nil.
+// new run. newID must be free; it may be the recorded one, with which whoever knows tasks by their run and token knows them again: the
+// run is then forked from one of its own name. The same import again is nil.
 //
 // The records are not believed: each is planned again, and must decide what it says. Nothing is imported unless
 // everything is there: the definition keeps to Options.Bounds, the blobs that the run refers to are in this directory or in the
@@ -33,12 +34,12 @@ func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workf
 	}
 	act, err := e.actOf(ctx)
 	if err == nil {
-		err = errors.Join(checkRunID(newID), checkForeign(from, newID))
+		err = errors.Join(checkRunID(newID), checkRecording(from))
 	}
 	if err != nil {
 		return err
 	}
-	m := state.RunForked{Run: newID, From: workflow.ForkPoint{Run: from.Run, Record: o.At}, InFlight: o.InFlight, Act: act}
+	m := state.RunForked{Run: newID, From: workflow.ForkPoint{Run: from.Run, Record: o.At}, Moved: from.Run == newID, InFlight: o.InFlight, Act: act}
 	if m.Results, err = o.normalResults(); err != nil {
 		return err
 	}
@@ -60,13 +61,9 @@ func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workf
 	return err
 }
 
-// checkForeign refuses what cannot be imported under an id.
-func checkForeign(from *replay.Recording, newID workflow.RunID) error {
-	switch {
-	case from == nil:
+func checkRecording(from *replay.Recording) error {
+	if from == nil {
 		return fmt.Errorf("%w: the recording is nil", ErrInvalid)
-	case from.Run == newID:
-		return fmt.Errorf("%w: import run %q under another id: it is a new run", ErrInvalid, string(newID))
 	}
 	return nil
 }
@@ -122,8 +119,14 @@ func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*sto
 	return store.NewForkSource(head, g, records)
 }
 
-// commitImport decides the record that makes the run, and commits all of it, if what it needs is here.
+// commitImport decides the record that makes the run, and commits all of it, if what it needs is here. As of a fork, nobody
+// reaches the run before it is told, and one that had its id is purged before it gets its keys.
 func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, source *store.ForkSource, m state.RunForked) error {
+	release, err := e.registry.blockRun(ctx, m.Run)
+	if err != nil {
+		return err
+	}
+	defer release()
 	f, err := e.planFork(source, m)
 	if err != nil {
 		return err

@@ -58,7 +58,6 @@ func TestImport(t *testing.T) {
 	require.Equal(t, []any{"us", map[string]string{"customer": "7"}}, []any{s.Tenant, s.Labels})
 	require.NoError(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{}), "the same again")
 	require.ErrorIs(t, e.Import(t.Context(), from, "b", pawl.ForkOptions{At: 1}), pawl.ErrRunExists)
-	require.ErrorIs(t, e.Import(t.Context(), from, "a", pawl.ForkOptions{}), pawl.ErrInvalid)
 	require.ErrorIs(t, e.Import(t.Context(), nil, "c", pawl.ForkOptions{}), pawl.ErrInvalid)
 	require.ErrorIs(t, e.Import(t.Context(), from, "", pawl.ForkOptions{}), pawl.ErrInvalid)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "own", Definition: define(t, oneTask)}, nil))
@@ -82,6 +81,44 @@ func countStatus(s pawl.Snapshot, want workflow.TokenStatus) (n int) {
 		}
 	}
 	return n
+}
+
+// A run keeps its id where that is free, also on its way back, and from there to the next directory; what is called so and is
+// another run stays as it is.
+func TestImportUnderItsOwnID(t *testing.T) {
+	from := startQuotes(t)
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{})
+	require.NoError(t, e.Import(pawl.As(t.Context(), "ann"), from, "a", pawl.ForkOptions{}))
+	require.Equal(t, workflow.ForkPoint{Run: "a", Record: 2}, mustInspect(t, e, "a").ForkedFrom)
+	require.NoError(t, e.Import(t.Context(), from, "a", pawl.ForkOptions{}), "the same again")
+	require.ErrorIs(t, e.Import(t.Context(), from, "a", pawl.ForkOptions{At: 1}), pawl.ErrRunExists)
+	require.Len(t, tasksOut(t, e, "a"), 2, "what was out is out again")
+	require.NoError(t, e.Complete(t.Context(), tasksOut(t, e, "a")["quote0"], "x"))
+	moved := exportedBy(t, e, "a")
+
+	next := open(t, t.TempDir(), echo)
+	require.NoError(t, next.Import(t.Context(), moved, "a", pawl.ForkOptions{}))
+	require.Equal(t, map[string]any{"best": "best", "run": "a"}, outcomeOf(t, next, "a").Output)
+	require.Equal(t, workflow.ForkPoint{Run: "a", Record: 4}, mustInspect(t, next, "a").ForkedFrom)
+	require.NoError(t, next.Import(t.Context(), moved, "a", pawl.ForkOptions{}), "the same again")
+	require.ErrorIs(t, next.Import(t.Context(), from, "a", pawl.ForkOptions{At: 2}), pawl.ErrRunExists)
+	ended := exportedBy(t, next, "a")
+
+	require.NoError(t, e.Cancel(t.Context(), "a", "it has moved"))
+	require.ErrorIs(t, e.Import(t.Context(), ended, "a", pawl.ForkOptions{At: 4}), pawl.ErrRunExists)
+	require.NoError(t, e.Purge(t.Context(), "a"))
+	require.NoError(t, e.Import(t.Context(), ended, "a", pawl.ForkOptions{}), "it is free again")
+	why, err := e.Why(t.Context(), "a")
+	require.NoError(t, err)
+	require.NotEmpty(t, why.Waits)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "own", Definition: define(t, oneTask)}, nil))
+	require.ErrorIs(t, e.Fork(t.Context(), "own", "own", pawl.ForkOptions{}), pawl.ErrRunExists)
+	require.ErrorIs(t, e.Fork(t.Context(), "a", "a", pawl.ForkOptions{}), pawl.ErrRunExists, "also of a run that came from elsewhere")
+	require.NoError(t, e.Close(t.Context()))
+	r, err := rescue.Verify(dir)
+	require.NoError(t, err)
+	require.Empty(t, r.Findings)
 }
 
 // What somebody has changed, or what lacks something, is refused, and leaves nothing.

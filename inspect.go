@@ -150,7 +150,7 @@ func (e *Engine) Summary(ctx context.Context, id workflow.RunID) (RunSummary, er
 	if err := ctx.Err(); err != nil {
 		return RunSummary{}, err
 	}
-	h, err := e.dir.Head(id)
+	h, err := e.dir.HeadUntil(ctx, id)
 	if err != nil {
 		return RunSummary{}, closedError(err)
 	}
@@ -170,7 +170,7 @@ func (e *Engine) Counts(ctx context.Context) ([]RunCount, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	counts, err := e.dir.Counts()
+	counts, err := e.dir.Counts(ctx)
 	return counts, closedError(err)
 }
 
@@ -230,7 +230,7 @@ func followRun[T any](ctx context.Context, e *Engine, id workflow.RunID, o Event
 				yield(none, err)
 				return
 			}
-			h, err := e.dir.Head(id)
+			h, err := e.dir.HeadUntil(ctx, id)
 			more := err == nil
 			if err != nil {
 				yield(none, closedError(err))

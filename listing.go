@@ -23,7 +23,7 @@ func (e *Engine) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Appr
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.Approvals(f))
+	return listUntilDone(ctx, e.dir.Approvals(ctx, f))
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
@@ -41,7 +41,20 @@ func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.DeadLetters(f))
+	return listUntilDone(ctx, e.dir.DeadLetters(ctx, f))
+}
+
+// IncidentFilter selects, of the runs that fit a filter, those that go on and have an incident: the join of a node
+// can no longer be met (CodeJoinUnmet). Runs looks at no others then.
+func IncidentFilter(f RunFilter) RunFilter {
+	const unmet = `code == "` + workflow.CodeJoinUnmet + `"`
+	f.Status = []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused}
+	if f.Where == "" {
+		f.Where = unmet
+	} else {
+		f.Where = "(" + f.Where + "\n) && " + unmet
+	}
+	return f
 }
 
 // RetryAll gives every dead letter that fits the filter a fresh budget of

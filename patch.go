@@ -90,17 +90,13 @@ func (e *Engine) patchPins(ctx context.Context, id workflow.RunID, base int, ops
 // Definition returns the definition that a run has now and the number of its
 // revision: 1, and one more for every patch. Revision returns earlier ones. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
-	if err := e.checkUsable(ctx); err != nil {
+	var g *workflow.Graph
+	var revision int
+	if err := e.lookAt(ctx, id, nil, func(s *state.State, _ int64) { g, revision = s.Graph, s.Revision() }); err != nil {
 		return nil, 0, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
-	}
-	s, err := e.dir.State(id)
-	if err != nil {
-		return nil, 0, closedError(err)
-	}
-	return definitionOf(s)
+	d, err := ownDefinition(g)
+	return d, revision, err
 }
 
 // definitionOf returns a copy of the definition of a run, and its revision.

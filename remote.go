@@ -22,7 +22,10 @@ import (
 // more and fails with ErrFenced. So an engine may be opened with the same Log wherever the last one is gone, or
 // seems to be.
 //
-// While the Log does not answer, calls that change something wait, at most until their contexts are done, and reads of lists wait; the engine tries again until it is certain whether the Log has what was to be appended. If
+// The directory keeps the last entries of the Log, up to 64 MiB. If the Log has lost its end, and nobody has appended anything since, Open
+// appends what is missing again, in the directory of the engine that had it last.
+//
+// While the Log does not answer, calls that change something wait, and lists do, at most until their contexts are done; the engine tries again until it is certain whether the Log has what was to be appended. If
 // Close comes first it waits for 10 s.
 type RemoteOptions = store.RemoteOptions
 

@@ -402,35 +402,6 @@ func TestRemoteNumbersOfSpills(t *testing.T) {
 	})
 }
 
-// A log that has lost its end, and gone on with something else, is not that of a directory which has that end.
-func TestRemoteThatForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, dir := newSharedPlace(t), t.TempDir()
-		h := pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
-		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
-		live := func(machine string, runs ...workflow.RunID) {
-			e, err := pawl.Open(t.Context(), filepath.Join(dir, machine), p.options(h, nil))
-			require.NoError(t, err)
-			for _, id := range runs {
-				_, err = e.Run(t.Context(), workflow.Run{ID: id, Definition: def}, nil)
-				require.NoError(t, err)
-			}
-			require.NoError(t, e.Close(t.Context()))
-		}
-		live("a", "one")
-		kept := uint64(p.log.Len()) //nolint:gosec // not negative
-		live("a", "two")
-		p.log.Lose(kept)
-		_, err := pawl.Open(t.Context(), filepath.Join(dir, "a"), p.options(h, nil))
-		require.ErrorIs(t, err, pawl.ErrCorrupt, "it has lost its end")
-		live("b", "three", "four", "five")
-		_, err = pawl.Open(t.Context(), filepath.Join(dir, "a"), p.options(h, nil))
-		require.ErrorIs(t, err, pawl.ErrCorrupt)
-		require.ErrorContains(t, err, "it does not go on from the one before it")
-		live("b", "six")
-	})
-}
-
 // A log that does not answer any more keeps nobody for ever: the call is in doubt, Close ends, and whether the
 // commit is there the log says.
 func TestRemoteThatDoesNotAnswer(t *testing.T) {

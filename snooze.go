@@ -35,6 +35,9 @@ func (e SnoozeError) Error() string { return fmt.Sprintf("call again after %v", 
 // snoozeOf returns the bounded delay that a handler's error asks for, if it is a snooze.
 // An error whose methods panic is none: it fails the attempt, see failureOf.
 func snoozeOf(err error) (after time.Duration, snoozed bool) {
+	if err == nil {
+		return 0, false
+	}
 	defer func() {
 		if recover() != nil {
 			snoozed = false

@@ -224,6 +224,23 @@ func (e *Engine) Publish(d *workflow.Definition) (warnings []workflow.Problem, e
 	return warningsOf(d), closedError(e.dir.Publish(g))
 }
 
+// PreviewPublish says what Publish would do, and changes nothing: known reports whether the same is published
+// already. Errors: those of Publish, ErrPublished if there is other content under the name and version.
+func (e *Engine) PreviewPublish(ctx context.Context, d *workflow.Definition) (known bool, warnings []workflow.Problem, err error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return false, nil, err
+	}
+	if d == nil {
+		return false, nil, fmt.Errorf("%w: the definition is nil", ErrInvalid)
+	}
+	g, err := e.options.Bounds.Compile(d)
+	if err != nil {
+		return false, nil, err
+	}
+	known, err = e.dir.CheckPublish(g)
+	return known, warningsOf(d), closedError(err)
+}
+
 // normalInput returns the input of a run as an object of the JSON model.
 func normalInput(g *workflow.Graph, id workflow.RunID, input any) (map[string]any, error) {
 	if input == nil {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,34 +19,20 @@ const wideTasks = "name: wide\nstart: a\nnodes: [{id: a}, {id: b, task: work}]\n
 // One tenant has 10,000 tasks and a hundred runs queued; what another begins has every second turn from its first
 // task on, and that is none but the one whose turn it is.
 func TestATenantIsNotDelayedByAnother(t *testing.T) {
-	var mu sync.Mutex
-	var order []workflow.RunID
-	begun, gate := make(chan struct{}, 1), make(chan struct{})
-	e := open(t, t.TempDir(), pawl.Options{Concurrency: 1, Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
-		mu.Lock()
-		order = append(order, task.Run)
-		mu.Unlock()
-		select {
-		case begun <- struct{}{}:
-			<-gate // the first one waits until all are queued
-		default:
-		}
-		return nil, nil
-	}}})
+	tasks := &firstHeld{begun: make(chan struct{}, 1), gate: make(chan struct{})}
+	e := open(t, t.TempDir(), pawl.Options{Concurrency: 1, Durability: pawl.ProcessCrash, Executor: tasks})
 	one := define(t, "name: one\nstart: a\nnodes: [{id: a, task: work}, {id: b, task: work}]\ntransitions: [{from: a, to: b}]")
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "wide", Definition: define(t, wideTasks), Tenant: "big"}, nil))
-	<-begun
+	<-tasks.begun
 	for i := range 100 {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID("many" + string(rune('a'+i%26)) + string(rune('a'+i/26))), Definition: one, Tenant: "big"}, nil))
 	}
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "small", Definition: one, Tenant: "small"}, nil))
-	close(gate)
+	close(tasks.gate)
 	out, err := e.Wait(t.Context(), "small")
 	require.NoError(t, err)
 	require.NoError(t, out.Err())
-	mu.Lock()
-	defer mu.Unlock()
-	require.LessOrEqual(t, slices.Index(order, workflow.RunID("small")), 2, "of the tasks that were queued before it, one runs and one may have the turn")
+	require.LessOrEqual(t, slices.Index(tasks.order(), workflow.RunID("small")), 2, "of the tasks that were queued before it, one runs and one may have the turn")
 	require.NoError(t, e.Cancel(t.Context(), "wide", ""))
 }
 

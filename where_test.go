@@ -46,6 +46,11 @@ func TestWhere(t *testing.T) {
 		require.NoError(t, pawl.CheckWhere(where))
 		require.Equal(t, want, runsWith(t, e, pawl.RunFilter{Where: where, Newest: true, Limit: 3}), where)
 	}
+	for r, err := range e.Runs(ctx, pawl.RunFilter{Where: `code == "refused"`}) {
+		require.NoError(t, err)
+		require.NotNil(t, r.Failure, "a condition that reads the code leaves it")
+		require.Equal(t, "refused", r.Failure.Code)
+	}
 
 	const wrong = `status == "completed" && staus == "failed"`
 	errs := []error{pawl.CheckWhere(wrong)}

@@ -30,10 +30,10 @@ type Store interface {
 	// calls done when the file is durable, or when it could not be written: the
 	// records then stay in the log.
 	Flush(ch state.Changes, events []decision.Event, done func(error))
-	// Unflushed returns how much is committed that the file does not hold.
+	// Unflushed returns how many committed records the file does not hold, and their bytes.
 	Unflushed() (records int, bytes int64)
 	// Bytes returns about how many bytes the run takes on the disk: its file as it was
-	// loaded, and what was committed since.
+	// loaded, and the records committed since.
 	Bytes() int64
 	// Close releases what the store holds open.
 	Close() error

@@ -40,8 +40,8 @@ func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	return append(batch, envelope{state.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
 }
 
-// A turn is the outcome of one batch of messages: what to commit, and what to send
-// after the commit.
+// A turn is the outcome of one batch of messages: the records to commit, and the effects
+// and replies to send after the commit.
 type turn struct {
 	records   []decision.Record
 	blobs     []decision.Blob // to which the records refer

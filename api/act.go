@@ -69,7 +69,7 @@ const actElapse = "elapse" // which is none to a run
 
 // actKinds are the acts by their names.
 var actKinds = map[string]actKind{
-	"cancel": {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Cancel(ctx, p.run, "") }},
+	"cancel": {doAct: cancelRun},
 	"pause":  {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Pause(ctx, p.run) }},
 	"resume": {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Resume(ctx, p.run) }},
 	"signal": {fields: []string{"name", "id", "payload", "transient", "ttl", "early"}, doAct: sendSignal},

@@ -158,6 +158,26 @@ func TestCloseGroupAndCancel(t *testing.T) {
 	out, err := e.Wait(t.Context(), "f")
 	require.NoError(t, err)
 	require.Equal(t, "bob", out.Failure.By)
+	status, body = send(t, h, "POST", "/v1/runs/f/cancel", signed(""))
+	require.Equal(t, http.StatusOK, status, "a repeated call is none: %s", body)
+}
+
+// A run that has ended otherwise is not said to be cancelled, and one that is tried neither.
+func TestCancelEndedRun(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	_, err := e.Run(t.Context(), workflow.Run{ID: "over", Definition: parse(t, "name: over\nstart: a\nnodes: [{id: a}]")}, nil)
+	require.NoError(t, err)
+	before, err := e.Summary(t.Context(), "over")
+	require.NoError(t, err)
+	for _, path := range []string{"cancel", "cancel?dryRun=1"} {
+		status, body := send(t, h, "POST", "/v1/runs/over/"+path, signed(""))
+		require.Equal(t, http.StatusConflict, status, "%s: %s", path, body)
+		require.Contains(t, body, `"code":"ended","message":"run \"over\": the run has ended (completed): nothing is changed"`)
+	}
+	after, err := e.Summary(t.Context(), "over")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
 }
 
 func toJSON(t testing.TB, text string) string {
@@ -258,6 +278,30 @@ func TestRightsToAct(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	require.Equal(t, http.StatusForbidden, w.Code)
+}
+
+// A publication that is tried says what would come of it, and publishes nothing.
+func TestDryRunOfAPublication(t *testing.T) {
+	_, dir := openEngine(t, pawl.Options{Socket: api.Local})
+	c, err := api.Dial(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	ctx := t.Context()
+	tried := api.Published{Name: "order", Version: 1, Warnings: []string{}, DryRun: true}
+	for range 2 {
+		seen, err := c.DryRunPublish(ctx, parse(t, order))
+		require.NoError(t, err)
+		seen.Warnings = []string{}
+		require.Equal(t, tried, seen, "nothing was published by the first")
+	}
+	require.NoError(t, c.Publish(ctx, parse(t, order)))
+	seen, err := c.DryRunPublish(ctx, parse(t, order))
+	require.NoError(t, err)
+	require.True(t, seen.Known)
+	_, err = c.DryRunPublish(ctx, parse(t, "name: order\nstart: other\nnodes: [{id: other}]\n"))
+	require.ErrorIs(t, err, pawl.ErrPublished)
+	_, err = c.DryRunPublish(ctx, nil)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
 // Over the socket a client starts, tries, acts and compares.

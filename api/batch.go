@@ -63,8 +63,12 @@ func (c *call) doBatch() error {
 		return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d runs: choose fewer", runs)
 	case late && runs == 0:
 		return refusef(http.StatusServiceUnavailable, codeTimeout, "no run was found in %v: choose by what an index has, such as workflow and status", batchTime)
-	case err != nil && !late:
+	case err != nil && !late && dry:
 		return err
+	case err != nil && !late:
+		e := *errorOf(err)
+		e.batch = batchOf(&report, false)
+		return &e
 	}
 	return c.reply(batchOf(&report, dry))
 }
@@ -123,19 +127,26 @@ func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 }
 
 // DoAll does something to the runs that fit a filter and have not ended, the oldest first, to at most as many as its
-// Limit says, and adds up what the requests have come to. The Cursor is "" unless an error or the limit has stopped it. o.Do is
-// cancel, pause, resume, signal or patch.
+// Limit says, and adds up what the requests have come to. The Cursor is "" unless an error or the limit has stopped it: with
+// an error, what was done until then is returned too, and DoAll goes on with it from the Cursor as RunFilter.After, "" being the beginning.
+// o.Do is cancel, pause, resume, signal or patch.
 func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
 	sum := Batch{Applied: true, Refused: []RunRefusal{}}
 	for {
 		step := f
 		step.Limit = min(max(0, f.Limit-sum.Runs), maxLimit)
 		next, err := c.askBatch(ctx, step, o, false)
-		if err != nil {
+		if e := (*Error)(nil); errors.As(err, &e) && e.batch != nil {
+			next = *e.batch
+		} else if err != nil {
+			sum.Cursor = string(step.After)
 			return sum, err
 		}
 		sum.Runs, sum.Changed, sum.Left = sum.Runs+next.Runs, sum.Changed+next.Changed, sum.Left+next.Left
 		sum.Refused, sum.Cursor = append(sum.Refused, next.Refused...), next.Cursor
+		if err != nil {
+			return sum, err
+		}
 		if next.Cursor == "" || f.Limit > 0 && sum.Runs >= f.Limit {
 			return sum, nil
 		}

@@ -146,11 +146,15 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 	}
 	defer func() { _ = a.Body.Close() }() // it was read
 	var e errorReply
-	if err := json.NewDecoder(io.LimitReader(a.Body, 1<<20)).Decode(&e); err != nil || e.Error == nil {
+	if err := json.NewDecoder(io.LimitReader(a.Body, maxRefusal)).Decode(&e); err != nil || e.Error == nil {
 		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: "the answer is " + a.Status, foreign: a.StatusCode >= http.StatusInternalServerError}
 	}
+	e.Error.batch = e.Batch
 	return nil, e.Error
 }
+
+// maxRefusal bounds the body of a refusal, in bytes: that of a batch has the refusals of a thousand runs.
+const maxRefusal = 32 << 20
 
 // ask decodes the answer to a question into out.
 func (c *Client) ask(ctx context.Context, q *question, out any) error {
@@ -321,15 +325,7 @@ func (c *Client) Data(ctx context.Context, id workflow.RunID) (d Data, err error
 
 // Definition returns the definition that a run has now, and its revision, as Engine.Definition does.
 func (c *Client) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
-	var d struct {
-		Revision   int             `json:"revision"`
-		Definition json.RawMessage `json:"definition"`
-	}
-	if err := c.ask(ctx, aboutRun(id, "/definition"), &d); err != nil {
-		return nil, 0, err
-	}
-	def, err := workflow.Boundless().ParseJSON(d.Definition)
-	return def, d.Revision, err
+	return c.askDefinition(ctx, aboutRun(id, "/definition"))
 }
 
 // Events lists the events of a run, as Engine.Events does. A stream that breaks, when the engine closes,

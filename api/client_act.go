@@ -89,6 +89,9 @@ func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out
 func (c *Client) Try(ctx context.Context, id workflow.RunID, t Trial) (out Acted, err error) {
 	q := aboutRun(id, "/simulate")
 	q.method, q.body = http.MethodPost, t
+	if t.At != 0 {
+		q.query.Set("at", strconv.FormatInt(t.At, 10))
+	}
 	err = c.ask(ctx, q, &out)
 	return out, err
 }
@@ -104,6 +107,20 @@ func (c *Client) Publish(ctx context.Context, d *workflow.Definition) error {
 	if d == nil {
 		return invalidf("the definition is nil")
 	}
-	q := &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d, acts: true}
-	return c.ask(ctx, q, new(Published))
+	return c.ask(ctx, publishQuestion(d), new(Published))
+}
+
+// DryRunPublish says whether Publish would take a definition, and its warnings. Nothing is changed.
+func (c *Client) DryRunPublish(ctx context.Context, d *workflow.Definition) (out Published, err error) {
+	if d == nil {
+		return out, invalidf("the definition is nil")
+	}
+	q := publishQuestion(d)
+	q.acts, q.query = false, url.Values{"dryRun": {"1"}}
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+func publishQuestion(d *workflow.Definition) *question {
+	return &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d, acts: true}
 }

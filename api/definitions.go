@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
@@ -14,17 +15,39 @@ import (
 const latestVersion = "latest"
 
 type definitionPage struct {
-	Definitions []pawl.PublishedDefinition `json:"definitions"` // by name and version
+	Definitions []pawl.PublishedDefinition `json:"definitions"`     // by name and version
+	Cursor      string                     `json:"cursor,omitzero"` // of the next page; "" if this is the last
 }
 
-// listDefinitions answers the definitions that are published, of one name or of all.
+// listDefinitions answers the definitions that are published, of one name or of all. A cursor is that of the last one: NAME@VERSION.
 func (c *call) listDefinitions() error {
-	out := definitionPage{Definitions: []pawl.PublishedDefinition{}}
-	for d, err := range c.engine.Definitions(c.context(), pawl.DefinitionFilter{Workflow: c.query().textOf("workflow")}) {
-		if err != nil {
-			return err
+	q := c.query()
+	limit := q.limit()
+	var last pawl.PublishedDefinition
+	if text := q.textOf("cursor"); text != "" {
+		i := strings.LastIndexByte(text, '@')
+		version, err := strconv.Atoi(text[i+1:])
+		if i < 0 || err != nil {
+			q.refuse("cursor", "one that a page has")
 		}
-		out.Definitions = append(out.Definitions, d)
+		last.Name, last.Version = text[:max(i, 0)], version
+	}
+	if q.err != nil {
+		return q.err
+	}
+	list := keepEntries(c.engine.Definitions(c.context(), pawl.DefinitionFilter{Workflow: q.textOf("workflow")}), func(d *pawl.PublishedDefinition) bool {
+		return d.Name > last.Name || d.Name == last.Name && d.Version > last.Version
+	})
+	if c.acceptsType(typeLines) {
+		return c.replyLines(mapList(list, func(d *pawl.PublishedDefinition) any { return *d }))
+	}
+	page, more, err := readPage(list, limit)
+	if err != nil {
+		return err
+	}
+	out := definitionPage{Definitions: page}
+	if more {
+		out.Cursor = page[limit-1].Name + "@" + strconv.Itoa(page[limit-1].Version)
 	}
 	return c.reply(out)
 }
@@ -48,9 +71,15 @@ func (c *call) showPublished() error {
 // Definitions lists the definitions that are published and that the filter chooses, by name and version, as
 // Engine.Definitions does.
 func (c *Client) Definitions(ctx context.Context, f pawl.DefinitionFilter) ([]pawl.PublishedDefinition, error) {
-	var out definitionPage
-	err := c.ask(ctx, &question{method: http.MethodGet, path: "/v1/definitions", query: textQuery("workflow", f.Workflow)}, &out)
-	return out.Definitions, err
+	out := []pawl.PublishedDefinition{}
+	q := &question{method: http.MethodGet, path: "/v1/definitions", query: textQuery("workflow", f.Workflow)}
+	for d, err := range listLines[pawl.PublishedDefinition](ctx, c, q) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, nil
 }
 
 // Published returns a definition that is published; version 0 is the latest.

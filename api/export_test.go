@@ -15,6 +15,7 @@ var Pages = []Documented{
 	{"TokenPage", reflect.TypeFor[tokenPage]()},
 	{"BranchPage", reflect.TypeFor[branchPage]()},
 	{"SignalPage", reflect.TypeFor[signalPage]()},
+	{"RevisionPage", reflect.TypeFor[revisionPage]()},
 	{"EventPage", reflect.TypeFor[eventPage]()},
 	{"RecordPage", reflect.TypeFor[recordPage]()},
 	{"ApprovalPage", reflect.TypeFor[approvalPage]()},

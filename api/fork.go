@@ -19,7 +19,7 @@ type Fork struct {
 	InFlight workflow.InFlight `json:"inFlight,omitzero"` // what becomes of tasks that were out: "" sends them again, park leaves them to an operator
 	Results  []ForkResult      `json:"results,omitzero"`  // what some of them come to
 	By       string            `json:"by,omitzero"`       // who forks the run
-	Reason   string            `json:"reason,omitzero"`
+	Reason   string            `json:"reason"`
 }
 
 // A ForkResult is what a task that was out comes to in a fork.

@@ -27,6 +27,8 @@ var seeds = map[string]struct{ query, body string }{
 	"GET /v1/runs/{run}/signals":                  {query: "limit=1&after=1&at=1"},
 	"GET /v1/runs/{run}/data":                     {query: "at=1"},
 	"GET /v1/runs/{run}/definition":               {query: "at=1"},
+	"GET /v1/runs/{run}/revisions":                {query: "limit=1&after=0&at=1"},
+	"GET /v1/runs/{run}/revisions/{revision}":     {query: "at=1"},
 	"GET /v1/runs/{run}/events":                   {query: "limit=1&after=1&at=2"},
 	"GET /v1/runs/{run}/journal":                  {query: "limit=1&after=1&at=2"},
 	"GET /v1/runs/{run}/export":                   {query: "blobs=1"},
@@ -39,7 +41,7 @@ var seeds = map[string]struct{ query, body string }{
 	"POST /v1/follow":                             {body: `{"into": "INTO/follow", "interval": "1h", "keep": "24h"}`},
 	"POST /v1/import":                             {body: signed(`"from": "INTO/a.pawl", "to": "x"`)},
 	"POST /v1/batch":                              {query: "prefix=none", body: signed(`"do": "pause"`)},
-	"GET /v1/definitions":                         {query: "workflow=order"},
+	"GET /v1/definitions":                         {query: "workflow=order&limit=1&cursor=order@0"},
 	"GET /v1/definitions/{name}/{version}":        {},
 	"GET /v1/watch":                               {query: "workflow=order&status=running"},
 	"GET /v1/diff":                                {query: "a=order-1&b=order-1"},
@@ -77,7 +79,7 @@ func FuzzRoutes(f *testing.F) {
 		}
 		return "", api.All, nil
 	}})
-	fill := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{name}", "order", "{version}", "1", "ORDER", toJSON(f, order), "INTO", filepath.ToSlash(into))
+	fill := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{name}", "order", "{version}", "1", "{revision}", "1", "ORDER", toJSON(f, order), "INTO", filepath.ToSlash(into))
 	status, text := send(f, h, "PUT", "/v1/definitions/order/1", toJSON(f, order))
 	require.Less(f, status, 300, text)
 	var exported bytes.Buffer

@@ -118,7 +118,7 @@ func (c *call) serveAdmitted(r *route) error {
 
 // wholeRunPaths are those whose answers take the whole of a run into memory, whatever the query says.
 var wholeRunPaths = []string{
-	"/v1/runs/{run}/data", "/v1/runs/{run}/export", "/v1/runs/{run}/forks", "/v1/runs/{run}/graph.svg", "/v1/runs/{run}/simulate", "/v1/runs/{run}/why", "/v1/diff", "/v1/import",
+	"/v1/runs/{run}/data", "/v1/runs/{run}/export", "/v1/runs/{run}/forks", "/v1/runs/{run}/graph.svg", "/v1/runs/{run}/revisions/{revision}", "/v1/runs/{run}/simulate", "/v1/runs/{run}/why", "/v1/diff", "/v1/import",
 }
 
 // readsWholeRun reports whether the request takes the whole of a run into memory, plays it again, or tries something on a copy.

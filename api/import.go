@@ -20,7 +20,7 @@ type Import struct {
 	At       int64             `json:"at,omitzero"`       // the record; 0 is the last one after which the run had not ended
 	InFlight workflow.InFlight `json:"inFlight,omitzero"` // what becomes of tasks that were out: "" sends them again, park leaves them to an operator
 	By       string            `json:"by,omitzero"`       // who imports the run
-	Reason   string            `json:"reason,omitzero"`
+	Reason   string            `json:"reason"`
 }
 
 // importTime bounds how long a recording is read, and planned again.

@@ -45,6 +45,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"Signal", reflect.TypeFor[pawl.KeptSignal]()},
 	{"Data", reflect.TypeFor[api.Data]()},
 	{"RunDefinition", reflect.TypeFor[api.RunDefinition]()},
+	{"RunRevision", reflect.TypeFor[pawl.RunRevision]()},
 	{"Event", reflect.TypeFor[pawl.Event]()},
 	{"Record", reflect.TypeFor[api.Record]()},
 	{"Explanation", reflect.TypeFor[pawl.Explanation]()},
@@ -357,7 +358,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	for range 2 {
 		ask("POST", "/v1/runs/a/forks", signed(`"to": "c", "at": 1`))
 	}
-	for _, path := range []string{"/v1/runs", "/v1/runs/a/tokens", "/v1/runs/a/events", "/v1/runs/a/journal", "/v1/runs/a/branches", "/v1/runs/a/signals", "/v1/approvals", "/v1/dead-letters"} {
+	for _, path := range []string{"/v1/runs", "/v1/runs/a/tokens", "/v1/runs/a/events", "/v1/runs/a/journal", "/v1/runs/a/branches", "/v1/runs/a/signals", "/v1/runs/a/revisions", "/v1/definitions", "/v1/approvals", "/v1/dead-letters"} {
 		ask("GET", path, "")
 		ask("GET", path, "", "Accept", "text/html, application/x-ndjson;q=0.9")
 	}
@@ -365,7 +366,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		tag := ask("GET", path, "")
 		ask("GET", path, "", "If-None-Match", `"1", `+tag)
 	}
-	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/workers", "/v1/definitions", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
+	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/revisions/1", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/workers", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
 		ask("GET", path, "")
 	}
 	ask("POST", "/v1/batch?prefix=a", signed(`"do": "pause"`))

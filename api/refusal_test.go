@@ -26,6 +26,8 @@ func TestWhatARequestLacks(t *testing.T) {
 		{"POST", "/v1/runs/order-1/close-group", signed(""), "group must name a group"},
 		{"POST", "/v1/runs/order-1/simulate", `{"results": {"quote": {"output": 1}, "qoute": {"output": 1}}}`, `results has "qoute", and the run has no node of that name`},
 		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "elapse"}]}`, "elapse must say how much time passes"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "pause"}, {"do": "elapse"}]}`, "act 2 of 2: elapse must say how much time passes"},
+		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "elapse", "elapse": "1s"}, {"do": "cancelNodes"}, {"do": "pause"}]}`, "act 2 of 3: nodes must name some"},
 		{"POST", "/v1/runs/order-1/simulate", `{"acts": [{"do": "vote", "token": 2, "node": "quote", "approved": true}]}`, "not both"},
 		{"POST", "/v1/runs/order-1/forks", signed(`"to": "b", "token": 2, "node": "quote"`), "not both"},
 		{"POST", "/v1/runs/order-1/tokens/2/vote?node=approve", signed(`"approved": true`), `the path of a node is "-"`},

@@ -103,12 +103,13 @@ func endAnswer(w http.ResponseWriter) {
 // An errorReply is the body of a refusal.
 type errorReply struct {
 	Error *Error `json:"error"`
+	Batch *Batch `json:"batch,omitzero"` // what was done until then, of a batch that the error has ended
 }
 
 // writeError answers with an error, unless an answer has begun.
 func writeError(w http.ResponseWriter, err error) {
 	e := errorOf(err)
-	text, _ := encodeJSON(errorReply{e}) // two texts and a number
+	text, _ := encodeJSON(errorReply{e, e.batch}) // texts and numbers
 	switch e.Status {
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
@@ -143,7 +144,7 @@ func (c *call) replyLines(list iter.Seq2[any, error]) error {
 			return err
 		}
 		if err != nil {
-			text, _ = encodeJSON(errorReply{errorOf(err)})
+			text, _ = encodeJSON(errorReply{Error: errorOf(err)})
 		}
 		if !begun {
 			begun = true

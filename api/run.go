@@ -183,7 +183,7 @@ func (c *call) showData() error {
 	})
 }
 
-// A RunDefinition is the definition that a run has now.
+// A RunDefinition is the definition that a run has now, or had at a revision.
 type RunDefinition struct {
 	Revision   int                  `json:"revision"` // 1, and one more for every patch
 	Definition *workflow.Definition `json:"definition"`

@@ -85,10 +85,19 @@ type Published struct {
 	Name     string   `json:"name"`
 	Version  int      `json:"version"`
 	Warnings []string `json:"warnings"` // it can run all the same
+
+	DryRun bool `json:"dryRun,omitzero"` // nothing was changed
+	Known  bool `json:"known,omitzero"`  // of a dry run: the same is published already
 }
 
 // publishDefinition publishes the definition in the body under the name and version in the path.
+// Where the query says dryRun it says whether it could.
 func (c *call) publishDefinition() error {
+	q := c.query()
+	dry := q.flag("dryRun")
+	if q.err != nil {
+		return q.err
+	}
 	text, err := c.readBody()
 	if err != nil {
 		return err
@@ -101,11 +110,16 @@ func (c *call) publishDefinition() error {
 	if name, of := c.r.PathValue("name"), c.r.PathValue("version"); d.Name != name || of != strconv.Itoa(version) {
 		return invalidf("the definition is %q version %d, and the path names %q version %q", d.Name, version, name, of)
 	}
-	warnings, err := c.engine.Publish(d)
+	out := Published{Name: d.Name, Version: version, Warnings: []string{}, DryRun: dry}
+	var warnings []workflow.Problem
+	if dry {
+		out.Known, warnings, err = c.engine.PreviewPublish(c.r.Context(), d)
+	} else {
+		warnings, err = c.engine.Publish(d)
+	}
 	if err != nil {
 		return err
 	}
-	out := Published{Name: d.Name, Version: version, Warnings: []string{}}
 	for _, w := range warnings {
 		out.Warnings = append(out.Warnings, w.String())
 	}

@@ -96,7 +96,7 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 		}
 		for f, err := range list(ctx) {
 			if err != nil {
-				send(eventText("failed", 0, errorReply{errorOf(err)}))
+				send(eventText("failed", 0, errorReply{Error: errorOf(err)}))
 				return
 			}
 			if !send(eventText("", f.id, f.body)) {
@@ -125,7 +125,7 @@ func (c *call) writeStream(texts <-chan []byte, cancel func()) {
 		case <-alive.C:
 			text = []byte(":\n\n")
 			if err := c.checkAgain(); err != nil {
-				c.writePart(eventText("failed", 0, errorReply{errorOf(err)}))
+				c.writePart(eventText("failed", 0, errorReply{Error: errorOf(err)}))
 				return
 			}
 		}
@@ -153,7 +153,7 @@ func eventText(name string, id int64, body any) []byte {
 	}
 	text, err := encodeJSON(body)
 	if err != nil {
-		text, _ = encodeJSON(errorReply{errorOf(err)})
+		text, _ = encodeJSON(errorReply{Error: errorOf(err)})
 	}
 	fmt.Fprintf(&b, "data: %s\n", text) // which ends with a line feed
 	return b.Bytes()

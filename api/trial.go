@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // A Trial is what is tried on a copy of a run: acts, one after the other, and the results of the
 // tasks that come of them.
 type Trial struct {
+	At      int64                      `json:"-"` // on the run as it was after this record, from 1; 0 is as it stands. Of a request, its query has it
 	Acts    []Operation                `json:"acts,omitzero"`
 	Results map[workflow.NodeID]Result `json:"results,omitzero"` // by node; of others the tasks go on
 }
@@ -97,7 +99,7 @@ func (c *call) tryActs() error {
 	acts := make([]*Operation, len(q.Acts))
 	for i, raw := range q.Acts {
 		if acts[i], err = decodeAct(raw, ""); err != nil {
-			return err
+			return placeRefusal(i, len(acts), err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(c.context(), commitTime)
@@ -117,9 +119,9 @@ func (c *call) tryActs() error {
 	if err := play(); err != nil {
 		return err
 	}
-	for _, a := range acts {
+	for i, a := range acts {
 		if err := p.performAct(ctx, a); err != nil {
-			return err
+			return placeRefusal(i, len(acts), err)
 		}
 		if err := play(); err != nil {
 			return err
@@ -132,6 +134,16 @@ func (c *call) tryActs() error {
 		return invalidf("results has %q, and the run has no node of that name", string(node))
 	}
 	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
+}
+
+// placeRefusal says which of several acts is refused.
+func placeRefusal(i, of int, err error) error {
+	if of == 1 {
+		return err
+	}
+	e := *errorOf(err)
+	e.Message = fmt.Sprintf("act %d of %d: %s", i+1, of, e.Message)
+	return &e
 }
 
 // dropKnown drops the results of nodes that the definition of a copy has.

@@ -21,6 +21,9 @@ func TestRatios(t *testing.T) {
 	least := map[string]float64{
 		"W1PowerLoss": 0.02, "W1ProcessCrash": 0.02, "W10PowerLoss": 0.03, "W10ProcessCrash": 0.03,
 	}
+	// At PowerLoss the room of the log is written before its frames are: 2 MB for 300 of these
+	// 1,000 steps, no more once the log has all of its room.
+	most := map[string]float64{"W11PowerLoss": 16, "W11ProcessCrash": 7.5}
 	rows := map[string]bool{}
 	for _, row := range r.rows() {
 		key := row.Workload + row.Durability
@@ -32,7 +35,7 @@ func TestRatios(t *testing.T) {
 		case "KB":
 			rows[key] = true
 			if row.What == "written per step of a chain" {
-				require.Less(t, row.Value, 7.5, key)
+				require.Less(t, row.Value, most[key], key)
 			}
 		}
 	}

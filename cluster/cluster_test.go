@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,7 @@ type trial struct {
 	cell         memoryCell
 	bases, blobs *blob.Files
 	def          *workflow.Definition
+	remote       pawl.RemoteOptions // of the nodes
 
 	mu     sync.Mutex
 	cutOff map[string]bool // nodes that reach neither the cell nor the log
@@ -122,7 +124,9 @@ func (x *trial) open(dir, name, address string, term time.Duration, report func(
 		API: api.Options{Identify: func(*http.Request) (string, api.Rights, error) {
 			return "ann", api.View | api.Values | api.Act | api.Define, nil
 		}},
-		Engine: pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}},
+		Engine: pawl.Options{
+			Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}, Remote: x.remote,
+		},
 	})
 	require.NoError(x.t, err)
 	x.nodes[name] = n
@@ -189,11 +193,76 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
+// A node makes bases as often as its options say, and reports them.
+func TestNodesMakeBases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrial(t)
+		var last atomic.Pointer[pawl.RemoteReport]
+		x.remote = pawl.RemoteOptions{Rebase: time.Minute, Report: func(r pawl.RemoteReport) { last.Store(&r) }}
+		n := x.open(t.TempDir(), "a", "", time.Second, nil)
+		<-time.After(time.Second)
+		for range 3 {
+			before := time.Now()
+			_, err := n.Engine().Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint(before.Unix())), Definition: x.def}, nil)
+			require.NoError(t, err)
+			<-time.After(2 * time.Minute)
+			require.True(t, last.Load().Base.After(before))
+		}
+		require.NoError(t, n.Close(t.Context()))
+	})
+}
+
+// A log that loses its end gets it again from the node that has appended it: from the owner, which keeps the lease, or when that has died, from
+// whoever has it all, while a node that stood by has only a part of it.
+func TestNodesMendTheirLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, dir := newTrial(t), t.TempDir()
+		a := x.open(dir, "a", "", 9*time.Second, nil)
+		<-time.After(time.Second)
+		b := x.open(dir, "b", "", 9*time.Second, nil)
+		run := func(id workflow.RunID) {
+			_, err := a.Engine().Run(t.Context(), workflow.Run{ID: id, Definition: x.def}, nil)
+			require.NoError(t, err)
+		}
+		run("one")
+		<-time.After(5 * time.Second) // b has seen that
+		_, seen := x.log.Bounds()
+		run("two")
+		x.log.Lose(seen - 1)
+		require.ErrorIs(t, a.Engine().Start(t.Context(), workflow.Run{ID: "three", Definition: x.def}, nil), pawl.ErrCorrupt)
+		<-time.After(5 * time.Second)
+		require.Equal(t, []string{"a"}, x.serving(), "it keeps the lease")
+		run("three")
+
+		<-time.After(5 * time.Second)
+		_, seen = x.log.Bounds()
+		run("four")
+		require.NoError(t, a.Close(t.Context()))
+		x.log.Lose(seen - 1)
+		<-time.After(5 * time.Second)
+		require.ErrorIs(t, b.Status().Err, pawl.ErrCorrupt)
+		a = x.open(dir, "a", "", 9*time.Second, nil)
+		<-time.After(time.Minute)
+		require.Equal(t, []string{"a"}, x.serving())
+		for _, id := range []workflow.RunID{"one", "two", "three", "four"} {
+			out, err := a.Engine().Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, out.Status)
+		}
+		require.NoError(t, a.Close(t.Context()))
+		delete(x.nodes, "a")
+		<-time.After(time.Minute)
+		require.Equal(t, []string{"b"}, x.serving(), "it has got what it knew")
+		require.NoError(t, b.Close(t.Context()))
+	})
+}
+
 // Whichever nodes are cut off, closed or lose their directory: nothing that was acknowledged is missing, and when all is well again
 // exactly one node has the engine.
 func TestNodesThroughFaults(t *testing.T) {
-	for seed := range harness.Figure[uint64](3, 30, 300) {
+	for seed := range harness.Figure[uint64](3, 60, 3000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { newTrial(t).play(rand.New(rand.NewPCG(seed, 5))) })
 		})
 	}
@@ -233,6 +302,9 @@ func (x *trial) play(r *rand.Rand) {
 			ctx, cancel := context.WithTimeout(x.t.Context(), 5*time.Second)
 			if _, err := e.Run(ctx, workflow.Run{ID: id, Definition: x.def}, nil); err == nil {
 				acked[id] = true
+				if r.IntN(4) == 0 {
+					x.loseEnd(e, workflow.RunID(fmt.Sprint("lost", i)))
+				}
 			}
 			cancel()
 		}
@@ -253,6 +325,16 @@ func (x *trial) play(r *rand.Rand) {
 	for _, name := range names {
 		require.NoError(x.t, x.nodes[name].Close(x.t.Context()))
 	}
+}
+
+// loseEnd has the log lose what the owner has just appended. It notices, and goes on.
+func (x *trial) loseEnd(e *pawl.Engine, id workflow.RunID) {
+	_, last := x.log.Bounds()
+	x.log.Lose(last - 2)
+	ctx, cancel := context.WithTimeout(x.t.Context(), 5*time.Second)
+	defer cancel()
+	require.ErrorIs(x.t, e.Start(ctx, workflow.Run{ID: id, Definition: x.def}, nil), pawl.ErrCorrupt)
+	<-time.After(5 * time.Second)
 }
 
 // Every node answers the API, whichever has the engine.
@@ -315,6 +397,8 @@ func TestOptionsOfNodes(t *testing.T) {
 		{"data", cluster.Backend{}, cluster.Options{}},
 		{"data", good, cluster.Options{Term: time.Millisecond}},
 		{"data", good, cluster.Options{Engine: pawl.Options{Blobs: x.blobs}}},
+		{"data", good, cluster.Options{Engine: pawl.Options{Remote: pawl.RemoteOptions{StandBy: make(chan struct{})}}}},
+		{"data", good, cluster.Options{Engine: pawl.Options{Remote: pawl.RemoteOptions{Detach: true}}}},
 	} {
 		_, err := cluster.Open(t.Context(), c.path, c.b, c.o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)

@@ -26,7 +26,7 @@ type Backend struct {
 
 // Options configure a node.
 type Options struct {
-	// Engine configures the engine. Remote and Blobs are the node's to set.
+	// Engine configures the engine. Blobs are the node's to set, and of Remote everything but Rebase, Keep and Report.
 	Engine pawl.Options
 	// API configures what ServeHTTP answers while the engine is here.
 	API api.Options
@@ -109,8 +109,8 @@ func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error)
 		return nil, fmt.Errorf("%w: a cluster.Backend needs NewLog, Bases, Blobs and Lease", pawl.ErrInvalid)
 	case o.Term < minTerm:
 		return nil, fmt.Errorf("%w: cluster.Options.Term is %v: it is at least %v", pawl.ErrInvalid, o.Term, minTerm)
-	case o.Engine.Remote.Log != nil || o.Engine.Remote.Bases != nil || o.Engine.Blobs != nil:
-		return nil, fmt.Errorf("%w: Remote and Blobs of cluster.Options.Engine are set by the backend", pawl.ErrInvalid)
+	case o.Engine.Blobs != nil || o.Engine.Remote.Log != nil || o.Engine.Remote.Bases != nil || o.Engine.Remote.StandBy != nil || o.Engine.Remote.Detach:
+		return nil, fmt.Errorf("%w: Blobs of cluster.Options.Engine, and of its Remote all but Rebase, Keep and Report, are set by the node", pawl.ErrInvalid)
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -177,7 +177,10 @@ func (n *Node) keepLease() {
 			_ = n.closeEngine(context.WithoutCancel(n.ctx))
 			err = errors.Join(err, n.standBy())
 		case n.Engine() == nil && err == nil:
-			err = n.openEngine()
+			if err = n.openEngine(); errors.Is(err, pawl.ErrCorrupt) {
+				n.yieldLease(err) // another node's directory may have what the log lacks
+				continue
+			}
 		}
 		n.noteStatus(owner, err)
 		if pause.Reset(n.o.Term / 3); owner.Node != n.o.Node {
@@ -267,10 +270,23 @@ func (n *Node) openEngine() error {
 	return nil
 }
 
-// giveUp closes an engine that has failed: because another one has the log, or because of its disk. The lease goes, and this node
-// lets others have it for a term.
+// giveUp closes an engine that has failed: because another one has the log, or because of its disk. If it is because the log has lost
+// its end, this node's directory has that, and appends it again.
 func (n *Node) giveUp(cause error) {
 	_ = n.closeEngine(context.WithoutCancel(n.ctx)) // it has failed already
+	if errors.Is(cause, pawl.ErrCorrupt) {
+		err := n.openEngine()
+		if err == nil {
+			n.noteStatus(n.lease.self, nil)
+			return
+		}
+		cause = errors.Join(cause, err)
+	}
+	n.yieldLease(cause)
+}
+
+// yieldLease gives the lease back, and lets others have it for a term.
+func (n *Node) yieldLease(cause error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.o.Term)
 	defer cancel()
 	err := n.lease.release(ctx)

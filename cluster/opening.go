@@ -45,7 +45,8 @@ func (n *Node) openOnce(ctx context.Context, take <-chan struct{}) (*pawl.Engine
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	o := n.o.Engine
-	o.Blobs, o.Remote = n.backend.Blobs, pawl.RemoteOptions{Log: log, Bases: n.backend.Bases, StandBy: take}
+	o.Blobs = n.backend.Blobs
+	o.Remote.Log, o.Remote.Bases, o.Remote.StandBy = log, n.backend.Bases, take
 	return pawl.Open(ctx, n.path, o)
 }
 

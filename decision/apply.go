@@ -19,9 +19,10 @@ func Events(s *state.State, d Decision) []Event { return d.toldEvents(s) }
 // stop. It panics as Evolve does.
 func Withdrawn(s *state.State, d Decision) []workflow.TokenID { return d.withdrawnTokens(s) }
 
-// Apply evolves s by d, a decision of record r, and returns the events that it tells,
-// numbered and with the name of whoever has sent the message: what an actor does with
-// each decision of a plan, and what replays them does again. It panics as Evolve does.
+// Apply evolves s by d, a decision of record r, and returns the events that d causes,
+// numbered and with the name of whoever sent the message. An actor calls it with each
+// decision of a plan, and a replay calls it again with each decision of the journal. It
+// panics as Evolve does.
 func Apply(s *state.State, d Decision, r *Record) []Event {
 	events := Events(s, d)
 	for i := range events {
@@ -38,7 +39,7 @@ func Apply(s *state.State, d Decision, r *Record) []Event {
 // Outcome returns how a run stands.
 func Outcome(s *state.State) workflow.Outcome {
 	return workflow.Outcome{
-		Run: s.Run, Status: s.Status, Output: s.Output, Failure: s.Failure,
+		Run: s.Run, Status: s.Status, Output: s.Output, Failure: s.FailureOrIncident(),
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, Artifacts: endedArtifacts(s),
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// ForkRun makes of a run, as its records have told it so far, another one, which goes on
-// by itself: without a parent, and with everything due as much later as the fork is made
-// later.
+// ForkRun turns the state of a run, as its records up to one of them made it, into that of
+// another run, which goes on by itself: it has no parent, and every deadline in it is later by
+// the time that has passed since that record.
 type ForkRun struct {
 	Run   workflow.RunID     `json:"run"` // the fork
 	From  workflow.ForkPoint `json:"from"`

@@ -30,8 +30,8 @@ func (d AwaitJoin) toldEvents(s *state.State) []Event {
 
 func (AwaitJoin) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// FireJoin ends the tokens, one for each transition, with which a node's
-// join goes on.
+// FireJoin ends the tokens that wait at a node's join, one for each incoming transition
+// that has one. The token that continues in their place is created by the next decision.
 type FireJoin struct {
 	Node   workflow.NodeID    `json:"node"`
 	Tokens []workflow.TokenID `json:"tokens"`

@@ -63,9 +63,8 @@ func (d CompleteRun) String() string {
 }
 
 func (d CompleteRun) evolveState(s *state.State) {
-	endAllTokens(s)
-	moveRun(s, workflow.MoveComplete)
-	s.Output, s.EndedAt = d.Output, d.At
+	endRun(s, workflow.MoveComplete, nil, d.At)
+	s.Output = d.Output
 }
 
 func (CompleteRun) toldEvents(s *state.State) []Event {
@@ -88,9 +87,7 @@ type FailRun struct {
 func (d FailRun) String() string { return newLine("fail-run").addFailure(&d.Failure).String() }
 
 func (d FailRun) evolveState(s *state.State) {
-	endAllTokens(s)
-	moveRun(s, workflow.MoveFail)
-	s.Failure, s.EndedAt = &d.Failure, d.At
+	endRun(s, workflow.MoveFail, &d.Failure, d.At)
 }
 
 func (d FailRun) toldEvents(s *state.State) []Event {
@@ -109,9 +106,7 @@ type ExpireRun struct {
 func (d ExpireRun) String() string { return newLine("expire-run").addFailure(&d.Failure).String() }
 
 func (d ExpireRun) evolveState(s *state.State) {
-	endAllTokens(s)
-	moveRun(s, workflow.MoveExpire)
-	s.Failure, s.EndedAt = &d.Failure, d.At
+	endRun(s, workflow.MoveExpire, &d.Failure, d.At)
 }
 
 func (d ExpireRun) toldEvents(s *state.State) []Event {
@@ -130,9 +125,7 @@ type CancelRun struct {
 func (d CancelRun) String() string { return newLine("cancel-run").addFailure(&d.Failure).String() }
 
 func (d CancelRun) evolveState(s *state.State) {
-	endAllTokens(s)
-	moveRun(s, workflow.MoveCancel)
-	s.Failure, s.EndedAt = &d.Failure, d.At
+	endRun(s, workflow.MoveCancel, &d.Failure, d.At)
 }
 
 func (d CancelRun) toldEvents(s *state.State) []Event {
@@ -219,6 +212,15 @@ func moveRun(s *state.State, m workflow.RunMove) {
 	s.Status = to
 }
 
+// endRun ends the run, with a failure or nil, and cancels every live token.
+func endRun(s *state.State, m workflow.RunMove, f *workflow.Failure, now time.Time) {
+	if s.LiveCount() > 0 {
+		cancelTokens(s, s.LiveTokens())
+	}
+	moveRun(s, m)
+	s.Failure, s.EndedAt = f, now
+}
+
 // runEnd returns the event of a run's end, which says how many tokens are withdrawn by it.
 func runEnd(s *state.State, typ workflow.EventType, data map[string]any) Event {
 	if n := s.LiveCount(); n > 0 {
@@ -228,14 +230,6 @@ func runEnd(s *state.State, typ workflow.EventType, data map[string]any) Event {
 		data["withdrawn"] = int64(n)
 	}
 	return Event{Type: typ, Data: data}
-}
-
-// endAllTokens cancels every live token, because the run ends.
-func endAllTokens(s *state.State) {
-	if s.LiveCount() == 0 {
-		return
-	}
-	cancelTokens(s, s.LiveTokens())
 }
 
 // allRunning returns the tokens whose task or child runs as the run ends.

@@ -87,9 +87,9 @@ func (d KeepResult) evolveState(s *state.State) {
 func (KeepResult) toldEvents(*state.State) []Event                 { return nil }
 func (KeepResult) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// RenewInput replaces the input of a token's task by one that was evaluated anew, and what
-// an expression has chosen, for the attempt that an operator's retry begins: because the definition was patched
-// since, or because the operator has asked.
+// RenewInput replaces the input of a token's task, and the values that expressions chose for it, by ones
+// that were evaluated anew. An operator's retry does so if the definition was patched since or the
+// operator asks for it.
 type RenewInput struct {
 	Token workflow.TokenID `json:"token"`
 	Input any              `json:"input,omitzero"`

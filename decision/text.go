@@ -14,7 +14,7 @@ import (
 // and traces rely on it.
 type line struct{ strings.Builder }
 
-// newLine begins the text of a decision with its verb and what it is about.
+// newLine begins the text of a decision with its verb and the ids of its subject.
 func newLine(verb string, args ...any) *line {
 	l := &line{}
 	l.WriteString(verb)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,7 +23,8 @@ func runExample(t *testing.T, name string, args ...string) string {
 }
 
 // Each example with a file in testdata prints what that file says. The others have a
-// test of their own beside them.
+// test of their own beside them, or below. One that is run again in its directory finds the outcomes
+// there, and prints the same.
 func TestExamples(t *testing.T) {
 	programs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
@@ -31,13 +33,19 @@ func TestExamples(t *testing.T) {
 		name := filepath.Dir(program)
 		want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
 		if err != nil {
-			require.FileExists(t, filepath.Join(name, "main_test.go"))
+			if name != "hello" {
+				require.FileExists(t, filepath.Join(name, "main_test.go"))
+			}
 			continue
 		}
 		outputs++
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, string(want), runExample(t, name, t.TempDir()))
+			dir := t.TempDir()
+			require.Equal(t, string(want), runExample(t, name, dir))
+			if name == "chain" {
+				require.Equal(t, string(want), runExample(t, name, dir))
+			}
 		})
 	}
 	files, err := filepath.Glob("testdata/*")
@@ -45,25 +53,52 @@ func TestExamples(t *testing.T) {
 	require.Len(t, files, outputs, "each file belongs to an example")
 }
 
-// An example that is run again in its directory finds the outcomes there, and without an
-// argument it works in a temporary one.
-func TestChainAgain(t *testing.T) {
-	dir := t.TempDir()
-	require.Equal(t, runExample(t, "chain", dir), runExample(t, "chain", dir))
+// Without an argument an example works in a temporary directory.
+func TestChainSomewhere(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	want, err := os.ReadFile("testdata/chain.txt")
+	require.Equal(t, readFile(t, "testdata/chain.txt"), runExample(t, "chain"))
+}
+
+// Hello works in the folder that it is run in. The second time nothing runs: the outcome is there.
+func TestHello(t *testing.T) {
+	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	require.Equal(t, string(want), runExample(t, "chain"))
+	dir := t.TempDir()
+	workspace := filepath.Join(dir, "go.work") // by which go finds the module from elsewhere
+	require.NoError(t, os.WriteFile(workspace, []byte("go 1.26.0\nuse "+strconv.Quote(root)+"\n"), 0o600))
+	for range 2 {
+		cmd := exec.CommandContext(t.Context(), "go", "run", "github.com/pawl-run/pawl/examples/hello")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK="+workspace)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, "completed hello world <nil>\n", string(out))
+	}
+	require.DirExists(t, filepath.Join(dir, "data"))
+}
+
+// The front page shows a program and a definition, letter by letter.
+func TestFrontPage(t *testing.T) {
+	readme := readFile(t, "../README.md")
+	_, program, _ := strings.Cut(readFile(t, "hello/main.go"), "\n") // without the comment on the package
+	require.Contains(t, readme, "```go\n"+program+"```\n")
+	_, definition, _ := strings.Cut(readFile(t, "quorum/quorum.yaml"), "\n\n") // likewise
+	require.Contains(t, readme, "```yaml\n"+definition+"```\n")
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
 }
 
 // The README of the examples has the command of each.
 func TestReadmeHasEveryExample(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := readFile(t, "README.md")
 	programs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, programs)
 	for _, program := range programs {
-		require.Equal(t, 1, strings.Count(string(readme), "| `go run ./examples/"+filepath.Dir(program)+"` |"), program)
+		require.Equal(t, 1, strings.Count(readme, "| `go run ./examples/"+filepath.Dir(program)+"` |"), program)
 	}
 }

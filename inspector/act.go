@@ -47,7 +47,7 @@ var acts = []act{
 		return e.Vote(ctx, t, workflow.Ballot{By: f.By, Comment: f.Reason})
 	}},
 	{name: "cancel", ofAll: true, title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return e.Cancel(ctx, t.Run, f.Reason)
+		return cancelRun(ctx, e, t.Run, f.Reason)
 	}},
 	{name: "pause", ofAll: true, title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
 		return e.Pause(ctx, t.Run)
@@ -66,6 +66,18 @@ var acts = []act{
 		_, err := e.Patch(ctx, t.Run, pawl.Patch{Base: int(f.At), Ops: ops})
 		return err
 	}},
+}
+
+// cancelRun cancels a run. For the engine it is no error that the run has ended: whoever asks here is told so, unless it was cancelled.
+func cancelRun(ctx context.Context, e *pawl.Engine, id workflow.RunID, reason string) error {
+	if err := e.Cancel(ctx, id, reason); err != nil {
+		return err
+	}
+	now, err := e.Summary(ctx, id)
+	if err == nil && now.Status.Final() && now.Status != workflow.RunCancelled {
+		err = fmt.Errorf("%w: it is %v, and nothing is changed", pawl.ErrEnded, now.Status)
+	}
+	return err
 }
 
 func actOf(name string) *act {

@@ -229,3 +229,30 @@ func TestAFormIsDoneThoughTheBrowserHasGone(t *testing.T) {
 		require.Equal(t, state.Act{By: "ann", Reason: "x"}, s.last(id))
 	}
 }
+
+// A run that ended while the form was open is not said to be cancelled; one that was cancelled meanwhile is.
+func TestCancelOfARunThatHasEnded(t *testing.T) {
+	s := openShop(t)
+	ann := s.serve(as("ann", api.All))
+	ended := "name: short\nstart: a\nnodes: [{id: a}]\n"
+	s.start("over", ended, nil)
+	s.start("goes", "name: goes\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n", nil)
+	status, body, _ := ann.post("act", url.Values{"do": {"cancel"}, "target": {"0 over"}, "reason": {"late"}}, "same-origin")
+	require.Equal(t, 409, status)
+	require.Contains(t, textOf(t, body), "it is completed, and nothing is changed")
+	require.NotContains(t, textOf(t, body), "It is done")
+	for range 2 {
+		status, _, header := ann.post("act", url.Values{"do": {"cancel"}, "target": {"0 goes"}, "reason": {"late"}}, "same-origin")
+		require.Equal(t, 303, status)
+		require.Contains(t, textOf(t, ann.see(header.Get("Location"))), "It is done: cancelled.")
+	}
+}
+
+// A value turns the order of nothing that stands behind it, and hides nothing in it.
+func TestDirectionsAreShown(t *testing.T) {
+	s := openShop(t)
+	s.start("turned", "name: turned\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n", map[string]any{"text": "a\u202eb\u0007c"})
+	page := s.see("run/turned?view=data")
+	require.Contains(t, page, `a\u202eb\u0007c`)
+	require.NotContains(t, page, "\u202e")
+}

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -176,6 +177,7 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	if f.All.Count = report.Left; f.All.Count == 0 && !f.All.Uncounted {
 		return fmt.Errorf("%w: no run that has not ended is chosen", errAct)
 	}
+	f.nameSignal()
 	b := p.actBodyOf(f)
 	b.Back = p.root + "runs" + queryOf(f.All.parameters(), nil)
 	status := b.tellWrong(f, wrong)
@@ -211,11 +213,15 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	if a.Most > 0 {
 		a.Filter.Limit = min(a.Most, allMost)
 	}
+	f.nameSignal()
 	until, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
+	var last error // of the last run
 	report, err := s.engine.ActOnAll(until, a.Filter, func(r *pawl.RunSummary) (bool, error) {
-		return true, f.act.perform(ctx, s.engine, pawl.Target{Run: r.Run}, f)
+		last = f.act.perform(ctx, s.engine, pawl.Target{Run: r.Run}, f)
+		return true, last
 	})
+	timeIsUp := errors.Is(err, context.DeadlineExceeded) && until.Err() != nil && (last == nil || !errors.Is(err, last))
 	if report.Cursor != "" || err == nil {
 		a.Cursor = report.Cursor
 	}
@@ -233,12 +239,20 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	status := http.StatusOK
 	if errors.Is(err, pawl.ErrRunNotFound) { // it would not be found the next time either
 		b.Error, b.Again, status = fmt.Sprintf("the run %s, up to which it was done, was purged meanwhile: choose these runs anew", a.Cursor), false, http.StatusConflict
-	} else if err != nil && until.Err() == nil || errors.Is(err, pawl.ErrUnknown) {
+	} else if err != nil && !timeIsUp {
 		b.Error, status = refusalText(err), http.StatusConflict
 	} else if report.Refused > 0 {
 		status = http.StatusConflict
 	}
 	return p.showStatus(status, "actedall.html", f.act.title, "", b)
+}
+
+// nameSignal gives a signal for many runs an id, with which all steps send it: a run of which nobody knows whether it has
+// got it gets it once.
+func (f *actForm) nameSignal() {
+	if f.act.options == "signal" && f.Sender == "" {
+		f.Sender = "page-" + rand.Text()
+	}
 }
 
 // repeated returns the fields of a form that its next step has again.

@@ -187,8 +187,8 @@ func (v *viewer) viewAt(seq int64) (any, error) {
 	tallies := p.talliesAt(seq)
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
 	run := &diagram.Run{ID: v.id, Status: f.Status, Seq: seq, Tokens: tokensFor(tallies)}
-	data := graphData{SVG: drawGraph(g, run, link, ""), Live: len(f.Tokens), Moment: v.momentOf(f)}
-	data.addNodes(g, tallies, link, "")
+	data := graphData{picture: v.drawPicture(diagram.New(g, run), link), Live: len(f.Tokens), Moment: v.momentOf(f)}
+	v.addNodes(&data, g, tallies, link)
 	return data, nil
 }
 

@@ -3,8 +3,6 @@ package inspector
 import (
 	"bytes"
 	"fmt"
-	"image"
-	"image/color"
 	"image/png"
 	"strconv"
 	"strings"
@@ -23,6 +21,7 @@ type branchRow struct {
 type linkedCell struct {
 	X, Y  int
 	Class string
+	Icon  string // that the cell has as well as its color; "" of those that are done or have not begun
 	Href  string
 	Label string
 }
@@ -35,7 +34,8 @@ type groupData struct {
 	Cells   []linkedCell // of a group that is not too large
 	Height  int
 	Width   int
-	Image   string // else
+	Image   string // else; its address changes with what it shows
+	Marks   []cellMark
 	Filters []choiceRow
 	Rows    []branchRow
 	From    int
@@ -50,7 +50,6 @@ const (
 	cellSize    = 13
 	cellColumns = 50
 	dotPitch    = 8
-	dotSize     = 7
 	dotColumns  = 120
 )
 
@@ -78,8 +77,9 @@ func (v *viewer) viewGroup() (any, error) {
 		lines := (len(b.standing) + cellColumns - 1) / cellColumns
 		data.Width, data.Height = min(len(b.standing), cellColumns)*cellPitch, lines*cellPitch
 	} else {
-		data.Image = v.link("view", "cells", "group", strconv.FormatInt(int64(g.ID), 10))
+		data.Image = v.link("view", "cells", "group", strconv.FormatInt(int64(g.ID), 10), "shown", b.digestCells())
 		data.Width, data.Height = cellsImage(len(b.standing))
+		data.Marks = b.cellMarks()
 	}
 	err = v.addBranches(&data, b)
 	return data, err
@@ -90,6 +90,9 @@ func (v *viewer) linkedCells(b *branches) (cells []linkedCell) {
 		c := linkedCell{X: i % cellColumns * cellPitch, Y: i / cellColumns * cellPitch, Class: s.String(), Label: fmt.Sprintf("branch %d: %s", i, s)}
 		if s == standings {
 			c.Label = fmt.Sprintf("branch %d: has not begun", i)
+		}
+		if s != done && s != standings {
+			c.Icon = s.String()
 		}
 		if b.token[i] != 0 {
 			c.Href = v.tokenLink(v.id, b.token[i])
@@ -153,13 +156,6 @@ func cellsImage(n int) (width, height int) {
 	return dotColumns * dotPitch, (n + dotColumns - 1) / dotColumns * dotPitch
 }
 
-// dotColors are those of the standings, plain enough for light and dark pages.
-var dotColors = color.Palette{
-	failed: color.RGBA{0xd6, 0x45, 0x3d, 255}, parked: color.RGBA{0xd9, 0x82, 0x2b, 255}, retrying: color.RGBA{0xc9, 0xa2, 0x27, 255},
-	running: color.RGBA{0x3f, 0x7f, 0xd1, 255}, waiting: color.RGBA{0x8d, 0x7a, 0xc7, 255}, done: color.RGBA{0x4f, 0x9d, 0x69, 255},
-	cancelled: color.RGBA{0x8b, 0x90, 0x97, 255}, standings: color.RGBA{0x8b, 0x90, 0x97, 70}, standings + 1: color.RGBA{},
-}
-
 // drawCells answers the picture of a group that is too large for a link each. A click on it, also
 // without JavaScript, comes back as ?x,y, which leads to the token of that branch.
 func (v *viewer) drawCells() error {
@@ -181,22 +177,8 @@ func (v *viewer) drawCells() error {
 		}
 		return v.goTo(runAddress(v.id, "view", "token", "token", strconv.FormatInt(int64(b.token[i]), 10)))
 	}
-	width, height := cellsImage(len(b.standing))
-	img := image.NewPaletted(image.Rect(0, 0, width, height), dotColors)
-	for i := range img.Pix {
-		img.Pix[i] = uint8(standings + 1)
-	}
-	for i, s := range b.standing {
-		x, y := i%dotColumns*dotPitch, i/dotColumns*dotPitch
-		for dy := range dotSize {
-			line := img.Pix[(y+dy)*img.Stride+x:]
-			for dx := range dotSize {
-				line[dx] = uint8(s)
-			}
-		}
-	}
 	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&out, img); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&out, b.paintCells()); err != nil {
 		return err
 	}
 	v.w.Header().Set("Content-Type", "image/png")

@@ -1,7 +1,9 @@
 package inspector
 
 import (
-	"html/template"
+	"cmp"
+	"crypto/rand"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,8 +26,8 @@ type effect struct {
 	Unseen  bool // it was not tried
 	Before  workflow.RunStatus
 	After   workflow.RunStatus
-	SVG     template.HTML // of a patch: the definition as it would be, and was
-	Changes []changeRow   // of a patch
+
+	difference // of a patch: the definition as it would be, and was
 }
 
 // An effectEvent is what the run would tell.
@@ -48,6 +50,7 @@ type actBody struct {
 	Error    string
 	Effects  []effect
 	All      *allRuns // instead of one or more; Effects are of the first of them
+	Tried    int      // how many of the effects were tried
 	Back     string
 	Signals  []string // that the run waits for
 	Done     int
@@ -106,7 +109,7 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 			if err != nil && len(f.Targets) == 1 {
 				return err
 			}
-			if err != nil { // such as that it was purged meanwhile
+			if b.Tried++; err != nil { // such as that it was purged meanwhile
 				e.Refused = err.Error()
 			}
 		}
@@ -121,8 +124,6 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 // isComplete reports whether a form says enough for the act to be tried.
 func (f *actForm) isComplete() bool {
 	switch f.act.options {
-	case "fork":
-		return false
 	case "signal":
 		return f.Name != ""
 	case "patch":
@@ -133,6 +134,9 @@ func (f *actForm) isComplete() bool {
 
 // tryAct lets an act happen to a copy of the run.
 func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
+	if f.act.options == "fork" {
+		return s.tryFork(p, f, t, e)
+	}
 	sim, err := s.engine.Simulate(p.r.Context(), t.Run)
 	if err != nil {
 		return err
@@ -165,6 +169,28 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 			return err
 		}
 	}
+	p.addSteps(e, sim)
+	return nil
+}
+
+// tryFork makes the new run in memory. One that has no id yet is tried under one that nobody has.
+func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
+	e.Unseen = false
+	by, id := cmp.Or(f.By, "you"), workflow.RunID(cmp.Or(f.Name, "fork-"+rand.Text()))
+	sim, err := s.engine.SimulateFork(pawl.As(p.r.Context(), by), t.Run, id, pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
+	if errors.Is(err, pawl.ErrRunNotFound) {
+		return err
+	}
+	if err != nil {
+		e.Refused = err.Error()
+		return nil
+	}
+	p.addSteps(e, sim)
+	return nil
+}
+
+// addSteps tells what has been decided in a copy, and how it stands.
+func (p *page) addSteps(e *effect, sim *pawl.Simulation) {
 	for _, step := range sim.Steps() {
 		for i := range step.Events {
 			ev := &step.Events[i]
@@ -172,12 +198,11 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 				e.More++
 				continue
 			}
-			e.Events = append(e.Events, effectEvent{eventClass(ev.Type), ev.Type, ev.Node, ev.Token, shortText(p.eventData(t.Run, ev), 200)})
+			e.Events = append(e.Events, effectEvent{eventClass(ev.Type), ev.Type, ev.Node, ev.Token, shortText(p.eventData(e.Run, ev), 200)})
 		}
 	}
 	e.After = sim.Snapshot().Status
 	e.Nothing = len(e.Events) == 0
-	return nil
 }
 
 // addPatched draws what a patch has made of the definition of a copy.
@@ -193,7 +218,7 @@ func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definit
 		}
 	}
 	ov := sim.Overview()
-	e.SVG, e.Changes, err = drawDifference(graphs[0], graphs[1], diagramRun(&ov), func(id workflow.NodeID) string {
+	e.difference, err = p.drawDifference(graphs[0], graphs[1], diagramRun(&ov), func(id workflow.NodeID) string {
 		return p.runLink(e.Run, "view", "tokens", "node", string(id))
 	})
 	return err

@@ -27,12 +27,13 @@ type gridCell struct {
 }
 
 type definitionsBody struct {
+	picture
+
 	Workflows []workflowRow
 	Published []publishedRow
 	More      bool // names under which others are published
 	Chosen    *workflowRow
 	Versions  []choiceRow // that are published of it
-	SVG       any
 	Version   int
 	Columns   []gridColumn
 	Grid      []gridRow
@@ -40,6 +41,7 @@ type definitionsBody struct {
 	All       string
 	Counted   int                     // runs whose transitions were counted
 	Never     []workflow.TransitionID // that none of these took
+	Rest      int                     // of those, how many more
 }
 
 // showDefinitions lists the workflows that have runs and the definitions that are published, or shows one of them.
@@ -111,7 +113,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 		return err
 	}
 	sum := diagram.Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
-	for i := len(runs) - 1; i >= 0; i-- {
+	for i := range runs {
 		ov := &runs[i]
 		b.Columns = append(b.Columns, gridColumn{p.runLink(ov.Run), string(ov.Run) + ": " + statusWord(ov.Status), statusClass(ov.Status)})
 		for _, n := range ov.Nodes {
@@ -126,10 +128,15 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	if err := b.countTaken(p, g, &sum, runs); err != nil {
 		return err
 	}
-	b.SVG = drawGraph(g, &sum, nil, "")
+	b.picture = p.drawPicture(diagram.New(g, &sum), nil)
+	b.Rest = max(0, len(b.Never)-listedRows)
+	b.Never = b.Never[:len(b.Never)-b.Rest]
 	for i := range g.Definition.Nodes {
 		row := gridRow{Node: g.Definition.Nodes[i].ID}
-		for k := len(runs) - 1; k >= 0; k-- {
+		if !b.draws(row.Node) {
+			continue
+		}
+		for k := range runs {
 			row.Cells = append(row.Cells, p.gridCellOf(&runs[k], row.Node))
 		}
 		b.Grid = append(b.Grid, row)

@@ -23,16 +23,20 @@ type sideBody struct {
 }
 
 type diffBody struct {
+	A, B  workflow.RunID // of a form that asks which runs; one of them is empty
 	Sides [2]sideBody
 	Equal int
 	Place string // where they part; "" if they do not
 	Value string // where the first value is that differs; "" if none does
 }
 
-// showDiff compares two runs: where they part, and why.
+// showDiff compares two runs: where they part, and why. Where the address does not name both it asks for them.
 func (s *server) showDiff(p *page) error {
 	q := p.r.URL.Query()
 	ids := [2]workflow.RunID{workflow.RunID(q.Get("a")), workflow.RunID(q.Get("b"))}
+	if ids[0] == "" || ids[1] == "" {
+		return p.showPage("diff.html", "Two runs", "runs", diffBody{A: ids[0], B: ids[1]})
+	}
 	var recs [2]*replay.Recording
 	for i, id := range ids {
 		rec, err := s.engine.Recording(p.r.Context(), id)

@@ -2,6 +2,7 @@ package inspector_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,12 @@ func TestDiff(t *testing.T) {
 	require.NotContains(t, textOf(t, s.serve(as("ann", api.View)).see("diff?a=order-1&b=order-2")), "amount")
 	status, _ := s.get("diff?a=order-1&b=nobody")
 	require.Equal(t, 404, status)
+	for _, address := range []string{"diff", "diff?a=order-1", "diff?a=order-1&b="} {
+		ask := s.see(address)
+		require.Contains(t, textOf(t, ask), "One run The other one Compare")
+		require.Equal(t, address != "diff", strings.Contains(ask, `value="order-1"`))
+		require.NotContains(t, textOf(t, ask), "They decide the same")
+	}
 }
 
 // A run is forked from any of its records.

@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"html/template"
 	"maps"
 	"slices"
 	"strconv"
@@ -28,8 +27,11 @@ type nodeRow struct {
 }
 
 type graphData struct {
-	SVG    template.HTML // of package diagram, which escapes all texts
+	picture
+
 	Nodes  []nodeRow
+	Listed *listPart // which of them, by their order; nil of those that are drawn
+	All    string    // leads to a list of all, if only those are listed that are drawn
 	Groups []groupRow
 	More   int // groups that are not listed
 	Live   int
@@ -43,6 +45,13 @@ func (v *viewer) graphOf() (*workflow.Graph, error) {
 	if g, ok := v.s.graphs.find(key); ok {
 		return g, nil
 	}
+	if v.ov.Revision == 1 { // the engine has it compiled
+		rec, err := v.s.engine.Recording(v.ctx, v.id)
+		if err != nil {
+			return nil, err
+		}
+		return v.s.graphs.keepValue(key, rec.Graph()), nil
+	}
 	d, revision, err := v.s.engine.Definition(v.ctx, v.id)
 	if err != nil {
 		return nil, err
@@ -53,14 +62,6 @@ func (v *viewer) graphOf() (*workflow.Graph, error) {
 	}
 	key.revision = revision
 	return v.s.graphs.keepValue(key, g), nil
-}
-
-// graphWidth is how wide a drawn graph is at most, in pixels, where it can be.
-const graphWidth = 760
-
-func drawGraph(g *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string, chosen workflow.NodeID) template.HTML {
-	svg := diagram.New(g, run).Embed(diagram.Embedding{MaxWidth: graphWidth, Link: link, Chosen: chosen})
-	return template.HTML(svg) //nolint:gosec // package diagram escapes every text
 }
 
 // diagramRun returns a run in numbers as a diagram has it.
@@ -78,14 +79,13 @@ func (v *viewer) viewGraph() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen := workflow.NodeID(v.r.URL.Query().Get("node"))
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
-	data := graphData{SVG: drawGraph(g, diagramRun(&v.ov), link, chosen), Live: v.ov.Live}
+	data := graphData{picture: v.drawPicture(diagram.New(g, diagramRun(&v.ov)), link), Live: v.ov.Live}
 	known := map[workflow.NodeID]tally{}
 	for _, n := range v.ov.Nodes {
 		known[n.Node] = tallyOf(n.Tokens)
 	}
-	data.addNodes(g, known, link, chosen)
+	v.addNodes(&data, g, known, link)
 	data.Slider = &moment{Seq: v.ov.Seq, Of: v.ov.Seq, Steps: v.link("view", "steps"), Status: v.ov.Status, Hidden: hiddenID(v.id)}
 	if v.ov.Seq > 1 {
 		data.Slider.Back = v.atLink(v.ov.Seq - 1)
@@ -97,8 +97,8 @@ func (v *viewer) viewGraph() (any, error) {
 }
 
 // addNodes adds the table of nodes: those of the definition in its order, then those that a
-// patch has removed.
-func (data *graphData) addNodes(g *workflow.Graph, known map[workflow.NodeID]tally, link func(workflow.NodeID) string, chosen workflow.NodeID) {
+// patch has removed. Of a graph that is drawn in part it has what is drawn, or a page of all.
+func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow.NodeID]tally, link func(workflow.NodeID) string) {
 	var order []workflow.NodeID
 	for i := range g.Definition.Nodes {
 		order = append(order, g.Definition.Nodes[i].ID)
@@ -108,8 +108,18 @@ func (data *graphData) addNodes(g *workflow.Graph, known map[workflow.NodeID]tal
 			order = append(order, id)
 		}
 	}
+	if data.Part() {
+		q := v.r.URL.Query()
+		page := func(from string) string { return v.link("at", q.Get("at"), "node", q.Get("node"), "nodes", from) }
+		if q.Has("nodes") {
+			part := v.partOf("nodes", len(order), page)
+			data.Listed, order = &part, order[part.From-1:part.To]
+		} else {
+			data.All, order = page("0"), slices.DeleteFunc(order, func(id workflow.NodeID) bool { return !data.draws(id) })
+		}
+	}
 	for _, id := range order {
-		row := nodeRow{Node: id, Href: link(id), Counts: known[id].Counts(), Total: known[id].Total(), Chosen: id == chosen}
+		row := nodeRow{Node: id, Href: link(id), Counts: known[id].Counts(), Total: known[id].Total(), Chosen: id == data.Around}
 		if n := g.Node(id); n != nil {
 			row.Kind = n.Kind
 		}

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -78,6 +79,7 @@ type homeBody struct {
 	Recent    []runRow
 	Failed    []runRow
 	Suspended []runRow
+	Incidents []runRow // in which a join can no longer be met
 	Letters   []letterRow
 	Approvals []approvalRow
 	All       string
@@ -102,12 +104,14 @@ func (s *server) showHome(p *page) error {
 	if err != nil {
 		return err
 	}
-	var counts [2]int
-	filters := [2]pawl.RunFilter{
+	var counts [3]int
+	since := p.now.Add(-24 * time.Hour).Truncate(time.Minute) // so that the link stays as it is for a while
+	filters := [3]pawl.RunFilter{
 		{Status: []workflow.RunStatus{workflow.RunSuspended}, Newest: true, Limit: countedNeeds},
-		{Status: []workflow.RunStatus{workflow.RunFailed, workflow.RunTimedOut}, Newest: true, Limit: countedNeeds, EndedSince: p.now.Add(-24 * time.Hour), Roots: true},
+		{Status: []workflow.RunStatus{workflow.RunFailed, workflow.RunTimedOut}, Newest: true, Limit: countedNeeds, EndedSince: since, Roots: true},
+		pawl.IncidentFilter(pawl.RunFilter{Newest: true, Limit: countedNeeds}),
 	}
-	for i, rows := range [2]*[]runRow{&b.Suspended, &b.Failed} {
+	for i, rows := range [3]*[]runRow{&b.Suspended, &b.Failed, &b.Incidents} {
 		for r, err := range s.engine.Runs(ctx, filters[i]) {
 			if err != nil {
 				return err
@@ -122,9 +126,10 @@ func (s *server) showHome(p *page) error {
 		{"parked tasks", "parked", countText(nLetters), nLetters > 0, p.pageLink("inbox") + "#letters", "have used up their attempts"},
 		{"approvals", "waiting", countText(nApprovals), nApprovals > 0, p.pageLink("inbox") + "#approvals", "wait for people to answer"},
 		{"suspended runs", "parked", countText(counts[0]), counts[0] > 0, p.pageLink("runs", "status", "suspended"), "met an internal fault"},
-		{"failed runs", "failed", countText(counts[1]), counts[1] > 0, p.pageLink("runs", "status", "failed"), "within the last 24 hours"},
+		{"unmet joins", "failed", countText(counts[2]), counts[2] > 0, p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "can no longer be met, in runs that go on"},
+		{"failed runs", "failed", countText(counts[1]), counts[1] > 0, p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"},
 	}
-	b.Quiet = nLetters+nApprovals+counts[0]+counts[1] == 0
+	b.Quiet = nLetters+nApprovals+counts[0]+counts[1]+counts[2] == 0
 	if b.Workflows, err = s.listWorkflows(p); err != nil {
 		return err
 	}
@@ -143,6 +148,11 @@ func countText(n int) string {
 		return groupDigits(countedNeeds) + "+"
 	}
 	return groupDigits(n)
+}
+
+// failedSince is the condition that finds the runs that failed or timed out since an instant.
+func failedSince(since time.Time) string {
+	return fmt.Sprintf("status in [%q, %q] && ended >= timestamp(%q)", workflow.RunFailed, workflow.RunTimedOut, since.UTC().Format(time.RFC3339))
 }
 
 // listWorkflows counts the runs of each workflow.

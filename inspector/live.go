@@ -20,8 +20,11 @@ import (
 // The pace of what viewers get.
 const (
 	frameEvery  = 250 * time.Millisecond // at most four frames a second
-	frameShare  = 19                     // times as long as a frame took to make, nothing is made
-	whyShare    = 39                     // likewise of the answer why a run stands where it stands
+	frameShare  = 199                    // times as long as a frame has used a processor, nothing is made
+	frameWithin = 2 * time.Second        // but no longer: a page that is watched stays live, whatever a frame costs
+	whyShare    = 99                     // times as long as it took to work out why a run stands where it stands, that is not done again
+	whyWithin   = 10 * time.Second       // but no longer
+	handOut     = 2 * time.Nanosecond    // what a byte of a frame takes on its way to a viewer
 	lookEvery   = 2 * time.Second        // at what workers do
 	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead, and a look at the rights
 	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone
@@ -123,18 +126,11 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		clear(h.viewers)
 		s.dropHub(h)
 	}()
-	moved := make(chan struct{}, 1)
+	moved := make(chan struct{})
 	closed := make(chan struct{})
 	go func() { // ends with ctx, or the engine
 		defer close(closed)
-		for _, err := range s.engine.Watch(ctx, watchFilter(h.key.address)) {
-			if err != nil {
-				return
-			}
-			select {
-			case moved <- struct{}{}:
-			default:
-			}
+		for s.waitForMove(ctx, watchFilter(h.key.address), moved) {
 		}
 	}()
 	pause := time.NewTimer(0)
@@ -161,15 +157,15 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		if err != nil {
 			return
 		}
-		s.sendFrame(h, frame.text)
+		viewers := s.sendFrame(h, frame.text)
 		if frame.last {
 			return
 		}
 		if rest.Stop(); frame.stale {
 			rest.Reset(whyRest)
 		}
-		took := time.Since(begin)
-		pause.Reset(max(frameEvery-took, frameShare*took))
+		cost := frame.cost + time.Duration(viewers*len(frame.text))*handOut
+		pause.Reset(framePause(cost, time.Since(begin)))
 		select {
 		case <-pause.C:
 		case <-closed:
@@ -178,12 +174,41 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	}
 }
 
-// sendFrame gives a frame to all viewers, in place of one that they have not taken.
-func (s *server) sendFrame(h *hub, frame []byte) {
+// framePause returns how long nothing is made after a frame that has used a processor for cost and took so long on the clock,
+// on which waiting counts: for an answer why, for a run that is busy, for the processor itself.
+func framePause(cost, took time.Duration) time.Duration {
+	return max(frameEvery-took, min(frameShare*cost, frameWithin))
+}
+
+// whyPause returns how long after an answer why, which took so long, the next one is not worked out.
+func whyPause(took time.Duration) time.Duration { return min(whyShare*took, whyWithin) }
+
+// waitForMove tells that a page may look different now and, when that was heard, waits for the next commit that may
+// change it. It reports whether there may be others. While nobody hears, commits wake nobody: the watch has ended that
+// would, and the next one begins before the next frame is made.
+func (s *server) waitForMove(ctx context.Context, f pawl.WatchFilter, moved chan<- struct{}) bool {
+	for change, err := range s.engine.Watch(ctx, f) {
+		switch {
+		case err != nil:
+			return false
+		case !change.Lost: // it begins with that
+			return true
+		}
+		select {
+		case moved <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+// sendFrame gives a frame to all viewers, in place of one that they have not taken, and returns how many get it.
+func (s *server) sendFrame(h *hub, frame []byte) int {
 	s.hubs.mu.Lock()
 	defer s.hubs.mu.Unlock()
 	if bytes.Equal(frame, h.last) {
-		return
+		return 0
 	}
 	h.last = frame
 	for frames := range h.viewers {
@@ -193,6 +218,7 @@ func (s *server) sendFrame(h *hub, frame []byte) {
 		}
 		frames <- frame
 	}
+	return len(h.viewers)
 }
 
 // watchFilter selects the runs whose commits may change a page.
@@ -216,10 +242,17 @@ type madeFrame struct {
 	text  []byte
 	last  bool // nothing will change any more
 	stale bool // something in it is of an earlier record
+	cost  time.Duration
 }
 
-// makeFrame makes a page and returns its main part.
+// makeFrame makes a page and returns its main part, and how long that has used a processor.
 func (s *server) makeFrame(ctx context.Context, key hubKey) (made madeFrame, err error) {
+	cost := measureWork(func() { made, err = s.frameOf(ctx, key) })
+	made.cost = cost
+	return made, err
+}
+
+func (s *server) frameOf(ctx context.Context, key hubKey) (made madeFrame, err error) {
 	u, err := url.Parse("/" + key.address)
 	if err != nil {
 		return made, err
@@ -245,11 +278,15 @@ func (s *server) makeFrame(ctx context.Context, key hubKey) (made madeFrame, err
 	}
 	made.stale = p.stale
 	made.last = !p.live && !p.stale
-	text, err := json.Marshal(frameData{Seq: p.seq, HTML: main[:end], Title: p.title, Ended: made.last})
-	if err != nil {
+	text := bytes.NewBuffer(make([]byte, 0, len(main)+len(main)/8))
+	fmt.Fprintf(text, "event: frame\nid: %d\ndata: ", p.seq)
+	e := json.NewEncoder(text)
+	e.SetEscapeHTML(false) // it is no part of a page
+	if err := e.Encode(frameData{Seq: p.seq, HTML: main[:end], Title: p.title, Ended: made.last}); err != nil {
 		return made, err
 	}
-	made.text = fmt.Appendf(nil, "event: frame\nid: %d\ndata: %s\n\n", p.seq, text)
+	text.WriteByte('\n')
+	made.text = text.Bytes()
 	return made, nil
 }
 

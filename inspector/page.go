@@ -80,7 +80,7 @@ func (p *page) showStatus(status int, name, title, here string, body any) error 
 	p.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	p.w.WriteHeader(status)
 	if p.r.Method != http.MethodHead {
-		_, _ = p.w.Write(b.Bytes()) // whom it does not reach has gone
+		_, _ = p.w.Write(showControls(b.Bytes())) // whom it does not reach has gone
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package inspector
 
 import (
 	"encoding/json"
-	"html/template"
 	"strconv"
 	"strings"
 
@@ -11,13 +10,13 @@ import (
 )
 
 type definitionData struct {
-	SVG       template.HTML // of package diagram, which escapes all texts
+	difference
+
 	Text      string
 	Size      int
 	Revision  int
 	Of        int         // revisions
 	Revisions []choiceRow // the other ones, and this; none of a run that was never patched
-	Changes   []changeRow // against the revision before
 	Patch     []actLink
 }
 
@@ -67,12 +66,12 @@ func (v *viewer) viewDefinition() (any, error) {
 	}
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
 	if revision == 1 {
-		data.SVG = drawGraph(g, nil, link, "")
+		data.picture = v.drawPicture(diagram.New(g, nil), link)
 		return data, nil
 	}
 	before, err := v.revisionOf(revision - 1)
 	if err == nil {
-		data.SVG, data.Changes, err = drawDifference(before, g, nil, link)
+		data.difference, err = v.drawDifference(before, g, nil, link)
 	}
 	return data, err
 }
@@ -107,28 +106,73 @@ func (v *viewer) revisionOf(revision int) (*workflow.Graph, error) {
 	return v.s.graphs.keepValue(key, g), nil
 }
 
-// drawDifference draws a definition with what it has, and has no more, of an earlier one, and says it in words.
-func drawDifference(before, after *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) (template.HTML, []changeRow, error) {
+// A difference is a definition drawn with what it has, and has no more, of an earlier one.
+type difference struct {
+	picture
+
+	Changes []changeRow
+	Kinds   []kindCount // of all changes, where not all are listed
+	Listed  listPart
+}
+
+// A kindCount says how many changes are of a kind.
+type kindCount struct {
+	Word string
+	N    int
+}
+
+// drawDifference draws a definition with what it has, and has no more, of an earlier one, and says it in words: of many changes
+// those that the query of the page chooses.
+func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) (out difference, err error) {
 	changes, err := workflow.CompareDefinitions(before.Definition, after.Definition)
 	if err != nil {
-		return "", nil, err
+		return out, err
 	}
-	var rows []changeRow
-	for _, c := range changes {
-		row := changeRow{Word: string(c.Kind)}
-		switch {
-		case c.Node != "":
-			row.What, row.Name = "node", string(c.Node)
-		case c.Transition != "":
-			row.What, row.Name = "transition", string(c.Transition)
-		}
-		for _, f := range c.Fields {
-			row.Fields = append(row.Fields, fieldOf(&f))
-		}
-		rows = append(rows, row)
+	out.picture = p.drawPicture(diagram.NewDifference(before, after, changes, run), link)
+	q := p.r.URL.Query()
+	another := func(from string) string {
+		q.Set("changes", from)
+		return "?" + q.Encode()
 	}
-	svg := diagram.NewDifference(before, after, changes, run).Embed(diagram.Embedding{MaxWidth: graphWidth, Link: link})
-	return template.HTML(svg), rows, nil //nolint:gosec // package diagram escapes every text
+	if p.isForm() { // which may be too long for an address
+		another = nil
+	}
+	if out.Listed = p.partOf("changes", len(changes), another); !out.Listed.Whole() {
+		out.Kinds = countKinds(changes)
+	}
+	for _, c := range changes[out.Listed.From-1 : out.Listed.To] {
+		out.Changes = append(out.Changes, rowOfChange(&c))
+	}
+	return out, nil
+}
+
+func countKinds(changes []workflow.DefinitionChange) (out []kindCount) {
+	for _, kind := range []workflow.ChangeKind{workflow.ChangeAdded, workflow.ChangeRemoved, workflow.ChangeChanged} {
+		n := 0
+		for i := range changes {
+			if changes[i].Kind == kind {
+				n++
+			}
+		}
+		if n > 0 {
+			out = append(out, kindCount{string(kind), n})
+		}
+	}
+	return out
+}
+
+func rowOfChange(c *workflow.DefinitionChange) changeRow {
+	row := changeRow{Word: string(c.Kind)}
+	switch {
+	case c.Node != "":
+		row.What, row.Name = "node", string(c.Node)
+	case c.Transition != "":
+		row.What, row.Name = "transition", string(c.Transition)
+	}
+	for _, f := range c.Fields {
+		row.Fields = append(row.Fields, fieldOf(&f))
+	}
+	return row
 }
 
 // fieldOf returns how a field differs; of long texts what stands around the first difference.

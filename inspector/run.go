@@ -1,15 +1,18 @@
 package inspector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -61,7 +64,7 @@ type runView struct {
 // runViews are the views of a run, in the order of their links.
 var runViews = []struct{ name, text string }{
 	{"", "Graph"}, {"timeline", "Timeline"}, {"tokens", "Tokens"}, {"groups", "Fan-outs"}, {"events", "Events"},
-	{"journal", "Journal"}, {"data", "Data"}, {"family", "Family"}, {"definition", "Definition"},
+	{"journal", "Journal"}, {"data", "Data"}, {"family", "Family"}, {"definition", "Definition"}, {"whatif", "What if"},
 }
 
 // A viewer answers one view of a run.
@@ -70,6 +73,8 @@ type viewer struct {
 	id  workflow.RunID
 	ov  pawl.Overview
 	ctx context.Context
+
+	status int // of the answer, if it is not that all is well
 }
 
 func (s *server) showRun(p *page, id workflow.RunID) error {
@@ -81,7 +86,7 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 		return err
 	}
 	v := &viewer{page: p, id: id, ov: ov, ctx: p.r.Context()}
-	name := p.r.URL.Query().Get("view")
+	name, _, _ := strings.Cut(p.r.URL.Query().Get("view"), "?") // what follows is a place in a picture
 	var data any
 	at, past, err := v.readMoment(name)
 	if err != nil {
@@ -89,11 +94,7 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	}
 	switch name {
 	case "":
-		if past {
-			data, err = v.viewAt(at)
-		} else {
-			data, err = v.viewGraph()
-		}
+		data, err = v.viewMoment(at, past)
 	case "steps":
 		return v.serveSteps()
 	case "nextfailed":
@@ -120,6 +121,8 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 		data, err = v.viewFamily()
 	case "definition":
 		data, err = v.viewDefinition()
+	case "whatif":
+		data, err = v.viewWhatIf()
 	case "why":
 	default:
 		err = errNoPage
@@ -139,7 +142,15 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	if name == "" || past {
 		template = "run.html"
 	}
-	return p.showPage(template, string(id), "runs", runView{Head: head, View: name, Data: data})
+	return p.showStatus(cmp.Or(v.status, http.StatusOK), template, string(id), "runs", runView{Head: head, View: name, Data: data})
+}
+
+// viewMoment shows the graph of the run as it was after a record, or as it is.
+func (v *viewer) viewMoment(at int64, past bool) (any, error) {
+	if past {
+		return v.viewAt(at)
+	}
+	return v.viewGraph()
 }
 
 // readMoment returns the record after which the run is to be shown; false if it is to be shown as it is.
@@ -177,6 +188,9 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		h.Parent, h.Short = &runLink{parent, v.runLink(parent)}, string(v.id[i+1:])
 	}
 	for _, view := range runViews {
+		if view.name == "whatif" && v.rights&api.Values == 0 {
+			continue
+		}
 		h.Views = append(h.Views, viewLink{Name: view.name, Text: view.text, Href: v.link("view", view.name)})
 	}
 	for i := range h.Views {
@@ -213,9 +227,11 @@ type explained struct {
 	ready chan struct{} // is closed when the answer that is worked out is there; nil if none is
 }
 
-// How long a page waits for an answer: for a run of few records until it is there.
+// How long a page waits for an answer: for a run of quickRecords until it is there. A frame of one that has more than
+// fewRecords asks when the run rests.
 const (
 	quickRecords = 1500
+	fewRecords   = 100 // of a run that is asked about with each frame
 	waitForWhy   = 300 * time.Millisecond
 	workOnWhy    = time.Minute
 	whyRest      = time.Second     // that a run of many records has not moved: before, an answer would be old when it is there
@@ -224,8 +240,9 @@ const (
 
 // explain says why the run stands where it stands, for a page that waits for that or does not.
 func (v *viewer) explain(patient bool) (pawl.Explanation, bool, error) {
-	inAWhile := v.framed && !v.ov.Status.Final() && v.ov.Seq > quickRecords
-	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, whyAsked{patient, inAWhile})
+	ended := v.ov.Status.Final()
+	inAWhile := v.framed && !ended && v.ov.Seq > fewRecords
+	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, whyAsked{patient, inAWhile, ended})
 	v.stale = v.stale || err == nil && x.Seq < v.ov.Seq
 	return x, ok, err
 }
@@ -234,6 +251,7 @@ func (v *viewer) explain(patient bool) (pawl.Explanation, bool, error) {
 type whyAsked struct {
 	patient  bool // however long it takes
 	inAWhile bool // when the run rests
+	ended    bool // once more, and never again
 }
 
 // explainRun says why a run stands where it stands after the record seq, or, where that takes
@@ -248,7 +266,7 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	if e.has && e.x.Seq >= seq {
 		return e.x, true, nil
 	}
-	if !asked.patient && (e.has && time.Now().Before(e.later) || asked.inAWhile && !e.rests(seq)) {
+	if !asked.patient && (e.has && !asked.ended && time.Now().Before(e.later) || asked.inAWhile && !e.rests(seq)) {
 		return e.x, e.has, nil
 	}
 	if e.ready == nil {
@@ -302,7 +320,7 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 		e.x, e.has = x, true
 	}
 	e.moved = time.Time{}
-	e.later = time.Now().Add(whyShare * time.Since(begin))
+	e.later = time.Now().Add(whyPause(time.Since(begin)))
 	close(e.ready)
 	e.ready = nil
 }

@@ -1,7 +1,9 @@
 package inspector
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,55 +166,88 @@ func (a timeAxis) barsOf(st *stay) (bars []bar) {
 	return bars
 }
 
+// A change is when a token of a node comes to be counted, or ceases to be.
+type change struct {
+	at time.Time
+	by int
+}
+
 // nodeLanes returns a lane for each node: how many of its tokens ran and waited, over the time.
 func (v *viewer) nodeLanes(stays []*stay, axis timeAxis) (lanes []lane) {
 	place := map[workflow.NodeID]int{}
-	var active [][2][lanePieces + 1]int // running and all that live, as differences
+	var running, alive [][]change // by lane
 	for _, st := range stays {
 		i, ok := place[st.node]
 		if !ok {
 			i = len(lanes)
 			place[st.node] = i
 			lanes = append(lanes, lane{Label: string(st.node), Href: v.link("view", "tokens", "node", string(st.node))})
-			active = append(active, [2][lanePieces + 1]int{})
+			running, alive = append(running, nil), append(alive, nil)
 		}
 		lanes[i].Total++
 		for _, part := range st.parts {
-			if part.status.Terminal() {
-				continue
-			}
-			from, to := axis.placeInstant(part.from, lanePieces-1), lanePieces
-			if !part.to.IsZero() {
-				to = axis.placeInstant(part.to, lanePieces-1) + 1
-			}
-			active[i][1][from]++
-			active[i][1][to]--
 			if part.status == workflow.Dispatched {
-				active[i][0][from]++
-				active[i][0][to]--
+				running[i] = part.addChanges(running[i])
 			}
 		}
+		alive[i] = st.wholeLife().addChanges(alive[i])
 	}
 	for i := range lanes {
-		running, alive := sumUp(active[i][0]), sumUp(active[i][1])
-		most := 1
-		for _, n := range alive {
-			most = max(most, n)
-		}
+		ran, lived := axis.peaksOf(running[i]), axis.peaksOf(alive[i])
+		most := max(1, slices.Max(lived[:]))
 		lanes[i].Most = most
-		lanes[i].More = groupDigits(lanes[i].Total) + " tokens, at most " + groupDigits(most) + " at once"
-		lanes[i].Area = []area{{"waiting", areaPath(alive, most)}, {"running", areaPath(running, most)}}
+		lanes[i].More = "1 token"
+		if lanes[i].Total > 1 {
+			lanes[i].More = groupDigits(lanes[i].Total) + " tokens, at most " + groupDigits(most) + " at once"
+		}
+		lanes[i].Area = []area{{"waiting", areaPath(lived, most)}, {"running", areaPath(ran, most)}}
 	}
 	return lanes
 }
 
-func sumUp(differences [lanePieces + 1]int) (out [lanePieces]int) {
-	n := 0
-	for i := range out {
-		n += differences[i]
-		out[i] = n
+// wholeLife returns the part of a stay in which the token was alive.
+func (st *stay) wholeLife() stayPart {
+	life := st.parts[0]
+	for _, part := range st.parts {
+		if life.to = part.to; part.status.Terminal() {
+			life.to = part.from
+			break
+		}
 	}
-	return out
+	return life
+}
+
+// addChanges adds where the part begins and where it ends. One that has taken no time that was measured is counted for
+// an instant.
+func (p stayPart) addChanges(to []change) []change {
+	to = append(to, change{p.from, 1})
+	if p.to.IsZero() {
+		return to
+	}
+	end := p.to
+	if !end.After(p.from) {
+		end = p.from.Add(1)
+	}
+	return append(to, change{end, -1})
+}
+
+// peaksOf returns how many tokens were counted at once, at most, in each piece of the time. What ends at an instant is
+// over when something else begins at it.
+func (a timeAxis) peaksOf(changes []change) (peaks [lanePieces]int) {
+	slices.SortFunc(changes, func(x, y change) int { return cmp.Or(x.at.Compare(y.at), x.by-y.by) })
+	n, last := 0, 0
+	for _, c := range changes {
+		piece := min(a.placeInstant(c.at, lanePieces), lanePieces-1)
+		for ; last < piece; last++ {
+			peaks[last+1] = n
+		}
+		n += c.by
+		peaks[piece] = max(peaks[piece], n)
+	}
+	for ; last < lanePieces-1; last++ {
+		peaks[last+1] = n
+	}
+	return peaks
 }
 
 // areaPath draws counts as steps from the ground of a lane.

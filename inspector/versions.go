@@ -2,11 +2,11 @@ package inspector
 
 import (
 	"errors"
-	"html/template"
 	"slices"
 	"strconv"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -82,13 +82,13 @@ func (p *page) chooseVersions(name string, versions []int, chosen int) (rows []c
 
 // A versionBody is a definition that is published.
 type versionBody struct {
+	difference // against the version before
+
 	Name      string
 	Version   int
 	All, Runs string
 	Versions  []choiceRow
-	SVG       template.HTML // of package diagram, which escapes all texts
-	Before    int           // the version before, 0 of the first
-	Changes   []changeRow   // against it
+	Before    int // the version before, 0 of the first
 	Text      string
 	Size      int
 }
@@ -119,13 +119,13 @@ func (s *server) showVersion(p *page, name, text string) error {
 		return err
 	}
 	if at == 0 {
-		b.SVG = drawGraph(g, nil, nil, "")
+		b.picture = p.drawPicture(diagram.New(g, nil), nil)
 		return p.showPage("version.html", name, "definitions", b)
 	}
 	b.Before = versions[at-1]
 	before, err := s.publishedGraph(p, name, b.Before)
 	if err == nil {
-		b.SVG, b.Changes, err = drawDifference(before, g, nil, nil)
+		b.difference, err = p.drawDifference(before, g, nil, nil)
 	}
 	if err != nil {
 		return err

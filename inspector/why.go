@@ -36,7 +36,7 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 	}
 	for i := range x.Failed {
 		f := &x.Failed[i]
-		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: v.failureAt(f.Failure)}
+		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: v.failureAt(f.Failure), Try: f.Try}
 		v.addArrival(&line, f.Came)
 		line.Child = v.childLink(f.Child)
 		lines = append(lines, line)

@@ -111,7 +111,7 @@ func TestWorkersLive(t *testing.T) {
 		<-done
 		frames := strings.Split(w.Body.String(), "event: frame")
 		require.GreaterOrEqual(t, len(frames), 3)
-		require.Contains(t, frames[1], `No worker takes \u003cb\u003epack\u003c/b\u003e: 2 tasks wait`)
+		require.Contains(t, frames[1], `No worker takes <b>pack</b>: 2 tasks wait`)
 		require.NotContains(t, frames[1], "packer")
 		require.Contains(t, frames[len(frames)-1], "packer")
 		require.NoError(t, pool.Close(context.Background()))

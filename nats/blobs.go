@@ -9,12 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +56,8 @@ const (
 	inMemory = 1 << 20
 	// chunksAhead is how many chunks of a blob are asked for at a time. A chunk has 128 KiB.
 	chunksAhead = 16
+	// chunksAlone is how many chunks a blob has at most whose chunks are asked for one by one.
+	chunksAlone = 4
 )
 
 // OpenBlobs opens a bucket over a connection, which stays the caller's. It makes the bucket if there is
@@ -105,23 +104,17 @@ func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, er
 
 func (b *Blobs) streamName() string { return "OBJ_" + b.bucket }
 
-// makeBucket makes the object store. Its stream answers from its leader only: what was put is there
-// for everybody.
+// makeBucket makes the object store, as jetstream does, but for its stream, which answers from its leader only: what was put is there
+// for everybody. It is made so at once: whoever opened it before a change would ask the others for ever.
 func (b *Blobs) makeBucket(ctx context.Context, o BlobsOptions) (jetstream.ObjectStore, error) {
-	c := jetstream.ObjectStoreConfig{Bucket: o.Bucket, Replicas: o.Replicas, MaxBytes: -1, Storage: jetstream.FileStorage}
+	c := jetstream.StreamConfig{
+		Name: b.streamName(), Subjects: []string{"$O." + o.Bucket + ".C.>", "$O." + o.Bucket + ".M.>"},
+		Storage: jetstream.FileStorage, Replicas: o.Replicas, MaxBytes: -1, Discard: jetstream.DiscardNew, AllowRollup: true,
+	}
 	if o.MaxBytes > 0 {
 		c.MaxBytes = o.MaxBytes
 	}
-	if _, err := b.js.CreateObjectStore(ctx, c); err != nil {
-		return nil, err
-	}
-	s, err := b.js.Stream(ctx, b.streamName())
-	if err != nil {
-		return nil, err
-	}
-	config := s.CachedInfo().Config
-	config.AllowDirect = false
-	if _, err := b.js.UpdateStream(ctx, config); err != nil {
+	if _, err := b.js.CreateStream(ctx, c); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
 		return nil, err
 	}
 	return b.js.ObjectStore(ctx, o.Bucket)
@@ -218,81 +211,6 @@ func (s *spool) remove() {
 	}
 }
 
-// Open implements [blob.Store].
-func (b *Blobs) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
-	name, err := nameOf(hash)
-	if err != nil {
-		return nil, err
-	}
-	info, err := b.objects.GetInfo(ctx, name)
-	if err != nil {
-		return nil, blobError(hash, err)
-	}
-	r := &blobReader{hash: hash, name: name, missing: uint64(info.Chunks), sum: sha256.New()}
-	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if r.missing == 0 {
-		return r, nil
-	}
-	chunks, err := b.js.OrderedConsumer(r.ctx, b.streamName(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{b.chunksOf(info)}})
-	if err == nil {
-		r.chunks, err = chunks.Messages(jetstream.PullMaxMessages(chunksAhead))
-	}
-	if err == nil && chunks.CachedInfo().NumPending != r.missing {
-		r.chunks.Stop()
-		err = fmt.Errorf("%w: it has %d of its %d chunks", blob.ErrDamaged, chunks.CachedInfo().NumPending, r.missing)
-	}
-	if err != nil {
-		r.cancel()
-		return nil, blobError(hash, err)
-	}
-	return r, nil
-}
-
-// chunksOf returns the subject of an object's chunks.
-func (b *Blobs) chunksOf(o *jetstream.ObjectInfo) string { return "$O." + b.bucket + ".C." + o.NUID }
-
-// A blobReader reads a blob and checks it at the end.
-type blobReader struct {
-	hash, name string
-	ctx        context.Context
-	cancel     context.CancelFunc
-	chunks     jetstream.MessagesContext
-	missing    uint64 // chunks that are to come
-	left       []byte // of the last one
-	sum        hash.Hash
-}
-
-// Read returns the next bytes; at the end io.EOF, or that the blob is damaged.
-func (r *blobReader) Read(p []byte) (int, error) {
-	for len(r.left) == 0 && len(p) > 0 {
-		if r.missing == 0 {
-			if hex.EncodeToString(r.sum.Sum(nil)) != r.name {
-				return 0, &blob.Error{Hash: r.hash, Err: blob.ErrDamaged}
-			}
-			return 0, io.EOF
-		}
-		m, err := nextMessage(r.ctx, r.chunks)
-		if err != nil {
-			return 0, &blob.Error{Hash: r.hash, Err: err, Detail: "read its next chunk"}
-		}
-		r.left = m.Data()
-		r.sum.Write(r.left)
-		r.missing--
-	}
-	n := copy(p, r.left)
-	r.left = r.left[n:]
-	return n, nil
-}
-
-// Close ends the reading.
-func (r *blobReader) Close() error {
-	if r.chunks != nil {
-		r.chunks.Stop()
-	}
-	r.cancel()
-	return nil
-}
-
 // Stat implements [blob.Store].
 func (b *Blobs) Stat(ctx context.Context, hash string) (blob.Info, error) {
 	name, err := nameOf(hash)
@@ -349,32 +267,4 @@ func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool
 		err = b.stream.Purge(ctx, jetstream.WithPurgeSubject(about), jetstream.WithPurgeSequence(ack.Sequence+1))
 	}
 	return err == nil, blobError(hash, err)
-}
-
-// All implements [blob.Store].
-func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
-	return func(yield func(blob.Info, error) bool) {
-		objects, err := b.objects.List(ctx)
-		if errors.Is(err, jetstream.ErrNoObjectsFound) {
-			return
-		}
-		if err != nil {
-			yield(blob.Info{}, blobError("", err))
-			return
-		}
-		slices.SortFunc(objects, func(x, y *jetstream.ObjectInfo) int { return cmp.Compare(x.Name, y.Name) })
-		for _, o := range objects {
-			hash := hashScheme + o.Name
-			if _, err := nameOf(hash); err != nil {
-				continue // somebody else's
-			}
-			if err := context.Cause(ctx); err != nil {
-				yield(blob.Info{}, &blob.Error{Err: err})
-				return
-			}
-			if !yield(infoOf(hash, o), nil) {
-				return
-			}
-		}
-	}
 }

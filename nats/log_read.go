@@ -118,6 +118,20 @@ func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.En
 	}
 }
 
+// signOfConsumer is how often a consumer that has nothing to send gives a sign. One that has given none for twice that time, because
+// its server is gone, is made anew.
+const signOfConsumer = time.Second
+
+var signsOfConsumer = []jetstream.PullMessagesOpt{jetstream.PullExpiry(4 * signOfConsumer), jetstream.PullHeartbeat(signOfConsumer)}
+
+// deleteConsumer deletes a consumer that nobody needs any more. By itself it would stay for minutes, and a stream has at most a
+// thousand.
+func deleteConsumer(js jetstream.JetStream, stream string, c jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.Background(), signOfConsumer)
+	defer cancel()
+	_ = js.DeleteConsumer(ctx, stream, c.CachedInfo().Name) // if that fails it goes by itself
+}
+
 // readTimeout is how long a reader waits for a message that is there.
 const readTimeout = 30 * time.Second
 
@@ -150,7 +164,8 @@ func (l *Log) readEntries(ctx context.Context, after store.Position, do func(sto
 	if err != nil {
 		return fmt.Errorf("read the stream %s: %w", l.streamName(), err)
 	}
-	messages, err := consumer.Messages()
+	defer deleteConsumer(l.js, l.streamName(), consumer)
+	messages, err := consumer.Messages(signsOfConsumer...)
 	if err != nil {
 		return fmt.Errorf("read the stream %s: %w", l.streamName(), err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// beginApproval lets a token wait for people, with what they are asked and the input of
-// the node.
+// beginApproval lets a token wait for people's votes. They are shown the node's message and
+// its input.
 func (p *planner) beginApproval(t *state.Token, n *workflow.GraphNode, v vars) {
 	d := decision.RequestApproval{Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout)}
 	var f *workflow.Failure

@@ -18,6 +18,7 @@ func (p *player) check() {
 	if !p.state.Status.Final() {
 		p.sound()
 	}
+	p.unmet.check(p)
 	again := state.Restore(p.state.Graph, p.state.AllRows())
 	p.same("All", again)
 	p.store.apply(p.t, p.state.TakeChanges())

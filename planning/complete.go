@@ -71,6 +71,8 @@ func failedAfterCompletion(f *workflow.Failure) bool {
 	return false
 }
 
+// taskCompleted completes the node of a task, unless the message is late or repeated. A result that is larger or
+// deeper than the limits allow, or brings too many artifacts, fails the attempt instead.
 func (p *planner) taskCompleted(m state.TaskCompleted) error {
 	k := attemptKey{m.Token, m.Attempt, m.Epoch}
 	t := p.runningAttempt(k)

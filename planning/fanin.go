@@ -144,7 +144,9 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 		p.decideUnjoined(g, last)
 		return
 	}
-	p.addNote(g.Origin, "", "%v %s: %d arrived, %d ended, %d failed of %d, waits for %v", g.ID, g.Name, g.Arrived, g.Ended, g.Failed, g.Total, sync.Strategy)
+	if p.explains { // for each branch, ten values would be made for nobody
+		p.addNote(g.Origin, "", "%v %s: %d arrived, %d ended, %d failed of %d, waits for %v", g.ID, g.Name, g.Arrived, g.Ended, g.Failed, g.Total, sync.Strategy)
+	}
 	quorum := sync.Strategy.Quorum()
 	done := g.UnresolvedBranches() == 0 && !g.Open
 	switch {

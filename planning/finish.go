@@ -34,6 +34,8 @@ func (p *planner) completeRun() {
 	p.decide(decision.CompleteRun{Output: output, At: p.now})
 }
 
+// runOutput returns the output of a run that completes: the values of the definition's output expressions or, without
+// those, the section output. The failure says which schema the state or the output does not fit.
 func (p *planner) runOutput() (map[string]any, *workflow.Failure) {
 	g := p.s.Graph
 	if g.StateSchema != nil {

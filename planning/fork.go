@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// forkRun makes another run of the one in the state. What waits for time goes on to wait
-// for as long as was left. Tasks and children that were out belong to the run that is
-// forked: they come to the results that are given, are sent again, or wait for an operator.
+// forkRun turns the state, which is that of the forked run, into the state of the fork. Whatever waits
+// for time keeps the time that was left. Running tasks and children belong to the forked run: in the
+// fork each of them gets the result that the message gives, is sent again, or waits for an operator.
 func (p *planner) forkRun(m state.RunForked) error {
-	if m.Run == m.From.Run {
+	if m.Run == m.From.Run && !m.Moved {
 		return workflow.ErrRunExists
 	}
 	shift := max(0, p.now.Sub(time.UnixMilli(m.AsOf).UTC()))

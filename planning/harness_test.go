@@ -37,6 +37,8 @@ type player struct {
 	fired   map[workflow.GroupID]int
 	quick   bool // without the checks
 
+	unmet unmetJoins
+
 	failures int // of 40 attempts
 	sent     int // messages
 }

@@ -79,6 +79,8 @@ func (c *patchCheck) checkTokens() error {
 	return nil
 }
 
+// checkToken refuses the patch if the token waits for something that the new definition has taken away or changed:
+// its node, the node's kind, its lock or its join, or the transition by which the token arrived.
 func (c *patchCheck) checkToken(t *state.Token) error {
 	path, was, is := nodePath(t.Node), c.old.Node(t.Node), c.new.Node(t.Node)
 	switch {

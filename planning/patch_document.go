@@ -64,7 +64,7 @@ func withoutPlaces(err error) error {
 	return out
 }
 
-// checkOps finds the first operation that is none.
+// checkOps returns an error for the first element of ops that is not an operation with a path.
 func checkOps(ops []any) error {
 	for i, op := range ops {
 		m, ok := op.(map[string]any)
@@ -152,6 +152,7 @@ type elements struct {
 	byID map[string]any
 }
 
+// documentOf returns a definition as patches see it: its nodes and transitions are objects, whose keys are their ids.
 func documentOf(g *workflow.Graph) (document, error) {
 	v, err := value.Decode([]byte(g.JSON), value.Limits{Bytes: -1})
 	if err != nil {

@@ -31,8 +31,8 @@ func (p *planner) keptResult(t *state.Token) (any, bool) {
 	return nil, false
 }
 
-// groupBegunBy returns the group of which a token is the first of a branch, nil if it
-// is none.
+// groupBegunBy returns the group one of whose branches began with the token; nil if no
+// branch did.
 func (p *planner) groupBegunBy(t *state.Token) *state.Group {
 	if g := p.s.Group(t.Scope.Group); g != nil && g.TokenOf(t.Scope.Branch) == t.ID {
 		return g

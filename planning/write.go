@@ -89,6 +89,8 @@ func (p *planner) checkWritten(sc workflow.Scope, mapping []workflow.Mapping) *w
 	return nil
 }
 
+// checkPath checks the value to which a mapping has written: all of the state, the last element of a list, or
+// the top-level property that holds the path. Only the state has a schema that is checked at each write.
 func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failure {
 	if path.Segments[0] != workflow.SectionState || p.s.Graph.StateSchema == nil {
 		return nil

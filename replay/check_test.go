@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -88,6 +89,7 @@ func TestCheckOfAnUnreadableRecording(t *testing.T) {
 	require.ErrorContains(t, err, "no records")
 	r.records[1].Planner = planning.Version + 1
 	_, err = replay.Check(r.recording())
+	require.ErrorIs(t, err, store.ErrVersion)
 	require.ErrorContains(t, err, "use a newer pawl")
 }
 

@@ -42,6 +42,14 @@ func (r *Recording) Definition() *workflow.Definition {
 	return r.graph.Definition
 }
 
+// Graph returns the definition that the run began with, compiled; nil of a Recording that nobody has made. Do not modify it.
+func (r *Recording) Graph() *workflow.Graph {
+	if r == nil {
+		return nil
+	}
+	return r.graph
+}
+
 // Until returns the recording as it was after one of its records: those that follow are left out. Close the one that it comes from.
 func (r *Recording) Until(record int64) *Recording {
 	if r == nil || r.history == nil {
@@ -91,7 +99,7 @@ func (r *Recording) eachRedacted() decision.History {
 		none := true
 		for rec, err := range r.history {
 			if err == nil && rec.Planner > planning.Version {
-				err = fmt.Errorf("record %d was made by version %d of the planner; this is %d: use a newer pawl", rec.Seq, rec.Planner, planning.Version)
+				err = fmt.Errorf("%w: record %d was made by version %d of the planner; this is %d: use a newer pawl", store.ErrVersion, rec.Seq, rec.Planner, planning.Version)
 			}
 			if err != nil {
 				yield(decision.Record{}, r.withSource(err))

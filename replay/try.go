@@ -12,10 +12,7 @@ import (
 // of the command pawl or, for what it has no verb, calls of the engine. There are none if time or
 // the run itself ends the wait. The target is the token or, if no other is there, its node.
 func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []string {
-	command := func(verb string, operands ...string) string {
-		words := append([]string{"pawl", verb, shellWord(string(s.Run))}, operands...)
-		return strings.Join(append(words, "-m", "REASON"), " ")
-	}
+	command := func(verb string, operands ...string) string { return actOn(s.Run, verb, operands...) }
 	if s.Status == workflow.RunSuspended || t.Status == workflow.Pending && t.Held {
 		return []string{command("resume")}
 	}
@@ -36,16 +33,35 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 		return []string{fmt.Sprintf("pawl why %s", shellWord(string(w.Child)))}
 	case workflow.WaitingForSiblings:
 		if w.Hopeless {
-			return []string{"Engine.CloseGroup fires the join with what has arrived"}
+			return []string{command("close", shellWord(s.Group(t.Scope.Group).Name))}
 		}
 	case workflow.WaitingForJoin:
 		if w.Hopeless {
-			return []string{command("patch", "CHANGED.json"), "Engine.CancelNodes ends the wait"}
+			return []string{command("patch", "CHANGED.json"), command("cancel")}
 		}
 	case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForLock,
 		workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
 	}
 	return nil
+}
+
+// actOn returns a command that changes a run.
+func actOn(run workflow.RunID, verb string, operands ...string) string {
+	words := append([]string{"pawl", verb, shellWord(string(run))}, operands...)
+	return strings.Join(append(words, "-m", "REASON"), " ")
+}
+
+// commandsAfter returns what can be done about a token whose failure ended the run: its child run says more, and a fork goes on
+// from before it was performed.
+func commandsAfter(s *state.State, t *state.Token, child workflow.RunID) (out []string) {
+	if child != "" {
+		out = append(out, fmt.Sprintf("pawl why %s", shellWord(string(child))))
+	}
+	place := shellWord(string(t.Node))
+	if t.Scope.Group != 0 {
+		place = t.ID.String()
+	}
+	return append(out, actOn(s.Run, "fork", "NEWID", "--node", place))
 }
 
 // shellWord returns a text as one word of a shell.

@@ -165,30 +165,62 @@ func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	}
 	sync := s.Graph.Groups[g.Name].Sync
 	left := g.UnresolvedBranches()
-	text := fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d under way, %d to begin, %d ended, %d failed",
-		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
+	running := runningIn(s, g.ID)
+	text := fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d under way%s, %d to begin, %d ended, %d failed",
+		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), placesText(" (", running, ")"), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
 	switch {
 	case g.Open && left == 0:
 		return siblingsWait{text + "; it takes further branches until it is closed", g.Due, false}
 	case left == 0 && g.Live > g.Arrived:
 		return siblingsWait{text + "; what is left of an earlier fan-out blocks it", g.Due, false}
 	default:
-		return siblingsWait{text, g.Due, left > 0 && !anyRuns(s, g.ID)}
+		return siblingsWait{text, g.Due, left > 0 && len(running) == 0 && g.Started == g.Total}
 	}
 }
 
-// anyRuns reports whether a token that is not waiting for its siblings lives in a group.
-func anyRuns(s *state.State, id workflow.GroupID) bool {
+// runningIn returns the tokens that live in a group and do not wait for their siblings there.
+func runningIn(s *state.State, id workflow.GroupID) (out []*state.Token) {
 	for _, live := range s.GroupTokens(id) {
 		t := s.Token(live)
 		if t.Live() && (t.Status != workflow.WaitingForSiblings || t.Scope.Group != id) {
-			return true
+			out = append(out, t)
 		}
 	}
-	return s.Group(id).Started < s.Group(id).Total
+	return out
 }
 
-// joinText says which incoming transitions a node's join lacks, and whether no live token can
+// namedPlaces is how many nodes placesText names.
+const namedPlaces = 3
+
+// placesText says at which nodes some tokens stand, in the order of the first ones: which it is where one stands alone, or how
+// many they are. It is "" for none.
+func placesText(before string, tokens []*state.Token, after string) string {
+	var nodes []workflow.NodeID
+	at := map[workflow.NodeID][]*state.Token{}
+	for _, t := range tokens {
+		if at[t.Node] == nil {
+			nodes = append(nodes, t.Node)
+		}
+		at[t.Node] = append(at[t.Node], t)
+	}
+	var parts []string
+	for _, n := range nodes[:min(len(nodes), namedPlaces)] {
+		if some := at[n]; len(some) == 1 {
+			parts = append(parts, fmt.Sprintf("%s %v", string(n), some[0].ID))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s ×%d", string(n), len(some)))
+		}
+	}
+	switch more := len(nodes) - len(parts); {
+	case more > 0:
+		parts = append(parts, fmt.Sprintf("%d more nodes", more))
+	case len(parts) == 0:
+		return ""
+	}
+	return before + strings.Join(parts, ", ") + after
+}
+
+// joinText says which incoming transitions a node's join lacks, and which tokens may bring each, and whether no live token can
 // reach one of them any more.
 func joinText(s *state.State, t *state.Token, n *workflow.GraphNode) (text string, hopeless bool) {
 	var has, lacks []string
@@ -202,10 +234,37 @@ func joinText(s *state.State, t *state.Token, n *workflow.GraphNode) (text strin
 		if n.Join == workflow.JoinAll && !reached[tr.From] {
 			name += " (which nothing can bring any more)"
 			hopeless = true
+		} else {
+			name += placesText(" (from ", comingTo(s, t, tr.From), ")")
 		}
 		lacks = append(lacks, name)
 	}
 	return fmt.Sprintf("join %v: has %s; lacks %s", n.Join, strings.Join(has, ", "), strings.Join(lacks, ", ")), hopeless
+}
+
+// comingTo returns the live tokens that stand where a path leads to a node, but those that wait at a join as one does: each
+// may come to that node, conditions left out.
+func comingTo(s *state.State, waits *state.Token, to workflow.NodeID) (out []*state.Token) {
+	leads := map[workflow.NodeID]bool{to: true}
+	for queue := []workflow.NodeID{to}; len(queue) > 0; queue = queue[1:] {
+		n := s.Graph.Node(queue[0])
+		if n == nil {
+			continue
+		}
+		for _, tr := range n.Incoming {
+			if !leads[tr.From] {
+				leads[tr.From] = true
+				queue = append(queue, tr.From)
+			}
+		}
+	}
+	for _, id := range s.LiveTokens() {
+		t := s.Token(id)
+		if leads[t.Node] && (t.Node != waits.Node || t.Scope != waits.Scope || t.Status != workflow.WaitingForJoin) {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // reachable returns the nodes that live tokens stand at, or can come to by transitions, other

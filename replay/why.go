@@ -32,6 +32,7 @@ type FailedToken struct {
 	Failure *workflow.Failure `json:"failure,omitzero"`
 	Child   workflow.RunID    `json:"child,omitzero"` // the child run that failed, if the token waited for one
 	Came    *Arrival          `json:"came,omitzero"`
+	Try     []string          `json:"try,omitzero"` // commands that look further or do it again, to be typed
 }
 
 // A Wait is what one token waits for, or several at one node that wait alike.
@@ -166,6 +167,7 @@ func (x *Explanation) addFailed(s *state.State) {
 		if n := s.Graph.Node(t.Node); n != nil && n.Kind == workflow.KindSubworkflow {
 			f.Child = workflow.ChildID(s.Run, id, t.Attempt)
 		}
+		f.Try = commandsAfter(s, t, f.Child)
 		x.Failed = append(x.Failed, f)
 	}
 }
@@ -206,6 +208,7 @@ func (x Explanation) String() string {
 			fmt.Fprintf(&b, "  its child run is %s\n", string(f.Child))
 		}
 		f.Came.writeArrival(&b)
+		writeCommands(&b, f.Try)
 	}
 	for i := range x.Waits {
 		x.Waits[i].writeWait(&b)
@@ -231,7 +234,11 @@ func (w *Wait) writeWait(b *strings.Builder) {
 		fmt.Fprintf(b, "  its last attempt: %v\n", w.Failure)
 	}
 	w.Came.writeArrival(b)
-	for _, command := range w.Try {
+	writeCommands(b, w.Try)
+}
+
+func writeCommands(b *strings.Builder, commands []string) {
+	for _, command := range commands {
 		fmt.Fprintf(b, "  try: %s\n", command)
 	}
 }

@@ -68,7 +68,7 @@ transitions:
 	require.Equal(t, "load[1]", x.Waits[0].Place)
 	require.Equal(t, "http_503", x.Waits[0].Failure.Code)
 	require.Equal(t, 2, x.Waits[1].Count)
-	require.Equal(t, "g1 files (join all): 1 of 4 have arrived, 3 under way, 0 to begin, 0 ended, 0 failed", x.Waits[2].For)
+	require.Equal(t, "g1 files (join all): 1 of 4 have arrived, 3 under way (load ×3), 0 to begin, 0 ended, 0 failed", x.Waits[2].For)
 	require.False(t, x.Waits[2].Hopeless)
 	require.Equal(t, []workflow.TransitionID{"split->load"}, x.Waits[1].Came.Transitions)
 }
@@ -116,7 +116,7 @@ transitions:
   - {from: b, to: away, priority: 1}
 `, nil)
 	r.complete("a", 0, nil)
-	require.Equal(t, "join all: has a->both; lacks b->both", r.why().Waits[2].For)
+	require.Equal(t, "join all: has a->both; lacks b->both (from b t3)", r.why().Waits[2].For)
 	r.complete("b", 0, int64(2))
 	x := r.why()
 	require.Len(t, x.Waits, 2)
@@ -181,6 +181,8 @@ transitions:
 	require.Equal(t, "broken", x.Failed[0].Failure.Code)
 	require.Equal(t, "tidy", x.Failed[0].Came.From)
 	require.Equal(t, int64(4), x.Failed[0].Came.Seq)
+	require.Equal(t, []string{"pawl fork r NEWID --node c -m REASON"}, x.Failed[0].Try)
+	require.Contains(t, x.String(), "\n  try: pawl fork r NEWID --node c -m REASON")
 }
 
 // The first token of a run came from nowhere, and one that a timer moved says so.

@@ -293,7 +293,7 @@ func (in *inspection) noteFiles(named map[string]bool) {
 
 // noteOthers notes what else is in the directory.
 func (in *inspection) noteOthers() {
-	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, socket.File: true, socket.NewFile: true}
+	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.TailFile: true, index.OldTailFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, socket.File: true, socket.NewFile: true}
 	entries, err := fs.ReadDir(in.FS(), ".")
 	if err != nil {
 		in.addDamage("", ".", err, doRepair)

@@ -20,10 +20,14 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// verifyRun checks a run and adds its file to those that are named.
+// verifyRun checks a run and adds its file to those that are named, and the one that its next flush writes: a flush that
+// a crash has cut off may have left that.
 func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.report.Runs++
 	r, err := in.Row(id)
+	if r.Seq > r.Flushed {
+		named[index.FileName(id, r.Nonce, r.Slot.Other())] = true
+	}
 	if r.File != "" {
 		named[r.File] = true
 		in.report.Files++
@@ -189,7 +193,7 @@ func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 		{"start", instants(h.StartedAt, s.StartedAt)},
 		{"end", instants(h.EndedAt, s.EndedAt)},
 		{"output", reflect.DeepEqual(h.Output, s.Output)},
-		{"failure", reflect.DeepEqual(column.FailureText(h.Failure), column.FailureText(s.Failure))},
+		{"failure", sameFailure(h.Failure, s)},
 		{"parent", h.Parent == parent && h.Root == root},
 		{"tenant", h.Tenant == s.Tenant},
 		{"run that it was forked from", h.ForkedFrom == s.ForkedFrom},
@@ -201,6 +205,12 @@ func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 			in.addWrong(snap.Run, index.File, doRebuild, "the %s in its row is not what its journal tells", a.what)
 		}
 	}
+}
+
+// sameFailure reports whether the failure in the row of a run is that of its state. That of a run that goes on
+// is an incident, which rows lack that were written before incidents were noted.
+func sameFailure(f *workflow.Failure, s *state.State) bool {
+	return f == nil && s.Failure == nil || reflect.DeepEqual(column.FailureText(f), column.FailureText(s.FailureOrIncident()))
 }
 
 const (

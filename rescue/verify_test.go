@@ -119,6 +119,17 @@ func fileOf(t testing.TB, dir string, id workflow.RunID) string {
 	return filepath.Join(dir, r.File)
 }
 
+// writeOther writes something under the name that the file of a run has not now but may have next, and returns the name.
+func writeOther(t testing.TB, dir string, id workflow.RunID) string {
+	now := fileOf(t, dir, id)
+	ends := map[string]string{"a.db": "b.db", "b.db": "a.db"}
+	next := now[:len(now)-4] + ends[now[len(now)-4:]]
+	require.NoError(t, os.WriteFile(next, []byte("x"), 0o600))
+	name, err := filepath.Rel(dir, next)
+	require.NoError(t, err)
+	return filepath.ToSlash(name)
+}
+
 // reseal makes the index accept what stands in a run's file now.
 func reseal(t testing.TB, dir string, id workflow.RunID) {
 	data, err := os.ReadFile(fileOf(t, dir, id))
@@ -258,13 +269,15 @@ func TestVerifyNotes(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(path, name), []byte("x"), 0o600))
 	}
 	require.NoError(t, os.Remove(filepath.Join(path, index.LockFile)))
+	writeOther(t, path, "parts") // as a flush that was cut off; the next one overwrites it
+	kept := writeOther(t, path, "ended")
 	r := verified(t, path)
 	require.Zero(t, r.Damage)
 	var lines []string
 	for _, f := range r.Findings {
 		lines = append(lines, strings.SplitN(f.String(), ": ", 3)[1])
 	}
-	require.ElementsMatch(t, []string{"runs/00/left.db", "tmp", "notes.txt", index.BlobsDir, index.LockFile}, lines)
+	require.ElementsMatch(t, []string{"runs/00/left.db", kept, "tmp", "notes.txt", index.BlobsDir, index.LockFile}, lines)
 	require.NoError(t, os.RemoveAll(filepath.Join(path, index.BlobsDir)))
 	require.Zero(t, verified(t, path).Damage, "the host may keep the blobs elsewhere")
 }

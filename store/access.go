@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// warnOfAccess tells the log if others than the user of the process can change what is in
-// the directory, which an engine makes for that user alone.
+// warnOfAccess logs a warning if users other than that of the process can change files of
+// the directory, which an engine makes for its user alone.
 func (d *Dir) warnOfAccess() {
 	info, err := os.Stat(d.path)
 	if err != nil {
@@ -18,8 +18,8 @@ func (d *Dir) warnOfAccess() {
 	}
 }
 
-// accessWarnings says who else can change what is in a directory. owner and user are ids, -1
-// where the system has none.
+// accessWarnings returns one warning for each group of other users who can change files of a
+// directory. owner and user are numeric ids, or -1 where the system has no such ids.
 func accessWarnings(mode fs.FileMode, owner, user int) (out []string) {
 	if owner != user && owner >= 0 {
 		out = append(out, "the engine directory belongs to another user, who can replace everything in it: chown it, or use one of your own")

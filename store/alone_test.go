@@ -63,26 +63,6 @@ func TestALoneRunCommitsItself(t *testing.T) {
 	require.False(t, byItself, "others commit as well")
 }
 
-// TestLoneCommitsMoveTheLog: the log does not grow beyond its bound where every commit is
-// made by its caller.
-func TestLoneCommitsMoveTheLog(t *testing.T) {
-	d := open(t, t.TempDir())
-	for range alone + 1 {
-		require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { return nil }))
-	}
-	for range 3 {
-		d.mu.Lock()
-		d.frames = longLog
-		d.mu.Unlock()
-		for range 2 {
-			require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { return nil }))
-		}
-		d.mu.Lock()
-		require.Less(t, d.frames, longLog)
-		d.mu.Unlock()
-	}
-}
-
 // TestAPanicInALoneCommit fails the directory, because whoever called may go on.
 func TestAPanicInALoneCommit(t *testing.T) {
 	d := open(t, t.TempDir())

@@ -74,8 +74,8 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 	return b.info, nil
 }
 
-// CheckOutside fails with ErrNotEmpty if a path is that of the directory, or below it: a copy there would
-// be lost with what it is of. It fails with ErrClosed as well.
+// CheckOutside fails with ErrNotEmpty if a path is the directory itself or lies in it: whoever lost the
+// directory would lose a copy there as well. It fails with ErrClosed once the directory is closed.
 func (d *Dir) CheckOutside(into string) error {
 	abs, err := filepath.Abs(into)
 	if err != nil {
@@ -98,13 +98,16 @@ func (d *Dir) CheckOutside(into string) error {
 	}
 }
 
-// A backup is one that is under way.
+// A backup is the state of one call of Backup: what it copies from, and what it has copied so far.
 type backup struct {
 	dir   *Dir
 	blobs blob.Store
 	info  BackupInfo
 }
 
+// copyDirectory fills the folder building: first pawl.db, then whatever the rows in that copy name, so that the
+// backup is as of one moment although commits go on. Meanwhile the flusher removes no file of a run that the copy
+// may still name.
 func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	d := b.dir
 	d.flusher.holdFiles()
@@ -126,7 +129,7 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	if closed := copied.Close(); err == nil {
 		err = closed
 	}
-	for _, litter := range []string{indexWAL, indexFile + "-shm"} { // of a reader
+	for _, litter := range []string{indexWAL, indexFile + "-shm"} { // SQLite leaves them behind when it reads the copy
 		if gone := os.Remove(filepath.Join(building, litter)); err == nil && !errors.Is(gone, fs.ErrNotExist) {
 			err = gone
 		}
@@ -225,6 +228,8 @@ func writeClosedRecord(c *sqlite.Conn, folder string) error {
 
 const allRows = index.RunColumns + `ORDER BY num`
 
+// copyFiles copies the file of each run in the copied index. Damage of a row or of a file is noted in the report,
+// and does not keep the others from being backed up; a damaged file is left out.
 func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if err := os.Mkdir(filepath.Join(building, runsDir), 0o700); err != nil {
 		return err
@@ -291,6 +296,8 @@ const blobsDir = index.BlobsDir
 
 const allRefRows = `SELECT hash, num, artifact, crc FROM blob_refs ORDER BY hash`
 
+// copyBlobs copies each blob that the copied index refers to, once. A blob that is missing or damaged is noted in
+// the report.
 func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if b.blobs == nil {
 		return nil

@@ -51,11 +51,11 @@ type manifestFile struct {
 // A baseBuilder makes a base.
 type baseBuilder struct {
 	dir      *Dir
-	from, to blob.Store // of the directory, which may be nil; and where the base goes
+	from, to blob.Store // the blobs of the directory, which may be nil, and the place for the base
 	manifest manifest
-	number   int64 // of the last transaction in it
-	size     int64 // of pawl.db
-	remote   bool  // it goes on with the log of the directory
+	number   int64 // the number of the last transaction in the base
+	size     int64 // bytes of pawl.db
+	remote   bool  // the base is followed by the log of Options.Remote, not by that of a follower
 }
 
 // hashPrefix is what a content address has before the hexadecimal digits.

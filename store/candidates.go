@@ -1,12 +1,15 @@
 package store
 
 import (
+	"context"
 	"database/sql/driver"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A list looks at the runs that one index leads to, and at no others. Most indexes have
@@ -101,10 +104,12 @@ func (l *runList) readOrder(db *sqlite.Conn, order runOrder, page []int64, value
 
 // gatherRuns finds the numbers of the runs that only an index of another order leads to:
 // those with a prefix, and those that ended in a span of time.
-func (l *runList) gatherRuns() error {
+func (l *runList) gatherRuns(ctx context.Context) error {
 	f := &l.filter
 	var read func(db *sqlite.Conn) (n int, err error)
 	switch {
+	case l.asksIncidents():
+		read = l.runsWithIncident
 	case f.Parent != "", f.ForkedFrom != "", l.label != nil && l.label.runs < listRows:
 		return nil
 	case f.Prefix != "":
@@ -115,7 +120,7 @@ func (l *runList) gatherRuns() error {
 		return nil
 	}
 	for n := listRows; n == listRows; {
-		err := l.d.readIndex(func(db *sqlite.Conn) (err error) { n, err = read(db); return err })
+		err := l.d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) { n, err = read(db); return err })
 		if err != nil {
 			return err
 		}
@@ -130,6 +135,18 @@ func (l *runList) gatherRuns() error {
 		slices.Reverse(l.runs)
 	}
 	return nil
+}
+
+// asksIncidents reports whether the list is of runs that go on and have an incident.
+func (l *runList) asksIncidents() bool {
+	return l.where != nil && l.where.Bounds.Code == workflow.CodeJoinUnmet && len(l.filter.Status) > 0 &&
+		!slices.ContainsFunc(l.filter.Status, func(s workflow.RunStatus) bool { return s != workflow.RunRunning && s != workflow.RunPaused })
+}
+
+// runsWithIncident reads the numbers of all runs that have one.
+func (l *runList) runsWithIncident(*sqlite.Conn) (int, error) {
+	l.runs = slices.Collect(maps.Keys(l.d.counts.incidents))
+	return 0, nil
 }
 
 // prefixedRuns returns a reader of the next numbers of runs whose id has the prefix.

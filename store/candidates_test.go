@@ -85,11 +85,11 @@ func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.filter), func(t *testing.T) {
 			l := runList{d: d, filter: tt.filter}
-			require.NoError(t, l.beginList())
+			require.NoError(t, l.beginList(t.Context()))
 			require.Equal(t, tt.gathered, l.gathered)
 			pages := 0
 			for ; !l.done; pages++ {
-				_, err := l.nextPage()
+				_, err := l.nextPage(t.Context())
 				require.NoError(t, err)
 			}
 			require.Equal(t, tt.pages, pages)
@@ -156,11 +156,11 @@ func TestDeadLettersThatFitAreFoundBehindManyThatDoNot(t *testing.T) {
 		}
 		return nil
 	}))
-	require.Len(t, all(t, d.DeadLetters(DeadLetterFilter{})), 2*listRows)
+	require.Len(t, all(t, d.DeadLetters(t.Context(), DeadLetterFilter{})), 2*listRows)
 	for _, f := range []DeadLetterFilter{{Node: "rare"}, {Node: "rare", Run: "b"}, {Node: "rare", Task: "work", Code: "x"}} {
-		require.Len(t, all(t, d.DeadLetters(f)), 3, f)
+		require.Len(t, all(t, d.DeadLetters(t.Context(), f)), 3, f)
 	}
 	for _, f := range []DeadLetterFilter{{Node: "never"}, {Run: "a"}, {Run: "c"}, {Workflow: "other"}} {
-		require.Empty(t, all(t, d.DeadLetters(f)), f)
+		require.Empty(t, all(t, d.DeadLetters(t.Context(), f)), f)
 	}
 }

@@ -26,6 +26,7 @@ func (d *Dir) Close() error {
 			d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
 		}
 		d.committer.stopLoop()
+		d.checkpoints.running.Wait()
 		d.tapes.waitForEnd()
 		d.leaveLog()
 		d.closed = d.closeIndex()
@@ -46,10 +47,14 @@ func (d *Dir) closeIndex() error {
 		if err := d.overwriteFreePages(); err != nil {
 			d.options.Logger.Warn("free pages, which may hold what was purged, are not overwritten", "file", d.pathOf(indexFile), "error", err)
 		}
+		if d.remote != nil || d.logAway {
+			(&logTail{dir: d}).erase()
+		}
 	}
 	if alive {
 		err = typedError(d.checkpointLog())
 	}
+	err = errors.Join(err, d.closeLog())
 	d.hook.Hit("close.release")
 	if alive && err == nil {
 		err = typedError(d.sealIndex())
@@ -137,7 +142,7 @@ func (d *Dir) saveHeldIndex(seal func(hash string) error) error {
 // checkpointLog moves everything from the write-ahead log into pawl.db.
 func (d *Dir) checkpointLog() error {
 	d.hook.Hit("close.checkpoint")
-	if err := d.checkpointAndMark(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`); err != nil {
+	if err := d.checkpointAndMark(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`, &logSums{}); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	d.hook.Hit("close.mark")
@@ -152,8 +157,12 @@ func (d *Dir) checkpointLog() error {
 // itself stays, because the lock record says that there is one.
 func (d *Dir) closeHandles() error {
 	var errs []error
+	errs = append(errs, d.closeLog())
 	if d.db != nil {
 		errs = append(errs, d.db.Script(`PRAGMA journal_size_limit=0`), d.db.Close())
+	}
+	if d.remote != nil && d.remote.tail != nil {
+		errs = append(errs, d.remote.tail.closeFile())
 	}
 	if d.sums != nil {
 		errs = append(errs, d.sums.Close())

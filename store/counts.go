@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 
@@ -22,6 +23,8 @@ const (
 	putCount  = `INSERT INTO run_counts (workflow, status, runs, crc) VALUES (?1, ?2, ?3, ?4)
 		ON CONFLICT DO UPDATE SET runs = excluded.runs, crc = excluded.crc`
 	dropCount = `DELETE FROM run_counts WHERE workflow = ? AND status = ?`
+
+	getIncidents = `SELECT num FROM runs INDEXED BY runs_status WHERE status IN (1, 2) AND failure IS NOT NULL`
 )
 
 type countKey struct {
@@ -29,16 +32,22 @@ type countKey struct {
 	status   workflow.RunStatus
 }
 
-// runCounts are the rows of run_counts, and how the transaction under way changes them. The
-// lock of the index guards them.
+// runCounts are the rows of run_counts, which runs have an incident, and how the transaction under way
+// changes both. The lock of the index guards them.
 type runCounts struct {
-	rows    map[countKey]int64
-	changed map[countKey]int64
+	rows      map[countKey]int64
+	changed   map[countKey]int64
+	incidents map[int64]bool // by the number of the run; all are true
+	noted     map[int64]bool // false: it has none any more
 }
 
 // loadCounts reads the rows.
 func (d *Dir) loadCounts() error {
-	d.counts = runCounts{map[countKey]int64{}, map[countKey]int64{}}
+	d.counts = runCounts{map[countKey]int64{}, map[countKey]int64{}, map[int64]bool{}, map[int64]bool{}}
+	err := d.db.Each(getIncidents, func(r *sqlite.Row) error { d.counts.incidents[r.Int64(0)] = true; return nil })
+	if err != nil {
+		return err
+	}
 	return d.db.Each(getCounts, func(r *sqlite.Row) error {
 		if !index.CRCMatches(r, 1, 3) {
 			return &CorruptError{File: d.pathOf(indexFile), What: "a row of its table run_counts has changed: " + r.Text(0)}
@@ -51,6 +60,24 @@ func (d *Dir) loadCounts() error {
 // countRun notes that the transaction under way makes one more run, or with -1 one less.
 func (c *runCounts) countRun(name string, s workflow.RunStatus, n int64) {
 	c.changed[countKey{name, s}] += n
+}
+
+// hasIncident reports whether a run goes on and has a failure nevertheless, which is an incident.
+func hasIncident(h *Head) bool {
+	return h.Failure != nil && (h.Status == workflow.RunRunning || h.Status == workflow.RunPaused)
+}
+
+// noteIncident notes whether the transaction under way leaves a run with an incident.
+func (c *runCounts) noteIncident(num int64, before, after *Head) {
+	if has := hasIncident(after); has || hasIncident(before) {
+		c.noted[num] = has
+	}
+}
+
+// clearChanges forgets what a transaction has changed.
+func (c *runCounts) clearChanges() {
+	clear(c.changed)
+	clear(c.noted)
 }
 
 // writeChanges writes what the transaction under way has changed, as its last statements.
@@ -79,14 +106,19 @@ func (c *runCounts) keepChanges() {
 			delete(c.rows, key)
 		}
 	}
-	clear(c.changed)
+	for num, has := range c.noted {
+		if c.incidents[num] = has; !has {
+			delete(c.incidents, num)
+		}
+	}
+	c.clearChanges()
 }
 
 // Counts returns how many runs there are, by workflow and status, in the order of both. It
 // looks at no run.
-func (d *Dir) Counts() ([]RunCount, error) {
+func (d *Dir) Counts(ctx context.Context) ([]RunCount, error) {
 	var out []RunCount
-	err := d.readIndex(func(*sqlite.Conn) error {
+	err := d.readIndexUntil(ctx, func(*sqlite.Conn) error {
 		for key, n := range d.counts.rows {
 			out = append(out, RunCount{key.workflow, key.status, n})
 		}

@@ -17,7 +17,7 @@ func requireCounts(t *testing.T, d *Dir) {
 	for _, h := range all(t, d.AllHeads(RunFilter{})) {
 		want[countKey{h.Workflow, h.Status}]++
 	}
-	counts, err := d.Counts()
+	counts, err := d.Counts(t.Context())
 	require.NoError(t, err)
 	for _, c := range counts {
 		got[countKey{c.Workflow, c.Status}] = c.Runs
@@ -73,7 +73,7 @@ func TestAListTakesTheRarerIndex(t *testing.T) {
 	startOf(t, d, "x", defined(t, "other", "")).five(nil)
 	for name, want := range map[string]int{"fan": 1, "other": -1, "none": -1} {
 		l := runList{d: d, filter: RunFilter{Workflow: name, Status: []workflow.RunStatus{workflow.RunFailed}}}
-		_, err := l.nextPage()
+		_, err := l.nextPage(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, l.rarer, name)
 	}
@@ -97,4 +97,29 @@ func TestCountsOfARunThatEndsBeforeItIsPurged(t *testing.T) {
 		return err
 	}), ErrNotEnded)
 	requireCounts(t, d)
+}
+
+// Which runs have an incident is that of the last transaction that succeeded: one that fails changes nothing.
+func TestIncidentsOfATransactionThatFails(t *testing.T) {
+	d := runsOfAllKinds(t)
+	running := all(t, d.AllHeads(RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Limit: 1}))[0]
+	unmet := running
+	unmet.Failure = &workflow.Failure{Code: workflow.CodeJoinUnmet, Node: "both"}
+	note := func(script string, before, after *Head) error {
+		return d.updateIndex(func(db *sqlite.Conn) error {
+			d.counts.noteIncident(7, before, after)
+			return db.Script(script)
+		})
+	}
+	require.Error(t, note(`SELECT nothing`, &running, &unmet))
+	require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { return nil }))
+	require.Empty(t, d.counts.incidents)
+	require.NoError(t, note(`SELECT 1`, &running, &unmet))
+	require.Equal(t, map[int64]bool{7: true}, d.counts.incidents)
+	require.Error(t, note(`SELECT nothing`, &unmet, &running))
+	require.Equal(t, map[int64]bool{7: true}, d.counts.incidents)
+	ended := unmet
+	ended.Status = workflow.RunFailed
+	require.NoError(t, note(`SELECT 1`, &unmet, &ended))
+	require.Empty(t, d.counts.incidents, "what has ended has failed")
 }

@@ -119,10 +119,10 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 	for _, err := range []error{paid, latest, published, status, d.Purge("parts", "")} {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
-	for _, err := range d.Approvals(ApprovalFilter{}) {
+	for _, err := range d.Approvals(t.Context(), ApprovalFilter{}) {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
-	for _, err := range d.DeadLetters(DeadLetterFilter{}) {
+	for _, err := range d.DeadLetters(t.Context(), DeadLetterFilter{}) {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
 	info, err := d.Backup(t.Context(), filepath.Join(t.TempDir(), "backup"), files)

@@ -17,7 +17,7 @@ func (d *Dir) checkIndex() error {
 	if err != nil {
 		return err
 	}
-	if err := d.checkHeader(data, indexFile, index.ID, index.Version); err != nil {
+	if err := d.checkFormat(data); err != nil {
 		return err
 	}
 	was, err := d.readLockRecord()

@@ -45,6 +45,8 @@ const (
 	maxKnownBytes = 8 << 20
 )
 
+// addGraph remembers a compiled definition and returns the one to use: that which is remembered under the same hash
+// already, if there is one. When there is no room, all others are forgotten.
 func (ds *definitions) addGraph(g *workflow.Graph) *workflow.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -148,28 +150,40 @@ func (d *Dir) Publish(g *workflow.Graph) error {
 	return err
 }
 
+// publishGraph writes a definition under its name and version. To publish the same again changes nothing; another
+// definition under that name and version is refused.
 func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error {
 	name, version := g.Definition.Name, int64(runfile.VersionOf(g))
-	var have string
-	err := db.Each(getPublished, d.publishedHash(&have), name, version)
-	if err != nil {
+	if known, err := d.checkPublish(db, g); known || err != nil {
 		return err
-	}
-	switch have {
-	case g.Hash:
-		return nil
-	case "":
-	default:
-		return refuseRequest("publish %s version %d: %w: raise its version", name, version, ErrPublished)
 	}
 	if err := d.storeDefinition(db, g.Hash, doc); err != nil {
 		return err
 	}
-	_, err = db.Exec(putPublished, index.RowWithCRC(name, version, g.Hash)...)
+	_, err := db.Exec(putPublished, index.RowWithCRC(name, version, g.Hash)...)
 	return err
 }
 
-// publishedHash returns what reads the hash in a row of published.
+// CheckPublish reports whether the same definition is published already, and changes nothing. It fails as Publish would.
+func (d *Dir) CheckPublish(g *workflow.Graph) (known bool, err error) {
+	err = d.readIndex(func(db *sqlite.Conn) (err error) { known, err = d.checkPublish(db, g); return err })
+	return known, err
+}
+
+// checkPublish reports whether a definition is published under its name and version: the error is ErrPublished if another one is.
+func (d *Dir) checkPublish(db *sqlite.Conn, g *workflow.Graph) (known bool, err error) {
+	name, version := g.Definition.Name, int64(runfile.VersionOf(g))
+	var have string
+	if err := db.Each(getPublished, d.publishedHash(&have), name, version); err != nil {
+		return false, err
+	}
+	if have != "" && have != g.Hash {
+		return false, refuseRequest("publish %s version %d: %w: raise its version", name, version, ErrPublished)
+	}
+	return have != "", nil
+}
+
+// publishedHash returns a function that reads the hash of a row of the table published.
 func (d *Dir) publishedHash(hash *string) func(*sqlite.Row) error {
 	return func(r *sqlite.Row) error {
 		*hash = r.Text(2)

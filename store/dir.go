@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -35,10 +34,10 @@ const (
 type Options struct {
 	Durability    Durability
 	Logger        *slog.Logger   // for errors that no caller can be told; nil discards
-	KeepArtifacts bool           // the artifacts of runs that fail
-	Codec         Codec          // of the values on the disk; nil leaves them as they are
-	CountTenants  bool           // TenantBytes is wanted; Open then reads a row of each run that has a tenant
-	Detach        bool           // a directory that has a log goes on without it
+	KeepArtifacts bool           // runs that fail keep their artifacts
+	Codec         Codec          // encrypts the values on the disk; nil leaves them as they are
+	CountTenants  bool           // TenantBytes counts; Open then reads a row of each run that has a tenant
+	Detach        bool           // a directory that has a log is opened without it, for good
 	LogAway       bool           // one that has a log is opened although that is not here: what the log would get fails with ErrRemote
 	Outbox        int64          // how many bytes of events wait to be published before commits wait; 0: none are kept
 	Hook          *testhook.Hook // of a test; nil otherwise
@@ -74,8 +73,8 @@ type Dir struct {
 
 	damaged bool         // pawl.db was checked, and is
 	stale   bool         // the log has content that was deleted
+	older   bool         // while it is opened: the file pawl.db is of an older format
 	erase   bool         // free pages have, or may have
-	frames  int          // in the write-ahead log, about; the committer's
 	commits atomic.Int64 // transactions of this life
 	counts  runCounts    // of the runs
 	tenants tenantBytes
@@ -92,6 +91,8 @@ type Dir struct {
 	definitions definitions
 	garbage     garbage
 	committer   committer
+	checkpoints checkpointer
+	log         commitLog
 	flusher     flusher
 	backing     chan struct{} // holds one while a backup is under way, and for good once closed
 	closing     chan struct{} // closed when Close begins
@@ -114,6 +115,8 @@ PRAGMA busy_timeout=0;
 PRAGMA locking_mode=EXCLUSIVE; -- no shared memory, no lock per transaction
 PRAGMA journal_mode=WAL;
 PRAGMA synchronous=FULL;
+PRAGMA fullfsync=ON; -- macOS: its fsync leaves what the disk has in its cache
+PRAGMA checkpoint_fullfsync=ON;
 PRAGMA wal_autocheckpoint=0; -- SQLite would keep the errors of one to itself
 PRAGMA temp_store=MEMORY;
 PRAGMA trusted_schema=OFF;
@@ -162,7 +165,7 @@ func tryOpen(path string, o Options) (*Dir, error) {
 
 // openSteps opens the directory, and stops if its lock file is taken away meanwhile.
 func (d *Dir) openSteps() error {
-	steps := []func() error{d.lockDirectory, d.connectIndex, d.checkMark, d.findLogPlace, d.prepareFolders, d.beginEpoch}
+	steps := []func() error{d.lockDirectory, d.connectIndex, d.findLogPlace, d.checkMarkAndFormat, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
 		d.hook.Hit("open.step")
 		if d.owned != nil {
@@ -203,25 +206,6 @@ func (d *Dir) lockDirectory() error {
 	}
 	d.root, err = os.OpenRoot(d.path)
 	return err
-}
-
-// prepareFolders makes the folders and removes files that were being built.
-func (d *Dir) prepareFolders() error {
-	if err := d.clearTmp(); err != nil {
-		return err
-	}
-	if err := d.root.Mkdir(runsDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return d.syncDir(".")
-}
-
-// clearTmp makes an empty folder for files that are being built.
-func (d *Dir) clearTmp() error {
-	if err := d.root.RemoveAll(tmpDir); err != nil {
-		return err
-	}
-	return d.root.Mkdir(tmpDir, 0o700)
 }
 
 // connectIndex opens pawl.db, and locks it.
@@ -275,7 +259,7 @@ func (d *Dir) beginEpoch() error {
 	state := stateSynced
 	if d.options.Durability == ProcessCrash {
 		state = stateOpen
-		if err := d.db.Script(`PRAGMA synchronous=NORMAL`); err != nil {
+		if err := d.db.Script(unsyncedCommits); err != nil {
 			return err
 		}
 	}
@@ -285,7 +269,10 @@ func (d *Dir) beginEpoch() error {
 	if err := d.joinLog(); err != nil {
 		return err
 	}
-	return d.dropGarbageAtOpen()
+	if err := d.dropGarbageAtOpen(); err != nil {
+		return err
+	}
+	return d.syncCommitsHere()
 }
 
 // loadSecret reads the secret, or draws it in a directory that has none yet.
@@ -349,18 +336,6 @@ func (d *Dir) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.dead
-}
-
-// readIndex calls f with the connection to pawl.db, which nobody else uses meanwhile.
-func (d *Dir) readIndex(f func(*sqlite.Conn) error) error {
-	d.reading.Lock()
-	defer d.reading.Unlock()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dead != nil {
-		return d.dead
-	}
-	return d.indexError(f(d.db))
 }
 
 // indexError returns an error of pawl.db as one that callers can test.

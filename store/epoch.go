@@ -51,6 +51,12 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 // nothing. It looks at what has changed since the last mark, or at everything if that
 // cannot be told.
 func (d *Dir) checkUnsealed(db *sqlite.Conn, m lockRecord) (wrong string, err error) {
+	if older, err := d.isOlder(db); err != nil || older { // its rows are checked when they are what this program knows
+		if err == nil {
+			wrong, err = index.IntegrityFaults(db)
+		}
+		return wrong, err
+	}
 	if m.epoch != 0 && d.found != nil {
 		changed, marked, err := d.changedSince(d.found)
 		if err != nil {
@@ -72,7 +78,7 @@ func (d *Dir) checkUnsealed(db *sqlite.Conn, m lockRecord) (wrong string, err er
 // checkFingerprint refuses a pawl.db that was closed and has other runs than the engine had
 // when it closed it.
 func (d *Dir) checkFingerprint(m lockRecord) error {
-	if m.state != stateClosed || m.fingerprint == "" {
+	if m.state != stateClosed || m.fingerprint == "" || d.older { // the hash of all of it has been checked
 		return nil
 	}
 	var wrong string

@@ -28,6 +28,9 @@ func (d *Dir) eraseLog() {
 // names, which is dropped again. The next Open drops what a crash leaves of it. Nobody else
 // commits any more.
 func (d *Dir) overwriteFreePages() error {
+	if err := d.db.Script(`PRAGMA synchronous=FULL`); err != nil { // nobody syncs these commits otherwise
+		return err
+	}
 	first, last := spillKeys(d.lastSpill.Add(1))
 	err := d.inTransaction(func() error {
 		for key := first; ; key++ {
@@ -63,9 +66,9 @@ func (d *Dir) inTransaction(run func() error) error {
 	return err
 }
 
-// fillSize returns how large the data of a row of parts is that fills so many overflow
-// pages to their last byte: what is left of one would keep what it held. See section 1.6 of
-// SQLite's "Database File Format".
+// fillSize returns how many bytes of data a row of parts needs to fill so many overflow pages
+// to their last byte: bytes of a page that it does not fill would keep the erased content. See
+// section 1.6 of SQLite's "Database File Format".
 func fillSize(pages int64) int64 {
 	const (
 		overflow = index.PageSize - 4              // bytes of a record in each

@@ -79,10 +79,7 @@ func TestPurgeErases(t *testing.T) {
 			for _, id := range []workflow.RunID{"b", "d", "a", "c"} {
 				require.NoError(t, d.Purge(id, ""))
 			}
-			d.mu.Lock()
-			d.frames = longLog
-			d.checkpointIfLong()
-			d.mu.Unlock()
+			require.NoError(t, d.checkpointNow())
 			require.NotContains(t, where(t, d.path, secretOf), d.pathOf(indexWAL))
 			require.NoError(t, d.Close())
 			require.Empty(t, where(t, d.path, secretOf))

@@ -46,8 +46,8 @@ var (
 	// ErrCorrupt says that data is damaged, missing or not what was written. It
 	// is always a *CorruptError.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrVersion says that a newer version of pawl wrote a file. It is always a
-	// *VersionError.
+	// ErrVersion says that another version of pawl wrote a file. It is a
+	// *VersionError, unless it is about a record.
 	ErrVersion = errors.New("unknown format version")
 )
 
@@ -91,8 +91,14 @@ type VersionError struct {
 	Known   uint32 // that this program reads
 }
 
+// firstFormat is that of pawl.db in the first release.
+const firstFormat = 8
+
 // Error names the file and says what to do.
 func (e *VersionError) Error() string {
+	if e.Version < e.Known && e.Version >= firstFormat {
+		return fmt.Sprintf("format version %d of %s is of an earlier release: this program knows %d; an engine of this version brings the directory to it when it opens that", e.Version, e.File, e.Known)
+	}
 	if e.Version < e.Known {
 		return fmt.Sprintf("format version %d of %s is from before the first release: this program knows %d; use another directory", e.Version, e.File, e.Known)
 	}

@@ -55,32 +55,6 @@ func TestOpenAfterAFailure(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A long log is begun anew, without waiting for Close.
-func TestLongLog(t *testing.T) {
-	path := t.TempDir()
-	d, err := Open(path, Options{})
-	require.NoError(t, err)
-	o := start(t, d, "r1")
-	o.do(state.Start{}, startRun(nil))
-	size := func() int64 {
-		info, err := os.Stat(filepath.Join(path, indexWAL))
-		require.NoError(t, err)
-		return info.Size()
-	}
-	for range 10 {
-		o.do(state.Heartbeat{})
-	}
-	most := size()
-	for range 50 {
-		d.mu.Lock()
-		d.frames = longLog
-		d.mu.Unlock()
-		o.do(state.Heartbeat{})
-	}
-	require.Less(t, size(), 2*most, "it grows with every commit")
-	require.NoError(t, d.Close())
-}
-
 // Closing a directory in order leaves no log behind.
 func TestCloseRemovesTheLog(t *testing.T) {
 	path := t.TempDir()

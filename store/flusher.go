@@ -31,12 +31,12 @@ type flushRequest struct {
 	size    *atomic.Int64 // of the file, for the handle
 }
 
-// A runFlushes has what is to be flushed of one run, in order. While a worker
+// A runFlushes holds the requests to flush one run, in order. While a worker
 // has a job of the run, requests that come are kept for its next job.
 type runFlushes struct {
-	row      index.Row // what does not change in it: which run it is, and of which definition
+	row      index.Row // its constant columns: which run it is, and of which definition
 	requests []*flushRequest
-	busy     bool // a worker has a job of it
+	busy     bool // a worker flushes the run
 	queued   bool
 }
 
@@ -216,6 +216,7 @@ func (j *flushJob) dueCallbacks() (out []func()) {
 	return out
 }
 
+// flushLoop is one worker: it takes batches of jobs and brings their files up to date, until the flusher is stopped.
 func (f *flusher) flushLoop(d *Dir) {
 	var b runfile.Builder
 	for {

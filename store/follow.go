@@ -28,11 +28,11 @@ type FollowOptions struct {
 
 // A FollowReport says how far a copy of the directory is.
 type FollowReport struct {
-	Position Position  `json:"position"` // of the last entry of the log
-	At       time.Time `json:"at"`       // as of when the copy is like the directory
+	Position Position  `json:"position"` // the place of the last entry in the log
+	At       time.Time `json:"at"`       // the moment as of which the copy has everything
 	Waiting  int       `json:"waiting"`  // transactions that the log has not got yet
 	Base     time.Time `json:"base"`     // when the last base was made; zero: there is none yet
-	Err      error     `json:"-"`        // why nothing gets there just now; it is tried again
+	Err      error     `json:"-"`        // why the last attempt to write to the copy failed; it is repeated
 }
 
 // ErrFollowed says that the directory has a follower already.
@@ -48,7 +48,7 @@ const (
 // FollowOptions.Rebase has passed.
 const minRebase = 64 << 20
 
-// lastTry is how long a follower that is ended goes on with what waits.
+// lastTry is for how long a follower whose context has ended still tries to write the changes that wait.
 const lastTry = time.Second
 
 // drainTime is for how long Close waits for the last changes to be kept.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql/driver"
 	"fmt"
 	"math"
@@ -45,8 +46,12 @@ func (d *Dir) decodeRow(r *index.Row) error {
 
 // readRow reads the row of one run.
 func (d *Dir) readRow(id workflow.RunID) (index.Row, error) {
+	return d.readRowUntil(context.Background(), id)
+}
+
+func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, error) {
 	var out index.Row
-	err := d.readIndex(func(db *sqlite.Conn) (err error) {
+	err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
 		out, err = queryRow(db, id)
 		return err
 	})
@@ -66,8 +71,11 @@ func queryRow(db *sqlite.Conn, id workflow.RunID) (out index.Row, err error) {
 }
 
 // Head returns the row of one run. It fails with ErrRunNotFound.
-func (d *Dir) Head(id workflow.RunID) (Head, error) {
-	r, err := d.readRow(id)
+func (d *Dir) Head(id workflow.RunID) (Head, error) { return d.HeadUntil(context.Background(), id) }
+
+// HeadUntil is Head until ctx is done, with whose error it fails then.
+func (d *Dir) HeadUntil(ctx context.Context, id workflow.RunID) (Head, error) {
+	r, err := d.readRowUntil(ctx, id)
 	return r.Head, err
 }
 

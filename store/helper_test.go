@@ -3,9 +3,7 @@ package store
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -159,17 +157,7 @@ func crashed(t testing.TB, from string) string {
 }
 
 func copyDir(t testing.TB, from, to string) {
-	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil || e.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o700)
-		}
-		return copyFile(path, filepath.Join(to, rel))
-	})
-	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(to, os.DirFS(from)))
 }
 
 func copyFile(from, to string) error {

@@ -1,6 +1,11 @@
 package store
 
-import "sync"
+import (
+	"context"
+	"sync"
+
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
 
 // An indexLock is a mutex. That of a remote directory has a gate before it: a commit may hold the lock for as long as
 // its log does not answer, and whoever waits at a channel is seen to wait by a bubble of
@@ -11,11 +16,19 @@ type indexLock struct {
 }
 
 // Lock takes the lock.
-func (l *indexLock) Lock() {
+func (l *indexLock) Lock() { _ = l.lockUntil(context.Background()) }
+
+// lockUntil takes the lock, unless ctx ends before: then it fails with its error. Without a gate nobody holds the lock for long.
+func (l *indexLock) lockUntil(ctx context.Context) error {
 	if l.gate != nil {
-		l.gate <- struct{}{}
+		select {
+		case l.gate <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	l.mu.Lock()
+	return nil
 }
 
 // TryLock takes the lock if that goes at once, and reports whether it has.
@@ -42,4 +55,25 @@ func (l *indexLock) Unlock() {
 	if l.gate != nil {
 		<-l.gate
 	}
+}
+
+// readIndex calls f with the connection to pawl.db, which nobody else uses meanwhile.
+func (d *Dir) readIndex(f func(*sqlite.Conn) error) error {
+	return d.readIndexUntil(context.Background(), f)
+}
+
+// readIndexUntil is readIndex for who waits for the commit of a log that does not answer no longer than ctx.
+func (d *Dir) readIndexUntil(ctx context.Context, f func(*sqlite.Conn) error) error {
+	if err := d.reading.lockUntil(ctx); err != nil {
+		return err
+	}
+	defer d.reading.Unlock()
+	if err := d.mu.lockUntil(ctx); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if d.dead != nil {
+		return d.dead
+	}
+	return d.indexError(f(d.db))
 }

@@ -26,6 +26,10 @@ func isChild() bool {
 		commitInChild(path)
 		return true
 	}
+	if path := os.Getenv("PAWL_STORE_MIGRATE"); path != "" {
+		migrateInChild(path)
+		return true
+	}
 	return false
 }
 

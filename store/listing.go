@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"time"
@@ -97,6 +98,8 @@ func (r *Run) writeListings(db *sqlite.Conn) error {
 	return nil
 }
 
+// writeListing writes the rows by which the lists of approvals and dead letters show one token of the run, or
+// removes them. A listing with token 0 removes the rows of all tokens of the run, of which none waits any more.
 func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 	var err error
 	drop := func(query string, token ...workflow.TokenID) {
@@ -127,9 +130,9 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 }
 
 // Approvals yields the open approvals of all runs, oldest run first, in pages:
-// commits go on in between.
-func (d *Dir) Approvals(f ApprovalFilter) iter.Seq2[Approval, error] {
-	list := listWhere(d, d.allApprovals(), f.Where, func(a *Approval) workflow.RunID { return a.Run })
+// commits go on in between. It ends with the error of ctx when that is done.
+func (d *Dir) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
+	list := listWhere(ctx, d, d.allApprovals(ctx), f.Where, func(a *Approval) workflow.RunID { return a.Run })
 	return func(yield func(Approval, error) bool) {
 		for a, err := range list {
 			if err == nil && (f.Run != "" && a.Run != f.Run || f.Workflow != "" && a.Workflow != f.Workflow || f.Node != "" && a.Node != f.Node) {
@@ -142,11 +145,12 @@ func (d *Dir) Approvals(f ApprovalFilter) iter.Seq2[Approval, error] {
 	}
 }
 
-func (d *Dir) allApprovals() iter.Seq2[Approval, error] {
+// allApprovals yields every open approval, without the filter. A row that cannot be read ends it with an error.
+func (d *Dir) allApprovals(ctx context.Context) iter.Seq2[Approval, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		return db.Each(nextApprovals, row, after.num, after.token, int64(listRows))
 	}
-	return listPages(d, next, func(db *sqlite.Conn, after, last listKey, row func(Approval)) error {
+	return listPages(ctx, d, next, func(db *sqlite.Conn, after, last listKey, row func(Approval)) error {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
@@ -167,8 +171,8 @@ func (d *Dir) allApprovals() iter.Seq2[Approval, error] {
 }
 
 // DeadLetters yields the tasks of all runs that wait for an operator and fit the
-// filter, oldest run first, in pages: commits go on in between.
-func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
+// filter, oldest run first, in pages: commits go on in between. It ends with the error of ctx when that is done.
+func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		if f.Run != "" {
 			return db.Each(nextDeadOf, row, after.num, after.token, int64(listRows), string(f.Run))
@@ -176,7 +180,7 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 		return db.Each(nextDead, row, after.num, after.token, int64(listRows))
 	}
 	run, node := string(f.Run), string(f.Node)
-	list := listPages(d, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
+	list := listPages(ctx, d, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
@@ -198,7 +202,7 @@ func (d *Dir) DeadLetters(f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 			return nil
 		}, after.num, after.token, last.num, last.token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code)
 	})
-	return listWhere(d, list, f.Where, func(l *DeadLetter) workflow.RunID { return l.Run })
+	return listWhere(ctx, d, list, f.Where, func(l *DeadLetter) workflow.RunID { return l.Run })
 }
 
 // A listKey is where a row stands in the lists of all runs.
@@ -223,14 +227,14 @@ func (d *Dir) listError(id workflow.RunID, what string, err error) error {
 
 // listPages yields what query reads, page by page: next reads the keys of the rows that
 // are to be looked at behind one, and query those of them that fit.
-func listPages[T any](d *Dir, next func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error,
+func listPages[T any](ctx context.Context, d *Dir, next func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error,
 	query func(db *sqlite.Conn, after, last listKey, row func(x T)) error,
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last listKey
 		for more := true; more; {
 			var out []T
-			err := d.readIndex(func(db *sqlite.Conn) error {
+			err := d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
 				after, looked := last, 0
 				err := next(db, func(r *sqlite.Row) error {
 					looked++

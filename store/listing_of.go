@@ -82,6 +82,7 @@ func listingOf(s *state.State, t *state.Token, at time.Time) listing {
 	return l
 }
 
+// approvalOf returns a token that waits for people as the list of approvals shows it, with the votes so far.
 func approvalOf(s *state.State, t *state.Token) *Approval {
 	a := &Approval{
 		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,

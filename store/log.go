@@ -38,7 +38,8 @@ type Entry struct {
 type Log interface {
 	// Take makes the caller the writer, from when on nobody who took the Log before appends
 	// anything. It appends an entry, which makes says for the position behind which it
-	// comes, and returns its position.
+	// comes, and returns its position. If makeEntry ends ctx, nothing is appended, nobody loses the Log, and Take
+	// fails with the cause.
 	Take(ctx context.Context, makeEntry func(last Position) []byte) (Position, error)
 	// Append appends an entry behind the last one, and returns its position when the entry
 	// survives whatever the Log says that it survives. It fails with ErrFenced if somebody
@@ -62,6 +63,7 @@ const (
 	entryChanges entryKind = 2 // what some transactions have written
 	entryBase    entryKind = 3 // there is a base: a copy of the directory
 	entryCommit  entryKind = 4 // one transaction, which counts because it is here
+	entryAnew    entryKind = 5 // nothing before this counts: the base behind it is all
 	entryDamaged entryKind = 0 // nobody can tell what it was; it is never written
 )
 
@@ -75,7 +77,7 @@ type logEntry struct {
 	at      time.Time      // when it was made
 	epoch   workflow.Epoch // of the life of the directory that it is of
 	before  [32]byte       // sum of the entry before it, as the writer knows it
-	number  int64          // of the first transaction, from 1 in each life; of the last one that a base has
+	number  int64          // of the first transaction, from 1 in each life; of the last one that a base has; of a remote directory, how often the log was begun anew
 	changes [][]byte       // tapes of transactions, in order
 	base    string         // hash of the manifest of a base
 	damage  error          // why it cannot be read
@@ -98,6 +100,8 @@ func (e *logEntry) encode() []byte {
 	case entryBase:
 		out = binary.AppendVarint(out, e.number)
 		out = append(out, e.base...)
+	case entryAnew:
+		out = binary.AppendVarint(out, e.number)
 	}
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
@@ -125,7 +129,12 @@ var deflaters = sync.Pool{New: func() any {
 
 // inflate is the inverse of deflate.
 func inflate(data []byte) (tapes [][]byte, err error) {
-	all, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data)), maxInflated))
+	r := inflaters.Get().(io.ReadCloser)
+	defer inflaters.Put(r)
+	if err := r.(flate.Resetter).Reset(bytes.NewReader(data), nil); err != nil {
+		return nil, err
+	}
+	all, err := io.ReadAll(io.LimitReader(r, maxInflated))
 	for err == nil && len(all) > 0 {
 		n, size := binary.Uvarint(all)
 		if size <= 0 || n > uint64(len(all)-size) {
@@ -137,6 +146,9 @@ func inflate(data []byte) (tapes [][]byte, err error) {
 	return tapes, err
 }
 
+// inflaters have what reading a compression takes: 40 KB.
+var inflaters = sync.Pool{New: func() any { return flate.NewReader(nil) }}
+
 // maxInflated bounds the bytes of an entry's changes: a transaction writes little more than
 // one value, which is at most 16 MiB.
 const maxInflated = 256 << 20
@@ -145,38 +157,45 @@ var errBadEntry = errors.New("it is not an entry, or is damaged")
 
 // decodeEntry reads the bytes of an entry.
 func decodeEntry(data []byte) (*logEntry, error) {
-	body, ok := bytes.CutPrefix(data, []byte{entryVersion})
-	switch {
-	case !ok && len(data) > 0 && data[0] > entryVersion && checkCRC(data):
-		return nil, fmt.Errorf("%w: it is of version %d, and this program reads %d", ErrVersion, data[0], entryVersion)
-	case !ok || len(data) < entryHeader+crc32.Size || !checkCRC(data):
-		return nil, errBadEntry
+	e, body, err := decodeHeader(data)
+	if err != nil || e.kind == entryOpen {
+		return e, err
 	}
-	e := &logEntry{kind: entryKind(body[0])}
-	body = body[1 : len(body)-crc32.Size]
-	at, size := binary.Varint(body)
-	if size <= 0 || len(body) < size+8+len(e.before) {
-		return nil, errBadEntry
-	}
-	e.at, body = time.UnixMilli(at).UTC(), body[size:]
-	e.epoch, body = workflow.Epoch(binary.LittleEndian.Uint64(body)), body[8:]
-	body = body[copy(e.before[:], body):]
-	if e.kind == entryOpen {
-		return e, nil
-	}
+	var size int
 	if e.number, size = binary.Varint(body); size <= 0 {
 		return nil, errBadEntry
 	}
-	var err error
 	switch body = body[size:]; e.kind {
 	case entryChanges, entryCommit:
 		e.changes, err = inflate(body)
 	case entryBase:
 		e.base = string(body)
+	case entryAnew:
 	default:
 		err = errBadEntry
 	}
 	return e, err
+}
+
+// decodeHeader reads what every entry begins with, and returns what only its kind has.
+func decodeHeader(data []byte) (e *logEntry, body []byte, err error) {
+	body, ok := bytes.CutPrefix(data, []byte{entryVersion})
+	switch {
+	case !ok && len(data) > 0 && data[0] > entryVersion && checkCRC(data):
+		return nil, nil, fmt.Errorf("%w: it is of version %d, and this program reads %d", ErrVersion, data[0], entryVersion)
+	case !ok || len(data) < entryHeader+crc32.Size || !checkCRC(data):
+		return nil, nil, errBadEntry
+	}
+	e = &logEntry{kind: entryKind(body[0])}
+	body = body[1 : len(body)-crc32.Size]
+	at, size := binary.Varint(body)
+	if size <= 0 || len(body) < size+8+len(e.before) {
+		return nil, nil, errBadEntry
+	}
+	e.at, body = time.UnixMilli(at).UTC(), body[size:]
+	e.epoch, body = workflow.Epoch(binary.LittleEndian.Uint64(body)), body[8:]
+	body = body[copy(e.before[:], body):]
+	return e, body, nil
 }
 
 // entryHeader is how many bytes every entry has at least, without its checksum.

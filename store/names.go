@@ -43,7 +43,7 @@ func (d *Dir) checkNames() error {
 // ourNames are what an engine makes in its directory, or finds there on a new disk or in
 // a repository that keeps an empty folder.
 var ourNames = []string{
-	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, sumsFile, indexFile + "-journal", savedIndex, runsDir, tmpDir, blobsDir, unfinishedFile,
+	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, sumsFile, indexFile + "-journal", savedIndex, tailFile, oldTailFile, runsDir, tmpDir, blobsDir, unfinishedFile,
 	socket.File, socket.NewFile,
 	"lost+found", ".DS_Store", ".gitignore", ".gitkeep",
 }

@@ -139,3 +139,22 @@ func syncPath(path string) error {
 	_ = f.Close() // it was only read
 	return err
 }
+
+// prepareFolders makes the folders and removes files that were being built.
+func (d *Dir) prepareFolders() error {
+	if err := d.clearTmp(); err != nil {
+		return err
+	}
+	if err := d.root.Mkdir(runsDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.syncDir(".")
+}
+
+// clearTmp makes an empty folder for files that are being built.
+func (d *Dir) clearTmp() error {
+	if err := d.root.RemoveAll(tmpDir); err != nil {
+		return err
+	}
+	return d.root.Mkdir(tmpDir, 0o700)
+}

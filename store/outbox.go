@@ -33,7 +33,7 @@ type OutboxRow struct {
 	sound             bool
 }
 
-// Bounds of what is written and read at once.
+// Bounds of one write and of one read.
 const (
 	toldOnce = 256     // events in one row
 	rowsRead = 64      // rows that are read at once

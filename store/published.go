@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"iter"
 
@@ -18,13 +19,13 @@ type Published struct {
 const getPublishedAfter = `SELECT name, version, hash, crc FROM published WHERE (name, version) > (?1, ?2) ORDER BY name, version LIMIT 256`
 
 // AllPublished yields the published definitions of this name, of every name if it is "", by name and version,
-// page by page. An error ends the list: of a damaged row ErrCorrupt.
-func (d *Dir) AllPublished(name string) iter.Seq2[Published, error] {
+// page by page. An error ends the list: of a damaged row ErrCorrupt, of ctx its own.
+func (d *Dir) AllPublished(ctx context.Context, name string) iter.Seq2[Published, error] {
 	return func(yield func(Published, error) bool) {
 		last := Published{Name: name}
 		for {
 			var page []Published
-			err := d.readIndex(func(db *sqlite.Conn) error {
+			err := d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
 				return db.Each(getPublishedAfter, func(r *sqlite.Row) error {
 					if !index.CRCMatches(r, 1, 3) {
 						return &CorruptError{File: d.pathOf(indexFile), What: fmt.Sprintf("the row of %s version %d, which is published, has changed", r.Text(0), r.Int64(1))}

@@ -12,9 +12,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Rebuild makes a new directory of what fill writes into to, whole and durable or not at
-// all: into must not exist, or be an empty directory, or it fails with ErrNotEmpty; it may
-// not lie below the directory that is inspected. path is where to is meanwhile.
+// Rebuild makes a new directory at into, whole and durable or not at all. The caller's fill
+// writes the content into to, which lies at path until it is complete. Rebuild fails with
+// ErrNotEmpty if into is anything but a missing or an empty directory, or lies in the
+// directory that is inspected.
 func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error) error {
 	if err := in.dir.CheckOutside(into); err != nil {
 		return err
@@ -32,8 +33,8 @@ func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error
 	})
 }
 
-// keepSecret gives a new directory the secret of the one that is inspected, if that can
-// be read: keys of tasks that are out stay good.
+// keepSecret gives the new directory the secret of the inspected one, if that can be read, so
+// that the keys of tasks which executors hold stay valid.
 func (in *Inspection) keepSecret(to *Dir) error {
 	if !in.HasIndex() {
 		return nil

@@ -71,6 +71,8 @@ type remote struct {
 	place  index.LogPlace // how much of the log is in pawl.db; the lock of the index guards it
 	has    bool           // pawl.db had one when it was opened
 	former workflow.Epoch // of pawl.db then
+	tail   *logTail       // the last entries
+	anew   *anewRequest   // the log is to be begun anew; nil otherwise
 
 	replayed int64 // bytes of changes that were got from the log
 
@@ -105,8 +107,10 @@ func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*
 	for ; err != nil; d, err = openBehind(ctx, path, o, r) {
 		next := err
 		switch {
+		case errors.Is(err, errSuperseded):
+			next = inOpen(path, replaceDirectory(ctx, path, o, r, true))
 		case errors.Is(err, errBehind):
-			next = inOpen(path, replaceDirectory(ctx, path, o, r))
+			next = inOpen(path, replaceDirectory(ctx, path, o, r, false))
 		case errors.Is(err, errNoDirectory):
 			next = inOpen(path, r.pauseStandBy(ctx))
 		case errors.Is(err, errGrown):
@@ -144,12 +148,12 @@ func openBehind(ctx context.Context, path string, o Options, r RemoteOptions) (*
 			return nil, errNoDirectory
 		}
 	}
-	return openJoined(ctx, path, o, r)
+	return openJoined(ctx, path, o, &remote{o: r})
 }
 
 // openJoined opens a directory and takes its log.
-func openJoined(ctx context.Context, path string, o Options, options RemoteOptions) (*Dir, error) {
-	r := &remote{o: options, due: make(chan struct{}, 1)}
+func openJoined(ctx context.Context, path string, o Options, r *remote) (*Dir, error) {
+	r.due = make(chan struct{}, 1)
 	r.ctx, r.stop = context.WithCancelCause(ctx) // of the opening; startKeeping makes another
 	o.remote = r
 	d, err := Open(path, o)
@@ -168,6 +172,9 @@ func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
 		if err := r.keepBase(ctx, d); err != nil {
 			return err
 		}
+	}
+	if err := r.dropFormer(ctx); err != nil {
+		return err
 	}
 	if r.since.Load() >= minRebase {
 		r.askForBase()
@@ -204,31 +211,41 @@ func (d *Dir) appendTransaction(tape []byte) error {
 	return nil
 }
 
-// appendEntry appends an entry behind the last one, and returns when it is there: it tries again
-// until that is certain, or nobody waits any more. The error is a *refusal if the log does not
+// appendEntry appends an entry behind the last one, and returns when it is there. The error is a *refusal if the log does not
 // have the entry. The lock is held.
 func (r *remote) appendEntry(e *logEntry) error {
 	e.before = r.place.Sum
 	data := e.encode()
+	p, err := r.appendData(data)
+	if err == nil {
+		r.place.Seq, r.place.Sum = p.Seq, p.Sum
+		r.tail.keepEntry(data, flagOf(true, e.changes))
+	} else if errors.Is(err, ErrFenced) { // somebody else has the end of the log
+		r.tail.removeFiles()
+	}
+	return err
+}
+
+// appendData appends the bytes of an entry, and tries again until that is certain, or nobody waits any more.
+func (r *remote) appendData(data []byte) (Position, error) {
 	failed := error(nil)
 	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
 		p, err := r.o.Log.Append(r.ctx, data)
 		switch {
 		case err == nil:
-			r.place.Seq, r.place.Sum = p.Seq, p.Sum
 			if r.advance(p); failed != nil {
 				r.tell(nil)
 			}
-			return nil
+			return p, nil
 		case failed == nil && errors.Is(err, ErrNoSpace):
 			r.askForBase() // behind which the log lets entries go
-			return &refusal{err}
+			return p, &refusal{err}
 		case errors.Is(err, ErrFenced):
-			return &refusal{err}
+			return p, &refusal{err}
 		case r.ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(r.ctx))
+			return p, fmt.Errorf("%w: %w", ErrUnknown, context.Cause(r.ctx))
 		case errors.Is(err, ErrCorrupt):
-			return fmt.Errorf("%w: %w", ErrUnknown, err)
+			return p, fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 		failed = err
 		r.tell(err)
@@ -237,7 +254,7 @@ func (r *remote) appendEntry(e *logEntry) error {
 		case <-timer.C:
 		case <-r.ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w: %w: %w", ErrUnknown, context.Cause(r.ctx), err)
+			return p, fmt.Errorf("%w: %w: %w", ErrUnknown, context.Cause(r.ctx), err)
 		}
 	}
 }
@@ -291,5 +308,8 @@ func (d *Dir) leaveLog() {
 		r.loop.Wait()
 		r.end.Stop()
 		r.stop(ErrClosed)
+		if err := r.tail.closeFile(); err != nil {
+			d.options.Logger.Warn("the last entries of the log may not be in the directory", "file", d.pathOf(tailFile), "error", err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -74,8 +75,11 @@ func (r *remote) keepBase(ctx context.Context, d *Dir) error {
 		return err
 	}
 	d.hook.Hit("remote.base")
-	entry := &logEntry{kind: entryBase, at: b.manifest.At, epoch: d.epoch, base: hash}
+	entry := &logEntry{kind: entryBase, at: b.manifest.At, epoch: d.epoch, base: hash, number: int64(r.place.Generation)} //nolint:gosec // it counts
 	f := follower{dir: d, o: FollowOptions{Log: r.o.Log, Bases: r.o.Bases}}
+	if err := d.announceBase(hash); err != nil {
+		return err
+	}
 	err = d.noteBase(entry)
 	if errors.Is(err, ErrNoSpace) { // all that is older than the last base goes
 		if err = f.dropOld(ctx, time.Now()); err == nil {
@@ -100,6 +104,22 @@ func (r *remote) keepBase(ctx context.Context, d *Dir) error {
 	return nil
 }
 
+// announceBase notes in pawl.db which base the log is about to get, if it is the first: should the directory not come to
+// note that it is there, it is not that of another directory.
+func (d *Dir) announceBase(hash string) error {
+	return d.updateLocally(func(db *sqlite.Conn) error {
+		place := &d.remote.place
+		if place.Based {
+			return nil
+		}
+		place.First = firstOf(hash)
+		return index.KeepLogPlace(db, *place)
+	})
+}
+
+// firstOf returns a base as pawl.db names it.
+func firstOf(hash string) [sha256.Size]byte { return sha256.Sum256([]byte(hash)) }
+
 // noteBase appends the entry of a base between two commits.
 func (d *Dir) noteBase(e *logEntry) error {
 	return d.readIndex(func(db *sqlite.Conn) error {
@@ -108,6 +128,7 @@ func (d *Dir) noteBase(e *logEntry) error {
 			return no.err
 		}
 		if err == nil {
+			d.hook.Hit("remote.based")
 			d.remote.place.Based = true
 			err = index.KeepLogPlace(db, d.remote.place)
 		}

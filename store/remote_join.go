@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
@@ -25,7 +23,7 @@ func (d *Dir) findLogPlace() error {
 	case err != nil:
 		return d.indexError(err)
 	case d.remote != nil:
-		d.remote.place, d.remote.has = place, has
+		d.remote.place, d.remote.has, d.remote.tail = place, has, &logTail{dir: d}
 		d.remote.former, err = index.ReadEpoch(d.db)
 		return d.indexError(err)
 	case has && !d.options.Detach && !d.options.LogAway:
@@ -35,12 +33,27 @@ func (d *Dir) findLogPlace() error {
 	return nil
 }
 
-// joinLog takes the log and brings pawl.db up to its end. Most of that is done before, while
-// an earlier owner may go on.
+// joinLog takes the log and brings pawl.db up to its end, or begins the log anew. It fails with errSuperseded if somebody
+// else has begun it anew.
 func (d *Dir) joinLog() error {
+	r := d.remote
+	if r != nil && r.anew != nil {
+		return d.beginAnew()
+	}
+	err := d.joinOrDetach()
+	if r != nil && r.has && (errors.Is(err, errAnew) || errors.Is(err, errBehind) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrOtherLog)) {
+		err = d.checkGeneration(err)
+	}
+	return err
+}
+
+// joinOrDetach takes the log and brings pawl.db up to its end, if it has one. Most of that is done before, while
+// an earlier owner may go on.
+func (d *Dir) joinOrDetach() error {
 	r := d.remote
 	if r == nil {
 		if d.options.Detach {
+			d.removeTail()
 			return d.indexError(index.DropLogPlace(d.db))
 		}
 		return nil
@@ -55,20 +68,13 @@ func (d *Dir) joinLog() error {
 	} else if err := d.standBy(); err != nil {
 		return err
 	}
-	var last Position
-	opened, err := r.takeLog(func(found Position) []byte {
-		last = found
-		e := logEntry{kind: entryOpen, at: time.Now(), epoch: d.epoch, before: found.Sum}
-		return e.encode()
-	})
+	opened, err := d.takeOrMend()
 	switch {
 	case err != nil:
 		return err
 	case !r.has: // there is nothing in it but openings of directories that never came to a base
 		r.place.Seq, r.place.Sum = opened.Seq, opened.Sum
 		return nil
-	case last.Seq < r.place.Seq:
-		return &CorruptError{File: nameOfEntry(r.place.Seq), What: "it is missing, and the directory has it: the log has lost its end"}
 	}
 	d.hook.Hit("remote.taken")
 	if err := d.catchUp(); err != nil {
@@ -78,30 +84,6 @@ func (d *Dir) joinLog() error {
 		return &CorruptError{File: nameOfEntry(opened.Seq), What: "it is missing, and was appended just now"}
 	}
 	return nil
-}
-
-// takeLog takes the log, and tries again until that has succeeded or ctx ends.
-func (r *remote) takeLog(makeEntry func(Position) []byte) (Position, error) {
-	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
-		p, err := r.o.Log.Take(r.ctx, makeEntry)
-		switch {
-		case err == nil:
-			r.advance(p)
-			return p, nil
-		case r.ctx.Err() != nil:
-			return p, context.Cause(r.ctx)
-		case errors.Is(err, ErrCorrupt):
-			return p, err
-		}
-		r.tell(err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-r.ctx.Done():
-			timer.Stop()
-			return p, fmt.Errorf("%w: %w", context.Cause(r.ctx), err)
-		}
-	}
 }
 
 // checkUnused fails with ErrOtherLog if the log has the commits of a directory that this one, which has no log yet, is not; and with
@@ -129,37 +111,55 @@ const replayOnce = 1 << 20
 // catchUp executes in pawl.db what the log has behind its place there.
 func (d *Dir) catchUp() error {
 	r := d.remote
-	c := replayer{db: d.db, place: r.place, former: r.former, removed: map[string]bool{}}
+	c := replayer{db: d.db, place: r.place, former: r.former, removed: map[string]bool{}, salvage: r.anew != nil, keep: func(e *logEntry, data []byte) {
+		flag := flagOf(e.epoch == d.epoch, e.changes)
+		if flag&tailPurge != 0 {
+			d.stale, d.erase = true, true
+		}
+		r.tail.keepEntry(data, flag)
+	}}
 	err := c.replayLog(r.ctx, r.o.Log, time.Time{})
+	if errors.Is(err, ErrCorrupt) && c.place == r.place {
+		found, failed := d.findPlace()
+		switch {
+		case failed != nil:
+			err = failed
+		case found:
+			c.place = r.place
+			err = c.replayLog(r.ctx, r.o.Log, time.Time{})
+		}
+	}
 	r.place = c.place
 	if c.rebased {
 		r.since.Store(0)
 	}
 	r.since.Add(c.total) // so that lives which are short leave no long log
 	r.replayed += c.bytesRead
-	if err != nil {
-		return d.indexError(err)
-	}
 	for name := range c.removed { // of runs that were purged elsewhere
 		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.options.Logger.Warn("the file of a run that was purged is left behind", "file", d.pathOf(name), "error", err)
 		}
 	}
-	return nil
+	return d.indexError(err)
 }
 
 // A replayer executes the entries of a log in a pawl.db.
 type replayer struct {
 	db      *sqlite.Conn
-	place   index.LogPlace  // how much of the log is in it
-	former  workflow.Epoch  // of the life in which it was written, of one that no base has yet
-	removed map[string]bool // files of runs that are not in the index any more
+	place   index.LogPlace                 // how much of the log is in it
+	former  workflow.Epoch                 // of the life in which it was written, of one that no base has yet
+	removed map[string]bool                // files of runs that are not in the index any more, of what was kept
+	keep    func(e *logEntry, data []byte) // is called with each entry that was executed; may be nil
 
 	next  index.LogPlace // as place, with the transaction under way
+	gone  []string       // files of runs that it deletes
 	bytes int            // of that; -1: there is none
 	total int64          // bytes of all transactions since the last base
 	count int            // of transactions
 	at    time.Time      // of the last entry
+
+	salvage bool // what came before an entry that cannot be read is executed and kept
+	torn    bool // a transaction was not executed as a whole
 
 	rebased   bool  // there was a base
 	bytesRead int64 // of all transactions
@@ -182,6 +182,12 @@ func (c *replayer) replayLog(ctx context.Context, log Log, until time.Time) erro
 		first = false
 		if errors.Is(err, errLater) {
 			break
+		}
+		if errors.Is(err, errAnew) {
+			return errors.Join(c.commitReplayed(), err)
+		}
+		if err != nil && c.salvage && !c.torn {
+			return errors.Join(err, c.commitReplayed())
 		}
 		if err != nil {
 			c.rollBack()
@@ -220,14 +226,20 @@ func (c *replayer) replayEntry(entry Entry, until time.Time) error {
 	}
 	switch {
 	case e.kind == entryOpen:
-	case !c.next.Based && (e.kind != entryBase || e.epoch != c.former):
+	case e.kind == entryAnew:
+		return errAnew
+	case !c.next.Based && (e.kind != entryBase || e.epoch != c.former && firstOf(e.base) != c.next.First):
 		return fmt.Errorf("%w: another one came before this had a base in it; use a log of its own", ErrOtherLog)
 	case e.kind == entryBase:
 		c.next.Based, c.rebased, c.total = true, true, 0
 	default:
 		if err := c.replayTapes(e.changes); err != nil {
+			c.torn = true
 			return &CorruptError{File: nameOfEntry(entry.Seq), What: "it does not fit the directory", Err: err}
 		}
+	}
+	if c.keep != nil {
+		c.keep(e, entry.Data)
 	}
 	p := PositionOf(entry.Seq, entry.Data)
 	c.next.Seq, c.next.Sum, c.at = p.Seq, p.Sum, e.at
@@ -275,7 +287,7 @@ func (c *replayer) noteStatements(tape []byte) error {
 			return c.db.Each(index.RunColumns+`WHERE num = ?`, func(x *sqlite.Row) error {
 				row := index.ScanRow(x)
 				for _, slot := range []index.Slot{1, 2} {
-					c.removed[filepath.FromSlash(index.FileName(row.Run, row.Nonce, slot))] = true
+					c.gone = append(c.gone, filepath.FromSlash(index.FileName(row.Run, row.Nonce, slot)))
 				}
 				return nil
 			}, n)
@@ -298,6 +310,10 @@ func (c *replayer) commitReplayed() error {
 		return err
 	}
 	c.place, c.bytes = c.next, -1
+	for _, name := range c.gone {
+		c.removed[name] = true
+	}
+	c.gone = nil
 	return nil
 }
 
@@ -306,78 +322,7 @@ func (c *replayer) rollBack() {
 		_, _ = c.db.Exec(rollback) // whoever calls it has an error that tells more
 		c.bytes = -1
 	}
-	c.next = c.place
-}
-
-// fetchDirectory makes the directory of the last base in the log, if there is none at path but there is a base.
-func fetchDirectory(ctx context.Context, path string, o Options, r RemoteOptions) error {
-	entries, err := os.ReadDir(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if len(entries) > 0 {
-		return nil
-	}
-	f := &restorer{o: RestoreOptions{Log: r.Log, Bases: r.Bases, Codec: o.Codec}, stay: true}
-	err = f.plan(ctx)
-	if errors.Is(err, ErrNoBase) {
-		return checkNoBases(ctx, r.Bases) // it is to be made
-	}
-	if err == nil {
-		err = makeDir(filepath.Dir(filepath.Clean(path)))
-	}
-	if err == nil {
-		err = newDirectory(o.Hook, path, func(building string) error { return f.fill(ctx, building) })
-	}
-	if err == nil && len(f.info.Damaged) > 0 {
-		o.warn("the base of the directory lacks something", "directory", path, "damaged", f.info.Damaged)
-	}
-	return err
-}
-
-// leastBase is how many bytes a blob of a base has at least.
-const leastBase = 64
-
-// checkNoBases refuses a log without a base whose store has one: it is not a new log, but one that was lost, and with it
-// everything that would be forgotten here without a word.
-func checkNoBases(ctx context.Context, bases blob.Store) error {
-	for info, err := range bases.All(ctx) {
-		if err != nil {
-			return err
-		}
-		if info.Size >= leastBase {
-			return &CorruptError{File: "the log", What: "it has no base, but the store of bases has something: either the log was lost, and the directory is to be opened where it is, with Detach and then with a new log and a new store; or a first base was never finished, and the store is to be emptied"}
-		}
-	}
-	return nil
-}
-
-// replaceDirectory makes a directory anew that is too far behind its log. The old one is removed when the
-// new one is whole.
-func replaceDirectory(ctx context.Context, path string, o Options, r RemoteOptions) error {
-	path = filepath.Clean(path)
-	fresh := path + ".fetched"
-	if err := os.RemoveAll(fresh); err != nil {
-		return err
-	}
-	if err := fetchDirectory(ctx, fresh, o, r); err != nil {
-		return err
-	}
-	old := path + ".behind"
-	if err := os.RemoveAll(old); err != nil {
-		return err
-	}
-	if err := os.Rename(path, old); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, path); err != nil {
-		return err
-	}
-	if err := syncAbove(path); err != nil {
-		return err
-	}
-	o.warn("the directory was too far behind its log, and is made anew", "directory", path)
-	return os.RemoveAll(old)
+	c.next, c.gone = c.place, nil
 }
 
 func (o *Options) warn(text string, args ...any) {

@@ -65,7 +65,7 @@ func (d *Dir) standBy() error {
 		if !waits {
 			return err
 		}
-		for _, final := range []error{errBehind, ErrCorrupt, ErrVersion, ErrOtherLog, ErrNoSpace} {
+		for _, final := range []error{errBehind, errAnew, ErrCorrupt, ErrVersion, ErrOtherLog, ErrNoSpace} {
 			if errors.Is(err, final) {
 				return err
 			}

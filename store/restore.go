@@ -38,8 +38,8 @@ type RestoreInfo struct {
 	Files    int       `json:"files"` // of runs
 	Blobs    int       `json:"blobs"`
 	Changes  int       `json:"changes"` // transactions that came after the base
-	// Damaged says what is not as it was: of the original when the base was made, and of what
-	// was kept since. What it names is missing in the directory.
+	// Damaged names the files, rows and blobs that the restored directory lacks: those that were
+	// damaged in the original when the base was made, and those whose copies are damaged now.
 	Damaged []string `json:"damaged,omitempty"`
 }
 
@@ -91,7 +91,7 @@ func (r *restorer) plan(ctx context.Context) error {
 			}
 		}
 		switch e.kind {
-		case entryOpen:
+		case entryOpen, entryAnew:
 			mark = p
 		case entryBase:
 			if r.base, r.after = e, mark; r.damagedAt <= mark.Seq {
@@ -236,7 +236,7 @@ func (r *restorer) replayAll(ctx context.Context, db *sqlite.Conn) error {
 		return err
 	}
 	c := replayer{db: db, place: place, former: r.base.epoch, removed: map[string]bool{}}
-	if err := c.replayLog(ctx, r.o.Log, r.o.At); err != nil {
+	if err := c.replayLog(ctx, r.o.Log, r.o.At); err != nil && !errors.Is(err, errAnew) {
 		return err
 	}
 	r.info.Position, r.info.Changes = Position{c.place.Seq, c.place.Sum}, c.count
@@ -305,6 +305,7 @@ func (r *restorer) writeFiles(ctx context.Context, db *sqlite.Conn, building str
 	})
 }
 
+// writeFile copies the base's file with this hash to path, durably. If that fails, there is no file at path.
 func (r *restorer) writeFile(ctx context.Context, hash, path string) error {
 	from, err := r.o.Bases.Open(ctx, hash)
 	if err != nil {

@@ -26,7 +26,7 @@ func (f *follower) dropOld(ctx context.Context, since time.Time) error {
 	mark := Position{}
 	err := readLog(ctx, f.o.Log, Position{}, func(p Position, e *logEntry) error {
 		switch e.kind {
-		case entryOpen:
+		case entryOpen, entryAnew:
 			mark = p
 		case entryBase:
 			bases = append(bases, keptBase{e.base, e.at, mark})
@@ -125,7 +125,7 @@ func readLog(ctx context.Context, log Log, after Position, do func(Position, *lo
 			}
 			continue
 		}
-		if e.kind != entryOpen && head.Seq != 0 && e.before != head.Sum {
+		if e.kind != entryOpen && e.kind != entryAnew && head.Seq != 0 && e.before != head.Sum {
 			continue
 		}
 		head = PositionOf(entry.Seq, entry.Data)

@@ -36,16 +36,17 @@ type Run struct {
 	total     int64           // bytes of the file as it was loaded, and of all records since
 	size      atomic.Int64    // of the file
 
-	request  commitRequest
-	pending  []runfile.Entry // of the commit under way
-	next     Head            // after it
+	request commitRequest
+	// The commit under way:
+	pending  []runfile.Entry // its records
+	next     Head            // the head of the run after it
 	dropped  bool            // it drops the artifacts of the run
-	listings []listing       // that it changes in the lists of all runs
-	state    []driver.Value  // what its row says of next, if that changes
-	hash     string          // of the input, before the first commit
-	texts    []listed        // of what is in listings, encoded
-	refs     []index.BlobRef // that it brings
-	told     []OutboxRow     // what it has to tell
+	listings []listing       // the tokens that it changes in the lists of all runs
+	state    []driver.Value  // the columns of next, if they change
+	hash     string          // hash of the input, before the first commit
+	texts    []listed        // the encoded texts of listings, one for each
+	refs     []index.BlobRef // the blobs to which its records refer
+	told     []OutboxRow     // the events that it adds to the outbox
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -178,7 +179,7 @@ func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.findRefs(records)
 	r.next = r.row.Head
 	r.next.Seq, r.next.Status, r.next.Alarm = records[len(records)-1].Seq, s.Status, s.Alarm()
-	r.next.EndedAt, r.next.Output, r.next.Failure = s.EndedAt, s.Output, s.Failure
+	r.next.EndedAt, r.next.Output, r.next.Failure = s.EndedAt, s.Output, s.FailureOrIncident()
 	if r.fresh {
 		r.next.StartedAt, r.next.ForkedFrom = s.StartedAt, s.ForkedFrom
 	}
@@ -251,6 +252,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 // that the handle knows.
 func (r *Run) writeRow(db *sqlite.Conn) error {
 	end := &r.pending[len(r.pending)-1]
+	r.dir.counts.noteIncident(r.row.Num, &r.row.Head, &r.next)
 	last := index.WithCRC(r.row.Num, end.Seq, end.Sum[:], column.Millis(end.At))
 	if r.fresh {
 		return r.insertRow(db, last)

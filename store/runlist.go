@@ -74,7 +74,7 @@ func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 	return d.HeadsUntil(context.Background(), f)
 }
 
-// HeadsUntil is AllHeads until ctx is done, with whose error it fails then, also while no run fits;
+// HeadsUntil is AllHeads until ctx is done, with whose error it fails then, also while no run fits, or a commit waits for a log that does not answer;
 // nil is never done.
 func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error] {
 	if ctx == nil {
@@ -82,11 +82,11 @@ func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error
 	}
 	return func(yield func(Head, error) bool) {
 		l := runList{d: d, filter: f}
-		err := l.beginList()
+		err := l.beginList(ctx)
 		for err == nil && !l.done {
 			var rows []index.Row
 			if err = ctx.Err(); err == nil {
-				rows, err = l.nextPage()
+				rows, err = l.nextPage(ctx)
 			}
 			for i := range rows {
 				fits := false
@@ -112,8 +112,8 @@ func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error
 }
 
 // beginAfter passes over the runs up to one of them.
-func (l *runList) beginAfter(id workflow.RunID) error {
-	row, err := l.d.readRow(id)
+func (l *runList) beginAfter(ctx context.Context, id workflow.RunID) error {
+	row, err := l.d.readRowUntil(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ type runList struct {
 var errPageFull = errors.New("the page is full")
 
 // nextPage returns the rows of the next page, which are still to be decoded.
-func (l *runList) nextPage() (rows []index.Row, err error) {
+func (l *runList) nextPage(ctx context.Context) (rows []index.Row, err error) {
 	f := &l.filter
 	query, limit, roots := fittingUp, listRows, int64(0)
 	if f.Roots {
@@ -157,7 +157,7 @@ func (l *runList) nextPage() (rows []index.Row, err error) {
 	if f.Limit > 0 && l.where == nil {
 		limit = min(limit, f.Limit-l.listed)
 	}
-	err = l.d.readIndex(func(db *sqlite.Conn) error {
+	err = l.d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
 		page, err := l.candidates(db)
 		if l.done = len(page) < listRows; err != nil || len(page) == 0 {
 			return err

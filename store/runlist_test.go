@@ -189,10 +189,10 @@ func TestLargeRowsMakeShortPages(t *testing.T) {
 	}
 	for _, f := range []RunFilter{{}, {Newest: true}, {Prefix: ""}, {Limit: 7}} {
 		l := runList{d: d, filter: f}
-		require.NoError(t, l.gatherRuns())
+		require.NoError(t, l.gatherRuns(t.Context()))
 		var sizes []int
 		for !l.done {
-			rows, err := l.nextPage()
+			rows, err := l.nextPage(t.Context())
 			require.NoError(t, err)
 			sizes = append(sizes, len(rows))
 		}

@@ -152,8 +152,9 @@ func (s *Snapshot) readFile() error {
 	return nil
 }
 
-// damageOf returns the error of what a file of the directory should hold. It is no damage
-// if the run's file could not be read just now, or if what is in it cannot be opened.
+// damageOf returns err as a CorruptError of that file: what says which content is damaged.
+// Two kinds of error are no damage and stay as they are: that the run's file could not be
+// read just now, and that a sealed value cannot be opened.
 func (s *Snapshot) damageOf(file, what string, err error) error {
 	if errors.Is(err, ErrSealed) {
 		return err

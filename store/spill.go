@@ -91,6 +91,8 @@ func (d *Dir) reserveSpace(bytes int64) error {
 	return nil
 }
 
+// writeParts writes the text of a record that is too large for one transaction, in one transaction for each part. The
+// record refers to the parts by the number spill; until it does, nobody reads them.
 func (d *Dir) writeParts(spill int64, data []byte) error {
 	for key, _ := spillKeys(spill); len(data) > 0; key++ {
 		part := data[:min(int(d.hook.PartBytes(partBytes)), len(data))]

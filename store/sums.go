@@ -1,12 +1,12 @@
 package store
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 
@@ -15,15 +15,14 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// While an engine has a directory open, pawl.db-sums has a checksum of every page of pawl.db
-// as the last checkpoint has left it: the mark. After a crash, the next engine finds with
-// it that nothing but the pages in the write-ahead log has changed since, and needs to look
-// only at the rows on those. Where the sums do not fit it looks at everything, as it does
-// without them: whatever is wrong with them costs time and nothing else. So they are neither
-// synced nor written as a whole.
+// While an engine has a directory open, the file pawl.db-sums holds a mark: a checksum of
+// every page of pawl.db as the last checkpoint left it. After a crash, the next engine compares
+// the pages with their sums: if only the pages in the write-ahead log have changed since, it
+// checks only the rows on those. If the sums do not fit, or are missing, it checks every row: bad
+// sums cost time and nothing else. So the file is neither synced nor written as a whole.
 //
-// The log begins anew after a checkpoint, with the first commit, and the sums are written in
-// between. So a log that belongs to the mark is the one that it was made with, or the next.
+// The first commit after a checkpoint begins the write-ahead log anew, and the sums are written
+// between the two. So the log that belongs to a mark is the one at the checkpoint, or the next.
 
 // The file begins with a header of four-byte numbers: sumsID twice, the size of a page, how
 // many pages pawl.db has, the salt of the log, and the checksum of all that. The sum of each
@@ -220,69 +219,62 @@ func (d *Dir) dropMark() error {
 	return err
 }
 
-// A pageSum is the sum of a page.
-type pageSum struct{ number, sum uint32 }
-
-// loggedSums returns the sums of the pages in the log, each as often as it was written, and
-// how many pages pawl.db has with them.
-func (d *Dir) loggedSums() (sums []pageSum, count uint32, salt [2]uint32, err error) {
-	log, err := d.openRegular(indexWAL)
-	if err != nil {
-		return nil, 0, salt, err
-	}
-	committed := 0
-	err = sqlite.EachFrame(bufio.NewReaderSize(log, 1<<16), index.PageSize, func(number, n uint32, page []byte) {
-		sums = append(sums, pageSum{number, sumPage(page)})
-		if n != 0 {
-			count, committed = n, len(sums)
-		}
-	})
-	if err == nil {
-		salt, err = sqlite.WALSalt(log)
-	}
-	_ = log.Close() // it was only read
-	return sums[:committed], count, salt, err
+// logSums are the sums of the pages in the log, as far as it was read.
+type logSums struct {
+	frames sqlite.FrameReader
+	last   map[uint32]uint32 // of every page by its number
+	count  uint32            // pages that pawl.db has with them; 0 if the log has no transaction
 }
 
-// checkpointAndMark moves the log into pawl.db, by a statement, and then writes the sums of
-// the pages that were in it.
-func (d *Dir) checkpointAndMark(text string) error {
-	var sums []pageSum
-	var count uint32
-	var salt [2]uint32
-	if d.sums != nil {
-		var err error
-		if sums, count, salt, err = d.loggedSums(); err != nil {
-			d.endMark(err)
-		}
-	}
-	if err := d.db.Script(text); err != nil || d.sums == nil || count == 0 {
+// readLog takes up what was committed since the last call. The log may grow meanwhile.
+func (s *logSums) readLog(d *Dir) error {
+	log, err := d.openRegular(indexWAL)
+	if err != nil {
 		return err
 	}
-	if err := d.writeMark(sums, count, salt); err != nil {
-		d.endMark(err)
+	type pageSum struct{ number, sum uint32 }
+	var open []pageSum // of a transaction that has not ended
+	var read logSums
+	read.last = map[uint32]uint32{}
+	anew, err := s.frames.ReadOn(log, index.PageSize, func(number, count uint32, page []byte) {
+		if open = append(open, pageSum{number, sumPage(page)}); count == 0 {
+			return
+		}
+		for _, p := range open {
+			read.last[p.number] = p.sum
+		}
+		read.count, open = count, open[:0]
+	})
+	_ = log.Close() // it was only read
+	if anew || s.last == nil {
+		s.last, s.count = read.last, read.count
+		return err
 	}
-	return nil
+	maps.Copy(s.last, read.last)
+	if read.count != 0 {
+		s.count = read.count
+	}
+	return err
 }
 
 // sumsGap is how many sums between two that have changed are written with them.
 const sumsGap = 256
 
 // writeMark makes a mark of the last one and of the pages that were moved since.
-func (d *Dir) writeMark(changed []pageSum, count uint32, salt [2]uint32) error {
+func (d *Dir) writeMark(moved *logSums) error {
 	m := &d.mark
-	m.salt = salt
-	if grown := int(count) - len(m.sums); grown > 0 {
+	m.salt = moved.frames.Salt()
+	if grown := int(moved.count) - len(m.sums); grown > 0 {
 		m.sums = append(m.sums, make([]uint32, grown)...)
 	}
-	m.sums = m.sums[:count]
+	m.sums = m.sums[:moved.count]
 	var numbers []int
-	for _, s := range changed {
-		if s.number == 0 || s.number > count {
+	for number, sum := range moved.last {
+		if number == 0 || number > moved.count {
 			continue // pawl.db ends before it
 		}
-		m.sums[s.number-1] = s.sum
-		numbers = append(numbers, int(s.number-1))
+		m.sums[number-1] = sum
+		numbers = append(numbers, int(number-1))
 	}
 	slices.Sort(numbers)
 	for len(numbers) > 0 {

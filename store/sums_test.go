@@ -44,8 +44,7 @@ func markedDir(t testing.TB, o Options) *Dir {
 func (d *Dir) checkpointNow() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.frames = longLog
-	d.checkpointIfLong()
+	d.makeCheckpoint(&logSums{})
 	return d.dead
 }
 

@@ -32,7 +32,7 @@ func (t *tapes) beginKeeping() error {
 		return ErrFollowed
 	}
 	t.on, t.lost, t.waiting, t.bytes, t.ended = true, false, nil, 0, make(chan struct{})
-	t.last++ // a number that no transaction has: nothing goes on from what an earlier follower kept
+	t.last++ // no transaction has this number, so this follower cannot continue the copy of an earlier one
 	return nil
 }
 

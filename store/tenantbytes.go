@@ -73,9 +73,8 @@ func (b *tenantBytes) keepBytes() {
 	clear(b.changed)
 }
 
-// TenantBytes returns about how many bytes the runs of a tenant take on the disk, those that have
-// ended as well: their files, and what of them is in the log. Blobs are not among them. It is 0 without
-// Options.CountTenants.
+// TenantBytes returns about how many bytes the runs of a tenant take on the disk, ended runs included:
+// their files and their records in the log, without blobs. It returns 0 without Options.CountTenants.
 func (d *Dir) TenantBytes(tenant string) int64 {
 	d.tenants.mu.Lock()
 	defer d.tenants.mu.Unlock()

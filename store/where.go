@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"maps"
@@ -31,7 +32,7 @@ func FilterRun(h *Head) filter.Run {
 
 // compileWhere compiles the condition of a filter, and narrows the filter to the runs for which
 // an index tells that it can be true.
-func (l *runList) compileWhere() (err error) {
+func (l *runList) compileWhere(context.Context) (err error) {
 	if l.filter.Where == "" {
 		return nil
 	}
@@ -68,23 +69,24 @@ func (l *runList) takeRow(r *index.Row) (bool, error) {
 		return true, l.d.decodeRow(r)
 	}
 	err := r.DecodeLabels()
-	if err != nil || l.where.ReadsCode() {
+	all := err != nil || l.where.ReadsCode()
+	if all {
 		err = l.d.decodeRow(r)
 	}
 	if err != nil {
 		return false, err
 	}
 	seen := FilterRun(&r.Head)
-	if fits, err := l.where.Fits(&seen); !fits || err != nil {
-		return false, err
+	if fits, err := l.where.Fits(&seen); !fits || err != nil || all {
+		return fits && err == nil, err // what is decoded already would be lost
 	}
 	return true, l.d.decodeRow(r)
 }
 
 // beginList finds out which rows are to be looked at.
-func (l *runList) beginList() error {
-	for _, step := range []func() error{l.compileWhere, l.chooseLabel, l.gatherRuns, l.passOver} {
-		if err := step(); err != nil {
+func (l *runList) beginList(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{l.compileWhere, l.chooseLabel, l.gatherRuns, l.passOver} {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
@@ -92,16 +94,16 @@ func (l *runList) beginList() error {
 }
 
 // passOver passes over the runs up to the one after which the list begins.
-func (l *runList) passOver() error {
+func (l *runList) passOver(ctx context.Context) error {
 	if l.filter.After == "" {
 		return nil
 	}
-	return l.beginAfter(l.filter.After)
+	return l.beginAfter(ctx, l.filter.After)
 }
 
 // listWhere yields what of a list is of runs for which a condition holds, "" being none. What is of one run stands together, so that
 // each run is looked at once. The error of a condition that cannot be compiled comes first.
-func listWhere[T any](d *Dir, list iter.Seq2[T, error], where string, runOf func(*T) workflow.RunID) iter.Seq2[T, error] {
+func listWhere[T any](ctx context.Context, d *Dir, list iter.Seq2[T, error], where string, runOf func(*T) workflow.RunID) iter.Seq2[T, error] {
 	if where == "" {
 		return list
 	}
@@ -117,7 +119,7 @@ func listWhere[T any](d *Dir, list iter.Seq2[T, error], where string, runOf func
 		for x, err := range list {
 			if id := runOf(&x); err == nil && id != run {
 				run = id
-				fits, err = d.fitsWhere(id, w)
+				fits, err = d.fitsWhere(ctx, id, w)
 			}
 			if err == nil && !fits {
 				continue
@@ -130,8 +132,8 @@ func listWhere[T any](d *Dir, list iter.Seq2[T, error], where string, runOf func
 }
 
 // fitsWhere reports whether a condition holds for a run that is there.
-func (d *Dir) fitsWhere(id workflow.RunID, w *filter.Where) (bool, error) {
-	h, err := d.Head(id)
+func (d *Dir) fitsWhere(ctx context.Context, id workflow.RunID, w *filter.Where) (bool, error) {
+	h, err := d.HeadUntil(ctx, id)
 	if errors.Is(err, ErrRunNotFound) { // it was purged meanwhile
 		return false, nil
 	}

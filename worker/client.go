@@ -27,6 +27,10 @@ type Client struct {
 	Types    []string     // what it takes; the types of the handlers by default
 	HTTP     *http.Client // NewHTTPSClient makes one with certificates; http.DefaultClient by default. It should have no timeout
 	Logger   *slog.Logger // gets what Run cannot return; slog.Default() by default
+
+	// Drain, when it is closed, lets Run take no more tasks, finish those that it holds, leases renewed, and
+	// return nil. nil never does.
+	Drain <-chan struct{}
 }
 
 // maxReply bounds an answer of the pool, in bytes: maxTasks, one input above, and what stands around.

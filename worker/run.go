@@ -26,7 +26,7 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // the results, over and over where the pool cannot be reached or was restarted.
 // Then the tasks' contexts are cancelled, what they were at is given back, and
 // Run returns nil once all functions have returned; so it does when the pool
-// drains this worker and what it held is done. Any other error says that the
+// drains this worker, or Drain is closed, and what it held is done. Any other error says that the
 // pool does not take it: a wrong token, a registration that is not valid, or, before it
 // has registered, a *CertificateError. Later on such an error is logged and the call repeated, since
 // certificates are renewed.
@@ -41,12 +41,21 @@ func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	if l.log == nil {
 		l.log = slog.Default()
 	}
-	if err := l.registerWorker(ctx); err != nil {
-		return unlessStopped(ctx, err)
+	polling, drain := context.WithCancelCause(ctx)
+	defer drain(nil)
+	go func() { // ends with polling
+		select {
+		case <-c.Drain:
+			drain(errDrained)
+		case <-polling.Done():
+		}
+	}()
+	if err := l.registerWorker(polling); err != nil {
+		return unlessStopped(polling, err)
 	}
 	beating, stop := context.WithCancel(ctx)
 	l.group.Go(func() { l.renewLeases(beating) })
-	err := l.pollUntilDone(ctx)
+	err := l.pollUntilDone(ctx, polling)
 	if errors.Is(err, errDrained) {
 		l.tasks.Wait()
 	}
@@ -131,25 +140,27 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 	}
 }
 
-// pollUntilDone polls and begins tasks until ctx is done, or the pool refuses.
-func (l *clientLoop) pollUntilDone(ctx context.Context) error {
+// pollUntilDone polls until polling is done, which is part of ctx, or the pool refuses, and begins tasks in ctx.
+func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 	var d time.Duration
-	for ctx.Err() == nil {
+	for polling.Err() == nil {
 		holding := l.heldKeys()
 		if len(holding) >= max(l.client.Capacity, 1) {
 			select {
 			case <-l.room:
-			case <-ctx.Done():
+			case <-polling.Done():
 			}
 			continue
 		}
-		polled, err := l.client.Poll(ctx, 30*time.Second, holding...)
+		polled, err := l.client.Poll(polling, 30*time.Second, holding...)
 		var e *Error
 		switch {
 		case err == nil:
 			d = 0
+		case polling.Err() != nil:
+			continue
 		case errors.As(err, &e) && e.Code == CodeUnknownWorker:
-			err = l.registerWorker(ctx)
+			err = l.registerWorker(polling)
 			fallthrough
 		default:
 			if err != nil && isFinalError(err) {
@@ -158,8 +169,8 @@ func (l *clientLoop) pollUntilDone(ctx context.Context) error {
 			if err != nil {
 				l.log.Warn("worker: the pool does not answer", "worker", l.client.ID, "error", err)
 			}
-			if err != nil && !pauseAfterFailure(ctx, &d) {
-				return context.Cause(ctx)
+			if err != nil && !pauseAfterFailure(polling, &d) {
+				return context.Cause(polling)
 			}
 			continue
 		}
@@ -171,7 +182,7 @@ func (l *clientLoop) pollUntilDone(ctx context.Context) error {
 			return errDrained
 		}
 	}
-	return context.Cause(ctx)
+	return context.Cause(polling)
 }
 
 func (l *clientLoop) heldKeys() []pawl.Key {

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
-	"github.com/stretchr/testify/require"
 )
 
 const script = "testdata/worker.sh"
@@ -28,15 +30,15 @@ func TestAWorkerInShell(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		commands[id] = cmd
 	}
-	def := define(t, strings.ReplaceAll(fanOut, "task: work", "task: square"))
-	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "r", Definition: def}, items(20))
+	def, tasks := define(t, strings.ReplaceAll(fanOut, "task: work", "task: square")), harness.Figure(6, 20, 20)
+	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "r", Definition: def}, items(tasks))
 	require.NoError(t, err)
 	require.NoError(t, out.Err())
 	for i, r := range out.Output["results"].([]any) {
 		require.Equal(t, map[string]any{"square": int64(i * i)}, r)
 	}
 	require.NoError(t, h.pool.Drain(t.Context(), "one", "two"))
-	require.EqualValues(t, 20, h.pool.Status().Processed)
+	require.EqualValues(t, tasks, h.pool.Status().Processed)
 	for id, cmd := range commands {
 		require.NoError(t, cmd.Wait(), "%s: %s", id, cmd.Stderr)
 	}

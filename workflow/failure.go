@@ -47,6 +47,7 @@ const (
 	CodeUnmatched        = "unmatched"         // no transition matched
 	CodeJoinShortfall    = "join_shortfall"    // a quorum can no longer be met
 	CodeJoinTimeout      = "join_timeout"      // a join waited too long
+	CodeJoinUnmet        = "join_unmet"        // the join: all of a node can no longer be met, in a run that goes on
 	CodeMerge            = "merge_error"       // branch values do not merge
 	CodeDeadlock         = "deadlock"          // only joins that can never fire are left
 	CodeResultTooLarge   = "result_too_large"  // a result above the payload limit

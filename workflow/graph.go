@@ -14,20 +14,20 @@ import (
 // schemas compiled and its edges indexed. It is immutable and shared by all
 // runs of the definition.
 type Graph struct {
-	Definition  *Definition
-	JSON        string // the definition, canonical
-	Hash        string // its SHA-256, in hexadecimal
-	Limits      Limits // with the engine's defaults filled in
-	FailFast    bool   // dag: the default filled in
-	Nodes       map[NodeID]*GraphNode
-	Transitions map[TransitionID]*GraphTransition
-	Groups      map[string]*GroupSpec // by sibling group
-	Signals     []string              // the names of the signals that nodes wait for or the definition declares, sorted
-	Loops       []TransitionID        // transitions with a loop, in definition order
-	UsesActive  bool                  // some expression asks for active
-	TracksRoot  bool                  // what is outside any group is looked up
-	Synchronize []*GraphNode          // the nodes with join: synchronize, in definition order
-	Output      []Mapping             // of the run; nil returns the output section
+	Definition           *Definition
+	JSON                 string // the definition, canonical
+	Hash                 string // its SHA-256, in hexadecimal
+	Limits               Limits // with the engine's defaults filled in
+	FailFast             bool   // dag: the default filled in
+	Nodes                map[NodeID]*GraphNode
+	Transitions          map[TransitionID]*GraphTransition
+	Groups               map[string]*GroupSpec // by sibling group
+	Signals              []string              // the names of the signals that nodes wait for or the definition declares, sorted
+	Loops                []TransitionID        // transitions with a loop, in definition order
+	UsesActive, joinsAll bool                  // some expression asks for active; at some node tokens wait for all its incoming transitions
+	TracksRoot           bool                  // what is outside any group is looked up
+	Synchronize          []*GraphNode          // the nodes with join: synchronize, in definition order
+	Output               []Mapping             // of the run; nil returns the output section
 
 	InputSchema  *Schema
 	StateSchema  *Schema

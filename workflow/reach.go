@@ -9,6 +9,9 @@ const maxReach = 8 << 20
 // from which it can be reached without passing that node.
 func (b *builder) findReach() {
 	g := b.graph
+	for _, n := range g.Nodes {
+		g.joinsAll = g.joinsAll || n.Join == JoinAll && g.Definition.Mode != ModeDAG
+	}
 	if len(g.Synchronize) == 0 {
 		return
 	}
@@ -149,3 +152,6 @@ func (c *checker) checkReach() {
 		}
 	}
 }
+
+// JoinsAll reports whether tokens wait at some node for all its incoming transitions. Those of a dag never do.
+func (g *Graph) JoinsAll() bool { return g.joinsAll }

@@ -186,7 +186,7 @@ type Outcome struct {
 	Run       RunID          `json:"run"`
 	Status    RunStatus      `json:"status"`
 	Output    map[string]any `json:"output,omitzero"`  // of a completed run
-	Failure   *Failure       `json:"failure,omitzero"` // of any other end
+	Failure   *Failure       `json:"failure,omitzero"` // of any other end; why it is suspended; of a run that goes on, an incident: CodeJoinUnmet
 	StartedAt time.Time      `json:"startedAt,omitzero"`
 	EndedAt   time.Time      `json:"endedAt,omitzero"`   // zero while it runs
 	Artifacts []Artifact     `json:"artifacts,omitzero"` // of a run that has ended, in the order of staging

@@ -157,6 +157,15 @@ func (con *console) printFuture(run workflow.RunID, f *api.Future) {
 // errUnwilling says that the user does not want it.
 var errUnwilling = errors.New("nothing is changed")
 
+// confirmChange asks before something is changed that was chosen, however many those are. Who only wants to know what would come
+// of it is not asked.
+func (f *actFlag) confirmChange(ctx context.Context, con *console, b *bulkFlag, question string) error {
+	if f.DryRun {
+		return nil
+	}
+	return b.confirm(ctx, con, question)
+}
+
 // confirm asks before something is done to many.
 func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) error {
 	if f.Yes {
@@ -214,7 +223,7 @@ type runsFlag struct {
 }
 
 // chooseRuns returns the runs that are named or, of those that have not ended, chosen.
-func (f *runsFlag) chooseRuns(ctx context.Context, con *console, e *reached, what string) (ids []workflow.RunID, err error) {
+func (f *runsFlag) chooseRuns(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	if (len(f.Run) > 0) != f.isEmpty() {
 		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots, not both")
 	}
@@ -240,5 +249,5 @@ func (f *runsFlag) chooseRuns(ctx context.Context, con *console, e *reached, wha
 	if len(ids) == 0 {
 		return nil, &toldError{"no run that has not ended is chosen", pawl.ErrRunNotFound}
 	}
-	return ids, f.confirm(ctx, con, what+" "+pluralText(len(ids), "run"))
+	return ids, nil
 }

@@ -37,7 +37,10 @@ type runsCommand struct {
 // runCommand does it to one run after the other.
 func (c *runsCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withActor(ctx, con, func(e *reached) error {
-		ids, err := c.chooseRuns(ctx, con, e, c.do)
+		ids, err := c.chooseRuns(ctx, e)
+		if err == nil && len(c.Run) == 0 {
+			err = c.confirmChange(ctx, con, &c.bulkFlag, c.do+" "+pluralText(len(ids), "run"))
+		}
 		if err != nil {
 			return err
 		}

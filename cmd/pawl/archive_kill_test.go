@@ -130,7 +130,7 @@ func TestKilledWhileArchiving(t *testing.T) {
 				all[id] = records
 			}
 			require.Equal(t, want, all, at)
-			if harness.CurrentLevel() == harness.Quick && n == 2 {
+			if harness.CurrentLevel() == harness.Quick && n == 1 {
 				break
 			}
 		}

@@ -17,6 +17,7 @@ var checkVerb = verb{
 	help:    "Look for faults in definitions before they run, by playing every run within bounds.",
 	example: []string{"pawl check order.yaml", "pawl check --scenarios faults order.yaml && pawl test faults"},
 	command: func() command { return new(checkCommand) },
+	working: "exploring",
 }
 
 // A checkCommand looks for faults in definitions.
@@ -122,11 +123,11 @@ func (r *fileReport) hasFaults() bool {
 // writeTo writes the report for people, a line for each finding.
 func (r *fileReport) writeTo(con *console) {
 	for _, p := range r.Problems {
-		con.printWhole("%s: %s", r.File, p)
+		con.printProse("%s: %s", r.File, p)
 	}
 	if r.Report != nil {
 		for _, line := range strings.Split(r.Report.String(), "\n") {
-			con.printWhole("%s: %s", r.File, line)
+			con.printProse("%s: %s", r.File, line)
 		}
 	}
 }

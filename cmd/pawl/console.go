@@ -82,7 +82,7 @@ func (con *console) writeLine(asJSON bool, v any) {
 	if asJSON {
 		_ = json.NewEncoder(jsonWriter{con.Out}).Encode(v)
 	} else {
-		_, _ = fmt.Fprintln(con.Out, printableLines(fmt.Sprint(v)))
+		con.printProse("%v", v)
 	}
 }
 

@@ -11,6 +11,7 @@ var coverageVerb = verb{
 	help:    "List what recorded runs never went through: nodes, transitions, tiers, joins.",
 	example: []string{"pawl coverage data", "pawl coverage --all data"},
 	command: func() command { return new(coverageCommand) },
+	working: "reading runs",
 }
 
 // A coverageCommand counts what recorded runs went through.
@@ -23,7 +24,10 @@ type coverageCommand struct {
 // runCommand counts. The answer is no if something was never gone through.
 func (c *coverageCommand) runCommand(ctx context.Context, con *console) error {
 	var counts replay.Coverage
-	_, err := c.eachRecording(ctx, con, c.Paths, counts.Add)
+	g, err := c.eachRecording(ctx, con, c.Paths, counts.Add)
+	if g.read == 0 && err == nil {
+		err = nothingAt(c.Paths...)
+	}
 	never := 0
 	for _, d := range counts.Definitions() {
 		if c.JSON {
@@ -36,6 +40,7 @@ func (c *coverageCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		never += len(d.Never())
 	}
+	con.saySources(c.JSON, g.from)
 	switch {
 	case err != nil:
 		return err
@@ -50,12 +55,12 @@ func (c *coverageCommand) writeDefinition(con *console, d *replay.DefinitionCove
 	if d.Runs == 1 {
 		word = "run"
 	}
-	con.printWhole("%s@%d, %d %s (%.12s)", d.Workflow, d.Version, d.Runs, word, d.Hash)
+	con.printProse("%s@%d, %d %s (%.12s)", d.Workflow, d.Version, d.Runs, word, d.Hash)
 	if c.All {
 		for _, n := range d.Nodes {
-			con.printWhole("  %6d  node %s: %d completed, %d failed, %d cancelled", n.Reached, n.Node, n.Completed, n.Failed, n.Cancelled)
+			con.printProse("  %6d  node %s: %d completed, %d failed, %d cancelled", n.Reached, n.Node, n.Completed, n.Failed, n.Cancelled)
 			for _, x := range n.Choices {
-				con.printWhole("  %6d  node %s chose %s", x.Chosen, n.Node, x.Name)
+				con.printProse("  %6d  node %s chose %s", x.Chosen, n.Node, x.Name)
 			}
 		}
 		for _, t := range d.Transitions {
@@ -63,13 +68,13 @@ func (c *coverageCommand) writeDefinition(con *console, d *replay.DefinitionCove
 			if t.Error {
 				kind = "error "
 			}
-			con.printWhole("  %6d  transition %s [%stier %d]", t.Taken, t.Transition, kind, t.Tier)
+			con.printProse("  %6d  transition %s [%stier %d]", t.Taken, t.Transition, kind, t.Tier)
 		}
 		for _, j := range d.Joins {
-			con.printWhole("  %6d  join %s at %s: %d failed, %d abandoned, %d timed out", j.Fired, j.Group, j.Node, j.Failed, j.Abandoned, j.TimedOut)
+			con.printProse("  %6d  join %s at %s: %d failed, %d abandoned, %d timed out", j.Fired, j.Group, j.Node, j.Failed, j.Abandoned, j.TimedOut)
 		}
 	}
 	for _, line := range d.Never() {
-		con.printWhole("  %s", line)
+		con.printProse("  %s", line)
 	}
 }

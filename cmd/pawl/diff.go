@@ -11,6 +11,7 @@ var diffVerb = verb{
 	help:    "Tell where two recorded runs part, and the first value that differs.",
 	example: []string{"pawl diff order-41 order-42", "pawl diff order-41.db backup:order-41"},
 	command: func() command { return new(diffCommand) },
+	working: "comparing",
 }
 
 // A diffCommand compares two runs.
@@ -22,12 +23,13 @@ type diffCommand struct {
 
 // runCommand compares; the answer is no if the runs part or were given different values.
 func (c *diffCommand) runCommand(ctx context.Context, con *console) error {
-	a, err := c.openRecording(ctx, c.A)
+	var from sources
+	a, err := c.openRecording(ctx, con, c.A, &from)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	b, err := c.openRecording(ctx, c.B)
+	b, err := c.openRecording(ctx, con, c.B, &from)
 	if err != nil {
 		return err
 	}
@@ -37,6 +39,7 @@ func (c *diffCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	}
 	con.writeLine(c.JSON, found)
+	con.saySources(c.JSON, from)
 	if found.Differs() {
 		return errNo
 	}

@@ -98,7 +98,7 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 		<-served
 		return engine.Close(context.WithoutCancel(ctx))
 	}
-	return &reached{Client: client, source: "files, as of " + f.zoneOf(con.Now()).Format("15:04:05"), carry: carry, close: closeAll}, nil
+	return &reached{Client: client, source: filesText(f.zoneOf(con.Now())), carry: carry, close: closeAll}, nil
 }
 
 // withEngine does something with the engine of the directory.

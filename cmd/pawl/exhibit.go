@@ -30,6 +30,9 @@ func isRunsFile(path string) bool {
 // openExhibit opens the runs of a file as an engine would have them that is closed: in a directory of their own, which
 // is removed in the end. What would change them is refused.
 func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error) {
+	if err := checkRunsFile(f.Dir); err != nil {
+		return nil, fmt.Errorf("%w, and no engine directory", err)
+	}
 	dir, err := os.MkdirTemp("", "pawl-exhibit-")
 	if err != nil {
 		return nil, err
@@ -41,7 +44,7 @@ func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error
 	})
 	var e *reached
 	if err == nil {
-		copied := dirFlag{Dir: dir, UTC: f.UTC}
+		copied := dirFlag{Dir: dir, UTC: f.UTC, keyFlag: f.keyFlag}
 		e, err = copied.openFiles(ctx, con)
 	}
 	if err != nil {
@@ -56,13 +59,14 @@ func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error
 }
 
 // fillExhibit writes the runs of the file into a new directory, and returns how many there are. Runs that cannot be
-// read are told of, and left out, unless there is no other.
+// read are told of, and left out, unless there is no other. With keys the directory is sealed as well: a command that
+// is killed leaves it behind.
 func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n int, err error) {
 	keys, err := f.codec()
 	if err != nil {
 		return 0, err
 	}
-	d, err := store.Open(dir, store.Options{Durability: store.ProcessCrash})
+	d, err := store.Open(dir, store.Options{Durability: store.ProcessCrash, Codec: keys})
 	if err != nil {
 		return 0, err
 	}

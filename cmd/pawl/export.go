@@ -19,6 +19,7 @@ var exportVerb = verb{
 	help:    "Write runs, with those below them, into one file that can be read anywhere.",
 	example: []string{"pawl export order-42 --to order-42.pawl", "pawl export --status failed --workflow order --to failed.pawl", "pawl replay order-42.pawl"},
 	command: func() command { return new(exportCommand) },
+	working: "exporting",
 }
 
 // An exportCommand exports runs.
@@ -137,7 +138,7 @@ func (con *console) createWhole(path string, write func(io.Writer) error, check 
 		return 0, err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // it has another name by then, or is not wanted
-	if err = write(f); err == nil {
+	if err = con.whileWorking("writing "+path, func() error { return write(f) }); err == nil {
 		err = f.Sync()
 	}
 	if info, again := f.Stat(); err == nil {

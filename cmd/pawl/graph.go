@@ -62,12 +62,16 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 			c.Path, c.Run = c.Dir, c.Path
 		}
 	}
+	source := sourceOf(c.Path, c.zoneOf(con.Now()))
 	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run), keys)
 	if errors.Is(err, pawl.ErrLocked) {
-		g, run, err = askGraph(ctx, c.Path, workflow.RunID(c.Run), err)
+		g, run, source, err = askGraph(ctx, c.Path, workflow.RunID(c.Run), err)
 	}
 	if err != nil {
 		return err
+	}
+	if run != nil {
+		con.saySources(c.JSON, sources{source})
 	}
 	report := c.draw(diagram.New(g, run), con)
 	if c.Output != "" {

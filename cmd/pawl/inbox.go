@@ -27,9 +27,10 @@ type inboxCommand struct {
 type inboxItem struct {
 	Approval   *pawl.Approval   `json:"approval,omitempty"`
 	DeadLetter *pawl.DeadLetter `json:"deadLetter,omitempty"`
+	Incident   *pawl.RunSummary `json:"incident,omitempty"` // its failure says at which node a join can no longer be met
 }
 
-// runCommand lists approvals, then dead letters.
+// runCommand lists approvals, then dead letters, then joins that can no longer be met.
 func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
 		rows, now := [][]string{{"RUN", "TOKEN", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now()
@@ -56,6 +57,14 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 				return err
 			}
 			add(inboxItem{DeadLetter: &l}, string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), "retry or skip", "", failureText(&l.Failure))
+		}
+		for run, err := range e.Runs(ctx, pawl.IncidentFilter(pawl.RunFilter{Workflow: c.Workflow, Where: c.Where})) {
+			if err != nil {
+				return err
+			}
+			if f := run.Failure; f != nil && (c.Node == "" || string(f.Node) == c.Node) {
+				add(inboxItem{Incident: &run}, string(run.Run), "", string(f.Node), "patch or fork", "", failureText(f))
+			}
 		}
 		if c.JSON {
 			return nil

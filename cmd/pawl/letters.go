@@ -37,7 +37,7 @@ type lettersFlag struct {
 }
 
 // chooseTasks returns what is done to the task that is named, or to those that are chosen.
-func (f *lettersFlag) chooseTasks(ctx context.Context, con *console, e *reached, act api.Operation, said string) (deeds []deed, err error) {
+func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act api.Operation, said string) (deeds []deed, err error) {
 	if f.Target != "" {
 		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" || f.Where != "" {
 			return nil, fmt.Errorf("%s is named: leave --workflow, --node, --task, --code and --where out, which choose", f.Target)
@@ -58,14 +58,18 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, con *console, e *reached,
 		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
 	}
 	if len(deeds) == 0 && f.Run != "" {
-		if _, err := e.Summary(ctx, filter.Run); err != nil {
+		s, err := e.Summary(ctx, filter.Run)
+		if err != nil {
 			return nil, err
+		}
+		if s.Status.Final() {
+			return nil, &toldError{fmt.Sprintf("run %q: the run has ended (%v): nothing is parked there", f.Run, s.Status), pawl.ErrEnded}
 		}
 	}
 	if len(deeds) == 0 {
 		return nil, &toldError{"nothing is parked there", pawl.ErrNotLive}
 	}
-	return deeds, f.confirm(ctx, con, act.Do+" "+pluralText(len(deeds), "parked task"))
+	return deeds, nil
 }
 
 // A retryCommand retries tasks.
@@ -81,7 +85,10 @@ func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
 		act.Input = workflow.RetryInput(c.Input)
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
-		deeds, err := c.chooseTasks(ctx, con, e, act, "is tried again")
+		deeds, err := c.chooseTasks(ctx, e, act, "is tried again")
+		if err == nil && c.Target == "" {
+			err = c.confirmChange(ctx, con, &c.bulkFlag, "retry "+pluralText(len(deeds), "parked task"))
+		}
 		if err != nil {
 			return err
 		}
@@ -102,7 +109,10 @@ func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
-		deeds, err := c.chooseTasks(ctx, con, e, api.Operation{Do: "skip", Output: output}, "is skipped")
+		deeds, err := c.chooseTasks(ctx, e, api.Operation{Do: "skip", Output: output}, "is skipped")
+		if err == nil && c.Target == "" {
+			err = c.confirmChange(ctx, con, &c.bulkFlag, "skip "+pluralText(len(deeds), "parked task"))
+		}
 		if err != nil {
 			return err
 		}

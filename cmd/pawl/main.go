@@ -6,6 +6,8 @@
 //	pawl run DEFINITION           runs it to its end, with ready-made handlers and mocks
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
+//	pawl recover DIR              begins its log outside of it anew; see pawl.Recover
+//	pawl simulate RUN             says what acts, time and results would make of it
 //	pawl step RUN                 shows a recorded run after any of its records; see package replay
 //	pawl diff RUN RUN             tells where two recorded runs part
 //	pawl coverage RUN-OR-DIR...   lists what recorded runs never went through
@@ -14,15 +16,17 @@
 //
 //	pawl ls, show, events, journal, tokens, data, inbox
 //	                              look at the runs of an engine, live or closed
+//	pawl wait RUN                 waits until a run has ended, and writes its output
 //
 //	pawl serve                    shows them in a browser; see package inspector
 //
-//	pawl start, signal, vote, retry, skip, pause, resume, cancel, patch, fork
+//	pawl start, signal, vote, add, close, retry, skip, pause, resume, cancel, patch, fork
 //	                              change them
 //	pawl export RUN... --to FILE  writes runs into one file that can be read anywhere
 //	pawl import FILE RUN          makes a run of one in such a file
 //	pawl archive --to FILE        moves runs that have ended into such a file
 //	pawl purge RUN...             forgets runs that have ended
+//	pawl worker URL...            performs tasks of pools; see package worker
 //	pawl backup INTO              copies an engine directory while its engine goes on
 //	pawl restore FROM INTO        makes an engine directory of a copy that was kept while it changed
 //
@@ -75,7 +79,21 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if err != nil {
 		return con.finish(fmt.Errorf("%w (see pawl --help)", err))
 	}
-	return con.finish(chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con))
+	do := func() error { return chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con) }
+	if working := workingText(chosen.Selected().Name); working != "" {
+		return con.finish(con.whileWorking(working, do))
+	}
+	return con.finish(do())
+}
+
+// workingText returns what a verb says while it is at work; nothing if it says that itself.
+func workingText(name string) string {
+	for _, v := range verbs() {
+		if v.name == name {
+			return v.working
+		}
+	}
+	return ""
 }
 
 // newParser returns a parser of command lines. It calls exit after --help. Where the words

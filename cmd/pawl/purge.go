@@ -66,8 +66,8 @@ func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		if len(c.Run) == 0 && !c.DryRun {
-			if err := c.confirm(ctx, con, "purge "+pluralText(len(ids), "run")+" and what is below"); err != nil {
+		if len(c.Run) == 0 {
+			if err := c.confirmChange(ctx, con, &c.bulkFlag, "purge "+pluralText(len(ids), "run")+" and what is below"); err != nil {
 				return err
 			}
 		}

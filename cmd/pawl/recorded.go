@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -18,25 +20,38 @@ import (
 // A recordedFlag is embedded in the commands that read recorded runs.
 type recordedFlag struct {
 	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory of runs that are named by their ids; $PAWL_DIR, or data."`
+	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
 	keyFlag
 	jsonFlag
 }
 
-// openRecording opens the recording of a run. Close it.
-func (f recordedFlag) openRecording(ctx context.Context, name string) (*replay.Recording, error) {
+// zoneOf returns an instant in the zone in which it is shown.
+func (f recordedFlag) zoneOf(at time.Time) time.Time { return dirFlag{UTC: f.UTC}.zoneOf(at) }
+
+// openRecording opens the recording of a run, and notes whence it comes. Close it.
+func (f recordedFlag) openRecording(ctx context.Context, con *console, name string, from *sources) (*replay.Recording, error) {
 	keys, err := f.codec()
 	if err != nil {
 		return nil, err
 	}
-	if name, err = f.pathOf(name); err != nil {
+	if err := checkNamed(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	if info, err := os.Stat(name); err != nil || info.IsDir() {
+		if name, err = f.pathOfRun(name); err != nil {
+			return nil, err
+		}
+	}
+	dir, id, ok := replay.SplitName(name)
+	if !ok {
+		dir = name
 	}
 	rec, err := replay.FindSealed(name, keys)
 	if !errors.Is(err, pawl.ErrLocked) {
+		from.noteSource(sourceOf(dir, f.zoneOf(con.Now())))
 		return rec, err
 	}
-	dir, id, _ := replay.SplitName(name)
-	for rec, asked := range askRecordings(ctx, dir, id, err) {
+	for rec, asked := range askRecordings(ctx, dir, id, err, from) {
 		return rec, asked
 	}
 	return nil, err
@@ -44,36 +59,58 @@ func (f recordedFlag) openRecording(ctx context.Context, name string) (*replay.R
 
 // pathOf returns the path that a name stands for: its own if it is there, else that of a run of the engine directory.
 func (f recordedFlag) pathOf(name string) (string, error) {
-	if _, _, ok := replay.SplitName(name); ok {
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return name, nil
 	}
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+	return f.pathOfRun(name)
+}
+
+// pathOfRun returns the path of a run, of the engine directory unless the name has another one.
+func (f recordedFlag) pathOfRun(name string) (string, error) {
+	if _, _, ok := replay.SplitName(name); ok {
 		return name, nil
 	}
 	path := f.Dir + ":" + name
 	if _, _, ok := replay.SplitName(path); !ok {
-		return "", fmt.Errorf("%s is no file, nor a run: %s is no engine directory, name one with --dir or PAWL_DIR: %w", name, f.Dir, fs.ErrNotExist)
+		return "", &toldError{fmt.Sprintf("%s is no file, nor a run: %s is no engine directory, name one with --dir or PAWL_DIR", name, f.Dir), fs.ErrNotExist}
 	}
 	return path, nil
 }
 
-// eachRecording calls do with the recordings that some names stand for, says which cannot be read, and returns how many those
-// are: with errAbsent if all of those are not there, else with errFiles.
-func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []string, do func(*replay.Recording) error) (unreadable int, failed error) {
+// What eachRecording has come to.
+type gathered struct {
+	read, unreadable int
+	from             sources
+}
+
+// eachRecording calls do with the recordings that some names stand for, and says which cannot be read: with errAbsent if all of those
+// are not there, else with errFiles. What went wrong is the error itself if it is all that there is.
+func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []string, do func(*replay.Recording) error) (g gathered, failed error) {
 	keys, err := f.codec()
 	if err != nil {
-		return 0, err
+		return g, err
+	}
+	var only error // it is told once there is something else
+	tell := func() {
+		if only != nil {
+			fmt.Fprintln(con.Errs, "pawl:", printableLines(errorText(only)))
+		}
+		only = nil
 	}
 	for _, name := range names {
-		for rec, err := range f.recordings(ctx, keys, name) {
+		for rec, err := range f.openRecordings(ctx, con, keys, name, &g.from) {
 			if err == nil {
 				err = do(rec)
 			}
+			tell()
 			if err == nil {
+				g.read++
 				continue
 			}
-			unreadable++
-			fmt.Fprintln(con.Errs, "pawl:", err)
+			g.unreadable++
+			if only = err; g.read > 0 || g.unreadable > 1 {
+				tell()
+			}
 			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pawl.ErrRunNotFound) {
 				failed = errFiles
 			} else if failed == nil {
@@ -81,16 +118,28 @@ func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []s
 			}
 		}
 	}
-	return unreadable, failed
+	if only != nil {
+		return g, only
+	}
+	return g, failed
 }
 
 // errAbsent says that files or runs, which are listed already, are not there.
-var errAbsent = fmt.Errorf("some files or runs are not there: %w", fs.ErrNotExist)
+var errAbsent = &toldError{"some files or runs are not there", fs.ErrNotExist}
 
-// recordings yields what a name stands for, as [replay.All] does. The runs of an engine directory that is open come from its engine.
-func (f recordedFlag) recordings(ctx context.Context, keys pawl.Codec, name string) iter.Seq2[*replay.Recording, error] {
+// nothingAt says that there are no runs where some were to be read.
+func nothingAt(paths ...string) error {
+	return &toldError{strings.Join(paths, ", ") + ": no recorded run is there: what counts are engine directories that have runs, files of runs (.db), exports and archives (.pawl), and folders with some of these", fs.ErrNotExist}
+}
+
+// openRecordings yields what a name stands for, as [replay.All] does, and notes whence it comes. The runs of an engine directory that is open come
+// from its engine. Where there is nothing, unless it is an engine directory without runs, that is an error.
+func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys pawl.Codec, name string, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		path, err := f.pathOf(name)
+		if err == nil {
+			err = checkRunsFile(path)
+		}
 		if err != nil {
 			yield(nil, err)
 			return
@@ -99,24 +148,32 @@ func (f recordedFlag) recordings(ctx context.Context, keys pawl.Codec, name stri
 		if !ok {
 			dir = path
 		}
+		some := isEngineDirectory(dir)
 		for rec, err := range replay.AllSealed(keys, path) {
+			some = true
 			if !errors.Is(err, pawl.ErrLocked) {
+				if err == nil {
+					from.noteSource(sourceOf(dir, f.zoneOf(con.Now())))
+				}
 				if !yield(rec, err) {
 					return
 				}
 				continue
 			}
-			for rec, err := range askRecordings(ctx, dir, id, err) {
+			for rec, err := range askRecordings(ctx, dir, id, err, from) {
 				if !yield(rec, err) {
 					return
 				}
 			}
 		}
+		if !some {
+			yield(nil, nothingAt(path))
+		}
 	}
 }
 
 // askRecordings asks the engine that has a directory open for a run, or with "" for all. locked is the error if it does not answer.
-func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked error) iter.Seq2[*replay.Recording, error] {
+func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked error, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		client, err := api.Dial(ctx, dir)
 		if errors.Is(err, api.ErrNoEngine) {
@@ -127,6 +184,12 @@ func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked er
 			return
 		}
 		defer client.Close()
+		text, err := liveText(ctx, client)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		from.noteSource(text)
 		if id != "" {
 			for rec, err := range exportedRuns(ctx, client, dir, id) {
 				if err != nil || rec.Run == id { // and not one below it

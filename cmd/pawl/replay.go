@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -13,6 +17,7 @@ var replayVerb = verb{
 	help:    "Plan recorded runs again, and name the first decision that differs.",
 	example: []string{"pawl replay data", "pawl replay order-42", "pawl replay --definition new.yaml data"},
 	command: func() command { return new(replayCommand) },
+	working: "replaying",
 }
 
 // A replayCommand plans recorded runs again.
@@ -50,25 +55,41 @@ func unreadableText(n int) string {
 // runCommand plans the runs again. The answer is no if some decide otherwise.
 func (c *replayCommand) runCommand(ctx context.Context, con *console) error {
 	var definition *workflow.Definition
-	var err error
 	if c.Definition != "" {
+		var err error
 		if definition, err = readDefinition(c.Definition); err != nil {
 			return err
 		}
 	}
 	var sum replaySummary
-	sum.Unreadable, err = c.eachRecording(ctx, con, c.Paths, func(rec *replay.Recording) error {
+	others := map[string]bool{}
+	g, err := c.eachRecording(ctx, con, c.Paths, func(rec *replay.Recording) error {
 		if definition != nil {
+			if rec.Definition().Name != definition.Name {
+				others[rec.Definition().Name] = true
+				sum.Others++
+				return nil
+			}
 			return c.substituteDefinition(con, &sum, rec, definition)
 		}
 		return c.checkRun(con, &sum, rec)
 	})
+	switch sum.Unreadable = g.unreadable; {
+	case g.read == 0 && err != nil:
+		return err
+	case g.read == 0:
+		return nothingAt(c.Paths...)
+	}
 	con.writeLine(c.JSON, sum)
+	con.saySources(c.JSON, g.from)
 	switch {
 	case err != nil:
 		return err
 	case sum.Different > 0:
 		return errNo
+	case g.read == sum.Others: // a check of nothing must not pass
+		names := strings.Join(slices.Sorted(maps.Keys(others)), ", ")
+		return &toldError{fmt.Sprintf("%s defines %q, and no run is of that workflow: there are runs of %s", c.Definition, definition.Name, names), fs.ErrNotExist}
 	}
 	return nil
 }
@@ -88,12 +109,8 @@ func (c *replayCommand) checkRun(con *console, sum *replaySummary, rec *replay.R
 	return nil
 }
 
-// substituteDefinition plays a run on another definition, if that is of its workflow.
+// substituteDefinition plays a run on another definition of its workflow.
 func (c *replayCommand) substituteDefinition(con *console, sum *replaySummary, rec *replay.Recording, d *workflow.Definition) error {
-	if rec.Definition().Name != d.Name {
-		sum.Others++
-		return nil
-	}
 	s, err := replay.Substitute(rec, d)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	e := &executor{handlers: c.handlers(), mocks: map[string]any{}}
+	e := &executor{handlers: readyHandlers(c.Host, c.Program), mocks: map[string]any{}}
 	if err := e.readMocks(c.Mock); err != nil {
 		return err
 	}
@@ -229,14 +229,14 @@ func (c *runCommand) readInput(in io.Reader) (any, error) {
 	return v, nil
 }
 
-// handlers are the ready-made ones, each under the name of its kind.
-func (c *runCommand) handlers() pawl.Handlers {
+// readyHandlers are the ready-made ones, each under the name of its kind.
+func readyHandlers(hosts, programs []string) pawl.Handlers {
 	h := pawl.Handlers{"transform": handler.Transform(handler.TransformOptions{})}
-	if len(c.Host) > 0 {
-		h["http"] = handler.HTTP(handler.HTTPOptions{Hosts: c.Host})
+	if len(hosts) > 0 {
+		h["http"] = handler.HTTP(handler.HTTPOptions{Hosts: hosts})
 	}
-	if len(c.Program) > 0 {
-		h["exec"] = handler.Exec(handler.ExecOptions{Programs: c.Program})
+	if len(programs) > 0 {
+		h["exec"] = handler.Exec(handler.ExecOptions{Programs: programs})
 	}
 	return h
 }

@@ -44,33 +44,36 @@ func openRunOf(dir string, id workflow.RunID, keys store.Codec) (*standing, erro
 	return &standing{s, snap.Seq}, nil
 }
 
-// askGraph asks the engine that has a directory open for a run and its definition. locked is the error if it has no socket.
-func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) (*workflow.Graph, *diagram.Run, error) {
+// askGraph asks the engine that has a directory open for a run and its definition, and says which it is. locked is the error if it has no socket.
+func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) (_ *workflow.Graph, _ *diagram.Run, source string, _ error) {
 	client, err := api.Dial(ctx, dir)
 	if errors.Is(err, api.ErrNoEngine) {
-		return nil, nil, locked
+		return nil, nil, "", locked
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	defer client.Close()
+	if source, err = liveText(ctx, client); err != nil {
+		return nil, nil, "", err
+	}
 	o, err := client.Overview(ctx, id)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	def, _, err := client.Definition(ctx, id)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	g, err := workflow.Boundless().Compile(def)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	run := &diagram.Run{ID: id, Status: o.Status, Seq: o.Seq, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
 	for _, n := range o.Nodes {
 		run.Tokens[n.Node] = n.Tokens
 	}
-	return g, run, nil
+	return g, run, source, nil
 }
 
 // graphs remembers compiled definitions by their hash.

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,25 +20,49 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/folderlog"
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// TestMain lets this binary be the command too, under the name pawl in a folder of PATH.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pawl": runAtNow})
+	if filepath.Base(os.Args[0]) == "pawl" {
+		runAtNow()
+	}
+	os.Exit(runWithCommand(m))
+}
+
+func runWithCommand(m *testing.M) int {
+	time.Local = time.UTC // which the scripts have
+	folder, err := os.MkdirTemp("", "pawl-command")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	binary, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(binary, filepath.Join(folder, "pawl"))
+	}
+	if err == nil {
+		err = os.Setenv("PATH", folder+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	}
+	if err != nil {
+		panic(err)
+	}
+	return m.Run()
 }
 
 // runAtNow is main by the clock that the variable NOW sets, which dies where the variable of harness.Killer says.
 func runAtNow() {
 	con := newConsole(os.Stdin, os.Stdout, os.Stderr)
-	if now, err := time.Parse(time.RFC3339, os.Getenv("NOW")); err == nil {
-		con.Now = func() time.Time { return now }
-	}
+	con.setNow(os.Getenv("NOW"))
 	hit, err := harness.Killer()
 	if err != nil {
 		panic(err)
@@ -50,11 +72,17 @@ func runAtNow() {
 	con.runProcess()
 }
 
+func (con *console) setNow(text string) {
+	if now, err := time.Parse(time.RFC3339, text); err == nil {
+		con.Now = func() time.Time { return now }
+	}
+}
+
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into the scripts")
 
 // TestScripts plays the scripts in testdata. Besides those of testscript they
-// have the commands below, and status N ARGS..., which runs pawl and expects that
-// exit status. With the race detector they are those with an engine that is live.
+// have the commands below, and status N ARGS... and process N ARGS..., which run pawl
+// and expect that exit status; process has input, and a process of its own. With the race detector they are those with an engine that is live.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
 	require.NoError(t, err)
@@ -66,11 +94,15 @@ func TestScripts(t *testing.T) {
 		})
 	}
 	require.NotEmpty(t, files)
-	testscript.Run(t, testscript.Params{
-		Files:         files,
+	testscript.RunT(scripts{t}, testscript.Params{
+		Files: files,
+		Setup: func(env *testscript.Env) error {
+			env.Values[isOpen] = new(bool)
+			return nil
+		},
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "unlike": changeJournal, "orders": makeOrders, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile,
+			"pawl": runPawl, "directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "process": expectProcess, "unlike": changeJournal, "orders": makeOrders, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile, "remote": makeRemote, "pool": openPool,
 		},
 	})
 }
@@ -108,6 +140,27 @@ func makeDirectory(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(engine.Close(ctx))
 }
 
+// makeRemote makes an engine directory with a run, whose log and bases are in folders.
+func makeRemote(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	log, err := folderlog.Open(ts.MkAbs(args[1]))
+	ts.Check(err)
+	bases, err := blob.OpenFiles(ts.MkAbs(args[2]))
+	ts.Check(err)
+	blobs, err := blob.OpenFiles(ts.MkAbs("blobs"))
+	ts.Check(err)
+	engine, err := pawl.Open(ctx, ts.MkAbs(args[0]), pawl.Options{
+		Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return "done", nil }}, Durability: pawl.ProcessCrash, Blobs: blobs,
+		Remote: pawl.RemoteOptions{Log: log, Bases: bases},
+	})
+	ts.Check(err)
+	def, err := workflow.ParseYAML([]byte(oneStep))
+	ts.Check(err)
+	_, err = engine.Run(ctx, workflow.Run{ID: workflow.RunID(args[3]), Definition: def}, map[string]any{"file": nil})
+	ts.Check(err)
+	ts.Check(errors.Join(engine.Close(ctx), bases.Close(), blobs.Close()))
+}
+
 // damageDirectory flips a bit at the end of the file of run b and removes the blob.
 func damageDirectory(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
@@ -129,6 +182,7 @@ func damageDirectory(ts *testscript.TestScript, _ bool, args []string) {
 // openForGood opens a directory until the end of the script.
 func openForGood(ts *testscript.TestScript, _ bool, args []string) {
 	engine := openEngine(ts, args[0], nil)
+	*ts.Value(isOpen).(*bool) = true
 	ts.Defer(func() { ts.Check(engine.Close(context.Background())) })
 }
 
@@ -136,6 +190,7 @@ func openForGood(ts *testscript.TestScript, _ bool, args []string) {
 func openWithSocket(ts *testscript.TestScript, _ bool, args []string) {
 	engine, err := pawl.Open(context.Background(), ts.MkAbs(args[0]), pawl.Options{Socket: api.Local})
 	ts.Check(err)
+	*ts.Value(isOpen).(*bool) = true
 	ts.Defer(func() { ts.Check(engine.Close(context.Background())) })
 }
 
@@ -176,20 +231,6 @@ func hashFiles(ts *testscript.TestScript, _ bool, args []string) {
 		return err
 	}))
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Join(lines, "\n")), 0o600))
-}
-
-// expectStatus runs pawl and expects an exit status.
-func expectStatus(ts *testscript.TestScript, _ bool, args []string) {
-	code := 0
-	var exit *exec.ExitError
-	if err := ts.Exec("pawl", args[1:]...); errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if strconv.Itoa(code) != args[0] {
-		ts.Fatalf("the exit status is %d, not %s", code, args[0])
-	}
 }
 
 // changeJournal changes the records in some files of runs, as if a planner that sends tokens

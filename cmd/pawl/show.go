@@ -57,7 +57,7 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 	if o.Status.Final() {
 		line += " · ended " + c.instantText(o.EndedAt, now)
 	}
-	con.printLine("%s · record %d", line, o.Seq)
+	con.printProse("%s · record %d", line, o.Seq)
 	for _, more := range [][2]string{{"tenant", s.Tenant}, {"parent", string(s.Parent)}, {"forked from", string(s.ForkedFrom.Run)}} {
 		if more[1] != "" {
 			con.printLine("  %s %s", more[0], more[1])

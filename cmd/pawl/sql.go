@@ -51,17 +51,20 @@ func (c *sqlCommand) runCommand(ctx context.Context, con *console) error {
 	if len(paths) == 0 {
 		paths = []string{c.Dir}
 	}
-	runs := 0
+	var g gathered
 	var unread error
 	err = con.whileWorking("reading runs", func() error {
-		_, unread = c.eachRecording(ctx, con, paths, func(rec *replay.Recording) error {
-			runs++
-			return q.Add(rec)
-		})
+		g, unread = c.eachRecording(ctx, con, paths, q.Add)
 		return context.Cause(ctx)
 	})
-	if err == nil {
-		err = c.writeAnswer(ctx, con, q, runs)
+	switch {
+	case err != nil:
+		return errors.Join(err, unread)
+	case g.read == 0 && unread != nil:
+		return unread // an answer from nothing would be none
+	}
+	if err = c.writeAnswer(ctx, con, q, g.read); err == nil {
+		con.saySources(c.JSON, g.from)
 	}
 	return errors.Join(err, unread)
 }
@@ -90,7 +93,11 @@ func (c *sqlCommand) writeAnswer(ctx context.Context, con *console, q *replay.Qu
 	if err != nil {
 		return err
 	}
-	con.printTable(rows)
+	if con.holdsTable(rows) {
+		con.printTable(rows)
+	} else {
+		con.printFields(rows)
+	}
 	con.printLine("%s of %s", pluralText(len(rows)-1, "row"), pluralText(runs, "run"))
 	return nil
 }

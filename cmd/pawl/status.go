@@ -59,7 +59,7 @@ var statuses = []struct {
 	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished, pawl.ErrNoBase, blob.ErrMissing}},
 	{exitRefused, []error{
 		pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrStale, pawl.ErrEnded, pawl.ErrNotEnded, pawl.ErrNotLive, pawl.ErrAmbiguous,
-		errExhibit, pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy, pawl.ErrFollowed,
+		errExhibit, errRefusedAct, pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy, pawl.ErrFollowed,
 	}},
 }
 

@@ -21,7 +21,7 @@ var stepVerb = verb{
 // A stepCommand shows a run record by record.
 type stepCommand struct {
 	Run string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
-	At  int64  `placeholder:"N" help:"Show the run after this record, from 1; --at=-1 is the last. Without it, lines of input say which."`
+	At  *int64 `placeholder:"N" help:"Show the run after this record, from 1; --at=-1 is the last. Without it, lines of input say which."`
 	recordedFlag
 }
 
@@ -30,19 +30,25 @@ const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the l
 // runCommand shows the record that --at names, or those that the input asks for. With JSON and
 // without --at it shows all.
 func (c *stepCommand) runCommand(ctx context.Context, con *console) error {
-	rec, err := c.openRecording(ctx, c.Run)
+	if c.At != nil && *c.At == 0 {
+		return errNoRecord
+	}
+	var from sources
+	rec, err := c.openRecording(ctx, con, c.Run, &from)
 	if err != nil {
 		return err
 	}
 	defer rec.Close()
 	s, err := replay.NewStepper(rec)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.At < 0:
-		return c.show(con, s, s.Len()+1+c.At)
-	case c.At > 0:
-		return c.show(con, s, c.At)
+	}
+	con.saySources(c.JSON, from)
+	switch {
+	case c.At != nil && *c.At < 0:
+		return c.show(con, s, s.Len()+1+*c.At)
+	case c.At != nil:
+		return c.show(con, s, *c.At)
 	case c.JSON:
 		for seq := range s.Len() {
 			if err := c.show(con, s, seq+1); err != nil {
@@ -54,17 +60,32 @@ func (c *stepCommand) runCommand(ctx context.Context, con *console) error {
 	return c.followLines(ctx, con, s)
 }
 
+// errNoRecord says that a record is named which no run has.
+var errNoRecord = errors.New("--at: records count from 1; --at=-1 is the last")
+
 func (c *stepCommand) show(con *console, s *replay.Stepper, seq int64) error {
-	f, err := s.At(seq)
+	f, err := c.frameAt(s, seq)
 	if err == nil {
 		con.writeLine(c.JSON, f)
 	}
 	return err
 }
 
+// frameAt returns the run after a record; for people with its instants in their zone.
+func (c *stepCommand) frameAt(s *replay.Stepper, seq int64) (*replay.Frame, error) {
+	f, err := s.At(seq)
+	if err == nil && !c.JSON {
+		f.At = c.zoneOf(f.At)
+		if !f.Alarm.IsZero() {
+			f.Alarm = c.zoneOf(f.Alarm)
+		}
+	}
+	return f, err
+}
+
 // followLines shows the records that the lines of the input ask for, the first one to begin with.
 func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.Stepper) error {
-	fmt.Fprintln(con.Errs, stepHelp)
+	fmt.Fprintln(con.Errs, strings.Join(wrapLine(stepHelp, con.Width), "\n"))
 	at := int64(1)
 	if err := c.show(con, s, at); err != nil {
 		return err
@@ -77,7 +98,7 @@ func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.S
 		if err != nil {
 			return ignoreInterrupt(ctx, err)
 		}
-		next, err := findStep(s, at, said)
+		next, err := c.findStep(s, at, said)
 		if err == nil {
 			if err = c.show(con, s, next); err == nil {
 				at = next
@@ -90,7 +111,7 @@ func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.S
 }
 
 // findStep returns the record that a line asks for, from the record at.
-func findStep(s *replay.Stepper, at int64, said string) (int64, error) {
+func (c *stepCommand) findStep(s *replay.Stepper, at int64, said string) (int64, error) {
 	text, search := strings.CutPrefix(said, "/")
 	switch {
 	case said == "" || said == "n":
@@ -101,7 +122,7 @@ func findStep(s *replay.Stepper, at int64, said string) (int64, error) {
 		return s.Len(), nil
 	case search:
 		for seq := at + 1; seq <= s.Len(); seq++ {
-			f, err := s.At(seq)
+			f, err := c.frameAt(s, seq)
 			if err != nil {
 				return 0, err
 			}

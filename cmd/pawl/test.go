@@ -17,6 +17,7 @@ var testVerb = verb{
 	help:    "Play scenario files in virtual time.",
 	example: []string{"pawl test --crash scenarios"},
 	command: func() command { return new(testCommand) },
+	working: "playing scenarios",
 }
 
 // A testCommand plays scenario files.

@@ -14,6 +14,7 @@ type verb struct {
 	help    string   // one sentence
 	example []string // lines as they are typed, of a use that is common
 	hidden  bool     // from help and completion
+	working string   // what a terminal is told of one that takes more than a second; none if it says that itself
 	command func() command
 }
 
@@ -41,10 +42,10 @@ func verbs() (out []verb) {
 func verbGroups() []verbGroup {
 	return []verbGroup{
 		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}},
-		{"Look at runs", []verb{lsVerb, showVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, sqlVerb, serveVerb}},
-		{"Change runs", []verb{startVerb, signalVerb, voteVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}},
-		{"Explain runs", []verb{whyVerb, stepVerb, diffVerb, replayVerb, coverageVerb}},
-		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb}},
+		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, sqlVerb, serveVerb}},
+		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}},
+		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, diffVerb, replayVerb, coverageVerb}},
+		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}},
 		{"This command", []verb{completionVerb, completeVerb, versionVerb}},
 	}
 }

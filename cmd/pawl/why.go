@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/replay"
@@ -17,6 +15,7 @@ var whyVerb = verb{
 	help:    "Say what a run waits for, or why it failed.",
 	example: []string{"pawl why order-42", "pawl why data:order-42"},
 	command: func() command { return new(whyCommand) },
+	working: "explaining",
 }
 
 // A whyCommand explains where a run stands.
@@ -28,12 +27,17 @@ type whyCommand struct {
 // runCommand explains the run after its last record.
 func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 	x, err := c.explainRecording()
-	switch dir, id, of := strings.Cut(c.Run, ":"); {
+	dir, id, of := replay.SplitName(c.Run)
+	switch {
 	case of && errors.Is(err, pawl.ErrLocked):
-		c.Dir, c.Run = dir, id
+		c.Dir, c.Run = dir, string(id)
 	case of || !errors.Is(err, fs.ErrNotExist):
 		if err == nil {
-			con.writeLine(c.JSON, x)
+			if !of {
+				dir = c.Run
+			}
+			c.writeExplanation(con, x)
+			con.saySources(c.JSON, sources{sourceOf(dir, c.zoneOf(con.Now()))})
 		}
 		return err
 	}
@@ -42,18 +46,29 @@ func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		con.writeLine(c.JSON, &x)
+		c.writeExplanation(con, &x)
 		con.sayFiles(e, c.JSON)
 		return nil
 	})
 }
 
+// writeExplanation writes an explanation; for people with its instants in their zone.
+func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation) {
+	if !c.JSON {
+		x.At = c.zoneOf(x.At)
+		for i := range x.Waits {
+			if w := &x.Waits[i]; !w.Until.IsZero() {
+				w.Until = c.zoneOf(w.Until)
+			}
+		}
+	}
+	con.writeLine(c.JSON, x)
+}
+
 // explainRecording explains a run that is named as a recording.
 func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
-	if !strings.Contains(c.Run, ":") {
-		if _, err := os.Stat(c.Run); err != nil {
-			return nil, err
-		}
+	if err := checkNamed(c.Run); err != nil {
+		return nil, err
 	}
 	keys, err := c.codec()
 	if err != nil {

@@ -42,7 +42,6 @@ func long(t *testing.T) map[string]func() {
 		"decode":    func() { _, err := value.Decode(text, value.Limits{Bytes: 1 << 30}); require.NoError(t, err) },
 		"encode":    func() { value.Encode(l) },
 		"size":      func() { value.Size(l) },
-		"clone":     func() { value.Clone(l) },
 		"evaluate":  func() { _, err := program.EvalBool(x); require.NoError(t, err) },
 		"plan": func() {
 			_, err := planning.Step(state.NewState("x", g), start, time.UnixMilli(0).UTC())

@@ -35,7 +35,7 @@ func (w *work) feed(dir string) (pawl.FeedOptions, error) {
 	if !w.feeds {
 		return pawl.FeedOptions{}, nil
 	}
-	f, err := os.OpenFile(feedFile(dir), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := witness.OpenLines(feedFile(dir))
 	return pawl.FeedOptions{To: &broker{file: f}}, err
 }
 
@@ -74,8 +74,8 @@ func checkFed(dir string, w work, lines []witness.Entry, now witness.Snapshot) e
 	if !w.feeds {
 		return nil
 	}
-	data, err := os.ReadFile(feedFile(dir))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	data, err := witness.ReadLines(feedFile(dir))
+	if err != nil {
 		return err
 	}
 	seen := map[string][]byte{}

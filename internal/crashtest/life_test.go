@@ -54,6 +54,7 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 		return err
 	}
 	defer l.ledger.Close()
+	hook.SetLogFrames(60) // a few checkpoints in every life
 	if w.parts > 0 {
 		hook.SetPartBytes(w.parts)
 		hook.SetTrimRecords(2)
@@ -63,7 +64,7 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 		return err
 	}
 	o := pawl.Options{Executor: l, IdleAfter: w.idle, Codec: w.codec(), Feed: feed}
-	closeStores, err := w.addRemote(dir, &o)
+	closeStores, err := w.addRemote(dir, number, &o)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,12 +21,15 @@ import (
 func remoteDir(dir string) string { return filepath.Join(dir, "remote") }
 
 // addRemote adds the log to the options of an engine, if the work says so. stop closes what it has opened.
-func (w *work) addRemote(dir string, o *pawl.Options) (stop func(), err error) {
-	if !w.remote {
+func (w *work) addRemote(dir string, number int, o *pawl.Options) (stop func(), err error) {
+	if !w.remote || w.attach && number == 1 {
 		return func() {}, nil
 	}
 	log, err := folderlog.Open(filepath.Join(remoteDir(dir), "log"))
 	if err != nil {
+		return nil, err
+	}
+	if err := w.shortenLog(dir); err != nil {
 		return nil, err
 	}
 	bases, err := blob.OpenFiles(filepath.Join(remoteDir(dir), "bases"))
@@ -41,10 +45,27 @@ func (w *work) addRemote(dir string, o *pawl.Options) (stop func(), err error) {
 	return func() { _, _ = bases.Close(), blobs.Close() }, nil // what is in them is synced
 }
 
+// shortenLog removes the last entries of the log, but for one, if the work says so and the directory has them.
+func (w *work) shortenLog(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "engine", "pawl.db-tail")); !w.shorten || err != nil {
+		return nil
+	}
+	entries, err := filepath.Glob(filepath.Join(remoteDir(dir), "log", "0*")) // sorted
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries[max(1, len(entries)-3):] {
+		if err := os.Remove(entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkRemote makes a directory of the log of a trial, and returns what is wrong with it: it must be in order,
 // and have every record that the directory of the engine has.
 func checkRemote(dir string, w work, now witness.Snapshot) error {
-	if !w.remote {
+	if _, err := os.Stat(remoteDir(dir)); !w.remote || w.attach && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	into := filepath.Join(dir, "restored")

@@ -25,6 +25,8 @@ type work struct {
 	follows bool                    // a copy follows the directory
 	feeds   bool                    // events are published
 	remote  bool                    // commits are kept in a log outside of the directory, which is lost in the end
+	attach  bool                    // the first life has no log yet
+	shorten bool                    // the log has lost its last entries when a life begins, which the directory has
 	sealed  bool                    // values are encrypted, and no file may hold a secret
 	first   int                     // as many runs end, and the engine is closed, before it opens again, with the others, and is backed up
 }
@@ -75,13 +77,19 @@ var works = []work{
 }
 
 func workNamed(name string) work {
-	for _, w := range append(slices.Clip(works), sealed) {
+	for _, w := range append(slices.Clip(works), sealed, attached, shortened) {
 		if w.name == name {
 			return w
 		}
 	}
 	panic("no work " + name)
 }
+
+// attached is a work whose directory gets a log when there is something in it.
+var attached = work{name: "attached", remote: true, attach: true, runs: witness.Jobs("chain", object{"v": 1, "long": long}, object{"v": 2, "long": ""})}
+
+// shortened is a work whose log loses its end between two lives.
+var shortened = work{name: "shortened", remote: true, shorten: true, runs: witness.Jobs("chain", object{"v": 1, "long": long}, object{"v": 2, "long": ""})}
 
 // Execute implements pawl.Executor: some tasks do more than those of all works.
 func (l *life) Execute(ctx context.Context, t pawl.Task) (any, error) {

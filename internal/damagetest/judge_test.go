@@ -1,6 +1,7 @@
 package damagetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,13 +189,13 @@ func readGlobal(d *store.Dir) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for a, err := range d.Approvals(store.ApprovalFilter{}) {
+	for a, err := range d.Approvals(context.Background(), store.ApprovalFilter{}) {
 		if err != nil {
 			return "", err
 		}
 		parts = append(parts, a)
 	}
-	for l, err := range d.DeadLetters(store.DeadLetterFilter{}) {
+	for l, err := range d.DeadLetters(context.Background(), store.DeadLetterFilter{}) {
 		if err != nil {
 			return "", err
 		}

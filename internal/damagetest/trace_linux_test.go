@@ -113,10 +113,14 @@ func (tr *tracer) stopped(tid int, status unix.WaitStatus, known map[int]bool) i
 	}
 }
 
+// enters notes a call that a thread is about to make. A thread that has been
+// killed meanwhile, since another one ended the process, makes none.
 func (tr *tracer) enters(tid int) {
 	c := call{covers: len(tr.ops)}
 	if err := unix.PtraceGetRegs(tid, &c.regs); err != nil {
-		tr.fault = err
+		if err != unix.ESRCH {
+			tr.fault = fmt.Errorf("registers of thread %d: %w", tid, err)
+		}
 		return
 	}
 	r := &c.regs
@@ -182,7 +186,7 @@ func (tr *tracer) position(fd uint64) (at int64) {
 		_, err = fmt.Sscanf(string(text), "pos:%d", &at)
 	}
 	if err != nil {
-		tr.fault = err
+		tr.fault = fmt.Errorf("position of descriptor %d: %w", fd, err)
 	}
 	return at
 }

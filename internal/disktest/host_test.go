@@ -115,6 +115,9 @@ func (h *host) open(ctx context.Context, execute pawl.Executor) (*pawl.Engine, e
 	if h.parts > 0 {
 		h.hook.SetPartBytes(h.parts)
 	}
+	if h.frames > 0 {
+		h.hook.SetLogFrames(h.frames)
+	}
 	engine, err := pawl.Open(testhook.With(ctx, &h.hook), filepath.Join(h.dir, "engine"), pawl.Options{
 		Executor: execute, IdleAfter: h.idle, Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

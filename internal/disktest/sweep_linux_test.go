@@ -110,9 +110,13 @@ func supervised(t *testing.T) *child {
 	return c
 }
 
+func emptySweep(t *testing.T, w work) *sweep {
+	return &sweep{t: t, dir: harness.Workspace(t), work: w, where: map[string]int{}, silent: map[call]int{}}
+}
+
 // newSweep does a work without a fault, to know how its runs end.
 func newSweep(t *testing.T, w work) *sweep {
-	s := &sweep{t: t, dir: harness.Workspace(t), work: w, where: map[string]int{}, silent: map[call]int{}}
+	s := emptySweep(t, w)
 	c := supervised(t)
 	i := &injection{fault: fault{classes: everyClass}}
 	r, err := s.one(c, i)

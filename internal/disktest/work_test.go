@@ -11,11 +11,12 @@ import (
 
 // A work is some runs, each of which ends the same way whatever the disk does.
 type work struct {
-	name  string
-	runs  []witness.Job
-	calls []string      // files of the definitions that the runs call
-	idle  time.Duration // before a run passivates; 0 is the default
-	parts int64         // bytes from which records are put aside; 0 is the default
+	name   string
+	runs   []witness.Job
+	calls  []string      // files of the definitions that the runs call
+	idle   time.Duration // before a run passivates; 0 is the default
+	parts  int64         // bytes from which records are put aside; 0 is the default
+	frames int64         // of the log from which it is moved into the index; 0 is the default
 }
 
 type object = map[string]any
@@ -33,12 +34,15 @@ var works = []work{
 	{name: "loop", runs: witness.Jobs("loop", object{"readyAt": 3}, object{"readyAt": 99}), idle: 2 * time.Millisecond},
 }
 
-// heavy is the work that makes the log so long that it is moved into the index.
-var heavy = work{name: "heavy", runs: witness.Jobs("chain", heavyInputs()...)}
+// heavy is the work that makes the log so long that it is moved into the index: here a tenth of what is long elsewhere.
+var heavy = work{name: "heavy", runs: witness.Jobs("chain", heavyInputs()...), frames: 1200}
+
+// heavySize is how long a text each of its runs carries.
+const heavySize = 90 << 10
 
 func heavyInputs() (out []any) {
 	for v := range 6 {
-		out = append(out, object{"v": v, "long": strings.Repeat("x", 900<<10)})
+		out = append(out, object{"v": v, "long": strings.Repeat("x", heavySize)})
 	}
 	return out
 }

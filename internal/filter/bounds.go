@@ -18,7 +18,8 @@ type Bounds struct {
 	Workflow string
 	Tenant   string
 	Parent   workflow.RunID
-	Roots    bool // only runs without a parent
+	Code     string // of the failure
+	Roots    bool   // only runs without a parent
 	Labels   map[string]string
 }
 
@@ -47,6 +48,8 @@ func (b *Bounds) narrow(e *expr.Equality) *Error {
 		Narrow(&b.Workflow, text, &b.None)
 	case name == "tenant":
 		Narrow(&b.Tenant, text, &b.None)
+	case name == "code":
+		Narrow(&b.Code, text, &b.None)
 	case name == "parent" && text == "":
 		b.Roots = true
 	case name == "parent":
@@ -104,6 +107,6 @@ func (b *Bounds) MayFit(r *Run) bool {
 		}
 	}
 	return !b.None && (b.ID == "" || b.ID == r.ID) && (len(b.Status) == 0 || slices.Contains(b.Status, r.Status)) &&
-		(b.Workflow == "" || b.Workflow == r.Workflow) && (b.Tenant == "" || b.Tenant == r.Tenant) &&
+		(b.Workflow == "" || b.Workflow == r.Workflow) && (b.Tenant == "" || b.Tenant == r.Tenant) && (b.Code == "" || b.Code == r.Code) &&
 		(b.Parent == "" || b.Parent == r.Parent) && (!b.Roots || r.Parent == "")
 }

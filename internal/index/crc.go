@@ -58,7 +58,7 @@ func CRCOf(key driver.Value, values []driver.Value) int64 {
 // A rowCRC is the checksum of the values so far.
 type rowCRC struct {
 	sum    uint32
-	buffer []byte // what is not in sum yet: crc32 has one piece of memory for it, not one a value
+	buffer []byte // bytes that are not in sum yet: crc32 gets them together, in memory that is reused
 }
 
 // addValue adds a value to a checksum, as SQLite has it or would have it.

@@ -14,6 +14,8 @@ const (
 	File           = "pawl.db"
 	WALFile        = "pawl.db-wal"
 	SumsFile       = "pawl.db-sums" // of the pages of pawl.db, while an engine has it open
+	TailFile       = "pawl.db-tail" // the last entries of the log outside of the directory, if it has one
+	OldTailFile    = "pawl.db-tail.old"
 	LockFile       = "LOCK"
 	RunsDir        = "runs" // of the files of runs
 	TmpDir         = "tmp"  // of files that are being built

@@ -55,6 +55,8 @@ func ReadLog(db *sqlite.Conn, num, after int64) (out []runfile.Entry, damage, er
 	return out, damage, err
 }
 
+// readEntry returns the record that a row of the log holds, as its bytes. The error says what shows already here that
+// the row is damaged; whether the checksum fits is for the caller to find out.
 func readEntry(r *sqlite.Row) (runfile.Entry, error) {
 	e := runfile.Entry{Encoded: decision.Encoded{
 		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: workflow.Epoch(r.Int64(2)),

@@ -21,7 +21,7 @@ func HasOutbox(db *sqlite.Conn) (bool, error) {
 	return db.One(hasTable, func(*sqlite.Row) error { return nil }, outboxTable)
 }
 
-// MakeOutbox makes that table, if there is none.
+// MakeOutbox makes the table of the outbox, unless pawl.db has it.
 func MakeOutbox(db *sqlite.Conn) error {
 	has, err := HasOutbox(db)
 	if err == nil && !has {

@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The places of what is sealed: what it is and of which run. They are bound to the
-// bytes, so they are part of the format.
+// A place names what a sealed text is and of which run: a codec binds it to the bytes, which
+// can therefore not be moved elsewhere. So places are part of the format.
 
-// MarkPlace is that of the mark of a directory.
+// MarkPlace is the place of a directory's mark.
 const MarkPlace = "directory"
 
 // RunPlace returns the place of a column in the row of a run.

@@ -6,17 +6,27 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// check returns every place where the module in dir breaks a rule.
-func check(t *testing.T, dir string) []string {
+var parsedModule = sync.OnceValues(func() (*tree, error) { return load(filepath.Join("..", "..")) })
+
+// loadModule returns the tree of this module, which the tests parse once between them.
+func loadModule(t *testing.T) *tree {
 	t.Helper()
-	source, err := load(dir)
+	source, err := parsedModule()
 	require.NoError(t, err)
+	own := *source // its problems are the test's
+	return &own
+}
+
+// check returns every place where a module breaks a rule.
+func check(t *testing.T, source *tree) []string {
+	t.Helper()
 	checkImports(source)
 	checkPurity(source)
 	checkDocs(source)
@@ -31,15 +41,14 @@ func check(t *testing.T, dir string) []string {
 }
 
 func TestModule(t *testing.T) {
-	for _, problem := range check(t, filepath.Join("..", "..")) {
+	for _, problem := range check(t, loadModule(t)) {
 		t.Error(problem)
 	}
 }
 
 // The modules in folders require what has a reason there, and nothing else.
 func TestNATSModules(t *testing.T) {
-	source, err := load(filepath.Join("..", ".."))
-	require.NoError(t, err)
+	source := &tree{dir: filepath.Join("..", "..")}
 	require.NoError(t, checkNATSModules(source))
 	require.Empty(t, source.problems)
 
@@ -64,7 +73,9 @@ func TestRules(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			want, err := os.ReadFile(file)
 			require.NoError(t, err)
-			got := check(t, dir)
+			source, err := load(dir)
+			require.NoError(t, err)
+			got := check(t, source)
 			slices.Sort(got)
 			assert.Equal(t, string(want), strings.Join(append(got, ""), "\n"))
 		})

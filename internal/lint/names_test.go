@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // The bounds of the names of functions and methods: how long they are on average,
@@ -75,9 +74,7 @@ func checkNames(t *tree) {
 
 // go test ./internal/lint -run TestNames -v prints the figures.
 func TestNames(t *testing.T) {
-	source, err := load("../..")
-	require.NoError(t, err)
-	n := namesOf(source)
+	n := namesOf(loadModule(t))
 	t.Logf("%d functions and methods; a name has %.1f letters on average (more than %.0f); %.1f %% are one word (less than %.0f %%)",
 		n.functions, n.meanLength(), minNameLength, n.oneWordRate(), maxOneWordRate)
 	assert.Greater(t, n.meanLength(), minNameLength)

@@ -20,6 +20,9 @@ func Check(s *state.State) error {
 	if err := Invariants(s); err != nil {
 		return err
 	}
+	if err := checkIncident(s); err != nil {
+		return err
+	}
 	branches, groups, live := recountTokens(s)
 	if s.LiveCount() != live {
 		return fmt.Errorf("%d tokens live, the state says %d", live, s.LiveCount())

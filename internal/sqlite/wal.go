@@ -1,11 +1,13 @@
 package sqlite
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"modernc.org/sqlite"
 )
@@ -113,34 +115,60 @@ func WALSalt(log io.ReaderAt) (salt [2]uint32, err error) {
 	return saltIn(header[:]), err
 }
 
-// EachFrame calls take with the frames of a write-ahead log, in their order, until those of
-// the time before it began anew. It checks none of them: their own writer has just written
-// them. count is not 0 in the last frame of a transaction: how many pages the database has.
-// The page is the next one's after take.
-func EachFrame(log io.Reader, pageSize int, take func(number, count uint32, page []byte)) error {
+// A FrameReader reads the frames of a write-ahead log piece by piece, also while its writer
+// appends to it. The zero value begins with the first frame.
+type FrameReader struct {
+	header [walHeader]byte
+	next   int64    // offset of the first frame of the next transaction
+	sum    checksum // of everything before it
+}
+
+// ReadOn calls take with the frames that have come since the last call, in their order, until
+// those of the time before the log began anew. Those of a transaction that has not ended yet
+// come again at the next call. It begins with the first frame, and reports true, if that is
+// the first call, or if the log has begun anew since the last one. count is not 0 in the
+// last frame of a transaction: how many pages the database has. The page is the next one's
+// after take.
+func (r *FrameReader) ReadOn(log io.ReaderAt, pageSize int, take func(number, count uint32, page []byte)) (anew bool, err error) {
 	var header [walHeader]byte
-	if _, err := io.ReadFull(log, header[:]); err != nil {
-		return noEnd(err)
+	if _, err := log.ReadAt(header[:], 0); err != nil {
+		return false, noEnd(err)
+	}
+	if anew = header != r.header; anew {
+		r.header, r.next, r.sum = header, walHeader, readSum(header[24:])
 	}
 	w := wal{order: binary.LittleEndian}
 	if header[3]&1 == 1 {
 		w.order = binary.BigEndian
 	}
-	sum := readSum(header[24:])
-	frame := make([]byte, frameHeader+pageSize)
+	size := frameHeader + pageSize
+	in := bufio.NewReaderSize(io.NewSectionReader(log, r.next, math.MaxInt64-r.next), readFrames*size)
+	sum, end := r.sum, r.next
 	for {
-		if _, err := io.ReadFull(log, frame); err != nil {
-			return noEnd(err)
+		frame, err := in.Peek(size)
+		if err != nil {
+			return anew, noEnd(err)
 		}
 		if string(frame[8:16]) != string(header[16:24]) {
-			return nil
+			return anew, nil
 		}
 		if sum = w.sumWords(w.sumWords(sum, frame[:8]), frame[frameHeader:]); sum != readSum(frame[16:]) {
-			return nil // of a transaction that was rolled back, or damaged
+			return anew, nil // it is being written, of a transaction that was rolled back, or damaged
 		}
-		take(binary.BigEndian.Uint32(frame), binary.BigEndian.Uint32(frame[4:]), frame[frameHeader:])
+		count := binary.BigEndian.Uint32(frame[4:])
+		take(binary.BigEndian.Uint32(frame), count, frame[frameHeader:])
+		_, _ = in.Discard(size) // they are there
+		if end += int64(size); count != 0 {
+			r.next, r.sum = end, sum
+		}
 	}
 }
+
+// readFrames is how many frames are read at once.
+const readFrames = 32
+
+// Salt returns the salt of the log that was read, which changes whenever it begins anew.
+func (r *FrameReader) Salt() [2]uint32 { return saltIn(r.header[:]) }
 
 // noEnd returns an error that is not of the end of a file.
 func noEnd(err error) error {
@@ -199,6 +227,13 @@ func readSum(b []byte) checksum {
 }
 
 func (w *wal) sumWords(s checksum, data []byte) checksum {
+	if w.order == binary.LittleEndian { // without a call for each word
+		for ; len(data) >= 8; data = data[8:] {
+			s[0] += binary.LittleEndian.Uint32(data) + s[1]
+			s[1] += binary.LittleEndian.Uint32(data[4:]) + s[0]
+		}
+		return s
+	}
 	for ; len(data) >= 8; data = data[8:] {
 		s[0] += w.order.Uint32(data) + s[1]
 		s[1] += w.order.Uint32(data[4:]) + s[0]

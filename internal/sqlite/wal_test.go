@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -55,6 +56,86 @@ func TestCheckWAL(t *testing.T) {
 	for n := 0; n < len(log); n += 13 { // a crash while the log grew
 		require.NoError(t, sqlite.CheckWAL(log[:n]))
 	}
+}
+
+// TestFrameReader reads a log while it grows, and when it has begun anew: what it has read is
+// what a log read as a whole has.
+func TestFrameReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	data, err := memory(t).Serialize()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	c, err := sqlite.Open(path, `PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=5;`)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	var r sqlite.FrameReader
+	pages, read, count := map[uint32]string{}, 0, uint32(0)
+	readOn := func() (anew bool) {
+		log, err := os.Open(path + "-wal")
+		require.NoError(t, err)
+		defer log.Close()
+		last := map[uint32]string{}
+		anew, err = r.ReadOn(log, 1024, func(number, n uint32, page []byte) {
+			read++
+			if last[number] = string(page); n != 0 {
+				maps.Copy(pages, last)
+				clear(last)
+				count = n
+			}
+		})
+		require.NoError(t, err)
+		return anew
+	}
+	whole := func() sqlite.WAL {
+		log, err := os.ReadFile(path + "-wal")
+		require.NoError(t, err)
+		w, ok := sqlite.ReadWAL(log)
+		require.True(t, ok)
+		return w
+	}
+	next := int64(0)
+	write := func(n int) {
+		for range n {
+			_, err := c.Exec(insert, next, "x", make([]byte, 1500))
+			require.NoError(t, err)
+			next++
+		}
+	}
+	write(3)
+	require.True(t, readOn())
+	for _, n := range []int{4, 0, 5} {
+		write(n)
+		read = 0
+		require.False(t, readOn())
+		require.Equal(t, n > 0, read > 0)
+		w := whole()
+		require.Equal(t, w.Salt, r.Salt())
+		require.Equal(t, w.Count, count)
+		require.Len(t, pages, len(w.Pages))
+		for number, page := range w.Pages {
+			require.Equal(t, string(page), pages[number], "page %d", number)
+		}
+	}
+	require.NoError(t, c.Script(`BEGIN`)) // it takes more pages than there is memory for
+	write(30)
+	before, had := count, len(pages)
+	read = 0
+	require.False(t, readOn())
+	require.Positive(t, read, "some of its pages are in the log")
+	require.Equal(t, before, count)
+	require.Len(t, pages, had, "it has not ended")
+	require.NoError(t, c.Script(`COMMIT`))
+	require.False(t, readOn())
+	require.Equal(t, whole().Count, count)
+	require.Len(t, pages, len(whole().Pages))
+
+	salt := r.Salt()
+	require.NoError(t, c.Script(`PRAGMA wal_checkpoint(PASSIVE)`))
+	write(1)
+	clear(pages)
+	require.True(t, readOn(), "the log has begun anew")
+	require.Equal(t, salt[0]+1, r.Salt()[0])
+	require.Len(t, pages, len(whole().Pages))
 }
 
 func FuzzCheckWAL(f *testing.F) {

@@ -30,6 +30,7 @@ func compareItems(a, b Item) int {
 // stale ones from the top.
 type agenda struct{ heap []Item }
 
+// pushItem adds an item at the end, which rises above the items that are later.
 func (a *agenda) pushItem(it Item) {
 	a.heap = append(a.heap, it)
 	for i := len(a.heap) - 1; i > 0; {
@@ -42,6 +43,7 @@ func (a *agenda) pushItem(it Item) {
 	}
 }
 
+// popFirst removes the earliest item: the last one takes its place and sinks below the items that are earlier.
 func (a *agenda) popFirst() {
 	last := len(a.heap) - 1
 	a.heap[0] = a.heap[last]
@@ -145,7 +147,7 @@ func (s *State) DueBy(t time.Time) []Item {
 }
 
 // NextDue returns the earliest instant at which time alone changes a token or
-// a group; zero if there is none.
+// a group; the zero time if nothing waits for time.
 func (s *State) NextDue() time.Time {
 	var at time.Time
 	for l := s; l != nil; l = l.base {
@@ -156,8 +158,8 @@ func (s *State) NextDue() time.Time {
 	return at
 }
 
-// Alarm returns the earliest instant at which time alone changes the run; zero if there
-// is none.
+// Alarm returns the earliest instant at which time alone changes the run; the zero time if
+// nothing in it waits for time, it is suspended, or it has ended.
 func (s *State) Alarm() time.Time {
 	if s.Status.Final() || s.Status == workflow.RunSuspended {
 		return time.Time{}

@@ -15,9 +15,9 @@ import (
 type layer struct {
 	set    bool       // value hides everything beneath
 	value  any        // with set
-	fields []sublayer // on top of value, or of what lies beneath; sorted
-	tail   []any      // elements appended to the list there
-	anew   bool       // of a scope: an overlay began it after dropping it
+	fields []sublayer // written over the fields of value, or of the layer beneath; sorted
+	tail   []any      // elements appended to the list of value, or of the layer beneath
+	anew   bool       // only in a scope: an overlay dropped its data and began it again
 }
 
 // A sublayer is the layer at one key of another. There are as many as the paths of
@@ -148,6 +148,8 @@ type listView struct {
 	length   int
 }
 
+// newListView returns the list that the layers of v make together. v has them innermost first: the list begins with
+// the segment of the outermost layer.
 func newListView(v view) *listView {
 	l := &listView{}
 	for _, s := range slices.Backward(v) {

@@ -112,8 +112,8 @@ type DataKind uint8
 
 // The kinds of change to data.
 const (
-	DataSet    DataKind = iota // replaces what is at and below Path
-	DataAppend                 // adds element Index to what Path's list has been appended
+	DataSet    DataKind = iota // replaces the value at Path, with everything below it
+	DataAppend                 // appends an element to the list at Path, the one with number Index of those appended
 	DataDrop                   // forgets all of Scope
 )
 

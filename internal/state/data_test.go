@@ -63,7 +63,11 @@ func (w dataWrite) writeInto(at map[string]any) {
 		at[last] = append(slices.Clone(list), w.value)
 		return
 	}
-	at[last] = value.Clone(w.value)
+	copied, err := value.Decode(value.Encode(w.value), value.Limits{Bytes: 1 << 20})
+	if err != nil {
+		panic(err)
+	}
+	at[last] = copied
 }
 
 // drawWrite draws a write that fits what may be at its path.

@@ -153,7 +153,8 @@ type (
 	RunForked struct {
 		Run      workflow.RunID        `json:"run"` // the fork
 		From     workflow.ForkPoint    `json:"from"`
-		AsOf     int64                 `json:"asOf"` // milliseconds since the Unix epoch: what time had passed by then has passed in the fork
+		Moved    bool                  `json:"moved,omitzero"` // it comes from elsewhere, and keeps its id
+		AsOf     int64                 `json:"asOf"`           // milliseconds since the Unix epoch: what time had passed by then has passed in the fork
 		InFlight workflow.InFlight     `json:"inFlight,omitzero"`
 		Node     workflow.NodeID       `json:"node,omitzero"`  // of a rerun: where it begins, and
 		Token    workflow.TokenID      `json:"token,omitzero"` // with which token

@@ -21,18 +21,18 @@ type Facts struct {
 
 	Parent       *workflow.Parent   `json:"parent,omitzero"`       // of a child run
 	Pins         workflow.Pins      `json:"pins,omitzero"`         // the definitions of subworkflows
-	Tenant       string             `json:"tenant,omitzero"`       // on whose behalf
+	Tenant       string             `json:"tenant,omitzero"`       // on whose behalf it runs; "" without
 	Labels       map[string]string  `json:"labels,omitzero"`       // nil without
 	ForkedFrom   workflow.ForkPoint `json:"forkedFrom,omitzero"`   // zero of a run that was started
 	ParentPauses bool               `json:"parentPauses,omitzero"` // paused by the parent run
 	Deferred     *workflow.Failure  `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
 
-	NextOrder  int64    `json:"nextOrder,omitzero"` // of what begins to wait
+	NextOrder  int64    `json:"nextOrder,omitzero"` // place in line of the next token that begins to wait
 	NextSignal SignalID `json:"nextSignal,omitzero"`
 
 	Artifacts  []workflow.Artifact `json:"artifacts,omitzero"`  // staged so far, in order
 	Patches    int                 `json:"patches,omitzero"`    // how often its definition was patched
-	Definition string              `json:"definition,omitzero"` // hash of what the last patch made of it
+	Definition string              `json:"definition,omitzero"` // hash of the definition since the last patch; "" without patches
 
 	NextToken workflow.TokenID `json:"nextToken"`
 	NextGroup workflow.GroupID `json:"nextGroup"`
@@ -81,6 +81,7 @@ type State struct {
 	open         int                     // groups that gather and are open
 	root         *Branch                 // tokens and groups outside any group, if the definition asks
 	waiting      map[WaitKey][]spot
+	joins        joinCounts                  // what the joins of nodes still wait for; not in overlays
 	holders      map[string]workflow.TokenID // by lock; 0 is free
 	freed        []string                    // locks that became free; overlays only
 	signals      table[SignalID, KeptSignal]
@@ -169,6 +170,7 @@ func (s *State) PutToken(t *Token) {
 	s.scheduleItem(Item{At: t.Alarm(), Token: t.ID})
 	s.indexToken(old, t)
 	s.markListingDirty(old, t)
+	s.moveStanding(old, t)
 	wasLive := old != nil && old.Live()
 	if wasLive && t.Live() && old.Scope == t.Scope && old.Node == t.Node {
 		s.countWaiting(t.Scope, siblingWait(t)-siblingWait(old))
@@ -304,6 +306,7 @@ func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 		pace.Each(i)
 		s.tokens.putRow(t.ID, t)
 		s.countAtNode(t.Node, +1)
+		s.countStanding(t.Node, +1)
 	}
 	if len(tokens) == 0 {
 		return

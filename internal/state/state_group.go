@@ -5,8 +5,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// PutGroup replaces a group. Its counters of live tokens stay as they are, and
-// where it becomes fired, what encloses it no longer counts what is left in it.
+// PutGroup replaces a group. Its counters of live tokens stay as they are. If the group
+// becomes fired by that, its stragglers no longer count as live in the branches around it.
 func (s *State) PutGroup(g *Group) {
 	old := s.Group(g.ID)
 	c := *g
@@ -23,6 +23,7 @@ func (s *State) PutGroup(g *Group) {
 	s.indexGroup(old, &c)
 	if d := oneIf(c.Phase == workflow.Gathering) - oneIf(old != nil && old.Phase == workflow.Gathering); d != 0 {
 		s.countGathering(c.Scope, d)
+		s.countStanding(c.Node, d)
 	}
 	if c.Scope.Group == 0 || old == nil || old.isListedInBranch() != c.isListedInBranch() {
 		s.listInBranch(&c)

@@ -112,7 +112,7 @@ func (s *State) linesOf(t *Token) []WaitKey {
 	return nil
 }
 
-// NextPlace returns the order of what begins to wait now.
+// NextPlace returns the place in line of a token that begins to wait now: higher than any before.
 func (s *State) NextPlace() int64 {
 	s.NextOrder++
 	return s.NextOrder
@@ -129,6 +129,9 @@ func (s *State) addToLine(k WaitKey, p spot, fresh func(spot) bool) {
 		line = slices.DeleteFunc(line, func(p spot) bool { return !fresh(p) })
 	}
 	s.waiting[k] = append(line, p)
+	if len(line) == 0 {
+		s.countJoinLine(k, +1)
+	}
 }
 
 // waitsInLine reports whether a spot in a line of tokens is fresh: its token still
@@ -150,5 +153,6 @@ func (s *State) trimLine(k WaitKey, fresh func(spot) bool) {
 	}
 	if s.waiting[k] = line; len(line) == 0 {
 		delete(s.waiting, k)
+		s.countJoinLine(k, -1)
 	}
 }

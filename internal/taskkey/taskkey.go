@@ -3,14 +3,16 @@
 package taskkey
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"hash"
+	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -34,13 +36,12 @@ type Attempt struct {
 const macBytes = 16
 
 // A Signer makes the keys of a directory, and knows them again. Any number of goroutines may use it.
-type Signer struct{ keyed hash.Cloner } // HMAC-SHA-256 that has taken the secret and nothing else
+type Signer struct{ keyed sync.Pool } // of HMAC-SHA-256s that have taken the secret and nothing else
 
 // NewSigner returns the signer of a directory's secret, which it takes in once.
 func NewSigner(secret []byte) *Signer {
-	h := hmac.New(sha256.New, secret)
-	h.Reset() // it keeps its state from here on
-	return &Signer{h.(hash.Cloner)}
+	secret = bytes.Clone(secret)
+	return &Signer{sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
 }
 
 // Key returns the text RUN#TOKEN.ATTEMPT.EPOCH.MAC. The MAC, HMAC-SHA-256 of what is
@@ -56,12 +57,13 @@ func (a Attempt) Name() string {
 }
 
 func (s *Signer) macOf(named string) string {
-	h, err := s.keyed.Clone()
-	if err != nil {
-		panic(fmt.Sprintf("taskkey: %v", err))
-	}
-	h.Write([]byte(named))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:macBytes])
+	h := s.keyed.Get().(hash.Hash)
+	_, _ = io.WriteString(h, named) // it never fails
+	var sum [sha256.Size]byte
+	h.Sum(sum[:0])
+	h.Reset()
+	s.keyed.Put(h)
+	return base64.RawURLEncoding.EncodeToString(sum[:macBytes])
 }
 
 // Parse returns what a key names, or ErrMalformed or ErrForged. A key has one spelling:

@@ -12,7 +12,8 @@ import (
 
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
-// Stage, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes, FlushWorkers and FenceWith,
+// Stage, Migration, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes,
+// TailBytes, LogFrames, FlushWorkers and FenceWith,
 // which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
 	hit          atomic.Pointer[func(point string)]
@@ -22,10 +23,13 @@ type Hook struct {
 	readParts    atomic.Pointer[func()]
 	now          atomic.Pointer[func() time.Time]
 	fence        atomic.Pointer[func()]
+	migration    atomic.Pointer[migration]
 	partBytes    atomic.Int64
 	trimRecords  atomic.Int64
 	standByBytes atomic.Int64
+	tailBytes    atomic.Int64
 	workers      atomic.Int64
+	logFrames    atomic.Int64
 	nap          atomic.Int64
 }
 
@@ -86,6 +90,28 @@ func (h *Hook) Ask(run string, message any) {
 func (h *Hook) OnAsk(f func(run string, message any)) (reset func()) {
 	h.ask.Store(&f)
 	return func() { h.ask.Store(nil) }
+}
+
+// A migration leads from one format to the next.
+type migration struct {
+	from uint32
+	step func(script func(text string) error) error
+}
+
+// Migration returns the step that a test has planted behind a format, which executes texts of SQL; nil without.
+func (h *Hook) Migration(from uint32) func(script func(text string) error) error {
+	if h == nil {
+		return nil
+	}
+	if m := h.migration.Load(); m != nil && m.from == from && m.step != nil {
+		return m.step
+	}
+	return nil
+}
+
+// PlantMigration has Migration return a step behind a format, before the store is opened.
+func (h *Hook) PlantMigration(from uint32, step func(script func(text string) error) error) {
+	h.migration.Store(&migration{from, step})
 }
 
 // Stage says that the files of some runs have come to a stage of their writing. With
@@ -161,6 +187,30 @@ func (h *Hook) StandByBytes(usual int64) int64 {
 
 // SetStandByBytes sets what StandByBytes returns, 0 restores the usual number.
 func (h *Hook) SetStandByBytes(n int64) { h.standByBytes.Store(n) }
+
+// LogFrames returns how many frames the store's write-ahead log has before it is moved into
+// pawl.db: usual, unless a test has set another number.
+func (h *Hook) LogFrames(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.logFrames.Load(), usual)
+}
+
+// SetLogFrames sets what LogFrames returns: with a small number there is a checkpoint after
+// every few commits, 0 restores the usual one.
+func (h *Hook) SetLogFrames(n int64) { h.logFrames.Store(n) }
+
+// TailBytes returns how large a file of the last entries of a log becomes: usual, unless a test has set another number.
+func (h *Hook) TailBytes(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.tailBytes.Load(), usual)
+}
+
+// SetTailBytes sets what TailBytes returns, 0 restores the usual number.
+func (h *Hook) SetTailBytes(n int64) { h.tailBytes.Store(n) }
 
 // TrimRecords returns how many records the store drops from the log in one
 // transaction: usual, unless a test has set another number.

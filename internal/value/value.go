@@ -95,28 +95,6 @@ func Equal(a, b any) bool {
 	}
 }
 
-// Clone returns a deep copy of a model value, for a caller who wants to change
-// it. Values outside the model are returned as they are.
-func Clone(v any) any {
-	switch v := v.(type) {
-	case []any:
-		list := make([]any, len(v))
-		for i, e := range v {
-			pace.Each(i)
-			list[i] = Clone(e)
-		}
-		return list
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			m[k] = Clone(e)
-		}
-		return m
-	default:
-		return v
-	}
-}
-
 // Float returns f as the model holds it: an int64 if it is integral and within
 // +-2^53, else a float64. NaN, infinities and negative zero are an error.
 func Float(f float64) (any, error) {

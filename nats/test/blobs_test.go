@@ -3,6 +3,7 @@ package natstest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/store"
 )
 
 func openBlobs(t testing.TB, conn *nats.Conn) *pawlnats.Blobs {
@@ -219,4 +221,48 @@ func TestBlobsThatCannotBe(t *testing.T) {
 	}
 	_, err = pawlnats.OpenBlobs(t.Context(), nil, pawlnats.BlobsOptions{})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// Whoever opens a bucket while somebody else makes it has a whole one.
+func TestBucketsThatAreMadeAtOnce(t *testing.T) {
+	url := startServer(t).ClientURL()
+	conns := []*nats.Conn{connect(t, url), connect(t, url), connect(t, url), connect(t, url)}
+	for i := range 20 {
+		var all sync.WaitGroup
+		for _, conn := range conns {
+			all.Go(func() {
+				b, err := pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Bucket: fmt.Sprint("bucket-", i)})
+				if err == nil {
+					_, _, err = b.Put(t.Context(), strings.NewReader("content"))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// Whoever has read a log or a bucket leaves no consumer behind: a stream has at most a thousand.
+func TestReadersLeaveNoConsumers(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	l, b := openLog(t, conn, "left"), openBlobs(t, conn)
+	takeLog(t, l, "open")
+	small, large := putBlob(t, b, []byte("small")), putBlob(t, b, bytes.Repeat([]byte("large"), 1<<20))
+	for _, hash := range []string{small, large} {
+		_, err := readBlob(t, b, hash)
+		require.NoError(t, err)
+	}
+	require.Len(t, namesOf(t, b), 2)
+	got, err := readLog(t, l, store.Position{})
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	for _, name := range []string{"PAWLLOG_left", "OBJ_pawl"} {
+		s, err := js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		require.Zero(t, s.CachedInfo().State.Consumers, name)
+	}
 }

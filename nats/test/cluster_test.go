@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,9 +26,40 @@ import (
 type cluster struct {
 	members   []server.Member
 	processes []*exec.Cmd
+	routes    map[[2]int]*relay // from one server to another, if there are relays between them
 }
 
+// startCluster starts servers of which some do not sync.
 func startCluster(t testing.TB, lazy ...int) *cluster {
+	t.Helper()
+	c := newCluster(t)
+	for _, i := range lazy {
+		c.members[i].Lazy = true
+	}
+	c.start(t)
+	return c
+}
+
+// startRelayedCluster starts servers that reach each other through relays only.
+func startRelayedCluster(t testing.TB) *cluster {
+	t.Helper()
+	c := newCluster(t)
+	c.routes = map[[2]int]*relay{}
+	for i := range c.members {
+		for j, port := range c.members[i].Routes {
+			via := 0
+			if i != j {
+				c.routes[[2]int{i, j}] = startRelay(t, fmt.Sprint("127.0.0.1:", port))
+				via = c.routes[[2]int{i, j}].port
+			}
+			c.members[i].Via = append(c.members[i].Via, via)
+		}
+	}
+	c.start(t)
+	return c
+}
+
+func newCluster(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{}
 	var ports, routes []int
@@ -38,7 +68,15 @@ func startCluster(t testing.TB, lazy ...int) *cluster {
 	}
 	dir := t.TempDir()
 	for i := range 3 {
-		c.members = append(c.members, server.Member{Number: i, Ports: ports, Routes: routes, Dir: filepath.Join(dir, fmt.Sprint(i)), Lazy: slices.Contains(lazy, i)})
+		c.members = append(c.members, server.Member{Number: i, Ports: ports, Routes: routes, Dir: filepath.Join(dir, fmt.Sprint(i))})
+	}
+	return c
+}
+
+// start starts the servers, and returns when they have a leader.
+func (c *cluster) start(t testing.TB) {
+	t.Helper()
+	for i := range c.members {
 		c.processes = append(c.processes, c.startMember(t, i))
 	}
 	t.Cleanup(func() {
@@ -52,7 +90,6 @@ func startCluster(t testing.TB, lazy ...int) *cluster {
 		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ready", Subjects: []string{"ready"}, Replicas: 3})
 		return err == nil
 	}, time.Minute, 100*time.Millisecond)
-	return c
 }
 
 func (c *cluster) startMember(t testing.TB, i int) *exec.Cmd {
@@ -62,10 +99,12 @@ func (c *cluster) startMember(t testing.TB, i int) *exec.Cmd {
 	return child(t, clusterOf+"="+string(order))
 }
 
+func natsURL(port int) string { return fmt.Sprint("nats://127.0.0.1:", port) }
+
 func (c *cluster) url() string {
 	var urls []string
 	for _, port := range c.members[0].Ports {
-		urls = append(urls, fmt.Sprint("nats://127.0.0.1:", port))
+		urls = append(urls, natsURL(port))
 	}
 	return strings.Join(urls, ",")
 }

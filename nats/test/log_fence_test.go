@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -17,90 +16,19 @@ import (
 	"github.com/pawl-run/pawl/store"
 )
 
-// A relay passes the bytes of connections to a server on, and holds them while it is told to.
-type relay struct {
-	url string
-	mu  sync.Mutex
-	now sync.Cond
-	out bool // bytes to the server are held
-	in  bool // bytes from the server are
-	all []net.Conn
-}
-
-func startRelay(t *testing.T, to string) *relay {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	r := &relay{url: "nats://" + l.Addr().String()}
-	r.now.L = &r.mu
-	t.Cleanup(func() { _ = l.Close(); r.hold(false, false); r.cut() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			r.mu.Lock()
-			r.all = append(r.all, client, server)
-			r.mu.Unlock()
-			go r.pass(client, server, &r.out)
-			go r.pass(server, client, &r.in)
-		}
-	}()
-	return r
-}
-
-func (r *relay) pass(from, to net.Conn, held *bool) {
-	defer to.Close()
-	b := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(b)
-		r.mu.Lock()
-		for *held {
-			r.now.Wait()
-		}
-		r.mu.Unlock()
-		if _, failed := to.Write(b[:n]); err != nil || failed != nil {
-			return
-		}
-	}
-}
-
-func (r *relay) hold(out, in bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.out, r.in = out, in
-	r.now.Broadcast()
-}
-
-// cut closes the connections.
-func (r *relay) cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.all {
-		_ = c.Close()
-	}
-	r.all = nil
-}
-
 // An entry whose answer is lost is in doubt, and is there once when it is appended again.
 func TestAnswersOfALogThatAreLost(t *testing.T) {
 	s := startServer(t)
 	r := startRelay(t, s.Addr().String())
-	conn := connect(t, r.url)
+	conn := connect(t, r.url())
 	l := openLog(t, conn, "lost")
 	takeLog(t, l, "open")
-	r.hold(false, true)
+	r.set(link{in: true})
 	_, err := l.Append(t.Context(), []byte("1"))
 	require.ErrorContains(t, err, "it may be there or not")
 	require.NotErrorIs(t, err, store.ErrFenced)
 	r.cut()
-	r.hold(false, false)
+	r.set(link{})
 	var p store.Position
 	require.Eventually(t, func() bool {
 		p, err = l.Append(t.Context(), []byte("1"))
@@ -122,14 +50,14 @@ func TestAnswersOfALogThatAreLost(t *testing.T) {
 func TestEntriesOfALogThatComeLate(t *testing.T) {
 	s := startServer(t)
 	r := startRelay(t, s.Addr().String())
-	slow := connect(t, r.url)
+	slow := connect(t, r.url())
 	a, b := openLog(t, slow, "late"), openLog(t, connect(t, s.ClientURL()), "late")
 	takeLog(t, a, "a")
-	r.hold(true, false)
+	r.set(link{out: true})
 	_, err := a.Append(t.Context(), []byte("late"))
 	require.ErrorContains(t, err, "it may be there or not")
 	takeLog(t, b, "b")
-	r.hold(false, false)
+	r.set(link{})
 	require.NoError(t, slow.Flush())
 	_, err = a.Append(t.Context(), []byte("late"))
 	require.ErrorIs(t, err, store.ErrFenced)
@@ -284,4 +212,50 @@ func TestALogAtAClusterWithoutAMajority(t *testing.T) {
 			t.Log(err)
 		}
 	})
+}
+
+// A reader whose request is swallowed between the servers notices it soon, and goes on.
+func TestReadersOfALogThatHearNothing(t *testing.T) {
+	c := startRelayedCluster(t)
+	l, err := pawlnats.OpenLog(t.Context(), connect(t, natsURL(c.members[0].Ports[0])), pawlnats.LogOptions{Name: "silent", Replicas: 3})
+	require.NoError(t, err)
+	const entries = 600 // a reader asks for 500, and for more when it has half of them
+	takeLog(t, l, "open")
+	for range entries {
+		_, err = l.Append(t.Context(), []byte("entry"))
+		require.NoError(t, err)
+	}
+	js, err := jetstream.New(connect(t, c.url()))
+	require.NoError(t, err)
+	s, err := js.Stream(t.Context(), "PAWLLOG_silent")
+	require.NoError(t, err)
+	for begun := time.Now(); time.Since(begun) < time.Minute; {
+		read, at := 0, "n0" // where the consumer is
+		var cut time.Time
+		for _, err := range l.Read(t.Context(), store.Position{}) {
+			require.NoError(t, err)
+			if read++; read > 1 {
+				continue
+			}
+			for info := range s.ListConsumers(t.Context()).Info() {
+				at = info.Cluster.Leader
+			}
+			if at == "n0" {
+				break // what is there comes
+			}
+			for ends, r := range c.routes { // for less than others take to choose a leader
+				if at == fmt.Sprint("n", ends[0]+ends[1]) && ends[0]*ends[1] == 0 {
+					r.set(link{out: true, in: true})
+					time.AfterFunc(time.Second, func() { r.set(link{down: true}); r.set(link{}) })
+				}
+			}
+			cut = time.Now()
+		}
+		if at != "n0" {
+			require.Equal(t, 1+entries, read)
+			require.Less(t, time.Since(cut), 9*time.Second, "it waits for what does not come")
+			return
+		}
+	}
+	t.Fatal("there is no consumer at another server")
 }

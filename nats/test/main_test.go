@@ -26,7 +26,7 @@ const (
 	serverDir  = "PAWLNATS_DIR"
 	clusterOf  = "PAWLNATS_CLUSTER" // a server of a cluster: a server.Member
 	workerURL  = "PAWLNATS_WORKER"  // a worker at this server
-	nodeOrder  = "PAWLNATS_NODE"    // a node of a cluster: the server, the directory, its name
+	nodeOf     = "PAWLNATS_NODE"    // a node of a cluster: a nodeOrder
 )
 
 // lease is that of the pools of the tests.
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(workerURL) != "":
 		os.Exit(workAsProcess(os.Getenv(workerURL)))
 	}
-	if order := os.Getenv(nodeOrder); order != "" {
+	if order := os.Getenv(nodeOf); order != "" {
 		os.Exit(nodeAsProcess(order))
 	}
 	os.Exit(m.Run())

@@ -60,6 +60,9 @@ func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (
 			return store.Position{}, err
 		}
 		entry := makeEntry(last)
+		if err := checkContext(ctx); err != nil {
+			return store.Position{}, err
+		}
 		err = l.writeEntry(last.Seq+1, entry)
 		if errors.Is(err, fs.ErrExist) {
 			continue // somebody has appended meanwhile
@@ -112,15 +115,24 @@ func checkContext(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// checkLast fails with ErrFenced if the last entry that this writer knows is gone. Drop leaves
+// checkLast fails if the last entry that this writer knows is gone: with ErrFenced if there are others. Drop leaves
 // the last one of all, so somebody else has appended behind it, and dropped it and perhaps what came
-// next: that the name of the next entry is free says nothing then.
+// next: that the name of the next entry is free says nothing then. If all that is left is older, the folder has lost the end
+// of the log.
 func (l *Log) checkLast() error {
-	_, err := os.Lstat(l.pathOf(l.last.Seq))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %s is no longer there", store.ErrFenced, l.pathOf(l.last.Seq))
+	at := l.pathOf(l.last.Seq)
+	_, err := os.Lstat(at)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	numbers, err := l.listNumbers()
+	switch {
+	case err != nil:
+		return err
+	case len(numbers) == 0 || numbers[len(numbers)-1] < l.last.Seq:
+		return &store.CorruptError{File: at, What: "it is missing: the folder has lost the end of the log"}
+	}
+	return fmt.Errorf("%w: %s is no longer there", store.ErrFenced, at)
 }
 
 // checkOurs fails with ErrFenced if an entry that is there is not the one that was to be

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -28,6 +29,13 @@ func (m *Memory) Len() int {
 	return len(m.entries)
 }
 
+// Bounds returns the numbers of the first entry and of the last one.
+func (m *Memory) Bounds() (first, last uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(m.first, 1), max(m.first, 1) + uint64(len(m.entries)) - 1
+}
+
 // Change calls f with the bytes of an entry, which f may change: damage.
 func (m *Memory) Change(seq uint64, f func([]byte) []byte) {
 	m.mu.Lock()
@@ -35,11 +43,29 @@ func (m *Memory) Change(seq uint64, f func([]byte) []byte) {
 	m.entries[seq-m.first] = f(m.entries[seq-m.first])
 }
 
+// Clone returns a log with the same entries, which nobody has.
+func (m *Memory) Clone() *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &Memory{first: m.first, entries: slices.Clone(m.entries)}
+}
+
+// Equal reports whether another log has the same entries.
+func (m *Memory) Equal(other *Memory) bool {
+	other = other.Clone()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.first == other.first && slices.EqualFunc(m.entries, other.entries, bytes.Equal)
+}
+
+// Miss makes an entry missing between others.
+func (m *Memory) Miss(seq uint64) { m.Change(seq, func([]byte) []byte { return nil }) }
+
 // Lose removes the entries behind one: servers that did not sync have lost them.
 func (m *Memory) Lose(behind uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries = m.entries[:behind-m.first+1]
+	m.entries = m.entries[:min(behind+1-m.first, uint64(len(m.entries)))]
 }
 
 // A Fault is what happens to one call of a [Writer].
@@ -115,8 +141,12 @@ func (w *Writer) Take(ctx context.Context, makeEntry func(store.Position) []byte
 		if n := len(m.entries); n > 0 {
 			last = store.PositionOf(m.first+uint64(n)-1, m.entries[n-1])
 		}
+		entry := makeEntry(last)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		m.owner = w
-		w.last = m.addEntry(makeEntry(last))
+		w.last = m.addEntry(entry)
 		return nil
 	})
 	return w.last, err
@@ -139,8 +169,11 @@ func (w *Writer) Append(ctx context.Context, entry []byte) (p store.Position, er
 			}
 			p = store.PositionOf(next, entry)
 		} else {
-			if m.owner != w {
+			switch {
+			case m.owner != w:
 				return store.ErrFenced
+			case at > uint64(len(m.entries)):
+				return &store.CorruptError{File: fmt.Sprint("entry ", w.last.Seq), What: "it is missing: the log has lost its end"}
 			}
 			p = m.addEntry(entry)
 		}
@@ -165,6 +198,10 @@ func (w *Writer) Read(ctx context.Context, after store.Position) iter.Seq2[store
 			}
 			if err := context.Cause(ctx); err != nil {
 				yield(store.Entry{}, err)
+				return
+			}
+			if data == nil {
+				yield(store.Entry{}, &store.CorruptError{File: fmt.Sprint("entry ", seq), What: "it is missing"})
 				return
 			}
 			if !yield(store.Entry{Seq: seq, Data: slices.Clone(data)}, nil) {

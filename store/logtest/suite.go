@@ -2,6 +2,7 @@ package logtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -138,6 +139,13 @@ func testEnds(t *testing.T, open func() store.Log) {
 		require.ErrorIs(t, err, context.Canceled)
 	}
 	require.Equal(t, []string{"1 open"}, entriesOf(t, l, store.Position{}))
+
+	refused := errors.New("it ends with something else")
+	ending, stop := context.WithCancelCause(t.Context())
+	_, err = open().Take(ending, func(store.Position) []byte { stop(refused); return []byte("x") })
+	require.ErrorIs(t, err, refused)
+	addEntry(t, l, "2") // nobody has taken it
+	require.Equal(t, []string{"1 open", "2 2"}, entriesOf(t, l, store.Position{}))
 }
 
 // Somebody who opens a log with entries goes on behind them.

@@ -45,18 +45,39 @@ type Entry struct {
 }
 
 // OpenLedger opens the ledger at path, which is made if it does not exist, for the
-// life with this number. Part of a last line, which a process that was killed may
-// have left, is cut off.
+// life with this number.
 func OpenLedger(path string, life int) (*Ledger, error) {
-	data, err := os.ReadFile(path)
-	if whole := wholeLines(data); err == nil && len(whole) < len(data) {
-		err = os.Truncate(path, int64(len(whole)))
-	}
-	if err != nil && !os.IsNotExist(err) {
+	f, err := OpenLines(path)
+	return &Ledger{f, life}, err
+}
+
+// OpenLines opens a file to which processes that may be killed append lines, one at a time, and
+// makes it if it does not exist. Part of a last line is cut off, so that the next one does not
+// go on from it: a write that crosses a page ends there if its process is killed.
+func OpenLines(path string) (*os.File, error) {
+	whole, err := ReadLines(path)
+	if err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	return &Ledger{f, life}, err
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Truncate(int64(len(whole))); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadLines returns the whole lines of such a file; none if it does not exist. Part of a last line
+// counts for nothing: the call that was to write it had not returned.
+func ReadLines(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	return data[:bytes.LastIndexByte(data, '\n')+1], nil
 }
 
 // Write appends a line. A ledger that cannot be kept ends the process: nothing
@@ -78,21 +99,14 @@ func (l *Ledger) Write(e Entry) {
 // Close closes the file.
 func (l *Ledger) Close() error { return l.file.Close() }
 
-// wholeLines returns data up to the end of its last line.
-func wholeLines(data []byte) []byte { return data[:bytes.LastIndexByte(data, '\n')+1] }
-
-// ReadLedger returns the lines of a ledger. A process that is killed may leave
-// part of a last line, which counts for nothing: Write had not returned.
+// ReadLedger returns the entries of a ledger.
 func ReadLedger(path string) ([]Entry, error) {
-	data, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
+	data, err := ReadLines(path)
 	if err != nil {
 		return nil, err
 	}
 	var out []Entry
-	for line := range bytes.Lines(wholeLines(data)) {
+	for line := range bytes.Lines(data) {
 		var e Entry
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("ledger: %q: %w", line, err)

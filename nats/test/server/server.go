@@ -21,6 +21,7 @@ type Member struct {
 	Number int    // from 0
 	Ports  []int  // of all, for clients
 	Routes []int  // of all, for each other
+	Via    []int  // where it reaches those of the others, unless that is at Routes; then clients are told of no other server
 	Dir    string // of its files
 	Lazy   bool   // it does not sync what it has acknowledged
 }
@@ -31,7 +32,15 @@ func (m Member) Start() (*natsserver.Server, error) {
 		ServerName: fmt.Sprint("n", m.Number), Port: m.Ports[m.Number], StoreDir: m.Dir, SyncAlways: !m.Lazy,
 		Cluster: natsserver.ClusterOpts{Name: "pawl", Host: loopback, Port: m.Routes[m.Number]},
 	}
-	for _, port := range m.Routes {
+	reached := m.Routes
+	if m.Via != nil {
+		reached = m.Via
+		o.Cluster.NoAdvertise, o.Cluster.Advertise = true, nowhere
+	}
+	for i, port := range reached {
+		if m.Via != nil && i == m.Number {
+			continue
+		}
 		o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: fmt.Sprint(loopback, ":", port)})
 	}
 	if err := o.ProcessConfigString(accounts); err != nil {
@@ -51,6 +60,9 @@ no_auth_user: app
 `
 
 const loopback = "127.0.0.1"
+
+// nowhere is where a server says that the others reach it which has other ways to them: nobody listens there.
+const nowhere = loopback + ":1"
 
 func start(o *natsserver.Options) (*natsserver.Server, error) {
 	o.Host, o.JetStream, o.NoSigs, o.NoLog = loopback, true, true, true

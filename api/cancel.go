@@ -1,0 +1,31 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// cancelRun cancels a run. For the engine it is no error that the run has ended, so that a repeated call is none: whoever
+// asks here is told if it has ended otherwise than by being cancelled.
+func cancelRun(ctx context.Context, p *performer, _ *Operation) error {
+	if err := p.engine.Cancel(ctx, p.run, ""); err != nil {
+		return err
+	}
+	var now workflow.Outcome
+	if p.copied != nil {
+		now = p.copied.Snapshot().Outcome
+	} else {
+		run, err := p.engine.Summary(ctx, p.run)
+		if err != nil {
+			return err
+		}
+		now = run.Outcome
+	}
+	if now.Status.Final() && now.Status != workflow.RunCancelled {
+		return fmt.Errorf("run %q: %w (%v): nothing is changed", string(p.run), pawl.ErrEnded, now.Status)
+	}
+	return nil
+}

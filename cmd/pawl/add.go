@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+var addVerb = verb{
+	name:    "add",
+	help:    "Add branches to a fan-out that is open.",
+	example: []string{`pawl add import-7 files "c.csv" -m late`, `pawl add import-7 files {"name":"d.csv"} {"name":"e.csv"} -m late --dry-run`},
+	command: func() command { return new(addCommand) },
+}
+
+var closeVerb = verb{
+	name:    "close",
+	help:    "Let a fan-out take no more branches: its join fires with what has arrived.",
+	example: []string{"pawl close import-7 files -m enough", "pawl close import-7 split --origin t5 -m enough --dry-run"},
+	command: func() command { return new(closeCommand) },
+}
+
+// A groupFlag is embedded in the commands that are done to a fan-out.
+type groupFlag struct {
+	Run    string `arg:"" help:"The id of the run."`
+	Group  string `arg:"" name:"group-or-node" help:"The fan-out: its sibling group, or the node whose transition fans out."`
+	Origin string `placeholder:"TOKEN" help:"The token that fanned out, as t5, where several fan-outs of that name are open."`
+}
+
+// An addCommand adds branches.
+type addCommand struct {
+	groupFlag
+	Item []string `arg:"" optional:"" help:"JSON: an element for each new branch. Without one, there is one branch more."`
+	actFlag
+}
+
+// runCommand adds one branch after the other. What would come of several is tried one after the other as well.
+func (c *addCommand) runCommand(ctx context.Context, con *console) error {
+	items := make([]json.RawMessage, max(len(c.Item), 1))
+	for i, text := range c.Item {
+		if text == "" {
+			return fmt.Errorf("item %d: it is empty, and an element is JSON, such as '\"c.csv\"'", i+1)
+		}
+		var err error
+		if items[i], err = jsonText(fmt.Sprintf("item %d", i+1), text); err != nil {
+			return err
+		}
+	}
+	return c.withActor(ctx, con, func(e *reached) error {
+		act, err := c.actOn(ctx, e, "addBranch")
+		if err != nil {
+			return err
+		}
+		acts, deeds := make([]api.Operation, len(items)), make([]deed, len(items))
+		for i, item := range items {
+			act.Item = item
+			act.By, act.Reason = c.By, c.Reason
+			acts[i], deeds[i] = act, deed{workflow.RunID(c.Run), act, "has one branch more in " + act.Group}
+		}
+		if !c.DryRun {
+			return c.doAll(ctx, con, e, deeds...)
+		}
+		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Trial{Acts: acts}, c.JSON, c.sourceText(e))
+	})
+}
+
+// A closeCommand closes a fan-out.
+type closeCommand struct {
+	groupFlag
+	actFlag
+}
+
+func (c *closeCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withActor(ctx, con, func(e *reached) error {
+		act, err := c.actOn(ctx, e, "closeGroup")
+		if err != nil {
+			return err
+		}
+		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), act, fmt.Sprintf("takes no more branches in %s", act.Group)})
+	})
+}
+
+// actOn returns an act on the fan-out.
+func (f *groupFlag) actOn(ctx context.Context, e *reached, do string) (api.Operation, error) {
+	act := api.Operation{Do: do}
+	if f.Origin != "" {
+		n, err := strconv.ParseInt(strings.TrimPrefix(f.Origin, "t"), 10, 64)
+		if err != nil || n <= 0 {
+			return act, fmt.Errorf("--origin: %q is no token, such as t5: pawl tokens --all lists them", f.Origin)
+		}
+		act.Origin = workflow.TokenID(n)
+	}
+	d, _, err := e.Definition(ctx, workflow.RunID(f.Run))
+	if err == nil {
+		act.Group, err = f.findGroup(d)
+	}
+	return act, err
+}
+
+// findGroup returns the sibling group that the word names: one of that name, else that of the node.
+func (f *groupFlag) findGroup(d *workflow.Definition) (string, error) {
+	var all, ofNode []string
+	for i := range d.Transitions {
+		t := &d.Transitions[i]
+		if t.SiblingGroup == "" {
+			continue
+		}
+		all = append(all, t.SiblingGroup)
+		if string(t.From) == f.Group {
+			ofNode = append(ofNode, t.SiblingGroup)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(ofNode)
+	all, ofNode = slices.Compact(all), slices.Compact(ofNode)
+	switch {
+	case slices.Contains(all, f.Group):
+		return f.Group, nil
+	case len(ofNode) == 1:
+		return ofNode[0], nil
+	case len(ofNode) > 1:
+		return "", fmt.Errorf("node %s fans out into %s: name one", f.Group, strings.Join(ofNode, ", "))
+	case len(all) == 0:
+		return "", fmt.Errorf("run %s of %s has no fan-outs", f.Run, d.Name)
+	}
+	return "", fmt.Errorf("run %s has no fan-out %s, neither as a group nor from a node of that name: there is %s", f.Run, f.Group, strings.Join(all, ", "))
+}

@@ -1,0 +1,101 @@
+package inspector_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A slowDisk is a codec with which one run takes longer to store than a step of a page may take, and then fails.
+type slowDisk struct {
+	run atomic.Value // a string; "": none
+	err error
+}
+
+func (*slowDisk) KeyID() string { return "plain" }
+
+func (d *slowDisk) Encode(place string, plain []byte) ([]byte, error) {
+	if run := d.run.Load().(string); run != "" && strings.Contains(place, run) {
+		<-time.After(31 * time.Second)
+		return nil, d.err
+	}
+	return plain, nil
+}
+
+func (*slowDisk) Decode(_, _ string, stored []byte) ([]byte, error) { return stored, nil }
+
+// An error of the last run is told, also if the time of the step is over as well, and what goes on has the id of the
+// signal, with which no run gets it twice.
+func TestAnErrorAtTheEndOfAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &slowDisk{err: pawl.ErrNoSpace}
+		disk.run.Store("")
+		e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: later{}, Codec: disk})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+		d, err := workflow.ParseYAML([]byte("name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}, {id: x, wait: {event: go}}]\ntransitions: [{from: w, to: x}]\n"))
+		require.NoError(t, err)
+		for i := range 4 {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("w-", i)), Definition: d}, nil))
+		}
+		h := inspector.Handler(e, inspector.Options{Identify: inspector.FromThisMachine("ann", api.All)})
+		send := func(form url.Values) (int, string) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/act", strings.NewReader(form.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.RemoteAddr = "127.0.0.1:1"
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code, w.Body.String()
+		}
+		disk.run.Store("w-2")
+		status, page := send(url.Values{"do": {"signal"}, "all": {"1"}, "name": {"go"}, "reason": {"they were paid"}})
+		require.Equal(t, http.StatusConflict, status, page)
+		require.Contains(t, textOf(t, page), "2 signalled")
+		require.Contains(t, textOf(t, page), pawl.ErrNoSpace.Error())
+		again := formOf(page)
+		require.Equal(t, "w-1", again.Get("cursor"))
+		require.Regexp(t, "^page-[A-Z0-9]{26}$", again.Get("id"))
+
+		disk.run.Store("")
+		again.Del("cursor") // as if the first two had been left open as well
+		status, page = send(again)
+		require.Equal(t, http.StatusSeeOther, status, page)
+		for i := range 4 {
+			ov, err := e.Overview(t.Context(), workflow.RunID(fmt.Sprint("w-", i)))
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunRunning, ov.Status, "each waits at the second node")
+		}
+	})
+}
+
+// A form has an id for its signal when it is shown, so that it counts once though it is sent twice; another form has another one.
+func TestAFormForAllNamesItsSignal(t *testing.T) {
+	s := openShop(t)
+	s.start("w", "name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n", nil)
+	ann := s.serve(as("ann", api.All))
+	id := func(page string) string {
+		_, rest, ok := strings.Cut(page, `<input name="id" value="`)
+		require.True(t, ok)
+		id, _, _ := strings.Cut(rest, `"`)
+		return id
+	}
+	first, second := id(ann.see("act?all=1&do=signal")), id(ann.see("act?all=1&do=signal"))
+	require.NotEmpty(t, first)
+	require.NotEqual(t, first, second)
+	require.Equal(t, first, id(ann.see("act?all=1&do=signal&name=go&id="+first)))
+	require.Empty(t, id(ann.see("act?do=signal&target=0+w")))
+}

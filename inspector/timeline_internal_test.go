@@ -1,0 +1,40 @@
+package inspector
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A lane of a node counts the tokens that were alive at once: of one that goes from one part to the next, and of two of
+// which one begins when the other ends, it counts one.
+func TestALaneCountsNoTokenTwice(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	stayOf := func(id int, node workflow.NodeID, parts ...stayPart) *stay {
+		return &stay{token: workflow.TokenID(id), node: node, parts: parts}
+	}
+	var stays []*stay
+	for i := range 400 { // twenty at once, each after the one before it
+		from := i / 20 * 50
+		stays = append(stays, stayOf(i, "load",
+			stayPart{workflow.Pending, at(from), at(from + 10)}, stayPart{workflow.Dispatched, at(from + 10), at(from + 50)}, stayPart{status: workflow.Completed, from: at(from + 50)}))
+	}
+	stays = append(stays, stayOf(401, "split", stayPart{workflow.Pending, at(0), at(0)}, stayPart{status: workflow.Completed, from: at(0)}))
+	for i := range 3 { // of which none has ended, in the last piece of the time
+		stays = append(stays, stayOf(402+i, "late", stayPart{status: workflow.Dispatched, from: at(1000 + i)}))
+	}
+	v := &viewer{page: newServerForTest().newPage(httptest.NewRecorder(), httptest.NewRequest("GET", "/run/r", nil)), id: "r"}
+	lanes := v.nodeLanes(stays, timeAxis{begin, 1002 * time.Millisecond})
+	require.Equal(t, "400 tokens, at most 20 at once", lanes[0].More)
+	require.Equal(t, "1 token", lanes[1].More)
+	require.Equal(t, "M0 24H0V2H5V24H1000V24Z", lanes[1].Area[0].Path, "it is shown, though it took no time")
+	require.Equal(t, "3 tokens, at most 3 at once", lanes[2].More)
+	require.Equal(t, "M0 24H0V24H995V2H1000V24Z", lanes[2].Area[1].Path)
+}
+
+func newServerForTest() *server { return Handler(nil, Options{}).(*server) }

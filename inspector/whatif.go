@@ -1,0 +1,246 @@
+package inspector
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The bounds of what is tried on a copy of a run.
+const (
+	maxTrialLines = 20
+	shownTrial    = 50 // records
+)
+
+// A trialKind is something that a line of a trial lets happen.
+type trialKind struct{ name, text string }
+
+// trialKinds are all of them. Those that are acts have the names of acts.
+var trialKinds = []trialKind{
+	{"signal", "the signal … comes, with the value"}, {"approve", "somebody approves at …"}, {"reject", "somebody rejects at …"},
+	{"elapse", "time passes: …"}, {"returns", "tasks at … return the value"}, {"fails", "tasks at … fail with the code"},
+	{"retry", "somebody retries at …"}, {"skip", "somebody skips at …, with the output"},
+	{"pause", "somebody pauses the run"}, {"resume", "somebody resumes the run"}, {"cancel", "somebody cancels the run"},
+}
+
+// A trialLine is a line of the form: what happens, to what, and with which value.
+type trialLine struct {
+	Number        int // from 1
+	Do, On, Value string
+	Kinds         []choiceRow
+	value         any
+}
+
+// A whatIfData is what would become of a run.
+type whatIfData struct {
+	Hidden string // id of the run, where no path can name it
+	Lines  []trialLine
+	Wrong  string
+	Effect *effect
+	Later  string      // how much time passes
+	Steps  []recordRow // what would be decided
+	More   int         // records that are not shown
+	State  *shownValue // of the run then
+	Output *shownValue
+}
+
+// viewWhatIf shows what would come of acts, elapsed time and results of tasks: a copy of the run decides it. Nothing is changed.
+func (v *viewer) viewWhatIf() (any, error) {
+	if v.rights&api.Values == 0 { // which conditions would tell, one trial after the other
+		return nil, errForbidden
+	}
+	data := &whatIfData{Hidden: hiddenID(v.id)}
+	lines, err := readTrial(v.r.URL.Query())
+	if err == nil && len(lines) > 0 {
+		err = v.playTrial(data, lines)
+	}
+	if err != nil {
+		data.Wrong = strings.TrimPrefix(err.Error(), errAct.Error()+": ")
+		v.status = http.StatusBadRequest
+	}
+	if data.Lines = lines; len(lines) < maxTrialLines {
+		data.Lines = append(data.Lines, trialLine{Number: len(lines) + 1})
+	}
+	for i := range data.Lines {
+		l := &data.Lines[i]
+		for _, kind := range trialKinds {
+			l.Kinds = append(l.Kinds, choiceRow{Value: kind.name, Text: kind.text, Chosen: kind.name == l.Do})
+		}
+	}
+	return data, nil
+}
+
+// readTrial reads the lines of a trial, but for those that are empty. Its error names the line that is wrong; the lines are there all the same.
+func readTrial(q url.Values) (lines []trialLine, wrong error) {
+	at := func(name string, i int) string {
+		if i >= len(q[name]) {
+			return ""
+		}
+		return strings.TrimSpace(q[name][i])
+	}
+	for i := range max(len(q["do"]), len(q["on"]), len(q["value"])) {
+		l := trialLine{Number: len(lines) + 1, Do: at("do", i), On: at("on", i), Value: at("value", i)}
+		if l.Do == "" && l.On == "" && l.Value == "" {
+			continue
+		}
+		if len(lines) == maxTrialLines {
+			return lines, fmt.Errorf("%w: at most %d lines", errAct, maxTrialLines)
+		}
+		if err := l.checkLine(); err != nil && wrong == nil {
+			wrong = fmt.Errorf("%w: line %d: %w", errAct, l.Number, err)
+		}
+		lines = append(lines, l)
+	}
+	return lines, wrong
+}
+
+// checkLine says what is wrong with a line. It reads the value.
+func (l *trialLine) checkLine() error {
+	if !slices.ContainsFunc(trialKinds, func(k trialKind) bool { return k.name == l.Do }) {
+		return fmt.Errorf("choose what happens")
+	}
+	switch ofRun := slices.Contains([]string{"pause", "resume", "cancel"}, l.Do); {
+	case ofRun && l.On+l.Value != "":
+		return fmt.Errorf("%s is about the run: leave the other fields empty", l.Do)
+	case !ofRun && l.On == "":
+		return fmt.Errorf("say of what: a node, a token, the name of a signal, a time such as 2h")
+	}
+	switch l.Do {
+	case "elapse":
+		if d, err := time.ParseDuration(l.On); err != nil || d < 0 {
+			return fmt.Errorf("%q is not a time that passes, such as 90s or 2h", l.On)
+		}
+	case "fails":
+		if l.Value == "" {
+			return fmt.Errorf("say with which code the tasks fail")
+		}
+		return nil
+	case "signal", "returns", "skip":
+		if l.Value == "" {
+			return nil
+		}
+		d := json.NewDecoder(strings.NewReader(l.Value))
+		d.UseNumber()
+		if !json.Valid([]byte(l.Value)) || d.Decode(&l.value) != nil {
+			return fmt.Errorf("the value is not JSON: texts stand in quotation marks")
+		}
+		return nil
+	}
+	if l.Value != "" {
+		return fmt.Errorf("%s takes no value", l.Do)
+	}
+	return nil
+}
+
+// trialResults performs tasks by the lines that give results for their nodes.
+type trialResults map[workflow.NodeID]trialLine
+
+// Execute implements pawl.Executor.
+func (r trialResults) Execute(_ context.Context, t pawl.Task) (any, error) {
+	l, ok := r[t.Node]
+	switch {
+	case !ok:
+		return nil, pawl.ErrPending
+	case l.Do == "fails":
+		return nil, pawl.TaskError{Code: l.Value}
+	}
+	return l.value, nil
+}
+
+// playTrial lets the lines happen to a copy of the run, one after the other, and tells what comes of them. After a line that
+// would be refused it ends.
+func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
+	sim, err := v.s.engine.Simulate(v.ctx, v.id)
+	if err != nil {
+		return err
+	}
+	results := trialResults{}
+	d, _, err := sim.Definition()
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if l.Do != "returns" && l.Do != "fails" {
+			continue
+		}
+		if !slices.ContainsFunc(d.Nodes, func(n workflow.Node) bool { return string(n.ID) == l.On }) {
+			return fmt.Errorf("%w: line %d: the run has no node %q", errAct, l.Number, l.On)
+		}
+		results[workflow.NodeID(l.On)] = l
+	}
+	e := &effect{Run: v.id, Href: v.link(), Before: v.ov.Status}
+	begin := sim.Now()
+	err = sim.Play(v.ctx, results)
+	for i := 0; err == nil && i < len(lines); i++ {
+		if err = v.tryLine(sim, &lines[i]); err == nil {
+			err = sim.Play(v.ctx, results)
+		}
+		if err != nil {
+			err = fmt.Errorf("line %d: %w", lines[i].Number, err)
+		}
+	}
+	if v.ctx.Err() != nil {
+		return context.Cause(v.ctx)
+	}
+	if err != nil {
+		data.Wrong = "It would be refused: " + err.Error() + "."
+	}
+	v.addSteps(e, sim)
+	data.Effect, data.Later = e, spanText(sim.Now().Sub(begin))
+	return v.addFuture(data, sim)
+}
+
+// tryLine lets one line happen.
+func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
+	switch l.Do {
+	case "returns", "fails": // of whatever tasks there are
+		return nil
+	case "elapse":
+		d, err := time.ParseDuration(l.On)
+		if err != nil {
+			return err
+		}
+		return sim.Elapse(d)
+	}
+	f := &actForm{act: actOf(l.Do), By: cmp.Or(v.who, "you"), Reason: "what if", Name: l.On, value: l.value}
+	t := pawl.Target{Run: v.id}
+	if n, err := strconv.ParseInt(l.On, 10, 64); err == nil && n > 0 {
+		t.Token = workflow.TokenID(n)
+	} else {
+		t.Node = workflow.NodeID(l.On)
+	}
+	return f.act.perform(sim.Context(pawl.Because(pawl.As(v.ctx, f.By), f.Reason)), v.s.engine, t, f)
+}
+
+// addFuture shows what was decided in the copy, and the run as it would be.
+func (v *viewer) addFuture(data *whatIfData, sim *pawl.Simulation) error {
+	steps := sim.Steps()
+	data.More = max(0, len(steps)-shownTrial)
+	for i := range steps[:len(steps)-data.More] {
+		data.Steps = append(data.Steps, v.rowOfRecord(&steps[i].Record))
+	}
+	g, err := v.graphOf()
+	if err != nil {
+		return err
+	}
+	ov, then := sim.Overview(), sim.Snapshot()
+	data.Effect.picture = v.drawPicture(diagram.New(g, diagramRun(&ov)), func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) })
+	data.Effect.Moves = false // the form that moves it has not what was tried
+	data.State = v.valueAt(v.id, "state", then.State, largeValue)
+	if then.Output != nil {
+		data.Output = v.valueAt(v.id, "output", then.Output, largeValue)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package diagram
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Size returns how many nodes the diagram has.
+func (d *Diagram) Size() int { return len(d.nodes) }
+
+// Nodes returns the ids of the nodes that the diagram has.
+func (d *Diagram) Nodes() (ids []workflow.NodeID) {
+	for i := range d.nodes {
+		ids = append(ids, d.nodes[i].key)
+	}
+	return ids
+}
+
+// Part returns what matters most of a diagram, at most so many nodes in their order: the chosen one or, if there is no such
+// node, what has changed, or else where a run has tokens that are not done, the most pressing first, or else the start;
+// then the nodes that are the fewest transitions away from those. Nodes say how many of their
+// transitions are left out. A diagram that has no more nodes is returned as it is.
+func (d *Diagram) Part(most int, chosen workflow.NodeID) *Diagram {
+	if len(d.nodes) <= most {
+		return d
+	}
+	place := make([]int, len(d.nodes)) // in the part, counted from 1; 0 of what is left out
+	near := d.nearestNodes(most, d.centres(chosen))
+	slices.Sort(near)
+	out := &Diagram{title: d.title, run: d.run, start: -1}
+	for i, n := range near {
+		place[n] = i + 1
+		kept := d.nodes[n]
+		kept.outgoing = nil
+		out.nodes = append(out.nodes, kept)
+		if n == d.start {
+			out.start = i
+		}
+	}
+	left := make([]int, len(near))
+	for _, e := range d.edges {
+		from, to := place[e.from]-1, place[e.to]-1
+		switch {
+		case from >= 0 && to >= 0:
+			e.from, e.to = from, to
+			out.nodes[from].outgoing = append(out.nodes[from].outgoing, len(out.edges))
+			out.edges = append(out.edges, e)
+		case from >= 0:
+			left[from]++
+		case to >= 0:
+			left[to]++
+		}
+	}
+	for i, n := range left {
+		if n > 0 {
+			out.nodes[i].marks = append(slices.Clip(out.nodes[i].marks), fmt.Sprintf("%s more →", GroupDigits(n)))
+		}
+	}
+	return out
+}
+
+// centres returns the nodes around which a part is drawn, the most important first.
+func (d *Diagram) centres(chosen workflow.NodeID) (out []int) {
+	for i := range d.nodes {
+		if d.nodes[i].key == chosen {
+			return []int{i}
+		}
+	}
+	for i := range d.nodes {
+		if d.nodes[i].change != "" {
+			out = append(out, i)
+		}
+	}
+	for i := range d.edges {
+		if d.edges[i].change != "" {
+			out = append(out, d.edges[i].from, d.edges[i].to)
+		}
+	}
+	if out != nil {
+		return out
+	}
+	for i := range d.nodes {
+		if s, any := d.nodes[i].counts.worstStanding(); any && s < Done {
+			out = append(out, i)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		x, _ := d.nodes[a].counts.worstStanding()
+		y, _ := d.nodes[b].counts.worstStanding()
+		return cmp.Compare(x, y)
+	})
+	if out == nil {
+		out = []int{max(d.start, 0)}
+	}
+	return out
+}
+
+// nearestNodes returns at most so many nodes: some, and those nearest to them; if they lead nowhere, the first of all.
+func (d *Diagram) nearestNodes(most int, from []int) (near []int) {
+	seen := make([]bool, len(d.nodes))
+	add := func(i int) {
+		if !seen[i] && len(near) < most {
+			seen[i] = true
+			near = append(near, i)
+		}
+	}
+	for _, i := range from {
+		add(i)
+	}
+	beside := make([][]int, len(d.nodes))
+	for _, e := range d.edges {
+		beside[e.from], beside[e.to] = append(beside[e.from], e.to), append(beside[e.to], e.from)
+	}
+	for i := 0; i < len(near); i++ {
+		for _, next := range beside[near[i]] {
+			add(next)
+		}
+	}
+	for i := 0; len(near) < most; i++ {
+		add(i)
+	}
+	return near
+}

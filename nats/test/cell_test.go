@@ -1,0 +1,48 @@
+package natstest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	pawlcluster "github.com/pawl-run/pawl/cluster"
+	pawlnats "github.com/pawl-run/pawl/nats"
+)
+
+// A cell changes only for who knows what it is.
+func TestCell(t *testing.T) {
+	s := startServer(t)
+	open := func() *pawlnats.Cell {
+		c, err := pawlnats.OpenCell(t.Context(), connect(t, s.ClientURL()), pawlnats.CellOptions{Bucket: "b", Key: "k"})
+		require.NoError(t, err)
+		return c
+	}
+	a, b := open(), open()
+	value, revision, err := a.Read(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, value)
+	require.Zero(t, revision)
+	first, err := a.Write(t.Context(), []byte("one"), 0)
+	require.NoError(t, err)
+	_, err = b.Write(t.Context(), []byte("two"), 0)
+	require.ErrorIs(t, err, pawlcluster.ErrChanged)
+	value, revision, err = b.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "one", string(value))
+	require.Equal(t, first, revision)
+	second, err := b.Write(t.Context(), []byte("two"), first)
+	require.NoError(t, err)
+	_, err = a.Write(t.Context(), []byte("three"), first)
+	require.ErrorIs(t, err, pawlcluster.ErrChanged)
+	_, revision, err = a.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, second, revision)
+	for _, o := range []pawlnats.CellOptions{{Key: "k"}, {Bucket: "b"}, {Bucket: "b", Key: "k", Replicas: 9}} {
+		_, err = pawlnats.OpenCell(t.Context(), connect(t, s.ClientURL()), o)
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+	}
+	_, err = pawlnats.OpenCluster(t.Context(), connect(t, s.ClientURL()), pawlnats.ClusterOptions{Name: strings.Repeat("x", 30)})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+}

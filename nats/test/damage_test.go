@@ -1,0 +1,122 @@
+package natstest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/nats/test/server"
+	"github.com/pawl-run/pawl/workflow"
+
+	pawlnats "github.com/pawl-run/pawl/nats"
+)
+
+// A bit flips in what a server has of the log, or of the bases, while it is down: the directory, and one that is made of them, is
+// refused, or it is as it was.
+func TestFlippedBitsOfServers(t *testing.T) {
+	trials := 12
+	if os.Getenv("PAWL_TEST") == "release" {
+		trials = 1000
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 7))
+	files, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	want := ""
+	require.NoError(t, withServer(t, files, func(o pawl.Options) error {
+		for life := range 3 { // each life has some entries, and the first a base
+			e, err := pawl.Open(t.Context(), dir, o)
+			require.NoError(t, err)
+			for i := range 4 {
+				_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", life, "-", i)), Definition: define(t, fanOut)}, items(3))
+				require.NoError(t, err)
+			}
+			want = sumOf(t, e)
+			require.NoError(t, e.Close(t.Context()))
+		}
+		return nil
+	}))
+	refused, older := 0, 0
+	for range trials {
+		damaged, copied := t.TempDir(), filepath.Join(t.TempDir(), "data")
+		require.NoError(t, os.CopyFS(damaged, os.DirFS(files)))
+		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		at := flipBit(t, r, damaged)
+		fresh := filepath.Join(t.TempDir(), "fresh")
+		for _, path := range []string{copied, fresh} {
+			err := withServer(t, damaged, func(o pawl.Options) error {
+				e, err := pawl.Open(t.Context(), path, o)
+				if err != nil {
+					return err
+				}
+				defer func() { require.NoError(t, e.Close(t.Context())) }()
+				got := sumOf(t, e)
+				if path == fresh && got != want { // nobody but the directory knows what a server has lost of the end
+					older++
+					return nil
+				}
+				require.Equal(t, want, got, at)
+				return nil
+			})
+			if err != nil {
+				refused++
+				require.True(t, errors.Is(err, pawl.ErrCorrupt) || errors.Is(err, blob.ErrDamaged) || errors.Is(err, blob.ErrMissing), "%s: %v", at, err)
+			}
+		}
+	}
+	t.Logf("%d bits: %d of %d openings refused, %d of what the servers still had, the others as it was", trials, refused, 2*trials, older)
+}
+
+// withServer calls f with options of an engine whose log and bases are at a server with such files.
+func withServer(t *testing.T, files string, f func(pawl.Options) error) error {
+	t.Helper()
+	s, err := server.Start(-1, files)
+	require.NoError(t, err)
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	conn := connect(t, s.ClientURL())
+	defer conn.Close()
+	log, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{})
+	require.NoError(t, err)
+	o := pawl.Options{Executor: pawl.Handlers{"work": number}, Durability: pawl.ProcessCrash, Remote: pawl.RemoteOptions{Log: log}}
+	for name, to := range map[string]*blob.Store{"bases": &o.Remote.Bases, "blobs": &o.Blobs} {
+		*to, err = pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Bucket: name})
+		require.NoError(t, err)
+	}
+	return f(o)
+}
+
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// flipBit flips a bit in a block of messages, and returns where.
+func flipBit(t *testing.T, r *rand.Rand, dir string) string {
+	t.Helper()
+	var blocks []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".blk") && sizeOf(t, path) > 0 {
+			blocks = append(blocks, path)
+		}
+		return err
+	}))
+	path := blocks[r.IntN(len(blocks))]
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := r.IntN(len(data))
+	data[at] ^= 1 << r.IntN(8)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	return fmt.Sprintf("byte %d of %d of %s, %v", at, len(data), strings.TrimPrefix(path, dir), time.Now())
+}

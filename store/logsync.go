@@ -1,0 +1,89 @@
+package store
+
+import (
+	"math"
+	"os"
+
+	"github.com/pawl-run/pawl/internal/index"
+)
+
+// At PowerLoss a commit is durable when the write-ahead log is on the disk. SQLite syncs it
+// with fsync, and lets it grow by what it writes; to sync a file that has grown, or whose
+// time of change is to be synced too, a file system writes its own journal as well. So SQLite
+// is told not to sync its commits, as at ProcessCrash, and the log is synced here, after each,
+// by fdatasync, while nobody reads or writes pawl.db. A log that becomes long gets zeros
+// behind its end, which its frames then overwrite.
+
+// A commitLog is the write-ahead log as commits sync it. The lock of the directory guards it.
+type commitLog struct {
+	file *os.File // nil where commits are not synced
+	size int64    // of the file, at least; math.MaxInt64: it is left as it is
+}
+
+const (
+	walFrame    = index.PageSize + 24 // bytes of a frame
+	reserveFrom = 256 << 10           // bytes that a log has before it gets zeros
+	reserveRest = 64 << 10            // bytes of zeros that are left when it gets more
+	reserveStep = 2 << 20             // bytes of zeros that it gets at once
+)
+
+// syncCommitsHere begins to sync commits with a call of our own.
+func (d *Dir) syncCommitsHere() (err error) {
+	if d.options.Durability == ProcessCrash {
+		return nil
+	}
+	d.log.file, err = d.root.OpenFile(indexWAL, os.O_RDWR|noFollow, 0)
+	if err == nil {
+		err = d.db.Script(unsyncedCommits)
+	}
+	return err
+}
+
+// unsyncedCommits has SQLite sync the log when it begins anew, and before and after what is in
+// it is moved, but not at each commit.
+const unsyncedCommits = `PRAGMA synchronous=NORMAL`
+
+// syncCommit makes what was committed durable. After an error nobody can know whether it is,
+// and no later sync would tell.
+func (d *Dir) syncCommit() error {
+	if d.log.file == nil {
+		return nil
+	}
+	return syncData(d.log.file)
+}
+
+// closeLog ends that commits are synced.
+func (d *Dir) closeLog() error {
+	f := d.log.file
+	if f == nil {
+		return nil
+	}
+	d.log.file = nil
+	return f.Close()
+}
+
+// reserveLog adds zeros to a log that is about to grow. Without room for them it grows by
+// itself. It is called between transactions: nobody else writes.
+func (d *Dir) reserveLog() {
+	l := &d.log
+	used := int64(d.checkpoints.frames) * walFrame
+	if l.file == nil || used < reserveFrom || used+reserveRest < l.size || used > longLog*walFrame {
+		return
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		l.size = math.MaxInt64
+		return
+	}
+	if l.size = info.Size(); used+reserveRest < l.size {
+		return
+	}
+	if !hasRoom(l.file, 16*reserveStep) {
+		l.size = math.MaxInt64
+		return
+	}
+	n, err := l.file.WriteAt(make([]byte, reserveStep), l.size)
+	if l.size += int64(n); err != nil {
+		l.size = math.MaxInt64
+	}
+}
