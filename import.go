@@ -3,6 +3,7 @@ package pawl
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -29,18 +30,8 @@ import (
 // Errors: *ImportError (which record differs), those of reading the recording (replay.ErrRedacted, ErrCorrupt),
 // *blob.Error, *workflow.ValidationError, and those of Fork.
 func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workflow.RunID, o ForkOptions) error {
-	if err := e.checkUsable(ctx); err != nil {
-		return err
-	}
-	act, err := e.actOf(ctx)
-	if err == nil {
-		err = errors.Join(checkRunID(newID), checkRecording(from))
-	}
+	m, err := e.prepareImport(ctx, from, newID, o)
 	if err != nil {
-		return err
-	}
-	m := state.RunForked{Run: newID, From: workflow.ForkPoint{Run: from.Run, Record: o.At}, Moved: from.Run == newID, InFlight: o.InFlight, Act: act}
-	if m.Results, err = o.normalResults(); err != nil {
 		return err
 	}
 	if exists, err := e.forkedBefore(&m); exists || err != nil {
@@ -59,6 +50,52 @@ func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workf
 		}
 	}
 	return err
+}
+
+// SimulateImport returns a copy of the run that Import would make, with the record that makes it as its first
+// step. Calls can be tried on it as on a copy that [Engine.Simulate] has made. Where Import would be nil because the run
+// is there, the copy is of that run, and has no steps. Nothing is stored: the content of blobs that only the export has is
+// checked. Errors: those of Import, without ErrBusy and ErrUnknown.
+func (e *Engine) SimulateImport(ctx context.Context, from *replay.Recording, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
+	m, err := e.prepareImport(ctx, from, newID, o)
+	if err != nil {
+		return nil, err
+	}
+	switch exists, err := e.forkedBefore(&m); {
+	case err != nil:
+		return nil, err
+	case exists:
+		return e.Simulate(ctx, newID)
+	}
+	source, err := e.readImported(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("import run %q: %w", string(from.Run), err)
+	}
+	sim, records, err := e.simulateForkOf(source, m)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.checkImported(sim.state); err != nil {
+		return nil, err
+	}
+	return sim, e.takeBlobs(ctx, from, source.BlobRefs(records), checkBlob)
+}
+
+// prepareImport checks what Import is given, and returns the message that makes the run.
+func (e *Engine) prepareImport(ctx context.Context, from *replay.Recording, newID workflow.RunID, o ForkOptions) (m state.RunForked, err error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return m, err
+	}
+	act, err := e.actOf(ctx)
+	if err == nil {
+		err = errors.Join(checkRunID(newID), checkRecording(from))
+	}
+	if err != nil {
+		return m, err
+	}
+	m = state.RunForked{Run: newID, From: workflow.ForkPoint{Run: from.Run, Record: o.At}, Moved: from.Run == newID, InFlight: o.InFlight, Act: act}
+	m.Results, err = o.normalResults()
+	return m, err
 }
 
 func checkRecording(from *replay.Recording) error {
@@ -131,25 +168,33 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 	if err != nil {
 		return err
 	}
-	if _, err := e.options.Bounds.Compile(f.state.Graph.Definition); err != nil { // it may be patched
+	if err := e.checkImported(f.state); err != nil {
 		return err
-	}
-	for _, pin := range f.state.Pins {
-		if _, err := e.dir.Graph(pin.Hash); err != nil {
-			return fmt.Errorf("%w: the run needs the subworkflow %s@%d with the hash %.12s: publish it here", ErrInvalid, pin.Name, pin.Version, pin.Hash)
-		}
 	}
 	hashes := source.BlobRefs(f.records)
 	e.pinned.pinBlobs(hashes...)
 	defer e.pinned.unpinBlobs(hashes...)
-	if err := e.takeBlobs(ctx, from, hashes); err != nil {
+	if err := e.takeBlobs(ctx, from, hashes, e.putBlob); err != nil {
 		return err
 	}
 	return e.commitFork(ctx, f)
 }
 
-// takeBlobs stores the blobs that are not here yet, if the recording comes with them.
-func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes []string) error {
+// checkImported says what an imported run lacks here: that the bounds allow its definition, and the definitions of its subworkflows.
+func (e *Engine) checkImported(s *state.State) error {
+	if _, err := e.options.Bounds.Compile(s.Graph.Definition); err != nil { // it may be patched
+		return err
+	}
+	for _, pin := range s.Pins {
+		if _, err := e.dir.Graph(pin.Hash); err != nil {
+			return fmt.Errorf("%w: the run needs the subworkflow %s@%d with the hash %.12s: publish it here", ErrInvalid, pin.Name, pin.Version, pin.Hash)
+		}
+	}
+	return nil
+}
+
+// takeBlobs calls take with the blobs that are not here yet, if the recording comes with them.
+func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes []string, take func(context.Context, string, io.Reader) error) error {
 	missing := map[string]error{}
 	for _, hash := range hashes {
 		if _, err := e.blobs.Stat(ctx, hash); errors.Is(err, blob.ErrMissing) {
@@ -165,12 +210,8 @@ func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes [
 		if missing[hash] == nil {
 			return nil
 		}
-		stored, _, err := e.blobs.Put(ctx, content)
-		if err == nil && stored != hash {
-			err = &blob.Error{Hash: hash, Err: blob.ErrDamaged, Detail: "in the export"}
-		}
 		delete(missing, hash)
-		return err
+		return take(ctx, hash, content)
 	})
 	if err != nil {
 		return fmt.Errorf("the run refers to a blob: %w", blobError(err))
@@ -181,4 +222,25 @@ func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes [
 		}
 	}
 	return nil
+}
+
+// putBlob stores the content of a blob.
+func (e *Engine) putBlob(ctx context.Context, hash string, content io.Reader) error {
+	stored, _, err := e.blobs.Put(ctx, content)
+	if err == nil && stored != hash {
+		err = &blob.Error{Hash: hash, Err: blob.ErrDamaged, Detail: "in the export"}
+	}
+	return err
+}
+
+// checkBlob reads the content of a blob, and stores nothing.
+func checkBlob(ctx context.Context, hash string, content io.Reader) error {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, content); err != nil {
+		return err
+	}
+	if hash != fmt.Sprintf("sha256:%x", sum.Sum(nil)) {
+		return &blob.Error{Hash: hash, Err: blob.ErrDamaged, Detail: "in the export"}
+	}
+	return ctx.Err()
 }

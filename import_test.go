@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/aesgcm"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
@@ -50,7 +51,17 @@ func startQuotes(t *testing.T) *replay.Recording {
 func TestImport(t *testing.T) {
 	from, dir := startQuotes(t), t.TempDir()
 	e := open(t, dir, echo)
+	tried, err := e.SimulateImport(pawl.As(t.Context(), "ann"), from, "b", pawl.ForkOptions{})
+	require.NoError(t, err)
+	_, err = e.Summary(t.Context(), "b")
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	require.NoError(t, tried.Play(t.Context(), echo.Executor))
+	require.Equal(t, map[string]any{"best": "best", "run": "b"}, tried.Snapshot().Output)
 	require.NoError(t, e.Import(pawl.As(t.Context(), "ann"), from, "b", pawl.ForkOptions{}))
+	require.Equal(t, decided(t, tried.Steps()[:1]), decided(t, journalFrom(t, e, "b", 3)[:1]))
+	again, err := e.SimulateImport(t.Context(), from, "b", pawl.ForkOptions{})
+	require.NoError(t, err)
+	require.Empty(t, again.Steps(), "it is there")
 	require.Equal(t, map[string]any{"best": "best", "run": "b"}, outcomeOf(t, e, "b").Output)
 	s := mustInspect(t, e, "b")
 	require.Equal(t, []any{"quote", strings.Repeat("large ", 300), "quote"}, s.State["quotes"])
@@ -130,6 +141,8 @@ func TestImportRefuses(t *testing.T) {
 		t.Helper()
 		err := e.Import(t.Context(), rec, "b", pawl.ForkOptions{})
 		require.ErrorIs(t, err, want)
+		_, tried := e.SimulateImport(t.Context(), rec, "b", pawl.ForkOptions{})
+		require.EqualError(t, tried, err.Error(), "a trial is refused alike")
 		_, again := e.Inspect(t.Context(), "b")
 		require.ErrorIs(t, again, pawl.ErrRunNotFound)
 		return err
@@ -176,11 +189,15 @@ func TestImportRefuses(t *testing.T) {
 	require.NoError(t, other.Start(t.Context(), workflow.Run{ID: "p", Definition: parent}, nil))
 	small := open(t, t.TempDir(), pawl.Options{})
 	require.ErrorContains(t, small.Import(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{}), "publish it here")
+	_, err = small.SimulateImport(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{})
+	require.ErrorContains(t, err, "publish it here")
 	publish(t, small, define(t, oneTask))
 	require.NoError(t, small.Import(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{}))
 
 	tight := open(t, t.TempDir(), pawl.Options{Bounds: workflow.Bounds{Nodes: 1}})
 	require.Error(t, tight.Import(t.Context(), from, "b", pawl.ForkOptions{}))
+	_, err = tight.SimulateImport(t.Context(), from, "b", pawl.ForkOptions{})
+	require.Error(t, err)
 }
 
 // A crash while a run is imported leaves all of it, or nothing; imported again it is the same.
@@ -236,6 +253,12 @@ func TestImportWithBlobs(t *testing.T) {
 
 	to := open(t, t.TempDir(), pawl.Options{})
 	require.ErrorIs(t, to.Import(t.Context(), recordingIn(without.Bytes()), "b", pawl.ForkOptions{}), blob.ErrMissing)
+	_, err = to.SimulateImport(t.Context(), recordingIn(without.Bytes()), "b", pawl.ForkOptions{})
+	require.ErrorIs(t, err, blob.ErrMissing)
+	_, err = to.SimulateImport(t.Context(), recordingIn(with.Bytes()), "b", pawl.ForkOptions{})
+	require.NoError(t, err)
+	_, err = to.OpenBlob(t.Context(), ref)
+	require.ErrorIs(t, err, blob.ErrMissing, "a trial stores nothing")
 	require.NoError(t, to.Import(t.Context(), recordingIn(with.Bytes()), "b", pawl.ForkOptions{}))
 	for _, want := range []struct {
 		ref  blob.Ref
@@ -252,7 +275,31 @@ func TestImportWithBlobs(t *testing.T) {
 	changed := bytes.Replace(with.Bytes(), []byte(base64.StdEncoding.EncodeToString([]byte("given"))), []byte(base64.StdEncoding.EncodeToString([]byte("taken"))), 1)
 	require.NoError(t, os.WriteFile(rec.Source, changed, 0o600), "after it was read")
 	third := open(t, t.TempDir(), pawl.Options{})
+	_, err = third.SimulateImport(t.Context(), rec, "b", pawl.ForkOptions{})
+	require.ErrorIs(t, err, blob.ErrDamaged)
 	require.ErrorIs(t, third.Import(t.Context(), rec, "b", pawl.ForkOptions{}), blob.ErrDamaged)
 	_, err = third.Summary(t.Context(), "b")
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+}
+
+// What is sealed with the keys of an engine is opened by it, and by no other.
+func TestOpenRecordingOfWhatIsSealed(t *testing.T) {
+	keys, err := aesgcm.New(aesgcm.Key{ID: "k", Secret: bytes.Repeat([]byte{7}, aesgcm.KeySize)})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	from := open(t, dir, pawl.Options{Codec: keys})
+	require.NoError(t, from.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, quotes)}, map[string]any{"of": []any{"acme"}}))
+	require.NoError(t, from.Close(t.Context()))
+	to := open(t, t.TempDir(), pawl.Options{Codec: keys})
+	rec, err := to.OpenRecording(dir + ":a")
+	require.NoError(t, err)
+	defer rec.Close()
+	require.NoError(t, to.Import(t.Context(), rec, "a", pawl.ForkOptions{}))
+	stranger := open(t, t.TempDir(), pawl.Options{})
+	unread, err := stranger.OpenRecording(dir + ":a")
+	if err == nil {
+		err = stranger.Import(t.Context(), unread, "a", pawl.ForkOptions{})
+		unread.Close()
+	}
+	require.ErrorIs(t, err, pawl.ErrSealed)
 }

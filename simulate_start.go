@@ -67,18 +67,31 @@ func (e *Engine) simulateFork(ctx context.Context, newID workflow.RunID, t Targe
 	if err != nil {
 		return nil, closedError(err)
 	}
+	sim, _, err := e.simulateForkOf(source, m)
+	return sim, err
+}
+
+// simulateForkOf returns a copy of the run that a message makes of a source, and all its records.
+func (e *Engine) simulateForkOf(source *store.ForkSource, m state.RunForked) (*Simulation, []decision.Record, error) {
 	f, err := placeFork(source, m, timeout.Instant(e.hook.Now()))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s, err := source.Replay(f.records, nil)
 	if err != nil {
-		return nil, closedError(err)
+		return nil, nil, closedError(err)
 	}
 	h := source.Head
-	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = newID, "", "", f.message.From, int64(len(f.records))
-	sim := e.simulateFrom(s, h)
-	return sim.beginWith(f.message)
+	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = m.Run, "", "", f.message.From, int64(len(f.records))
+	sim, err := e.simulateFrom(s, h).beginWith(f.message)
+	if err != nil {
+		return nil, nil, err
+	}
+	records := f.records
+	for _, step := range sim.Steps() {
+		records = append(records, step.Record)
+	}
+	return sim, records, nil
 }
 
 // simulateFrom returns a copy of a state, as of now.

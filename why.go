@@ -44,3 +44,16 @@ func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (*replay.Reco
 	}
 	return replay.New(id, g, listUntilDone(ctx, e.dir.History(id))), nil
 }
+
+// OpenRecording returns what replay.Find opens of a name: the file of a run, an export, an archive, or a run of another
+// directory. What was sealed with the keys of this engine is opened with Options.Codec. Close it. Errors: those of replay.Find,
+// *SealedError, ErrClosed.
+func (e *Engine) OpenRecording(name string) (*replay.Recording, error) {
+	if err := e.checkUsable(context.Background()); err != nil {
+		return nil, err
+	}
+	if e.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	return replay.FindSealed(name, e.options.Codec)
+}

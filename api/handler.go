@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"path"
 	"slices"
@@ -138,7 +139,7 @@ func (c *call) checkQuery(params []string) error {
 	}
 	for name, have := range values {
 		if !slices.Contains(params, name) && (name != "run" || c.r.PathValue("run") != anyRun) {
-			return invalidf("the query has %q, which this path does not know: it knows %s", name, strings.Join(params, ", "))
+			return invalidf("the query has %q, which this path does not know: it knows %s", name, cmp.Or(strings.Join(params, ", "), "none"))
 		}
 		if len(have) > 1 && name != "status" && name != "label" {
 			return invalidf("the query has %q twice", name)

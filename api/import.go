@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"time"
 
@@ -28,6 +29,11 @@ const importTime = 10 * time.Minute
 
 // importRun makes a run of a recorded one: 201, or 200 if it was made so before.
 func (c *call) importRun() error {
+	q := c.query()
+	dry := q.flag("dryRun")
+	if q.err != nil {
+		return q.err
+	}
 	text, err := c.readBody()
 	if err != nil {
 		return err
@@ -44,7 +50,7 @@ func (c *call) importRun() error {
 	}
 	ctx, cancel := context.WithTimeout(pawl.Because(pawl.As(context.WithoutCancel(c.r.Context()), m.By), m.Reason), importTime)
 	defer cancel()
-	rec, err := replay.Find(m.From)
+	rec, err := c.engine.OpenRecording(m.From)
 	switch {
 	case err == nil:
 	case errors.Is(err, pawl.ErrRunNotFound):
@@ -55,12 +61,19 @@ func (c *call) importRun() error {
 		return invalidf("the recording cannot be read: %v", err)
 	}
 	defer rec.Close()
+	o := pawl.ForkOptions{At: m.At, InFlight: m.InFlight}
+	if dry {
+		return c.replyToTrial(m.To, func() (*pawl.Simulation, error) {
+			sim, err := c.engine.SimulateImport(ctx, rec, m.To, o)
+			return sim, importRefusal(err)
+		})
+	}
 	status := http.StatusOK
 	if _, err := c.engine.Summary(ctx, m.To); errors.Is(err, pawl.ErrRunNotFound) {
 		status = http.StatusCreated
 	}
-	if err := c.engine.Import(ctx, rec, m.To, pawl.ForkOptions{At: m.At, InFlight: m.InFlight}); err != nil {
-		return unknownIfLate(err)
+	if err := c.engine.Import(ctx, rec, m.To, o); err != nil {
+		return unknownIfLate(importRefusal(err))
 	}
 	s, err := c.engine.Summary(ctx, m.To)
 	if err != nil {
@@ -69,9 +82,24 @@ func (c *call) importRun() error {
 	return c.replyStatus(status, c.viewerOf(m.To).showSummary(&s))
 }
 
+// importRefusal says what is wrong with a recording that was read.
+func importRefusal(err error) error {
+	if errors.Is(err, replay.ErrRedacted) {
+		return invalidf("%v", err)
+	}
+	return err
+}
+
 // Import makes a run of a recorded one that the engine can read, as Engine.Import does.
 func (c *Client) Import(ctx context.Context, m Import) (pawl.RunSummary, error) {
 	var s pawl.RunSummary
 	err := c.ask(ctx, &question{method: http.MethodPost, path: "/v1/import", body: m, acts: true}, &s)
 	return s, err
+}
+
+// DryRunImport says what Import would make. Nothing is changed.
+func (c *Client) DryRunImport(ctx context.Context, m Import) (out Tried, err error) {
+	q := &question{method: http.MethodPost, path: "/v1/import", body: m, query: url.Values{"dryRun": {"1"}}}
+	err = c.ask(ctx, q, &out)
+	return out, err
 }

@@ -389,6 +389,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, e.Export(t.Context(), "m", &text, pawl.ExportOptions{}))
 	require.NoError(t, os.WriteFile(exported, text.Bytes(), 0o600))
+	ask("POST", "/v1/import?dryRun=1", signed(`"from": "`+exported+`", "to": "imported"`))
 	for range 2 {
 		ask("POST", "/v1/import", signed(`"from": "`+exported+`", "to": "imported"`))
 	}

@@ -38,7 +38,7 @@ func routes() []route {
 		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
 		{post, "/v1/backup", Files, nil, (*call).backUp},
 		{post, "/v1/follow", Files, nil, (*call).followInto},
-		{post, "/v1/import", Files, nil, (*call).importRun},
+		{post, "/v1/import", Files, []string{"dryRun"}, (*call).importRun},
 		{post, "/v1/batch", View | Act, batchParams, (*call).doBatch},
 		{get, "/v1/definitions", View, []string{"workflow", "limit", "cursor"}, (*call).listDefinitions},
 		{get, "/v1/definitions/{name}/{version}", View, nil, (*call).showPublished},
