@@ -15,8 +15,8 @@ type Wait = replay.Wait
 
 // Why says what every token of a run waits for, until when, whether that can still come, and
 // how the token came there: by which transition, which conditions were asked and what they
-// read. Of a run that failed it says what failed first. What is to be done comes first. It
-// plays the journal of the run, in time in proportion to its records, and does not disturb
+// read. Of a run that failed it says what failed first, down through the child runs. What is to be done comes first. It
+// plays the journal of the run, and of child runs that failed, in time in proportion to their records, and does not disturb
 // the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Why(ctx context.Context, id workflow.RunID) (Explanation, error) {
 	rec, err := e.Recording(ctx, id)
@@ -24,6 +24,9 @@ func (e *Engine) Why(ctx context.Context, id workflow.RunID) (Explanation, error
 		return Explanation{}, err
 	}
 	x, err := replay.Why(rec)
+	if err == nil {
+		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) { return e.Recording(ctx, child) })
+	}
 	return x, closedError(err)
 }
 

@@ -50,6 +50,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"Record", reflect.TypeFor[api.Record]()},
 	{"Explanation", reflect.TypeFor[pawl.Explanation]()},
 	{"FailedToken", reflect.TypeFor[replay.FailedToken]()},
+	{"FailedBelow", reflect.TypeFor[replay.FailedBelow]()},
 	{"Wait", reflect.TypeFor[pawl.Wait]()},
 	{"Arrival", reflect.TypeFor[replay.Arrival]()},
 	{"Note", reflect.TypeFor[pawl.Note]()},

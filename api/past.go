@@ -57,7 +57,11 @@ func (c *call) readExplanation(id workflow.RunID) (pawl.Explanation, error) {
 	if err != nil {
 		return pawl.Explanation{}, err
 	}
-	return replay.Why(rec.Until(last))
+	x, err := replay.Why(rec.Until(last))
+	if err == nil {
+		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) { return c.engine.Recording(c.context(), child) })
+	}
+	return x, err
 }
 
 // readBranches lists the branches of a run, or those that it had.

@@ -205,6 +205,11 @@ func (v *viewer) showExplanation(x pawl.Explanation) pawl.Explanation {
 	x.Failure, x.Failed, x.Waits = v.showFailure(x.Failure), slices.Clone(x.Failed), slices.Clone(x.Waits)
 	for i := range x.Failed {
 		x.Failed[i].Failure, x.Failed[i].Came = v.showFailure(x.Failed[i].Failure), v.showArrival(x.Failed[i].Came)
+		x.Failed[i].Below = slices.Clone(x.Failed[i].Below)
+		for j := range x.Failed[i].Below {
+			below := &x.Failed[i].Below[j]
+			below.Failure = (&viewer{below.Run, v.rights, v.redact}).showFailure(below.Failure)
+		}
 	}
 	for i := range x.Waits {
 		x.Waits[i].Failure, x.Waits[i].Came = v.showFailure(x.Waits[i].Failure), v.showArrival(x.Waits[i].Came)

@@ -56,6 +56,14 @@ type need struct {
 	Hint  string
 }
 
+// newNeed returns a need of n things that are called so.
+func newNeed(n int, noun, class, href, hint string) need {
+	if n != 1 {
+		noun += "s"
+	}
+	return need{noun, class, countText(n), n > 0, href, hint}
+}
+
 // A workflowRow says how many runs a workflow has.
 type workflowRow struct {
 	Name   string
@@ -123,11 +131,11 @@ func (s *server) showHome(p *page) error {
 	}
 	b.Letters, b.Approvals = letters, approvals
 	b.Needs = []need{
-		{"parked tasks", "parked", countText(nLetters), nLetters > 0, p.pageLink("inbox") + "#letters", "have used up their attempts"},
-		{"approvals", "waiting", countText(nApprovals), nApprovals > 0, p.pageLink("inbox") + "#approvals", "wait for people to answer"},
-		{"suspended runs", "parked", countText(counts[0]), counts[0] > 0, p.pageLink("runs", "status", "suspended"), "met an internal fault"},
-		{"unmet joins", "failed", countText(counts[2]), counts[2] > 0, p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "can no longer be met, in runs that go on"},
-		{"failed runs", "failed", countText(counts[1]), counts[1] > 0, p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"},
+		newNeed(nLetters, "parked task", "parked", p.pageLink("inbox")+"#letters", "with no attempts left"),
+		newNeed(nApprovals, "approval", "waiting", p.pageLink("inbox")+"#approvals", "for people to answer"),
+		newNeed(counts[0], "suspended run", "parked", p.pageLink("runs", "status", "suspended"), "met an internal fault"),
+		newNeed(counts[2], "unmet join", "failed", p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "can no longer be met, in runs that go on"),
+		newNeed(counts[1], "failed run", "failed", p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"),
 	}
 	b.Quiet = nLetters+nApprovals+counts[0]+counts[1]+counts[2] == 0
 	if b.Workflows, err = s.listWorkflows(p); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 )
 
 // The link beside a number of the first page leads to the runs that were counted.
@@ -32,6 +33,9 @@ func TestTheLinkOfFailedRunsLeadsToThem(t *testing.T) {
 	list := textOf(t, s.see(html.UnescapeString(link[1])))
 	require.Contains(t, list, "late @1")
 	require.Contains(t, list, "broken @1")
+	acting := s.serve(as("ann", api.All))
+	require.NotContains(t, acting.see(html.UnescapeString(link[1])), "act?all=1", "nothing can be done to what has ended")
+	require.Contains(t, acting.see("runs"), "act?all=1")
 	require.NotContains(t, list, "goes @1", "of which there is a choice of its workflow alone")
 }
 
@@ -59,11 +63,31 @@ transitions:
 `, nil)
 	home := s.see("")
 	text := textOf(t, home)
-	require.Contains(t, text, "1 unmet joins can no longer be met, in runs that go on")
+	require.Contains(t, text, "1 unmet join can no longer be met, in runs that go on")
 	require.NotContains(t, text, "every join can be met")
 	require.Contains(t, text, "its join lacks b->both")
 	link := regexp.MustCompile(`href="(runs\?[^"]*join_unmet[^"]*)"`).FindStringSubmatch(home)
 	require.Len(t, link, 2)
 	require.Contains(t, textOf(t, s.see(html.UnescapeString(link[1]))), "stuck @1")
 	require.Contains(t, textOf(t, s.see("run/stuck")), "which nothing can bring any more")
+}
+
+// The page of a run that failed for its child runs names what failed first, down there.
+func TestThePageNamesTheFirstFailure(t *testing.T) {
+	s := openShop(t)
+	for _, text := range []string{"name: grandkid\nstart: pay\nnodes: [{id: pay, task: work}]", "name: kid\nstart: order\nnodes: [{id: order, subworkflow: {name: grandkid}}]"} {
+		_, err := s.engine.Publish(parse(t, text))
+		require.NoError(t, err)
+	}
+	s.start("top", "name: top\nstart: call\nnodes: [{id: call, subworkflow: {name: kid}}]", nil)
+	require.Eventually(t, func() bool { // children begin on their own
+		ov, err := s.engine.Overview(t.Context(), "top/1.1/1.1")
+		return err == nil && ov.Seq == 1
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, s.engine.Fail(t.Context(), s.key("top/1.1/1.1", "pay"), pawl.TaskError{Code: "declined", Message: "the card was declined"}))
+	_, err := s.engine.Wait(t.Context(), "top")
+	require.NoError(t, err)
+	page := s.see("run/top")
+	require.Contains(t, textOf(t, page), `In top/1.1/1.1 , pay : declined at node "pay" (t1): the card was declined`)
+	require.Contains(t, page, `href="../run/top/1.1/1.1?token=1&amp;view=token"`)
 }

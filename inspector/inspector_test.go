@@ -129,7 +129,7 @@ func TestPagesSayWhatThereIs(t *testing.T) {
 	s := openShop(t)
 	s.startOrder("order-1")
 	home := textOf(t, s.see(""))
-	require.Contains(t, home, "1 parked tasks")
+	require.Contains(t, home, "1 parked task")
 	require.Contains(t, home, "bad_row line <i>17</i>")
 	require.Contains(t, home, "1 running")
 

@@ -76,7 +76,7 @@ func TestFrames(t *testing.T) {
 	first := run.until("1 parked")
 	require.Equal(t, int64(4), first.Seq)
 	require.Equal(t, "order-1", first.Title)
-	home.until("1 parked tasks")
+	home.until("1 parked task")
 	require.NotContains(t, first.HTML, "<main")
 
 	require.NoError(t, s.engine.Complete(t.Context(), s.key("order-1", "load"), nil))

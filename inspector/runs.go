@@ -101,7 +101,9 @@ func (s *server) showRuns(p *page) (err error) {
 		b.Rows = append(b.Rows, row)
 		last = r
 	}
-	b.AllActs = p.allActLinks(q, &f)
+	if b.MayAct || b.Next != "" { // else none of them goes on
+		b.AllActs = p.allActLinks(q, &f)
+	}
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
 }

@@ -20,9 +20,18 @@ type whyLine struct {
 	More    string
 	Failure string
 	Child   *runLink
+	Below   []belowLine
 	Came    string
 	Notes   []string
 	Try     []string // commands
+}
+
+// A belowLine is what failed in a run below.
+type belowLine struct {
+	Run   runLink
+	Place string
+	Href  string // its token
+	Text  string
 }
 
 // shownReasons is how many of them a page begins with.
@@ -39,6 +48,10 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: v.failureAt(f.Failure), Try: f.Try}
 		v.addArrival(&line, f.Came)
 		line.Child = v.childLink(f.Child)
+		for j := range f.Below {
+			b := &f.Below[j]
+			line.Below = append(line.Below, belowLine{*v.childLink(b.Run), b.Place, v.tokenLink(b.Run, b.Token), v.failureAt(b.Failure)})
+		}
 		lines = append(lines, line)
 	}
 	for i := range x.Waits {

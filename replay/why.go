@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -31,8 +33,18 @@ type FailedToken struct {
 	Attempt int               `json:"attempt,omitzero"`
 	Failure *workflow.Failure `json:"failure,omitzero"`
 	Child   workflow.RunID    `json:"child,omitzero"` // the child run that failed, if the token waited for one
+	Below   []FailedBelow     `json:"below,omitzero"` // what failed in that, and in the child run for which it failed, and so on; see ExplainBelow
 	Came    *Arrival          `json:"came,omitzero"`
 	Try     []string          `json:"try,omitzero"` // commands that look further or do it again, to be typed
+}
+
+// A FailedBelow is the token of a child run for which that failed.
+type FailedBelow struct {
+	Run     workflow.RunID    `json:"run"`
+	Token   workflow.TokenID  `json:"token"`
+	Place   string            `json:"place"` // its node, with the branches that it is in
+	Attempt int               `json:"attempt,omitzero"`
+	Failure *workflow.Failure `json:"failure,omitzero"`
 }
 
 // A Wait is what one token waits for, or several at one node that wait alike.
@@ -94,6 +106,40 @@ func Why(rec *Recording) (_ Explanation, err error) {
 		}
 	}
 	return x, addArrivals(rec, came)
+}
+
+// maxChains is for how many failed tokens of a run ExplainBelow looks into child runs.
+const maxChains = 10
+
+// ExplainBelow adds what failed in the child runs for which tokens failed, and in the child runs of those: the chain down to
+// the first failure, of the first ten tokens. find opens the recording of a run, which is closed; where it says
+// store.ErrRunNotFound, since a child was purged or is not in an export, the chain ends.
+func (x *Explanation) ExplainBelow(find func(workflow.RunID) (*Recording, error)) error {
+	for i := range x.Failed[:min(len(x.Failed), maxChains)] {
+		f := &x.Failed[i]
+		f.Below = nil
+		for child := f.Child; child != ""; {
+			rec, err := find(child)
+			if errors.Is(err, store.ErrRunNotFound) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			below, err := Why(rec)
+			rec.Close()
+			if err != nil {
+				return err
+			}
+			child = ""
+			if len(below.Failed) > 0 { // else it was not a token for which it failed
+				first := &below.Failed[0]
+				f.Below = append(f.Below, FailedBelow{Run: below.Run, Token: first.Token, Place: first.Place, Attempt: first.Attempt, Failure: first.Failure})
+				child = first.Child
+			}
+		}
+	}
+	return nil
 }
 
 // addArrivals finds how tokens came to their nodes.
@@ -206,6 +252,9 @@ func (x Explanation) String() string {
 		fmt.Fprintf(&b, "%s (%v) failed: %v\n", f.Place, f.Token, f.Failure)
 		if f.Child != "" {
 			fmt.Fprintf(&b, "  its child run is %s\n", string(f.Child))
+		}
+		for _, below := range f.Below {
+			fmt.Fprintf(&b, "  in %s, %s (%v) failed: %v\n", string(below.Run), below.Place, below.Token, below.Failure)
 		}
 		f.Came.writeArrival(&b)
 		writeCommands(&b, f.Try)

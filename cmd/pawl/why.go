@@ -80,5 +80,10 @@ func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
 	}
 	defer rec.Close()
 	x, err := replay.Why(rec)
+	if dir, _, of := replay.SplitName(c.Run); of && err == nil {
+		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) {
+			return replay.FindSealed(dir+":"+string(child), keys)
+		})
+	}
 	return &x, err
 }
