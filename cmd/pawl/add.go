@@ -15,7 +15,7 @@ import (
 var addVerb = verb{
 	name:    "add",
 	help:    "Add branches to a fan-out that is open.",
-	example: []string{`pawl add import-7 files "c.csv" -m late`, `pawl add import-7 files {"name":"d.csv"} {"name":"e.csv"} -m late --dry-run`},
+	example: []string{`pawl add import-7 files '"c.csv"' -m late`, `pawl add import-7 files '{"name":"d.csv"}' '{"name":"e.csv"}' -m late --dry-run`},
 	command: func() command { return new(addCommand) },
 }
 

@@ -34,9 +34,13 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 		var sum purgeSum
-		runs, err := c.findArchived(ctx, con, e, ids, &sum)
+		var runs []pawl.RunSummary
+		err = con.whileWorking("looking at what has ended", func() (err error) {
+			runs, err = c.findArchived(ctx, con, e, ids, &sum)
+			return err
+		})
 		if err != nil || c.DryRun || len(runs) == 0 {
-			return errors.Join(err, c.tellSum(con, e, &sum))
+			return errors.Join(err, c.tellSum(con, e, &sum, "archive and purge"))
 		}
 		if len(c.Run) == 0 {
 			if err := c.confirm(ctx, con, "archive "+pluralText(len(runs), "run")+" and what is below"); err != nil {
@@ -58,12 +62,18 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 			con.printLine("%s: %s, %s", c.To, pluralText(sum.all, "run"), bytesText(size))
 		}
 		sum = purgeSum{refused: sum.refused}
-		for i := range runs {
-			if err := c.forgetArchived(ctx, con, e, &runs[i], &sum); err != nil && ctx.Err() != nil {
-				return err
+		err = con.whileWorking("purging what is archived", func() error {
+			for i := range runs {
+				if err := c.forgetArchived(ctx, con, e, &runs[i], &sum); err != nil && ctx.Err() != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return c.tellSum(con, e, &sum)
+		return c.tellSum(con, e, &sum, "archive and purge")
 	})
 }
 

@@ -72,12 +72,18 @@ func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
 			}
 		}
 		var sum purgeSum
-		for _, id := range ids {
-			if err := c.purgeRun(ctx, con, e, id, &sum); err != nil && (len(ids) == 1 || ctx.Err() != nil) {
-				return err
+		err = con.whileWorking("purging", func() error {
+			for _, id := range ids {
+				if err := c.purgeRun(ctx, con, e, id, &sum); err != nil && (len(ids) == 1 || ctx.Err() != nil) {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return c.tellSum(con, e, &sum)
+		return c.tellSum(con, e, &sum, "purge")
 	})
 }
 
@@ -106,12 +112,12 @@ func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, i
 	return err
 }
 
-// tellSum says what was done in all.
-func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum) error {
+// tellSum says what was done in all, or would be: purge.
+func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what string) error {
 	if !c.JSON {
 		text := "purged: "
 		if c.DryRun {
-			text = "nothing is changed; it would purge "
+			text = "nothing is changed; it would " + what + " "
 		}
 		con.printLine("%s%v", text, sum)
 		con.printLine("%s", e.source)

@@ -11,7 +11,7 @@ import (
 var signalVerb = verb{
 	name:    "signal",
 	help:    "Give an event to whoever waits for its name in a run.",
-	example: []string{`pawl signal order-42 paid --payload {"amount":12} -m backfill`},
+	example: []string{`pawl signal order-42 paid --payload '{"amount":12}' -m backfill`},
 	command: func() command { return new(signalCommand) },
 }
 
