@@ -37,7 +37,7 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 		}
 	case workflow.WaitingForJoin:
 		if w.Hopeless {
-			return []string{command("patch", "CHANGED.json"), command("cancel")}
+			return []string{command("patch", "CHANGED.json"), command("cancel", "--node", shellWord(string(t.Node)))}
 		}
 	case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForLock,
 		workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:

@@ -2,34 +2,55 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 var cancelVerb = verb{
 	name:    "cancel",
-	help:    "End runs as cancelled.",
-	example: []string{"pawl cancel order-42 -m duplicate", "pawl cancel --tenant acme -m left --yes"},
-	command: func() command { return &runsCommand{do: "cancel", said: "is cancelled"} },
+	help:    "End runs as cancelled, or what is at some of their nodes.",
+	example: []string{"pawl cancel order-42 -m duplicate", "pawl cancel order-42 --node refund -m 'paid by hand'", "pawl cancel --tenant acme -m left --yes"},
+	command: func() command { return new(cancelCommand) },
 }
 
 var pauseVerb = verb{
 	name:    "pause",
 	help:    "Hold back what runs would dispatch; time passes, and results, signals and votes are taken.",
 	example: []string{"pawl pause --workflow import -m maintenance"},
-	command: func() command { return &runsCommand{do: "pause", said: "is paused"} },
+	command: func() command { return &runsCommand{deed: deed{act: api.Operation{Do: "pause"}, said: "is paused"}} },
 }
 
 var resumeVerb = verb{
 	name:    "resume",
 	help:    "Let runs go on that are paused or suspended.",
 	example: []string{"pawl resume order-42 -m repaired"},
-	command: func() command { return &runsCommand{do: "resume", said: "goes on"} },
+	command: func() command { return &runsCommand{deed: deed{act: api.Operation{Do: "resume"}, said: "goes on"}} },
+}
+
+// A cancelCommand ends runs, or the tokens at some nodes.
+type cancelCommand struct {
+	Node []string `placeholder:"NODE" help:"End what is at this node alone: the run goes on, as after a branch that ended by choice. Of several, at each."`
+	runsFlag
+	actFlag
+}
+
+// runCommand cancels one run after the other.
+func (c *cancelCommand) runCommand(ctx context.Context, con *console) error {
+	of := runsCommand{deed{act: api.Operation{Do: "cancel"}, said: "is cancelled"}, c.runsFlag, c.actFlag}
+	if len(c.Node) > 0 {
+		of.deed = deed{act: api.Operation{Do: "cancelNodes"}, said: "goes on without what was at " + strings.Join(c.Node, ", ")}
+		for _, node := range c.Node {
+			of.act.Nodes = append(of.act.Nodes, workflow.NodeID(node))
+		}
+	}
+	return of.runCommand(ctx, con)
 }
 
 // A runsCommand does something to whole runs.
 type runsCommand struct {
-	do, said string
+	deed // to each run
 	runsFlag
 	actFlag
 }
@@ -39,14 +60,14 @@ func (c *runsCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withActor(ctx, con, func(e *reached) error {
 		ids, err := c.chooseRuns(ctx, e)
 		if err == nil && len(c.Run) == 0 {
-			err = c.confirmChange(ctx, con, &c.bulkFlag, c.do+" "+pluralText(len(ids), "run"))
+			err = c.confirmChange(ctx, con, &c.bulkFlag, c.act.Do+" "+pluralText(len(ids), "run"))
 		}
 		if err != nil {
 			return err
 		}
 		var deeds []deed
 		for _, id := range ids {
-			deeds = append(deeds, deed{id, api.Operation{Do: c.do}, c.said})
+			deeds = append(deeds, deed{id, c.act, c.said})
 		}
 		return c.doAll(ctx, con, e, deeds...)
 	})
