@@ -11,7 +11,7 @@ import (
 var cancelVerb = verb{
 	name:    "cancel",
 	help:    "End runs as cancelled, or what is at some of their nodes.",
-	example: []string{"pawl cancel order-42 -m duplicate", "pawl cancel order-42 --node refund -m 'paid by hand'", "pawl cancel --tenant acme -m left --yes"},
+	example: []string{"pawl cancel order-42 -m duplicate", "pawl cancel order-42 --node refund -m paid", "pawl cancel --tenant acme -m left --yes"},
 	command: func() command { return new(cancelCommand) },
 }
 
