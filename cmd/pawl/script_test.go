@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 
 func runWithCommand(m *testing.M) int {
 	time.Local = time.UTC // which the scripts have
+	if os.Getenv(elsewhere) != "" {
+		time.Local = time.FixedZone("there", 5*3600)
+	}
 	folder, err := os.MkdirTemp("", "pawl-command")
 	if err != nil {
 		panic(err)

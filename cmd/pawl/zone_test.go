@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +17,20 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Every verb tells instants in the zone of the machine, and with --utc in UTC.
+// elsewhere is the variable that sets the zone of a process of tests five hours ahead of UTC.
+const elsewhere = "PAWL_ELSEWHERE"
+
+// Every verb tells instants in the zone of the machine, and with --utc in UTC. The zone is that of a process, so
+// that it is a process of its own.
 func TestInstantsAreInTheZone(t *testing.T) {
-	before := time.Local
-	time.Local = time.FixedZone("there", 5*3600)
-	defer func() { time.Local = before }()
+	if os.Getenv(elsewhere) == "" {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		c.Env = append(os.Environ(), elsewhere+"=1")
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "PASS")
+		return
+	}
 	hook := &testhook.Hook{}
 	hook.OnNow(func() time.Time { return time.Date(2030, 1, 1, 11, 0, 0, 0, time.UTC) })
 	ctx, dir := testhook.With(t.Context(), hook), t.TempDir()
