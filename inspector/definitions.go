@@ -1,7 +1,9 @@
 package inspector
 
 import (
+	"os"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -199,12 +201,11 @@ func (s *server) showEngine(p *page) error {
 		{"results to be committed", groupDigits(stats.Waiting)},
 		{"commits since it was opened", groupDigits(int(stats.Commits))},
 	}, []fact{
-		{"state", "open"},
 		{"runs", groupDigits(runs)},
 		{"workflows", groupDigits(len(rows))},
 		{"pawl", s.build},
 		{"Go", runtime.Version()},
-		{"process", "up for " + spanText(p.now.Sub(began))},
+		{"process", "pid " + strconv.Itoa(os.Getpid()) + ", up for " + spanText(p.now.Sub(began))},
 		{"goroutines", groupDigits(runtime.NumGoroutine())},
 		{"memory in use", groupDigits(int(memory.HeapInuse>>20)) + " MiB"},
 		{"clock", p.now.UTC().Format("2006-01-02 15:04:05 UTC")},

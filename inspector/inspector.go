@@ -47,7 +47,9 @@ type Options struct {
 
 // Handler returns the pages that show the runs of an engine, and with the right Act change
 // them: after a page that shows what would come of it, in somebody's name and for a reason.
-func Handler(engine *pawl.Engine, o Options) http.Handler {
+func Handler(engine *pawl.Engine, o Options) http.Handler { return newServer(engine, o) }
+
+func newServer(engine *pawl.Engine, o Options) *server {
 	s := &server{engine: engine, options: o, now: time.Now, build: readBuild(), hubs: hubs{viewers: fair.NewPlaces[string](mostViewers)}}
 	s.whys.init(keptExplanations)
 	s.graphs.init(keptGraphs)
@@ -61,6 +63,7 @@ func Handler(engine *pawl.Engine, o Options) http.Handler {
 type server struct {
 	engine  *pawl.Engine
 	options Options
+	local   bool // on the socket of the engine: requests say what Options do elsewhere
 	origins http.CrossOriginProtection
 	now     func() time.Time
 	build   string

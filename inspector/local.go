@@ -3,6 +3,7 @@ package inspector
 import (
 	"net"
 	"net/http"
+	"net/url"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -12,6 +13,35 @@ import (
 // pawl.Options.Socket. The command pawl serve shows them in a browser of this machine.
 func Local(e *pawl.Engine, l net.Listener) {
 	api.LocalWith(func(e *pawl.Engine) http.Handler {
-		return Handler(e, Options{Identify: api.LocalCaller})
+		s := newServer(e, Options{Identify: api.LocalCaller})
+		s.local = true
+		return s
 	})(e, l)
+}
+
+// nameHeader has what NameLocal says.
+const nameHeader = "Pawl-Name"
+
+// NameLocal says in a request through the socket of an engine what stands at the top of its pages, as Options.Name
+// does, in place of nothing. It is for programs that show the pages of several engines, as pawl serve does. Without a request it does nothing.
+func NameLocal(r *http.Request, name string) {
+	if r == nil {
+		return
+	}
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header.Set(nameHeader, url.QueryEscape(name))
+}
+
+// nameFor returns what stands at the top of a page.
+func (s *server) nameFor(r *http.Request) string {
+	if !s.local {
+		return s.options.Name
+	}
+	name, err := url.QueryUnescape(r.Header.Get(nameHeader))
+	if err != nil {
+		return ""
+	}
+	return shortText(name, 60)
 }

@@ -62,7 +62,7 @@ func (p *page) showPage(name, title, here string, body any) error {
 }
 
 func (p *page) showStatus(status int, name, title, here string, body any) error {
-	f := frame{Title: title, Name: p.s.options.Name, Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.findTold(), Body: body}
+	f := frame{Title: title, Name: p.s.nameFor(p.r), Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.findTold(), Body: body}
 	p.title = title
 	if p.r.Method == http.MethodGet {
 		f.Return = strings.TrimPrefix(p.r.URL.EscapedPath(), "/")

@@ -10,9 +10,11 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os/user"
+	"path/filepath"
 	"time"
 
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/loopback"
 )
 
@@ -73,7 +75,7 @@ func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
 			return fmt.Errorf("%w: --addr names another port", err)
 		}
 		acts := !c.ReadOnly && !e.fixed && (e.live || c.Offline)
-		d := newDoor(l.Addr().String(), relayTo(e.carry, c.By, !acts))
+		d := newDoor(l.Addr().String(), relayTo(e.carry, shown{e.nameFor(c.Dir), c.By, !acts}))
 		con.writeLine(c.JSON, serving{d.address(), e.source, acts})
 		return serveUntilDone(ctx, l, d)
 	})
@@ -96,8 +98,29 @@ func (e *reached) checkPages(ctx context.Context) error {
 	return nil
 }
 
+// A shown is how pages are shown: what they are called, in whose name, and whether for reading only.
+type shown struct {
+	name, who string
+	reading   bool
+}
+
+// nameFor returns what stands at the top of the pages: which directory or file it is, and whether an engine has it.
+func (e *reached) nameFor(dir string) string {
+	if whole, err := filepath.Abs(dir); err == nil {
+		dir = whole
+	}
+	switch name := filepath.Base(dir); {
+	case e.fixed:
+		return e.source
+	case e.live:
+		return name + ", live"
+	default:
+		return name + ", files"
+	}
+}
+
 // relayTo passes requests on to an engine, in the name of a person.
-func relayTo(carry http.RoundTripper, who string, reading bool) http.Handler {
+func relayTo(carry http.RoundTripper, as shown) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Transport: carry,
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // the answer says it
@@ -105,7 +128,8 @@ func relayTo(carry http.RoundTripper, who string, reading bool) http.Handler {
 			r.SetURL(&url.URL{Scheme: "http", Host: "localhost"})
 			r.Out.Host = r.In.Host // by which the pages tell a form of theirs
 			r.Out.Header.Del("Authorization")
-			api.NarrowLocal(r.Out, who, reading)
+			api.NarrowLocal(r.Out, as.who, as.reading)
+			inspector.NameLocal(r.Out, as.name)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, "The engine does not answer; load this page again when your program runs.\n\n"+err.Error(), http.StatusBadGateway)

@@ -89,7 +89,11 @@ document.addEventListener("input", async (e) => {
   clearTimeout(timer);
   timer = setTimeout(() => rest(form, at), 180);
   try {
-    const p = await load(form);
+    let p = await load(form);
+    if (at > p.seq) { // the run has gone on since
+      past = null;
+      p = await load(form);
+    }
     if (Number(range.value) === at && at <= p.seq) requestAnimationFrame(() => draw(fold(p, at)));
   } catch {
     past = null;
