@@ -11,7 +11,7 @@
 //	err := (&pawlnats.Worker{Conn: conn, Capacity: 8}).Run(ctx, handlers)
 //
 // Log and Blobs keep a copy of the directory on the servers, which outlives its machine: see
-// [pawl.Engine.Follow]. CheckServers says whether the servers are set up for that.
+// [pawl.Engine.Follow]. CheckServers, and the command pawl-nats doctor, say whether the servers are set up for that.
 //
 // Feed publishes the events of runs into a stream: see [pawl.FeedOptions].
 //

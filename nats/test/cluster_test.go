@@ -133,9 +133,12 @@ func TestServersThatAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, pawlnats.ErrUnsafeServers)
 	require.EqualError(t, err, "the NATS servers may lose what they have acknowledged: n1 does not sync what it acknowledges: "+
 		"set sync_interval: always in the block jetstream of its configuration")
+	command, at := buildCommand(t), strings.ReplaceAll(c.url(), "nats://", "nats://system:system@")
+	require.Contains(t, command.run(1, "doctor", "-s", at), "n1 does not sync what it acknowledges")
 	c.members[1].Lazy = false
 	c.restart(t, 1)
 	require.Eventually(t, func() bool { return pawlnats.CheckServers(t.Context(), system) == nil }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, "all servers keep what they acknowledge\n", command.run(0, "doctor", "-s", at))
 	kill(t, c.processes[2])
 	require.Eventually(t, func() bool { // the connection may have been with that server
 		err := pawlnats.CheckServers(t.Context(), system)

@@ -1,0 +1,92 @@
+package natstest
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+
+	pawlnats "github.com/pawl-run/pawl/nats"
+)
+
+// A builtCommand is the command pawl-nats.
+type builtCommand struct {
+	t    *testing.T
+	path string
+}
+
+func buildCommand(t *testing.T) builtCommand {
+	t.Helper()
+	c := builtCommand{t, filepath.Join(t.TempDir(), "pawl-nats")}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", c.path, "github.com/pawl-run/pawl/nats/cmd/pawl-nats").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return c
+}
+
+// run returns what the command has printed, and requires its exit status.
+func (c builtCommand) run(status int, args ...string) string {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), c.path, args...)
+	out, err := cmd.CombinedOutput()
+	if status == 0 {
+		require.NoError(c.t, err, "%s", out)
+	}
+	require.Equal(c.t, status, cmd.ProcessState.ExitCode(), "%v: %s", args, out)
+	return string(out)
+}
+
+// An operator begins the log of a cluster anew that is gone, from the directory of a node, with the command alone.
+func TestCommandRecovers(t *testing.T) {
+	c := buildCommand(t)
+	s := startServer(t)
+	conn := connect(t, s.ClientURL())
+	dir := filepath.Join(t.TempDir(), "data")
+	backend, err := pawlnats.OpenCluster(t.Context(), conn, pawlnats.ClusterOptions{Name: "orders"})
+	require.NoError(t, err)
+	open := func() (*pawl.Engine, error) {
+		log, err := backend.NewLog(t.Context())
+		require.NoError(t, err)
+		return pawl.Open(t.Context(), dir, pawl.Options{
+			Executor: pawl.Handlers{"work": number}, Durability: pawl.ProcessCrash, Remote: pawl.RemoteOptions{Log: log, Bases: backend.Bases}, Blobs: backend.Blobs,
+		})
+	}
+	e, err := open()
+	require.NoError(t, err)
+	for _, id := range []workflow.RunID{"a", "b"} {
+		_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: define(t, fanOut)}, items(3))
+		require.NoError(t, err)
+	}
+	want := sumOf(t, e)
+	at := []string{"-s", s.ClientURL(), "-name", "orders"}
+	require.Contains(t, c.run(4, append([]string{"recover"}, append(at, dir)...)...), "in use by another engine")
+	require.NoError(t, e.Close(t.Context()))
+
+	recoverIt := func(status int, flags ...string) string {
+		t.Helper()
+		return c.run(status, append(append(append([]string{"recover"}, at...), flags...), dir)...)
+	}
+	require.Contains(t, recoverIt(1), "the directory lacks nothing of the log")
+	require.Contains(t, recoverIt(2, "-give-up", "0"), "lacks nothing that the directory needs")
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteStream(t.Context(), "PAWLLOG_orders"))
+	require.Contains(t, recoverIt(2), "-replicas says on how many servers a new one is")
+	require.Contains(t, recoverIt(0, "-replicas", "1", "-give-up", "0"), "the log is begun anew")
+	e, err = open()
+	require.NoError(t, err)
+	require.Equal(t, want, sumOf(t, e))
+	require.NoError(t, e.Close(t.Context()))
+
+	require.Contains(t, c.run(2), "Usage: pawl-nats doctor")
+	require.Contains(t, c.run(2, "recover"), "Usage of pawl-nats recover")
+	require.Contains(t, c.run(2, "recover", filepath.Join(t.TempDir(), "nothing")), "no such file")
+	require.Contains(t, c.run(4, "doctor", "-s", "nats://127.0.0.1:1"), "no server answers")
+	require.Contains(t, c.run(2, "doctor", "-s", s.ClientURL()), "it takes a connection of the system account")
+	require.Contains(t, strings.ToLower(c.run(0, "help")), "usage")
+}
