@@ -28,6 +28,7 @@ type host struct {
 
 	mu     sync.Mutex
 	report report
+	hit    chan struct{} // gets one when something is noted or logged, if there is room; nil is nobody who waits
 }
 
 // A report is what a host was told.
@@ -58,8 +59,16 @@ func (h *host) note(op string, err error) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.report.Told = append(h.report.Told, tell(op, err))
+		h.tellHit()
 	}
 	return err
+}
+
+func (h *host) tellHit() {
+	select {
+	case h.hit <- struct{}{}:
+	default:
+	}
 }
 
 // Write takes a line of the log.
@@ -67,6 +76,7 @@ func (h *host) Write(line []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.report.Logged = append(h.report.Logged, string(line))
+	h.tellHit()
 	return len(line), nil
 }
 
