@@ -20,7 +20,7 @@ var retryVerb = verb{
 var skipVerb = verb{
 	name:    "skip",
 	help:    "Complete tasks in place of whoever performs them.",
-	example: []string{`pawl skip order-42 charge --output {"paid":true} -m cash`},
+	example: []string{`pawl skip order-42 charge --output '{"paid":true}' -m cash`},
 	command: func() command { return new(skipCommand) },
 }
 

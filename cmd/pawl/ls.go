@@ -14,7 +14,7 @@ import (
 var lsVerb = verb{
 	name:    "ls",
 	help:    "List runs: where they are, since when, and what comes next.",
-	example: []string{"pawl ls --status running,failed", `pawl ls --where status=="failed"&&labels.customer=="7"`, "pawl ls --workflow order --limit 0 --json"},
+	example: []string{"pawl ls --status running,failed", `pawl ls --where 'status == "failed" && labels.customer == "7"'`, "pawl ls --workflow order --limit 0 --json"},
 	command: func() command { return new(lsCommand) },
 }
 

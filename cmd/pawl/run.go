@@ -22,7 +22,7 @@ var runVerb = verb{
 	name: "run",
 	help: "Run a definition with ready-made handlers and mocks.",
 	example: []string{
-		`pawl run order.yaml --input order.json --mock charge={"paid":true}`,
+		`pawl run order.yaml --input order.json --mock 'charge={"paid":true}'`,
 		"pawl run pages.yaml --host example.com --dir data --id pages-1  # goes on if it is repeated",
 	},
 	command: func() command { return new(runCommand) },

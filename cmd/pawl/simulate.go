@@ -20,7 +20,7 @@ var simulateVerb = verb{
 	name: "simulate",
 	help: "Say what would become of a run by acts, time and results of its tasks. Nothing is changed.",
 	example: []string{
-		`pawl simulate order-42 --vote approve=yes --by bob --then ship={"ok":true}`,
+		`pawl simulate order-42 --vote approve=yes --by bob --then 'ship={"ok":true}'`,
 		`pawl simulate order-42 --retry charge --fail charge=http_503 --after 2h`,
 	},
 	command: func() command { return new(simulateCommand) },

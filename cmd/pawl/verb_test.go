@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -28,13 +30,34 @@ func TestVerbsHaveExamples(t *testing.T) {
 			line, _, _ = strings.Cut(line, "#")
 			line, _, _ = strings.Cut(line, " > ")
 			line, _, _ = strings.Cut(line, ")")
+			line, _, _ = strings.Cut(line, " && ")
 			con := &console{Out: io.Discard, Errs: io.Discard}
 			parser, err := con.newParser(func(int) {})
 			require.NoError(t, err)
-			_, err = parser.Parse(strings.Fields(line))
+			words := wordsOf(t, line)
+			_, err = parser.Parse(words)
 			assert.NoError(t, err, line)
+			for i, word := range words {
+				if at := strings.IndexAny(word, "{[\""); at >= 0 && words[max(i-1, 0)] != "--where" {
+					assert.True(t, json.Valid([]byte(word[at:])), "%s: a shell makes %s of it", line, word)
+				}
+				if i > 0 && words[i-1] == "--where" {
+					assert.NoError(t, pawl.CheckWhere(word), line)
+				}
+			}
 		}
 	}
+}
+
+// wordsOf returns the words of a line as a shell finds them; between blanks, where there is no shell.
+func wordsOf(t *testing.T, line string) []string {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		return strings.Fields(line)
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-fc", `printf '%s\n' `+line).CombinedOutput()
+	require.NoError(t, err, "%s: %s", line, out)
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
 // Every kind of error has the exit status that the help promises, wrapped or not.
