@@ -30,7 +30,7 @@ func TestVerbsHaveExamples(t *testing.T) {
 			line, _, _ = strings.Cut(line, "#")
 			line, _, _ = strings.Cut(line, " > ")
 			line, _, _ = strings.Cut(line, ")")
-			line, _, _ = strings.Cut(line, " && ")
+			line, _, _ = strings.Cut(line, " && pawl ")
 			con := &console{Out: io.Discard, Errs: io.Discard}
 			parser, err := con.newParser(func(int) {})
 			require.NoError(t, err)
