@@ -308,6 +308,35 @@ func TestRemoteStandsBy(t *testing.T) {
 	})
 }
 
+// A directory that stands by waits for the first base, also while that is in the store and not yet in the log.
+func TestRemoteStandsByBeforeTheFirstBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSharedPlace(t)
+		o, take, opened := p.options(nil, nil), make(chan struct{}), make(chan error, 1)
+		o.Remote.StandBy = take
+		var b *pawl.Engine
+		go func() {
+			var err error
+			b, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "second"), o)
+			opened <- err
+		}()
+		hook := &testhook.Hook{}
+		hook.OnHit(func(point string) {
+			if point == "remote.base" { // it looks at the log every second
+				<-time.After(time.Minute)
+			}
+		})
+		a, err := pawl.Open(testhook.With(t.Context(), hook), filepath.Join(t.TempDir(), "first"), p.options(nil, nil))
+		require.NoError(t, err)
+		<-time.After(time.Minute)
+		require.Empty(t, opened)
+		close(take)
+		require.NoError(t, <-opened)
+		require.NoError(t, a.Close(t.Context()))
+		require.NoError(t, b.Close(t.Context()))
+	})
+}
+
 // A smallLog is full when it has some entries.
 type smallLog struct {
 	*logtest.Writer

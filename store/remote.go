@@ -111,10 +111,11 @@ func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*
 			next = inOpen(path, replaceDirectory(ctx, path, o, r, true))
 		case errors.Is(err, errBehind):
 			next = inOpen(path, replaceDirectory(ctx, path, o, r, false))
-		case errors.Is(err, errNoDirectory):
-			next = inOpen(path, r.pauseStandBy(ctx))
 		case errors.Is(err, errGrown):
 			next = flushStandBy(ctx, path, o)
+		}
+		if errors.Is(next, errNoDirectory) {
+			next = inOpen(path, r.pauseStandBy(ctx))
 		}
 		if next != nil {
 			return nil, next

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-run/pawl/blob"
 )
 
-// fetchDirectory makes the directory of the last base in the log, if there is none at path but there is a base.
+// fetchDirectory makes the directory of the last base in the log, if there is none at path but there is a base. The error is
+// errNoDirectory if there is no base and the directory stands by.
 func fetchDirectory(ctx context.Context, path string, o Options, r RemoteOptions) error {
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -22,7 +23,10 @@ func fetchDirectory(ctx context.Context, path string, o Options, r RemoteOptions
 	}
 	f := &restorer{o: RestoreOptions{Log: r.Log, Bases: r.Bases, Codec: o.Codec}, stay: true}
 	err = f.plan(ctx)
-	if errors.Is(err, ErrNoBase) {
+	switch {
+	case errors.Is(err, ErrNoBase) && r.standsBy():
+		return errNoDirectory // perhaps somebody is about to make it
+	case errors.Is(err, ErrNoBase):
 		return checkNoBases(ctx, r.Bases) // it is to be made
 	}
 	if err == nil {
