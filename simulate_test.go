@@ -264,5 +264,5 @@ transitions:
 	// complete-token t1
 	// create-token t2 node=ship
 	// dispatch-task t2 task=ship attempt=1 input={"amount":4800}
-	//   why t1 approve->ship: input.amount < 5000 is true with input.amount = 4800
+	//   why t1 approve->ship [tier 0]: input.amount < 5000 is true with input.amount = 4800
 }

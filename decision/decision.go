@@ -75,7 +75,7 @@ func (n Note) String() string {
 	if n.Transition == "" {
 		return fmt.Sprintf("%v: %s", n.Token, text)
 	}
-	return fmt.Sprintf("%v %s: %s", n.Token, n.Transition, text)
+	return fmt.Sprintf("%v %s [tier %d]: %s", n.Token, n.Transition, n.Tier, text)
 }
 
 // Effects returns the effects of p in order.

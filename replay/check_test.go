@@ -42,7 +42,7 @@ func TestCheckFindsAnotherPlanner(t *testing.T) {
 				}
 			},
 			want: replay.Difference{Decision: 2, Was: "create-token t5 node=approve", Is: "create-token t5 node=ship"},
-			text: "record 5, TaskCompleted token=t4 attempt=1 at check: decision 2 differs\n  was: create-token t5 node=approve\n  is:  create-token t5 node=ship\n  why: t4 check->ship: result.score > 0.8 is true with result.score = 0.93",
+			text: "record 5, TaskCompleted token=t4 attempt=1 at check: decision 2 differs\n  was: create-token t5 node=approve\n  is:  create-token t5 node=ship\n  why: t4 check->ship [tier 0]: result.score > 0.8 is true with result.score = 0.93",
 		},
 		{
 			name:   "fewer decisions",

@@ -53,7 +53,7 @@ type ChoiceCoverage struct {
 type TransitionCoverage struct {
 	Transition workflow.TransitionID `json:"transition"`
 	Node       workflow.NodeID       `json:"node"`            // that it leaves
-	Tier       int                   `json:"tier"`            // among those of the node, from 0
+	Tier       int                   `json:"tier"`            // its priority
 	Error      bool                  `json:"error,omitempty"` // its tier is one for failures
 	Taken      int                   `json:"taken"`
 	Branches   int                   `json:"branches,omitempty"` // that it made
@@ -233,11 +233,8 @@ func (c *Coverage) coverageOf(g *workflow.Graph) *DefinitionCoverage {
 			d.joins[joinKey("", n.ID)] = &JoinCoverage{Node: n.ID}
 		}
 		for _, t := range n.Outgoing {
-			tier := tierOf(g, n.ID, t.ID, false)
-			x := &TransitionCoverage{Transition: t.ID, Node: n.ID, Tier: tier, fans: t.Fans(), always: t.Outcome == workflow.OnAlways}
-			if tier < 0 {
-				x.Tier, x.Error = tierOf(g, n.ID, t.ID, true), true
-			}
+			_, succeeds := tierOf(g, n.ID, t.ID, false)
+			x := &TransitionCoverage{Transition: t.ID, Node: n.ID, Tier: t.Priority, Error: !succeeds, fans: t.Fans(), always: t.Outcome == workflow.OnAlways}
 			d.transitions[t.ID] = x
 		}
 	}
@@ -337,22 +334,22 @@ func (d *DefinitionCoverage) addTiers(n *NodeCoverage, add func(string, ...any))
 		if i == 1 {
 			word = "error "
 		}
-		for k, tier := range tiers {
-			never := 0
+		for _, tier := range tiers {
+			number, never := tier[0].Priority, 0
 			for _, t := range tier {
 				if d.transitions[t.ID].Taken == 0 {
 					never++
 				}
 			}
 			if never == len(tier) && len(tier) > 1 {
-				add("no transition of %stier %d of node %s was ever taken", word, k, n.Node)
+				add("no transition of %stier %d of node %s was ever taken", word, number, n.Node)
 				continue
 			}
 			for _, t := range tier {
 				x := d.transitions[t.ID]
 				switch {
 				case x.Taken == 0 && (!x.always || i == 0):
-					add("transition %s [%stier %d] was never taken", t.ID, word, k)
+					add("transition %s [%stier %d] was never taken", t.ID, word, number)
 				case x.Taken > 0 && x.fans && x.Branches == 0 && i == 0:
 					add("transition %s never made a branch", t.ID)
 				}

@@ -248,7 +248,7 @@ func routeText(g *workflow.Graph, r *planning.Route, branches int) string {
 		names[i] = string(id)
 	}
 	text := ", takes " + strings.Join(names, " ")
-	if tier := tierOf(g, r.Node, r.Transitions[0], r.Caught != nil); tier >= 0 {
+	if tier, ok := tierOf(g, r.Node, r.Transitions[0], r.Caught != nil); ok {
 		text += fmt.Sprintf(" [tier %d]", tier)
 	}
 	if branches > 0 {
@@ -257,23 +257,23 @@ func routeText(g *workflow.Graph, r *planning.Route, branches int) string {
 	return text
 }
 
-// tierOf returns the tier of a transition among those that leave its node, from 0; -1 if a
-// patch has removed it.
-func tierOf(g *workflow.Graph, node workflow.NodeID, id workflow.TransitionID, failed bool) int {
+// tierOf returns the tier, which is the priority, of a transition among those that leave its node; false if a patch has
+// removed it.
+func tierOf(g *workflow.Graph, node workflow.NodeID, id workflow.TransitionID, failed bool) (tier int, ok bool) {
 	n := g.Node(node)
 	if n == nil {
-		return -1
+		return 0, false
 	}
 	tiers := n.Success
 	if failed {
 		tiers = n.Failure
 	}
-	for i, tier := range tiers {
+	for _, tier := range tiers {
 		for _, t := range tier {
 			if t.ID == id {
-				return i
+				return t.Priority, true
 			}
 		}
 	}
-	return -1
+	return 0, false
 }

@@ -138,7 +138,7 @@ func timesText(n int) string {
 	return fmt.Sprintf("at most %d times", n)
 }
 
-// conditionText says when a transition is taken: the number of its tier, if there are
+// conditionText says when a transition is taken: its tier, which is its priority, if there are
 // several, its outcome and its condition.
 func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 	tiers, text := n.Success, ""
@@ -162,7 +162,7 @@ func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 		text = "else"
 	}
 	if len(tiers) > 1 && tier >= 0 {
-		text = strings.TrimSpace(fmt.Sprintf("%d: %s", tier+1, text))
+		text = strings.TrimSpace(fmt.Sprintf("%d: %s", t.Priority, text))
 	}
 	return text
 }
