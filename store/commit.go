@@ -9,6 +9,9 @@ import (
 )
 
 // A commitRequest has the statements that one caller wants committed.
+//
+// A handle of a run has one, which it uses for each of its commits: there is one at a time. err
+// is written under the lock of the directory, and read by the caller after the answer.
 type commitRequest struct {
 	apply  func(*sqlite.Conn) error // statements; a *refusal has written nothing
 	local  bool                     // they concern this copy of the directory alone
@@ -18,6 +21,11 @@ type commitRequest struct {
 }
 
 // A refusal is an error of one request that leaves the transaction as it was.
+//
+// It is how a request says no for reasons of its own: the run exists, another handle has
+// committed, the root has no room. The other requests of the batch are committed. Any other error
+// fails the transaction as a whole, since SQLite may have undone it, or executed a part of a
+// statement's work.
 type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }
@@ -28,6 +36,11 @@ func refuseRequest(format string, args ...any) error { return &refusal{fmt.Error
 
 // commitBatch commits a batch in one transaction, or each request in its own if a
 // statement of one fails.
+//
+// One request with a statement that fails must not fail those that happened to come with it: they
+// have other owners, who would load their runs again. They are not tried again if the directory
+// is dead, or if it is not known whether the transaction took place: a second one could then be
+// refused behind the first, and its caller would be told that another handle has committed.
 func (d *Dir) commitBatch(batch []*commitRequest) {
 	err := d.runTransaction(batch)
 	if err == nil || d.dead != nil || errors.Is(err, ErrUnknown) || len(batch) == 1 {
@@ -45,6 +58,24 @@ func (d *Dir) commitBatch(batch []*commitRequest) {
 
 // runTransaction runs a batch as one transaction. It leaves the refusals with the
 // requests and returns an error that concerns all of them.
+//
+// The steps, and what holds if the process dies behind each of them:
+//
+//  1. We still own the lock file. If not, nothing is begun, ever again.
+//  2. BEGIN, and the statements of all requests: SQLite writes frames, if any, without an end.
+//     Nothing has happened.
+//  3. For a remote directory, the log has the tape: it has happened, although pawl.db lacks it.
+//     The next Open, here or elsewhere, gets it from the log.
+//  4. COMMIT: the end of the transaction is in the write-ahead log, in the hands of the system.
+//     It survives the process, but perhaps not a loss of power.
+//  5. The log is synced: it survives that too.
+//  6. We still own the lock file. If not, a new owner may have opened the directory between 1 and
+//     4, without these records, and has perhaps dispatched what they say is done. Nobody is told
+//     that they are committed.
+//
+// Only then do the callers get their answers, and only then do effects leave. An error of steps 4
+// to 6 is ErrUnknown within ErrFailed: the caller must not say that it has not happened. Of a
+// COMMIT that found no room the error is ErrUnknown as well, but the directory goes on.
 func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if d.dead != nil {
 		return d.dead
@@ -72,6 +103,8 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if err := d.syncCommit(); err != nil {
 		return d.failForGood(fmt.Errorf("%w: sync %s: %w", ErrUnknown, d.pathOf(indexWAL), typedError(err)))
 	}
+	// What is counted in memory changes with the commit that it belongs to, and not before:
+	// whoever rolls back has nothing to undo here.
 	d.counts.keepChanges()
 	d.tenants.keepBytes()
 	d.tapes.addTransaction(tape)
@@ -93,6 +126,13 @@ const (
 // applyAll executes the statements of a batch within the transaction under way. The error of one request that is
 // refused is that request's; any other error fails the batch. The tape records the statements that a
 // follower or a log must have too.
+//
+// The order of the requests is that of their coming. Counts of runs are written last and once for
+// all of them: ten runs of one workflow that end together change one row, and not the same row
+// ten times.
+//
+// Requests that concern this copy alone are left off the tape, statement by statement, so that
+// one transaction may have both kinds.
 func (d *Dir) applyAll(batch []*commitRequest) error {
 	if err := d.checkFence(); err != nil {
 		return err
@@ -123,6 +163,11 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 }
 
 // checkFence fails if another engine has written its epoch into pawl.db.
+//
+// It is the last line behind the lock file and SQLite's own lock, for file systems on which both
+// deceive: whoever opens the directory writes its epoch first, so an engine that finds another
+// one is no longer the owner. It is read within the transaction, whose BEGIN IMMEDIATE keeps any
+// other from writing it before the COMMIT. One row is read for each transaction.
 func (d *Dir) checkFence() error {
 	found, err := index.ReadEpoch(d.db)
 	if err == nil && found != d.epoch {
@@ -133,6 +178,10 @@ func (d *Dir) checkFence() error {
 
 // rollbackAfter undoes the transaction, unless SQLite has done so already, and returns
 // the cause.
+//
+// SQLite rolls back by itself after some errors, such as that of a full disk, and then refuses
+// the ROLLBACK. Whether that was so is seen by beginning another one: if that goes, none is under
+// way. If not, the connection is in a state that nobody knows, and the directory has failed.
 func (d *Dir) rollbackAfter(cause error) error {
 	if _, err := d.db.Exec(rollback); err != nil && d.dead == nil {
 		if _, err := d.db.Exec(begin); err != nil {
@@ -145,6 +194,10 @@ func (d *Dir) rollbackAfter(cause error) error {
 
 // commitFailed returns the error of a COMMIT that failed. After an error of the disk
 // nothing that SQLite or the system still holds in memory can be trusted.
+//
+// A full disk is not such an error: the transaction is rolled back, and the engine may go on when
+// there is room again. In a remote directory the log has the transaction already, so that pawl.db
+// lacks what counts; it is opened again, and gets it.
 func (d *Dir) commitFailed(err error) error {
 	err = fmt.Errorf("%w: %w", ErrUnknown, typedError(err))
 	if errors.Is(err, ErrNoSpace) && d.remote == nil { // the log has it
@@ -155,6 +208,10 @@ func (d *Dir) commitFailed(err error) error {
 
 // failForGood makes everything fail with ErrFailed from now on, and returns that. The
 // lock is held.
+//
+// It is the answer to every condition in which going on might acknowledge what is not on the
+// disk, or write into what another engine owns. Opening the directory again reads it from the
+// disk, and so finds out what is true. The first cause is kept; those that follow come of it.
 func (d *Dir) failForGood(cause error) error {
 	if d.dead == nil {
 		d.dead = fmt.Errorf("%w: %w", ErrFailed, cause)

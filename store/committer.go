@@ -8,14 +8,25 @@ import (
 )
 
 // Bounds of the group commit. The requests that one transaction takes are a batch.
+//
+// They bound what one caller can make all others wait for: a transaction that is under way cannot
+// be interrupted, so a large request ends the batch that it is in, and what is larger than that
+// is split before it comes here, by spillLarge and trimSome.
 const (
 	maxQueue = 1024    // requests that wait; more callers block
 	maxBatch = 512     // requests in one transaction
 	maxBytes = 1 << 20 // after which a transaction takes no further request
 )
 
-// A committer is the goroutine that commits for all runs. Who commits alone does so in
-// a goroutine of its own: two hand-overs would take as long as the commit.
+// A committer is the goroutine that commits for all runs, so that runs which commit at the same
+// time share one transaction and one sync, which is most of what a commit costs. It takes
+// whatever waits when it comes to it, and waits for nobody: a lone caller is not delayed in the
+// hope of others. Who commits alone does so in a goroutine of its own: two hand-overs would take
+// as long as the commit.
+//
+// Requests are committed in the order in which they came into the queue, but for a caller that
+// commits by itself, which finds the queue empty. That order is not promised to anybody: the
+// requests of one run follow each other because its owner waits for the answer to each.
 type committer struct {
 	queue   chan *commitRequest
 	quit    chan struct{} // closed by stop
@@ -27,8 +38,12 @@ type committer struct {
 // alone is after how many transactions of one request each the next caller commits by
 // itself. Where several runs commit at the same time, the goroutine lets more of them come
 // together than callers would that find nobody before them.
+//
+// So many transactions in a row with one request each are a sign that there is one run that
+// commits, and not several that happened to miss each other.
 const alone = 16
 
+// startLoop begins the goroutine, as the last step of Open: nobody may commit before.
 func (c *committer) startLoop(d *Dir) {
 	c.queue = make(chan *commitRequest, maxQueue)
 	c.quit = make(chan struct{})
@@ -37,12 +52,18 @@ func (c *committer) startLoop(d *Dir) {
 }
 
 // stopLoop commits what is queued and ends the goroutine.
+//
+// Whoever submits a request from now on is answered with ErrClosed, unless the goroutine still
+// takes it. Close calls it once, after the flusher has ended, whose workers commit as well.
 func (c *committer) stopLoop() {
 	close(c.quit)
 	<-c.done
 }
 
 // commitLoop commits one batch of requests after the other, until the committer is stopped and its queue is empty.
+//
+// After quit it goes on until the queue is empty: a commit that was begun before Close succeeds
+// or fails by itself, and not because the engine was closed at that moment.
 func (c *committer) commitLoop(d *Dir) {
 	defer close(c.done)
 	batch := make([]*commitRequest, 0, maxBatch)
@@ -61,12 +82,17 @@ func (c *committer) commitLoop(d *Dir) {
 }
 
 // gatherBatch adds the requests that wait.
+//
+// It is called with the lock, so it takes what has come while the transaction before this one was
+// made: the longer a sync takes, the more share the next one. It never waits.
 func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 	bytes := 0
 	for _, r := range batch {
 		bytes += r.bytes
 	}
 	for len(batch) < maxBatch && bytes < maxBytes {
+		// An answer that came together with the end of the goroutine counts: the request was
+		// committed.
 		select {
 		case r := <-c.queue:
 			batch = append(batch, r)
@@ -79,14 +105,27 @@ func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 }
 
 // submitRequest commits a request and returns when it is durable, or has failed.
+//
+// submitRequest is the only way in which anything is committed in pawl.db once it is open, but
+// for the last steps of Close and the entry of a base in a remote log, so that all rules of a
+// transaction are in one place: [Dir.runTransaction]. It returns nil only if the request is
+// durable as Options.Durability says, and has taken place once.
+//
+// ErrClosed says that the request was not applied. After a panic in another caller's statements
+// the directory has failed, and this call says so.
 func (d *Dir) submitRequest(r *commitRequest) error {
 	c := &d.committer
+	// The caller commits by itself if nobody is before it and that has been so for a while. A
+	// checkpoint that is due is the committer's, since its caller has the answer before it
+	// begins.
 	if c.waiting.Load() == 0 && d.mu.TryLock() {
 		if d.dead == nil && c.single >= alone && !d.needsCheckpoint() && !c.isStopped() {
 			return d.commitAlone(r)
 		}
 		d.mu.Unlock()
 	}
+	// From here on, other callers see that somebody waits and come into the queue as well.
+	// Without that they could commit past this request again and again.
 	c.waiting.Add(1)
 	select {
 	case c.queue <- r:
@@ -118,6 +157,10 @@ func (c *committer) isStopped() bool {
 
 // commitAlone commits a request in the goroutine of its caller, and unlocks. It leaves a
 // checkpoint to the committer, which makes it when its next caller has the answer.
+//
+// The statements run in the goroutine of an actor, which recovers from panics of a commit. Were
+// one of these recovered, the lock would be free and a transaction half done: the next caller
+// would commit it with its own. So a panic here fails the directory for good.
 func (d *Dir) commitAlone(r *commitRequest) error {
 	defer d.mu.Unlock()
 	ended := false
@@ -133,25 +176,41 @@ func (d *Dir) commitAlone(r *commitRequest) error {
 }
 
 // updateIndex commits the statements of one caller.
+//
+// apply may be called twice: if a statement of another request in its batch fails, the
+// transaction is rolled back and each request is made again in its own. So it must not count or
+// append to anything that outlives it, but for what it sets anew each time. It runs with the
+// lock, and must neither take that again nor wait for anybody.
 func (d *Dir) updateIndex(apply func(*sqlite.Conn) error) error { return d.updateIndexLarge(0, apply) }
 
 // updateLocally commits statements of one caller that a copy of the directory which follows
 // it does without.
+//
+// Those are what a flush does to the index and the log, what drops spills, and the place in a
+// remote log: a copy has files of its own and trims by itself. On the tape of this directory they
+// would drop records that the copy has in no file yet.
 func (d *Dir) updateLocally(apply func(*sqlite.Conn) error) error {
 	return d.submitRequest(&commitRequest{apply: apply, local: true, answer: make(chan error, 1)})
 }
 
 // updateIndexLarge commits statements that write many bytes.
+//
+// bytes counts against maxBytes, so that a batch does not gather many of them.
 func (d *Dir) updateIndexLarge(bytes int, apply func(*sqlite.Conn) error) error {
 	return d.submitRequest(&commitRequest{apply: apply, bytes: bytes, answer: make(chan error, 1)})
 }
 
 // commitAndAnswer commits a batch, with the requests that wait behind it, and answers it.
+//
+// Everybody is answered before a checkpoint begins: a long one costs those who come next, and not
+// those whose records are durable already.
 func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	batch = d.committer.gatherBatch(batch)
 	d.committer.waiting.Add(-int64(len(batch)))
+	// A batch of more than one shows that runs commit at the same time: then it is the goroutine
+	// that lets them come together.
 	if d.committer.single++; len(batch) > 1 {
 		d.committer.single = 0
 	}
@@ -165,6 +224,9 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 }
 
 // IsCommitting reports whether a transaction or a checkpoint is under way.
+//
+// The engine asks it to say why its Close has not come back in time; nothing is decided by the
+// answer, which may be old when it comes.
 func (d *Dir) IsCommitting() bool {
 	if d.mu.TryLock() {
 		d.mu.Unlock()

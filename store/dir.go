@@ -16,6 +16,9 @@ import (
 )
 
 // Durability says what a commit survives.
+//
+// It decides when the bytes are synced, and nothing else: the order of the writes is the same, so
+// that with either of them a directory holds whole transactions only.
 type Durability uint8
 
 // The durabilities.
@@ -28,6 +31,11 @@ const (
 )
 
 // Options are the settings of a Dir. The zero value works.
+//
+// The exported fields are copied once, by Open, and do not change in a life of the directory.
+// Three of them say how a directory with a log outside is opened without that: Detach gives the
+// log up, LogAway keeps it and refuses what it would get, and with neither the opening fails with
+// ErrRemote.
 type Options struct {
 	Durability    Durability
 	Logger        *slog.Logger   // for errors that no caller can be told; nil discards
@@ -44,19 +52,33 @@ type Options struct {
 }
 
 // A Dir is an open engine directory. It may be used by many goroutines.
+//
+// A Dir lives from Open to Close, and what follows belongs to one such life: the epoch, the
+// counts, the numbers that are given. Three goroutines, or kinds of them, use it besides its
+// callers: the committer, the workers of the flusher, and the one that prepares a checkpoint.
+// Each ends in Close.
+//
+// The fields fall into those that Open sets and nobody changes (path to markKey), those that have
+// a lock of their own (counters, garbage, flusher, outbox), and those that the lock mu guards:
+// the connection, dead, damaged, stale, erase, counts, checkpoints, log and the place in a remote
+// log. dead is set once and never taken back: a Dir that has failed stays failed, for nobody can
+// tell what SQLite and the system hold in memory.
 type Dir struct {
 	path    string
 	options Options
 	hook    *testhook.Hook
 	root    *os.Root
-	lock    *os.File
-	owned   os.FileInfo // of the lock
+	// lock is the lock file, open for as long as the directory is owned; releaseLock gives it back.
+	lock  *os.File
+	owned os.FileInfo // of the lock
 	// lockPath is where the lock file was, whatever the working directory is now.
-	lockPath  string
-	epoch     workflow.Epoch
-	secret    []byte
-	sealer    seal.Sealer
-	markKey   string       // of the mark of sealed values, "" without one
+	lockPath string
+	epoch    workflow.Epoch
+	secret   []byte
+	sealer   seal.Sealer
+	markKey  string // of the mark of sealed values, "" without one
+	// Numbers are given before the commit that needs them, and are not taken back if it fails:
+	// gaps are harmless, and a number that came twice would mix two runs, or two spills.
 	lastNum   atomic.Int64 // number of the last run
 	lastSpill atomic.Int64 // number of the last spill
 	reserved  atomic.Int64 // numbers the files of reserveSpace
@@ -108,6 +130,14 @@ const (
 
 // dropGarbageAtOpen drops dead records and spills that no record names, and finds the
 // numbers that were given last.
+//
+// It is the only recovery that the tables need, and it may itself be cut short and made again:
+// what a crash can leave behind is never named by anything that is read. Dead records are those
+// that the file of their run holds; spills are stray if the commit that was to name them did not
+// come. Both go at once, and not in pieces as during a life, since nobody commits yet.
+//
+// The counts are read here too, before the first commit changes them, and the largest numbers of
+// runs and spills, above which this life goes on.
 func (d *Dir) dropGarbageAtOpen() error {
 	garbage := []string{dropFlushed, dropStray}
 	if d.logAway {
@@ -123,12 +153,16 @@ func (d *Dir) dropGarbageAtOpen() error {
 			return d.indexError(err)
 		}
 	}
+	// If the run with the largest number was purged in an earlier life, its number is given again.
+	// That is harmless: the purge has left no row with it, and the names of files have a nonce.
 	for text, last := range map[string]*atomic.Int64{maxNum: &d.lastNum, maxSpill: &d.lastSpill} {
 		err := d.db.Each(text, func(r *sqlite.Row) error { last.Store(r.Int64(0)); return nil })
 		if err != nil {
 			return d.indexError(err)
 		}
 	}
+	// A spill that an earlier owner wrote may be in the log, and dropped here: its number must
+	// not come again, or a copy that executes both would put parts of two records together.
 	if d.remote != nil {
 		d.lastSpill.Store(max(d.lastSpill.Load(), d.remote.place.Spill))
 	}
@@ -141,13 +175,20 @@ const (
 )
 
 // Epoch returns the number drawn for this life of the directory.
+//
+// The engine puts it into the state of each run that it loads, and so into the keys of attempts.
 func (d *Dir) Epoch() workflow.Epoch { return d.epoch }
 
 // Secret returns 32 bytes that were drawn when the directory was made, and that its copies
 // have. Nothing shows them to anybody; nobody may change what is returned.
+//
+// Whoever has it can make keys of tasks that the engine accepts.
 func (d *Dir) Secret() []byte { return d.secret }
 
 // Failed is closed when everything fails with ErrFailed from then on.
+//
+// It is closed by [Dir.failForGood], and not by Close or Fence, which their caller knows of:
+// whoever watches it wants to hear of what nobody has asked for.
 func (d *Dir) Failed() <-chan struct{} { return d.failed }
 
 // Err returns why nothing works any more, ErrFailed or ErrClosed, or nil.
@@ -158,6 +199,11 @@ func (d *Dir) Err() error {
 }
 
 // indexError returns an error of pawl.db as one that callers can test.
+//
+// Every error of the connection passes through here or through typedError, so that callers can
+// tell three conditions that call for different answers: pawl.db is damaged, and needs a repair;
+// the system could not read a page just now, and the same call may succeed; or SQLite's lock is
+// held by somebody who should not be there. The lock is held.
 func (d *Dir) indexError(err error) error {
 	switch {
 	case err == nil:
@@ -175,6 +221,10 @@ func (d *Dir) indexError(err error) error {
 // indexIsSound reports whether pawl.db is in order, or may be, although SQLite has called
 // it malformed: SQLite also says so when the system could not read a page. The lock is
 // held.
+//
+// The check reads all of pawl.db and is made at most once with a bad outcome, which is
+// remembered. Without it, one failed read would have an operator restore a backup of a directory
+// that is whole.
 func (d *Dir) indexIsSound() bool {
 	if d.db == nil || d.damaged {
 		return false

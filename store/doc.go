@@ -33,4 +33,38 @@
 //
 // [Dir.Backup] copies a directory that is in use. One that no engine has open is verified
 // and repaired by package rescue, which reads it through an [Inspection].
+//
+// Every step is made so that a process which dies at it, or a machine that loses power, leaves a
+// directory that the next Open takes as it is. In the order in which they come:
+//
+//   - While Open runs: nothing was acknowledged, and every step may be made once more. Between the
+//     new epoch in pawl.db and the lock record that names it, the lock file says that nothing is
+//     known, so that the next Open checks everything.
+//   - Before the COMMIT of a transaction: the write-ahead log has frames without an end, which
+//     SQLite passes over. No caller of that transaction was answered.
+//   - Between the COMMIT and the answer: the records are there or, after a loss of power before
+//     the sync, not there; never a part of them. Whoever asks again finds a run that has taken the
+//     message, and the message is a repetition.
+//   - Between the parts of a spill: no record names the parts, and the next Open drops them.
+//   - While a file is built, renamed and synced: the index names the old file, and the log has all
+//     records behind that. The flush is made again, over the file that nobody names.
+//   - After the index names the new file: the records that it holds may still be in the log. They
+//     are dead, for whoever reads begins behind the last record of the file; the next Open drops
+//     them. The old file may be left, under the name that the next flush of the run writes to.
+//   - In a checkpoint: SQLite moves the log into pawl.db again, page by page, with the same outcome.
+//   - While Close runs: once the log is moved, the lock record says that pawl.db is closed, first
+//     without its hash and then with it. Without a hash, the next Open checks what it would
+//     otherwise only have compared.
+//
+// A [Dir.Fence] has the same outcome as a crash, without the death of the process.
+//
+// The connection to pawl.db is guarded by one lock, which a transaction holds from its first
+// statement to its sync. Readers take another lock before it, one after the other, so that a
+// commit never waits for more than one of them; they read lists in pages, and large records in
+// parts. What may be large is encoded, encrypted and decoded before or after, without the lock.
+//
+// The order of the three layers is: the owner of a run plans, and calls [Run.Commit], which
+// blocks; only then do effects leave; and from time to time the owner calls [Run.Flush], which
+// does not block. Commits wait for flushes in one case only, when thousands of runs wait for
+// their files.
 package store

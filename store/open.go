@@ -16,6 +16,13 @@ import (
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.
+//
+// The connection is exclusive, so that no other program reads or writes pawl.db while an engine
+// has it: SQLite's lock is the second one, behind that of the lock file, and also holds where
+// somebody has removed the lock file. That busy_timeout is 0 has a locked pawl.db fail at once,
+// as ErrLocked, and not after a wait. It begins with synchronous=FULL: what Open itself commits,
+// such as the epoch, is durable before the lock record says so; [Dir.syncCommitsHere] relaxes
+// that at the end.
 const indexPragmas = `
 PRAGMA busy_timeout=0;
 PRAGMA locking_mode=EXCLUSIVE; -- no shared memory, no lock per transaction
@@ -35,6 +42,16 @@ PRAGMA secure_delete=FAST; -- what is deleted is overwritten, as far as its page
 // other files, with ErrNoSpace if the disk is full, with ErrSealed if its values are sealed and the
 // codec lacks the key, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
 // left; then nothing has been changed.
+//
+// When it returns, the directory is as the last acknowledged commit left it, whatever the last
+// engine died of: SQLite has taken up the write-ahead log, dead records and spills without a
+// record are gone, and with a log outside, pawl.db has that up to its end. No run is loaded, and
+// no file of a run is read: a damaged one is found by [Dir.Load], and costs that run alone.
+//
+// It tries twice, because SQLite answers that a database is malformed also where the system could
+// not read a page, and an engine should not refuse its directory for one failed read. The
+// committer and the flusher begin last: while they do not run, the steps of the opening have the
+// connection for themselves.
 func Open(path string, o Options) (*Dir, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -53,12 +70,15 @@ func Open(path string, o Options) (*Dir, error) {
 	return d, nil
 }
 
+// tryOpen makes one attempt. After an error it closes whatever it has opened, so that the lock is
+// free again and the next attempt, or another process, finds the directory unlocked.
 func tryOpen(path string, o Options) (*Dir, error) {
 	sealer, err := seal.NewSealer(o.Codec)
 	if err != nil {
 		return nil, err
 	}
 	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, remote: o.remote, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{})}
+	// A commit of a remote directory holds the lock for as long as its log does not answer.
 	if o.remote != nil {
 		d.reading.gate, d.mu.gate = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
@@ -70,6 +90,16 @@ func tryOpen(path string, o Options) (*Dir, error) {
 }
 
 // openSteps opens the directory, and stops if its lock file is taken away meanwhile.
+//
+// The order of the steps is what makes them safe. The lock comes before everything that could be
+// changed. Then pawl.db is checked before SQLite sees it, for SQLite would take up a log of
+// another time without a word. The place in a log outside, the key of sealed values and the
+// format are checked next, before anything is written into pawl.db, so that a directory which is
+// refused is as it was. The epoch is last: from then on, an earlier owner that still lives is
+// fenced.
+//
+// Somebody may remove the lock file between two steps, after which another engine can take a lock
+// of its own. It is looked for before each step, and the opening fails with ErrLocked.
 func (d *Dir) openSteps() error {
 	steps := []func() error{d.lockDirectory, d.connectIndex, d.findLogPlace, d.checkMarkAndFormat, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
@@ -87,6 +117,12 @@ func (d *Dir) openSteps() error {
 }
 
 // lockDirectory makes the directory, if there is none, and takes its lock.
+//
+// A folder that is not an engine's, or is a copy that was never finished, is refused before a
+// lock file is put into it. The lock file is never removed, not even by Close: whoever waits to
+// open it would otherwise lock a file that has no name any more. The path is remembered as an
+// absolute one, because the process may change its working directory, and [Dir.checkOwner] must
+// ask for the same file for as long as the engine lives.
 func (d *Dir) lockDirectory() error {
 	if err := d.checkFinished(); err != nil {
 		return err
@@ -115,6 +151,14 @@ func (d *Dir) lockDirectory() error {
 }
 
 // connectIndex opens pawl.db, and locks it.
+//
+// Names are checked first, since SQLite follows links and takes up journals that lie there. Then
+// the bytes are checked against the lock record, the sums of the pages are made while SQLite does
+// not have the file, and the log is made durable under its name: SQLite creates it when it is
+// needed, and does not tell if its name is not synced, with which all commits would be lost.
+//
+// pawl.db could be exchanged between the checks and the opening by SQLite. It is compared by its
+// identity before and after; d.file stays known until Close, which seals that file and no other.
 func (d *Dir) connectIndex() error {
 	if err := d.checkNames(); err != nil {
 		return err
@@ -144,6 +188,20 @@ func (d *Dir) connectIndex() error {
 }
 
 // beginEpoch draws an epoch and writes it into pawl.db and the lock file.
+//
+// The epoch is random, and is never 0, which stands for one that is not known. Every transaction
+// of this life compares it with the one in pawl.db, see [Dir.checkFence], and attempts of tasks
+// carry the one in which they were dispatched, so that a result is taken for its own attempt only.
+//
+// What the lock file says meanwhile, and what the next Open makes of it after a crash:
+//
+//  1. "closed", epoch 0, no hash: nothing is known. Everything in pawl.db is checked.
+//  2. the epoch is in pawl.db, and synced: as before, for the lock file does not name it yet.
+//  3. "synced" or "open" with the epoch: pawl.db must have this epoch and a log beside it, or it is
+//     of another time, and refused.
+//
+// The second lock record must not come before the first commit is durable: a pawl.db that lacked
+// the epoch would be refused as an old one.
 func (d *Dir) beginEpoch() error {
 	if err := d.writeLockRecord(lockRecord{state: stateClosed}); err != nil {
 		return err
@@ -154,6 +212,8 @@ func (d *Dir) beginEpoch() error {
 	if _, err := d.db.Exec(putEpoch, int64(d.epoch)); err != nil {
 		return d.indexError(err)
 	}
+	// The commit of the epoch has begun the log anew, and the sums of pawl.db as it was found
+	// belong to that log.
 	d.beginMark()
 	if err := d.loadSecret(); err != nil {
 		return err
@@ -169,9 +229,12 @@ func (d *Dir) beginEpoch() error {
 			return err
 		}
 	}
+	// From here on a directory that lacks its log, or has an older pawl.db, is refused.
 	if err := d.writeLockRecord(lockRecord{state: state, epoch: d.epoch}); err != nil {
 		return err
 	}
+	// With the epoch in place an earlier owner of this directory commits nothing more, and what
+	// the log outside has is added to a pawl.db that nobody else changes.
 	if err := d.joinLog(); err != nil {
 		return err
 	}
@@ -182,6 +245,10 @@ func (d *Dir) beginEpoch() error {
 }
 
 // loadSecret reads the secret, or draws it in a directory that has none yet.
+//
+// Keys of tasks are derived from it, so it must be the same for as long as an executor may hold a
+// key: it is drawn once, is copied with the directory, and is never replaced because it is
+// damaged.
 func (d *Dir) loadSecret() (err error) {
 	d.secret, err = index.ReadSecret(d.db)
 	if err == nil && d.secret == nil {
