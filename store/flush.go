@@ -15,6 +15,10 @@ import (
 )
 
 // A flushJob is what one worker does for one run.
+//
+// A job has all requests of a run that had come when a worker took it; their records follow each
+// other, and the first one follows the last record of the file. err is the job's own: a run that
+// cannot be flushed, say because its file is damaged, does not keep the others of the batch.
 type flushJob struct {
 	run      *runFlushes
 	requests []*flushRequest
@@ -29,6 +33,24 @@ type flushJob struct {
 
 // flushBatch brings the files of some runs up to date. An error of one job does not
 // concern the others.
+//
+// The order is that of a file which is never changed in place, and what a crash leaves behind
+// each:
+//
+//  1. built under a temporary name: tmp/ is emptied by the next Open.
+//  2. renamed to the slot that the index does not name: nobody reads it.
+//  3. synced, contents and names: likewise, but it would survive.
+//  4. the index names it, in one transaction with the first records that are dropped: from now on
+//     the run is loaded from the new file.
+//  5. the old file is removed: what a crash leaves of it is overwritten by the next flush, which
+//     writes to that slot.
+//
+// If 4 came before 3, a loss of power could leave an index that names a file which is empty, and
+// the log without its records. If 5 came before 4 is durable, it could leave one that names a
+// file which is gone.
+//
+// Between the stages it is asked whether the directory is still ours: another engine may have
+// opened it, and its files of runs have the same names.
 func (d *Dir) flushBatch(b *runfile.Builder, jobs []*flushJob) {
 	for some := range slices.Chunk(jobs, rowsOnce) {
 		d.readFileRows(some)
@@ -62,6 +84,9 @@ func (d *Dir) flushBatch(b *runfile.Builder, jobs []*flushJob) {
 const rowsOnce = 16
 
 // readFileRows reads which files runs have now: the index says it, whatever a handle knows.
+//
+// The handle that asked may be of an earlier flush, or gone. Few rows are read at a time, since a
+// commit cannot begin meanwhile.
 func (d *Dir) readFileRows(jobs []*flushJob) {
 	err := d.readIndex(func(db *sqlite.Conn) error {
 		for _, j := range jobs {
@@ -86,6 +111,8 @@ func (d *Dir) readFileRows(jobs []*flushJob) {
 
 // passStage passes a stage and calls do with every job that has not failed, if the
 // directory is still ours.
+//
+// The hook is that of tests, which stop an engine at each stage, or let it fail there.
 func (d *Dir) passStage(jobs []*flushJob, at flushStage, do func(*flushJob) error) {
 	if err := d.checkOwner(); err != nil {
 		failJobs(jobs, err)
@@ -100,6 +127,7 @@ func (d *Dir) passStage(jobs []*flushJob, at flushStage, do func(*flushJob) erro
 	}
 }
 
+// failJobs gives an error to all jobs that have none yet.
 func failJobs(jobs []*flushJob, err error) {
 	for _, j := range jobs {
 		if j.err == nil {
@@ -109,6 +137,9 @@ func failJobs(jobs []*flushJob, err error) {
 }
 
 // buildFile writes the new file of a run under a temporary name.
+//
+// The name in tmp/ begins with the epoch: an earlier owner that was stopped in the middle of a
+// flush, and goes on, writes to another one.
 func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 	j.name = index.FileName(j.row.Run, j.row.Nonce, j.row.Slot.Other())
 	if d.flusher.isHeld(j.name) {
@@ -129,6 +160,9 @@ func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 }
 
 // buildInMemory writes a small file, which is made in memory.
+//
+// The old file is proven by its hash before anything is built on it: damage must not be copied
+// into a file with a new hash, which would look whole.
 func (d *Dir) buildInMemory(b *runfile.Builder, j *flushJob) error {
 	var old []byte
 	if j.row.Slot != 0 {
@@ -150,6 +184,8 @@ func (d *Dir) buildInMemory(b *runfile.Builder, j *flushJob) error {
 }
 
 // estimateSize returns about how large the file is after some requests.
+//
+// It decides whether the file is built in memory, and need not be exact.
 func estimateSize(requests []*flushRequest) int64 {
 	const row = 64
 	n := requests[0].size.Load()
@@ -173,6 +209,10 @@ func (j *flushJob) loggedBytes() (n int64) {
 }
 
 // fillFile writes everything that a file lacks.
+//
+// The definition, the facts and the sequence are those of the last request; tokens, branches,
+// records and events are added request by request. The file then says the same as the log does up
+// to that record, which [Snapshot.Replay] depends on.
 func (d *Dir) fillFile(to runfile.Target, j *flushJob) error {
 	g, err := d.Graph(j.row.Definition)
 	if err != nil {
@@ -201,6 +241,8 @@ func (d *Dir) fillFile(to runfile.Target, j *flushJob) error {
 	return nil
 }
 
+// writeInto adds what a request has. It refuses records that do not go on from those before: a
+// file with a gap would have a run loaded that never was like that.
 func (f *flushRequest) writeInto(to runfile.Target, next int64) error {
 	if len(f.entries) > 0 && f.entries[0].Seq != next || len(f.entries) == 0 && f.seq != next-1 {
 		return fmt.Errorf("the file lacks record %d", next)
@@ -209,6 +251,8 @@ func (f *flushRequest) writeInto(to runfile.Target, next int64) error {
 }
 
 // renameFile gives a new file its name, in the slot that is not in use.
+//
+// A folder has the runs whose ids hash alike, and is made when it is first needed.
 func (d *Dir) renameFile(j *flushJob) error {
 	err := d.root.Rename(j.tmp, j.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -220,6 +264,10 @@ func (d *Dir) renameFile(j *flushJob) error {
 }
 
 // syncFiles makes new files durable, with their names.
+//
+// A file needs three syncs: of its contents, of the folder that has its name, and of the one
+// above, in which that folder may be new. Where there are several files one call for the file
+// system is quicker; it also syncs what others have written there.
 func (d *Dir) syncFiles(jobs []*flushJob) error {
 	if canSyncAll && len(jobs) >= minSyncAll {
 		dir, err := d.root.Open(".")
@@ -249,6 +297,10 @@ func (d *Dir) syncFiles(jobs []*flushJob) error {
 
 // syncLogIfReplaced syncs the log, which names the new files, if old ones are to be
 // removed.
+//
+// At ProcessCrash the transaction that names the new files may still be lost with the power. Were
+// the old ones gone by then, the index would name files that are not there. At PowerLoss the
+// transaction is synced already, and nothing is done.
 func (d *Dir) syncLogIfReplaced(jobs []*flushJob) error {
 	for _, j := range jobs {
 		if j.err == nil && j.row.Slot != 0 {
@@ -260,6 +312,9 @@ func (d *Dir) syncLogIfReplaced(jobs []*flushJob) error {
 
 // removeOldFile removes the file that the new one replaces, unless an error says that
 // a loss of power might bring it back.
+//
+// An old file that is left costs space until the run is flushed or purged, and nothing else: so
+// this is no error of the job.
 func (d *Dir) removeOldFile(j *flushJob, err error) error {
 	j.requests[0].size.Store(int64(j.size))
 	if j.row.Slot == 0 {

@@ -15,9 +15,15 @@ import (
 const largeFile = 1 << 20
 
 // largePragmas prepare a database that nobody trusts before it is synced and named.
+//
+// There is no journal and no sync: after a crash the file is one in tmp/, which the next Open
+// removes.
 const largePragmas = `PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-4096;`
 
 // buildOnDisk writes a large file, page by page.
+//
+// The file is hashed when SQLite has closed it, by reading it once more: that is what the index
+// will name, whatever was written.
 func (d *Dir) buildOnDisk(j *flushJob) error {
 	d.hook.Hit("file.begin")
 	if err := d.startOnDisk(j); err != nil {
@@ -45,6 +51,8 @@ func (d *Dir) buildOnDisk(j *flushJob) error {
 
 // startOnDisk writes the file to begin with: a copy of the old file, or what SQLite would
 // have made of a small one, or an empty database.
+//
+// A file that was small until now is made anew in the layout that SQLite can go on with.
 func (d *Dir) startOnDisk(j *flushJob) error {
 	if j.row.Slot != 0 && j.row.FileSize > largeFile {
 		return d.copyRunFile(&j.row, func() (*os.File, error) {

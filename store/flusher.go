@@ -13,6 +13,9 @@ import (
 )
 
 // Bounds of flushing.
+//
+// They bound what flushing takes from commits: processors, memory and the disk. maxBacklog is the
+// only one by which commits are held up, and keeps the log from growing while the disk is slow.
 const (
 	flushWorkers  = 2    // files that are built at a time
 	maxBacklog    = 2048 // runs that wait for their file; then commits wait
@@ -21,6 +24,10 @@ const (
 )
 
 // A flushRequest is one call of [Run.Flush].
+//
+// The handle gives away what it has: nobody else uses changes, events and entries from then on.
+// seq and sum are of the last record, also if there is no entry because an earlier request had
+// it.
 type flushRequest struct {
 	changes state.Changes
 	events  []decision.Event
@@ -33,6 +40,10 @@ type flushRequest struct {
 
 // A runFlushes holds the requests to flush one run, in order. While a worker
 // has a job of the run, requests that come are kept for its next job.
+//
+// A run is in exactly one of four states: idle, with the requests that failed, if any; queued, in
+// queue; busy, in the hands of a worker; or postponed, which counts as queued. Two workers never
+// build files of the same run, which would both take the slot that is free.
 type runFlushes struct {
 	row      index.Row // its constant columns: which run it is, and of which definition
 	requests []*flushRequest
@@ -41,6 +52,8 @@ type runFlushes struct {
 }
 
 // A flusher brings the files of runs up to date, with some workers.
+//
+// mu guards all but the group, and is never held while a file is built or a commit waits.
 type flusher struct {
 	mu        sync.Mutex
 	changed   *sync.Cond // whenever a run is queued or a job has ended
@@ -67,6 +80,7 @@ const (
 	trimmed  flushStage = "trimmed" // the log is trimmed
 )
 
+// startWorkers begins the workers, as the last step of Open.
 func (f *flusher) startWorkers(d *Dir) {
 	f.changed = sync.NewCond(&f.mu)
 	f.runs = map[workflow.RunID]*runFlushes{}
@@ -76,6 +90,9 @@ func (f *flusher) startWorkers(d *Dir) {
 }
 
 // stopWorkers ends the workers when everything is flushed.
+//
+// Close calls it while commits are still possible, which flushes end with, and when no backup is
+// under way: then nothing is postponed, and the queue is all there is.
 func (f *flusher) stopWorkers() {
 	f.mu.Lock()
 	f.stopped = true
@@ -85,6 +102,9 @@ func (f *flusher) stopWorkers() {
 }
 
 // addRequest queues a request of the run with a row. It fails with ErrClosed.
+//
+// A run that was purged and started again under its id has another number; requests that are left
+// of the former one are not mixed with its own.
 func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,6 +123,8 @@ func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 	return nil
 }
 
+// enqueueRun queues a run unless it is queued or busy: a worker that has it queues it again if
+// more has come meanwhile. The lock is held.
 func (f *flusher) enqueueRun(r *runFlushes) {
 	if !r.busy && !r.queued {
 		r.queued = true
@@ -112,6 +134,9 @@ func (f *flusher) enqueueRun(r *runFlushes) {
 
 // waitForRun returns when no flush of a run is under way or queued. Requests that
 // failed are forgotten: their records are in the log.
+//
+// Load and Purge call it. To forget what failed is right for both: Load takes the records from
+// the log anew, and a purged run needs no file.
 func (f *flusher) waitForRun(id workflow.RunID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,6 +151,8 @@ func (f *flusher) waitForRun(id workflow.RunID) {
 }
 
 // waitForBacklog returns when not too many runs wait for their files.
+//
+// It lets everybody pass once the flusher is stopped, since nobody would wake them.
 func (f *flusher) waitForBacklog() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,6 +163,9 @@ func (f *flusher) waitForBacklog() {
 
 // takeBatch returns the jobs that a worker does together, each with its requests; nil
 // to stop.
+//
+// It blocks until there is something to do. The broadcast tells those who wait for the backlog
+// that the queue is shorter.
 func (f *flusher) takeBatch() []*flushJob {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,6 +207,11 @@ func (f *flusher) nextBatch() (out []*flushJob) {
 
 // batchDone takes note of how the jobs of a batch went and returns the callbacks that
 // are due.
+//
+// What failed goes in front of what has come meanwhile, in the order of the records, and is tried
+// again with the next request: an error such as that of a full disk would come again at once. The
+// callbacks are called by the worker after that, without the lock, since they may ask for a
+// flush.
 func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,6 +240,9 @@ func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
 }
 
 // dueCallbacks returns the callbacks of a job's requests, each to be called once.
+//
+// A request that failed is told so once; when a later flush takes its records along, it is not
+// told again.
 func (j *flushJob) dueCallbacks() (out []func()) {
 	err := j.err
 	for _, request := range j.requests {

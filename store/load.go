@@ -14,6 +14,14 @@ import (
 // lacks as well: both go into the next Flush. It waits for flushes of the run that
 // were asked for. It fails with ErrRunNotFound, and with ErrCorrupt or
 // ErrVersion if the run cannot be trusted.
+//
+// It is the recovery of a run, after a crash as well as after it was passivated: the state of the
+// file, with each record behind it applied as it was applied when it was planned. Nothing is
+// planned anew, so the outcome does not depend on the version of the program or on the clock.
+//
+// The records that were applied are unflushed as far as the new handle is concerned. If a flush
+// of an earlier handle is under way Load waits for it: the new handle would otherwise hand the
+// same records to a flush once more, which refuses them because the file has them by then.
 func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, error) {
 	d.flusher.waitForRun(id)
 	var events []decision.Event
@@ -32,6 +40,8 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 
 // State returns the state of a run as of its last commit. It is the caller's
 // own and independent of whoever owns the run.
+//
+// It neither waits for a flush nor makes a handle, so it disturbs nobody.
 func (d *Dir) State(id workflow.RunID) (*state.State, error) {
 	_, s, err := d.HeadAndState(id)
 	return s, err
@@ -47,6 +57,8 @@ func (d *Dir) HeadAndState(id workflow.RunID) (Head, *state.State, error) {
 }
 
 // explainLoad says what was done to the error of a run that is there.
+//
+// That there is no such run is no failure, and stays as it is.
 func explainLoad(what string, err error) error {
 	if errors.Is(err, ErrRunNotFound) {
 		return err
@@ -54,6 +66,7 @@ func explainLoad(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// loadState makes the state of a run from its snapshot, whose file is closed when it returns.
 func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*Snapshot, *state.State, error) {
 	snap, err := d.openSnapshot(id)
 	if err != nil {

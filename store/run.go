@@ -17,6 +17,17 @@ import (
 // A Run is the handle of a run for the one goroutine that owns it. It keeps the
 // records that are not flushed yet, no descriptor and no goroutine. Of several
 // handles of one run the first that commits lives on.
+//
+// The owner is the actor of the run, which plans on the state in memory and has the handle make
+// each step durable. row is what the index says after the last commit of this handle; every
+// commit states that as its condition, so that a handle which is behind, because another one has
+// committed, is refused and writes nothing.
+//
+// The invariants between two calls: row.Seq and row.Sum are of the last durable record; unflushed
+// are exactly the records that the handle has loaded or committed and not handed to a flush,
+// without a gap; pending is empty. dead is set by the first error and stays: after it, nobody
+// knows whether row is true, and the state in memory has records that may not be on the disk. The
+// owner loads the run again.
 type Run struct {
 	dir     *Dir
 	graph   *workflow.Graph
@@ -49,6 +60,10 @@ type Run struct {
 // before its first Commit, which fails with workflow.ErrRunExists if the id is
 // taken by then. Of head, what does not change with commits is kept; Run must
 // be set.
+//
+// The number and the nonce are drawn here, and are the run's own from now on, whether or not it
+// comes to a commit. Only the root of a family has room for descendants; a child takes from its
+// root's. Every part of its row counts as sound, since nothing was read.
 func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	d.definitions.addGraph(g)
 	head.Workflow, head.Version, head.Definition = g.Definition.Name, runfile.VersionOf(g), g.Hash
@@ -66,6 +81,8 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 	return r
 }
 
+// newHandle makes what New and Load have in common. The request is made once and used for all
+// commits: a commit allocates nothing for it.
 func (d *Dir) newHandle(row index.Row, g *workflow.Graph) *Run {
 	r := &Run{dir: d, graph: g, row: row}
 	r.size.Store(row.FileSize)
@@ -78,12 +95,24 @@ func (d *Dir) newHandle(row index.Row, g *workflow.Graph) *Run {
 // on from the last commit. It blocks until that is done. After any error the handle is
 // dead; with ErrUnknown it may have been done: load the run again. It fails with
 // ErrNoSpace, ErrFenced, ErrClosed, or, at the first commit, with workflow.ErrRunExists.
+//
+// It is the point at which a message counts: before it returns nil no effect of the records may
+// leave the actor and no caller may be told, and after that nothing may take them back. The
+// records of one call are committed together or not at all. s must be the state after all of them
+// and is not kept.
 func (r *Run) Commit(s *state.State, records []decision.Record) error {
 	return r.CommitAndTell(s, records, nil)
 }
 
 // CommitAndTell is Commit that puts events into the outbox in the same transaction, to be
 // published. While that is full it waits before it begins.
+//
+// An event in the outbox is committed with the record that it comes from, so that the feed
+// neither publishes what was not committed, nor forgets what was.
+//
+// Everything that takes time is done before the request is submitted: the records are encoded,
+// chained and sealed, the row and the lists are encoded. What is left for the transaction is to
+// write them, while all other runs wait.
 func (r *Run) CommitAndTell(s *state.State, records []decision.Record, events []decision.Event) error {
 	if r.dead != nil {
 		return r.dead
@@ -91,6 +120,8 @@ func (r *Run) CommitAndTell(s *state.State, records []decision.Record, events []
 	if len(records) == 0 {
 		return nil
 	}
+	// The head after the commit depends on the records, the listings on the state; both are
+	// encoded last.
 	err := r.encodeRecords(records)
 	if err == nil {
 		r.setNext(s, records)
@@ -108,11 +139,19 @@ func (r *Run) CommitAndTell(s *state.State, records []decision.Record, events []
 		r.dead = fmt.Errorf("commit run %q: %w", string(r.row.Run), err)
 		return r.dead
 	}
+	// The records are durable now: the handle goes on behind them.
 	r.advanceHandle()
 	return nil
 }
 
 // commitPending makes the batch durable.
+//
+// It waits first, for the flusher if thousands of runs wait for their files, and for the feed if
+// the outbox is full: the log of an engine whose disk or whose reader is slower than its runs
+// would otherwise grow without bound. Waiting comes before spilling, so that nothing lies in the
+// log of which the record may not come for a while.
+//
+// A crash between the spills and the commit leaves parts that no record names, which Open drops.
 func (r *Run) commitPending() error {
 	r.dir.flusher.waitForBacklog()
 	if len(r.told) > 0 {
@@ -121,6 +160,7 @@ func (r *Run) commitPending() error {
 	if err := r.dir.spillLarge(r.pending); err != nil {
 		return err
 	}
+	// A spilled record adds a row of a few bytes to the transaction, whatever its size.
 	for i := range r.pending {
 		if r.pending[i].Spill == 0 {
 			r.request.bytes += int(r.pending[i].ByteSize())
@@ -134,11 +174,14 @@ func (r *Run) commitPending() error {
 }
 
 // advanceHandle makes the handle stand behind the records that are durable now.
+//
+// It is called after a commit that has succeeded, and nowhere else.
 func (r *Run) advanceHandle() {
 	if r.fresh {
 		r.fresh, r.doc, r.hash = false, "", ""
 		r.dir.definitions.markStored(r.next.Definition)
 	}
+	// The next commit of this handle states these as its condition.
 	r.row.Head, r.row.Sum = r.next, r.pending[len(r.pending)-1].Sum
 	n := r.pendingBytes()
 	r.bytes += n
@@ -150,6 +193,9 @@ func (r *Run) advanceHandle() {
 }
 
 // pendingBytes returns about how many bytes the records take that are being committed.
+//
+// The same measure is used for the bytes of a tenant and for those of a run, and by the SQL that
+// counts them anew when the directory is opened: see logSize.
 func (r *Run) pendingBytes() (n int64) {
 	for i := range r.pending {
 		n += r.pending[i].ByteSize()
@@ -162,10 +208,14 @@ func (r *Run) Head() Head { return r.row.Head }
 
 // Unflushed returns how many records were committed since the last Flush,
 // and about how many bytes of the log they take.
+//
+// By them its owner decides when a flush is worth its cost: the file is written anew each time.
 func (r *Run) Unflushed() (records int, bytes int64) { return len(r.unflushed), r.bytes }
 
 // Bytes returns about how many bytes the run takes on the disk: its file as it was when
 // the handle was made, with the records that were not in it, and those committed since.
+//
+// The engine ends a run that has more than the limit runBytes of its definition allows.
 func (r *Run) Bytes() int64 { return r.total }
 
 // Flush has the run's file brought up to date: ch is what has changed in the state
@@ -174,6 +224,13 @@ func (r *Run) Bytes() int64 { return r.total }
 // file is durable and the records are read from it, or with an error; usually from
 // another goroutine, but before Flush returns if the handle is dead. After an error the
 // next Flush tries again.
+//
+// Nothing depends on a flush but the time that loading takes and the size of the log: the records
+// are durable already. So an owner asks for one when enough has come together, and when it
+// passivates the run. Of several requests for a run the worker makes one file.
+//
+// A flush that fails keeps its records and its changes in memory, in front of the next one of the
+// same handle, since the state does not tell the same changes twice.
 func (r *Run) Flush(ch state.Changes, events []decision.Event, done func(error)) {
 	err := r.queueFlush(&flushRequest{changes: ch, events: events, entries: r.unflushed, seq: r.row.Seq, sum: r.row.Sum, done: done, size: &r.size})
 	if err != nil && done != nil {
@@ -181,6 +238,8 @@ func (r *Run) Flush(ch state.Changes, events []decision.Event, done func(error))
 	}
 }
 
+// queueFlush hands the records over to the flusher. A run that was never committed has no row
+// that could name a file.
 func (r *Run) queueFlush(f *flushRequest) error {
 	switch {
 	case r.dead != nil:
@@ -193,6 +252,8 @@ func (r *Run) queueFlush(f *flushRequest) error {
 }
 
 // Close ends the use of the handle. Flushes that it asked for are still made.
+//
+// What is committed is in the log, so nothing is lost if the last records were not flushed.
 func (r *Run) Close() error {
 	if r.dead == nil {
 		r.dead = ErrClosed

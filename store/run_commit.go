@@ -16,6 +16,14 @@ import (
 )
 
 // encodeRecords encodes the records of a commit and chains them.
+//
+// Each record carries the checksum of itself and of all before it, from the run's id on; row and
+// file name the last one. So a record that is changed, missing, or of another run is noticed when
+// the run is loaded, and no two histories of one run can be mixed. Values are sealed before the
+// checksum is made: whether a directory is whole can be seen without the key.
+//
+// A record whose sequence does not follow is a fault of the caller; it is refused here, before
+// anything is written.
 func (r *Run) encodeRecords(records []decision.Record) error {
 	r.pending = r.pending[:0]
 	seq, sum := r.row.Seq, r.row.Sum
@@ -42,6 +50,9 @@ func (r *Run) encodeRecords(records []decision.Record) error {
 
 // finalArtifacts returns the artifacts of a run's outcome, and whether those that were
 // staged are dropped.
+//
+// The artifacts of a completed run count; those that a failed one had staged are dropped, with
+// their references to blobs, unless Options.KeepArtifacts says otherwise.
 func finalArtifacts(s *state.State, keep bool) (out []workflow.Artifact, dropped bool) {
 	switch {
 	case !s.Status.Final():
@@ -53,6 +64,10 @@ func finalArtifacts(s *state.State, keep bool) (out []workflow.Artifact, dropped
 }
 
 // setNext sets the row of the run after records, with s as the state after them.
+//
+// It is kept apart from row until the commit has succeeded. What never changes after the first
+// commit, when the run was started and from which run it was forked, is taken from the first
+// state.
 func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.findRefs(records)
 	r.next = r.row.Head
@@ -65,6 +80,10 @@ func (r *Run) setNext(s *state.State, records []decision.Record) {
 
 // encodeNext encodes what may be large: nothing else can be committed while a commit
 // is written.
+//
+// Most commits change the sequence and nothing else that the row says: then state stays nil, and
+// the transaction writes the last part of the row only, with its own checksum. A change of the
+// status, the alarm, the output or the failure rewrites the part that has them.
 func (r *Run) encodeNext() (err error) {
 	if r.fresh {
 		if r.doc, err = r.dir.storedDocument(r.graph); err == nil {
@@ -93,6 +112,10 @@ func (r *Run) encodeNext() (err error) {
 }
 
 const (
+	// A row has five parts, each with a checksum of its own: what never changes, the room, the
+	// state, the last record, and the file. A statement that changes one part leaves the others
+	// as they are, so that commits and flushes of one run do not have to know what the other
+	// writes.
 	insertRun = `INSERT INTO runs (num,
 		id, workflow, version, definition, input_hash, parent, root, tenant, labels, nonce, started_at, forked_from, forked_record, start_crc, room, room_crc,
 		status, alarm, ended_at, output, failure, artifacts, state_crc, seq, sum, at, last_crc,
@@ -106,6 +129,11 @@ const (
 )
 
 // writeCommit runs the statements of a commit.
+//
+// The row comes first, because it is what refuses: a handle that is behind, or a new run whose id
+// is taken, must not have written anything, since the transaction goes on with other requests.
+// Lists, references to blobs, records and events follow, which all belong to the same instant:
+// whoever looks at pawl.db sees all of it or none.
 func (r *Run) writeCommit(db *sqlite.Conn) error {
 	if err := r.writeRow(db); err != nil {
 		return err
@@ -128,6 +156,10 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 
 // writeRow brings the run's row up to date, and refuses if that is not the one
 // that the handle knows.
+//
+// The condition is the sequence of the last record that the handle knows. Two handles of one run
+// can exist, say when an actor is given up whose disk did not answer: of those the first that
+// commits goes on, and the other one gets ErrFenced and loads the run again.
 func (r *Run) writeRow(db *sqlite.Conn) error {
 	end := &r.pending[len(r.pending)-1]
 	r.dir.counts.noteIncident(r.row.Num, &r.row.Head, &r.next)
@@ -151,6 +183,9 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 }
 
 // changesState reports whether a commit changes more of the row than its sequence.
+//
+// Outputs are not compared, since they may be large; a run has one when it ends, and is written
+// then.
 func (r *Run) changesState() bool {
 	a, b := &r.row.Head, &r.next
 	return a.Status != b.Status || !a.Alarm.Equal(b.Alarm) || !a.EndedAt.Equal(b.EndedAt) ||
@@ -158,6 +193,12 @@ func (r *Run) changesState() bool {
 }
 
 // insertRow writes the row of a new run, of which last is the last part but its file.
+//
+// An id is given once for as long as its run is not purged: of two starts at the same time one is
+// refused with ErrRunExists, and its caller compares the definition and the input with those of
+// the other. The root's room, the run that a fork comes from, the labels and the definition are
+// looked at and written in the same transaction, so that a child whose root was purged, or a run
+// whose definition was collected, cannot come to be.
 func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	h, num := &r.next, r.row.Num
 	root, room, err := r.readRoom(db, h.Root)
@@ -167,6 +208,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 	if err != nil {
 		return err
 	}
+	// The file part is that of a run without a file: slot 0, no record.
 	n, err := db.Exec(insertRun, slices.Concat(
 		index.RowWithCRC(num, string(h.Run), h.Workflow, int64(h.Version), h.Definition, r.hash,
 			string(h.Parent), string(h.Root), h.Tenant, index.LabelsText(h.Labels), int64(r.row.Nonce), column.Millis(h.StartedAt), string(h.ForkedFrom.Run), h.ForkedFrom.Record),
@@ -191,6 +233,8 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 }
 
 // stateValues returns what the row says of the run as it will be.
+//
+// Texts are sealed each for its own place, so that nobody can move one to another column or run.
 func (r *Run) stateValues(output driver.Value) ([]driver.Value, error) {
 	h := &r.next
 	texts, err := r.dir.sealState(h.Run, [3]driver.Value{output, column.FailureText(h.Failure), index.ArtifactsText(h.Artifacts)})
@@ -198,6 +242,8 @@ func (r *Run) stateValues(output driver.Value) ([]driver.Value, error) {
 }
 
 // alarmValue returns the alarm of a run that can still change.
+//
+// A run that has ended keeps none: nothing may wake it.
 func alarmValue(h *Head) any {
 	if h.Status.Final() {
 		return nil
