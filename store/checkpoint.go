@@ -10,6 +10,9 @@ import (
 // anew. Commits wait for it. What takes longest is therefore done before, while they go on: the
 // log is synced, and its pages are read and summed for the mark.
 
+// longLog frames are some 25 MB. The longer the log may be, the fewer pages are moved for as many
+// commits, because pages that changed often are moved once; and the longer an Open after a crash
+// takes, which reads it.
 const (
 	// longLog is how many frames the log has before a checkpoint is prepared.
 	longLog = 12_000
@@ -20,6 +23,8 @@ const (
 )
 
 // longLog returns how many frames the log has before a checkpoint is prepared.
+//
+// After something was deleted for good, such as by a purge, the log should not keep it for long.
 func (d *Dir) longLog() int {
 	if d.stale {
 		return int(d.hook.LogFrames(staleLog))
@@ -28,6 +33,9 @@ func (d *Dir) longLog() int {
 }
 
 // A checkpointer says how the log stands. The lock of the directory guards it, but for running.
+//
+// frames counts what this life has written since the last checkpoint, and not what an earlier one
+// has left in the log.
 type checkpointer struct {
 	frames    int            // of the log, about
 	preparing bool           // a goroutine prepares a checkpoint
@@ -35,6 +43,9 @@ type checkpointer struct {
 }
 
 // countFrames counts what was written into the log since the last call.
+//
+// If SQLite cannot tell, the log counts as very long, so that the next commit makes a checkpoint,
+// whose error says what is wrong.
 func (d *Dir) countFrames() {
 	n, err := d.db.Written()
 	if d.checkpoints.frames += n; err != nil {
@@ -44,6 +55,8 @@ func (d *Dir) countFrames() {
 }
 
 // needsCheckpoint reports whether the committer has to see to the length of the log.
+//
+// A caller that could commit by itself leaves it to the committer then.
 func (d *Dir) needsCheckpoint() bool {
 	c := &d.checkpoints
 	return c.frames >= maxLogs*d.longLog() || c.frames >= d.longLog() && !c.preparing
@@ -51,6 +64,9 @@ func (d *Dir) needsCheckpoint() bool {
 
 // startCheckpoint has a checkpoint made if the log is long: by a goroutine, which prepares it
 // while commits go on, or at once if the log has become very long.
+//
+// The second limit is for commits that come faster than the preparation reads: without it the log
+// would grow for as long as they do. The lock is held.
 func (d *Dir) startCheckpoint() {
 	d.countFrames()
 	switch {
@@ -63,6 +79,11 @@ func (d *Dir) startCheckpoint() {
 }
 
 // prepareCheckpoint makes a checkpoint that commits wait for as shortly as it can be.
+//
+// It reads the log without the lock, up to where it ends at that moment, and takes the lock for
+// the rest: what was appended since, and the move itself. What it has read stays true, since
+// frames behind which the log goes on are not changed. Somebody else may have made a checkpoint
+// meanwhile, because the log has become very long: then there is nothing to do.
 func (d *Dir) prepareCheckpoint() {
 	sums := logSums{}
 	err := d.syncLog()
@@ -92,6 +113,11 @@ func (d *Dir) checkpointIfLong() {
 // makeCheckpoint moves the log into pawl.db. sums are of as much of it as was read before. If
 // it fails nothing that was committed is lost, but unless the disk is only full it is not
 // trusted any more.
+//
+// A crash in the middle leaves pages in pawl.db of which the log has the same or newer ones:
+// SQLite reads those of the log, and moves them again. On a full disk pawl.db cannot grow: the
+// log stays, and with it everything; the next checkpoint is tried when it has grown as much
+// again. The lock is held.
 func (d *Dir) makeCheckpoint(sums *logSums) {
 	d.checkpoints.frames, d.log.size = 0, 0
 	err := d.indexError(d.checkpointAndMark(d.checkpointText(), sums))
@@ -108,6 +134,9 @@ func (d *Dir) makeCheckpoint(sums *logSums) {
 
 // checkpointText returns the statement that moves the log into pawl.db: the log keeps its
 // size, which costs least, unless it has content that was deleted.
+//
+// PASSIVE moves whatever it can without waiting for readers; there are none, for the connection
+// is exclusive.
 func (d *Dir) checkpointText() string {
 	if d.stale {
 		return `PRAGMA wal_checkpoint(TRUNCATE)`
@@ -117,6 +146,9 @@ func (d *Dir) checkpointText() string {
 
 // checkpointAndMark moves the log into pawl.db, by a statement, and then writes the sums of
 // the pages that were in it.
+//
+// The sums are written after the pages and before the next commit, which begins the log anew: see
+// sums.go. If they cannot be read or written there are no marks any more, and that is no error.
 func (d *Dir) checkpointAndMark(text string, sums *logSums) error {
 	if d.sums != nil {
 		if err := sums.readLog(d); err != nil {

@@ -15,6 +15,13 @@ import (
 
 // A Snapshot is a run as of one commit: its row, its file, which is in memory if it is
 // small, and the records that are not in it yet.
+//
+// The parts are read one after the other, and are of one commit nevertheless: row and records are
+// read at one moment, and a file never changes under its name while the row names it. If the run
+// was flushed in between, the file that the row named may be gone, and everything is read again.
+//
+// The records go on from the file without a gap up to the row, which is checked before anybody
+// sees them. Exactly one of data and db is set if there is a file.
 type Snapshot struct {
 	index.Row
 	Content runfile.Source // of the file; nil without one
@@ -26,9 +33,15 @@ type Snapshot struct {
 }
 
 // maxRereads is how often a file may be replaced while we try to read it.
+//
+// A run is flushed only after it has grown, so that even a busy one is read at the second
+// attempt.
 const maxRereads = 100
 
 // openSnapshot reads a run. Close it.
+//
+// It reads what is on the disk, and needs nothing of the run's owner, so that any goroutine may
+// look at a run while its actor works.
 func (d *Dir) openSnapshot(id workflow.RunID) (*Snapshot, error) {
 	for n := 0; ; n++ {
 		s, err := d.readRunRecords(id)
@@ -51,6 +64,10 @@ func (d *Dir) openSnapshot(id workflow.RunID) (*Snapshot, error) {
 }
 
 // readRunRecords reads the row and the log of a run, at one moment, and checks them.
+//
+// What is large is decoded and put together without the lock, and checked then. Damage is
+// believed only if the run still has the same file: a flush drops records and spills that its
+// file has.
 func (d *Dir) readRunRecords(id workflow.RunID) (*Snapshot, error) {
 	for n := 0; ; n++ {
 		s := &Snapshot{dir: d}
@@ -88,6 +105,10 @@ func (d *Dir) readRunRecords(id workflow.RunID) (*Snapshot, error) {
 }
 
 // checkChain checks that the records go from the file to the row without a gap.
+//
+// The chain begins with the checksum that the row has of the last record in the file, or with
+// that of the run's id, and must end with the one of the row. A log that lost its last records is
+// found by that, as well as one with a record of another run, or of another history of this one.
 func (s *Snapshot) checkChain() error {
 	seq, sum := s.Flushed, runfile.FirstSum(s.Run)
 	if s.Flushed > 0 {
@@ -111,6 +132,10 @@ const filePragmas = `PRAGMA trusted_schema=OFF;`
 
 // openFile opens the file: a large one is read page by page, a small one, or one that may
 // be sealed, at once.
+//
+// A file that SQLite reads page by page is proven first, by reading it as a whole; SQLite then
+// has the same file open, which nobody changes. A sealed one has to be opened as a whole,
+// whatever its size.
 func (s *Snapshot) openFile() (err error) {
 	if s.FileSize >= largeFile && !s.dir.sealer.IsOn() {
 		err = s.openLarge()
@@ -127,6 +152,8 @@ func (s *Snapshot) openFile() (err error) {
 }
 
 // openLarge opens the file with SQLite.
+//
+// openLarge has the memory that it takes not depend on the size of the run.
 func (s *Snapshot) openLarge() (err error) {
 	if s.large, err = s.dir.proveRunFile(&s.Row); err != nil {
 		return err
@@ -166,6 +193,9 @@ func (s *Snapshot) damageOf(file, what string, err error) error {
 }
 
 // checkMeta checks that the file is of this run and ends where the row says.
+//
+// The hash proves that the file is what was written; this proves that it is the one that belongs
+// to the row.
 func (s *Snapshot) checkMeta() error {
 	run, seq, sum, err := runfile.ReadMeta(s.Content)
 	switch {
@@ -182,6 +212,8 @@ func (s *Snapshot) checkMeta() error {
 }
 
 // ReadDatabase calls f with the file as SQLite reads it, unless there is none.
+//
+// A file that was read into memory becomes a database there.
 func (s *Snapshot) ReadDatabase(f func(*sqlite.Conn) error) error {
 	switch {
 	case s.Content == nil, f == nil:
@@ -210,6 +242,10 @@ func (s *Snapshot) Close() {
 
 // Replay returns the state of the run: the one in its file, with the records after it
 // applied. happened is called with the events of those. It fails with a *CorruptError.
+//
+// It is the same whoever asks: the owner that goes on with the run, and a reader that only looks.
+// Nothing decides anything: the decisions of each record are applied as they are. The epoch of
+// the state is that of this life, which what is dispatched from now on belongs to.
 func (s *Snapshot) Replay(happened func([]decision.Event)) (*state.State, error) {
 	g, err := s.dir.Graph(s.Definition)
 	if err != nil {
@@ -235,6 +271,9 @@ func (s *Snapshot) DecodeEntry(e *runfile.Entry) (decision.Record, error) {
 
 // Journal yields all records of the run, from the first on, as far as the chain of their
 // checksums holds. The last may come with a *CorruptError.
+//
+// The file's records are checked while they are read; those of the log were when the snapshot was
+// made. A gap between the two would be seen by the sequence with which the file's journal ends.
 func (s *Snapshot) Journal() iter.Seq2[runfile.Entry, error] {
 	return func(yield func(runfile.Entry, error) bool) {
 		last := int64(0)

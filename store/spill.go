@@ -27,6 +27,9 @@ const (
 )
 
 // partBits are the bits of a part's key that count the parts of one spill.
+//
+// A part is half a MB, so that a record of any size that a run may have finds numbers for its
+// parts.
 const partBits = 20
 
 const (
@@ -39,13 +42,21 @@ const (
 )
 
 // spillKeys returns the first and the last key that the parts of a spill may have.
+//
+// For example, the parts of spill 3 have the keys 3<<20, 3<<20 + 1 and so on: one after another,
+// so that a part which is missing shows as a gap.
 func spillKeys(spill int64) (first, last int64) {
 	return spill << partBits, (spill+1)<<partBits - 1
 }
 
 // spillLarge spills the large records among some, and numbers the spills. Garbage that
 // could not be dropped before, on a full disk, is dropped first, so that it does not add up.
+//
+// It is called before the commit of the records, by its caller's goroutine, and takes as many
+// transactions as there are parts; the commit itself then adds a row that names the spill. After
+// an error none of the spills is named by anything, and they are dropped.
 func (d *Dir) spillLarge(entries []runfile.Entry) error {
+	// A number of an earlier attempt, or of another directory, means nothing here.
 	for i := range entries {
 		entries[i].Spill = 0
 	}
@@ -76,6 +87,9 @@ func (d *Dir) spillLarge(entries []runfile.Entry) error {
 // without room would otherwise take all space that is left, and more than its parts give
 // back when they are dropped: the write-ahead log only grows, and is not emptied
 // while pawl.db cannot grow. Then no run could commit any more.
+//
+// The file is made and removed at once: the room is not kept, it is only seen to be there. Where
+// that cannot be told nothing is refused.
 func (d *Dir) reserveSpace(bytes int64) error {
 	name := path.Join(tmpDir, fmt.Sprintf("%v-spare-%d", d.epoch, d.reserved.Add(1)))
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
@@ -93,6 +107,9 @@ func (d *Dir) reserveSpace(bytes int64) error {
 
 // writeParts writes the text of a record that is too large for one transaction, in one transaction for each part. The
 // record refers to the parts by the number spill; until it does, nobody reads them.
+//
+// Each part is durable before the next one is written, and all before the record: a record never
+// names a spill of which a crash may take a part.
 func (d *Dir) writeParts(spill int64, data []byte) error {
 	for key, _ := spillKeys(spill); len(data) > 0; key++ {
 		part := data[:min(int(d.hook.PartBytes(partBytes)), len(data))]
@@ -111,6 +128,9 @@ func (d *Dir) writeParts(spill int64, data []byte) error {
 
 // unspillFailed drops the spills of records of run num whose commit has failed. Where it
 // is not known whether the commit took place, pawl.db tells which spills are named.
+//
+// To drop a spill that is named would damage the run for ever, and to keep one that is not costs
+// its space until the next Open. So in doubt they are kept.
 func (d *Dir) unspillFailed(num int64, entries []runfile.Entry, cause error) {
 	if errors.Is(cause, ErrFailed) || errors.Is(cause, ErrClosed) {
 		return // nothing works any more
@@ -151,6 +171,8 @@ func (d *Dir) dropSpills(spills []int64) {
 }
 
 // clearGarbage drops all spills that are garbage, a few parts at a time.
+//
+// A spill that could only be dropped in part is taken up again from its first part that is left.
 func (d *Dir) clearGarbage() error {
 	for {
 		spill, ok := d.garbage.takeSpill()
@@ -175,6 +197,10 @@ func (d *Dir) clearGarbage() error {
 // completeEntries adds large values and spills to the records that readLog has returned. It
 // holds the lock for a few parts of a spill at a time, for the records may be large. found is
 // the damage that readLog has found; damage is of the last record returned.
+//
+// Between two parts others commit, and a flush may drop the spill: what is missing then looks
+// like damage. [Dir.readRunRecords] looks whether the run was flushed meanwhile before it says
+// so.
 func (d *Dir) completeEntries(entries []runfile.Entry, found error) (out []runfile.Entry, damage, err error) {
 	for i := range entries {
 		e := &entries[i]
@@ -198,6 +224,8 @@ func (d *Dir) completeEntries(entries []runfile.Entry, found error) (out []runfi
 
 // readSpilled completes a record from its spill. damage says why the spill cannot be
 // that record's.
+//
+// The bytes are not checked here but with the chain of checksums, which is of the whole record.
 func (d *Dir) readSpilled(e *runfile.Entry) (damage, err error) {
 	var parts [][]byte
 	next, last := spillKeys(e.Spill)

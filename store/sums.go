@@ -38,9 +38,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // written, has the sum 0.
 var zeroSum = crc32.Checksum(make([]byte, index.PageSize), castagnoli)
 
+// A file of sums with a hole, which the system reads as zeros, so fits pages of zeros.
 func sumPage(page []byte) uint32 { return crc32.Checksum(page, castagnoli) ^ zeroSum }
 
 // A pageSummer takes the bytes of a pawl.db and makes the sums of its pages.
+//
+// Writes may be of any length; sums has the whole pages so far.
 type pageSummer struct {
 	sums []uint32
 	crc  uint32 // of a page that has begun
@@ -76,11 +79,15 @@ func (d *Dir) sumIndex(to io.Writer) ([]uint32, error) {
 }
 
 // A mark is what the last checkpoint has left.
+//
+// Whoever takes the sums for true must know that nothing else was moved into pawl.db since. The
+// salt tells: SQLite raises it by one whenever it begins the log anew.
 type mark struct {
 	salt [2]uint32 // of the log
 	sums []uint32  // of the pages of pawl.db
 }
 
+// header returns the header of the file, whose checksum is of itself, and not of the sums.
 func (m *mark) header() []byte {
 	out := make([]byte, 0, sumsHeader)
 	for _, n := range []uint32{sumsID, sumsID, index.PageSize, uint32(len(m.sums)), m.salt[0], m.salt[1]} { //nolint:gosec // SQLite counts pages so
@@ -89,6 +96,7 @@ func (m *mark) header() []byte {
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
+// appendSums appends sums as the file has them.
 func appendSums(out []byte, sums []uint32) []byte {
 	for _, s := range sums {
 		out = binary.LittleEndian.AppendUint32(out, s)
@@ -97,6 +105,9 @@ func appendSums(out []byte, sums []uint32) []byte {
 }
 
 // readMark reads the sums. Those that are damaged, or missing, are a mark of no pages.
+//
+// A mark that is not to be trusted costs a full check, so nothing about it is an error but that
+// the disk cannot be read.
 func (d *Dir) readMark() (mark, error) {
 	f, err := d.openRegular(sumsFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
@@ -127,6 +138,14 @@ func (d *Dir) readMark() (mark, error) {
 // changedSince returns the pages of the log if nothing else of pawl.db, whose pages have the
 // given sums, has changed since the last mark. It reports false if more has, or if that
 // cannot be told.
+//
+// Two logs may belong to a mark. If the log has the mark's salt it is the one that was moved:
+// then pawl.db must have all of it, as the sums say. If it has the next salt it was begun after
+// the mark, and its pages are those that may differ. Any other log was begun after a checkpoint
+// of which the mark says nothing.
+//
+// Pages that are neither in the log nor as the sums say were changed by somebody else, or by a
+// disk that has lost a write. The caller then checks everything.
 func (d *Dir) changedSince(sums []uint32) (changed map[uint32][]byte, marked bool, err error) {
 	m, err := d.readMark()
 	if err != nil || len(m.sums) == 0 {
@@ -155,6 +174,8 @@ func (d *Dir) changedSince(sums []uint32) (changed map[uint32][]byte, marked boo
 
 // hasAll reports whether a log that was moved into pawl.db as a whole still ends with the
 // pages that were: SQLite would put older ones in their place.
+//
+// SQLite executes such a log again when it opens pawl.db, although it was moved before.
 func (m *mark) hasAll(log *sqlite.WAL) bool {
 	if log.Count != 0 && int64(log.Count) != int64(len(m.sums)) {
 		return false
@@ -168,6 +189,8 @@ func (m *mark) hasAll(log *sqlite.WAL) bool {
 }
 
 // findSums makes the sums of pawl.db as it was found, unless a check has made them.
+//
+// SQLite must not have the file yet; of a new directory they are those of an empty pawl.db.
 func (d *Dir) findSums() (err error) {
 	if d.found == nil {
 		d.found, err = d.sumIndex(io.Discard)
@@ -177,6 +200,10 @@ func (d *Dir) findSums() (err error) {
 
 // beginMark writes the sums of pawl.db as it was found, behind the first commit. If it
 // cannot, the next Open after a crash takes longer.
+//
+// After it a mark says: pawl.db is as it was found, and the log that has just begun has
+// everything since. A crash before it leaves the mark of the last life, which does not fit any
+// more.
 func (d *Dir) beginMark() {
 	sums := d.found
 	d.found = nil
@@ -220,6 +247,9 @@ func (d *Dir) dropMark() error {
 }
 
 // logSums are the sums of the pages in the log, as far as it was read.
+//
+// The log is read in pieces, while it grows: frames remembers where, and last has the newest sum
+// of each page of the transactions that have ended. The zero value begins with the log.
 type logSums struct {
 	frames sqlite.FrameReader
 	last   map[uint32]uint32 // of every page by its number
@@ -227,6 +257,10 @@ type logSums struct {
 }
 
 // readLog takes up what was committed since the last call. The log may grow meanwhile.
+//
+// A transaction counts when its last frame is read, which has the size of pawl.db; frames without
+// such an end are those of a transaction that is under way, and come with the next call. If the
+// log was begun anew since, what was read of the old one is forgotten.
 func (s *logSums) readLog(d *Dir) error {
 	log, err := d.openRegular(indexWAL)
 	if err != nil {
@@ -258,9 +292,15 @@ func (s *logSums) readLog(d *Dir) error {
 }
 
 // sumsGap is how many sums between two that have changed are written with them.
+//
+// A write of a few more bytes costs less than another write.
 const sumsGap = 256
 
 // writeMark makes a mark of the last one and of the pages that were moved since.
+//
+// The sums come before the header, whose salt makes them count. A crash in between leaves a
+// header with the salt of the log before: the sums that changed are of pages in the log, which
+// nobody compares, or the header does not fit, and everything is checked.
 func (d *Dir) writeMark(moved *logSums) error {
 	m := &d.mark
 	m.salt = moved.frames.Salt()

@@ -17,12 +17,15 @@ import (
 // take more than maxBytes.
 const trimOnce = 256
 
+// trimOnce keeps a transaction that drops records about as long as one that commits them.
 const (
 	sizeLog = `SELECT key, length(message) + length(decisions) + coalesce(length(vals), 0), parts FROM log
 		WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?`
 	deleteLog = `DELETE FROM log WHERE key BETWEEN ? AND ?`
 	// What a damaged row says must not drop records that live. The last dead record
 	// goes last, so it is there, and its checksum is that of the row.
+	//
+	// dropFlushed drops what a crash has left of the dead records of all runs.
 	dropFlushed = `DELETE FROM log WHERE key IN (SELECT log.key ` + index.DeadRecords + `
 		AND EXISTS (SELECT 1 FROM log AS last WHERE last.key = num << 32 | filed AND last.sum = filed_sum))`
 	flushRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ?, file_crc = ? WHERE num = ? AND filed = ?`
@@ -30,6 +33,15 @@ const (
 
 // trimFlushed makes the index name the new files and drops the records in them. It returns
 // the spills of those records. If it fails the index is as it was.
+//
+// From the commit of this transaction on the runs are loaded from their new files. The files of
+// all jobs are synced by then. The condition of each update is the record with which the old file
+// ends: if a run was purged since the job began, nothing is updated, and nothing is dropped for
+// it.
+//
+// The spans that were left before go first, whole, before anything newer of the same run is
+// dropped: so the last dead record of a run is the last to go, and its checksum is there for as
+// long as others are, by which the next Open knows that the row tells the truth about them.
 func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 	var left []span
 	before := d.garbage.takeSpans()
@@ -63,6 +75,8 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 
 // trimLog drops the records of a run from the log, up to a sequence and all at once, and
 // returns the numbers of their spills.
+//
+// It is for a run that is purged, of which no row is left by which later pieces could be found.
 func trimLog(db *sqlite.Conn, num, last int64) (spills []int64, err error) {
 	first, end := index.LogKey(num, 0), index.LogKey(num, last)
 	err = db.Each(namedSpills, func(r *sqlite.Row) error { spills = append(spills, r.Int64(0)); return nil }, first, end)
@@ -75,6 +89,9 @@ func trimLog(db *sqlite.Conn, num, last int64) (spills []int64, err error) {
 // trimRest drops dead records, also those that could not be dropped before, and
 // returns their spills. Others commit in between. Records that cannot be dropped now
 // are dropped after a later flush, or by the next Open.
+//
+// A failure is no error of the flush: the runs are flushed, and records that are dead are
+// harmless.
 func (d *Dir) trimRest(spans []span) (spills []int64) {
 	for len(spans) > 0 {
 		var left []span
@@ -99,6 +116,10 @@ func (d *Dir) trimRest(spans []span) (spills []int64) {
 
 // trimSome drops the first records of some spans from the log, as many as one
 // transaction may. It returns the spans that are left, and the spills of the records.
+//
+// For example, with room for 256 records: of spans of 200 and 100 records, the first goes and 56
+// of the second, of which 44 are left. The record at which the bytes run out still goes, so that
+// one of any size comes to its end.
 func (d *Dir) trimSome(db *sqlite.Conn, spans []span) (left []span, spills []int64, err error) {
 	records, bytes := d.hook.TrimRecords(trimOnce), int64(maxBytes)
 	for i, s := range spans {
