@@ -16,6 +16,15 @@ import (
 // backup fails with it. If somebody has put another file in the place of pawl.db, or taken it
 // away, Close keeps what was open as pawl.db.saved, where Open finds it once that is renamed
 // to pawl.db, and fails with ErrCorrupt.
+//
+// The order is that of who needs whom. Whoever copies the directory is told to end, and a backup
+// that is under way is waited for; the flusher ends next, since it commits; then nobody commits
+// any more but who is in the queue, and the committer ends; the follower gets the last
+// transactions; and pawl.db is closed when nobody uses it. A second Close waits for the first one
+// and returns the same.
+//
+// An engine has ended its actors before, so that there is nobody whose commit could be refused; a
+// caller that comes nevertheless gets ErrClosed. Nothing that was acknowledged depends on Close.
 func (d *Dir) Close() error {
 	d.close.Do(func() {
 		close(d.closing)
@@ -37,6 +46,13 @@ func (d *Dir) Close() error {
 // closeIndex moves the log into pawl.db and writes the lock record of a directory that
 // was closed, so that the next Open is quick and finds every damage. A directory that
 // was not closed loses nothing.
+//
+// What a crash leaves at each step: before the log is moved, a directory that was not closed;
+// behind that, a pawl.db that has everything, with a lock record that first has no hash, and then
+// has one.
+//
+// A Dir that has failed, or was fenced, moves nothing and writes no record: what it has in memory
+// is not to be trusted, or not its own.
 func (d *Dir) closeIndex() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,6 +79,10 @@ func (d *Dir) closeIndex() error {
 }
 
 // sealIndex closes pawl.db and writes its hash into the lock record.
+//
+// The hash is that of the bytes on the disk, and not of what SQLite believes to have written.
+// Between the closing by SQLite and the hashing no other engine can come, since the lock file is
+// still held.
 func (d *Dir) sealIndex() error {
 	fingerprint, err := index.FingerprintOf(d.db)
 	if err != nil {
@@ -96,6 +116,9 @@ func (d *Dir) sealIndex() error {
 var errExchanged = errors.New("exchanged")
 
 // openHeldIndex opens the pawl.db that SQLite has open, or fails with errExchanged.
+//
+// It compares the identity of the file with the one that was opened, because the name may stand
+// for another one by now.
 func (d *Dir) openHeldIndex() (*os.File, error) {
 	f, err := d.openRegular(indexFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
@@ -120,6 +143,9 @@ const savedIndex = indexFile + ".saved"
 
 // saveHeldIndex keeps the pawl.db that is open, which has no name any more or another one,
 // and seals it: the directory cannot be opened before it has its name again.
+//
+// The bytes come from SQLite, which still has the file open that has no name. The lock record
+// gets their hash, so that the file which now has the name pawl.db is refused by the next Open.
 func (d *Dir) saveHeldIndex(seal func(hash string) error) error {
 	data, err := d.db.Serialize()
 	if err == nil {
@@ -140,6 +166,10 @@ func (d *Dir) saveHeldIndex(seal func(hash string) error) error {
 }
 
 // checkpointLog moves everything from the write-ahead log into pawl.db.
+//
+// TRUNCATE leaves an empty log. Only when the lock record says that none is needed may SQLite
+// remove it: in the other order a crash would leave a directory of which the log seems to be
+// lost.
 func (d *Dir) checkpointLog() error {
 	d.hook.Hit("close.checkpoint")
 	if err := d.checkpointAndMark(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`, &logSums{}); err != nil {
@@ -155,6 +185,8 @@ func (d *Dir) checkpointLog() error {
 // closeHandles closes whatever is open. Without a checkpoint before, SQLite makes one
 // now if it can, of the frames that it knows to be synced, and empties the log. The file
 // itself stays, because the lock record says that there is one.
+//
+// The lock comes last: until then nobody else opens what is being closed here.
 func (d *Dir) closeHandles() error {
 	var errs []error
 	errs = append(errs, d.closeLog())

@@ -9,6 +9,16 @@ import (
 )
 
 // checkIndex checks pawl.db, or makes it.
+//
+// The checks come in this order: that a log is there which must be there; that pawl.db is of the
+// last life, and its pages and rows are sound where no hash says so; that it has the hash that it
+// was closed with; that the log would not change it then; and that it has as many runs and
+// records as it was closed with. Each presupposes the ones before it. None changes anything, so
+// that a directory which is refused can be looked at, or be put right, as it was found.
+//
+// A log without an epoch in the lock record means that somebody has removed the lock file, or
+// that an Open was cut short. In the first case an engine may still have pawl.db open: see
+// rewriteFiles.
 func (d *Dir) checkIndex() error {
 	data, err := d.readStart(indexFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,6 +48,10 @@ func (d *Dir) checkIndex() error {
 }
 
 // createIndex makes pawl.db, whole or not at all, in a directory without runs.
+//
+// A crash before the renaming leaves pawl.db.new, which the next Open writes anew. A directory
+// with runs or a log, and without pawl.db, has lost it: an empty one in its place would hide
+// that.
 func (d *Dir) createIndex() error {
 	for _, name := range []string{runsDir, indexWAL} {
 		is, err := d.hasName(name)
@@ -76,6 +90,10 @@ func (d *Dir) createIndex() error {
 
 // makeLogDurable makes the write-ahead log, if there is none, and its name durable:
 // SQLite does not tell if it could not.
+//
+// The first commit syncs the contents of the log, and not that it has a name: a loss of power
+// could take the name, with all that was acknowledged. The check that a log must be there would
+// then refuse the directory, and rightly so.
 func (d *Dir) makeLogDurable() error {
 	is, err := d.hasName(indexWAL)
 	if err == nil && !is {

@@ -15,6 +15,11 @@ import (
 // checkEpoch refuses a pawl.db, or a write-ahead log, of an older time, and, where no
 // hash is known, a pawl.db of which the pages do not agree or a row has changed. It
 // changes neither.
+//
+// The epoch tells a pawl.db that was put back from a backup, or a log that belongs to another
+// one: their rows are sound, and the runs in them would go on from an earlier moment without
+// anybody's knowledge, doing their tasks once more. The rows are checked where the last engine
+// did not close: then there is no hash of pawl.db, and the log may have been damaged with it.
 func (d *Dir) checkEpoch(m lockRecord) error {
 	unsealed := m.hash == ""
 	if m.epoch == 0 && !unsealed {
@@ -50,6 +55,9 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 // checkUnsealed returns what is wrong with a pawl.db of which no hash is known, "" if
 // nothing. It looks at what has changed since the last mark, or at everything if that
 // cannot be told.
+//
+// It is what an Open after a crash takes most of its time for, so a row is only checked if its
+// page may have changed since it was checked last: see sums.go.
 func (d *Dir) checkUnsealed(db *sqlite.Conn, m lockRecord) (wrong string, err error) {
 	if older, err := d.isOlder(db); err != nil || older { // its rows are checked when they are what this program knows
 		if err == nil {
@@ -77,6 +85,9 @@ func (d *Dir) checkUnsealed(db *sqlite.Conn, m lockRecord) (wrong string, err er
 
 // checkFingerprint refuses a pawl.db that was closed and has other runs than the engine had
 // when it closed it.
+//
+// The number of runs and the sum of their sequences say so in words that help a person: which
+// backup it is that lies there. It is the last check, of a pawl.db that has passed all others.
 func (d *Dir) checkFingerprint(m lockRecord) error {
 	if m.state != stateClosed || m.fingerprint == "" || d.older { // the hash of all of it has been checked
 		return nil
@@ -100,6 +111,9 @@ func compareFingerprint(db *sqlite.Conn, want string) (wrong string, err error) 
 
 // probeIndex calls read with a connection to pawl.db, and leaves neither that nor its
 // write-ahead log changed. It fails with SQLite's own error if somebody has locked pawl.db.
+//
+// SQLite reads the log as well, so read sees what an engine would see that opens the directory.
+// What a reader leaves is removed, or the checks that follow would take it for an engine's.
 func (d *Dir) probeIndex(read func(*sqlite.Conn) error) error {
 	log, err := d.hasName(indexWAL)
 	if err != nil {
@@ -120,6 +134,8 @@ func (d *Dir) probeIndex(read func(*sqlite.Conn) error) error {
 }
 
 // readUnopened calls read with a connection that only reads.
+//
+// The connection is closed in any case, so that no lock of SQLite's stays behind.
 func (d *Dir) readUnopened(read func(*sqlite.Conn) error) error {
 	db, err := sqlite.OpenReadOnly(d.pathOf(indexFile), `PRAGMA busy_timeout=0; PRAGMA cell_size_check=ON;`)
 	if err != nil {

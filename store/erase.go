@@ -9,6 +9,7 @@ import (
 // become free as a whole are not, since every flush would have to write each of them. They
 // are overwritten when an engine closes in whose life something was purged.
 
+// A row of parts is the simplest thing that fills pages from their first byte to their last.
 const (
 	countFree = `PRAGMA freelist_count`
 	fillPages = `INSERT INTO parts (key, data) VALUES (?, zeroblob(?))`
@@ -18,6 +19,8 @@ const (
 
 // eraseLog has the next checkpoint empty the log, in which deleted content stays until
 // then, and Close overwrite the free pages.
+//
+// Its callers have just deleted, in a transaction of their own, what nobody is to find any more.
 func (d *Dir) eraseLog() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -27,6 +30,9 @@ func (d *Dir) eraseLog() {
 // overwriteFreePages fills the free pages of pawl.db with zeros: with a spill that no record
 // names, which is dropped again. The next Open drops what a crash leaves of it. Nobody else
 // commits any more.
+//
+// It takes free pages until there are none, in one transaction: rows that fill several pages
+// each, and then smaller ones. When they are dropped the pages are free again, and have zeros.
 func (d *Dir) overwriteFreePages() error {
 	if err := d.db.Script(`PRAGMA synchronous=FULL`); err != nil { // nobody syncs these commits otherwise
 		return err
@@ -52,6 +58,8 @@ func (d *Dir) overwriteFreePages() error {
 }
 
 // inTransaction runs statements as one transaction.
+//
+// It is for the last steps of Close, when the committer has ended.
 func (d *Dir) inTransaction(run func() error) error {
 	if _, err := d.db.Exec(begin); err != nil {
 		return err

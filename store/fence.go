@@ -16,6 +16,10 @@ import (
 // died: a commit that has not begun never happens, and Close leaves the lock record
 // of an engine that did not close. A commit that is under way is waited for. What
 // the files hold at that moment is what a crash would leave.
+//
+// It is how an engine is stopped dead within a process: by tests, which let another engine open
+// the directory as after kill -9, and see what it finds. What waits in the queue of the committer
+// is answered with ErrClosed, as is every reader. The lock is not given back before Close.
 func (d *Dir) Fence() {
 	if d.remote != nil {
 		d.remote.stop(ErrClosed) // a commit may wait for the log
@@ -31,6 +35,15 @@ func (d *Dir) Fence() {
 // still the one that we hold. If somebody has removed it, or has moved the directory
 // away, the directory may have another owner by now. Any other error says that the
 // lock file could not be read.
+//
+// The lock of the file proves that nobody else has this file locked, and not that it still is the
+// lock file of the directory. A person who removes LOCK, or moves the directory away and puts
+// another one in its place, lets a second engine take a lock of its own, while both believe that
+// they own the directory. So every transaction asks before its first statement and before its
+// answer, and every stage of a flush. It is one call of the system.
+//
+// That the lock file cannot be looked at, say because the process has no descriptor left, proves
+// nothing: the call fails, and the directory goes on.
 func (d *Dir) checkOwner() error {
 	same, err := isFileAt(d.lockPath, d.owned)
 	switch {
@@ -58,6 +71,13 @@ func (d *Dir) checkOwnerAtOpen() error {
 // its owner, if it is not dead but stopped, still has the old files open and
 // writes into them when it continues, wherever it was. A crash in between leaves
 // files of the same contents.
+//
+// A stopped owner is a process that was suspended, or a machine that slept. When it continues in
+// the middle of a write, its bytes go into files that have no name any more. Its next look at the
+// lock file tells it that it is fenced.
+//
+// The log is renamed first. A crash between the two leaves the new log beside the old pawl.db,
+// and both pairs have the same content.
 func (d *Dir) rewriteFiles() error {
 	probe := func(db *sqlite.Conn) error { _, err := index.ReadEpoch(db); return err }
 	if err := d.probeIndex(probe); err != nil {
@@ -80,6 +100,8 @@ func (d *Dir) rewriteFiles() error {
 }
 
 // copyFile copies a file of the directory into a new one and syncs it.
+//
+// The copy must be durable before it takes the name of the original.
 func (d *Dir) copyFile(from, to string) error {
 	in, err := d.openRegular(from)
 	if err != nil {

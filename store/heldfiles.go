@@ -16,6 +16,9 @@ import (
 var errPostponed = errors.New("postponed until the backup has ended")
 
 // holdFiles holds all files that are there until releaseFiles.
+//
+// It is called before pawl.db is copied, so that no file which the copy names is gone when it is
+// to be copied.
 func (f *flusher) holdFiles() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -24,6 +27,9 @@ func (f *flusher) holdFiles() {
 
 // releaseFiles removes the files that were to be removed meanwhile, and queues the
 // flushes that were postponed. A name is free again only when its file is gone.
+//
+// The files are removed without the lock, since that may take a while, and files may be added
+// meanwhile, so it looks again until there are none.
 func (f *flusher) releaseFiles(remove func(name string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,6 +51,8 @@ func (f *flusher) releaseFiles(remove func(name string)) {
 }
 
 // isHeld reports whether a file is there only because a backup may still copy it.
+//
+// A flush may not write to such a name, under which the copy expects the former content.
 func (f *flusher) isHeld(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,6 +72,9 @@ func (f *flusher) holdBack(name string) bool {
 }
 
 // postponeJob gives a job's requests back until the backup has ended. The lock is held.
+//
+// The job has built nothing yet. Its callbacks are not called: it is neither done nor has it
+// failed.
 func (f *flusher) postponeJob(j *flushJob) {
 	r := j.run
 	r.requests = append(j.requests, r.requests...)
@@ -77,6 +88,8 @@ func (f *flusher) postponeJob(j *flushJob) {
 
 // removeRunFile removes a file of a run that nothing names any more, or leaves that to
 // the backup that is under way.
+//
+// That it is gone already is no error: the removal may be a repetition after a crash.
 func (d *Dir) removeRunFile(name string) error {
 	if d.flusher.holdBack(name) {
 		return nil

@@ -16,6 +16,9 @@ import (
 const noFollow = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
 // takeLock takes the lock file at path for this process, until the file is closed.
+//
+// The lock is one of flock: it belongs to the open file, ends with the process whatever it dies
+// of, and keeps away a second Dir of the same process too. It does not wait.
 func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
@@ -57,6 +60,7 @@ func isFileAt(path string, file os.FileInfo) (bool, error) {
 	return ok && now.Dev == want.Dev && now.Ino == want.Ino, nil
 }
 
+// flockFile takes a lock of a kind, or fails at once with ErrLocked, naming who has it.
 func flockFile(f *os.File, how int) (*os.File, error) {
 	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if err == nil {

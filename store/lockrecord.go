@@ -12,6 +12,12 @@ import (
 // A lockRecord is the text of the lock file: it says how the last engine has left
 // pawl.db. SQLite believes a write-ahead log that is lost or of an older time; the
 // lock record shows that it is.
+//
+// It is written at four moments, each time before what it says can become untrue, or after it has
+// become true: when an engine begins to change pawl.db (closed, nothing known), when its epoch is
+// durable there (open or synced), when Close has moved the log into pawl.db (closed, with the
+// epoch), and when pawl.db is closed (with hash and fingerprint). The zero hash and the zero
+// epoch stand for what is not known, which is checked and not compared.
 type lockRecord struct {
 	state       closingState
 	epoch       workflow.Epoch // in pawl.db; 0 if it is not known
@@ -20,15 +26,22 @@ type lockRecord struct {
 }
 
 // A closingState says whether the last engine has closed pawl.db.
+//
+// The text is a part of the format of a directory.
 type closingState string
 
 const (
+	// stateClosed also stands for a new directory, of which nothing is known: then there is no
+	// epoch.
 	stateClosed closingState = "closed"
 	stateOpen   closingState = "open"   // an engine has it, or died with it
 	stateSynced closingState = "synced" // likewise, and syncs every commit
 )
 
 // String returns the text of the lock file.
+//
+// A record is whole if it parses to one that has the same text: see isLockRecord. So the length
+// of the epoch is fixed, and the line ends with a newline.
 func (m lockRecord) String() string {
 	text := fmt.Sprintf("%s %016x", m.state, uint64(m.epoch))
 	if m.hash != "" {
@@ -41,6 +54,10 @@ func (m lockRecord) String() string {
 }
 
 // writeLockRecord writes m to the lock file, durably.
+//
+// It is written in place, since the lock is of the file and not of its name: a new file under the
+// name would be one that nobody has locked. A crash in the middle leaves a text that is no
+// record, which is read as one that knows nothing, and costs the next Open a full check.
 func (d *Dir) writeLockRecord(m lockRecord) error {
 	if err := d.lock.Truncate(0); err != nil {
 		return err
@@ -60,6 +77,8 @@ func isLockRecord(text string) bool { return parseLockRecord(text).String() == t
 
 // readLockRecord reads the lock file. A text that was not written whole, as after a
 // crash, is read as that of a new directory.
+//
+// It is called with the lock, and before anything is written.
 func (d *Dir) readLockRecord() (lockRecord, error) {
 	text, err := io.ReadAll(io.NewSectionReader(d.lock, 0, maxLockRecord))
 	if err != nil {
@@ -70,6 +89,9 @@ func (d *Dir) readLockRecord() (lockRecord, error) {
 
 // parseLockRecord parses the text of the lock file. A text that is not a whole lock record
 // gives the one of a new directory, of which nothing is known.
+//
+// The number of an epoch of which the last digits are missing would be another epoch, by which a
+// whole directory would be refused. Therefore nothing is believed of a text that is cut short.
 func parseLockRecord(text string) (m lockRecord) {
 	defer func() {
 		known := m.state == stateClosed || m.state == stateOpen || m.state == stateSynced
@@ -87,6 +109,9 @@ func parseLockRecord(text string) (m lockRecord) {
 }
 
 // checkIndexHash fails if pawl.db has changed since it was closed.
+//
+// What an engine has closed, nobody may change: an editor, a synchronization of files, or a disk.
+// The sums of the pages are made on the same way through the file, for the mark of this life.
 func (d *Dir) checkIndexHash(m lockRecord) error {
 	if m.state != stateClosed || m.hash == "" {
 		return nil

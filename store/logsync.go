@@ -15,11 +15,17 @@ import (
 // behind its end, which its frames then overwrite.
 
 // A commitLog is the write-ahead log as commits sync it. The lock of the directory guards it.
+//
+// The descriptor is of the same file that SQLite appends to. size is only a bound by which it is
+// seen without a call of the system that there are zeros enough.
 type commitLog struct {
 	file *os.File // nil where commits are not synced
 	size int64    // of the file, at least; math.MaxInt64: it is left as it is
 }
 
+// Zeros are added in steps, each of which makes the file system write its journal once; in
+// between a commit overwrites what is there, and its sync has nothing to say about the size of
+// the file.
 const (
 	walFrame    = index.PageSize + 24 // bytes of a frame
 	reserveFrom = 256 << 10           // bytes that a log has before it gets zeros
@@ -28,6 +34,8 @@ const (
 )
 
 // syncCommitsHere begins to sync commits with a call of our own.
+//
+// Open calls it last: what Open commits itself is synced by SQLite.
 func (d *Dir) syncCommitsHere() (err error) {
 	if d.options.Durability == ProcessCrash {
 		return nil
@@ -45,6 +53,10 @@ const unsyncedCommits = `PRAGMA synchronous=NORMAL`
 
 // syncCommit makes what was committed durable. After an error nobody can know whether it is,
 // and no later sync would tell.
+//
+// It is called between the COMMIT and the answers, with the lock. An fsync that failed may have
+// dropped the pages that it could not write, and the next one would succeed without them; so the
+// caller fails the directory for good.
 func (d *Dir) syncCommit() error {
 	if d.log.file == nil {
 		return nil
@@ -53,6 +65,8 @@ func (d *Dir) syncCommit() error {
 }
 
 // closeLog ends that commits are synced.
+//
+// From then on whoever commits must have SQLite sync, as Close does.
 func (d *Dir) closeLog() error {
 	f := d.log.file
 	if f == nil {
@@ -64,6 +78,10 @@ func (d *Dir) closeLog() error {
 
 // reserveLog adds zeros to a log that is about to grow. Without room for them it grows by
 // itself. It is called between transactions: nobody else writes.
+//
+// Zeros behind the last frame are no frame, since their checksum does not fit: a crash changes
+// nothing about what is read. On a disk that is nearly full none are added, so that they take
+// nothing from commits; and a log that is about to be moved needs none.
 func (d *Dir) reserveLog() {
 	l := &d.log
 	used := int64(d.checkpoints.frames) * walFrame

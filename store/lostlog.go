@@ -13,6 +13,11 @@ import (
 
 // checkLogPresent refuses a directory of which the write-ahead log was deleted or damaged:
 // one is there from the first commit of an engine until it closes.
+//
+// The frames of a log that was synced at each commit are whole up to the last commit, so that a
+// frame which is damaged before others that are whole shows that commits are lost: SQLite would
+// stop there without a word. Where commits are not synced a loss of power may leave just that,
+// and nothing that was promised is lost.
 func (d *Dir) checkLogPresent(m lockRecord) error {
 	if m.state == stateClosed {
 		return nil
@@ -35,6 +40,8 @@ func (d *Dir) checkLogPresent(m lockRecord) error {
 // checkStaleLog refuses a write-ahead log that would change a pawl.db that was closed.
 // Everything is in such a pawl.db, so the log is an older one, or another program's. The
 // last log itself may be back, for its removal need not be durable: it changes nothing.
+//
+// To find out, the log is not executed but compared, page by page, with pawl.db.
 func (d *Dir) checkStaleLog(m lockRecord) error {
 	if m.state != stateClosed || m.hash == "" {
 		return nil

@@ -18,6 +18,14 @@ const deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4 RETURNING work
 // became free until they are used again, or Close. It
 // waits for flushes of the run. It fails with ErrRunNotFound and ErrNotEnded, and with
 // ErrCorrupt if its row does not tell whether it has ended, and which its files are.
+//
+// The rows go in one transaction, and from then on the run is not there: a crash behind it leaves
+// files that nothing names, under a name that is never used again. They are removed last, when it
+// is durable that nothing names them; before that, a loss of power could bring back a row whose
+// file is gone.
+//
+// A row that is damaged in other parts may be purged all the same, so that an operator can get
+// rid of a run that cannot be read.
 func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	d.flusher.waitForRun(id)
 	r, err := d.readRow(id)
@@ -50,6 +58,9 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 }
 
 // deleteRunRows deletes the rows of a run, and returns the spills of its records.
+//
+// The statement itself looks whether the run has ended, within the transaction: what was read
+// before may be old. It returns what the counts need of the row that it deletes.
 func (d *Dir) deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills []int64, err error) {
 	var tenant string
 	var size, filed int64
@@ -74,6 +85,7 @@ func (d *Dir) deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills 
 			return nil, err
 		}
 	}
+	// If the process dies before the definition was looked at, the next Open asks about it.
 	if _, err = db.Exec(putPurged, index.RowWithCRC(r.Definition)...); err != nil {
 		return nil, err
 	}

@@ -34,8 +34,7 @@ type Snapshot struct {
 
 // maxRereads is how often a file may be replaced while we try to read it.
 //
-// A run is flushed only after it has grown, so that even a busy one is read at the second
-// attempt.
+// A run is flushed again only after it has grown, so that there is time to read it in between.
 const maxRereads = 100
 
 // openSnapshot reads a run. Close it.

@@ -26,6 +26,12 @@ const (
 )
 
 // An unusedList is the definitions that may be unused. The lock of definitions guards it.
+//
+// A hash that a collection asks about is in asked until a run or a publication is found that has
+// it. What is left at the end is deleted, in one transaction that looks at what is published once
+// more. A run that begins meanwhile commits before or after that transaction: before, it takes
+// its definition off the list; after, it writes the definition again, since it is marked as
+// missing.
 type unusedList struct {
 	waiting map[string]bool // hashes, for the next collection
 	asked   map[string]bool // likewise, of the collection that is under way; nil if none is
@@ -55,6 +61,9 @@ func (ds *definitions) noteUsed(hash string) {
 
 // beginCollecting reports whether a collection is to be made, and begins it: all says that
 // it is due whatever it costs.
+//
+// A collection of a directory with a million runs looks at all of them, so it waits until that
+// many purges have paid for it: one purge pays for runsPerPurge runs.
 func (ds *definitions) beginCollecting(all bool) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -93,6 +102,8 @@ func (ds *definitions) unusedHashes(looked int) []string {
 
 // settledHashes returns the definitions of which the collection tells whether they are
 // used, and that no run was purged of since it began.
+//
+// Of another purge that came meanwhile the row stays, for the next collection.
 func (ds *definitions) settledHashes() []string {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -100,6 +111,9 @@ func (ds *definitions) settledHashes() []string {
 }
 
 // collectDefinitions deletes the definitions of purged runs that are unused.
+//
+// Purge calls it, and Close with all. A run whose row is damaged might have any definition, so
+// that nothing is deleted then.
 func (d *Dir) collectDefinitions(all bool) error {
 	if !d.definitions.beginCollecting(all) {
 		return nil
@@ -131,6 +145,8 @@ func (d *Dir) collectDefinitions(all bool) error {
 }
 
 // dropUnused deletes the definitions that no run has, unless they are published.
+//
+// It is executed by the committer, where no run can begin between the look and the deletion.
 func (d *Dir) dropUnused(db *sqlite.Conn) error {
 	hash := ""
 	take := d.publishedHash(&hash)
