@@ -29,6 +29,9 @@ import (
 const chunkBytes = 64 << 10
 
 // A manifest says what a base consists of. It is a blob itself, as JSON.
+//
+// A base is complete when its manifest is in the Store, which is put last; a part of one that a
+// crash leaves is used by the next base, or is dropped as unused.
 type manifest struct {
 	Format string         `json:"format"` // manifestFormat
 	At     time.Time      `json:"at"`     // when the copy of pawl.db was complete
@@ -49,6 +52,8 @@ type manifestFile struct {
 }
 
 // A baseBuilder makes a base.
+//
+// number and size are known once pawl.db is copied.
 type baseBuilder struct {
 	dir      *Dir
 	from, to blob.Store // the blobs of the directory, which may be nil, and the place for the base
@@ -62,6 +67,11 @@ type baseBuilder struct {
 const hashPrefix = "sha256:"
 
 // makeBase makes a base, while commits go on, and returns the hash of its manifest.
+//
+// Only one copy of the directory is made at a time, be it a base or a backup: both hold files,
+// which flushes wait for. pawl.db is copied first, to a file of its own in tmp/, and everything
+// else as that copy names it. So the base is of the moment at which the copy was complete,
+// although commits and flushes have gone on.
 func (b *baseBuilder) makeBase(ctx context.Context) (hash string, err error) {
 	d := b.dir
 	select {
@@ -155,6 +165,7 @@ func (b *baseBuilder) putBytes(ctx context.Context, data []byte) (string, error)
 	return hash, err
 }
 
+// A damaged blob counts as missing, and so is put again.
 func hasBlob(ctx context.Context, s blob.Store, hash string) (bool, error) {
 	_, err := s.Stat(ctx, hash)
 	if errors.Is(err, blob.ErrMissing) || errors.Is(err, blob.ErrDamaged) {
@@ -165,6 +176,8 @@ func hasBlob(ctx context.Context, s blob.Store, hash string) (bool, error) {
 
 // putFiles puts the files that a copy of the index names. Those that are not what the index
 // says are left out.
+//
+// A file whose content the Store has is not read: most files do not change from base to base.
 func (b *baseBuilder) putFiles(ctx context.Context, copied *sqlite.Conn) error {
 	return copied.Each(allRows, func(r *sqlite.Row) error {
 		row := index.ScanRow(r)
@@ -186,6 +199,8 @@ func (b *baseBuilder) putFiles(ctx context.Context, copied *sqlite.Conn) error {
 }
 
 // putFile puts the file of a run, if it is what the index says.
+//
+// The Store says which content it has got, which proves that nothing else was copied.
 func (b *baseBuilder) putFile(ctx context.Context, r *index.Row, hash string) error {
 	from, err := b.dir.openRunFile(r)
 	if err != nil {
@@ -231,6 +246,8 @@ func copyMissing(ctx context.Context, from, to blob.Store, hash string) error {
 }
 
 // readManifest reads the manifest of a base.
+//
+// A manifest whose format is another one is not guessed at.
 func readManifest(ctx context.Context, from blob.Store, hash string) (*manifest, error) {
 	data, err := readBlob(ctx, from, hash)
 	if err != nil {

@@ -63,6 +63,10 @@ const drainTime = 10 * time.Second
 // everything that was committed before Close is kept, the cause of ctx, ErrFollowed,
 // ErrFailed, ErrNoBase if Close came before the first base was complete, or ErrFenced if somebody
 // else has taken the log.
+//
+// A follower loses nothing but the last moments: an entry is repeated until the log has it, each
+// entry follows the one before, and a base that was complete is only named in the log behind the
+// changes that it may lack. What the log names can always be restored, whatever is cut short.
 func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 	if ctx == nil || o.Log == nil || o.Bases == nil {
 		return fmt.Errorf("follow: %w", errNoPlace)
@@ -99,6 +103,13 @@ func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 }
 
 // A follower is one that is at work.
+//
+// One goroutine owns its fields, but for report, which others read, and bases, through which the
+// one that makes a base hands it over. There is at most one base under way.
+//
+// pending is an entry that the log may have or not, because the answer was lost. It is appended
+// again as it is, before anything else: another entry in its place would be one behind the same
+// entry.
 type follower struct {
 	dir      *Dir
 	o        FollowOptions
@@ -129,6 +140,9 @@ func (f *follower) limitDrain(ctx context.Context, stop context.CancelCauseFunc)
 }
 
 // followUntil takes the log and appends to it until nothing more can come.
+//
+// Taking the log comes first, which fences a follower of an earlier life, or on another machine.
+// A base is begun at once, since the entries of this life mean nothing without one.
 func (f *follower) followUntil(ctx context.Context) error {
 	if err := f.retry(ctx, f.takeLog); err != nil {
 		return err
@@ -162,6 +176,8 @@ func (f *follower) followUntil(ctx context.Context) error {
 }
 
 // keepSome appends what waits when the follower is ended, if that goes at once.
+//
+// Its outcome is reported and not returned: the follower ends with the cause of its context.
 func (f *follower) keepSome(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
 	defer cancel()
@@ -169,6 +185,8 @@ func (f *follower) keepSome(ctx context.Context) {
 }
 
 // keepLast appends the last changes of a directory that is closed.
+//
+// A life that never came to a base has left nothing from which it could be restored, and says so.
 func (f *follower) keepLast(ctx context.Context) error {
 	f.building.Wait()
 	err := f.retry(ctx, f.shipChanges)
@@ -186,6 +204,9 @@ func (f *follower) keepLast(ctx context.Context) error {
 }
 
 // retry calls try until it succeeds, with growing pauses, or there is no sense in it.
+//
+// It gives up where trying again cannot help: somebody else has the log, or the directory or the
+// log is broken.
 func (f *follower) retry(ctx context.Context, try func(context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := try(ctx)
@@ -226,6 +247,8 @@ func (f *follower) advance(p Position, change func(*FollowReport)) {
 	change(&f.report)
 }
 
+// takeLog makes this follower the writer of the log. The entry has the sum of the last one, so
+// that the chain goes on across lives.
 func (f *follower) takeLog(ctx context.Context) error {
 	p, err := f.o.Log.Take(ctx, func(last Position) []byte {
 		e := logEntry{kind: entryOpen, at: time.Now(), epoch: f.dir.epoch, before: last.Sum}
@@ -248,6 +271,9 @@ func (f *follower) appendEntry(ctx context.Context, e *logEntry, change func(*Fo
 }
 
 // shipChanges appends what was committed, with the blobs that it refers to.
+//
+// The blobs come before the entry that refers to them: a crash in between leaves blobs without an
+// entry, which are dropped some day, and never an entry whose blobs are missing.
 func (f *follower) shipChanges(ctx context.Context) error {
 	for {
 		if f.pending == nil {

@@ -20,6 +20,10 @@ func (f *follower) isBaseDue() bool {
 }
 
 // startBase makes a base, beside the changes that are shipped meanwhile.
+//
+// Changes are shipped meanwhile. Those that the base has as well are passed over when it is
+// restored, by their numbers. stale is taken back at the beginning: changes that are lost from
+// now on need another base, for this one may have been copied before them.
 func (f *follower) startBase(ctx context.Context) {
 	f.mending = f.mending || f.stale
 	f.busy, f.stale, f.since, f.begun = true, false, 0, time.Now()
@@ -46,6 +50,9 @@ func (f *follower) startBase(ctx context.Context) {
 }
 
 // keepBase notes a base in the log, and drops what is needed no more.
+//
+// Behind this entry the log can be restored from the new base, so that what only served an older
+// one may be dropped: in that order, or a crash in between would leave nothing to restore from.
 func (f *follower) keepBase(ctx context.Context, b builtBase) error {
 	e := &logEntry{kind: entryBase, at: b.at, epoch: f.dir.epoch, number: b.number, base: b.hash}
 	err := f.appendEntry(ctx, e, func(r *FollowReport) {

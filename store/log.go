@@ -19,6 +19,10 @@ import (
 
 // A Position is a place in a [Log]: the entry with that number. The zero value is before
 // the first one.
+//
+// The number says where an entry is, the sum which one it is and what is before it, since each
+// entry has the sum of the one before. Two logs that agree on a position agree on everything up
+// to it.
 type Position struct {
 	Seq uint64   `json:"seq"` // from 1
 	Sum [32]byte `json:"-"`   // SHA-256 of the entry
@@ -35,6 +39,11 @@ type Entry struct {
 // mean nothing to the Log.
 // It has one writer at a time: the last one that took it. Package logtest has the tests
 // that every Log must pass.
+//
+// The engine asks little of it: an order, one writer, and entries that stay once Append has
+// returned. That it keeps an entry once that is appended twice is what lets a writer repeat an
+// append whose answer was lost. What it promises to survive is what a commit of a remote
+// directory survives.
 type Log interface {
 	// Take makes the caller the writer, from when on nobody who took the Log before appends
 	// anything. It appends an entry, which makes says for the position behind which it
@@ -56,6 +65,8 @@ type Log interface {
 }
 
 // The kinds of entries.
+//
+// The numbers are a part of the format.
 type entryKind byte
 
 const (
@@ -72,6 +83,10 @@ const (
 const maxEntry = 768 << 10
 
 // A logEntry is the content of an entry.
+//
+// Two kinds of directories write entries. One that is followed writes entryChanges, some time
+// after its commits, with number counting its transactions; a remote one writes entryCommit,
+// before each. The fields at, epoch and before are of every entry, the others of some kinds.
 type logEntry struct {
 	kind    entryKind
 	at      time.Time      // when it was made
@@ -87,6 +102,8 @@ type logEntry struct {
 const entryVersion = 1
 
 // encode returns the bytes of an entry, which end with their CRC-32C.
+//
+// The same entry has the same bytes each time, so that it can be appended again.
 func (e *logEntry) encode() []byte {
 	out := []byte{entryVersion, byte(e.kind)}
 	out = binary.AppendVarint(out, e.at.UnixMilli())
@@ -156,6 +173,9 @@ const maxInflated = 256 << 20
 var errBadEntry = errors.New("it is not an entry, or is damaged")
 
 // decodeEntry reads the bytes of an entry.
+//
+// Whatever passes the checksum was written by some version of this program; the further checks
+// are against a fault in that, and bound what is allocated.
 func decodeEntry(data []byte) (*logEntry, error) {
 	e, body, err := decodeHeader(data)
 	if err != nil || e.kind == entryOpen {
@@ -178,6 +198,9 @@ func decodeEntry(data []byte) (*logEntry, error) {
 }
 
 // decodeHeader reads what every entry begins with, and returns what only its kind has.
+//
+// An entry of a later version is told from a damaged one by its checksum, which stays where it is
+// in all versions: whoever reads it needs a newer program, and not a backup.
 func decodeHeader(data []byte) (e *logEntry, body []byte, err error) {
 	body, ok := bytes.CutPrefix(data, []byte{entryVersion})
 	switch {

@@ -63,6 +63,11 @@ var (
 const maxRetryPause = time.Second
 
 // A remote is what an open directory has of its log.
+//
+// The lock of the index guards place and tail, since both change with a transaction. place says
+// up to which entry pawl.db has the log: it is written in each transaction, so that after a crash
+// pawl.db tells by itself what it lacks. In memory it may be ahead of pawl.db by the transaction
+// under way.
 type remote struct {
 	o    RemoteOptions
 	ctx  context.Context // of calls of the log: ends when nobody waits for it any more
@@ -95,6 +100,12 @@ type remote struct {
 // It fails as Open does, and with ErrOtherLog if the log and the directory do not belong together, with ErrCorrupt
 // if an entry or a base that is needed is damaged, missing, or is lacking at the end of the log,
 // and with the cause of ctx.
+//
+// What it does depends on what is there. Without a directory, it is made from the last base; one
+// that is behind is brought to the end of the log; one of which the log has dropped what it lacks
+// is replaced by a new one from the last base; and one that is ahead, because the log has lost
+// its end, mends the log. Each round of the loop opens the directory once; an error that says
+// what is to be done before the next round never reaches the caller.
 func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*Dir, error) {
 	if ctx == nil || r.Log == nil || r.Bases == nil {
 		return nil, inOpen(path, errNoPlace)
@@ -103,6 +114,8 @@ func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*
 	if r.Report == nil {
 		r.Report = func(RemoteReport) {}
 	}
+	// errSuperseded, errBehind, errNoDirectory and errGrown say what to do; any other error is
+	// final.
 	d, err := openBehind(ctx, path, o, r)
 	for ; err != nil; d, err = openBehind(ctx, path, o, r) {
 		next := err
@@ -153,6 +166,9 @@ func openBehind(ctx context.Context, path string, o Options, r RemoteOptions) (*
 }
 
 // openJoined opens a directory and takes its log.
+//
+// The context of the opening bounds the calls of the log meanwhile, and no longer: a commit waits
+// for its log whatever has become of the context with which the directory was opened.
 func openJoined(ctx context.Context, path string, o Options, r *remote) (*Dir, error) {
 	r.due = make(chan struct{}, 1)
 	r.ctx, r.stop = context.WithCancelCause(ctx) // of the opening; startKeeping makes another
@@ -166,6 +182,9 @@ func openJoined(ctx context.Context, path string, o Options, r *remote) (*Dir, e
 
 // startKeeping makes the first base, if there is none, and lets commits begin. What it has begun ends with
 // the directory.
+//
+// No commit may come before the first base, or the log would have transactions that begin with
+// nothing. Nobody commits yet, since the caller does not have the directory.
 func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
 	r.stop(nil)
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
@@ -186,6 +205,13 @@ func (r *remote) startKeeping(ctx context.Context, d *Dir) error {
 
 // appendTransaction appends the tape of the transaction that is under way to the log, and
 // notes in pawl.db that it is there. The error is a *refusal if the log does not have it.
+//
+// It is called within the transaction, behind its last statement and before the COMMIT. If the
+// process dies before the append, nothing has happened; behind it, the transaction counts, and
+// the next opening executes it in pawl.db. Since pawl.db is not committed while the log does not
+// answer, nobody reads what another machine could still make untrue by taking the log.
+//
+// A transaction that leaves no tape concerns this copy alone, and needs no log.
 func (d *Dir) appendTransaction(tape []byte) error {
 	r := d.remote
 	switch {
@@ -214,6 +240,9 @@ func (d *Dir) appendTransaction(tape []byte) error {
 
 // appendEntry appends an entry behind the last one, and returns when it is there. The error is a *refusal if the log does not
 // have the entry. The lock is held.
+//
+// The place moves on only when the log has the entry, and so does the tail. Who has lost the log
+// keeps no tail: what it has there is not the end of the log's history.
 func (r *remote) appendEntry(e *logEntry) error {
 	e.before = r.place.Sum
 	data := e.encode()
@@ -228,6 +257,12 @@ func (r *remote) appendEntry(e *logEntry) error {
 }
 
 // appendData appends the bytes of an entry, and tries again until that is certain, or nobody waits any more.
+//
+// It must not return before it is certain whether the log has the entry, or that somebody else
+// has the log. In between the transaction stays open and all commits wait. Only two things end
+// that: the end of the directory, and a log that is damaged; the error is ErrUnknown then. That a
+// full log may refuse is believed at the first attempt only: after another error, an earlier
+// attempt may have got there.
 func (r *remote) appendData(data []byte) (Position, error) {
 	failed := error(nil)
 	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
@@ -268,6 +303,7 @@ func (r *remote) askForBase() {
 	}
 }
 
+// advance notes for reports how far the log is.
 func (r *remote) advance(p Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,6 +320,10 @@ func (r *remote) tell(err error) {
 }
 
 // appendFailed undoes a transaction that is not in the log, or may not be.
+//
+// After a refusal nothing has happened, and the directory goes on. If somebody else has the log,
+// or nobody knows, it fails for good: what it would commit next might come behind an entry that
+// it does not have.
 func (d *Dir) appendFailed(err error) error {
 	if no := (*refusal)(nil); errors.As(err, &no) && !errors.Is(err, ErrFenced) {
 		return d.rollbackAfter(no.err) // everything is as it was
@@ -293,6 +333,8 @@ func (d *Dir) appendFailed(err error) error {
 
 // EndLog gives the log of a remote directory a last while to answer, after which commits that wait for it fail
 // with ErrUnknown, and all later ones. Close calls it.
+//
+// Without it a Close would wait for as long as the log is silent.
 func (d *Dir) EndLog() {
 	if r := d.remote; r != nil {
 		r.ending.Do(func() {
@@ -304,6 +346,8 @@ func (d *Dir) EndLog() {
 }
 
 // leaveLog ends what uses the log. Nothing is committed any more.
+//
+// leaveLog is called by Close when the committer has ended.
 func (d *Dir) leaveLog() {
 	if r := d.remote; r != nil {
 		r.loop.Wait()

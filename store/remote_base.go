@@ -12,6 +12,10 @@ import (
 
 // makeBases makes a base when there are as many changes as the last one is large, or when some are
 // old, until the directory is closed or has failed.
+//
+// A base lets the log drop what is before it, and an opening without a directory begin with it.
+// So the more has changed, the sooner one is due; a directory in which nothing happens makes
+// none.
 func (r *remote) makeBases(d *Dir) {
 	ctx, stop := context.WithCancelCause(r.ctx)
 	defer stop(nil)
@@ -63,6 +67,14 @@ func (r *remote) retryBase(ctx context.Context, d *Dir) {
 }
 
 // keepBase makes a base, notes it in the log, and drops what is needed no more.
+//
+// The copy in the base says by itself where in the log it stands, since the place is a row of
+// pawl.db; whoever begins with it executes the entries behind that place. Entries that come while
+// the base is made so need no further thought. A crash before the entry of the base leaves blobs
+// which the log does not name.
+//
+// A log that is full may refuse the entry of the base, behind which it could drop most of what it
+// has: then everything that is older than the last base in it is dropped first.
 func (r *remote) keepBase(ctx context.Context, d *Dir) error {
 	err := d.updateLocally(func(db *sqlite.Conn) error { return index.KeepLogPlace(db, r.place) }) // the copy must say where it stands
 	if err != nil {
@@ -121,6 +133,9 @@ func (d *Dir) announceBase(hash string) error {
 func firstOf(hash string) [sha256.Size]byte { return sha256.Sum256([]byte(hash)) }
 
 // noteBase appends the entry of a base between two commits.
+//
+// It takes the lock as a reader does, so that no transaction is under way, and its entry comes
+// between two of theirs. The first base is what makes the log that of this directory.
 func (d *Dir) noteBase(e *logEntry) error {
 	return d.readIndex(func(db *sqlite.Conn) error {
 		err := d.remote.appendEntry(e)

@@ -13,6 +13,9 @@ import (
 
 // fetchDirectory makes the directory of the last base in the log, if there is none at path but there is a base. The error is
 // errNoDirectory if there is no base and the directory stands by.
+//
+// The directory appears whole or not at all, with pawl.db as the base has it; joinLog brings it
+// to the end of the log.
 func fetchDirectory(ctx context.Context, path string, o Options, r RemoteOptions) error {
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -60,6 +63,10 @@ func checkNoBases(ctx context.Context, bases blob.Store) error {
 
 // replaceDirectory makes a directory anew that does not fit its log any more. When the new one is whole, the old one is removed, or
 // set aside under another name.
+//
+// The new one is made under another name while the old one stays, so that a failure leaves what
+// was there. A crash between the two renamings leaves no directory under the name: the next
+// opening makes one from the log, and what was there lies beside it.
 func replaceDirectory(ctx context.Context, path string, o Options, r RemoteOptions, aside bool) error {
 	path = filepath.Clean(path)
 	fresh, old := path+".fetched", path+".behind"

@@ -26,6 +26,8 @@ const (
 )
 
 // standsBy reports whether the log is not to be taken yet.
+//
+// Its answer changes once, from true to false, when the caller closes the channel.
 func (r *RemoteOptions) standsBy() bool {
 	if r.StandBy == nil {
 		return false
@@ -52,6 +54,10 @@ func (r *RemoteOptions) pauseStandBy(ctx context.Context) error {
 }
 
 // standBy brings pawl.db up to the end of its log, once or, as long as it is not to be taken, again and again.
+//
+// Nothing is appended to the log meanwhile, so its owner notices nothing. An error that may pass,
+// such as a log that does not answer, is reported and tried again; one that says that this
+// directory cannot go on as it is ends the standing by.
 func (d *Dir) standBy() error {
 	r := d.remote
 	for {
@@ -88,6 +94,9 @@ func (d *Dir) standBy() error {
 }
 
 // flushStandBy has the records flushed that came into a directory from its log.
+//
+// It opens the directory as one whose log is away, so that records are flushed to files, which
+// concerns this copy alone, and nothing can be committed.
 func flushStandBy(ctx context.Context, path string, o Options) error {
 	o.LogAway = true // nothing is committed
 	d, err := Open(path, o)
@@ -100,6 +109,8 @@ func flushStandBy(ctx context.Context, path string, o Options) error {
 
 // flushLogged has all records flushed that are in pawl.db. A run that cannot be loaded is left as it is: whoever
 // takes the log is told.
+//
+// The runs are those of which the index has more records than their file.
 func (d *Dir) flushLogged(ctx context.Context) error {
 	ids, err := d.queryIDs(getLogged, 0)
 	if err != nil {

@@ -20,6 +20,10 @@ type keptBase struct {
 
 // dropOld drops the entries of the log, and the blobs, that only serve to go back behind a
 // time.
+//
+// Kept are the last base that is older than since, and everything after it: with less one could
+// not go back to that moment. The log drops first, and then the blobs which nothing in the rest
+// needs; a crash in between leaves blobs that the next call finds.
 func (f *follower) dropOld(ctx context.Context, since time.Time) error {
 	unused := time.Now().Add(-unusedFor) // before the log is read: what comes later is not looked for
 	var bases []keptBase
@@ -107,6 +111,10 @@ func (f *follower) dropUnused(ctx context.Context, used map[string]bool, before 
 // readLog calls do with the entries of a log behind a position, in order, but for those that
 // do not count: whoever appended them had lost the log. One that is damaged counts as such, and so does
 // the one behind it, of which nobody can tell: whether it goes on from what came before, its number says.
+//
+// An entry that does not name the one before it was appended by somebody who had lost the log, or
+// is behind such a one. For example, of entries A, B behind A, X behind A, and C behind B, X is
+// passed over. An opening counts in any case, since the log itself has decided who takes it.
 func readLog(ctx context.Context, log Log, after Position, do func(Position, *logEntry) error) error {
 	head := after
 	for entry, err := range log.Read(ctx, after) {

@@ -10,6 +10,10 @@ const maxTapes = 64 << 20
 // tapes are the transactions that were committed since a follower began, and that it has
 // not taken yet: of each the statements that the copy needs as well. What files do is not
 // among them: each copy brings its files up to date by itself.
+//
+// It is a queue between the committer, which adds and never waits, and one follower, which takes.
+// Transactions are counted from the beginning of the life: waiting are those with the last
+// numbers, without a gap, so that a follower can say which one an entry begins with.
 type tapes struct {
 	mu      sync.Mutex
 	on      bool
@@ -22,6 +26,9 @@ type tapes struct {
 }
 
 // beginKeeping has transactions kept from now on. It fails with ErrFollowed and ErrClosed.
+//
+// It is called between two commits, so that a base which is begun afterwards has every
+// transaction that is not kept.
 func (t *tapes) beginKeeping() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,6 +76,9 @@ func (t *tapes) isOn() bool {
 }
 
 // addTransaction adds a transaction that is committed now.
+//
+// When there are too many all are dropped, and those that follow, until the follower has noticed:
+// a copy with a gap is of no use, and a new base makes the gap good.
 func (t *tapes) addTransaction(tape []byte) {
 	if len(tape) == 0 {
 		return
@@ -95,6 +105,9 @@ func (t *tapes) lastNumber() int64 {
 
 // takeSome returns the transactions that wait, as many as make an entry, and the number of the
 // first. lost says that some before them were dropped.
+//
+// At least one is taken, whatever its size. Taken once, they are the follower's, which keeps an
+// entry until the log has it.
 func (t *tapes) takeSome() (first int64, some [][]byte, lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
