@@ -15,6 +15,9 @@ const (
 )
 
 // findRefs finds the blobs that records refer to.
+//
+// The references are committed with the records, so that whoever collects blobs knows of them
+// from then on. Until then the engine holds those that it has put.
 func (r *Run) findRefs(records []decision.Record) {
 	r.refs = r.refs[:0]
 	for i := range records {
@@ -24,6 +27,9 @@ func (r *Run) findRefs(records []decision.Record) {
 
 // writeRefs writes down what the commit refers to, and forgets the artifacts of
 // a run that has failed.
+//
+// A blob that is a value as well as an artifact is kept as a value: the statement only ever
+// lowers the column artifact.
 func (r *Run) writeRefs(db *sqlite.Conn) error {
 	for _, ref := range r.refs {
 		artifact := int64(0)
@@ -42,6 +48,8 @@ func (r *Run) writeRefs(db *sqlite.Conn) error {
 }
 
 // Refers reports whether a run or a kept outcome refers to a blob.
+//
+// Whoever collects blobs asks it for each, and deletes what nothing refers to.
 func (d *Dir) Refers(hash string) (bool, error) {
 	var found bool
 	err := d.readIndex(func(db *sqlite.Conn) (err error) {

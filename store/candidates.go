@@ -21,6 +21,8 @@ const maxGathered = 8192
 
 // A runOrder leads to the numbers of runs: to all, or to those that have one value. Its
 // queries take the number from which on, how many, the value, and the key of a label.
+//
+// Each query is answered by its index alone, and stops after a page, however many runs there are.
 type runOrder struct{ up, down string }
 
 var (
@@ -46,6 +48,10 @@ const (
 )
 
 // candidates returns the numbers of the runs that are to be looked at next.
+//
+// The order of the cases is that of how few runs they lead to, as a rule: children of one run and
+// its forks are few; of a label, a status and a workflow it is asked. Of several statuses each
+// has a page of its own; merged, the first ones of them are the next ones of the list.
 func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 	f := &l.filter
 	switch {
@@ -104,6 +110,9 @@ func (l *runList) readOrder(db *sqlite.Conn, order runOrder, page []int64, value
 
 // gatherRuns finds the numbers of the runs that only an index of another order leads to:
 // those with a prefix, and those that ended in a span of time.
+//
+// It gives up, and leaves it to another order, when there are more than can be sorted in memory
+// at little cost.
 func (l *runList) gatherRuns(ctx context.Context) error {
 	f := &l.filter
 	var read func(db *sqlite.Conn) (n int, err error)
@@ -138,12 +147,16 @@ func (l *runList) gatherRuns(ctx context.Context) error {
 }
 
 // asksIncidents reports whether the list is of runs that go on and have an incident.
+//
+// The code of a join that is not met is that of an incident as long as the run goes on.
 func (l *runList) asksIncidents() bool {
 	return l.where != nil && l.where.Bounds.Code == workflow.CodeJoinUnmet && len(l.filter.Status) > 0 &&
 		!slices.ContainsFunc(l.filter.Status, func(s workflow.RunStatus) bool { return s != workflow.RunRunning && s != workflow.RunPaused })
 }
 
 // runsWithIncident reads the numbers of all runs that have one.
+//
+// It is called with the lock of the index, which guards them; nothing is read.
 func (l *runList) runsWithIncident(*sqlite.Conn) (int, error) {
 	l.runs = slices.Collect(maps.Keys(l.d.counts.incidents))
 	return 0, nil

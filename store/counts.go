@@ -18,6 +18,7 @@ type RunCount struct {
 	Runs     int64              `json:"runs"` // at least 1
 }
 
+// getIncidents finds the runs that go on by the index over statuses, and looks at a row of each.
 const (
 	getCounts = `SELECT workflow, status, runs, crc FROM run_counts`
 	putCount  = `INSERT INTO run_counts (workflow, status, runs, crc) VALUES (?1, ?2, ?3, ?4)
@@ -34,6 +35,9 @@ type countKey struct {
 
 // runCounts are the rows of run_counts, which runs have an incident, and how the transaction under way
 // changes both. The lock of the index guards them.
+//
+// rows says what the last commit left, and changed what the transaction under way adds to that. A
+// transaction that fails leaves changed as it is, and the next one clears it before it begins.
 type runCounts struct {
 	rows      map[countKey]int64
 	changed   map[countKey]int64
@@ -42,6 +46,8 @@ type runCounts struct {
 }
 
 // loadCounts reads the rows.
+//
+// A row that has changed is refused, since a count that is wrong would stay wrong.
 func (d *Dir) loadCounts() error {
 	d.counts = runCounts{map[countKey]int64{}, map[countKey]int64{}, map[int64]bool{}, map[int64]bool{}}
 	err := d.db.Each(getIncidents, func(r *sqlite.Row) error { d.counts.incidents[r.Int64(0)] = true; return nil })
@@ -58,6 +64,8 @@ func (d *Dir) loadCounts() error {
 }
 
 // countRun notes that the transaction under way makes one more run, or with -1 one less.
+//
+// It is called where a row of a run is written, with a status that the row has left or taken.
 func (c *runCounts) countRun(name string, s workflow.RunStatus, n int64) {
 	c.changed[countKey{name, s}] += n
 }
@@ -131,6 +139,8 @@ func (d *Dir) Counts(ctx context.Context) ([]RunCount, error) {
 }
 
 // countOf returns how many runs fit a name and statuses, of which none are any.
+//
+// It is used to choose an index, so it need not be of one moment with what is read.
 func (c *runCounts) countOf(name string, statuses []workflow.RunStatus) (n int64) {
 	for key := range maps.Keys(c.rows) {
 		if (name == "" || key.workflow == name) && (len(statuses) == 0 || slices.Contains(statuses, key.status)) {

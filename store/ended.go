@@ -28,6 +28,9 @@ const (
 // Ended yields the runs without a parent that have ended, in the order of their ends, or
 // with newest in the opposite one, in pages: commits go on in between. What it says is not
 // compared with its checksum: look at the head of a run before you act on it.
+//
+// Retention and purges go through it, page by page, and purge what they have read: the next page
+// goes on behind an instant and a number, whether or not those runs are there still.
 func (d *Dir) Ended(newest bool) iter.Seq2[EndedRun, error] {
 	query, at, num := endedUp, int64(math.MinInt64), int64(math.MinInt64)
 	if newest {

@@ -34,12 +34,16 @@ func putLabels(db *sqlite.Conn, num int64, labels map[string]string) error {
 }
 
 // A label of a filter, and how many runs have it, up to maxGathered.
+//
+// The number is found once, for the list: looked at are the runs that the rarest label leads to.
 type label struct {
 	key, value string
 	runs       int64
 }
 
 // chooseLabel finds which label of the filter the fewest runs have.
+//
+// It stops counting where a label is no help, and more than that need not be told apart.
 func (l *runList) chooseLabel(ctx context.Context) error {
 	if len(l.filter.Labels) == 0 {
 		return nil

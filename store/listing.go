@@ -15,6 +15,9 @@ import (
 
 // A listing is the row of a token in the lists of all runs from now on: in one of them,
 // or, with neither, in none. Token 0 says that no token of the run is in any.
+//
+// It replaces whatever the lists had of that token: the commit that makes it needs not know what
+// that was.
 type listing struct {
 	Token      workflow.TokenID
 	Approval   *Approval
@@ -66,6 +69,9 @@ type ApprovalFilter struct {
 	Where    string // a condition on the run, as RunFilter.Where has it
 }
 
+// Both lists have a row for each token that waits, which comes and goes with the commit that
+// makes it wait, or wait no longer. So the lists of all runs are read without loading any of
+// them.
 const (
 	putApproval = `INSERT OR REPLACE INTO approvals (num, token, node, message, input, approved, rejected, due, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putDead     = `INSERT OR REPLACE INTO dead_letters (num, token, node, task, attempts, failure, input, at, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -100,6 +106,9 @@ func (r *Run) writeListings(db *sqlite.Conn) error {
 
 // writeListing writes the rows by which the lists of approvals and dead letters show one token of the run, or
 // removes them. A listing with token 0 removes the rows of all tokens of the run, of which none waits any more.
+//
+// A token that waits for people is not a dead letter, and may have been one before: so the row of
+// the other list is removed in any case.
 func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 	var err error
 	drop := func(query string, token ...workflow.TokenID) {
@@ -172,6 +181,9 @@ func (d *Dir) allApprovals(ctx context.Context) iter.Seq2[Approval, error] {
 
 // DeadLetters yields the tasks of all runs that wait for an operator and fit the
 // filter, oldest run first, in pages: commits go on in between. It ends with the error of ctx when that is done.
+//
+// Which rows are looked at is decided by next, and which of them fit by the query, so that a
+// filter which few rows fit does not hold the lock for as long as it takes to find them.
 func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		if f.Run != "" {
@@ -209,6 +221,9 @@ func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[Dea
 type listKey struct{ num, token int64 }
 
 // readListed reads the texts of a row in a list, the first of which is in a column.
+//
+// readListed fails if the checksum does not fit, and with ErrSealed if the texts cannot be
+// opened.
 func (d *Dir) readListed(r *sqlite.Row, id workflow.RunID, first int) (listed, error) {
 	t := listed{r.Text(first), r.Text(first + 1)}
 	if !index.CRCMatches(r, 1, 8) {
@@ -227,6 +242,8 @@ func (d *Dir) listError(id workflow.RunID, what string, err error) error {
 
 // listPages yields what query reads, page by page: next reads the keys of the rows that
 // are to be looked at behind one, and query those of them that fit.
+//
+// Rows are yielded without the lock. Those that were read before an error come first.
 func listPages[T any](ctx context.Context, d *Dir, next func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error,
 	query func(db *sqlite.Conn, after, last listKey, row func(x T)) error,
 ) iter.Seq2[T, error] {

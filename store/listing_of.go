@@ -13,6 +13,9 @@ import (
 
 // listingsAt returns what a commit at an instant changes in the lists of all runs:
 // of the tokens that the state's TakeListings names.
+//
+// For a commit it is asked once, with the state after all its records: a token that began to wait
+// and ceased to within one commit is never in a list.
 func listingsAt(s *state.State, at time.Time) []listing {
 	ids := s.TakeListings()
 	if len(ids) > 0 && s.Status.Final() {
@@ -32,6 +35,9 @@ type Listings struct {
 }
 
 // AddRecord adds what a record at an instant has changed. s is the state after it.
+//
+// It is for a run whose records come all at once, from another directory: what the last of them
+// left of each token is what counts. After the end of the run nothing is left.
 func (l *Listings) AddRecord(s *state.State, at time.Time) {
 	if l.last == nil {
 		l.last = map[workflow.TokenID]listing{}
@@ -53,6 +59,8 @@ func (l *Listings) sorted() (out []listing) {
 
 // WaitingTokens returns what the lists of all runs say of a run with the state s: its open
 // approvals, and its dead letters, without the instants since when they wait.
+//
+// A verification compares it with the rows that the lists have.
 func WaitingTokens(s *state.State) (approvals []Approval, letters []DeadLetter) {
 	if s.Status.Final() {
 		return nil, nil
@@ -83,6 +91,8 @@ func listingOf(s *state.State, t *state.Token, at time.Time) listing {
 }
 
 // approvalOf returns a token that waits for people as the list of approvals shows it, with the votes so far.
+//
+// A message that the token remembers takes the place of the definition's.
 func approvalOf(s *state.State, t *state.Token) *Approval {
 	a := &Approval{
 		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node,

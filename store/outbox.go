@@ -17,6 +17,11 @@ import (
 )
 
 // An OutboxRow is what a commit of a run has to tell, or a part of that.
+//
+// A row is written by the commit that its events come from, and deleted when they are published;
+// in between it does not change. IDs rise in the order of the commits, but may have gaps, of
+// transactions that failed. seq is that of the first event; text is what the disk has, sealed if
+// there is a codec.
 type OutboxRow struct {
 	ID       int64 // rises with the commits
 	Run      workflow.RunID
@@ -41,6 +46,10 @@ const (
 )
 
 // An eventOutbox counts the events that wait to be published.
+//
+// What it counts are the rows that are committed. last is used by the committer only, under the
+// lock of the index. The zero limit belongs to a directory without a feed, into which nobody puts
+// events.
 type eventOutbox struct {
 	last  atomic.Int64  // id
 	limit int64         // bytes from which commits wait
@@ -64,6 +73,9 @@ const (
 )
 
 // loadOutbox makes the outbox, if there is to be one, and counts what waits in it.
+//
+// A table that is there although nobody publishes now keeps its rows: whoever opens the directory
+// with a feed again publishes them first.
 func (d *Dir) loadOutbox() error {
 	has, err := index.HasOutbox(d.db)
 	if err == nil && d.options.Outbox > 0 {
@@ -85,6 +97,11 @@ func (d *Dir) loadOutbox() error {
 }
 
 // encodeTold encodes what a commit has to tell.
+//
+// An entry of the outbox is bounded by the number of its events, so that one which a fan-out of
+// many branches makes is published in pieces. The tag is of the run and of the life in which the
+// last record was planned: a copy that goes on by itself so tells other events under the same
+// numbers apart.
 func (r *Run) encodeTold(events []decision.Event) error {
 	r.told = nil
 	for some := range slices.Chunk(events, toldOnce) {
@@ -102,6 +119,8 @@ func (r *Run) encodeTold(events []decision.Event) error {
 }
 
 // encodeRow gives a row its events, and their text.
+//
+// The place of the sealed text is that of the first event, which no other row of the run has.
 func (d *Dir) encodeRow(row *OutboxRow, events []decision.Event, text string) (err error) {
 	row.seq, row.count = events[0].Seq, int64(len(events))
 	row.text, err = d.sealer.SealText(index.OutboxPlace(row.Run, row.seq), text)
@@ -123,6 +142,7 @@ func (r *Run) writeTold(db *sqlite.Conn) error {
 	return nil
 }
 
+// putOutboxRow inserts a row with the next id, within a transaction.
 func (d *Dir) putOutboxRow(db *sqlite.Conn, t *OutboxRow) error {
 	_, err := db.Exec(putTold, index.RowWithCRC(d.outbox.last.Add(1), string(t.Run), t.Workflow, int64(t.Version), t.Tenant, int64(t.Tag), //nolint:gosec // the 64 bits, signed
 		t.At.UnixMilli(), t.seq, t.count, t.bytes, t.text)...)
@@ -130,6 +150,9 @@ func (d *Dir) putOutboxRow(db *sqlite.Conn, t *OutboxRow) error {
 }
 
 // countTold counts what a commit had to tell, and says that there is more.
+//
+// It is called after the commit, as events that are not committed must neither count nor wake the
+// feed.
 func (r *Run) countTold() {
 	if len(r.told) > 0 {
 		r.dir.outbox.addRows(r.told)
@@ -137,6 +160,7 @@ func (r *Run) countTold() {
 	}
 }
 
+// The signal is kept if the feed is busy: one is enough, for whoever gets it reads all there is.
 func (o *eventOutbox) addRows(rows []OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,6 +174,10 @@ func (o *eventOutbox) addRows(rows []OutboxRow) {
 }
 
 // waitForRoom returns when the outbox is below its bound, or has none any more.
+//
+// It is asked before the commit, so the bound may be passed by what several runs commit at the
+// same time. It also lets everybody go on when the directory has failed, for then nobody
+// publishes.
 func (o *eventOutbox) waitForRoom(failed <-chan struct{}) {
 	for {
 		o.mu.Lock()
@@ -167,6 +195,9 @@ func (o *eventOutbox) waitForRoom(failed <-chan struct{}) {
 }
 
 // OpenOutbox lets the outbox grow beyond its bound from now on: commits that wait go on.
+//
+// An engine that closes calls it: its runs must come to the end of their turns although nobody
+// publishes any more.
 func (d *Dir) OpenOutbox() {
 	o := d.outbox
 	o.mu.Lock()
@@ -194,6 +225,9 @@ var errFull = errors.New("enough")
 
 // ReadOutbox returns rows of the outbox behind one with an id, in their order, as many as are
 // published at once; none if there are none.
+//
+// A row that is damaged or sealed comes with its error, so that the feed can pass over it, and
+// those behind it are published.
 func (d *Dir) ReadOutbox(after int64) ([]OutboxRow, error) {
 	var rows []OutboxRow
 	bytes := 0
@@ -216,6 +250,8 @@ func (d *Dir) ReadOutbox(after int64) ([]OutboxRow, error) {
 	return rows, err
 }
 
+// scanOutboxRow reads the columns; the events are still to be opened, which is done without the
+// lock.
 func scanOutboxRow(r *sqlite.Row) OutboxRow {
 	return OutboxRow{
 		ID: r.Int64(0), Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Tenant: r.Text(4), Tag: uint64(r.Int64(5)), //nolint:gosec // the 64 bits, signed
@@ -290,6 +326,9 @@ func (d *Dir) KeepOutboxRows(rows []OutboxRow) error {
 }
 
 // DropOutbox deletes rows of the outbox that were read.
+//
+// It comes after they were published. A crash in between has them published once more: so each
+// event is published at least once, and its reader knows a repetition by its numbers and the tag.
 func (d *Dir) DropOutbox(rows []OutboxRow) error {
 	list := []byte{'['}
 	for i := range rows {

@@ -14,6 +14,8 @@ import (
 // ErrNoOutcome says that no outcome is kept under a key.
 var ErrNoOutcome = errors.New("no outcome is kept under this key")
 
+// References to blobs are of the outcome's id, as a negative number, so that they are never those
+// of a run. They are dropped before the outcome, by which they are found.
 const (
 	getOutcome     = `SELECT key, value, at, crc FROM outcomes WHERE key = ?`
 	putOutcome     = `INSERT OR REPLACE INTO outcomes (key, value, at, crc) VALUES (?, ?, ?, ?)`
@@ -28,6 +30,8 @@ const (
 
 // Outcome returns the value of the JSON model that is kept under a key. It fails
 // with ErrNoOutcome.
+//
+// The checksum is compared before the text is opened or believed.
 func (d *Dir) Outcome(key string) (any, error) {
 	var out any
 	err := d.readIndex(func(db *sqlite.Conn) error {
@@ -52,6 +56,10 @@ func (d *Dir) Outcome(key string) (any, error) {
 }
 
 // KeepOutcome keeps a value of the JSON model under a key, durably.
+//
+// It is what an effect that must be made once writes down: whoever asks for the same key later
+// gets this value, and does not make the effect again. A value that is there is replaced; to keep
+// the first one is the caller's business.
 func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 	refs, err := blob.Refs(v)
 	if err != nil {
@@ -92,6 +100,8 @@ func (d *Dir) ForgetOutcome(key string) error {
 
 // dropOutcomes forgets what is kept under the keys that begin with a prefix of
 // ASCII.
+//
+// The last byte of the prefix, raised by one, ends the range of the keys.
 func dropOutcomes(db *sqlite.Conn, prefix string) error {
 	if prefix == "" {
 		return nil

@@ -20,6 +20,9 @@ const getPublishedAfter = `SELECT name, version, hash, crc FROM published WHERE 
 
 // AllPublished yields the published definitions of this name, of every name if it is "", by name and version,
 // page by page. An error ends the list: of a damaged row ErrCorrupt, of ctx its own.
+//
+// A page begins behind the last name and version, so what is published meanwhile may be listed or
+// not.
 func (d *Dir) AllPublished(ctx context.Context, name string) iter.Seq2[Published, error] {
 	return func(yield func(Published, error) bool) {
 		last := Published{Name: name}

@@ -18,6 +18,9 @@ import (
 
 // A RunFilter selects runs of the index, and says in which order they are listed and
 // how many. The zero value selects all, oldest first.
+//
+// All conditions must hold. Those that an index knows lead to the runs that are looked at; the
+// others are asked of the rows.
 type RunFilter struct {
 	Workflow   string               // name of the definition; "" is any
 	Parent     workflow.RunID       // whose children; "" is any
@@ -38,6 +41,9 @@ type RunFilter struct {
 }
 
 // statusMask returns the statuses as bits.
+//
+// For example, running and paused, which are 1 and 2, give 0b110. No status at all gives 0, which
+// the query takes for any.
 func (f *RunFilter) statusMask() int64 {
 	var mask int64
 	for _, s := range f.Status {
@@ -48,6 +54,9 @@ func (f *RunFilter) statusMask() int64 {
 
 // A list holds the lock of the index for a page at a time: for so many runs that it
 // looks at, whether or not they fit, and so many bytes of those that fit.
+//
+// Two bounds are needed: runs that do not fit cost time and no memory, and rows that fit may have
+// outputs of many KB each.
 const (
 	listRows  = 256
 	listBytes = 4 << 20
@@ -76,6 +85,10 @@ func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 
 // HeadsUntil is AllHeads until ctx is done, with whose error it fails then, also while no run fits, or a commit waits for a log that does not answer;
 // nil is never done.
+//
+// A list is not of one moment: a run may change between two pages. It yields each run at most
+// once, for its number, which the pages go by, does not change. Rows are decoded, and conditions
+// evaluated, when the lock is free.
 func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error] {
 	if ctx == nil {
 		ctx = context.Background()
@@ -127,6 +140,9 @@ func (l *runList) beginAfter(ctx context.Context, id workflow.RunID) error {
 }
 
 // A runList is a list on its way.
+//
+// A list goes by numbers, in one of two ways: by an index that has the runs in that order, page
+// by page, with last; or by numbers that were gathered and sorted before, with runs.
 type runList struct {
 	d        *Dir
 	filter   RunFilter
@@ -145,6 +161,10 @@ type runList struct {
 var errPageFull = errors.New("the page is full")
 
 // nextPage returns the rows of the next page, which are still to be decoded.
+//
+// candidates says which runs are looked at, the query which of them fit. A page ends early if its
+// rows are large; the next one then begins behind the last row that was taken, and not behind the
+// last candidate.
 func (l *runList) nextPage(ctx context.Context) (rows []index.Row, err error) {
 	f := &l.filter
 	query, limit, roots := fittingUp, listRows, int64(0)

@@ -27,6 +27,9 @@ const (
 
 // loadTenantBytes counts what the directory has, if that is wanted. Dead records are not
 // in the log any more.
+//
+// Two queries read every run that has a tenant, and the records in the log: what Open takes
+// longer for the sake of it, nobody pays who has no quotas.
 func (d *Dir) loadTenantBytes() error {
 	if !d.options.CountTenants {
 		return nil
@@ -50,6 +53,8 @@ func (b *tenantBytes) countBytes(tenant string, n int64) {
 }
 
 // countPurged notes that a run is deleted, whose records are in the log still.
+//
+// A purge gives back what the run takes: its file, and the records behind that.
 func (b *tenantBytes) countPurged(db *sqlite.Conn, num, filed int64, tenant string, fileSize int64) error {
 	if b.changed == nil || tenant == "" {
 		return nil
@@ -59,6 +64,8 @@ func (b *tenantBytes) countPurged(db *sqlite.Conn, num, filed int64, tenant stri
 }
 
 // keepBytes takes over what the transaction has changed, which is committed now.
+//
+// It has a lock of its own, so that whoever asks for a tenant does not wait for a commit.
 func (b *tenantBytes) keepBytes() {
 	if len(b.changed) == 0 {
 		return

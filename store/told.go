@@ -12,6 +12,8 @@ import (
 
 // encodeEvents returns events as the outbox has them: a JSON list of lists, each of the eventFields
 // and, unless it is nil, the data.
+//
+// The position of a field says which one it is, which keeps the rows small.
 func encodeEvents(events []decision.Event) string { return string(value.Encode(listEvents(events))) }
 
 func listEvents(events []decision.Event) []any {
@@ -33,6 +35,8 @@ const eventFields = 7
 var errNoEvents = errors.New("it is no list of events")
 
 // parseEvents is the inverse of encodeEvents.
+//
+// A list without events is refused, since no row was ever written without.
 func parseEvents(text string) ([]decision.Event, error) {
 	v, err := codec.DecodeValue([]byte(text))
 	if err != nil {

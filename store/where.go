@@ -16,6 +16,8 @@ import (
 type WhereError = filter.Error
 
 // FilterRun returns a row of the index as conditions on runs see it.
+//
+// It is the only way in which a condition sees a run, so that it means the same in all lists.
 func FilterRun(h *Head) filter.Run {
 	if h == nil {
 		return filter.Run{}
@@ -32,6 +34,10 @@ func FilterRun(h *Head) filter.Run {
 
 // compileWhere compiles the condition of a filter, and narrows the filter to the runs for which
 // an index tells that it can be true.
+//
+// For example, status == "failed" && workflow == "order" && code != "timeout" narrows the list to
+// the failed runs of that workflow, and is evaluated for each of them. A condition that can be
+// true of no run ends the list at once.
 func (l *runList) compileWhere(context.Context) (err error) {
 	if l.filter.Where == "" {
 		return nil
@@ -64,6 +70,8 @@ func (l *runList) compileWhere(context.Context) (err error) {
 
 // takeRow decodes a row of a page, and reports whether the condition of the filter holds for
 // it. What is large of a row is decoded only if it does.
+//
+// A row that is damaged is not passed over: its error is what the caller gets.
 func (l *runList) takeRow(r *index.Row) (bool, error) {
 	if l.where == nil || r.IsDamaged() {
 		return true, l.d.decodeRow(r)
@@ -103,6 +111,9 @@ func (l *runList) passOver(ctx context.Context) error {
 
 // listWhere yields what of a list is of runs for which a condition holds, "" being none. What is of one run stands together, so that
 // each run is looked at once. The error of a condition that cannot be compiled comes first.
+//
+// The condition is of the run, and what is listed is of its tokens: all of those, or none, are
+// yielded.
 func listWhere[T any](ctx context.Context, d *Dir, list iter.Seq2[T, error], where string, runOf func(*T) workflow.RunID) iter.Seq2[T, error] {
 	if where == "" {
 		return list
