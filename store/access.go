@@ -7,6 +7,8 @@ import (
 
 // warnOfAccess logs a warning if users other than that of the process can change files of
 // the directory, which an engine makes for its user alone.
+//
+// It only warns: whether others can do harm there is for the operator to judge.
 func (d *Dir) warnOfAccess() {
 	info, err := os.Stat(d.path)
 	if err != nil {

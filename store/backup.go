@@ -42,6 +42,10 @@ const stepPages = 128 << 10 / index.PageSize
 // ctx does or with ErrClosed, leaves nothing under the name; a crash leaves a folder
 // beside it with the name and .partial- in it, which Open refuses: it holds a file
 // UNFINISHED until everything else is there and durable.
+//
+// Of the moment at which the copy of pawl.db is complete the backup has every commit; each file
+// that the copy names is held until it is copied. A backup of a remote directory has no log: it
+// is a directory of its own.
 func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
 	if ctx == nil {
 		return BackupInfo{}, errors.New("back up: the context is nil")
@@ -146,6 +150,10 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 
 // copyIndex copies pawl.db, some pages at a time: commits go on in between. It calls copied
 // when the copy is complete, before the next commit.
+//
+// SQLite copies through the connection of the engine, so a commit in between is taken up by the
+// copy, and the copying need not begin anew. The file is made before, since SQLite would make it
+// readable for others.
 func (d *Dir) copyIndex(ctx context.Context, to string, copied func()) error {
 	err := writeSynced(to, nil) // SQLite would let others read it
 	if err != nil {
@@ -205,6 +213,8 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 
 // writeClosedRecord writes the lock record of a directory that was closed, for the pawl.db
 // in a folder, which c has open and nobody changes any more.
+//
+// So the copy is opened like a directory that was closed, and every change of it is noticed.
 func writeClosedRecord(c *sqlite.Conn, folder string) error {
 	epoch, err := index.ReadEpoch(c)
 	if err != nil {

@@ -35,6 +35,8 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 }
 
 // checkTables takes note of rows that have changed, in the tables but that of the runs.
+//
+// The copy has those rows as they are: a backup neither loses nor repairs anything.
 func (b *backup) checkTables(copied *sqlite.Conn) error {
 	for i := range index.CheckedTables {
 		c := &index.CheckedTables[i]
@@ -52,6 +54,8 @@ func (b *backup) checkTables(copied *sqlite.Conn) error {
 }
 
 // copyFile copies the file of a run, if it is what the index says.
+//
+// What was copied of a damaged file is removed, so that the backup lacks it, and says so.
 func (b *backup) copyFile(r *index.Row, building string) error {
 	to := filepath.Join(building, filepath.FromSlash(r.File))
 	err := b.dir.copyRunFile(r, func() (*os.File, error) {
@@ -116,6 +120,8 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 }
 
 // copyBlob copies a blob, whole or not at all.
+//
+// The store that gets it computes its hash while it is written.
 func copyBlob(ctx context.Context, from, to blob.Store, hash string) error {
 	r, err := from.Open(ctx, hash)
 	if err != nil {

@@ -11,6 +11,10 @@ import (
 )
 
 // definitions are the compiled definitions that were asked for.
+//
+// Everything about a definition goes by the hash of its content, so an entry never becomes
+// untrue. stored may lack hashes that pawl.db has, which costs a statement that changes nothing;
+// a hash in it that pawl.db lacks would have a run without a definition.
 type definitions struct {
 	mu     sync.Mutex
 	graphs map[string]*workflow.Graph // by hash
@@ -96,6 +100,9 @@ func (ds *definitions) markMissing(hash string) {
 }
 
 // Graph returns the compiled definition with a hash. It is compiled once.
+//
+// The compilation is made without a lock: two callers may compile the same, and share one of the
+// two.
 func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 	if g := d.definitions.graphOf(hash); g != nil {
 		return g, nil
@@ -126,6 +133,8 @@ func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
 
 // storeDefinition writes a definition that is used from now on and that pawl.db lacks, as
 // part of a commit.
+//
+// It also keeps a collection, which may be under way, from deleting it.
 func (d *Dir) storeDefinition(db *sqlite.Conn, hash, doc string) error {
 	d.definitions.noteUsed(hash)
 	if d.definitions.isStored(hash) {
@@ -137,6 +146,9 @@ func (d *Dir) storeDefinition(db *sqlite.Conn, hash, doc string) error {
 
 // Publish stores a definition under its name and version, for good. The same
 // again is no error; another content is ErrPublished.
+//
+// A name and version mean the same for good, so that whoever starts a run by them knows what it
+// gets.
 func (d *Dir) Publish(g *workflow.Graph) error {
 	d.definitions.addGraph(g)
 	doc, err := d.storedDocument(g)
@@ -171,6 +183,8 @@ func (d *Dir) CheckPublish(g *workflow.Graph) (known bool, err error) {
 }
 
 // checkPublish reports whether a definition is published under its name and version: the error is ErrPublished if another one is.
+//
+// It is asked within the transaction that publishes: of two that publish at once one is refused.
 func (d *Dir) checkPublish(db *sqlite.Conn, g *workflow.Graph) (known bool, err error) {
 	name, version := g.Definition.Name, int64(runfile.VersionOf(g))
 	var have string

@@ -16,6 +16,9 @@ import (
 
 // makeDir makes a directory and those above it, as far as there are none, and
 // their names durable.
+//
+// The names of the folders above are synced from the top: a directory whose own name is not
+// durable could be lost with everything that was acknowledged in it.
 func makeDir(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -55,6 +58,9 @@ func syncAbove(path string) error {
 
 // openRegular opens a file below the directory for reading, and nothing that
 // only looks like one.
+//
+// It never follows a link, which somebody may have laid to have the engine read or replace a file
+// elsewhere, and never waits for a pipe.
 func (d *Dir) openRegular(name string) (*os.File, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -83,6 +89,8 @@ func (d *Dir) readStart(name string) ([]byte, error) {
 }
 
 // readFile returns a whole file.
+//
+// A file that has become shorter meanwhile is an error, io.ErrUnexpectedEOF.
 func (d *Dir) readFile(name string) ([]byte, error) {
 	f, err := d.openRegular(name)
 	if err != nil {
@@ -100,6 +108,8 @@ func (d *Dir) readFile(name string) ([]byte, error) {
 }
 
 // writeFile writes a new file.
+//
+// A file that is to be synced with others is written without sync, and synced later.
 func (d *Dir) writeFile(name string, data []byte, sync bool) error {
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err != nil {
@@ -139,6 +149,8 @@ func (d *Dir) syncDir(name string) error {
 
 // syncLog makes the commits so far durable, if they are not synced one by one. Files
 // that they do not name any more may be removed only then.
+//
+// At PowerLoss each commit has synced it.
 func (d *Dir) syncLog() error {
 	if d.options.Durability != ProcessCrash {
 		return nil

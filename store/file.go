@@ -17,6 +17,9 @@ import (
 
 // readRunFile returns the bytes of the file that a row names as they are stored, proven to
 // be what was written.
+//
+// The hash is compared before anybody reads a byte of the content: SQLite never sees a file that
+// is not what was written.
 func (d *Dir) readRunFile(r *index.Row) ([]byte, error) {
 	data, err := d.readFile(r.File)
 	if err == nil && !seal.IsSealed(data) {
@@ -33,6 +36,9 @@ func (d *Dir) readRunFile(r *index.Row) ([]byte, error) {
 
 // openRunFile opens the file that a row names, if it looks like what was written: nothing
 // is copied of another.
+//
+// The header and the size are looked at, which tells most files that are not the right one at
+// once; whoever reads on compares the hash.
 func (d *Dir) openRunFile(r *index.Row) (*os.File, error) {
 	f, err := d.openRegular(r.File)
 	if err != nil {
@@ -62,6 +68,8 @@ func (d *Dir) openRunFile(r *index.Row) (*os.File, error) {
 
 // copyContent copies the file that a row names, from its beginning, and proves that it is
 // what was written.
+//
+// What was written to the copy is of no use if it fails: the caller removes it.
 func (d *Dir) copyContent(to io.Writer, from *os.File, r *index.Row) error {
 	sum := sha256.New()
 	_, err := pace.Copy(io.MultiWriter(sum, to), from)
@@ -91,6 +99,9 @@ func (d *Dir) copyRunFile(r *index.Row, create func() (*os.File, error)) error {
 }
 
 // A runReader is the file of a run that SQLite reads. It remembers why it could not.
+//
+// SQLite says of a failed read that the database is malformed. By what is remembered here, a disk
+// that does not answer is told from a file that is damaged.
 type runReader struct {
 	*os.File
 	failed error
@@ -132,6 +143,9 @@ func (d *Dir) proveRunFile(r *index.Row) (*runReader, error) {
 var errChanged = errors.New("it is damaged, changed or another file")
 
 // fileError returns the error of a file that could not be read.
+//
+// That a file is missing or cut short is damage of the run. Any other error of the system says
+// nothing about the file, and stays what it is: it may be gone the next time.
 func (d *Dir) fileError(r *index.Row, err error) error {
 	damaged := func(what string) error { return &CorruptError{Run: r.Run, File: d.pathOf(r.File), What: what} }
 	switch {

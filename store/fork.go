@@ -16,6 +16,9 @@ import (
 const maxForked = 128 << 20
 
 // A ForkSource is a run that is to be forked, as of one commit.
+//
+// It is independent of the run, which goes on and may be purged. Records are decoded and in
+// order.
 type ForkSource struct {
 	Head    Head
 	Records []decision.Record // all, from the first on
@@ -62,6 +65,8 @@ func BlobRefs(g *workflow.Graph, records ...decision.Record) (hashes []string) {
 
 // ReadForkSource reads a run that is to be forked. It fails with ErrRunNotFound, with
 // ErrCorrupt if its journal is damaged, and with a *workflow.LimitError if it is too large.
+//
+// A fork copies records and holds all of them in memory, which the bound limits.
 func (d *Dir) ReadForkSource(id workflow.RunID) (*ForkSource, error) {
 	snap, err := d.openSnapshot(id)
 	if err != nil {
@@ -94,6 +99,8 @@ func (d *Dir) ReadForkSource(id workflow.RunID) (*ForkSource, error) {
 
 // Replay returns the state of the run after some of its records, and calls each, unless that is
 // nil, after every one. It fails with a *CorruptError.
+//
+// The state is as it was after the last of them, however the run went on.
 func (f *ForkSource) Replay(records []decision.Record, each func(*state.State, *decision.Record)) (*state.State, error) {
 	s := state.NewState(f.Head.Run, f.graph)
 	for i := range records {
@@ -122,6 +129,9 @@ func (d *Dir) NewFork(id workflow.RunID, of *ForkSource) (*Run, error) {
 const hasRun = `SELECT 1 FROM runs WHERE num = ?`
 
 // checkForked refuses a fork of a run that is not there any more.
+//
+// The blobs that the records refer to are kept as long as a run refers to them. If the run was
+// purged before the fork refers to them as well, they may have been collected.
 func (r *Run) checkForked(db *sqlite.Conn) error {
 	if r.forked == 0 {
 		return nil

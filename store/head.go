@@ -15,8 +15,12 @@ import (
 
 // A Head is a run's row in the index: what can be known of it without loading
 // it. It is never behind the run.
+//
+// It is the copy of a row, which the caller may keep.
 type Head = index.Head
 
+// Each is answered by an index, and pages of ids are read by a number that rises, so that commits
+// get in between: nothing here takes longer because there are many runs.
 const (
 	getHead      = index.RunColumns + `WHERE id = ?`
 	getIDs       = `SELECT id FROM runs WHERE num IN (SELECT value FROM json_each(?)) ORDER BY num`
@@ -49,6 +53,7 @@ func (d *Dir) readRow(id workflow.RunID) (index.Row, error) {
 	return d.readRowUntil(context.Background(), id)
 }
 
+// A damaged row comes with its error as far as it could be read: see Inspection.Row.
 func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, error) {
 	var out index.Row
 	err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
@@ -87,6 +92,9 @@ func (d *Dir) FileSize(id workflow.RunID) (int64, error) {
 }
 
 // Unfinished returns the runs that have not ended, oldest first.
+//
+// The engine wakes them when it is opened; by then what is committed is all that is known of
+// them.
 func (d *Dir) Unfinished() ([]workflow.RunID, error) {
 	l := runList{d: d, filter: RunFilter{Status: []workflow.RunStatus{
 		workflow.RunCreated, workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended,
@@ -110,10 +118,14 @@ func (d *Dir) Unfinished() ([]workflow.RunID, error) {
 
 // Leftover returns the runs that have ended and are not flushed. The caller loads and
 // flushes them.
+//
+// A crash, or a Close before their flush, has left their records in the log.
 func (d *Dir) Leftover() ([]workflow.RunID, error) { return d.queryIDs(getLeftover, 0) }
 
 // DueAlarms returns the runs whose alarm is at or before an instant, earliest
 // first.
+//
+// The engine wakes those of them that are not in memory; an actor has a timer of its own.
 func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
 	return d.queryIDs(getDue, math.MinInt64, before.UnixMilli())
 }
@@ -128,6 +140,8 @@ type QuietRun struct {
 // Quiet returns the running runs whose last record is not after since, or is
 // after until, that is, was made before the clock was set back; oldest run
 // first.
+//
+// From them, whoever looks for stalled runs takes those that wait for nothing.
 func (d *Dir) Quiet(since, until time.Time) ([]QuietRun, error) {
 	var out []QuietRun
 	for num, n := int64(0), idPage; n == idPage; {
@@ -152,6 +166,9 @@ const idPage = 512
 
 // queryIDs returns all ids that a query finds in pages. It takes the order and the
 // number of the last row before the page, rest, and the size of the page.
+//
+// order is the column by which the query pages, besides the number: of runs with one alarm, say,
+// the number goes on where the page ended.
 func (d *Dir) queryIDs(query string, order int64, rest ...driver.Value) ([]workflow.RunID, error) {
 	var out []workflow.RunID
 	for num, n := int64(0), idPage; n == idPage; {
@@ -173,6 +190,8 @@ func (d *Dir) queryIDs(query string, order int64, rest ...driver.Value) ([]workf
 
 // NextAlarm returns the earliest alarm of any run after an instant; zero if
 // there is none.
+//
+// Until then nobody needs to look at the alarms again, unless a commit sets an earlier one.
 func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 	from := int64(math.MinInt64)
 	if !after.IsZero() {

@@ -11,9 +11,13 @@ import (
 // History returns the journal of a run as of one commit: the file's part, then
 // the log's, from record 1 without a gap. Its checksums are verified on the
 // way. An error ends it.
+//
+// It is what a run can be replayed from, and is read without its owner.
 func (d *Dir) History(id workflow.RunID) decision.History { return d.HistoryAfter(id, 0) }
 
 // HistoryAfter is History without the records up to a sequence, which are read but not decoded.
+//
+// The records before are read because the chain of checksums begins with the first one.
 func (d *Dir) HistoryAfter(id workflow.RunID, after int64) decision.History {
 	return func(yield func(decision.Record, error) bool) {
 		snap, err := d.openSnapshot(id)
@@ -41,6 +45,9 @@ func (d *Dir) HistoryAfter(id workflow.RunID, after int64) decision.History {
 
 // Events returns what has happened in a run behind a sequence, as of one
 // commit: the file's events, then those of the log's records. An error ends it.
+//
+// The events of flushed records are rows of the file; of those in the log no event is stored
+// anywhere, and they are derived again by applying the records.
 func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, error] {
 	return func(yield func(decision.Event, error) bool) {
 		snap, err := d.openSnapshot(id)

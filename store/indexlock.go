@@ -10,6 +10,9 @@ import (
 // An indexLock is a mutex. That of a remote directory has a gate before it: a commit may hold the lock for as long as
 // its log does not answer, and whoever waits at a channel is seen to wait by a bubble of
 // testing/synctest.
+//
+// The zero value is an unlocked mutex without a gate. The gate is taken first and given back
+// last.
 type indexLock struct {
 	gate chan struct{} // of capacity 1; nil without
 	mu   sync.Mutex
@@ -32,6 +35,8 @@ func (l *indexLock) lockUntil(ctx context.Context) error {
 }
 
 // TryLock takes the lock if that goes at once, and reports whether it has.
+//
+// A gate that was taken is given back if the mutex behind it is not free.
 func (l *indexLock) TryLock() bool {
 	if l.gate != nil {
 		select {
@@ -58,6 +63,10 @@ func (l *indexLock) Unlock() {
 }
 
 // readIndex calls f with the connection to pawl.db, which nobody else uses meanwhile.
+//
+// It takes two locks. Of many readers that come at the same time one waits for mu, and the others
+// behind it for reading: so the committer, which takes mu alone, has one reader before it at
+// most. f should be short, and what may be large is decoded behind it.
 func (d *Dir) readIndex(f func(*sqlite.Conn) error) error {
 	return d.readIndexUntil(context.Background(), f)
 }

@@ -21,6 +21,10 @@ var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db n
 // An Inspection is a directory that is looked at and not opened. Nothing in it is
 // changed: the files of runs are read where they are, and pawl.db as a copy. It belongs to
 // one goroutine.
+//
+// It answers what is wrong, so it goes on where an engine would refuse: a fault of the directory
+// as a whole is noted, and the runs are looked at all the same. dir is a Dir that was never
+// opened, of which only the methods that read are used.
 type Inspection struct {
 	Faults  []Fault    // of the directory as a whole, in the order in which they were found
 	Trusted bool       // pawl.db is what the last engine left
@@ -47,6 +51,9 @@ type Fault struct {
 func Inspect(path string) (*Inspection, error) { return InspectSealed(path, nil) }
 
 // InspectSealed is Inspect for a directory with sealed values, which the codec opens.
+//
+// Without a codec, or with one that lacks the key, values stay closed, and in.Sealed says which
+// keys are missing.
 func InspectSealed(path string, c Codec) (*Inspection, error) {
 	sealer, err := seal.NewSealer(c)
 	if err != nil {
@@ -74,6 +81,9 @@ func InspectSealed(path string, c Codec) (*Inspection, error) {
 }
 
 // holdDirectory finds the directory and keeps engines away from it.
+//
+// The lock is shared, so that several inspections may go on at the same time, and no engine
+// begins.
 func (in *Inspection) holdDirectory() (err error) {
 	if in.dir.root, err = os.OpenRoot(in.dir.path); err != nil {
 		return err
@@ -105,6 +115,8 @@ func (in *Inspection) holdDirectory() (err error) {
 }
 
 // Close ends the inspection. Its methods fail from then on.
+//
+// The copy of pawl.db goes with it.
 func (in *Inspection) Close() error {
 	if errors.Is(in.dir.dead, ErrClosed) {
 		return nil
@@ -123,6 +135,8 @@ func (in *Inspection) addFault(file string, err error, do string) {
 
 // inspectIndex copies pawl.db with its log, opens the copy, and compares it with
 // the lock record. It fails only if a newer version wrote it, or the disk fails.
+//
+// The checks are those of Open, but that each one which fails is noted and the next one made.
 func (in *Inspection) inspectIndex() error {
 	m := lockRecord{state: stateClosed}
 	if in.dir.lock != nil {
@@ -168,6 +182,9 @@ func (in *Inspection) distrustIndex(file string, err error) {
 }
 
 // openCopy opens a copy of pawl.db, with its log or without.
+//
+// The original is not opened by SQLite, which would execute its log in it and take that away:
+// what is damaged must stay as it was found, for whoever repairs it.
 func (in *Inspection) openCopy(log bool) error {
 	err := in.copyOut(indexFile)
 	if err != nil {
@@ -186,6 +203,8 @@ func (in *Inspection) openCopy(log bool) error {
 }
 
 // dropLog opens another copy of pawl.db, without its log.
+//
+// It is for a log that does not belong to the pawl.db beside it.
 func (in *Inspection) dropLog() error {
 	err := in.dir.db.Close()
 	in.dir.db = nil
@@ -216,6 +235,10 @@ func (in *Inspection) copyOut(name string) error {
 }
 
 // inspectCopy looks for damage of the copy as a whole.
+//
+// It goes from the whole to the details: of which time it is, whether the log belongs to it,
+// whether its bytes are those that were closed, whether its runs are as many, whether SQLite can
+// read it.
 func (in *Inspection) inspectCopy(m lockRecord) {
 	if m.epoch != 0 {
 		var found workflow.Epoch

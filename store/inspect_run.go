@@ -54,6 +54,8 @@ const scanHead = index.RunColumns + `NOT INDEXED WHERE id = ?`
 
 // FindRow returns the row of a run as Row does, and finds it as well if the index over ids is
 // damaged. It fails with ErrRunNotFound also if pawl.db cannot be read.
+//
+// A repair wants every run of which a row is left.
 func (in *Inspection) FindRow(id workflow.RunID) (index.Row, error) {
 	if in.dir.db == nil {
 		return index.Row{}, fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
@@ -76,6 +78,8 @@ func (in *Inspection) Snapshot(id workflow.RunID) (*Snapshot, error) { return in
 
 // Records returns the records of run num in the log behind a sequence, as far as they can be
 // read, and why there are no more.
+//
+// What can be read is returned with the damage, and not instead of it.
 func (in *Inspection) Records(num, after int64) ([]runfile.Entry, error) {
 	var entries []runfile.Entry
 	var damage error
@@ -138,6 +142,8 @@ func OpenRunFile(path string) (*sqlite.Conn, error) { return OpenSealedRunFile(p
 
 // OpenSealedRunFile is OpenRunFile for a file that may be sealed, which the codec opens. What is
 // damaged of it is zeros.
+//
+// Whoever reads a file by itself uses it: no directory is needed.
 func OpenSealedRunFile(path string, c Codec) (*sqlite.Conn, error) {
 	sealer, err := seal.NewSealer(c)
 	if err != nil {

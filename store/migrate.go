@@ -27,6 +27,9 @@ func (d *Dir) migrationFrom(version uint32) migration {
 
 // checkFormat fails if pawl.db is of a format that this program neither has nor can bring to its own. A directory with a log
 // elsewhere is not brought to another one: its log has what others are still to read.
+//
+// It looks at the file alone; the log behind it may be of the present format already, if a crash
+// came between the migration and the next checkpoint: see isOlder.
 func (d *Dir) checkFormat(data []byte) error {
 	err := d.checkHeader(data, indexFile, index.ID, index.Version)
 	older := (*VersionError)(nil)
@@ -95,6 +98,9 @@ func (d *Dir) checkMarkAndFormat() error {
 }
 
 // migrateIndex makes one format after the other of pawl.db, and checks what has come of it.
+//
+// The number of the format changes in the same transaction, so a crash leaves the one or the
+// other.
 func (d *Dir) migrateIndex() error {
 	from, err := formatOf(d.db)
 	if err != nil {

@@ -14,6 +14,9 @@ import (
 // checkNames refuses what stands in the directory under a name that the engine
 // writes to and is not what it would have made: SQLite would follow a link, wait
 // for a pipe, or take a rollback journal that is not ours for the truth.
+//
+// SQLite opens files by their names and not below the root that the directory was opened as, so
+// the names are looked at before.
 func (d *Dir) checkNames() error {
 	at := func(name string) error {
 		return checkName(d.pathOf(name), func(string) (os.FileInfo, error) { return d.root.Lstat(name) })
@@ -51,6 +54,9 @@ var ourNames = []string{
 // checkForeign refuses a folder that is not empty and in which no engine has been: its
 // files would lie among those of somebody else. What came into an engine's directory later
 // is nobody's harm.
+//
+// It is for the slip of a path: an engine in a home directory or a repository would lay its files
+// among those that are there.
 func (d *Dir) checkForeign() error {
 	if _, err := os.Lstat(d.pathOf(indexFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err // it is there, or cannot be looked for

@@ -19,6 +19,16 @@ const unfinishedText = "This copy was never finished. Remove the folder, and mak
 
 // newDirectory makes a directory, whole and durable or not at all: build fills
 // one of another name beside it, which is marked as unfinished.
+//
+// The steps, with what a crash leaves behind each of them:
+//
+//  1. a folder beside into, whose first file says UNFINISHED: Open refuses it.
+//  2. build fills it: likewise.
+//  3. all names in it are synced, and then UNFINISHED is removed: a whole directory, under the name
+//     that it was built under.
+//  4. it is renamed to into, and that name is synced.
+//
+// An error at any step removes the folder. Nobody ever sees a part of a directory under the name.
 func newDirectory(hook *testhook.Hook, into string, build func(building string) error) error {
 	into = filepath.Clean(into)
 	if err := checkVacant(into); err != nil {
@@ -53,6 +63,8 @@ func markUnfinished(building string) error {
 
 // nameDirectory gives a directory the name at which nothing is but perhaps an empty
 // directory. What is in its files is durable already.
+//
+// Removing the empty directory that may be there fails if something came into it meanwhile.
 func nameDirectory(hook *testhook.Hook, building, into string) error {
 	if err := syncDirs(building); err != nil {
 		return err
@@ -104,6 +116,8 @@ func checkVacant(path string) error {
 }
 
 // syncDirs makes all names below a directory durable.
+//
+// The contents of the files were synced as they were written.
 func syncDirs(root string) error {
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {
@@ -141,6 +155,9 @@ func syncPath(path string) error {
 }
 
 // prepareFolders makes the folders and removes files that were being built.
+//
+// What lies in tmp/ is of an earlier life: files of runs that were being built, copies of pawl.db
+// for a base, and files that only took room.
 func (d *Dir) prepareFolders() error {
 	if err := d.clearTmp(); err != nil {
 		return err

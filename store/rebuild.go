@@ -16,6 +16,9 @@ import (
 // writes the content into to, which lies at path until it is complete. Rebuild fails with
 // ErrNotEmpty if into is anything but a missing or an empty directory, or lies in the
 // directory that is inspected.
+//
+// A repair never changes what is damaged: it makes a directory of what is left, beside it, and
+// the old one stays for whoever wants to look again.
 func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error) error {
 	if err := in.dir.CheckOutside(into); err != nil {
 		return err
@@ -68,6 +71,9 @@ func (d *Dir) StoreDefinitions(docs map[string]string) error {
 }
 
 // An Adoption is a run that another directory has kept.
+//
+// All fields are of the same run, after its last record; whoever repairs has replayed the records
+// to get there.
 type Adoption struct {
 	Entries   []runfile.Entry   // all of its records, with their large values
 	Records   []decision.Record // the same, decoded
@@ -79,6 +85,8 @@ type Adoption struct {
 // Adopt commits the records of a run that another directory has kept: without a codec, their
 // text and their checksums stay as they are; with one, all are sealed under its key. A child run finds room, whatever its root says. It fails
 // as Commit does, and may panic if the fields of a are not of one run.
+//
+// It is the first commit of r, a handle of Dir.New.
 func (r *Run) Adopt(a Adoption) error {
 	r.pending, r.adopted = append(r.pending[:0], a.Entries...), true
 	r.setNext(a.State, a.Records)
@@ -105,6 +113,8 @@ const allReferences = `SELECT hash, coalesce(min(id), '') FROM blob_refs LEFT JO
 
 // References returns the blobs that runs and kept outcomes refer to, by hash, each with a
 // run that does, "" if none does.
+//
+// A repair copies those that the restored runs refer to.
 func (d *Dir) References() (map[string]workflow.RunID, error) {
 	out := map[string]workflow.RunID{}
 	err := d.readIndex(func(db *sqlite.Conn) error {

@@ -100,6 +100,9 @@ type anewRequest struct {
 // engine may have the directory open. Engines that have taken the log commit nothing more, and other directories of that log are made anew when they are opened
 // again. Without Begin it only reports. It fails as [OpenRemote] does, with ErrGivesUp, with ErrNothingLost, and with
 // ErrOtherLog if the directory has no log.
+//
+// It is the one operation that gives up entries of a log, so it asks twice: without Begin it says
+// how many, and with it, the caller must have said that as many may go.
 func RecoverLog(ctx context.Context, path string, o Options, ro RecoverOptions) (RecoverReport, error) {
 	if ctx == nil || ro.Log == nil || ro.Bases == nil {
 		return RecoverReport{}, fmt.Errorf("recover the log of %s: %w", path, errNoPlace)
@@ -126,6 +129,11 @@ func RecoverLog(ctx context.Context, path string, o Options, ro RecoverOptions) 
 var errReported = errors.New("nothing is begun")
 
 // beginAnew looks at the log, and begins it anew.
+//
+// First the directory gets what can be had: an error of the log in that is what brings people
+// here, and no reason to stop. Then the log is surveyed as a whole, and what it has and the
+// directory lacks is counted. The log is taken only if it still ends where it did before the
+// survey.
 func (d *Dir) beginAnew() error {
 	r := d.remote
 	if !r.has {
@@ -157,6 +165,8 @@ func (d *Dir) beginAnew() error {
 	case report.GivenUp > r.anew.o.GiveUp:
 		return fmt.Errorf("%w: %d entries of the log, and not %d at most", ErrGivesUp, report.GivenUp, r.anew.o.GiveUp)
 	}
+	// It is higher than all that were ever in the log as far as can be read, so that directories
+	// of before know that they are.
 	generation := max(r.place.Generation, s.generation) + 1
 	ctx, stop := context.WithCancelCause(r.ctx)
 	defer stop(nil)
@@ -184,6 +194,9 @@ func (d *Dir) beginAnew() error {
 }
 
 // endOfLog returns where a log ends, without taking it.
+//
+// The function that is to make the entry ends the context, so that nothing is appended and nobody
+// loses the log.
 func (r *remote) endOfLog() (end Position, err error) {
 	ctx, stop := context.WithCancelCause(r.ctx)
 	defer stop(nil)
@@ -203,6 +216,8 @@ var errLooked = errors.New("it is only looked at")
 
 // dropFormer has the log drop what was before it was begun anew. A crash may have kept an earlier opening from that, so each tries
 // again; the one that begins it anew does so until ctx ends.
+//
+// What is before the beginning counts no more, and may be what was damaged.
 func (r *remote) dropFormer(ctx context.Context) error {
 	if r.place.Anew <= 1 {
 		return nil

@@ -15,6 +15,9 @@ import (
 
 // findLogPlace reads how much of its log is in the directory, and refuses one that has a log and is opened
 // without.
+//
+// It only reads, and comes before anything is written: a directory that has a log, and is opened
+// without, must not get a commit that its log does not have.
 func (d *Dir) findLogPlace() error {
 	place, has, err := index.ReadLogPlace(d.db)
 	switch {
@@ -35,6 +38,9 @@ func (d *Dir) findLogPlace() error {
 
 // joinLog takes the log and brings pawl.db up to its end, or begins the log anew. It fails with errSuperseded if somebody
 // else has begun it anew.
+//
+// If the directory does not fit its log, the log says why: it may have been begun anew from
+// another directory. That is looked for only then, because it takes reading the log as a whole.
 func (d *Dir) joinLog() error {
 	r := d.remote
 	if r != nil && r.anew != nil {
@@ -49,6 +55,11 @@ func (d *Dir) joinLog() error {
 
 // joinOrDetach takes the log and brings pawl.db up to its end, if it has one. Most of that is done before, while
 // an earlier owner may go on.
+//
+// The order matters: what the log has is executed before it is taken, while an earlier owner may
+// still commit, so that taking it, which fences that owner, is followed by little work. Behind
+// that catchUp comes once more, up to the opening that was just appended, behind which nobody
+// else has anything.
 func (d *Dir) joinOrDetach() error {
 	r := d.remote
 	if r == nil {
@@ -72,6 +83,7 @@ func (d *Dir) joinOrDetach() error {
 	switch {
 	case err != nil:
 		return err
+	// The log of a new directory begins with its openings; the first base follows.
 	case !r.has: // there is nothing in it but openings of directories that never came to a base
 		r.place.Seq, r.place.Sum = opened.Seq, opened.Sum
 		return nil
@@ -88,6 +100,9 @@ func (d *Dir) joinOrDetach() error {
 
 // checkUnused fails with ErrOtherLog if the log has the commits of a directory that this one, which has no log yet, is not; and with
 // errBehind if nothing was ever in this one: somebody who made it lost the log before a first base.
+//
+// Otherwise a directory and a log that have nothing to do with each other would be joined, and
+// each would lose what it has for whoever opens it next.
 func (d *Dir) checkUnused() error {
 	r := d.remote
 	if r.o.standsBy() {
@@ -109,6 +124,14 @@ func (d *Dir) checkUnused() error {
 const replayOnce = 1 << 20
 
 // catchUp executes in pawl.db what the log has behind its place there.
+//
+// It may be called any number of times, and begins where the last one ended: the place is
+// committed in the transaction of the entries that it stands for, so a crash in between repeats
+// none and leaves none out. What the tail keeps are the entries as they came, with whether this
+// life has made them.
+//
+// If the first entry does not go on from the place, the place may have the right sum and the
+// wrong number: see findPlace.
 func (d *Dir) catchUp() error {
 	r := d.remote
 	c := replayer{db: d.db, place: r.place, former: r.former, removed: map[string]bool{}, salvage: r.anew != nil, keep: func(e *logEntry, data []byte) {
@@ -130,6 +153,7 @@ func (d *Dir) catchUp() error {
 		}
 	}
 	r.place = c.place
+	// Changes that the last base has need no further one.
 	if c.rebased {
 		r.since.Store(0)
 	}
@@ -144,6 +168,10 @@ func (d *Dir) catchUp() error {
 }
 
 // A replayer executes the entries of a log in a pawl.db.
+//
+// It commits whenever there is much, and at the end. place and next differ by the transaction
+// that is under way: a failure takes next back to place. It has no lock, for its caller has the
+// connection to itself.
 type replayer struct {
 	db      *sqlite.Conn
 	place   index.LogPlace                 // how much of the log is in it
@@ -167,6 +195,9 @@ type replayer struct {
 
 // replayLog executes what a log has behind the place, up to an instant unless that is zero. If it fails, place
 // is of what was executed and kept.
+//
+// An error at the first entry may mean that the log has dropped what comes behind the place,
+// which has an answer of its own: the directory is made anew.
 func (c *replayer) replayLog(ctx context.Context, log Log, until time.Time) error {
 	c.next, c.bytes = c.place, -1
 	first := true
@@ -201,6 +232,8 @@ func (c *replayer) replayLog(ctx context.Context, log Log, until time.Time) erro
 var errLater = errors.New("it is of later")
 
 // isDropped returns errBehind if a log has dropped the entry behind one.
+//
+// The first entry that the log has tells.
 func isDropped(ctx context.Context, log Log, seq uint64) error {
 	for entry, err := range log.Read(ctx, Position{}) {
 		if err == nil && entry.Seq > seq+1 {
@@ -212,6 +245,14 @@ func isDropped(ctx context.Context, log Log, seq uint64) error {
 }
 
 // replayEntry executes an entry.
+//
+// It is executed only if it names the entry before it, as this directory knows that. What was
+// appended by somebody who had lost the log, or was changed, or left out, so never gets into
+// pawl.db.
+//
+// An opening changes nothing but the chain. Before the first base nothing else may come, unless
+// it is the base that this directory has announced: then the log is its own, and the process died
+// before that was noted.
 func (c *replayer) replayEntry(entry Entry, until time.Time) error {
 	e, err := decodeEntry(entry.Data)
 	switch {
@@ -250,6 +291,10 @@ func (c *replayer) replayEntry(entry Entry, until time.Time) error {
 }
 
 // replayTapes executes tapes in the transaction that is under way, or begins one.
+//
+// A statement that changes another number of rows than it did for the writer shows that the two
+// differ, but for those that drop records: of these each copy has others, since it brings its
+// files up to date by itself.
 func (c *replayer) replayTapes(tapes [][]byte) error {
 	if c.bytes < 0 {
 		if _, err := c.db.Exec(begin); err != nil {
@@ -274,6 +319,9 @@ func (c *replayer) replayTapes(tapes [][]byte) error {
 
 // noteStatements notes which numbers of spills a tape uses, and which runs it deletes: that
 // has to be known before.
+//
+// Numbers of spills that the log has used must not be given again; files of runs that are deleted
+// here are removed, once that is committed, since no other statement tells of them.
 func (c *replayer) noteStatements(tape []byte) error {
 	return sqlite.EachStatement(tape, func(s *sqlite.Statement) error {
 		if len(s.Args) == 0 {
@@ -297,6 +345,8 @@ func (c *replayer) noteStatements(tape []byte) error {
 }
 
 // commitReplayed commits the transaction under way.
+//
+// Nothing is done if nothing has come. Entries without changes move the place, too.
 func (c *replayer) commitReplayed() error {
 	if c.next == c.place {
 		return nil
@@ -317,6 +367,7 @@ func (c *replayer) commitReplayed() error {
 	return nil
 }
 
+// rollBack undoes what was executed since the last commit.
 func (c *replayer) rollBack() {
 	if c.bytes >= 0 {
 		_, _ = c.db.Exec(rollback) // whoever calls it has an error that tells more
@@ -325,6 +376,7 @@ func (c *replayer) rollBack() {
 	c.next, c.gone = c.place, nil
 }
 
+// warn logs a warning for who has no Dir yet.
 func (o *Options) warn(text string, args ...any) {
 	if o.Logger != nil {
 		o.Logger.Warn(text, args...)

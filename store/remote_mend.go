@@ -30,6 +30,9 @@ import (
 // An empty log is no prefix: it may be another one, beside which the right one goes on.
 
 // takeOrMend takes the log with an opening, after it has appended again what the log has lost. It returns where the opening is.
+//
+// It goes round once for each thing that it puts right, and returns when the opening is the last
+// entry.
 func (d *Dir) takeOrMend() (Position, error) {
 	for {
 		entry, p, err := d.takeOnce()
@@ -64,6 +67,10 @@ type takingEntry struct {
 }
 
 // takeOnce takes the log.
+//
+// The entry is chosen within the call of the log, which says where it ends: between looking and
+// taking nobody can append anything. A refusal ends the context of that call, and leaves the log
+// whose it is.
 func (d *Dir) takeOnce() (entry takingEntry, p Position, err error) {
 	r := d.remote
 	ctx, stop := context.WithCancelCause(r.ctx)
@@ -83,6 +90,9 @@ func (d *Dir) takeOnce() (entry takingEntry, p Position, err error) {
 
 // chooseEntry returns what a log is taken with that ends at a position: an opening, or what it has lost. The error says why it is not to
 // be taken.
+//
+// A log that is further than pawl.db is looked at as well: its end may be one behind which the
+// tail has more.
 func (d *Dir) chooseEntry(found Position) (takingEntry, error) {
 	r := d.remote
 	open := logEntry{kind: entryOpen, at: time.Now(), epoch: d.epoch, before: found.Sum}
@@ -114,6 +124,9 @@ var (
 )
 
 // appendLost appends entries again, of which the first one is there.
+//
+// The numbers of entries may be others than before, if openings that nobody needs were lost as
+// well; what pawl.db has as its place is corrected when its entry is there.
 func (d *Dir) appendLost(lost []tailEntry, first Position) error {
 	r := d.remote
 	p := first

@@ -6,6 +6,8 @@ import (
 )
 
 // A logSurvey is what there is in a log.
+//
+// It is filled entry by entry, by readSome.
 type logSurvey struct {
 	report     RecoverReport
 	generation uint64 // the highest
@@ -16,6 +18,10 @@ type logSurvey struct {
 const maxHole = 1000
 
 // surveyLog looks at everything in the log.
+//
+// It goes on behind what cannot be read, number by number, until entries can be read again or a
+// bound is reached: so what lies behind a hole is counted, and told. known has the entries of the
+// directory by their sums: the one that pawl.db has last, and those of the tail.
 func (d *Dir) surveyLog() (*logSurvey, error) {
 	r := d.remote
 	known := map[[32]byte]bool{r.place.Sum: true}
@@ -51,6 +57,7 @@ func (d *Dir) surveyLog() (*logSurvey, error) {
 	return s, nil
 }
 
+// noteDamage keeps the first damage, which is what a person has to look at.
 func (s *logSurvey) noteDamage(what string) {
 	if s.report.Damage == "" {
 		s.report.Damage = what
@@ -58,6 +65,10 @@ func (s *logSurvey) noteDamage(what string) {
 }
 
 // readSome reads the entries behind a position, until one cannot be read.
+//
+// Whenever an entry comes that the directory has, what was counted before counts no longer: the
+// directory has all up to there. So at the end GivenUp is what comes behind the last common
+// entry.
 func (s *logSurvey) readSome(r *remote, after Position, known map[[32]byte]bool) error {
 	for entry, err := range r.o.Log.Read(r.ctx, after) {
 		if err != nil {
@@ -98,6 +109,9 @@ func (e *logEntry) generation() uint64 {
 }
 
 // checkGeneration looks why a directory does not fit its log: it returns errSuperseded if that was begun anew since, and has a base.
+//
+// A log that was begun anew without a base yet, because that was cut short, is of nobody: only
+// who began it may go on, or begin anew once more.
 func (d *Dir) checkGeneration(cause error) error {
 	r := d.remote
 	newest, based := uint64(0), false

@@ -50,6 +50,9 @@ const (
 )
 
 // flagOf returns the flag of an entry.
+//
+// It looks for the statements in the bytes of the tape, in which their text is as it was
+// executed.
 func flagOf(mine bool, tapes [][]byte) (f tailFlag) {
 	if mine {
 		f = tailMine
@@ -68,6 +71,8 @@ func flagOf(mine bool, tapes [][]byte) (f tailFlag) {
 var purging = []string{"DELETE FROM runs ", "DELETE FROM outcomes "}
 
 // keepEntry keeps an entry that the log has.
+//
+// A failure costs the possibility to mend the log, and never a commit, which the log has.
 func (t *logTail) keepEntry(entry []byte, flag tailFlag) {
 	if t.off || len(entry) > maxTailed {
 		return
@@ -101,6 +106,8 @@ func (t *logTail) writeEntry(entry []byte, flag tailFlag) error {
 }
 
 // openNewer opens the newer file behind the last record in it that is whole.
+//
+// A record that a crash has cut short is written over.
 func (t *logTail) openNewer() error {
 	if err := t.dir.checkTailName(tailFile); err != nil {
 		return err
@@ -126,6 +133,8 @@ func (t *logTail) openNewer() error {
 }
 
 // beginNewer makes the newer file the older one.
+//
+// So there are always between one and two files' worth of entries, and none is copied.
 func (t *logTail) beginNewer() error {
 	if err := t.closeFile(); err != nil {
 		return err
@@ -166,6 +175,10 @@ func (d *Dir) checkTailName(name string) error {
 
 // readTail calls do with the records of a file, whose entries are valid until it returns, and where each entry begins. It
 // returns where the last one that is whole ends, 0 if the file is none.
+//
+// It stops at the first record that is not whole, and takes that for the end: after a loss of
+// power there may be others behind a hole, which are not found. Since entries are put together by
+// their sums, what is missing is noticed.
 func readTail(f io.Reader, do func(at int64, entry []byte, flag tailFlag)) (end int64, err error) {
 	r := bufio.NewReaderSize(f, 256<<10)
 	magic := make([]byte, len(tailMagic))
@@ -204,6 +217,8 @@ func readTail(f io.Reader, do func(at int64, entry []byte, flag tailFlag)) (end 
 func isShort(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // A tailEntry is an entry in the tail.
+//
+// It says where the entry is; its bytes are read when they are appended.
 type tailEntry struct {
 	file        string
 	at          int64
@@ -244,6 +259,11 @@ func (t *logTail) erase() {
 // findLost returns the entries that come behind one in the history of the directory: up to the last one that is in pawl.db, of
 // which the sum is given, and what the log had behind that. It fails if one of them is not in the tail any more, and
 // if the last one is another directory's, which may have more of them.
+//
+// It goes back from the last entry that pawl.db has, by the sums, until it meets the one with
+// which the log ends. For example, the log ends with entry 7, pawl.db has 9, and the tail has 6
+// to 10: then 8 and 9 are lost, and 10, which the log had when the process died, before it was
+// committed in pawl.db.
 func (t *logTail) findLost(behind, last [32]byte) ([]tailEntry, error) {
 	c, err := t.readChain()
 	if err != nil {
@@ -275,6 +295,7 @@ func (t *logTail) findBehind(behind [32]byte) ([]tailEntry, error) {
 // A tailChain is the entries of a tail by their sums, and by those of the entries before them.
 type tailChain struct{ bySum, byBefore map[[32]byte]tailEntry }
 
+// What cannot be decoded is left out; whoever needs it finds a gap.
 func (t *logTail) readChain() (tailChain, error) {
 	c := tailChain{map[[32]byte]tailEntry{}, map[[32]byte]tailEntry{}}
 	err := t.eachRecord(func(file string, at int64, data []byte, flag tailFlag) {
@@ -290,6 +311,9 @@ func (t *logTail) readChain() (tailChain, error) {
 }
 
 // listBehind returns the entries behind one, in order.
+//
+// It ends where nothing names the last one: entries never form a circle, since each has the sum
+// of the one before.
 func (c tailChain) listBehind(sum [32]byte) (out []tailEntry) {
 	for e, has := c.byBefore[sum]; has; e, has = c.byBefore[e.sum] {
 		out = append(out, c.bySum[e.sum])
@@ -298,6 +322,9 @@ func (c tailChain) listBehind(sum [32]byte) (out []tailEntry) {
 }
 
 // checkOwned fails if the last one of some entries is another directory's.
+//
+// What another directory has appended reached this one through the log, perhaps not all of it. To
+// append that again would make the log go on from a point that its owner has passed.
 func checkOwned(lost []tailEntry) ([]tailEntry, error) {
 	if len(lost) > 0 && lost[len(lost)-1].flag&tailMine == 0 {
 		return nil, errNotOwned
@@ -312,6 +339,8 @@ var (
 )
 
 // readEntry reads an entry.
+//
+// The sum proves that it is the entry which was found.
 func (t *logTail) readEntry(e tailEntry) ([]byte, error) {
 	f, err := t.dir.openRegular(e.file)
 	if err != nil {

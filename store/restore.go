@@ -65,6 +65,9 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 }
 
 // A restorer is a restoration under way.
+//
+// plan fills base, after, until and manifest, and fill uses them. With stay only the base is
+// written, and the directory goes on with its log when it is opened.
 type restorer struct {
 	o        RestoreOptions
 	base     *logEntry // that it begins with
@@ -79,6 +82,10 @@ type restorer struct {
 }
 
 // plan finds the last base that is old enough, and the entries with what came after it.
+//
+// It reads the log twice: to find the base, and then, behind that, how far the entries go on
+// without a gap. Damage counts if it stands behind what the base goes on from, and before the
+// moment as of which is restored.
 func (r *restorer) plan(ctx context.Context) error {
 	mark := Position{} // as keptBase.before
 	past := false      // what comes now is of later than what is restored
@@ -136,12 +143,19 @@ func (r *restorer) plan(ctx context.Context) error {
 }
 
 // isNeeded reports whether an entry has the next transaction.
+//
+// An entry may overlap with the base, which was made while the entry waited: only its later
+// transactions are executed then. Transactions of another life have numbers of their own.
 func (r *restorer) isNeeded(e *logEntry, next int64) bool {
 	return e.kind == entryChanges && e.epoch == r.base.epoch && (r.o.At.IsZero() || !e.at.After(r.o.At)) &&
 		e.number <= next && e.number+int64(len(e.changes)) > next
 }
 
 // fill makes the directory.
+//
+// The order is that pawl.db comes first, and is brought to its moment; then it says which files
+// and blobs are to be there. The lock record comes last and is that of a directory which was
+// closed, so that Open compares pawl.db with its hash.
 func (r *restorer) fill(ctx context.Context, building string) error {
 	r.info.Damaged = append(r.info.Damaged, r.manifest.Broken...)
 	path := filepath.Join(building, indexFile)
@@ -192,6 +206,8 @@ func noteBased(db *sqlite.Conn) error {
 
 // replayAll executes what came after the base, of a directory that had a follower or was a remote
 // one.
+//
+// A remote directory says by its place what it has; one that was followed counts transactions.
 func (r *restorer) replayAll(ctx context.Context, db *sqlite.Conn) error {
 	switch {
 	case r.stay: // Open executes the rest
@@ -238,6 +254,8 @@ func (r *restorer) replayChanges(ctx context.Context, db *sqlite.Conn) error {
 }
 
 // replayTape executes the statements of one transaction.
+//
+// replayTape leaves the transaction open if it fails: its caller gives the directory up.
 func replayTape(db *sqlite.Conn, tape []byte) error {
 	if _, err := db.Exec(begin); err != nil {
 		return err

@@ -15,6 +15,8 @@ import (
 )
 
 // writeIndex writes pawl.db as the base has it.
+//
+// The chunks are read by their hashes, so what is put together is what the base had, or fails.
 func (r *restorer) writeIndex(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -42,6 +44,9 @@ func damagedBase(hash string, err error) error {
 }
 
 // writeFiles writes the files of runs that the index names.
+//
+// A run whose file cannot be had is restored without: it is told in RestoreInfo.Damaged, and the
+// run is found damaged when it is loaded. All others are as they were.
 func (r *restorer) writeFiles(ctx context.Context, db *sqlite.Conn, building string) error {
 	hashes := make(map[string]string, len(r.manifest.Files))
 	for _, f := range r.manifest.Files {
@@ -91,6 +96,9 @@ func (r *restorer) writeFile(ctx context.Context, hash, path string) error {
 }
 
 // writeBlobs writes the blobs that the index refers to.
+//
+// Each blob is written once, however many runs refer to it: the rows come in the order of their
+// hashes.
 func (r *restorer) writeBlobs(ctx context.Context, db *sqlite.Conn, building string) error {
 	if !r.manifest.Whole {
 		return nil

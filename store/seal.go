@@ -37,6 +37,8 @@ const markText = "pawl"
 
 // checkMark fails with a *SealedError if the directory has sealed values and the codec
 // cannot open its mark.
+//
+// A wrong key is noticed here, before any run is loaded and before anything is sealed with it.
 func (d *Dir) checkMark() error {
 	mark, err := index.ReadSealMark(d.db)
 	if errors.Is(err, index.ErrDamagedSecret) {
@@ -52,6 +54,9 @@ func (d *Dir) checkMark() error {
 }
 
 // keepMark marks the directory as one with values that are sealed with today's key.
+//
+// With a new key of a codec that still has the former one, the mark changes, and values are
+// sealed with the new key from then on; those that are there stay as they are.
 func (d *Dir) keepMark() error {
 	if d.markKey == d.sealer.KeyID() {
 		return nil
@@ -64,6 +69,9 @@ func (d *Dir) keepMark() error {
 }
 
 // sealEntry seals what a record of a run holds.
+//
+// The message, the decisions and the large values become one text, which takes the place of the
+// message: what the log has of a sealed record is of the same form as of any other.
 func (d *Dir) sealEntry(id workflow.RunID, e *runfile.Entry) error {
 	text, err := d.sealer.SealText(index.RecordPlace(id, e.Seq), string(index.PackEntry(e)))
 	if err != nil {
@@ -100,6 +108,8 @@ func (d *Dir) decodeEntry(id workflow.RunID, c runfile.Source, e *runfile.Entry)
 
 // resealEntries seals records, those anew that are sealed, and chains them again: all are
 // under today's key then.
+//
+// The chain of checksums is of what is stored, so it changes with it.
 func (d *Dir) resealEntries(id workflow.RunID, entries []runfile.Entry) error {
 	sum := runfile.FirstSum(id)
 	for i := range entries {
@@ -177,6 +187,9 @@ func (d *Dir) plainRunFile(r *index.Row) ([]byte, error) {
 
 // salvageRunFile makes what can be opened of a file, which may be damaged, a database in
 // memory, and closes the file.
+//
+// It is for whoever repairs: parts that cannot be opened are zeros, which SQLite passes over as
+// it can.
 func (d *Dir) salvageRunFile(f *os.File, name string) (*sqlite.Conn, error) {
 	data, err := io.ReadAll(f)
 	_ = f.Close() // it was only read
@@ -206,6 +219,8 @@ func (d *Dir) salvageRunFile(f *os.File, name string) (*sqlite.Conn, error) {
 // CheckStored checks what is stored of a run without opening what is sealed: that its file
 // is what was written, and that the checksums of its records in the log follow each other. It
 // fails with a *CorruptError.
+//
+// A verification without the key can say that everything is there, and not what it says.
 func (in *Inspection) CheckStored(id workflow.RunID) error {
 	s := &Snapshot{dir: in.dir}
 	var damage error
