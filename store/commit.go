@@ -24,8 +24,7 @@ type commitRequest struct {
 //
 // It is how a request says no for reasons of its own: the run exists, another handle has
 // committed, the root has no room. The other requests of the batch are committed. Any other error
-// fails the transaction as a whole, since SQLite may have undone it, or executed a part of a
-// statement's work.
+// fails the transaction as a whole, since SQLite may have undone it already.
 type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }

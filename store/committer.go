@@ -91,8 +91,6 @@ func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 		bytes += r.bytes
 	}
 	for len(batch) < maxBatch && bytes < maxBytes {
-		// An answer that came together with the end of the goroutine counts: the request was
-		// committed.
 		select {
 		case r := <-c.queue:
 			batch = append(batch, r)
@@ -111,8 +109,9 @@ func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 // transaction are in one place: [Dir.runTransaction]. It returns nil only if the request is
 // durable as Options.Durability says, and has taken place once.
 //
-// ErrClosed says that the request was not applied. After a panic in another caller's statements
-// the directory has failed, and this call says so.
+// ErrClosed says that the request was not applied, unless the error is ErrUnknown as well: then
+// the log of a remote directory did not answer in time. After a panic in another caller's
+// statements the directory has failed, and this call says so.
 func (d *Dir) submitRequest(r *commitRequest) error {
 	c := &d.committer
 	// The caller commits by itself if nobody is before it and that has been so for a while. A
@@ -138,6 +137,7 @@ func (d *Dir) submitRequest(r *commitRequest) error {
 		return err
 	case <-c.done:
 	}
+	// An answer that came together with the end of the goroutine counts: the request was committed.
 	select {
 	case err := <-r.answer:
 		return err

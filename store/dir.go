@@ -32,9 +32,9 @@ const (
 
 // Options are the settings of a Dir. The zero value works.
 //
-// The exported fields are copied once, by Open, and do not change in a life of the directory.
-// Three of them say how a directory with a log outside is opened without that: Detach gives the
-// log up, LogAway keeps it and refuses what it would get, and with neither the opening fails with
+// The exported fields are copied once, by Open, and do not change in a life of the directory. Two
+// of them say how a directory with a log outside is opened without that: Detach gives the log up,
+// LogAway keeps it and refuses what it would get, and with neither the opening fails with
 // ErrRemote.
 type Options struct {
 	Durability    Durability
@@ -54,15 +54,15 @@ type Options struct {
 // A Dir is an open engine directory. It may be used by many goroutines.
 //
 // A Dir lives from Open to Close, and what follows belongs to one such life: the epoch, the
-// counts, the numbers that are given. Three goroutines, or kinds of them, use it besides its
-// callers: the committer, the workers of the flusher, and the one that prepares a checkpoint.
-// Each ends in Close.
+// counts, the numbers that are given. Three kinds of goroutines use it besides its callers: the
+// committer, the workers of the flusher, and the one that prepares a checkpoint; a remote
+// directory has a fourth, which makes bases. Each ends in Close.
 //
 // The fields fall into those that Open sets and nobody changes (path to markKey), those that have
 // a lock of their own (counters, garbage, flusher, outbox), and those that the lock mu guards:
 // the connection, dead, damaged, stale, erase, counts, checkpoints, log and the place in a remote
-// log. dead is set once and never taken back: a Dir that has failed stays failed, for nobody can
-// tell what SQLite and the system hold in memory.
+// log. dead is never taken back, and only Close puts ErrClosed in its place: a Dir that has
+// failed stays failed, for nobody can tell what SQLite and the system hold in memory.
 type Dir struct {
 	path    string
 	options Options

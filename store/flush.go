@@ -34,8 +34,7 @@ type flushJob struct {
 // flushBatch brings the files of some runs up to date. An error of one job does not
 // concern the others.
 //
-// The order is that of a file which is never changed in place, and what a crash leaves behind
-// each:
+// A file is never changed in place. The stages, and what a crash behind each of them leaves:
 //
 //  1. built under a temporary name: tmp/ is emptied by the next Open.
 //  2. renamed to the slot that the index does not name: nobody reads it.

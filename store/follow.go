@@ -65,8 +65,9 @@ const drainTime = 10 * time.Second
 // else has taken the log.
 //
 // A follower loses nothing but the last moments: an entry is repeated until the log has it, each
-// entry follows the one before, and a base that was complete is only named in the log behind the
-// changes that it may lack. What the log names can always be restored, whatever is cut short.
+// entry follows the one before, and what a base lacks stands in the log behind the opening or the
+// base before it, from where a restoration begins to look. What the log names can always be
+// restored, whatever is cut short.
 func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 	if ctx == nil || o.Log == nil || o.Bases == nil {
 		return fmt.Errorf("follow: %w", errNoPlace)

@@ -46,8 +46,8 @@ func (d *Dir) HistoryAfter(id workflow.RunID, after int64) decision.History {
 // Events returns what has happened in a run behind a sequence, as of one
 // commit: the file's events, then those of the log's records. An error ends it.
 //
-// The events of flushed records are rows of the file; of those in the log no event is stored
-// anywhere, and they are derived again by applying the records.
+// The events of flushed records are rows of the file; those of records in the log are derived
+// again, by applying these.
 func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, error] {
 	return func(yield func(decision.Event, error) bool) {
 		snap, err := d.openSnapshot(id)

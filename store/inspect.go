@@ -136,7 +136,7 @@ func (in *Inspection) addFault(file string, err error, do string) {
 // inspectIndex copies pawl.db with its log, opens the copy, and compares it with
 // the lock record. It fails only if a newer version wrote it, or the disk fails.
 //
-// The checks are those of Open, but that each one which fails is noted and the next one made.
+// The checks are those of Open as a rule, but one that fails is noted, and the next one made.
 func (in *Inspection) inspectIndex() error {
 	m := lockRecord{state: stateClosed}
 	if in.dir.lock != nil {

@@ -14,10 +14,10 @@ import (
 // lock record shows that it is.
 //
 // It is written at four moments, each time before what it says can become untrue, or after it has
-// become true: when an engine begins to change pawl.db (closed, nothing known), when its epoch is
-// durable there (open or synced), when Close has moved the log into pawl.db (closed, with the
-// epoch), and when pawl.db is closed (with hash and fingerprint). The zero hash and the zero
-// epoch stand for what is not known, which is checked and not compared.
+// become true: when an engine begins to change pawl.db, or migrates it (closed, nothing known),
+// when its epoch is durable there (open or synced), when Close has moved the log into pawl.db
+// (closed, with the epoch), and when pawl.db is closed (with hash and fingerprint). The zero hash
+// and the zero epoch stand for what is not known, which is checked and not compared.
 type lockRecord struct {
 	state       closingState
 	epoch       workflow.Epoch // in pawl.db; 0 if it is not known

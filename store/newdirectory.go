@@ -28,7 +28,8 @@ const unfinishedText = "This copy was never finished. Remove the folder, and mak
 //     that it was built under.
 //  4. it is renamed to into, and that name is synced.
 //
-// An error at any step removes the folder. Nobody ever sees a part of a directory under the name.
+// An error before the renaming removes the folder. Nobody ever sees a part of a directory under
+// the name.
 func newDirectory(hook *testhook.Hook, into string, build func(building string) error) error {
 	into = filepath.Clean(into)
 	if err := checkVacant(into); err != nil {

@@ -114,7 +114,7 @@ const allReferences = `SELECT hash, coalesce(min(id), '') FROM blob_refs LEFT JO
 // References returns the blobs that runs and kept outcomes refer to, by hash, each with a
 // run that does, "" if none does.
 //
-// A repair copies those that the restored runs refer to.
+// A repair names those of them that it could not copy.
 func (d *Dir) References() (map[string]workflow.RunID, error) {
 	out := map[string]workflow.RunID{}
 	err := d.readIndex(func(db *sqlite.Conn) error {

@@ -25,9 +25,9 @@ import (
 //
 // The invariants between two calls: row.Seq and row.Sum are of the last durable record; unflushed
 // are exactly the records that the handle has loaded or committed and not handed to a flush,
-// without a gap; pending is empty. dead is set by the first error and stays: after it, nobody
-// knows whether row is true, and the state in memory has records that may not be on the disk. The
-// owner loads the run again.
+// without a gap; what pending, next and the fields behind them have is of no use. dead is set by
+// the first error and stays: after it, nobody knows whether row is true, and the state in memory
+// has records that may not be on the disk. The owner loads the run again.
 type Run struct {
 	dir     *Dir
 	graph   *workflow.Graph

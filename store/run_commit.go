@@ -158,7 +158,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 // that the handle knows.
 //
 // The condition is the sequence of the last record that the handle knows. Two handles of one run
-// can exist, say when an actor is given up whose disk did not answer: of those the first that
+// can exist, since Load makes one whether or not there is another: of those the first that
 // commits goes on, and the other one gets ErrFenced and loads the run again.
 func (r *Run) writeRow(db *sqlite.Conn) error {
 	end := &r.pending[len(r.pending)-1]

@@ -71,7 +71,7 @@ func (d *Dir) keepMark() error {
 // sealEntry seals what a record of a run holds.
 //
 // The message, the decisions and the large values become one text, which takes the place of the
-// message: what the log has of a sealed record is of the same form as of any other.
+// message: so a sealed record is a row of the log like any other.
 func (d *Dir) sealEntry(id workflow.RunID, e *runfile.Entry) error {
 	text, err := d.sealer.SealText(index.RecordPlace(id, e.Seq), string(index.PackEntry(e)))
 	if err != nil {

@@ -202,8 +202,8 @@ func (d *Dir) findSums() (err error) {
 // cannot, the next Open after a crash takes longer.
 //
 // After it a mark says: pawl.db is as it was found, and the log that has just begun has
-// everything since. A crash before it leaves the mark of the last life, which does not fit any
-// more.
+// everything since. A crash before it leaves a lock record without an epoch, with which no mark
+// is asked for.
 func (d *Dir) beginMark() {
 	sums := d.found
 	d.found = nil
@@ -249,7 +249,7 @@ func (d *Dir) dropMark() error {
 // logSums are the sums of the pages in the log, as far as it was read.
 //
 // The log is read in pieces, while it grows: frames remembers where, and last has the newest sum
-// of each page of the transactions that have ended. The zero value begins with the log.
+// of each page of the transactions that have ended. The zero value stands before its first frame.
 type logSums struct {
 	frames sqlite.FrameReader
 	last   map[uint32]uint32 // of every page by its number

@@ -62,8 +62,8 @@ func (ds *definitions) noteUsed(hash string) {
 // beginCollecting reports whether a collection is to be made, and begins it: all says that
 // it is due whatever it costs.
 //
-// A collection of a directory with a million runs looks at all of them, so it waits until that
-// many purges have paid for it: one purge pays for runsPerPurge runs.
+// A collection may look at every run there is, so the next one waits until the purges since have
+// paid for as many runs as this one looked at: a purge pays for runsPerPurge of them.
 func (ds *definitions) beginCollecting(all bool) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -146,7 +146,8 @@ func (d *Dir) collectDefinitions(all bool) error {
 
 // dropUnused deletes the definitions that no run has, unless they are published.
 //
-// It is executed by the committer, where no run can begin between the look and the deletion.
+// It is executed within a transaction, so that no run can begin between the look and the
+// deletion.
 func (d *Dir) dropUnused(db *sqlite.Conn) error {
 	hash := ""
 	take := d.publishedHash(&hash)
