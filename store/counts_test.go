@@ -1,10 +1,13 @@
 package store
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -122,4 +125,35 @@ func TestIncidentsOfATransactionThatFails(t *testing.T) {
 	ended.Status = workflow.RunFailed
 	require.NoError(t, note(`SELECT 1`, &unmet, &ended))
 	require.Empty(t, d.counts.incidents, "what has ended has failed")
+}
+
+// A commit that is refused counts nothing, also if others in its transaction succeed.
+func TestARefusedCommitKeepsTheIncident(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := start(t, d, "r1")
+	o.do(state.Start{}, startRun(nil))
+	stale := load(t, d, "r1")
+	o.do(state.Heartbeat{})
+	num := stale.run.row.Num
+	d.counts.incidents[num] = true
+	stale.run.row.Failure = &workflow.Failure{Code: workflow.CodeJoinUnmet, Node: "both"} // as it read the row
+	require.ErrorIs(t, stale.try(state.Heartbeat{}), ErrFenced)
+	start(t, d, "r2").do(state.Start{}, startRun(nil))
+	require.Equal(t, map[int64]bool{num: true}, d.counts.incidents)
+}
+
+// An outcome that is replaced gives up the blobs that it referred to.
+func TestAnOutcomeThatIsReplaced(t *testing.T) {
+	d := open(t, t.TempDir())
+	refer := func(text string) (hash string) {
+		hash = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
+		require.NoError(t, d.KeepOutcome("paid", map[string]any{"receipt": blob.Ref{Hash: hash, Size: 1}.Value()}, at(1)))
+		return hash
+	}
+	first, second := refer("first"), refer("second")
+	for hash, want := range map[string]bool{first: false, second: true} {
+		refers, err := d.Refers(hash)
+		require.NoError(t, err)
+		require.Equal(t, want, refers)
+	}
 }

@@ -70,6 +70,9 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 		return err
 	}
 	return d.updateIndex(func(db *sqlite.Conn) error {
+		if _, err := db.Exec(dropRefsOf, key); err != nil { // what is replaced gets another id
+			return err
+		}
 		if _, err := db.Exec(putOutcome, index.RowWithCRC(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
 			return err
 		}

@@ -162,10 +162,13 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 // commits goes on, and the other one gets ErrFenced and loads the run again.
 func (r *Run) writeRow(db *sqlite.Conn) error {
 	end := &r.pending[len(r.pending)-1]
-	r.dir.counts.noteIncident(r.row.Num, &r.row.Head, &r.next)
 	last := index.WithCRC(r.row.Num, end.Seq, end.Sum[:], column.Millis(end.At))
 	if r.fresh {
-		return r.insertRow(db, last)
+		err := r.insertRow(db, last)
+		if err == nil {
+			r.dir.counts.noteIncident(r.row.Num, &r.row.Head, &r.next)
+		}
+		return err
 	}
 	text := advanceRun
 	if r.state != nil {
@@ -175,11 +178,15 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 	if err == nil && n == 0 {
 		err = refuseRequest("%w: another handle has committed behind record %d", ErrFenced, r.row.Seq)
 	}
-	if err == nil && r.next.Status != r.row.Status {
+	if err != nil {
+		return err // and nothing is counted of it: others may be in the transaction
+	}
+	r.dir.counts.noteIncident(r.row.Num, &r.row.Head, &r.next)
+	if r.next.Status != r.row.Status {
 		r.dir.counts.countRun(r.next.Workflow, r.row.Status, -1)
 		r.dir.counts.countRun(r.next.Workflow, r.next.Status, 1)
 	}
-	return err
+	return nil
 }
 
 // changesState reports whether a commit changes more of the row than its sequence.

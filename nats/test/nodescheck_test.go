@@ -23,8 +23,15 @@ import (
 func (x *nodesTrial) check() {
 	conn := connect(x.t, x.c.url())
 	changed := make(chan struct{}, 64)
-	n, err := openNode(conn, nodeOrder{Dir: x.dir, Name: "last"}, number, func(pawlcluster.Status) { changed <- struct{}{} })
-	require.NoError(x.t, err)
+	var n *pawlcluster.Node
+	require.Eventually(x.t, func() (opened bool) { // the servers have just been harmed
+		var err error
+		n, err = openNode(conn, nodeOrder{Dir: x.dir, Name: "last"}, number, func(pawlcluster.Status) { changed <- struct{}{} })
+		if err != nil {
+			x.t.Logf("the last node: %v", err)
+		}
+		return err == nil
+	}, time.Minute, 100*time.Millisecond)
 	for n.Engine() == nil {
 		<-changed
 	}

@@ -2,7 +2,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -64,6 +63,9 @@ const loopback = "127.0.0.1"
 // nowhere is where a server says that the others reach it which has other ways to them: nobody listens there.
 const nowhere = loopback + ":1"
 
+// readyTime is how long a server may take until it listens, on a machine that does much else.
+const readyTime = time.Minute
+
 func start(o *natsserver.Options) (*natsserver.Server, error) {
 	o.Host, o.JetStream, o.NoSigs, o.NoLog = loopback, true, true, true
 	s, err := natsserver.NewServer(o)
@@ -71,9 +73,9 @@ func start(o *natsserver.Options) (*natsserver.Server, error) {
 		return nil, fmt.Errorf("make a NATS server: %w", err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(readyTime) {
 		s.Shutdown()
-		return nil, errors.New("the NATS server is not ready after 10s")
+		return nil, fmt.Errorf("the NATS server is not ready after %v", readyTime)
 	}
 	return s, nil
 }
