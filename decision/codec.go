@@ -10,8 +10,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// variants has one zero value of every Decision, under whose type name the journal
-// keeps it.
+// variants has one zero value of every Decision, under whose type name the journal keeps it.
+// A type that is missing here could be decided, but not written; TestVariantsAreComplete
+// finds it. A name that is taken out or changed makes journals unreadable that have it.
 var variants = [...]Decision{
 	CreateToken{}, CreateBranches{}, StartBranches{}, DispatchTask{}, ExtendTask{}, RetryTask{},
 	ParkTask{}, AwaitTimer{}, AwaitSiblings{}, CompleteToken{}, FailToken{}, ExpireToken{},
@@ -31,6 +32,10 @@ var Decisions = codec.New(variants[:]...)
 // A Record is one entry of a run's journal: a message, what was decided, and
 // everything else that the planner saw. Replaying the records of a run through
 // the planner of the same version gives the same decisions.
+//
+// A message that is refused, or that was taken before, has no record. All that is decided for
+// one message is in one record, and a record is committed whole or not at all, so that every
+// prefix of a journal is a state in which the run has been.
 type Record struct {
 	Seq       int64     // from 1, without gaps
 	At        time.Time // the planner's now
@@ -52,7 +57,9 @@ type Encoded struct {
 	Values    *codec.Values
 }
 
-// Encode returns the text form of r.
+// Encode returns the text form of r. The two texts share one piece of memory if it is large
+// enough; the message's capacity ends where the decisions begin, so that nobody who appends
+// to the one writes over the other.
 func (r Record) Encode() (Encoded, error) {
 	e := Encoded{Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Values: &codec.Values{}}
 	text, err := state.Messages.Append(make([]byte, 0, usualText), r.Message, e.Values)
@@ -69,8 +76,10 @@ func (r Record) Encode() (Encoded, error) {
 // usualText is how many bytes most records take: both texts of one share what was allocated.
 const usualText = 640
 
-// Decode returns the record that e encodes. lookup finds the values that stand
-// apart.
+// Decode returns the record that e encodes. lookup finds the values that stand apart. The
+// record is what was encoded, but for what a journal does not hold: the graph of a PatchRun,
+// which is compiled when it is applied, and the measure of a result, which the planner then
+// takes anew.
 func (e Encoded) Decode(lookup codec.Lookup) (Record, error) {
 	r := Record{Seq: e.Seq, At: e.At, Epoch: e.Epoch, Planner: e.Planner}
 	var err error
@@ -83,5 +92,6 @@ func (e Encoded) Decode(lookup codec.Lookup) (Record, error) {
 	return r, nil
 }
 
-// A History is a run's journal, in order. An error ends it.
+// A History is a run's journal, in order. An error ends it. It is a sequence and no slice, so
+// that whoever looks through a long journal need not hold all of it.
 type History = iter.Seq2[Record, error]

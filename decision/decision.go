@@ -14,6 +14,13 @@ import (
 // the journal's format. What a variant means is said by its methods, beside it:
 // a new one does not compile until it has them all.
 //
+// All three methods are given the state as it is before the decision: who wants the events or
+// the tokens to be withdrawn asks for them first and evolves last, as Apply does.
+//
+// evolveState never modifies what is already in the state, because a state shares its tokens
+// and groups with the overlays that planners plan on. It copies a row, changes the copy and
+// puts that in its place.
+//
 //sumtype:decl
 type Decision interface {
 	fmt.Stringer // one deterministic line: the trace
@@ -28,7 +35,9 @@ type Decision interface {
 	withdrawnTokens(s *state.State) []workflow.TokenID
 }
 
-// An Effect is a Decision whose message leaves the actor once it is committed.
+// An Effect is a Decision whose message leaves the actor once it is committed. There are two,
+// DispatchTask and StartChild. Everything else that leaves a run is derived: events by
+// [Events], and what is to be stopped by [Withdrawn].
 //
 //sumtype:decl
 type Effect interface {
@@ -36,7 +45,9 @@ type Effect interface {
 	effect()
 }
 
-// A Plan is what a planner makes of one message.
+// A Plan is what a planner makes of one message. Each decision is meant for the state that
+// those before it leave. A plan without decisions is no record of the journal and changes
+// nothing.
 type Plan struct {
 	Decisions []Decision
 	Trace     []Note // why, if planning.Explain was asked; never applied
@@ -62,7 +73,9 @@ type Reading struct {
 	Value string `json:"value"` // as JSON, shortened to some 200 bytes; "" if there was none
 }
 
-// String returns the note in one line.
+// String returns the note in one line. A condition that fails, for example, gives "t3
+// check->pay: state.sum > 100 is false with state.sum = 7"; a note of no particular
+// transition begins with the token alone.
 func (n Note) String() string {
 	text := n.Text
 	if n.Expression != "" {
@@ -78,7 +91,9 @@ func (n Note) String() string {
 	return fmt.Sprintf("%v %s [tier %d]: %s", n.Token, n.Transition, n.Tier, text)
 }
 
-// Effects returns the effects of p in order.
+// Effects returns the effects of p in order. An actor sends them when the record of the plan
+// is committed, and never before: a crash in between loses nothing, since planning.Pending
+// derives them anew from the state.
 func (p Plan) Effects() []Effect {
 	var out []Effect
 	for _, d := range p.Decisions {

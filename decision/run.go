@@ -9,6 +9,11 @@ import (
 )
 
 // StartRun begins the run with its input.
+//
+// It is the first decision of every run. As is set in a fork alone: the records that it
+// shares with the other run are applied under the id of that one, because expressions may
+// have read run.id and the jitter of retries depends on it. ForkRun then gives the fork its
+// own id.
 type StartRun struct {
 	Input  map[string]any    `json:"input"`
 	At     time.Time         `json:"at"`
@@ -25,6 +30,8 @@ func (d StartRun) String() string {
 	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).addField("as", string(d.As)).String()
 }
 
+// evolveState also makes the sections state, output and nodes of the run's own scope, so that
+// whatever is written later finds its parent.
 func (d StartRun) evolveState(s *state.State) {
 	moveRun(s, workflow.MoveStart)
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
@@ -33,6 +40,8 @@ func (d StartRun) evolveState(s *state.State) {
 	s.InitData()
 }
 
+// toldEvents copies the labels, because the data of an event are values of the JSON model, of
+// which a map of texts is none.
 func (d StartRun) toldEvents(s *state.State) []Event {
 	def := s.Graph.Definition
 	data := map[string]any{"workflow": def.Name, "version": int64(def.Version)}
@@ -52,6 +61,9 @@ func (d StartRun) toldEvents(s *state.State) []Event {
 func (StartRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // CompleteRun ends the run with its output and cancels what lives.
+//
+// The planner decides it when no token lives and no open group gathers, or when a token
+// reaches an end node. In the latter case others may live, which it cancels.
 type CompleteRun struct {
 	Output map[string]any `json:"output"`
 	At     time.Time      `json:"at"`
@@ -62,11 +74,15 @@ func (d CompleteRun) String() string {
 	return newLine("complete-run").addObject("output", d.Output).String()
 }
 
+// evolveState leaves a completed run with an output and without a failure; of any other end
+// it is the other way round.
 func (d CompleteRun) evolveState(s *state.State) {
 	endRun(s, workflow.MoveComplete, nil, d.At)
 	s.Output = d.Output
 }
 
+// toldEvents says first that what was staged counts from now on, and then that the run has
+// ended, so that whoever reads the events until the end has read of the artifacts.
 func (CompleteRun) toldEvents(s *state.State) []Event {
 	end := runEnd(s, workflow.EventWorkflowCompleted, nil)
 	if len(s.Artifacts) == 0 {
@@ -77,7 +93,8 @@ func (CompleteRun) toldEvents(s *state.State) []Event {
 
 func (CompleteRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
 
-// FailRun ends the run as failed and cancels what lives.
+// FailRun ends the run as failed and cancels what lives. It follows from a failure that
+// nothing in the run catches, an end node that says so, a limit, a deadlock or a stall.
 type FailRun struct {
 	Failure workflow.Failure `json:"failure"`
 	At      time.Time        `json:"at"`
@@ -96,7 +113,8 @@ func (d FailRun) toldEvents(s *state.State) []Event {
 
 func (FailRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
 
-// ExpireRun ends the run as timed out and cancels what lives.
+// ExpireRun ends the run as timed out and cancels what lives. Failure has the code timeout,
+// so that whoever looks at nothing else knows why.
 type ExpireRun struct {
 	Failure workflow.Failure `json:"failure"`
 	At      time.Time        `json:"at"`
@@ -115,7 +133,8 @@ func (d ExpireRun) toldEvents(s *state.State) []Event {
 
 func (ExpireRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
 
-// CancelRun ends the run as cancelled and cancels what lives.
+// CancelRun ends the run as cancelled and cancels what lives. Failure has the code cancelled,
+// the caller's reason and name. A run that was cancelled has not failed: its status says so.
 type CancelRun struct {
 	Failure workflow.Failure `json:"failure"`
 	At      time.Time        `json:"at"`
@@ -134,7 +153,9 @@ func (d CancelRun) toldEvents(s *state.State) []Event {
 
 func (CancelRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }
 
-// SuspendRun stops a run because of an internal fault.
+// SuspendRun stops a run because of an internal fault. Its tokens stay as they are, with
+// their deadlines, but nothing is sent and no alarm is set until somebody resumes the run,
+// for example with a version that has the fault mended.
 type SuspendRun struct {
 	Failure workflow.Failure `json:"failure"`
 }
@@ -153,7 +174,8 @@ func (d SuspendRun) toldEvents(*state.State) []Event {
 
 func (SuspendRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// ResumeRun lets a paused or suspended run continue.
+// ResumeRun lets a paused or suspended run continue. Of a suspended run it takes the failure
+// away, which said why it was suspended.
 type ResumeRun struct{}
 
 // String implements fmt.Stringer.
@@ -170,7 +192,10 @@ func (ResumeRun) toldEvents(*state.State) []Event {
 
 func (ResumeRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// PauseRun holds back what the run would dispatch.
+// PauseRun holds back what the run would dispatch. What is out stays out and its results are
+// taken; a token that would begin a task or a child, or take a lock, is held by HoldToken.
+// Parent keeps apart who pauses: a parent that is resumed does not resume a child that an
+// operator has paused.
 type PauseRun struct {
 	Parent bool `json:"parent,omitzero"` // because the parent run is paused
 }
@@ -189,7 +214,9 @@ func (PauseRun) toldEvents(*state.State) []Event {
 
 func (PauseRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// DeferFailure notes that the run will fail once the rest of it has ended.
+// DeferFailure notes that the run will fail once the rest of it has ended. Only a dag without
+// failFast has it, and of its failures only the first: the rest of the graph goes on, and the
+// run fails with this one where it would otherwise complete.
 type DeferFailure struct {
 	Failure workflow.Failure `json:"failure"`
 }
@@ -204,6 +231,8 @@ func (DeferFailure) toldEvents(*state.State) []Event                 { return ni
 func (DeferFailure) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // moveRun changes the status of the run; it panics if the move is not allowed.
+// workflow.RunStatus.Next is the table of moves. A planner that breaks it panics here, which
+// the actor answers by suspending the run, before anything is committed.
 func moveRun(s *state.State, m workflow.RunMove) {
 	to, err := s.Status.Next(m)
 	if err != nil {
@@ -212,7 +241,9 @@ func moveRun(s *state.State, m workflow.RunMove) {
 	s.Status = to
 }
 
-// endRun ends the run, with a failure or nil, and cancels every live token.
+// endRun ends the run, with a failure or nil, and cancels every live token. The tokens come
+// first, because once the status is final nothing may live. Groups that gather stay as they
+// are: no alarm is set for a run that has ended, so that none of them times out.
 func endRun(s *state.State, m workflow.RunMove, f *workflow.Failure, now time.Time) {
 	if s.LiveCount() > 0 {
 		cancelTokens(s, s.LiveTokens())
@@ -221,7 +252,8 @@ func endRun(s *state.State, m workflow.RunMove, f *workflow.Failure, now time.Ti
 	s.Failure, s.EndedAt = f, now
 }
 
-// runEnd returns the event of a run's end, which says how many tokens are withdrawn by it.
+// runEnd returns the event of a run's end, which says how many tokens are withdrawn by it. It
+// counts all of them, in one event, however many there are: their own ends are not told.
 func runEnd(s *state.State, typ workflow.EventType, data map[string]any) Event {
 	if n := s.LiveCount(); n > 0 {
 		if data == nil {

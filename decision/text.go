@@ -12,6 +12,14 @@ import (
 
 // A line builds the text of one decision: a verb and its fields. Golden tests
 // and traces rely on it.
+//
+// A line has a verb, the ids of its subject, and fields, of which those without a value are
+// left out:
+//
+//	dispatch-task t1 task=work attempt=1 input={"n":1} due=2030-01-01T00:01:00.000Z
+//
+// The journal does not hold this text, so that it may change; but then the scripts in
+// planning/testdata change with it.
 type line struct{ strings.Builder }
 
 // newLine begins the text of a decision with its verb and the ids of its subject.
@@ -24,7 +32,8 @@ func newLine(verb string, args ...any) *line {
 	return l
 }
 
-// addField appends key=text unless text is empty.
+// addField appends key=text unless text is empty. All that is written behind the ids comes
+// down to it, but for flags, which have a key alone.
 func (l *line) addField(key, text string) *line {
 	if text != "" {
 		fmt.Fprintf(l, " %s=%s", key, text)
@@ -40,8 +49,9 @@ func (l *line) addJSON(key string, v any) *line {
 	return l.addValue(key, v)
 }
 
-// addValue appends key=value as JSON, shortened, for a value where nil says
-// something.
+// addValue appends key=value as JSON, shortened, for a value where nil says something. It
+// stops after 120 bytes and says how many there were, so that a trace of large values stays
+// readable. The cut may be inside a character, whose bytes are dropped.
 func (l *line) addValue(key string, v any) *line {
 	const most = 120
 	text := string(value.Encode(v))
@@ -51,7 +61,8 @@ func (l *line) addValue(key string, v any) *line {
 	return l.addField(key, text)
 }
 
-// addObject appends key=value as JSON unless m is nil.
+// addObject appends key=value as JSON unless m is nil. It exists beside addJSON because a nil
+// map in a variable of type any is not nil, and would be written as null.
 func (l *line) addObject(key string, m map[string]any) *line {
 	if m == nil {
 		return l
@@ -59,7 +70,8 @@ func (l *line) addObject(key string, m map[string]any) *line {
 	return l.addJSON(key, m)
 }
 
-// addTime appends key=instant unless t is zero.
+// addTime appends key=instant unless t is zero. Instants of planners are whole milliseconds,
+// so that nothing is lost.
 func (l *line) addTime(key string, t time.Time) *line {
 	if t.IsZero() {
 		return l
@@ -83,7 +95,8 @@ func (l *line) addScope(sc workflow.Scope) *line {
 	return l.addField("in", sc.String())
 }
 
-// addFailure appends the code and message of f unless it is nil.
+// addFailure appends the code and message of f unless it is nil. The rest of a failure, such
+// as its node and attempts, is left out: the line names the token.
 func (l *line) addFailure(f *workflow.Failure) *line {
 	if f == nil {
 		return l
@@ -95,7 +108,8 @@ func (l *line) addFailure(f *workflow.Failure) *line {
 	return l.addField("error", text)
 }
 
-// joinNames returns texts joined by commas.
+// joinNames returns texts joined by commas. They keep their order, which is that of the
+// definition or of the caller.
 func joinNames[T ~string](xs []T) string {
 	out := make([]byte, 0, 16)
 	for i, x := range slices.All(xs) {
