@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -283,81 +282,4 @@ func Traverse(g *workflow.Graph, counts state.Counts, t *workflow.GraphTransitio
 	}
 	out[t.ID]++
 	return out
-}
-
-// FailureValue returns f as expressions see it: {code, message, attempts}; nil
-// for nil.
-func FailureValue(f *workflow.Failure) map[string]any {
-	if f == nil {
-		return nil
-	}
-	return map[string]any{"code": f.Code, "message": f.Message, "attempts": int64(f.Attempts)}
-}
-
-// completedEvents puts task.completed before the event of a token whose task it
-// was.
-func completedEvents(s *state.State, id workflow.TokenID, metadata map[string]any, then Event) []Event {
-	if s.Token(id).Status != workflow.Dispatched {
-		return []Event{then}
-	}
-	t := s.Token(id)
-	return []Event{{Type: workflow.EventTaskCompleted, Token: id, Node: t.Node, Group: t.Scope.Group, Data: metadata}, then}
-}
-
-// failedEvents puts task.failed before the event of a token whose task it was.
-func failedEvents(s *state.State, id workflow.TokenID, typ workflow.EventType, f *workflow.Failure) []Event {
-	then := tokenEvent(s, typ, id, FailureValue(f))
-	if s.Token(id).Status != workflow.Dispatched {
-		return []Event{then}
-	}
-	return []Event{tokenEvent(s, workflow.EventTaskFailed, id, FailureValue(f)), then}
-}
-
-// tokenEvent returns an event about a token, at its node and in its branch, which it adds to
-// data. The particulars of task.completed are the handler's own, so that it has none.
-func tokenEvent(s *state.State, typ workflow.EventType, id workflow.TokenID, data map[string]any) Event {
-	t := s.Token(id)
-	e := Event{Type: typ, Token: id, Node: t.Node, Data: data}
-	e.putBranch(t.Scope)
-	return e
-}
-
-// putBranch says in which branch the token of an event is.
-func (e *Event) putBranch(sc workflow.Scope) {
-	if e.Group = sc.Group; sc.Group == 0 {
-		return
-	}
-	if e.Data == nil {
-		e.Data = map[string]any{}
-	}
-	e.Data["branch"] = int64(sc.Branch)
-}
-
-// waitingFor says that a token waits, and for what.
-func waitingFor(s *state.State, id workflow.TokenID, what string, more map[string]any) Event {
-	if more == nil {
-		more = map[string]any{}
-	}
-	more["for"] = what
-	return tokenEvent(s, workflow.EventTokenWaiting, id, more)
-}
-
-// scopeData returns the branch of a token as data; nil outside any group.
-func scopeData(sc workflow.Scope) map[string]any {
-	if sc.Group == 0 {
-		return nil
-	}
-	return map[string]any{"group": int64(sc.Group), "branch": int64(sc.Branch)}
-}
-
-// countsText is the text of loop counts; "" if there are none.
-func countsText(c state.Counts) string {
-	if len(c) == 0 {
-		return ""
-	}
-	m := make(map[string]any, len(c))
-	for k, v := range c {
-		m[string(k)] = int64(v)
-	}
-	return string(value.Encode(m))
 }
