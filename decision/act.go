@@ -8,8 +8,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// nameActor adds to an event who has sent the message of its record, and why, if the
-// event tells what the message asked for. What only follows from that is nobody's act.
+// nameActor adds to an event who has sent the message of its record, and why, if the event
+// tells what the message asked for. What only follows from that is nobody's act. For example,
+// Cancel by ann gives by: ann to workflow.cancelled, but not to the events of child runs,
+// which are told to end by a message in nobody's name.
 func nameActor(m state.Message, e *Event) {
 	act, told := actTold(m, e)
 	if !told || act == (state.Act{}) {
@@ -28,8 +30,9 @@ func nameActor(m state.Message, e *Event) {
 	e.Data = data
 }
 
-// actTold returns who has sent a message and why, zero if that is not known, and
-// whether an event of its record tells what it asked for.
+// actTold returns who has sent a message and why, zero if that is not known, and whether an
+// event of its record tells what it asked for. A new message that somebody sends on purpose
+// needs a case here, or its events are in nobody's name.
 func actTold(m state.Message, e *Event) (act state.Act, told bool) {
 	switch m := m.(type) {
 	case state.Start:

@@ -10,6 +10,9 @@ import (
 )
 
 // RequestApproval makes a token wait for people, until Due at most.
+//
+// Votes begin anew with each attempt. Input is what people are shown beside the message; nil
+// shows nothing.
 type RequestApproval struct {
 	Token   workflow.TokenID `json:"token"`
 	Attempt int              `json:"attempt"`
@@ -32,6 +35,8 @@ func (d RequestApproval) String() string {
 	return l.addTime("due", d.Due).String()
 }
 
+// evolveState sets Input only if there is one, because a nil map in it would not be nil any
+// more. What an expression has asked is remembered, so that a further attempt asks the same.
 func (d RequestApproval) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Attempt, t.Due, t.Votes = workflow.WaitingForApproval, d.Attempt, d.Due, nil
@@ -57,7 +62,8 @@ func (d RequestApproval) toldEvents(s *state.State) []Event {
 
 func (RequestApproval) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// AddVote adds a vote to an open approval.
+// AddVote adds a vote to an open approval. The planner has checked that the voter has not
+// voted before; DecideApproval follows if the vote makes a quorum.
 type AddVote struct {
 	Token workflow.TokenID `json:"token"`
 	Vote  state.Vote       `json:"vote"`
@@ -68,6 +74,7 @@ func (d AddVote) String() string {
 	return newLine("add-vote", d.Token).addField("by", d.Vote.By).addFlag("approved", d.Vote.Approved).addJSON("data", d.Vote.Data).String()
 }
 
+// evolveState copies the votes, because the token that it replaces shares them.
 func (d AddVote) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Votes = append(slices.Clone(t.Votes), d.Vote)
@@ -80,8 +87,9 @@ func (d AddVote) toldEvents(s *state.State) []Event {
 
 func (AddVote) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// DecideApproval ends an approval. What follows says what becomes of the
-// token.
+// DecideApproval ends an approval. What follows says what becomes of the token. A rejection
+// is a result as well: the node completes with approved: false, and no error transition is
+// tried.
 type DecideApproval struct {
 	Token    workflow.TokenID `json:"token"`
 	Approved bool             `json:"approved"`
@@ -105,7 +113,8 @@ func (d DecideApproval) toldEvents(s *state.State) []Event {
 
 func (DecideApproval) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// voteValue is a vote as data: in events and in the output of an approval.
+// voteValue is a vote as data: in events and in the output of an approval. What a vote leaves
+// out is left out here, so that an expression may ask for it with has.
 func voteValue(v state.Vote) map[string]any {
 	out := map[string]any{"by": v.By, "approved": v.Approved, "at": timeText(v.At)}
 	if v.Comment != "" {

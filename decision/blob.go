@@ -13,6 +13,9 @@ const RowsType = "application/x-ndjson"
 // as newline-delimited JSON. It is put where blobs are kept before the plan is
 // committed. A crash in between leaves a blob that nobody refers to. No record
 // holds it.
+//
+// A merge with as: blob makes one, whose reference is written into the data in place of a
+// list that may be larger than what is kept inline.
 type Blob struct {
 	Hash string // "sha256:" and 64 hexadecimal digits
 	Size int64  // in bytes
@@ -32,5 +35,6 @@ func (b Blob) Reference() map[string]any {
 	return map[string]any{"$blob": b.Hash, "size": b.Size, "type": RowsType}
 }
 
-// Reader returns a reader of the content.
+// Reader returns a reader of the content. It writes the rows as they are read, so that the
+// content as a whole is never in memory.
 func (b Blob) Reader() io.Reader { return value.NewRowReader(b.Rows) }

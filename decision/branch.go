@@ -11,12 +11,17 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// maxBlock is how many tokens are made at a time.
+// maxBlock is how many tokens are made at a time. A fan-out may make 100,000, and one
+// allocation of that size would hold up others while it is cleared.
 const maxBlock = 256
 
 // CreateBranches makes a group and the first tokens of its branches, one
 // per branch from Group.First on, placed by the group's spawns. Items holds
 // the element of each branch if any of them has one.
+//
+// One decision makes them all, however many: with two spawns of 2 and 3 branches from token
+// t7 on, the first transition has branches 0 and 1 with t7 and t8, the second 2 to 4 with t9
+// to t11.
 type CreateBranches struct {
 	Group state.Group `json:"group"`
 	Items []any       `json:"items,omitzero"`
@@ -43,8 +48,10 @@ func (d CreateBranches) String() string {
 	return l.addFlag("open", g.Open).String()
 }
 
-// spawnsTooMany reports whether there would be more branches than a run may have tokens: no planner makes them, but a
-// journal that somebody else has written may say so.
+// spawnsTooMany reports whether there would be more branches than a run may have tokens: no
+// planner makes them, but a journal that somebody else has written may say so. It comes
+// before anything is allocated, so that a damaged or hostile journal is refused and does not
+// exhaust the memory.
 func spawnsTooMany(spawns []state.Spawn) bool {
 	left := workflow.DefaultLimits().Tokens
 	for _, sp := range spawns {
@@ -64,6 +71,7 @@ func (d CreateBranches) evolveState(s *state.State) {
 	if g.ID != s.NextGroup || (g.Total > 0 && g.First != s.NextToken) {
 		panic(fmt.Sprintf("decision: %v made out of order, want %v", g.ID, s.NextGroup))
 	}
+	// A group lies in an older one. Otherwise a walk to the enclosing groups might never end.
 	if g.Scope.Group >= g.ID || spawnsTooMany(g.Spawns) {
 		panic(fmt.Sprintf("decision: %v is in %v, or has more branches than any run", g.ID, g.Scope.Group))
 	}
@@ -98,7 +106,9 @@ func (d CreateBranches) toldEvents(*state.State) []Event {
 
 func (CreateBranches) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// StartBranches lets the next Count branches of a group begin.
+// StartBranches lets the next Count branches of a group begin. How many begin is bounded by
+// maxConcurrency, and the planner follows it with the beginnings of their first tokens. It is
+// a decision of its own since branches begin later as well, whenever one is resolved.
 type StartBranches struct {
 	Group workflow.GroupID `json:"group"`
 	Count int              `json:"count"`
@@ -125,7 +135,8 @@ func (d StartBranches) evolveState(s *state.State) {
 func (StartBranches) toldEvents(*state.State) []Event                 { return nil }
 func (StartBranches) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// AddBranch adds a branch to a group.
+// AddBranch adds a branch to a group. The branch comes last, whatever its transition: the
+// index of a branch never changes.
 type AddBranch struct {
 	Group workflow.GroupID `json:"group"`
 	Token workflow.TokenID `json:"token"`
@@ -174,6 +185,11 @@ func (AddBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 // AwaitSiblings makes a token wait at the join of a group, as part of
 // branch Scope, which it may enter from a group inside it. Completes says
 // that its node completes with it, as in CompleteToken.
+//
+// Whether the branch has arrived by that is another decision, ArriveBranch: other tokens of
+// the branch may still live. Source is the value that the token brings to the merge,
+// evaluated as it takes the transition, because nobody keeps the result of a node that was
+// left.
 type AwaitSiblings struct {
 	Token     workflow.TokenID      `json:"token"`
 	Scope     workflow.Scope        `json:"scope"`
@@ -190,9 +206,9 @@ func (d AwaitSiblings) String() string {
 	return newLine("await-siblings", d.Token).addScope(d.Scope).addField("via", string(d.Via)).addJSON("source", d.Source).String()
 }
 
-// evolveState moves the token into the branch that arrives, which may be outside the
-// one that it was made in. The token has left its node: what it held there is
-// dropped.
+// evolveState moves the token into the branch that arrives, which may be outside the one that
+// it was made in. The token has left its node: what it held there is dropped. Where the token
+// comes from an inner group, it no longer counts there, which may resolve its inner branch.
 func (d AwaitSiblings) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	if d.Completes {
@@ -222,8 +238,10 @@ func (d AwaitSiblings) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }
 
-// ArriveBranch counts a branch as arrived. Due is set by the first arrival
-// of a group whose join has a timeout.
+// ArriveBranch counts a branch as arrived. Due is set by the first arrival of a group whose
+// join has a timeout. A branch arrives when all that lives in it waits at its join,
+// stragglers of inner groups excepted. The time-out runs from the first arrival; if
+// stragglers block the join, it is set by ArmGroup instead.
 type ArriveBranch struct {
 	Scope workflow.Scope `json:"scope"`
 	Due   time.Time      `json:"due,omitzero"`
@@ -247,8 +265,9 @@ func (d ArriveBranch) evolveState(s *state.State) {
 func (ArriveBranch) toldEvents(*state.State) []Event                 { return nil }
 func (ArriveBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// EndBranch counts a branch as ended by choice, and drops its data unless
-// stragglers in it still see them.
+// EndBranch counts a branch as ended by choice, and drops its data unless stragglers in it
+// still see them. It never arrives then: a join with all waits for it no longer, and one with
+// a quorum may lack it.
 type EndBranch struct {
 	Scope workflow.Scope `json:"scope"`
 }
@@ -268,8 +287,9 @@ func (d EndBranch) evolveState(s *state.State) {
 func (EndBranch) toldEvents(*state.State) []Event                 { return nil }
 func (EndBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// FailBranch counts a branch as failed, cancels what lives in it and in
-// what is nested in it, and drops its data.
+// FailBranch counts a branch as failed, cancels what lives in it and in what is nested in it,
+// and drops its data. The group is decided after it, and may tolerate the failure. An error
+// transition has been tried before: a branch fails only with what nothing in it has caught.
 type FailBranch struct {
 	Scope   workflow.Scope   `json:"scope"`
 	Failure workflow.Failure `json:"failure"`
@@ -295,7 +315,8 @@ func (d FailBranch) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, s.TokensInScope(d.Scope)...)
 }
 
-// DropBranch drops the data of a branch whose last straggler has ended.
+// DropBranch drops the data of a branch whose last straggler has ended. The branch was
+// resolved before, when stragglers that live in it still saw its data.
 type DropBranch struct {
 	Scope workflow.Scope `json:"scope"`
 }
@@ -307,7 +328,9 @@ func (d DropBranch) evolveState(s *state.State)                    { s.DropScope
 func (DropBranch) toldEvents(*state.State) []Event                 { return nil }
 func (DropBranch) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// countUnstarted returns 1 if a branch is resolved before it has begun.
+// countUnstarted returns 1 if a branch is resolved before it has begun. With maxConcurrency a
+// branch may be cancelled while it waits for its turn. Without this count it would be
+// subtracted from those that run, and one branch more than allowed would begin.
 func countUnstarted(g *state.Group, sc workflow.Scope) int {
 	if sc.Branch >= g.Started {
 		return 1
@@ -315,7 +338,8 @@ func countUnstarted(g *state.Group, sc workflow.Scope) int {
 	return 0
 }
 
-// vacateBranch cancels what lives in a branch and drops its data.
+// vacateBranch cancels what lives in a branch and drops its data. Nothing is left that could
+// see the data, so that they go at once.
 func vacateBranch(s *state.State, sc workflow.Scope) {
 	b := s.Branch(sc)
 	cancelTokens(s, b.Tokens)
@@ -323,8 +347,8 @@ func vacateBranch(s *state.State, sc workflow.Scope) {
 	s.DropScope(sc)
 }
 
-// forgetBranch drops the data of a branch if nothing lives in it that could see
-// them.
+// forgetBranch drops the data of a branch if nothing lives in it that could see them. While
+// stragglers run on, or a group in it may still continue, they stay; DropBranch comes later.
 func forgetBranch(s *state.State, sc workflow.Scope) {
 	if b := s.Branch(sc); len(b.Tokens) == 0 && len(b.Groups) == 0 {
 		s.DropScope(sc)

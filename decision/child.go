@@ -10,6 +10,10 @@ import (
 
 // StartChild hands the start of a child run to the engine. Its id follows
 // from run, token and attempt, see workflow.ChildID.
+//
+// Since the id follows from them, the same start may be sent again and again and there is
+// still one child. Definition is one of the pins of the run, so that a version which was
+// published since changes nothing.
 type StartChild struct {
 	Token      workflow.TokenID `json:"token"`
 	Attempt    int              `json:"attempt"`
@@ -26,6 +30,8 @@ func (d StartChild) String() string {
 		addJSON("input", d.Input).addTime("due", d.Due).String()
 }
 
+// evolveState keeps all that planning.Pending and planning.Children need to ask for the same
+// child again.
 func (d StartChild) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	noteInput(s, &t)
@@ -48,8 +54,9 @@ func (d StartChild) toldEvents(s *state.State) []Event {
 func (StartChild) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 func (StartChild) effect()                                         {}
 
-// EndChild notes how the child of a token has ended. The token is then as if
-// it were about to begin; what follows says what becomes of it.
+// EndChild notes how the child of a token has ended. The token is then as if it were about to
+// begin; what follows says what becomes of it. In between nothing else can be planned: both
+// are in one plan.
 type EndChild struct {
 	Token   workflow.TokenID   `json:"token"`
 	Status  workflow.RunStatus `json:"status"`
@@ -61,6 +68,8 @@ func (d EndChild) String() string {
 	return newLine("end-child", d.Token).addField("status", d.Status.String()).addFailure(d.Failure).String()
 }
 
+// evolveState takes the deadline away, since the attempt is over whatever its node makes of
+// the end.
 func (d EndChild) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Due = workflow.Pending, never
@@ -77,7 +86,8 @@ func (d EndChild) toldEvents(s *state.State) []Event {
 	return []Event{tokenEvent(s, workflow.EventSubworkflowFailed, d.Token, data)}
 }
 
+// withdrawnTokens has nothing to stop: the child has ended by itself.
 func (EndChild) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// shortHash returns the beginning of a hash.
+// shortHash returns the beginning of a hash. It is for traces. A journal has all of it.
 func shortHash(hash string) string { return hash[:min(len(hash), 8)] }

@@ -12,8 +12,10 @@ import (
 // timed out has lasted. The events of older records, where they were written, tell less.
 const DetailedSince = 2
 
-// addElapsed adds to the event of a time-out how long it had been waited, in milliseconds, given the
-// state before: at least what the definition allows, more if nobody could look in time.
+// addElapsed adds to the event of a time-out how long it had been waited, in milliseconds,
+// given the state before: at least what the definition allows, more if nobody could look in
+// time. An event whose time-out is not found to have come about is left as it is: a patch may
+// have taken away what it was measured by.
 func addElapsed(s *state.State, e *Event) {
 	since := waitBegan(s, e)
 	if since.IsZero() || since.After(e.At) {
@@ -23,7 +25,8 @@ func addElapsed(s *state.State, e *Event) {
 }
 
 // waitBegan returns when that began of which an event tells that it timed out; zero for any
-// other event.
+// other event. Of tokens and groups only the deadline is kept: the definition says how long
+// before it the wait began.
 func waitBegan(s *state.State, e *Event) time.Time {
 	switch e.Type {
 	case workflow.EventWorkflowTimedOut:
@@ -37,7 +40,8 @@ func waitBegan(s *state.State, e *Event) time.Time {
 	}
 }
 
-// attemptBegan returns when the wait of a token began whose time is up.
+// attemptBegan returns when the wait of a token began whose time is up. A wait keeps its
+// node's limit in Beat, since Due is its timer; any other token has it in Due.
 func attemptBegan(s *state.State, e *Event) time.Time {
 	failure := e.Data
 	if nested, ok := e.Data["error"].(map[string]any); ok {
@@ -74,7 +78,9 @@ func gatheringBegan(s *state.State, e *Event) time.Time {
 	return g.Due.Add(-spec.Sync.Timeout)
 }
 
-// addMetadata adds to the event of an attempt that failed what its executor has told about it.
+// addMetadata adds to the event of an attempt that failed what its executor has told about
+// it. What completed an attempt has its metadata with task.completed. Here are the events of
+// failures, whose data are those of the failure.
 func addMetadata(m state.Message, e *Event) {
 	var id workflow.TokenID
 	var metadata map[string]any

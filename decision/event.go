@@ -8,6 +8,9 @@ import (
 
 // An Event tells the world what a decision changed. Events of a run are
 // numbered from 1 without gaps.
+//
+// It is derived from a decision and the state before it, so that a replay of the journal
+// gives the same events again; nothing is decided by what they say.
 type Event struct {
 	Seq    int64              `json:"seq"`            // set by whoever keeps the event
 	Record int64              `json:"record"`         // sequence of the journal record that it belongs to

@@ -10,6 +10,10 @@ import (
 // ForkRun turns the state of a run, as its records up to one of them made it, into that of
 // another run, which goes on by itself: it has no parent, and every deadline in it is later by
 // the time that has passed since that record.
+//
+// It is the first decision of the record that makes the fork; the records before it are those
+// of the other run. What is out there, tasks and children, is dealt with by the decisions
+// that follow.
 type ForkRun struct {
 	Run   workflow.RunID     `json:"run"` // the fork
 	From  workflow.ForkPoint `json:"from"`
@@ -30,6 +34,10 @@ func (d ForkRun) evolveState(s *state.State) {
 	if d.Shift == 0 {
 		return
 	}
+	// Everything that waits for time moves by the same, so that what was ahead of it stays
+	// ahead of it: a timer with 5 minutes left has 5 minutes left in the fork. StartedAt
+	// moves too, because a patch of the run's timeout and the events of a time-out reckon
+	// from it.
 	s.StartedAt, s.Due = shifted(s.StartedAt, d.Shift), shifted(s.Due, d.Shift)
 	for _, id := range s.LiveTokens() {
 		if t := *s.Token(id); !t.Alarm().IsZero() {

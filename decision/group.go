@@ -9,6 +9,10 @@ import (
 
 // FireGroup ends a group whose join continues: the tokens of the branches that
 // arrived complete, and what still runs is cancelled, or runs on as stragglers.
+//
+// It is decided once per group. What precedes it in the plan writes the merged value and the
+// tolerated failures; what follows creates the one continuation. Shortfall and TimedOut are
+// told only: what they mean was decided before.
 type FireGroup struct {
 	Group     workflow.GroupID `json:"group"`
 	Cancel    bool             `json:"cancel,omitzero"`
@@ -32,12 +36,16 @@ func (d FireGroup) evolveState(s *state.State) {
 	}
 	next := *s.Group(d.Group)
 	next.Phase, next.Due = workflow.Fired, never
+	// Result and Caught are for branches that begin later. If there will be none, they are
+	// not kept.
 	if d.Cancel || next.Started == next.Total {
 		next.Result, next.Caught = nil, nil
 	}
 	s.PutGroup(&next)
 }
 
+// toldEvents tells a shortfall that goes on as two events: that there was one, and that the
+// join fired.
 func (d FireGroup) toldEvents(s *state.State) []Event {
 	done := groupEvent(s, workflow.EventFanInCompleted, d.Group)
 	if d.TimedOut {
@@ -52,7 +60,9 @@ func (d FireGroup) toldEvents(s *state.State) []Event {
 	return []Event{groupEvent(s, workflow.EventFanInShortfall, d.Group), done}
 }
 
-// countWithdrawn returns how many tokens are cancelled because the join fires.
+// countWithdrawn returns how many tokens are cancelled because the join fires. These are all
+// that live in the group but the tokens that wait in branches which have arrived: those
+// complete. One that waits in a branch which has not arrived is cancelled with it.
 func (d FireGroup) countWithdrawn(s *state.State) int {
 	if !d.Cancel {
 		return 0
@@ -76,6 +86,10 @@ func (d FireGroup) withdrawnTokens(s *state.State) []workflow.TokenID {
 
 // FailGroup ends a group that failed and cancels what lives in it. The failure
 // is raised at the node that fanned out.
+//
+// Unlike a join that fires, it always cancels, whatever remaining says. The planner follows
+// it with a token at that node, from which error transitions are tried, or with the failure
+// of what encloses the group.
 type FailGroup struct {
 	Group     workflow.GroupID `json:"group"`
 	Shortfall bool             `json:"shortfall,omitzero"` // fewer than the quorum
@@ -88,6 +102,8 @@ func (d FailGroup) String() string {
 	return newLine("fail-group", d.Group).addFlag("shortfall", d.Shortfall).addFlag("timed-out", d.TimedOut).addFailure(&d.Failure).String()
 }
 
+// evolveState lets tokens whose join has timed out end as timed out, before all others are
+// cancelled.
 func (d FailGroup) evolveState(s *state.State) {
 	if d.TimedOut {
 		expireWaiting(s, s.Group(d.Group))
@@ -116,6 +132,9 @@ func (d FailGroup) withdrawnTokens(s *state.State) []workflow.TokenID {
 
 // AbandonGroup ends a group that does not continue: every branch of it ended by
 // choice, or it has no join, or the branch around it was closed.
+//
+// No continuation follows and no failure is raised: that every branch ends by choice is no
+// error.
 type AbandonGroup struct {
 	Group workflow.GroupID `json:"group"`
 }
@@ -139,6 +158,8 @@ func (AbandonGroup) withdrawnTokens(*state.State) []workflow.TokenID { return ni
 
 // CloseGroup lets a group take no further branches. Its join fires with what
 // has arrived: now, or when nothing blocks it any more.
+//
+// The closing itself fires nothing; the planner decides the group right after it.
 type CloseGroup struct {
 	Group workflow.GroupID `json:"group"`
 }
@@ -160,6 +181,9 @@ func (CloseGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil 
 
 // ArmGroup starts the time of a group's join, which stragglers of an earlier
 // occurrence had blocked. Without Due it stops the time: they block it now.
+//
+// A join with remaining: block waits for the stragglers of the occurrence before it, and that
+// wait is not to count against its timeout.
 type ArmGroup struct {
 	Group workflow.GroupID `json:"group"`
 	Due   time.Time        `json:"due,omitzero"`
@@ -179,8 +203,10 @@ func (d ArmGroup) evolveState(s *state.State) {
 func (ArmGroup) toldEvents(*state.State) []Event                 { return nil }
 func (ArmGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// MergeBranches writes the merged value of a group's arrived branches into
-// its origin's scope.
+// MergeBranches writes the merged value of a group's arrived branches into its origin's
+// scope. Value is the result of the merge strategy and not the values of the branches: an
+// applier writes it and need not know strategies. It stands before FireGroup: if it cannot be
+// written, the group fails and does not fire.
 type MergeBranches struct {
 	Group  workflow.GroupID `json:"group"`
 	Scope  workflow.Scope   `json:"scope,omitzero"`
@@ -207,7 +233,8 @@ func (d MergeBranches) toldEvents(s *state.State) []Event {
 
 func (MergeBranches) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// ListErrors writes the failures that a group's join tolerates.
+// ListErrors writes the failures that a group's join tolerates. The value is a list of
+// {index, code, message}, by index; an empty one if nothing failed.
 type ListErrors struct {
 	Group  workflow.GroupID `json:"group"`
 	Scope  workflow.Scope   `json:"scope,omitzero"`
@@ -225,8 +252,10 @@ func (d ListErrors) evolveState(s *state.State)                    { writeData(s
 func (ListErrors) toldEvents(*state.State) []Event                 { return nil }
 func (ListErrors) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// fireBranch completes the tokens of a branch that wait at the join of a group
-// which fires. The others are cancelled, or run on as stragglers.
+// fireBranch completes the tokens of a branch that wait at the join of a group which fires.
+// The others are cancelled, or run on as stragglers. Without cancelling, tokens that wait in
+// a branch which has not arrived complete as well: their nodes have completed, and the join
+// that they wait for is over.
 func fireBranch(s *state.State, sc workflow.Scope, cancels bool) {
 	b := s.Branch(sc)
 	for _, id := range b.Tokens {
@@ -244,7 +273,8 @@ func fireBranch(s *state.State, sc workflow.Scope, cancels bool) {
 	forgetBranch(s, sc)
 }
 
-// expireWaiting ends the tokens that wait at a join whose time is up.
+// expireWaiting ends the tokens that wait at a join whose time is up. The others, which had
+// not come to the join, are cancelled and have not timed out.
 func expireWaiting(s *state.State, g *state.Group) {
 	for i := range g.Total {
 		for _, id := range s.Branch(workflow.Scope{Group: g.ID, Branch: i}).Tokens {
@@ -255,7 +285,8 @@ func expireWaiting(s *state.State, g *state.Group) {
 	}
 }
 
-// closeGroup ends a group that does not continue, with all that lives in it.
+// closeGroup ends a group that does not continue, with all that lives in it. A group that had
+// fired before keeps its phase, and loses its stragglers.
 func closeGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
 	for i := range s.Group(id).Total {
 		vacateBranch(s, workflow.Scope{Group: id, Branch: i})
@@ -271,7 +302,8 @@ func closeGroups(s *state.State, ids []workflow.GroupID) {
 	}
 }
 
-// endGroup notes how a group that does not continue has ended.
+// endGroup notes how a group that does not continue has ended. A group that is no longer
+// gathering has been decided, and stays as it is.
 func endGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
 	g := *s.Group(id)
 	if g.Phase == workflow.Gathering {
@@ -280,7 +312,8 @@ func endGroup(s *state.State, id workflow.GroupID, phase workflow.Phase) {
 	}
 }
 
-// groupEvent returns an event about a group, with its counters.
+// groupEvent returns an event about a group, with its counters. The counters are those before
+// the decision. The token is the one that fanned out.
 func groupEvent(s *state.State, typ workflow.EventType, id workflow.GroupID) Event {
 	g := s.Group(id)
 	return Event{Type: typ, Token: g.Origin, Node: g.Node, Group: id, Data: map[string]any{

@@ -8,6 +8,10 @@ import (
 )
 
 // AwaitJoin makes a token wait at its node for other incoming transitions.
+//
+// The node has not begun, so that the token holds nothing of it. Via says on which incoming
+// transition the token counts; tokens pile up per transition and pair off first come, first
+// served.
 type AwaitJoin struct {
 	Token workflow.TokenID      `json:"token"`
 	Via   workflow.TransitionID `json:"via"` // the transition that it took
@@ -18,6 +22,8 @@ func (d AwaitJoin) String() string {
 	return newLine("await-join", d.Token).addField("via", string(d.Via)).String()
 }
 
+// evolveState drops the error that the token came by: what continues behind a join of several
+// has none.
 func (d AwaitJoin) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Via, t.Caught, t.Order = workflow.WaitingForJoin, d.Via, nil, s.NextPlace()
@@ -42,6 +48,8 @@ func (d FireJoin) String() string {
 	return newLine("fire-join").addField("node", string(d.Node)).addField("tokens", tokensText(d.Tokens)).String()
 }
 
+// evolveState completes the tokens and not the node: it keeps no end of the node, which
+// begins only with the token that continues.
 func (d FireJoin) evolveState(s *state.State) {
 	for _, id := range d.Tokens {
 		completeWaiting(s, liveToken(s, id))
@@ -58,6 +66,7 @@ func (d FireJoin) toldEvents(*state.State) []Event {
 
 func (FireJoin) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
+// tokensText returns ids joined by commas, as t2,t5.
 func tokensText(ids []workflow.TokenID) string {
 	out := make([]string, len(ids))
 	for i, id := range ids {

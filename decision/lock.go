@@ -8,6 +8,10 @@ import (
 )
 
 // AwaitLock makes a token wait for its node's lock.
+//
+// The lock is granted in the order of arrival, by the plan that releases it. Result is kept
+// because the input of the node is evaluated only when the token has the lock: it may ask for
+// what the holder writes.
 type AwaitLock struct {
 	Token  workflow.TokenID `json:"token"`
 	Result any              `json:"result,omitzero"` // of the node that was left
@@ -29,6 +33,11 @@ func (d AwaitLock) toldEvents(s *state.State) []Event {
 func (AwaitLock) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // TakeLock gives a token its node's lock, until it leaves the node.
+//
+// It stays with the token through all its attempts and the back-offs between them; a
+// subworkflow node holds it for the life of its child. No decision releases it: a token that
+// ends, or waits at the join of a group, holds nothing, and the state tells the planner which
+// locks became free.
 type TakeLock struct {
 	Token workflow.TokenID `json:"token"`
 	Lock  string           `json:"lock"`
@@ -39,6 +48,8 @@ func (d TakeLock) String() string {
 	return newLine("take-lock", d.Token).addField("lock", d.Lock).String()
 }
 
+// evolveState refuses a second holder, since a critical section with two of them is worse
+// than a run that is suspended.
 func (d TakeLock) evolveState(s *state.State) {
 	if by := s.LockHolder(d.Lock); by != 0 {
 		panic(fmt.Sprintf("decision: %v holds the lock %q that %v takes", by, d.Lock, d.Token))

@@ -13,6 +13,10 @@ import (
 
 // PatchRun replaces the run's definition. Steps are those of a dag whose
 // incoming transitions it changes.
+//
+// It has the whole definition and not the operations, so that a replay need not know how they
+// were applied. Pins are added to those that the run has. Due is the run's deadline from then
+// on, also if that is the same as before; the zero time takes it away.
 type PatchRun struct {
 	Revision   int             `json:"revision"`
 	Definition any             `json:"definition"` // as a value
@@ -41,6 +45,8 @@ func (d PatchRun) evolveState(s *state.State) {
 	if g == nil {
 		g = compileValid(d.Definition)
 	}
+	// The revision comes first: it builds the state anew from its rows and, on the overlay of
+	// a planner, forgets what was changed there before.
 	s.PutRevision(state.Revision{Number: d.Revision, Graph: g, Document: d.Definition})
 	s.Due = d.Due
 	s.Pins = append(slices.Clip(s.Pins), d.Pins...)
@@ -55,7 +61,9 @@ func (d PatchRun) toldEvents(*state.State) []Event {
 
 func (PatchRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// compileValid compiles a definition that was found valid before.
+// compileValid compiles a definition that was found valid before. The bounds of an engine do
+// not apply, since the patch was accepted when it was planned. A document that does not
+// compile can only be a damaged one, or a planner's mistake.
 func compileValid(doc any) *workflow.Graph {
 	def, err := workflow.Boundless().ParseJSON(value.Encode(doc))
 	if err != nil {

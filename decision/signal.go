@@ -11,6 +11,9 @@ import (
 // AwaitTimer makes a token wait until Due, or until Limit, when its node
 // times out, if that is earlier. Result is that of the node that was left,
 // kept where a further attempt may ask for it.
+//
+// Due is kept in the token's Due and Limit in its Beat: whichever is earlier is its alarm,
+// and which of them it was says how the wait ends.
 type AwaitTimer struct {
 	Token   workflow.TokenID `json:"token"`
 	Attempt int              `json:"attempt"`
@@ -39,6 +42,9 @@ func (AwaitTimer) withdrawnTokens(*state.State) []workflow.TokenID { return nil 
 
 // AwaitEvent makes a token wait for an event, or until Due if one of what it
 // waits for is a timer, or until Limit, when its node times out.
+//
+// The token is in one line for each of Names. A signal goes to the token that has waited
+// longest.
 type AwaitEvent struct {
 	Token   workflow.TokenID `json:"token"`
 	Attempt int              `json:"attempt"`
@@ -53,6 +59,7 @@ func (d AwaitEvent) String() string {
 	return newLine("await-event", d.Token).addField("names", joinNames(d.Names)).addTime("due", d.Due).addTime("limit", d.Limit).String()
 }
 
+// evolveState keeps the result in Input, since match may ask for it whenever a signal comes.
 func (d AwaitEvent) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Attempt, t.Due, t.Beat = workflow.WaitingForEvent, d.Attempt, d.Due, d.Limit
@@ -76,6 +83,9 @@ func (AwaitEvent) withdrawnTokens(*state.State) []workflow.TokenID { return nil 
 
 // KeepSignal keeps a signal until somebody takes it. Done says that its
 // number is kept only: it was taken, or lost, at once.
+//
+// Every signal that is taken in has one, also if a token takes it in the same plan, because
+// an id of the sender counts once per run for ever.
 type KeepSignal struct {
 	Seq     state.SignalID `json:"seq"`
 	Name    string         `json:"name"`
@@ -98,6 +108,7 @@ func (d KeepSignal) evolveState(s *state.State) {
 	if !d.Done {
 		k.Payload = d.Payload
 	}
+	// The number is used up all the same, so that numbers of signals in events stay unique.
 	if d.Done && d.ID == "" {
 		s.NextSignal = d.Seq + 1 // nobody will ask for it
 		return
@@ -128,8 +139,9 @@ func (d TakeSignal) String() string {
 	return newLine("take-signal", d.Token).addField("name", d.Name).addField("signal", fmt.Sprint(int64(d.Seq))).String()
 }
 
-// evolveState ends the token's wait, and the signal if it was kept. The token is
-// pending until the decision that follows completes its node.
+// evolveState ends the token's wait, and the signal if it was kept. The token is pending
+// until the decision that follows completes its node. A token that has just come to its node,
+// and finds a kept signal, has not begun to wait.
 func (d TakeSignal) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	if t.Status == workflow.WaitingForEvent {
@@ -145,7 +157,9 @@ func (d TakeSignal) toldEvents(s *state.State) []Event {
 
 func (TakeSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// LoseSignal ends a signal that nobody took in time.
+// LoseSignal ends a signal that nobody took in time. It is a transient one for which nobody
+// waits, or one whose time is up. No alarm looks for the latter: a wait that begins, or a
+// signal that needs the room, finds it.
 type LoseSignal struct {
 	Seq  state.SignalID `json:"seq"`
 	Name string         `json:"name"`
@@ -165,6 +179,9 @@ func (d LoseSignal) toldEvents(*state.State) []Event {
 func (LoseSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // RejectSignal notes that a waiting token's match failed on a signal.
+//
+// An error in match is no match and does not fail the node, since the signal may be meant for
+// another; the event is how its author learns of it.
 type RejectSignal struct {
 	Token   workflow.TokenID `json:"token"`
 	Name    string           `json:"name"`
@@ -186,7 +203,8 @@ func (d RejectSignal) toldEvents(s *state.State) []Event {
 
 func (RejectSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// endSignal keeps no more of a signal than its id.
+// endSignal keeps no more of a signal than its id. A signal that was never kept has no row,
+// and needs no end.
 func endSignal(s *state.State, id state.SignalID) {
 	old := s.Signal(id)
 	if old == nil || old.Done {

@@ -6,6 +6,9 @@ import (
 )
 
 // StartStep notes that a node of a dag has its token.
+//
+// It is followed by the CreateToken of that token. A step leaves StepWaiting once, which is
+// why a node of a dag runs at most once.
 type StartStep struct {
 	Node workflow.NodeID `json:"node"`
 }
@@ -26,6 +29,9 @@ func (StartStep) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // EndStep resolves the transitions that leave a node of a dag: those listed
 // are taken, the others dead. Skipped says that the node never runs.
+//
+// Where all are taken, All saves a list that may be as long as the node has transitions. A
+// node whose failure nothing catches, or whose token was cancelled, takes none.
 type EndStep struct {
 	Node    workflow.NodeID         `json:"node"`
 	Taken   []workflow.TransitionID `json:"taken,omitzero"`
@@ -38,8 +44,10 @@ func (d EndStep) String() string {
 	return newLine("end-step").addField("node", string(d.Node)).addField("taken", joinNames(d.Taken)).addFlag("all", d.All).addFlag("skipped", d.Skipped).String()
 }
 
-// evolveState counts every transition that leaves the node as resolved at the node
-// where it leads, and those that are taken as live there.
+// evolveState counts every transition that leaves the node as resolved at the node where it
+// leads, and those that are taken as live there. What leads to a node is thus only counted,
+// never looked through, so that a graph costs time in proportion to its nodes and
+// transitions.
 func (d EndStep) evolveState(s *state.State) {
 	x := s.Step(d.Node)
 	x.Phase = state.StepDone

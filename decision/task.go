@@ -9,6 +9,10 @@ import (
 )
 
 // DispatchTask hands an attempt of a token's task to the executor.
+//
+// Run, token, attempt and epoch together are the key under which one result is taken. A
+// repetition after a crash carries the stored epoch and not that of the new life of the
+// engine, so that a result of the first dispatch still counts.
 type DispatchTask struct {
 	Token   workflow.TokenID `json:"token"`
 	Task    string           `json:"task"`
@@ -27,6 +31,8 @@ func (d DispatchTask) String() string {
 		addJSON("input", d.Input).addTime("due", d.Due).addTime("beat", d.Beat).String()
 }
 
+// evolveState keeps all that planning.Pending needs to send the same again: the state is the
+// outbox.
 func (d DispatchTask) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	noteInput(s, &t)
@@ -45,8 +51,9 @@ func (d DispatchTask) toldEvents(s *state.State) []Event {
 func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 func (DispatchTask) effect()                                         {}
 
-// noteInput remembers, as the first attempt of a task begins, by which revision of
-// the definition its input was evaluated.
+// noteInput remembers, as the first attempt of a task begins, by which revision of the
+// definition its input was evaluated. A run that was never patched needs no note: no revision
+// is 0 as well.
 func noteInput(s *state.State, t *state.Token) {
 	if t.Attempt > 0 || s.Patches == 0 {
 		return
@@ -57,15 +64,18 @@ func noteInput(s *state.State, t *state.Token) {
 }
 
 // noteChoice remembers what the expression of a token's node has chosen, for all its
-// attempts.
+// attempts. It is asked for once, and not again for a retry, because what it reads may have
+// changed since.
 func noteChoice(t *state.Token, chosen string) {
 	m := t.Remembered()
 	m.Chosen = chosen
 	t.Memory = &m
 }
 
-// KeepResult keeps what a token came with to a task that may be parked, so that the
-// task's input can be evaluated anew.
+// KeepResult keeps what a token came with to a task that may be parked, so that the task's
+// input can be evaluated anew. A patch may mend the expression that parked the task; without
+// the result it could not be evaluated once more. The map around it tells a result of null
+// from none.
 type KeepResult struct {
 	Token  workflow.TokenID `json:"token"`
 	Result any              `json:"result,omitzero"`
@@ -90,6 +100,9 @@ func (KeepResult) withdrawnTokens(*state.State) []workflow.TokenID { return nil 
 // RenewInput replaces the input of a token's task, and the values that expressions chose for it, by ones
 // that were evaluated anew. An operator's retry does so if the definition was patched since or the
 // operator asks for it.
+//
+// It comes between the RetryTask that sets a parked task going and the dispatch of the next
+// attempt.
 type RenewInput struct {
 	Token workflow.TokenID `json:"token"`
 	Input any              `json:"input,omitzero"`
@@ -120,7 +133,8 @@ func (d RenewInput) toldEvents(s *state.State) []Event {
 
 func (RenewInput) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// ExtendTask moves the instant at which an attempt's silence is too long.
+// ExtendTask moves the instant at which an attempt's silence is too long. It follows a
+// heartbeat, and moves only Beat: the time of the attempt, Due, is not longer for that.
 type ExtendTask struct {
 	Token workflow.TokenID `json:"token"`
 	Beat  time.Time        `json:"beat"`
@@ -140,7 +154,8 @@ func (d ExtendTask) evolveState(s *state.State) {
 func (ExtendTask) toldEvents(*state.State) []Event                 { return nil }
 func (ExtendTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// KeepDetails keeps what an attempt has said of how far it is, for the next one.
+// KeepDetails keeps what an attempt has said of how far it is, for the next one. They survive
+// a crash and reach the next attempt with its task, which may go on from there.
 type KeepDetails struct {
 	Token   workflow.TokenID `json:"token"`
 	Details any              `json:"details"`
@@ -164,6 +179,10 @@ func (KeepDetails) withdrawnTokens(*state.State) []workflow.TokenID { return nil
 
 // RetryTask makes a token wait for its next attempt. Base is the number of
 // attempts that no longer count against the budget.
+//
+// A retry by policy has no Base. An operator's has the number of attempts made, which gives a
+// fresh budget: with 3 attempts allowed and Base 3, attempts 4 to 6 may follow. The number of
+// an attempt itself never goes back, since it is part of its key.
 type RetryTask struct {
 	Token   workflow.TokenID  `json:"token"`
 	Due     time.Time         `json:"due"`
@@ -176,6 +195,7 @@ func (d RetryTask) String() string {
 	return newLine("retry-task", d.Token).addTime("due", d.Due).addFailure(d.Failure).String()
 }
 
+// evolveState keeps the input: every attempt has the same.
 func (d RetryTask) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Due, t.Failure = workflow.Retrying, d.Due, d.Failure
@@ -199,8 +219,9 @@ func (d RetryTask) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }
 
-// SnoozeTask makes a token wait for its next attempt, as its task has asked; the
-// attempt that has asked does not count against the budget.
+// SnoozeTask makes a token wait for its next attempt, as its task has asked; the attempt that
+// has asked does not count against the budget. How often a task may do so is a limit of the
+// definition, which the planner checks by Snoozes.
 type SnoozeTask struct {
 	Token workflow.TokenID `json:"token"`
 	Due   time.Time        `json:"due"`
@@ -211,6 +232,8 @@ func (d SnoozeTask) String() string {
 	return newLine("snooze-task", d.Token).addTime("due", d.Due).String()
 }
 
+// evolveState leaves no failure, by which a snooze is told from a retry when it comes once
+// more.
 func (d SnoozeTask) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	m := t.Remembered()
@@ -228,7 +251,9 @@ func (d SnoozeTask) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }
 
-// ParkTask makes a token wait for an operator: a dead letter is open.
+// ParkTask makes a token wait for an operator: a dead letter is open. The rest of the run
+// goes on. Retry, Skip and CancelNodes end the wait, and so does what ends the branch or the
+// run; time does not.
 type ParkTask struct {
 	Token   workflow.TokenID `json:"token"`
 	Failure workflow.Failure `json:"failure"`
@@ -239,6 +264,7 @@ func (d ParkTask) String() string {
 	return newLine("park-task", d.Token).addFailure(&d.Failure).String()
 }
 
+// evolveState keeps the failure, which the dead letter shows, and the input, for a retry.
 func (d ParkTask) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Failure, t.Due, t.Beat = workflow.WaitingForOperator, &d.Failure, never, never
@@ -254,8 +280,9 @@ func (d ParkTask) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }
 
-// StageArtifacts adds what a token's task hands over to the artifacts of the
-// run.
+// StageArtifacts adds what a token's task hands over to the artifacts of the run. They count
+// when the run completes. It stands before the decision that completes the token, in the same
+// plan, so that a result is taken with its artifacts or not at all.
 type StageArtifacts struct {
 	Token     workflow.TokenID    `json:"token"`
 	Artifacts []workflow.Artifact `json:"artifacts"`
@@ -278,6 +305,7 @@ func (d StageArtifacts) toldEvents(s *state.State) []Event {
 
 func (StageArtifacts) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
+// artifactValues returns artifacts as the data of an event.
 func artifactValues(as []workflow.Artifact) []any {
 	out := make([]any, len(as))
 	for i, a := range as {

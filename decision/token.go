@@ -10,6 +10,10 @@ import (
 )
 
 // CreateToken puts a new token on a node.
+//
+// It makes the first token, the tokens that take plain transitions, that continue after a
+// join, and that carry an arrival or a group's failure. Those of a fan-out come with
+// CreateBranches or AddBranch.
 type CreateToken struct {
 	Token state.Token `json:"token"`
 }
@@ -24,6 +28,8 @@ func (d CreateToken) String() string {
 	return l.String()
 }
 
+// evolveState insists on the next id: ids are dense and in the order of creation, so that the
+// same messages give the same ids, and a replay that goes astray is found here.
 func (d CreateToken) evolveState(s *state.State) {
 	if d.Token.ID != s.NextToken {
 		panic(fmt.Sprintf("decision: %v created out of order, want %v", d.Token.ID, s.NextToken))
@@ -37,8 +43,9 @@ func (d CreateToken) toldEvents(*state.State) []Event {
 
 func (CreateToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// CompleteToken ends a token whose node has completed. Output is kept if
-// some expression asks for it.
+// CompleteToken ends a token whose node has completed. Output is kept if some expression asks
+// for it. A token that waits at a join of its group completes its node with AwaitSiblings
+// instead, and ends when the group does.
 type CompleteToken struct {
 	Token    workflow.TokenID `json:"token"`
 	Output   any              `json:"output,omitzero"`
@@ -51,6 +58,8 @@ func (d CompleteToken) String() string {
 	return newLine("complete-token", d.Token).addFlag("skipped", d.Skipped).addJSON("output", d.Output).String()
 }
 
+// evolveState takes the epoch from a token that was skipped. It is part of the key of its
+// attempt, so that a result which still comes for that attempt fits no more, and is stale.
 func (d CompleteToken) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	if d.Skipped {
@@ -63,11 +72,16 @@ func (d CompleteToken) toldEvents(s *state.State) []Event {
 	return completedEvents(s, d.Token, d.Metadata, tokenEvent(s, workflow.EventTokenCompleted, d.Token, nil))
 }
 
+// withdrawnTokens names the token itself if its task is out: after a result the attempt is
+// over, which a pool of workers must know; after a skip it has to stop.
 func (d CompleteToken) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }
 
 // FailToken ends a token whose node has failed.
+//
+// What else the failure ends, the branch or the run, is said by the decision that follows; if
+// an error transition has caught it, tokens that take the transition follow instead.
 type FailToken struct {
 	Token   workflow.TokenID `json:"token"`
 	Failure workflow.Failure `json:"failure"`
@@ -90,7 +104,8 @@ func (d FailToken) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }
 
-// ExpireToken ends a token whose last attempt timed out.
+// ExpireToken ends a token whose last attempt timed out. It does what FailToken does but for
+// the status, by which a time-out is told from other failures.
 type ExpireToken struct {
 	Token   workflow.TokenID `json:"token"`
 	Failure workflow.Failure `json:"failure"`
@@ -114,6 +129,9 @@ func (d ExpireToken) withdrawnTokens(s *state.State) []workflow.TokenID {
 }
 
 // CancelToken ends a token that is no longer wanted.
+//
+// The planner does not make it: CancelTokens and the ends of branches, groups and runs cancel
+// many tokens at once. It is among the variants because a journal may hold it.
 type CancelToken struct {
 	Token  workflow.TokenID `json:"token"`
 	Reason string           `json:"reason,omitzero"`
@@ -139,6 +157,9 @@ func (d CancelToken) withdrawnTokens(s *state.State) []workflow.TokenID {
 // CancelTokens ends the live tokens at some nodes, except one, in a branch and in
 // the groups nested in it. Tokens that wait at the join of a group have left
 // their node, and stay.
+//
+// It is what a node's cancels do, in the scope of the token that completes there and except
+// for that one, and what CancelNodes asks for, in the zero Scope, which is the whole run.
 type CancelTokens struct {
 	Scope  workflow.Scope    `json:"scope,omitzero"`
 	Nodes  []workflow.NodeID `json:"nodes"`
@@ -156,7 +177,8 @@ func (d CancelTokens) String() string {
 
 func (d CancelTokens) evolveState(s *state.State) { cancelTokens(s, TokensCancelled(s, d)) }
 
-// toldEvents returns one event, however many tokens end, and none if none does.
+// toldEvents returns one event, however many tokens end, and none if none does. It names the
+// first hundred of them, so that an event stays small.
 func (d CancelTokens) toldEvents(s *state.State) []Event {
 	const most = 100 // tokens that it names
 	ids := TokensCancelled(s, d)
@@ -178,7 +200,10 @@ func (d CancelTokens) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, TokensCancelled(s, d)...)
 }
 
-// HoldToken keeps a token from going on while the run is paused.
+// HoldToken keeps a token from going on while the run is paused. Only what would begin a task
+// or a child, or take a lock, is held; a pause does not keep tokens from passing other nodes.
+// ResumeRun is followed by the beginnings of the held ones, in the order in which they were
+// held.
 type HoldToken struct {
 	Token  workflow.TokenID `json:"token"`
 	Result any              `json:"result,omitzero"` // of the node that was left, or the task's input
@@ -187,6 +212,9 @@ type HoldToken struct {
 // String implements fmt.Stringer.
 func (d HoldToken) String() string { return newLine("hold-token", d.Token).String() }
 
+// evolveState keeps in Input what the token needs to begin later: a first attempt still has
+// to evaluate its input from the result, a further one has it already. It has a place in line
+// and no deadline.
 func (d HoldToken) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Input, t.Due, t.Beat = workflow.Pending, d.Result, never, never
@@ -200,7 +228,8 @@ func (d HoldToken) toldEvents(s *state.State) []Event {
 
 func (HoldToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// TokensCancelled returns the tokens that d ends: those that are at one of its nodes.
+// TokensCancelled returns the tokens that d ends: those that are at one of its nodes. The
+// planner asks the same before it decides, for the branches that it must look at afterwards.
 func TokensCancelled(s *state.State, d CancelTokens) []workflow.TokenID {
 	return slices.DeleteFunc(s.TokensInScope(d.Scope), func(id workflow.TokenID) bool {
 		t := s.Token(id)
@@ -208,10 +237,13 @@ func TokensCancelled(s *state.State, d CancelTokens) []workflow.TokenID {
 	})
 }
 
-// never is the due time of a token or group that time alone does not change.
+// never is the due time of a token or group that time alone does not change. It is the zero
+// time, as timeout.Deadline returns it for what has no bound.
 var never time.Time
 
-// liveToken returns a token that a decision may change.
+// liveToken returns a token that a decision may change. A terminal status never changes, so
+// that a decision about a token which has ended is a planner's mistake: it panics, and the
+// run is suspended with nothing of the plan committed.
 func liveToken(s *state.State, id workflow.TokenID) *state.Token {
 	t := s.Token(id)
 	if t == nil || !t.Live() {
@@ -222,6 +254,10 @@ func liveToken(s *state.State, id workflow.TokenID) *state.Token {
 
 // endToken makes a token terminal. It keeps only what may be asked of a token
 // that has ended.
+//
+// Attempt and Epoch stay, so that a result which comes once more is known as a repetition and
+// any other as stale; Via stays, since a token that was cancelled at a join had completed its
+// node. All else is dropped, because tokens that have ended are kept as long as the run.
 func endToken(s *state.State, t *state.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
 	s.PutToken(&state.Token{
 		ID: t.ID, Node: t.Node, Status: status, Parent: t.Parent, Scope: t.Scope,
@@ -230,7 +266,9 @@ func endToken(s *state.State, t *state.Token, status workflow.TokenStatus, outpu
 	noteEnd(s, t, status, output, f)
 }
 
-// noteEnd keeps how a token's node ended, if some expression asks for it.
+// noteEnd keeps how a token's node ended, if some expression asks for it. The end is written
+// into the token's own scope: what ends in a branch is seen there and in what is nested in
+// it, and vanishes with the branch. The latest end of a node replaces the one before.
 func noteEnd(s *state.State, t *state.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
 	n := s.Graph.Node(t.Node)
 	if n == nil || !n.KeepsEnd {
@@ -255,13 +293,15 @@ func completeWaiting(s *state.State, t *state.Token) {
 	})
 }
 
-// leaveNode drops what a token holds only while it is at its node.
+// leaveNode drops what a token holds only while it is at its node. The lock is among it, so
+// that a token which waits at a join holds up nobody who waits for the lock.
 func leaveNode(t *state.Token) {
 	t.Due, t.Beat, t.Input, t.Failure = never, never, nil, nil
 	t.Holds, t.Held, t.Votes, t.Memory = "", false, nil, nil
 }
 
-// cancelTokens ends tokens as cancelled.
+// cancelTokens ends tokens as cancelled. It is for what ends with something larger, whose
+// decision tells one event for all of them.
 func cancelTokens(s *state.State, ids []workflow.TokenID) {
 	for _, id := range ids {
 		endToken(s, s.Token(id), workflow.Cancelled, nil, nil)
@@ -270,6 +310,10 @@ func cancelTokens(s *state.State, ids []workflow.TokenID) {
 
 // Traverse returns the loop counts of a token that takes t: one more for t if
 // it loops, none for the loops nested in it.
+//
+// The counts that are given are not modified, since tokens share them. If an outer loop holds
+// an inner one that has been taken twice, {outer: 1, inner: 2} becomes {outer: 2}: the inner
+// loop may be taken as often again in the next round.
 func Traverse(g *workflow.Graph, counts state.Counts, t *workflow.GraphTransition) state.Counts {
 	if t.Loop == nil {
 		return counts

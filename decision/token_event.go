@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// FailureValue returns f as expressions see it: {code, message, attempts}; nil
-// for nil.
+// FailureValue returns f as expressions see it: {code, message, attempts}; nil for nil. It is
+// the variable error, what nodes.ID.error has, and the data of events. The integer is an
+// int64, as all integers of expressions are.
 func FailureValue(f *workflow.Failure) map[string]any {
 	if f == nil {
 		return nil
@@ -15,8 +16,9 @@ func FailureValue(f *workflow.Failure) map[string]any {
 	return map[string]any{"code": f.Code, "message": f.Message, "attempts": int64(f.Attempts)}
 }
 
-// completedEvents puts task.completed before the event of a token whose task it
-// was.
+// completedEvents puts task.completed before the event of a token whose task it was. A node
+// that is no task, or whose task an operator skips while no attempt of it runs, has only the
+// event of the token.
 func completedEvents(s *state.State, id workflow.TokenID, metadata map[string]any, then Event) []Event {
 	if s.Token(id).Status != workflow.Dispatched {
 		return []Event{then}
@@ -25,7 +27,9 @@ func completedEvents(s *state.State, id workflow.TokenID, metadata map[string]an
 	return []Event{{Type: workflow.EventTaskCompleted, Token: id, Node: t.Node, Group: t.Scope.Group, Data: metadata}, then}
 }
 
-// failedEvents puts task.failed before the event of a token whose task it was.
+// failedEvents puts task.failed before the event of a token whose task it was. It likewise
+// leaves task.failed out where no attempt was running: the input could not be evaluated, say,
+// so that no task had begun.
 func failedEvents(s *state.State, id workflow.TokenID, typ workflow.EventType, f *workflow.Failure) []Event {
 	then := tokenEvent(s, typ, id, FailureValue(f))
 	if s.Token(id).Status != workflow.Dispatched {
@@ -35,7 +39,8 @@ func failedEvents(s *state.State, id workflow.TokenID, typ workflow.EventType, f
 }
 
 // tokenEvent returns an event about a token, at its node and in its branch, which it adds to
-// data. The particulars of task.completed are the handler's own, so that it has none.
+// data. The particulars of task.completed are the handler's own, so that it has none. It may
+// write into data, so that callers give it a map of their own.
 func tokenEvent(s *state.State, typ workflow.EventType, id workflow.TokenID, data map[string]any) Event {
 	t := s.Token(id)
 	e := Event{Type: typ, Token: id, Node: t.Node, Data: data}
@@ -54,7 +59,8 @@ func (e *Event) putBranch(sc workflow.Scope) {
 	e.Data["branch"] = int64(sc.Branch)
 }
 
-// waitingFor says that a token waits, and for what.
+// waitingFor says that a token waits, and for what. Here that is a lock, a join, an event or
+// resume; timers and siblings are told in the same form.
 func waitingFor(s *state.State, id workflow.TokenID, what string, more map[string]any) Event {
 	if more == nil {
 		more = map[string]any{}
@@ -63,7 +69,8 @@ func waitingFor(s *state.State, id workflow.TokenID, what string, more map[strin
 	return tokenEvent(s, workflow.EventTokenWaiting, id, more)
 }
 
-// scopeData returns the branch of a token as data; nil outside any group.
+// scopeData returns the branch of a token as data; nil outside any group. Only token.created
+// has the group among its data; all have it in a field of the event.
 func scopeData(sc workflow.Scope) map[string]any {
 	if sc.Group == 0 {
 		return nil
@@ -71,7 +78,8 @@ func scopeData(sc workflow.Scope) map[string]any {
 	return map[string]any{"group": int64(sc.Group), "branch": int64(sc.Branch)}
 }
 
-// countsText is the text of loop counts; "" if there are none.
+// countsText is the text of loop counts; "" if there are none. JSON with sorted keys makes it
+// deterministic, which the order of a map is not.
 func countsText(c state.Counts) string {
 	if len(c) == 0 {
 		return ""
