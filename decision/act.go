@@ -9,9 +9,9 @@ import (
 )
 
 // nameActor adds to an event who has sent the message of its record, and why, if the event
-// tells what the message asked for. What only follows from that is nobody's act. For example,
-// Cancel by ann gives by: ann to workflow.cancelled, but not to the events of child runs,
-// which are told to end by a message in nobody's name.
+// tells what the message asked for. What only follows from that is nobody's act: a Resume by
+// ann gives by: ann to workflow.resumed, but not to the tasks that are dispatched because of
+// it.
 func nameActor(m state.Message, e *Event) {
 	act, told := actTold(m, e)
 	if !told || act == (state.Act{}) {

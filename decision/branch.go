@@ -315,8 +315,8 @@ func (d FailBranch) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, s.TokensInScope(d.Scope)...)
 }
 
-// DropBranch drops the data of a branch whose last straggler has ended. The branch was
-// resolved before, when stragglers that live in it still saw its data.
+// DropBranch drops the data of a branch whose last straggler has ended. The branch, or its
+// group, was decided before, when stragglers that lived in it still saw its data.
 type DropBranch struct {
 	Scope workflow.Scope `json:"scope"`
 }
