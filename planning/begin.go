@@ -13,6 +13,9 @@ import (
 
 // beginToken lets a token begin at the node that it has come to: a task is
 // dispatched, a wait waits, a gateway completes at once.
+//
+// It is called by drainWork for every token that was made, and for those that have waited at
+// their node and now may begin.
 func (p *planner) beginToken(e entry) {
 	t := p.s.Token(e.token)
 	if t == nil || t.Status != workflow.Pending {
@@ -22,7 +25,10 @@ func (p *planner) beginToken(e entry) {
 	if p.queueAtNode(t, n, e.result) {
 		return
 	}
+	// The token may have taken its lock, which has put another in its place.
 	t = p.s.Token(t.ID)
+	// The input mapping sees the result of the node that was left, and the error if an error
+	// transition led here.
 	v := vars{p: p, scope: t.Scope, token: t, result: e.result, bound: true, caught: t.Caught}
 	switch n.Kind {
 	case workflow.KindGateway:
@@ -40,7 +46,9 @@ func (p *planner) beginToken(e entry) {
 	}
 }
 
-// beginFirstAttempt begins a task or a child with what the node's expressions say.
+// beginFirstAttempt begins a task or a child with what the node's expressions say. The input
+// is evaluated once: every attempt has the same, unless an operator asks for another. If it
+// fails no attempt has been made, so that it is neither retried nor parked.
 func (p *planner) beginFirstAttempt(t *state.Token, n *workflow.GraphNode, v vars) {
 	input, f := p.evalInput(n, v)
 	chosen := ""
@@ -62,6 +70,10 @@ func (p *planner) beginFirstAttempt(t *state.Token, n *workflow.GraphNode, v var
 // queueAtNode lets a token wait before its node if it may not begin there yet: at
 // the node's join, until a paused run resumes, or for the node's lock. It reports
 // whether the token waits, or the plan has been given up.
+//
+// The order matters. At a join the token has not begun, and a pause does not concern it. A
+// paused run takes no locks, so that a token is held before it asks for one. The lock is
+// last, because from then on the token keeps others waiting.
 func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any) bool {
 	switch via := p.arrivedVia(t, n); {
 	case via != "":
@@ -74,6 +86,8 @@ func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any)
 	case n.Lock == "" || t.Holds != "":
 		return false
 	}
+	// A lock may be free while others wait for it, within a plan that has freed it: they come
+	// first.
 	if p.s.LockHolder(n.Lock) != 0 || p.s.FirstInLine(state.WaitKey{Kind: state.LineLock, Name: n.Lock}) != nil {
 		p.decide(decision.AwaitLock{Token: t.ID, Result: result})
 		return true
@@ -82,12 +96,15 @@ func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any)
 	return p.hasStopped()
 }
 
-// heldByPause reports whether a pause keeps tokens from beginning at a node.
+// heldByPause reports whether a pause keeps tokens from beginning at a node. Waits, approvals
+// and gateways begin while the run is paused, because time and people go on.
 func heldByPause(n *workflow.GraphNode) bool {
 	return n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow || n.Lock != ""
 }
 
-// evalInput evaluates a node's input mapping.
+// evalInput evaluates a node's input mapping. The fields are evaluated in the order of their
+// names, which decides which of several errors is told. It returns an object, which is empty
+// if the node maps nothing.
 func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *workflow.Failure) {
 	out := make(map[string]any, len(n.Input))
 	for _, m := range n.Input {
@@ -107,7 +124,9 @@ func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *wor
 }
 
 // dispatchTask hands the next attempt of a task to the executor. chosen is its type, if an
-// expression chooses.
+// expression chooses. The key of the attempt is complete with it: token, attempt, and the
+// epoch of the engine that plans. The times run from the dispatch and not from when an
+// executor begins.
 func (p *planner) dispatchTask(t *state.Token, chosen string, input any) {
 	n := p.s.Graph.Node(t.Node)
 	p.decide(decision.DispatchTask{
@@ -116,8 +135,9 @@ func (p *planner) dispatchTask(t *state.Token, chosen string, input any) {
 	})
 }
 
-// beginNextAttempt begins the next attempt of a token whose retry is due, or which
-// an operator or the end of a pause has set going again.
+// beginNextAttempt begins the next attempt of a token whose retry is due, or which an
+// operator or the end of a pause has set going again. It has the input of the attempt before.
+// A wait evaluates its instants anew and begins from now.
 func (p *planner) beginNextAttempt(t *state.Token) {
 	n := p.s.Graph.Node(t.Node)
 	if p.s.Status == workflow.RunPaused && heldByPause(n) {
@@ -139,9 +159,13 @@ func (p *planner) beginNextAttempt(t *state.Token) {
 	}
 }
 
-// reachEndNode ends the run at an end node.
+// reachEndNode ends the run at an end node. An end node ends the run at once, with whatever
+// else lives in it. Its mapping may write the output of the run and may fail, in which case
+// the run goes on as after the failure of any node.
 func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
 	v.result = map[string]any{}
+	// The mapping is tried on a fork: a mapping that fails half way must not have written the
+	// first half.
 	q := p.forkPlanner()
 	v.p = q
 	if f := q.writeOutput(n.Output, v); f != nil {
@@ -157,7 +181,8 @@ func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
 	p.completeRun()
 }
 
-// keptOutput returns a node's output if some expression asks for it, else nil.
+// keptOutput returns a node's output if some expression asks for it, else nil. Outputs may be
+// large, and a run with many nodes would keep all of them for nobody.
 func keptOutput(n *workflow.GraphNode, output any) any {
 	if n.KeepsOutput {
 		return output

@@ -10,14 +10,18 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An attemptKey names one attempt of one token under one life of an engine.
+// An attemptKey names one attempt of one token under one life of an engine. A result counts
+// only if all three are those of the token as it stands: the same attempt may have been sent
+// by an engine whose commit was lost.
 type attemptKey struct {
 	token   workflow.TokenID
 	attempt int
 	epoch   workflow.Epoch
 }
 
-// runningAttempt returns the token whose attempt k is with the executor, or nil.
+// runningAttempt returns the token whose attempt k is with the executor, or nil. Every
+// message of an executor goes through it, so that a late, foreign or repeated one changes
+// nothing.
 func (p *planner) runningAttempt(k attemptKey) *state.Token {
 	t := p.s.Token(k.token)
 	if t == nil || t.Status != workflow.Dispatched || t.Attempt != k.attempt || t.Epoch != k.epoch {
@@ -28,6 +32,19 @@ func (p *planner) runningAttempt(k attemptKey) *state.Token {
 
 // repeatedOrStale answers a result whose attempt does not run: nil if this very
 // result was taken before, workflow.ErrStale otherwise.
+//
+// Delivery is at least once: an executor that did not hear the answer sends its result again
+// and must be told that it is done, or it would go on for ever. But one whose attempt timed
+// out, was skipped or cancelled must learn that its result did not count. What became of the
+// token tells them apart:
+//
+//   - it has completed or waits at a join, and this is a completion: taken before;
+//   - it was cancelled, or timed out, at a join where it waited: its node had completed
+//     before that;
+//   - it has failed, or waits for another attempt, and this is a failure: taken before,
+//     unless it was the engine's clock that ended the attempt;
+//   - it has failed by what its completion led to, such as an output mapping: the completion
+//     was taken.
 func repeatedOrStale(s *state.State, k attemptKey, completes bool) error {
 	t := s.Token(k.token)
 	if t == nil || t.Attempt != k.attempt || t.Epoch != k.epoch || t.Status == workflow.Dispatched {
@@ -62,7 +79,8 @@ func isTimeout(f *workflow.Failure) bool {
 }
 
 // failedAfterCompletion reports whether a failure is that of a completed attempt: of its
-// result, its output mapping or its routing.
+// result, its output mapping or its routing. Nothing else of a token that has failed says
+// that its attempt had completed before.
 func failedAfterCompletion(f *workflow.Failure) bool {
 	switch f.Code {
 	case workflow.CodeExpression, workflow.CodeSchema, workflow.CodeLimit, workflow.CodeUnmatched, workflow.CodeResultTooLarge:
@@ -73,6 +91,9 @@ func failedAfterCompletion(f *workflow.Failure) bool {
 
 // taskCompleted completes the node of a task, unless the message is late or repeated. A result that is larger or
 // deeper than the limits allow, or brings too many artifacts, fails the attempt instead.
+//
+// The measure comes with the message where the engine has taken it already, since a result is
+// up to a megabyte; a journal has none.
 func (p *planner) taskCompleted(m state.TaskCompleted) error {
 	k := attemptKey{m.Token, m.Attempt, m.Epoch}
 	t := p.runningAttempt(k)
@@ -96,6 +117,7 @@ func (p *planner) taskCompleted(m state.TaskCompleted) error {
 	return nil
 }
 
+// taskFailed ends an attempt that its executor gives up: it is retried, parked or raised.
 func (p *planner) taskFailed(m state.TaskFailed) error {
 	k := attemptKey{m.Token, m.Attempt, m.Epoch}
 	t := p.runningAttempt(k)
@@ -103,12 +125,16 @@ func (p *planner) taskFailed(m state.TaskFailed) error {
 		return repeatedOrStale(p.s, k, false)
 	}
 	f := m.Failure
+	// The next attempt may go on from what this one has said last, so that it is kept before
+	// anything else.
 	p.keepDetails(t, m.Details)
 	t = p.s.Token(t.ID)
 	p.retryOrRaise(t, &f, m.RetryAfter, false)
 	return nil
 }
 
+// taskHeartbeat notes that an attempt is alive. An attempt that does not run any more is told
+// so, which is how its executor learns that it may stop.
 func (p *planner) taskHeartbeat(m state.Heartbeat) error {
 	t := p.runningAttempt(attemptKey{m.Token, m.Attempt, m.Epoch})
 	if t == nil {
@@ -121,14 +147,17 @@ func (p *planner) taskHeartbeat(m state.Heartbeat) error {
 	return nil
 }
 
-// keepDetails keeps what an attempt says of how far it is, if it says something.
+// keepDetails keeps what an attempt says of how far it is, if it says something. It replaces
+// the token, so that callers which go on with it look it up again.
 func (p *planner) keepDetails(t *state.Token, details any) {
 	if details != nil {
 		p.decide(decision.KeepDetails{Token: t.ID, Details: details})
 	}
 }
 
-// A completion is what a node completes with.
+// A completion is what a node completes with. The output of an approval, a wait or a gateway
+// is made by the planner; that of a task comes from its executor or an operator, and that of
+// a child from its run.
 type completion struct {
 	output    any
 	metadata  map[string]any
@@ -138,6 +167,9 @@ type completion struct {
 
 // completeNode ends a node as completed: output mapping, then routing, as one act.
 // If anything in it fails, nothing of it is written and the node has failed.
+//
+// The failure has a code that is not retried where an expression or a schema is at fault. The
+// token is still live then, and its error transitions may catch it.
 func (p *planner) completeNode(t *state.Token, c completion) {
 	n := p.s.Graph.Node(t.Node)
 	if f := p.schemaFailure("the result of the node", n.Schema, c.output); f != nil {
@@ -155,21 +187,31 @@ func (p *planner) completeNode(t *state.Token, c completion) {
 // leaveNode writes a node's output mapping and follows its transitions. It
 // evaluates everything that can fail first, on a fork of the planner if that
 // writes, and makes the decisions only when nothing has failed.
+//
+// It returns a branchFailure if the value that the token brings to a join could not be
+// evaluated, which ends the branch whatever the node's error transitions say. Skip and the
+// results given to a fork call it without completeNode, because their caller is refused where
+// a task would fail.
 func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
 	q := p
 	if len(n.Output) > 0 || len(n.Cancels) > 0 {
 		q = p.forkPlanner()
 	}
+	// The output mapping sees the error that the token came by; the transitions that leave do
+	// not.
 	v := vars{p: q, scope: t.Scope, token: t, result: c.output, bound: true, caught: t.Caught}
 	f := q.writeOutput(n.Output, v)
 	if f != nil {
 		return nil, f
 	}
 	v.caught = nil
+	// What the node cancels ends before routing, so that conditions which ask for active see
+	// it gone.
 	if len(n.Cancels) > 0 {
 		q.cancelTokens(decision.CancelTokens{Scope: t.Scope, Nodes: n.Cancels, Except: t.ID})
 	}
 	matches, branch, f := q.chooseTransitions(n, v)
+	// The notes are kept even if the node fails now: they say why.
 	if q != p {
 		p.trace = append(p.trace, q.trace...)
 	}
@@ -177,6 +219,9 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 		return branch, f
 	}
 	if q != p {
+		// Nothing can fail from here on but a limit of the run. What the fork wrote becomes
+		// the planner's own, and so do the branches and tokens that its cancelling has
+		// touched.
 		p.adoptFork(q)
 		p.touched, p.entries = append(p.touched, q.touched...), append(p.entries, q.entries...)
 		v.p = p
@@ -184,6 +229,8 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 	if len(c.artifacts) > 0 {
 		p.stageArtifacts(t, c.artifacts)
 	}
+	// The token ends, or is the one that waits at the join if it takes a synchronizing
+	// transition.
 	p.followTransitions(matches, v, func(arrival *decision.AwaitSiblings) bool {
 		if arrival == nil {
 			p.decide(decision.CompleteToken{Token: t.ID, Output: keptOutput(n, c.output), Metadata: c.metadata, Skipped: c.skipped})
@@ -197,7 +244,8 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 	return nil, nil
 }
 
-// chooseTransitions returns the transitions that a completed node takes.
+// chooseTransitions returns the transitions that a completed node takes. That nothing matches
+// is the end of the token, unless the node says that it is a failure.
 func (p *planner) chooseTransitions(n *workflow.GraphNode, v vars) ([]match, *branchFailure, *workflow.Failure) {
 	matched, f := p.matchTiers(n.Success, v, nil)
 	if f != nil {
@@ -209,7 +257,9 @@ func (p *planner) chooseTransitions(n *workflow.GraphNode, v vars) ([]match, *br
 	return p.evalMatches(matched, v)
 }
 
-// stageArtifacts adds what a task hands over to the artifacts of the run.
+// stageArtifacts adds what a task hands over to the artifacts of the run. They get the node
+// and the token by which they are told apart in the outcome. A copy is made because the
+// message belongs to the caller.
 func (p *planner) stageArtifacts(t *state.Token, as []workflow.Artifact) {
 	d := decision.StageArtifacts{Token: t.ID, Artifacts: slices.Clone(as)}
 	for i := range d.Artifacts {

@@ -10,9 +10,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// retryAt returns when the next attempt of a failed token is due, if its budget
-// allows one; after, if it is more than 0, is the delay that the task has asked for.
+// retryAt returns when the next attempt of a failed token is due, if its budget allows one;
+// after, if it is more than 0, is the delay that the task has asked for. The budget is the
+// attempts since Base. The delay is a pure function of run, token and attempt, jitter
+// included, so that a replay comes to the same.
 func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Failure, after time.Duration) (time.Time, bool) {
+	// Of a node whose input failed no attempt was made.
 	made := t.Attempt - t.Base
 	if made < 1 || made >= n.Retry.MaxAttempts || !retriesFailure(n.Node.Retry, f) {
 		return time.Time{}, false
@@ -25,8 +28,9 @@ func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Fai
 	return timeout.Instant(p.now.Add(delay)), true
 }
 
-// taskSnoozed lets a task wait that asks to be called again, so often as the limit
-// allows; beyond it the attempt has failed.
+// taskSnoozed lets a task wait that asks to be called again, so often as the limit allows;
+// beyond it the attempt has failed. A snooze is no failure: it uses up no attempt of the
+// retry budget, and needs no retry policy.
 func (p *planner) taskSnoozed(m state.TaskSnoozed) error {
 	t := p.runningAttempt(attemptKey{m.Token, m.Attempt, m.Epoch})
 	if t == nil {
@@ -44,7 +48,8 @@ func (p *planner) taskSnoozed(m state.TaskSnoozed) error {
 }
 
 // snoozedOrStale answers a snooze of an attempt that does not run: nil if it was taken
-// before, workflow.ErrStale otherwise.
+// before, workflow.ErrStale otherwise. A token in a back-off without a failure is one that a
+// snooze has put there.
 func snoozedOrStale(s *state.State, m state.TaskSnoozed) error {
 	t := s.Token(m.Token)
 	if t != nil && t.Status == workflow.Retrying && t.Failure == nil && t.Attempt == m.Attempt && t.Epoch == m.Epoch {
@@ -53,7 +58,8 @@ func snoozedOrStale(s *state.State, m state.TaskSnoozed) error {
 	return workflow.ErrStale
 }
 
-// retriesFailure reports whether a policy retries a failure at all.
+// retriesFailure reports whether a policy retries a failure at all. The executor may say that
+// another attempt is of no use, and the definition may name codes.
 func retriesFailure(r *workflow.RetrySpec, f *workflow.Failure) bool {
 	return !f.Permanent && !slices.Contains(r.NonRetryable, f.Code)
 }

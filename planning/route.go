@@ -9,6 +9,11 @@ import (
 // matchTiers returns the transitions to follow: all matches of the first tier that
 // has any. f, if not nil, is the failure that the node's error transitions may
 // catch. Later tiers are not evaluated.
+//
+// Tiers are sorted by priority. With a condition in tier 0 that holds, an unconditional
+// transition of tier 1 is the else branch, and is not looked at. An error of a condition
+// fails the node and is never taken for false: whoever wrote a wrong condition would
+// otherwise see a run go the wrong way.
 func (p *planner) matchTiers(tiers [][]*workflow.GraphTransition, v vars, f *workflow.Failure) ([]*workflow.GraphTransition, *workflow.Failure) {
 	for _, tier := range tiers {
 		var matched []*workflow.GraphTransition
@@ -28,8 +33,10 @@ func (p *planner) matchTiers(tiers [][]*workflow.GraphTransition, v vars, f *wor
 	return nil, nil
 }
 
-// transitionMatches reports whether a transition is to be followed. One that has looped
-// often enough is skipped before its condition is evaluated.
+// transitionMatches reports whether a transition is to be followed. One that has looped often
+// enough is skipped before its condition is evaluated. That way the next tier is the exit of
+// a loop, and a condition that no longer makes sense after so many rounds cannot fail. A loop
+// of maxIterations 3 is taken 3 times, so that its body runs 4 times.
 func (p *planner) transitionMatches(t *workflow.GraphTransition, v vars, f *workflow.Failure) (bool, *workflow.Failure) {
 	if t.Loop != nil && v.token.Counts[t.ID] >= t.Loop.MaxIterations {
 		p.addNote(v.token.ID, t.ID, "skipped: looped %d of %d times", v.token.Counts[t.ID], t.Loop.MaxIterations)

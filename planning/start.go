@@ -9,8 +9,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// startRun checks the input and puts the first token on the first node; in a dag,
-// one on every node to which nothing leads.
+// startRun checks the input and puts the first token on the first node; in a dag, one on
+// every node to which nothing leads. A caller's input that is too large, or does not fit the
+// schema, is refused, so that there is no run; everything later that goes wrong fails the
+// run.
 func (p *planner) startRun(m state.Start) error {
 	g := p.s.Graph
 	if err := p.refuseValue(inputOf(m)); err != nil {
@@ -35,6 +37,8 @@ func (p *planner) startRun(m state.Start) error {
 	return nil
 }
 
+// inputOf returns the input of a run, which is an object even if the caller gives none, so
+// that expressions may ask for its fields.
 func inputOf(m state.Start) map[string]any {
 	if m.Input == nil {
 		return map[string]any{}
@@ -42,8 +46,8 @@ func inputOf(m state.Start) map[string]any {
 	return m.Input
 }
 
-// createToken puts a token on a node, to begin there with the result of the node
-// that was left.
+// createToken puts a token on a node, to begin there with the result of the node that was
+// left. If a limit forbids the token, the plan has been given up and the id names none.
 func (p *planner) createToken(t state.Token, result any) workflow.TokenID {
 	t.ID = p.s.NextToken
 	if p.tooManyTokens(1) {
@@ -54,8 +58,9 @@ func (p *planner) createToken(t state.Token, result any) workflow.TokenID {
 	return t.ID
 }
 
-// tooManyTokens reports whether n more tokens would exceed a limit of the run; the
-// plan is then given up.
+// tooManyTokens reports whether n more tokens would exceed a limit of the run; the plan is
+// then given up. It is asked before they are made, and with the number of all that one
+// decision makes, so that a fan-out far beyond the limit costs nothing.
 func (p *planner) tooManyTokens(n int) bool {
 	l := p.s.Graph.Limits
 	switch {
@@ -71,6 +76,13 @@ func (p *planner) tooManyTokens(n int) bool {
 // actor sends them again when it wakes: delivery is at least once, under the
 // key of the dispatch. Of a paused run, these are the tasks that were out when it
 // was paused.
+//
+// Nothing is marked as sent. A token that is dispatched is one whose task is out, whether or
+// not anybody outside knows of it, so that a crash between commit and sending loses nothing.
+// Executors and children must take the same twice, which the key lets them do.
+//
+// The children of a paused run are not among them: the actor asks for those by Children, with
+// which a child is told to be paused as its parent is.
 func Pending(s *state.State) []decision.Effect {
 	if s.Status != workflow.RunRunning && s.Status != workflow.RunPaused {
 		return nil

@@ -11,7 +11,9 @@ import (
 )
 
 // Version is the version of the planner, which each record has. From 1 to 2 the same is
-// decided, and events tell more (decision.DetailedSince).
+// decided, and events tell more (decision.DetailedSince). It is raised when the same message
+// may be answered by other decisions, or by events that tell other things, so that a replay
+// which differs can say why.
 const Version = 2
 
 // Step plans the answer of a run in state s to message m at instant now, which
@@ -22,6 +24,11 @@ const Version = 2
 // result whose attempt does not run, workflow.ErrEnded, workflow.ErrSuspended,
 // workflow.ErrNotLive or workflow.ErrAmbiguous. A plan without decisions and
 // without error says that the message was taken before.
+//
+// An actor calls it with each message, applies the plan to its own state, commits both and
+// only then lets the effects out. Because the plan is a pure function of its arguments, the
+// commit may be lost at any point: the message is planned anew, or the record is replayed,
+// with the same result.
 func Step(s *state.State, m state.Message, now time.Time) (decision.Plan, error) {
 	return planMessage(s, m, now, nil)
 }
@@ -31,14 +38,20 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	if err := admitMessage(s, m); err != nil {
 		return decision.Plan{}, err
 	}
+	// All planning is on an overlay, so that a plan which is refused or given up leaves
+	// nothing behind.
 	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph), routes: routes, explains: routes != nil}
 	if err := p.takeMessage(m); err != nil {
 		return decision.Plan{}, err
 	}
+	// The message itself has been dealt with; what follows from it is done here, until the
+	// run rests.
 	p.drainWork()
 	if _, forks := m.(state.RunForked); forks && p.budget.limit != nil {
 		return decision.Plan{}, p.budget.limit // there is no run yet that could fail
 	}
+	// A plan that has met no bound is the answer. One that has is thrown away whole: the run
+	// fails instead.
 	if p.budget.limit == nil {
 		return decision.Plan{Decisions: p.decisions, Trace: p.trace, Blobs: p.blobs}, nil
 	}
@@ -48,7 +61,10 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	return p.failAtLimit(s, m), nil
 }
 
-// admitMessage refuses messages that the run's status does not allow.
+// admitMessage refuses messages that the run's status does not allow. A run begins with Start
+// and takes it once: whether a second Start is a repetition of the first is for the engine to
+// say, which knows the input of both. A suspended run takes only what may end that; and a
+// fork may be made of it.
 func admitMessage(s *state.State, m state.Message) error {
 	_, starts := m.(state.Start)
 	switch {
@@ -70,8 +86,9 @@ func admitMessage(s *state.State, m state.Message) error {
 	return nil
 }
 
-// admitEnded answers messages to a run that has ended: those that were taken
-// before, or have nothing left to do, are no error.
+// admitEnded answers messages to a run that has ended: those that were taken before, or have
+// nothing left to do, are no error. Whoever repeats a call because its answer was lost is to
+// get the answer that was lost, also if the run has ended by that very call.
 func admitEnded(s *state.State, m state.Message) error {
 	switch m := m.(type) {
 	case state.Cancel, state.AlarmFired, state.Stall, state.RunGrown:
@@ -88,6 +105,12 @@ func admitEnded(s *state.State, m state.Message) error {
 }
 
 // A planner accumulates decisions, folding each into its overlay.
+//
+// The queues are worked off by drainWork. Whatever is in one of them was true when it was put
+// there and may no longer be: a token may have been cancelled before it begins, a group
+// decided before its branches start. Each step looks again at the state before it acts.
+//
+// A fork has the budget in common with its planner and everything else of its own.
 type planner struct {
 	s         *state.State
 	now       time.Time
@@ -105,13 +128,14 @@ type planner struct {
 	routes    *[]Route // that are taken; nil if nobody asks
 }
 
-// An entry is a token about to begin at its node.
+// An entry is a token about to begin at its node. It is not a decision, since nothing of it
+// outlives the plan: when the plan is committed every token has begun, waits or has ended.
 type entry struct {
 	token  workflow.TokenID
 	result any // of the node that was left
 }
 
-// A fan is a group just made, with the result that its branches begin with.
+// A newGroup is a group just made, with the result that its branches begin with.
 type newGroup struct {
 	group  workflow.GroupID
 	result any
@@ -119,6 +143,10 @@ type newGroup struct {
 
 // decide makes a decision and folds it in. A run that has ended, or a plan that
 // has reached its bound, takes no further one.
+//
+// That decisions are folded in at once is what lets later rules see the effect of earlier
+// ones: a join counts the branch that has just arrived, a lock that was taken is taken.
+// Nothing is ever taken back; what may have to be is tried on a fork.
 func (p *planner) decide(d decision.Decision) {
 	if p.hasStopped() {
 		return
@@ -133,10 +161,14 @@ func (p *planner) decide(d decision.Decision) {
 	p.decisions = pace.Push(p.decisions, d)
 }
 
+// hasStopped reports whether nothing more is decided. Every loop asks it, because a decision
+// in its body may have ended the run or the plan.
 func (p *planner) hasStopped() bool { return p.budget.limit != nil || p.s.Status.Final() }
 
-// failAtLimit returns the plan that fails the run at a bound, in place of the plan
-// that reached it.
+// failAtLimit returns the plan that fails the run at a bound, in place of the plan that
+// reached it. A limit on tokens or on the plan is one of the run: no node could catch it,
+// since what the plan was about to do is more than may be done. If the plan was the start,
+// the run starts first, with its input, so that it is known why it failed.
 func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, budget: newBudget(s.Graph)}
 	if start, ok := m.(state.Start); ok {
@@ -148,7 +180,8 @@ func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	return decision.Plan{Decisions: failing.decisions, Trace: failing.trace}
 }
 
-// addNote says why, in a text.
+// addNote says why, in a text. The text is only made if somebody asks, since most plans are
+// made for nobody to read.
 func (p *planner) addNote(t workflow.TokenID, tr workflow.TransitionID, format string, args ...any) {
 	if p.explains {
 		p.keepNote(decision.Note{Token: t, Transition: tr, Text: fmt.Sprintf(format, args...)})
@@ -167,7 +200,8 @@ func (p *planner) addCondition(t *workflow.GraphTransition, v vars, result bool,
 	})
 }
 
-// keepNote adds a note. Beyond a bound, the reasons of one message are not kept.
+// keepNote adds a note. Beyond a bound, the reasons of one message are not kept. The bounds
+// are for plans of very many conditions, which are made within MaxPlan all the same.
 func (p *planner) keepNote(n decision.Note) {
 	if len(p.trace) >= workflow.MaxNotes || p.noted > workflow.MaxNoteBytes {
 		return
@@ -177,11 +211,17 @@ func (p *planner) keepNote(n decision.Note) {
 }
 
 // forkPlanner returns a planner over p: what it writes is tentative until adopted.
+//
+// A node's output mapping and its routing are one act, and so are the merge, the list of
+// errors and the firing of a join: later parts must see what earlier ones write, and if one
+// fails nothing is written. The budget is shared, so that what a fork costs counts even if it
+// is thrown away.
 func (p *planner) forkPlanner() *planner {
 	return &planner{s: p.s.Overlay(), now: p.now, budget: p.budget, explains: p.explains}
 }
 
-// adoptFork makes the decisions of a fork its own. They are writes.
+// adoptFork makes the decisions of a fork its own. They are writes. What the fork has queued
+// is the caller's to take over, if there can be any.
 func (p *planner) adoptFork(q *planner) {
 	p.budget.allowed -= workflow.DecisionCost * len(q.decisions) // they were counted there
 	for _, d := range q.decisions {
@@ -193,6 +233,13 @@ func (p *planner) adoptFork(q *planner) {
 // drainWork lets every created token begin and decides every branch that changed,
 // until nothing is left to do, and then looks whether the run is complete. A new
 // group comes first: its join may decide before its branches begin.
+//
+// After that come the tokens that are to begin, in the order in which they were made; then
+// the joins of nodes that they have reached, and the locks that were given back. The branches
+// that changed come when no token is left that might still do something in them. A join:
+// synchronize asks whether anything can still reach it, which is known only at rest, so that
+// it is last. Each step may fill any of the queues again, and the loop ends because every
+// round decides something or empties a queue, and a plan has at most MaxPlan decisions.
 func (p *planner) drainWork() {
 	for !p.hasStopped() {
 		switch {
@@ -222,7 +269,8 @@ func (p *planner) drainWork() {
 }
 
 // grantFreedLocks gives the locks that have become free to those who wait for them, and
-// reports whether there were any.
+// reports whether there were any. A lock is free when the token that held it has left its
+// node, whatever made it leave: nobody need say so, and none is forgotten.
 func (p *planner) grantFreedLocks() bool {
 	freed := p.s.TakeFreedLocks()
 	for _, lock := range freed {
@@ -231,7 +279,8 @@ func (p *planner) grantFreedLocks() bool {
 	return len(freed) > 0
 }
 
-// takeMessage plans what the message itself asks for.
+// takeMessage plans what the message itself asks for. An error refuses the message, whatever
+// was decided before it: the caller then drops the overlay.
 func (p *planner) takeMessage(m state.Message) error {
 	if p.s.Status.Final() {
 		return nil
