@@ -13,6 +13,10 @@ import (
 
 // touchBranch notes that something in a branch has changed: drainWork then looks
 // whether the branch has arrived or ended.
+//
+// Looking at once would be too early: the token that has just ended may be followed by one
+// that is about to be made, and the branch would seem to have ended in between. Outside any
+// group there is nothing to resolve. The same branch twice in a row is noted once.
 func (p *planner) touchBranch(sc workflow.Scope) {
 	if sc.Group == 0 {
 		return
@@ -23,7 +27,8 @@ func (p *planner) touchBranch(sc workflow.Scope) {
 	p.touched = pace.Push(p.touched, sc)
 }
 
-// branchesOf ranges over the branches of a group that have a status, by index.
+// branchesOf ranges over the branches of a group that have a status, by index. The order by
+// index is what makes merges and lists of errors independent of the order of arrival.
 func (p *planner) branchesOf(g *state.Group, status state.BranchStatus) iter.Seq2[int, state.Branch] {
 	return func(yield func(int, state.Branch) bool) {
 		for i := range g.Total {
@@ -35,8 +40,9 @@ func (p *planner) branchesOf(g *state.Group, status state.BranchStatus) iter.Seq
 	}
 }
 
-// collectArrivals returns the values of the branches that have arrived, and the
-// looping transitions by which they came, in definition order.
+// collectArrivals returns the values of the branches that have arrived, and the looping
+// transitions by which they came, in definition order. A looping transition counts once,
+// however many branches have come by it.
 func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*workflow.GraphTransition) {
 	var out []merge.Branch
 	taken := map[workflow.TransitionID]bool{}
@@ -60,8 +66,8 @@ func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*workflow.G
 	return out, loops
 }
 
-// branchValue is the value of a branch: that of its token, or a list where
-// several of its tokens wait.
+// branchValue is the value of a branch: that of its token, or a list where several of its
+// tokens wait. The list is in the order of the tokens.
 func branchValue(sources []any) any {
 	if len(sources) == 1 {
 		return sources[0]
@@ -69,7 +75,8 @@ func branchValue(sources []any) any {
 	return slices.Clone(sources)
 }
 
-// listErrors writes the failures that a join tolerates to its errors target.
+// listErrors writes the failures that a join tolerates to its errors target. It writes an
+// empty list if nothing failed, so that what is behind the join finds one.
 func (p *planner) listErrors(g *state.Group, spec *workflow.GroupSpec) *workflow.Failure {
 	if spec.Sync.Errors == "" {
 		return nil

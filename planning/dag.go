@@ -17,7 +17,8 @@ import (
 // each runs at most once.
 func (p *planner) isDAG() bool { return p.s.Graph.Definition.Mode == workflow.ModeDAG }
 
-// startRootNodes starts every node of a dag to which nothing leads.
+// startRootNodes starts every node of a dag to which nothing leads. In definition order, like
+// everything that begins together.
 func (p *planner) startRootNodes() {
 	g := p.s.Graph
 	for i := range g.Definition.Nodes {
@@ -27,16 +28,18 @@ func (p *planner) startRootNodes() {
 	}
 }
 
-// startNode puts the one token of a node on it, with the parent and the caught
-// failure of t.
+// startNode puts the one token of a node on it, with the parent and the caught failure of t.
+// The step is noted as started first, so that no later resolution in the same plan starts it
+// again. A node of a dag begins without a result: it asks for those of others by nodes.
 func (p *planner) startNode(n *workflow.GraphNode, t state.Token) {
 	t.Node = n.ID
 	p.decide(decision.StartStep{Node: n.ID})
 	p.createToken(t, nil)
 }
 
-// resolveOutgoing resolves the transitions that leave the node of a token that has
-// ended: those that match are taken, the others are dead.
+// resolveOutgoing resolves the transitions that leave the node of a token that has ended:
+// those that match are taken, the others are dead. No match at all makes all of them dead,
+// which is no error: what follows is skipped.
 func (p *planner) resolveOutgoing(matches []match, v vars) {
 	d := decision.EndStep{Node: v.token.Node}
 	if d.All = len(matches) > 0 && len(matches) == len(p.s.Graph.Node(d.Node).Outgoing); !d.All {
@@ -51,6 +54,10 @@ func (p *planner) resolveOutgoing(matches []match, v vars) {
 // of the next node, it starts or is skipped; a skipped node resolves what leaves it
 // in turn. A node with a single incoming transition begins with the failure that
 // this transition caught.
+//
+// v has the token that ended, of which those that begin are children, and what its error
+// transitions have caught. Where several transitions lead to a node, no one failure is the
+// one that it begins with.
 func (p *planner) endNode(d decision.EndStep, v vars) {
 	p.decide(d)
 	work := []*workflow.GraphNode{p.s.Graph.Node(d.Node)}
@@ -66,6 +73,8 @@ func (p *planner) endNode(d decision.EndStep, v vars) {
 					next.Caught = v.caught
 				}
 				p.startNode(n, next)
+			// It goes on from there at once, by a list of its own and not by recursion: a
+			// chain of skipped nodes may be as long as the graph.
 			case nodeSkipped:
 				p.decide(decision.EndStep{Node: n.ID, Skipped: true})
 				work = append(work, n)
@@ -86,6 +95,9 @@ const (
 
 // readinessOf returns whether a node runs, is skipped or waits, given the incoming
 // transitions that are resolved so far.
+//
+// A quorum of 0 is join: all. Say that three transitions lead to a node with a quorum of 2:
+// it runs when the second of them is taken, and is skipped when the second is dead.
 func (p *planner) readinessOf(n *workflow.GraphNode) readiness {
 	x := p.s.Step(n.ID)
 	quorum, open := n.Join.Quorum(), len(n.Incoming)-x.Resolved
@@ -107,6 +119,9 @@ func (p *planner) readinessOf(n *workflow.GraphNode) readiness {
 // failNode ends a node whose failure nothing catches: at once the run fails, or,
 // without failFast, what can be reached from the node and has not begun is
 // skipped, and the run fails when the rest of it has ended.
+//
+// Only the first failure is kept for the end. Nodes that can be reached are skipped whatever
+// their join says, also one with any that another branch could still meet.
 func (p *planner) failNode(f *workflow.Failure) {
 	if p.s.Graph.FailFast {
 		p.failRun(*f)
@@ -129,8 +144,9 @@ func (p *planner) failNode(f *workflow.Failure) {
 	}
 }
 
-// nodeCancelled resolves the transitions that leave the node of a token that was
-// cancelled: all are dead.
+// nodeCancelled resolves the transitions that leave the node of a token that was cancelled:
+// all are dead. The step has ended, so that nodes with another live transition may still run;
+// a cancel is no failure.
 func (p *planner) nodeCancelled(id workflow.TokenID) {
 	t := p.s.Token(id)
 	p.endNode(decision.EndStep{Node: t.Node}, vars{token: t})

@@ -34,7 +34,8 @@ import (
 //	           group; and so it does before, with the arrival that makes them too
 //	           large. See merge.go.
 //	block      remaining: block: while stragglers of a group run, the next group
-//	           of that name in the same branch neither fires nor times out.
+//	           of that name in the same branch neither fires nor times out. See
+//	           block.go.
 //
 // An any join with remaining: cancel is thus decideGroup (quorum is 1), then
 // fireGroup (Cancel is set). What FireGroup does to the tokens is written in
@@ -42,7 +43,8 @@ import (
 
 // Arrive.
 
-// arriveAtJoin lets a token wait at the join of a branch, unless it is too late.
+// arriveAtJoin lets a token wait at the join of a branch, unless it is too late. A token that
+// is too late completes its node all the same, and goes nowhere.
 func (p *planner) arriveAtJoin(d decision.AwaitSiblings) {
 	if p.tooLate(d.Scope) {
 		p.decide(decision.CompleteToken{Token: d.Token, Output: d.Output, Metadata: d.Metadata, Skipped: d.Skipped})
@@ -60,6 +62,9 @@ func (p *planner) tooLate(sc workflow.Scope) bool {
 
 // branchChanged looks whether a branch in which something has changed is
 // resolved by that, and decides its group, and those that it blocked.
+//
+// It is called by drainWork for every branch that was touched. A branch may have been touched
+// for nothing.
 func (p *planner) branchChanged(sc workflow.Scope) {
 	p.resolveBranch(sc)
 	p.unblockNext(p.s.Group(sc.Group))
@@ -67,17 +72,25 @@ func (p *planner) branchChanged(sc workflow.Scope) {
 
 // resolveBranch counts a branch as arrived or ended if it is. In a group that
 // has fired, a branch ends only when its last straggler has.
+//
+// The branch around it is touched in turn, since a group that is decided may be the last
+// thing that the outer branch waited for.
 func (p *planner) resolveBranch(sc workflow.Scope) {
 	g, b := p.s.Group(sc.Group), p.s.Branch(sc)
 	straggles := p.leavesStragglers(g)
 	switch {
+	// It was resolved before, or its group was decided: only its data may be left to forget.
 	case b.Status != state.BranchRunning, g.Phase != workflow.Gathering && !straggles:
 		p.dropBranch(sc, g, b)
 		return
+	// A group inside will continue in this branch, or fail it.
 	case p.hasUndecidedGroup(b):
 		return
+	// Nothing in it can come to the join any more; of stragglers, none is left.
 	case b.Live == 0 && (!straggles || branchEmpty(b)):
 		p.decide(decision.EndBranch{Scope: sc})
+	// All that lives in it waits at the join. If one of two tokens waits and the other still
+	// runs, the branch has not arrived: it would lack what that one brings.
 	case b.Live == b.Waiting && !straggles:
 		p.decide(decision.ArriveBranch{Scope: sc, Due: p.joinDue(g)})
 	default:
@@ -108,8 +121,8 @@ func (p *planner) hasUndecidedGroup(b state.Branch) bool {
 	return false
 }
 
-// dropBranch forgets the data of a branch that was resolved before, once its
-// last token has ended.
+// dropBranch forgets the data of a branch that was resolved before, once its last token has
+// ended. The outer branch is touched because it may have waited for nothing else.
 func (p *planner) dropBranch(sc workflow.Scope, g *state.Group, b state.Branch) {
 	if !branchEmpty(b) {
 		return
@@ -125,6 +138,10 @@ func (p *planner) dropBranch(sc workflow.Scope, g *state.Group, b state.Branch) 
 // decideGroup decides a group after one of its branches was resolved: it fires,
 // fails, is abandoned, or lets further branches begin. last is the failure of
 // the branch that failed just now, nil if none did.
+//
+// It is called after each branch that is resolved, when a group is made that may lack
+// branches, when one is closed, when stragglers that blocked it have ended, and after a
+// patch. As long as nothing is decided by that, the next branches begin.
 func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 	g := p.s.Group(id)
 	switch {
@@ -135,6 +152,8 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 		return
 	case g.Phase != workflow.Gathering:
 		return
+	// The branch around it has gone: its continuation would begin where nothing may live any
+	// more.
 	case p.insideClosed(g.Scope):
 		p.decide(decision.AbandonGroup{Group: id})
 		return
@@ -147,6 +166,9 @@ func (p *planner) decideGroup(id workflow.GroupID, last *workflow.Failure) {
 	if p.explains { // for each branch, ten values would be made for nobody
 		p.addNote(g.Origin, "", "%v %s: %d arrived, %d ended, %d failed of %d, waits for %v", g.ID, g.Name, g.Arrived, g.Ended, g.Failed, g.Total, sync.Strategy)
 	}
+	// A quorum of 0 is the strategy all. The order of the cases is that of the rules:
+	// tolerance before shortfall; what is too large to merge before it could fire; and
+	// blocked before both firing and shortfall, since neither happens while stragglers run.
 	quorum := sync.Strategy.Quorum()
 	done := g.UnresolvedBranches() == 0 && !g.Open
 	switch {
@@ -182,8 +204,9 @@ func (p *planner) insideClosed(sc workflow.Scope) bool {
 	return false
 }
 
-// decideUnjoined decides a group that no transition joins: its first failure
-// fails it, and the end of its last branch ends it.
+// decideUnjoined decides a group that no transition joins: its first failure fails it, and
+// the end of its last branch ends it. Such a group tolerates nothing, and what its branches
+// write is dropped with them.
 func (p *planner) decideUnjoined(g *state.Group, last *workflow.Failure) {
 	switch {
 	case last != nil:
@@ -196,7 +219,8 @@ func (p *planner) decideUnjoined(g *state.Group, last *workflow.Failure) {
 	}
 }
 
-// syncOf returns how a group is joined; nil if no transition joins it.
+// syncOf returns how a group is joined; nil if no transition joins it. Anonymous groups have
+// none, whatever the definition says.
 func (p *planner) syncOf(g *state.Group) *workflow.Synchronization {
 	if spec := p.s.Graph.Groups[g.Name]; g.Name != "" && spec != nil {
 		return spec.Sync
@@ -206,7 +230,9 @@ func (p *planner) syncOf(g *state.Group) *workflow.Synchronization {
 
 // Quorum.
 
-// quorumLost decides a group whose quorum can no longer be met.
+// quorumLost decides a group whose quorum can no longer be met. With a quorum of 3 of 5
+// branches that is the third which fails or ends. proceed fires with what has arrived, which
+// may be nothing.
 func (p *planner) quorumLost(g *state.Group, sync *workflow.Synchronization) {
 	if sync.OnShortfall == workflow.ShortfallProceed {
 		p.fireGroup(g, firing{shortfall: true})
@@ -220,8 +246,9 @@ func (p *planner) quorumLost(g *state.Group, sync *workflow.Synchronization) {
 
 // Timeout.
 
-// joinDue returns when the join of a group times out, given that its first
-// branch arrives now; zero if the time runs already, or may not run yet.
+// joinDue returns when the join of a group times out, given that its first branch arrives
+// now; zero if the time runs already, or may not run yet. The instant is kept with the group,
+// so that a restart or a later arrival does not set the time anew.
 func (p *planner) joinDue(g *state.Group) (due time.Time) {
 	sync := p.syncOf(g)
 	if !g.Due.IsZero() || sync == nil || p.blockedByStragglers(g) {
@@ -230,7 +257,9 @@ func (p *planner) joinDue(g *state.Group) (due time.Time) {
 	return timeout.Deadline(p.now, sync.Timeout)
 }
 
-// joinTimedOut decides a group whose join has waited too long.
+// joinTimedOut decides a group whose join has waited too long. Tokens that time changes at
+// the same instant come before groups on the agenda, so that what they bring to the join
+// still counts.
 func (p *planner) joinTimedOut(g *state.Group) {
 	sync := p.syncOf(g)
 	if sync.OnTimeout == workflow.TimeoutProceed {
@@ -254,8 +283,13 @@ type firing struct {
 
 // fireGroup merges what has arrived at the join of a group, ends the group, and
 // creates its one continuation, in the place of the token that fanned out.
+//
+// If the merge fails, the group fails in place of firing, with its origin's error
+// transitions. why is zero if the join has all that it waits for.
 func (p *planner) fireGroup(g *state.Group, why firing) {
 	spec := p.s.Graph.Groups[g.Name]
+	// What the tokens at the join have brought is read first: they complete when the group
+	// fires.
 	arrivals, loops := p.collectArrivals(g)
 	q := p.forkPlanner()
 	merged, f := q.mergeArrivals(g, spec, arrivals)
@@ -266,11 +300,16 @@ func (p *planner) fireGroup(g *state.Group, why firing) {
 		p.failGroup(g.ID, f, firing{})
 		return
 	}
+	// The token by which the group counts as having come is looked for while it still waits.
 	via := p.viaIfJoined(p.arrivingTransition(g, spec), spec.To)
 	p.adoptFork(q)
 	p.decide(decision.FireGroup{Group: g.ID, Cancel: cancelsRemaining(spec.Sync), Shortfall: why.shortfall, TimedOut: why.timedOut})
 	p.disarmBlocked(p.s.Group(g.ID))
+	// With ignore or block, branches that maxConcurrency has held back begin now, as
+	// stragglers. g is the group as it was, which has the result that they begin with.
 	p.startBranches(g.ID, g.Result)
+	// The one continuation has its origin's scope and counts, and one more traversal of each
+	// synchronizing transition with a loop by which a branch has come.
 	counts := g.Counts
 	for _, t := range loops {
 		counts = decision.Traverse(p.s.Graph, counts, t)
@@ -279,9 +318,10 @@ func (p *planner) fireGroup(g *state.Group, why firing) {
 	p.touchBranch(g.Scope)
 }
 
-// arrivingTransition returns the synchronizing transition by which a group
-// reaches a node with a join of its own: that of the first branch that arrived,
-// or the first of all if none did; "" if the node has no join.
+// arrivingTransition returns the synchronizing transition by which a group reaches a node
+// with a join of its own: that of the first branch that arrived, or the first of all if none
+// did; "" if the node has no join. A node with a join of its own must know on which of its
+// incoming transitions the continuation counts.
 func (p *planner) arrivingTransition(g *state.Group, spec *workflow.GroupSpec) workflow.TransitionID {
 	if p.s.Graph.Node(spec.To).Join == workflow.JoinNone {
 		return ""
@@ -298,7 +338,8 @@ func (p *planner) arrivingTransition(g *state.Group, spec *workflow.GroupSpec) w
 
 // Cancel.
 
-// cancelsRemaining reports whether a join that fires cancels what still runs.
+// cancelsRemaining reports whether a join that fires cancels what still runs. The graph has
+// the default filled in.
 func cancelsRemaining(sync *workflow.Synchronization) bool {
 	return sync.Remaining == workflow.RemainingCancel
 }

@@ -26,6 +26,10 @@ import (
 
 // countBranches evaluates how many branches a transition makes: its spawnCount,
 // one for each element of its foreach, or one.
+//
+// The elements of a foreach are those of the moment at which the node was left, whatever
+// becomes of the list later. A failure here is one of the node that is left, which error
+// transitions may catch.
 func (p *planner) countBranches(m *match, v vars) *workflow.Failure {
 	switch {
 	case m.SpawnCount > 0:
@@ -55,6 +59,10 @@ func (p *planner) countBranches(m *match, v vars) *workflow.Failure {
 
 // fanOut makes one group of those matches that name it, with all its branches.
 // Its first branches begin when startGroup is called for it.
+//
+// matches are those from the first transition of the group on, in definition order, which
+// gives the branches their indices. A transition that joins a branch makes none, also if it
+// names a group.
 func (p *planner) fanOut(name string, matches []match, v vars) {
 	g := state.Group{
 		ID: p.s.NextGroup, Name: name, Origin: v.token.ID, Node: v.token.Node, Scope: v.scope,
@@ -66,9 +74,12 @@ func (p *planner) fanOut(name string, matches []match, v vars) {
 			items = addSpawn(&g, items, m)
 		}
 	}
+	// Asked before anything is made: a group is made whole or not at all.
 	if p.tooManyTokens(g.Total) || p.nestedTooDeep(v.scope) {
 		return
 	}
+	// Nobody can add branches to an anonymous group, so that a bound which it does not reach
+	// means nothing.
 	if name == "" && g.Max >= g.Total {
 		g.Max = 0
 	}
@@ -84,6 +95,9 @@ func (p *planner) fanOut(name string, matches []match, v vars) {
 
 // addSpawn adds the branches of one transition to a group that is being made,
 // and returns the elements of all its branches so far; nil if none has one.
+//
+// Elements are kept by index of the branch. With a plain spawn of 2 and a foreach over ["a",
+// "b"] that is [null, null, "a", "b"]; without any foreach there is no list.
 func addSpawn(g *state.Group, items []any, m *match) []any {
 	if m.items != nil && items == nil {
 		items = make([]any, g.Total, g.Total+m.count)
@@ -103,9 +117,11 @@ func addSpawn(g *state.Group, items []any, m *match) []any {
 	return items
 }
 
-// keepsResult reports whether the first nodes of a group's branches use the
-// origin's result later: because a branch may begin later, or evaluate its input
-// anew. The result may be large, and is written with the group whenever a branch begins.
+// keepsResult reports whether the first nodes of a group's branches use the origin's result
+// later: because a branch may begin later, or evaluate its input anew. The result may be
+// large, and is written with the group whenever a branch begins. Groups with a name may get
+// further branches by AddBranch; in one without a bound and a name all branches begin in the
+// plan that makes them.
 func (p *planner) keepsResult(g *state.Group) bool {
 	beginLater := g.Max > 0 || g.Name != ""
 	return slices.ContainsFunc(g.Spawns, func(sp state.Spawn) bool {
@@ -128,8 +144,10 @@ func (p *planner) nestedTooDeep(sc workflow.Scope) bool {
 	return p.budget.limit != nil
 }
 
-// startGroup lets the first branches of a new group begin, unless its join
-// decides at once: there are no branches, or fewer than its quorum.
+// startGroup lets the first branches of a new group begin, unless its join decides at once:
+// there are no branches, or fewer than its quorum. A fan-out over an empty list with all
+// fires at once and merges nothing; 2 branches for a quorum of 3 are a shortfall before any
+// of them has begun. An open group may still get what it lacks.
 func (p *planner) startGroup(f newGroup) {
 	g := p.s.Group(f.group)
 	if g.Phase != workflow.Gathering {
@@ -145,6 +163,10 @@ func (p *planner) startGroup(f newGroup) {
 // allows. In a group that has fired without cancelling, they begin as
 // stragglers. Branches whose token was cancelled before it began are passed
 // over.
+//
+// It is called when the group is made, and whenever one of its branches is resolved. result
+// is what the first nodes of the branches may ask for: for branches that begin later, what
+// the group has kept.
 func (p *planner) startBranches(id workflow.GroupID, result any) {
 	g := p.s.Group(id)
 	if g.Started == g.Total || p.hasStopped() {
@@ -154,6 +176,7 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 	if g.Max > 0 {
 		most = g.Max - g.RunningBranches()
 	}
+	// The decision counts the passed-over ones that lie before the last one that begins.
 	passed := 0
 	var begin []entry
 	for i := g.Started; i < g.Total && len(begin) < most; i++ {
@@ -169,8 +192,9 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 	p.entries = pace.Append(p.entries, begin...)
 }
 
-// gatheringGroup returns the only group of a name that gathers and has not been
-// closed; origin, unless it is 0, says which token fanned it out.
+// gatheringGroup returns the only group of a name that gathers and has not been closed;
+// origin, unless it is 0, says which token fanned it out. If there is none, the error says
+// whether there ever was one: whether the caller came too late or has the name wrong.
 func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.Group, error) {
 	if name == "" {
 		return nil, workflow.ErrNotLive // anonymous groups are nobody's
@@ -195,7 +219,9 @@ func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.G
 	return found, nil
 }
 
-// addBranch adds a branch to a live group, made by the group's first transition.
+// addBranch adds a branch to a live group, made by the group's first transition. A branch too
+// many is refused and does not fail the run: somebody else's call must not end it. The new
+// branch begins now if maxConcurrency has room for it.
 func (p *planner) addBranch(m state.AddBranch) error {
 	g, err := p.gatheringGroup(m.Group, m.Origin)
 	if err != nil {
@@ -220,6 +246,9 @@ func (p *planner) addBranch(m state.AddBranch) error {
 
 // closeGroup lets a group take no further branches. Its join fires with what has
 // arrived: at once, or when the stragglers that block it have ended.
+//
+// Branches that still run are then what any join leaves behind when it fires: cancelled,
+// ignored or blocking.
 func (p *planner) closeGroup(m state.CloseGroup) error {
 	g, err := p.gatheringGroup(m.Group, m.Origin)
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 
 // A match is a transition that a token takes, with everything that taking it
 // needs, evaluated before anything is decided.
+//
+// Everything in it may fail when it is evaluated, so that a node is left only when all its
+// matches are complete.
 type match struct {
 	*workflow.GraphTransition
 	joins  workflow.Scope // the branch that arrives at its join; zero if it joins none
@@ -27,6 +30,10 @@ type branchFailure struct {
 }
 
 // evalMatches evaluates what taking the transitions needs.
+//
+// They are evaluated in definition order, and the first failure ends it. A transition that
+// joins has the source of its merge evaluated, unless nobody will ask for it; any other, how
+// many branches it makes.
 func (p *planner) evalMatches(ts []*workflow.GraphTransition, v vars) ([]match, *branchFailure, *workflow.Failure) {
 	matches := make([]match, len(ts))
 	for i, t := range ts {
@@ -49,9 +56,10 @@ func (p *planner) evalMatches(ts []*workflow.GraphTransition, v vars) ([]match, 
 	return matches, nil, nil
 }
 
-// joinedBranch returns the branch that arrives when a token in scope sc takes t:
-// that of the innermost occurrence of the group which t synchronizes. It is the
-// zero Scope if the token is in no such group, and then t does not join it.
+// joinedBranch returns the branch that arrives when a token in scope sc takes t: that of the
+// innermost occurrence of the group which t synchronizes. It is the zero Scope if the token
+// is in no such group, and then t does not join it. Taking the transition from a group
+// further in ends that inner branch with it: the token leaves both.
 func (p *planner) joinedBranch(sc workflow.Scope, t *workflow.GraphTransition) workflow.Scope {
 	if t.Joins == nil {
 		return workflow.Scope{}
@@ -74,8 +82,14 @@ func (p *planner) joinedBranch(sc workflow.Scope, t *workflow.GraphTransition) w
 // token can wait at a join itself, endToken gets the first such arrival, else
 // nil. It reports whether the token does wait there; if it does not, a token
 // that followTransitions creates is carried to that join instead.
+//
+// For example, a token that takes a transition to its join and a plain one waits at the join
+// itself, and a new token takes the plain one; the branch arrives when that one has come to
+// the join as well or ended.
 func (p *planner) followTransitions(matches []match, v vars, endToken func(arrival *decision.AwaitSiblings) bool) {
 	p.noteRoute(matches, v)
+	// In a dag what leaves a node is only counted: tokens are made by the nodes that become
+	// ready.
 	if p.isDAG() {
 		endToken(nil)
 		p.resolveOutgoing(matches, v)
@@ -83,6 +97,7 @@ func (p *planner) followTransitions(matches []match, v vars, endToken func(arriv
 	}
 	var made []string // sibling groups
 	arrival := p.firstArrival(matches)
+	// The token ends before others are made, so that it does not count as live beside them.
 	waits := endToken(arrival)
 	for i := range matches {
 		m := &matches[i]
@@ -100,11 +115,13 @@ func (p *planner) followTransitions(matches []match, v vars, endToken func(arriv
 			p.fanOut(m.SiblingGroup, matches[i:], v)
 		}
 	}
+	// It may have been the last one of its branch.
 	p.touchBranch(v.scope)
 }
 
-// firstArrival returns how the token itself arrives at a join: by the first of
-// the synchronizing transitions; nil if there is none.
+// firstArrival returns how the token itself arrives at a join: by the first of the
+// synchronizing transitions; nil if there is none. A token can wait in one place only;
+// further synchronizing transitions are taken by tokens made for that.
 func (p *planner) firstArrival(matches []match) *decision.AwaitSiblings {
 	for i := range matches {
 		if m := &matches[i]; m.joins.Group != 0 {
@@ -114,8 +131,10 @@ func (p *planner) firstArrival(matches []match) *decision.AwaitSiblings {
 	return nil
 }
 
-// passOn creates the token that takes a transition which neither joins nor fans
-// out.
+// passOn creates the token that takes a transition which neither joins nor fans out. The new
+// token stays in the scope of the old one, with its counts and one more if the transition
+// loops. Copying many counts is charged to the plan, because a definition may have many
+// loops.
 func (p *planner) passOn(m *match, v vars) {
 	t := v.token
 	if m.Loop != nil {
@@ -130,6 +149,9 @@ func (p *planner) passOn(m *match, v vars) {
 // carryToJoin creates a further token that arrives at a join, because the token
 // that left the node waits at another one or has failed. It creates none where
 // the arrival would change nothing.
+//
+// The token never begins at a node. It stands for the arrival alone, with the value that was
+// evaluated for the transition.
 func (p *planner) carryToJoin(m *match, v vars) {
 	if p.tooLate(m.joins) {
 		p.touchBranch(m.joins)
