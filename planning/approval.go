@@ -10,7 +10,8 @@ import (
 )
 
 // beginApproval lets a token wait for people's votes. They are shown the node's message and
-// its input.
+// its input. Message and input are evaluated once, when people are asked, and stay as they
+// are while data change.
 func (p *planner) beginApproval(t *state.Token, n *workflow.GraphNode, v vars) {
 	d := decision.RequestApproval{Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout)}
 	var f *workflow.Failure
@@ -56,11 +57,16 @@ func (p *planner) requestApprovalAgain(t *state.Token, n *workflow.GraphNode) {
 }
 
 // addVote adds a vote to an approval, and decides it if that makes a quorum.
+//
+// A second vote of the same person is refused, also if it says the same: nobody can take a
+// vote back. quorum votes for it approve, rejectQuorum votes against it reject, whichever
+// comes first.
 func (p *planner) addVote(m state.Ballot) error {
 	t, err := FindToken(p.s, m.Token, m.Node, workflow.WaitingForApproval)
 	if err != nil {
 		return err
 	}
+	// This vote and those before it that say the same.
 	same := 1
 	for _, v := range t.Votes {
 		if v.By == m.By {
@@ -88,14 +94,17 @@ func (p *planner) addVote(m state.Ballot) error {
 	return nil
 }
 
-// decideApproval completes an approval. A rejection is a result like any other.
+// decideApproval completes an approval. A rejection is a result like any other. The output
+// has all votes, also those on the other side. If the node's output mapping fails, the
+// approval stays decided and its node fails.
 func (p *planner) decideApproval(id workflow.TokenID, approved bool, cause string) {
 	votes := decision.VoteValues(p.s.Token(id).Votes)
 	p.decide(decision.DecideApproval{Token: id, Approved: approved, Cause: cause})
 	p.completeNode(p.s.Token(id), completion{output: map[string]any{"approved": approved, "cause": cause, "votes": votes}})
 }
 
-// approvalTimedOut ends an approval that nobody has decided in time.
+// approvalTimedOut ends an approval that nobody has decided in time. The votes that were
+// given make no difference to that; an output has them all the same.
 func (p *planner) approvalTimedOut(t *state.Token, n *workflow.GraphNode) {
 	switch n.Approval.OnTimeout {
 	case workflow.ApprovalApprove:

@@ -11,6 +11,10 @@ import (
 // A budget bounds the work of one plan. The plan's expressions are charged to it,
 // and every decision adds to what may be spent: a plan that brings about more may
 // cost more. Checks against schemas have a bound of their own, workflow.MaxSchemaCost.
+//
+// A planner and its forks share one. limit is set once, and the first bound that was met is
+// the one told; the planner then decides nothing more, and Step answers with a plan that
+// fails the run.
 type budget struct {
 	allowed, spent int // units of cost
 	checks         int // units spent for schemas
@@ -18,11 +22,15 @@ type budget struct {
 	limit          *workflow.Failure // of the run, once the plan is given up
 }
 
+// newBudget returns the budget of a plan for a run of a definition, which may lower what
+// expressions cost.
 func newBudget(g *workflow.Graph) *budget {
 	return &budget{allowed: workflow.PlanCosts * int(g.Limits.CELCost)}
 }
 
-// exceedLimit gives the plan up because it would exceed a limit: the run fails.
+// exceedLimit gives the plan up because it would exceed a limit: the run fails. It does not
+// end the plan by a panic or an error: the loops find it by hasStopped, and evaluations by
+// overBudget.
 func (p *planner) exceedLimit(limit string, most int, what string) {
 	if p.budget.limit == nil {
 		f := limitFailure(limit, most, what)
@@ -30,6 +38,8 @@ func (p *planner) exceedLimit(limit string, most int, what string) {
 	}
 }
 
+// limitFailure returns the failure of a node or a run that a limit does not allow; most is
+// the limit.
 func limitFailure(limit string, most int, what string) workflow.Failure {
 	return workflow.Failure{
 		Code: workflow.CodeLimit, Permanent: true,
@@ -37,8 +47,9 @@ func limitFailure(limit string, most int, what string) workflow.Failure {
 	}
 }
 
-// refuseValue returns why a value that a caller gives is refused, nil if it is not:
-// it is deeper or larger than the definition takes.
+// refuseValue returns why a value that a caller gives is refused, nil if it is not: it is
+// deeper or larger than the definition takes. The run does not change, since the caller can
+// mend what it sends.
 func (p *planner) refuseValue(v any) error {
 	l, m := p.s.Graph.Limits, value.MeasureOf(v)
 	if m.Depth > l.JSONDepth {
@@ -50,8 +61,9 @@ func (p *planner) refuseValue(v any) error {
 	return nil
 }
 
-// unfitResult returns the failure of a node whose result is deeper or larger
-// than the definition takes, nil if it is not.
+// unfitResult returns the failure of a node whose result is deeper or larger than the
+// definition takes, nil if it is not. It fails the attempt, and an error transition may catch
+// it.
 func (p *planner) unfitResult(m value.Measure) *workflow.Failure {
 	l := p.s.Graph.Limits
 	if m.Depth > l.JSONDepth {
@@ -67,7 +79,9 @@ func (p *planner) unfitResult(m value.Measure) *workflow.Failure {
 	return nil
 }
 
-// charge spends units of the budget, and gives the plan up if they exceed it.
+// charge spends units of the budget, and gives the plan up if they exceed it. An expression
+// is charged when it has been evaluated. Each is bounded by itself as well, so that a plan
+// does little more than it may.
 func (p *planner) charge(units int) {
 	p.budget.pacer.Spend(units)
 	if p.budget.spent += units; p.budget.spent > p.budget.allowed {

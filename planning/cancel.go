@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// cancelNodes ends the live tokens at some nodes of the run.
+// cancelNodes ends the live tokens at some nodes of the run. A node without a token is an
+// error as well, since the caller would otherwise believe that something ended.
 func (p *planner) cancelNodes(m state.CancelNodes) error {
 	for _, id := range m.Nodes {
 		if p.s.Graph.Node(id) == nil {
@@ -25,6 +26,9 @@ func (p *planner) cancelNodes(m state.CancelNodes) error {
 
 // cancelTokens ends tokens and has the branches decided that they were in, in the
 // order of group and index. It reports whether there were any tokens.
+//
+// It serves CancelNodes and the cancels of a node. A branch that is left without a token has
+// ended by choice, as it would have by routing.
 func (p *planner) cancelTokens(d decision.CancelTokens) bool {
 	ids := decision.TokensCancelled(p.s, d)
 	if len(ids) == 0 {
@@ -38,6 +42,7 @@ func (p *planner) cancelTokens(d decision.CancelTokens) bool {
 		}
 		left[i] = p.s.Token(id).Scope
 	}
+	// Sorted, so that tokens of one branch lie together and the branch is noted once.
 	slices.SortFunc(left, func(a, b workflow.Scope) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Branch, b.Branch))
 	})

@@ -16,6 +16,9 @@ const codeUnknownSubworkflow = "unknown_subworkflow"
 
 // startChild hands the start of the child run of a token's next attempt to the
 // engine. chosen is the name of its definition, if an expression chooses.
+//
+// The depth is counted from the root, so that a definition which starts itself comes to an
+// end. A child that cannot be started fails its node and not the run.
 func (p *planner) startChild(t *state.Token, chosen string, input map[string]any) {
 	n := p.s.Graph.Node(t.Node)
 	depth := 1
@@ -45,8 +48,9 @@ func (p *planner) startChild(t *state.Token, chosen string, input map[string]any
 	})
 }
 
-// childOf returns the token that waits for the child of an attempt; nil if none
-// does.
+// childOf returns the token that waits for the child of an attempt; nil if none does. The
+// attempt is part of a child's id, so that the child of an attempt which timed out is none of
+// this one.
 func childOf(s *state.State, id workflow.TokenID, attempt int) *state.Token {
 	t := s.Token(id)
 	if t == nil || t.Status != workflow.WaitingForChild || t.Attempt != attempt {
@@ -56,6 +60,8 @@ func childOf(s *state.State, id workflow.TokenID, attempt int) *state.Token {
 }
 
 // childEnded takes the end of a child: its node completes or fails with it.
+//
+// It may come more than once, and long after: the child tells until the parent has answered.
 func (p *planner) childEnded(m state.ChildEnded) error {
 	t := childOf(p.s, m.Token, m.Attempt)
 	if t == nil {
@@ -82,8 +88,10 @@ func (p *planner) childEnded(m state.ChildEnded) error {
 	return nil
 }
 
-// childFailure returns the failure of a node whose child has not completed.
-// What a child failed with passes through.
+// childFailure returns the failure of a node whose child has not completed. What a child
+// failed with passes through. Code, message and whether it is worth another attempt are the
+// child's own. That it timed out or was cancelled is told by those codes, and not retried:
+// the node's own timeout is a different matter.
 func childFailure(m state.ChildEnded) *workflow.Failure {
 	f := workflow.Failure{Permanent: true}
 	if m.Failure != nil {
@@ -101,6 +109,10 @@ func childFailure(m state.ChildEnded) *workflow.Failure {
 
 // childRepeatedOrStale answers the end of a child for which nothing waits: nil if it was
 // taken before, workflow.ErrStale otherwise.
+//
+// It is repeatedOrStale for children, which have no epoch: the child outlives the engine that
+// started it. A time-out that may be retried is the node's own, and says nothing of the
+// child.
 func childRepeatedOrStale(s *state.State, m state.ChildEnded) error {
 	t := s.Token(m.Token)
 	if t == nil || t.Attempt != m.Attempt {
@@ -124,7 +136,8 @@ func childRepeatedOrStale(s *state.State, m state.ChildEnded) error {
 	return nil
 }
 
-// childAsks answers a child that asks whether it is still wanted.
+// childAsks answers a child that asks whether it is still wanted. It decides nothing. The
+// child of a parent that went on without it is told ErrStale, and is cancelled then.
 func (p *planner) childAsks(m state.ChildAsks) error {
 	if childOf(p.s, m.Token, m.Attempt) == nil {
 		return workflow.ErrStale
@@ -132,7 +145,8 @@ func (p *planner) childAsks(m state.ChildAsks) error {
 	return nil
 }
 
-// pendingChild returns the start of the child that a token waits for.
+// pendingChild returns the start of the child that a token waits for. It is the decision that
+// started it, derived from the token.
 func pendingChild(s *state.State, t *state.Token) decision.StartChild {
 	n := s.Graph.Node(t.Node)
 	spec := t.SubworkflowAt(n)
@@ -141,8 +155,8 @@ func pendingChild(s *state.State, t *state.Token) decision.StartChild {
 	}
 }
 
-// Children returns the starts of the child runs that s waits for, in the order
-// of tokens.
+// Children returns the starts of the child runs that s waits for, in the order of tokens.
+// Unlike Pending it includes those of a paused run.
 func Children(s *state.State) []decision.StartChild {
 	var out []decision.StartChild
 	for _, id := range s.LiveTokens() {

@@ -12,6 +12,10 @@ import (
 
 // evalChoice evaluates which task type or subworkflow a node's expression chooses; "" if the
 // node names one. It is evaluated once: every attempt has the same.
+//
+// The choice must be among those that the node lists, so that what a run may start is known
+// beforehand: a definition that was made from data cannot name any task type that the engine
+// has. The failures are permanent, since another attempt would choose the same.
 func (p *planner) evalChoice(n *workflow.GraphNode, v vars) (string, *workflow.Failure) {
 	if n.Choice == nil {
 		return "", nil

@@ -22,13 +22,17 @@ type Route struct {
 // Explain plans as [Step] does, with the same decisions and the same errors, has the reasons
 // in the plan's Trace, and returns as well which transitions were taken, in order. It is for
 // those who look at a run afterwards, or before.
+//
+// The reasons are not stored with a run. A record that is planned again on the state before
+// it has the same decisions, and with them the reasons, as long as the planner decides alike.
 func Explain(s *state.State, m state.Message, now time.Time) (decision.Plan, []Route, error) {
 	routes := []Route{}
 	plan, err := planMessage(s, m, now, &routes)
 	return plan, routes, err
 }
 
-// noteRoute notes which transitions a token takes, if somebody asks.
+// noteRoute notes which transitions a token takes, if somebody asks. A token that ends
+// because nothing matches has a route without transitions.
 func (p *planner) noteRoute(matches []match, v vars) {
 	if p.routes == nil || p.hasStopped() {
 		return
@@ -46,7 +50,10 @@ const maxReading = 200
 // maxQuoted bounds the elements of a value that a note quotes whole.
 const maxQuoted = 64
 
-// readingsOf returns what an expression may have read, as it was when it was evaluated.
+// readingsOf returns what an expression may have read, as it was when it was evaluated. It
+// looks the values up a second time, right after the evaluation and from the same state, so
+// that they are those which the expression has seen. Which of them it came to read depends on
+// its operators; all that it names are listed.
 func readingsOf(prog *expr.Program, v vars) []decision.Reading {
 	var out []decision.Reading
 	for _, chain := range prog.References() {

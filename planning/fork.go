@@ -12,10 +12,17 @@ import (
 // forkRun turns the state, which is that of the forked run, into the state of the fork. Whatever waits
 // for time keeps the time that was left. Running tasks and children belong to the forked run: in the
 // fork each of them gets the result that the message gives, is sent again, or waits for an operator.
+//
+// Say that task a is out with a result given and task b without: a completes, whatever
+// follows from that is decided, and b is sent, unless it is to be parked, under the epoch of
+// the engine that forks, so that a result which the executor of the other run sends is none
+// of the fork's.
 func (p *planner) forkRun(m state.RunForked) error {
 	if m.Run == m.From.Run && !m.Moved {
 		return workflow.ErrRunExists
 	}
+	// Time that had passed for the forked run by AsOf has passed for the fork as well, and no
+	// more.
 	shift := max(0, p.now.Sub(time.UnixMilli(m.AsOf).UTC()))
 	p.decide(decision.ForkRun{Run: m.Run, From: m.From, Shift: shift})
 	if p.s.Status == workflow.RunSuspended {
@@ -24,6 +31,8 @@ func (p *planner) forkRun(m state.RunForked) error {
 		}
 		return nil // what is out is sent when the fork is resumed
 	}
+	// Noted before results are given, because what these set going is not to be sent a second
+	// time.
 	var out []workflow.TokenID
 	for _, id := range p.s.LiveTokens() {
 		if s := p.s.Token(id).Status; s == workflow.Dispatched || s == workflow.WaitingForChild {
@@ -49,7 +58,8 @@ func (p *planner) forkRun(m state.RunForked) error {
 	return nil
 }
 
-// findGiven returns the tokens for whose tasks results are given.
+// findGiven returns the tokens for whose tasks results are given. All are found before any is
+// given, since the first may end or make tokens that another would name.
 func (p *planner) findGiven(results []workflow.ForkResult) (given []workflow.TokenID, err error) {
 	seen := map[workflow.TokenID]bool{}
 	for _, r := range results {
@@ -67,7 +77,8 @@ func (p *planner) findGiven(results []workflow.ForkResult) (given []workflow.Tok
 }
 
 // giveResult completes a task that was out, unless a result before has ended it. What does
-// not fit the node is refused.
+// not fit the node is refused. A result that ended the token of another, by the cancels of
+// its node for example, leaves nothing to do.
 func (p *planner) giveResult(id workflow.TokenID, output any) error {
 	t := p.s.Token(id)
 	if t.Status != workflow.Dispatched {
@@ -97,6 +108,7 @@ func (p *planner) sendInFork(id workflow.TokenID, which workflow.InFlight) {
 	if t.Status != workflow.Dispatched && t.Status != workflow.WaitingForChild {
 		return // a result has ended it
 	}
+	// The attempt keeps its number, which the decision counts up from the one before.
 	same := *t
 	same.Attempt-- // it is the attempt that it was
 	chosen := t.ChosenAt(p.s.Graph.Node(t.Node))

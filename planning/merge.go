@@ -12,6 +12,11 @@ import (
 
 // mergeArrivals folds the values of the arrived branches into the target of the
 // join, and returns what they became.
+//
+// It is called on a fork, before the group fires. The value lands in the scope of the token
+// that fanned out, so that a nested merge lands in the outer branch. A value that is written
+// and then found not to fit the state's schema fails the group, and the fork is dropped with
+// the write.
 func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
 	m := spec.Sync.Merge
 	if m == nil {
@@ -23,6 +28,8 @@ func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arriva
 	}
 	d := decision.MergeBranches{Group: g.ID, Scope: g.Scope, Path: spec.Target.Segments, Append: spec.Target.Append}
 	var blobs []decision.Blob
+	// Only the reference is among the data then, so that the bound of a merged value does not
+	// apply.
 	if m.As == workflow.MergeAsBlob {
 		b := decision.NewBlob(v.([]any)) // append and collect make lists
 		v, d.Blob, blobs = b.Reference(), true, []decision.Blob{b}
@@ -49,6 +56,11 @@ func (p *planner) mergeLimit(spec *workflow.GroupSpec) int {
 
 // exceedsMerge reports whether the values of the branches that have arrived make a
 // merged value that is too large, whatever the others bring.
+//
+// It is asked at every arrival, so that a group which cannot succeed fails at once and does
+// not keep 16 MiB of values until its last branch has come. It may miss what mergeArrivals
+// then finds, and never finds what that would not. Bytes is the size of what waits in the
+// branches that have arrived.
 func (p *planner) exceedsMerge(g *state.Group) bool {
 	spec := p.s.Graph.Groups[g.Name]
 	m := spec.Sync.Merge
@@ -68,7 +80,8 @@ func (p *planner) exceedsMerge(g *state.Group) bool {
 	}
 }
 
-// mergeTooLarge returns the failure of a group whose merged value has n bytes or more.
+// mergeTooLarge returns the failure of a group whose merged value has n bytes or more. It
+// also says what to do about it.
 func (p *planner) mergeTooLarge(g *state.Group, n, arrived int) *workflow.Failure {
 	spec := p.s.Graph.Groups[g.Name]
 	limit, where := "mergedBytes", "where at most %d are merged"

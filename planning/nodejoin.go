@@ -32,6 +32,9 @@ type joinPlace struct {
 // arrivedVia returns the transition by which a token has come to a node with a join,
 // "" where it begins there at once: the node has none, or the token is the start
 // or the one with which the join continued.
+//
+// A token made by a transition has it in Via. The first token of a branch does not: a fan-out
+// makes very many, and their transition follows from the spawns of the group.
 func (p *planner) arrivedVia(t *state.Token, n *workflow.GraphNode) workflow.TransitionID {
 	switch {
 	case n.Join == workflow.JoinNone || p.isDAG():
@@ -60,8 +63,9 @@ func (p *planner) firstWaiting(t *workflow.GraphTransition, sc workflow.Scope) *
 	return p.s.FirstInLine(state.WaitKey{Kind: state.LineJoin, Name: string(t.ID), Scope: sc})
 }
 
-// fireAllJoin fires the join of a node with join: all, as often as a token waits
-// on every incoming transition.
+// fireAllJoin fires the join of a node with join: all, as often as a token waits on every
+// incoming transition. It is called for each token that has begun to wait, and after a patch
+// for all that wait.
 func (p *planner) fireAllJoin(at joinPlace) {
 	n := p.s.Graph.Node(at.node)
 	if n.Join != workflow.JoinAll {
@@ -79,6 +83,11 @@ func (p *planner) fireAllJoin(at joinPlace) {
 
 // fireNodeJoin ends one token of each incoming transition that has one, and creates
 // a new token at the node in their place.
+//
+// The new token has no Via, by which it is known not to wait here again. Its parent is the
+// token that came last, and so completed the join; its counts are, for each loop, the highest
+// of those that met: whoever has gone round most often decides how often all of them may
+// still do.
 func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 	var ids []workflow.TokenID
 	var last *state.Token
@@ -108,6 +117,9 @@ func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
 // can still reach an incoming transition that has no token waiting, in definition
 // order, and reports whether there was one. Joins that become ready together fire
 // together. If all joins that wait, wait for each other, the first of them fires.
+//
+// It is called only when nothing else is left to do in the plan, since any token that is yet
+// to begin could still come. It costs nothing in a run where no token waits at a join.
 func (p *planner) fireSynchronizing() bool {
 	if p.s.CountByStatus(workflow.WaitingForJoin) == 0 || len(p.s.Graph.Synchronize) == 0 {
 		return false
@@ -116,6 +128,8 @@ func (p *planner) fireSynchronizing() bool {
 	free := slices.DeleteFunc(slices.Clone(places), func(at joinPlace) bool {
 		return !p.eachBlocker(at, func(*state.Token) bool { return false })
 	})
+	// Only if no join is free is a mutual wait broken: a free one may bring what the others
+	// lack.
 	if len(free) == 0 {
 		if at, ok := p.mutualWait(places); ok {
 			p.addNote(0, "", "%s waits for joins that wait for it: it fires", string(at.node))
@@ -148,6 +162,10 @@ func (p *planner) synchronizingPlaces() []joinPlace {
 // transition on which no token waits, until f returns false, and reports whether
 // f always returned true. For a group whose failure, join or added branch may lead
 // there, it calls f with nil.
+//
+// It returns true for a join that has a token on every incoming transition, whatever else
+// lives. mutualWait uses it to learn who the blockers are, fireSynchronizing to learn whether
+// there are any.
 func (p *planner) eachBlocker(at joinPlace, f func(*state.Token) bool) bool {
 	n := p.s.Graph.Node(at.node)
 	var empty []int
@@ -179,6 +197,8 @@ func (p *planner) eachBlocker(at joinPlace, f func(*state.Token) bool) bool {
 // visitBranch visits the live tokens of a branch and of what is nested in it, and the
 // groups that gather there, stragglers excepted, newest first, until a visit
 // returns false.
+//
+// Groups without live tokens are entered only while they gather.
 func (p *planner) visitBranch(sc workflow.Scope, token func(*state.Token) bool, group func(*state.Group) bool) bool {
 	b := p.s.Branch(sc)
 	for i := len(b.Tokens) - 1; i >= 0; i-- {

@@ -12,6 +12,9 @@ import (
 
 // FindToken returns the token that an operator means: by id, or the only one at a node
 // whose status is among those given. Errors: workflow.ErrNotLive, workflow.ErrAmbiguous.
+//
+// A node is enough where only one token fits, which is the usual case; where several do the
+// caller has to choose, because a guess might act on the wrong branch.
 func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, statuses ...workflow.TokenStatus) (*state.Token, error) {
 	if id != 0 {
 		return tokenIn(s, id, statuses)
@@ -62,11 +65,15 @@ func statusList(statuses []workflow.TokenStatus) string {
 
 // retryNow gives a parked task a fresh budget, or ends a back-off at once. If the
 // task's input is to be evaluated anew and cannot be, nothing changes.
+//
+// A parked task keeps its attempt numbers and gets a new Base, so that the retry policy
+// counts from here. One in a back-off keeps its budget: only the wait is cut short.
 func (p *planner) retryNow(m state.Retry) error {
 	t, err := FindToken(p.s, m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
 	if err != nil {
 		return err
 	}
+	// Evaluated first: an error refuses the retry, and nothing has been decided yet.
 	renewed, err := p.evalInputAnew(t, m.Input)
 	if err != nil {
 		return err
@@ -85,6 +92,10 @@ func (p *planner) retryNow(m state.Retry) error {
 
 // skipTask completes a task in the operator's name. The key of an attempt that runs
 // becomes stale.
+//
+// The operator's output is held to what holds for a task's: its schema, its size, the output
+// mapping and the routing. What a task would fail with refuses the operator, who can do
+// better.
 func (p *planner) skipTask(m state.Skip) error {
 	t, err := FindToken(p.s, m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
 	if err != nil {

@@ -17,6 +17,11 @@ import (
 // foreach. Everything decided later follows the new definition: retries, routing,
 // joins. Waits that changed begin anew, and approvals, groups and joins are decided
 // again, because the new rules may be met already.
+//
+// The checks come before anything is decided, so that a patch which does not fit is refused
+// with its place. The revision is the first decision of the plan, because the state is built
+// anew by it. The bounds of the engine were asked by the caller; here only validity counts,
+// so that a replay under other bounds comes to the same.
 func (p *planner) patchRun(m state.Patch) error {
 	if m.Base != p.s.Revision() {
 		return fmt.Errorf("%w: it is at %d, the patch is for %d", workflow.ErrConflict, p.s.Revision(), m.Base)
@@ -44,6 +49,9 @@ func (p *planner) patchRun(m state.Patch) error {
 }
 
 // redecideWaits decides everything that waits again, by the new definition.
+//
+// A token whose event was renamed must wait in another line; an approval whose quorum was
+// lowered may have it already; a join that lost a transition may have all that it waits for.
 func (p *planner) redecideWaits(old *workflow.Graph) {
 	end := p.s.NextGroup // what begins now has the new rules from the first
 	for _, id := range p.s.LiveTokens() {
@@ -55,6 +63,8 @@ func (p *planner) redecideWaits(old *workflow.Graph) {
 			p.waitAnew(t, old)
 		case workflow.WaitingForApproval:
 			p.recountVotes(t)
+		// drainWork looks at the place afterwards; a join: synchronize it looks at in any
+		// case.
 		case workflow.WaitingForJoin:
 			p.arrived = append(p.arrived, joinPlace{t.Node, t.Scope})
 		default:
@@ -68,8 +78,8 @@ func (p *planner) redecideWaits(old *workflow.Graph) {
 	p.startReadyNodes()
 }
 
-// waitAnew lets a token wait by its node's new rules, from now on, if they have
-// changed.
+// waitAnew lets a token wait by its node's new rules, from now on, if they have changed.
+// Deadlines that did not change run on. The token stays in the attempt in which it is.
 func (p *planner) waitAnew(t *state.Token, old *workflow.Graph) {
 	n, was := p.s.Graph.Node(t.Node), old.Node(t.Node)
 	if reflect.DeepEqual(n.Wait, was.Wait) && n.Timeout == was.Timeout {
@@ -80,7 +90,8 @@ func (p *planner) waitAnew(t *state.Token, old *workflow.Graph) {
 	p.beginWait(&same, n, vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught})
 }
 
-// recountVotes decides an approval whose votes meet the quorum that it now has.
+// recountVotes decides an approval whose votes meet the quorum that it now has. The approving
+// side is asked first, as the votes of both may suffice at once.
 func (p *planner) recountVotes(t *state.Token) {
 	approved := 0
 	for _, v := range t.Votes {
@@ -96,7 +107,9 @@ func (p *planner) recountVotes(t *state.Token) {
 	}
 }
 
-// redecideGroup decides a group by the rules that its join now has.
+// redecideGroup decides a group by the rules that its join now has. A join that tolerates
+// less than before may have to fail with a failure that it has taken long since: the last
+// branch's, by index.
 func (p *planner) redecideGroup(g *state.Group, old *workflow.Graph) {
 	sync := p.syncOf(g)
 	if sync == nil {
@@ -117,6 +130,9 @@ func (p *planner) redecideGroup(g *state.Group, old *workflow.Graph) {
 
 // rearmedDue returns when a group's join times out: as long after its first arrival
 // as its timeout now says, or from now on if it had none.
+//
+// With a timeout of 10 minutes that becomes 15, a join whose first branch came 8 minutes ago
+// has 7 minutes left. One that becomes 5 is due at once, by an instant that is past.
 func (p *planner) rearmedDue(g *state.Group, was, is *workflow.Synchronization) time.Time {
 	switch {
 	case g.Arrived == 0 || is.Timeout == 0 || p.blockedByStragglers(g):
@@ -127,8 +143,10 @@ func (p *planner) rearmedDue(g *state.Group, was, is *workflow.Synchronization) 
 	return timeout.Deadline(g.Due.Add(-was.Timeout), is.Timeout)
 }
 
-// startReadyNodes starts or skips the nodes of a dag for which that is decided by
-// now, in definition order.
+// startReadyNodes starts or skips the nodes of a dag for which that is decided by now, in
+// definition order. Nodes that the patch adds behind ones which have ended are never resolved
+// by the end of these, so that somebody has to look. In a run that will fail a patch starts
+// nothing.
 func (p *planner) startReadyNodes() {
 	if !p.isDAG() || p.s.Deferred != nil {
 		return

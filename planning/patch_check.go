@@ -9,6 +9,11 @@ import (
 )
 
 // A patchCheck finds whether a run can continue by another definition.
+//
+// What it refuses is what the state refers to and the new definition no longer has, or has in
+// another meaning: a token's node, the transition behind which it waits, the spawns of a live
+// group. What has ended concerns nobody, and what has not begun will begin by the new rules.
+// The first problem is the one told.
 type patchCheck struct {
 	s        *state.State
 	old, new *workflow.Graph
@@ -16,6 +21,8 @@ type patchCheck struct {
 	steps    []state.Step // of a dag, as they stand then
 }
 
+// checkAll makes all checks, of which the one of a dag also finds the steps that the patch
+// changes.
 func (c *patchCheck) checkAll() error {
 	for _, check := range []func() error{c.checkIdentity, c.checkSubworkflows, c.checkTokens, c.checkGroups, c.checkDAG} {
 		if err := check(); err != nil {
@@ -25,12 +32,16 @@ func (c *patchCheck) checkAll() error {
 	return nil
 }
 
+// refusePatch returns the error of a patch as a whole, at a place of the document that
+// patches see.
 func refusePatch(path, format string, args ...any) error {
 	return &workflow.PatchError{Op: -1, Path: path, Message: fmt.Sprintf(format, args...)}
 }
 
+// nodePath returns the place of a node in that document.
 func nodePath(id workflow.NodeID) string { return "/nodes/" + escapePointer(string(id)) }
 
+// transitionPath returns the place of a transition in that document.
 func transitionPath(id workflow.TransitionID) string {
 	return "/transitions/" + escapePointer(string(id))
 }
@@ -49,7 +60,9 @@ func (c *patchCheck) checkIdentity() error {
 	return nil
 }
 
-// checkSubworkflows finds nodes whose child definition nobody has looked up.
+// checkSubworkflows finds nodes whose child definition nobody has looked up. Definitions are
+// pinned so that a child never depends on what was published in the meantime; the caller
+// looks up those that a patch adds, and sends them with it.
 func (c *patchCheck) checkSubworkflows() error {
 	pinned := map[workflow.Pin]bool{}
 	for _, pin := range c.pins {
@@ -93,6 +106,8 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 	case (was.Join == workflow.JoinNone) != (is.Join == workflow.JoinNone) && (t.Status == workflow.WaitingForJoin || t.Status == workflow.Pending):
 		return refusePatch(path+"/join", "%v waits there", t.ID)
 	}
+	// From here on it is about a token that waits at a join, behind the transition that it
+	// took.
 	if t.Via == "" {
 		return c.checkWaiting(t, was, is)
 	}
@@ -121,6 +136,7 @@ func (c *patchCheck) checkWaiting(t *state.Token, was, is *workflow.GraphNode) e
 	case is.AsksResult && !was.AsksResult && forgetsResult(t):
 		return refusePatch(path, "%v stands there, and the result that it came with was not kept: result cannot be asked for", t.ID)
 	}
+	// The first token of a branch knows its transition by the group alone, see arrivedVia.
 	g := c.s.Group(t.Scope.Group)
 	if t.Status != workflow.Pending || is.Join == workflow.JoinNone || g == nil || g.TokenOf(t.Scope.Branch) != t.ID {
 		return nil
@@ -137,8 +153,9 @@ func sameChild(t *state.Token, was, is *workflow.GraphNode) bool {
 	return before.Name == after.Name && before.Version == after.Version
 }
 
-// forgetsResult reports whether a token that waits keeps the result of the node that
-// it left only if its node asks for it.
+// forgetsResult reports whether a token that waits keeps the result of the node that it left
+// only if its node asks for it. A task that is out or parked has its input already, and a
+// held one keeps what it came with.
 func forgetsResult(t *state.Token) bool {
 	switch t.Status {
 	case workflow.Pending:
@@ -150,6 +167,7 @@ func forgetsResult(t *state.Token) bool {
 	}
 }
 
+// groupName returns the name of a group, "" of none.
 func groupName(spec *workflow.GroupSpec) string {
 	if spec == nil {
 		return ""
@@ -158,6 +176,10 @@ func groupName(spec *workflow.GroupSpec) string {
 }
 
 // checkGroups finds live groups whose branches could not continue.
+//
+// A group that has fired counts as long as stragglers live in it. Transitions that made
+// branches must stay as makers of that group; a join can change its rules, and neither come
+// nor go. Whether stragglers go on or are cancelled was decided when the group fired.
 func (c *patchCheck) checkGroups() error {
 	for id := workflow.GroupID(1); id < c.s.NextGroup; id++ {
 		g := c.s.Group(id)
@@ -191,6 +213,7 @@ func (c *patchCheck) checkGroups() error {
 	return nil
 }
 
+// isJoined reports whether a transition of a definition joins a group.
 func isJoined(g *workflow.Graph, group *state.Group) bool {
 	spec := g.Groups[group.Name]
 	return group.Name != "" && spec != nil && spec.Sync != nil
@@ -199,10 +222,17 @@ func isJoined(g *workflow.Graph, group *state.Group) bool {
 // checkDAG counts anew what leads to nodes that have not begun. Which transitions a
 // node took that has ended is not kept: those stay as they are, and new ones
 // must be taken whatever its result.
+//
+// A node that waits has counts of its incoming transitions, which are wrong when the patch
+// adds or removes some. They are counted from the nodes that have ended. Say that node c
+// waits and its transition from a was taken: if the patch adds one from b, which has
+// completed, c has two resolved and two live.
 func (c *patchCheck) checkDAG() error {
 	if c.new.Definition.Mode != workflow.ModeDAG {
 		return nil
 	}
+	// Each node of a dag has one token at most that began there, so that one status tells how
+	// it ended.
 	ends := map[workflow.NodeID]workflow.TokenStatus{}
 	for id := workflow.TokenID(1); id < c.s.NextToken; id++ {
 		if t := c.s.Token(id); t != nil {
@@ -246,7 +276,9 @@ func (c *patchCheck) checkDAG() error {
 	return nil
 }
 
-// wouldBeTaken returns whether a node that ended so would have taken a transition.
+// wouldBeTaken returns whether a node that ended so would have taken a transition. A
+// condition cannot be asked any more, since the result of the node is not kept and data have
+// changed.
 func wouldBeTaken(t *workflow.GraphTransition, end workflow.TokenStatus) (taken, known bool) {
 	succeeded := end == workflow.Completed
 	switch {
@@ -260,8 +292,9 @@ func wouldBeTaken(t *workflow.GraphTransition, end workflow.TokenStatus) (taken,
 	return succeeded, true
 }
 
-// checkIncoming finds transitions from nodes that have ended to one that waits which a
-// patch changes.
+// checkIncoming finds transitions from nodes that have ended to one that waits which a patch
+// changes. Such a transition is resolved, and nobody knows any more which way it would have
+// been under another rule.
 func (c *patchCheck) checkIncoming(was, is *workflow.GraphNode) error {
 	for _, t := range was.Incoming {
 		if c.s.Step(t.From).Phase != state.StepDone {

@@ -19,6 +19,11 @@ import (
 // Elements that are added have their keys as ids and come last, in the order of
 // the operations that name them first. The errors are a *workflow.PatchError,
 // *workflow.LimitError and *workflow.DefinitionError.
+//
+// Operations on lists by position would be wrong as soon as somebody else has patched, which
+// is why elements have keys. It knows nothing of a run: whether one can go on by the new
+// definition is for patchCheck to say. It is also what a caller asks beforehand, to see the
+// definition that a patch makes.
 func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Graph, error) {
 	if len(ops) > workflow.MaxPatch {
 		return nil, &workflow.LimitError{Limit: "patch", Max: workflow.MaxPatch, Got: int64(len(ops))}
@@ -30,6 +35,8 @@ func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Gr
 	if err != nil {
 		return nil, err
 	}
+	// The library changes text; before and after it the definition is a value, in canonical
+	// form.
 	after, err := applyOps(value.Encode(before.keyedFields()), ops)
 	if err != nil {
 		return nil, err
@@ -42,6 +49,8 @@ func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Gr
 	if err != nil {
 		return nil, err
 	}
+	// The result is read and checked like any definition, so that a patch cannot make one
+	// that is not valid.
 	def, err := bounds.ParseJSON(value.Encode(listed))
 	if err != nil {
 		return nil, withoutPlaces(err)
@@ -64,7 +73,9 @@ func withoutPlaces(err error) error {
 	return out
 }
 
-// checkOps returns an error for the first element of ops that is not an operation with a path.
+// checkOps returns an error for the first element of ops that is not an operation with a
+// path. It comes before the library sees them, so that the error names the operation and what
+// it lacks.
 func checkOps(ops []any) error {
 	for i, op := range ops {
 		m, ok := op.(map[string]any)
@@ -102,6 +113,10 @@ func checkOps(ops []any) error {
 
 // applyOps applies operations to a document. An error names the first of them that
 // cannot be applied.
+//
+// The library does not say which operation it was. The first n operations apply for every n
+// up to the one that cannot be applied, and for none from there on, so that a binary search
+// finds it.
 func applyOps(doc []byte, ops []any) ([]byte, error) {
 	patch, err := jsonpatch.DecodePatch(value.Encode(ops))
 	if err != nil {
@@ -109,6 +124,7 @@ func applyOps(doc []byte, ops []any) ([]byte, error) {
 	}
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
+	// A few copies of copies would otherwise make a document of any size.
 	options.AccumulatedCopySizeLimit = workflow.MaxDefinitionBytes
 	options.EscapeHTML = false
 	after, err := patch.ApplyWithOptions(doc, options)
@@ -138,6 +154,8 @@ func refusalReason(err error) string {
 }
 
 // A document is a definition as a value, with its elements in order.
+//
+// fields is the definition as it was decoded; lists has its nodes and transitions, by field.
 type document struct {
 	fields map[string]any
 	lists  map[string]elements
@@ -170,6 +188,7 @@ func documentOf(g *workflow.Graph) (document, error) {
 	return document{fields, map[string]elements{"nodes": nodes, "transitions": transitions}}, nil
 }
 
+// listOf returns a list, nil if v is none.
 func listOf(v any) []any {
 	list, _ := v.([]any)
 	return list
@@ -183,7 +202,8 @@ func (e *elements) addElement(id string, x any) {
 	e.byID[id] = m
 }
 
-// keyedFields returns the document that a patch is applied to.
+// keyedFields returns the document that a patch is applied to. It shares its elements with
+// the document, which is not used for anything else afterwards but its order.
 func (d document) keyedFields() map[string]any {
 	out := map[string]any{}
 	for name, v := range d.fields {
@@ -195,7 +215,8 @@ func (d document) keyedFields() map[string]any {
 	return out
 }
 
-// listedFields returns a patched document in the form of a definition.
+// listedFields returns a patched document in the form of a definition. An error says what the
+// operations have left in the place of an element.
 func (d document) listedFields(doc any, ops []any) (map[string]any, error) {
 	out, ok := doc.(map[string]any)
 	if !ok {
@@ -239,6 +260,8 @@ func (e elements) orderedIDs(list string, byID map[string]any, ops []any) []stri
 	for _, id := range e.ids {
 		take(id)
 	}
+	// An element that was moved or copied to a new key is named by path, as one that was
+	// added.
 	for _, op := range ops {
 		path, _ := op.(map[string]any)["path"].(string)
 		if id, ok := strings.CutPrefix(path, "/"+list+"/"); ok {
@@ -260,4 +283,5 @@ func (e elements) orderedIDs(list string, byID map[string]any, ops []any) []stri
 // unescape undoes the escapes of a pointer (RFC 6901).
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
+// escapePointer writes an id as a part of a pointer.
 func escapePointer(id string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(id) }

@@ -10,6 +10,10 @@ import (
 
 // keepResult keeps what a token came with, if its node's input may ask for it once
 // more. The result that the branches of a group begin with is kept once, by the group.
+//
+// Only a node that may be parked, and asks for the result as it is entered, has it kept:
+// results may be large. 10,000 branches of one fan-out begin with the same result, which is
+// then written once.
 func (p *planner) keepResult(t *state.Token, n *workflow.GraphNode, result any) {
 	if !n.KeepsResult {
 		return
@@ -20,7 +24,8 @@ func (p *planner) keepResult(t *state.Token, n *workflow.GraphNode, result any) 
 	p.decide(decision.KeepResult{Token: t.ID, Result: result})
 }
 
-// keptResult returns what a token came with, if it was kept.
+// keptResult returns what a token came with, if it was kept. It reports false if it was not,
+// which is not the same as a result of null.
 func (p *planner) keptResult(t *state.Token) (any, bool) {
 	if t.Memory != nil && t.Memory.Kept != nil {
 		return t.Memory.Kept["result"], true
@@ -44,6 +49,9 @@ func (p *planner) groupBegunBy(t *state.Token) *state.Group {
 // letter, if the definition was patched since it was evaluated, and of any task if the
 // operator asks. It returns nil where the input stays as it was; a wait or an approval
 // has none.
+//
+// It is evaluated from the data as they are now, and before anything is decided: if it fails,
+// the retry is refused with the reason and the task stays as it was.
 func (p *planner) evalInputAnew(t *state.Token, which workflow.RetryInput) (*decision.RenewInput, error) {
 	n := p.s.Graph.Node(t.Node)
 	patched := t.Status == workflow.WaitingForOperator && t.Remembered().Patches != p.s.Patches

@@ -12,6 +12,8 @@ import (
 
 // takeKept completes a wait with the oldest kept event, of whichever name, that
 // matches. Those whose time is up are lost.
+//
+// Signals that do not match stay kept, for another wait.
 func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string, v vars) bool {
 	for k := range p.s.KeptSignalsOf(names...) {
 		switch {
@@ -26,8 +28,9 @@ func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string
 	return false
 }
 
-// wantsEvent reports whether an event matches what a token waits for. An error in
-// match is no match; it is told.
+// wantsEvent reports whether an event matches what a token waits for. An error in match is no
+// match; it is told. A wait for any of several may name the same event twice with different
+// matches: one that holds is enough.
 func (p *planner) wantsEvent(t *state.Token, n *workflow.GraphNode, name string, payload any, v vars) bool {
 	v.payload, v.signalled = payload, true
 	for i := range n.Waits {
@@ -55,10 +58,14 @@ func (p *planner) wantsEvent(t *state.Token, n *workflow.GraphNode, name string,
 // deliverSignal gives an event to the token that has waited for it longest, or keeps
 // it. An id counts once. An event that would be kept is refused if no node waits for its
 // name; one that would not is lost, and told so.
+//
+// At most one token takes it. The others that wait for the name go on waiting, also if it
+// would have matched theirs.
 func (p *planner) deliverSignal(m state.Signal) error {
 	if err := p.refuseValue(m.Payload); err != nil {
 		return err
 	}
+	// Known before: the sender repeats itself, whatever became of the first.
 	if m.ID != "" && p.s.KnowsSignal(m.ID) {
 		return nil
 	}
@@ -66,6 +73,7 @@ func (p *planner) deliverSignal(m state.Signal) error {
 		return &workflow.SignalError{Run: p.s.Run, Name: m.Name, Known: p.s.Graph.Signals}
 	}
 	d := decision.KeepSignal{Seq: p.s.NextSignal, Name: m.Name, ID: m.ID, Done: true}
+	// First come, first served; a token whose match does not hold is passed over.
 	for t := range p.s.TokensInLine(state.WaitKey{Kind: state.LineEvent, Name: m.Name}) {
 		n := p.s.Graph.Node(t.Node)
 		v := vars{p: p, scope: t.Scope, token: t, result: t.Input, bound: true, caught: t.Caught}
@@ -82,6 +90,7 @@ func (p *planner) deliverSignal(m state.Signal) error {
 		p.decide(decision.LoseSignal{Seq: d.Seq, Name: m.Name})
 		return nil
 	}
+	// Room is looked for only when there is none left.
 	if p.unkeptSignal(m.Payload) != nil {
 		p.loseExpired()
 	}
@@ -94,8 +103,8 @@ func (p *planner) deliverSignal(m state.Signal) error {
 	return nil
 }
 
-// unkeptSignal returns why a signal with a payload cannot be kept beside those that are,
-// nil if it can.
+// unkeptSignal returns why a signal with a payload cannot be kept beside those that are, nil
+// if it can. The sender is refused, and may try again: the run itself goes on.
 func (p *planner) unkeptSignal(payload any) error {
 	most, bytes := p.s.Graph.Limits.SignalBytes, p.s.KeptSignalBytes()+value.Size(payload)
 	switch {

@@ -12,6 +12,10 @@ import (
 // Waits reports whether a run waits for something that comes by itself or from
 // outside: a timer, an event, an approval, a child, an operator, a further
 // branch. A task that is out counts only if it can time out.
+//
+// It is asked of runs that have been quiet for long, so that one which waits for a person is
+// not taken for one whose task was lost. A lock or a join is no such thing: it depends on
+// tokens that wait for something else.
 func Waits(s *state.State) bool {
 	if s.Status != workflow.RunRunning || s.OpenGroups() > 0 || !s.NextDue().IsZero() {
 		return true
@@ -27,7 +31,9 @@ func Waits(s *state.State) bool {
 	return false
 }
 
-// failGrown fails the run if it takes more bytes on the disk than its definition allows.
+// failGrown fails the run if it takes more bytes on the disk than its definition allows. It
+// comes after a commit, whose bytes cannot be known before. A run whose limit was raised
+// since is left alone.
 func (p *planner) failGrown(m state.RunGrown) {
 	if most := p.s.Graph.Limits.RunBytes; m.Bytes > most {
 		p.decide(decision.FailRun{At: p.now, Failure: workflow.Failure{
@@ -37,8 +43,9 @@ func (p *planner) failGrown(m state.RunGrown) {
 	}
 }
 
-// failStalled fails the run if it has not moved since it was looked at and waits for
-// nothing, and says what it had hoped for.
+// failStalled fails the run if it has not moved since it was looked at and waits for nothing,
+// and says what it had hoped for. The number of events tells whether it has moved: every
+// message that changes something the world sees has one.
 func (p *planner) failStalled(m state.Stall) error {
 	if p.s.Events != m.Events || Waits(p.s) {
 		return nil

@@ -11,7 +11,14 @@ import (
 // mutualWait returns the first of the joins that wait for each other and for
 // nothing else. The joins and what each waits for are a graph; such joins are a
 // strongly connected part of it that no edge leaves.
+//
+// If join a waits for a token at join b, and b for one at a, neither would ever fire; by
+// definition order a does, and the token that continues from there may then let b fire. A
+// join that waits for anything else, such as a running task, is not in the graph, and whoever
+// waits for it is not closed off.
 func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
+	// What each join waits for, of those that wait for nothing but other such joins in their
+	// own branch.
 	waits := map[joinPlace]map[joinPlace]bool{}
 	for _, at := range places {
 		others := map[joinPlace]bool{}
@@ -25,6 +32,8 @@ func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
 			waits[at] = others
 		}
 	}
+	// The first join from which only such joins can be reached, each of which waits for it in
+	// turn. The order is that of places; of the sets it is only asked what they hold.
 	for _, at := range places {
 		if waits[at] == nil {
 			continue
@@ -45,8 +54,9 @@ func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
 	return joinPlace{}, false
 }
 
-// reachedFrom returns the joins that a join waits for, directly and through
-// others, and whether all of them wait for nothing but joins.
+// reachedFrom returns the joins that a join waits for, directly and through others, and
+// whether all of them wait for nothing but joins. A join that is missing in waits waits for
+// something else.
 func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[joinPlace]bool, bool) {
 	reached, work := map[joinPlace]bool{}, []joinPlace{at}
 	for len(work) > 0 {
@@ -67,6 +77,10 @@ func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[join
 
 // onlyJoinsWait reports whether the run is deadlocked: every live token waits at a
 // join that can never fire, or for one that waits there.
+//
+// Tokens that wait for siblings, and those of branches that have not begun, cannot move by
+// themselves: what would let them is one of the tokens at the joins. Whatever waits for time,
+// an open group, a task that is out or a held token may still move the run.
 func (p *planner) onlyJoinsWait() bool {
 	s := p.s
 	joins := s.CountByStatus(workflow.WaitingForJoin)
@@ -74,7 +88,8 @@ func (p *planner) onlyJoinsWait() bool {
 	return joins > 0 && s.LiveCount() == stuck && s.OpenGroups() == 0 && s.NextDue().IsZero()
 }
 
-// deadlockFailure is the failure of a run in which only joins wait.
+// deadlockFailure is the failure of a run in which only joins wait. It names the first ten of
+// the tokens, so that its message stays short.
 func (p *planner) deadlockFailure() workflow.Failure {
 	const most = 10
 	var where []string

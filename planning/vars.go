@@ -13,6 +13,9 @@ import (
 
 // vars are the variables of one evaluation. They are looked up by name when an
 // expression asks for them; nothing is converted as a whole.
+//
+// It is a small value that is copied for each evaluation: whoever adds a variable, such as
+// payload, sets it on a copy.
 type vars struct {
 	p      *planner
 	scope  workflow.Scope
@@ -27,10 +30,16 @@ type vars struct {
 
 var _ expr.Payer = vars{}
 
-// Pay implements expr.Payer.
+// Pay implements expr.Payer. Every evaluation costs something beside its own steps, so that
+// very many trivial ones are bounded too.
 func (v vars) Pay(units int) { v.p.charge(units + workflow.EvaluationCost) }
 
 // Lookup implements expr.Vars.
+//
+// A name that is not bound here is absent, which is an error for an expression that asks for
+// it. What it returns for state, output and nodes is as this scope sees it: the writes of a
+// branch over those of what encloses it. The last resort is an element of a foreach, whose
+// name the definition chooses.
 func (v vars) Lookup(name string) (any, bool) {
 	s := v.p.s
 	switch name {
@@ -62,6 +71,8 @@ func (v vars) Lookup(name string) (any, bool) {
 	return v.foreachElement(name)
 }
 
+// branchObject returns the variable branch: the innermost branch that the scope is in. total
+// counts the branches made so far, which AddBranch may raise.
 func (v vars) branchObject() (any, bool) {
 	if v.scope.Group == 0 {
 		return nil, false
@@ -70,8 +81,10 @@ func (v vars) branchObject() (any, bool) {
 	return map[string]any{"group": g.Name, "index": int64(v.scope.Branch), "total": int64(g.Total)}, true
 }
 
-// foreachElement returns item, index or an as name of the innermost foreach branch
-// that has it.
+// foreachElement returns item, index or an as name of the innermost foreach branch that has
+// it. It looks from the inside out, so that an inner name hides an outer one, and an outer
+// one with a name of its own stays visible. index is the place in the list, which is not that
+// of the branch if other transitions have made branches of the group.
 func (v vars) foreachElement(name string) (any, bool) {
 	s := v.p.s
 	for sc := v.scope; sc.Group != 0; {
@@ -90,8 +103,9 @@ func (v vars) foreachElement(name string) (any, bool) {
 	return nil, false
 }
 
-// An activeView is the variable active: live tokens by node, without the one
-// that completes.
+// An activeView is the variable active: live tokens by node, without the one that completes.
+// It is a view, because counting the tokens at all nodes for each condition would cost more
+// than the condition.
 type activeView struct {
 	s   *state.State
 	own *state.Token
@@ -99,7 +113,8 @@ type activeView struct {
 
 var _ value.Object = activeView{}
 
-// Get implements value.Object.
+// Get implements value.Object. A node that the definition does not have is absent; one that
+// no token is at has 0. The token that completes is subtracted only while it still lives.
 func (a activeView) Get(key string) (any, bool) {
 	id := workflow.NodeID(key)
 	if a.s.Graph.Node(id) == nil {
@@ -127,8 +142,8 @@ func (a activeView) Keys() []string {
 // Len implements value.Object.
 func (a activeView) Len() int { return len(a.s.Graph.Nodes) }
 
-// A countView is the variable count: the traversals of every loop transition in
-// the lineage of a token.
+// A countView is the variable count: the traversals of every loop transition in the lineage
+// of a token. A transition without a loop is absent from it.
 type countView struct {
 	s  *state.State
 	of *state.Token
@@ -162,6 +177,9 @@ func (c countView) Keys() []string {
 func (c countView) Len() int { return len(c.s.Graph.Loops) }
 
 // evalProgram evaluates a program; nil gives the result as it is.
+//
+// It is the one way to evaluate an expression for a value, so that a plan which has been
+// given up evaluates nothing more.
 func (v vars) evalProgram(prog *expr.Program) (any, *workflow.Failure) {
 	if prog == nil {
 		return v.result, nil

@@ -11,6 +11,10 @@ import (
 
 // beginWait lets a token wait for a timer, an event, or whichever of several comes
 // first: an event that is kept, and then a timer that is past, end it at once.
+//
+// A signal that was sent before the token came is thus taken, also by a wait whose timer is
+// past: what has happened comes before what is due. The wait counts as an attempt, so that
+// its timeout may be retried.
 func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
 	names := n.Events()
 	if p.takeKept(t, n, names, v) {
@@ -25,6 +29,8 @@ func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
 		p.completeNode(t, completion{output: timerOutput()})
 		return
 	}
+	// A wait for time alone needs the result only if it may be retried, when until is
+	// evaluated once more.
 	limit := timeout.Deadline(p.now, n.Timeout)
 	if len(names) == 0 {
 		d := decision.AwaitTimer{Token: t.ID, Attempt: t.Attempt + 1, Due: due, Limit: limit}
@@ -34,6 +40,8 @@ func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
 		p.decide(d)
 		return
 	}
+	// An event that comes later is matched against the result, so that it is kept if anything
+	// asks for it.
 	d := decision.AwaitEvent{Token: t.ID, Attempt: t.Attempt + 1, Names: names, Due: due, Limit: limit}
 	if n.AsksResult {
 		d.Result = v.result
@@ -41,8 +49,9 @@ func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
 	p.decide(d)
 }
 
-// waitDue returns the earliest timer of a wait node, zero if it has none, and
-// whether it is past.
+// waitDue returns the earliest timer of a wait node, zero if it has none, and whether it is
+// past. All timers of the node are evaluated, because the earliest decides. A for counts from
+// now and lies ahead; an until may be past, and then the wait is over at once.
 func (p *planner) waitDue(n *workflow.GraphNode, v vars) (due time.Time, past bool, f *workflow.Failure) {
 	for i := range n.Waits {
 		w := &n.Waits[i]

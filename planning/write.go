@@ -11,6 +11,10 @@ import (
 )
 
 // writeOutput evaluates all of a node's output mapping, and then writes it.
+//
+// No expression of the mapping sees what another one writes, so that their order does not
+// matter. Where there is something to write the planner is a fork, so that a failure after
+// the first write leaves nothing.
 func (p *planner) writeOutput(mapping []workflow.Mapping, v vars) *workflow.Failure {
 	values := make([]any, len(mapping))
 	for i, m := range mapping {
@@ -33,7 +37,9 @@ func (p *planner) writeOutput(mapping []workflow.Mapping, v vars) *workflow.Fail
 	return p.checkWritten(v.scope, mapping)
 }
 
-// checkWritable reports why a value cannot be written to a path as scope sc sees it.
+// checkWritable reports why a value cannot be written to a path as scope sc sees it. Missing
+// parents are made, so that only what is there can be in the way. Below {"a": 1}, state.a.b
+// cannot be written; state.a.b of an empty state can.
 func (p *planner) checkWritable(sc workflow.Scope, path value.Path, x any) *workflow.Failure {
 	for i := 1; i < len(path.Segments); i++ {
 		v, ok := p.s.Data(sc, path.Segments[:i]...)
@@ -55,6 +61,7 @@ func (p *planner) checkWritable(sc workflow.Scope, path value.Path, x any) *work
 	return nil
 }
 
+// writeFailure returns the failure of a write that the data in their place do not allow.
 func writeFailure(path value.Path, format string, args ...any) *workflow.Failure {
 	return &workflow.Failure{
 		Code: workflow.CodeExpression, Permanent: true,
@@ -62,6 +69,8 @@ func writeFailure(path value.Path, format string, args ...any) *workflow.Failure
 	}
 }
 
+// isObject reports whether a value is an object, as it was written or as a view over several
+// layers of data.
 func isObject(v any) bool {
 	switch v.(type) {
 	case map[string]any, value.Object:
@@ -70,6 +79,7 @@ func isObject(v any) bool {
 	return false
 }
 
+// isList reports the same of a list.
 func isList(v any) bool {
 	switch v.(type) {
 	case []any, value.List:
@@ -78,8 +88,9 @@ func isList(v any) bool {
 	return false
 }
 
-// checkWritten checks what was written against the state's schema: each top-level
-// property as a whole, or the element that was appended to it.
+// checkWritten checks what was written against the state's schema: each top-level property as
+// a whole, or the element that was appended to it. All is written first, because a property
+// may be valid only with everything that the mapping writes in it.
 func (p *planner) checkWritten(sc workflow.Scope, mapping []workflow.Mapping) *workflow.Failure {
 	for _, m := range mapping {
 		if f := p.checkPath(sc, m.Path); f != nil {
@@ -91,6 +102,10 @@ func (p *planner) checkWritten(sc workflow.Scope, mapping []workflow.Mapping) *w
 
 // checkPath checks the value to which a mapping has written: all of the state, the last element of a list, or
 // the top-level property that holds the path. Only the state has a schema that is checked at each write.
+//
+// An element that is appended to a list of the top level is checked alone: checking the whole
+// list at each append would make a list that grows cost time in proportion to its square.
+// What concerns the list as a whole is checked when the run completes.
 func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failure {
 	if path.Segments[0] != workflow.SectionState || p.s.Graph.StateSchema == nil {
 		return nil
@@ -113,6 +128,7 @@ func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failur
 	return p.schemaFailure(path.String(), schema, value.Materialize(v))
 }
 
+// lastOf returns the last element of a list that has one, nil of anything else.
 func lastOf(list any) any {
 	switch l := list.(type) {
 	case []any:
@@ -125,6 +141,9 @@ func lastOf(list any) any {
 
 // checkSchema checks a value and charges the plan for that. What is wrong is a
 // *workflow.SchemaError, or a *workflow.LimitError if the plan has too little left for the check.
+//
+// Schemas have a bound of their own for each message, since a schema may cost far more than
+// the value that is checked against it is large.
 func (p *planner) checkSchema(schema *workflow.Schema, v any) error {
 	cost, err := schema.CheckWithin(workflow.MaxSchemaCost-p.budget.checks, v)
 	p.budget.pacer.Spend(cost)
