@@ -106,8 +106,7 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 	case (was.Join == workflow.JoinNone) != (is.Join == workflow.JoinNone) && (t.Status == workflow.WaitingForJoin || t.Status == workflow.Pending):
 		return refusePatch(path+"/join", "%v waits there", t.ID)
 	}
-	// From here on it is about a token that waits at a join, behind the transition that it
-	// took.
+	// A token that has a Via waits at a join behind that transition, or is about to.
 	if t.Via == "" {
 		return c.checkWaiting(t, was, is)
 	}

@@ -15,7 +15,7 @@ import (
 // attempts since Base. The delay is a pure function of run, token and attempt, jitter
 // included, so that a replay comes to the same.
 func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Failure, after time.Duration) (time.Time, bool) {
-	// Of a node whose input failed no attempt was made.
+	// None, if it was the node's input that failed.
 	made := t.Attempt - t.Base
 	if made < 1 || made >= n.Retry.MaxAttempts || !retriesFailure(n.Node.Retry, f) {
 		return time.Time{}, false

@@ -26,9 +26,8 @@ const Version = 2
 // without error says that the message was taken before.
 //
 // An actor calls it with each message, applies the plan to its own state, commits both and
-// only then lets the effects out. Because the plan is a pure function of its arguments, the
-// commit may be lost at any point: the message is planned anew, or the record is replayed,
-// with the same result.
+// only then lets the effects out. A plan whose commit is lost has done nothing; and since it is
+// a pure function of its arguments, a record that is replayed comes to the same decisions.
 func Step(s *state.State, m state.Message, now time.Time) (decision.Plan, error) {
 	return planMessage(s, m, now, nil)
 }

@@ -29,9 +29,9 @@ func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
 		p.completeNode(t, completion{output: timerOutput()})
 		return
 	}
+	limit := timeout.Deadline(p.now, n.Timeout)
 	// A wait for time alone needs the result only if it may be retried, when until is
 	// evaluated once more.
-	limit := timeout.Deadline(p.now, n.Timeout)
 	if len(names) == 0 {
 		d := decision.AwaitTimer{Token: t.ID, Attempt: t.Attempt + 1, Due: due, Limit: limit}
 		if n.AsksResult && n.Node.Retry != nil {
