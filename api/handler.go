@@ -107,6 +107,9 @@ func (c *call) serveAdmitted(r *route) error {
 		}
 		defer leave()
 	}
+	if err := c.checkValues(r); err != nil {
+		return err
+	}
 	if c.readsWholeRun(r) {
 		leave, err := c.replays.admit(c.who)
 		if err != nil {

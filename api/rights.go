@@ -4,9 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/loopback"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -120,6 +122,36 @@ func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 	default:
 		return who, All, nil
 	}
+}
+
+// redactedHeader says that the runs have no values.
+const redactedHeader = "Pawl-Redacted"
+
+// MarkRedacted says in a request through the socket of an engine that the values of its runs were left out when they were
+// exported. They are shown then, and nothing is explained or tried, which would plan on what stands for the values: that is refused as
+// replay.ErrRedacted says. It is for programs that open exports, as pawl does. Without a request it does nothing.
+func MarkRedacted(r *http.Request) {
+	if r == nil {
+		return
+	}
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header.Set(redactedHeader, "1")
+}
+
+// IsRedacted reports whether MarkRedacted has said so of a request.
+func IsRedacted(r *http.Request) bool { return r != nil && r.Header.Get(redactedHeader) != "" }
+
+// plannedPaths are those whose answers plan again what was recorded.
+var plannedPaths = []string{"/v1/runs/{run}/why", "/v1/runs/{run}/simulate", "/v1/runs/{run}/forks", "/v1/diff"}
+
+// checkValues refuses what plans again on a run that has no values.
+func (c *call) checkValues(r *route) error {
+	if c.local && IsRedacted(c.r) && (slices.Contains(plannedPaths, r.path) || c.r.URL.Query().Get("dryRun") != "") {
+		return invalidf("%v", replay.ErrRedacted)
+	}
+	return nil
 }
 
 // checkAgain refuses a caller who has not the name and the rights any more with which a request began.

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/fair"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -150,7 +151,11 @@ func (s *server) servePage(p *page, head, rest string) error {
 	if p.r.Method == http.MethodPost && head == "theme" && rest == "" {
 		return p.keepTheme()
 	}
+	p.redacted = s.local && api.IsRedacted(p.r)
 	if head == "act" && rest == "" {
+		if p.redacted {
+			return replay.ErrRedacted
+		}
 		return s.serveAct(p)
 	}
 	if p.r.Method != http.MethodGet && p.r.Method != http.MethodHead {
@@ -182,6 +187,9 @@ func (s *server) routePage(p *page, head, rest string) error {
 	case "inbox":
 		return s.showInbox(p)
 	case "diff":
+		if p.redacted {
+			return replay.ErrRedacted
+		}
 		return s.showDiff(p)
 	case "definitions":
 		return s.showDefinitions(p)

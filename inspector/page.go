@@ -11,25 +11,27 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // A page answers one request.
 type page struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	s       *server
-	root    string // leads from the page to the first one: "", or ../ as often as the page is deep
-	now     time.Time
-	who     string
-	rights  api.Rights
-	streams bool  // as frames, to whoever watches it
-	live    bool  // the page changes with what it shows
-	seq     int64 // of the run in view
-	framed  bool  // it is a frame
-	stale   bool  // something in it is of an earlier record
-	title   string
-	theme   string // light, dark, or "" as the reader prefers
+	w        http.ResponseWriter
+	r        *http.Request
+	s        *server
+	root     string // leads from the page to the first one: "", or ../ as often as the page is deep
+	now      time.Time
+	who      string
+	rights   api.Rights
+	redacted bool  // the runs have no values: nothing is explained or tried
+	streams  bool  // as frames, to whoever watches it
+	live     bool  // the page changes with what it shows
+	seq      int64 // of the run in view
+	framed   bool  // it is a frame
+	stale    bool  // something in it is of an earlier record
+	title    string
+	theme    string // light, dark, or "" as the reader prefers
 }
 
 // A frame is what every page has around its body.
@@ -95,7 +97,7 @@ func (p *page) showError(err error) {
 		status = http.StatusForbidden
 	case errors.Is(err, errUnknown):
 		status = http.StatusUnauthorized
-	case errors.Is(err, errAct):
+	case errors.Is(err, errAct), errors.Is(err, replay.ErrRedacted):
 		status = http.StatusBadRequest
 	case errors.Is(err, errCrowded):
 		status = http.StatusServiceUnavailable

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -122,7 +123,9 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	case "definition":
 		data, err = v.viewDefinition()
 	case "whatif":
-		data, err = v.viewWhatIf()
+		if err = replay.ErrRedacted; !v.redacted {
+			data, err = v.viewWhatIf()
+		}
 	case "why":
 	default:
 		err = errNoPage
@@ -188,7 +191,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		h.Parent, h.Short = &runLink{parent, v.runLink(parent)}, string(v.id[i+1:])
 	}
 	for _, view := range runViews {
-		if view.name == "whatif" && v.rights&api.Values == 0 {
+		if view.name == "whatif" && (v.rights&api.Values == 0 || v.redacted) {
 			continue
 		}
 		h.Views = append(h.Views, viewLink{Name: view.name, Text: view.text, Href: v.link("view", view.name)})
@@ -202,6 +205,10 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	}
 	if v.ov.Status == workflow.RunCompleted { // there is nothing to be worked out
 		h.Why, h.WhyAs = v.whyLines(&pawl.Explanation{Status: workflow.RunCompleted}, false), v.ov.Seq
+		return h, nil
+	}
+	if v.redacted { // what stands for its values would explain something else
+		h.Why, h.WhyAs = []whyLine{{Class: "none", Word: "not known", Place: "The run", Href: v.link(), Text: "was exported without its values: why it stands here is not known."}}, v.ov.Seq
 		return h, nil
 	}
 	x, ok, err := v.explain(view == "why")

@@ -178,7 +178,7 @@ func (v *viewer) viewToken() (any, error) {
 	if err := v.addHistory(&data, t); err != nil {
 		return nil, err
 	}
-	if t.Live() {
+	if t.Live() && !v.redacted {
 		x, ok, err := v.explain(false)
 		if err == nil && ok {
 			for i := range x.Waits {

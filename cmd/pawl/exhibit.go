@@ -37,9 +37,9 @@ func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error
 	if err != nil {
 		return nil, err
 	}
-	n := 0
+	n, redacted := 0, false
 	err = con.whileWorking("reading "+f.Dir, func() (err error) {
-		n, err = f.fillExhibit(ctx, con, dir)
+		n, redacted, err = f.fillExhibit(ctx, con, dir)
 		return err
 	})
 	var e *reached
@@ -53,26 +53,31 @@ func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error
 	opened := e.close
 	e.close = func() error { return errors.Join(opened(), os.RemoveAll(dir)) }
 	e.source = fmt.Sprintf("%s, %s", filepath.Base(f.Dir), pluralText(n, "run"))
+	if redacted {
+		e.source += ", without values"
+		e.carry = withoutValues{e.carry}
+	}
 	e.fixed = true
 	e.Client = api.NewClient("http://localhost", &http.Client{Transport: readOnly{e.carry}})
 	return e, nil
 }
 
-// fillExhibit writes the runs of the file into a new directory, and returns how many there are. Runs that cannot be
+// fillExhibit writes the runs of the file into a new directory, and returns how many there are, and whether one was exported without its values. Runs that cannot be
 // read are told of, and left out, unless there is no other. With keys the directory is sealed as well: a command that
 // is killed leaves it behind.
-func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n int, err error) {
+func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n int, redacted bool, err error) {
 	keys, err := f.codec()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	d, err := store.Open(dir, store.Options{Durability: store.ProcessCrash, Codec: keys})
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	var unreadable error
 	for rec, err := range replay.AllSealed(keys, f.Dir) {
 		if err == nil {
+			redacted = redacted || rec.Redacted()
 			err = exhibitRun(d, rec)
 		}
 		if err == nil {
@@ -89,12 +94,12 @@ func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n i
 		}
 	}
 	if err := d.Close(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if n == 0 {
-		return 0, unreadable
+		return 0, false, unreadable
 	}
-	return n, nil
+	return n, redacted, nil
 }
 
 // exhibitRun writes a recorded run into a directory, as it is.
@@ -167,5 +172,15 @@ type readOnly struct{ to http.RoundTripper }
 func (t readOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	api.NarrowLocal(r, "", true)
+	return t.to.RoundTrip(r)
+}
+
+// withoutValues sends requests about runs that have no values.
+type withoutValues struct{ to http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t withoutValues) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	api.MarkRedacted(r)
 	return t.to.RoundTrip(r)
 }

@@ -43,9 +43,10 @@ func TestExhibitsOfSealedRunsAreSealed(t *testing.T) {
 
 	copied := filepath.Join(dir, "copied")
 	f := dirFlag{Dir: files[0], keyFlag: keyFlag{KeyFile: keyFile}}
-	n, err := f.fillExhibit(t.Context(), &console{Out: io.Discard, Errs: io.Discard, Now: time.Now}, copied)
+	n, redacted, err := f.fillExhibit(t.Context(), &console{Out: io.Discard, Errs: io.Discard, Now: time.Now}, copied)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+	require.False(t, redacted)
 	read := 0
 	require.NoError(t, filepath.WalkDir(copied, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

@@ -234,3 +234,27 @@ func TestServeAnExport(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries, "nothing is left behind")
 }
+
+// Of runs without values nothing is explained or tried on their pages, since other values would decide otherwise.
+func TestServeWithoutValues(t *testing.T) {
+	e, dir := startWaiting(t, pawl.Options{})
+	require.NoError(t, e.Close(t.Context()))
+	path := filepath.Join(t.TempDir(), "r-1.pawl")
+	con := &console{Out: io.Discard, Errs: io.Discard, Now: time.Now}
+	require.Equal(t, exitDone, con.runArguments(t.Context(), []string{"export", "r-1", "--redact", "--to", path, "--dir", dir}))
+	s := serveDir(t, path)
+	require.Equal(t, "r-1.pawl, 1 run, without values", s.said.Source)
+	bearer := []string{"Authorization", "Bearer " + s.key}
+	status, page := s.ask(http.DefaultClient, "GET", "/run/r-1", "", bearer...)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, "was exported without its values")
+	require.NotContains(t, page, "waits for the signal")
+	require.NotContains(t, page, "view=whatif")
+	for _, address := range []string{"/run/r-1?view=whatif", "/diff?a=r-1&b=r-1", "/v1/runs/r-1/why"} {
+		status, page = s.ask(http.DefaultClient, "GET", address, "", bearer...)
+		require.Equal(t, http.StatusBadRequest, status, address)
+		require.Contains(t, page, "it was exported without values", address)
+	}
+	s.stop()
+	require.Equal(t, exitDone, <-s.ended)
+}
