@@ -89,3 +89,31 @@ func TestNoTimeout(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, r.Findings)
 }
+
+// TestConditionsThatNoValueMakesTrue are told: what is behind them was not looked at.
+func TestConditionsThatNoValueMakesTrue(t *testing.T) {
+	for condition, decided := range map[string]bool{
+		"result.y == 'zz'":               true,
+		"result.y.size() * 7 == 91":      false,
+		"result.y.matches('^a{7}b$')":    false,
+		"result.y > 3 && result.y < 2":   true, // whatever it is
+		"'it is' == 'never true'":        true,
+		"result.y * result.y == 1522756": false,
+	} {
+		d, err := workflow.ParseYAML([]byte(`
+name: far
+start: a
+nodes: [{id: a, task: x, timeout: 1m}, {id: b}, {id: c}]
+transitions:
+  - {from: a, to: b, condition: "` + condition + `"}
+  - {from: a, to: c, priority: 1}
+`))
+		require.NoError(t, err)
+		r, err := soundness.Check(d, soundness.Options{})
+		require.NoError(t, err)
+		require.Equal(t, decided, r.Complete, condition)
+		if !decided {
+			require.Equal(t, []string{`no value was found for which transition "a->b" is taken: its condition is ` + condition}, r.Bounds)
+		}
+	}
+}

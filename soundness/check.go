@@ -147,6 +147,11 @@ func (c *checker) addFinding(f Finding) {
 	c.findings = append(c.findings, f)
 }
 
+// isShadowed reports whether a transition is one of a tier that was told of as never taken.
+func (c *checker) isShadowed(id workflow.TransitionID) bool {
+	return slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Code == ShadowedTier && f.Transition == id })
+}
+
 // addBound adds a reason why the search is not complete, once.
 func (c *checker) addBound(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.bounds, text) {

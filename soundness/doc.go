@@ -4,7 +4,8 @@
 // [Check] explores breadth first. A move is what a run is told from outside: that a task has
 // completed or failed, an event, a vote, a time-out. Results are made up from the expressions
 // that read them: from the values that conditions compare with and from those beside them, so
-// that every condition is tried on both sides where it has two. States that differ only in the
+// that a condition that compares them with literals is tried on both sides where it has two; of
+// others that none of the values makes true the report says so. States that differ only in the
 // order of like branches, in ids or in instants are one.
 //
 // What it finds is therefore a run that can happen, if tasks answer so, and each finding has the

@@ -40,6 +40,7 @@ type explorer struct {
 	byForm   map[string]int
 	plans    int
 	taken    map[workflow.TransitionID]bool // in some run
+	wasTrue  map[workflow.TransitionID]bool // conditions that were asked: whether they were true for one of the values
 	ended    map[workflow.NodeID]bool       // nodes that completed in some run
 	fired    map[string]bool                // joins, by group or node, that fired as they should
 	waited   map[string]int                 // the first state in which a token waits there
@@ -75,7 +76,7 @@ func newExplorer(c *checker) (*explorer, error) {
 // emptyExplorer returns an explorer that has looked at nothing.
 func emptyExplorer(c *checker, g *workflow.Graph) *explorer {
 	return &explorer{
-		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{},
+		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{},
 		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{},
 	}
 }
@@ -92,8 +93,22 @@ func (x *explorer) explore() {
 		}
 		x.expand(i)
 	}
+	x.addUntrue()
 	if x.limited {
 		x.check.addBound("runs that make more than %d tokens were not followed", x.graph.Limits.Tokens)
+	}
+}
+
+// addUntrue adds the conditions that were asked, and true for no value that was made up: what is behind them was not looked
+// at, and other values may lead there. Of comparisons with literals the values that are made up stand for all others; what a
+// shadowed tier asks is told of as that.
+func (x *explorer) addUntrue() {
+	for i := range x.graph.Definition.Transitions {
+		t := x.graph.Transition(x.graph.Definition.Transitions[i].ID)
+		if was, asked := x.wasTrue[t.ID]; !asked || was || len(t.Condition.References()) == 0 || comparisons.MatchString(t.Condition.Source()) || x.check.isShadowed(t.ID) {
+			continue
+		}
+		x.check.addBound("no value was found for which transition %q is taken: its condition is %s", string(t.ID), value.Shorten(t.Transition.Condition, 200))
 	}
 }
 
@@ -187,6 +202,11 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 	next := &found{state: state.Restore(f.state.Graph, f.state.AllRows()), now: now, from: i, by: m, depth: f.depth + 1}
 	next.state.Epoch = epoch
 	record := &decision.Record{Seq: int64(next.depth), At: now, Epoch: epoch, Message: m.message}
+	for _, n := range plan.Trace {
+		if n.Transition != "" && n.Expression != "" {
+			x.wasTrue[n.Transition] = x.wasTrue[n.Transition] || n.Result
+		}
+	}
 	for _, d := range plan.Decisions {
 		x.noteDecision(next, d)
 		decision.Apply(next.state, d, record)
