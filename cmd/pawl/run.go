@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
+	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -112,6 +113,8 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 	o := pawl.Options{Executor: e, Codec: keys, Logger: slog.New(slog.DiscardHandler)}
 	if c.Dir == "" {
 		o.Durability = pawl.ProcessCrash
+	} else {
+		o.Socket = inspector.Local // for the other commands, as long as the run goes on
 	}
 	engine, err := pawl.Open(ctx, dir, o)
 	if err != nil {
