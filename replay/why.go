@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,6 +68,7 @@ type Arrival struct {
 	Message     string                  `json:"message"` // that the run was given
 	From        string                  `json:"from"`    // the place of the token that it grew from
 	Transitions []workflow.TransitionID `json:"transitions,omitzero"`
+	Tier        int                     `json:"tier"`           // of the transitions
 	Notes       []decision.Note         `json:"notes,omitzero"` // the conditions that were asked, with what they read
 }
 
@@ -181,6 +181,9 @@ func arrivalOf(s *state.State, r *decision.Record, t *state.Token) *Arrival {
 	for i := range routes {
 		if routes[i].Token == t.Parent {
 			a.From, a.Transitions = string(routes[i].Node), routes[i].Transitions
+			if len(a.Transitions) > 0 {
+				a.Tier, _ = tierOf(s.Graph, routes[i].Node, a.Transitions[0], routes[i].Caught != nil)
+			}
 		}
 	}
 	for _, n := range plan.Trace {
@@ -300,7 +303,11 @@ func (a *Arrival) writeArrival(b *strings.Builder) {
 	for i, id := range a.Transitions {
 		names[i] = string(id)
 	}
-	fmt.Fprintf(b, "  it came from %s by %s in record %d: %s\n", a.From, cmp.Or(strings.Join(names, " "), "a join"), a.Seq, value.Shorten(a.Message, maxShown))
+	by := "a join"
+	if len(names) > 0 {
+		by = fmt.Sprintf("%s [tier %d]", strings.Join(names, " "), a.Tier)
+	}
+	fmt.Fprintf(b, "  it came from %s by %s in record %d: %s\n", a.From, by, a.Seq, value.Shorten(a.Message, maxShown))
 	for _, n := range a.Notes {
 		fmt.Fprintf(b, "    %v\n", n)
 	}

@@ -41,7 +41,7 @@ transitions:
 	require.Equal(t, `order-42 of order is running after record 3, 2030-01-01 00:00:01.000
 approve (t2) waits for people: 1 of 2 approvals (ann)
   until 2030-01-01 01:00:01.000
-  it came from check by check->approve in record 2: TaskCompleted token=t1 attempt=1 at check
+  it came from check by check->approve [tier 1] in record 2: TaskCompleted token=t1 attempt=1 at check
     t1 check->ship [tier 0]: result.score > 0.8 is false with result.score = 0.71
   try: pawl vote order-42 approve yes -m REASON`, r.why().String())
 }

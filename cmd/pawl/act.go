@@ -104,6 +104,13 @@ func (f *actFlag) sourceText(e *reached) string {
 	return e.source + ": what comes of it begins when your program opens " + f.Dir
 }
 
+// A doneDeed is what is told of a deed that is done, or tried.
+type doneDeed struct {
+	api.Acted
+	Token workflow.TokenID `json:"token,omitzero"` // to which it was done, where that was chosen by
+	Node  workflow.NodeID  `json:"node,omitzero"`
+}
+
 func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) error {
 	d.act.By, d.act.Reason = f.By, f.Reason
 	do := e.Do
@@ -115,7 +122,7 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) 
 	case err != nil:
 		return err
 	case f.JSON:
-		con.writeLine(true, done)
+		con.writeLine(true, doneDeed{done, d.act.Token, d.act.Node})
 	case f.DryRun:
 		con.printFuture(d.run, done.Future)
 	default:

@@ -20,7 +20,7 @@ var importVerb = verb{
 type importCommand struct {
 	From     string `arg:"" help:"The file, whose first run is meant, or FILE:RUN or DIR:RUN."`
 	To       string `arg:"" name:"new-run" help:"The id of the new run."`
-	At       int64  `placeholder:"N" help:"After this record; the last one after which the run had not ended, if this is not given."`
+	At       *int64 `placeholder:"N" help:"After this record; the last one after which the run had not ended, if this is not given."`
 	InFlight string `enum:"again,park" default:"again" help:"Tasks that were out: again sends them again, park leaves them to an operator."`
 	DryRun   bool   `help:"Say what the new run would be. Nothing is changed."`
 	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
@@ -35,8 +35,12 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	at, err := recordOf(c.At)
+	if err != nil {
+		return err
+	}
 	return a.withActor(ctx, con, func(e *reached) error {
-		m := api.Import{From: from, To: workflow.RunID(c.To), At: c.At, By: a.By, Reason: c.Reason}
+		m := api.Import{From: from, To: workflow.RunID(c.To), At: at, By: a.By, Reason: c.Reason}
 		if c.InFlight == "park" {
 			m.InFlight = workflow.InFlightPark
 		}

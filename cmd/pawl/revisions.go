@@ -29,6 +29,10 @@ func (c *revisionsCommand) runCommand(ctx context.Context, con *console) error {
 			if err != nil {
 				return err
 			}
+			if c.JSON {
+				con.writeLine(true, d)
+				return nil
+			}
 			return con.writeValue(d)
 		}
 		rows := [][]string{{"REVISION", "RECORD", "AT", "OPS", "BY", "WHY"}}

@@ -35,6 +35,10 @@ var errNoQuery = errors.New("there is no query: pawl sql --schema writes the tab
 
 // runCommand answers the query from what can be read.
 func (c *sqlCommand) runCommand(ctx context.Context, con *console) error {
+	if c.Schema && c.JSON {
+		con.writeLine(true, map[string]string{"schema": replay.QuerySchema})
+		return nil
+	}
 	if c.Schema {
 		_, err := fmt.Fprint(con.Out, replay.QuerySchema)
 		return err
