@@ -10,8 +10,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Changes are the rows of a state that differ from what its store last kept.
-// The rows are immutable and may be written while the state moves on.
+// Changes are the rows of a state that differ from what its store last kept. The rows are immutable and may be
+// written while the state moves on. They are taken when the file of a run is to be written, which is rarer than a
+// commit: a row that has changed ten times since is there once, as it is now.
 type Changes struct {
 	Facts     Facts
 	Tokens    []*Token
@@ -33,6 +34,7 @@ type BranchChange struct {
 
 // changes collects what Changes will say. Only a state without base collects.
 type changes struct {
+	// Tokens, groups and signals are not here: their tables have a set of dirty ids each.
 	branches  map[workflow.Scope]bool
 	newItems  map[workflow.GroupID]bool
 	writes    []DataChange
@@ -41,6 +43,7 @@ type changes struct {
 	latest    map[string]int // scope and path of a DataSet: its place in writes
 }
 
+// addBranch notes that a branch is resolved. Counters of a branch are no change that a store would keep.
 func (c *changes) addBranch(s *State, sc workflow.Scope) {
 	if s.base != nil {
 		return
@@ -51,6 +54,7 @@ func (c *changes) addBranch(s *State, sc workflow.Scope) {
 	c.branches[sc] = true
 }
 
+// addItems notes that the elements of a group are new, or have become more.
 func (c *changes) addItems(s *State, id workflow.GroupID) {
 	if s.base != nil {
 		return
@@ -61,14 +65,16 @@ func (c *changes) addItems(s *State, id workflow.GroupID) {
 	c.newItems[id] = true
 }
 
-// addWrite records a write. An earlier set of the same path is superseded, so that
-// a counter costs one row however often it is set.
+// addWrite records a write. An earlier set of the same path is superseded, so that a counter costs one row however
+// often it is set. Writes keep their order, unlike rows: a set hides what was written below its path, and appended
+// elements have numbers.
 func (c *changes) addWrite(s *State, w DataChange) {
 	if s.base != nil {
 		return
 	}
 	switch key := w.Scope.String(); w.Kind {
 	case DataSet:
+		// The lengths of the names tell the path a, b from the path a/b.
 		for _, p := range w.Path {
 			key += fmt.Sprintf("/%d:%s", len(p), p)
 		}
@@ -79,6 +85,7 @@ func (c *changes) addWrite(s *State, w DataChange) {
 			c.latest = map[string]int{}
 		}
 		c.latest[key] = len(c.writes)
+	// An element may lie in a list that an earlier set of the list, or of anything around it, began.
 	case DataAppend:
 		// What cleared the list must stay before the elements.
 		for _, p := range w.Path {
@@ -90,8 +97,9 @@ func (c *changes) addWrite(s *State, w DataChange) {
 	c.writes = append(c.writes, w)
 }
 
-// TakeChanges returns what has changed since the last call, or since the state
-// began, and starts anew.
+// TakeChanges returns what has changed since the last call, or since the state began, and starts anew. Everything in
+// it is sorted, so that the same changes make the same file. The rows are shared with the state; what the caller gets
+// may be written by another goroutine, since a change to the state replaces rows and does not touch them.
 func (s *State) TakeChanges() Changes {
 	out := Changes{Facts: s.Facts, Items: map[workflow.GroupID][]any{}, Revisions: s.changes.revisions}
 	for i, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
@@ -121,6 +129,7 @@ func (s *State) TakeChanges() Changes {
 	for id := range s.changes.newItems {
 		out.Items[id] = s.items[id]
 	}
+	// Superseded writes lost their path in addWrite, so that no place in the slice had to move.
 	for _, w := range s.changes.writes {
 		if w.Kind == DataDrop || w.Path != nil {
 			out.Data = append(out.Data, w)
@@ -130,9 +139,9 @@ func (s *State) TakeChanges() Changes {
 	return out
 }
 
-// sortLines sorts the lines of a restored state: tokens by the order in which
-// they began to wait, groups by id. It also lines up the groups that drain: only
-// after all tokens are restored is it known which groups hold stragglers.
+// sortLines sorts the lines of a restored state: tokens by the order in which they began to wait, groups by id. It
+// also lines up the groups that drain: only after all tokens are restored is it known which groups hold stragglers.
+// Restore puts tokens by id, and a token that began to wait first may have the higher id.
 func (s *State) sortLines() {
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		s.lineUpDraining(s.Group(id))
@@ -142,7 +151,8 @@ func (s *State) sortLines() {
 	}
 }
 
-// Rows are a whole state as a store keeps it.
+// Rows are a whole state as a store keeps it. A store reads them from the file of a run, and AllRows makes them of a
+// state in memory. Counters and indexes are not in them: they follow from the rest.
 type Rows struct {
 	Facts    Facts
 	Tokens   []*Token // dense, by id
@@ -150,25 +160,31 @@ type Rows struct {
 	Branches []BranchChange
 	Items    map[workflow.GroupID][]any
 	Data     []DataChange  // parents before children, elements in order
-	Signals  []*KeptSignal // dense, by number
+	Signals  []*KeptSignal // by number, without those that nobody will ask for
 	Steps    []*Step       // by node
 }
 
-// Restore returns the state that rows describe. Counters are counted anew. It
-// panics if the rows are not those of one state.
+// Restore returns the state that rows describe, as if every row were put into a new state. Counters are counted anew.
+// It panics if the rows are not those of one state, as those of a damaged file may be: whoever reads a file recovers.
 func Restore(g *workflow.Graph, rows Rows) *State {
 	s := NewState(rows.Facts.Run, g)
+	// Groups come first, since a token is counted in the group that it is in. An enclosing group has a lower id than
+	// what is nested in it.
 	for _, gr := range rows.Groups {
 		s.PutGroup(gr)
 	}
 	for id, xs := range rows.Items {
 		s.putItems(id, xs)
 	}
+	// A branch gets a row before any of its tokens is put. Without it, Branch would derive the branch from a first
+	// token that is already in the table, and countToken would count that one twice.
 	for _, t := range rows.Tokens {
 		if t.Scope.Group != 0 && !s.hasBranchRow(t.Scope) {
 			s.putBranch(t.Scope, Branch{})
 		}
 	}
+	// The status comes before the tokens too: what a token brings to a join is counted only in a branch that has
+	// arrived.
 	for _, b := range rows.Branches {
 		c := s.Branch(b.Scope)
 		c.Status, c.Failure = b.Status, b.Failure
@@ -187,13 +203,17 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	for _, w := range rows.Data {
 		s.RestoreData(w)
 	}
+	// The facts come last, since the Put methods have moved NextToken, NextGroup and NextSignal. What the store knows
+	// already is no change.
 	s.Facts = rows.Facts
 	s.TakeChanges()
 	s.TakeListings()
 	return s
 }
 
-// AllRows returns the whole state in its comparable form.
+// AllRows returns the whole state in its comparable form. Two states are alike if these are: rescue compares them
+// when it checks a file against its journal. PutRevision makes a state with another graph of them. A run with patches
+// has the revisions in its file only. s has no base.
 func (s *State) AllRows() Rows {
 	out := Rows{Facts: s.Facts, Items: map[workflow.GroupID][]any{}, Data: s.AllData()}
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {

@@ -8,10 +8,12 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A layer holds what one scope has written below one path. What it does not
-// hold shows through from the layers beneath: the enclosing scope's, and, in an
-// overlay, those of the state that it lies over. Layers are owned by their
-// State; the values in them are immutable and shared.
+// A layer holds what one scope has written below one path. What it does not hold shows through from the layers
+// beneath: the enclosing scope's, and, in an overlay, those of the state that it lies over. Layers are owned by their
+// State; the values in them are immutable and shared. Example: the run has state {a: 1, log: [x]}, and a branch sets
+// state.b and appends y to state.log. The layer of the branch has, at state, the fields b, with set, and log, with
+// the tail [y]; in it nothing is copied. The branch sees {a: 1, b: ..., log: [x, y]}, also when the run sets a
+// meanwhile.
 type layer struct {
 	set    bool       // value hides everything beneath
 	value  any        // with set
@@ -49,7 +51,8 @@ func (l *layer) layerAt(path []string) *layer {
 	return l
 }
 
-// A sheet is one layer of a view: a layer, or a plain value.
+// A sheet is one layer of a view: a layer, or a plain value. A plain value is part of what some layer has set: below
+// it there are no more layers, only values.
 type sheet struct {
 	layer *layer
 	value any // if layer is nil
@@ -63,11 +66,14 @@ func (s sheet) plainValue() (any, bool) {
 	return s.layer.value, s.layer.set
 }
 
-// A view is what a scope sees at one path: sheets, innermost first, of which
-// only the last may hide. An empty view is a missing value.
+// A view is what a scope sees at one path: sheets, innermost first, of which only the last may hide. An empty view is
+// a missing value. Values are resolved when an expression asks for them: a view of a large state costs nothing, and
+// only the path that is read is followed.
 type view []sheet
 
-// viewAt returns the view at key.
+// viewAt returns the view at key. It collects what the sheets have at the key from the innermost outwards, and stops
+// at the first that sets its whole value, or the value around: what lies beneath is hidden, even if the value has no
+// such key.
 func (v view) viewAt(key string) view {
 	var out view
 	for _, s := range v {
@@ -91,8 +97,9 @@ func (v view) viewAt(key string) view {
 	return out
 }
 
-// resolveValue returns the value that v shows: a plain value where one layer alone
-// decides, a lazy object or list otherwise.
+// resolveValue returns the value that v shows: a plain value where one layer alone decides, a lazy object or list
+// otherwise. A layer that was only made on the way to another, and holds nothing, must not count: with it, a missing
+// value would be an empty object.
 func (v view) resolveValue() (any, bool) {
 	v = slices.DeleteFunc(slices.Clone(v), func(s sheet) bool {
 		return s.layer != nil && !s.layer.set && len(s.layer.fields) == 0 && len(s.layer.tail) == 0
@@ -103,6 +110,8 @@ func (v view) resolveValue() (any, bool) {
 	if x, ok := v[0].plainValue(); ok && (v[0].layer == nil || len(v[0].layer.fields) == 0 && len(v[0].layer.tail) == 0) {
 		return x, true
 	}
+	// Something is written over or behind a value: the result is put together when it is read. A tail says that it is
+	// a list.
 	for _, s := range v {
 		if s.layer != nil && len(s.layer.tail) > 0 {
 			return newListView(v), true
@@ -140,9 +149,11 @@ func (o objectView) Keys() []string {
 // Len implements value.Object.
 func (o objectView) Len() int { return len(o.Keys()) }
 
-// A listView is a value.List made of segments: what was set, then what each
-// layer appended, outermost first.
+// A listView is a value.List made of segments: what was set, then what each layer appended, outermost first.
+// Appending to a list of many elements in a branch therefore copies none of them.
 type listView struct {
+	// No segment is empty; starts has the index in the list of the first element of each, and length is that of all
+	// together.
 	segments [][]any
 	starts   []int
 	length   int
@@ -165,6 +176,7 @@ func newListView(v view) *listView {
 	return l
 }
 
+// addSegment adds elements behind those that are there.
 func (l *listView) addSegment(xs []any) {
 	if len(xs) == 0 {
 		return
@@ -178,6 +190,7 @@ func (l *listView) Len() int { return l.length }
 
 // At implements value.List.
 func (l *listView) At(i int) any {
+	// Without an exact hit, the search returns the segment behind the one that has the element.
 	k, found := slices.BinarySearch(l.starts, i)
 	if !found {
 		k--

@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// InitData sets the sections of the run's own scope at its start.
+// InitData sets the sections of the run's own scope at its start. The section input is not among them: it is a fact,
+// and nobody writes to it.
 func (s *State) InitData() {
 	initial := s.Graph.Definition.State.Initial
 	if initial == nil {
@@ -30,7 +31,9 @@ func (s *State) Data(sc workflow.Scope, path ...string) (any, bool) {
 	return v.resolveValue()
 }
 
-// layersOf returns the layers that sc sees, its own first.
+// layersOf returns the layers that sc sees, its own first. For each scope from sc outwards to the run itself, it
+// takes the layers of the overlays, the topmost first, down to the state that they lie over. So the newest write wins
+// within a scope, and the inner scope over the outer one.
 func (s *State) layersOf(sc workflow.Scope) view {
 	var v view
 	for {
@@ -54,21 +57,26 @@ func (s *State) layersOf(sc workflow.Scope) view {
 	}
 }
 
-// SetData sets the value at path in scope sc. Missing parents are made.
+// SetData sets the value at path in scope sc. Missing parents are made. Fields and elements that this scope has
+// written below path are gone: the new value takes their place. What an enclosing scope has there is hidden from now
+// on, and not changed.
 func (s *State) SetData(sc workflow.Scope, path []string, v any) {
 	l := s.ownLayer(sc).layerAt(path)
 	*l = layer{set: true, value: v}
 	s.changes.addWrite(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataSet})
 }
 
-// AppendData appends one element to the list at path in scope sc.
+// AppendData appends one element to the list at path in scope sc. The element is a change of its own, so that a list
+// that grows to n elements costs n rows and not n copies of it. Its number counts the elements that this scope has
+// appended since it last set the list.
 func (s *State) AppendData(sc workflow.Scope, path []string, v any) {
 	l := s.ownLayer(sc).layerAt(path)
 	l.tail = append(l.tail, v)
 	s.changes.addWrite(s, DataChange{Scope: sc, Path: path, Value: v, Kind: DataAppend, Index: len(l.tail) - 1})
 }
 
-// DropScope forgets what scope sc has written. Nobody can read it any more.
+// DropScope forgets what scope sc has written. Nobody can read it any more. It happens when the last token of a
+// branch has ended, or the branch has failed. In an overlay the layers beneath stay, and a nil entry hides them.
 func (s *State) DropScope(sc workflow.Scope) {
 	if !s.HasData(sc) {
 		return
@@ -81,6 +89,8 @@ func (s *State) DropScope(sc workflow.Scope) {
 	s.changes.addWrite(s, DataChange{Scope: sc, Kind: DataDrop})
 }
 
+// ownLayer returns the layer in which s itself keeps the writes of a scope, made if need be. If s is an overlay that
+// has dropped the scope before, the new layer says so with anew: what lies beneath stays hidden.
 func (s *State) ownLayer(sc workflow.Scope) *layer {
 	l, dropped := s.scopes[sc]
 	if l == nil {
@@ -97,7 +107,8 @@ func (s *State) putLayer(sc workflow.Scope, l *layer) {
 	s.scopes[sc] = l
 }
 
-// Section returns a whole section of the run's own scope as a plain value.
+// Section returns a whole section of the run's own scope as a plain value. It copies as much as the section holds,
+// and is meant for the end of a run, for schemas of a whole section, and for Inspect.
 func (s *State) Section(name string) map[string]any {
 	v, ok := s.Data(workflow.Scope{}, name)
 	if !ok {
@@ -126,8 +137,9 @@ type DataChange struct {
 	Value any
 }
 
-// RestoreData applies a change that a store kept. Changes of one scope come
-// parents first.
+// RestoreData applies a change that a store kept. Changes of one scope come parents first, the elements of a list in
+// their order. Unlike SetData it leaves the fields and elements that are there: the file has no rows below a set that
+// the set has hidden.
 func (s *State) RestoreData(c DataChange) {
 	switch c.Kind {
 	case DataSet:
@@ -157,6 +169,8 @@ func (s *State) AllData() []DataChange {
 	return out
 }
 
+// appendWrites adds the writes of a layer and of all below it: the value first, then the elements, then the fields by
+// name. The same layers give the same writes, in whatever order they were written.
 func (l *layer) appendWrites(sc workflow.Scope, path []string, out []DataChange) []DataChange {
 	if l.set {
 		out = append(out, DataChange{Scope: sc, Path: path, Kind: DataSet, Value: l.value})
@@ -170,7 +184,8 @@ func (l *layer) appendWrites(sc workflow.Scope, path []string, out []DataChange)
 	return out
 }
 
-// HasData reports whether scope sc holds writes of its own.
+// HasData reports whether scope sc holds writes of its own. A branch that has written nothing needs no decision to
+// drop its data.
 func (s *State) HasData(sc workflow.Scope) bool {
 	for t := s; t != nil; t = t.base {
 		if l, ok := t.scopes[sc]; ok {

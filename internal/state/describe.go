@@ -12,7 +12,8 @@ import (
 // maxMessageText bounds the description of a message, in bytes.
 const maxMessageText = 400
 
-// MessageName returns the name of a message's type; "" for nil.
+// MessageName returns the name of a message's type; "" for nil. It is the name under which the journal has the
+// message.
 func MessageName(m Message) string {
 	if m == nil {
 		return ""
@@ -20,7 +21,9 @@ func MessageName(m Message) string {
 	return reflect.TypeOf(m).Name()
 }
 
-// DescribeMessage describes a message in one line, without its values.
+// DescribeMessage describes a message in one line, without its values. Outputs, payloads and inputs are left out:
+// they may be large, and need not be for everybody's eyes who sees a list of records. It goes by the names of fields,
+// so that a new message is described without a change here.
 func DescribeMessage(m Message) string {
 	text := MessageName(m)
 	if text == "" {
@@ -32,6 +35,7 @@ func DescribeMessage(m Message) string {
 			text += fmt.Sprintf(" %s=%v", strings.ToLower(name), f.Interface())
 		}
 	}
+	// A ballot says by whom it is, and the call that brought it may have been made in another's name.
 	switch by := v.FieldByName("By"); {
 	case act.By == "" || by.IsValid() && by.String() == act.By:
 	case by.IsValid():
@@ -53,6 +57,7 @@ func failureOf(m Message) *workflow.Failure {
 	switch f := reflect.ValueOf(m).FieldByName("Failure"); {
 	case !f.IsValid() || f.IsZero():
 		return nil
+	// ChildEnded may lack a failure and has a pointer; TaskFailed always has one.
 	case f.Kind() == reflect.Pointer:
 		failure, _ := f.Interface().(*workflow.Failure)
 		return failure
@@ -74,7 +79,8 @@ func ActOf(m Message) Act {
 	return Act{}
 }
 
-// TokenOf returns the token that a message is for; 0 if it names none.
+// TokenOf returns the token that a message is for; 0 if it names none. Messages that may name a node instead, such as
+// Retry, have 0 if they do.
 func TokenOf(m Message) workflow.TokenID {
 	if m == nil {
 		return 0

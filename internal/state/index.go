@@ -14,6 +14,9 @@ func (s *State) indexToken(old, t *Token) {
 		s.statusCounts[t.Status]++
 		s.held += oneIf(t.Held)
 	}
+	// A lock is freed before the next one is noted as held. The planner takes the names that an overlay collects and
+	// grants each to whoever has waited longest; when the decisions are applied to the state itself, the grants are
+	// among them.
 	if old != nil && old.Holds != "" && old.Holds != t.Holds {
 		s.setHolder(old.Holds, 0)
 		if s.base != nil {
@@ -23,9 +26,12 @@ func (s *State) indexToken(old, t *Token) {
 	if t.Holds != "" {
 		s.setHolder(t.Holds, t.ID)
 	}
+	// It neither waits nor waited, or it keeps its place, as an approval does that gets a vote.
 	if t.Order == 0 && (old == nil || old.Order == 0) || old != nil && old.Order == t.Order && old.Status == t.Status {
 		return
 	}
+	// Its spot in the old line is stale since the row was replaced. If it was the first, the line must begin with a
+	// fresh one again.
 	if old != nil && old.Order > 0 {
 		for _, k := range s.linesOf(old) {
 			s.trimLine(k, func(p spot) bool { return s.waitsInLine(k, p) })
@@ -47,7 +53,8 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// setHolder notes who holds a lock; 0 frees it.
+// setHolder notes who holds a lock; 0 frees it. A free lock keeps its entry with 0, which in an overlay hides the
+// holder beneath.
 func (s *State) setHolder(lock string, by workflow.TokenID) {
 	if s.holders == nil {
 		s.holders = map[string]workflow.TokenID{}
@@ -55,7 +62,8 @@ func (s *State) setHolder(lock string, by workflow.TokenID) {
 	s.holders[lock] = by
 }
 
-// LockHolder returns the token that holds a lock, 0 if it is free.
+// LockHolder returns the token that holds a lock, 0 if it is free. Locks are of one run: the same name in another run
+// is another lock.
 func (s *State) LockHolder(lock string) workflow.TokenID {
 	for t := s; t != nil; t = t.base {
 		if id, ok := t.holders[lock]; ok {
@@ -65,8 +73,9 @@ func (s *State) LockHolder(lock string) workflow.TokenID {
 	return 0
 }
 
-// TakeFreedLocks returns the locks that became free in an overlay since the last
-// call, in order.
+// TakeFreedLocks returns the locks that became free in an overlay since the last call, in order. They are granted in
+// the plan that frees them, so that no committed state has a free lock for which a token waits, unless the run is
+// paused.
 func (s *State) TakeFreedLocks() []string {
 	out := s.freed
 	s.freed = nil
@@ -84,13 +93,13 @@ func (s *State) CountByStatus(status workflow.TokenStatus) int {
 // HeldTokens returns how many pending tokens a pause holds back.
 func (s *State) HeldTokens() int { return s.held }
 
-// OpenGroups returns how many groups gather and are open: while there is one,
-// the run is not over.
+// OpenGroups returns how many groups gather and are open: while there is one, the run is not over. An open group
+// waits for CloseGroup or for further branches, also when no token lives.
 func (s *State) OpenGroups() int { return s.open }
 
-// indexGroup brings the indexes of groups up to date when g replaces old, which
-// is nil if g is new: the number of open groups, and the lines of the groups whose
-// stragglers block.
+// indexGroup brings the indexes of groups up to date when g replaces old, which is nil if g is new: the number of
+// open groups, and the lines of the groups whose stragglers block. For other groups nobody asks which occurrences
+// come after one another, and no line is kept.
 func (s *State) indexGroup(old, g *Group) {
 	was := old != nil && old.Open && old.Phase == workflow.Gathering
 	s.open += oneIf(g.Open && g.Phase == workflow.Gathering) - oneIf(was)
@@ -101,12 +110,14 @@ func (s *State) indexGroup(old, g *Group) {
 		k := WaitKey{LineGather, g.Name, g.Scope}
 		s.addToLine(k, spot{id: int64(g.ID)}, func(p spot) bool { return s.Group(workflow.GroupID(p.id)).Phase == workflow.Gathering })
 	}
+	// It may have fired just now.
 	if old != nil && old.Phase != workflow.Fired {
 		s.lineUpDraining(g)
 	}
 }
 
-// stragglersBlock reports whether stragglers of g block the next occurrence.
+// stragglersBlock reports whether stragglers of g block the next occurrence. With remaining: block, a join in the
+// same enclosing branch may not fire while stragglers of an earlier occurrence run.
 func (s *State) stragglersBlock(g *Group) bool {
 	spec := s.Graph.Groups[g.Name]
 	return g.Name != "" && spec != nil && spec.Sync != nil && spec.Sync.Remaining == workflow.RemainingBlock
@@ -144,8 +155,9 @@ func (s *State) IsDraining(name string, sc workflow.Scope) bool {
 	return false
 }
 
-// rootBranch returns the tokens and groups outside any group. They are tracked
-// only for definitions that need them.
+// rootBranch returns the tokens and groups outside any group. They are tracked only for definitions that need them.
+// Nodes with cancels and joins that synchronize look for tokens of their own branch, which may be the run itself.
+// Status is always BranchRunning, and Live and Waiting are not counted.
 func (s *State) rootBranch() Branch {
 	for t := s; t != nil; t = t.base {
 		if t.root != nil {

@@ -13,7 +13,9 @@ func inLists(t *Token) bool {
 	return t != nil && (t.Status == workflow.WaitingForApproval || t.Status == workflow.WaitingForOperator)
 }
 
-// markListingDirty remembers a token whose place in the lists of all runs changes.
+// markListingDirty remembers a token whose place in the lists of all runs changes. The lists of approvals and dead
+// letters are kept outside the run, so that they are answered without loading every run. Only the state itself
+// collects: an overlay may never be committed.
 func (s *State) markListingDirty(old, t *Token) {
 	if s.base != nil || !inLists(old) && !inLists(t) {
 		return

@@ -11,6 +11,9 @@ import (
 // A Message is something that a run's actor receives. Its variants are the
 // types below and no others; they are part of the journal's format.
 //
+// The state of the run, the message and the instant are all that a planner reads: a message must carry whatever the
+// decision depends on. One that is refused, or changes nothing, leaves no record.
+//
 //sumtype:decl
 type Message interface{ isMessage() }
 
@@ -25,7 +28,9 @@ type (
 		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so, of which this one is a fork
 		Act    Act               `json:"act,omitzero"`
 	}
-	// TaskCompleted reports the output of an attempt.
+	// TaskCompleted reports the output of an attempt. The result of an attempt counts once. Token, Attempt and Epoch
+	// are its key: a message whose key is not that of the running attempt changes nothing, so that a late result, or
+	// one from an executor that a former life of the engine started, does no harm.
 	TaskCompleted struct {
 		Token     workflow.TokenID    `json:"token"`
 		Attempt   int                 `json:"attempt"`
@@ -36,7 +41,8 @@ type (
 		Measure   value.Measure       `json:"-"`                  // of the output; zero in a message from a journal
 		Act       Act                 `json:"act,omitzero"`
 	}
-	// TaskFailed reports that an attempt failed.
+	// TaskFailed reports that an attempt failed. Whether the task is tried again, parked, or fails its token is
+	// decided by the node's policy, not here.
 	TaskFailed struct {
 		Token      workflow.TokenID `json:"token"`
 		Attempt    int              `json:"attempt"`
@@ -47,7 +53,8 @@ type (
 		Metadata   map[string]any   `json:"metadata,omitzero"`   // kept on the event
 		Act        Act              `json:"act,omitzero"`
 	}
-	// TaskSnoozed reports that an attempt asks to be called again after a time.
+	// TaskSnoozed reports that an attempt asks to be called again after a time. It does not use up an attempt's
+	// budget as a failure would.
 	TaskSnoozed struct {
 		Token   workflow.TokenID `json:"token"`
 		Attempt int              `json:"attempt"`
@@ -63,8 +70,9 @@ type (
 		Epoch   workflow.Epoch   `json:"epoch"`
 		Details any              `json:"details,omitzero"` // how far it is, for the next attempt; nil leaves them
 	}
-	// AlarmFired reports that the instant for which the run's alarm was armed
-	// has come. Everything due by max(now, At) happens.
+	// AlarmFired reports that the instant for which the run's alarm was armed has come. Everything due by max(now,
+	// At) happens. The actor makes it itself, behind the messages of a batch, if the state's Alarm is not after the
+	// batch's instant.
 	AlarmFired struct {
 		At int64 `json:"at"` // milliseconds since the Unix epoch
 	}
@@ -89,7 +97,8 @@ type (
 		Output any              `json:"output,omitzero"`
 		Act    Act              `json:"act,omitzero"`
 	}
-	// Suspend stops a run whose planner broke an invariant.
+	// Suspend stops a run whose planner broke an invariant. The actor plans it itself, after it has loaded the state
+	// from before the fault.
 	Suspend struct {
 		Cause string `json:"cause"`
 	}
@@ -98,12 +107,16 @@ type (
 		Parent bool `json:"parent,omitzero"` // said by the parent run
 		Act    Act  `json:"act,omitzero"`
 	}
-	// Pause holds back what the run would dispatch.
+	// Pause holds back what the run would dispatch. Results, signals, votes and time go on. A parent that is paused
+	// pauses its children, who keep that in Facts.ParentPauses: a pause by an operator of the child outlasts the
+	// parent's.
 	Pause struct {
 		Parent bool `json:"parent,omitzero"` // said by the parent run
 		Act    Act  `json:"act,omitzero"`
 	}
-	// Signal is an event for whoever waits for its name in the run.
+	// Signal is an event for whoever waits for its name in the run. An ID counts once per run for ever. Transient is
+	// lost if nobody waits. A signal that is kept may be taken for as long as TTL, which is 0 for ever. Early keeps
+	// also a signal whose name no node of the definition waits for, which is refused otherwise.
 	Signal struct {
 		Name      string        `json:"name"`
 		ID        string        `json:"id,omitzero"`
@@ -161,18 +174,19 @@ type (
 		Results  []workflow.ForkResult `json:"results,omitzero"`
 		Act      Act                   `json:"act,omitzero"`
 	}
-	// Stall fails a run that has done nothing for a time and waits for nothing
-	// that comes by itself.
+	// Stall fails a run that has done nothing for a time and waits for nothing that comes by itself. The engine sends
+	// it, with Options.StallAfter. If the run has written further events since, it has moved and nothing happens.
 	Stall struct {
 		Events int64         `json:"events"` // that the run had written when it was looked at
 		Idle   time.Duration `json:"idle"`   // how long it has been quiet
 	}
-	// RunGrown reports how many bytes a run takes on the disk, when they are more than
-	// it may.
+	// RunGrown reports how many bytes a run takes on the disk, when they are more than it may. The actor plans it
+	// itself after a turn, and when it has loaded the run, with the size that its store tells.
 	RunGrown struct {
 		Bytes int64 `json:"bytes"`
 	}
-	// ChildEnded reports how a child run has ended, or that it cannot begin.
+	// ChildEnded reports how a child run has ended, or that it cannot begin. It may come more than once, since parent
+	// and child tell each other at least once; only the first counts.
 	ChildEnded struct {
 		Token   workflow.TokenID   `json:"token"`
 		Attempt int                `json:"attempt"`
@@ -180,7 +194,8 @@ type (
 		Output  map[string]any     `json:"output,omitzero"`  // of a completed child
 		Failure *workflow.Failure  `json:"failure,omitzero"` // of any other
 	}
-	// ChildAsks is a child run's question whether it is still wanted.
+	// ChildAsks is a child run's question whether it is still wanted. A child asks when it is loaded: its parent may
+	// have ended while nobody could tell the child.
 	ChildAsks struct {
 		Token   workflow.TokenID `json:"token"`
 		Attempt int              `json:"attempt"`

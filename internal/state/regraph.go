@@ -2,8 +2,8 @@ package state
 
 import "github.com/pawl-run/pawl/workflow"
 
-// A Revision is a definition that a patch made. The first revision is the
-// definition that the run began with.
+// A Revision is a definition that a patch made. The first revision is the definition that the run began with. The
+// file of a run keeps all of them, so that a record is understood with the definition that it was planned with.
 type Revision struct {
 	Number   int // from 2
 	Graph    *workflow.Graph
@@ -14,9 +14,10 @@ type Revision struct {
 // more for every patch.
 func (s *State) Revision() int { return s.Patches + 1 }
 
-// PutRevision replaces the definition of a run, and counts and finds anew what
-// depends on it. On an overlay it must be the first change. It costs time in
-// proportion to the run.
+// PutRevision replaces the definition of a run, and counts and finds anew what depends on it. On an overlay it must
+// be the first change. It costs time in proportion to the run. Which lines a token waits in, which counters are kept
+// at all, whether stragglers of a group block: that follows from the definition. So the rows are restored with the
+// new one. The base of an overlay is left alone: the overlay gets a base of its own.
 func (s *State) PutRevision(r Revision) {
 	rows := s
 	for rows.base != nil {
@@ -29,6 +30,8 @@ func (s *State) PutRevision(r Revision) {
 		*s = *fresh.Overlay()
 		return
 	}
+	// The restored state takes all of its rows for stored. What the store lacks is what it lacked before, and the
+	// revision.
 	fresh.tokens.dirty, fresh.groups.dirty, fresh.signals.dirty = s.tokens.dirty, s.groups.dirty, s.signals.dirty
 	fresh.changes, fresh.listings = s.changes, s.listings
 	for _, id := range fresh.LiveTokens() {

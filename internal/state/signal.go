@@ -12,9 +12,11 @@ import (
 // A SignalID numbers the signals of a run that were kept, from 1.
 type SignalID int64
 
-// A KeptSignal is an event that came before anybody waited for it, or an id
-// that must not count twice.
+// A KeptSignal is an event that came before anybody waited for it, or an id that must not count twice. Signals are
+// immutable but for size, which PutSignal sets. Those that are done stay as rows, without a payload to speak of:
+// their ids are known for ever.
 type KeptSignal struct {
+	// Seq is also the order in which signals are taken.
 	Seq     SignalID
 	Name    string
 	ID      string // of the sender; "" without
@@ -24,12 +26,14 @@ type KeptSignal struct {
 	size    int       // of the payload while it is kept, in bytes of JSON
 }
 
-// Expired reports whether k is still kept and its time is up at now.
+// Expired reports whether k is still kept and its time is up at now. A signal has no alarm: whoever comes upon one
+// whose time is up loses it then.
 func (k *KeptSignal) Expired(now time.Time) bool {
 	return !k.Done && !k.Due.IsZero() && !k.Due.After(now)
 }
 
-// PutSignal replaces a signal, or adds the next one.
+// PutSignal replaces a signal, or adds the next one. A new signal that is not done joins the line of its name; one
+// that becomes done leaves it.
 func (s *State) PutSignal(k *KeptSignal) {
 	old := s.signals.getRow(k.Seq)
 	if k.size = 0; !k.Done {
@@ -39,6 +43,7 @@ func (s *State) PutSignal(k *KeptSignal) {
 	if old != nil {
 		s.keptBytes -= old.size
 	}
+	// A change keeps the id of the sender, so it is noted once.
 	if old == nil {
 		s.NextSignal = k.Seq + 1
 		if k.ID != "" {
@@ -78,7 +83,10 @@ func (s *State) KeptSignals() int { return s.kept }
 // bytes of JSON.
 func (s *State) KeptSignalBytes() int { return s.keptBytes }
 
-// KeptSignalsOf yields the kept signals of some names, oldest first.
+// KeptSignalsOf yields the kept signals of some names, oldest first. A node may wait for any of several events, and
+// gets the one that came first of all. The lines, each in order, are merged by number; the parts that overlays hold
+// are lines like the others. The loop may decide on a signal that it is given: the lines were taken before it began,
+// and those done meanwhile are passed over.
 func (s *State) KeptSignalsOf(names ...string) iter.Seq[*KeptSignal] {
 	return func(yield func(*KeptSignal) bool) {
 		var lines [][]spot // each with the oldest first
@@ -104,8 +112,8 @@ func (s *State) KeptSignalsOf(names ...string) iter.Seq[*KeptSignal] {
 	}
 }
 
-// ExpiredSignals returns the kept signals of whatever name whose time is up at now,
-// oldest first. It costs time in proportion to all that are kept.
+// ExpiredSignals returns the kept signals of whatever name whose time is up at now, oldest first. It costs time in
+// proportion to all that are kept. It is asked only when a new signal would exceed what a run may keep.
 func (s *State) ExpiredSignals(now time.Time) []*KeptSignal {
 	var out []*KeptSignal
 	for t := s; t != nil; t = t.base {

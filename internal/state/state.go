@@ -64,18 +64,23 @@ type State struct {
 	Graph *workflow.Graph // the run's definition, compiled; shared by all its runs
 	Epoch workflow.Epoch  // of the engine that plans now; not part of the run's state
 
+	// base and tokens to signals are looked up through the overlays: what an overlay does not hold itself, it finds
+	// in base.
 	base     *State
 	tokens   table[workflow.TokenID, Token]
 	groups   table[workflow.GroupID, Group]
 	branches map[workflow.Scope]*Branch
 	items    map[workflow.GroupID][]any
 	scopes   map[workflow.Scope]*layer
+	// live, like statusCounts, held, open, kept and keptBytes below, is copied into an overlay when that begins, and
+	// counted on from there.
 	live     int
 	liveAt   map[workflow.NodeID]int // live tokens per node, if the definition asks
 	agenda   agenda
 	changes  changes
 	listings map[workflow.TokenID]bool // tokens whose place in the lists of all runs has changed
 
+	// Completed is the first terminal status, so the array has a place for each live one.
 	statusCounts [workflow.Completed]int // live tokens by status
 	held         int                     // of the pending ones, those that a pause holds
 	open         int                     // groups that gather and are open
@@ -96,7 +101,14 @@ func NewState(run workflow.RunID, g *workflow.Graph) *State {
 	return &State{Graph: g, Facts: Facts{Run: run, NextToken: 1, NextGroup: 1, NextSignal: 1}}
 }
 
-// Overlay returns a State over s.
+// Overlay returns a State over s, on which a planner makes its decisions one by one, so that each sees the ones
+// before it, while s stays as it is committed. If the message is refused, or reaches a limit, the overlay is thrown
+// away and nothing of it is left. It costs the same however large s is: tables and maps begin empty and are filled as
+// rows change. An overlay may itself be the base of another; a planner uses that for what it may have to take back,
+// such as the output mapping of a node that then fails.
+//
+// An overlay collects no Changes, listings or joinCounts. The actor applies the decisions once more to s itself, and
+// there they are counted.
 func (s *State) Overlay() *State {
 	return &State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
@@ -114,8 +126,8 @@ func (s *State) Group(id workflow.GroupID) *Group { return s.groups.getRow(id) }
 // LiveCount returns the number of tokens that are not terminal.
 func (s *State) LiveCount() int { return s.live }
 
-// LiveCountAt returns the number of live tokens at a node. It counts only for
-// definitions whose expressions use the variable active.
+// LiveCountAt returns the number of live tokens at a node. It counts only for definitions whose expressions use the
+// variable active. Others skip the count, since it would add a map entry to every move of every token.
 func (s *State) LiveCountAt(n workflow.NodeID) int {
 	for t := s; t != nil; t = t.base {
 		if c, ok := t.liveAt[n]; ok {
@@ -125,8 +137,9 @@ func (s *State) LiveCountAt(n workflow.NodeID) int {
 	return 0
 }
 
-// BranchItems returns the elements that a group's foreach transitions fanned out
-// over, by branch; nil if it has none.
+// BranchItems returns the elements that a group's foreach transitions fanned out over, by branch; nil if it has none.
+// They are kept with the group, not computed again from the collection: a foreach iterates over the elements as they
+// were when it fanned out, whatever is written to the collection afterwards.
 func (s *State) BranchItems(id workflow.GroupID) []any {
 	for t := s; t != nil; t = t.base {
 		if xs, ok := t.items[id]; ok {
@@ -136,7 +149,9 @@ func (s *State) BranchItems(id workflow.GroupID) []any {
 	return nil
 }
 
-// Branch returns branch sc.Branch of group sc.Group.
+// Branch returns branch sc.Branch of group sc.Group, and for group 0 what is outside any group. A branch in which
+// nothing has happened yet has no row: it is known from its group alone, so that a fan-out over 100,000 elements
+// makes tokens but no rows of branches. A branch that does not exist is zero.
 func (s *State) Branch(sc workflow.Scope) Branch {
 	if sc.Group == 0 {
 		return s.rootBranch()
@@ -158,19 +173,26 @@ func (s *State) Branch(sc workflow.Scope) Branch {
 	return Branch{Live: 1, Tokens: []workflow.TokenID{id}}
 }
 
-// PutToken replaces a token, or adds the next one.
+// PutToken replaces a token, or adds the next one. All decisions that change a token end here, so that the counters
+// and indexes cannot differ from the tokens. A new token must have the id NextToken, and its group must be there
+// before it.
 func (s *State) PutToken(t *Token) {
 	old := s.tokens.getRow(t.ID)
 	if old == nil {
 		s.NextToken = t.ID + 1
 	}
+	// What it brings to a join is counted by the status of its branch, which a change of the token does not touch: it
+	// may be taken off before the row is replaced and added after.
 	s.countBytes(old, -1)
 	s.tokens.putRow(t.ID, t)
 	s.countBytes(t, +1)
+	// The alarm that the old token had, if any, is stale from now on; the agenda finds that out by itself.
 	s.scheduleItem(Item{At: t.Alarm(), Token: t.ID})
 	s.indexToken(old, t)
 	s.markListingDirty(old, t)
 	s.moveStanding(old, t)
+	// Most changes are of status only, at the same node in the same branch. They alter no counter but that of those
+	// who wait, and must not cost a walk through all enclosing groups.
 	wasLive := old != nil && old.Live()
 	if wasLive && t.Live() && old.Scope == t.Scope && old.Node == t.Node {
 		s.countWaiting(t.Scope, siblingWait(t)-siblingWait(old))
@@ -184,118 +206,10 @@ func (s *State) PutToken(t *Token) {
 	}
 }
 
-func (s *State) countWaiting(sc workflow.Scope, d int) {
-	if d == 0 || sc.Group == 0 {
-		return
-	}
-	b := s.Branch(sc)
-	b.Waiting += d
-	s.putBranch(sc, b)
-}
-
-func (s *State) putBranch(sc workflow.Scope, b Branch) {
-	if s.branches == nil {
-		s.branches = map[workflow.Scope]*Branch{}
-	}
-	s.branches[sc] = &b
-}
-
-// siblingWait returns 1 if t waits at its group's join.
-func siblingWait(t *Token) int {
-	if t.Status == workflow.WaitingForSiblings {
-		return 1
-	}
-	return 0
-}
-
-// countToken adds d live tokens like t to the counters of everything that t is in.
-func (s *State) countToken(t *Token, d int) {
-	s.live += d
-	s.countAtNode(t.Node, d)
-	if t.Scope.Group == 0 {
-		s.trackRootToken(t.ID, d > 0)
-		return
-	}
-	b := s.branchBefore(t, d)
-	b.Live += d
-	b.Waiting += d * siblingWait(t)
-	b.Tokens = withID(b.Tokens, t.ID, d > 0)
-	s.putBranch(t.Scope, b)
-	s.countInGroups(t.Scope, d)
-}
-
-// branchBefore returns the branch of t as it was before t, which is already
-// replaced, came into it or left it.
-func (s *State) branchBefore(t *Token, d int) Branch {
-	g := s.Group(t.Scope.Group)
-	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.hasBranchRow(t.Scope) {
-		return Branch{Live: 1, Tokens: []workflow.TokenID{t.ID}}
-	}
-	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.hasBranchRow(t.Scope) {
-		return Branch{} // it was added
-	}
-	return s.Branch(t.Scope)
-}
-
-func (s *State) hasBranchRow(sc workflow.Scope) bool {
-	for t := s; t != nil; t = t.base {
-		if t.branches[sc] != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// countInGroups adds d live tokens to the group of sc and to all groups and
-// branches that enclose it. The branches around a group that has fired do not
-// count the tokens left in it, which are stragglers; the enclosing groups do, so
-// that the stragglers can be found.
-func (s *State) countInGroups(sc workflow.Scope, d int) {
-	straggling := false
-	for sc.Group != 0 {
-		g := *s.Group(sc.Group)
-		g.Live += d
-		s.groups.putCounts(g.ID, &g)
-		if g.Scope.Group == 0 {
-			s.trackRootGroup(g.ID, g.isListedInBranch())
-			return
-		}
-		b := s.Branch(g.Scope)
-		b.Groups = withID(b.Groups, g.ID, g.isListedInBranch())
-		if straggling = straggling || g.Phase == workflow.Fired; !straggling {
-			b.Live += d
-		}
-		s.putBranch(g.Scope, b)
-		sc = g.Scope
-	}
-}
-
-func (s *State) countAtNode(n workflow.NodeID, d int) {
-	if !s.Graph.UsesActive {
-		return
-	}
-	c := s.LiveCountAt(n) + d
-	if s.liveAt == nil {
-		s.liveAt = map[workflow.NodeID]int{}
-	}
-	s.liveAt[n] = c
-}
-
-// withID returns ids, which is sorted, with or without id, as a new slice.
-func withID[ID ~int64](ids []ID, id ID, in bool) []ID {
-	i, found := slices.BinarySearch(ids, id)
-	if found == in {
-		return ids
-	}
-	if in {
-		return slices.Insert(slices.Clip(slices.Clone(ids)), i, id)
-	}
-	return slices.Delete(slices.Clone(ids), i, i+1)
-}
-
-// PutBranches adds g with its branches' first tokens, which the group's spawns
-// place, and the elements that they were made for. It is the bulk form of
-// PutGroup and PutToken.
+// PutBranches adds g with its branches' first tokens, which the group's spawns place, and the elements that they were
+// made for. It is the bulk form of PutGroup and PutToken. The tokens are pending, have no alarm and wait in no line,
+// so that none of the indexes knows them yet, and the counters of the enclosing groups are raised once for all of
+// them. The tokens must follow each other from NextToken on.
 func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 	s.PutGroup(g)
 	if items != nil {
@@ -314,10 +228,12 @@ func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 	s.NextToken = tokens[len(tokens)-1].ID + 1
 	s.live += len(tokens)
 	s.statusCounts[workflow.Pending] += len(tokens)
+	// The number of the branch is not read: only the group and what encloses it count here.
 	s.countInGroups(workflow.Scope{Group: g.ID}, len(tokens))
 }
 
-// PutItems replaces the elements of a group's branches.
+// PutItems replaces the elements of a group's branches. AddBranch does that when it adds the element of a branch that
+// an operator has added: items is a new slice, one longer.
 func (s *State) PutItems(id workflow.GroupID, items []any) {
 	s.putItems(id, items)
 	s.changes.addItems(s, id)
@@ -330,11 +246,14 @@ func (s *State) putItems(id workflow.GroupID, items []any) {
 	s.items[id] = items
 }
 
-// PutBranchStatus resolves a branch.
+// PutBranchStatus resolves a branch. The counters Arrived, Ended and Failed of the group are not raised here: the
+// decision puts the group as well.
 func (s *State) PutBranchStatus(sc workflow.Scope, status BranchStatus, f *workflow.Failure) {
 	b := s.Branch(sc)
 	b.Status, b.Failure = status, f
 	s.putBranch(sc, b)
+	// The tokens of the branch began to wait before it arrived, and were not counted then. PutToken counts those that
+	// change later.
 	if status == BranchArrived {
 		for _, id := range b.Tokens {
 			s.countBytes(s.Token(id), +1)
@@ -343,8 +262,10 @@ func (s *State) PutBranchStatus(sc workflow.Scope, status BranchStatus, f *workf
 	s.changes.addBranch(s, sc)
 }
 
-// TokensInScope returns the live tokens of branch sc and of everything nested in it,
-// stragglers included, sorted.
+// TokensInScope returns the live tokens of branch sc and of everything nested in it, stragglers included, sorted.
+// These are the tokens that go when the branch fails, and among which the cancels of a node look. Stragglers belong
+// to them although they no longer count as live in the branch: they still run in its scope. The zero scope is the
+// whole run.
 func (s *State) TokensInScope(sc workflow.Scope) []workflow.TokenID {
 	if sc.Group == 0 && !s.Graph.TracksRoot {
 		return s.LiveTokens()
@@ -358,8 +279,8 @@ func (s *State) TokensInScope(sc workflow.Scope) []workflow.TokenID {
 	return out
 }
 
-// GroupTokens returns the live tokens of every branch of a group and of what is
-// nested in them, sorted.
+// GroupTokens returns the live tokens of every branch of a group and of what is nested in them, sorted. FireGroup,
+// with remaining: cancel, and FailGroup tell their executors to stop.
 func (s *State) GroupTokens(id workflow.GroupID) []workflow.TokenID {
 	g := s.Group(id)
 	if g == nil {
@@ -373,8 +294,8 @@ func (s *State) GroupTokens(id workflow.GroupID) []workflow.TokenID {
 	return out
 }
 
-// LiveTokens returns every live token, sorted. It costs time in proportion to
-// all tokens ever made.
+// LiveTokens returns every live token, sorted. It costs time in proportion to all tokens ever made. It is for what is
+// rare: the end of a run, a patch, a fork.
 func (s *State) LiveTokens() []workflow.TokenID {
 	out := make([]workflow.TokenID, 0, s.live)
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {
@@ -385,7 +306,8 @@ func (s *State) LiveTokens() []workflow.TokenID {
 	return out
 }
 
-// AddArtifacts adds to the artifacts of the run.
+// AddArtifacts adds to the artifacts of the run. They are staged by the results of tasks: the outcome lists them when
+// the run has ended.
 func (s *State) AddArtifacts(as []workflow.Artifact) {
 	if s.base != nil {
 		s.Artifacts = slices.Clip(s.Artifacts) // the base may have room that is its own

@@ -5,8 +5,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// PutGroup replaces a group. Its counters of live tokens stay as they are. If the group
-// becomes fired by that, its stragglers no longer count as live in the branches around it.
+// PutGroup replaces a group, or adds the next one. The counters Live, Inner and Bytes of g are ignored: the state has
+// its own, which stay as they are. If the group becomes fired by that, its stragglers no longer count as live in the
+// branches around it.
 func (s *State) PutGroup(g *Group) {
 	old := s.Group(g.ID)
 	c := *g
@@ -15,12 +16,16 @@ func (s *State) PutGroup(g *Group) {
 	} else {
 		s.NextGroup = g.ID + 1
 	}
+	// From now on countInGroups leaves its tokens out of the branches around it: those that were counted there must
+	// go as well, or they would be counted for ever.
 	if old != nil && old.Phase != workflow.Fired && c.Phase == workflow.Fired && c.Live > 0 {
 		s.uncountStragglers(&c)
 	}
 	s.groups.putRow(c.ID, &c)
 	s.scheduleItem(Item{At: c.Due, Group: c.ID})
 	s.indexGroup(old, &c)
+	// A group that gathers keeps everything around it busy, even when no token lives in it: its join is yet to be
+	// decided, and its continuation may begin there.
 	if d := oneIf(c.Phase == workflow.Gathering) - oneIf(old != nil && old.Phase == workflow.Gathering); d != 0 {
 		s.countGathering(c.Scope, d)
 		s.countStanding(c.Node, d)
@@ -30,9 +35,10 @@ func (s *State) PutGroup(g *Group) {
 	}
 }
 
-// countGathering adds d gathering groups to the counters of all groups that
-// enclose sc. A branch lists a group until nothing is left in that group, so a
-// change of the counter may change the list.
+// countGathering adds d gathering groups to the counters of all groups that enclose sc. A branch lists a group until
+// nothing is left in that group, so a change of the counter may change the list. It goes outwards, and does not stop
+// at groups that have fired: a group in which one gathers is Busy, and the next occurrence of a join with remaining:
+// block waits for it.
 func (s *State) countGathering(sc workflow.Scope, d int) {
 	for sc.Group != 0 {
 		g := *s.Group(sc.Group)
@@ -46,8 +52,9 @@ func (s *State) countGathering(sc workflow.Scope, d int) {
 	}
 }
 
-// countBytes adds what t brings to the join of its group, or takes it off, if its
-// branch has arrived there.
+// countBytes adds what t brings to the join of its group, or takes it off, if its branch has arrived there. The
+// planner fails a group of which the sum shows that the merged value will be too large, without waiting for the other
+// branches.
 func (s *State) countBytes(t *Token, d int) {
 	if t == nil || siblingWait(t) == 0 || t.Source == nil || s.Branch(t.Scope).Status != BranchArrived {
 		return
@@ -57,8 +64,9 @@ func (s *State) countBytes(t *Token, d int) {
 	s.groups.putCounts(g.ID, &g)
 }
 
-// listInBranch adds a group to the list of the branch in which it began, or
-// removes it, by whether the branch still lists it.
+// listInBranch adds a group to the list of the branch in which it began, or removes it, by whether the branch still
+// lists it. The list leads down from a branch to what is nested in it: TokensInScope follows it, and FailBranch
+// closes the groups that it names.
 func (s *State) listInBranch(g *Group) {
 	if g.Scope.Group == 0 {
 		s.trackRootGroup(g.ID, g.isListedInBranch())
@@ -69,8 +77,9 @@ func (s *State) listInBranch(g *Group) {
 	s.putBranch(g.Scope, b)
 }
 
-// uncountStragglers takes g's live tokens out of the branches that enclose it, except for
-// stragglers of fired groups within it, which are no longer counted there.
+// uncountStragglers takes g's live tokens out of the branches that enclose it, except for stragglers of fired groups
+// within it, which are no longer counted there. It ends at the first enclosing group that has fired: the branches
+// further out left these tokens out when that one fired.
 func (s *State) uncountStragglers(g *Group) {
 	n := 0
 	for i := range g.Total {

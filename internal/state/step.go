@@ -18,8 +18,10 @@ var stepPhaseNames = [...]string{"waiting", "started", "done", "skipped"}
 // String returns the text form: waiting, started, done or skipped.
 func (p StepPhase) String() string { return stepPhaseNames[p] }
 
-// A Step is a node of a dag and how far its incoming transitions are resolved.
-// Steps are immutable: a change replaces the step.
+// A Step is a node of a dag and how far its incoming transitions are resolved. Steps are immutable: a change replaces
+// the step. A node to which nothing has happened has no step; it is waiting, with nothing resolved. When Resolved is
+// the number of its incoming transitions, or enough of them are live for its join, it starts or is skipped, which is
+// final: in a dag a node runs at most once.
 type Step struct {
 	Node     workflow.NodeID `json:"node"`
 	Phase    StepPhase       `json:"phase,omitzero"`
@@ -37,7 +39,8 @@ func (s *State) Step(id workflow.NodeID) Step {
 	return Step{Node: id}
 }
 
-// PutStep replaces the step of a node.
+// PutStep replaces the step of a node. In a state without base the step is written to the store with the next
+// changes.
 func (s *State) PutStep(x *Step) {
 	if s.steps == nil {
 		s.steps = map[workflow.NodeID]*Step{}

@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-run/pawl/internal/pace"
 )
 
-// A table maps dense ids from 1 to immutable rows. A State's own table is a
-// slice; an overlay's holds what it changed and falls through to its base.
+// A table maps dense ids from 1 to immutable rows. A State's own table is a slice; an overlay's holds what it changed
+// and falls through to its base. Ids are dense, and rows are never removed: a token that has ended keeps its row. So
+// a slice serves in place of a map, at a fraction of its memory and time.
 type table[K ~int64, V any] struct {
 	base  *table[K, V]
 	dense []*V       // without base: row of id i at i-1
@@ -15,6 +16,8 @@ type table[K ~int64, V any] struct {
 	dirty map[K]bool // without base: rows changed since the last TakeChanges
 }
 
+// newOverlay returns a table over t, which must stay where it is and must not change as long as the overlay is in
+// use.
 func (t *table[K, V]) newOverlay() table[K, V] {
 	return table[K, V]{base: t}
 }
@@ -33,14 +36,15 @@ func (t *table[K, V]) getRow(id K) *V {
 	return t.dense[id-1]
 }
 
-// reserveRows makes room for n changed rows.
+// reserveRows makes room for n changed rows. The map then grows once, and not again and again while the rows are put
+// one by one.
 func (t *table[K, V]) reserveRows(n int) {
 	if t.base != nil {
 		t.own = withRoom(t.own, n)
 	}
 }
 
-// withRoom returns m, or a copy of it, with room for n more entries.
+// withRoom returns m, or a copy of it, with room for n more entries. Small additions are not worth a copy.
 func withRoom[K comparable, V any](m map[K]V, n int) map[K]V {
 	if n < 64 {
 		return m
@@ -50,7 +54,8 @@ func withRoom[K comparable, V any](m map[K]V, n int) map[K]V {
 	return out
 }
 
-// putRow replaces the row of id. Without base, a new id must be the next one.
+// putRow replaces the row of id. Without base, ids that are passed over have no row: signals that nobody will ask for
+// are not kept.
 func (t *table[K, V]) putRow(id K, v *V) {
 	t.putCounts(id, v)
 	if t.base != nil {
@@ -62,8 +67,9 @@ func (t *table[K, V]) putRow(id K, v *V) {
 	t.dirty[id] = true
 }
 
-// putCounts is putRow for a row of which only that has changed which is counted from
-// other rows: nothing that a store keeps.
+// putCounts is putRow for a row of which only that has changed which is counted from other rows: nothing that a store
+// keeps. A group has such a change with every token that comes to it or leaves it. Were each of them dirty, every
+// flush would write the groups around all that moved.
 func (t *table[K, V]) putCounts(id K, v *V) {
 	if t.base != nil {
 		if t.own == nil {
@@ -78,7 +84,8 @@ func (t *table[K, V]) putCounts(id K, v *V) {
 	t.dense[id-1] = v
 }
 
-// ReserveBranches makes room in an overlay for a change to each of n branches.
+// ReserveBranches makes room in an overlay for a change to each of n branches. A join that fires changes a token of
+// each branch, and drops its data.
 func (s *State) ReserveBranches(n int) {
 	if s.base != nil {
 		s.tokens.reserveRows(n)

@@ -30,6 +30,7 @@ type Counts map[workflow.TransitionID]int
 //   - No two tokens hold the same lock.
 //   - Attempt never decreases, and Base is at most Attempt.
 type Token struct {
+	// Node is where it is or was last; a token that waits for siblings has left it.
 	ID     workflow.TokenID     `json:"id"`
 	Node   workflow.NodeID      `json:"node"`
 	Status workflow.TokenStatus `json:"status,omitzero"`
@@ -71,7 +72,8 @@ type TaskMemory struct {
 	Details any            `json:"details,omitzero"` // what an attempt has said last of how far it is
 }
 
-// Remembered returns a copy of what t remembers, for a change to it.
+// Remembered returns a copy of what t remembers, for a change to it. The maps in it are shared with t: a change
+// replaces them.
 func (t *Token) Remembered() TaskMemory {
 	if t.Memory == nil {
 		return TaskMemory{}
@@ -87,7 +89,9 @@ func (t *Token) ChosenAt(n *workflow.GraphNode) string {
 	return t.Remembered().Chosen
 }
 
-// TaskAt returns the type of the task of t, which has begun at n.
+// TaskAt returns the type of the task of t, which has begun at n. A node may leave the choice of its task type to an
+// expression. It is evaluated once, as the token begins, and remembered, so that every attempt goes to the same
+// handler.
 func (t *Token) TaskAt(n *workflow.GraphNode) string { return cmp.Or(t.ChosenAt(n), n.Task) }
 
 // SubworkflowAt returns which definition the child of t executes, which has begun at n.
@@ -107,8 +111,8 @@ type Vote struct {
 // Live reports whether t can still change.
 func (t *Token) Live() bool { return !t.Status.Terminal() }
 
-// Alarm returns when time alone changes t: the earlier of Due and Beat; zero if
-// never.
+// Alarm returns when time alone changes t: the earlier of Due and Beat; zero if never. At that instant an attempt
+// times out or misses its heartbeat, a back-off ends, or a timer is due; the status says which.
 func (t *Token) Alarm() time.Time {
 	if t.Beat.IsZero() || (!t.Due.IsZero() && t.Due.Before(t.Beat)) {
 		return t.Due
@@ -116,7 +120,8 @@ func (t *Token) Alarm() time.Time {
 	return t.Beat
 }
 
-// A Spawn says how many consecutive branches of a group one transition made.
+// A Spawn says how many consecutive branches of a group one transition made. In a group the spawns follow each other
+// in the order of the branch indices.
 type Spawn struct {
 	Transition workflow.TransitionID `json:"transition"`
 	Count      int                   `json:"count"`
@@ -175,7 +180,8 @@ type Group struct {
 	Unstarted int                `json:"unstarted,omitzero"` // branches from Started on that are resolved
 }
 
-// TokenOf returns the first token of branch i; 0 if there is no such branch.
+// TokenOf returns the first token of branch i; 0 if there is no such branch. The tokens made at the fan-out are
+// consecutive, those of branches that were added later are not, since others were made in between.
 func (g *Group) TokenOf(i int) workflow.TokenID {
 	if i < 0 || i >= g.Total {
 		return 0
@@ -186,10 +192,13 @@ func (g *Group) TokenOf(i int) workflow.TokenID {
 	return g.First + workflow.TokenID(i)
 }
 
-// UnresolvedBranches returns how many branches of g have not arrived, ended or failed.
+// UnresolvedBranches returns how many branches of g have not arrived, ended or failed. A join that waits for all
+// branches decides when there are none, unless the group is open.
 func (g *Group) UnresolvedBranches() int { return g.Total - g.Arrived - g.Ended - g.Failed }
 
-// RunningBranches returns how many branches of g have begun and are not resolved.
+// RunningBranches returns how many branches of g have begun and are not resolved. The resolved branches that have not
+// begun are not among the started ones, and are therefore added again: with 5 branches, of which 2 have begun and one
+// of the other 3 was cancelled, it is 2 - 1 + 1 = 2.
 func (g *Group) RunningBranches() int {
 	return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted
 }
@@ -202,8 +211,10 @@ func (g *Group) isListedInBranch() bool { return g.Busy() || g.Phase == workflow
 // in it, or a group in it gathers, if only to be decided.
 func (g *Group) Busy() bool { return g.Live > 0 || g.Inner > 0 }
 
-// SpawnOf returns the transition that made branch i and i's place among the
-// branches of that transition.
+// SpawnOf returns the transition that made branch i and i's place among the branches of that transition. The
+// expressions of a branch see its element by it. A transition may have more than one spawn, since AddBranch uses the
+// first transition: of the spawns a*2, b*1, a*1, branch 3 has place 2 of a. Without such a branch it returns "" and
+// -1.
 func (g *Group) SpawnOf(i int) (workflow.TransitionID, int) {
 	for at, s := range g.Spawns {
 		if i < s.Count {
@@ -219,7 +230,8 @@ func (g *Group) SpawnOf(i int) (workflow.TransitionID, int) {
 	return "", -1
 }
 
-// A BranchStatus says how a branch of a group stands with its join.
+// A BranchStatus says how a branch of a group stands with its join. Its text form is part of the format of a run's
+// file; the number is not stored.
 type BranchStatus uint8
 
 // The statuses of a branch. Those from BranchArrived on are resolved.
@@ -263,6 +275,8 @@ type Branch struct {
 	Status  BranchStatus
 	Failure *workflow.Failure // why it failed
 
+	// In a state the rows of branches are replaced as a whole, like tokens; Tokens and Groups are shared and never
+	// modified.
 	Live    int                // live tokens in it and nested in it, stragglers of fired groups excepted
 	Waiting int                // of these, tokens that wait at its group's join
 	Tokens  []workflow.TokenID // live tokens directly in it, sorted

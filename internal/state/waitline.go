@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A WaitKind says what several tokens or groups may wait for in line.
+// A WaitKind says what several tokens or groups may wait for in line. Lines answer in constant time who is next,
+// however many tokens a run has. They are rebuilt when a state is restored.
 type WaitKind uint8
 
 // The kinds of line.
@@ -24,19 +25,22 @@ const (
 	LineDrain                       // groups of a name that have fired and hold stragglers, likewise
 )
 
-// A WaitKey names a line: tokens, groups or signals in the order in which they
-// began to wait.
+// A WaitKey names a line: tokens, groups or signals in the order in which they began to wait. Tokens of different
+// branches never meet at a node's join, so that each branch has its own line there.
 type WaitKey struct {
 	Kind  WaitKind
 	Name  string         // of the event, lock, transition or group
 	Scope workflow.Scope // of a join or a group
 }
 
-// A spot is one entry of a line. It becomes stale when the token, group or
-// signal that it names leaves the line; readers skip stale spots.
+// A spot is one entry of a line. It becomes stale when the token, group or signal that it names leaves the line;
+// readers skip stale spots. The order is the Order of a token; groups and signals have 0 and come in the order of
+// their ids.
 type spot struct{ order, id int64 }
 
-// TokensInLine returns the tokens that wait in a line, first come first.
+// TokensInLine returns the tokens that wait in a line, first come first. Events, locks and joins serve those who came
+// first. A token may be changed while the loop runs: it is yielded as it is then, or passed over if it no longer
+// waits there.
 func (s *State) TokensInLine(k WaitKey) iter.Seq[*Token] {
 	return func(yield func(*Token) bool) {
 		for p := range s.spotsOf(k) {
@@ -55,8 +59,8 @@ func (s *State) FirstInLine(k WaitKey) *Token {
 	return nil
 }
 
-// spotsOf yields the spots of a line, stale ones included: those of the base
-// first, then those that overlays added.
+// spotsOf yields the spots of a line, stale ones included: those of the base first, then those that overlays added.
+// What an overlay adds has begun to wait later than everything beneath, so that no sorting is needed.
 func (s *State) spotsOf(k WaitKey) iter.Seq[spot] {
 	return func(yield func(spot) bool) {
 		for _, line := range s.lineParts(k) {
@@ -82,7 +86,8 @@ func (s *State) lineParts(k WaitKey) [][]spot {
 	return out
 }
 
-// linesOf returns the lines in which a token waits.
+// linesOf returns the lines in which a token waits. It goes by the token's status and the definition alone, so that
+// it says of an old row in which lines that one has spots.
 func (s *State) linesOf(t *Token) []WaitKey {
 	switch t.Status {
 	case workflow.WaitingForEvent:
@@ -112,19 +117,22 @@ func (s *State) linesOf(t *Token) []WaitKey {
 	return nil
 }
 
-// NextPlace returns the place in line of a token that begins to wait now: higher than any before.
+// NextPlace returns the place in line of a token that begins to wait now: higher than any before. Places are given by
+// decisions, one after the other, and are stored with the tokens: the order survives a restart.
 func (s *State) NextPlace() int64 {
 	s.NextOrder++
 	return s.NextOrder
 }
 
-// addToLine adds a spot at the end of a line. At every doubling of the line it
-// drops the spots that are no longer fresh.
+// addToLine adds a spot at the end of a line. At every doubling of the line it drops the spots that are no longer
+// fresh. An overlay adds to a line of its own.
 func (s *State) addToLine(k WaitKey, p spot, fresh func(spot) bool) {
 	if s.waiting == nil {
 		s.waiting = map[WaitKey][]spot{}
 	}
 	line := s.waiting[k]
+	// Spots in the middle of a line become stale without being dropped, as when tokens behind the first are
+	// cancelled. Clearing at each doubling bounds a long line by about twice the spots that are fresh.
 	if n := len(line); s.base == nil && n >= 32 && n&(n-1) == 0 { // at every doubling
 		line = slices.DeleteFunc(line, func(p spot) bool { return !fresh(p) })
 	}
@@ -134,15 +142,16 @@ func (s *State) addToLine(k WaitKey, p spot, fresh func(spot) bool) {
 	}
 }
 
-// waitsInLine reports whether a spot in a line of tokens is fresh: its token still
-// waits there.
+// waitsInLine reports whether a spot in a line of tokens is fresh: its token still waits there. A token that has left
+// a line and come back has a higher place: its old spot does not count as well.
 func (s *State) waitsInLine(k WaitKey, p spot) bool {
 	t := s.Token(workflow.TokenID(p.id))
 	return t != nil && t.Order == p.order && slices.Contains(s.linesOf(t), k)
 }
 
-// trimLine drops the stale spots at the head of a line, so that a reader finds
-// the first token at once. An overlay does not change its base.
+// trimLine drops the stale spots at the head of a line, so that a reader finds the first token at once. An overlay
+// does not change its base. With it the first spot of a line of tokens or signals, in a state without base, is always
+// fresh, and such a line is gone when nothing waits in it.
 func (s *State) trimLine(k WaitKey, fresh func(spot) bool) {
 	line := s.waiting[k]
 	if s.base != nil || len(line) == 0 {
