@@ -18,9 +18,9 @@ import (
 
 // A Store is the durable side of one run. One actor owns it.
 type Store interface {
-	// Load returns the committed state, the sequence of its last record, and
-	// the events that are not in the run's file yet. A run that does not exist
-	// has a new state and sequence 0.
+	// Load returns the committed state, the sequence of its last record, and the events that are not in the run's
+	// file yet. A run that does not exist has a new state and sequence 0. An actor loads when it becomes active,
+	// after a commit that failed, and after a flush that failed.
 	Load() (s *state.State, seq int64, unflushed []decision.Event, err error)
 	// Commit makes records durable, with s as the state after them: all of
 	// them or, with an error, perhaps none. The blobs to which they refer are
@@ -30,7 +30,8 @@ type Store interface {
 	// calls done when the file is durable, or when it could not be written: the
 	// records then stay in the log.
 	Flush(ch state.Changes, events []decision.Event, done func(error))
-	// Unflushed returns how many committed records the file does not hold, and their bytes.
+	// Unflushed returns how many committed records the file does not hold, and their bytes. Those of a flush that has
+	// begun do not count any more; if it fails, they count again after the next Load.
 	Unflushed() (records int, bytes int64)
 	// Bytes returns about how many bytes the run takes on the disk: its file as it was
 	// loaded, and the records committed since.
@@ -44,8 +45,8 @@ type Store interface {
 type Outbox interface {
 	// Dispatch hands out an attempt of a task. The same key may come again.
 	Dispatch(d Dispatch)
-	// Withdraw says that a token's running attempt is no longer wanted, or has
-	// ended.
+	// Withdraw says that a token's running attempt is no longer wanted, or has ended. It names no attempt: a Dispatch
+	// of the token's next attempt must come after it.
 	Withdraw(run workflow.RunID, token workflow.TokenID)
 	// Committed says that the run has moved on, and gives its outcome so far.
 	Committed(o workflow.Outcome)
@@ -68,6 +69,7 @@ type Options struct {
 	Still        bool                                // time and size do nothing to the run: only messages do
 }
 
+// maxMailbox bounds Options.Mailbox. A channel takes its room when it is made, for each run that is active.
 const maxMailbox = 1 << 16
 
 // Errors that an actor answers with, besides those of package planning.
@@ -86,7 +88,11 @@ var (
 	errUnfit     = errors.New("an actor comes from New, with a store and an outbox, and runs once")
 )
 
-// An Actor owns the state of one run. Only the goroutine in Run touches it.
+// An Actor owns the state of one run. Only the goroutine in Run touches it; Ask, Look, Nudge, Idle and Done use the
+// channels alone, and may be called from any goroutine.
+//
+// Between two turns, state is what is committed with the record seq as its last one. During a turn it runs ahead of
+// the commit: whatever keeps the commit from being made has the state loaded again.
 type Actor struct {
 	ID      workflow.RunID
 	store   Store
@@ -94,6 +100,8 @@ type Actor struct {
 	options Options
 	hook    *testhook.Hook
 	mailbox chan *envelope // pointers: its room is most of what a run that waits takes
+	// looks has no room: a look is taken between two turns or not at all. flushed has room for the one flush that may
+	// be under way, so that its end blocks nobody. nudge has room for one: two nudges say no more than one.
 	looks   chan look
 	flushed chan error
 	nudge   chan struct{}
@@ -104,8 +112,12 @@ type Actor struct {
 	seq      int64
 	events   []decision.Event // committed, not yet handed to Flush
 	flushing bool
-	fresh    bool // nothing is committed that was not handed to Flush
+	// flushing says that a flush has begun whose end has not been received yet. A turn that commits meanwhile ends
+	// fresh, not flushing.
+	fresh bool // nothing is committed that was not handed to Flush
 
+	// Both let the actor leave: the first without a file that is up to date, which the log makes up for, the second
+	// once it has flushed.
 	unflushable bool // a flush failed in this life
 	rested      bool // nothing has come for as long as Options.Idle
 
@@ -115,11 +127,6 @@ type Actor struct {
 	flushedBytes   int64 // likewise
 	alarm          *time.Timer
 	idle           *time.Timer
-}
-
-type envelope struct {
-	message state.Message
-	reply   chan error
 }
 
 // New returns the actor of a run. It does nothing until Run.
@@ -134,48 +141,11 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	}
 }
 
-// Ask delivers m and waits until the answer to it is committed. It may be
-// called only while the outbox would not let the actor leave.
-func (a *Actor) Ask(ctx context.Context, m state.Message) error {
-	if ctx == nil {
-		return errNoContext
-	}
-	e := &envelope{m, make(chan error, 1)}
-	select {
-	case a.mailbox <- e: // first, so that ErrBusy says that it was full
-	default:
-		select {
-		case a.mailbox <- e:
-		case <-a.done:
-			return ErrStopped
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
-		}
-	}
-	select {
-	case err := <-e.reply:
-		return err
-	case <-a.done:
-		return a.finalReply(e)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// finalReply returns the reply that an actor gave on its way out.
-func (a *Actor) finalReply(e *envelope) error {
-	select {
-	case err := <-e.reply:
-		return err
-	default:
-		return ErrStopped
-	}
-}
-
 // Done is closed when Run has returned.
 func (a *Actor) Done() <-chan struct{} { return a.done }
 
-// Idle reports whether no message waits.
+// Idle reports whether no message waits. The registry asks it, under the lock under which it hands actors out, before
+// it lets the actor go.
 func (a *Actor) Idle() bool { return len(a.mailbox) == 0 }
 
 // Run receives messages until ctx is done, the run has nothing to do, or its
@@ -191,7 +161,9 @@ func (a *Actor) Run(ctx context.Context) error {
 	return a.endLife(a.recoverPanic(func() error { return a.serveMailbox(ctx) }))
 }
 
-// endLife answers everybody who waits, and returns why the actor has ended.
+// endLife answers everybody who waits, and returns why the actor has ended. Whoever waits is answered last, when no
+// flush is under way and the store is closed. A message that comes into the mailbox after it was emptied is answered
+// by done.
 func (a *Actor) endLife(err error) error {
 	a.hook.Hit("actor.passivate")
 	a.awaitFlush()
@@ -213,8 +185,9 @@ func (a *Actor) endLife(err error) error {
 	}
 }
 
-// recoverPanic turns a panic, which is a broken invariant, into an error that ends the
-// actor: the fault of one run must not end the host.
+// recoverPanic turns a panic, which is a broken invariant, into an error: the fault of one run must not end the host.
+// The actor then ends, or, in a commit, loads the run again. planBatch recovers by itself, since a panic of a planner
+// suspends the run.
 func (a *Actor) recoverPanic(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -224,7 +197,8 @@ func (a *Actor) recoverPanic(f func() error) (err error) {
 	return f()
 }
 
-// serveMailbox loads the run and receives messages and alarms until the actor may end.
+// serveMailbox loads the run and receives messages and alarms until the actor may end. Each turn ends with everything
+// sent, answered and armed, so that nothing is left to do when it returns but what endLife does.
 func (a *Actor) serveMailbox(ctx context.Context) error {
 	a.alarm, a.idle = stoppedTimer(), time.NewTimer(a.options.Idle)
 	defer a.alarm.Stop()
@@ -248,6 +222,8 @@ func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 	select {
 	case e := <-a.mailbox:
 		err = a.serveMessages(*e)
+	// The batch is empty until runTurn looks at the clock: a timer may ring early, after a nap or when the clock has
+	// jumped.
 	case <-a.alarm.C:
 		a.hook.Hit("actor.alarm")
 		err = a.serveMessages()
@@ -256,6 +232,7 @@ func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 	case l := <-a.looks:
 		l.at(a.state, a.seq)
 		close(l.done)
+	// There is nothing to do but to ask below whether the actor may leave.
 	case <-a.nudge:
 	case <-a.idle.C:
 		a.rested = true
@@ -266,6 +243,7 @@ func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 	if err != nil {
 		return true, err
 	}
+	// This is asked after everything, since each of the cases may have been the last thing that the actor waited for.
 	return a.wantsToLeave() && a.mayLeave(), nil
 }
 
@@ -275,6 +253,7 @@ func (a *Actor) serveMessages(batch ...envelope) error {
 	return a.runTurn(a.collectBatch(batch...))
 }
 
+// stoppedTimer returns a timer that never rings unless it is reset: no alarm is known before the run is loaded.
 func stoppedTimer() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
@@ -285,14 +264,16 @@ func stoppedTimer() *time.Timer {
 // for long enough. What waits is not idle, whichever was noticed first.
 func (a *Actor) wantsToLeave() bool { return a.rested && a.Idle() || a.nothingLeft() }
 
-// nothingLeft reports whether the actor has nothing more to do: the run has ended, or
-// was refused and never began, and nobody waits for an answer.
+// nothingLeft reports whether the actor has nothing more to do: the run has ended, or was refused and never began,
+// and nobody waits for an answer. Such an actor does not wait for Options.Idle: short runs that come in great numbers
+// would otherwise pile up in memory.
 func (a *Actor) nothingLeft() bool {
 	return (a.state.Status.Final() || a.state.Status == workflow.RunCreated) && a.Idle()
 }
 
-// Nudge tells an actor that nobody holds it any more, so that it may ask again
-// to leave.
+// Nudge tells an actor that nobody holds it any more, so that it may ask again to leave. The registry calls it when
+// the last holder has let go: while somebody held the actor, Leave said no, and without a nudge the actor would ask
+// again only after the next message or Options.Idle.
 func (a *Actor) Nudge() {
 	select {
 	case a.nudge <- struct{}{}:
@@ -300,47 +281,17 @@ func (a *Actor) Nudge() {
 	}
 }
 
-// mayLeave flushes what is committed and, when that is done, asks whether the actor
-// may end.
+// mayLeave flushes what is committed and, when that is done, asks whether the actor may end. It is called again when
+// the flush is done. Only then the outbox is asked: once that has said yes, a new actor may begin at once and load
+// the run, which must not meet a flush of this one.
 func (a *Actor) mayLeave() bool {
 	a.flushIfDue(true)
 	return !a.flushing && (a.fresh || a.unflushable) && a.outbox.Leave(a)
 }
 
-// flushAndStop flushes what is committed, so that the next activation is quick. Nothing
-// depends on it.
-func (a *Actor) flushAndStop() error {
-	a.awaitFlush()
-	a.flushIfDue(true)
-	return nil
-}
-
-// flushDone notes how a flush went. Records that could not be flushed stay in the log;
-// the state is loaded again, since it no longer knows what its file lacks, and
-// flushing is left to a later life.
-func (a *Actor) flushDone(err error) error {
-	a.flushing = false
-	if err == nil {
-		return nil
-	}
-	a.unflushable = true
-	a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
-	return a.activateRun()
-}
-
-// awaitFlush waits for a flush that is under way.
-func (a *Actor) awaitFlush() {
-	if !a.flushing {
-		return
-	}
-	a.flushing = false
-	if err := <-a.flushed; err != nil {
-		a.unflushable = true
-		a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
-	}
-}
-
-// activateRun loads the run, sends again what it waits for and sets its alarm.
+// activateRun loads the run, sends again what it waits for and sets its alarm. Memory is a cache: this is both how a
+// run wakes and how a failure is undone. Whatever was dispatched is dispatched again under the stored key, since
+// nobody knows whether the executor has it; at worst it has it twice, and then knows the key.
 func (a *Actor) activateRun() error {
 	a.awaitFlush() // Load reads the file that it writes
 	a.hook.Hit("actor.load")
@@ -348,6 +299,8 @@ func (a *Actor) activateRun() error {
 	if err != nil {
 		return err
 	}
+	// What the run dispatches from here on has the epoch of this life of the engine in its key. Attempts that are out
+	// keep theirs.
 	s.Epoch = a.options.Epoch
 	a.state, a.seq, a.events = s, seq, unflushed
 	records, _ := a.store.Unflushed()
@@ -355,6 +308,7 @@ func (a *Actor) activateRun() error {
 	a.hook.Hit("actor.resend")
 	a.hook.Turn(string(a.ID))
 	a.resendPending()
+	// What came due while the run was not in memory rings at once, and each timer once, however long that was.
 	a.setAlarm()
 	a.hook.Hit("actor.active")
 	return nil
@@ -368,7 +322,8 @@ func (a *Actor) resendPending() {
 	a.resendToRelatives()
 }
 
-// sendEffect hands one effect to the outbox.
+// sendEffect hands one effect to the outbox. An effect was decided when its message was planned, and leaves when the
+// batch is committed: a later message of the batch may have cancelled its token, or ended the attempt.
 func (a *Actor) sendEffect(e decision.Effect) {
 	switch e := e.(type) {
 	case decision.DispatchTask:
@@ -389,6 +344,10 @@ func (a *Actor) sendEffect(e decision.Effect) {
 // not make a run spin.
 var commitBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: 10 * time.Second}
 
+// setAlarm arms the one timer of the run for the earliest instant at which time alone changes it. It is derived from
+// the state anew after each turn and each load, and stored nowhere: after a restart only the time that remains is
+// waited. A nap is bounded by timeout.MaxNap, since a timer sleeps by the monotonic clock and the wall clock may be
+// set meanwhile; one that rings early finds nothing due and is armed again.
 func (a *Actor) setAlarm() {
 	a.alarm.Stop()
 	at := a.state.Alarm()

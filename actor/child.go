@@ -7,8 +7,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Relatives carries what parent and child runs tell each other, at least once.
-// Like all of an Outbox it returns at once.
+// A Relatives carries what parent and child runs tell each other, at least once. Like all of an Outbox it returns at
+// once. Either may be asleep, or die in between. A parent that wakes asks for its children again, a child that wakes
+// asks whether it is wanted, and each takes a message that comes again for what it is.
 type Relatives interface {
 	// StartChild asks for a child run: that it exists, and runs or is paused
 	// as its parent is. The same may come again. If the child has ended, or
@@ -24,7 +25,8 @@ type Relatives interface {
 	ChildAsks(child workflow.RunID, p workflow.Parent)
 }
 
-// A Child is a child run as its parent wants it.
+// A Child is a child run as its parent wants it. The id follows from the parent's id, token and attempt: a parent
+// that asks again after a crash asks for the same child.
 type Child struct {
 	decision.StartChild
 	ID     workflow.RunID
@@ -41,6 +43,7 @@ func (a *Actor) sendChild(e decision.StartChild) {
 		return // withdrawn in the same batch
 	}
 	p := workflow.Parent{Run: a.ID, Token: e.Token, Attempt: e.Attempt, Root: a.ID, Depth: 1}
+	// The root and the depth are handed down, so that descendants can be bounded without a look at the ancestors.
 	if own := a.state.Parent; own != nil {
 		p.Root, p.Depth = own.Root, own.Depth+1
 	}
@@ -51,8 +54,9 @@ func (a *Actor) sendChild(e decision.StartChild) {
 	})
 }
 
-// noteUnwanted notes the tokens whose task, and the children that a decision makes
-// unwanted, before it is applied.
+// noteUnwanted notes the tokens whose task, and the children that a decision makes unwanted, before it is applied.
+// After it is applied the tokens have ended, and no longer say what they waited for. A token in a subworkflow node
+// has a child and no task.
 func (a *Actor) noteUnwanted(t *turn, d decision.Decision) {
 	for _, id := range decision.Withdrawn(a.state, d) {
 		if token := a.state.Token(id); token.Status == workflow.WaitingForChild {
@@ -66,14 +70,17 @@ func (a *Actor) noteUnwanted(t *turn, d decision.Decision) {
 	}
 }
 
-// tellRelatives tells children and parent what a committed turn means for them.
+// tellRelatives tells children and parent what a committed turn means for them. The starts of children have been sent
+// before, so that a CancelChild never overtakes them.
 func (a *Actor) tellRelatives(t turn) {
 	for _, child := range t.unwanted {
 		a.outbox.CancelChild(child)
 	}
+	// A later message of the batch may have resumed the run.
 	if t.paused && a.state.Status == workflow.RunPaused {
 		a.sendChildren()
 	}
+	// If the process dies here, the parent asks for its child again when it wakes, and is told then.
 	if p := a.state.Parent; p != nil && a.state.Status.Final() {
 		a.outbox.ChildEnded(a.ID, *p, Ended(*p, a.Outcome()))
 	}
@@ -84,8 +91,8 @@ func Ended(p workflow.Parent, o workflow.Outcome) state.ChildEnded {
 	return state.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure}
 }
 
-// resendToRelatives sends again what a run that wakes may not have told children and
-// parent.
+// resendToRelatives sends again what a run that wakes may not have told children and parent. Pending has the children
+// of a run that runs, and leaves out those of a paused one, which may have to be told of the pause.
 func (a *Actor) resendToRelatives() {
 	if a.state.Status == workflow.RunPaused {
 		a.sendChildren()
@@ -95,6 +102,7 @@ func (a *Actor) resendToRelatives() {
 	}
 }
 
+// sendChildren asks for all children that the run waits for, which tells them whether the run is paused.
 func (a *Actor) sendChildren() {
 	for _, e := range planning.Children(a.state) {
 		a.sendChild(e)

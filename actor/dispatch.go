@@ -6,7 +6,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Dispatch is a task on its way to the executor.
+// A Dispatch is a task on its way to the executor. It has all that the executor needs, taken from the state in the
+// actor's goroutine: who gets it does not look at the run. Node belongs to the compiled definition, which never
+// changes; a patch makes another.
 type Dispatch struct {
 	decision.DispatchTask
 	Run      workflow.RunID
@@ -19,8 +21,9 @@ type Dispatch struct {
 	Details  any            // what the attempts before have said of how far they were; nil if nothing
 }
 
-// NewDispatch returns the task of a token of a run in state s, which is dispatched; one
-// without a node if there is no such token.
+// NewDispatch returns the task of a token of a run in state s, which is dispatched; one without a node if there is no
+// such token. Details are of earlier attempts: a task that moves files continues where the last heartbeat said that
+// it was.
 func NewDispatch(s *state.State, e decision.DispatchTask) Dispatch {
 	t := s.Token(e.Token)
 	if t == nil {

@@ -12,10 +12,10 @@ type look struct {
 	done chan struct{}
 }
 
-// Look calls at with the committed state of the run and the sequence of its last record, in
-// the actor's goroutine between two turns: at returns soon, changes nothing, and keeps only
-// what does not change, such as tokens and groups. Like Ask it may be called only while the
-// outbox would not let the actor leave. Errors: ErrStopped, the cause of ctx.
+// Look calls at with the committed state of the run and the sequence of its last record, in the actor's goroutine
+// between two turns: at returns soon, changes nothing, and keeps only what does not change, such as tokens and
+// groups. Like Ask it may be called only while the outbox would not let the actor leave. Errors: ErrStopped, the
+// cause of ctx. Overview uses it: what is asked of an active run is in memory, and need not be read from files.
 func (a *Actor) Look(ctx context.Context, at func(s *state.State, seq int64)) error {
 	if ctx == nil {
 		return errNoContext

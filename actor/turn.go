@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// collectBatch returns a batch with the messages that wait behind it added, up to the
-// bound of a batch.
+// collectBatch returns a batch with the messages that wait behind it added, up to the bound of a batch. Messages that
+// came while the last commit was made share the next one: the more wait, the less each costs.
 func (a *Actor) collectBatch(batch ...envelope) []envelope {
 	for len(batch) < a.options.Batch {
 		select {
@@ -29,14 +29,15 @@ func (a *Actor) collectBatch(batch ...envelope) []envelope {
 	return batch
 }
 
-// withAlarm adds the alarm to a batch if it is due: it comes behind the messages
-// that were there, whichever of the two the actor has noticed first, so that a result
-// which came at the same instant counts.
+// withAlarm adds the alarm to a batch if it is due: it comes behind the messages that were there, whichever of the
+// two the actor has noticed first, so that a result which came at the same instant as the timeout of its attempt
+// counts, and the timeout finds nothing to do.
 func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	at := a.state.Alarm()
 	if at.IsZero() || at.After(now) || a.options.Still {
 		return batch
 	}
+	// Nobody reads the answer, but every message of a batch gets one.
 	return append(batch, envelope{state.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
 }
 
@@ -50,31 +51,41 @@ type turn struct {
 	withdrawn []workflow.TokenID
 	unwanted  []workflow.RunID // children
 	paused    bool             // the run
-	answers   []error
+	// One for each message of the batch, nil where the message was taken, or was taken before.
+	answers []error
 }
 
-// runTurn plans a batch, with the alarm if that is due, commits it, and then lets its
-// effects and replies leave. An error ends the actor.
+// runTurn plans a batch, with the alarm if that is due, commits it, and then lets its effects and replies leave. An
+// error ends the actor.
+//
+// Nothing leaves before the commit, not even a refusal: it may rest on a message before it in the batch, and a caller
+// who was told that the run has ended must not find it running after a crash. All messages of a batch have the same
+// instant, and are committed together or not at all; each has a record of its own, if it decided something.
 func (a *Actor) runTurn(batch []envelope) error {
 	now := a.currentInstant()
 	batch = a.withAlarm(batch, now)
+	// The timer rang early, or the state has changed since it was armed.
 	if len(batch) == 0 {
 		a.setAlarm()
 		return nil
 	}
 	a.rested = false
+	// From here on the state is ahead of what is committed.
 	t, broken := a.planBatch(batch, now)
 	if broken != nil {
 		return a.quarantineRun(batch, broken)
 	}
 	if len(t.records) > 0 {
 		err := a.recoverPanic(func() error { return a.store.Commit(a.state, t.records, t.blobs, t.events) })
+		// The record cannot be encoded. Loading the run and trying again, as after a full disk, would never end.
 		if unspeakable := (*codec.Error)(nil); errors.As(err, &unspeakable) {
 			return a.quarantineRun(batch, err) // however often it is tried
 		}
 		if err != nil {
 			return a.reloadAfterFailure(batch, t, err)
 		}
+		// Callers are answered after the effects have left: who knows that a message is committed may rely on its
+		// effects being on their way.
 		if err := a.recoverPanic(func() error { a.releaseEffects(t); return nil }); err != nil {
 			return a.failBatch(batch, err)
 		}
@@ -90,11 +101,13 @@ func (a *Actor) runTurn(batch []envelope) error {
 	if len(t.records) == 0 {
 		return nil
 	}
+	// Only a commit makes a run larger, so a turn without one need not look.
 	return a.endGrown()
 }
 
-// endGrown fails the run if it takes more bytes than it may. What was answered is
-// committed; nothing follows it.
+// endGrown fails the run if it takes more bytes than it may. What was answered is committed; nothing follows it. The
+// RunGrown is a turn of its own, whose record the journal has. The turn after it ends here: the run is no longer
+// running.
 func (a *Actor) endGrown() error {
 	if a.options.Still {
 		return nil
@@ -106,7 +119,8 @@ func (a *Actor) endGrown() error {
 	return a.runTurn([]envelope{{state.RunGrown{Bytes: bytes}, make(chan error, 1)}})
 }
 
-// currentInstant returns now as an instant of the planners.
+// currentInstant returns now as an instant of the planners. It is UTC in whole milliseconds, which is what a record
+// can hold: a replay plans with the very same instant.
 func (a *Actor) currentInstant() time.Time { return timeout.Instant(a.hook.Now()) }
 
 // planBatch answers each message of a batch, one after another, on the state in
@@ -117,6 +131,8 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 			broken = fmt.Errorf("planner panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
+	// Each message sees the run as the ones before it have made it. A refused one leaves neither a decision nor a
+	// number behind.
 	t.answers = make([]error, len(batch))
 	for i, e := range batch {
 		if e.message == nil {
@@ -133,6 +149,8 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 		}
 		t.records, t.blobs = append(t.records, record), append(t.blobs, plan.Blobs...)
 		var pacer pace.Pacer
+		// The planner has folded the decisions into an overlay, which is gone. Now they are applied to the state,
+		// which collects the changes for the store and gives the events their numbers.
 		for _, d := range plan.Decisions {
 			pacer.Spend(10)
 			a.noteUnwanted(&t, d)
@@ -146,7 +164,8 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 	return t, nil
 }
 
-// resumesRun reports whether a plan resumes a suspended run.
+// resumesRun reports whether a plan resumes a paused or suspended run. A suspended run has sent nothing, not even
+// what was out before, and a paused one starts no children: all that the run waits for is sent then.
 func resumesRun(p decision.Plan) bool {
 	for _, d := range p.Decisions {
 		if _, ok := d.(decision.ResumeRun); ok {
@@ -156,7 +175,9 @@ func resumesRun(p decision.Plan) bool {
 	return false
 }
 
-// releaseEffects is the output gate: what a committed turn sends.
+// releaseEffects is the output gate: what a committed turn sends. Tasks are withdrawn before others are dispatched,
+// since a withdrawal names only the token, and a batch may end one attempt and begin the next. Then come children and
+// parent, and at last those who wait for the outcome of the run, who may look at all of the rest.
 func (a *Actor) releaseEffects(t turn) {
 	a.hook.Hit("release.begin")
 	a.commitPause = 0
@@ -166,6 +187,7 @@ func (a *Actor) releaseEffects(t turn) {
 	for _, id := range t.withdrawn {
 		a.outbox.Withdraw(a.ID, id)
 	}
+	// If the batch has ended or suspended the run, what it decided before that does not leave.
 	if a.state.Status == workflow.RunRunning || a.state.Status == workflow.RunPaused {
 		for i, e := range t.effects {
 			pace.Few(i)
@@ -187,10 +209,14 @@ func (a *Actor) Outcome() workflow.Outcome {
 	return decision.Outcome(a.state)
 }
 
-// reloadAfterFailure answers a batch whose commit failed, and loads the run again. If
-// the commit took effect after all, its effects leave.
+// reloadAfterFailure answers a batch whose commit failed, and loads the run again. If the commit took effect after
+// all, its effects leave. Nobody knows whether the records are on the disk, so the callers are told that nobody
+// knows, and may send their messages again: what was taken before is taken only once. The load tells: if the last
+// record is there, only withdrawals and the news of relatives are left to send, since activateRun has sent what is
+// waited for.
 func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error {
 	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
+	// If the alarm was in the batch, it is due again at once.
 	a.commitPause = commitBackoff.Next(a.commitPause)
 	reply := cause
 	if !errors.Is(cause, ErrUnknown) {
@@ -216,8 +242,8 @@ func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error 
 	return nil
 }
 
-// failBatch answers a batch whose effects could not leave: the messages are
-// committed, and whoever comes next has the effects sent again.
+// failBatch answers a batch whose effects could not leave: the messages are committed, and whoever comes next has the
+// effects sent again. The error ends the actor; the next one resends what the run waits for as it loads the run.
 func (a *Actor) failBatch(batch []envelope, broken error) error {
 	for _, e := range batch {
 		e.reply <- fmt.Errorf("%w: %s", ErrUnknown, firstLine(broken))
@@ -225,9 +251,10 @@ func (a *Actor) failBatch(batch []envelope, broken error) error {
 	return broken
 }
 
-// quarantineRun suspends a run whose planner broke an invariant, or made a record that
-// cannot be encoded: the run is loaded again as it was, and the messages of the batch
-// are refused.
+// quarantineRun suspends a run whose planner broke an invariant, or made a record that cannot be encoded: the run is
+// loaded again as it was, and the messages of the batch are refused. One run stops and says why; the engine and all
+// other runs go on. The run keeps the state from before the batch, and Resume tries again, after an upgrade that
+// mends the planner, say. If even that cannot be committed, the actor ends.
 func (a *Actor) quarantineRun(batch []envelope, broken error) error {
 	a.options.Fault(a.ID, broken)
 	err := a.recoverPanic(func() error { return a.suspendRun(firstLine(broken)) })
@@ -237,7 +264,8 @@ func (a *Actor) quarantineRun(batch []envelope, broken error) error {
 	return err
 }
 
-// suspendRun loads the run again and commits that it is suspended.
+// suspendRun loads the run again and commits that it is suspended. The message Suspend is planned and recorded like
+// any other, so that a replay suspends the run at the same place.
 func (a *Actor) suspendRun(cause string) error {
 	if err := a.activateRun(); err != nil {
 		return err
@@ -253,6 +281,8 @@ func (a *Actor) suspendRun(cause string) error {
 	return nil
 }
 
+// firstLine returns the text of an error without the stack that follows in that of a panic: callers and the journal
+// get only this much.
 func firstLine(err error) string {
 	text := err.Error()
 	for i := range text {
@@ -261,26 +291,4 @@ func firstLine(err error) string {
 		}
 	}
 	return text
-}
-
-// maxUnflushed is how many bytes of a run's records wait for a flush at most.
-const maxUnflushed = 128 << 20
-
-// flushIfDue flushes what is committed when there is enough of it, or at once. The file
-// is written anew each time, so enough is as much as all that was flushed before: the
-// cost of flushing stays in proportion to the length of the run, up to as much as one run
-// may keep in memory.
-func (a *Actor) flushIfDue(now bool) {
-	if a.flushing || a.fresh || a.unflushable {
-		return
-	}
-	records, bytes := a.store.Unflushed()
-	enough := min(max(a.options.FlushBytes, a.flushedBytes), maxUnflushed)
-	if !now && records < max(a.options.FlushRecords, a.flushedRecords) && bytes < enough {
-		return
-	}
-	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes
-	events := a.events
-	a.events, a.flushing, a.fresh = nil, true, true
-	a.store.Flush(a.state.TakeChanges(), events, func(err error) { a.flushed <- err })
 }

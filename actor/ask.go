@@ -1,0 +1,58 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/state"
+)
+
+// An envelope is a message on its way to the actor, and where the answer goes. reply has room for one answer, so that
+// the actor is not held up by a caller who has given up. A nil message asks for nothing but that the run is active:
+// its answer comes after a turn like any.
+type envelope struct {
+	message state.Message
+	reply   chan error
+}
+
+// Ask delivers m and waits until the answer to it is committed. It may be called only while the outbox would not let
+// the actor leave. An error of planning, such as workflow.ErrStale, says that the run has refused m and is as it was.
+// If ctx ends while m waits for its turn, m is not taken back: it may be committed later, as with ErrUnknown.
+func (a *Actor) Ask(ctx context.Context, m state.Message) error {
+	if ctx == nil {
+		return errNoContext
+	}
+	e := &envelope{m, make(chan error, 1)}
+	select {
+	case a.mailbox <- e: // first, so that ErrBusy says that it was full
+	default:
+		select {
+		case a.mailbox <- e:
+		// A caller who holds the actor comes here only if the actor has ended by itself, by an error or because the
+		// engine closes.
+		case <-a.done:
+			return ErrStopped
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+		}
+	}
+	select {
+	case err := <-e.reply:
+		return err
+	case <-a.done:
+		// The actor may have answered and ended in one go, and select chooses either.
+		return a.finalReply(e)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finalReply returns the reply that an actor gave on its way out.
+func (a *Actor) finalReply(e *envelope) error {
+	select {
+	case err := <-e.reply:
+		return err
+	default:
+		return ErrStopped
+	}
+}

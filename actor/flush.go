@@ -1,0 +1,59 @@
+package actor
+
+import "fmt"
+
+// maxUnflushed is how many bytes of a run's records wait for a flush at most.
+const maxUnflushed = 128 << 20
+
+// flushIfDue flushes what is committed when there is enough of it, or at once. The file is written anew each time, so
+// enough is as much as all that was flushed before: the cost of flushing stays in proportion to the length of the
+// run, up to as much as one run may keep in memory. What is committed is in the log, from which a load takes it: a
+// flush only shortens the next load, and frees the log. So nobody waits for it, and while one is under way no other
+// begins.
+func (a *Actor) flushIfDue(now bool) {
+	if a.flushing || a.fresh || a.unflushable {
+		return
+	}
+	records, bytes := a.store.Unflushed()
+	enough := min(max(a.options.FlushBytes, a.flushedBytes), maxUnflushed)
+	if !now && records < max(a.options.FlushRecords, a.flushedRecords) && bytes < enough {
+		return
+	}
+	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes
+	events := a.events
+	a.events, a.flushing, a.fresh = nil, true, true
+	// The changes are rows that nobody modifies: the actor goes on with its state while they are written.
+	a.store.Flush(a.state.TakeChanges(), events, func(err error) { a.flushed <- err })
+}
+
+// flushAndStop flushes what is committed, so that the next activation is quick. Nothing depends on it.
+func (a *Actor) flushAndStop() error {
+	a.awaitFlush()
+	a.flushIfDue(true)
+	return nil
+}
+
+// flushDone notes how a flush went. Records that could not be flushed stay in the log; the state is loaded again,
+// since it no longer knows what its file lacks, and flushing is left to a later life.
+func (a *Actor) flushDone(err error) error {
+	a.flushing = false
+	if err == nil {
+		return nil
+	}
+	a.unflushable = true
+	a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+	return a.activateRun()
+}
+
+// awaitFlush waits for a flush that is under way. A failure is reported and not made good here, as flushDone does it:
+// the caller loads the run, or ends.
+func (a *Actor) awaitFlush() {
+	if !a.flushing {
+		return
+	}
+	a.flushing = false
+	if err := <-a.flushed; err != nil {
+		a.unflushable = true
+		a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+	}
+}
