@@ -11,12 +11,14 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Checksum chains the records of a run: each is of a record and of the
-// checksum before. Large values are covered through their hashes, which stand
-// in the record.
+// A Checksum chains the records of a run: each is of a record and of the checksum before. So a record that was
+// changed, left out, put elsewhere or taken from another run does not fit, and neither does all that follows. Large
+// values are covered through their hashes, which stand in the record. It is no MAC: whoever can write the files can
+// make a chain anew.
 type Checksum [sha256.Size]byte
 
-// FirstSum returns the checksum before the first record of a run.
+// FirstSum returns the checksum before the first record of a run. It has the id of the run in it, so that the records
+// of two runs never have the same checksums.
 func FirstSum(id workflow.RunID) Checksum {
 	return sha256.Sum256([]byte("pawl run " + string(id)))
 }
@@ -28,6 +30,8 @@ func (c *Checksum) SetBytes(b []byte) bool {
 
 // SumAfter returns the checksum of the record after c. Lengths make it unambiguous.
 func (c Checksum) SumAfter(e *decision.Encoded) Checksum {
+	// Without the lengths, the end of the message could be moved into the decisions and give the same bytes. The two
+	// texts are the only parts of which the size varies.
 	start := make([]byte, 0, smallRecord) // on the stack
 	start = append(start, c[:]...)
 	for _, n := range [...]uint64{
@@ -39,6 +43,7 @@ func (c Checksum) SumAfter(e *decision.Encoded) Checksum {
 	if len(start)+len(e.Message)+len(e.Decisions) <= smallRecord {
 		return sha256.Sum256(append(append(start, e.Message...), e.Decisions...))
 	}
+	// A large record is hashed in pieces, between which others run.
 	h := sha256.New()
 	h.Write(start)
 	pace.Write(h, e.Message)
@@ -51,7 +56,9 @@ func (c Checksum) SumAfter(e *decision.Encoded) Checksum {
 // smallRecord is how many bytes are copied to be hashed at once.
 const smallRecord = 2048
 
-// An Entry is a record as the journal of a file and the log of pawl.db keep it.
+// An Entry is a record as the journal of a file and the log of pawl.db keep it. With a codec, Message is a sealed
+// text that has all of the record, and Decisions is empty: Sum is of what is kept, so that the chain is checked
+// without the key.
 type Entry struct {
 	decision.Encoded
 	Sum    Checksum
@@ -59,7 +66,8 @@ type Entry struct {
 	Packed []byte // in the log: its large values, until they are unpacked
 }
 
-// ByteSize returns about how many bytes the entry takes.
+// ByteSize returns about how many bytes the entry takes. The 100 stand for what a row takes besides its texts. It
+// decides when to flush, and what a run is said to take on the disk.
 func (e *Entry) ByteSize() int64 {
 	n := len(e.Message) + len(e.Decisions) + 100
 	for hash, raw := range e.Values.All() {
@@ -68,8 +76,8 @@ func (e *Entry) ByteSize() int64 {
 	return int64(n)
 }
 
-// CheckFollows checks that e comes next after the record with the given sequence and
-// checksum.
+// CheckFollows checks that e comes next after the record with the given sequence and checksum. Whoever reads a
+// journal or a log checks each record so before anything is made of it.
 func (e *Entry) CheckFollows(seq int64, sum Checksum) error {
 	if e.Seq != seq+1 {
 		return fmt.Errorf("record %d follows record %d", e.Seq, seq)

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// ReadMeta returns which run a file is of, and the sequence and checksum of its last record.
+// ReadMeta returns which run a file is of, and the sequence and checksum of its last record. It reads one row: this
+// is how a file is checked before it is used, whatever its size.
 func ReadMeta(c Source) (run workflow.RunID, seq int64, sum []byte, err error) {
 	found := false
 	err = c.eachRow(selection{table: metaTable}, func(r *rowReader) {
@@ -23,7 +24,8 @@ func ReadMeta(c Source) (run workflow.RunID, seq int64, sum []byte, err error) {
 	return run, seq, sum, err
 }
 
-// ReadValue returns the large value with a hash.
+// ReadValue returns the large value with a hash. Large values are read only when a record is decoded that refers to
+// them: to load a run, its journal is not read at all.
 func ReadValue(c Source, hash string) (any, error) {
 	var raw string
 	found := false
@@ -37,9 +39,11 @@ func ReadValue(c Source, hash string) (any, error) {
 	return codec.DecodeValue([]byte(raw))
 }
 
-// ReadRevision returns a revision of the definition, as JSON.
+// ReadRevision returns a revision of the definition, as JSON. Revision 1 is the definition that the run began with;
+// each patch adds one. All of them are in the file.
 func ReadRevision(c Source, revision int) (doc string, err error) {
 	found := false
+	// The row behind the revision before is the one, unless it is missing: then it is a later one, or there is none.
 	err = c.eachRow(selection{table: definitionTable, after: int64(revision) - 1, limit: 1}, func(r *rowReader) {
 		found, doc = r.Int(0) == revision, r.Text(2)
 	})
@@ -60,9 +64,12 @@ func ReadFirstDefinition(c Source) (hash, doc string, err error) {
 	return hash, doc, err
 }
 
-// ReadRows reads a whole state.
+// ReadRows reads a whole state, as of the record that the meta row names. The rows are what the file says: whether
+// they make a state is found by state.Restore.
 func ReadRows(c Source) (state.Rows, error) {
 	out := state.Rows{Items: map[workflow.GroupID][]any{}}
+	// The journal, its values and the events are not among them: to load a run costs what its state is, not what its
+	// history is.
 	tables := []struct {
 		table *table
 		row   func(*rowReader)
@@ -88,6 +95,8 @@ func ReadRows(c Source) (state.Rows, error) {
 	return out, nil
 }
 
+// readItem adds an element to those of its group. Elements come in the order of branches, none may be missing: a
+// branch finds its own by its index.
 func readItem(r *rowReader, items map[workflow.GroupID][]any) {
 	id, i := workflow.GroupID(r.Int64(0)), r.Int(1)
 	if items[id] == nil {
@@ -102,28 +111,34 @@ func readItem(r *rowReader, items map[workflow.GroupID][]any) {
 	items[id] = append(items[id], r.valueAt(2))
 }
 
-// ReadJournal yields the records in a file. A nil file has none.
+// ReadJournal yields the records in a file. A nil file has none. It checks nothing. CheckedJournal does; what repairs
+// a file takes what there is.
 func ReadJournal(c Source) iter.Seq2[Entry, error] {
 	return pagedRows(c, journalTable, 0, (*rowReader).scanEntry, func(e *Entry) (int64, int) { return e.Seq, len(e.Message) + len(e.Decisions) })
 }
 
-// ReadEvents yields the events in a file behind a sequence. A nil file has none.
+// ReadEvents yields the events in a file behind a sequence. A nil file has none. An event has its own number in the
+// run, which is not the sequence of its record.
 func ReadEvents(c Source, after int64) iter.Seq2[decision.Event, error] {
 	return pagedRows(c, eventsTable, after, (*rowReader).scanEvent, func(e *decision.Event) (int64, int) { return e.Seq, 0 })
 }
 
 // How much of a file is read at a time.
 const (
+	// Both bound the memory of a reader, however long the journal is, and how long it holds the connection up.
 	page      = 256 // rows
 	pageBytes = 1 << 20
 )
 
+// errPageFull ends a page early. The row that was too much is part of the page.
 var errPageFull = errors.New("as much as is read at a time")
 
-// pagedRows yields the rows of a table by sequence, some at a time; extent returns the
-// sequence of a row, and its size if it may be large. A nil file has none.
+// pagedRows yields the rows of a table by sequence, some at a time; extent returns the sequence of a row, and its
+// size if it may be large. A nil file has none. Between two pages the source is at rest, and so it is when rows are
+// yielded: the caller may read from it as well, such as the large values of a record, and may stop at any row.
 func pagedRows[T any](c Source, from *table, after int64, row func(*rowReader) T, extent func(*T) (seq int64, bytes int)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		// Each turn reads the rows behind the last one of the turn before.
 		for c != nil {
 			var rows []T
 			total := 0
@@ -146,6 +161,7 @@ func pagedRows[T any](c Source, from *table, after int64, row func(*rowReader) T
 					return
 				}
 			}
+			// There were not as many as were asked for, so these were the last.
 			if len(rows) < page && !full {
 				return
 			}

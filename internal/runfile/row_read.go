@@ -15,19 +15,24 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A reader reads columns of a run's file and keeps the first error.
+// A rowReader reads columns of a run's file and keeps the first error, so that a row is read in one expression and
+// checked once. What a column gives after an error is of no meaning, and is dropped with the row. The functions below
+// follow the columns in file.sql by number, and are the inverses of those in row_write.go: whoever adds a column adds
+// it to all three.
 type rowReader struct {
 	*sqlite.Row
 	err error
 }
 
+// keepError notes an error, unless there is one already: the first is the cause of the others.
 func (r *rowReader) keepError(err error) {
 	if r.err == nil && err != nil {
 		r.err = err
 	}
 }
 
-// valueAt returns the JSON value in column i, nil for NULL.
+// valueAt returns the JSON value in column i, nil for NULL. NULL stands for nil in a field that may be missing; a
+// value null is read as nil too.
 func (r *rowReader) valueAt(i int) any {
 	if r.Null(i) {
 		return nil
@@ -37,12 +42,14 @@ func (r *rowReader) valueAt(i int) any {
 	return v
 }
 
+// failureAt returns the failure in column i, nil for NULL.
 func (r *rowReader) failureAt(i int) *workflow.Failure {
 	f, err := column.ParseFailure(r.Text(i))
 	r.keepError(err)
 	return f
 }
 
+// countsAt returns the loop counts in column i, nil for NULL: most tokens have come by no loop.
 func (r *rowReader) countsAt(i int) state.Counts {
 	if r.Null(i) {
 		return nil
@@ -52,6 +59,8 @@ func (r *rowReader) countsAt(i int) state.Counts {
 	return c
 }
 
+// epochAt returns the epoch in column i, 0 for NULL. It is a text: an epoch has 64 bits without a sign, an INTEGER of
+// SQLite has a sign.
 func (r *rowReader) epochAt(i int) workflow.Epoch {
 	if r.Null(i) {
 		return 0
@@ -61,10 +70,12 @@ func (r *rowReader) epochAt(i int) workflow.Epoch {
 	return workflow.Epoch(n)
 }
 
+// scopeAt returns the scope in columns i and i+1: a group and a branch of it.
 func (r *rowReader) scopeAt(i int) workflow.Scope {
 	return workflow.Scope{Group: workflow.GroupID(r.Int64(i)), Branch: r.Int(i + 1)}
 }
 
+// scanToken returns the token of a row. Its status is a text, so that a query of the file can be read.
 func (r *rowReader) scanToken() *state.Token {
 	t := &state.Token{
 		ID: workflow.TokenID(r.Int64(0)), Node: workflow.NodeID(r.Text(1)), Parent: workflow.TokenID(r.Int64(3)),
@@ -80,6 +91,7 @@ func (r *rowReader) scanToken() *state.Token {
 	return t
 }
 
+// scanGroup returns the group of a row, without what is counted from the tokens in it: state.Restore counts that.
 func (r *rowReader) scanGroup() *state.Group {
 	g := &state.Group{
 		ID: workflow.GroupID(r.Int64(0)), Name: r.Text(1), Origin: workflow.TokenID(r.Int64(2)),
@@ -100,6 +112,8 @@ func (r *rowReader) scanGroup() *state.Group {
 	return g
 }
 
+// votesAt returns the votes in column i, nil for NULL. They keep their types: JSON alone would make a double of an
+// int in the data of a vote.
 func (r *rowReader) votesAt(i int) []state.Vote {
 	if r.Null(i) {
 		return nil
@@ -110,6 +124,7 @@ func (r *rowReader) votesAt(i int) []state.Vote {
 	return b.Votes
 }
 
+// memoryAt returns what a token remembers of its task, nil for NULL.
 func (r *rowReader) memoryAt(i int) *state.TaskMemory {
 	if r.Null(i) {
 		return nil
@@ -120,22 +135,27 @@ func (r *rowReader) memoryAt(i int) *state.TaskMemory {
 	return &m
 }
 
+// scanSignal returns the signal of a row. A sender without an id, and one with the id "", are the same.
 func (r *rowReader) scanSignal() *state.KeptSignal {
 	return &state.KeptSignal{
 		Seq: state.SignalID(r.Int64(0)), Name: r.Text(1), ID: r.Text(2), Payload: r.valueAt(3), Due: column.TimeAt(r.Row, 4), Done: r.Int64(5) == 1,
 	}
 }
 
+// scanStep returns the step of a row. Its phase is a number, and so the order of the phases is part of the format.
 func (r *rowReader) scanStep() *state.Step {
 	return &state.Step{Node: workflow.NodeID(r.Text(0)), Phase: state.StepPhase(r.Int(1)), Resolved: r.Int(2), Live: r.Int(3)}
 }
 
+// scanBranch returns how a branch was resolved. Branches that run have no row.
 func (r *rowReader) scanBranch() state.BranchChange {
 	status, err := state.ParseBranchStatus(r.Text(2))
 	r.keepError(err)
 	return state.BranchChange{Scope: r.scopeAt(0), Status: status, Failure: r.failureAt(3)}
 }
 
+// scanData returns a write to the data: an element of a list, or a value if the index is -1. Nothing in a file drops
+// a scope: what was dropped is not there.
 func (r *rowReader) scanData() state.DataChange {
 	c := state.DataChange{Scope: r.scopeAt(0), Value: r.valueAt(4)}
 	var err error
@@ -147,6 +167,7 @@ func (r *rowReader) scanData() state.DataChange {
 	return c
 }
 
+// scanEvent returns the event of a row.
 func (r *rowReader) scanEvent() decision.Event {
 	data, err := column.ParseObject(r.Text(7))
 	r.keepError(err)
@@ -156,6 +177,7 @@ func (r *rowReader) scanEvent() decision.Event {
 	}
 }
 
+// scanEntry returns the record of a row. Its large values are in another table, and are read when it is decoded.
 func (r *rowReader) scanEntry() Entry {
 	e := Entry{Encoded: decision.Encoded{
 		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: r.epochAt(2), Planner: r.Int(3),

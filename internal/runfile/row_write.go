@@ -15,10 +15,12 @@ import (
 // The functions here return rows of a run's file, in the order of the columns
 // in file.sql. row_read.go has their inverses.
 
-// facts encodes the facts of a state.
+// facts encodes the facts of a state. They are one JSON text in the meta row, from which fields that are zero are
+// left out: a new fact needs no new column, and a file from before it is read with its zero value.
 var facts = codec.New[any](state.Facts{})
 
-// A Meta says which run a file is of, and how far it goes.
+// A Meta says which run a file is of, and how far it goes. Workflow, Version and the status stand in columns of their
+// own for those who query the file; the state is in Facts.
 type Meta struct {
 	Run        workflow.RunID
 	Workflow   string // name of its definition
@@ -29,6 +31,7 @@ type Meta struct {
 	Sum        Checksum
 }
 
+// metaRow returns the one row of meta. It fails if a value in the facts cannot be encoded.
 func metaRow(m *Meta) ([]driver.Value, error) {
 	text, err := facts.Append(nil, *m.Facts, nil)
 	if err != nil {
@@ -39,6 +42,8 @@ func metaRow(m *Meta) ([]driver.Value, error) {
 	}, nil
 }
 
+// tokenRow returns the row of a token. Most columns of most tokens are NULL, which takes a byte in the header of the
+// record and no more.
 func tokenRow(t *state.Token) []driver.Value {
 	return []driver.Value{
 		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
@@ -48,6 +53,7 @@ func tokenRow(t *state.Token) []driver.Value {
 	}
 }
 
+// groupRow returns the row of a group. Spawns and Added are nil or lists: nil stays nil when it is read.
 func groupRow(g *state.Group) []driver.Value {
 	var spawns driver.Value
 	if g.Spawns != nil {
@@ -66,11 +72,13 @@ func groupRow(g *state.Group) []driver.Value {
 	}
 }
 
+// branchRow returns the row of a branch that is resolved.
 func branchRow(b state.BranchChange) []driver.Value {
 	return []driver.Value{int64(b.Scope.Group), int64(b.Scope.Branch), b.Status.String(), column.FailureText(b.Failure)}
 }
 
-// itemRows returns the elements of a foreach; an empty list is one row.
+// itemRows returns the elements of a foreach; an empty list is one row. Without that row, a foreach over nothing
+// would be read as a group that has no elements because it has no foreach.
 func itemRows(id workflow.GroupID, items []any) [][]driver.Value {
 	if len(items) == 0 {
 		return [][]driver.Value{{int64(id), int64(-1), "null"}}
@@ -82,13 +90,15 @@ func itemRows(id workflow.GroupID, items []any) [][]driver.Value {
 	return rows
 }
 
+// journalRow returns the row of a record. Its texts are not copied, and belong to the row from now on.
 func journalRow(e Entry) []driver.Value {
 	return []driver.Value{
 		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), column.SharedString(e.Message), column.SharedString(e.Decisions), e.Sum[:],
 	}
 }
 
-// valueRows returns the large values of records, each once.
+// valueRows returns the large values of records, each once. A value that another record of the file has brought
+// before is there already, under the same hash: the table ignores it.
 func valueRows(entries []Entry) [][]driver.Value {
 	var rows [][]driver.Value
 	seen := map[string]bool{}
@@ -103,12 +113,14 @@ func valueRows(entries []Entry) [][]driver.Value {
 	return rows
 }
 
+// eventRow returns the row of an event.
 func eventRow(e decision.Event) []driver.Value {
 	return []driver.Value{
 		e.Seq, e.Record, e.At.UnixMilli(), string(e.Type), int64(e.Token), string(e.Node), int64(e.Group), column.ObjectText(e.Data),
 	}
 }
 
+// epochText is an epoch as sixteen hexadecimal digits, NULL for none: of a token that has never been dispatched.
 func epochText(e workflow.Epoch) driver.Value {
 	if e == 0 {
 		return nil
@@ -116,6 +128,7 @@ func epochText(e workflow.Epoch) driver.Value {
 	return e.String()
 }
 
+// countsText is loop counts as JSON, NULL for none.
 func countsText(c state.Counts) driver.Value {
 	if c == nil {
 		return nil
@@ -123,6 +136,7 @@ func countsText(c state.Counts) driver.Value {
 	return column.JSONText(c)
 }
 
+// boolInt is 1 for true and 0 for false, which SQLite has no type for.
 func boolInt(b bool) driver.Value {
 	if b {
 		return int64(1)
@@ -133,6 +147,7 @@ func boolInt(b bool) driver.Value {
 // votes encodes the votes of an approval: their data keeps its types.
 var votes = codec.New[any](ballots{})
 
+// A codec encodes structs, and a list is none.
 type ballots struct {
 	Votes []state.Vote `json:"votes"`
 }
@@ -140,6 +155,8 @@ type ballots struct {
 // memories encodes what tokens remember of their tasks: its values keep their types.
 var memories = codec.New[any](state.TaskMemory{})
 
+// memoryText is what a token remembers, NULL for nothing. Its values have passed a limit and a codec before, when the
+// decision was recorded: an error here is a broken invariant.
 func memoryText(m *state.TaskMemory) driver.Value {
 	if m == nil {
 		return nil
@@ -151,6 +168,7 @@ func memoryText(m *state.TaskMemory) driver.Value {
 	return string(text)
 }
 
+// votesText is the votes of an approval, NULL for none, with the same right to panic.
 func votesText(vs []state.Vote) driver.Value {
 	if vs == nil {
 		return nil
@@ -162,14 +180,17 @@ func votesText(vs []state.Vote) driver.Value {
 	return string(text)
 }
 
+// signalRow returns the row of a signal, also of one that is done: its id must not count twice.
 func signalRow(k *state.KeptSignal) []driver.Value {
 	return []driver.Value{int64(k.Seq), k.Name, k.ID, optionalText(k.Payload), column.Millis(k.Due), boolInt(k.Done)}
 }
 
+// stepRow returns the row of a node of a dag to which something has happened.
 func stepRow(x *state.Step) []driver.Value {
 	return []driver.Value{string(x.Node), int64(x.Phase), int64(x.Resolved), int64(x.Live)}
 }
 
+// revisionRow returns the row of a definition that a patch has made, with the document from which it was compiled.
 func revisionRow(r *state.Revision) []driver.Value {
 	return []driver.Value{int64(r.Number), r.Graph.Hash, string(value.Encode(r.Document))}
 }

@@ -7,18 +7,21 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// A Source is the file of a run as it is read: [Open] and [InDatabase] return one.
+// A Source is the file of a run as it is read: [Open] and [InDatabase] return one. Nothing in this package changes a
+// source. An error of row, kept in its reader, ends the reading and is returned.
 type Source interface {
 	// eachRow calls row with rows of a table in the order of their keys.
 	eachRow(from selection, row func(*rowReader)) error
 }
 
-// A Target is a file that rows are written to: a database, or one that [Build] makes.
+// A Target is a file that rows are written to: a database, or one that [Build] makes. Its one method takes
+// statements, not rows, since both kinds do many alike rows at once.
 type Target interface {
 	runStatement(s *statement) error
 }
 
-// A selection says which rows of a table are read.
+// A selection says which rows of a table are read. These are the questions that are asked of a file, and both kinds
+// of source answer them: all rows, the rows behind a number, one row by a text.
 type selection struct {
 	table *table
 	after int64  // in a table with rowids: only those behind it
@@ -26,13 +29,14 @@ type selection struct {
 	text  string // in a table whose key is one text: the row with it; "" for any
 }
 
-// A Database is the file of a run that SQLite has open.
+// A Database is the file of a run that SQLite has open. It is both a Source and a Target.
 type Database struct{ conn *sqlite.Conn }
 
 // InDatabase returns the file of a run that a connection has open. The connection stays the
 // caller's.
 func InDatabase(c *sqlite.Conn) Database { return Database{c} }
 
+// The columns of SELECT * are in the order of file.sql, whoever has made the table.
 func (d Database) eachRow(from selection, row func(*rowReader)) error {
 	t := from.table
 	text, args := "SELECT * FROM "+t.name, []driver.Value(nil)
@@ -51,9 +55,11 @@ func (d Database) eachRow(from selection, row func(*rowReader)) error {
 	}, args...)
 }
 
+// The caller has begun a transaction, and commits it.
 func (d Database) runStatement(s *statement) error { return s.runOn(d.conn) }
 
-// A File is the bytes of a run's file.
+// A File is the bytes of a run's file. It is a Source only: what is written to a small file goes into a draft, and
+// comes out as another file.
 type File struct{ image *image.Image }
 
 // Open returns the file of a run that data holds, which must not change any more. It fails
@@ -63,6 +69,7 @@ func Open(data []byte) (*File, error) {
 	return &File{m}, err
 }
 
+// It starts at the right page of the tree and decodes no row before.
 func (f *File) eachRow(from selection, row func(*rowReader)) error {
 	t, left := from.table, from.limit
 	start := image.Start{Text: from.text}
@@ -78,9 +85,11 @@ func (f *File) eachRow(from selection, row func(*rowReader)) error {
 		if len(values) != t.columns {
 			return false, image.ErrMalformed
 		}
+		// The record has NULL where SQLite shows the rowid.
 		if t.keys == 0 {
 			values[0] = id
 		}
+		// The tree led to the first key that is not smaller: there is no row with this one.
 		if from.text != "" && values[0] != from.text {
 			return false, nil
 		}
@@ -89,6 +98,7 @@ func (f *File) eachRow(from selection, row func(*rowReader)) error {
 		if rd.err == nil {
 			rd.err = rd.Err()
 		}
+		// Without a limit, left begins at 0 and is never 0 again.
 		left--
 		return left != 0 && from.text == "", rd.err
 	})

@@ -12,7 +12,8 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A statement inserts rows of one table, or deletes some.
+// A statement inserts rows of one table, or deletes some. Either rows are inserted one by one, or count rows are made
+// of the only one, or delete is executed.
 type statement struct {
 	table  *table
 	rows   [][]driver.Value
@@ -21,6 +22,9 @@ type statement struct {
 }
 
 const (
+	// deleteBelow deletes what a set hides: the value and the elements at a path, and all below it. Below is from
+	// path + "/" up to path + "0", which is the byte behind the slash: LIKE would need an escape for the paths of
+	// users.
 	deleteScope = `DELETE FROM data WHERE grp = ? AND branch = ?`
 	deleteBelow = `DELETE FROM data WHERE grp = ? AND branch = ? AND (path = ? OR path >= ? AND path < ?)`
 )
@@ -28,18 +32,21 @@ const (
 // How many rows must be alike for one statement to make them, and how many one
 // makes at most.
 const (
+	// A statement with count has a text of its own and a recursion to run, which is not worth it for a few.
 	minSiblings = 16
 	maxSiblings = 1000
 )
 
-// fileStatements returns the statements that bring a file up to date. It is a pure
-// function of its arguments: what has changed in the state, the records and the
-// events since the file was written.
+// fileStatements returns the statements that bring a file up to date. It is a pure function of its arguments: what
+// has changed in the state, the records and the events since the file was written. The order of tables means nothing,
+// since no row refers to another by a constraint; that of rows within a table, and of the writes to data, does.
 func fileStatements(ch *state.Changes, entries []Entry, events []decision.Event) []statement {
 	var out []statement
 	out = appendRows(out, groupsTable, ch.Groups, groupRow)
+	// A wide fan-out makes tokens and, as it fires, branches that differ in their numbers only.
 	out = append(out, siblingStatements(tokensTable, rowsOf(ch.Tokens, tokenRow))...)
 	out = append(out, siblingStatements(branchesTable, rowsOf(ch.Branches, branchRow))...)
+	// The same changes must give the same statements, in whatever order a map yields them.
 	for _, id := range slices.Sorted(maps.Keys(ch.Items)) {
 		out = append(out, statement{table: itemsTable, rows: itemRows(id, ch.Items[id])})
 	}
@@ -47,6 +54,7 @@ func fileStatements(ch *state.Changes, entries []Entry, events []decision.Event)
 	out = appendRows(out, stepsTable, ch.Steps, stepRow)
 	out = appendRows(out, definitionTable, ch.Revisions, revisionRow)
 	out = append(out, dataBatches(ch.Data)...)
+	// Journal and events only grow: their rows have numbers that no file has before.
 	out = appendRows(out, journalTable, entries, journalRow)
 	if rows := valueRows(entries); len(rows) > 0 {
 		out = append(out, statement{table: valsTable, rows: rows})
@@ -54,6 +62,7 @@ func fileStatements(ch *state.Changes, entries []Entry, events []decision.Event)
 	return appendRows(out, eventsTable, events, eventRow)
 }
 
+// appendRows adds the statement that writes xs to a table, if there are any.
 func appendRows[T any](out []statement, t *table, xs []T, row func(T) []driver.Value) []statement {
 	if len(xs) == 0 {
 		return out
@@ -61,6 +70,7 @@ func appendRows[T any](out []statement, t *table, xs []T, row func(T) []driver.V
 	return append(out, statement{table: t, rows: rowsOf(xs, row)})
 }
 
+// rowsOf returns the rows of xs.
 func rowsOf[T any](xs []T, row func(T) []driver.Value) [][]driver.Value {
 	rows := make([][]driver.Value, len(xs))
 	var pacer pace.Pacer
@@ -71,17 +81,20 @@ func rowsOf[T any](xs []T, row func(T) []driver.Value) [][]driver.Value {
 	return rows
 }
 
-// siblingStatements splits rows into runs that are alike but for the columns that count
-// up, and the rest, in order.
+// siblingStatements splits rows into runs that are alike but for the columns that count up, and the rest, in order.
+// Example, with the rows of 40 tokens of which the third differs: a statement with rows 1 to 3, and one with row 4
+// and count 37.
 func siblingStatements(t *table, rows [][]driver.Value) []statement {
 	var out []statement
 	plain := 0 // rows before it are in out
 	for i := 0; i < len(rows); {
 		n := countAlike(t, rows[i:min(len(rows), i+maxSiblings)])
+		// They stay with the plain rows before them.
 		if n < minSiblings {
 			i += n
 			continue
 		}
+		// The plain rows go first, which keeps the order.
 		if i > plain {
 			out = append(out, statement{table: t, rows: rows[plain:i]})
 		}
@@ -104,6 +117,8 @@ func countAlike(t *table, rows [][]driver.Value) int {
 	return n
 }
 
+// isSibling reports whether b, n rows behind a, has what a has in all columns, but for those that count up, where it
+// has n more. No column of these tables is a blob, which could not be compared.
 func isSibling(t *table, a, b []driver.Value, n int64) bool {
 	for c := range a {
 		if c == t.first || c == t.second {
@@ -117,7 +132,9 @@ func isSibling(t *table, a, b []driver.Value, n int64) bool {
 	return true
 }
 
-// dataBatches keeps the order of writes: a set value hides what was below it.
+// dataBatches keeps the order of writes: a set value hides what was below it. So a set ends the batch before it,
+// deletes what is below its path, and begins a batch with its own row. Appended elements only add to a batch: a list
+// that has grown by 1,000 elements is one statement.
 func dataBatches(changes []state.DataChange) []statement {
 	var out []statement
 	var rows [][]driver.Value
@@ -146,10 +163,11 @@ func dataBatches(changes []state.DataChange) []statement {
 	return out
 }
 
-// valueText returns a value of the model as JSON.
+// valueText returns a value of the model as JSON. The text is shared with the row, which is not changed any more.
 func valueText(v any) string { return column.SharedString(value.Encode(v)) }
 
-// optionalText is text, and NULL for nothing.
+// optionalText is text, and NULL for nothing. It cannot tell nil from a value null, nor need it: both are nil in a
+// state.
 func optionalText(v any) driver.Value {
 	if v == nil {
 		return nil

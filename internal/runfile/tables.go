@@ -10,7 +10,8 @@ import (
 //go:embed file.sql
 var fileSchema string
 
-// A table is where rows go, and how.
+// A table is where rows go, and how. Tables with rowids have an integer as their key, and those without have keys of
+// several columns or of a text.
 type table struct {
 	verb    string // INSERT, or INSERT OR REPLACE for rows that change
 	name    string
@@ -23,12 +24,14 @@ type table struct {
 }
 
 const (
+	// A second row with the same key is an error, takes the place of the first, or is left out.
 	once    = "INSERT INTO "
 	replace = "INSERT OR REPLACE INTO "
 	unless  = "INSERT OR IGNORE INTO "
 )
 
 var (
+	// The numbers of columns, and which of them are keys, are those of file.sql.
 	metaTable       = &table{replace, "meta", 9, "one", 0, -1, -1}
 	definitionTable = &table{unless, "definition", 3, "revision", 0, -1, -1}
 	tokensTable     = &table{replace, "tokens", 22, "id", 0, 0, 5} // id and branch
@@ -49,7 +52,8 @@ var allTables = []*table{
 	branchesTable, dataTable, journalTable, valsTable, eventsTable,
 }
 
-// An object is a table or a view as the schema of a file has it.
+// An object is a table or a view as the schema of a file has it. Its rows, and the view in place of a table without
+// any, are put in when a file is written.
 type object struct {
 	image.Object
 	table *table // nil for a view
@@ -59,6 +63,9 @@ type object struct {
 // objects has the schema of a file: what is in file.sql, without its comments.
 var objects = parseSchema(fileSchema)
 
+// parseSchema takes the statements of file.sql apart, so that there is one place in which the schema is written down.
+// It knows only what that file has: a statement ends with a semicolon at the end of a line, -- begins a comment,
+// columns stand one a line.
 func parseSchema(text string) (out []object) {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -70,6 +77,7 @@ func parseSchema(text string) (out []object) {
 		if !strings.HasSuffix(line, ";") {
 			continue
 		}
+		// The first line is CREATE TABLE or CREATE VIEW, and the name.
 		words := strings.Fields(lines[0])
 		o := object{Object: image.Object{Type: strings.ToLower(words[1]), Name: words[2], SQL: strings.Join(lines, "\n")}}
 		for _, t := range allTables {
@@ -82,8 +90,9 @@ func parseSchema(text string) (out []object) {
 	return out
 }
 
-// emptyView returns a view with the columns of a table, and no rows. An empty table takes a
-// page, and a small file would have more pages of that kind than others.
+// emptyView returns a view with the columns of a table, and no rows. An empty table takes a page, and a small file
+// would have more pages of that kind than others. The view cannot be inserted into: a file that SQLite is to go on
+// with has none of these.
 func emptyView(name string, columns []string) string {
 	var names, nulls []string
 	for _, c := range columns {

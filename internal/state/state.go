@@ -306,8 +306,8 @@ func (s *State) LiveTokens() []workflow.TokenID {
 	return out
 }
 
-// AddArtifacts adds to the artifacts of the run. They are staged by the results of tasks: the outcome lists them when
-// the run has ended.
+// AddArtifacts adds to the artifacts of the run. They are staged by the results of tasks: an outcome lists them only
+// when the run has ended.
 func (s *State) AddArtifacts(as []workflow.Artifact) {
 	if s.base != nil {
 		s.Artifacts = slices.Clip(s.Artifacts) // the base may have room that is its own
