@@ -108,13 +108,13 @@ type Actor struct {
 	done    chan struct{}
 	ran     atomic.Bool // Run was called
 
+	// flushing says that a flush has begun whose end has not been received yet. A turn that commits meanwhile ends
+	// fresh, not flushing.
 	state    *state.State
 	seq      int64
 	events   []decision.Event // committed, not yet handed to Flush
 	flushing bool
-	// flushing says that a flush has begun whose end has not been received yet. A turn that commits meanwhile ends
-	// fresh, not flushing.
-	fresh bool // nothing is committed that was not handed to Flush
+	fresh    bool // nothing is committed that was not handed to Flush
 
 	// Both let the actor leave: the first without a file that is up to date, which the log makes up for, the second
 	// once it has flushed.

@@ -41,8 +41,8 @@ func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	return append(batch, envelope{state.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
 }
 
-// A turn is the outcome of one batch of messages: the records to commit, and the effects
-// and replies to send after the commit.
+// A turn is the outcome of one batch of messages: the records to commit, and the effects and replies to send after
+// the commit. There is an answer for each message of the batch: nil where the message was taken, or was taken before.
 type turn struct {
 	records   []decision.Record
 	blobs     []decision.Blob // to which the records refer
@@ -51,8 +51,7 @@ type turn struct {
 	withdrawn []workflow.TokenID
 	unwanted  []workflow.RunID // children
 	paused    bool             // the run
-	// One for each message of the batch, nil where the message was taken, or was taken before.
-	answers []error
+	answers   []error
 }
 
 // runTurn plans a batch, with the alarm if that is due, commits it, and then lets its effects and replies leave. An

@@ -6,27 +6,32 @@ import (
 	"github.com/pawl-run/pawl/internal/expr"
 )
 
-// variables are those that an expression may use. Which of them are bound
-// depends on the place of the expression.
+// variables are those that an expression may use. Which of them are bound depends on the place of the expression.
+// That an expression names one of them is checked when it is compiled; that it is bound at the place of the
+// expression is the checker's business.
 var variables = []string{
 	"input", SectionState, SectionOutput, "result", "error", SectionNodes, "item", "index",
 	"branch", "run", "active", "count", "now", "payload",
 }
 
-// A compiler compiles the expressions of one definition, each source once.
+// A compiler compiles the expressions of one definition, each source once. Definitions repeat their expressions, such
+// as result, and to compile one takes milliseconds. A checker and the builder after it share one compiler. It is not
+// for several goroutines.
 type compiler struct {
 	expressions *expr.Compiler
 	variables   []string
 	programs    map[string]compiled
 }
 
+// An error is kept like a program: a wrong expression that stands in a hundred places is compiled once.
 type compiled struct {
 	program *expr.Program
 	err     error
 }
 
-// newCompiler returns a compiler that knows the variables and the limits of d.
-// Names of foreach elements that cannot be variables are left out.
+// newCompiler returns a compiler that knows the variables and the limits of d. Names of foreach elements that cannot
+// be variables are left out. The elements of all foreach are variables of every expression: whether a token is within
+// one is known in a run only.
 func newCompiler(d *Definition) *compiler {
 	limits := d.Limits.withDefaults(DefaultLimits())
 	names := map[string]bool{}

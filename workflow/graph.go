@@ -1,18 +1,19 @@
 package workflow
 
 import (
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 )
 
-// A Graph is a definition that was found valid, with its expressions and
-// schemas compiled and its edges indexed. It is immutable and shared by all
-// runs of the definition.
+// A Graph is a definition that was found valid, with its expressions and schemas compiled and its edges indexed. It
+// is immutable and shared by all runs of the definition. A planner reads nothing else of a definition: what can be
+// found out without a run is found out here, once, so that a step of a run needs a look into a map and no search.
+// Goroutines of many runs read it at once. UsesActive, joinsAll and TracksRoot say what has to be counted in the
+// states of its runs: what nothing asks for is not. A write to state is checked against the part of the schema for
+// the property, or the list, that it touches; the whole is checked at completion.
 type Graph struct {
 	Definition           *Definition
 	JSON                 string // the definition, canonical
@@ -36,14 +37,17 @@ type Graph struct {
 	elements     map[string]*Schema // of the items of those that are lists
 }
 
-// A Mapping assigns the value of an expression to a field or a target path.
+// A Mapping assigns the value of an expression to a field or a target path. All mappings of a node are evaluated
+// before any of them is written, so that their order by name is of no meaning to a run, and only makes it repeatable.
 type Mapping struct {
 	Name    string        // the field, or the target as it is written
 	Path    value.Path    // of a target
 	Program *expr.Program // nil: the whole value is taken as it is
 }
 
-// A GraphNode is a node with what leaves it.
+// A GraphNode is a node with what leaves it. Success has the transitions with outcome success or always, Failure
+// those with error or always; an always is in both. The first tier in which any matches is followed, all of it, and
+// later tiers are not looked at. Until is that of the first of Waits.
 type GraphNode struct {
 	*Node
 	Kind        Kind
@@ -68,14 +72,16 @@ type GraphNode struct {
 	KeepsOutput bool                 // and for its output
 }
 
-// A GraphWait is one thing that a wait node waits for.
+// A GraphWait is one thing that a wait node waits for. Until and Match are the compiled forms of those of the
+// WaitSpec.
 type GraphWait struct {
 	*WaitSpec
 	Until *expr.Program
 	Match *expr.Program // nil is true
 }
 
-// Events returns the names of the events that a wait node waits for, each once.
+// Events returns the names of the events that a wait node waits for, each once. A list with any may name an event
+// twice, with two conditions; a token stands in line for it once.
 func (n *GraphNode) Events() []string {
 	var out []string
 	for _, w := range n.Waits {
@@ -86,7 +92,8 @@ func (n *GraphNode) Events() []string {
 	return out
 }
 
-// A GraphTransition is a transition with what it means.
+// A GraphTransition is a transition with what it means. A fan-out has no Joins, and a fan-in does not fan out. A
+// transition with Spawns but neither count nor foreach makes one branch of the group.
 type GraphTransition struct {
 	*Transition
 	Condition  *expr.Program // nil is true
@@ -95,6 +102,7 @@ type GraphTransition struct {
 	Spawns     *GroupSpec    // the group that its branches form; nil without siblingGroup
 	Joins      *GroupSpec    // the group that it synchronizes
 
+	// With one loop there is nothing that could be nested, and body stays empty.
 	body loopBody // its natural loop, if there is more than one loop
 }
 
@@ -103,11 +111,14 @@ func (t *GraphTransition) Fans() bool {
 	return t.SpawnCount > 0 || t.Foreach != nil || t.SiblingGroup != ""
 }
 
-// A GroupSpec is a sibling group of the definition: who makes its branches and
-// where they meet.
+// A GroupSpec is a sibling group of the definition: who makes its branches and where they meet. A run has one
+// state.Group for each time that some node fans it out, and all of them follow this one spec. Groups without a name
+// have none.
 type GroupSpec struct {
 	Name     string
 	Spawners []*GraphTransition
+	// The joins lead to one node and agree in all but condition, priority, loop and source: the first may stand for
+	// all.
 	Joins    []*GraphTransition // agreeing synchronizing transitions; may be empty
 	Sync     *Synchronization   // of the first of Joins, with the defaults filled in; nil without
 	To       NodeID             // where Joins lead
@@ -121,6 +132,8 @@ type GroupSpec struct {
 // not be modified afterwards.
 func Compile(d *Definition) (*Graph, error) { return Bounds{}.Compile(d) }
 
+// A definition is completed, checked and only then compiled, so that the builder need not look for problems. The
+// checker has compiled each expression once, and the builder takes the programs from it.
 func (b Bounds) compileGraph(d *Definition) (*Graph, error) {
 	d = d.completed()
 	c := newChecker(d)
@@ -134,12 +147,16 @@ func (b Bounds) compileGraph(d *Definition) (*Graph, error) {
 		Transitions: make(map[TransitionID]*GraphTransition, len(d.Transitions)),
 		Groups:      map[string]*GroupSpec{},
 	}
+	// This fails only if the checker has overlooked something.
 	if err := (&builder{graph: g, compiler: c.compiler}).buildGraph(); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
+// buildGraph fills the graph. Nodes come first, then all edges, those of needs behind the others, so that what
+// follows sees every node with all that enters and leaves it. References come last: all expressions have been
+// compiled by then.
 func (b *builder) buildGraph() error {
 	b.compileSchemas()
 	b.addNodes()
@@ -154,20 +171,23 @@ func (b *builder) buildGraph() error {
 	return b.err
 }
 
-// Node returns the node with the given id, or nil.
+// Node returns the node with the given id, or nil. An id comes from a token or from a caller, and a patch may have
+// taken the node away.
 func (g *Graph) Node(id NodeID) *GraphNode { return g.Nodes[id] }
 
 // Transition returns the transition with the given id, or nil.
 func (g *Graph) Transition(id TransitionID) *GraphTransition { return g.Transitions[id] }
 
-// Property returns the schema of a top-level property of state, or nil.
+// Property returns the schema of a top-level property of state, or nil. A write below state.a is checked against the
+// schema of a.
 func (g *Graph) Property(name string) *Schema { return g.properties[name] }
 
-// Element returns the schema of the elements of a top-level list of state, or
-// nil.
+// Element returns the schema of the elements of a top-level list of state, or nil. An element that is appended is
+// checked alone: to check the list each time would cost the square of its length.
 func (g *Graph) Element(name string) *Schema { return g.elements[name] }
 
-// A builder makes a graph of a valid definition.
+// A builder makes a graph of a valid definition. err is the first error, for which the graph is thrown away; refs
+// collects what the expressions refer to, for noteReferences.
 type builder struct {
 	graph    *Graph
 	compiler *compiler
@@ -175,209 +195,16 @@ type builder struct {
 	err      error
 }
 
+// keepError notes an error, unless there is one already.
 func (b *builder) keepError(err error) {
 	if b.err == nil {
 		b.err = err
 	}
 }
 
-// compileProgram compiles source, nil if it is empty.
-func (b *builder) compileProgram(source string) *expr.Program {
-	if source == "" {
-		return nil
-	}
-	p, err := b.compiler.compileSource(source)
-	if err != nil {
-		b.keepError(err)
-		return nil
-	}
-	b.refs = append(b.refs, p.References()...)
-	return p
-}
-
-func (b *builder) compileSchema(doc any) *Schema {
-	s, err := CompileSchema(doc)
-	if err != nil {
-		b.keepError(err)
-	}
-	return s
-}
-
-func (b *builder) compileSchemas() {
-	g, d := b.graph, b.graph.Definition
-	g.InputSchema = b.compileSchema(d.Input.Schema)
-	g.OutputSchema = b.compileSchema(d.Output.Schema)
-	if d.Output.Mapping != nil {
-		g.Output = b.compileMappings(d.Output.Mapping, false)
-	}
-	b.compileStateSchema(d.State.Schema)
-}
-
-// compileStateSchema compiles the schema of state, and its parts for single writes.
-func (b *builder) compileStateSchema(doc any) {
-	g := b.graph
-	source, err := newSchemaSource(doc)
-	if err != nil {
-		b.keepError(err)
-		return
-	}
-	part := func(keys ...string) *Schema {
-		s, err := source.schemaAt(keys...)
-		if err != nil {
-			b.keepError(err)
-		}
-		return s
-	}
-	g.StateSchema = part()
-	g.properties, g.elements = map[string]*Schema{}, map[string]*Schema{}
-	root, _ := doc.(map[string]any)
-	properties, _ := root["properties"].(map[string]any)
-	for _, name := range sortedKeys(properties) {
-		g.properties[name] = part("properties", name)
-		if m, ok := properties[name].(map[string]any); ok && m["items"] != nil {
-			g.elements[name] = part("properties", name, "items")
-		}
-	}
-}
-
-// compileMappings compiles fields or targets in the order of their names.
-func (b *builder) compileMappings(m map[string]string, targets bool) []Mapping {
-	out := make([]Mapping, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		next := Mapping{Name: name, Program: b.compileProgram(m[name])}
-		if targets {
-			path, err := value.ParsePath(name)
-			if err != nil {
-				b.keepError(err)
-			}
-			next.Path = path
-		}
-		out = append(out, next)
-	}
-	return out
-}
-
-func (b *builder) addNodes() {
-	d := b.graph.Definition
-	for i := range d.Nodes {
-		n := &d.Nodes[i]
-		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Choice: b.compileProgram(n.choiceSource()), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
-		gn.Schema = b.compileSchema(n.OutputSchema)
-		if gn.Approval = n.Approval.withDefaults(); gn.Approval != nil {
-			gn.Message = b.compileProgram(n.Approval.MessageExpr)
-		}
-		if n.Wait != nil {
-			gn.Waits = b.compileWaits(n.Wait)
-			gn.Until = gn.Waits[0].Until
-		}
-		b.graph.TracksRoot = b.graph.TracksRoot || len(n.Cancels) > 0 || n.Join == JoinSynchronize
-		if n.Join == JoinSynchronize {
-			b.graph.Synchronize = append(b.graph.Synchronize, gn)
-		}
-		gn.AsksResult = asksResult(gn)
-		if r := n.Retry; r != nil {
-			gn.Retry = timeout.Retry{MaxAttempts: max(r.MaxAttempts, 1), InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
-			gn.KeepsResult = gn.AsksResult && r.Exhausted == ExhaustedPark && (len(n.Input) > 0 || gn.Choice != nil)
-		}
-		b.graph.Nodes[n.ID] = gn
-	}
-}
-
-func (b *builder) compileWaits(w *WaitSpec) []GraphWait {
-	specs := w.Any
-	if specs == nil {
-		specs = []WaitSpec{*w}
-	}
-	out := make([]GraphWait, len(specs))
-	for i := range specs {
-		out[i] = GraphWait{&specs[i], b.compileProgram(specs[i].Until), b.compileProgram(specs[i].Match)}
-	}
-	return out
-}
-
-// findSignals lists the signals that a run takes.
-func (b *builder) findSignals() {
-	names := slices.Clone(b.graph.Definition.Signals)
-	for _, n := range b.graph.Nodes {
-		names = append(names, n.Events()...)
-	}
-	slices.Sort(names)
-	b.graph.Signals = slices.Compact(names)
-}
-
-// asksResult reports whether entering a node takes the result of the node left.
-func asksResult(n *GraphNode) bool {
-	asks := func(p *expr.Program) bool {
-		return p != nil && slices.ContainsFunc(p.References(), func(ref []string) bool { return ref[0] == "result" })
-	}
-	for _, w := range n.Waits {
-		if asks(w.Until) || asks(w.Match) {
-			return true
-		}
-	}
-	return asks(n.Message) || asks(n.Choice) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
-}
-
-func (b *builder) addGroups() {
-	g := b.graph
-	for i := range g.Definition.Transitions {
-		t := g.Transitions[g.Definition.Transitions[i].ID]
-		if t.SiblingGroup != "" {
-			t.Spawns = b.groupSpec(t.SiblingGroup)
-			t.Spawns.Spawners = append(t.Spawns.Spawners, t)
-		}
-		if t.Synchronization == nil {
-			continue
-		}
-		t.Joins = b.groupSpec(t.Synchronization.SiblingGroup)
-		t.Joins.Joins = append(t.Joins.Joins, t)
-		if t.Joins.Sync != nil {
-			continue
-		}
-		t.Joins.Sync, t.Joins.To = t.Synchronization.withDefaults(), t.To
-		if e := t.Synchronization.Errors; e != "" {
-			path, err := value.ParsePath(e)
-			if err != nil {
-				b.keepError(err)
-			}
-			t.Joins.Errors = path
-		}
-		if m := t.Synchronization.Merge; m != nil {
-			path, err := value.ParsePath(m.Target)
-			if err != nil {
-				b.keepError(err)
-			}
-			t.Joins.Target = path
-			t.Joins.MergedIn = b.graph.Nodes[t.To].mergedField(m.Target)
-		}
-	}
-}
-
-// mergedField returns the field of a node's input that is the whole value which the
-// join of a group has merged into target; "" if none is, or something else may be
-// written there before the input is evaluated.
-func (n *GraphNode) mergedField(target string) string {
-	if n.Kind != KindTask && n.Kind != KindSubworkflow || n.Join != JoinNone || n.Lock != "" {
-		return ""
-	}
-	for _, field := range sortedKeys(n.Node.Input) {
-		if source := strings.TrimSpace(n.Node.Input[field]); source == "result" || source == target {
-			return field
-		}
-	}
-	return ""
-}
-
-func (b *builder) groupSpec(name string) *GroupSpec {
-	s := b.graph.Groups[name]
-	if s == nil {
-		s = &GroupSpec{Name: name}
-		b.graph.Groups[name] = s
-	}
-	return s
-}
-
-// noteReferences notes what the expressions of the definition ask for.
+// noteReferences notes what the expressions of the definition ask for. The data of a run has the end of a node, and
+// its output, only if something may ask for it: a reference to nodes as a whole asks for all ends, nodes.a or
+// nodes.a.output for the output of a, and nodes.a.status for the end alone.
 func (b *builder) noteReferences() {
 	g := b.graph
 	for _, ref := range b.refs {

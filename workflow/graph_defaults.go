@@ -6,8 +6,10 @@ import "cmp"
 // filled in, so that whoever plans by it need not know them. The definition
 // itself keeps its text and its hash.
 
-// withDefaults returns a copy of y in which every rule is spelled out, except
-// that a quorum without Tolerate has none: it is decided by its shortfall.
+// withDefaults returns a copy of y in which every rule is spelled out, except that a quorum without Tolerate has
+// none: it is decided by its shortfall. Of all branches none may fail unless the definition says so. With any and
+// mOfN the others may make up for one that fails: it counts only when so many have failed that the quorum cannot be
+// met.
 func (y *Synchronization) withDefaults() *Synchronization {
 	out := *y
 	out.Remaining = cmp.Or(y.Remaining, RemainingCancel)
@@ -24,8 +26,8 @@ func (y *Synchronization) withDefaults() *Synchronization {
 	return &out
 }
 
-// withDefaults returns a copy of a in which every rule is spelled out, nil for
-// nil.
+// withDefaults returns a copy of a in which every rule is spelled out, nil for nil. One approval approves and one
+// rejection rejects, if nothing else is said, and nobody within the time is a failure.
 func (a *ApprovalSpec) withDefaults() *ApprovalSpec {
 	if a == nil {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 )
 
+// addTransitions makes the graph's transitions, in the order of the definition, which is the order in which matches
+// of a tier are followed.
 func (b *builder) addTransitions() {
 	d := b.graph.Definition
 	for i := range d.Transitions {
@@ -23,9 +25,9 @@ func (b *builder) addTransitions() {
 	}
 }
 
-// addNeeds makes the transitions of a dag that nodes' needs are short for. They
-// follow those of the definition, in the order of the nodes; their ids are
-// FROM->TO, numbered as ids by default are.
+// addNeeds makes the transitions of a dag that nodes' needs are short for. They follow those of the definition, in
+// the order of the nodes; their ids are FROM->TO, numbered as ids by default are. A needs on a node says that it
+// comes after those nodes, whatever they bring: the transitions have no condition and follow a success.
 func (b *builder) addNeeds() {
 	d := b.graph.Definition
 	all := slices.Clone(d.Transitions)
@@ -37,13 +39,15 @@ func (b *builder) addNeeds() {
 	if len(all) == len(d.Transitions) {
 		return
 	}
+	// The ids of the definition's own transitions are complete, and stay.
 	completeIDs(all)
 	for i := range all[len(d.Transitions):] {
 		b.connectNodes(&GraphTransition{Transition: &all[len(d.Transitions)+i]})
 	}
 }
 
-// connectNodes adds a transition to the nodes that it joins.
+// connectNodes adds a transition to the nodes that it joins. Both lists are in definition order, since transitions
+// are added in it.
 func (b *builder) connectNodes(t *GraphTransition) {
 	b.graph.Transitions[t.ID] = t
 	to, from := b.graph.Nodes[t.To], b.graph.Nodes[t.From]
@@ -51,6 +55,8 @@ func (b *builder) connectNodes(t *GraphTransition) {
 	to.Incoming = append(to.Incoming, t)
 }
 
+// groupByTier sorts what leaves each node by when it is tried. A transition with outcome always is tried with both
+// ends.
 func (b *builder) groupByTier() {
 	for _, n := range b.graph.Nodes {
 		var success, failure []*GraphTransition
@@ -66,7 +72,8 @@ func (b *builder) groupByTier() {
 	}
 }
 
-// byTier groups transitions by priority, lowest first, in definition order.
+// byTier groups transitions by priority, lowest first, in definition order. The sort is stable, so that within a tier
+// the definition's order stays.
 func byTier(ts []*GraphTransition) [][]*GraphTransition {
 	slices.SortStableFunc(ts, func(a, b *GraphTransition) int { return cmp.Compare(a.Priority, b.Priority) })
 	var out [][]*GraphTransition

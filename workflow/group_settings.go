@@ -11,7 +11,7 @@ import (
 // that synchronizes the group: a definition is completed with it before it is
 // checked, hashed or compiled, and has no groups from then on.
 
-// groupFormat is the format of the settings of a group.
+// groupFormat is the format of the settings of a group. The name of the group is the key under which they stand.
 func groupFormat(y *Synchronization) []field {
 	return slices.DeleteFunc(synchronizationFormat(y), func(f field) bool { return f.name == "siblingGroup" })
 }
@@ -22,6 +22,7 @@ func groupsForm(to *map[string]Synchronization) form {
 		read: func(p *parser, e *document.Element) {
 			p.eachMember(e, func(name string, e *document.Element) {
 				var y Synchronization
+				// So that a problem with the settings of one group has its line, also after they are spread.
 				p.notePlace()
 				p.readFields(e, groupFormat(&y))
 				if *to == nil {
@@ -43,20 +44,21 @@ func groupsForm(to *map[string]Synchronization) form {
 	}
 }
 
-// A clash is a field of a transition that says something else than the settings of
-// its group.
+// A clash is a field of a transition that says something else than the settings of its group. It is found while the
+// settings are spread and reported when the definition is checked, since spreading reports nothing.
 type clash struct {
 	transition int
 	field      string
 	group      string
 }
 
-// spreadGroups completes each synchronizing transition of d, which are its own, with
-// the settings of its group.
+// spreadGroups completes each synchronizing transition of d, which are its own, with the settings of its group. A
+// definition in which a setting is said once has therefore the same hash as one in which each transition says it.
 func (d *Definition) spreadGroups() {
 	if len(d.Groups) == 0 {
 		return
 	}
+	// The settings are kept for the check that each of them is used.
 	d.settings, d.clashes, d.Groups = d.Groups, nil, nil
 	for i := range d.Transitions {
 		t := &d.Transitions[i]
@@ -78,7 +80,8 @@ func (d *Definition) spreadGroups() {
 
 const ofSynchronization = "synchronization."
 
-// A spreader completes one transition with the settings of its group.
+// A spreader completes one transition with the settings of its group. The places tell what a text says itself:
+// strategy: all is the default, but whoever writes it means it.
 type spreader struct {
 	own, group places
 	at         string // of the settings, within group
@@ -95,6 +98,7 @@ func (s *spreader) spread(y, g *Synchronization) *Synchronization {
 	out.OnTimeout = spreadField(s, "onTimeout", y.OnTimeout, g.OnTimeout, TimeoutFail)
 	out.OnShortfall = spreadField(s, "onShortfall", y.OnShortfall, g.OnShortfall, ShortfallFail)
 	out.Errors = spreadField(s, "errors", y.Errors, g.Errors, "")
+	// A merge is not taken over as a whole: a transition may say one field of it and leave the others to the group.
 	switch {
 	case g.Merge == nil:
 	case y.Merge == nil:
@@ -112,8 +116,10 @@ func (s *spreader) spread(y, g *Synchronization) *Synchronization {
 	return &out
 }
 
-// spreadField returns what a transition says in a field, or else what its group says,
-// which counts where they clash. A default says nothing unless a text has it.
+// spreadField returns what a transition says in a field, or else what its group says, which counts where they clash.
+// A default says nothing unless a text has it. Example: if the group says remaining: ignore and a transition says
+// nothing, it is ignore; if the transition says block, that is a clash; if it says cancel in a text, that is one too,
+// but in a Go value cancel cannot be told from nothing.
 func spreadField[T comparable](s *spreader, field string, own, group, def T) T {
 	var none T
 	says := func(v T, in places, at string) bool { return v != none && v != def || in.have(at+field) }
@@ -128,8 +134,8 @@ func spreadField[T comparable](s *spreader, field string, own, group, def T) T {
 	}
 }
 
-// allPlaces returns the places of the transition's fields, with those of the settings
-// that it takes over.
+// allPlaces returns the places of the transition's fields, with those of the settings that it takes over. A problem
+// with a field that came from the group points to the group's line.
 func (s *spreader) allPlaces() places {
 	out := slices.Clone(s.own)
 	for _, p := range s.group {

@@ -5,8 +5,11 @@ import "slices"
 // maxReach bounds the memory that reach takes, in words of 64 bits.
 const maxReach = 8 << 20
 
-// findReach finds, for each transition into a node with join: synchronize, the nodes
-// from which it can be reached without passing that node.
+// findReach finds, for each transition into a node with join: synchronize, the nodes from which it can be reached
+// without passing that node. A join that synchronizes fires when no other token can come. To find that out at each
+// step by a walk through the graph would be too slow: here each incoming transition gets a set of nodes, and a step
+// tests one bit per token. Beyond the node itself the walk does not go, since a token that passes it has been at the
+// join.
 func (b *builder) findReach() {
 	g := b.graph
 	for _, n := range g.Nodes {
@@ -20,6 +23,7 @@ func (b *builder) findReach() {
 	for _, n := range g.Synchronize {
 		n.Reach = make([]NodeSet, len(n.Incoming))
 		for i, t := range n.Incoming {
+			// It is no loop, but the same kind of set.
 			body := loopBody{set: make([]uint64, (len(a.nodes)+63)/64)}
 			for work := []int{a.index[t.From]}; len(work) > 0; {
 				at := work[len(work)-1]
@@ -37,7 +41,8 @@ func (b *builder) findReach() {
 // ReachWithin tells apart. Of further ones it takes it that they are.
 const maxNestable = 4
 
-// A NodeSet has a bit for each node of a definition, by [GraphNode.Index].
+// A NodeSet has a bit for each node of a definition, by [GraphNode.Index]. The bit of node i is bit i%64 of word
+// i/64. A set may be shorter than the definition, as nil is.
 type NodeSet []uint64
 
 // Has reports whether a node is in the set. An empty set has none.
@@ -54,11 +59,12 @@ func (s NodeSet) addNode(n *GraphNode) bool {
 	return true
 }
 
-// ReachWithin returns the nodes from which a token can still come to take incoming
-// transition i of n, a node with join: synchronize, in one branch, without passing n.
-// enclosing are the names of the groups that the branch is nested in: a token that
-// takes a synchronizing transition of one of them has left the branch, unless it has
-// fanned out a group of that name within it before.
+// ReachWithin returns the nodes from which a token can still come to take incoming transition i of n, a node with
+// join: synchronize, in one branch, without passing n. enclosing are the names of the groups that the branch is
+// nested in: a token that takes a synchronizing transition of one of them has left the branch, unless it has fanned
+// out a group of that name within it before. Example: in a branch of group g, a node joins transitions a and b, and
+// behind the join of g the graph leads back to a. A token of this branch that has arrived at the join of g is no
+// longer in the branch, and cannot come to a that way.
 func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
 	if i < 0 || i >= len(n.Reach) {
 		return nil
@@ -67,6 +73,8 @@ func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
 	kept := make([]string, 0, len(enclosing))
 	for _, name := range enclosing {
 		if g.Groups[name] != nil && g.mayNest(g.Groups[name]) {
+			// It is left out of enclosing: its joins then count as ways within the branch, and the node waits rather
+			// longer than too short.
 			if len(nestable) == maxNestable {
 				continue
 			}
@@ -77,7 +85,10 @@ func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
 	return g.reachInBranch(n, i, kept, nestable)
 }
 
+// reachInBranch walks backwards from a transition, as findReach does, and does not follow transitions that leave the
+// branch. nestable are those of enclosing whose joins may also stand for a fan-out within the branch.
 func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string) NodeSet {
+	// Outside any group no transition leaves the branch: the set is known.
 	if len(enclosing) == 0 {
 		return n.Reach[i]
 	}
@@ -94,6 +105,8 @@ func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string)
 	}
 	for _, name := range nestable { // once it is fanned out, its joins lead back into the branch
 		other := func(s string) bool { return s == name }
+		// Whoever stands inside that inner fan-out may take the joins of this name, so for them it encloses nothing:
+		// the sets are found without it, and the nodes that fan out into them belong to the branch.
 		within := g.reachInBranch(n, i, slices.DeleteFunc(slices.Clone(enclosing), other), slices.DeleteFunc(slices.Clone(nestable), other))
 		for _, t := range g.Groups[name].Spawners {
 			if t.To != n.ID && within.Has(g.Node(t.To)) && !leaves(t) {
@@ -113,7 +126,8 @@ func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string)
 	return out
 }
 
-// mayNest reports whether a group may be fanned out within one of its own branches.
+// mayNest reports whether a group may be fanned out within one of its own branches. It walks forwards from the
+// branches, past everything but the group's own join: beyond that a token is outside the group.
 func (g *Graph) mayNest(spec *GroupSpec) bool {
 	seen := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
 	var work []*GraphNode
@@ -137,7 +151,8 @@ func (g *Graph) mayNest(spec *GroupSpec) bool {
 	return false
 }
 
-// checkReach checks that the reachability of all synchronizing joins fits.
+// checkReach checks that the reachability of all synchronizing joins fits. There is a set for each incoming
+// transition: many such joins in a large definition would take memory in proportion to its square.
 func (c *checker) checkReach() {
 	words := (len(c.def.Nodes) + 63) / 64
 	total := 0

@@ -11,12 +11,13 @@ import (
 // warning, nil if there is none.
 func (d *Definition) Validate() error { return d.completed().errorOf(d.Check()) }
 
-// Check returns all problems of d, warnings as well, in this order: those of
-// the definition, of its nodes and of its transitions, in definition order, and
-// then in the order of the text that was parsed. It takes time in proportion to the size of d, or n log n.
+// Check returns all problems of d, warnings as well, in this order: those of the definition, of its nodes and of its
+// transitions, in definition order, and then in the order of the text that was parsed. It takes time in proportion to
+// the size of d, or n log n. It stops at nothing: whoever mends a definition sees all that is wrong with it, not one
+// problem after the other.
 func (d *Definition) Check() []Problem { return newChecker(d.completed()).checkAll() }
 
-// errorOf returns an error for those problems that are not warnings.
+// errorOf returns an error for those problems that are not warnings. Problems keep their order.
 func (d *Definition) errorOf(problems []Problem) error {
 	errs := slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning })
 	if len(errs) == 0 {
@@ -25,7 +26,8 @@ func (d *Definition) errorOf(problems []Problem) error {
 	return &DefinitionError{Name: d.Name, Problems: errs}
 }
 
-// A checker looks for the problems of a completed definition.
+// A checker looks for the problems of a completed definition. Its functions report and go on, and none relies on what
+// another has found to be in order: a node may lack its id, and a transition its ends.
 type checker struct {
 	def          *Definition
 	limits       Limits
@@ -41,12 +43,14 @@ type checker struct {
 	json         string // canonical
 }
 
-// A finding is a problem with its rank: that of what it belongs to.
+// A finding is a problem with its rank: that of what it belongs to. The rank is 0 for the definition, 1 + i for node
+// i, and behind all nodes comes transition i: problems are sorted by it, whichever check found them first.
 type finding struct {
 	rank    int
 	problem Problem
 }
 
+// newChecker returns a checker of a completed definition with the default bounds of its size.
 func newChecker(d *Definition) *checker {
 	return &checker{
 		def: d, limits: d.Limits.withDefaults(DefaultLimits()), bounded: Bounds{}.withDefaults(), compiler: newCompiler(d),
@@ -54,6 +58,8 @@ func newChecker(d *Definition) *checker {
 	}
 }
 
+// checkAll makes all checks and returns what they found, in the order that Check promises. The parts are checked one
+// by one, then what concerns several of them, then the form of the whole.
 func (c *checker) checkAll() []Problem {
 	c.checkDefinition()
 	for i := range c.def.Nodes {
@@ -70,6 +76,7 @@ func (c *checker) checkAll() []Problem {
 	c.checkReach()
 	c.checkLoops()
 	c.checkEncoding()
+	// Problems at the same place stay in the order in which they were found.
 	slices.SortStableFunc(c.found, func(a, b finding) int {
 		p, q := &a.problem, &b.problem
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
@@ -81,7 +88,8 @@ func (c *checker) checkAll() []Problem {
 	return problems
 }
 
-// checkEncoding finds what has no JSON form, in a definition without other problems.
+// checkEncoding finds what has no JSON form, in a definition without other problems. A definition with other problems
+// would only repeat them here. The hash is made of the same bytes, so it is kept.
 func (c *checker) checkEncoding() {
 	for _, f := range c.found {
 		if !f.problem.Warning {
@@ -100,7 +108,8 @@ func (c *checker) checkEncoding() {
 	c.hash, c.json = hashOf(data), string(data)
 }
 
-// A site is what a problem belongs to.
+// A site is what a problem belongs to. It is what reportProblem needs to say where a problem is: by id and field, and
+// by line and column if the definition was read from a text.
 type site struct {
 	rank       int
 	node       NodeID
@@ -109,8 +118,10 @@ type site struct {
 	places     places
 }
 
+// atDefinition is the site of what belongs to no node and no transition.
 func (c *checker) atDefinition() site { return site{places: c.def.places} }
 
+// atNode is the site of node i. A node without an id is named by its place in the list.
 func (c *checker) atNode(i int) site {
 	n := &c.def.Nodes[i]
 	s := site{rank: 1 + i, node: n.ID, places: n.places}
@@ -120,12 +131,14 @@ func (c *checker) atNode(i int) site {
 	return s
 }
 
+// atTransition is the site of transition i, which has an id since the definition was completed.
 func (c *checker) atTransition(i int) site {
 	t := &c.def.Transitions[i]
 	return site{rank: 1 + len(c.def.Nodes) + i, transition: t.ID, places: t.places}
 }
 
-// reportProblem adds a problem with a field of s.
+// reportProblem adds a problem with a field of s. If the field was not written, as when it is missing, the place is
+// that of the innermost part around it that was.
 func (c *checker) reportProblem(s site, field, code, format string, args ...any) {
 	at := s.places.findPlace(field)
 	p := Problem{
@@ -147,7 +160,8 @@ func (c *checker) reportWarning(s site, field, code, format string, args ...any)
 	c.found[len(c.found)-1].problem.Warning = true
 }
 
-// checkIDs finds those that are there twice.
+// checkIDs finds those that are there twice. The second and each further one is reported. The other checks go by the
+// first.
 func (c *checker) checkIDs() {
 	nodes := make(map[NodeID]bool, len(c.def.Nodes))
 	for i := range c.def.Nodes {

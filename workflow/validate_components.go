@@ -2,22 +2,24 @@ package workflow
 
 import "slices"
 
-// components are the strongly connected components of a graph, numbered so
-// that edges lead to components with the same or a lower number.
+// components are the strongly connected components of a graph, numbered so that edges lead to components with the
+// same or a lower number. The order is what checkJoinable needs: when a component is looked at, all that edges from
+// it lead to has a lower number or the same.
 type components struct {
 	of    []int // component, by node
 	count int
 }
 
-// stronglyConnected finds the strongly connected components over the edges that
-// follow accepts: Tarjan, Depth-first search and linear graph algorithms, 1972,
-// with a stack of its own instead of recursion.
+// stronglyConnected finds the strongly connected components over the edges that follow accepts: Tarjan, Depth-first
+// search and linear graph algorithms, 1972, with a stack of its own instead of recursion. A chain of 10,000 nodes
+// would be as deep a recursion.
 func (g *adjacency) stronglyConnected(follow func(edge) bool) components {
 	t := tarjan{
 		graph: g, follow: follow,
 		order: make([]int, len(g.nodes)), low: make([]int, len(g.nodes)),
 		found: components{of: make([]int, len(g.nodes))},
 	}
+	// A node without a component is one that is not visited or still on the stack.
 	for i := range t.found.of {
 		t.found.of[i] = -1
 	}
@@ -29,6 +31,7 @@ func (g *adjacency) stronglyConnected(follow func(edge) bool) components {
 	return t.found
 }
 
+// A tarjan is one search. A node is on stack from its visit until its component is complete.
 type tarjan struct {
 	graph  *adjacency
 	follow func(edge) bool
@@ -42,6 +45,7 @@ type tarjan struct {
 // A frame is a node being visited and the edge to look at next.
 type frame struct{ node, edge int }
 
+// visitFrom visits all nodes that can be reached from root and were not visited before.
 func (t *tarjan) visitFrom(root int) {
 	frames := []frame{t.enterNode(root)}
 	for len(frames) > 0 {
@@ -51,6 +55,7 @@ func (t *tarjan) visitFrom(root int) {
 			t.leaveNode(f.node)
 			frames = frames[:len(frames)-1]
 			if len(frames) > 0 {
+				// What the recursion would do when it comes back from a call.
 				parent := frames[len(frames)-1].node
 				t.low[parent] = min(t.low[parent], t.low[f.node])
 			}
@@ -62,12 +67,14 @@ func (t *tarjan) visitFrom(root int) {
 		case !t.follow(e):
 		case t.order[e.to] == 0:
 			frames = append(frames, t.enterNode(e.to))
+		// The node is on the stack: there is a way from it to this one, and now one back.
 		case t.found.of[e.to] < 0:
 			t.low[f.node] = min(t.low[f.node], t.order[e.to])
 		}
 	}
 }
 
+// enterNode gives a node the next number and puts it on the stack.
 func (t *tarjan) enterNode(n int) frame {
 	t.next++
 	t.order[n], t.low[n] = t.next, t.next
@@ -75,7 +82,8 @@ func (t *tarjan) enterNode(n int) frame {
 	return frame{node: n}
 }
 
-// leaveNode closes the component of n if n is its root.
+// leaveNode closes the component of n if n is its root. All that is on the stack above n has no way to a node below
+// n, and one to n itself.
 func (t *tarjan) leaveNode(n int) {
 	if t.low[n] != t.order[n] {
 		return
@@ -109,8 +117,8 @@ func (c components) membersOf() [][]int {
 	return out
 }
 
-// findCycle returns the shortest cycle through the first of the nodes of one
-// component, nil if there is none.
+// findCycle returns the shortest cycle through the first of the nodes of one component, nil if there is none. A
+// search in breadth finds the shortest. A component of one node has a cycle only if an edge leads from it to itself.
 func (g *adjacency) findCycle(nodes []int, c components, follow func(edge) bool) []int {
 	first := nodes[0]
 	before := map[int]int{} // the node from which another was reached first
@@ -132,6 +140,7 @@ func (g *adjacency) findCycle(nodes []int, c components, follow func(edge) bool)
 	return nil
 }
 
+// trailTo returns the nodes from first to last, along those from which each was reached.
 func trailTo(before map[int]int, first, last int) []int {
 	out := []int{last}
 	for last != first {

@@ -29,6 +29,7 @@ func (c *checker) checkDefinition() {
 	c.checkRunOutput(s)
 }
 
+// checkIdentity checks name and version, under which a definition is published, and its size.
 func (c *checker) checkIdentity(s site) {
 	d := c.def
 	c.checkName(s, "name", d.Name)
@@ -36,6 +37,7 @@ func (c *checker) checkIdentity(s site) {
 	c.tooLarge(s)
 }
 
+// checkStart checks the node at which a run begins. An empty dag is valid, and completes at once.
 func (c *checker) checkStart(s site) {
 	switch d := c.def; {
 	case d.Mode == ModeDAG && d.Start != "":
@@ -50,7 +52,8 @@ func (c *checker) checkStart(s site) {
 	}
 }
 
-// checkBounds checks that limits are only lowered.
+// checkBounds checks that limits are only lowered. A definition may ask for less than the engine allows, not for
+// more. The fields are those of the format, by their types: one of a type that is not in the switch is not checked.
 func (c *checker) checkBounds(s site) {
 	l, most := writeFields(limitsFormat(&c.def.Limits)), DefaultLimits()
 	upper := writeFields(limitsFormat(&most))
@@ -69,8 +72,8 @@ func (c *checker) checkBounds(s site) {
 	}
 }
 
-// checkInitial checks the first state against the schema of each of its properties.
-// What the schema demands of the whole need not hold before the end.
+// checkInitial checks the first state against the schema of each of its properties. What the schema demands of the
+// whole need not hold before the end. A property that is missing in the first state may be written later.
 func (c *checker) checkInitial(s site) {
 	d := c.def
 	if _, err := value.Normalize(d.State.Initial, value.Limits{}); err != nil {
@@ -79,6 +82,7 @@ func (c *checker) checkInitial(s site) {
 	}
 	doc, _ := d.State.Schema.(map[string]any)
 	properties, _ := doc["properties"].(map[string]any)
+	// A schema that is wrong is told once, where it stands.
 	if _, err := value.Normalize(doc, value.Limits{}); err != nil {
 		return // reported with the schema
 	}
@@ -105,13 +109,15 @@ func (c *checker) checkInitial(s site) {
 	}
 }
 
+// checkRunOutput checks the expressions that make the run's output when it completes.
 func (c *checker) checkRunOutput(s site) {
 	for _, name := range sortedKeys(c.def.Output.Mapping) {
 		c.checkExpression(s, "output.mapping."+name, c.def.Output.Mapping[name], placeOutput)
 	}
 }
 
-// checkSchema checks a JSON Schema; nil is none.
+// checkSchema checks a JSON Schema; nil is none. It is compiled to be checked, and again for the graph: schemas are
+// few. Size and number are looked at first, since to compile a hostile one may take a second.
 func (c *checker) checkSchema(s site, field string, doc any) {
 	if doc == nil {
 		return
@@ -134,8 +140,9 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 	c.reportProblem(s, field, ProblemSchema, "%s", schemaMessage(err))
 }
 
-// tooManySubschemas reports whether the schemas up to this one have more subschemas than
-// the bounds allow, and once that they do. Those beyond are not compiled, which is what costs.
+// tooManySubschemas reports whether the schemas up to this one have more subschemas than the bounds allow, and once
+// that they do. Those beyond are not compiled, which is what costs. The problem is told at the schema that passes the
+// bound, and those behind it are left out in silence.
 func (c *checker) tooManySubschemas(s site, field string, doc any) bool {
 	most, before := c.bounded.Subschemas, c.subschemas
 	var size schemaSize
@@ -150,7 +157,8 @@ func (c *checker) tooManySubschemas(s site, field string, doc any) bool {
 // maxWrongSchemas bounds how many wrong schemas are told of: each may take a second.
 const maxWrongSchemas = 10
 
-// schemaMessage makes one line of an error of the library.
+// schemaMessage makes one line of an error of the library. The library tells a tree of causes over several lines. The
+// last of them is the innermost, and the address of the document means nothing to a reader.
 func schemaMessage(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	message := lines[len(lines)-1]
@@ -175,18 +183,22 @@ func (c *checker) checkOptionalName(s site, field, name string) {
 	}
 }
 
+// checkNames checks a list of names, each under its index.
 func (c *checker) checkNames(s site, field string, names []string) {
 	for i, name := range names {
 		c.checkName(s, fmt.Sprintf("%s[%d]", field, i), name)
 	}
 }
 
+// checkAtLeast checks a number that has a smallest value.
 func (c *checker) checkAtLeast(s site, field string, n, least int) {
 	if n < least {
 		c.reportProblem(s, field, ProblemOutOfRange, "%d is less than %d", n, least)
 	}
 }
 
+// checkDuration checks a duration, of which 0 stands for none or for the default. Texts cannot have a negative one,
+// Go values can.
 func (c *checker) checkDuration(s site, field string, d time.Duration) {
 	if d < 0 {
 		c.reportProblem(s, field, ProblemOutOfRange, "%s is less than 0", d)
@@ -204,7 +216,8 @@ func (c *checker) checkRange(s site, field string, x, least, most float64) {
 	}
 }
 
-// knownValue checks an enumerated value; "" is the default.
+// knownValue checks an enumerated value; "" is the default. A text with another value is refused as it is read; this
+// finds those of Go values.
 func knownValue[T ~string](c *checker, s site, field string, v T, values []T) {
 	if v != "" && !slices.Contains(values, v) {
 		c.reportProblem(s, field, ProblemUnknownValue, "%.40q is not one of %s", string(v), joinValues(values))

@@ -20,7 +20,9 @@ const (
 	placeTransition                        // any field of a transition
 )
 
-// A binding says which variables some token of a definition can have.
+// A binding says which variables some token of a definition can have. It is gathered from the whole definition, and
+// lenient: a variable that may have a value for some token is taken as bound for all, since to know it of each node
+// would need all paths through the graph. What is then missing in a run is an expression_error of the node.
 type binding struct {
 	foreach bool            // an element
 	names   map[string]bool // an element of this name
@@ -28,6 +30,7 @@ type binding struct {
 	caught  map[NodeID]bool // an error, at this node
 }
 
+// newBinding looks through all transitions once.
 func newBinding(d *Definition) binding {
 	b := binding{names: map[string]bool{}, caught: map[NodeID]bool{}}
 	for i := range d.Transitions {
@@ -43,14 +46,15 @@ func newBinding(d *Definition) binding {
 	return b
 }
 
+// checkOptionalExpression checks an expression, of which "" is none.
 func (c *checker) checkOptionalExpression(s site, field, source string, at expressionPlace) {
 	if source != "" {
 		c.checkExpression(s, field, source, at)
 	}
 }
 
-// tooMuchSource reports whether the expressions up to this one are larger than the bounds
-// allow, and once that they are. Those beyond are not compiled, which is what costs.
+// tooMuchSource reports whether the expressions up to this one are larger than the bounds allow, and once that they
+// are. Those beyond are not compiled, which is what costs. An expression that was compiled before costs nothing more.
 func (c *checker) tooMuchSource(s site, field, source string) bool {
 	if _, known := c.compiler.programs[source]; known {
 		return false
@@ -79,6 +83,7 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 		return
 	}
 	reported := ""
+	// A variable is told once, however often the expression uses it in a row.
 	for _, ref := range program.References() {
 		if why := c.unboundVariable(s, ref[0], at); why != "" && ref[0] != reported {
 			reported = ref[0]
@@ -88,7 +93,8 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 	}
 }
 
-// expressionProblem returns the code and the message of a problem.
+// expressionProblem returns the code and the message of a problem. The place in an expression is counted from its own
+// beginning, and is told in the message: the place of the problem is that of the field.
 func expressionProblem(err error) (code, message string) {
 	var e *expr.Error
 	if !errors.As(err, &e) {
@@ -134,11 +140,14 @@ func (c *checker) unboundVariable(s site, variable string, at expressionPlace) s
 	return ""
 }
 
+// unboundError says why error has no value at a place; "" if it may have one. It is bound on transitions that are
+// taken with a failure, and in the mappings of the node that they enter.
 func (c *checker) unboundError(s site, at expressionPlace) string {
 	switch at {
 	case placeOutput:
 		return "no error is caught when the run completes"
 	case placeTransition:
+		// The rank of a site says which transition it is of.
 		t := &c.def.Transitions[s.rank-1-len(c.def.Nodes)]
 		if t.Outcome != OnError && t.Outcome != OnAlways {
 			return "it is for transitions with outcome: error or always"
@@ -151,7 +160,8 @@ func (c *checker) unboundError(s site, at expressionPlace) string {
 	return ""
 }
 
-// checkReference warns of what the definition does not have. A patch may add it.
+// checkReference warns of what the definition does not have. A patch may add it. Of nodes, active and count the keys
+// are ids of the definition. Under a wrong one a run never has anything.
 func (c *checker) checkReference(s site, field string, ref []string) {
 	if len(ref) < 2 {
 		return
@@ -168,7 +178,8 @@ func (c *checker) checkReference(s site, field string, ref []string) {
 	}
 }
 
-// parsePath checks where something is to be written.
+// parsePath checks where something is to be written. Only state and output can be written; input is immutable, and
+// nodes is the engine's.
 func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 	if text == "" {
 		c.reportProblem(s, field, ProblemMissing, "name where to write, such as state.total")

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// An adjacency is the graph of a definition by the indices of its nodes. Edges
-// that lead from or to a node that does not exist are left out.
+// An adjacency is the graph of a definition by the indices of its nodes. Edges that lead from or to a node that does
+// not exist are left out. The checks of the whole graph need nodes as small integers, and must bear a definition with
+// dangling ids. The edges of needs count like transitions.
 type adjacency struct {
 	nodes []Node
 	index map[NodeID]int        // of the first node with an id
@@ -22,12 +23,14 @@ type edge struct {
 	transition *Transition
 }
 
+// newAdjacency returns the graph of a definition in time in proportion to its size.
 func newAdjacency(d *Definition) *adjacency {
 	g := &adjacency{
 		nodes: d.Nodes, index: make(map[NodeID]int, len(d.Nodes)),
 		out: make([][]edge, len(d.Nodes)), in: make([]int, len(d.Nodes)), loops: map[TransitionID]bool{},
 	}
 	for i := range d.Nodes {
+		// A node without an id cannot be led to.
 		if _, ok := g.index[d.Nodes[i].ID]; !ok && d.Nodes[i].ID != "" {
 			g.index[d.Nodes[i].ID] = i
 		}
@@ -47,6 +50,7 @@ func newAdjacency(d *Definition) *adjacency {
 	return g
 }
 
+// addEdge adds an edge, unless one of its ends does not exist: that is reported with the transition.
 func (g *adjacency) addEdge(from, to NodeID, t *Transition) {
 	f, ok := g.index[from]
 	n, found := g.index[to]
@@ -56,6 +60,7 @@ func (g *adjacency) addEdge(from, to NodeID, t *Transition) {
 	}
 }
 
+// hasNode reports whether there is a node with an id.
 func (g *adjacency) hasNode(id NodeID) bool {
 	_, ok := g.index[id]
 	return ok
@@ -69,7 +74,8 @@ func (g *adjacency) nodeOf(id NodeID) *Node {
 	return nil
 }
 
-// countIncoming returns how many edges lead to a node.
+// countIncoming returns how many edges lead to a node. The dag's needs are among them, as a join of m of n counts
+// them.
 func (g *adjacency) countIncoming(id NodeID) int {
 	if i, ok := g.index[id]; ok {
 		return g.in[i]
@@ -77,7 +83,8 @@ func (g *adjacency) countIncoming(id NodeID) int {
 	return 0
 }
 
-// checkReachable finds nodes to which no path leads from the start.
+// checkReachable finds nodes to which no path leads from the start. It is a warning: a patch may lead there later. In
+// a dag every node without predecessors starts, so that each is reached unless there is a cycle.
 func (c *checker) checkReachable() {
 	g := c.graph
 	start, ok := g.index[c.def.Start]
@@ -103,12 +110,15 @@ func (c *checker) checkReachable() {
 	}
 }
 
-// checkCycles finds cycles: any in dag mode, in graph mode those without a bounded
-// loop or an exit.
+// checkCycles finds cycles: any in dag mode, in graph mode those without a bounded loop or an exit. In graph mode a
+// loop that is bounded is no cycle to worry about, and one without a bound may be meant, as an approval that is asked
+// until it is given: only what can never end is told, and as a warning.
 func (c *checker) checkCycles() {
 	dag := c.def.Mode == ModeDAG
 	follow := func(e edge) bool { return dag || e.transition != nil && e.transition.Loop == nil }
 	components := c.graph.stronglyConnected(follow)
+	// A cycle lies within one strongly connected component: one cycle of each is told, the shortest through its first
+	// node.
 	for _, nodes := range components.membersOf() {
 		cycle := c.graph.findCycle(nodes, components, follow)
 		if cycle == nil {
@@ -124,7 +134,7 @@ func (c *checker) checkCycles() {
 	}
 }
 
-// pathOf writes a cycle, shortened if it is long.
+// pathOf writes a cycle, shortened if it is long. Example: a -> b -> c -> a.
 func (g *adjacency) pathOf(cycle []int) string {
 	const most = 10
 	names := make([]string, 0, most+2)
@@ -137,8 +147,9 @@ func (g *adjacency) pathOf(cycle []int) string {
 	return strings.Join(append(names, string(g.nodes[cycle[0]].ID)), " -> ")
 }
 
-// mayLeave reports whether a token at node n may go on outside the component
-// of n only, or end: because it fails, or because of conditions.
+// mayLeave reports whether a token at node n may go on outside the component of n only, or end: because it fails, or
+// because of conditions. It goes by the tiers as routing does, without values: a transition with a condition may or
+// may not be taken.
 func (g *adjacency) mayLeave(n int, components components) bool {
 	stays := func(e edge) bool { return components.of[e.to] == components.of[n] }
 	var success []edge
@@ -155,15 +166,19 @@ func (g *adjacency) mayLeave(n int, components components) bool {
 		}
 	}
 	slices.SortStableFunc(success, func(a, b edge) int { return cmp.Compare(a.transition.Priority, b.transition.Priority) })
+	// One turn looks at one tier, the lowest that is left.
 	for len(success) > 0 {
 		tier := 1
 		for tier < len(success) && success[tier].transition.Priority == success[0].transition.Priority {
 			tier++
 		}
 		certain, inside, outside := summarizeTier(success[:tier], stays)
+		// Conditions may choose the way out alone. If a transition that stays is always taken too, a token stays in
+		// any case.
 		if outside && !inside {
 			return true
 		}
+		// No later tier is looked at if something in this one is always taken.
 		if certain {
 			return false
 		}
@@ -172,8 +187,8 @@ func (g *adjacency) mayLeave(n int, components components) bool {
 	return true
 }
 
-// summarizeTier says of the edges of one tier whether one is certainly taken,
-// whether one that stays is, and whether one leaves.
+// summarizeTier says of the edges of one tier whether one is certainly taken, whether one that stays is, and whether
+// one leaves. A loop may be at its bound and a list may be empty, so that neither is certain.
 func summarizeTier(tier []edge, stays func(edge) bool) (certain, inside, outside bool) {
 	for _, e := range tier {
 		t := e.transition

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// A siblings is a sibling group with the indices of the transitions that spawn
-// its branches, and of those that join them.
+// A siblings is a sibling group with the indices of the transitions that spawn its branches, and of those that join
+// them. Either list may be empty, not both.
 type siblings struct {
 	name            string
 	spawners, joins []int
 }
 
-// checkGroups checks each sibling group.
+// checkGroups checks each sibling group. A join without a fan-out is an error, since it can never fire. A fan-out
+// without a join is allowed, as an anonymous group is, and probably a slip.
 func (c *checker) checkGroups() {
 	c.checkSettings()
 	var joined []*siblings
@@ -34,12 +35,14 @@ func (c *checker) checkGroups() {
 	c.checkUncounted(joined)
 }
 
-// checkUncounted finds loop bounds that never count: on a transition that spawns a
-// group, where the way back leads through the group's join. What goes on from
-// the join has the counts of the token that fanned out.
+// checkUncounted finds loop bounds that never count: on a transition that spawns a group, where the way back leads
+// through the group's join. What goes on from the join has the counts of the token that fanned out. Example: split
+// fans out with loop 3, and the transition behind its join leads back to split. A branch has count 1, the
+// continuation has that of the token at split, 0, and each round begins at 0: the loop has no end.
 func (c *checker) checkUncounted(groups []*siblings) {
 	var all *components
 	for _, s := range groups {
+		// A synchronizing transition that loops itself counts each time it fires.
 		if slices.ContainsFunc(s.joins, func(i int) bool { return c.def.Transitions[i].Loop != nil }) {
 			continue
 		}
@@ -53,6 +56,7 @@ func (c *checker) checkUncounted(groups []*siblings) {
 				found := c.graph.stronglyConnected(func(edge) bool { return true })
 				all = &found
 			}
+			// There is a way from the join back to the fan-out.
 			if all.of[c.graph.index[t.From]] == all.of[c.graph.index[to]] {
 				c.reportWarning(c.atTransition(i), "loop", ProblemEndlessCycle, "this bound does not count across the join of %q: put the loop on the synchronizing transition, or on the way back", s.name)
 			}
@@ -60,7 +64,8 @@ func (c *checker) checkUncounted(groups []*siblings) {
 	}
 }
 
-// collectSiblings returns the groups in the order in which they are first named.
+// collectSiblings returns the groups in the order in which they are first named. Problems of groups come in this
+// order, which is that of the definition.
 func (c *checker) collectSiblings() []*siblings {
 	var all []*siblings
 	byName := map[string]*siblings{}
@@ -87,7 +92,8 @@ func (c *checker) collectSiblings() []*siblings {
 	return all
 }
 
-// checkAgreement compares the joins of a group with the first of them.
+// checkAgreement compares the joins of a group with the first of them. A group has one rule: which of its joins a
+// branch takes must make no difference to when it fires and to where it goes on.
 func (c *checker) checkAgreement(s *siblings) {
 	if len(s.joins) < 2 {
 		return
@@ -102,8 +108,9 @@ func (c *checker) checkAgreement(s *siblings) {
 	}
 }
 
-// agreedFields returns those fields of a transition in which the joins of a group
-// must agree, by their paths.
+// agreedFields returns those fields of a transition in which the joins of a group must agree, by their paths. It goes
+// by the format, so that a field that is added to it must agree unless it is named here. Fields with their default
+// are left out of both.
 func agreedFields(t *Transition) map[string]any {
 	fields := writeFields(transitionFormat(t))
 	for _, free := range []string{"id", "from", "condition", "priority", "loop", "synchronization"} {
@@ -119,6 +126,7 @@ func agreedFields(t *Transition) map[string]any {
 	return fields
 }
 
+// differingFields returns the names of the fields that are not the same in both: those of a first, each group sorted.
 func differingFields(a, b map[string]any) []string {
 	var out []string
 	for _, field := range sortedKeys(a) {
@@ -134,8 +142,10 @@ func differingFields(a, b map[string]any) []string {
 	return out
 }
 
-// checkQuorum finds a node whose fan-out never makes enough branches: all of its
-// spawning transitions are counted that one routing can follow.
+// checkQuorum finds a node whose fan-out never makes enough branches: all of its spawning transitions are counted
+// that one routing can follow. Example: mOfN 3, and two transitions with spawnCount 1 each in one tier: the join
+// would end in a shortfall each time. A foreach makes as many as its list has, and an open group may get more: of
+// these nothing is known.
 func (c *checker) checkQuorum(s *siblings) {
 	if len(s.joins) == 0 {
 		return
@@ -145,6 +155,8 @@ func (c *checker) checkQuorum(s *siblings) {
 		failure bool
 		tier    int
 	}
+	// One routing follows one tier, of those tried with success or of those tried with a failure, and at most all of
+	// it.
 	tiers := map[NodeID]map[routing]int{}
 	var nodes []NodeID
 	for _, i := range s.spawners {
@@ -176,8 +188,10 @@ func (c *checker) checkQuorum(s *siblings) {
 	}
 }
 
-// checkJoinable finds groups no branch of which can reach a join. Groups are looked
-// at 64 at a time, as bits that flow against the edges.
+// checkJoinable finds groups no branch of which can reach a join. Groups are looked at 64 at a time, as bits that
+// flow against the edges. Each node needs to know of each group whether the group's join can be reached from it.
+// Components are taken in an order in which those that an edge leads to are finished, and one pass does for 64
+// groups.
 func (c *checker) checkJoinable(groups []*siblings) {
 	if len(groups) == 0 {
 		return
@@ -194,6 +208,7 @@ func (c *checker) checkJoinable(groups []*siblings) {
 		for bit, s := range block {
 			for _, i := range s.joins {
 				if n, ok := c.graph.index[c.def.Transitions[i].From]; ok {
+					// The join is taken from this node.
 					reach[all.of[n]] |= 1 << bit
 				}
 			}

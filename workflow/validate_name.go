@@ -13,7 +13,8 @@ import (
 // MaxName bounds names, ids and codes of a definition, in bytes.
 const MaxName = 255
 
-// nameProblem says what is wrong with a name, an id or a code; "" is nothing.
+// nameProblem says what is wrong with a name, an id or a code; "" is nothing. Names come into paths of events, URLs
+// and lists that people read. Everything else is free, spaces within a name too.
 func nameProblem(s string) string {
 	switch {
 	case len(s) > MaxName:
@@ -28,16 +29,16 @@ func nameProblem(s string) string {
 	return ""
 }
 
-// reserved are words that CEL keeps for itself, and the names of its types,
-// which a variable would hide.
+// reserved are words that CEL keeps for itself, and the names of its types, which a variable would hide. A foreach
+// that named its element so would make expressions that cannot be parsed, or that mean something else than they say.
 var reserved = strings.Fields(`
 	as break const continue else false for function if import in let loop namespace null package
 	return true var void while
 	bool bytes double dyn int list map null_type optional optional_type string type uint
 	base64 cel google lists math optional sets strings`)
 
-// variableProblem says why s cannot name the element of a foreach; "" is
-// nothing.
+// variableProblem says why s cannot name the element of a foreach; "" is nothing. It is stricter than nameProblem,
+// since the name becomes part of the language.
 func variableProblem(s string) string {
 	switch {
 	case s == "":
@@ -54,6 +55,7 @@ func variableProblem(s string) string {
 	return ""
 }
 
+// isIdentifier reports whether s is an identifier of CEL.
 func isIdentifier(s string) bool {
 	for i, c := range []byte(s) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
@@ -64,4 +66,6 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
+// sortedKeys returns the keys of a map in order. Whatever is reported or compiled goes by it, so that the same
+// definition has the same problems in the same order each time.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

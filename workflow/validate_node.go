@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
+// checkNode checks what one node says of itself, and the ids of others that it names.
 func (c *checker) checkNode(s site, n *Node) {
 	c.checkName(s, "id", string(n.ID))
 	c.checkKinds(s, n)
@@ -31,10 +32,12 @@ func (c *checker) checkNode(s site, n *Node) {
 	c.checkOutputs(s, n)
 }
 
-// checkKinds checks that a node has one kind at most, and what belongs to it.
+// checkKinds checks that a node has one kind at most, and what belongs to it. It goes by the format, in which the
+// kinds stand next to each other behind the id.
 func (c *checker) checkKinds(s site, n *Node) {
 	var kinds []string
 	for _, f := range nodeFormat(n)[1:7] { // task to end
+		// task and taskExpr are one kind said twice, which has a message of its own.
 		if again := f.name == "taskExpr" && n.Task != ""; f.write() != nil && !again {
 			kinds = append(kinds, f.name)
 		}
@@ -83,7 +86,9 @@ type choice struct {
 	names        []string
 }
 
-// checkChoice checks that an expression and the names that it may choose come together.
+// checkChoice checks that an expression and the names that it may choose come together. The names are listed so that
+// what a run may come to is known before: subworkflows are pinned when the root starts, and task types can be
+// compared with the handlers that there are.
 func (c *checker) checkChoice(s site, of choice) {
 	c.checkOptionalExpression(s, of.expr, of.source, placeMapping)
 	c.checkNames(s, of.list, of.names)
@@ -97,10 +102,12 @@ func (c *checker) checkChoice(s site, of choice) {
 	}
 }
 
-// fieldOfVariable is a text that looks like an expression: state.code.
+// fieldOfVariable is a text that looks like an expression: state.code. An id such as state_code does not match, nor
+// does a sentence.
 var fieldOfVariable = regexp.MustCompile(`^(input|state|output|result|error|item|nodes|branch)(\.\??\w+|\[[^\]]+\])+$`)
 
-// checkLiteral warns of a text that was probably meant as an expression.
+// checkLiteral warns of a text that was probably meant as an expression. Fields that take an expression and fields
+// that take a text look alike in YAML.
 func (c *checker) checkLiteral(s site, field, text, meaning string) {
 	if fieldOfVariable.MatchString(text) {
 		c.reportWarning(s, field, ProblemLiteralText, "%q is literal text here, not an expression: %s", text, meaning)
@@ -116,6 +123,7 @@ func (c *checker) checkMessage(s site, a *ApprovalSpec) {
 	c.checkOptionalExpression(s, "approval.messageExpr", a.MessageExpr, placeMapping)
 }
 
+// checkWait checks what a wait node waits for: one thing, or a list of which none is a list again.
 func (c *checker) checkWait(s site, w *WaitSpec) {
 	c.checkEvent(s, "wait", w)
 	for i := range w.Any {
@@ -128,7 +136,7 @@ func (c *checker) checkWait(s site, w *WaitSpec) {
 	}
 }
 
-// checkEvent checks one thing to wait for.
+// checkEvent checks one thing to wait for. It stands in field, which is wait or wait.any[i].
 func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 	count := 0
 	for _, set := range []bool{w.For != 0, w.Until != "", w.Event != "", w.Any != nil} {
@@ -154,7 +162,8 @@ func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 	c.checkOptionalExpression(s, field+".match", w.Match, placeMatch)
 }
 
-// checkTask checks the time that a node may take.
+// checkTask checks the time that a node may take. An approval and a wait may have a timeout, a gateway and an end
+// take no time.
 func (c *checker) checkTask(s site, n *Node) {
 	c.checkDuration(s, "timeout", n.Timeout)
 	c.checkDuration(s, "heartbeat", n.Heartbeat)
@@ -167,6 +176,7 @@ func (c *checker) checkTask(s site, n *Node) {
 	}
 }
 
+// checkRetry checks the policy of a node that makes attempts. Zero stands for the default of each of its fields.
 func (c *checker) checkRetry(s site, n *Node) {
 	r := n.Retry
 	if r == nil {
@@ -189,6 +199,8 @@ func (c *checker) checkRetry(s site, n *Node) {
 	knownValue(c, s, "retry.exhausted", r.Exhausted, exhaustedValues)
 }
 
+// checkJoin checks that the node's join is one of the mode, and can be met. In graph mode the number of transitions
+// says nothing of the number of tokens that come, so that only all and synchronize have a meaning there.
 func (c *checker) checkJoin(s site, n *Node) {
 	switch dag := c.def.Mode == ModeDAG; {
 	case dag && n.Join == JoinSynchronize:
@@ -212,7 +224,8 @@ func (c *checker) checkReferences(s site, field string, ids []NodeID) {
 	}
 }
 
-// checkOutputs checks the output mapping of a node.
+// checkOutputs checks the output mapping of a node. All expressions are evaluated before any is written: targets that
+// overlap would depend on an order that nobody sees.
 func (c *checker) checkOutputs(s site, n *Node) {
 	var targets []target
 	for _, text := range sortedKeys(n.Output) {
@@ -231,8 +244,9 @@ type target struct {
 	path  value.Path
 }
 
-// checkOverlapping finds targets that touch the same place. In the order of their
-// segments, what overlaps a path and precedes it is on the way to it.
+// checkOverlapping finds targets that touch the same place. In the order of their segments, what overlaps a path and
+// precedes it is on the way to it. Example: state.a and state.a.b overlap, state.a and state.ab do not. way holds the
+// targets that lead to the one at hand, so that each is compared with one other, and the check takes n log n.
 func (c *checker) checkOverlapping(s site, targets []target) {
 	slices.SortStableFunc(targets, func(a, b target) int { return slices.Compare(a.path.Segments, b.path.Segments) })
 	var way []target
@@ -247,6 +261,7 @@ func (c *checker) checkOverlapping(s site, targets []target) {
 	}
 }
 
+// leadsTo reports whether path a is b or a beginning of it.
 func leadsTo(a, b value.Path) bool {
 	n := len(a.Segments)
 	return n <= len(b.Segments) && slices.Equal(a.Segments, b.Segments[:n])

@@ -7,6 +7,8 @@ import (
 	"github.com/pawl-run/pawl/merge"
 )
 
+// checkTransition checks what one transition says of itself, and that its ends exist. What it has in common with
+// others of its group is the business of checkGroups.
 func (c *checker) checkTransition(s site, t *Transition) {
 	c.checkEnds(s, t)
 	c.checkOutcome(s, t)
@@ -23,7 +25,8 @@ func (c *checker) checkTransition(s site, t *Transition) {
 	}
 }
 
-// checkEnds checks the id and the two nodes of a transition.
+// checkEnds checks the id and the two nodes of a transition. An id that the completion has made of the ids of the
+// ends may be longer than a name.
 func (c *checker) checkEnds(s site, t *Transition) {
 	if !strings.HasPrefix(string(t.ID), string(t.From)+"->"+string(t.To)) {
 		c.checkOptionalName(s, "id", string(t.ID))
@@ -44,6 +47,7 @@ func (c *checker) checkEnds(s site, t *Transition) {
 	}
 }
 
+// checkOutcome checks with which end of its node the transition is taken.
 func (c *checker) checkOutcome(s site, t *Transition) {
 	knownValue(c, s, "outcome", t.Outcome, outcomes)
 	c.checkNames(s, "errors", t.Errors)
@@ -52,6 +56,7 @@ func (c *checker) checkOutcome(s site, t *Transition) {
 	}
 }
 
+// checkFanOut checks what makes branches. A transition fans out if it has a spawnCount, a foreach or a siblingGroup.
 func (c *checker) checkFanOut(s site, t *Transition) {
 	c.checkOptionalName(s, "siblingGroup", t.SiblingGroup)
 	if t.SpawnCount < 0 || t.SpawnCount > c.limits.LiveTokens {
@@ -74,11 +79,14 @@ func (c *checker) checkFanOut(s site, t *Transition) {
 	if t.Open && t.SiblingGroup == "" {
 		c.reportProblem(s, "open", ProblemInvalidField, "only a group with a siblingGroup can be open")
 	}
+	// A token that arrives and branches that begin on the same edge would have no node between them at which to
+	// stand.
 	if fans && t.Synchronization != nil {
 		c.reportProblem(s, "synchronization", ProblemConflict, "a transition ends branches or makes them, not both: put a node between")
 	}
 }
 
+// checkSynchronization checks the rule of a join. Values that are left out have their defaults, which are valid.
 func (c *checker) checkSynchronization(s site, t *Transition) {
 	y := t.Synchronization
 	const field = "synchronization."
@@ -94,6 +102,7 @@ func (c *checker) checkSynchronization(s site, t *Transition) {
 	c.checkMerge(s, t)
 }
 
+// checkTolerance checks how many failures a group bears: 0 is a number like others.
 func (c *checker) checkTolerance(s site, field string, t Tolerance) {
 	switch t.kind {
 	case toleranceCount:
@@ -104,6 +113,8 @@ func (c *checker) checkTolerance(s site, field string, t Tolerance) {
 	}
 }
 
+// checkMerge checks how the values of branches become one and where that is written, and where the tolerated failures
+// are listed: both are written as the join fires, and must not touch each other.
 func (c *checker) checkMerge(s site, t *Transition) {
 	y := t.Synchronization
 	const field = "synchronization.merge."
@@ -131,12 +142,14 @@ func (c *checker) checkMerge(s site, t *Transition) {
 	}
 }
 
-// makesList reports whether a strategy always merges into a list.
+// makesList reports whether a strategy always merges into a list. keyed_by_branch and merge_object make objects, and
+// last_wins whatever the branch brings.
 func makesList(strategy string) bool {
 	return strategy == string(merge.Append) || strategy == string(merge.Collect)
 }
 
-// checkDAGTransition checks that a transition has only what dag mode knows.
+// checkDAGTransition checks that a transition has only what dag mode knows. It goes by the format, so that fields
+// which are added to it are refused too.
 func (c *checker) checkDAGTransition(s site, t *Transition) {
 	for _, f := range transitionFormat(t) {
 		switch f.name {

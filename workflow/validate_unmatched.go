@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// checkUnmatched warns of nodes whose success may match no transition without the
-// definition saying what is to happen then: the token ends, and a run whose last
-// token ends so completes, which hides a condition that is wrong. With mode: dag such
-// a node is the end of dead paths.
+// checkUnmatched warns of nodes whose success may match no transition without the definition saying what is to happen
+// then: the token ends, and a run whose last token ends so completes, which hides a condition that is wrong. With
+// mode: dag such a node is the end of dead paths. Saying unmatched, be it the default, answers the warning.
 func (c *checker) checkUnmatched() {
 	if c.def.Mode == ModeDAG {
 		return
@@ -23,8 +22,9 @@ func (c *checker) checkUnmatched() {
 	}
 }
 
-// mayMatchNothing reports whether every transition that node n may take when it
-// completes has a condition, no two of which are opposites.
+// mayMatchNothing reports whether every transition that node n may take when it completes has a condition, no two of
+// which are opposites. It goes by the texts of conditions and proves nothing: whatever it cannot see through counts
+// as a condition that may fail.
 func (g *adjacency) mayMatchNothing(n int) bool {
 	var conditions []string
 	for _, e := range g.out[n] {
@@ -42,8 +42,8 @@ func (g *adjacency) mayMatchNothing(n int) bool {
 	return conditions != nil && !haveOpposites(conditions)
 }
 
-// haveOpposites reports whether one of two conditions always holds, as far as their
-// text tells.
+// haveOpposites reports whether one of two conditions always holds, as far as their text tells. Each condition is
+// looked up among the opposites of those before it, which takes one pass.
 func haveOpposites(conditions []string) bool {
 	seen := make(map[string]bool, len(conditions))
 	for _, a := range conditions {
@@ -62,13 +62,14 @@ var comparison = regexp.MustCompile(`^([^=!<>]+)(==|!=|<=|>=|<|>)([^=!<>]+)$`)
 
 var oppositeOperators = map[string]string{"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
-// oppositesOf returns the conditions, without spaces, that are written as the
-// opposite of one.
+// oppositesOf returns the conditions, without spaces, that are written as the opposite of one. Examples: result.ok
+// and !result.ok; input.n > 3 and input.n <= 3; !(a && b) and a && b.
 func oppositesOf(condition string) []string {
 	out := []string{"!(" + condition + ")"}
 	if inner, ok := strings.CutPrefix(condition, "!("); ok && strings.HasSuffix(inner, ")") && isOneTerm(inner[:len(inner)-1]) {
 		out = append(out, inner[:len(inner)-1])
 	}
+	// A ! or another operator in front of such a text would bind to its first part only.
 	if strings.ContainsAny(condition, "&|?:") {
 		return out
 	}
