@@ -24,11 +24,13 @@ type Bounds struct {
 	Subschemas  int // of all JSON Schemas together
 }
 
-// Boundless are the bounds of definitions that were found valid before.
+// Boundless are the bounds of definitions that were found valid before. A run that began under wider bounds must
+// still be read when they are lowered.
 func Boundless() Bounds {
 	return Bounds{Nodes: math.MaxInt, Transitions: math.MaxInt, Bytes: math.MaxInt, Expressions: math.MaxInt, Subschemas: math.MaxInt}
 }
 
+// withDefaults returns the bounds with the default in each field that is 0.
 func (b Bounds) withDefaults() Bounds {
 	return Bounds{
 		Nodes: cmp.Or(b.Nodes, MaxNodes), Transitions: cmp.Or(b.Transitions, MaxTransitions),
@@ -40,7 +42,8 @@ func (b Bounds) withDefaults() Bounds {
 // Compile validates d within the bounds and returns its graph; see [Compile].
 func (b Bounds) Compile(d *Definition) (*Graph, error) { return b.compileGraph(d) }
 
-// tooLarge finds that there is more of d than its bounds allow.
+// tooLarge finds that there is more of d than its bounds allow. The bytes are checked elsewhere: of a text as it is
+// read, of a Go value when it is written as JSON.
 func (c *checker) tooLarge(s site) {
 	d := c.def
 	if n, most := len(d.Nodes), c.bounded.Nodes; n > most {

@@ -36,10 +36,11 @@ type FieldChange struct {
 	After  json.RawMessage `json:"after,omitzero"`  // nil: it has its default
 }
 
-// CompareDefinitions returns in what a definition differs from an earlier one: first in itself, then its nodes, then its transitions,
-// as they stand, and in the end what is removed. Nodes and transitions are known by their ids, and where they
-// stand makes no difference, but the order in which transitions are tried is a field of the definition. It fails if a
-// definition has no JSON form, a node without an id, or an id twice. nil is an empty definition.
+// CompareDefinitions returns in what a definition differs from an earlier one: first in itself, then its nodes, then
+// its transitions, as they stand, and in the end what is removed. Nodes and transitions are known by their ids, and
+// where they stand makes no difference, but the order in which transitions are tried is a field of the definition. It
+// fails if a definition has no JSON form, a node without an id, or an id twice. nil is an empty definition. Both are
+// completed before, so that a default that is written out is no change.
 func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 	was, err := dissectDefinition(before)
 	if err != nil {
@@ -51,6 +52,7 @@ func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 	}
 	var out, removed []DefinitionChange
 	own := changedFields(was.own, is.own)
+	// What is added or removed moves others without changing their order: only those that are in both are compared.
 	if a, b := commonIDs(was.order, is.transitions), commonIDs(is.order, was.transitions); !slices.Equal(a, b) {
 		own = append(own, FieldChange{"order of transitions", listJSON(a), listJSON(b)})
 	}
@@ -82,10 +84,11 @@ func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 	return append(out, removed...), nil
 }
 
-// jsonFields are those of an object, as canonical JSON.
+// jsonFields are those of an object, as canonical JSON. The same value has the same bytes.
 type jsonFields map[string]json.RawMessage
 
-// A dissected definition has its parts by id, and their order.
+// A dissected definition has its parts by id, and their order. own has the fields of the definition but its nodes and
+// transitions.
 type dissected struct {
 	own         jsonFields
 	nodes       map[NodeID]jsonFields
@@ -94,6 +97,8 @@ type dissected struct {
 	order       []TransitionID
 }
 
+// dissectDefinition takes a definition apart by way of its JSON: the format says what a field is, and no comparison
+// has to be written for a field that is added.
 func dissectDefinition(d *Definition) (*dissected, error) {
 	c := d.completed()
 	data, err := c.MarshalJSON()
@@ -127,7 +132,7 @@ func dissectDefinition(d *Definition) (*dissected, error) {
 	return out, nil
 }
 
-// changeOf compares a part that a definition has with what it was before.
+// changeOf compares a part that a definition has with what it was before. It reports false where nothing has changed.
 func changeOf[ID comparable](was, is map[ID]jsonFields, id ID) (DefinitionChange, bool) {
 	before := was[id]
 	if before == nil {
@@ -162,6 +167,7 @@ func commonIDs(ids []TransitionID, in map[TransitionID]jsonFields) (out []Transi
 	return out
 }
 
+// listJSON returns ids as a JSON list.
 func listJSON(ids []TransitionID) json.RawMessage {
 	list := make([]any, len(ids))
 	for i, id := range ids {

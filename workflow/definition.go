@@ -12,9 +12,11 @@ type (
 	TransitionID string
 )
 
-// A Definition is a directed graph of nodes and transitions: the process model
-// of WfMC, as data. The zero value of every optional field is its default. Two
-// definitions with the same content have the same [Definition.Hash].
+// A Definition is a directed graph of nodes and transitions: the process model of WfMC, as data. The zero value of
+// every optional field is its default. Two definitions with the same content have the same [Definition.Hash]. It is
+// data: it may be read from a text, built in Go, stored, compared and patched. Nothing is filled in or resolved here:
+// see [Compile] for that. A run keeps the definition that it began with, whatever is published afterwards, until a
+// patch gives it another.
 type Definition struct {
 	Name        string                     // identity, with Version
 	Version     int                        // positive; 0 means 1
@@ -31,30 +33,36 @@ type Definition struct {
 	Nodes       []Node
 	Transitions []Transition
 
+	// settings and clashes are only there in a definition that was completed.
 	places   places                     // where its fields were written, if it was parsed
 	settings map[string]Synchronization // Groups, once they are spread over the transitions
 	clashes  []clash
 }
 
-// An InputSpec says what input a run accepts.
+// An InputSpec says what input a run accepts. A start with another input is refused, and there is no run.
 type InputSpec struct {
 	Schema any // JSON Schema 2020-12 as a value; nil accepts anything
 }
 
-// A StateSpec says how a run's state begins and what it may hold.
+// A StateSpec says how a run's state begins and what it may hold. A node that writes what does not fit fails with
+// schema_error, and nothing of what it wrote at once is kept. What the schema requires of the whole need not hold
+// before the run completes.
 type StateSpec struct {
 	Schema  any            // JSON Schema 2020-12: checked per written property, and whole at completion
 	Initial map[string]any // the first value of state
 }
 
-// An OutputSpec says what a run returns.
+// An OutputSpec says what a run returns. The mapping is evaluated when nothing is left to do in the run. If it fails,
+// or its result does not fit the schema, the run fails.
 type OutputSpec struct {
 	Schema  any               // JSON Schema 2020-12, checked at completion
 	Mapping map[string]string // field: expression; nil returns the output section as it stands
 }
 
-// Limits lowers bounds of the engine for runs of one definition. Zero means
-// the engine's default, see [DefaultLimits].
+// Limits lowers bounds of the engine for runs of one definition. Zero means the engine's default, see
+// [DefaultLimits]. They lower what the engine allows and cannot raise it. What a caller sends beyond one is refused;
+// an expression, a value or a foreach beyond one fails its node, which a transition may catch; too many tokens fail
+// the run.
 type Limits struct {
 	Foreach          int    // elements of one foreach
 	LiveTokens       int    // tokens alive at once
@@ -70,8 +78,11 @@ type Limits struct {
 	SignalBytes      int    // the payloads of all kept signals, in bytes of JSON
 }
 
-// A Node is a step. It has at most one kind: Task, Subworkflow, Approval, Wait
-// or End. A node with none is a gateway, which completes at once with {}.
+// A Node is a step. It has at most one kind: Task, Subworkflow, Approval, Wait or End. A node with none is a gateway,
+// which completes at once with {}. Completing a node is one act: the output mapping and the choice of transitions. If
+// anything in it fails, nothing of it is written, and the node has failed and not completed. A lock is held from
+// before the first attempt until the token leaves the node, through all retries, and by a subworkflow node for as
+// long as its child runs.
 type Node struct {
 	ID          NodeID
 	Task        string           // the task type: chooses the handler or worker
@@ -111,8 +122,8 @@ const (
 	KindEnd         Kind = "end"
 )
 
-// Kind returns the kind of n. Of a node with several, which is invalid, it
-// returns the first in the order of the fields.
+// Kind returns the kind of n. Of a node with several, which is invalid, it returns the first in the order of the
+// fields. It is found from the fields each time: a definition in Go need not say twice what a node is.
 func (n *Node) Kind() Kind {
 	switch {
 	case n.Task != "" || n.TaskExpr != "":
@@ -129,7 +140,8 @@ func (n *Node) Kind() Kind {
 	return KindGateway
 }
 
-// TaskTypes returns the task types that n may have performed; none if it is no task.
+// TaskTypes returns the task types that n may have performed; none if it is no task. Whoever wants to know whether
+// all of them have a handler asks this of each node.
 func (n *Node) TaskTypes() []string {
 	if n.Task != "" {
 		return []string{n.Task}
@@ -155,7 +167,9 @@ func (n *Node) choiceSource() string {
 	return n.TaskExpr
 }
 
-// A SubworkflowSpec names the definition that a child run executes.
+// A SubworkflowSpec names the definition that a child run executes. Which definition a name means is settled when the
+// first of all ancestors starts, for everything below it: what is published later does not change a tree of runs that
+// has begun. A child whose version is 0 is pinned as well.
 type SubworkflowSpec struct {
 	Name     string
 	NameExpr string   // in place of Name: expression of one of Names, evaluated as the node is entered
@@ -163,13 +177,14 @@ type SubworkflowSpec struct {
 	Version  int      // 0: the latest published when the root run started
 }
 
-// Chosen returns the definition of a literal name, which the expression of s has chosen; that
-// of s itself, if it has none.
+// Chosen returns the definition of a literal name, which the expression of s has chosen; that of s itself, if it has
+// none. The result has no expression any more, as pins have it.
 func (s *SubworkflowSpec) Chosen(name string) SubworkflowSpec {
 	return SubworkflowSpec{Name: cmp.Or(name, s.Name), Version: s.Version}
 }
 
-// Choices returns the definitions that s may name, by their literal names.
+// Choices returns the definitions that s may name, by their literal names. All of them are pinned, since which of
+// them a run comes to is known too late.
 func (s *SubworkflowSpec) Choices() []SubworkflowSpec {
 	if s.Name != "" {
 		return []SubworkflowSpec{s.Chosen("")}
@@ -181,7 +196,9 @@ func (s *SubworkflowSpec) Choices() []SubworkflowSpec {
 	return out
 }
 
-// An ApprovalSpec says whose consent a node waits for.
+// An ApprovalSpec says whose consent a node waits for. Each person has one vote. As soon as Quorum have approved or
+// RejectQuorum have rejected, the node completes, with the votes as its output: a rejection is a result like an
+// approval, and no failure.
 type ApprovalSpec struct {
 	Message      string // what they are asked: literal text
 	MessageExpr  string // in place of Message: expression of a text, evaluated as the node is entered
@@ -190,8 +207,9 @@ type ApprovalSpec struct {
 	OnTimeout    ApprovalTimeout
 }
 
-// A WaitSpec says what a wait node waits for: exactly one of the fields For,
-// Until, Event and Any.
+// A WaitSpec says what a wait node waits for: exactly one of the fields For, Until, Event and Any. A timer survives
+// restarts and rings once, however late. A signal that came before anybody waited is taken at once, the oldest first;
+// one for which Match is false stays for others.
 type WaitSpec struct {
 	For   time.Duration // a durable timer, from entry; 0 is none
 	Until string        // expression: a timestamp; one in the past, or now, is at once
@@ -200,15 +218,16 @@ type WaitSpec struct {
 	Any   []WaitSpec    // whichever comes first
 }
 
-// An EndSpec ends the run at once and cancels what is left: as completed, or as
-// failed with a code.
+// An EndSpec ends the run at once and cancels what is left: as completed, or as failed with a code. A run without
+// such a node ends when nothing is left to do in it.
 type EndSpec struct {
 	Fail    string // code; empty completes the run
 	Message string // with Fail
 }
 
-// A RetrySpec is a durable retry policy: exponential backoff, as in Temporal
-// and gRPC.
+// A RetrySpec is a durable retry policy: exponential backoff, as in Temporal and gRPC. A retry is a further attempt
+// of the same token, with the same input. The delay is a function of the run, the token and the attempt: a replay
+// finds the same.
 type RetrySpec struct {
 	MaxAttempts        int           // with the first; 0 means 1
 	InitialInterval    time.Duration // 0 means 1s
@@ -219,8 +238,10 @@ type RetrySpec struct {
 	Exhausted          Exhausted     // what happens when no attempt is left
 }
 
-// A Transition is an edge from node to node, as in WfMC, XPDL and jPDL (not a
-// transition of a Petri net).
+// A Transition is an edge from node to node, as in WfMC, XPDL and jPDL (not a transition of a Petri net). When its
+// node ends, those transitions whose outcome fits are looked at by priority, lowest first. The first tier in which
+// any condition holds is followed, all matches of it, in definition order; later tiers are not evaluated. A condition
+// that is no bool, or reads what is not there, is an error and not false.
 type Transition struct {
 	ID              TransitionID // default FROM->TO, numbered if repeated
 	From, To        NodeID
@@ -239,19 +260,23 @@ type Transition struct {
 	places places
 }
 
-// A Foreach makes one branch per element of a list.
+// A Foreach makes one branch per element of a list. The list is taken as it is at the fan-out. Over an empty one the
+// group has no branches, and its join decides at once.
 type Foreach struct {
 	Collection string // expression: a list
 	As         string // further name of the element, besides item
 }
 
-// A Loop bounds how often a token's lineage takes a transition.
+// A Loop bounds how often a token's lineage takes a transition. A transition that was taken so often is passed over
+// before its condition is looked at, so that a tier behind it is the way out. The count is of the token and those
+// that it grew from; with 3, the body of a loop runs at most 4 times.
 type Loop struct {
 	MaxIterations int // at least 1
 }
 
-// A Synchronization makes a transition a fan-in: branches of a group meet
-// there and go on as one token.
+// A Synchronization makes a transition a fan-in: branches of a group meet there and go on as one token. A join fires
+// once for each occurrence of its group and makes one token, in the branch of the token that fanned out. All branches
+// of a token's lineage below that fan-out take part, and no others of the same name.
 type Synchronization struct {
 	SiblingGroup string
 	Strategy     Strategy
@@ -264,7 +289,8 @@ type Synchronization struct {
 	Errors       string // target path for tolerated failures
 }
 
-// A Merge says how the values of branches become one.
+// A Merge says how the values of branches become one. The values are put together by the index of their branch and
+// never by when they arrived, so that each run with the same results has the same merged value.
 type Merge struct {
 	Source   string // expression in the branch's scope; default its result
 	Target   string // path in the origin's scope; may append ("state.rounds[]")

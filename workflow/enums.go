@@ -2,7 +2,8 @@ package workflow
 
 import "fmt"
 
-// A Mode says how a definition is scheduled.
+// A Mode says how a definition is scheduled. In a dag, what is scheduled follows from which transitions are resolved,
+// and data flows through the variable nodes; there are no fan-outs, loops and joins of groups.
 type Mode string
 
 // The modes of a definition.
@@ -11,7 +12,8 @@ const (
 	ModeDAG   Mode = "dag"   // every node at most once, by in-degree
 )
 
-// On says with which end of its node a transition is taken.
+// On says with which end of its node a transition is taken. A failure that no transition catches fails the branch or,
+// outside any group, the run.
 type On string
 
 // The outcomes of a transition. The empty value is OnSuccess.
@@ -21,7 +23,10 @@ const (
 	OnAlways  On = "always"
 )
 
-// Remaining says what becomes of branches that still run when their join fires.
+// Remaining says what becomes of branches that still run when their join fires. With cancel they end, and so do their
+// tasks and child runs. With ignore they run on, and the run is not complete before they have ended, but nothing that
+// they do changes the join. With block they do so too, and the next join of this group in the same branch waits for
+// them, its time not running.
 type Remaining string
 
 // What becomes of stragglers. The empty value is RemainingCancel.
@@ -31,7 +36,9 @@ const (
 	RemainingBlock  Remaining = "block"
 )
 
-// A JoinTimeout says what happens when a join has waited too long.
+// A JoinTimeout says what happens when a join has waited too long. With fail, the group fails with join_timeout at
+// the node that fanned out, where a transition may catch it. Otherwise the join fires with the branches that have
+// arrived.
 type JoinTimeout string
 
 // The policies of a join timeout. The empty value is TimeoutFail.
@@ -40,7 +47,9 @@ const (
 	TimeoutProceed JoinTimeout = "proceed_with_available"
 )
 
-// A Shortfall says what happens when a quorum can no longer be met.
+// A Shortfall says what happens when a quorum can no longer be met. A quorum is lost when too many branches have
+// failed or ended elsewhere: with fail, the group fails with join_shortfall; with proceed, the join fires with what
+// arrived.
 type Shortfall string
 
 // The policies of a shortfall. The empty value is ShortfallFail.
@@ -49,7 +58,8 @@ const (
 	ShortfallProceed Shortfall = "proceed"
 )
 
-// An ApprovalTimeout says what an approval becomes when nobody has decided.
+// An ApprovalTimeout says what an approval becomes when nobody has decided. With fail the node fails with
+// approval_timeout; the others are decisions, whose output names the timeout as their cause.
 type ApprovalTimeout string
 
 // The outcomes of an approval's timeout. The empty value is ApprovalFail.
@@ -59,7 +69,8 @@ const (
 	ApprovalReject  ApprovalTimeout = "reject"
 )
 
-// Exhausted says what happens to a task whose attempts are used up.
+// Exhausted says what happens to a task whose attempts are used up. A parked task is a token that lives: the run goes
+// on around it and does not end. An expression or a schema that fails is not parked.
 type Exhausted string
 
 // What an exhausted task does. The empty value is ExhaustedFail.
@@ -68,8 +79,8 @@ const (
 	ExhaustedPark Exhausted = "park" // wait for an operator, as a dead letter
 )
 
-// An InFlight says what becomes in a fork of the tasks and child runs that were out in the
-// run that is forked.
+// An InFlight says what becomes in a fork of the tasks and child runs that were out in the run that is forked. The
+// run that is forked still has them, so that the fork must not take their results for its own.
 type InFlight string
 
 // What becomes of tasks that were out. The empty value is InFlightAgain.
@@ -78,7 +89,8 @@ const (
 	InFlightPark  InFlight = "park" // they wait for an operator, as dead letters
 )
 
-// A RetryInput says with which input an operator's retry calls a task.
+// A RetryInput says with which input an operator's retry calls a task. The attempts of a task that follow each other
+// by its policy have all the same input.
 type RetryInput string
 
 // The inputs of a retry. The empty value is InputIfPatched.
@@ -88,7 +100,8 @@ const (
 	InputKept      RetryInput = "kept"  // as it was
 )
 
-// Unmatched says what happens when no transition of a completed node matches.
+// Unmatched says what happens when no transition of a completed node matches. With end the token ends by choice,
+// which may complete the run. With fail the node has failed with the code unmatched.
 type Unmatched string
 
 // What an unmatched token does. The empty value is UnmatchedEnd, of which Check warns
@@ -98,8 +111,9 @@ const (
 	UnmatchedFail Unmatched = "fail"
 )
 
-// A Strategy says how many branches of a group a join waits for: an AND-join, a
-// discriminator or an m-out-of-n join (WCP-3, 9, 30). The zero Strategy is All.
+// A Strategy says how many branches of a group a join waits for: an AND-join, a discriminator or an m-out-of-n join
+// (WCP-3, 9, 30). The zero Strategy is All. It can be compared with ==. any and mOfN 1 mean the same and are written
+// differently, which any keeps.
 type Strategy struct {
 	some bool // a quorum rather than all
 	any  bool // written as any
@@ -118,7 +132,8 @@ func MOfN(n int) Strategy { return Strategy{some: true, n: n} }
 // IsAll reports whether s waits for every branch.
 func (s Strategy) IsAll() bool { return !s.some }
 
-// Quorum returns how many branches s waits for, 0 for all of them.
+// Quorum returns how many branches s waits for, 0 for all of them. A quorum counts branches that have arrived, not
+// tokens.
 func (s Strategy) Quorum() int { return s.n }
 
 // String returns the text form: all, any or mOfN(2).
@@ -132,8 +147,9 @@ func (s Strategy) String() string {
 	return fmt.Sprintf("mOfN(%d)", s.n)
 }
 
-// A Tolerance says how many branches of a group may fail before the group does. The
-// zero Tolerance says nothing.
+// A Tolerance says how many branches of a group may fail before the group does. The zero Tolerance says nothing. It
+// can be compared with ==. To say nothing is not the same as to tolerate no failure: a join of all has then the
+// latter as its default, one with a quorum has none.
 type Tolerance struct {
 	kind     toleranceKind
 	failures int
@@ -151,12 +167,12 @@ const (
 // TolerateFailures returns the Tolerance of at most n failed branches, from 0.
 func TolerateFailures(n int) Tolerance { return Tolerance{kind: toleranceCount, failures: n} }
 
-// TolerateRatio returns the Tolerance of at most a share of the branches made so far,
-// in 0..1.
+// TolerateRatio returns the Tolerance of at most a share of the branches made so far, in 0..1. An open group may get
+// further branches, which make the same number of failures a smaller share.
 func TolerateRatio(share float64) Tolerance { return Tolerance{kind: toleranceRatio, ratio: share} }
 
-// Exceeded reports whether more of total branches have failed than t tolerates. The
-// zero Tolerance is never exceeded.
+// Exceeded reports whether more of total branches have failed than t tolerates. The zero Tolerance is never exceeded.
+// total is not 0 where a branch has failed. A share that is met exactly is tolerated.
 func (t Tolerance) Exceeded(failed, total int) bool {
 	switch t.kind {
 	case toleranceCount:
@@ -177,8 +193,9 @@ const (
 	MergeAsBlob  MergeAs = "blob"  // a reference to a blob of newline-delimited JSON, a line for each element of the list
 )
 
-// A Join says how a node waits for its incoming transitions. The zero Join of
-// a graph-mode node does not wait.
+// A Join says how a node waits for its incoming transitions. The zero Join of a graph-mode node does not wait. It can
+// be compared with ==. A group's join is on a transition and counts branches; this one is on a node and counts what
+// came by each transition.
 type Join struct {
 	kind joinKind
 	n    int
@@ -202,10 +219,12 @@ var (
 	JoinAny         = Join{kind: joinAny}
 )
 
-// JoinMOfN returns the dag join that runs its node after n live transitions.
+// JoinMOfN returns the dag join that runs its node after n live transitions. Later live transitions are absorbed: a
+// node of a dag runs once.
 func JoinMOfN(n int) Join { return Join{kind: joinMOfN, n: n} }
 
-// Quorum returns the number of JoinMOfN, 1 for JoinAny and 0 for the others.
+// Quorum returns the number of JoinMOfN, 1 for JoinAny and 0 for the others. 0 stands for all, of which only a dag
+// asks.
 func (j Join) Quorum() int {
 	switch j.kind {
 	case joinAny:

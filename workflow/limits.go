@@ -2,7 +2,8 @@ package workflow
 
 import "cmp"
 
-// DefaultLimits returns the bounds that hold where a definition sets none.
+// DefaultLimits returns the bounds that hold where a definition sets none. They are the engine's own: a definition
+// can only ask for less.
 func DefaultLimits() Limits {
 	return Limits{
 		Foreach: 100_000, LiveTokens: 200_000, Tokens: 1_000_000, Loop: 1_000_000,
@@ -57,7 +58,8 @@ const (
 	CountCost      = 10
 )
 
-// withDefaults returns l with d's values where l has none.
+// withDefaults returns l with d's values where l has none. A graph has the result, so that a planner finds every
+// limit in one place.
 func (l Limits) withDefaults(d Limits) Limits {
 	return Limits{
 		Foreach: cmp.Or(l.Foreach, d.Foreach), LiveTokens: cmp.Or(l.LiveTokens, d.LiveTokens),

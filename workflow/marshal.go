@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// MarshalJSON returns d in the format that [ParseJSON] reads: canonical JSON of
-// the fields that do not have their default. It fails if a schema, a value or a
-// text in d has no JSON form.
+// MarshalJSON returns d in the format that [ParseJSON] reads: canonical JSON of the fields that do not have their
+// default. It fails if a schema, a value or a text in d has no JSON form. Keys are sorted and what has its default is
+// left out, so that equal definitions give equal bytes.
 func (d Definition) MarshalJSON() ([]byte, error) {
 	v, err := value.Normalize(writeFields(definitionFormat(&d)), value.Limits{})
 	if err != nil {
@@ -19,9 +19,9 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	return value.Encode(v), nil
 }
 
-// Hash returns the SHA-256 of the canonical JSON of d, in hexadecimal. A
-// default that is written out does not change it, except unmatched: end, which says
-// that a warning is answered.
+// Hash returns the SHA-256 of the canonical JSON of d, in hexadecimal. A default that is written out does not change
+// it, except unmatched: end, which says that a warning is answered. A published name and version stand for one hash,
+// and a run is of one: it is what makes a definition the same.
 func (d *Definition) Hash() (string, error) {
 	data, err := d.completed().MarshalJSON()
 	if err != nil {
@@ -30,6 +30,7 @@ func (d *Definition) Hash() (string, error) {
 	return hashOf(data), nil
 }
 
+// hashOf returns the hash of canonical JSON.
 func hashOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// Parse reads a definition from JSON, if its first character is {, and else
-// from YAML; see [ParseJSON] and [ParseYAML].
+// Parse reads a definition from JSON, if its first character is {, and else from YAML; see [ParseJSON] and
+// [ParseYAML]. JSON is YAML as well, but its errors are told in its own words.
 func Parse(data []byte) (*Definition, error) {
 	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && start[0] == '{' {
 		return ParseJSON(data)
@@ -43,6 +43,7 @@ func (b Bounds) ParseYAML(data []byte) (*Definition, error) {
 	return b.parseText(data, definitionTexts.ReadYAML)
 }
 
+// The size of the text is looked at before anything is made of it.
 func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, error)) (*Definition, error) {
 	p := &parser{}
 	if most := b.withDefaults().Bytes; len(data) > most {
@@ -70,6 +71,7 @@ func ParseElement(e document.Element) (*Definition, error) {
 	return d, nil
 }
 
+// reportSyntax reports why a text is no document: nothing else is known of it.
 func (p *parser) reportSyntax(err error) {
 	var at *document.SyntaxError
 	if errors.As(err, &at) {
@@ -82,6 +84,7 @@ func (p *parser) reportSyntax(err error) {
 	p.reportProblem(code, "%s", err)
 }
 
+// definitionError returns what the parser has found as one error.
 func (p *parser) definitionError(name string) error {
 	return &DefinitionError{Name: name, Problems: p.problems}
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// completed returns a copy of d with its version, the ids of its transitions, the
-// settings of its groups on those that synchronize them,
-// and its schemas and first state in the form of the JSON model. The copy
-// shares with d what did not change; d is not modified. That of nil is empty.
+// completed returns a copy of d with its version, the ids of its transitions, the settings of its groups on those
+// that synchronize them, and its schemas and first state in the form of the JSON model. The copy shares with d what
+// did not change; d is not modified. That of nil is empty. Whatever is checked, hashed, compiled, compared or
+// published is a completed definition, so that it makes no difference how much of it was written out. To complete it
+// twice changes nothing.
 func (d *Definition) completed() *Definition {
 	if d == nil {
 		d = &Definition{}
@@ -47,13 +48,16 @@ func modelValue(v any) any {
 	return n
 }
 
-// completeIDs gives each transition without an id its default: FROM->TO, or
-// the first of FROM->TO#2, FROM->TO#3 and so on that is not taken.
+// completeIDs gives each transition without an id its default: FROM->TO, or the first of FROM->TO#2, FROM->TO#3 and
+// so on that is not taken. Example: three transitions from a to b without ids are a->b, a->b#2 and a->b#3. An id that
+// the definition gives to another transition is passed over, wherever that one stands.
 func completeIDs(ts []Transition) {
 	taken := make(map[TransitionID]bool, len(ts))
 	for i := range ts {
 		taken[ts[i].ID] = true
 	}
+	// The number that was given last is kept for each pair of nodes: a search from 2 each time would cost the square
+	// of their number.
 	last := map[TransitionID]int{}
 	for i := range ts {
 		t := &ts[i]

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// A Problem is one thing that is wrong with a definition.
+// A Problem is one thing that is wrong with a definition. Code is for programs and never changes its meaning; Message
+// is for people and may. Node and Transition are "" of what belongs to the definition itself.
 type Problem struct {
 	Code       string // one of the Problem constants
 	Message    string // what is wrong, and what to do
@@ -42,11 +43,12 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// maxProblems bounds the problems that are told of one text.
+// maxProblems bounds the problems that are told of one text. A text of a few megabytes may have a problem in every
+// field.
 const maxProblems = 1_000
 
-// A DefinitionError reports every problem of a definition at once; of a text that cannot
-// be read as one, the first thousand.
+// A DefinitionError reports every problem of a definition at once; of a text that cannot be read as one, the first
+// thousand. It holds no warnings.
 type DefinitionError struct {
 	Name     string // of the definition
 	Problems []Problem

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A RunID identifies a run within its engine: 1 to 255 bytes of UTF-8 without
-// control characters. An id given by a caller holds no slash; a child's id is
-// PARENT/TOKEN.ATTEMPT.
+// A RunID identifies a run within its engine: 1 to 255 bytes of UTF-8 without control characters. An id given by a
+// caller holds no slash; a child's id is PARENT/TOKEN.ATTEMPT. A caller that repeats a start with the same id,
+// definition and input has started one run.
 type RunID string
 
 // A Run names one execution: an id and the definition, either inline or as the
@@ -32,8 +32,8 @@ type Run struct {
 	Labels map[string]string
 }
 
-// A ForkPoint says from where a run was forked: from another run, as that was after one of
-// its records. It is zero of a run that was started.
+// A ForkPoint says from where a run was forked: from another run, as that was after one of its records. It is zero of
+// a run that was started. A fork has the records of that run up to this one as its own, under its own id.
 type ForkPoint struct {
 	Run    RunID `json:"run"`
 	Record int64 `json:"record"` // from 1
@@ -56,7 +56,8 @@ const (
 // MaxTenant bounds the name of a tenant, in bytes.
 const MaxTenant = 255
 
-// A Parent says whose child a run is.
+// A Parent says whose child a run is. A child has it in its facts, and tells by it whom it belongs to: a run that is
+// found under the id of a child and has another parent is no child of this one.
 type Parent struct {
 	Run     RunID   `json:"run"`
 	Token   TokenID `json:"token"`
@@ -65,13 +66,14 @@ type Parent struct {
 	Depth   int     `json:"depth"` // of the child: 1 below a root
 }
 
-// ChildID returns the id of the child that an attempt of a token starts.
+// ChildID returns the id of the child that an attempt of a token starts. Callers cannot give such an id, since theirs
+// hold no slash. The attempt is part of it: a node that is tried again starts another child.
 func ChildID(parent RunID, token TokenID, attempt int) RunID {
 	return RunID(fmt.Sprintf("%s/%d.%d", string(parent), int64(token), attempt))
 }
 
-// Pins say which definition each subworkflow node below a root run executes:
-// what its name and version meant when the root started.
+// Pins say which definition each subworkflow node below a root run executes: what its name and version meant when the
+// root started. They are handed down to every child, which can start from them what is below it.
 type Pins []Pin
 
 // A Pin is the definition that a name and version stand for.
@@ -81,7 +83,8 @@ type Pin struct {
 	Hash    string `json:"hash"`
 }
 
-// Of returns the hash of the definition that s names, "" if it is not pinned.
+// Of returns the hash of the definition that s names, "" if it is not pinned. The version is the one that the
+// definition asks for: 0 and the number that it stood for are two pins.
 func (p Pins) Of(s *SubworkflowSpec) string {
 	for _, pin := range p {
 		if pin.Name == s.Name && pin.Version == s.Version {
@@ -91,7 +94,8 @@ func (p Pins) Of(s *SubworkflowSpec) string {
 	return ""
 }
 
-// A RunStatus is a stage in the life of a run.
+// A RunStatus is a stage in the life of a run. The text form is part of the format of files and of the API, and the
+// number is in pawl.db: a new status comes behind the others.
 type RunStatus uint8
 
 // The statuses of a run. Those from RunCompleted on are final.
@@ -111,7 +115,8 @@ var runStatusNames = [...]string{"created", "running", "paused", "suspended", "c
 // String returns the text form, e.g. timed_out.
 func (s RunStatus) String() string { return runStatusNames[s] }
 
-// Final reports whether a run in status s has ended.
+// Final reports whether a run in status s has ended. A run that has ended is never opened again: Fork goes on from it
+// under another id.
 func (s RunStatus) Final() bool { return s >= RunCompleted }
 
 // ParseRunStatus is the inverse of String.
@@ -133,8 +138,8 @@ func (s *RunStatus) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A RunMove is what moves a run from one status to another: the typed events of
-// its state machine.
+// A RunMove is what moves a run from one status to another: the typed events of its state machine. A decision that
+// changes the status names its move, and not the status that it leads to: the table has the last word.
 type RunMove uint8
 
 // The moves of a run.

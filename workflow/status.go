@@ -2,7 +2,8 @@ package workflow
 
 import "fmt"
 
-// A TokenStatus is a stage in the life of a token.
+// A TokenStatus is a stage in the life of a token. The text form is part of the format of files and of the API. Those
+// before Completed have consecutive numbers from 0, by which states count their tokens.
 type TokenStatus uint8
 
 // The statuses of a token. Those from Completed on are terminal.
@@ -33,10 +34,11 @@ var tokenStatusNames = [...]string{
 // String returns the text form, e.g. waiting_for_siblings.
 func (s TokenStatus) String() string { return tokenStatusNames[s] }
 
-// Terminal reports whether a token in status s can no longer change.
+// Terminal reports whether a token in status s can no longer change. What a terminal token was doing is over for
+// good: a result that comes for it is stale.
 func (s TokenStatus) Terminal() bool { return s >= Completed }
 
-// ParseTokenStatus is the inverse of String.
+// ParseTokenStatus is the inverse of String. It is for what was stored or sent by others, which may have anything.
 func ParseTokenStatus(text string) (TokenStatus, error) {
 	for i, name := range tokenStatusNames {
 		if name == text {
@@ -55,7 +57,8 @@ func (s *TokenStatus) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Phase is a stage in the life of a group.
+// A Phase is a stage in the life of a group. A group that gathers can still decide. Each of the others is the
+// decision, which is taken once.
 type Phase uint8
 
 // The phases of a group. Those from Fired on are final.
