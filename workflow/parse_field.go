@@ -8,22 +8,24 @@ import (
 	"github.com/pawl-run/pawl/internal/document"
 )
 
-// A field is one field of the format: how it is read into a definition, and
-// how it is written. The tables in parse_format.go are made of fields, and are
-// the only place that says what the format is.
+// A field is one field of the format: how it is read into a definition, and how it is written. The tables in
+// parse_format.go are made of fields, and are the only place that says what the format is. A struct that is read and
+// one that is written go through the same table, so that neither can know a field that the other does not.
 type field struct {
 	name string
 	form
 }
 
-// A form reads an element into one field of a Go value, and writes that field
-// as a JSON value; nil leaves it out, for it has its default.
+// A form reads an element into one field of a Go value, and writes that field as a JSON value; nil leaves it out, for
+// it has its default. Reading reports what is wrong and goes on; what it could not read stays zero. Writing has
+// nothing to report: what cannot be written as JSON is found when the whole is encoded.
 type form struct {
 	read  func(p *parser, e *document.Element)
 	write func() any
 }
 
-// nameForm is the form of an id, a name or a code: a string that is not empty.
+// nameForm is the form of an id, a name or a code: a string that is not empty. It is bound to the place that it reads
+// into, as all forms are: a table of fields is made for one struct at hand.
 func nameForm[T ~string](to *T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -35,7 +37,7 @@ func nameForm[T ~string](to *T) form {
 	}
 }
 
-// textForm is the form of a text for people.
+// textForm is the form of a text for people. It may be empty, which is the same as to leave it out.
 func textForm(to *string) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -47,8 +49,9 @@ func textForm(to *string) form {
 	}
 }
 
-// expressionForm is the form of the source of an expression. A number or a boolean
-// is taken as it is written, since it is an expression as well.
+// expressionForm is the form of the source of an expression. A number or a boolean is taken as it is written, since
+// it is an expression as well. condition: true and n: 3 in a mapping need no quotes, then; a list or an object is no
+// expression.
 func expressionForm(to *string) form {
 	return form{
 		read:  func(p *parser, e *document.Element) { *to = p.readExpression(e) },
@@ -56,7 +59,8 @@ func expressionForm(to *string) form {
 	}
 }
 
-// oneOfForm is the form of an enumerated value; def is the default.
+// oneOfForm is the form of an enumerated value; def is the default. The default may be written, and is left out when
+// it is written again: both mean the same and have the same hash.
 func oneOfForm[T ~string](to *T, def T, values []T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -86,7 +90,8 @@ func joinValues[T ~string](values []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// omitDefault returns v, or nil if it is the default.
+// omitDefault returns v, or nil if it is the default. A field with its default must not be in the canonical form, of
+// which the hash is made.
 func omitDefault[T comparable](def, v T) any {
 	if v == def {
 		return nil
@@ -94,7 +99,8 @@ func omitDefault[T comparable](def, v T) any {
 	return v
 }
 
-// integerForm is the form of an int whose default is 0.
+// integerForm is the form of an int whose default is 0. It may be negative; whether it should is the checker's
+// business.
 func integerForm(to *int) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -106,8 +112,9 @@ func integerForm(to *int) form {
 	}
 }
 
-// positiveForm is the form of an int, int64 or uint64 from 1. In Go, 0 stands for the
-// default; in a text it would be misread, and is refused.
+// positiveForm is the form of an int, int64 or uint64 from 1. In Go, 0 stands for the default; in a text it would be
+// misread, and is refused. def is the value that stands for the same as 0, such as 1 for a quorum, and is left out
+// like it; 0 if there is none.
 func positiveForm[T int | int64 | uint64](to *T, def T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -126,7 +133,8 @@ func positiveForm[T int | int64 | uint64](to *T, def T) form {
 	}
 }
 
-// numberForm is the form of a float64; in Go, 0 stands for the default.
+// numberForm is the form of a float64; in Go, 0 stands for the default. A number that cannot be read becomes NaN,
+// which no range has; the problem was reported.
 func numberForm(to *float64, def float64) form {
 	return form{
 		read: func(p *parser, e *document.Element) { *to = p.readNumber(e) },
@@ -139,8 +147,8 @@ func numberForm(to *float64, def float64) form {
 	}
 }
 
-// durationForm is the form of a Go duration, such as 1m30s. In Go, 0 stands for the
-// default; in a text, 0 is refused if the default is not 0.
+// durationForm is the form of a Go duration, such as 1m30s. In Go, 0 stands for the default; in a text, 0 is refused
+// if the default is not 0. A duration is written in one way, so that 90s and 1m30s are the same definition.
 func durationForm(to *time.Duration, def time.Duration) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -179,7 +187,8 @@ func flagForm(to *bool) form {
 	}
 }
 
-// optionalForm is the form of a field whose absence differs from its zero value.
+// optionalForm is the form of a field whose absence differs from its zero value. failFast is one: false is not what
+// is meant without it.
 func optionalForm[T any](to **T, of func(*T) form) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -196,8 +205,8 @@ func optionalForm[T any](to **T, of func(*T) form) form {
 	}
 }
 
-// expressionsForm is the form of an object of expressions. If it may be empty, an
-// empty object differs from none.
+// expressionsForm is the form of an object of expressions. If it may be empty, an empty object differs from none. An
+// output mapping that is empty says that the run has an empty output; an input mapping that is empty says nothing.
 func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -219,7 +228,8 @@ func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 	}
 }
 
-// namesForm is the form of a list of ids or codes.
+// namesForm is the form of a list of ids or codes. A name that is wrong is reported and left out, and the others keep
+// their order.
 func namesForm[T ~string](to *[]T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -239,7 +249,8 @@ func namesForm[T ~string](to *[]T) form {
 	}
 }
 
-// schemaForm is the form of a JSON Schema.
+// schemaForm is the form of a JSON Schema. true and false are schemas too. What is in it is taken as it is, and
+// checked with the definition.
 func schemaForm(to *any) form {
 	return form{
 		read: func(p *parser, e *document.Element) {

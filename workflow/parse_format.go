@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-run/pawl/timeout"
 )
 
-// The values of enumerated fields.
+// The values of enumerated fields. The order is that in which a problem lists them.
 var (
 	modes            = []Mode{ModeGraph, ModeDAG}
 	outcomes         = []On{OnSuccess, OnError, OnAlways}
@@ -25,6 +25,7 @@ var (
 // The functions of this file are the format of definitions in JSON and YAML: the
 // fields of each struct, in the order of its Go fields.
 
+// definitionFormat is the format of the whole.
 func definitionFormat(d *Definition) []field {
 	return []field{
 		{"name", nameForm(&d.Name)},
@@ -64,6 +65,8 @@ func outputFormat(s *OutputSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}, {"mapping", expressionsForm(&s.Mapping, true)}}
 }
 
+// limitsFormat is the format of limits, whose zero is the engine's default: no number stands for it in a text.
+// checkBounds goes through the same fields.
 func limitsFormat(l *Limits) []field {
 	return []field{
 		{"foreach", positiveForm(&l.Foreach, 0)},
@@ -81,6 +84,7 @@ func limitsFormat(l *Limits) []field {
 	}
 }
 
+// nodeFormat is the format of a node. From task to end stand the kinds: checkKinds counts on it.
 func nodeFormat(n *Node) []field {
 	return []field{
 		{"id", nameForm(&n.ID)},
@@ -125,6 +129,7 @@ func approvalFormat(s *ApprovalSpec) []field {
 	}
 }
 
+// waitFormat is the format of wait: one thing, or a list of such things under any.
 func waitFormat(s *WaitSpec) []field {
 	return append(eventFormat(s), field{"any", listForm(&s.Any, eventFormat)})
 }
@@ -142,7 +147,8 @@ func eventFormat(s *WaitSpec) []field {
 // atOnce is the instant for which for: 0s is short.
 const atOnce = "now"
 
-// delayForm is the form of the duration of a timer.
+// delayForm is the form of the duration of a timer. A timer of 0 cannot be told from none in a Go value, so it
+// becomes one until now, which is over at once.
 func delayForm(s *WaitSpec) form {
 	c := durationForm(&s.For, 0)
 	c.read = func(p *parser, e *document.Element) {
@@ -150,6 +156,7 @@ func delayForm(s *WaitSpec) form {
 		if s.For = p.readDuration(e, true); s.For > 0 || len(p.problems) > n {
 			return
 		}
+		// The other field was read before this one.
 		if s.Until != "" {
 			p.reportProblem(ProblemConflict, "only one of for and until")
 		}
@@ -158,7 +165,8 @@ func delayForm(s *WaitSpec) form {
 	return c
 }
 
-// untilForm is the form of the instant of a timer.
+// untilForm is the form of the instant of a timer. Whichever of for and until comes second in the text finds the
+// first.
 func untilForm(s *WaitSpec) form {
 	c := expressionForm(&s.Until)
 	read := c.read
@@ -183,6 +191,7 @@ func retryFormat(s *RetrySpec) []field {
 	}
 }
 
+// transitionFormat is the format of a transition. Joins of one group are compared by it.
 func transitionFormat(t *Transition) []field {
 	return []field{
 		{"id", nameForm(&t.ID)},

@@ -13,17 +13,21 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A place is where a field was written.
+// A place is where a field was written. Lines and columns count from 1; 0 is unknown, as in a definition that was
+// built in Go.
 type place struct {
 	field        string // path from its node, its transition or the definition
 	line, column int
 }
 
-// places are those of the fields of one node, transition or definition, sorted
-// by field.
+// places are those of the fields of one node, transition or definition, sorted by field. They outlive the text:
+// problems that the checker finds later have lines too. Each belongs to a node or transition, so that a definition
+// which is put together of parts keeps them.
 type places []place
 
-// findPlace returns the place of a field, or of the field that it is a part of.
+// findPlace returns the place of a field, or of the field that it is a part of. Example:
+// synchronization.merge.target, if it was not written, has the place of synchronization.merge, and that of
+// synchronization without a merge.
 func (ps places) findPlace(field string) place {
 	for len(ps) > 0 {
 		i, ok := slices.BinarySearchFunc(ps, field, func(p place, field string) int { return strings.Compare(p.field, field) })
@@ -33,12 +37,13 @@ func (ps places) findPlace(field string) place {
 		if field == "" {
 			break
 		}
+		// One step outwards: from an index to its list, from a field to what it is in, and at last to the whole.
 		field = field[:max(0, strings.LastIndexAny(field, ".["))]
 	}
 	return place{}
 }
 
-// An owner is what the fields at hand belong to.
+// An owner is what the fields at hand belong to. Problems name it, and places are kept in it.
 type owner struct {
 	node       NodeID
 	transition TransitionID
@@ -46,7 +51,8 @@ type owner struct {
 	places     *places
 }
 
-// A parser reads elements into a definition and collects what is wrong.
+// A parser reads elements into a definition and collects what is wrong. It reads one text and goes on after a
+// problem, so that all of them are told at once. here is the place of what is read at the moment.
 type parser struct {
 	owner    owner
 	here     place
@@ -55,6 +61,7 @@ type parser struct {
 
 // reportProblem adds a problem at the place in hand.
 func (p *parser) reportProblem(code, format string, args ...any) {
+	// What comes after is not told.
 	if len(p.problems) == maxProblems {
 		return
 	}
@@ -65,7 +72,8 @@ func (p *parser) reportProblem(code, format string, args ...any) {
 	})
 }
 
-// reportType reports that e is not what is needed.
+// reportType reports that e is not what is needed. It says what there is as well, such as the list [1, 2] where a
+// string is needed.
 func (p *parser) reportType(e *document.Element, what string) {
 	p.reportProblem(ProblemWrongType, "%s where %s is needed", e.Describe(), what)
 }
@@ -78,7 +86,8 @@ func (p *parser) isKind(e *document.Element, kind document.Kind) bool {
 	return e.Kind == kind
 }
 
-// readOwned reads something whose fields belong to o.
+// readOwned reads something whose fields belong to o. The fields in it are named from there on: a problem says node
+// "a": retry.jitter, and not nodes[3].retry.jitter, unless the node has no id.
 func (p *parser) readOwned(o owner, read func()) {
 	outer, here := p.owner, p.here
 	if o.node == "" && o.transition == "" && here.field != "" {
@@ -87,6 +96,7 @@ func (p *parser) readOwned(o owner, read func()) {
 	p.owner, p.here = o, place{line: here.line, column: here.column}
 	p.notePlace()
 	read()
+	// findPlace searches in them.
 	slices.SortStableFunc(*o.places, func(a, b place) int { return strings.Compare(a.field, b.field) })
 	p.owner, p.here = outer, here
 }
@@ -94,7 +104,7 @@ func (p *parser) readOwned(o owner, read func()) {
 // notePlace keeps the place in hand for problems that are found later.
 func (p *parser) notePlace() { *p.owner.places = append(*p.owner.places, p.here) }
 
-// atPlace reads something at another place.
+// atPlace reads something at another place. Places are nested like calls.
 func (p *parser) atPlace(at place, read func()) {
 	outer := p.here
 	p.here = at
@@ -102,7 +112,8 @@ func (p *parser) atPlace(at place, read func()) {
 	p.here = outer
 }
 
-// readFields reads the members of an object into fields.
+// readFields reads the members of an object into fields. The order of keys means nothing. Tables are short, so they
+// are searched one by one.
 func (p *parser) readFields(e *document.Element, fields []field) {
 	p.eachMember(e, func(key string, e *document.Element) {
 		for i := range fields {
@@ -112,11 +123,13 @@ func (p *parser) readFields(e *document.Element, fields []field) {
 				return
 			}
 		}
+		// A field that nobody reads would be a wish that is silently not granted.
 		p.reportProblem(ProblemUnknownField, "there is no such field%s", suggestField(key, fields))
 	})
 }
 
-// suggestField names the field that was probably meant.
+// suggestField names the field that was probably meant. It finds other ways of writing, such as sibling_group, and
+// slips of a letter.
 func suggestField(key string, fields []field) string {
 	joined := strings.ReplaceAll(strings.ReplaceAll(key, "_", ""), "-", "")
 	for _, f := range fields {
@@ -127,7 +140,8 @@ func suggestField(key string, fields []field) string {
 	return ""
 }
 
-// eachMember reads the members of an object, with their keys in the path.
+// eachMember reads the members of an object, with their keys in the path. A key that is no string, or is there twice,
+// is reported, and its value not read.
 func (p *parser) eachMember(e *document.Element, read func(key string, value *document.Element)) {
 	if !p.isKind(e, document.Object) {
 		return
@@ -164,7 +178,8 @@ func (p *parser) eachItem(e *document.Element, read func(*document.Element)) {
 	}
 }
 
-// readName returns a string that is not empty.
+// readName returns a string that is not empty. YAML takes 1, null or yes without quotes for something else than a
+// text; to turn it into one would make ids that nobody wrote.
 func (p *parser) readName(e *document.Element) (string, bool) {
 	switch {
 	case e.Kind == document.String && e.Text == "":
@@ -183,6 +198,7 @@ func (p *parser) readName(e *document.Element) (string, bool) {
 // strings.
 var ambiguous = regexp.MustCompile(`^(?i:yes|no|on|off)$`)
 
+// readExpression returns the source of an expression: a text, or a number or bool as it is written.
 func (p *parser) readExpression(e *document.Element) string {
 	switch e.Kind {
 	case document.Number, document.Bool:
@@ -198,6 +214,7 @@ func (p *parser) readExpression(e *document.Element) string {
 	return ""
 }
 
+// readInteger returns an integer that fits into an int; 1.0 is one, 1.5 is none.
 func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 	v, err := e.Number()
 	if err != nil {
@@ -211,6 +228,7 @@ func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 	return n, true
 }
 
+// readNumber returns a number, NaN for what is none.
 func (p *parser) readNumber(e *document.Element) float64 {
 	v, err := e.Number()
 	if err != nil {
@@ -225,8 +243,8 @@ func (p *parser) readNumber(e *document.Element) float64 {
 	return math.NaN()
 }
 
-// readDuration returns a duration that is not negative; zero says whether it may
-// be 0.
+// readDuration returns a duration that is not negative; zero says whether it may be 0. It is a text with a unit: a
+// number alone would leave open of what.
 func (p *parser) readDuration(e *document.Element, zero bool) time.Duration {
 	if e.Kind != document.String {
 		p.reportType(e, "a duration, a string such as 30s,")
@@ -244,7 +262,8 @@ func (p *parser) readDuration(e *document.Element, zero bool) time.Duration {
 	return max(d, 0)
 }
 
-// readValue returns e as a value of the JSON model.
+// readValue returns e as a value of the JSON model. Numbers have the types of the model: an integer is an int64, any
+// other a float64.
 func (p *parser) readValue(e *document.Element) any {
 	switch e.Kind {
 	case document.Null:

@@ -2,8 +2,8 @@ package workflow
 
 import "github.com/pawl-run/pawl/internal/document"
 
-// partForm is the form of a struct within a struct. The struct is left out if all
-// its fields are.
+// partForm is the form of a struct within a struct. The struct is left out if all its fields are. input, state,
+// output and limits are such: to write input: {} is to write nothing.
 func partForm[T any](to *T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) { p.readFields(e, format(to)) },
@@ -16,8 +16,8 @@ func partForm[T any](to *T, format func(*T) []field) form {
 	}
 }
 
-// sectionForm is the form of a struct behind a pointer, which is written even if it
-// is empty.
+// sectionForm is the form of a struct behind a pointer, which is written even if it is empty. approval: {} is an
+// approval with all its defaults.
 func sectionForm[T any](to **T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -33,7 +33,7 @@ func sectionForm[T any](to **T, format func(*T) []field) form {
 	}
 }
 
-// listForm is the form of a list of structs.
+// listForm is the form of a list of structs. Items keep their order, and each is named by its index.
 func listForm[T any](to *[]T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -57,7 +57,7 @@ func listForm[T any](to *[]T, format func(*T) []field) form {
 	}
 }
 
-// writeFields writes all fields of one struct.
+// writeFields writes all fields of one struct. What has its default is nil and left out.
 func writeFields(fields []field) map[string]any {
 	out := map[string]any{}
 	for _, f := range fields {
@@ -71,6 +71,8 @@ func writeFields(fields []field) map[string]any {
 // nodesForm and transitionsForm are lists whose problems name the node or the
 // transition.
 
+// nodesForm is the form of the nodes. The id of each is looked up before it is read, so that problems with what comes
+// before it name it too.
 func nodesForm(d *Definition) form {
 	c := listForm(&d.Nodes, nodeFormat)
 	c.read = func(p *parser, e *document.Element) {
@@ -83,6 +85,8 @@ func nodesForm(d *Definition) form {
 	return c
 }
 
+// transitionsForm is the form of the transitions. Those without an id have the one that they will get, and problems
+// name them by it.
 func transitionsForm(d *Definition) form {
 	c := listForm(&d.Transitions, transitionFormat)
 	c.read = func(p *parser, e *document.Element) {
@@ -97,8 +101,8 @@ func transitionsForm(d *Definition) form {
 	return c
 }
 
-// writtenIDs returns the id of each transition of a list, so that problems can
-// name them.
+// writtenIDs returns the id of each transition of a list, so that problems can name them. The ids of all must be
+// known first: a default id depends on those that others have.
 func writtenIDs(list *document.Element) []TransitionID {
 	ts := make([]Transition, len(list.Items))
 	for i, e := range list.Items {
@@ -107,6 +111,7 @@ func writtenIDs(list *document.Element) []TransitionID {
 	completeIDs(ts)
 	ids := make([]TransitionID, len(ts))
 	for i := range ts {
+		// A transition with neither end has no id to speak of.
 		if ts[i].ID != "->" {
 			ids[i] = ts[i].ID
 		}
@@ -114,7 +119,7 @@ func writtenIDs(list *document.Element) []TransitionID {
 	return ids
 }
 
-// strategyForm is the form of all, any or {mOfN: n}.
+// strategyForm is the form of all, any or {mOfN: n}. any is written as it was, although it is mOfN 1.
 func strategyForm(to *Strategy) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -132,7 +137,8 @@ func strategyForm(to *Strategy) form {
 	}
 }
 
-// toleranceForm is the form of {failures: n} or {failureRatio: r}.
+// toleranceForm is the form of {failures: n} or {failureRatio: r}. failures: 0 says something, so that which field is
+// there matters and not its value.
 func toleranceForm(to *Tolerance) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -165,7 +171,7 @@ func toleranceForm(to *Tolerance) form {
 	}
 }
 
-// joinForm is the form of all, synchronize, any or {mOfN: n}.
+// joinForm is the form of all, synchronize, any or {mOfN: n}. Which of them a mode has is checked later.
 func joinForm(to *Join) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -181,7 +187,7 @@ func joinForm(to *Join) form {
 	}
 }
 
-// readChoice reads a word or a quorum.
+// readChoice reads a word or a quorum. With a problem it returns the zero value.
 func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN func(int) T) T {
 	var n int
 	switch e.Kind {
@@ -202,7 +208,7 @@ func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN 
 	return none
 }
 
-// endForm is the form of complete, or {fail: CODE, message: TEXT}.
+// endForm is the form of complete, or {fail: CODE, message: TEXT}. A completion has no code and needs no object.
 func endForm(to **EndSpec) form {
 	failure := func(s *EndSpec) []field {
 		return []field{{"fail", nameForm(&s.Fail)}, {"message", textForm(&s.Message)}}

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A Schema is a compiled JSON Schema, draft 2020-12. It refers to nothing
-// outside itself. The nil Schema accepts everything.
+// A Schema is a compiled JSON Schema, draft 2020-12. It refers to nothing outside itself. The nil Schema accepts
+// everything. Compiled schemas are shared by all runs of a definition; a check changes nothing in one.
 type Schema struct {
 	compiled    *jsonschema.Schema
 	unevaluated bool // one of its parts asks what the others have not evaluated
@@ -26,18 +26,20 @@ type Schema struct {
 // errNoLoader refuses references to other documents.
 var errNoLoader = errors.New("a schema may refer only to itself")
 
+// A noLoader takes the place of the library's loader: a definition must not make the engine read files or open
+// connections.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%w, not to %s", errNoLoader, url)
 }
 
-// CompileSchema compiles a schema given as a value; nil gives nil. The error says what is
-// wrong with it: it is no schema, refers to something else, or is beyond a bound. It has at
-// most some 40,000 values, fewer if they are deep, and [MaxSubschemas] subschemas, of which at most [MaxAppliedSchemas] apply to one value
-// where each $ref counts as often as it is followed; nothing in it applies to a
-// value because it applies to that value; its patterns are bounded as those of expressions are; and it
-// has neither $dynamicRef nor $recursiveRef.
+// CompileSchema compiles a schema given as a value; nil gives nil. The error says what is wrong with it: it is no
+// schema, refers to something else, or is beyond a bound. It has at most some 40,000 values, fewer if they are deep,
+// and [MaxSubschemas] subschemas, of which at most [MaxAppliedSchemas] apply to one value where each $ref counts as
+// often as it is followed; nothing in it applies to a value because it applies to that value; its patterns are
+// bounded as those of expressions are; and it has neither $dynamicRef nor $recursiveRef. The bounds are there for
+// definitions of strangers: without them a schema of a few KB can take the memory of the host, or a check hours.
 func CompileSchema(doc any) (*Schema, error) {
 	s, err := newSchemaSource(doc)
 	if err != nil {
@@ -46,12 +48,16 @@ func CompileSchema(doc any) (*Schema, error) {
 	return s.schemaAt()
 }
 
-// A schemaSource compiles parts of one document. The zero value is no document.
+// A schemaSource compiles parts of one document. The zero value is no document. To compile each part from a document
+// of its own would break its references, and cost the whole each time.
 type schemaSource struct {
 	compiler           *jsonschema.Compiler
 	unevaluated, whole bool
 }
 
+// newSchemaSource reads a document that is to be a schema, and finds whether it can be used. Cheap looks come first:
+// its size is bounded before it is compiled, and what is compiled is walked through once for what its references come
+// to.
 func newSchemaSource(doc any) (schemaSource, error) {
 	if doc == nil {
 		return schemaSource{}, nil
@@ -111,28 +117,32 @@ func (s *Schema) Check(v any) error {
 	return err
 }
 
-// CheckWithin is Check with a bound of the caller's: most is in units of cost, as those of
-// expressions, and so is what it returns, at most one more than most.
-// The cost is counted before the work is done.
+// CheckWithin is Check with a bound of the caller's: most is in units of cost, as those of expressions, and so is
+// what it returns, at most one more than most. The cost is counted before the work is done. A planner adds up what
+// the checks of one message cost, and hands down what is left.
 func (s *Schema) CheckWithin(most int, v any) (cost int, err error) {
 	if s == nil {
 		return 0, nil
 	}
 	m := schemaMeter{left: most, unevaluated: s.unevaluated, whole: s.whole}
+	// The meter walks first. Only a check that is paid for is made.
 	switch m.apply(s.compiled, v, 0); {
 	case m.tooDeep:
 		return 0, &LimitError{Limit: value.LimitDepth, Max: maxCheckedDepth}
 	case m.left < 0:
 		return most + 1, &LimitError{Limit: LimitSchemaCost, Max: int64(most)}
 	}
+	// The library is complete and tells more; it is as good as the finder for what is small, and alone where parts
+	// look at what others have not evaluated.
 	if cost = most - m.left; cost < findLarge || s.whole {
 		return cost, schemaError(s.compiled.Validate(v))
 	}
 	return cost, new(violationFinder).findViolation(s.compiled, v).toError()
 }
 
-// schemaError returns an error of the library as a *SchemaError about one place: the first
-// one, whatever the order in which the library has looked.
+// schemaError returns an error of the library as a *SchemaError about one place: the first one, whatever the order in
+// which the library has looked. The library reports a tree of causes, in an order of its own. The smallest place at
+// each level makes one error of it which is the same in each run and each replay.
 func schemaError(err error) error {
 	var ve *jsonschema.ValidationError
 	switch {
@@ -152,8 +162,8 @@ func schemaError(err error) error {
 // maxSchemaMessage bounds, in bytes, what a message lists of properties and of a schema.
 const maxSchemaMessage = 400
 
-// schemaReason says what is wrong in the words of the schema: it quotes nothing of the
-// value but the names of properties.
+// schemaReason says what is wrong in the words of the schema: it quotes nothing of the value but the names of
+// properties. The message gets into events and logs, which have other readers than the data.
 func schemaReason(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Minimum:
@@ -178,6 +188,7 @@ func schemaReason(k jsonschema.ErrorKind) string {
 	return reason
 }
 
+// ratText is a number of a schema as a text of the usual form.
 func ratText(r *big.Rat) string {
 	f, _ := r.Float64()
 	return strconv.FormatFloat(f, 'g', -1, 64)

@@ -14,13 +14,15 @@ import (
 // if all of it is wrong and each place is told.
 const maxSchemaWeight = 400_000
 
-// A schemaSize says how large a document is that is to be a schema.
+// A schemaSize says how large a document is that is to be a schema. It counts before anything is compiled, so it
+// cannot tell a schema from an object that only looks like one, and takes all for schemas.
 type schemaSize struct {
 	subschemas int // there may be: everything that is an object or a bool
 	weight     int // of all values: what it costs to find them wrong grows with their depth
 }
 
-// addValue counts what is in a document so many levels deep, but for what is there as a value.
+// addValue counts what is in a document so many levels deep, but for what is there as a value. The walk ends at the
+// bound: a document may be deeper and larger than anybody would wait for.
 func (s *schemaSize) addValue(doc any, depth int) {
 	if s.weight += 8 + depth; s.weight > maxSchemaWeight {
 		return
@@ -32,6 +34,7 @@ func (s *schemaSize) addValue(doc any, depth int) {
 		s.subschemas++
 		for name, v := range doc {
 			switch name {
+			// These hold values, which are no schemas whatever they look like.
 			case "enum", "const", "default", "examples":
 			default:
 				s.addValue(v, depth+1)
@@ -60,13 +63,14 @@ func checkSize(doc any) error {
 // maxPatternBytes bounds the source of all patterns of a schema, in bytes.
 const maxPatternBytes = 64 << 10
 
-// A patternCompiler compiles the patterns of one schema, within the bounds of those of
-// expressions.
+// A patternCompiler compiles the patterns of one schema, within the bounds of those of expressions. A pattern that is
+// repeated is compiled once and counted once.
 type patternCompiler struct {
 	compiled map[string]*expr.Pattern
 	bytes    int
 }
 
+// compile is called by the library for each pattern that it meets.
 func (c *patternCompiler) compile(source string) (jsonschema.Regexp, error) {
 	if p, ok := c.compiled[source]; ok {
 		return p, nil
@@ -85,15 +89,17 @@ func (c *patternCompiler) compile(source string) (jsonschema.Regexp, error) {
 	return p, nil
 }
 
-// schemaPaths counts how often the parts of a schema apply to one value, over all paths
-// by which $ref, allOf and such lead to them.
+// schemaPaths counts how often the parts of a schema apply to one value, over all paths by which $ref, allOf and such
+// lead to them. Example: a refers twice to b, b twice to c, and so on: 20 small parts are a million when a value is
+// checked. And a that refers to itself for the same value would be checked for ever.
 type schemaPaths struct {
 	applied     map[*jsonschema.Schema]int // by a part, itself counted; 0 while that is found out
 	unevaluated bool
 	older       bool // one of its parts is of a draft before 2020-12
 }
 
-// follow returns why a schema cannot be used, nil if it can.
+// follow returns why a schema cannot be used, nil if it can. It visits each part once, from the root on, whatever
+// refers to it.
 func (p *schemaPaths) follow(root *jsonschema.Schema) error {
 	seen := map[*jsonschema.Schema]bool{root: true}
 	for queue := []*jsonschema.Schema{root}; len(queue) > 0; queue = queue[1:] {
@@ -116,6 +122,8 @@ func (p *schemaPaths) follow(root *jsonschema.Schema) error {
 	return nil
 }
 
+// countApplied returns how many schemas apply to a value if s does, itself counted: the sum over its parts, each
+// found once. A part that is met while its own sum is being found out refers to itself.
 func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
 	switch n, ok := p.applied[s]; {
 	case n > 0:
@@ -138,7 +146,8 @@ func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
 	return sum, nil
 }
 
-// partsForValue returns the schemas that s applies to the value that it applies to itself.
+// partsForValue returns the schemas that s applies to the value that it applies to itself. They are what makes a
+// check of one value grow. To apply a schema to the children is no danger: children are smaller.
 func partsForValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	parts := slices.Concat([]*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf, sortedParts(s.DependentSchemas))
 	for _, name := range sortedKeys(s.Dependencies) {
@@ -167,8 +176,10 @@ func partsForChildren(s *jsonschema.Schema) []*jsonschema.Schema {
 	return slices.DeleteFunc(parts, isNoSchema)
 }
 
+// isNoSchema reports whether a part is not there.
 func isNoSchema(s *jsonschema.Schema) bool { return s == nil }
 
+// sortedParts returns schemas in the order of their names, so that the first error is always the same one.
 func sortedParts(m map[string]*jsonschema.Schema) []*jsonschema.Schema {
 	parts := make([]*jsonschema.Schema, 0, len(m))
 	for _, name := range sortedKeys(m) {

@@ -17,9 +17,9 @@ const (
 	bytesPrice = 16 // so many bytes of a text are read or hashed for one unit
 )
 
-// A schemaMeter counts down what a check may still cost; less than 0 ends the walk. It walks
-// over schema and value as the library does, but goes into every alternative: it decides
-// nothing but where a type does not fit.
+// A schemaMeter counts down what a check may still cost; less than 0 ends the walk. It walks over schema and value as
+// the library does, but goes into every alternative: it decides nothing but where a type does not fit. The sum may be
+// too high, and must not be too low: a schema cannot make a check cost more than was counted.
 type schemaMeter struct {
 	left        int  // units
 	depth       int  // lists and objects that the walk is in
@@ -32,7 +32,8 @@ type schemaMeter struct {
 // checked. State may be as deep as a path and the value that is written there.
 const maxCheckedDepth = 512
 
-// apply pays for a schema that applies to v, beneath so many others that do.
+// apply pays for a schema that applies to v, beneath so many others that do. above is how many schemas lead to this
+// one for the same value: the library goes through them to see that it is not in a circle.
 func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 	if m.left < 0 {
 		return
@@ -41,6 +42,7 @@ func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 		m.left -= partCost // each violation is told
 	}
 	m.left -= partCost + above/8 + m.depth/4 // the library looks among those above for itself; each error has the whole path
+	// The library looks no further into a value of another type.
 	if s.Bool != nil || s.Types != nil && !fitsTypes(s.Types, v) {
 		return
 	}
@@ -62,6 +64,7 @@ func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 	default:
 		m.payForNumber(s)
 	}
+	// The library ends at the first alternative that fits; here all are paid for.
 	m.applyAll(s.AllOf, v, above+1)
 	m.applyAll(s.AnyOf, v, above+1)
 	m.applyAll(s.OneOf, v, above+1)
@@ -83,6 +86,7 @@ func (m *schemaMeter) enterContainer() bool {
 	return true
 }
 
+// applyAll applies each of some schemas to the same value.
 func (m *schemaMeter) applyAll(parts []*jsonschema.Schema, v any, above int) {
 	for _, part := range parts {
 		m.apply(part, v, above)
@@ -110,7 +114,8 @@ func fitsTypes(types *jsonschema.Types, v any) bool {
 	return *types&fitting != 0
 }
 
-// payForConstants pays for the comparisons with constants and for the format.
+// payForConstants pays for the comparisons with constants and for the format. An enumeration is compared with one
+// constant after the other.
 func (m *schemaMeter) payForConstants(s *jsonschema.Schema, v any) {
 	if s.Const != nil {
 		m.left -= m.costOfEquality(v, *s.Const)
@@ -126,8 +131,9 @@ func (m *schemaMeter) payForConstants(s *jsonschema.Schema, v any) {
 	}
 }
 
-// costOfEquality returns what it costs to compare a value with a constant. Those of different
-// kinds, and texts of different lengths, are told apart at once.
+// costOfEquality returns what it costs to compare a value with a constant. Those of different kinds, and texts of
+// different lengths, are told apart at once. A list or an object of the same length is compared to the end, as far as
+// the cost goes.
 func (m *schemaMeter) costOfEquality(v, constant any) int {
 	switch v := v.(type) {
 	case nil, bool:
@@ -170,6 +176,7 @@ func (m *schemaMeter) costOfValue(v any) int {
 	}
 }
 
+// costOfItems returns what it costs to go through items, at most a little more than is left.
 func (m *schemaMeter) costOfItems(items iter.Seq[any]) int {
 	cost := 1
 	if !m.enterContainer() {
@@ -185,6 +192,7 @@ func (m *schemaMeter) costOfItems(items iter.Seq[any]) int {
 	return cost
 }
 
+// payForNumber pays for comparisons, which are of fractions, and for a division.
 func (m *schemaMeter) payForNumber(s *jsonschema.Schema) {
 	if s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil {
 		m.left -= numberCost
@@ -194,6 +202,7 @@ func (m *schemaMeter) payForNumber(s *jsonschema.Schema) {
 	}
 }
 
+// payForText pays for the length of a text, which is counted in code points, and for its pattern.
 func (m *schemaMeter) payForText(s *jsonschema.Schema, text string) {
 	m.left -= len(text) / bytesPrice
 	if s.Pattern != nil {
@@ -206,6 +215,8 @@ func costOfMatch(pattern jsonschema.Regexp, bytes int) int {
 	return pattern.(*expr.Pattern).Cost(bytes)
 }
 
+// payForList pays for the items of a list, each by what applies to it: a part of its own, the one for the rest, or
+// those for all.
 func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
 	if m.unevaluated {
 		m.left -= len(list)
@@ -214,6 +225,7 @@ func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
 		m.left -= m.costOfUnique(list)
 	}
 	prefix := s.PrefixItems
+	// Drafts before 2020-12 wrote both with items.
 	if parts, ok := s.Items.([]*jsonschema.Schema); ok {
 		prefix = parts
 	}
@@ -249,6 +261,7 @@ func (m *schemaMeter) costOfUnique(list []any) int {
 	return 2 * m.costOfValue(list)
 }
 
+// payForObject pays for the properties of an object, and for what depends on whether some are there.
 func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, above int) {
 	m.left -= len(object) + len(s.Required) + len(s.DependentRequired) + len(s.Dependencies) + len(s.DependentSchemas)
 	if m.unevaluated {

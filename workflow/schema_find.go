@@ -22,14 +22,16 @@ type violationFinder struct {
 	path []string // of the value
 }
 
-// A violation is where a value does not fit, and why: text is made of it only if it is told.
+// A violation is where a value does not fit, and why: text is made of it only if it is told. Where an alternative
+// decides, most violations are found only to be dropped.
 type violation struct {
 	path []string
 	err  error                // of the library
 	kind jsonschema.ErrorKind // without err
 }
 
-// toError returns the violation as a *SchemaError.
+// toError returns the violation as a *SchemaError. Of an error of the library only the reason is taken: its place is
+// within the part that was checked.
 func (v *violation) toError() error {
 	if v == nil {
 		return nil
@@ -44,13 +46,13 @@ func (v *violation) toError() error {
 	return found
 }
 
-// findLarge is the cost, in units, from which on a check ends at its first violation.
+// findLarge is the cost, in units, from which on a check ends at its first violation. That is some 20 ms.
 const findLarge = 200_000
 
 var anything = &jsonschema.Schema{Bool: new(true), DraftVersion: 2020}
 
-// findViolation returns a violation of s in v, nil if v fits. s has none of what
-// [schemaPaths] notes as whole.
+// findViolation returns a violation of s in v, nil if v fits. s has none of what [schemaPaths] notes as whole. It
+// looks at the value itself, then at the parts that apply to it, then into it, so that what is told is the outermost.
 func (f *violationFinder) findViolation(s *jsonschema.Schema, v any) *violation {
 	err := f.checkOwn(s, v)
 	if err == nil {
@@ -74,19 +76,22 @@ func (f *violationFinder) violationHere(k jsonschema.ErrorKind) *violation {
 	return &violation{path: slices.Clone(f.path), kind: k}
 }
 
-// An ownSchema is what a schema asserts of one value itself.
+// An ownSchema is what a schema asserts of one value itself. It is made once for each part of the schema and each
+// check.
 type ownSchema struct {
 	schema *jsonschema.Schema
 	plain  bool // it asserts nothing but a type
 }
 
-// fitsPlainly reports whether v, which may be of the type, fits for that reason alone.
+// fitsPlainly reports whether v, which may be of the type, fits for that reason alone. Most parts of most schemas are
+// of this kind, and need no call of the library.
 func (o *ownSchema) fitsPlainly(v any) bool {
 	_, fraction := v.(float64) // it may be no integer
 	return o.plain && (o.schema.Types == nil || !fraction)
 }
 
-// checkOwn checks what s asserts of v itself.
+// checkOwn checks what s asserts of v itself. The library would go into everything that a schema applies: it gets a
+// copy without that.
 func (f *violationFinder) checkOwn(s *jsonschema.Schema, v any) *violation {
 	own := f.own[s]
 	if own == nil {
@@ -127,7 +132,8 @@ func typeName(v any) string {
 	}
 }
 
-// isPlain reports whether a schema asserts nothing but a type.
+// isPlain reports whether a schema asserts nothing but a type. It goes by the fields that there are, so that a
+// keyword which a later version of the library knows makes a schema no plain one.
 func isPlain(s *jsonschema.Schema) bool {
 	rest := reflect.ValueOf(s).Elem()
 	for i := range rest.NumField() {
@@ -143,8 +149,9 @@ func isPlain(s *jsonschema.Schema) bool {
 	return true
 }
 
-// ownAssertions returns s without the schemas that it applies. Which properties it knows
-// stays, for those that may not be there.
+// ownAssertions returns s without the schemas that it applies. Which properties it knows stays, for those that may
+// not be there. To forbid further properties, the library must know the names and patterns of those that may be
+// there, whatever they are.
 func ownAssertions(s *jsonschema.Schema) *jsonschema.Schema {
 	own := *s
 	own.Ref, own.Not, own.If, own.Then, own.Else = nil, nil, nil, nil, nil
@@ -171,7 +178,8 @@ func ownAssertions(s *jsonschema.Schema) *jsonschema.Schema {
 	return &own
 }
 
-// findInParts looks in the schemas that s applies to the value itself.
+// findInParts looks in the schemas that s applies to the value itself. The order is fixed, so that of several
+// violations the same one is told each time.
 func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
 	parts := slices.Clone(s.AllOf)
 	if s.Ref != nil {
@@ -186,6 +194,7 @@ func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
 	}
 	if s.If != nil {
 		then := s.Then
+		// What does not fit here is no violation; it only chooses.
 		if f.findViolation(s.If, v) != nil {
 			then = s.Else
 		}
@@ -226,13 +235,16 @@ func (f *violationFinder) findInAlternatives(parts []*jsonschema.Schema, v any, 
 	return first
 }
 
-// findInside looks in what is under a key of the value.
+// findInside looks in what is under a key of the value. The path is one slice, which grows and shrinks with the walk:
+// whoever keeps it takes a copy.
 func (f *violationFinder) findInside(s *jsonschema.Schema, key string, v any) *violation {
 	f.path = append(f.path, key)
 	defer func() { f.path = f.path[:len(f.path)-1] }()
 	return f.findViolation(s, v)
 }
 
+// findInList looks in the items of a list, and counts those that must be contained. The first violation ends it,
+// before the count is known.
 func (f *violationFinder) findInList(s *jsonschema.Schema, list []any) *violation {
 	matched := 0
 	for i, item := range list {
@@ -261,6 +273,8 @@ func (f *violationFinder) findInList(s *jsonschema.Schema, list []any) *violatio
 	return nil
 }
 
+// findInObject looks at the properties of an object in the order of their names: at the name, and at the value with
+// each schema that is for it.
 func (f *violationFinder) findInObject(s *jsonschema.Schema, object map[string]any) *violation {
 	for _, name := range sortedKeys(object) {
 		if s.PropertyNames != nil {
