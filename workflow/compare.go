@@ -51,6 +51,7 @@ func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 		return nil, err
 	}
 	var out, removed []DefinitionChange
+	// The definition itself comes first, then what there is now, in its order, and at last what is gone.
 	own := changedFields(was.own, is.own)
 	// What is added or removed moves others without changing their order: only those that are in both are compared.
 	if a, b := commonIDs(was.order, is.transitions), commonIDs(is.order, was.transitions); !slices.Equal(a, b) {
@@ -72,6 +73,7 @@ func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 		}
 	}
 	for _, id := range was.nodeOrder {
+		// A node that has another id counts as one that was removed and one that was added.
 		if is.nodes[id] == nil {
 			removed = append(removed, DefinitionChange{Kind: ChangeRemoved, Node: id})
 		}
@@ -106,6 +108,7 @@ func dissectDefinition(d *Definition) (*dissected, error) {
 		return nil, err
 	}
 	out := &dissected{nodes: map[NodeID]jsonFields{}, transitions: map[TransitionID]jsonFields{}}
+	// Both readings are of the same bytes: once for the fields of the whole, once for those of the parts.
 	var lists struct{ Nodes, Transitions []jsonFields }
 	if err := json.Unmarshal(data, &out.own); err != nil {
 		return nil, fmt.Errorf("definition %q as JSON: %w", c.Name, err)
@@ -115,6 +118,7 @@ func dissectDefinition(d *Definition) (*dissected, error) {
 	}
 	delete(out.own, "nodes")
 	delete(out.own, "transitions")
+	// The lists have the order of the definition, so the ids are taken from there.
 	for i, fields := range lists.Nodes {
 		id := c.Nodes[i].ID
 		if id == "" || out.nodes[id] != nil {
@@ -144,6 +148,7 @@ func changeOf[ID comparable](was, is map[ID]jsonFields, id ID) (DefinitionChange
 
 // changedFields returns the fields that differ, by name.
 func changedFields(was, is jsonFields) (out []FieldChange) {
+	// The union of both: a field that one of them lacks has its default there.
 	names := maps.Clone(was)
 	if names == nil {
 		names = jsonFields{}

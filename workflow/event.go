@@ -1,7 +1,7 @@
 package workflow
 
-// An EventType names what an event tells about a run: what happened, as in
-// task.completed.
+// An EventType names what an event tells about a run: what happened, as in task.completed. An event is told by a
+// decision, as it is committed, and is never withdrawn. The texts are part of the API and of the files of runs.
 type EventType string
 
 // Events of a run.

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A Failure is an error as data: what a task reported, or what the engine
-// found. Definitions catch failures by Code.
+// A Failure is an error as data: what a task reported, or what the engine found. Definitions catch failures by Code.
+// Message is for people; a definition that needs to tell failures apart goes by Code.
 type Failure struct {
 	Code      string  `json:"code"`
 	Message   string  `json:"message,omitzero"`
@@ -91,7 +91,8 @@ var (
 	ErrSuspended = errors.New("the run is suspended")
 )
 
-// A LimitError reports a bound that a caller's message exceeds.
+// A LimitError reports a bound that a caller's message exceeds. Nothing changed: a message beyond a limit is refused
+// before it is taken.
 type LimitError struct {
 	Limit string // its name, as in Limits or SEMANTICS
 	Max   int64
@@ -126,6 +127,7 @@ type SignalError struct {
 // Error names the run, the names that there are, and what to do.
 func (e *SignalError) Error() string {
 	text := fmt.Sprintf("run %q has no signal %q", string(e.Run), e.Name)
+	// The first that is nearly the same: most wrong names are slips.
 	for _, name := range e.Known {
 		if value.NearlyEqual(e.Name, name) {
 			text += fmt.Sprintf(" (did you mean %q?)", name)

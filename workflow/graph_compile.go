@@ -100,6 +100,7 @@ func (b *builder) addNodes() {
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Choice: b.compileProgram(n.choiceSource()), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
+		// A result is checked against it before it is mapped.
 		gn.Schema = b.compileSchema(n.OutputSchema)
 		if gn.Approval = n.Approval.withDefaults(); gn.Approval != nil {
 			gn.Message = b.compileProgram(n.Approval.MessageExpr)
@@ -110,6 +111,8 @@ func (b *builder) addNodes() {
 		}
 		// Both look for the tokens of one branch, which may be what is outside any group.
 		b.graph.TracksRoot = b.graph.TracksRoot || len(n.Cancels) > 0 || n.Join == JoinSynchronize
+		// Nodes are added in definition order, so that this list is in it too: of joins that wait for each other the
+		// first fires.
 		if n.Join == JoinSynchronize {
 			b.graph.Synchronize = append(b.graph.Synchronize, gn)
 		}
@@ -129,6 +132,7 @@ func (b *builder) addNodes() {
 func (b *builder) compileWaits(w *WaitSpec) []GraphWait {
 	specs := w.Any
 	if specs == nil {
+		// One thing is a list of one.
 		specs = []WaitSpec{*w}
 	}
 	out := make([]GraphWait, len(specs))
@@ -143,6 +147,7 @@ func (b *builder) compileWaits(w *WaitSpec) []GraphWait {
 func (b *builder) findSignals() {
 	names := slices.Clone(b.graph.Definition.Signals)
 	for _, n := range b.graph.Nodes {
+		// The order of the map makes no difference: the names are sorted.
 		names = append(names, n.Events()...)
 	}
 	slices.Sort(names)

@@ -41,6 +41,7 @@ func (b *builder) addNeeds() {
 	}
 	// The ids of the definition's own transitions are complete, and stay.
 	completeIDs(all)
+	// They are in a slice of their own, to which the graph keeps pointers.
 	for i := range all[len(d.Transitions):] {
 		b.connectNodes(&GraphTransition{Transition: &all[len(d.Transitions)+i]})
 	}
@@ -62,6 +63,7 @@ func (b *builder) groupByTier() {
 		var success, failure []*GraphTransition
 		for _, t := range n.Outgoing {
 			if t.Outcome != OnError {
+				// The zero outcome is success.
 				success = append(success, t)
 			}
 			if t.Outcome == OnError || t.Outcome == OnAlways {

@@ -48,9 +48,11 @@ func (b *builder) addGroups() {
 // target; "" if none is, or something else may be written there before the input is evaluated. The merged value is a
 // part of that input then, and the planner bounds it as one: the join fails, and not the node behind it.
 func (n *GraphNode) mergedField(target string) string {
+	// Elsewhere the input is evaluated later, or not at all, and state may be another by then.
 	if n.Kind != KindTask && n.Kind != KindSubworkflow || n.Join != JoinNone || n.Lock != "" {
 		return ""
 	}
+	// result is the merged value for the node behind the join, and the target has it as well.
 	for _, field := range sortedKeys(n.Node.Input) {
 		if source := strings.TrimSpace(n.Node.Input[field]); source == "result" || source == target {
 			return field

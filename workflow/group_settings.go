@@ -65,6 +65,7 @@ func (d *Definition) spreadGroups() {
 		if t.Synchronization == nil {
 			continue
 		}
+		// A group whose settings nobody has given is left as its transitions say.
 		y, ok := d.settings[t.Synchronization.SiblingGroup]
 		if !ok {
 			continue
@@ -139,6 +140,7 @@ func spreadField[T comparable](s *spreader, field string, own, group, def T) T {
 func (s *spreader) allPlaces() places {
 	out := slices.Clone(s.own)
 	for _, p := range s.group {
+		// What the transition says itself keeps its own place.
 		if rest, ok := strings.CutPrefix(p.field, s.at); ok && !s.own.have(ofSynchronization+rest) {
 			out = append(out, place{ofSynchronization + rest, p.line, p.column})
 		}

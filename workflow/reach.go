@@ -140,6 +140,7 @@ func (g *Graph) mayNest(spec *GroupSpec) bool {
 		at := work[len(work)-1]
 		work = work[:len(work)-1]
 		for _, t := range at.Outgoing {
+			// It is reached from one of its own branches.
 			if t.Spawns == spec {
 				return true
 			}

@@ -61,6 +61,7 @@ func newChecker(d *Definition) *checker {
 // checkAll makes all checks and returns what they found, in the order that Check promises. The parts are checked one
 // by one, then what concerns several of them, then the form of the whole.
 func (c *checker) checkAll() []Problem {
+	// Each of these reports; none returns anything that the next would need.
 	c.checkDefinition()
 	for i := range c.def.Nodes {
 		c.checkNode(c.atNode(i), &c.def.Nodes[i])
@@ -146,6 +147,7 @@ func (c *checker) reportProblem(s site, field, code, format string, args ...any)
 		Field: field, Line: at.line, Column: at.column,
 	}
 	if s.prefix != "" {
+		// There is no id that would say where the field is.
 		p.Field = s.prefix
 		if field != "" {
 			p.Field += "." + field

@@ -24,6 +24,7 @@ func (g *adjacency) stronglyConnected(follow func(edge) bool) components {
 		t.found.of[i] = -1
 	}
 	for n := range g.nodes {
+		// It was not reached from a node before it.
 		if t.order[n] == 0 {
 			t.visitFrom(n)
 		}
@@ -49,6 +50,7 @@ type frame struct{ node, edge int }
 func (t *tarjan) visitFrom(root int) {
 	frames := []frame{t.enterNode(root)}
 	for len(frames) > 0 {
+		// The frame is changed in place: the search goes on with the next edge when it comes back.
 		f := &frames[len(frames)-1]
 		out := t.graph.out[f.node]
 		if f.edge == len(out) {
@@ -66,6 +68,7 @@ func (t *tarjan) visitFrom(root int) {
 		switch {
 		case !t.follow(e):
 		case t.order[e.to] == 0:
+			// What is found below it is brought to its parent when the frame is popped.
 			frames = append(frames, t.enterNode(e.to))
 		// The node is on the stack: there is a way from it to this one, and now one back.
 		case t.found.of[e.to] < 0:
@@ -102,6 +105,7 @@ func (t *tarjan) leaveNode(n int) {
 // membersOf returns the nodes of each component in order; the components are in
 // the order of their first nodes.
 func (c components) membersOf() [][]int {
+	// Nodes are visited in order, so that the first of a component is the lowest.
 	sets := make([][]int, c.count)
 	var order []int
 	for n, k := range c.of {
@@ -125,6 +129,7 @@ func (g *adjacency) findCycle(nodes []int, c components, follow func(edge) bool)
 	for work := []int{first}; len(work) > 0; work = work[1:] {
 		n := work[0]
 		for _, e := range g.out[n] {
+			// A cycle does not leave its component.
 			if !follow(e) || c.of[e.to] != c.of[first] {
 				continue
 			}

@@ -15,6 +15,7 @@ func (c *checker) checkDefinition() {
 	d, s := c.def, c.atDefinition()
 	c.checkIdentity(s)
 	knownValue(c, s, "mode", d.Mode, modes)
+	// In graph mode a failure that nothing catches always fails the run.
 	if d.FailFast != nil && d.Mode != ModeDAG {
 		c.reportProblem(s, "failFast", ProblemInvalidField, "failFast is for mode: dag")
 	}
@@ -40,8 +41,10 @@ func (c *checker) checkIdentity(s site) {
 // checkStart checks the node at which a run begins. An empty dag is valid, and completes at once.
 func (c *checker) checkStart(s site) {
 	switch d := c.def; {
+	// All nodes without predecessors start: to name one would have no meaning.
 	case d.Mode == ModeDAG && d.Start != "":
 		c.reportProblem(s, "start", ProblemInvalidField, "with mode: dag every node without predecessors starts")
+	// A dag needs no start and may have no nodes.
 	case d.Mode == ModeDAG:
 	case len(d.Nodes) == 0:
 		c.reportProblem(s, "nodes", ProblemMissing, "there are no nodes")
@@ -57,6 +60,7 @@ func (c *checker) checkStart(s site) {
 func (c *checker) checkBounds(s site) {
 	l, most := writeFields(limitsFormat(&c.def.Limits)), DefaultLimits()
 	upper := writeFields(limitsFormat(&most))
+	// Only what the definition says is written, so a field that is 0 keeps the engine's limit.
 	for _, name := range sortedKeys(l) {
 		field := "limits." + name
 		switch v := l[name].(type) {
@@ -76,6 +80,7 @@ func (c *checker) checkBounds(s site) {
 // whole need not hold before the end. A property that is missing in the first state may be written later.
 func (c *checker) checkInitial(s site) {
 	d := c.def
+	// A Go value may hold what JSON cannot, such as a channel.
 	if _, err := value.Normalize(d.State.Initial, value.Limits{}); err != nil {
 		c.reportProblem(s, "state.initial", ProblemInvalidValue, "%s", err)
 		return
@@ -93,11 +98,13 @@ func (c *checker) checkInitial(s site) {
 	for _, name := range sortedKeys(d.State.Initial) {
 		field := "state.initial." + name
 		if _, ok := properties[name]; !ok {
+			// This much is certain without the schema being compiled: the first write would find it too late.
 			if doc["additionalProperties"] == false && doc["patternProperties"] == nil {
 				c.reportProblem(s, field, ProblemInvalidValue, "state.schema has no such property")
 			}
 			continue
 		}
+		// The part is compiled as the graph does it: what is valid here is valid there.
 		compiled, err := source.schemaAt("properties", name)
 		if err != nil {
 			c.reportProblem(s, "state.schema", ProblemSchema, "%s", schemaMessage(err))
@@ -126,6 +133,7 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 		c.reportProblem(s, field, ProblemInvalidValue, "%s", err)
 		return
 	}
+	// After so many wrong ones, or so much of them, no further schema is compiled.
 	if c.wrongSchemas > maxWrongSchemas || c.tooManySubschemas(s, field, doc) {
 		return
 	}
@@ -147,6 +155,7 @@ func (c *checker) tooManySubschemas(s site, field string, doc any) bool {
 	most, before := c.bounded.Subschemas, c.subschemas
 	var size schemaSize
 	size.addValue(doc, 0)
+	// A schema that stands at several nodes counts each time, since it is compiled each time.
 	c.subschemas += size.subschemas
 	if before <= most && c.subschemas > most {
 		c.reportProblem(s, field, ProblemTooLarge, "up to here the schemas have more than %d subschemas", most)
@@ -209,6 +218,7 @@ func (c *checker) checkDuration(s site, field string, d time.Duration) {
 func (c *checker) checkRange(s site, field string, x, least, most float64) {
 	switch {
 	case x >= least && x <= most:
+	// There is no upper bound to speak of.
 	case most == math.MaxFloat64:
 		c.reportProblem(s, field, ProblemOutOfRange, "%v is not a number of at least %v", x, least)
 	default:

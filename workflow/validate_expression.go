@@ -35,6 +35,7 @@ func newBinding(d *Definition) binding {
 	b := binding{names: map[string]bool{}, caught: map[NodeID]bool{}}
 	for i := range d.Transitions {
 		t := &d.Transitions[i]
+		// A siblingGroup alone makes a branch as well.
 		b.fans = b.fans || t.SpawnCount > 0 || t.Foreach != nil || t.SiblingGroup != ""
 		if t.Foreach != nil {
 			b.foreach, b.names[t.Foreach.As] = true, true
@@ -59,6 +60,7 @@ func (c *checker) tooMuchSource(s site, field, source string) bool {
 	if _, known := c.compiler.programs[source]; known {
 		return false
 	}
+	// The sum goes on when it is too large, so that only the expression that passes the bound is reported.
 	most, before := c.bounded.Expressions, c.source
 	c.source += len(source)
 	if before <= most && c.source > most {
@@ -73,6 +75,7 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 		c.reportProblem(s, field, ProblemMissing, "the expression is empty")
 		return
 	}
+	// This comes before it is compiled: an expression of the largest size takes long.
 	if c.tooMuchSource(s, field, source) {
 		return
 	}
@@ -104,6 +107,7 @@ func expressionProblem(err error) (code, message string) {
 	if e.Code == expr.CodeUnknownVariable {
 		code = ProblemUnknownVariable
 	}
+	// Errors that concern the whole expression have no place.
 	if e.Line > 0 {
 		message = fmt.Sprintf("at %d:%d of the expression: %s", e.Line, e.Column, message)
 	}
@@ -114,10 +118,12 @@ func expressionProblem(err error) (code, message string) {
 // it may have one.
 func (c *checker) unboundVariable(s site, variable string, at expressionPlace) string {
 	switch variable {
+	// Only while a signal is offered to a wait is there a payload.
 	case "payload":
 		if at != placeMatch {
 			return "it is for match"
 		}
+	// The output of a run is made when its last token has ended.
 	case "result":
 		if at == placeOutput {
 			return "no node has just ended when the run completes"
@@ -128,10 +134,12 @@ func (c *checker) unboundVariable(s site, variable string, at expressionPlace) s
 		if !c.binding.fans || at == placeOutput {
 			return "it is for branches of a fan-out"
 		}
+	// A branch of a foreach has both, and what is nested in it too.
 	case "item", "index":
 		if !c.binding.foreach || at == placeOutput {
 			return "it is for branches of a foreach"
 		}
+	// Names of foreach elements; all other variables are always bound.
 	default:
 		if c.binding.names[variable] && at == placeOutput {
 			return "it is for branches of a foreach"
@@ -163,6 +171,7 @@ func (c *checker) unboundError(s site, at expressionPlace) string {
 // checkReference warns of what the definition does not have. A patch may add it. Of nodes, active and count the keys
 // are ids of the definition. Under a wrong one a run never has anything.
 func (c *checker) checkReference(s site, field string, ref []string) {
+	// The variable as a whole names nothing.
 	if len(ref) < 2 {
 		return
 	}
@@ -190,9 +199,11 @@ func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 		c.reportProblem(s, field, ProblemInvalidPath, "%q is not a path: %s", text, err)
 		return path, false
 	}
+	// ParsePath has given it at least one segment.
 	switch section := path.Segments[0]; {
 	case section != SectionState && section != SectionOutput:
 		c.reportProblem(s, field, ProblemInvalidPath, "%q is neither in state nor in output", text)
+	// A section is an object: state.log[] is a target, state[] is none.
 	case len(path.Segments) == 1 && path.Append:
 		c.reportProblem(s, field, ProblemInvalidPath, "%s is not a list", section)
 	default:

@@ -93,6 +93,7 @@ func (c *checker) checkReachable() {
 	}
 	seen := make([]bool, len(g.nodes))
 	seen[start] = true
+	// A search in depth with a list of its own.
 	for work := []int{start}; len(work) > 0; {
 		n := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -104,6 +105,7 @@ func (c *checker) checkReachable() {
 		}
 	}
 	for i := range g.nodes {
+		// Of several nodes with one id only the first can be led to, and the others have a problem already.
 		if first, ok := g.index[g.nodes[i].ID]; ok && first == i && !seen[i] {
 			c.reportWarning(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
 		}
@@ -121,6 +123,7 @@ func (c *checker) checkCycles() {
 	// node.
 	for _, nodes := range components.membersOf() {
 		cycle := c.graph.findCycle(nodes, components, follow)
+		// The component is a single node without an edge to itself.
 		if cycle == nil {
 			continue
 		}
@@ -128,6 +131,7 @@ func (c *checker) checkCycles() {
 		switch {
 		case dag:
 			c.reportProblem(site, "", ProblemCycle, "a cycle: %s", c.graph.pathOf(cycle))
+		// One node with a way out is enough, since all others of the component lead to it.
 		case !slices.ContainsFunc(nodes, func(n int) bool { return c.graph.mayLeave(n, components) }):
 			c.reportWarning(site, "", ProblemEndlessCycle, "a cycle without a bounded loop or an exit: %s", c.graph.pathOf(cycle))
 		}
@@ -155,9 +159,11 @@ func (g *adjacency) mayLeave(n int, components components) bool {
 	var success []edge
 	for _, e := range g.out[n] {
 		t := e.transition
+		// needs are only followed in a dag, where each cycle is wrong.
 		if t == nil {
 			continue
 		}
+		// Any node may fail.
 		if (t.Outcome == OnError || t.Outcome == OnAlways) && !stays(e) {
 			return true
 		}
@@ -168,6 +174,7 @@ func (g *adjacency) mayLeave(n int, components components) bool {
 	slices.SortStableFunc(success, func(a, b edge) int { return cmp.Compare(a.transition.Priority, b.transition.Priority) })
 	// One turn looks at one tier, the lowest that is left.
 	for len(success) > 0 {
+		// How many edges have the lowest priority that is left.
 		tier := 1
 		for tier < len(success) && success[tier].transition.Priority == success[0].transition.Priority {
 			tier++

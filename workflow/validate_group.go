@@ -28,6 +28,7 @@ func (c *checker) checkGroups() {
 		default:
 			joined = append(joined, s)
 		}
+		// Also a group that cannot be used is looked at, so that all of its problems are told at once.
 		c.checkAgreement(s)
 		c.checkQuorum(s)
 	}
@@ -46,6 +47,7 @@ func (c *checker) checkUncounted(groups []*siblings) {
 		if slices.ContainsFunc(s.joins, func(i int) bool { return c.def.Transitions[i].Loop != nil }) {
 			continue
 		}
+		// All joins of the group lead there.
 		to := c.def.Transitions[s.joins[0]].To
 		for _, i := range s.spawners {
 			t := &c.def.Transitions[i]
@@ -53,6 +55,7 @@ func (c *checker) checkUncounted(groups []*siblings) {
 				continue
 			}
 			if all == nil {
+				// They are found once, and only if some fan-out loops.
 				found := c.graph.stronglyConnected(func(edge) bool { return true })
 				all = &found
 			}
@@ -84,6 +87,7 @@ func (c *checker) collectSiblings() []*siblings {
 			s := get(t.SiblingGroup)
 			s.spawners = append(s.spawners, i)
 		}
+		// The lack of a name is reported with the transition.
 		if t.Synchronization != nil && t.Synchronization.SiblingGroup != "" {
 			s := get(t.Synchronization.SiblingGroup)
 			s.joins = append(s.joins, i)
@@ -98,6 +102,7 @@ func (c *checker) checkAgreement(s *siblings) {
 	if len(s.joins) < 2 {
 		return
 	}
+	// The first is right by definition, and each of the others is compared with it.
 	first := agreedFields(&c.def.Transitions[s.joins[0]])
 	for _, i := range s.joins[1:] {
 		other := agreedFields(&c.def.Transitions[i])
@@ -117,6 +122,7 @@ func agreedFields(t *Transition) map[string]any {
 		delete(fields, free)
 	}
 	y := *t.Synchronization
+	// Each join may bring a source of its own.
 	if y.Merge != nil {
 		y.Merge = &Merge{Target: y.Merge.Target, Strategy: y.Merge.Strategy, As: y.Merge.As}
 	}
@@ -150,6 +156,7 @@ func (c *checker) checkQuorum(s *siblings) {
 	if len(s.joins) == 0 {
 		return
 	}
+	// With all it is 0, which every fan-out makes.
 	quorum := c.def.Transitions[s.joins[0]].Synchronization.Strategy.Quorum()
 	type routing struct {
 		failure bool
@@ -168,6 +175,7 @@ func (c *checker) checkQuorum(s *siblings) {
 			tiers[t.From] = map[routing]int{}
 			nodes = append(nodes, t.From)
 		}
+		// A transition with always belongs to both routings.
 		if t.Outcome != OnError {
 			tiers[t.From][routing{false, t.Priority}] += max(t.SpawnCount, 1)
 		}
@@ -176,6 +184,8 @@ func (c *checker) checkQuorum(s *siblings) {
 		}
 	}
 	for _, id := range nodes {
+		// The best that the node can do is looked at: a run that takes another tier has a shortfall, which its rule
+		// decides.
 		most := 0
 		for _, n := range tiers[id] {
 			most = max(most, n)
@@ -197,12 +207,14 @@ func (c *checker) checkJoinable(groups []*siblings) {
 		return
 	}
 	all := c.graph.stronglyConnected(func(edge) bool { return true })
+	// Sorted by component, since edges lead to lower numbers or stay within one.
 	order := make([]int, len(c.graph.nodes)) // nodes, by component: successors first
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return all.of[a] - all.of[b] })
 	reach := make([]uint64, all.count)
+	// One bit for each group of the block, in one word for each component.
 	for block := range slices.Chunk(groups, 64) {
 		clear(reach)
 		for bit, s := range block {
@@ -213,6 +225,7 @@ func (c *checker) checkJoinable(groups []*siblings) {
 				}
 			}
 		}
+		// What a successor reaches is complete by now, or it is in the same component, which has the same word.
 		for _, n := range order {
 			for _, e := range c.graph.out[n] {
 				reach[all.of[n]] |= reach[all.of[e.to]]
@@ -227,6 +240,7 @@ func (c *checker) checkJoinable(groups []*siblings) {
 // checkJoins warns if no spawner of the group leads to a node that reaches a join.
 func (c *checker) checkJoins(s *siblings, reaches func(node int) bool) {
 	for _, i := range s.spawners {
+		// One branch that may arrive is enough; an end that does not exist is reported elsewhere.
 		if n, ok := c.graph.index[c.def.Transitions[i].To]; !ok || reaches(n) {
 			return
 		}

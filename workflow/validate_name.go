@@ -23,6 +23,7 @@ func nameProblem(s string) string {
 		return "it is not UTF-8"
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return "it has control characters"
+	// A blank at an end cannot be seen where the name is shown.
 	case strings.TrimSpace(s) != s || s == "":
 		return "it is blank at an end"
 	}
@@ -47,6 +48,7 @@ func variableProblem(s string) string {
 		return fmt.Sprintf("%d bytes are more than %d", len(s), MaxName)
 	case !isIdentifier(s):
 		return "it is not an identifier: letters of ASCII, digits and _, not a digit first"
+	// CEL has names of its own that begin with two underscores.
 	case slices.Contains(reserved, s) || strings.HasPrefix(s, "__"):
 		return "it is reserved"
 	case slices.Contains(variables, s):

@@ -42,6 +42,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 			kinds = append(kinds, f.name)
 		}
 	}
+	// The second one is reported: whoever has added it sees it.
 	if len(kinds) > 1 {
 		c.reportProblem(s, kinds[1], ProblemConflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
 	}
@@ -50,6 +51,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		c.reportProblem(s, "taskExpr", ProblemConflict, "only one of task and taskExpr")
 	}
 	c.checkChoice(s, choice{expr: "taskExpr", source: n.TaskExpr, list: "tasks", names: n.Tasks})
+	// Whether a definition of that name is published is not known here: it is looked up when a root run starts.
 	if w := n.Subworkflow; w != nil {
 		switch {
 		case w.NameExpr == "":
@@ -60,6 +62,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		c.checkChoice(s, choice{expr: "subworkflow.nameExpr", source: w.NameExpr, list: "subworkflow.names", names: w.Names})
 		c.checkAtLeast(s, "subworkflow.version", w.Version, 0)
 	}
+	// 0 is the default of a quorum, and is 1.
 	if a := n.Approval; a != nil {
 		c.checkMessage(s, a)
 		c.checkAtLeast(s, "approval.quorum", a.Quorum, 0)
@@ -74,6 +77,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		if e.Fail == "" && e.Message != "" {
 			c.reportProblem(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
 		}
+		// A run that fails with the code state.code is hard to tell from one that fails with what is there.
 		c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words")
 		c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words")
 	}
@@ -92,6 +96,8 @@ type choice struct {
 func (c *checker) checkChoice(s site, of choice) {
 	c.checkOptionalExpression(s, of.expr, of.source, placeMapping)
 	c.checkNames(s, of.list, of.names)
+	// An expression without a list, a list that is too long for each of its names to be looked up at a start, and a
+	// list that nothing chooses from.
 	switch {
 	case of.source != "" && len(of.names) == 0:
 		c.reportProblem(s, of.list, ProblemMissing, "list what %s may choose", of.expr)
@@ -128,6 +134,7 @@ func (c *checker) checkWait(s site, w *WaitSpec) {
 	c.checkEvent(s, "wait", w)
 	for i := range w.Any {
 		field := fmt.Sprintf("wait.any[%d]", i)
+		// What its items would be is not looked at: they belong into the outer list.
 		if w.Any[i].Any != nil {
 			c.reportProblem(s, field+".any", ProblemInvalidField, "any within any: name what it waits for in one list")
 			continue
@@ -138,6 +145,7 @@ func (c *checker) checkWait(s site, w *WaitSpec) {
 
 // checkEvent checks one thing to wait for. It stands in field, which is wait or wait.any[i].
 func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
+	// A wait with none of them would never end, and one with two does not say whether both are needed.
 	count := 0
 	for _, set := range []bool{w.For != 0, w.Until != "", w.Event != "", w.Any != nil} {
 		if set {
@@ -155,6 +163,7 @@ func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 	}
 	c.checkDuration(s, field+".for", w.For)
 	c.checkOptionalName(s, field+".event", w.Event)
+	// A timer has no payload that could match.
 	if w.Match != "" && w.Event == "" {
 		c.reportProblem(s, field+".match", ProblemInvalidField, "match is for an event")
 	}
@@ -182,6 +191,7 @@ func (c *checker) checkRetry(s site, n *Node) {
 	if r == nil {
 		return
 	}
+	// A policy that can never be used is probably meant for another node.
 	switch kind := n.Kind(); {
 	case kind == KindGateway || kind == KindEnd:
 		c.reportProblem(s, "retry", ProblemInvalidField, "a node of kind %s makes no attempts", kind)
@@ -191,9 +201,11 @@ func (c *checker) checkRetry(s site, n *Node) {
 	c.checkAtLeast(s, "retry.maxAttempts", r.MaxAttempts, 0)
 	c.checkDuration(s, "retry.initialInterval", r.InitialInterval)
 	c.checkDuration(s, "retry.maxInterval", r.MaxInterval)
+	// Below 1, the delays would shrink with each attempt.
 	if r.BackoffCoefficient != 0 {
 		c.checkRange(s, "retry.backoffCoefficient", r.BackoffCoefficient, 1, math.MaxFloat64)
 	}
+	// More than the whole delay cannot be subtracted.
 	c.checkRange(s, "retry.jitter", r.Jitter, 0, 1)
 	c.checkNames(s, "retry.nonRetryable", r.NonRetryable)
 	knownValue(c, s, "retry.exhausted", r.Exhausted, exhaustedValues)
@@ -207,9 +219,11 @@ func (c *checker) checkJoin(s site, n *Node) {
 		c.reportProblem(s, "join", ProblemInvalidField, "join: synchronize is for mode: graph")
 	case !dag && (n.Join == JoinAny || n.Join.kind == joinMOfN):
 		c.reportProblem(s, "join", ProblemInvalidField, "join: any and mOfN are for mode: dag; without a join every token goes on by itself")
+	// The other joins have no number that could be wrong.
 	case n.Join.kind != joinMOfN:
 	case n.Join.n < 1:
 		c.reportProblem(s, "join", ProblemOutOfRange, "mOfN %d is less than 1", n.Join.n)
+	// The node would be skipped in every run.
 	case n.Join.n > c.graph.countIncoming(n.ID):
 		c.reportProblem(s, "join", ProblemQuorum, "it waits for %d transitions, but only %d lead here", n.Join.n, c.graph.countIncoming(n.ID))
 	}
@@ -228,6 +242,7 @@ func (c *checker) checkReferences(s site, field string, ids []NodeID) {
 // overlap would depend on an order that nobody sees.
 func (c *checker) checkOutputs(s site, n *Node) {
 	var targets []target
+	// A target that is no path is reported by parsePath, and takes no part in the comparison.
 	for _, text := range sortedKeys(n.Output) {
 		field := "output." + text
 		c.checkExpression(s, field, n.Output[text], placeMapping)
@@ -248,9 +263,11 @@ type target struct {
 // precedes it is on the way to it. Example: state.a and state.a.b overlap, state.a and state.ab do not. way holds the
 // targets that lead to the one at hand, so that each is compared with one other, and the check takes n log n.
 func (c *checker) checkOverlapping(s site, targets []target) {
+	// With a list of segments, a path comes before all that begin with it.
 	slices.SortStableFunc(targets, func(a, b target) int { return slices.Compare(a.path.Segments, b.path.Segments) })
 	var way []target
 	for _, t := range targets {
+		// What does not lead to this target leads to none behind it either.
 		for len(way) > 0 && !leadsTo(way[len(way)-1].path, t.path) {
 			way = way[:len(way)-1]
 		}

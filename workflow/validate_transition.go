@@ -14,12 +14,14 @@ func (c *checker) checkTransition(s site, t *Transition) {
 	c.checkOutcome(s, t)
 	c.checkFanOut(s, t)
 	c.checkOptionalExpression(s, "condition", t.Condition, placeTransition)
+	// A bound of 0 would be a transition that is never taken.
 	if t.Loop != nil && (t.Loop.MaxIterations < 1 || t.Loop.MaxIterations > c.limits.Loop) {
 		c.reportProblem(s, "loop.maxIterations", ProblemOutOfRange, "%d is not in 1..%d, the limit of loops", t.Loop.MaxIterations, c.limits.Loop)
 	}
 	if t.Synchronization != nil {
 		c.checkSynchronization(s, t)
 	}
+	// A dag has no use for most fields, whether they are in order or not.
 	if c.def.Mode == ModeDAG {
 		c.checkDAGTransition(s, t)
 	}
@@ -31,6 +33,7 @@ func (c *checker) checkEnds(s site, t *Transition) {
 	if !strings.HasPrefix(string(t.ID), string(t.From)+"->"+string(t.To)) {
 		c.checkOptionalName(s, "id", string(t.ID))
 	}
+	// Both ends are looked at: each may be wrong in its own way.
 	for _, end := range []struct {
 		field string
 		id    NodeID
@@ -42,6 +45,7 @@ func (c *checker) checkEnds(s site, t *Transition) {
 			c.reportProblem(s, end.field, ProblemDangling, "there is no node %q", string(end.id))
 		}
 	}
+	// The run has ended when its token would leave.
 	if from := c.graph.nodeOf(t.From); from != nil && from.End != nil {
 		c.reportProblem(s, "from", ProblemInvalidField, "node %q ends the run: nothing leaves it", string(t.From))
 	}
@@ -51,6 +55,7 @@ func (c *checker) checkEnds(s site, t *Transition) {
 func (c *checker) checkOutcome(s site, t *Transition) {
 	knownValue(c, s, "outcome", t.Outcome, outcomes)
 	c.checkNames(s, "errors", t.Errors)
+	// A transition that is taken with success has no error whose code could fit.
 	if len(t.Errors) > 0 && t.Outcome != OnError && t.Outcome != OnAlways {
 		c.reportProblem(s, "errors", ProblemInvalidField, "errors is for outcome: error or always")
 	}
@@ -59,6 +64,7 @@ func (c *checker) checkOutcome(s site, t *Transition) {
 // checkFanOut checks what makes branches. A transition fans out if it has a spawnCount, a foreach or a siblingGroup.
 func (c *checker) checkFanOut(s site, t *Transition) {
 	c.checkOptionalName(s, "siblingGroup", t.SiblingGroup)
+	// More branches could never live together.
 	if t.SpawnCount < 0 || t.SpawnCount > c.limits.LiveTokens {
 		c.reportProblem(s, "spawnCount", ProblemOutOfRange, "%d is not in 1..%d, the limit of live tokens", t.SpawnCount, c.limits.LiveTokens)
 	}
@@ -73,9 +79,11 @@ func (c *checker) checkFanOut(s site, t *Transition) {
 	}
 	c.checkAtLeast(s, "maxConcurrency", t.MaxConcurrency, 0)
 	fans := t.SpawnCount != 0 || t.Foreach != nil || t.SiblingGroup != ""
+	// One token needs no bound.
 	if t.MaxConcurrency != 0 && !fans {
 		c.reportProblem(s, "maxConcurrency", ProblemInvalidField, "it bounds branches, and this transition makes none")
 	}
+	// AddBranch and CloseGroup name the group.
 	if t.Open && t.SiblingGroup == "" {
 		c.reportProblem(s, "open", ProblemInvalidField, "only a group with a siblingGroup can be open")
 	}
@@ -91,6 +99,7 @@ func (c *checker) checkSynchronization(s site, t *Transition) {
 	y := t.Synchronization
 	const field = "synchronization."
 	c.checkName(s, field+"siblingGroup", y.SiblingGroup)
+	// A join that waits for nobody would fire before anybody has come.
 	if !y.Strategy.IsAll() && y.Strategy.Quorum() < 1 {
 		c.reportProblem(s, field+"strategy", ProblemOutOfRange, "mOfN %d is less than 1", y.Strategy.Quorum())
 	}
@@ -119,6 +128,7 @@ func (c *checker) checkMerge(s site, t *Transition) {
 	y := t.Synchronization
 	const field = "synchronization.merge."
 	var paths []value.Path
+	// Without a merge nothing of the branches crosses the join.
 	if m := y.Merge; m != nil {
 		c.checkOptionalExpression(s, field+"source", m.Source, placeTransition)
 		if m.Strategy == "" {
@@ -126,6 +136,7 @@ func (c *checker) checkMerge(s site, t *Transition) {
 		}
 		knownValue(c, s, field+"strategy", m.Strategy, mergeStrategies)
 		knownValue(c, s, field+"as", m.As, mergeForms)
+		// A blob is written line by line.
 		if m.As == MergeAsBlob && !makesList(m.Strategy) {
 			c.reportProblem(s, field+"as", ProblemConflict, "a blob has a line for each element of a list, but %s makes none: use append or collect", m.Strategy)
 		}
@@ -151,6 +162,7 @@ func makesList(strategy string) bool {
 // checkDAGTransition checks that a transition has only what dag mode knows. It goes by the format, so that fields
 // which are added to it are refused too.
 func (c *checker) checkDAGTransition(s site, t *Transition) {
+	// Fields with their default are written as nil, and pass.
 	for _, f := range transitionFormat(t) {
 		switch f.name {
 		case "id", "from", "to", "condition", "outcome":

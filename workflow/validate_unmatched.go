@@ -32,6 +32,7 @@ func (g *adjacency) mayMatchNothing(n int) bool {
 		if t == nil || t.Outcome == OnError {
 			continue
 		}
+		// It matches whatever happens, but for a loop at its bound, of which this check knows nothing.
 		if t.Condition == "" || t.Condition == "true" {
 			return false
 		}
@@ -39,6 +40,7 @@ func (g *adjacency) mayMatchNothing(n int) bool {
 			conditions = append(conditions, withoutSpaces(t.Condition))
 		}
 	}
+	// A node that nothing leaves is an end, and meant to be.
 	return conditions != nil && !haveOpposites(conditions)
 }
 
@@ -66,6 +68,7 @@ var oppositeOperators = map[string]string{"==": "!=", "!=": "==", "<": ">=", ">=
 // and !result.ok; input.n > 3 and input.n <= 3; !(a && b) and a && b.
 func oppositesOf(condition string) []string {
 	out := []string{"!(" + condition + ")"}
+	// !(a) && (b) begins and ends like one in parentheses, and is none.
 	if inner, ok := strings.CutPrefix(condition, "!("); ok && strings.HasSuffix(inner, ")") && isOneTerm(inner[:len(inner)-1]) {
 		out = append(out, inner[:len(inner)-1])
 	}
