@@ -64,6 +64,7 @@ func expressionForm(to *string) form {
 func oneOfForm[T ~string](to *T, def T, values []T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
+			// A text of the right type is looked up; anything else was reported by isKind.
 			switch {
 			case !p.isKind(e, document.String):
 			case slices.Contains(values, T(e.Text)):
@@ -122,6 +123,7 @@ func positiveForm[T int | int64 | uint64](to *T, def T) form {
 			if ok && n < 1 {
 				p.reportProblem(ProblemOutOfRange, "%s is less than 1", e.Describe())
 			}
+			// A number below 0 would become a very large one in an unsigned field.
 			*to = T(max(n, 0))
 		},
 		write: func() any {
@@ -166,6 +168,7 @@ func durationForm(to *time.Duration, def time.Duration) form {
 // durationText is d.String without the zeros at its end: 1h for 1h0m0s.
 func durationText(d time.Duration) string {
 	s := d.String()
+	// 10m0s ends with m0s, and 10s does not: the zeros go only with their unit.
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
@@ -212,6 +215,7 @@ func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 		read: func(p *parser, e *document.Element) {
 			m := map[string]string{}
 			p.eachMember(e, func(key string, e *document.Element) {
+				// Each expression has a place of its own.
 				p.notePlace()
 				m[key] = p.readExpression(e)
 			})
@@ -235,6 +239,7 @@ func namesForm[T ~string](to *[]T) form {
 		read: func(p *parser, e *document.Element) {
 			p.eachItem(e, func(e *document.Element) {
 				p.notePlace()
+				// Problems with the others are told at their indices in the text.
 				if s, ok := p.readName(e); ok {
 					*to = append(*to, T(s))
 				}
@@ -258,6 +263,7 @@ func schemaForm(to *any) form {
 				p.reportType(e, "a JSON Schema, an object or a boolean,")
 				return
 			}
+			// It is read without a bound of its own: the text as a whole has one.
 			*to = p.readValue(e)
 		},
 		write: func() any { return *to },
@@ -273,6 +279,7 @@ func objectForm(to *map[string]any) form {
 				p.notePlace()
 				m[key] = p.readValue(e)
 			})
+			// {} and nothing are the same, and must have the same hash.
 			if len(m) > 0 {
 				*to = m
 			}

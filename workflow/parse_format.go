@@ -45,7 +45,8 @@ func definitionFormat(d *Definition) []field {
 	}
 }
 
-// failFastForm is the form of a bool whose default is true.
+// failFastForm is the form of a bool whose default is true. false and true are both written in texts, and only false
+// is kept when it is written again.
 func failFastForm(to **bool) form {
 	c := optionalForm(to, flagForm)
 	write := c.write
@@ -53,14 +54,18 @@ func failFastForm(to **bool) form {
 	return c
 }
 
+// inputFormat is the format of input. Without a schema any object is an input.
 func inputFormat(s *InputSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}}
 }
 
+// stateFormat is the format of state. An empty first value is none: state is an object from the beginning.
 func stateFormat(s *StateSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}, {"initial", objectForm(&s.Initial)}}
 }
 
+// outputFormat is the format of output. Its mapping may be empty, which is another thing than none: the run then
+// returns an empty object and not the output section.
 func outputFormat(s *OutputSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}, {"mapping", expressionsForm(&s.Mapping, true)}}
 }
@@ -110,6 +115,8 @@ func nodeFormat(n *Node) []field {
 	}
 }
 
+// subworkflowFormat is the format of a subworkflow. A version cannot be written as 0: to leave it out is to take the
+// latest.
 func subworkflowFormat(s *SubworkflowSpec) []field {
 	return []field{
 		{"name", nameForm(&s.Name)},
@@ -119,6 +126,8 @@ func subworkflowFormat(s *SubworkflowSpec) []field {
 	}
 }
 
+// approvalFormat is the format of an approval. Quorums of 1 and the timeout that fails are left out when it is
+// written.
 func approvalFormat(s *ApprovalSpec) []field {
 	return []field{
 		{"message", textForm(&s.Message)},
@@ -179,6 +188,7 @@ func untilForm(s *WaitSpec) form {
 	return c
 }
 
+// retryFormat is the format of a retry policy, whose defaults are those of package timeout.
 func retryFormat(s *RetrySpec) []field {
 	return []field{
 		{"maxAttempts", positiveForm(&s.MaxAttempts, 1)},
@@ -211,14 +221,18 @@ func transitionFormat(t *Transition) []field {
 	}
 }
 
+// foreachFormat is the format of foreach. The element is item in any case, and as gives it a further name.
 func foreachFormat(f *Foreach) []field {
 	return []field{{"collection", expressionForm(&f.Collection)}, {"as", nameForm(&f.As)}}
 }
 
+// loopFormat is the format of loop, which has no default: a loop without a bound is written by leaving loop out.
 func loopFormat(l *Loop) []field {
 	return []field{{"maxIterations", positiveForm(&l.MaxIterations, 0)}}
 }
 
+// synchronizationFormat is the format of a join. The settings of a group have it too, but for siblingGroup, which is
+// their key.
 func synchronizationFormat(s *Synchronization) []field {
 	return []field{
 		{"siblingGroup", nameForm(&s.SiblingGroup)},
@@ -233,6 +247,7 @@ func synchronizationFormat(s *Synchronization) []field {
 	}
 }
 
+// mergeFormat is the format of merge. The strategy has no default, since none of them would be expected by everybody.
 func mergeFormat(m *Merge) []field {
 	return []field{
 		{"source", expressionForm(&m.Source)},

@@ -34,6 +34,7 @@ func (ps places) findPlace(field string) place {
 		if ok {
 			return ps[i]
 		}
+		// The whole has no place, as in a definition that was built in Go.
 		if field == "" {
 			break
 		}
@@ -89,6 +90,7 @@ func (p *parser) isKind(e *document.Element, kind document.Kind) bool {
 // readOwned reads something whose fields belong to o. The fields in it are named from there on: a problem says node
 // "a": retry.jitter, and not nodes[3].retry.jitter, unless the node has no id.
 func (p *parser) readOwned(o owner, read func()) {
+	// The path begins anew: fields of a node are named from the node on.
 	outer, here := p.owner, p.here
 	if o.node == "" && o.transition == "" && here.field != "" {
 		o.prefix = here.field + "."
@@ -149,6 +151,7 @@ func (p *parser) eachMember(e *document.Element, read func(key string, value *do
 	seen := make(map[string]bool, len(e.Members))
 	for i := range e.Members {
 		m := &e.Members[i]
+		// At the top, keys are fields of the owner.
 		path := m.Key
 		if p.here.field != "" {
 			path = p.here.field + "." + m.Key
@@ -184,6 +187,7 @@ func (p *parser) readName(e *document.Element) (string, bool) {
 	switch {
 	case e.Kind == document.String && e.Text == "":
 		p.reportProblem(ProblemMissing, "the string is empty: leave the field out or fill it")
+	// In quotes it is a text for everybody.
 	case e.Kind == document.String && e.Plain && ambiguous.MatchString(e.Text):
 		p.reportProblem(ProblemWrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.Text, e.Text)
 	case e.Kind == document.Number || e.Kind == document.Bool:
@@ -208,6 +212,7 @@ func (p *parser) readExpression(e *document.Element) string {
 			p.reportProblem(ProblemMissing, "the expression is empty")
 		}
 		return e.Text
+	// Every kind is named, so that a new one is not passed over.
 	case document.Invalid, document.Null, document.List, document.Object:
 	}
 	p.reportType(e, "an expression, a string,")
@@ -221,6 +226,7 @@ func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 		p.reportProblem(ProblemWrongType, "%s", err)
 		return 0, false
 	}
+	// On a system whose int has 32 bits, a larger number is refused and not cut off.
 	if n, ok = v.(int64); !ok || int64(int(n)) != n {
 		p.reportProblem(ProblemWrongType, "%s is not an integer", e.Describe())
 		return 0, false
@@ -240,6 +246,7 @@ func (p *parser) readNumber(e *document.Element) float64 {
 	case float64:
 		return v
 	}
+	// A problem was reported, so that the definition is not used.
 	return math.NaN()
 }
 
@@ -259,6 +266,7 @@ func (p *parser) readDuration(e *document.Element, zero bool) time.Duration {
 	case d == 0 && !zero:
 		p.reportProblem(ProblemOutOfRange, "%s where a duration above 0 is needed", e.Text)
 	}
+	// What was refused is read as 0.
 	return max(d, 0)
 }
 
@@ -286,6 +294,7 @@ func (p *parser) readValue(e *document.Element) any {
 		out := make(map[string]any, len(e.Members))
 		p.eachMember(e, func(key string, e *document.Element) { out[key] = p.readValue(e) })
 		return out
+	// Such as .nan in YAML.
 	case document.Invalid:
 	}
 	p.reportProblem(ProblemInvalidValue, "%s", e.Describe())

@@ -21,6 +21,7 @@ func partForm[T any](to *T, format func(*T) []field) form {
 func sectionForm[T any](to **T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
+			// Also an element that is no object makes the section; its problem is reported.
 			*to = new(T)
 			p.readFields(e, format(*to))
 		},
@@ -39,6 +40,7 @@ func listForm[T any](to *[]T, format func(*T) []field) form {
 		read: func(p *parser, e *document.Element) {
 			p.eachItem(e, func(e *document.Element) {
 				var v T
+				// A field that the item lacks is told at the place of the item.
 				p.notePlace()
 				p.readFields(e, format(&v))
 				*to = append(*to, v)
@@ -78,6 +80,7 @@ func nodesForm(d *Definition) form {
 	c.read = func(p *parser, e *document.Element) {
 		p.eachItem(e, func(e *document.Element) {
 			var n Node
+			// Places go into the node itself, before it is copied into the list.
 			p.readOwned(owner{node: NodeID(e.StringAt("id")), places: &n.places}, func() { p.readFields(e, nodeFormat(&n)) })
 			d.Nodes = append(d.Nodes, n)
 		})
@@ -90,6 +93,7 @@ func nodesForm(d *Definition) form {
 func transitionsForm(d *Definition) form {
 	c := listForm(&d.Transitions, transitionFormat)
 	c.read = func(p *parser, e *document.Element) {
+		// An element that is no list has no items, and no ids.
 		ids := writtenIDs(e)
 		p.eachItem(e, func(e *document.Element) {
 			var t Transition
@@ -142,6 +146,7 @@ func strategyForm(to *Strategy) form {
 func toleranceForm(to *Tolerance) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
+			// Both are read, and the one that is there counts.
 			failures, ratio := Tolerance{kind: toleranceCount}, Tolerance{kind: toleranceRatio}
 			if !p.isKind(e, document.Object) {
 				return
@@ -179,6 +184,7 @@ func joinForm(to *Join) form {
 			*to = readChoice(p, e, words, JoinMOfN)
 		},
 		write: func() any {
+			// The zero Join is written as "", and left out.
 			if to.kind == joinMOfN {
 				return map[string]any{"mOfN": to.n}
 			}
@@ -189,6 +195,7 @@ func joinForm(to *Join) form {
 
 // readChoice reads a word or a quorum. With a problem it returns the zero value.
 func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN func(int) T) T {
+	// A quorum that cannot be read stays 0.
 	var n int
 	switch e.Kind {
 	case document.Object:

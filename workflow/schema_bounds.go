@@ -28,6 +28,7 @@ func (s *schemaSize) addValue(doc any, depth int) {
 		return
 	}
 	switch doc := doc.(type) {
+	// true and false are schemas wherever a schema may stand.
 	case bool:
 		s.subschemas++
 	case map[string]any:
@@ -104,14 +105,17 @@ func (p *schemaPaths) follow(root *jsonschema.Schema) error {
 	seen := map[*jsonschema.Schema]bool{root: true}
 	for queue := []*jsonschema.Schema{root}; len(queue) > 0; queue = queue[1:] {
 		s := queue[0]
+		// What these lead to depends on the way to them, so that it cannot be counted before.
 		if s.DynamicRef != nil || s.RecursiveRef != nil {
 			return fmt.Errorf("at %s: $dynamicRef and $recursiveRef are not supported: use $ref", s.Location)
 		}
 		if _, err := p.countApplied(s); err != nil {
 			return err
 		}
+		// Drafts before 2020-12 have keywords that only the library knows.
 		p.older = p.older || s.DraftVersion < 2020
 		p.unevaluated = p.unevaluated || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
+		// What a schema applies to children is looked at too, with a count of its own.
 		for _, part := range append(partsForValue(s), partsForChildren(s)...) {
 			if !seen[part] {
 				seen[part] = true
@@ -131,6 +135,7 @@ func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
 	case ok:
 		return 0, fmt.Errorf("at %s: it refers to itself for one and the same value", s.Location)
 	}
+	// Whoever meets this on the way down has found a circle.
 	p.applied[s] = 0
 	sum := 1
 	for _, part := range partsForValue(s) {
@@ -150,6 +155,7 @@ func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
 // check of one value grow. To apply a schema to the children is no danger: children are smaller.
 func partsForValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	parts := slices.Concat([]*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf, sortedParts(s.DependentSchemas))
+	// In older drafts a dependency is a schema or a list of names.
 	for _, name := range sortedKeys(s.Dependencies) {
 		if part, ok := s.Dependencies[name].(*jsonschema.Schema); ok {
 			parts = append(parts, part)
@@ -165,6 +171,7 @@ func partsForChildren(s *jsonschema.Schema) []*jsonschema.Schema {
 		[]*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems},
 		s.PrefixItems, sortedParts(s.Properties), slices.Collect(maps.Values(s.PatternProperties)),
 	)
+	// Their types differ from draft to draft, and a bool is no part.
 	for _, part := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
 		switch part := part.(type) {
 		case *jsonschema.Schema:

@@ -35,6 +35,7 @@ const maxCheckedDepth = 512
 // apply pays for a schema that applies to v, beneath so many others that do. above is how many schemas lead to this
 // one for the same value: the library goes through them to see that it is not in a circle.
 func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
+	// Nothing is counted any more: the check will be refused.
 	if m.left < 0 {
 		return
 	}
@@ -46,6 +47,7 @@ func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 	if s.Bool != nil || s.Types != nil && !fitsTypes(s.Types, v) {
 		return
 	}
+	// What follows is paid for by the kind of the value: most keywords concern one kind only.
 	m.payForConstants(s, v)
 	switch v := v.(type) {
 	case map[string]any:
@@ -60,6 +62,7 @@ func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 		}
 	case string:
 		m.payForText(s, v)
+	// Only constants can say something of these.
 	case nil, bool:
 	default:
 		m.payForNumber(s)
@@ -82,6 +85,7 @@ func (m *schemaMeter) enterContainer() bool {
 		m.left, m.tooDeep = -1, true
 		return false
 	}
+	// Whoever has entered leaves with depth--.
 	m.depth++
 	return true
 }
@@ -107,6 +111,7 @@ func fitsTypes(types *jsonschema.Types, v any) bool {
 		fitting.Add("array")
 	case map[string]any:
 		fitting.Add("object")
+	// The library tells them apart; whatever is a number here may be both.
 	default:
 		fitting.Add("integer")
 		fitting.Add("number")
@@ -143,6 +148,7 @@ func (m *schemaMeter) costOfEquality(v, constant any) int {
 			return len(v) / bytesPrice
 		}
 		return 0
+	// Lists of the same length may differ in the last item only.
 	case []any:
 		if other, ok := constant.([]any); !ok || len(v) != len(other) {
 			return 0
@@ -157,6 +163,7 @@ func (m *schemaMeter) costOfEquality(v, constant any) int {
 			return 0
 		}
 	}
+	// Not more is compared than the constant has.
 	return m.costOfValue(constant)
 }
 
@@ -169,6 +176,7 @@ func (m *schemaMeter) costOfValue(v any) int {
 		return 1 + len(v)/bytesPrice
 	case []any:
 		return m.costOfItems(slices.Values(v))
+	// Keys are hashed as well.
 	case map[string]any:
 		return m.costOfItems(maps.Values(v)) + 2*len(v)
 	default:
@@ -184,6 +192,7 @@ func (m *schemaMeter) costOfItems(items iter.Seq[any]) int {
 	}
 	defer func() { m.depth-- }()
 	for item := range items {
+		// More than this is refused whatever it is.
 		if cost > m.left {
 			break
 		}
@@ -197,6 +206,7 @@ func (m *schemaMeter) payForNumber(s *jsonschema.Schema) {
 	if s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil {
 		m.left -= numberCost
 	}
+	// A division of fractions, whose result is looked at.
 	if s.MultipleOf != nil {
 		m.left -= 3 * numberCost
 	}
@@ -235,15 +245,18 @@ func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
 			rest = part
 		}
 	}
+	// An item begins anew with no schemas above it: it is another value.
 	for i, item := range list {
 		switch {
 		case m.left < 0:
 			return
+		// An item has a part of its own, or the one for the rest, never both.
 		case i < len(prefix):
 			m.apply(prefix[i], item, 0)
 		case rest != nil:
 			m.apply(rest, item, 0)
 		}
+		// contains is tried with every item; unevaluatedItems is paid for as if no other part had seen any.
 		for _, part := range [...]*jsonschema.Schema{s.Contains, s.UnevaluatedItems} {
 			if part != nil {
 				m.apply(part, item, 0)
@@ -255,6 +268,7 @@ func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
 // costOfUnique returns what it costs to find equal items: a few are compared in pairs, many
 // are hashed.
 func (m *schemaMeter) costOfUnique(list []any) int {
+	// Each item is compared with all others: the sum of all items, as often as there are items.
 	if len(list) <= 20 {
 		return len(list) * m.costOfValue(list)
 	}
@@ -267,6 +281,8 @@ func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, 
 	if m.unevaluated {
 		m.left -= len(object)
 	}
+	// The order of the map makes no difference to a sum. If the bound is passed, the walk may end at another property
+	// each time, and the check is refused all the same.
 	for name, v := range object {
 		if m.left < 0 {
 			return
@@ -284,6 +300,7 @@ func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, 
 		}
 	}
 	for name, dependency := range s.Dependencies {
+		// A dependency on what is not there is not looked at.
 		if _, ok := object[name]; !ok {
 			continue
 		}
@@ -303,6 +320,7 @@ func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
 		m.apply(part, v, 0)
 	}
 	for pattern, part := range s.PatternProperties {
+		// The library matches a name, and so does whoever walks here.
 		if m.left -= 2 * costOfMatch(pattern, len(name)); m.left < 0 {
 			return
 		}
@@ -311,6 +329,7 @@ func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
 			m.apply(part, v, 0)
 		}
 	}
+	// These are the properties that no other keyword of the same schema names.
 	if part, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !known {
 		m.apply(part, v, 0)
 	}

@@ -54,6 +54,7 @@ var anything = &jsonschema.Schema{Bool: new(true), DraftVersion: 2020}
 // findViolation returns a violation of s in v, nil if v fits. s has none of what [schemaPaths] notes as whole. It
 // looks at the value itself, then at the parts that apply to it, then into it, so that what is told is the outermost.
 func (f *violationFinder) findViolation(s *jsonschema.Schema, v any) *violation {
+	// A wrong type ends it here: what is inside a value of another type means nothing.
 	err := f.checkOwn(s, v)
 	if err == nil {
 		err = f.findInParts(s, v)
@@ -93,6 +94,7 @@ func (o *ownSchema) fitsPlainly(v any) bool {
 // checkOwn checks what s asserts of v itself. The library would go into everything that a schema applies: it gets a
 // copy without that.
 func (f *violationFinder) checkOwn(s *jsonschema.Schema, v any) *violation {
+	// A list of 100,000 items asks the same part as often.
 	own := f.own[s]
 	if own == nil {
 		own = &ownSchema{schema: ownAssertions(s)}
@@ -102,12 +104,14 @@ func (f *violationFinder) checkOwn(s *jsonschema.Schema, v any) *violation {
 		}
 		f.own[s] = own
 	}
+	// Most values are found right or wrong by their type alone, without the library.
 	switch {
 	case s.Types != nil && !fitsTypes(s.Types, v):
 		return f.violationHere(&kind.Type{Got: typeName(v), Want: s.Types.ToStrings()})
 	case own.fitsPlainly(v):
 		return nil
 	}
+	// The copy applies nothing to the children of v, so that this takes time for v alone.
 	if err := own.schema.Validate(v); err != nil {
 		return &violation{path: slices.Clone(f.path), err: err}
 	}
@@ -138,6 +142,7 @@ func isPlain(s *jsonschema.Schema) bool {
 	rest := reflect.ValueOf(s).Elem()
 	for i := range rest.NumField() {
 		switch field := rest.Type().Field(i); field.Name {
+		// These say nothing of a value.
 		case "DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor", "RecursiveAnchor", "Types",
 			"Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated":
 		default:
@@ -153,6 +158,7 @@ func isPlain(s *jsonschema.Schema) bool {
 // not be there. To forbid further properties, the library must know the names and patterns of those that may be
 // there, whatever they are.
 func ownAssertions(s *jsonschema.Schema) *jsonschema.Schema {
+	// The parts are left out of the copy; s itself, which others use, stays.
 	own := *s
 	own.Ref, own.Not, own.If, own.Then, own.Else = nil, nil, nil, nil, nil
 	own.AllOf, own.AnyOf, own.OneOf, own.DependentSchemas = nil, nil, nil, nil
@@ -160,9 +166,11 @@ func ownAssertions(s *jsonschema.Schema) *jsonschema.Schema {
 	own.PrefixItems, own.Items2020 = nil, nil
 	own.Properties, own.PatternProperties = nil, nil
 	switch forbids := s.AdditionalProperties.(type) {
+	// What further properties must be like is looked at by findInObject.
 	case *jsonschema.Schema:
 		own.AdditionalProperties = nil
 	case bool:
+		// The field says true: further properties are allowed, and nothing has to be known.
 		if forbids {
 			break
 		}
@@ -181,6 +189,7 @@ func ownAssertions(s *jsonschema.Schema) *jsonschema.Schema {
 // findInParts looks in the schemas that s applies to the value itself. The order is fixed, so that of several
 // violations the same one is told each time.
 func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
+	// A clone: the schema's own list must not grow.
 	parts := slices.Clone(s.AllOf)
 	if s.Ref != nil {
 		parts = append(parts, s.Ref)
@@ -193,6 +202,7 @@ func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
 		}
 	}
 	if s.If != nil {
+		// if decides which of the two applies; without it, neither does.
 		then := s.Then
 		// What does not fit here is no violation; it only chooses.
 		if f.findViolation(s.If, v) != nil {
@@ -207,6 +217,7 @@ func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
 			return err
 		}
 	}
+	// To fit what is forbidden is the violation, and it has no place inside.
 	if s.Not != nil && f.findViolation(s.Not, v) == nil {
 		return f.violationHere(&kind.Not{})
 	}
@@ -221,10 +232,12 @@ func (f *violationFinder) findInAlternatives(parts []*jsonschema.Schema, v any, 
 		switch err := f.findViolation(part, v); {
 		case err != nil:
 			first = cmp.Or(first, err)
+		// anyOf is content with the first that fits.
 		case !one:
 			return nil
 		case fits >= 0:
 			return f.violationHere(&kind.OneOf{Subschemas: []int{fits, i}})
+		// The first of oneOf that fits: the others must be tried as well.
 		default:
 			fits = i
 		}
@@ -249,6 +262,7 @@ func (f *violationFinder) findInList(s *jsonschema.Schema, list []any) *violatio
 	matched := 0
 	for i, item := range list {
 		part := s.Items2020
+		// The items in front have parts of their own, in place of the one for the rest.
 		if i < len(s.PrefixItems) {
 			part = s.PrefixItems[i]
 		}
@@ -263,6 +277,7 @@ func (f *violationFinder) findInList(s *jsonschema.Schema, list []any) *violatio
 	}
 	switch {
 	case s.Contains == nil:
+	// contains alone asks for one item.
 	case s.MinContains == nil && matched == 0:
 		return f.violationHere(&kind.Contains{})
 	case s.MinContains != nil && matched < *s.MinContains:
@@ -277,6 +292,7 @@ func (f *violationFinder) findInList(s *jsonschema.Schema, list []any) *violatio
 // each schema that is for it.
 func (f *violationFinder) findInObject(s *jsonschema.Schema, object map[string]any) *violation {
 	for _, name := range sortedKeys(object) {
+		// A name is checked as a text; its violation is told of the object.
 		if s.PropertyNames != nil {
 			if err := f.findViolation(s.PropertyNames, name); err != nil {
 				return err
@@ -287,6 +303,7 @@ func (f *violationFinder) findInObject(s *jsonschema.Schema, object map[string]a
 		if known {
 			parts = append(parts, part)
 		}
+		// Several patterns may match, and then all of their schemas apply.
 		for pattern, part := range s.PatternProperties {
 			if pattern.MatchString(name) {
 				known, parts = true, append(parts, part)
