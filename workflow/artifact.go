@@ -1,7 +1,8 @@
 package workflow
 
-// An Artifact is a named blob that a task hands over with its result. It counts
-// when the run completes. Names may repeat: each task stages its own.
+// An Artifact is a named blob that a task hands over with its result. It counts when the run completes. Names may
+// repeat: each task stages its own. If the run does not complete, its artifacts are dropped, unless the engine is
+// told to keep them.
 type Artifact struct {
 	Name  string  `json:"name"`
 	Node  NodeID  `json:"node,omitzero"`

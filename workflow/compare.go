@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A ChangeKind says how a part of a definition differs from what it was.
+// A ChangeKind says how a part of a definition differs from what it was. The texts are part of the API.
 type ChangeKind string
 
 // The kinds of changes.
@@ -29,7 +29,8 @@ type DefinitionChange struct {
 	Fields     []FieldChange `json:"fields,omitzero"` // of what is changed, by name
 }
 
-// A FieldChange is a field that differs, as the JSON of a definition has it. What has its default is not in there.
+// A FieldChange is a field that differs, as the JSON of a definition has it. What has its default is not in there. A
+// part of a field that differs is not pointed out: merge as a whole is the field synchronization.
 type FieldChange struct {
 	Field  string          `json:"field"`
 	Before json.RawMessage `json:"before,omitzero"` // nil: it had its default
@@ -116,11 +117,13 @@ func dissectDefinition(d *Definition) (*dissected, error) {
 	if err := json.Unmarshal(data, &lists); err != nil {
 		return nil, fmt.Errorf("definition %q as JSON: %w", c.Name, err)
 	}
+	// These two are compared by their parts.
 	delete(out.own, "nodes")
 	delete(out.own, "transitions")
 	// The lists have the order of the definition, so the ids are taken from there.
 	for i, fields := range lists.Nodes {
 		id := c.Nodes[i].ID
+		// A definition need not be valid to be compared, but its parts must be told apart.
 		if id == "" || out.nodes[id] != nil {
 			return nil, fmt.Errorf("definition %q: node %d has no id of its own: %q", c.Name, i, string(id))
 		}
@@ -155,6 +158,7 @@ func changedFields(was, is jsonFields) (out []FieldChange) {
 	}
 	maps.Copy(names, is)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
+		// A field with its default is in neither text, and equal.
 		if !bytes.Equal(was[name], is[name]) {
 			out = append(out, FieldChange{name, was[name], is[name]})
 		}
@@ -162,7 +166,8 @@ func changedFields(was, is jsonFields) (out []FieldChange) {
 	return out
 }
 
-// commonIDs returns those of a list that are in a map, in the order of the list.
+// commonIDs returns those of a list that are in a map, in the order of the list. Both lists, reduced to what they
+// have in common, differ only if the order does.
 func commonIDs(ids []TransitionID, in map[TransitionID]jsonFields) (out []TransitionID) {
 	for _, id := range ids {
 		if in[id] != nil {

@@ -23,7 +23,8 @@ type compiler struct {
 	programs    map[string]compiled
 }
 
-// An error is kept like a program: a wrong expression that stands in a hundred places is compiled once.
+// compiled is what became of one source. An error is kept like a program: a wrong expression that stands in a hundred
+// places is compiled once.
 type compiled struct {
 	program *expr.Program
 	err     error
@@ -34,6 +35,7 @@ type compiled struct {
 // one is known in a run only.
 func newCompiler(d *Definition) *compiler {
 	limits := d.Limits.withDefaults(DefaultLimits())
+	// Several foreach may give their elements the same name.
 	names := map[string]bool{}
 	for i := range d.Transitions {
 		if f := d.Transitions[i].Foreach; f != nil && variableProblem(f.As) == "" {

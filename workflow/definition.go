@@ -109,7 +109,7 @@ type Node struct {
 	places places
 }
 
-// A Kind says what a node does.
+// A Kind says what a node does. A kind is what the fields of a node make it; the format has no field of this name.
 type Kind string
 
 // The kinds of node.

@@ -4,7 +4,8 @@ package workflow
 // decision, as it is committed, and is never withdrawn. The texts are part of the API and of the files of runs.
 type EventType string
 
-// Events of a run.
+// Events of a run. Exactly one of completed, failed, timed_out and cancelled ends it. Artifacts are staged by the
+// results of tasks, and committed when the run completes.
 const (
 	EventWorkflowStarted   EventType = "workflow.started"
 	EventWorkflowCompleted EventType = "workflow.completed"
@@ -20,7 +21,9 @@ const (
 	EventWorkflowForked    EventType = "workflow.forked"
 )
 
-// Events of tokens, which walk the nodes of a run.
+// Events of tokens, which walk the nodes of a run. token.waiting says in its data what the token waits for;
+// join.completed is of the join of a node and names the tokens that met; node.skipped is of a dag, for a node that
+// never runs.
 const (
 	EventTokenCreated   EventType = "token.created"
 	EventTokenWaiting   EventType = "token.waiting"
@@ -32,7 +35,9 @@ const (
 	EventNodeSkipped    EventType = "node.skipped"
 )
 
-// Events of tasks.
+// Events of tasks. Each attempt is dispatched once, though it may be handed out again after a restart, which is no
+// event. It ends as completed, failed, retrying (a further attempt follows), snoozed (as the task has asked) or
+// parked (an operator is to decide).
 const (
 	EventTaskDispatched   EventType = "task.dispatched"
 	EventTaskCompleted    EventType = "task.completed"
@@ -56,14 +61,15 @@ const (
 	EventGroupClosed    EventType = "fan_out.closed"
 )
 
-// Events of subworkflows, in the parent run.
+// Events of subworkflows, in the parent run. The child has its own, under its own id.
 const (
 	EventSubworkflowStarted   EventType = "subworkflow.started"
 	EventSubworkflowCompleted EventType = "subworkflow.completed"
 	EventSubworkflowFailed    EventType = "subworkflow.failed"
 )
 
-// Events of signals.
+// Events of signals. A signal is received once and later taken by one token or lost, because its time was up or
+// nobody waited for one that is not kept; rejected says that the match of a waiting token has failed with an error.
 const (
 	EventSignalReceived EventType = "signal.received"
 	EventSignalTaken    EventType = "signal.taken"
@@ -71,7 +77,7 @@ const (
 	EventSignalRejected EventType = "signal.rejected"
 )
 
-// Events of approvals.
+// Events of approvals: people are asked, each vote is told, and the decision is told once.
 const (
 	EventApprovalRequested EventType = "approval.requested"
 	EventApprovalVoted     EventType = "approval.voted"

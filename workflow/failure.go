@@ -110,6 +110,7 @@ func (e *LimitError) Error() string {
 	if e.What != "" {
 		text = e.What + ": " + text
 	}
+	// There is a way for values of any size.
 	if e.Limit == value.LimitBytes {
 		text += " bytes: use a blob for what is large (Engine.PutBlob)"
 	}

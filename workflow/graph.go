@@ -132,9 +132,11 @@ type GroupSpec struct {
 // not be modified afterwards.
 func Compile(d *Definition) (*Graph, error) { return Bounds{}.Compile(d) }
 
-// A definition is completed, checked and only then compiled, so that the builder need not look for problems. The
-// checker has compiled each expression once, and the builder takes the programs from it.
+// compileGraph is [Bounds.Compile]. A definition is completed, checked and only then compiled, so that the builder
+// need not look for problems. The checker has compiled each expression once, and the builder takes the programs from
+// it.
 func (b Bounds) compileGraph(d *Definition) (*Graph, error) {
+	// The graph keeps the completed copy. What it shares with d must not change any more.
 	d = d.completed()
 	c := newChecker(d)
 	c.bounded = b.withDefaults()

@@ -55,6 +55,7 @@ func (b *builder) compileStateSchema(doc any) {
 		b.keepError(err)
 		return
 	}
+	// Without keys it is the whole.
 	part := func(keys ...string) *Schema {
 		s, err := source.schemaAt(keys...)
 		if err != nil {
@@ -160,6 +161,7 @@ func asksResult(n *GraphNode) bool {
 	asks := func(p *expr.Program) bool {
 		return p != nil && slices.ContainsFunc(p.References(), func(ref []string) bool { return ref[0] == "result" })
 	}
+	// match is evaluated whenever a signal comes, long after the node before has ended.
 	for _, w := range n.Waits {
 		if asks(w.Until) || asks(w.Match) {
 			return true

@@ -32,6 +32,7 @@ func (b *builder) addNeeds() {
 	d := b.graph.Definition
 	all := slices.Clone(d.Transitions)
 	for i := range d.Nodes {
+		// The zero transition between two nodes is followed on success, without a condition.
 		for _, from := range d.Nodes[i].Needs {
 			all = append(all, Transition{From: from, To: d.Nodes[i].ID})
 		}
@@ -59,6 +60,7 @@ func (b *builder) connectNodes(t *GraphTransition) {
 // groupByTier sorts what leaves each node by when it is tried. A transition with outcome always is tried with both
 // ends.
 func (b *builder) groupByTier() {
+	// Each node by itself: the order of the map makes no difference.
 	for _, n := range b.graph.Nodes {
 		var success, failure []*GraphTransition
 		for _, t := range n.Outgoing {

@@ -14,6 +14,7 @@ func (b *builder) addGroups() {
 		t := g.Transitions[g.Definition.Transitions[i].ID]
 		if t.SiblingGroup != "" {
 			t.Spawns = b.groupSpec(t.SiblingGroup)
+			// In definition order, in which a routing numbers the branches.
 			t.Spawns.Spawners = append(t.Spawns.Spawners, t)
 		}
 		if t.Synchronization == nil {
@@ -33,6 +34,7 @@ func (b *builder) addGroups() {
 			}
 			t.Joins.Errors = path
 		}
+		// The paths were checked, and are kept apart into their segments.
 		if m := t.Synchronization.Merge; m != nil {
 			path, err := value.ParsePath(m.Target)
 			if err != nil {

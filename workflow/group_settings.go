@@ -72,6 +72,7 @@ func (d *Definition) spreadGroups() {
 		}
 		s := spreader{own: t.places, group: d.places, at: "groups." + t.Synchronization.SiblingGroup + "."}
 		t.Synchronization = s.spread(t.Synchronization, &y)
+		// The index of the transition says where the problem is to be reported.
 		for _, field := range s.clashes {
 			d.clashes = append(d.clashes, clash{i, field, t.Synchronization.SiblingGroup})
 		}
@@ -102,6 +103,7 @@ func (s *spreader) spread(y, g *Synchronization) *Synchronization {
 	// A merge is not taken over as a whole: a transition may say one field of it and leave the others to the group.
 	switch {
 	case g.Merge == nil:
+	// A copy, since each transition has its own.
 	case y.Merge == nil:
 		out.Merge = new(*g.Merge)
 	default:
@@ -160,6 +162,7 @@ func (c *checker) checkSettings() {
 		if y := c.def.settings[name]; y.SiblingGroup != "" && y.SiblingGroup != name {
 			c.reportProblem(c.atDefinition(), field, ProblemConflict, "these are the settings of the group %q, not of %q", name, y.SiblingGroup)
 		}
+		// Settings that nobody uses are a slip of a name.
 		joins := func(t Transition) bool { return t.Synchronization != nil && t.Synchronization.SiblingGroup == name }
 		if !slices.ContainsFunc(c.def.Transitions, joins) {
 			c.reportProblem(c.atDefinition(), field, ProblemUnknownGroup, "no transition synchronizes the group %q", name)

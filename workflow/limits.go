@@ -39,7 +39,8 @@ const (
 	MaxReason          = 1 << 10    // bytes of why a call was made
 )
 
-// LimitSchemaCost names, in a [LimitError], the cost of a check against a JSON Schema.
+// LimitSchemaCost names, in a [LimitError], the cost of a check against a JSON Schema. It has no field in Limits: a
+// definition cannot change it.
 const LimitSchemaCost = "schemaCost"
 
 // LimitSignalBytes names, in a [LimitError], the bytes of the signals that a run keeps.

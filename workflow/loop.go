@@ -85,6 +85,7 @@ func (b *loopBody) addNode(n int) bool {
 // back from a node of b leaves b only through its target, so that what inner's
 // source reaches is in b unless inner goes on beyond that target.
 func (b *loopBody) strictlyContains(inner *loopBody) bool {
+	// These tests need no look at the sets, and answer for most pairs of loops.
 	if inner.size >= b.size || !b.hasNode(inner.source) || !b.hasNode(inner.target) {
 		return false
 	}

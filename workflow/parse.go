@@ -43,7 +43,7 @@ func (b Bounds) ParseYAML(data []byte) (*Definition, error) {
 	return b.parseText(data, definitionTexts.ReadYAML)
 }
 
-// The size of the text is looked at before anything is made of it.
+// parseText reads a definition with one of the readers. The size of the text is looked at before anything is made of it.
 func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, error)) (*Definition, error) {
 	p := &parser{}
 	if most := b.withDefaults().Bytes; len(data) > most {

@@ -20,6 +20,7 @@ func (d *Definition) completed() *Definition {
 	if c.Version == 0 {
 		c.Version = 1
 	}
+	// Transitions change as they are completed, so they are copied; nodes have another schema at most.
 	c.Transitions = slices.Clone(d.Transitions)
 	completeIDs(c.Transitions)
 	c.spreadGroups()
@@ -35,8 +36,9 @@ func (d *Definition) completed() *Definition {
 	return &c
 }
 
-// modelValue returns v in the form of the JSON model. A value that has none is
-// returned as it is, and reported when the definition is checked.
+// modelValue returns v in the form of the JSON model. A value that has none is returned as it is, and reported when
+// the definition is checked. Numbers, lists and objects of a Go value, such as int or []string, become those of JSON,
+// so that it makes no difference how a definition came about.
 func modelValue(v any) any {
 	if v == nil {
 		return nil

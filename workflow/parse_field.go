@@ -69,6 +69,7 @@ func oneOfForm[T ~string](to *T, def T, values []T) form {
 			case !p.isKind(e, document.String):
 			case slices.Contains(values, T(e.Text)):
 				*to = T(e.Text)
+			// All values are named in the problem: there are few of each.
 			default:
 				p.reportProblem(ProblemUnknownValue, "%q is not one of %s", e.Text, joinValues(values))
 			}
@@ -101,7 +102,7 @@ func omitDefault[T comparable](def, v T) any {
 }
 
 // integerForm is the form of an int whose default is 0. It may be negative; whether it should is the checker's
-// business.
+// business. An integer that is written with a fraction of 0 is one.
 func integerForm(to *int) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -157,6 +158,7 @@ func durationForm(to *time.Duration, def time.Duration) form {
 			*to = p.readDuration(e, def == 0)
 		},
 		write: func() any {
+			// 0 in Go stands for the default, whatever that is.
 			if *to == 0 || *to == def {
 				return nil
 			}
@@ -178,7 +180,8 @@ func durationText(d time.Duration) string {
 	return s
 }
 
-// flagForm is the form of a bool whose default is false.
+// flagForm is the form of a bool whose default is false. Only true and false are bools: yes and no are texts in YAML
+// 1.2, and refused.
 func flagForm(to *bool) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -203,6 +206,7 @@ func optionalForm[T any](to **T, of func(*T) form) form {
 			if *to == nil {
 				return nil
 			}
+			// A zero value is written, since it is not what is meant by nothing.
 			return **to
 		},
 	}
@@ -219,6 +223,7 @@ func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 				p.notePlace()
 				m[key] = p.readExpression(e)
 			})
+			// A nil map says that there is none.
 			if len(m) > 0 || mayBeEmpty {
 				*to = m
 			}

@@ -59,7 +59,8 @@ func inputFormat(s *InputSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}}
 }
 
-// stateFormat is the format of state. An empty first value is none: state is an object from the beginning.
+// stateFormat is the format of state. An empty first value is none: state is an object from the beginning. What is
+// written to it later is checked against the schema by its properties.
 func stateFormat(s *StateSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}, {"initial", objectForm(&s.Initial)}}
 }
@@ -127,7 +128,7 @@ func subworkflowFormat(s *SubworkflowSpec) []field {
 }
 
 // approvalFormat is the format of an approval. Quorums of 1 and the timeout that fails are left out when it is
-// written.
+// written. message and messageExpr exclude each other, which the checker says.
 func approvalFormat(s *ApprovalSpec) []field {
 	return []field{
 		{"message", textForm(&s.Message)},
@@ -143,7 +144,7 @@ func waitFormat(s *WaitSpec) []field {
 	return append(eventFormat(s), field{"any", listForm(&s.Any, eventFormat)})
 }
 
-// eventFormat is one of the things that any waits for.
+// eventFormat is one of the things that any waits for. Any of them is a WaitSpec, which may not have a list again.
 func eventFormat(s *WaitSpec) []field {
 	return []field{
 		{"for", delayForm(s)},
@@ -153,7 +154,8 @@ func eventFormat(s *WaitSpec) []field {
 	}
 }
 
-// atOnce is the instant for which for: 0s is short.
+// atOnce is the instant for which for: 0s is short. The variable now is the instant of the message, so that the timer
+// is due in the very plan that begins it.
 const atOnce = "now"
 
 // delayForm is the form of the duration of a timer. A timer of 0 cannot be told from none in a Go value, so it
@@ -161,6 +163,7 @@ const atOnce = "now"
 func delayForm(s *WaitSpec) form {
 	c := durationForm(&s.For, 0)
 	c.read = func(p *parser, e *document.Element) {
+		// What could not be read is 0 too, and must not become a timer.
 		n := len(p.problems)
 		if s.For = p.readDuration(e, true); s.For > 0 || len(p.problems) > n {
 			return
@@ -188,7 +191,8 @@ func untilForm(s *WaitSpec) form {
 	return c
 }
 
-// retryFormat is the format of a retry policy, whose defaults are those of package timeout.
+// retryFormat is the format of a retry policy, whose defaults are those of package timeout. To write a default out
+// changes no hash.
 func retryFormat(s *RetrySpec) []field {
 	return []field{
 		{"maxAttempts", positiveForm(&s.MaxAttempts, 1)},

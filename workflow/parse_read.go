@@ -120,6 +120,7 @@ func (p *parser) readFields(e *document.Element, fields []field) {
 	p.eachMember(e, func(key string, e *document.Element) {
 		for i := range fields {
 			if fields[i].name == key {
+				// Known fields have a place, for problems that are found when the text is gone.
 				p.notePlace()
 				fields[i].read(p, e)
 				return
@@ -133,6 +134,7 @@ func (p *parser) readFields(e *document.Element, fields []field) {
 // suggestField names the field that was probably meant. It finds other ways of writing, such as sibling_group, and
 // slips of a letter.
 func suggestField(key string, fields []field) string {
+	// As it would be without the separators of other conventions.
 	joined := strings.ReplaceAll(strings.ReplaceAll(key, "_", ""), "-", "")
 	for _, f := range fields {
 		if strings.EqualFold(joined, f.name) || value.NearlyEqual(key, f.name) {

@@ -3,7 +3,8 @@ package workflow
 import "github.com/pawl-run/pawl/internal/document"
 
 // partForm is the form of a struct within a struct. The struct is left out if all its fields are. input, state,
-// output and limits are such: to write input: {} is to write nothing.
+// output and limits are such: to write input: {} is to write nothing. The part is there in the Go struct in any case,
+// so nothing has to be made.
 func partForm[T any](to *T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) { p.readFields(e, format(to)) },
@@ -47,9 +48,11 @@ func listForm[T any](to *[]T, format func(*T) []field) form {
 			})
 		},
 		write: func() any {
+			// An empty list and none are the same.
 			if len(*to) == 0 {
 				return nil
 			}
+			// Each item is written, be it empty: the indices of the others must stay.
 			out := make([]any, len(*to))
 			for i := range *to {
 				out[i] = writeFields(format(&(*to)[i]))
@@ -63,6 +66,7 @@ func listForm[T any](to *[]T, format func(*T) []field) form {
 func writeFields(fields []field) map[string]any {
 	out := map[string]any{}
 	for _, f := range fields {
+		// nil leaves a field out: none of the format has null as its value.
 		if v := f.write(); v != nil {
 			out[f.name] = v
 		}
@@ -79,6 +83,7 @@ func nodesForm(d *Definition) form {
 	c := listForm(&d.Nodes, nodeFormat)
 	c.read = func(p *parser, e *document.Element) {
 		p.eachItem(e, func(e *document.Element) {
+			// Each element makes a node, however wrong it is: the indices of the others stay right.
 			var n Node
 			// Places go into the node itself, before it is copied into the list.
 			p.readOwned(owner{node: NodeID(e.StringAt("id")), places: &n.places}, func() { p.readFields(e, nodeFormat(&n)) })
@@ -97,6 +102,7 @@ func transitionsForm(d *Definition) form {
 		ids := writtenIDs(e)
 		p.eachItem(e, func(e *document.Element) {
 			var t Transition
+			// The transitions read so far are as many as the elements before this one.
 			id := ids[len(d.Transitions)]
 			p.readOwned(owner{transition: id, places: &t.places}, func() { p.readFields(e, transitionFormat(&t)) })
 			d.Transitions = append(d.Transitions, t)
@@ -112,6 +118,7 @@ func writtenIDs(list *document.Element) []TransitionID {
 	for i, e := range list.Items {
 		ts[i] = Transition{ID: TransitionID(e.StringAt("id")), From: NodeID(e.StringAt("from")), To: NodeID(e.StringAt("to"))}
 	}
+	// It is the same function that gives them their ids later.
 	completeIDs(ts)
 	ids := make([]TransitionID, len(ts))
 	for i := range ts {
@@ -130,6 +137,7 @@ func strategyForm(to *Strategy) form {
 			*to = readChoice(p, e, map[string]Strategy{"all": All, "any": Any}, MOfN)
 		},
 		write: func() any {
+			// all is the default.
 			switch *to {
 			case All:
 				return nil
@@ -151,7 +159,9 @@ func toleranceForm(to *Tolerance) form {
 			if !p.isKind(e, document.Object) {
 				return
 			}
+			// A field that is wrong is reported at its place; the rest of the definition is read on.
 			p.readFields(e, []field{{"failures", integerForm(&failures.failures)}, {"failureRatio", numberForm(&ratio.ratio, 0)}})
+			// A field that is there twice counts once, and was reported.
 			switch count, share := e.Member("failures"), e.Member("failureRatio"); {
 			case count != nil && share != nil:
 				p.reportProblem(ProblemConflict, "failures and failureRatio exclude each other")
@@ -198,12 +208,14 @@ func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN 
 	// A quorum that cannot be read stays 0.
 	var n int
 	switch e.Kind {
+	// {mOfN: n} is the only object that there may be.
 	case document.Object:
 		if p.readFields(e, []field{{"mOfN", positiveForm(&n, 0)}}); e.Member("mOfN") == nil {
 			p.reportProblem(ProblemMissing, "a quorum is written {mOfN: 2}")
 		}
 		return mOfN(n)
 	case document.String:
+		// Words are written in one way, in lower case.
 		if v, ok := words[e.Text]; ok {
 			return v
 		}
@@ -217,6 +229,7 @@ func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN 
 
 // endForm is the form of complete, or {fail: CODE, message: TEXT}. A completion has no code and needs no object.
 func endForm(to **EndSpec) form {
+	// Both fields are texts and not expressions.
 	failure := func(s *EndSpec) []field {
 		return []field{{"fail", nameForm(&s.Fail)}, {"message", textForm(&s.Message)}}
 	}

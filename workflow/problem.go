@@ -18,7 +18,8 @@ type Problem struct {
 	Warning    bool   // the definition can run all the same
 }
 
-// String returns the place and the message in one line.
+// String returns the place and the message in one line. Example: line 3:10: node "pay": retry.jitter: 2 is not in
+// 0..1 (out_of_range).
 func (p Problem) String() string {
 	var b strings.Builder
 	switch {
@@ -54,7 +55,7 @@ type DefinitionError struct {
 	Problems []Problem
 }
 
-// maxListed bounds the problems in the text of an error.
+// maxListed bounds the problems in the text of an error. All of them are in Problems.
 const maxListed = 100
 
 // Error lists the problems, one a line, the first hundred of them.

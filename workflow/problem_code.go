@@ -1,6 +1,7 @@
 package workflow
 
-// The codes of a Problem that parsing reports.
+// The codes of a Problem that parsing reports. A code is part of the API: programs go by it. Those that are warnings
+// say so; with any other a definition is invalid.
 const (
 	ProblemSyntax       = "syntax"        // the text is not JSON or YAML
 	ProblemTooLarge     = "too_large"     // the definition is beyond a limit of the engine
@@ -32,7 +33,7 @@ const (
 	ProblemOverlappingPaths = "overlapping_paths" // two targets of one mapping touch the same place
 )
 
-// The codes of a Problem with the graph.
+// The codes of a Problem with the graph: what no node or transition shows alone.
 const (
 	ProblemDuplicateID      = "duplicate_id"      // two nodes or two transitions have the same id
 	ProblemDangling         = "dangling"          // an id that no node has

@@ -18,6 +18,7 @@ func (b *builder) findReach() {
 	if len(g.Synchronize) == 0 {
 		return
 	}
+	// It has the edges of needs too, which only a dag has, and a dag has no such join.
 	a := newAdjacency(g.Definition)
 	incoming := a.incomingNodes()
 	for _, n := range g.Synchronize {
@@ -66,6 +67,7 @@ func (s NodeSet) addNode(n *GraphNode) bool {
 // behind the join of g the graph leads back to a. A token of this branch that has arrived at the join of g is no
 // longer in the branch, and cannot come to a that way.
 func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
+	// A node with another join has no sets, and nothing comes to it in this sense.
 	if i < 0 || i >= len(n.Reach) {
 		return nil
 	}
@@ -95,6 +97,7 @@ func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string)
 	leaves := func(t *GraphTransition) bool { return t.Joins != nil && slices.Contains(enclosing, t.Joins.Name) }
 	out := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
 	var work []*GraphNode
+	// The walk does not go on from n: a token that passes it has been at the join.
 	add := func(id NodeID) {
 		if x := g.Node(id); out.addNode(x) && x != n {
 			work = append(work, x)

@@ -217,6 +217,8 @@ func (o Outcome) Bind(v any) error { return o.bindOutput(v, false) }
 // BindStrict is Bind, and fails if the output has a field that v has not.
 func (o Outcome) BindStrict(v any) error { return o.bindOutput(v, true) }
 
+// bindOutput is Bind, strict or not. An output that does not fit v is an error of the caller's, and the run stays
+// completed.
 func (o Outcome) bindOutput(v any, strict bool) error {
 	if err := o.Err(); err != nil {
 		return err

@@ -30,6 +30,7 @@ var errNoLoader = errors.New("a schema may refer only to itself")
 // connections.
 type noLoader struct{}
 
+// Load refuses every address, so that a schema is the same wherever and whenever it is compiled.
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%w, not to %s", errNoLoader, url)
 }
@@ -70,6 +71,7 @@ func newSchemaSource(doc any) (schemaSource, error) {
 		return schemaSource{}, err
 	}
 	c := jsonschema.NewCompiler()
+	// Nothing is loaded, patterns are the engine's own, and a schema that names no draft is of 2020-12.
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(new(patternCompiler).compile)
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -180,6 +182,7 @@ func schemaReason(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("it does not match the pattern %q", k.Want)
 	case *kind.Format:
 		return "it is not a valid " + k.Want
+	// The library lists them in the order of a map.
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
 	}

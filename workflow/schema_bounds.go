@@ -76,6 +76,7 @@ func (c *patternCompiler) compile(source string) (jsonschema.Regexp, error) {
 	if p, ok := c.compiled[source]; ok {
 		return p, nil
 	}
+	// This comes before the pattern is compiled, which is what costs.
 	if c.bytes += len(source); c.bytes > maxPatternBytes {
 		return nil, fmt.Errorf("the patterns of the schema have more than %d bytes", maxPatternBytes)
 	}
@@ -137,6 +138,7 @@ func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
 	}
 	// Whoever meets this on the way down has found a circle.
 	p.applied[s] = 0
+	// The bound is looked at with each part, so that the sum cannot overflow.
 	sum := 1
 	for _, part := range partsForValue(s) {
 		n, err := p.countApplied(part)

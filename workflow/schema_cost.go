@@ -90,7 +90,8 @@ func (m *schemaMeter) enterContainer() bool {
 	return true
 }
 
-// applyAll applies each of some schemas to the same value.
+// applyAll applies each of some schemas to the same value. The rest of them is left out once the bound is passed:
+// apply returns at once.
 func (m *schemaMeter) applyAll(parts []*jsonschema.Schema, v any, above int) {
 	for _, part := range parts {
 		m.apply(part, v, above)
@@ -126,6 +127,7 @@ func (m *schemaMeter) payForConstants(s *jsonschema.Schema, v any) {
 		m.left -= m.costOfEquality(v, *s.Const)
 	}
 	if s.Enum != nil {
+		// Constants of another kind cost little, and are looked at as well.
 		m.left -= 1 + len(s.Enum.Values)/8
 		for _, constant := range s.Enum.Values {
 			m.left -= m.costOfEquality(v, constant)
@@ -175,6 +177,7 @@ func (m *schemaMeter) costOfValue(v any) int {
 	case string:
 		return 1 + len(v)/bytesPrice
 	case []any:
+		// A list costs what is in it, and one for itself.
 		return m.costOfItems(slices.Values(v))
 	// Keys are hashed as well.
 	case map[string]any:
@@ -215,6 +218,7 @@ func (m *schemaMeter) payForNumber(s *jsonschema.Schema) {
 // payForText pays for the length of a text, which is counted in code points, and for its pattern.
 func (m *schemaMeter) payForText(s *jsonschema.Schema, text string) {
 	m.left -= len(text) / bytesPrice
+	// A pattern has no backtracking: its cost grows with the text alone.
 	if s.Pattern != nil {
 		m.left -= costOfMatch(s.Pattern, len(text))
 	}
@@ -228,6 +232,7 @@ func costOfMatch(pattern jsonschema.Regexp, bytes int) int {
 // payForList pays for the items of a list, each by what applies to it: a part of its own, the one for the rest, or
 // those for all.
 func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
+	// The library notes of each item whether some part has looked at it.
 	if m.unevaluated {
 		m.left -= len(list)
 	}
@@ -248,6 +253,7 @@ func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
 	// An item begins anew with no schemas above it: it is another value.
 	for i, item := range list {
 		switch {
+		// A long list is not walked to its end when the check is refused already.
 		case m.left < 0:
 			return
 		// An item has a part of its own, or the one for the rest, never both.
@@ -272,11 +278,13 @@ func (m *schemaMeter) costOfUnique(list []any) int {
 	if len(list) <= 20 {
 		return len(list) * m.costOfValue(list)
 	}
+	// A hash of each item, and some comparisons of those whose hashes are the same.
 	return 2 * m.costOfValue(list)
 }
 
 // payForObject pays for the properties of an object, and for what depends on whether some are there.
 func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, above int) {
+	// Whether the required ones are there is looked at one by one.
 	m.left -= len(object) + len(s.Required) + len(s.DependentRequired) + len(s.Dependencies) + len(s.DependentSchemas)
 	if m.unevaluated {
 		m.left -= len(object)
@@ -315,6 +323,7 @@ func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, 
 
 // payForProperty pays for one property. One that no other part of s has asked for is one more.
 func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
+	// A property may be named and match patterns as well: all of them apply.
 	part, known := s.Properties[name]
 	if known {
 		m.apply(part, v, 0)
@@ -333,6 +342,7 @@ func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
 	if part, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !known {
 		m.apply(part, v, 0)
 	}
+	// A name is a value like another, with a schema of its own.
 	if s.PropertyNames != nil {
 		m.apply(s.PropertyNames, name, 0)
 	}

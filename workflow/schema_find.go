@@ -37,6 +37,7 @@ func (v *violation) toError() error {
 		return nil
 	}
 	found := &SchemaError{}
+	// The finder itself has found it, and made no text so far.
 	if v.err == nil {
 		found.Message = value.Shorten(schemaReason(v.kind), maxSchemaMessage)
 	} else if !errors.As(schemaError(v.err), &found) {
@@ -202,9 +203,8 @@ func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
 		}
 	}
 	if s.If != nil {
-		// if decides which of the two applies; without it, neither does.
 		then := s.Then
-		// What does not fit here is no violation; it only chooses.
+		// What does not fit if is no violation: it chooses between the other two.
 		if f.findViolation(s.If, v) != nil {
 			then = s.Else
 		}
@@ -312,6 +312,7 @@ func (f *violationFinder) findInObject(s *jsonschema.Schema, object map[string]a
 		if part, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !known {
 			parts = append(parts, part)
 		}
+		// The name is part of the path while the value is looked at.
 		for _, part := range parts {
 			if err := f.findInside(part, name, object[name]); err != nil {
 				return err

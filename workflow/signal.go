@@ -2,7 +2,8 @@ package workflow
 
 import "time"
 
-// A Signal is an event for whoever waits for its name in the run.
+// A Signal is an event for whoever waits for its name in the run. It goes to the token that has waited longest and
+// whose match holds, and to no other; if none waits, it is kept.
 type Signal struct {
 	Name      string        `json:"name"`
 	ID        string        `json:"id,omitzero"` // taken once per run; "" is always new
@@ -12,8 +13,8 @@ type Signal struct {
 	Early     bool          `json:"early,omitzero"`     // taken also if no node of the definition waits for the name: a patch will add one
 }
 
-// A Ballot is one vote on an approval. It names the token, or the node if one
-// approval is open there.
+// A Ballot is one vote on an approval. It names the token, or the node if one approval is open there. A second vote
+// of the same person on the same approval is refused.
 type Ballot struct {
 	Token    TokenID `json:"token,omitzero"`
 	Node     NodeID  `json:"node,omitzero"`

@@ -63,6 +63,7 @@ func newChecker(d *Definition) *checker {
 func (c *checker) checkAll() []Problem {
 	// Each of these reports; none returns anything that the next would need.
 	c.checkDefinition()
+	// In definition order, so that the bounds of all expressions and schemas cut off the end.
 	for i := range c.def.Nodes {
 		c.checkNode(c.atNode(i), &c.def.Nodes[i])
 	}

@@ -125,6 +125,7 @@ func (c components) membersOf() [][]int {
 // search in breadth finds the shortest. A component of one node has a cycle only if an edge leads from it to itself.
 func (g *adjacency) findCycle(nodes []int, c components, follow func(edge) bool) []int {
 	first := nodes[0]
+	// The first node is not in it: it is found when an edge leads back to it.
 	before := map[int]int{} // the node from which another was reached first
 	for work := []int{first}; len(work) > 0; work = work[1:] {
 		n := work[0]

@@ -15,7 +15,7 @@ func (c *checker) checkDefinition() {
 	d, s := c.def, c.atDefinition()
 	c.checkIdentity(s)
 	knownValue(c, s, "mode", d.Mode, modes)
-	// In graph mode a failure that nothing catches always fails the run.
+	// In graph mode a failure that nothing catches fails its branch, or the run, in any case.
 	if d.FailFast != nil && d.Mode != ModeDAG {
 		c.reportProblem(s, "failFast", ProblemInvalidField, "failFast is for mode: dag")
 	}
@@ -50,6 +50,7 @@ func (c *checker) checkStart(s site) {
 		c.reportProblem(s, "nodes", ProblemMissing, "there are no nodes")
 	case d.Start == "":
 		c.reportProblem(s, "start", ProblemMissing, "name the first node")
+	// A run would have no node to begin at.
 	case !c.graph.hasNode(d.Start):
 		c.reportProblem(s, "start", ProblemDangling, "there is no node %q", string(d.Start))
 	}
@@ -58,6 +59,8 @@ func (c *checker) checkStart(s site) {
 // checkBounds checks that limits are only lowered. A definition may ask for less than the engine allows, not for
 // more. The fields are those of the format, by their types: one of a type that is not in the switch is not checked.
 func (c *checker) checkBounds(s site) {
+	// The limits of the engine are written in the same form, so that a field is compared with the field of the same
+	// name.
 	l, most := writeFields(limitsFormat(&c.def.Limits)), DefaultLimits()
 	upper := writeFields(limitsFormat(&most))
 	// Only what the definition says is written, so a field that is 0 keeps the engine's limit.
@@ -85,6 +88,7 @@ func (c *checker) checkInitial(s site) {
 		c.reportProblem(s, "state.initial", ProblemInvalidValue, "%s", err)
 		return
 	}
+	// A schema that is true, or none, has no properties to compare with.
 	doc, _ := d.State.Schema.(map[string]any)
 	properties, _ := doc["properties"].(map[string]any)
 	// A schema that is wrong is told once, where it stands.
@@ -141,6 +145,7 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 	if err == nil {
 		return
 	}
+	// The eleventh wrong one is not told of itself, but that there are more.
 	if c.wrongSchemas++; c.wrongSchemas > maxWrongSchemas {
 		c.reportProblem(s, field, ProblemSchema, "up to here more than %d schemas are wrong: those behind are not looked at", maxWrongSchemas)
 		return
@@ -183,6 +188,8 @@ func (c *checker) checkName(s site, field, name string) {
 	c.checkOptionalName(s, field, name)
 }
 
+// checkOptionalName checks an id, a name or a code that may be left out. A problem quotes no more than the beginning
+// of a long one.
 func (c *checker) checkOptionalName(s site, field, name string) {
 	if name == "" {
 		return

@@ -130,6 +130,7 @@ func (c *checker) unboundVariable(s site, variable string, at expressionPlace) s
 		}
 	case "error":
 		return c.unboundError(s, at)
+	// It is bound in each branch of any fan-out, also of one without elements.
 	case "branch":
 		if !c.binding.fans || at == placeOutput {
 			return "it is for branches of a fan-out"
@@ -180,6 +181,7 @@ func (c *checker) checkReference(s site, field string, ref []string) {
 		if !c.graph.hasNode(NodeID(key)) {
 			c.reportWarning(s, field, ProblemUnknownReference, "there is no node %q for %s", key, variable)
 		}
+	// 0 is what count has for every loop that was not taken, and nothing for any other transition.
 	case "count":
 		if !c.graph.loops[TransitionID(key)] {
 			c.reportWarning(s, field, ProblemUnknownReference, "there is no transition %q with a loop for count", key)

@@ -38,6 +38,7 @@ func newAdjacency(d *Definition) *adjacency {
 	for i := range d.Transitions {
 		t := &d.Transitions[i]
 		g.addEdge(t.From, t.To, t)
+		// count knows only these.
 		if t.Loop != nil {
 			g.loops[t.ID] = true
 		}
@@ -116,6 +117,7 @@ func (c *checker) checkReachable() {
 // loop that is bounded is no cycle to worry about, and one without a bound may be meant, as an approval that is asked
 // until it is given: only what can never end is told, and as a warning.
 func (c *checker) checkCycles() {
+	// In graph mode the walk does not follow bounded loops, so that a cycle which only they close is none.
 	dag := c.def.Mode == ModeDAG
 	follow := func(e edge) bool { return dag || e.transition != nil && e.transition.Loop == nil }
 	components := c.graph.stronglyConnected(follow)

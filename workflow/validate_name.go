@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName bounds names, ids and codes of a definition, in bytes.
+// MaxName bounds names, ids and codes of a definition, in bytes. It is the bound of a run's id too, so that a name
+// fits wherever an id does.
 const MaxName = 255
 
 // nameProblem says what is wrong with a name, an id or a code; "" is nothing. Names come into paths of events, URLs

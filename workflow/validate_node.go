@@ -23,9 +23,11 @@ func (c *checker) checkNode(s site, n *Node) {
 	c.checkSchema(s, "outputSchema", n.OutputSchema)
 	c.checkReferences(s, "cancels", n.Cancels)
 	c.checkReferences(s, "needs", n.Needs)
+	// In graph mode a node does not wait for those before it, unless it has a join.
 	if len(n.Needs) > 0 && c.def.Mode != ModeDAG {
 		c.reportProblem(s, "needs", ProblemInvalidField, "needs is for mode: dag; write transitions")
 	}
+	// Fields of the input may have any name.
 	for _, name := range sortedKeys(n.Input) {
 		c.checkExpression(s, "input."+name, n.Input[name], placeMapping)
 	}
@@ -180,6 +182,7 @@ func (c *checker) checkTask(s site, n *Node) {
 	if n.Timeout > 0 && (kind == KindGateway || kind == KindEnd) {
 		c.reportProblem(s, "timeout", ProblemInvalidField, "a node of kind %s takes no time", kind)
 	}
+	// Nobody sends heartbeats for a node that no handler performs.
 	if n.Heartbeat > 0 && kind != KindTask {
 		c.reportProblem(s, "heartbeat", ProblemInvalidField, "only a task has a heartbeat, not a node of kind %s", kind)
 	}
@@ -207,6 +210,7 @@ func (c *checker) checkRetry(s site, n *Node) {
 	}
 	// More than the whole delay cannot be subtracted.
 	c.checkRange(s, "retry.jitter", r.Jitter, 0, 1)
+	// Any code may be among them, also one that nothing raises: handlers have codes of their own.
 	c.checkNames(s, "retry.nonRetryable", r.NonRetryable)
 	knownValue(c, s, "retry.exhausted", r.Exhausted, exhaustedValues)
 }

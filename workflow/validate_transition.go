@@ -18,6 +18,7 @@ func (c *checker) checkTransition(s site, t *Transition) {
 	if t.Loop != nil && (t.Loop.MaxIterations < 1 || t.Loop.MaxIterations > c.limits.Loop) {
 		c.reportProblem(s, "loop.maxIterations", ProblemOutOfRange, "%d is not in 1..%d, the limit of loops", t.Loop.MaxIterations, c.limits.Loop)
 	}
+	// Without it the transition is no fan-in, and there is nothing to check.
 	if t.Synchronization != nil {
 		c.checkSynchronization(s, t)
 	}
@@ -30,6 +31,7 @@ func (c *checker) checkTransition(s site, t *Transition) {
 // checkEnds checks the id and the two nodes of a transition. An id that the completion has made of the ids of the
 // ends may be longer than a name.
 func (c *checker) checkEnds(s site, t *Transition) {
+	// An id that does not begin so was given by the author.
 	if !strings.HasPrefix(string(t.ID), string(t.From)+"->"+string(t.To)) {
 		c.checkOptionalName(s, "id", string(t.ID))
 	}
@@ -131,6 +133,7 @@ func (c *checker) checkMerge(s site, t *Transition) {
 	// Without a merge nothing of the branches crosses the join.
 	if m := y.Merge; m != nil {
 		c.checkOptionalExpression(s, field+"source", m.Source, placeTransition)
+		// A default would decide silently whether lists are flattened.
 		if m.Strategy == "" {
 			c.reportProblem(s, field+"strategy", ProblemMissing, "name one of %s", joinValues(mergeStrategies))
 		}

@@ -87,6 +87,7 @@ func ReadRows(c Source) (state.Rows, error) {
 		{stepsTable, func(r *rowReader) { out.Steps = append(out.Steps, r.scanStep()) }},
 		{dataTable, func(r *rowReader) { out.Data = append(out.Data, r.scanData()) }},
 	}
+	// Each row function adds to the result, so that no table is in memory twice.
 	for _, t := range tables {
 		if err := c.eachRow(selection{table: t.table}, t.row); err != nil {
 			return state.Rows{}, err

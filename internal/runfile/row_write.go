@@ -55,6 +55,7 @@ func tokenRow(t *state.Token) []driver.Value {
 
 // groupRow returns the row of a group. Spawns and Added are nil or lists: nil stays nil when it is read.
 func groupRow(g *state.Group) []driver.Value {
+	// nil becomes NULL, and not the text null.
 	var spawns driver.Value
 	if g.Spawns != nil {
 		spawns = column.JSONText(g.Spawns)
@@ -147,7 +148,7 @@ func boolInt(b bool) driver.Value {
 // votes encodes the votes of an approval: their data keeps its types.
 var votes = codec.New[any](ballots{})
 
-// A codec encodes structs, and a list is none.
+// ballots are the votes of one approval as a codec takes them: it encodes structs, and a list is none.
 type ballots struct {
 	Votes []state.Vote `json:"votes"`
 }

@@ -36,7 +36,7 @@ type Database struct{ conn *sqlite.Conn }
 // caller's.
 func InDatabase(c *sqlite.Conn) Database { return Database{c} }
 
-// The columns of SELECT * are in the order of file.sql, whoever has made the table.
+// eachRow reads rows with SQLite. The columns of SELECT * are in the order of file.sql, whoever has made the table.
 func (d Database) eachRow(from selection, row func(*rowReader)) error {
 	t := from.table
 	text, args := "SELECT * FROM "+t.name, []driver.Value(nil)
@@ -49,13 +49,14 @@ func (d Database) eachRow(from selection, row func(*rowReader)) error {
 		text += " ORDER BY " + t.key
 	}
 	return d.conn.Each(text, func(r *sqlite.Row) error {
+		// Each row has a reader of its own, so that an error belongs to one row.
 		rd := rowReader{Row: r}
 		row(&rd)
 		return rd.err
 	}, args...)
 }
 
-// The caller has begun a transaction, and commits it.
+// runStatement has SQLite execute the statement. The caller has begun a transaction, and commits it.
 func (d Database) runStatement(s *statement) error { return s.runOn(d.conn) }
 
 // A File is the bytes of a run's file. It is a Source only: what is written to a small file goes into a draft, and
@@ -69,7 +70,7 @@ func Open(data []byte) (*File, error) {
 	return &File{m}, err
 }
 
-// It starts at the right page of the tree and decodes no row before.
+// eachRow reads rows from the bytes of the file. It starts at the right page of the tree and decodes no row before.
 func (f *File) eachRow(from selection, row func(*rowReader)) error {
 	t, left := from.table, from.limit
 	start := image.Start{Text: from.text}
@@ -82,6 +83,7 @@ func (f *File) eachRow(from selection, row func(*rowReader)) error {
 		if values, err = image.DecodeRecord(values[:0], record); err != nil {
 			return false, err
 		}
+		// A file of another version, or a damaged one: to read it by number would take one column for another.
 		if len(values) != t.columns {
 			return false, image.ErrMalformed
 		}
