@@ -187,8 +187,8 @@ func ownAssertions(s *jsonschema.Schema) *jsonschema.Schema {
 	return &own
 }
 
-// findInParts looks in the schemas that s applies to the value itself. The order is fixed, so that of several
-// violations the same one is told each time.
+// findInParts looks in the schemas that s applies to the value itself. They are tried in a fixed order, and the first
+// violation is the one that is told.
 func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
 	// A clone: the schema's own list must not grow.
 	parts := slices.Clone(s.AllOf)
@@ -303,7 +303,8 @@ func (f *violationFinder) findInObject(s *jsonschema.Schema, object map[string]a
 		if known {
 			parts = append(parts, part)
 		}
-		// Several patterns may match, and then all of their schemas apply.
+		// Several patterns may match, and then all of their schemas apply. If more than one of them is violated, the
+		// order of the map decides which is told.
 		for pattern, part := range s.PatternProperties {
 			if pattern.MatchString(name) {
 				known, parts = true, append(parts, part)
