@@ -275,8 +275,8 @@ type Loop struct {
 }
 
 // A Synchronization makes a transition a fan-in: branches of a group meet there and go on as one token. A join fires
-// once for each occurrence of its group and makes one token, in the branch of the token that fanned out. All branches
-// of a token's lineage below that fan-out take part, and no others of the same name.
+// once for each occurrence of its group and makes one token, in the branch of the token that fanned out. The branches
+// of that fan-out take part, and no others of the same name.
 type Synchronization struct {
 	SiblingGroup string
 	Strategy     Strategy
