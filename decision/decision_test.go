@@ -250,7 +250,7 @@ func TestString(t *testing.T) {
 		seen[reflect.TypeOf(d).Name()] = true
 	}
 	require.Len(t, seen, len(decision.Decisions.Variants()), "%v", slices.Sorted(maps.Keys(seen)))
-	require.Equal(t, "t1 e: why", decision.Note{Token: 1, Transition: "e", Text: "why"}.String())
+	require.Equal(t, "t1 e [tier 0]: why", decision.Note{Token: 1, Transition: "e", Text: "why"}.String())
 	require.Equal(t, "t1: why", decision.Note{Token: 1, Text: "why"}.String())
 }
 

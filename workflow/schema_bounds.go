@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -169,9 +170,13 @@ func partsForValue(s *jsonschema.Schema) []*jsonschema.Schema {
 // partsForChildren returns the schemas that s applies to what is in the value, or to names
 // in it.
 func partsForChildren(s *jsonschema.Schema) []*jsonschema.Schema {
+	var byPattern []*jsonschema.Schema
+	for _, pattern := range sortedPatterns(s) {
+		byPattern = append(byPattern, s.PatternProperties[pattern])
+	}
 	parts := slices.Concat(
 		[]*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems},
-		s.PrefixItems, sortedParts(s.Properties), slices.Collect(maps.Values(s.PatternProperties)),
+		s.PrefixItems, sortedParts(s.Properties), byPattern,
 	)
 	// Their types differ from draft to draft, and a bool is no part.
 	for _, part := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
@@ -183,6 +188,11 @@ func partsForChildren(s *jsonschema.Schema) []*jsonschema.Schema {
 		}
 	}
 	return slices.DeleteFunc(parts, isNoSchema)
+}
+
+// sortedPatterns returns the patterns for names of properties that have a schema, in the order of their texts.
+func sortedPatterns(s *jsonschema.Schema) []jsonschema.Regexp {
+	return slices.SortedFunc(maps.Keys(s.PatternProperties), func(a, b jsonschema.Regexp) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // isNoSchema reports whether a part is not there.

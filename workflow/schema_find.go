@@ -291,6 +291,7 @@ func (f *violationFinder) findInList(s *jsonschema.Schema, list []any) *violatio
 // findInObject looks at the properties of an object in the order of their names: at the name, and at the value with
 // each schema that is for it.
 func (f *violationFinder) findInObject(s *jsonschema.Schema, object map[string]any) *violation {
+	patterns := sortedPatterns(s)
 	for _, name := range sortedKeys(object) {
 		// A name is checked as a text; its violation is told of the object.
 		if s.PropertyNames != nil {
@@ -303,11 +304,11 @@ func (f *violationFinder) findInObject(s *jsonschema.Schema, object map[string]a
 		if known {
 			parts = append(parts, part)
 		}
-		// Several patterns may match, and then all of their schemas apply. If more than one of them is violated, the
-		// order of the map decides which is told.
-		for pattern, part := range s.PatternProperties {
+		// Several patterns may match, and then all of their schemas apply, in the order of the patterns: what is told is
+		// recorded, and planned again.
+		for _, pattern := range patterns {
 			if pattern.MatchString(name) {
-				known, parts = true, append(parts, part)
+				known, parts = true, append(parts, s.PatternProperties[pattern])
 			}
 		}
 		if part, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !known {

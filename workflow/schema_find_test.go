@@ -158,3 +158,16 @@ func TestLargeValuesAreRefusedInLittleMemory(t *testing.T) {
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20), name)
 	}
 }
+
+// Of several patterns whose schemas a value violates the same is told each time, since it is recorded and planned again.
+func TestTheViolationOfAPatternIsTheSame(t *testing.T) {
+	schema := map[string]any{"patternProperties": map[string]any{
+		"^a": map[string]any{"type": "string"}, "b$": map[string]any{"type": "boolean"}, "^ab": map[string]any{"type": "array"}, "": map[string]any{"type": "object"},
+	}}
+	s, err := CompileSchema(schema)
+	require.NoError(t, err)
+	want := new(violationFinder).findViolation(s.compiled, map[string]any{"ab": int64(1)}).toError().Error()
+	for range 50 {
+		require.Equal(t, want, new(violationFinder).findViolation(s.compiled, map[string]any{"ab": int64(1)}).toError().Error())
+	}
+}

@@ -57,7 +57,7 @@ func (c *checker) checkStart(s site) {
 }
 
 // checkBounds checks that limits are only lowered. A definition may ask for less than the engine allows, not for
-// more. The fields are those of the format, by their types: one of a type that is not in the switch is not checked.
+// more. The fields are those of the format, by their types: a test asks for a case of each.
 func (c *checker) checkBounds(s site) {
 	// The limits of the engine are written in the same form, so that a field is compared with the field of the same
 	// name.
@@ -69,6 +69,10 @@ func (c *checker) checkBounds(s site) {
 		switch v := l[name].(type) {
 		case int:
 			if most := upper[name].(int); v < 1 || v > most {
+				c.reportProblem(s, field, ProblemOutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
+			}
+		case int64:
+			if most := upper[name].(int64); v < 1 || v > most {
 				c.reportProblem(s, field, ProblemOutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
 			}
 		case uint64:

@@ -124,7 +124,7 @@ func (s *State) NextPlace() int64 {
 	return s.NextOrder
 }
 
-// addToLine adds a spot at the end of a line. At every doubling of the line it drops the spots that are no longer
+// addToLine adds a spot at the end of a line. When a line has no room left it drops the spots that are no longer
 // fresh. An overlay adds to a line of its own.
 func (s *State) addToLine(k WaitKey, p spot, fresh func(spot) bool) {
 	if s.waiting == nil {
@@ -132,9 +132,13 @@ func (s *State) addToLine(k WaitKey, p spot, fresh func(spot) bool) {
 	}
 	line := s.waiting[k]
 	// Spots in the middle of a line become stale without being dropped, as when tokens behind the first are
-	// cancelled. Clearing at each doubling bounds a long line by about twice the spots that are fresh.
-	if n := len(line); s.base == nil && n >= 32 && n&(n-1) == 0 { // at every doubling
+	// cancelled. Clearing when the room is used up bounds a long line by about twice the spots that are fresh. Then it gets
+	// room for as many as it has: so many are added before it is looked at again, also if its length hovers.
+	if n := len(line); s.base == nil && n >= 32 && n == cap(line) {
 		line = slices.DeleteFunc(line, func(p spot) bool { return !fresh(p) })
+		if len(line) > n/2 {
+			line = slices.Grow(line, len(line))
+		}
 	}
 	s.waiting[k] = append(line, p)
 	if len(line) == 0 {
