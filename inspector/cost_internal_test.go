@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,8 +19,31 @@ func TestPauses(t *testing.T) {
 		{300 * ms, 300 * ms, 2000 * ms}, // the end of it
 		{time.Hour, time.Hour, 2000 * ms},
 	} {
-		require.Equal(t, x.want, framePause(x.cost, x.took), "%v in %v", x.cost, x.took)
+		require.Equal(t, x.want, new(frameBudget).charge(x.cost, x.took), "%v in %v", x.cost, x.took)
 	}
 	require.Equal(t, 990*ms, whyPause(10*ms))
 	require.Equal(t, 10*time.Second, whyPause(time.Minute))
+}
+
+// A page that rests saves some, and shows at once what happens then, four times a second, until that is used up.
+func TestAPageThatRestsSaves(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var b frameBudget
+		frame := func() time.Duration { // of 5 ms
+			b.rest(time.Now())
+			pause := b.charge(5*ms, 5*ms)
+			<-time.After(pause)
+			return pause
+		}
+		require.Equal(t, 995*ms, frame(), "a page that was just opened")
+		<-time.After(time.Second)
+		require.Equal(t, 245*ms, frame(), "a second of rest is a frame")
+		require.Greater(t, frame(), 900*ms)
+		<-time.After(time.Hour)
+		for range 5 {
+			require.Equal(t, 245*ms, frame())
+		}
+		require.Greater(t, frame(), 900*ms, "an hour of rest is no more than five")
+	})
 }

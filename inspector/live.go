@@ -20,7 +20,8 @@ import (
 // The pace of what viewers get.
 const (
 	frameEvery  = 250 * time.Millisecond // at most four frames a second
-	frameShare  = 199                    // times as long as a frame has used a processor, nothing is made
+	frameShare  = 199                    // times as long as a frame has used a processor, nothing is made, unless the page has saved it
+	frameSaved  = 25 * time.Millisecond  // of a processor, that a page which rests may save
 	frameWithin = 2 * time.Second        // but no longer: a page that is watched stays live, whatever a frame costs
 	whyShare    = 99                     // times as long as it took to work out why a run stands where it stands, that is not done again
 	whyWithin   = 10 * time.Second       // but no longer
@@ -140,6 +141,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	rest.Stop()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
+	var budget frameBudget
 	unseen := (<-chan time.Time)(nil) // ticks if the page has what no commit tells of
 	if h.key.address == "workers" {
 		unseen = look.C
@@ -153,6 +155,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		case <-rest.C:
 		}
 		begin := time.Now()
+		budget.rest(begin)
 		frame, err := s.makeFrame(ctx, h.key)
 		if err != nil {
 			return
@@ -165,7 +168,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 			rest.Reset(whyRest)
 		}
 		cost := frame.cost + time.Duration(viewers*len(frame.text))*handOut
-		pause.Reset(framePause(cost, time.Since(begin)))
+		pause.Reset(budget.charge(cost, time.Since(begin)))
 		select {
 		case <-pause.C:
 		case <-closed:
@@ -174,10 +177,30 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	}
 }
 
-// framePause returns how long nothing is made after a frame that has used a processor for cost and took so long on the clock,
+// A frameBudget is what a page may use of a processor: a small share, of which it saves some while it rests, so that
+// what happens then is seen at once. A page that was just opened has saved nothing.
+type frameBudget struct {
+	saved time.Duration // of a processor
+	since time.Time     // from when on it saves; zero before the first frame
+}
+
+// rest adds what was saved until the beginning of a frame.
+func (b *frameBudget) rest(begin time.Time) {
+	if !b.since.IsZero() {
+		b.saved = min(b.saved+max(begin.Sub(b.since), 0)/frameShare, frameSaved)
+	}
+}
+
+// charge takes what a frame has used of a processor, and returns how long nothing is made after it. It took so long on the clock,
 // on which waiting counts: for an answer why, for a run that is busy, for the processor itself.
-func framePause(cost, took time.Duration) time.Duration {
-	return max(frameEvery-took, min(frameShare*cost, frameWithin))
+func (b *frameBudget) charge(cost, took time.Duration) (pause time.Duration) {
+	pause = max(frameEvery-took, 0)
+	if b.saved -= cost; b.saved < 0 { // it is paid for while nothing is made
+		pause = max(pause, min(-b.saved*frameShare, frameWithin))
+		b.saved = 0
+	}
+	b.since = time.Now().Add(pause)
+	return pause
 }
 
 // whyPause returns how long after an answer why, which took so long, the next one is not worked out.

@@ -52,9 +52,9 @@ func (s *shop) startImport(t *testing.T, id workflow.RunID, branches int) {
 	s.await(t, id, workflow.EventTaskParked, 1)
 }
 
-// TestCommitToPixel: what was committed is on the page within 300 ms, at the median: of commits
-// that come one after the other was seen, and of many that come as fast as they can. Below the
-// level release, where others use the machine, it may take thirty times as long.
+// TestCommitToPixel: what was committed is on the page within 300 ms, at the median, if something happens every second; of
+// many commits that come as fast as they can it is as often as the page may use the processor for it, which has an end.
+// Below the level release, where others use the machine, it may take ten times as long.
 func TestCommitToPixel(t *testing.T) {
 	harness.MeasuresTime(t)
 	s := openShop(t, forAnn())
@@ -83,6 +83,10 @@ func TestCommitToPixel(t *testing.T) {
 			if !many || i == len(keys)-1 {
 				p.await(fmt.Sprintf(`window.seen.some(([seq]) => seq >= %d)`, o.Seq))
 			}
+			if !many {
+				rested := evaluate[float64](p, `performance.now()`) + 1000
+				p.await(fmt.Sprintf(`performance.now() >= %f`, rested))
+			}
 		}
 		var took []time.Duration
 		seen := evaluate[[][2]float64](p, `window.seen`)
@@ -93,7 +97,11 @@ func TestCommitToPixel(t *testing.T) {
 		slices.Sort(took)
 		median := took[len(took)/2]
 		t.Logf("many at once %t: %d commits, p50 %v, p95 %v", many, len(took), median, took[len(took)*95/100])
-		require.Less(t, median, harness.Figure[time.Duration](30, 30, 1)*300*time.Millisecond)
+		bar := 300 * time.Millisecond
+		if many {
+			bar = 2500 * time.Millisecond
+		}
+		require.Less(t, median, harness.Figure[time.Duration](10, 10, 1)*bar)
 	}
 }
 
