@@ -101,6 +101,7 @@ type actForm struct {
 	Sender  string // id of a signal
 	Text    string // JSON of an output or a payload
 	Input   string
+	Inbox   bool // it leads back there
 	value   any
 	input   workflow.RetryInput
 }
@@ -129,7 +130,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 			return nil, fmt.Errorf("%w: at is %q: it must be the number of a record or, of a patch, of a revision", errAct, text)
 		}
 	}
-	f.input = workflow.RetryInput(f.Input)
+	f.input, f.Inbox = workflow.RetryInput(f.Input), values.Get("return") == "inbox"
 	if values.Get("all") != "" {
 		if !f.act.ofAll {
 			return nil, errNoPage
@@ -209,6 +210,15 @@ func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...str
 			text = "Signal"
 		}
 		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(run, token)), a.danger})
+	}
+	return links
+}
+
+// inboxLinks is actLinks of what stands in the inbox, to which the forms lead back.
+func (p *page) inboxLinks(run workflow.RunID, token workflow.TokenID, names ...string) []actLink {
+	links := p.actLinks(run, token, names...)
+	for i := range links {
+		links[i].Href += "&return=inbox"
 	}
 	return links
 }
@@ -337,7 +347,7 @@ func (f *actForm) afterwards(told ...string) string {
 	switch {
 	case f.All != nil:
 		return "runs" + queryOf(f.All.parameters(), told)
-	case len(f.Targets) > 1:
+	case len(f.Targets) > 1, f.Inbox:
 		return "inbox" + queryOf(nil, told)
 	}
 	if f.act.name == "patch" {

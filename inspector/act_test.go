@@ -138,6 +138,33 @@ func TestEachAct(t *testing.T) {
 	}
 }
 
+// The page of an answer says what is asked and what the other answer would do, and leads back to the inbox it came from.
+func TestAnswersSideBySide(t *testing.T) {
+	s := openShop(t)
+	ann := s.serve(as("ann", api.All))
+	s.start("loan", "name: loan\nstart: ask\nnodes: [{id: ask, approval: {message: 'Lend 7 pounds?'}, input: {to: '\"bob\"'}}, {id: pay, task: pay}]\ntransitions: [{from: ask, to: pay, condition: result.approved}]", nil)
+	inbox := ann.see("inbox")
+	require.Contains(t, inbox, `href="act?do=approve&amp;target=1&#43;loan&amp;return=inbox"`)
+	page := ann.see("act?do=approve&target=1+loan&return=inbox")
+	text := textOf(t, page)
+	require.Contains(t, text, "Lend 7 pounds?")
+	require.Contains(t, text, "bob")
+	require.Regexp(t, `What would happen now .*task.dispatched pay.* If it were rejected instead .*: the run would be completed`, text)
+	require.Contains(t, page, `<a class="button" href="inbox">Leave it</a>`)
+	status, _, header := ann.post("act", url.Values{"do": {"approve"}, "target": {"1 loan"}, "reason": {"why not"}, "return": {"inbox"}}, "same-origin")
+	require.Equal(t, 303, status)
+	require.Regexp(t, `^inbox\?told=`, header.Get("Location"))
+	require.NotContains(t, textOf(t, ann.see("act?do=approve&target=1+loan")), "Lend 7 pounds?", "it is answered")
+}
+
+// Tasks of one fan-out that are parked are told apart by their inputs.
+func TestParkedTasksAreToldApart(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	require.Regexp(t, `load of order-1 .*Task load, t[0-9]+, 1 attempt`, textOf(t, s.see("inbox")))
+	require.Contains(t, textOf(t, s.see("inbox")), "file a")
+}
+
 // Many can be answered at once; those that are refused are told.
 func TestManyAtOnce(t *testing.T) {
 	s := openShop(t)

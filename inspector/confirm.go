@@ -55,6 +55,10 @@ type actBody struct {
 	Signals  []string // that the run waits for
 	Done     int
 	Refusals []effect
+
+	Asked    *approvalRow // what an answer is about
+	Instead  []effect     // of the other answer
+	Opposite string       // what that is called: rejected
 }
 
 // The bounds of what is tried, and of what is shown of it.
@@ -73,12 +77,36 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 		f.At = int64(revision)
 	}
 	b := p.actBodyOf(f)
-	b.Back = p.targetLink(f.Targets[0])
+	if b.Back = p.targetLink(f.Targets[0]); f.Inbox {
+		b.Back = p.pageLink("inbox")
+	}
 	status := b.tellWrong(f, wrong)
 	if err := s.addEffects(p, f, &b, f.Targets); err != nil {
 		return err
 	}
+	if err := s.addOpposite(p, f, &b); err != nil {
+		return err
+	}
 	return p.showStatus(status, "act.html", f.act.title, "", b)
+}
+
+// opposites are the answers to an approval.
+var opposites = map[string]string{"approve": "reject", "reject": "approve"}
+
+// addOpposite adds to the page of an answer what was asked, and what the other answer would do.
+func (s *server) addOpposite(p *page, f *actForm, b *actBody) (err error) {
+	name := opposites[f.act.name]
+	if name == "" || len(f.Targets) > 1 {
+		return nil
+	}
+	if b.Asked, err = s.findApproval(p, f.Targets[0]); err != nil {
+		return err
+	}
+	other, of := *f, actBody{}
+	other.act = actOf(name)
+	err = s.addEffects(p, &other, &of, f.Targets)
+	b.Instead, b.Opposite = of.Effects, other.act.past
+	return err
 }
 
 // actBodyOf returns the page that asks whether to do something.

@@ -18,6 +18,8 @@ type letterRow struct {
 	RunHref  string
 	Workflow string
 	Task     string
+	Token    workflow.TokenID
+	Input    *shownValue
 	Attempts int
 	Failure  string
 	Code     string
@@ -109,11 +111,15 @@ func (s *server) listLetters(p *page, most int, where string) (rows []letterRow,
 		if n > most {
 			continue
 		}
-		rows = append(rows, letterRow{
-			target: targetText(l.Run, l.Token), Acts: p.actLinks(l.Run, l.Token, "retry", "skip"),
+		row := letterRow{
+			target: targetText(l.Run, l.Token), Acts: p.inboxLinks(l.Run, l.Token, "retry", "skip"), Token: l.Token,
 			Run: l.Run, Node: l.Node, Href: p.tokenLink(l.Run, l.Token), RunHref: p.runLink(l.Run), Workflow: l.Workflow, Task: l.Task,
 			Attempts: l.Attempts, Code: l.Failure.Code, Failure: p.textAt(l.Failure.Message, 240), Since: p.instantOf(l.At),
-		})
+		}
+		if l.Input != nil { // by which tasks of one fan-out are told apart
+			row.Input = p.valueAt(l.Run, "input", l.Input, smallValue)
+		}
+		rows = append(rows, row)
 	}
 	return rows, n, nil
 }
@@ -130,15 +136,34 @@ func (s *server) listApprovals(p *page, most int, where string) (rows []approval
 		if n > most {
 			continue
 		}
-		row := approvalRow{
-			target: targetText(a.Run, a.Token), Acts: p.actLinks(a.Run, a.Token, "approve", "reject"),
-			Run: a.Run, Node: a.Node, Href: p.tokenLink(a.Run, a.Token), RunHref: p.runLink(a.Run), Workflow: a.Workflow,
-			Message: p.textAt(a.Message, 400), Approved: a.Approved, Rejected: a.Rejected, Due: p.instantOf(a.Due),
-		}
-		if a.Input != nil {
-			row.Input = p.valueAt(a.Run, "input", a.Input, smallValue)
-		}
-		rows = append(rows, row)
+		rows = append(rows, p.approvalRowOf(&a))
 	}
 	return rows, n, nil
+}
+
+func (p *page) approvalRowOf(a *pawl.Approval) approvalRow {
+	row := approvalRow{
+		target: targetText(a.Run, a.Token), Acts: p.inboxLinks(a.Run, a.Token, "approve", "reject"),
+		Run: a.Run, Node: a.Node, Href: p.tokenLink(a.Run, a.Token), RunHref: p.runLink(a.Run), Workflow: a.Workflow,
+		Message: p.textAt(a.Message, 400), Approved: a.Approved, Rejected: a.Rejected, Due: p.instantOf(a.Due),
+	}
+	if a.Input != nil {
+		row.Input = p.valueAt(a.Run, "input", a.Input, smallValue)
+	}
+	return row
+}
+
+// findApproval returns an approval as the inbox lists it, without what can be done; nil if it is open no more.
+func (s *server) findApproval(p *page, t pawl.Target) (*approvalRow, error) {
+	for a, err := range s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Run: t.Run}) {
+		if err != nil {
+			return nil, err
+		}
+		if a.Token == t.Token {
+			row := p.approvalRowOf(&a)
+			row.Acts = nil
+			return &row, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // somebody else has answered
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-run/pawl/api"
@@ -11,7 +12,7 @@ import (
 var voteVerb = verb{
 	name:    "vote",
 	help:    "Vote on an approval.",
-	example: []string{"pawl vote order-42 approve yes -m checked", "pawl vote order-42 approve no -m late --dry-run"},
+	example: []string{"pawl vote order-42 approve yes -m checked", "pawl vote order-42 approve no -m late", "pawl vote order-42 approve -m trial --dry-run   # what each answer would do"},
 	command: func() command { return new(voteCommand) },
 }
 
@@ -19,7 +20,7 @@ var voteVerb = verb{
 type voteCommand struct {
 	Run     string `arg:"" help:"The id of the run."`
 	Target  string `arg:"" name:"token-or-node" help:"The approval: its node where one waits, or its token, as t5."`
-	Answer  string `arg:"" enum:"yes,no" help:"yes or no."`
+	Answer  string `arg:"" optional:"" enum:"yes,no," default:"" help:"yes or no; with --dry-run both are tried, if this is not given."`
 	Comment string `placeholder:"TEXT" help:"What the run is told beside the answer; the reason, if this is not given."`
 	Data    string `placeholder:"JSON" help:"A value that the run is given."`
 	actFlag
@@ -33,12 +34,38 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Comment == "" {
 		c.Comment = c.Reason
 	}
-	approved := c.Answer == "yes"
+	if c.Answer == "" && !c.DryRun {
+		return errNoAnswer
+	}
 	return c.withActor(ctx, con, func(e *reached) error {
-		act, err := e.targetIn(ctx, c.Run, api.Operation{Do: "vote", Approved: &approved, Comment: c.Comment, Data: data}, c.Target)
+		act, err := e.targetIn(ctx, c.Run, api.Operation{Do: "vote", Comment: c.Comment, Data: data}, c.Target)
 		if err != nil {
 			return err
 		}
+		if c.Answer == "" {
+			return c.tryBoth(ctx, con, e, act)
+		}
+		act.Approved = new(c.Answer == "yes")
 		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), act, fmt.Sprintf("has the vote of %s: %s", c.By, c.Answer)})
 	})
+}
+
+// errNoAnswer asks for the answer.
+var errNoAnswer = errors.New("say yes or no; with --dry-run and neither, both are tried")
+
+// tryBoth says what each answer would do.
+func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, act api.Operation) error {
+	for _, answer := range []string{"yes", "no"} {
+		act.Approved = new(answer == "yes")
+		if !c.JSON {
+			con.printLine("%s:", answer)
+		}
+		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), act, ""}); err != nil {
+			return err
+		}
+	}
+	if !c.JSON {
+		con.printLine("%s", c.sourceText(e))
+	}
+	return nil
 }
