@@ -169,7 +169,7 @@ func (c caller) requireRights(needed Rights) error {
 		return nil
 	}
 	var names []string
-	for i, name := range []string{"View", "Values", "Act", "Define"} {
+	for i, name := range []string{"View", "Values", "Act", "Define", "Files"} {
 		if right := Rights(1) << i; needed&right != 0 && c.rights&right == 0 {
 			names = append(names, name)
 		}

@@ -214,15 +214,6 @@ func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...str
 	return links
 }
 
-// inboxLinks is actLinks of what stands in the inbox, to which the forms lead back.
-func (p *page) inboxLinks(run workflow.RunID, token workflow.TokenID, names ...string) []actLink {
-	links := p.actLinks(run, token, names...)
-	for i := range links {
-		links[i].Href += "&return=inbox"
-	}
-	return links
-}
-
 // runActs returns what can be done to a run.
 func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 	switch s {

@@ -19,7 +19,7 @@ func TestPauses(t *testing.T) {
 		{300 * ms, 300 * ms, 2000 * ms}, // the end of it
 		{time.Hour, time.Hour, 2000 * ms},
 	} {
-		require.Equal(t, x.want, new(frameBudget).charge(x.cost, x.took), "%v in %v", x.cost, x.took)
+		require.Equal(t, x.want, new(frameBudget).chargeFrame(x.cost, x.took), "%v in %v", x.cost, x.took)
 	}
 	require.Equal(t, 990*ms, whyPause(10*ms))
 	require.Equal(t, 10*time.Second, whyPause(time.Minute))
@@ -31,8 +31,8 @@ func TestAPageThatRestsSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b frameBudget
 		frame := func() time.Duration { // of 5 ms
-			b.rest(time.Now())
-			pause := b.charge(5*ms, 5*ms)
+			b.saveUntil(time.Now())
+			pause := b.chargeFrame(5*ms, 5*ms)
 			<-time.After(pause)
 			return pause
 		}

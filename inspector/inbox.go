@@ -167,3 +167,12 @@ func (s *server) findApproval(p *page, t pawl.Target) (*approvalRow, error) {
 	}
 	return nil, nil //nolint:nilnil // somebody else has answered
 }
+
+// inboxLinks is actLinks of what stands in the inbox, to which the forms lead back.
+func (p *page) inboxLinks(run workflow.RunID, token workflow.TokenID, names ...string) []actLink {
+	links := p.actLinks(run, token, names...)
+	for i := range links {
+		links[i].Href += "&return=inbox"
+	}
+	return links
+}

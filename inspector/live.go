@@ -155,7 +155,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		case <-rest.C:
 		}
 		begin := time.Now()
-		budget.rest(begin)
+		budget.saveUntil(begin)
 		frame, err := s.makeFrame(ctx, h.key)
 		if err != nil {
 			return
@@ -168,7 +168,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 			rest.Reset(whyRest)
 		}
 		cost := frame.cost + time.Duration(viewers*len(frame.text))*handOut
-		pause.Reset(budget.charge(cost, time.Since(begin)))
+		pause.Reset(budget.chargeFrame(cost, time.Since(begin)))
 		select {
 		case <-pause.C:
 		case <-closed:
@@ -184,16 +184,16 @@ type frameBudget struct {
 	since time.Time     // from when on it saves; zero before the first frame
 }
 
-// rest adds what was saved until the beginning of a frame.
-func (b *frameBudget) rest(begin time.Time) {
+// saveUntil adds what was saved until the beginning of a frame.
+func (b *frameBudget) saveUntil(begin time.Time) {
 	if !b.since.IsZero() {
 		b.saved = min(b.saved+max(begin.Sub(b.since), 0)/frameShare, frameSaved)
 	}
 }
 
-// charge takes what a frame has used of a processor, and returns how long nothing is made after it. It took so long on the clock,
+// chargeFrame takes what a frame has used of a processor, and returns how long nothing is made after it. It took so long on the clock,
 // on which waiting counts: for an answer why, for a run that is busy, for the processor itself.
-func (b *frameBudget) charge(cost, took time.Duration) (pause time.Duration) {
+func (b *frameBudget) chargeFrame(cost, took time.Duration) (pause time.Duration) {
 	pause = max(frameEvery-took, 0)
 	if b.saved -= cost; b.saved < 0 { // it is paid for while nothing is made
 		pause = max(pause, min(-b.saved*frameShare, frameWithin))

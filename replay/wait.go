@@ -166,8 +166,9 @@ func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	sync := s.Graph.Groups[g.Name].Sync
 	left := g.UnresolvedBranches()
 	running := runningIn(s, g.ID)
+	begun := slices.DeleteFunc(slices.Clone(running), func(t *state.Token) bool { return t.Status == workflow.Pending && t.Scope.Group == id })
 	text := fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d under way%s, %d to begin, %d ended, %d failed",
-		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), placesText(" (", running, ")"), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
+		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), placesText(" (", begun, parkedText(begun)+")"), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
 	switch {
 	case g.Open && left == 0:
 		return siblingsWait{text + "; it takes further branches until it is closed", g.Due, false}
@@ -176,6 +177,20 @@ func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	default:
 		return siblingsWait{text, g.Due, left > 0 && len(running) == 0 && g.Started == g.Total}
 	}
+}
+
+// parkedText says how many of some tokens wait for an operator.
+func parkedText(tokens []*state.Token) string {
+	n := 0
+	for _, t := range tokens {
+		if t.Status == workflow.WaitingForOperator {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d parked", n)
 }
 
 // runningIn returns the tokens that live in a group and do not wait for their siblings there.

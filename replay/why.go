@@ -275,7 +275,11 @@ func (w *Wait) writeWait(b *strings.Builder) {
 	if w.Count > 1 {
 		fmt.Fprintf(b, " and %d more", w.Count-1)
 	}
-	fmt.Fprintf(b, ") waits for %s\n", w.For)
+	if strings.HasPrefix(w.For, "to ") {
+		fmt.Fprintf(b, ") waits %s\n", w.For)
+	} else {
+		fmt.Fprintf(b, ") waits for %s\n", w.For)
+	}
 	if w.Hopeless {
 		b.WriteString("  nothing in the run can bring that any more\n")
 	}

@@ -75,6 +75,15 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 
 func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 	row := []string{fmt.Sprintf("t%d", t.ID), string(t.Node), t.Status.String(), "", "", "", ""}
+	if t.Executing { // else its task is queued, or its result comes from elsewhere
+		row[2] = "running"
+		if !t.Since.IsZero() {
+			row[2] += " " + max(now.Sub(t.Since), 0).Round(time.Second).String()
+		}
+		if t.Worker != "" {
+			row[2] += " " + t.Worker
+		}
+	}
 	if t.Scope.Group != 0 {
 		row[3] = fmt.Sprintf("g%d:%d", t.Scope.Group, t.Scope.Branch)
 	}
