@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -105,7 +106,7 @@ func TestScripts(t *testing.T) {
 		},
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"pawl": runPawl, "directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "process": expectProcess, "unlike": changeJournal, "orders": makeOrders, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile, "remote": makeRemote, "pool": openPool,
+			"pawl": runPawl, "directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "process": expectProcess, "unlike": changeJournal, "orders": makeOrders, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile, "remote": makeRemote, "pool": openPool, "cmpsized": compareSized,
 		},
 	})
 }
@@ -266,5 +267,16 @@ func changeJournal(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Check(err)
 		}
 		ts.Check(c.Close())
+	}
+}
+
+// shownSize is a size as commands write it; times and random names in a file change it.
+var shownSize = regexp.MustCompile(`[0-9.]+ [KMG]?i?B\b`)
+
+// compareSized is cmp for what has sizes, which may be any.
+func compareSized(ts *testscript.TestScript, _ bool, args []string) {
+	got, want := shownSize.ReplaceAllString(ts.ReadFile(args[0]), "N KiB"), ts.ReadFile(args[1])
+	if got != want {
+		ts.Fatalf("%s is\n%s\nand not\n%s", args[0], got, want)
 	}
 }

@@ -42,6 +42,7 @@ func TestEveryCommandAtTwoWidths(t *testing.T) {
 
 var (
 	setWidth   = regexp.MustCompile(`^env COLUMNS=([0-9]+)$`)
+	comparison = regexp.MustCompile(`^cmp(sized)? std(out|err) `)
 	playedVerb = regexp.MustCompile(`^(?:! )?(?:pawl|(?:status|process) [0-9]+) ([a-z]+)`)
 )
 
@@ -57,7 +58,7 @@ func addShown(shown map[string]map[string]bool, script string) {
 			columns = m[1]
 		} else if m := playedVerb.FindStringSubmatch(line); m != nil {
 			name = m[1]
-		} else if name != "" && (strings.HasPrefix(line, "cmp stdout ") || strings.HasPrefix(line, "cmp stderr ")) {
+		} else if name != "" && comparison.MatchString(line) {
 			if shown[name] == nil {
 				shown[name] = map[string]bool{}
 			}
