@@ -108,9 +108,10 @@ func TestBackup(t *testing.T) {
 // prefix of every run.
 func TestBackupsOfABusyDirectory(t *testing.T) {
 	d := open(t, t.TempDir())
-	var busy sync.WaitGroup
+	var busy, begun sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range 4 {
+		begun.Add(1)
 		id := workflow.RunID(fmt.Sprint("long", i))
 		o := start(t, d, id)
 		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
@@ -132,9 +133,13 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 					require.NoError(t, s.file())
 					require.NoError(t, d.Purge(short, ""))
 				}
+				if n == 0 {
+					begun.Done()
+				}
 			}
 		})
 	}
+	begun.Wait() // each has a file
 	var backups []string
 	for i := range 8 {
 		into := filepath.Join(t.TempDir(), fmt.Sprint(i))
