@@ -19,6 +19,7 @@ func (v *viewer) lifeOf() runLife { return runLife{v.id, v.ov.StartedAt.UnixMill
 func (s *server) forgetRun(id workflow.RunID) {
 	s.whys.dropEntries(func(life runLife) bool { return life.run == id })
 	s.pasts.dropEntries(func(life runLife) bool { return life.run == id })
+	s.strips.dropEntries(func(life runLife) bool { return life.run == id })
 	s.taken.dropEntries(func(key takenKey) bool { return key.life.run == id })
 	s.graphs.dropEntries(func(key graphKey) bool { return key.life.run == id })
 }

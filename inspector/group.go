@@ -2,8 +2,11 @@ package inspector
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/diagram"
@@ -140,11 +143,58 @@ func (b *branches) addToken(i int, t *pawl.Token, live []bool) {
 	}
 }
 
+// A keptBranches is how the branches of a run stood.
+type keptBranches struct {
+	mu    sync.Mutex
+	known map[workflow.GroupID]*branches
+	at    time.Time // when they were looked at
+	seen  int64     // the record of the run after which they were last shown
+}
+
+// How a page that is watched looks at many branches: to look at all of them makes garbage for the whole process.
+const (
+	manyBranches   = 2000
+	branchesWithin = 4 * time.Second // how old they may be while the run moves
+)
+
+// keptBranchesOf is branchesOf; in the frames of a run that moves and has many branches they may be older.
+func (v *viewer) keptBranchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches, error) {
+	all := 0
+	for i := range groups {
+		all += groups[i].Total
+	}
+	if !v.framed || all <= manyBranches {
+		return v.branchesOf(groups)
+	}
+	life := v.lifeOf()
+	kept, ok := v.s.strips.find(life)
+	if !ok {
+		kept = v.s.strips.keepValue(life, &keptBranches{})
+	}
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	rests := kept.seen == v.ov.Seq || v.ov.Status.Final()
+	kept.seen = v.ov.Seq
+	if kept.known != nil && !rests && v.now.Sub(kept.at) < branchesWithin && hasAll(kept.known, groups) {
+		v.stale = true
+		return kept.known, nil
+	}
+	known, err := v.branchesOf(groups)
+	if err == nil {
+		kept.known, kept.at = known, v.now
+	}
+	return known, err
+}
+
+func hasAll(known map[workflow.GroupID]*branches, groups []pawl.Group) bool {
+	return !slices.ContainsFunc(groups, func(g pawl.Group) bool { return known[g.ID] == nil })
+}
+
 // groupRows shows groups with a strip of cells each.
 func (v *viewer) groupRows(groups []pawl.Group) (rows []groupRow, err error) {
 	var known map[workflow.GroupID]*branches
 	if len(groups) > 0 {
-		if known, err = v.branchesOf(groups); err != nil {
+		if known, err = v.keptBranchesOf(groups); err != nil {
 			return nil, err
 		}
 	}

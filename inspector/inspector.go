@@ -55,6 +55,7 @@ func newServer(engine *pawl.Engine, o Options) *server {
 	s.whys.init(keptExplanations)
 	s.graphs.init(keptGraphs)
 	s.pasts.init(keptPasts)
+	s.strips.init(keptPasts)
 	s.taken.init(keptTaken)
 	s.told.init(keptTold)
 	return s
@@ -71,6 +72,7 @@ type server struct {
 	whys    cache[runLife, *explained]
 	graphs  cache[graphKey, *workflow.Graph]
 	pasts   cache[runLife, *history]
+	strips  cache[runLife, *keptBranches]
 	taken   cache[takenKey, takenSet]
 	told    cache[string, toldText] // by what their addresses have
 	hubs    hubs

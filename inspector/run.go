@@ -238,7 +238,7 @@ type explained struct {
 // fewRecords asks when the run rests.
 const (
 	quickRecords = 1500
-	fewRecords   = 100 // of a run that is asked about with each frame
+	fewRecords   = 100 // of a run that is asked about with each frame, and live tokens in it
 	waitForWhy   = 300 * time.Millisecond
 	workOnWhy    = time.Minute
 	whyRest      = time.Second     // that a run of many records has not moved: before, an answer would be old when it is there
@@ -248,7 +248,7 @@ const (
 // explain says why the run stands where it stands, for a page that waits for that or does not.
 func (v *viewer) explain(patient bool) (pawl.Explanation, bool, error) {
 	ended := v.ov.Status.Final()
-	inAWhile := v.framed && !ended && v.ov.Seq > fewRecords
+	inAWhile := v.framed && !ended && (v.ov.Seq > fewRecords || v.ov.Live > fewRecords)
 	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, whyAsked{patient, inAWhile, ended})
 	v.stale = v.stale || err == nil && x.Seq < v.ov.Seq
 	return x, ok, err
