@@ -36,7 +36,7 @@ type RunRefusal struct {
 // limit says, or for so long. Where the query says dryRun it counts them all.
 func (c *call) doBatch() error {
 	q := c.query()
-	f, limit, dry := q.runFilter(), q.limit(), q.flag("dryRun")
+	f, limit, dry, all := q.runFilter(), q.limit(), q.flag("dryRun"), q.flag("all")
 	if q.err != nil {
 		return q.err
 	}
@@ -46,6 +46,9 @@ func (c *call) doBatch() error {
 	a, err := c.readBatchAct()
 	if err != nil {
 		return err
+	}
+	if !dry && !all && !c.choosesRuns() {
+		return invalidf("this would be done to every run that has not ended: choose, such as by workflow, or say all=1; dryRun=1 counts them")
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), batchTime)
 	defer cancel()
@@ -71,6 +74,16 @@ func (c *call) doBatch() error {
 		return &e
 	}
 	return c.reply(batchOf(&report, dry))
+}
+
+// choosesRuns reports whether the query has a parameter of a filter.
+func (c *call) choosesRuns() bool {
+	for name := range c.r.URL.Query() {
+		if !slices.Contains([]string{"limit", "cursor", "dryRun", "all"}, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // batchOf returns what a report says, or, if nothing was to be changed, how many runs there are.
@@ -165,6 +178,7 @@ func (c *Client) CountAll(ctx context.Context, f pawl.RunFilter, o Operation) (B
 
 func (c *Client) askBatch(ctx context.Context, f pawl.RunFilter, o Operation, dry bool) (out Batch, err error) {
 	q := &question{method: http.MethodPost, path: "/v1/batch", query: queryOf(f), body: o, acts: !dry}
+	q.query.Set("all", "1") // a filter of a Go program is no parameter that was forgotten
 	if dry {
 		q.query.Set("dryRun", "1")
 	} else if f.Limit > 0 {

@@ -39,7 +39,7 @@ func TestABatchThatAnErrorEnds(t *testing.T) {
 	}
 	require.NoError(t, e.Pause(t.Context(), "w-1"))
 	disk.of.Store("w-3")
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch", strings.NewReader(signed(`"do": "cancel"`)))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch?all=1", strings.NewReader(signed(`"do": "cancel"`)))
 	w := httptest.NewRecorder()
 	everything(e).ServeHTTP(w, r)
 	require.Equal(t, http.StatusInsufficientStorage, w.Code, w.Body)

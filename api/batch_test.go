@@ -48,7 +48,7 @@ func TestBatch(t *testing.T) {
 
 	cursor := ""
 	for _, want := range []string{`"runs":4`, `"runs":2`} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch?limit=4&cursor="+cursor, strings.NewReader(signed(`"do": "signal", "name": "late"`)))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch?all=1&limit=4&cursor="+cursor, strings.NewReader(signed(`"do": "signal", "name": "late"`)))
 		w := httptest.NewRecorder()
 		everything(e).ServeHTTP(w, r)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -102,16 +102,18 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		status      int
 		says        string
 	}{
-		{"", `{"do": "vote", "approved": true, "reason": "x"}`, 400, "vote is not done to many runs"},
-		{"", `{"do": "cancel"}`, 400, "reason"},
-		{"", `{"do": "cancel", "reason": "x", "payload": 1}`, 400, "payload"},
+		{"", `{"do": "cancel", "reason": "x"}`, 400, "every run that has not ended"},
+		{"?limit=10&cursor=", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
+		{"?all=1", `{"do": "vote", "approved": true, "reason": "x"}`, 400, "vote is not done to many runs"},
+		{"?all=1", `{"do": "cancel"}`, 400, "reason"},
+		{"?all=1", `{"do": "cancel", "reason": "x", "payload": 1}`, 400, "payload"},
 		{"?status=failed", `{"do": "cancel", "reason": "x"}`, 400, "have ended"},
 		{"?where=status+=+1", `{"do": "cancel", "reason": "x"}`, 400, "1:8"},
 		{"?order=newest", `{"do": "cancel", "reason": "x"}`, 400, "order"},
-		{"?cursor=nobody", `{"do": "cancel", "reason": "x"}`, 400, "cursor"},
+		{"?all=1&cursor=nobody", `{"do": "cancel", "reason": "x"}`, 400, "cursor"},
 		{"?limit=0", `{"do": "cancel", "reason": "x"}`, 400, "limit"},
-		{"", `{"do": "patch", "ops": [], "reason": "x"}`, 403, "Define"},
-		{"", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 400, "base"},
+		{"?all=1", `{"do": "patch", "ops": [], "reason": "x"}`, 403, "Define"},
+		{"?all=1", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 400, "base"},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch"+c.query, strings.NewReader(c.body))
 		w := httptest.NewRecorder()

@@ -9,7 +9,7 @@ import (
 var (
 	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
-	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" }), "dryRun")
+	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" }), "dryRun", "all")
 	pastParams  = []string{"limit", "after", "at"}
 )
 

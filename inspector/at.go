@@ -135,6 +135,7 @@ func tokensFor(tallies map[workflow.NodeID]tally) map[workflow.NodeID]map[workfl
 // A moment is a run as it stood after one record.
 type moment struct {
 	Seq       int64
+	Waits     []whyLine // what its tokens waited for
 	Of        int64
 	At        instant
 	Clock     string
@@ -189,7 +190,30 @@ func (v *viewer) viewAt(seq int64) (any, error) {
 	run := &diagram.Run{ID: v.id, Status: f.Status, Seq: seq, Tokens: tokensFor(tallies)}
 	data := graphData{picture: v.drawPicture(diagram.New(g, run), link), Live: len(f.Tokens), Moment: v.momentOf(f)}
 	v.addNodes(&data, g, tallies, link)
-	return data, nil
+	return data, v.addPastWaits(data.Moment)
+}
+
+// addPastWaits says what the tokens of a run waited for after the record of a moment. Of one after many records it is left out:
+// its journal is played twice for that, and a hand that moves the slider rests often.
+func (v *viewer) addPastWaits(m *moment) error {
+	if m.Seq > quickRecords || v.redacted {
+		return nil
+	}
+	rec, err := v.s.engine.Recording(v.ctx, v.id)
+	if err != nil {
+		return err
+	}
+	x, err := replay.Why(rec.Until(m.Seq))
+	if err != nil {
+		return err
+	}
+	if !x.Status.Final() { // its end stands there already
+		m.Waits = v.whyLines(&x, false)
+	}
+	for i := range m.Waits { // what one would do about them now is another matter
+		m.Waits[i].Try = nil
+	}
+	return nil
 }
 
 func (v *viewer) momentOf(f *replay.Frame) *moment {

@@ -21,6 +21,10 @@ func TestAsItWas(t *testing.T) {
 	require.Contains(t, first, "not reached")
 	require.Contains(t, first, "dispatch-task t1 task=quote")
 	require.Contains(t, textOf(t, s.see("run/order-1?at=3")), "1 parked 2 running")
+	then := textOf(t, s.see("run/order-1?at=2"))
+	require.Regexp(t, `load\[0\] waits for the result of task load, attempt 1`, then, "what it waited for then")
+	require.NotContains(t, then, "waits for an operator", "which it does now")
+	require.NotContains(t, then, "In a terminal")
 	require.Contains(t, s.see("run/order-1?at=400"), `value="4"`)
 	for _, wrong := range []string{"run/order-1?at=x", "run/order-1?at=", "runs?status=odd"} {
 		status, _ := s.get(wrong)
