@@ -213,7 +213,9 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 	matches, branch, f := q.chooseTransitions(n, v)
 	// The notes are kept even if the node fails now: they say why.
 	if q != p {
-		p.trace = append(p.trace, q.trace...)
+		for _, note := range q.trace { // within the bounds of the message
+			p.keepNote(note)
+		}
 	}
 	if branch != nil || f != nil {
 		return branch, f
