@@ -83,6 +83,6 @@ func TestBehindTwoProxies(t *testing.T) {
 	p.clickThrough(`.card.parked a[href*="do=retry"]`)
 	p.giveReason("the file is whole again")
 	require.Contains(t, evaluate[string](p, `document.querySelector("main .told").innerText`), "It is done: retried.")
-	require.True(t, strings.HasPrefix(evaluate[string](p, `location.href`), outside.url+"run/"))
+	require.True(t, strings.HasPrefix(evaluate[string](p, `location.href`), outside.url+"inbox"))
 	require.Empty(t, p.heard())
 }
