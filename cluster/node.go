@@ -65,6 +65,10 @@ const lookPause = 500 * time.Millisecond
 const closeTime = 30 * time.Second
 
 // A Node is one of the processes that keep a directory. Its methods may be called from any goroutine.
+//
+// The loop keepLease alone moves lease and opening, and opens and closes the engine; Close does so after the loop has ended. What other
+// goroutines read is behind mu: status, and engine with serves, which are set and unset together. closing lets the first Close do
+// the work, and closed is what it returned, for all later ones. failed hands failures of engines to the loop.
 type Node struct {
 	path    string
 	backend Backend
@@ -86,6 +90,8 @@ type Node struct {
 }
 
 // A failure is why an engine can do nothing more.
+//
+// It names the engine, since the loop may have closed that one and opened another before it takes the failure.
 type failure struct {
 	engine *pawl.Engine
 	err    error
@@ -115,6 +121,7 @@ func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error)
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	// The node outlives the context of this call, and keeps its values: only Close ends it.
 	n := &Node{path: path, backend: b, o: o, lease: lease{cell: b.Lease, self: Owner{o.Node, o.Address}, term: o.Term}, failed: make(chan failure)}
 	n.client = api.NewClient("http://"+ownerHost, &http.Client{Transport: (*passing)(n)})
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -153,6 +160,8 @@ func (n *Node) Close(ctx context.Context) error {
 		return fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
 	}
 	n.closing.Do(func() {
+		// The order matters: the loop must have ended before the engine is closed, or it would open another; and the lease is given
+		// back only when the engine is closed, so that nobody waits for a log that is still being written.
 		n.stop()
 		n.loop.Wait()
 		n.closed = n.closeEngine(ctx)
@@ -166,6 +175,10 @@ func (n *Node) Close(ctx context.Context) error {
 }
 
 // keepLease renews the lease, or tries to get it, and opens and closes the engine accordingly.
+//
+// Each round renews first, then makes the engine fit the answer: no lease, no engine and a standby; a lease without an engine, openEngine.
+// A node that has an engine and cannot reach the cell keeps the engine: its last known owner is itself, and another node that takes
+// the log makes its commits fail, which arrives here through failed.
 func (n *Node) keepLease() {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -173,9 +186,12 @@ func (n *Node) keepLease() {
 	for {
 		owner, err := n.renewLease()
 		switch {
+		// Another has the lease, or it is free and could not be taken: this node only follows the log.
 		case owner.Node != n.o.Node: // or nobody's
 			_ = n.closeEngine(context.WithoutCancel(n.ctx))
 			err = errors.Join(err, n.standBy())
+		// The lease is this node's, and was renewed just now. A damaged log is given up at once; after other errors the
+		// lease is kept, and the next round tries again.
 		case n.Engine() == nil && err == nil:
 			if err = n.openEngine(); errors.Is(err, pawl.ErrCorrupt) {
 				n.yieldLease(err) // another node's directory may have what the log lacks
@@ -183,6 +199,8 @@ func (n *Node) keepLease() {
 			}
 		}
 		n.noteStatus(owner, err)
+		// An owner renews thrice a term, so that one renewal may fail. Who waits looks more often: a lease that was given back is
+		// nobody's, and each look that comes later is time in which the directory stands still.
 		if pause.Reset(n.o.Term / 3); owner.Node != n.o.Node {
 			pause.Reset(min(n.o.Term/3, lookPause))
 		}
@@ -190,6 +208,7 @@ func (n *Node) keepLease() {
 		case <-n.ctx.Done():
 			return
 		case f := <-n.failed:
+			// A failure of an engine that was closed meanwhile says nothing of the one that is open now.
 			if f.engine == n.Engine() {
 				n.giveUp(f.err)
 			}
@@ -205,6 +224,9 @@ func (n *Node) renewLease() (Owner, error) {
 }
 
 // noteStatus reports what has changed.
+//
+// Errors count as changed only between none and some: one that repeats with each renewal is reported once. Once Close has begun nothing
+// is reported here, as what fails then fails because of it.
 func (n *Node) noteStatus(owner Owner, err error) {
 	if n.ctx.Err() != nil {
 		return
@@ -220,6 +242,10 @@ func (n *Node) noteStatus(owner Owner, err error) {
 }
 
 // openEngine opens the engine, which takes the log. Meanwhile the lease is renewed.
+//
+// keepLease calls it when the lease is this node's and the engine is closed, and giveUp to repair a log. It blocks the loop as long as
+// opening takes, which may be many terms for a large log: hence the goroutine that renews in its place. If that finds that somebody
+// else has the lease, the opening is cancelled.
 func (n *Node) openEngine() error {
 	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()
@@ -240,12 +266,15 @@ func (n *Node) openEngine() error {
 			}
 		}
 	}()
+	// The standby has the directory almost as the log has it: only what is missing is read before the log is taken.
 	_ = n.standBy() // why the last opening has ended does not count any more
 	close(n.opening.take)
 	select {
 	case <-n.opening.done:
 	case <-ctx.Done():
 	}
+	// end waits until the opening has ended, and may return an engine although it was cancelled just now. The goroutine must be done
+	// before the loop renews again, as both use the lease.
 	e, err := n.opening.end()
 	n.opening = nil
 	cancel()
@@ -253,6 +282,7 @@ func (n *Node) openEngine() error {
 	if err != nil {
 		return err
 	}
+	// Pools are attached before n.engine and n.serves are set: no request meets an engine without them.
 	if n.o.Opened != nil {
 		n.o.Opened(e)
 	}
@@ -272,6 +302,9 @@ func (n *Node) openEngine() error {
 
 // giveUp closes an engine that has failed: because another one has the log, or because of its disk. If it is because the log has lost
 // its end, this node's directory has that, and appends it again.
+//
+// An engine fails when its commits no longer count, and never recovers by itself. With another cause than a damaged log the lease is
+// given back, though this node might open the engine again: if its disk or its way to the log is bad, another node does better.
 func (n *Node) giveUp(cause error) {
 	_ = n.closeEngine(context.WithoutCancel(n.ctx)) // it has failed already
 	if errors.Is(cause, pawl.ErrCorrupt) {
@@ -286,6 +319,9 @@ func (n *Node) giveUp(cause error) {
 }
 
 // yieldLease gives the lease back, and lets others have it for a term.
+//
+// It blocks the loop for the whole of the term: otherwise this node, which looks at once, would mostly be the first to take the lease
+// again. After Close has begun it returns immediately, since its context is that of the node.
 func (n *Node) yieldLease(cause error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.o.Term)
 	defer cancel()
@@ -295,6 +331,9 @@ func (n *Node) yieldLease(cause error) {
 }
 
 // closeEngine closes the engine, if it is here.
+//
+// The engine is taken out of the node first, so that calls meanwhile are passed on or refused, rather than answered by an engine
+// that closes. The lock is not held while it closes, which may take closeTime.
 func (n *Node) closeEngine(ctx context.Context) error {
 	n.mu.Lock()
 	e := n.engine

@@ -9,6 +9,9 @@ import (
 
 // An opening is an Open of the engine that is under way: it keeps the directory as the log has it, and takes the log when
 // it is told to.
+//
+// It belongs to the loop of the node. Its goroutine writes engine and err, and closes done; nobody reads them before. Either take is
+// closed and it becomes the engine, or stop ends it, and it has not taken the log.
 type opening struct {
 	take chan struct{} // closed by who has the lease
 	stop context.CancelFunc
@@ -19,6 +22,9 @@ type opening struct {
 }
 
 // standBy begins an opening if none is under way. It returns why the last one has ended, if it has.
+//
+// keepLease calls it in each round without the lease: an opening that has failed, since the log could not be reached for example, is
+// replaced by a new one there, once a round and not in a loop of its own.
 func (n *Node) standBy() (err error) {
 	if n.opening != nil {
 		select {
@@ -39,6 +45,9 @@ func (n *Node) standBy() (err error) {
 }
 
 // openOnce opens the engine when take is closed.
+//
+// Until then pawl.Open follows the log with the directory, and does not return unless it fails. Each life of an engine has a log
+// object of its own, as the one before may still be closing.
 func (n *Node) openOnce(ctx context.Context, take <-chan struct{}) (*pawl.Engine, error) {
 	log, err := n.backend.NewLog(ctx)
 	if err != nil {
@@ -51,6 +60,9 @@ func (n *Node) openOnce(ctx context.Context, take <-chan struct{}) (*pawl.Engine
 }
 
 // end ends an opening, and returns what came of it.
+//
+// It blocks until pawl.Open has returned, also when it stops that. Of an opening that is done stop only frees the context: an engine
+// that is open does not live by the context of its opening.
 func (o *opening) end() (*pawl.Engine, error) {
 	select {
 	case <-o.done: // its context is that of nothing any more
@@ -63,6 +75,8 @@ func (o *opening) end() (*pawl.Engine, error) {
 }
 
 // endOpening ends the opening that is under way, if there is one. Its engine was never told to take the log.
+//
+// keepLease defers it: no goroutine of the node may be left, nor use the directory, when Close returns.
 func (n *Node) endOpening() {
 	if n.opening != nil {
 		_, _ = n.opening.end() // nobody waits for it

@@ -13,9 +13,13 @@ import (
 )
 
 // headerPassed is the name of the node that has passed a request on: it is not passed on again.
+//
+// Two nodes that each take the other for the owner, while the lease changes hands, would send a request back and forth for ever.
 const headerPassed = "Pawl-Passed-By"
 
 // ownerHost stands in a URL for wherever the engine is.
+//
+// RFC 2606 reserves .invalid, so no request leaves for it if the transport should fail to replace it.
 const ownerHost = "owner.invalid"
 
 // ErrNoOwner says that no node has the engine open just now, or that the one which has it tells no address. Try again.
@@ -65,6 +69,8 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // refuseCall answers a request that nobody can answer now.
+//
+// It has the form of the errors of package api, whose clients repeat a call that is told busy.
 func refuseCall(w http.ResponseWriter, err error) {
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Content-Type", "application/json")
@@ -98,6 +104,9 @@ func (n *Node) Client() *api.Client {
 }
 
 // passing is the transport of Client.
+//
+// A request of the client names ownerHost; RoundTrip puts the address of the owner there for each request anew, so that a client
+// outlives any number of take-overs.
 type passing Node
 
 // RoundTrip implements http.RoundTripper: it sends a request to wherever the engine is.
@@ -110,6 +119,7 @@ func (p *passing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A RoundTripper must not change the request that it is given. The path of the address comes first, as its API may be below one.
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.Host = to.Scheme, to.Host, to.Host
 	out.URL.Path, out.URL.RawPath = strings.TrimSuffix(to.Path, "/")+r.URL.Path, ""
