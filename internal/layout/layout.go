@@ -46,6 +46,7 @@ type Options struct {
 	StubWidth int // room for the end of an edge that is cut, see Path.Cut; default 120
 }
 
+// withDefaults also takes what is negative for the default: Draw has no errors of options.
 func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		v   *int
@@ -101,19 +102,26 @@ type Stub struct {
 // panics.
 func Draw(g *Graph, o Options) *Drawing {
 	o = o.withDefaults()
+	// Each step reads what those before it have set, and none changes that again: the order is that of the method.
 	t := &tangle{graph: g, options: o, reversed: make([]bool, len(g.Edges))}
 	t.breakCycles()
 	t.assignRanks()
+	// Ranks that are too wide are spread before edges are cut, since that makes edges longer.
 	t.boundRanks()
 	t.cutLongEdges()
 	t.makeLayers()
 	t.orderLayers()
 	t.placeAcross()
+	// Coordinates are computed without regard to the width, and pressed if that is exceeded.
 	t.pressTogether()
 	return t.finishDrawing()
 }
 
 // A tangle is a graph on its way to a drawing.
+//
+// Edges and nodes are known by their places in graph. breakCycles sets reversed, loops, out and in; assignRanks and boundRanks rank;
+// cutLongEdges cut; makeLayers items, chains, stubs and the number of layers; orderLayers what is in which place. For each edge that
+// is neither cut nor a self loop, the rank of its tail is less than that of its head.
 type tangle struct {
 	graph    *Graph
 	options  Options
@@ -142,6 +150,7 @@ func (t *tangle) tailOf(e int) int {
 	return t.graph.Edges[e].From
 }
 
+// headOf returns the end that has the greater rank: see tailOf.
 func (t *tangle) headOf(e int) int {
 	if t.reversed[e] {
 		return t.graph.Edges[e].From

@@ -4,6 +4,8 @@ import "slices"
 
 // placeAcross gives each item its x: the mean of the middle two of four placements, each of
 // which lines items up with a middle neighbour, above or below, from the left or the right.
+//
+// Each placement leans to one side. The mean of the middle two balances them, and keeps the distances, as each of the four keeps them.
 func (t *tangle) placeAcross() {
 	conflicts := t.findConflicts()
 	var all [4][]int
@@ -20,6 +22,8 @@ func (t *tangle) placeAcross() {
 }
 
 // gap returns the distance that the centres of two neighbours need, a on the left.
+//
+// It is what compact and pressLayer keep between them; x is the centre of an item, where its line runs.
 func (t *tangle) gap(a, b int32) int {
 	l, r := &t.items[a], &t.items[b]
 	gap := t.options.NodeGap
@@ -34,6 +38,9 @@ type link struct{ above, below int32 }
 
 // findConflicts returns the links that cross one between two passages: long edges are to be
 // straight, so these do not line up.
+//
+// These are the conflicts of type 1 of Brandes and Köpf. Of two links between passages that cross, neither is in the result; lineUp takes
+// the first of them. It walks each layer once: between two such links, at left and right above, other links may only be within.
 func (t *tangle) findConflicts() map[link]bool {
 	out := map[link]bool{}
 	for i := 1; i < len(t.layers); i++ {
@@ -44,6 +51,7 @@ func (t *tangle) findConflicts() map[link]bool {
 			if t.items[id].isPassage() && len(t.items[id].up) == 1 && t.items[t.items[id].up[0]].isPassage() {
 				inner = t.items[t.items[id].up[0]].place
 			}
+			// Not yet a bound: this item is looked at with the next one that is, or at the end of the layer.
 			if inner < 0 && j < len(lower)-1 {
 				continue
 			}
@@ -51,6 +59,7 @@ func (t *tangle) findConflicts() map[link]bool {
 			if inner >= 0 {
 				right = int(inner)
 			}
+			// All items since the last bound are known to lie between left and right: links that leave this room cross a passage.
 			for ; from <= j; from++ {
 				for _, up := range t.items[lower[from]].up {
 					inside := t.items[up].isPassage() && t.items[lower[from]].isPassage()
@@ -66,6 +75,10 @@ func (t *tangle) findConflicts() map[link]bool {
 }
 
 // blocks are items lined up: each has the root of its block.
+//
+// A block is a vertical line of items, at most one of each layer, which all get the same x. root of an item is the first of its block in
+// the direction of the walk, and itself if it is alone; next leads through the block in a ring, back to the root. x is by item, and
+// counts only at roots until compact copies it to the others.
 type blocks struct {
 	*tangle
 	down      bool // line up with neighbours above
@@ -95,6 +108,8 @@ func (b *blocks) place() []int {
 	return b.x
 }
 
+// lineUp adds the items of a layer to the blocks of their middle neighbours in the layer before. bound is the place there up to which
+// neighbours are taken: what lines up must not cross, so a later item may only take one beyond it.
 func (b *blocks) lineUp(layer []int32) {
 	bound := int32(-1)
 	if !b.leftwards {
@@ -114,15 +129,19 @@ func (b *blocks) lineUp(layer []int32) {
 		}
 		near = b.withoutBack(near)
 		slices.SortFunc(near, func(a, c int32) int { return int(b.items[a].place - b.items[c].place) })
+		// Of an even number of neighbours there are two in the middle, of which the one on the own side is tried first. Of an odd number
+		// both are the same.
 		middle := [2]int32{near[(len(near)-1)/2], near[len(near)/2]}
 		if !b.leftwards {
 			middle[0], middle[1] = middle[1], middle[0]
 		}
 		for _, m := range middle {
 			p := b.items[m].place
+			// next[id] is not id once the first of the two was taken. The way back never shares a block with the way down.
 			if b.isBack(m) != b.isBack(id) || b.next[id] != id || b.conflicts[link{m, id}] || b.conflicts[link{id, m}] {
 				continue
 			}
+			// The item becomes the last of the block, so its next is the root.
 			if b.leftwards && p > bound || !b.leftwards && p < bound {
 				b.next[m], b.root[id] = id, b.root[m]
 				b.next[id] = b.root[m]
@@ -156,6 +175,10 @@ func (b *blocks) withoutBack(items []int32) []int32 {
 
 // compact moves all blocks to the left as far as their distances allow, then each back to
 // the right as far as there is room. From the right it is the mirror image.
+//
+// The blocks and their distances are a graph without cycles: of two neighbours in a layer the block of the left one is before that of the
+// right one. Its longest paths are the least x of each block. That is simpler than the classes of Brandes and Köpf, and never
+// lets blocks overlap.
 func (b *blocks) compact() {
 	n := len(b.items)
 	edges := make([][]blockEdge, n) // by root: what is on its far side
@@ -171,6 +194,7 @@ func (b *blocks) compact() {
 			waits[to]++
 		}
 	}
+	// order becomes a topological order of the roots; x grows along it as the blocks before are done.
 	var order []int32
 	for id := range n {
 		if b.root[id] == int32(id) && waits[id] == 0 {
@@ -185,6 +209,8 @@ func (b *blocks) compact() {
 			}
 		}
 	}
+	// Back to the right, from the far side on: each block comes as close to those behind it as its distances let it, for short edges.
+	// What has nothing behind it stays.
 	for _, from := range slices.Backward(order) {
 		room := -1
 		for _, e := range edges[from] {
@@ -212,6 +238,8 @@ type blockEdge struct {
 
 // alignPlacements moves the four placements over the narrowest: those from the left by
 // their left ends, the others by their right ends.
+//
+// Before that they have different origins, those from the right even negative coordinates, and could not be averaged.
 func (t *tangle) alignPlacements(all *[4][]int) {
 	var low, high [4]int
 	best := 0
@@ -232,6 +260,7 @@ func (t *tangle) alignPlacements(all *[4][]int) {
 	}
 }
 
+// extent returns the leftmost and the rightmost border of all items at these places; 0 and 0 of no items.
 func (t *tangle) extent(xs []int) (low, high int) {
 	for id, x := range xs {
 		l, h := x-t.items[id].left, x+t.items[id].right

@@ -5,6 +5,10 @@ package layout
 const maxSimplexWork = 20_000_000
 
 // assignRanks gives each node a rank so that edges lead down and are short in sum.
+//
+// First each node is as high as its predecessors let it, by longest paths: these ranks are sound, and the simplex only ever moves between
+// sound ones, so it may end at any time. In a -> b -> c with d -> c, d begins at rank 0 and its edge has length 2; the simplex moves d
+// to rank 1, beside b.
 func (t *tangle) assignRanks() {
 	t.rank = make([]int, len(t.graph.Nodes))
 	for _, v := range t.topologicalOrder() {
@@ -13,6 +17,7 @@ func (t *tangle) assignRanks() {
 		}
 	}
 	s := newSimplex(t)
+	// Components that are not connected are ranked one by one, each from 0: nothing says which should be lower.
 	for v := range t.rank {
 		if !s.inTree[v] {
 			s.optimize(v)
@@ -22,6 +27,8 @@ func (t *tangle) assignRanks() {
 }
 
 // topologicalOrder returns the nodes so that all edges lead forwards.
+//
+// All nodes are in it, since breakCycles has left no cycle.
 func (t *tangle) topologicalOrder() []int {
 	waits := make([]int, len(t.graph.Nodes))
 	var order []int
@@ -44,6 +51,11 @@ func (t *tangle) topologicalOrder() []int {
 // A simplex holds a spanning tree of tight edges, those of length 1, for each component.
 // The cut value of a tree edge is how much shorter the edges get in sum for each rank by
 // which it is lengthened, negated.
+//
+// Ranks are a linear program: as little length in sum as possible, each edge at least 1 long. Any spanning tree whose edges are tight is
+// one of its corners. A negative cut value says that the sum gets less if the tree edge is replaced by another one; when there
+// is none, the ranks are the best. Of each component inTree, treeEdge, tree and edges agree, and parent, low and lim hold the tree as it
+// was numbered last. work counts what was looked at in all components.
 type simplex struct {
 	*tangle
 	inTree   []bool  // by node
@@ -66,9 +78,12 @@ func newSimplex(t *tangle) *simplex {
 	}
 }
 
+// slack returns by how much an edge is longer than it must be; it is never negative, and 0 of tree edges.
 func (s *simplex) slack(e int) int { return s.rank[s.headOf(e)] - s.rank[s.tailOf(e)] - 1 }
 
 // optimize ranks the component of root.
+//
+// The tree is rebuilt in place with each exchange, not from scratch. At the end the component begins at rank 0.
 func (s *simplex) optimize(root int) {
 	s.members, s.edges, s.next = nil, nil, 0
 	s.growTree(root)
@@ -92,12 +107,16 @@ func (s *simplex) optimize(root int) {
 
 // growTree makes a spanning tree of tight edges: while none leads out of it, it moves so
 // that the edge with the least slack becomes tight.
+//
+// Moving the whole tree keeps its own edges tight, and no edge gets too short, as none at its border has less slack. Afterwards all
+// nodes that can be reached from root, in either direction, are in members.
 func (s *simplex) growTree(root int) {
 	frontier := s.collectTight(root, nil)
 	for len(frontier) > 0 {
 		best, kept := -1, frontier[:0]
 		for _, e := range frontier {
 			s.work++
+			// Its other end has come into the tree meanwhile: it leads out no more.
 			if s.inTree[s.tailOf(e)] && s.inTree[s.headOf(e)] {
 				continue
 			}
@@ -109,6 +128,7 @@ func (s *simplex) growTree(root int) {
 		if best < 0 {
 			return
 		}
+		// The tree moves down to an edge that leaves it, and up to one that enters it.
 		delta, out := s.slack(best), s.headOf(best)
 		if s.inTree[out] {
 			delta, out = -delta, s.tailOf(best)
@@ -133,6 +153,7 @@ func (s *simplex) collectTight(v int, frontier []int) []int {
 		for _, edges := range [2][]int{s.out[v], s.in[v]} {
 			for _, e := range edges {
 				s.work++
+				// The other end of e: the sum of both less the one that is known.
 				w := s.tailOf(e) + s.headOf(e) - v
 				switch {
 				case s.inTree[w]:
@@ -149,6 +170,7 @@ func (s *simplex) collectTight(v int, frontier []int) []int {
 	return frontier
 }
 
+// addTreeEdge notes a tree edge at both of its ends. The caller sees to it that it is tight and closes no cycle.
 func (s *simplex) addTreeEdge(e int) {
 	s.treeEdge[e] = true
 	s.edges = append(s.edges, e)
@@ -158,6 +180,9 @@ func (s *simplex) addTreeEdge(e int) {
 }
 
 // numberSubtree numbers v and all below it, from low on, and returns the next number.
+//
+// With these numbers below answers in two comparisons whether a node is in a subtree, and a subtree that was exchanged is numbered
+// again in the same range, while the rest of the tree keeps its numbers.
 func (s *simplex) numberSubtree(v, parent, low int) int {
 	s.work++
 	s.parent[v], s.low[v] = parent, low
@@ -175,6 +200,8 @@ func (s *simplex) numberSubtree(v, parent, low int) int {
 func (s *simplex) below(v, root int) bool { return s.low[root] <= s.lim[v] && s.lim[v] <= s.lim[root] }
 
 // child returns the end of a tree edge that is farther from the root.
+//
+// The child has the lower number, as postorder numbers it before its parent.
 func (s *simplex) child(e int) int {
 	if s.lim[s.tailOf(e)] < s.lim[s.headOf(e)] {
 		return s.tailOf(e)
@@ -184,6 +211,9 @@ func (s *simplex) child(e int) int {
 
 // initCutValues computes the cut values from the leaves upwards. An edge between two
 // subtrees counts at all tree edges on the way from one of its ends to the other.
+//
+// The edges within a subtree cancel out in its sum, and what is left are the edges that leave it less those that enter it. That is the cut
+// value if the tree edge leads out of the subtree, and the negative of it if it leads in.
 func (s *simplex) initCutValues() {
 	sum := make(map[int]int, len(s.members)) // by node: edges out of it less those into it, in its subtree
 	byLim := make([]int, len(s.members)+1)
@@ -191,6 +221,7 @@ func (s *simplex) initCutValues() {
 		byLim[s.lim[v]] = v
 		sum[v] = len(s.out[v]) - len(s.in[v])
 	}
+	// In postorder each node comes after all below it, so its sum is complete.
 	for _, v := range byLim[1:] {
 		e := s.parent[v]
 		if e < 0 {
@@ -207,6 +238,8 @@ func (s *simplex) initCutValues() {
 
 // leavingEdge returns a tree edge with a negative cut value, -1 if there is none. It goes on
 // where the last search has ended, which spreads the exchanges.
+//
+// The place of the edge in edges stays in s.next, where exchange puts the edge that enters.
 func (s *simplex) leavingEdge() int {
 	for range s.edges {
 		s.work++
@@ -220,6 +253,9 @@ func (s *simplex) leavingEdge() int {
 
 // enteringEdge returns the edge with the least slack that connects the parts into which the
 // tree falls without e, against the direction of e.
+//
+// Such an edge exists, or the cut value would not be negative. The least slack is taken so that no other edge gets too short when the
+// subtree moves by it. Only the subtree of the child is searched, as every such edge has one end in it.
 func (s *simplex) enteringEdge(e int) int {
 	root, best := s.child(e), -1
 	lookOut := root == s.headOf(e) // an edge out of the subtree, else one into it
@@ -246,6 +282,9 @@ func (s *simplex) enteringEdge(e int) int {
 }
 
 // exchange puts f in the place of e in the tree.
+//
+// The subtree below e moves until f is tight; e may become longer than 1 by that. Only the cut values on the way between the ends of f
+// change, by that of e, and only the part of the tree below where that way turns, at top, is numbered again.
 func (s *simplex) exchange(e, f int) {
 	root, delta := s.child(e), s.slack(f)
 	if root == s.tailOf(e) {
@@ -267,6 +306,7 @@ func (s *simplex) exchange(e, f int) {
 	s.numberSubtree(top, s.parent[top], s.low[top])
 }
 
+// withoutItem takes x out of list, in place.
 func withoutItem(list []int, x int) []int {
 	for i, y := range list {
 		if y == x {
@@ -276,6 +316,7 @@ func withoutItem(list []int, x int) []int {
 	return list
 }
 
+// shiftSubtree moves v and all below it by delta ranks. It goes by the parents of the last numbering, before the exchange changes the tree.
 func (s *simplex) shiftSubtree(v, delta int) {
 	s.work++
 	s.rank[v] += delta
@@ -288,6 +329,9 @@ func (s *simplex) shiftSubtree(v, delta int) {
 
 // addUpwards corrects the cut values from v up to the first node that also has w below it,
 // which it returns.
+//
+// exchange calls it from both ends of the entering edge, so that together the calls cover the way between them. forwards is true from the
+// tail: tree edges that the way runs along and against get the value with different signs.
 func (s *simplex) addUpwards(v, w, value int, forwards bool) int {
 	for !s.below(w, v) {
 		s.work++
@@ -303,6 +347,9 @@ func (s *simplex) addUpwards(v, w, value int, forwards bool) int {
 }
 
 // balanceRanks moves nodes that are as well elsewhere to the rank with the fewest.
+//
+// Those have as many edges in as out, so the sum of the lengths stays the same wherever they are between their neighbours. This
+// makes the drawing narrower. At most 64 ranks are looked at for each node.
 func (t *tangle) balanceRanks() {
 	last := 0
 	for _, r := range t.rank {

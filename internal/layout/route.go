@@ -7,6 +7,8 @@ import (
 
 // finishDrawing gives the layers their heights, the edges their points, and everything its
 // place.
+//
+// It is the last step, and changes nothing in the tangle but the paths of stubs, in which ids of items become points.
 func (t *tangle) finishDrawing() *Drawing {
 	d := &Drawing{Nodes: make([]Box, len(t.graph.Nodes)), Edges: make([]Path, len(t.graph.Edges)), Crossings: t.countAll()}
 	tops, bottoms := t.placeDown()
@@ -16,6 +18,7 @@ func (t *tangle) finishDrawing() *Drawing {
 	if len(bottoms) > 0 {
 		d.Height = bottoms[len(bottoms)-1]
 	}
+	// Nodes of a layer are centred on its middle line.
 	for v, n := range t.graph.Nodes {
 		it := &t.items[v]
 		middle := (tops[it.layer] + bottoms[it.layer]) / 2
@@ -37,6 +40,9 @@ func (t *tangle) finishDrawing() *Drawing {
 
 // placeDown returns the upper and the lower end of each layer. Where edges run far across
 // there is more room between two of them.
+//
+// A line that runs far to the side would be almost flat, and cross others at an angle that nobody can follow. The additional room is
+// bounded by twice the gap, so that one such edge does not pull the drawing apart.
 func (t *tangle) placeDown() (tops, bottoms []int) {
 	y := 0
 	for i, layer := range t.layers {
@@ -56,6 +62,8 @@ func (t *tangle) placeDown() (tops, bottoms []int) {
 }
 
 // drawLoops draws the self loops of a node one below the other on its right side.
+//
+// Their room was part of the width of the node's item since makeLayers, so they touch no neighbour.
 func (t *tangle) drawLoops(d *Drawing, v int) {
 	box, high := d.Nodes[v], t.loopHeight(v)
 	for i, e := range t.loops[v] {
@@ -82,6 +90,9 @@ type port struct {
 
 // portsOf spreads the edges of each side of a node: one that runs straight has the middle,
 // the others are beside it in the order in which they come.
+//
+// The result is the x of each. The edges of a side are sorted by where they come from, the x of the first item after the node, so that they do
+// not cross on their last way.
 func (t *tangle) portsOf() map[port]int {
 	type end struct {
 		port
@@ -124,6 +135,7 @@ func (t *tangle) portsOf() map[port]int {
 		default:
 			middle = len(list) - 1
 		}
+		// Ports are 16 apart or, where the node is too narrow for that, as far as they all find room with 8 at its ends.
 		far := max(middle, 2*(len(list)-1)-middle, 1)
 		step := min(16, 2*max(t.graph.Nodes[side.item].Width/2-8, 0)/far)
 		for i, e := range list {
@@ -142,6 +154,8 @@ type router struct {
 }
 
 // pass adds the points where a line leads through an item.
+//
+// Both have the same x, so the line is vertical as high as the layer: there it cannot touch a node beside it.
 func (r *router) pass(points []Point, id int32) []Point {
 	it := &r.items[id]
 	return append(points, Point{it.x, r.tops[it.layer]}, Point{it.x, r.bottoms[it.layer]})
@@ -158,6 +172,8 @@ func (r *router) enter(v, x int) []Point {
 	return []Point{{x, r.tops[r.items[v].layer]}, {x, r.Nodes[v].Y}}
 }
 
+// routeEdge makes the points of an edge from its tail down to its head, and turns them around if the edge was turned around, since
+// Path leads from From to To. Its label stands beside the line in the layer that has it.
 func (r *router) routeEdge(e int) {
 	tail, head := r.tailOf(e), r.headOf(e)
 	points := r.leave(tail, r.ports[port{int32(tail), e, true}])
@@ -176,6 +192,7 @@ func (r *router) routeEdge(e int) {
 	r.Edges[e].Points = points
 }
 
+// routeStub makes the points of a stub, from its node down or from its text down to its node, and adds it to the drawing.
 func (r *router) routeStub(i int) {
 	s := &r.stubs[i]
 	x := r.ports[port{int32(s.Node), -1 - i, s.Out}]

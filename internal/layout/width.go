@@ -8,6 +8,9 @@ import (
 // boundRanks spreads the nodes of ranks that are too wide over further ranks: it fills one
 // rank after another with nodes whose predecessors are placed, first those from which the
 // longest ways lead on. A quarter of the width is left to edges that pass by.
+//
+// The simplex knows no widths: a fan-out of 500 nodes has one rank for all. Nodes only move down, and an edge keeps a length of at least 1.
+// A rank takes at least one node, however wide, so the loop ends.
 func (t *tangle) boundRanks() {
 	room := t.options.MaxWidth * 3 / 4
 	if t.widestRank() <= room {
@@ -15,6 +18,7 @@ func (t *tangle) boundRanks() {
 	}
 	n := len(t.rank)
 	order := t.topologicalOrder()
+	// height of a node is the number of edges on the longest way on from it, waits how many of its predecessors are not placed.
 	height, waits := make([]int, n), make([]int, n)
 	for i := range order {
 		v := order[n-1-i]
@@ -30,6 +34,7 @@ func (t *tangle) boundRanks() {
 			ready[t.rank[v]] = append(ready[t.rank[v]], v)
 		}
 	}
+	// late are the nodes that may be placed now, with those for which the ranks before had no room.
 	var late []int
 	for r, placed := 0, 0; placed < n; r++ {
 		late = append(late, ready[r]...)
@@ -70,6 +75,7 @@ func (t *tangle) loopWidth(v int) int {
 	return width
 }
 
+// widestRank returns how wide the widest rank is, with a gap behind each node and without the edges that pass.
 func (t *tangle) widestRank() int {
 	widths := map[int]int{}
 	widest := 0
@@ -82,6 +88,8 @@ func (t *tangle) widestRank() int {
 
 // cutLongEdges cuts the longest edges if they would need more items than a small multiple
 // of what the graph has: such lines could not be followed by eye, and would cost without bound.
+//
+// Short edges are granted first, so that as many as possible are drawn. The bound is four items for each node and edge, and 1,000.
 func (t *tangle) cutLongEdges() {
 	edges := t.graph.Edges
 	t.cut = make([]bool, len(edges))
