@@ -11,6 +11,10 @@ import (
 
 // A Diagram is what is to be seen of a definition: its nodes in their order, and its
 // transitions. It holds no more of a run than numbers.
+//
+// It is made once, by New or NewDifference, and only read afterwards: any number of goroutines may draw it. Nodes and edges are known by
+// their places in nodes and edges; each edge is in outgoing of the node from which it leads, and nowhere else. start is the place
+// of the node where runs begin. run is nil if no run is drawn.
 type Diagram struct {
 	title string // name@version
 	run   *Run
@@ -19,6 +23,9 @@ type Diagram struct {
 	start int // -1 in a dag
 }
 
+// A node is a node of the definition, with all texts ready to be shown: cleanText has made one line of each. key is as the definition has
+// it, for links and for the attribute data-node. counts are those of run, all 0 without one. change is "" unless the diagram is
+// that of a difference.
 type node struct {
 	key      workflow.NodeID
 	id       string // key as it is shown
@@ -31,6 +38,7 @@ type node struct {
 	change   workflow.ChangeKind // of a difference
 }
 
+// An edgeKind says how an edge looks. One that both fans out and joins looks like a join, as newEdge sets that last.
 type edgeKind int
 
 const (
@@ -40,6 +48,9 @@ const (
 	fanIn
 )
 
+// An edge is a transition. from and to are places in Diagram.nodes. loop says that the definition declares it as one, with a bound: it need
+// not be the edge that the layout turns around. label is in the drawing, and full in titles and outlines; both are empty if there is
+// nothing to be said. never is only set if it was counted what runs took.
 type edge struct {
 	from, to int
 	kind     edgeKind
@@ -55,6 +66,7 @@ type edge struct {
 func New(g *workflow.Graph, run *Run) *Diagram {
 	d := &Diagram{title: fmt.Sprintf("%s@%d", g.Definition.Name, g.Definition.Version), run: run, start: -1}
 	place := make(map[workflow.NodeID]int, len(g.Definition.Nodes))
+	// The order is that of the definition, which is the order in which its author thinks, and does not depend on a map.
 	for i := range g.Definition.Nodes {
 		n := g.Nodes[g.Definition.Nodes[i].ID]
 		place[n.ID] = i
@@ -66,6 +78,9 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 			d.start = i
 		}
 	}
+	// The edges come after all nodes, since they are known by the places of these. First are those that are tried when the node
+	// succeeds, tier by tier, then those that are only for its failure: one that is for both is in both lists of the graph, and is
+	// drawn once.
 	for i := range g.Definition.Nodes {
 		n := g.Nodes[g.Definition.Nodes[i].ID]
 		for _, t := range slices.Concat(slices.Concat(n.Success...), errorsOnly(n)) {
@@ -77,11 +92,14 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 			d.edges = append(d.edges, e)
 		}
 	}
+	// Which nodes branches reach depends on all transitions.
 	d.findBranches(g, place)
 	return d
 }
 
 // errorsOnly returns the transitions that are tried only when the node fails.
+//
+// A transition for all outcomes is among Success and Failure; New has it from Success.
 func errorsOnly(n *workflow.GraphNode) []*workflow.GraphTransition {
 	var out []*workflow.GraphTransition
 	for _, t := range slices.Concat(n.Failure...) {
@@ -94,6 +112,9 @@ func errorsOnly(n *workflow.GraphNode) []*workflow.GraphTransition {
 
 // findBranches marks the nodes that branches reach: those behind a fan-out, as far as the
 // joins.
+//
+// Branches of an inner fan-out that join are back in the outer branch, but that transition is not followed: its target is then marked only
+// if something else leads there. The mark is for the eye, and nothing decides by it.
 func (d *Diagram) findBranches(g *workflow.Graph, place map[workflow.NodeID]int) {
 	var todo []workflow.NodeID
 	reach := func(id workflow.NodeID) {
@@ -121,6 +142,8 @@ func (d *Diagram) findBranches(g *workflow.Graph, place map[workflow.NodeID]int)
 }
 
 // kindText returns the kind of a node and its detail.
+//
+// Of a gateway without a detail it is "", since its shape says all there is.
 func (n *node) kindText() string {
 	if n.kind == workflow.KindGateway && n.detail == "" {
 		return ""

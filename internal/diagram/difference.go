@@ -4,7 +4,10 @@ import "github.com/pawl-run/pawl/workflow"
 
 // NewDifference makes the diagram of a definition and of what it has no more of what it was before. What changes says, which
 // CompareDefinitions has returned, is marked in words, and in the classes added, removed and changed. run, which may be nil, is drawn on it.
+//
+// after comes first and keeps its order, so that a small patch does not move the whole drawing; what was removed is appended.
 func NewDifference(before, after *workflow.Graph, changes []workflow.DefinitionChange, run *Run) *Diagram {
+	// A change names a node or a transition; one that names neither is of the definition itself, and is not drawn.
 	nodes, edges := map[workflow.NodeID]workflow.ChangeKind{}, map[workflow.TransitionID]workflow.ChangeKind{}
 	for _, c := range changes {
 		switch {
@@ -25,6 +28,7 @@ func NewDifference(before, after *workflow.Graph, changes []workflow.DefinitionC
 	}
 	for _, n := range was.nodes {
 		if nodes[n.key] == workflow.ChangeRemoved {
+			// Its edges are those of was, whose places mean nothing here: those that are gone are added below.
 			n.outgoing = nil
 			n.markChange(workflow.ChangeRemoved)
 			place[n.key] = len(d.nodes)
@@ -33,6 +37,7 @@ func NewDifference(before, after *workflow.Graph, changes []workflow.DefinitionC
 	}
 	for _, e := range was.edges {
 		if edges[e.id] == workflow.ChangeRemoved {
+			// Both ends are there: in after, or among the removed nodes that were added above.
 			from, to := place[was.nodes[e.from].key], place[was.nodes[e.to].key]
 			e.from, e.to = from, to
 			e.markChange(workflow.ChangeRemoved)
@@ -43,12 +48,14 @@ func NewDifference(before, after *workflow.Graph, changes []workflow.DefinitionC
 	return d
 }
 
+// markChange notes how a node differs, and says it first of all its marks. With "" it notes that it does not.
 func (n *node) markChange(kind workflow.ChangeKind) {
 	if n.change = kind; kind != "" {
 		n.marks = append([]string{string(kind)}, n.marks...)
 	}
 }
 
+// markChange notes how an edge differs, and says it before its condition. Colour alone would not do: there are readers who see none.
 func (e *edge) markChange(kind workflow.ChangeKind) {
 	if e.change = kind; kind == "" {
 		return
@@ -61,6 +68,8 @@ func (e *edge) markChange(kind workflow.ChangeKind) {
 }
 
 // changeClass returns the class of what has changed, behind a space.
+//
+// It is "" of what has not changed, so it can be appended to any class.
 func changeClass(kind workflow.ChangeKind) string {
 	if kind == "" {
 		return ""

@@ -4,6 +4,10 @@ import "slices"
 
 // A structure is the order in which an outline tells the nodes: below each node those that
 // can be reached only through it.
+//
+// A node dominates another one if each way from the beginning to that one leads through it. Of a diamond a -> b, a -> c, b -> d, c -> d
+// node a dominates the other three, so b, c and d are below a: b and c as its branches, and d where they meet. Of two nodes, one
+// above the other, the upper one has the smaller position. Tables are by the places in Diagram.nodes.
 type structure struct {
 	order    []int   // nodes, each before those that it leads to, but for loops
 	position []int   // by node: its place in order
@@ -13,6 +17,8 @@ type structure struct {
 
 // findStructure computes the dominators, as of Cooper, Harvey and Kennedy (A Simple, Fast
 // Dominance Algorithm, 2001). What nothing leads to is at the top.
+//
+// It goes through the nodes in order until nothing changes any more; without loops that is one round, and one more that finds nothing.
 func (d *Diagram) findStructure() *structure {
 	n := len(d.nodes)
 	s := &structure{position: make([]int, n), above: make([]int, n), below: make([][]int, n)}
@@ -21,6 +27,7 @@ func (d *Diagram) findStructure() *structure {
 		incoming[e.to] = append(incoming[e.to], e.from)
 	}
 	begins := s.sortNodes(d, incoming)
+	// -1 means that nothing dominates a node, so what was not computed yet needs another value.
 	const unknown = -2
 	for v := range n {
 		s.above[v] = unknown
@@ -31,6 +38,7 @@ func (d *Diagram) findStructure() *structure {
 			above, known := -1, false
 			for _, u := range incoming[v] {
 				switch {
+				// A self loop says nothing, nor does the way back of a loop in the first round.
 				case u == v || s.above[u] == unknown:
 				case !known:
 					above, known = u, true
@@ -38,6 +46,7 @@ func (d *Diagram) findStructure() *structure {
 					above = s.meet(above, u)
 				}
 			}
+			// A run may begin here, whatever leads back to it.
 			if begins[v] {
 				above = -1
 			}
@@ -55,6 +64,8 @@ func (d *Diagram) findStructure() *structure {
 }
 
 // reachedNodes returns which nodes can be reached from the start, or from one that nothing leads to.
+//
+// In a definition that is sound those are all. Others are loops that nothing enters.
 func (d *Diagram) reachedNodes(incoming [][]int) []bool {
 	reached := make([]bool, len(d.nodes))
 	var visit func(v int)
@@ -78,6 +89,9 @@ func (d *Diagram) reachedNodes(incoming [][]int) []bool {
 // sortNodes sorts the nodes in reverse postorder of a depth-first search that begins with
 // the start, then with nodes that nothing leads to, then with one of each loop that nothing leads
 // to. It returns with which nodes.
+//
+// Each of these searches appends, and the whole is reversed at the end: so what is visited last comes first in order, which is why the
+// start is visited at the end, and the nodes from the last to the first.
 func (s *structure) sortNodes(d *Diagram, incoming [][]int) (begins []bool) {
 	seen := make([]bool, len(d.nodes))
 	begins = make([]bool, len(d.nodes))
@@ -94,6 +108,7 @@ func (s *structure) sortNodes(d *Diagram, incoming [][]int) (begins []bool) {
 	}
 	for v, reached := range d.reachedNodes(incoming) {
 		if !reached {
+			// One of a loop was enough: visit has marked the others.
 			begins[v] = !seen[v]
 			visit(v)
 		}
@@ -116,6 +131,9 @@ func (s *structure) sortNodes(d *Diagram, incoming [][]int) (begins []bool) {
 }
 
 // meet returns the closest node that dominates both; -1 if none does.
+//
+// Of two nodes the one that comes later in order cannot dominate the other, so it goes up until both are the same. All that it meets
+// on the way must be known, as findStructure sees to.
 func (s *structure) meet(a, b int) int {
 	for a != b {
 		if a < 0 || b < 0 {

@@ -7,12 +7,16 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// dotShapes are values of the attribute shape, with whatever else makes a kind look like its SVG shape.
 var dotShapes = map[workflow.Kind]string{
 	workflow.KindTask: "box, style=rounded", workflow.KindSubworkflow: "box, peripheries=2", workflow.KindApproval: "trapezium",
 	workflow.KindWait: "ellipse", workflow.KindEnd: "doublecircle", workflow.KindGateway: "diamond",
 }
 
 // Dot returns the diagram in the language of Graphviz.
+//
+// It leaves the layout to Graphviz. Nodes are named n0, n1 and so on, as ids of nodes may have any character; branches, changes of
+// class and the start are not shown there.
 func (d *Diagram) Dot() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph {\n  label=%s; labelloc=t; node [fontname=monospace]; edge [fontname=monospace];\n", dotText([]string{d.titleText()}))
@@ -43,6 +47,8 @@ func (d *Diagram) Dot() string {
 }
 
 // dotText joins lines and quotes them.
+//
+// The \n between lines is an escape of Graphviz, and so is not to be escaped itself.
 func dotText(lines []string) string {
 	quoted := make([]string, len(lines))
 	for i, line := range lines {

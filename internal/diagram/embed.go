@@ -6,6 +6,8 @@ import (
 )
 
 // An Embedding says how a diagram stands in a page.
+//
+// Link is asked for each node once it is drawn, and its result is escaped here.
 type Embedding struct {
 	MaxWidth int                          // in pixels, unless one node is wider; 0 is 1600
 	Link     func(workflow.NodeID) string // where a node leads; nil is nowhere
@@ -15,6 +17,9 @@ type Embedding struct {
 // Embed returns the diagram as an SVG element of a page, which has the style: the classes are
 // those that SVG writes. Nodes are links whose title says all of them in a sentence; each has
 // the class chosen if it is that of o, and its id as the attribute data-node.
+//
+// The ids of its markers are the same in each: a page with two of them still draws both, as the markers are alike. The view begins one
+// pixel outside, so that borders are not cut off.
 func (d *Diagram) Embed(o Embedding) string {
 	p := &painter{Diagram: d, drawing: layout.Draw(d.layoutGraph(), layout.Options{MaxWidth: o.MaxWidth}), link: o.Link, chosen: o.Chosen}
 	width, height := p.drawing.Width+2, p.drawing.Height+2
@@ -25,6 +30,8 @@ func (d *Diagram) Embed(o Embedding) string {
 }
 
 // openNode begins the element of a node and returns its name.
+//
+// The name is for the end tag. Without links it is a plain group, which SVG uses as well.
 func (p *painter) openNode(n *node, class string) string {
 	if n.key == p.chosen && n.key != "" {
 		class += " chosen"

@@ -10,12 +10,16 @@ import (
 )
 
 // maxLabel bounds a line of the label of an edge, in columns, and maxName that of a node.
+// What is longer ends in an ellipsis; titles and outlines have all of it. The bounds keep the boxes and labels of most definitions
+// narrow enough to stand beside each other.
 const (
 	maxLabel = 34
 	maxName  = 36
 )
 
 // detailOf returns what the kind of a node says beyond its id.
+//
+// It is "" if the id says it all, such as that of a task whose type has the same name, or an approval that one vote decides.
 func detailOf(n *workflow.GraphNode) string {
 	switch n.Kind {
 	case workflow.KindTask:
@@ -55,6 +59,8 @@ func detailOf(n *workflow.GraphNode) string {
 
 // marksOf returns what else a node does: how it joins, what it locks, and which nodes it
 // cancels.
+//
+// They stand below the id, a line each. What a run, a difference or a part adds is put before or behind them later.
 func marksOf(n *workflow.GraphNode) []string {
 	var out []string
 	if n.Join != workflow.JoinNone {
@@ -76,6 +82,7 @@ func marksOf(n *workflow.GraphNode) []string {
 	return out
 }
 
+// waitText says in short what a wait waits for: a time, such as 2h; until an instant, by its expression; or an event, by its name.
 func waitText(w *workflow.WaitSpec) string {
 	switch {
 	case w.For > 0:
@@ -87,6 +94,8 @@ func waitText(w *workflow.WaitSpec) string {
 }
 
 // durationText is the text of a duration without units that are zero.
+//
+// 1h0m0s is 1h, and 90s is 1m30s as before.
 func durationText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -99,7 +108,11 @@ func durationText(d time.Duration) string {
 }
 
 // newEdge returns the edge of a transition of n.
+//
+// Its label says in this order when it is taken, how many branches it makes, for which it waits, and how often a loop may use it. A
+// foreach behind the condition of tier 1 reads "1: each input.items", in one line.
 func (d *Diagram) newEdge(n *workflow.GraphNode, t *workflow.GraphTransition, from, to int) edge {
+	// A part is one line of the label.
 	e := edge{from: from, to: to, loop: t.Loop != nil, id: t.ID}
 	condition := conditionText(n, t)
 	var parts []string
@@ -140,7 +153,11 @@ func timesText(n int) string {
 
 // conditionText says when a transition is taken: its tier, which is its priority, if there are
 // several, its outcome and its condition.
+//
+// Of two tiers with priorities 1 and 2, the second without a condition, the texts are "1: total > 100" and "2: else". With one tier there
+// are no numbers, and a transition that is always taken on success says nothing.
 func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
+	// tiers are those among which the transition is tried.
 	tiers, text := n.Success, ""
 	switch t.Outcome {
 	case workflow.OnError:
@@ -158,6 +175,7 @@ func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 		text += " if " + source
 	case source != "":
 		text = source
+	// Alone in a later tier, it is taken when nothing before it was.
 	case text == "" && tier > 0 && len(tiers[tier]) == 1 && !t.Fans():
 		text = "else"
 	}
@@ -168,6 +186,8 @@ func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 }
 
 // fanText says how many branches a transition makes, and in which group.
+//
+// ×3 → quotes ≤2 are three branches in the group quotes, of which at most two are at work at once.
 func fanText(t *workflow.GraphTransition) string {
 	var text string
 	switch {
@@ -188,6 +208,8 @@ func fanText(t *workflow.GraphTransition) string {
 }
 
 // joinText says how many branches of which group a join waits for.
+//
+// Of a join of two branches of the group quotes it is "2 of quotes". The number counts branches, not tokens.
 func joinText(g *workflow.GroupSpec) string {
 	switch s := g.Sync.Strategy; {
 	case s.IsAll():
@@ -200,6 +222,9 @@ func joinText(g *workflow.GroupSpec) string {
 }
 
 // A Run is how a run stands.
+//
+// It may also be the sum of several runs of one definition; then ID is "" and only Tokens and Taken count. Tokens have the live ones
+// and those that have ended.
 type Run struct {
 	ID     workflow.RunID
 	Status workflow.RunStatus
@@ -210,6 +235,9 @@ type Run struct {
 }
 
 // markTaken says at an edge how many runs took it.
+//
+// It is called once for each edge, after newEdge, and only if the runs were counted at all: an edge that none of them took is drawn as
+// never, for which test coverage looks.
 func (e *edge) markTaken(runs int) {
 	text := fmt.Sprintf("in %s runs", GroupDigits(runs))
 	switch runs {
@@ -231,6 +259,8 @@ func (r *Run) String() string {
 }
 
 // worstStanding returns the most pressing of what there is.
+//
+// The order of the constants is that of urgency, so the first that is not 0 is it; false if there is no token.
 func (t Tally) worstStanding() (Standing, bool) {
 	for s, n := range t {
 		if n > 0 {
@@ -241,6 +271,8 @@ func (t Tally) worstStanding() (Standing, bool) {
 }
 
 // countTexts returns the counts in words.
+//
+// Those are for titles and outlines: 3 done, 1 failed.
 func (t Tally) countTexts() []string {
 	var out []string
 	for _, s := range Reading {
@@ -252,6 +284,8 @@ func (t Tally) countTexts() []string {
 }
 
 // standings returns what there is, in the order of texts.
+//
+// paintNode goes by it: the last lines of a node are markedTexts, one for each of these.
 func (t Tally) standings() (out []Standing) {
 	for _, s := range Reading {
 		if t[s] > 0 {
@@ -262,6 +296,8 @@ func (t Tally) standings() (out []Standing) {
 }
 
 // markedTexts returns the counts in words, each behind its symbol.
+//
+// They are lines of a node in drawings, where a symbol is seen before a word is read.
 func (t Tally) markedTexts() []string {
 	var out []string
 	for _, s := range Reading {
@@ -273,6 +309,8 @@ func (t Tally) markedTexts() []string {
 }
 
 // GroupDigits returns a whole number with a comma before each three digits.
+//
+// n is of any integer type, and not negative: a minus would count as a digit.
 func GroupDigits(n any) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

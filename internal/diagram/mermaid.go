@@ -14,6 +14,9 @@ var mermaidShapes = map[workflow.Kind][2]string{
 }
 
 // Mermaid returns the diagram in the language of Mermaid, which GitHub and others draw.
+//
+// Nodes are n0, n1 and so on, since their own ids may be words of Mermaid, such as end. Error transitions are dotted, fan-outs and
+// joins thick.
 func (d *Diagram) Mermaid() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: %q\n---\nflowchart TD\n", d.titleText())
@@ -41,6 +44,8 @@ func (d *Diagram) Mermaid() string {
 
 // mermaidText joins lines. Whatever might mean something to Mermaid is written as a
 // number.
+//
+// The numbers are entities of Mermaid, which begin with # where those of HTML begin with &#. The <br> between lines stays.
 func mermaidText(lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {
@@ -59,6 +64,8 @@ func mermaidText(lines []string) string {
 }
 
 // labelLines returns the lines in a node: its id, what it is, and its tokens.
+//
+// All drawings have the same lines. The first is the name, in larger type; size and paintNode rely on that, and on the counts being last.
 func (n *node) labelLines() []string {
 	texts := []string{shorten(n.id, maxName)}
 	if text := n.kindText(); text != "" {
@@ -71,6 +78,8 @@ func (n *node) labelLines() []string {
 }
 
 // titleText says what the diagram is of.
+//
+// The record is part of it: a drawing that is kept says as of when it was true.
 func (d *Diagram) titleText() string {
 	if d.run == nil {
 		return d.title

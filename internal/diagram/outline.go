@@ -15,6 +15,9 @@ type OutlineStyle struct {
 // Outline returns the diagram as text: a node each line, in the order in which a run comes
 // to them. What can be reached only by one of several transitions is indented below it. An
 // arrow up leads back to a node above, one down on to a node below.
+//
+// Each node is told once. An edge that leads to a node which is told elsewhere is a line of its own, without what follows there. So an
+// outline has at most as many lines as there are nodes and edges, and one for the title.
 func (d *Diagram) Outline(style OutlineStyle) string {
 	w := &outliner{Diagram: d, structure: d.findStructure(), style: style, told: make([]bool, len(d.nodes))}
 	for _, v := range w.order {
@@ -26,6 +29,9 @@ func (d *Diagram) Outline(style OutlineStyle) string {
 }
 
 // An outliner writes an outline.
+//
+// told says which nodes are in lines already; the direction of an arrow depends on it. lines are laid out at the end, since the columns
+// are as wide as the longest of them.
 type outliner struct {
 	*Diagram
 	*structure
@@ -45,15 +51,20 @@ type outlineLine struct {
 }
 
 // tellBlock tells a node, its edges, and what comes behind them.
+//
+// It is for a node to which no single edge leads: where ways meet, or where a run begins.
 func (w *outliner) tellBlock(v int, indent string) {
 	w.tellNode(v, indent, nil)
 	w.tellEdges(v, indent)
 }
 
 // tellEdges tells the edges of v with what only they lead to, then where these meet.
+//
+// Of a diamond a -> b, a -> c, b -> d, c -> d it tells b and c indented below a, each with an arrow on to d, then d where a stands.
 func (w *outliner) tellEdges(v int, indent string) {
 	inner, behind := w.splitBelow(v)
 	edges := w.nodes[v].outgoing
+	// A sequence is not indented: its steps stand below each other, however many there are.
 	if len(edges) == 1 && len(inner) == 1 {
 		e := &w.edges[edges[0]]
 		w.tellNode(e.to, indent, e)
@@ -66,6 +77,7 @@ func (w *outliner) tellEdges(v int, indent string) {
 		if i == len(edges)-1 {
 			corner, next = "└▶ ", "   "
 		}
+		// Told elsewhere: above, which is a loop or another edge to the same node, or below, where ways meet.
 		if !slices.Contains(inner, e.to) || w.told[e.to] {
 			w.tellReference(e, indent+corner)
 			continue
@@ -80,6 +92,8 @@ func (w *outliner) tellEdges(v int, indent string) {
 
 // splitBelow splits the nodes that v dominates: those that an edge of v alone leads to, and
 // those where ways meet.
+//
+// An edge back from further down is no way to come there first, and does not count. Both lists are in the order of the outline.
 func (w *outliner) splitBelow(v int) (inner, behind []int) {
 	for _, below := range w.below[v] {
 		entries, own := 0, false
@@ -99,6 +113,8 @@ func (w *outliner) splitBelow(v int) (inner, behind []int) {
 }
 
 // tellNode tells a node to which by leads, nil if it is told for itself.
+//
+// Without a run the symbol says whether branches come here; with one it is that of the most pressing token, ○ if none was here yet.
 func (w *outliner) tellNode(v int, tree string, by *edge) {
 	n := &w.nodes[v]
 	w.told[v] = true
@@ -123,6 +139,7 @@ func (w *outliner) tellNode(v int, tree string, by *edge) {
 	w.lines = append(w.lines, line)
 }
 
+// notes returns what is said behind the node to which an edge leads: when it is taken.
 func (e *edge) notes() []string {
 	if e.full == "" {
 		return nil
@@ -131,6 +148,8 @@ func (e *edge) notes() []string {
 }
 
 // tellReference tells an edge to a node that is told elsewhere.
+//
+// An arrow up is to a node that is told already, an arrow down to one that comes further below.
 func (w *outliner) tellReference(e *edge, tree string) {
 	arrow := "↓"
 	if w.told[e.to] {
@@ -140,9 +159,13 @@ func (w *outliner) tellReference(e *edge, tree string) {
 }
 
 // outlineText lays the lines out in columns.
+//
+// The left column has the tree and the names, the right one the rest. The left one takes at most two fifths of the width, but 20 columns
+// in any case; what is longer is shortened. No line ends in spaces.
 func (w *outliner) outlineText() string {
 	width := w.style.Width
 	if width <= 0 {
+		// No bound: so large that nothing is shortened, and small enough to be multiplied.
 		width = 1 << 20
 	}
 	left := 0
@@ -171,6 +194,8 @@ func (w *outliner) outlineText() string {
 }
 
 // shortenFront keeps the end of what leads to a node, if it is nested deeply.
+//
+// The end is next to the name, and says how the node hangs on the line above.
 func shortenFront(tree string, most int) string {
 	runes := []rune(tree)
 	if len(runes) <= most {
@@ -179,8 +204,10 @@ func shortenFront(tree string, most int) string {
 	return "…" + string(runes[len(runes)-most+1:])
 }
 
+// standingColors are codes of terminals, in the order of the standings.
 var standingColors = [Standings]string{"31", "35", "33", "36", "34", "32", "90"}
 
+// colored returns text in a colour and ends it there. It is only for symbols, as CountColumns would count the codes.
 func (w *outliner) colored(text, color string) string {
 	if !w.style.Color || color == "" {
 		return text

@@ -23,12 +23,16 @@ func (d *Diagram) Nodes() (ids []workflow.NodeID) {
 // node, what has changed, or else where a run has tokens that are not done, the most pressing first, or else the start;
 // then the nodes that are the fewest transitions away from those. Nodes say how many of their
 // transitions are left out. A diagram that has no more nodes is returned as it is.
+//
+// It is for graphs that are too large to be drawn or read whole. d itself is not changed: nodes are copied, and outgoing and marks
+// of the copies are their own. Edges of which one end is left out are counted at the other and drawn nowhere.
 func (d *Diagram) Part(most int, chosen workflow.NodeID) *Diagram {
 	if len(d.nodes) <= most {
 		return d
 	}
 	place := make([]int, len(d.nodes)) // in the part, counted from 1; 0 of what is left out
 	near := d.nearestNodes(most, d.centres(chosen))
+	// The order of the definition is kept, by which the layout tells what is first.
 	slices.Sort(near)
 	out := &Diagram{title: d.title, run: d.run, start: -1}
 	for i, n := range near {
@@ -63,6 +67,8 @@ func (d *Diagram) Part(most int, chosen workflow.NodeID) *Diagram {
 }
 
 // centres returns the nodes around which a part is drawn, the most important first.
+//
+// Each of the reasons counts alone: who has chosen a node wants to see what is around that, and who looks at a patch what it changes.
 func (d *Diagram) centres(chosen workflow.NodeID) (out []int) {
 	for i := range d.nodes {
 		if d.nodes[i].key == chosen {
@@ -83,6 +89,7 @@ func (d *Diagram) centres(chosen workflow.NodeID) (out []int) {
 		return out
 	}
 	for i := range d.nodes {
+		// A node where all is done or cancelled is no place where anything happens.
 		if s, any := d.nodes[i].counts.worstStanding(); any && s < Done {
 			out = append(out, i)
 		}
@@ -92,6 +99,7 @@ func (d *Diagram) centres(chosen workflow.NodeID) (out []int) {
 		y, _ := d.nodes[b].counts.worstStanding()
 		return cmp.Compare(x, y)
 	})
+	// Nothing happens: 0 stands for the start of a dag, which has none.
 	if out == nil {
 		out = []int{max(d.start, 0)}
 	}
@@ -99,6 +107,9 @@ func (d *Diagram) centres(chosen workflow.NodeID) (out []int) {
 }
 
 // nearestNodes returns at most so many nodes: some, and those nearest to them; if they lead nowhere, the first of all.
+//
+// It is a breadth-first search that follows transitions both ways, from all centres at once; near is also its queue. If there are more
+// centres than most, only the first of them are in.
 func (d *Diagram) nearestNodes(most int, from []int) (near []int) {
 	seen := make([]bool, len(d.nodes))
 	add := func(i int) {
@@ -119,6 +130,7 @@ func (d *Diagram) nearestNodes(most int, from []int) (near []int) {
 			add(next)
 		}
 	}
+	// There is room left, but nothing more is connected. The caller sees to it that there are more nodes than most.
 	for i := 0; len(near) < most; i++ {
 		add(i)
 	}

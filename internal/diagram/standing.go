@@ -3,6 +3,9 @@ package diagram
 import "github.com/pawl-run/pawl/workflow"
 
 // A Standing is what people want to know of a token, from the most to the least pressing.
+//
+// It is coarser than the status of a token: all the reasons to wait are one. Code compares standings by <, so their order counts; and
+// tables such as standingWords are by it.
 type Standing int
 
 // The standings.
@@ -30,6 +33,8 @@ var Reading = [Standings]Standing{Done, Failed, Parked, Retrying, Running, Waiti
 func (s Standing) String() string { return standingWords[s] }
 
 // StandingOf returns the standing of a token with a status.
+//
+// What it does not name waits for something: time, an event, people, a child, a lock, a join, or its turn.
 func StandingOf(s workflow.TokenStatus) Standing {
 	switch s {
 	case workflow.Failed, workflow.TimedOut:
@@ -50,6 +55,8 @@ func StandingOf(s workflow.TokenStatus) Standing {
 }
 
 // A Tally counts the tokens that are or were at a node by their standing.
+//
+// It is an array, so that a copy is a copy and the zero value counts nothing.
 type Tally [Standings]int
 
 // TallyOf counts tokens by standing, of which it is told how many have which status.

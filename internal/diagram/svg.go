@@ -23,6 +23,8 @@ const (
 
 // SVG returns the diagram as a picture of at most maxWidth pixels, 0 for the default of
 // 1600, unless one node is wider. It follows the colours of the reader, light or dark.
+//
+// It is a file of its own, with its style inside; a part of a page is Embed.
 func (d *Diagram) SVG(maxWidth int) string {
 	o := layout.Options{MaxWidth: max(maxWidth-2*margin, 0)}
 	p := &painter{Diagram: d, drawing: layout.Draw(d.layoutGraph(), o)}
@@ -30,6 +32,8 @@ func (d *Diagram) SVG(maxWidth int) string {
 	return p.b.String()
 }
 
+// layoutGraph returns boxes and labels in pixels for package layout, which knows no texts. Nodes and edges keep their places, so that
+// what it draws can be looked up by these.
 func (d *Diagram) layoutGraph() *layout.Graph {
 	g := &layout.Graph{}
 	for i := range d.nodes {
@@ -48,6 +52,9 @@ func (d *Diagram) layoutGraph() *layout.Graph {
 }
 
 // size returns the room that a node takes.
+//
+// Texts are not measured but counted in columns, as no font is at hand: columns are rounded up, so texts fit. The kinds whose sides are
+// not straight get more room at them, nodes of branches room for the cards behind.
 func (n *node) size() (w, h int) {
 	texts := n.labelLines()
 	w = CountColumns(texts[0]) * column
@@ -69,6 +76,9 @@ func (n *node) size() (w, h int) {
 const stack = 5
 
 // A painter writes SVG.
+//
+// It draws one diagram once. drawing has the same places as nodes and edges of the diagram. Everything that comes from a definition or
+// a run goes through escape, links as well.
 type painter struct {
 	*Diagram
 	drawing *layout.Drawing
@@ -77,8 +87,10 @@ type painter struct {
 	b       strings.Builder
 }
 
+// printf appends. Arguments that are texts of others must be escaped by the caller.
 func (p *painter) printf(format string, args ...any) { fmt.Fprintf(&p.b, format, args...) }
 
+// paint draws a file: a title, a description for those who do not see it, the style, and the graph below the title.
 func (p *painter) paint() {
 	title := p.titleText()
 	width := max(p.drawing.Width, CountColumns(title)*column) + 2*margin
@@ -92,6 +104,7 @@ func (p *painter) paint() {
 	p.printf("</g>\n</svg>\n")
 }
 
+// paintGraph draws edges first, so that nodes are above their ends.
 func (p *painter) paintGraph() {
 	for i := range p.edges {
 		p.paintEdge(i)
@@ -117,6 +130,8 @@ func (p *painter) description() string {
 }
 
 // path returns the course of an edge: straight down, and in curves between the layers.
+//
+// Each bend begins and ends vertically, halfway between its ends, so that lines meet nodes at a right angle.
 func path(points []layout.Point) string {
 	var b strings.Builder
 	for i, q := range points {
@@ -134,8 +149,10 @@ func path(points []layout.Point) string {
 	return b.String()
 }
 
+// edgeClasses are what style sheets go by, here and in the pages of the inspector.
 var edgeClasses = [...]string{plain: "edge", onError: "edge error", fanOut: "edge fan out", fanIn: "edge fan in"}
 
+// paintEdge draws an edge with its label, and a title that says where it leads and when. One that is cut has no course: a stub stands for it.
 func (p *painter) paintEdge(i int) {
 	e, course := &p.edges[i], &p.drawing.Edges[i]
 	if course.Cut {
@@ -153,6 +170,7 @@ func (p *painter) paintEdge(i int) {
 		class += " never"
 	}
 	line := path(course.Points)
+	// A self loop has two points at the side of its node; it bulges out between them.
 	if course.Loop {
 		from, to := course.Points[0], course.Points[1]
 		line = fmt.Sprintf("M%d %dC%d %d %d %d %d %d", from.X, from.Y, from.X+30, from.Y-6, to.X+30, to.Y+6, to.X, to.Y)
@@ -165,6 +183,8 @@ func (p *painter) paintEdge(i int) {
 }
 
 // paintStub paints what stands for edges that are cut.
+//
+// It names the node at the other end or, of several, says how many there are, and has all of them in its title.
 func (p *painter) paintStub(s layout.Stub) {
 	var names []string
 	for _, e := range s.Edges {
@@ -186,6 +206,8 @@ func (p *painter) paintStub(s layout.Stub) {
 		class, escape(strings.Join(names, ", ")), path(s.Path), s.Text.X, s.Text.Y+12, escape(arrow+shorten(text, s.Text.Width/smallColumn-2)))
 }
 
+// paintNode draws a node: its shape by its kind, its classes by how it stands, its lines in the middle. A node of a run where no token was
+// is unreached.
 func (p *painter) paintNode(i int) {
 	n, box := &p.nodes[i], p.drawing.Nodes[i]
 	class := "node " + string(n.kind) + changeClass(n.change)
@@ -210,6 +232,7 @@ func (p *painter) paintNode(i int) {
 	standing := n.counts.standings()
 	for j, text := range texts {
 		class := "small"
+		// The last lines are the counts: k is the place of this one among them, negative of lines before.
 		if k := j - len(texts) + len(standing); j == 0 {
 			class = "name"
 		} else if k >= 0 {
@@ -221,6 +244,8 @@ func (p *painter) paintNode(i int) {
 }
 
 // sentence says all of a node.
+//
+// It is the title of the node, which browsers show and screen readers read; nothing in it is shortened.
 func (p *painter) sentence(n *node) string {
 	text := n.id
 	if kind := n.kindText(); kind != "" {
@@ -237,6 +262,7 @@ func (p *painter) sentence(n *node) string {
 	return text
 }
 
+// escape makes text safe between tags and in attributes with double quotes.
 func escape(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything

@@ -10,6 +10,8 @@ import (
 // shapeOf returns the outline of a node, by its kind: tasks are round at the corners,
 // gateways pointed at the sides, waits half circles, approvals slanted; a subworkflow has
 // double sides, an end a double border.
+//
+// Shapes tell kinds apart without colour, which is for how tokens stand. Their class is box, by which the style fills them.
 func shapeOf(kind workflow.Kind, b layout.Box) string {
 	x, y, w, h := b.X, b.Y, b.Width, b.Height
 	r := 6
@@ -31,12 +33,15 @@ func shapeOf(kind workflow.Kind, b layout.Box) string {
 	return rect(b, r)
 }
 
+// rect returns a rectangle whose corners have the radius r.
 func rect(b layout.Box, r int) string {
 	return fmt.Sprintf(`<rect class="box" x="%d" y="%d" width="%d" height="%d" rx="%d"/>`, b.X, b.Y, b.Width, b.Height, r)
 }
 
 // markers are the ends of lines: an arrow, a bar where branches begin, and one before the
 // arrow where they meet.
+//
+// They are of fixed size, in pixels of the drawing, and begin or end at the point of the line.
 const markers = `<defs>
 <marker id="pawl-arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path class="tip" d="M0 0L8 4L0 8Z"/></marker>
 <marker id="pawl-arrow-error" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path class="tip-error" d="M0 0L8 4L0 8Z"/></marker>

@@ -9,6 +9,8 @@ import (
 
 // cleanText makes one line of text that terminals and readers of XML only show: what is
 // not to be printed becomes a space.
+//
+// Definitions may be those of strangers: an escape sequence in an id must not reach a terminal, nor a control character an XML file.
 func cleanText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -27,6 +29,7 @@ func CountColumns(text string) int {
 	return n
 }
 
+// runeColumns returns 0 for marks that stand on the character before, 2 for wide characters of East Asia, and 1 for all others.
 func runeColumns(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me) {
 		return 0
@@ -38,6 +41,8 @@ func runeColumns(r rune) int {
 }
 
 // shorten returns text in at most so many columns, with an ellipsis if it was longer.
+//
+// The ellipsis takes one of the columns. It never cuts through a character.
 func shorten(text string, most int) string {
 	if CountColumns(text) <= most {
 		return text
