@@ -2,7 +2,6 @@ package inspector
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +20,10 @@ import (
 var errAct = errors.New("the form is not complete")
 
 // An act is one kind of change that a page can ask for.
+//
+// options names the fields of the form that the act has besides who and why; "" is none. perform does it for one target, with the name and
+// the reason in its context. The same perform is called on a copy of the run to show what would come of it, so it must do all by the engine
+// and ctx alone.
 type act struct {
 	name    string // in addresses
 	title   string // what the reader is about to do
@@ -33,6 +36,7 @@ type act struct {
 }
 
 // acts are all that a page can ask for.
+// actOf finds them by name. The order is that of the links to what is done to all runs of a list.
 var acts = []act{
 	{name: "retry", title: "Retry", past: "retried", options: "input", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Retry(ctx, t, pawl.RetryOptions{Input: f.input})
@@ -69,6 +73,8 @@ var acts = []act{
 }
 
 // cancelRun cancels a run. For the engine it is no error that the run has ended: whoever asks here is told so, unless it was cancelled.
+//
+// A run may end between the page that asks and the form that comes back: to say that it is done would be a lie.
 func cancelRun(ctx context.Context, e *pawl.Engine, id workflow.RunID, reason string) error {
 	if err := e.Cancel(ctx, id, reason); err != nil {
 		return err
@@ -80,6 +86,7 @@ func cancelRun(ctx context.Context, e *pawl.Engine, id workflow.RunID, reason st
 	return err
 }
 
+// actOf returns the act of a name, as an address or a form has it; nil if there is none.
 func actOf(name string) *act {
 	for i := range acts {
 		if acts[i].name == name {
@@ -90,6 +97,10 @@ func actOf(name string) *act {
 }
 
 // An actForm is what a reader has filled in.
+//
+// readForm makes it, from the query of a link or from a form that was sent, and checkForm sets value from Text. Either Targets or All says
+// what it is about. By is the name of the caller if the inspector knows it, whatever the form says: nobody acts in the name of another.
+// input is Input as the engine has it.
 type actForm struct {
 	act     *act
 	Targets []pawl.Target
@@ -110,6 +121,9 @@ type actForm struct {
 const maxTargets = 200
 
 // readForm reads a form. Its errors are errAct.
+//
+// An act or a target that does not exist is errNoPage, since a page of this inspector never links to one; what a reader may mend is errAct, and
+// comes back with the form. Rights are checked here for what an act needs beyond Act, which serveAct has checked.
 func (p *page) readForm(values url.Values) (*actForm, error) {
 	f := &actForm{
 		act: actOf(values.Get("do")), By: p.who, Reason: strings.TrimSpace(values.Get("reason")),
@@ -121,6 +135,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 	case f.act.define && p.rights&api.Define == 0:
 		return nil, errForbidden
 	}
+	// The inspector does not know its callers: then the reader says who acts.
 	if p.who == "" {
 		f.By = strings.TrimSpace(values.Get("by"))
 	}
@@ -131,6 +146,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 		}
 	}
 	f.input, f.Inbox = workflow.RetryInput(f.Input), values.Get("return") == "inbox"
+	// A form about all runs of a filter names no targets. Not all acts can be done so: nobody retries a token in all runs.
 	if values.Get("all") != "" {
 		if !f.act.ofAll {
 			return nil, errNoPage
@@ -156,6 +172,9 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 }
 
 // checkForm says what is missing for the act itself. It reads the value.
+//
+// It is called before an act is done, and before a patch is tried. Numbers stay as they are written: a float would round large ones. The
+// decoder alone would take what stands behind the first value, so the text must be valid as a whole.
 func (f *actForm) checkForm() error {
 	if f.Text != "" {
 		d := json.NewDecoder(strings.NewReader(f.Text))
@@ -177,72 +196,9 @@ func (f *actForm) checkForm() error {
 	return nil
 }
 
-// targetOf reads what a form is about: the number of a token, 0 for the run itself, a space, and
-// the run.
-func targetOf(text string) (pawl.Target, bool) {
-	number, run, ok := strings.Cut(text, " ")
-	n, err := strconv.ParseInt(number, 10, 64)
-	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n)}, ok && err == nil && n >= 0 && run != ""
-}
-
-func targetText(run workflow.RunID, token workflow.TokenID) string {
-	return strconv.FormatInt(int64(token), 10) + " " + string(run)
-}
-
-// An actLink leads to the page that asks whether to do it.
-type actLink struct {
-	Text, Href string
-	Danger     bool
-}
-
-// actLinks returns the links to some acts, for those who may.
-func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...string) (links []actLink) {
-	if p.rights&api.Act == 0 {
-		return nil
-	}
-	for _, name := range names {
-		a := actOf(name)
-		if a.define && p.rights&api.Define == 0 {
-			continue
-		}
-		text := a.title
-		if name == "signal" {
-			text = "Signal"
-		}
-		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(run, token)), a.danger})
-	}
-	return links
-}
-
-// runActs returns what can be done to a run.
-func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
-	switch s {
-	case workflow.RunRunning:
-		return p.actLinks(id, 0, "signal", "pause", "cancel")
-	case workflow.RunPaused:
-		return p.actLinks(id, 0, "resume", "signal", "cancel")
-	case workflow.RunSuspended:
-		return p.actLinks(id, 0, "resume", "cancel")
-	default:
-		return nil
-	}
-}
-
-// tokenActs returns what can be done to a token.
-func (p *page) tokenActs(id workflow.RunID, t *pawl.Token) []actLink {
-	switch t.Status {
-	case workflow.WaitingForOperator, workflow.Retrying:
-		return p.actLinks(id, t.ID, "retry", "skip")
-	case workflow.WaitingForApproval:
-		return p.actLinks(id, t.ID, "approve", "reject")
-	case workflow.Dispatched:
-		return p.actLinks(id, t.ID, "skip")
-	default:
-		return nil
-	}
-}
-
 // serveAct asks whether to do something, and does it.
+//
+// A GET shows what would come of it, and a POST of the same fields does it. servePage has refused requests from other origins before.
 func (s *server) serveAct(p *page) error {
 	if p.rights&api.Act == 0 {
 		return errForbidden
@@ -258,10 +214,12 @@ func (s *server) serveAct(p *page) error {
 		}
 		return s.askAct(p, f, nil)
 	case http.MethodPost:
+		// A form of two megabytes has room for a large patch, and no more.
 		p.r.Body = http.MaxBytesReader(p.w, p.r.Body, maxForm)
 		if err := p.r.ParseForm(); err != nil {
 			return fmt.Errorf("%w: %w", errAct, err)
 		}
+		// Only the body counts: a link of somebody else cannot fill in a form with its query.
 		f, err := p.readForm(p.r.PostForm)
 		if err != nil {
 			return err
@@ -280,6 +238,9 @@ const formTime = 2 * time.Minute
 
 // performAct does what a form asks for, to one target after the other, and tells what came of it.
 // It goes on though the browser has gone: nobody could say how far it came.
+//
+// A form that is not complete is shown again, with what is wrong. One that is done everywhere leads back to what it was about, so that to
+// load that page again does nothing again; if a target has refused it, a page tells which, with status 409.
 func (s *server) performAct(p *page, f *actForm) error {
 	err := f.checkForm()
 	switch {
@@ -297,6 +258,7 @@ func (s *server) performAct(p *page, f *actForm) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.r.Context()), formTime)
 	defer cancel()
+	// The engine writes who and why into the records.
 	ctx = pawl.Because(pawl.As(ctx, f.By), f.Reason)
 	if f.All != nil {
 		return s.performAll(ctx, p, f)
@@ -304,6 +266,7 @@ func (s *server) performAct(p *page, f *actForm) error {
 	done := 0
 	var refused []effect
 	for _, t := range f.Targets {
+		// One refusal does not keep the others from being done: targets are independent.
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t)}
 		if ctx.Err() != nil {
 			e.Refused = fmt.Sprintf("not tried: the %v that one form may take were over", formTime)
@@ -328,66 +291,4 @@ func refusalText(err error) string {
 		return "it may have been done or not, look at the run: " + err.Error()
 	}
 	return err.Error()
-}
-
-// afterwards returns where an act leads, with a parameter of a page: to what it was about, or, if that is much, the inbox.
-func (f *actForm) afterwards(told ...string) string {
-	if f.act.name == "fork" {
-		return runAddress(workflow.RunID(f.Name), told...)
-	}
-	switch {
-	case f.All != nil:
-		return "runs" + queryOf(f.All.parameters(), told)
-	case len(f.Targets) > 1, f.Inbox:
-		return "inbox" + queryOf(nil, told)
-	}
-	if f.act.name == "patch" {
-		told = append(told, "view", "definition")
-	}
-	if t := f.Targets[0]; t.Token != 0 {
-		return runAddress(t.Run, append(told, "view", "token", "token", strconv.FormatInt(int64(t.Token), 10))...)
-	}
-	return runAddress(f.Targets[0].Run, told...)
-}
-
-// A toldText is what a page says of the act that led to it.
-type toldText struct{ place, text string }
-
-// keptTold is how many of them are remembered.
-const keptTold = 256
-
-// tellAfterwards leads to where an act leads, and has the page there say how often it was done. The
-// text is kept here under a name that nobody can guess, so that no link of others makes a page say it.
-func (p *page) tellAfterwards(f *actForm, done int) error {
-	name := rand.Text()
-	address := f.afterwards("told", name)
-	u, err := url.Parse(address)
-	if err != nil {
-		return err
-	}
-	text := "It is done: " + f.act.past + "."
-	if done > 1 {
-		text = fmt.Sprintf("It is done: %s %s.", groupDigits(done), f.act.past)
-	}
-	p.s.told.keepValue(name, toldText{placeOf(u), text})
-	return p.goTo(address)
-}
-
-// placeOf returns what a page is about.
-func placeOf(u *url.URL) string { return strings.TrimPrefix(u.Path, "/") + " " + u.Query().Get("id") }
-
-// findTold returns what the act that led to this page has done, for its top; "" if none has.
-func (p *page) findTold() string {
-	told, _ := p.s.told.find(p.r.URL.Query().Get("told"))
-	if told.place != placeOf(p.r.URL) {
-		return ""
-	}
-	return told.text
-}
-
-func (p *page) targetLink(t pawl.Target) string {
-	if t.Token != 0 {
-		return p.tokenLink(t.Run, t.Token)
-	}
-	return p.runLink(t.Run)
 }

@@ -17,6 +17,8 @@ import (
 )
 
 // The bounds of a form that is about all runs of a filter.
+// There may be a million of them, so an act on all goes in steps: each form does it for allTime or to allMost runs, and its page has a
+// form for the next step, which the reader sends. Nothing goes on by itself.
 const (
 	allTime      = 30 * time.Second // how long it goes on with the next run; the page after it goes on from there
 	allMost      = 1000             // how many runs it is done to
@@ -25,6 +27,10 @@ const (
 )
 
 // allRuns are the runs of a filter that have not ended, to which a form does something.
+//
+// The state between two steps is in the forms alone: the filter, the cursor and what was done, which the server believes, since it only
+// concerns what is told in the end. Filter is what the engine gets, query what the address has, Words the same for people. Most bounds
+// one step of a program that sends the form itself. Count is how many runs an act would be done to.
 type allRuns struct {
 	Filter    pawl.RunFilter
 	Cursor    workflow.RunID // it was done up to this run
@@ -40,9 +46,14 @@ type allRuns struct {
 type formField struct{ Name, Value string }
 
 // filterFields are the parameters that choose runs.
+//
+// They are in links, in hidden fields and in the address to which an act leads back; readRunFilter reads them. A filter that gets another
+// parameter must have it here, or an act on all would forget it and be done to more runs than the reader has seen.
 var filterFields = []string{"workflow", "status", "prefix", "tenant", "labels", "roots", "where"}
 
 // readAllRuns reads which runs a form is about, how far it came, and what the steps before this one have done.
+//
+// A condition that is none is refused here, before anything is counted or done.
 func readAllRuns(values url.Values) (a *allRuns, err error) {
 	a = &allRuns{Cursor: workflow.RunID(values.Get("cursor")), query: url.Values{}}
 	if a.Filter, err = readRunFilter(values); err != nil {
@@ -69,6 +80,8 @@ func readAllRuns(values url.Values) (a *allRuns, err error) {
 }
 
 // parameters returns those that choose the runs, as lists of them have them.
+//
+// It is a copy of the map, which callers may add to.
 func (a *allRuns) parameters() url.Values {
 	out := url.Values{}
 	for name, values := range a.query {
@@ -78,6 +91,8 @@ func (a *allRuns) parameters() url.Values {
 }
 
 // Fields returns what a form has to say of the runs.
+//
+// The template writes them as hidden fields; readAllRuns reads them again. Empty ones are left out, as no parameter means the same.
 func (a *allRuns) Fields() (out []formField) {
 	for _, name := range filterFields {
 		for _, value := range a.query[name] {
@@ -99,6 +114,8 @@ func (a *allRuns) Fields() (out []formField) {
 }
 
 // describeFilter says which runs those are.
+//
+// The page begins with it: the reader is to see in words what the form will be done to. That a filter is empty is said plainly.
 func (a *allRuns) describeFilter() string {
 	f := &a.Filter
 	var parts []string
@@ -125,6 +142,8 @@ func (a *allRuns) describeFilter() string {
 }
 
 // allActLinks returns the links to what can be done to all runs of a list.
+//
+// The links have the filter of the list and not its rows: what fits when the form is sent counts.
 func (p *page) allActLinks(q url.Values, f *pawl.RunFilter) (links []actLink) {
 	if p.rights&api.Act == 0 {
 		return nil
@@ -161,6 +180,9 @@ func (a *act) fits(statuses []workflow.RunStatus) bool {
 
 // askAll shows to how many runs an act would be done, and what would come of it at the first of them, and asks for a
 // reason. Nothing is changed.
+//
+// Counting is itself an act on all that changes nothing, so that the number is of exactly those runs that performAll would visit. It is
+// bounded by countTime; then the number is a lower bound.
 func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	var first []pawl.Target
 	ctx, cancel := context.WithTimeout(p.r.Context(), countTime)
@@ -169,6 +191,7 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 		if len(first) < triedTargets {
 			first = append(first, pawl.Target{Run: r.Run})
 		}
+		// false: the run was not changed. The report has it as left.
 		return false, nil
 	})
 	if f.All.Uncounted = err != nil && ctx.Err() != nil; err != nil && !f.All.Uncounted {
@@ -188,6 +211,8 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 }
 
 // An allDoneBody says what came of an act on all runs of a filter, and goes on with the rest.
+//
+// Changed, Left and Refused are of all steps together, Refusals of the last one.
 type allDoneBody struct {
 	All                    *allRuns
 	Form                   nextForm
@@ -207,6 +232,9 @@ type nextForm struct {
 }
 
 // performAll does what a form asks for to the runs of a filter, for so long, and tells how far it came.
+//
+// If all is done and nothing was refused it leads back to the list, else a page tells how far it came and offers the next step. The
+// run that is under way when allTime is over is finished: perform has ctx, which lasts longer.
 func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	a := f.All
 	a.Filter.Limit = allMost
@@ -221,7 +249,9 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 		last = f.act.perform(ctx, s.engine, pawl.Target{Run: r.Run}, f)
 		return true, last
 	})
+	// A deadline that is the error of the last run is not that of this step, but a fault to be told.
 	timeIsUp := errors.Is(err, context.DeadlineExceeded) && until.Err() != nil && (last == nil || !errors.Is(err, last))
+	// With an error and no cursor nothing was passed: the next step begins where this one did.
 	if report.Cursor != "" || err == nil {
 		a.Cursor = report.Cursor
 	}
@@ -249,6 +279,8 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 
 // nameSignal gives a signal for many runs an id, with which all steps send it: a run of which nobody knows whether it has
 // got it gets it once.
+//
+// The engine takes a signal with an id that a run has had already for the same one, and delivers it once.
 func (f *actForm) nameSignal() {
 	if f.act.options == "signal" && f.Sender == "" {
 		f.Sender = "page-" + rand.Text()
@@ -256,6 +288,8 @@ func (f *actForm) nameSignal() {
 }
 
 // repeated returns the fields of a form that its next step has again.
+//
+// They go with Fields: together the next step has the whole form, and is the same act for the same reason.
 func (f *actForm) repeated() (out []formField) {
 	for _, field := range []formField{{"by", f.By}, {"reason", f.Reason}, {"name", f.Name}, {"id", f.Sender}, {"value", f.Text}} {
 		if field.Value != "" {

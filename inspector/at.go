@@ -18,6 +18,9 @@ import (
 
 // A past is how the tokens of a run came to where they are: record by record, which node has
 // one more of a standing, and which has one less.
+//
+// serveSteps sends it to the browser as it is, which adds the steps up to the record of the slider: a list of differences is far smaller
+// than the counts after each record. The second number of a step is a place in Nodes, the third a standing. Steps are in the order of records.
 type past struct {
 	Seq   int64             `json:"seq"` // of the last record
 	Nodes []workflow.NodeID `json:"nodes"`
@@ -25,12 +28,17 @@ type past struct {
 }
 
 // maxSteps bounds a past: of a run that has more, only the end is shown.
+//
+// readPast fails with errTooLong at that bound.
 const maxSteps = 400_000
 
 // keptPasts is how many runs have theirs in memory.
 const keptPasts = 8
 
 // A history is a past that is read when it is asked for, and a stepper for what else was so.
+//
+// mu is held while either is made or used: a Stepper is for one goroutine, and two readers of the same run share the work. Both are nil
+// until somebody asks, and are made anew when the run has more records than they cover.
 type history struct {
 	mu   sync.Mutex
 	past *past
@@ -41,6 +49,9 @@ type history struct {
 var errTooLong = fmt.Errorf("the run has done too much to be looked at record by record here: use the journal")
 
 // readPast returns the past of a run up to a record at least.
+//
+// It plays the whole journal, which takes long for a run of many records, and keeps the result for the next reader. What it returns is not
+// changed any more.
 func (s *server) readPast(ctx context.Context, life runLife, seq int64) (*past, error) {
 	h := s.findHistory(life)
 	h.mu.Lock()
@@ -52,6 +63,8 @@ func (s *server) readPast(ctx context.Context, life runLife, seq int64) (*past, 
 	if err != nil {
 		return nil, err
 	}
+	// at is where each token stands after the records so far. A record that leaves a token where it stands makes no step, even if its
+	// status is another one of the same standing.
 	type stood struct{ node, standing int }
 	at := map[workflow.TokenID]stood{}
 	places := map[workflow.NodeID]int{}
@@ -73,6 +86,7 @@ func (s *server) readPast(ctx context.Context, life runLife, seq int64) (*past, 
 			if known && before == now {
 				continue
 			}
+			// It leaves one place and comes to another: two steps of the same record.
 			if known {
 				p.Steps = append(p.Steps, [4]int{int(m.Seq), before.node, before.standing, -1})
 			}
@@ -83,10 +97,12 @@ func (s *server) readPast(ctx context.Context, life runLife, seq int64) (*past, 
 			return nil, errTooLong
 		}
 	}
+	// The stepper of the shorter journal is dropped with it.
 	h.past, h.step = p, nil
 	return p, nil
 }
 
+// findHistory returns the history of a run, an empty one if nobody has asked yet. Two that ask at once get the same.
 func (s *server) findHistory(life runLife) *history {
 	if h, ok := s.pasts.find(life); ok {
 		return h
@@ -95,6 +111,8 @@ func (s *server) findHistory(life runLife) *history {
 }
 
 // talliesAt returns how many tokens of which standing each node had after a record.
+//
+// Nodes without tokens are left out. The browser does the same sum for the slider.
 func (p *past) talliesAt(seq int64) map[workflow.NodeID]tally {
 	counts := make([]tally, len(p.Nodes))
 	for _, step := range p.Steps {
@@ -113,12 +131,17 @@ func (p *past) talliesAt(seq int64) map[workflow.NodeID]tally {
 }
 
 // statusFor returns a status of each standing, for those that have statuses only.
+//
+// A past knows standings only, and a diagram takes statuses, which it turns into standings again: StandingOf of each of these must be the
+// standing that it stands for.
 var statusFor = [standings]workflow.TokenStatus{
 	failed: workflow.Failed, parked: workflow.WaitingForOperator, retrying: workflow.Retrying, running: workflow.Dispatched,
 	waiting: workflow.Pending, done: workflow.Completed, cancelled: workflow.Cancelled,
 }
 
 // tokensFor returns tallies as a diagram has them.
+//
+// The statuses are representatives: they are good for drawing and for nothing else.
 func tokensFor(tallies map[workflow.NodeID]tally) map[workflow.NodeID]map[workflow.TokenStatus]int {
 	out := map[workflow.NodeID]map[workflow.TokenStatus]int{}
 	for node, t := range tallies {
@@ -133,6 +156,9 @@ func tokensFor(tallies map[workflow.NodeID]tally) map[workflow.NodeID]map[workfl
 }
 
 // A moment is a run as it stood after one record.
+//
+// Seq of Of records is shown; Back and On lead to the records beside it, "" at the ends. More counts decisions that are not listed. The
+// page of a run as it is has one too, for the slider alone: see graphData.Slider.
 type moment struct {
 	Seq       int64
 	Waits     []whyLine // what its tokens waited for
@@ -154,6 +180,8 @@ type moment struct {
 }
 
 // frameAt returns a run after a record, with what was decided there.
+//
+// The stepper is kept, since a reader mostly goes to the record before or after next.
 func (s *server) frameAt(ctx context.Context, life runLife, seq int64) (*replay.Frame, error) {
 	h := s.findHistory(life)
 	h.mu.Lock()
@@ -171,6 +199,8 @@ func (s *server) frameAt(ctx context.Context, life runLife, seq int64) (*replay.
 }
 
 // viewAt shows the graph of a run as it stood after a record, and what happened in it.
+//
+// A record that the run does not have is the first or the last one: a link may be older than a purge, or come from a longer run.
 func (v *viewer) viewAt(seq int64) (any, error) {
 	seq = min(max(seq, 1), v.ov.Seq)
 	p, err := v.s.readPast(v.ctx, v.lifeOf(), seq)
@@ -181,6 +211,7 @@ func (v *viewer) viewAt(seq int64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The definition is that of now: what a patch has removed since is in the table of nodes, but not in the graph.
 	g, err := v.graphOf()
 	if err != nil {
 		return nil, err
@@ -216,6 +247,8 @@ func (v *viewer) addPastWaits(m *moment) error {
 	return nil
 }
 
+// momentOf describes a record: its message, its decisions, and why the planner made them. Texts in which values may stand are left out for
+// those who do not see them.
 func (v *viewer) momentOf(f *replay.Frame) *moment {
 	m := &moment{
 		Seq: f.Seq, Of: v.ov.Seq, At: v.instantOf(f.At), Clock: clockText(f.At), Status: f.Status, Message: v.decisionAt(f.Message),
@@ -227,6 +260,7 @@ func (v *viewer) momentOf(f *replay.Frame) *moment {
 	if f.Seq < v.ov.Seq {
 		m.On = v.atLink(f.Seq + 1)
 	}
+	// A fork of a run that has ended would have nothing left to do.
 	if v.rights&api.Act != 0 && !f.Status.Final() {
 		m.Fork = v.pageLink("act", "do", "fork", "target", targetText(v.id, 0), "at", strconv.FormatInt(f.Seq, 10))
 	}
@@ -247,6 +281,8 @@ func (v *viewer) momentOf(f *replay.Frame) *moment {
 }
 
 // hiddenID returns the id of a run whose address has it as a parameter, which forms would drop.
+//
+// A form that is sent by GET replaces the whole query of its address, so it needs the id as a hidden field. It is "" of most runs.
 func hiddenID(id workflow.RunID) string {
 	if strings.HasPrefix(runAddress(id), "run/?") {
 		return string(id)
@@ -254,9 +290,12 @@ func hiddenID(id workflow.RunID) string {
 	return ""
 }
 
+// atLink leads to the run as it was after a record.
 func (v *viewer) atLink(seq int64) string { return v.link("at", strconv.FormatInt(seq, 10)) }
 
 // serveSteps answers the past of the run, which the browser folds while the slider moves.
+//
+// Nodes and numbers are no values, so everybody who may look gets it.
 func (v *viewer) serveSteps() error {
 	p, err := v.s.readPast(v.ctx, v.lifeOf(), v.ov.Seq)
 	if err != nil {
@@ -273,6 +312,9 @@ func (v *viewer) serveSteps() error {
 
 // nextFailed leads to the token of the next branch of a group that needs somebody, from the first
 // one on again after the last.
+//
+// It answers with an address, which is found when the link is followed and not when the page is made: meanwhile others may have mended
+// the branch. If nobody is needed any more it leads to the group.
 func (v *viewer) nextFailed() error {
 	g, err := v.findGroup()
 	if err != nil {
@@ -288,6 +330,7 @@ func (v *viewer) nextFailed() error {
 		if err != nil {
 			after = -1
 		}
+		// Branches are looked at behind the one that the reader comes from, then from the first one on.
 		urgent := func(s standing) bool { return s == failed || s == parked }
 		i := -1
 		if after+1 < len(b.standing) && after >= -1 {

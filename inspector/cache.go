@@ -8,14 +8,20 @@ import (
 )
 
 // A runLife is a run from its start to its purge, after which another run may have the id.
+//
+// What is kept of runs has this as its key, so that the pages of a new run never show what was true of an old one with its id.
 type runLife struct {
 	run     workflow.RunID
 	started int64 // in milliseconds of Unix time
 }
 
+// lifeOf returns the life of the run in view.
 func (v *viewer) lifeOf() runLife { return runLife{v.id, v.ov.StartedAt.UnixMilli()} }
 
 // forgetRun drops what is kept of a run that was purged.
+//
+// showRun calls it when a run is not found. It is there for the memory, not for truth: see runLife. A cache with a key that has a life must be
+// in this list.
 func (s *server) forgetRun(id workflow.RunID) {
 	s.whys.dropEntries(func(life runLife) bool { return life.run == id })
 	s.pasts.dropEntries(func(life runLife) bool { return life.run == id })
@@ -32,8 +38,10 @@ type cache[K comparable, V any] struct {
 	order []K // oldest first
 }
 
+// init makes an empty cache for so many values, at least one. It must come before all else.
 func (c *cache[K, V]) init(most int) { c.most, c.kept = most, map[K]V{} }
 
+// find returns a value, and whether there is one. Finding it does not make it younger: the value that was kept first goes first.
 func (c *cache[K, V]) find(key K) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,6 +50,8 @@ func (c *cache[K, V]) find(key K) (V, bool) {
 }
 
 // keepValue remembers a value, and returns the one that counts: the one that is kept already.
+//
+// So two goroutines that have made the same value at once go on with one of them, which matters where values have a lock of their own.
 func (c *cache[K, V]) keepValue(key K, v V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,9 +3,7 @@ package inspector
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,14 +31,6 @@ const (
 	mostViewers = 1024                   // viewers of pages
 	mostViews   = 64                     // pages that one viewer with a name watches
 )
-
-// A frame of a stream is the main part of a page as it is now.
-type frameData struct {
-	Seq   int64  `json:"seq,omitzero"` // of the run in view
-	HTML  string `json:"html"`
-	Title string `json:"title"`
-	Ended bool   `json:"ended,omitzero"` // nothing will change any more
-}
 
 // A hubKey is a page that looks the same to all who watch it.
 type hubKey struct {
@@ -177,35 +167,6 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	}
 }
 
-// A frameBudget is what a page may use of a processor: a small share, of which it saves some while it rests, so that
-// what happens then is seen at once. A page that was just opened has saved nothing.
-type frameBudget struct {
-	saved time.Duration // of a processor
-	since time.Time     // from when on it saves; zero before the first frame
-}
-
-// saveUntil adds what was saved until the beginning of a frame.
-func (b *frameBudget) saveUntil(begin time.Time) {
-	if !b.since.IsZero() {
-		b.saved = min(b.saved+max(begin.Sub(b.since), 0)/frameShare, frameSaved)
-	}
-}
-
-// chargeFrame takes what a frame has used of a processor, and returns how long nothing is made after it. It took so long on the clock,
-// on which waiting counts: for an answer why, for a run that is busy, for the processor itself.
-func (b *frameBudget) chargeFrame(cost, took time.Duration) (pause time.Duration) {
-	pause = max(frameEvery-took, 0)
-	if b.saved -= cost; b.saved < 0 { // it is paid for while nothing is made
-		pause = max(pause, min(-b.saved*frameShare, frameWithin))
-		b.saved = 0
-	}
-	b.since = time.Now().Add(pause)
-	return pause
-}
-
-// whyPause returns how long after an answer why, which took so long, the next one is not worked out.
-func whyPause(took time.Duration) time.Duration { return min(whyShare*took, whyWithin) }
-
 // waitForMove tells that a page may look different now and, when that was heard, waits for the next commit that may
 // change it. It reports whether there may be others. While nobody hears, commits wake nobody: the watch has ended that
 // would, and the next one begins before the next frame is made.
@@ -259,74 +220,6 @@ func watchFilter(address string) pawl.WatchFilter {
 	}
 	return pawl.WatchFilter{Prefix: id}
 }
-
-// A madeFrame is the main part of a page as an event of a stream.
-type madeFrame struct {
-	text  []byte
-	last  bool // nothing will change any more
-	stale bool // something in it is of an earlier record
-	cost  time.Duration
-}
-
-// makeFrame makes a page and returns its main part, and how long that has used a processor.
-func (s *server) makeFrame(ctx context.Context, key hubKey) (made madeFrame, err error) {
-	cost := measureWork(func() { made, err = s.frameOf(ctx, key) })
-	made.cost = cost
-	return made, err
-}
-
-func (s *server) frameOf(ctx context.Context, key hubKey) (made madeFrame, err error) {
-	u, err := url.Parse("/" + key.address)
-	if err != nil {
-		return made, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-	if err != nil {
-		return made, err
-	}
-	r.URL = u
-	w := &pageWriter{header: http.Header{}}
-	p := s.newPage(w, r)
-	p.rights, p.framed = key.rights, true
-	path := strings.TrimPrefix(u.Path, "/")
-	head, rest, _ := strings.Cut(path, "/")
-	if err := s.routePage(p, head, rest); err != nil {
-		return made, err
-	}
-	page := w.body.String()
-	_, main, ok := strings.Cut(page, "<main id=\"main\">")
-	end := strings.LastIndex(main, "</main>")
-	if !ok || end < 0 || !p.streams {
-		return made, errNoPage
-	}
-	made.stale = p.stale
-	made.last = !p.live && !p.stale
-	text := bytes.NewBuffer(make([]byte, 0, len(main)+len(main)/8))
-	fmt.Fprintf(text, "event: frame\nid: %d\ndata: ", p.seq)
-	e := json.NewEncoder(text)
-	e.SetEscapeHTML(false) // it is no part of a page
-	if err := e.Encode(frameData{Seq: p.seq, HTML: main[:end], Title: p.title, Ended: made.last}); err != nil {
-		return made, err
-	}
-	text.WriteByte('\n')
-	made.text = text.Bytes()
-	return made, nil
-}
-
-// A pageWriter keeps a page that nobody has asked for over HTTP.
-type pageWriter struct {
-	header http.Header
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (w *pageWriter) Header() http.Header { return w.header }
-
-// Write implements http.ResponseWriter.
-func (w *pageWriter) Write(text []byte) (int, error) { return w.body.Write(text) }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *pageWriter) WriteHeader(int) {}
 
 // serveLive streams the frames of the page at an address.
 func (s *server) serveLive(p *page, address string) error {

@@ -1,0 +1,93 @@
+package inspector
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// targetOf reads what a form is about: the number of a token, 0 for the run itself, a space, and
+// the run.
+//
+// "7 order-42" is token 7 of the run order-42. The number comes first, as an id may have spaces in it.
+func targetOf(text string) (pawl.Target, bool) {
+	number, run, ok := strings.Cut(text, " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n)}, ok && err == nil && n >= 0 && run != ""
+}
+
+// targetText writes what targetOf reads. Lists have it as the value of a check box, links as the parameter target.
+func targetText(run workflow.RunID, token workflow.TokenID) string {
+	return strconv.FormatInt(int64(token), 10) + " " + string(run)
+}
+
+// An actLink leads to the page that asks whether to do it.
+type actLink struct {
+	Text, Href string
+	Danger     bool
+}
+
+// actLinks returns the links to some acts, for those who may.
+//
+// It only leaves out what would be refused in any case: serveAct checks the rights again.
+func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...string) (links []actLink) {
+	if p.rights&api.Act == 0 {
+		return nil
+	}
+	for _, name := range names {
+		a := actOf(name)
+		if a.define && p.rights&api.Define == 0 {
+			continue
+		}
+		text := a.title
+		if name == "signal" {
+			text = "Signal"
+		}
+		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(run, token)), a.danger})
+	}
+	return links
+}
+
+// runActs returns what can be done to a run.
+//
+// Those are the acts that a run of this status takes. A suspended run takes no signal, and one that has ended nothing at all; that it can be
+// forked is offered where it is shown as it was.
+func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
+	switch s {
+	case workflow.RunRunning:
+		return p.actLinks(id, 0, "signal", "pause", "cancel")
+	case workflow.RunPaused:
+		return p.actLinks(id, 0, "resume", "signal", "cancel")
+	case workflow.RunSuspended:
+		return p.actLinks(id, 0, "resume", "cancel")
+	default:
+		return nil
+	}
+}
+
+// tokenActs returns what can be done to a token.
+//
+// To skip a task that is dispatched helps where its result will never come.
+func (p *page) tokenActs(id workflow.RunID, t *pawl.Token) []actLink {
+	switch t.Status {
+	case workflow.WaitingForOperator, workflow.Retrying:
+		return p.actLinks(id, t.ID, "retry", "skip")
+	case workflow.WaitingForApproval:
+		return p.actLinks(id, t.ID, "approve", "reject")
+	case workflow.Dispatched:
+		return p.actLinks(id, t.ID, "skip")
+	default:
+		return nil
+	}
+}
+
+// targetLink leads to what an act is about: a token, or the run if it names none.
+func (p *page) targetLink(t pawl.Target) string {
+	if t.Token != 0 {
+		return p.tokenLink(t.Run, t.Token)
+	}
+	return p.runLink(t.Run)
+}

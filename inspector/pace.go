@@ -1,0 +1,32 @@
+package inspector
+
+import "time"
+
+// A frameBudget is what a page may use of a processor: a small share, of which it saves some while it rests, so that
+// what happens then is seen at once. A page that was just opened has saved nothing.
+type frameBudget struct {
+	saved time.Duration // of a processor
+	since time.Time     // from when on it saves; zero before the first frame
+}
+
+// saveUntil adds what was saved until the beginning of a frame.
+func (b *frameBudget) saveUntil(begin time.Time) {
+	if !b.since.IsZero() {
+		b.saved = min(b.saved+max(begin.Sub(b.since), 0)/frameShare, frameSaved)
+	}
+}
+
+// chargeFrame takes what a frame has used of a processor, and returns how long nothing is made after it. It took so long on the clock,
+// on which waiting counts: for an answer why, for a run that is busy, for the processor itself.
+func (b *frameBudget) chargeFrame(cost, took time.Duration) (pause time.Duration) {
+	pause = max(frameEvery-took, 0)
+	if b.saved -= cost; b.saved < 0 { // it is paid for while nothing is made
+		pause = max(pause, min(-b.saved*frameShare, frameWithin))
+		b.saved = 0
+	}
+	b.since = time.Now().Add(pause)
+	return pause
+}
+
+// whyPause returns how long after an answer why, which took so long, the next one is not worked out.
+func whyPause(took time.Duration) time.Duration { return min(whyShare*took, whyWithin) }
