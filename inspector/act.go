@@ -122,8 +122,8 @@ const maxTargets = 200
 
 // readForm reads a form. Its errors are errAct.
 //
-// An act or a target that does not exist is errNoPage, since a page of this inspector never links to one; what a reader may mend is errAct, and
-// comes back with the form. Rights are checked here for what an act needs beyond Act, which serveAct has checked.
+// An act or a target that does not exist is errNoPage, since a page of this inspector never links to one; what a reader may mend is
+// errAct, and comes back with the form. Rights are checked here for what an act needs beyond Act, which serveAct has checked.
 func (p *page) readForm(values url.Values) (*actForm, error) {
 	f := &actForm{
 		act: actOf(values.Get("do")), By: p.who, Reason: strings.TrimSpace(values.Get("reason")),

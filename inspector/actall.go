@@ -29,8 +29,8 @@ const (
 // allRuns are the runs of a filter that have not ended, to which a form does something.
 //
 // The state between two steps is in the forms alone: the filter, the cursor and what was done, which the server believes, since it only
-// concerns what is told in the end. Filter is what the engine gets, query what the address has, Words the same for people. Most bounds
-// one step of a program that sends the form itself. Count is how many runs an act would be done to.
+// concerns what is told in the end. Filter is what the engine gets, query what the address has, Words the same for people. Most is to how
+// many of them the reader wants the next step done. Count is how many runs an act would be done to.
 type allRuns struct {
 	Filter    pawl.RunFilter
 	Cursor    workflow.RunID // it was done up to this run

@@ -53,8 +53,8 @@ func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...str
 
 // runActs returns what can be done to a run.
 //
-// Those are the acts that a run of this status takes. A suspended run takes no signal, and one that has ended nothing at all; that it can be
-// forked is offered where it is shown as it was.
+// Those are the acts that a run of this status takes. A suspended run takes no signal, and one that has ended nothing at all; that it can
+// be forked is offered where it is shown as it was.
 func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 	switch s {
 	case workflow.RunRunning:

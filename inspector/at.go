@@ -20,7 +20,8 @@ import (
 // one more of a standing, and which has one less.
 //
 // serveSteps sends it to the browser as it is, which adds the steps up to the record of the slider: a list of differences is far smaller
-// than the counts after each record. The second number of a step is a place in Nodes, the third a standing. Steps are in the order of records.
+// than the counts after each record. The second number of a step is a place in Nodes, the third a standing. Steps are in the order of
+// records.
 type past struct {
 	Seq   int64             `json:"seq"` // of the last record
 	Nodes []workflow.NodeID `json:"nodes"`
@@ -200,7 +201,7 @@ func (s *server) frameAt(ctx context.Context, life runLife, seq int64) (*replay.
 
 // viewAt shows the graph of a run as it stood after a record, and what happened in it.
 //
-// A record that the run does not have is the first or the last one: a link may be older than a purge, or come from a longer run.
+// A record that the run does not have is the first or the last one: a link may be of an earlier run with this id.
 func (v *viewer) viewAt(seq int64) (any, error) {
 	seq = min(max(seq, 1), v.ov.Seq)
 	p, err := v.s.readPast(v.ctx, v.lifeOf(), seq)
@@ -260,7 +261,7 @@ func (v *viewer) momentOf(f *replay.Frame) *moment {
 	if f.Seq < v.ov.Seq {
 		m.On = v.atLink(f.Seq + 1)
 	}
-	// A fork of a run that has ended would have nothing left to do.
+	// A fork from a record at which the run had ended would have nothing left to do.
 	if v.rights&api.Act != 0 && !f.Status.Final() {
 		m.Fork = v.pageLink("act", "do", "fork", "target", targetText(v.id, 0), "at", strconv.FormatInt(f.Seq, 10))
 	}

@@ -20,8 +20,8 @@ func (v *viewer) lifeOf() runLife { return runLife{v.id, v.ov.StartedAt.UnixMill
 
 // forgetRun drops what is kept of a run that was purged.
 //
-// showRun calls it when a run is not found. It is there for the memory, not for truth: see runLife. A cache with a key that has a life must be
-// in this list.
+// showRun calls it when a run is not found. It is there for the memory, not for truth: see runLife. A cache with a key that has a life
+// must be in this list.
 func (s *server) forgetRun(id workflow.RunID) {
 	s.whys.dropEntries(func(life runLife) bool { return life.run == id })
 	s.pasts.dropEntries(func(life runLife) bool { return life.run == id })
@@ -30,7 +30,8 @@ func (s *server) forgetRun(id workflow.RunID) {
 	s.graphs.dropEntries(func(key graphKey) bool { return key.life.run == id })
 }
 
-// A cache keeps the values that were used last, up to a number of them.
+// A cache keeps the values that were added last, up to a number of them. order has the keys of kept, each once. Its methods may be called
+// from any goroutine.
 type cache[K comparable, V any] struct {
 	mu    sync.Mutex
 	most  int

@@ -11,6 +11,8 @@ import (
 )
 
 // A branchRow is a branch of a fan-out.
+//
+// Index counts from 0, as in the data of events.
 type branchRow struct {
 	Index    int
 	Standing standing
@@ -18,6 +20,8 @@ type branchRow struct {
 }
 
 // A linkedCell is a branch as a square that leads to its token.
+//
+// Href is "" of a branch that has no token yet. Label says in words what colour and icon say.
 type linkedCell struct {
 	X, Y  int
 	Class string
@@ -26,6 +30,8 @@ type linkedCell struct {
 	Label string
 }
 
+// A groupData is what the page of a fan-out shows: its numbers, its branches as squares, and a page of the table of them. Either Cells or
+// Image has the squares. Neither has them of a run with too many tokens: then Running, Ended and Failed are all that is known.
 type groupData struct {
 	Group   groupRow
 	Running int
@@ -54,6 +60,8 @@ const (
 )
 
 // viewGroup shows the branches of a fan-out as cells, and as a table.
+//
+// Up to linkedCells branches are links of their own, which a keyboard reaches; more are one picture, in which a click finds the branch.
 func (v *viewer) viewGroup() (any, error) {
 	g, err := v.findGroup()
 	if err != nil {
@@ -77,6 +85,8 @@ func (v *viewer) viewGroup() (any, error) {
 		lines := (len(b.standing) + cellColumns - 1) / cellColumns
 		data.Width, data.Height = min(len(b.standing), cellColumns)*cellPitch, lines*cellPitch
 	} else {
+		// The digest is in the address, so that a frame of the stream which shows the same picture is the same text, and a browser loads
+		// another picture only when there is one.
 		data.Image = v.link("view", "cells", "group", strconv.FormatInt(int64(g.ID), 10), "shown", b.digestCells())
 		data.Width, data.Height = cellsImage(len(b.standing))
 		data.Marks = b.cellMarks()
@@ -85,6 +95,7 @@ func (v *viewer) viewGroup() (any, error) {
 	return data, err
 }
 
+// linkedCells returns a square for each branch, in rows of cellColumns.
 func (v *viewer) linkedCells(b *branches) (cells []linkedCell) {
 	for i, s := range b.standing {
 		c := linkedCell{X: i % cellColumns * cellPitch, Y: i / cellColumns * cellPitch, Class: s.String(), Label: fmt.Sprintf("branch %d: %s", i, s)}
@@ -103,6 +114,9 @@ func (v *viewer) linkedCells(b *branches) (cells []linkedCell) {
 }
 
 // addBranches adds a page of the table, of the branches of one standing if the reader asks.
+//
+// Each branch is a row, with its first tokens. The parameter from is the branch with which a page begins, so that pages stay as they are
+// while branches move from one standing to another.
 func (v *viewer) addBranches(data *groupData, b *branches) error {
 	q := v.r.URL.Query()
 	from, _ := strconv.Atoi(q.Get("from"))
@@ -117,6 +131,7 @@ func (v *viewer) addBranches(data *groupData, b *branches) error {
 	if t[failed]+t[parked] > 0 {
 		data.Worst = v.link("view", "nextfailed", "group", strconv.FormatInt(int64(b.group.ID), 10))
 	}
+	// place finds the row of a branch: only tokens of branches on this page are kept.
 	place := map[int]int{}
 	for i := from; i < len(b.standing); i++ {
 		s := b.standing[i]
@@ -152,12 +167,16 @@ func (v *viewer) addBranches(data *groupData, b *branches) error {
 const shownTokens = 8
 
 // cellsImage returns the measures of the picture of n cells.
+//
+// They are in pixels. paintCells, clickedCell and the page itself count on the same grid.
 func cellsImage(n int) (width, height int) {
 	return dotColumns * dotPitch, (n + dotColumns - 1) / dotColumns * dotPitch
 }
 
 // drawCells answers the picture of a group that is too large for a link each. A click on it, also
 // without JavaScript, comes back as ?x,y, which leads to the token of that branch.
+//
+// The picture is what HTML calls a server-side image map: the browser puts the place of a click behind the address of the link.
 func (v *viewer) drawCells() error {
 	g, err := v.findGroup()
 	if err != nil {
@@ -171,6 +190,7 @@ func (v *viewer) drawCells() error {
 	if b == nil {
 		return errNoPage
 	}
+	// A click on a branch without a token, or between the last one and the border, leads back to the group.
 	if i, ok := clickedCell(v.r.URL.RawQuery); ok {
 		if i >= len(b.standing) || b.token[i] == 0 {
 			return v.goTo(runAddress(v.id, "view", "group", "group", strconv.FormatInt(int64(g.ID), 10)))
@@ -187,6 +207,9 @@ func (v *viewer) drawCells() error {
 }
 
 // clickedCell returns the branch at the place that a browser has put behind the address.
+//
+// The query is view=cells&group=3&shown=k2?120,8: what stands behind the last ? are pixels from the upper left corner. They come from
+// outside, so the result may be more than there are branches.
 func clickedCell(query string) (int, bool) {
 	i := strings.LastIndexByte(query, '?')
 	if i < 0 {

@@ -13,6 +13,9 @@ import (
 )
 
 // An effect is what an act would do to one target.
+//
+// It is also what has come of an act that was refused. Refused says why it would not be done; Unseen, that nobody has tried, since there
+// are too many targets or the form says too little; Nothing, that it would change nothing. Before and After are the statuses of the run.
 type effect struct {
 	Run     workflow.RunID
 	Token   workflow.TokenID
@@ -31,6 +34,8 @@ type effect struct {
 }
 
 // An effectEvent is what the run would tell.
+//
+// Data are shown only as far as the reader may see them.
 type effectEvent struct {
 	Class string
 	Type  workflow.EventType
@@ -39,6 +44,8 @@ type effectEvent struct {
 	Data  string
 }
 
+// An actBody is the page that asks whether to do something and, with Done and Refusals alone, the one that tells what was refused. Asked,
+// Instead and Opposite are only set for an answer to one approval.
 type actBody struct {
 	Act      string
 	Title    string
@@ -62,13 +69,18 @@ type actBody struct {
 }
 
 // The bounds of what is tried, and of what is shown of it.
+// Each target that is tried copies a run into memory, so only a few are.
 const (
 	triedTargets = 5
 	effectEvents = 24
 )
 
 // askAct shows what would come of an act, and asks for a reason. Nothing is changed.
+//
+// wrong is why the same form was not done just now, nil if it was not sent yet. What the reader has filled in is on the page again.
 func (s *server) askAct(p *page, f *actForm, wrong error) error {
+	// A patch is of the revision that the reader has seen. The form carries it, so that the engine refuses the patch if somebody
+	// else has patched the run meanwhile.
 	if f.act.name == "patch" && f.At == 0 {
 		_, revision, err := s.engine.Definition(p.r.Context(), f.Targets[0].Run)
 		if err != nil {
@@ -94,14 +106,18 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 var opposites = map[string]string{"approve": "reject", "reject": "approve"}
 
 // addOpposite adds to the page of an answer what was asked, and what the other answer would do.
+//
+// Who answers is to see both futures, and not only the one that the link has named.
 func (s *server) addOpposite(p *page, f *actForm, b *actBody) (err error) {
 	name := opposites[f.act.name]
 	if name == "" || len(f.Targets) > 1 {
 		return nil
 	}
+	// It stays nil if the approval is not open any more; the effects then say that it is refused.
 	if b.Asked, err = s.findApproval(p, f.Targets[0]); err != nil {
 		return err
 	}
+	// A copy of the form with the other act is tried in the same way.
 	other, of := *f, actBody{}
 	other.act = actOf(name)
 	err = s.addEffects(p, &other, &of, f.Targets)
@@ -115,6 +131,8 @@ func (p *page) actBodyOf(f *actForm) actBody {
 }
 
 // tellWrong says what is wrong with a form, if anything is, and returns the status of the page.
+//
+// A form that comes by GET may be prefilled with a value; if that is wrong it is said as well, but the page is no error of the reader.
 func (b *actBody) tellWrong(f *actForm, wrong error) int {
 	status := http.StatusOK
 	if wrong != nil {
@@ -129,6 +147,9 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 }
 
 // addEffects tries an act on the first targets, and offers the signals for which the first of them waits.
+//
+// All targets are in the list, so that the form has them, but only triedTargets are tried. For a single target an error is that of the
+// page: there is nothing to be shown. Of several one that is gone is only told.
 func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Target) error {
 	for i, t := range targets {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
@@ -150,6 +171,8 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 }
 
 // isComplete reports whether a form says enough for the act to be tried.
+//
+// Who it is and why are not needed for that.
 func (f *actForm) isComplete() bool {
 	switch f.act.options {
 	case "signal":
@@ -161,6 +184,9 @@ func (f *actForm) isComplete() bool {
 }
 
 // tryAct lets an act happen to a copy of the run.
+//
+// It performs the act with the context of a Simulation, which turns the calls of the engine to the copy. A refusal of the engine is part
+// of the effect; the error is of the run that cannot be copied.
 func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	if f.act.options == "fork" {
 		return s.tryFork(p, f, t, e)
@@ -177,11 +203,13 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 			e.Node = before.Tokens[i].Node
 		}
 	}
+	// The form of the page is not to get a name that its reader has not given.
 	try := *f
 	if try.By == "" {
 		try.By = "you"
 	}
 	ctx := sim.Context(pawl.As(p.r.Context(), try.By))
+	// The definition before the patch is needed to draw what it changes.
 	was := (*workflow.Definition)(nil)
 	if f.act.name == "patch" {
 		if was, _, err = sim.Definition(); err != nil {
@@ -202,6 +230,8 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 }
 
 // tryFork makes the new run in memory. One that has no id yet is tried under one that nobody has.
+//
+// It is not the run itself that changes, so there is no Before.
 func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
 	e.Unseen = false
 	by, id := cmp.Or(f.By, "you"), workflow.RunID(cmp.Or(f.Name, "fork-"+rand.Text()))
@@ -218,6 +248,8 @@ func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
 }
 
 // addSteps tells what has been decided in a copy, and how it stands.
+//
+// The events are those that the run would tell, the first effectEvents of them; More counts the rest.
 func (p *page) addSteps(e *effect, sim *pawl.Simulation) {
 	for _, step := range sim.Steps() {
 		for i := range step.Events {
@@ -234,6 +266,8 @@ func (p *page) addSteps(e *effect, sim *pawl.Simulation) {
 }
 
 // addPatched draws what a patch has made of the definition of a copy.
+//
+// The tokens on it stand where they would after the patch.
 func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definition) error {
 	is, _, err := sim.Definition()
 	if err != nil {
@@ -253,6 +287,8 @@ func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definit
 }
 
 // signalNames returns the events for which nodes of a run wait, and those that it declares.
+//
+// They are suggestions for the form: a run that cannot be read has none, and any other name may be written.
 func (s *server) signalNames(p *page, id workflow.RunID) (names []string) {
 	d, _, err := s.engine.Definition(p.r.Context(), id)
 	if err != nil {

@@ -11,6 +11,9 @@ import (
 
 // measureWork calls f and returns how long its goroutine has used a processor meanwhile: what it waited for does not
 // count, nor does what others use of a machine that is loaded.
+//
+// The goroutine is locked to its thread meanwhile, so that the clock of the thread is its own. What f leaves to other goroutines is not
+// counted.
 func measureWork(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

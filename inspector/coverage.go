@@ -15,6 +15,9 @@ const (
 )
 
 // A takenKey is a run up to a record, and a definition by its hash.
+//
+// Two runs of one definition have the same hash, whatever its version is called. The record is part of it, since a run takes more as it
+// goes on.
 type takenKey struct {
 	life runLife
 	seq  int64
@@ -22,15 +25,20 @@ type takenKey struct {
 }
 
 // A takenSet has the transitions of a definition that a run took; nil of one that never had that definition.
+// A nil set is kept as well: that a run does not count is worth remembering.
 type takenSet map[workflow.TransitionID]bool
 
 // countTaken counts how many of the last runs took each transition of the definition that is shown, of those that have the same
 // definition and a journal that is not too long.
+//
+// It sets Counted and Never of the body, and Taken of sum, by which the edges are labelled. If no run counts, sum says nothing of
+// transitions, which is not the same as that none was taken.
 func (b *definitionsBody) countTaken(p *page, g *workflow.Graph, sum *diagram.Run, runs []pawl.Overview) error {
 	left := int64(countedOfAll)
 	sum.Taken = map[workflow.TransitionID]int{}
 	for i := range runs {
 		ov := &runs[i]
+		// Only what is not remembered costs anything of the bound of a page. Runs beyond it are counted when the page is loaded again.
 		key := takenKey{runLife{ov.Run, ov.StartedAt.UnixMilli()}, ov.Seq, g.Hash}
 		one, ok := p.s.taken.find(key)
 		if !ok && (ov.Seq > countedRecords || ov.Seq > left) {
@@ -68,6 +76,8 @@ func (b *definitionsBody) countTaken(p *page, g *workflow.Graph, sum *diagram.Ru
 }
 
 // takenBy returns which transitions of a definition a run took.
+//
+// A run that was patched has had several definitions: those transitions count that it took while it had this one.
 func (p *page) takenBy(id workflow.RunID, hash string) (takenSet, error) {
 	if p.redacted {
 		return nil, nil //nolint:nilnil // what stands for its values would take others

@@ -7,6 +7,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// A dataData is what the view of the values of a run shows. Each value is nil if the run has none yet, and says that it is not shown to
+// those who may not see it.
 type dataData struct {
 	Input   *shownValue
 	State   *shownValue
@@ -30,6 +32,7 @@ func (v *viewer) viewData() (any, error) {
 	if snapshot.Output != nil {
 		data.Output = v.valueAt(v.id, "output", snapshot.Output, largeValue)
 	}
+	// The input is in the message of the first record; no more of the journal is read.
 	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
 		if err != nil {
 			return nil, err
@@ -45,6 +48,8 @@ func (v *viewer) viewData() (any, error) {
 // shownFamily bounds the children that a page lists.
 const shownFamily = 200
 
+// A familyData is what hangs together with a run: the runs that its subworkflow nodes have started, and those that were forked from it.
+// Counts and Total are of at most countedNeeds children, Children of those the first.
 type familyData struct {
 	Children []runRow
 	Counts   []count

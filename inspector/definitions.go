@@ -19,15 +19,19 @@ type gridColumn struct {
 	Href, Label, Class string
 }
 
+// A gridRow has a cell for each column, in the same order.
 type gridRow struct {
 	Node  workflow.NodeID
 	Cells []gridCell
 }
 
+// A gridCell says how one run stands at one node; Label says it in words, with all counts. Href is "" if the run was never there.
 type gridCell struct {
 	Class, Label, Href string
 }
 
+// A definitionsBody is a list of all workflows, or one of them with its last runs: then Chosen is not nil, and the fields behind it are
+// set.
 type definitionsBody struct {
 	picture
 
@@ -47,6 +51,8 @@ type definitionsBody struct {
 }
 
 // showDefinitions lists the workflows that have runs and the definitions that are published, or shows one of them.
+//
+// A name alone shows the workflow with its runs, a name and a version a published definition.
 func (s *server) showDefinitions(p *page) error {
 	query := p.r.URL.Query()
 	name, version := query.Get("workflow"), query.Get("version")
@@ -68,6 +74,8 @@ func (s *server) showDefinitions(p *page) error {
 }
 
 // showWorkflow shows what the last runs of a workflow have come to; of one that has none, what is published.
+//
+// The page of a workflow that has runs also links to the versions that are published of it.
 func (s *server) showWorkflow(p *page, name string, b *definitionsBody) error {
 	for i := range b.Workflows {
 		if b.Workflows[i].Name == name {
@@ -90,6 +98,9 @@ func (s *server) showWorkflow(p *page, name string, b *definitionsBody) error {
 
 // addGrid draws the definition of the newest run with what the last runs have come to, and
 // how each of them stands at each node.
+//
+// Older runs may have other versions with other nodes. They are in the sums and columns by the ids of nodes: a node that the newest
+// definition has no more is in none.
 func (s *server) addGrid(p *page, b *definitionsBody) error {
 	ctx := p.r.Context()
 	var runs []pawl.Overview
@@ -109,6 +120,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	if len(runs) == 0 {
 		return errNoPage
 	}
+	// The definition is that of the newest run, with its patches.
 	v := &viewer{page: p, id: runs[0].Run, ov: runs[0], ctx: ctx}
 	g, err := v.graphOf()
 	if err != nil {
@@ -130,6 +142,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	if err := b.countTaken(p, g, &sum, runs); err != nil {
 		return err
 	}
+	// The sums are drawn as if they were those of one run.
 	b.picture = p.drawPicture(diagram.New(g, &sum), nil)
 	b.Rest = max(0, len(b.Never)-listedRows)
 	b.Never = b.Never[:len(b.Never)-b.Rest]
@@ -147,6 +160,8 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 }
 
 // gridCellOf says how a run stands at a node.
+//
+// Its class is the most pressing standing of the tokens there: the first of a tally that is not 0.
 func (p *page) gridCellOf(ov *pawl.Overview, node workflow.NodeID) gridCell {
 	for _, n := range ov.Nodes {
 		if n.Node != node {
@@ -169,12 +184,14 @@ func (p *page) gridCellOf(ov *pawl.Overview, node workflow.NodeID) gridCell {
 // A fact is a line of the page of the engine.
 type fact struct{ Name, Text string }
 
+// An engineBody is the page of the engine: what it does now, what it and its process are, and its workflows.
 type engineBody struct {
 	Now       []fact // what it does
 	Facts     []fact
 	Workflows []workflowRow
 }
 
+// began is about when the process began: this package is initialized then.
 var began = time.Now()
 
 // showEngine says what is known of the engine and its process.

@@ -23,7 +23,8 @@ func Local(e *pawl.Engine, l net.Listener) {
 const nameHeader = "Pawl-Name"
 
 // NameLocal says in a request through the socket of an engine what stands at the top of its pages, as Options.Name
-// does, in place of nothing. It is for programs that show the pages of several engines, as pawl serve does. Without a request it does nothing.
+// does, in place of nothing. It is for programs that show the pages of several engines, as pawl serve does. Without a request it does
+// nothing.
 func NameLocal(r *http.Request, name string) {
 	if r == nil {
 		return

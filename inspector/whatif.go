@@ -82,7 +82,8 @@ func (v *viewer) viewWhatIf() (any, error) {
 	return data, nil
 }
 
-// readTrial reads the lines of a trial, but for those that are empty. Its error names the line that is wrong; the lines are there all the same.
+// readTrial reads the lines of a trial, but for those that are empty. Its error names the line that is wrong; the lines are there all the
+// same.
 func readTrial(q url.Values) (lines []trialLine, wrong error) {
 	at := func(name string, i int) string {
 		if i >= len(q[name]) {
