@@ -13,12 +13,15 @@ import (
 func groupDigits(n any) string { return diagram.GroupDigits(n) }
 
 // An instant is shown as how long ago it is, or how long until it comes.
+//
+// All three are "" of an instant that is not known. UTC is the title of the element, in which the browser keeps Near up to date by Machine.
 type instant struct {
 	Machine string // as HTML wants it; "" if there is none
 	UTC     string
 	Near    string // 2 min ago, in 46 min
 }
 
+// instantOf counts from the instant at which the page was made, so that all of a page agrees.
 func (p *page) instantOf(t time.Time) instant {
 	if t.IsZero() {
 		return instant{}
@@ -36,6 +39,8 @@ func (p *page) instantOf(t time.Time) instant {
 }
 
 // spanText returns a duration as people say it, in its two largest units.
+//
+// Small units are left out where they say little: 3.2 s, 45 s, 2 min 5 s, 46 min, 3 h 10 min, 5 days. It is never negative.
 func spanText(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -54,6 +59,7 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
+// unitText leaves the smaller unit out if it is 0, or if both says so by being false.
 func unitText(large int, unit string, small int, less string, both bool) string {
 	if small == 0 || !both {
 		return fmt.Sprintf("%d %s", large, unit)
@@ -62,6 +68,8 @@ func unitText(large int, unit string, small int, less string, both bool) string 
 }
 
 // statusWord returns a status in the words of the page.
+//
+// s is the status of a run or of a token; templates call it too, which is why it takes anything. What it does not name is its own text.
 func statusWord(s any) string {
 	switch s {
 	case workflow.RunTimedOut, workflow.TimedOut:
@@ -89,6 +97,8 @@ func statusWord(s any) string {
 }
 
 // statusClass returns how a status looks: the standing of a run or a token.
+//
+// It is the class in the style sheet. Runs that are suspended look like tasks that are parked: both wait for an operator.
 func statusClass(s any) string {
 	switch s := s.(type) {
 	case workflow.RunStatus:
@@ -117,6 +127,7 @@ func statusClass(s any) string {
 // A standing is how a token stands, as package diagram draws it.
 type standing = diagram.Standing
 
+// The names of package diagram, as this package speaks of them on every page.
 const (
 	failed    = diagram.Failed
 	parked    = diagram.Parked
@@ -129,8 +140,11 @@ const (
 )
 
 // A tally counts by standing.
+//
+// It is a type of its own for the methods that templates call.
 type tally diagram.Tally
 
+// tallyOf counts tokens that are known by status.
 func tallyOf(tokens map[workflow.TokenStatus]int) tally { return tally(diagram.TallyOf(tokens)) }
 
 // A count is one part of a tally.
@@ -141,6 +155,9 @@ type count struct {
 }
 
 // Counts returns the parts of a tally that are not empty, in the order of reading.
+//
+// Each part of the bar is at least 4 wide, so that one failure among a million branches is seen; the bar may then reach a little beyond
+// 1,000.
 func (t tally) Counts() (out []count) {
 	total := t.Total()
 	x := 0

@@ -11,12 +11,16 @@ import (
 )
 
 // A graphKey is a definition of a run.
+//
+// A revision of a run never changes, so what is compiled of it is good as long as the run is there.
 type graphKey struct {
 	life     runLife
 	revision int
 }
 
 // A nodeRow is a node in the table beside the graph.
+//
+// Kind is "" of a node that the definition has no more. Total counts all tokens that are or were there.
 type nodeRow struct {
 	Node   workflow.NodeID
 	Kind   workflow.Kind
@@ -26,6 +30,8 @@ type nodeRow struct {
 	Chosen bool
 }
 
+// A graphData is what the graph of a run shows, now or after a record. Of the run as it is Moment is nil and Slider is set; of the run as
+// it was it is the other way round, and there are no Groups.
 type graphData struct {
 	picture
 
@@ -40,6 +46,8 @@ type graphData struct {
 }
 
 // graphOf returns the compiled definition that the run has now.
+//
+// It must not be changed: other pages have the same, and of revision 1 the engine itself.
 func (v *viewer) graphOf() (*workflow.Graph, error) {
 	key := graphKey{v.lifeOf(), v.ov.Revision}
 	if g, ok := v.s.graphs.find(key); ok {
@@ -52,6 +60,7 @@ func (v *viewer) graphOf() (*workflow.Graph, error) {
 		}
 		return v.s.graphs.keepValue(key, rec.Graph()), nil
 	}
+	// A patch may have come since the overview was read: the revision that was returned is the key, and not the one that was asked for.
 	d, revision, err := v.s.engine.Definition(v.ctx, v.id)
 	if err != nil {
 		return nil, err
@@ -65,6 +74,8 @@ func (v *viewer) graphOf() (*workflow.Graph, error) {
 }
 
 // diagramRun returns a run in numbers as a diagram has it.
+//
+// The maps of the overview are shared, and only read.
 func diagramRun(ov *pawl.Overview) *diagram.Run {
 	run := &diagram.Run{ID: ov.Run, Status: ov.Status, Seq: ov.Seq, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
 	for _, n := range ov.Nodes {
@@ -74,6 +85,8 @@ func diagramRun(ov *pawl.Overview) *diagram.Run {
 }
 
 // viewGraph shows the graph of a run with the tokens on it.
+//
+// Everything but the strips of fan-outs comes from the overview: its cost does not grow with the tokens of the run.
 func (v *viewer) viewGraph() (any, error) {
 	g, err := v.graphOf()
 	if err != nil {
@@ -90,6 +103,7 @@ func (v *viewer) viewGraph() (any, error) {
 	if v.ov.Seq > 1 {
 		data.Slider.Back = v.atLink(v.ov.Seq - 1)
 	}
+	// Gather counts all groups that gather, of which the overview may list fewer.
 	groups := v.ov.Groups[:min(len(v.ov.Groups), shownGroups)]
 	data.More = v.ov.Gather - len(groups)
 	data.Groups, err = v.groupRows(groups)
@@ -98,6 +112,8 @@ func (v *viewer) viewGraph() (any, error) {
 
 // addNodes adds the table of nodes: those of the definition in its order, then those that a
 // patch has removed. Of a graph that is drawn in part it has what is drawn, or a page of all.
+//
+// It comes after the picture was drawn, since it depends on what is in it. A node without tokens has a row as well.
 func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow.NodeID]tally, link func(workflow.NodeID) string) {
 	var order []workflow.NodeID
 	for i := range g.Definition.Nodes {
@@ -108,6 +124,7 @@ func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow
 			order = append(order, id)
 		}
 	}
+	// The table has as many rows as one can read: those of the picture, until the reader asks for all, by the parameter nodes.
 	if data.Part() {
 		q := v.r.URL.Query()
 		page := func(from string) string { return v.link("at", q.Get("at"), "node", q.Get("node"), "nodes", from) }
@@ -127,6 +144,7 @@ func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow
 	}
 }
 
+// groupLink leads to the page of a fan-out.
 func (v *viewer) groupLink(id workflow.GroupID, pairs ...string) string {
 	return v.link(append([]string{"view", "group", "group", strconv.FormatInt(int64(id), 10)}, pairs...)...)
 }

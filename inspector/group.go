@@ -24,6 +24,8 @@ const (
 )
 
 // A groupRow is a fan-out.
+//
+// Counts and Strip show the branches one by one if they are known; else Counts come from the numbers of the group, and there is no Strip.
 type groupRow struct {
 	ID      workflow.GroupID
 	Name    string
@@ -39,18 +41,24 @@ type groupRow struct {
 }
 
 // A cell is a run of neighbours in a strip that look the same.
+//
+// X and Width are in a strip that is 1,000 wide.
 type cell struct {
 	Class    string
 	X, Width int
 }
 
 // A branches is how the branches of a group stand.
+//
+// Both slices are by branch, which counts from 0, and as long as the group has branches. token is the one by which the branch stands: the
+// most pressing live one, else the last; 0 if there is none. It is not changed once branchesOf has returned it, as viewers may share it.
 type branches struct {
 	group    *pawl.Group
 	standing []standing // by branch; standings for those that have no token yet
 	token    []workflow.TokenID
 }
 
+// tally counts branches; those that have not begun count as waiting, since for people both are yet to come.
 func (b *branches) tally() (t tally) {
 	for _, s := range b.standing {
 		if s == standings {
@@ -63,16 +71,21 @@ func (b *branches) tally() (t tally) {
 
 // branchesOf tells how the branches of some groups stand: each as the most pressing of its live
 // tokens, or as its last one. It looks at all tokens of the run once.
+//
+// A token counts in its branch, and in all branches around that one of the groups that are asked about: a failure deep within a nested
+// fan-out makes the outer branch red as well. The result is nil, without an error, if the run has too many tokens.
 func (v *viewer) branchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches, error) {
 	out := map[workflow.GroupID]*branches{}
 	for i := range groups {
 		g := &groups[i]
+		// Branches that have no token yet are not told by any: they are so from the beginning.
 		b := &branches{group: g, standing: make([]standing, g.Total), token: make([]workflow.TokenID, g.Total)}
 		for k := range b.standing {
 			b.standing[k] = standings
 		}
 		out[g.ID] = b
 	}
+	// live says of which branches a live token was met: those that ended before no longer count.
 	live := map[workflow.GroupID][]bool{}
 	for id, b := range out {
 		live[id] = make([]bool, b.group.Total)
@@ -85,6 +98,7 @@ func (v *viewer) branchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches
 		if len(scopes) > cellsTokens {
 			return nil, nil
 		}
+		// Tokens come by id, parents before what they have made, so the scope of the parent is known.
 		for len(scopes) <= int(t.ID) {
 			scopes = append(scopes, workflow.Scope{})
 		}
@@ -92,6 +106,7 @@ func (v *viewer) branchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches
 		scopes[t.ID] = in
 		for in.Group != 0 {
 			b := out[in.Group]
+			// A branch may have been added since the group was read.
 			if in.Branch < len(b.standing) {
 				b.addToken(in.Branch, &t, live[in.Group])
 			}
@@ -102,6 +117,9 @@ func (v *viewer) branchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches
 }
 
 // enclosingBranch returns the innermost branch of the groups that a token is in.
+//
+// If the group of its own scope is not asked about, it is where its parent was, unless it has left that branch by a join: then it is in a
+// branch further out. The zero Scope is the run itself.
 func (v *viewer) enclosingBranch(known map[workflow.GroupID]*branches, scopes []workflow.Scope, t *pawl.Token) workflow.Scope {
 	if t.Scope.Group == 0 {
 		return workflow.Scope{}
@@ -120,6 +138,8 @@ func (v *viewer) enclosingBranch(known map[workflow.GroupID]*branches, scopes []
 }
 
 // outerBranch returns the branch that a group is in, of the groups that are known.
+//
+// Where the group around it is not known, the token from which the group was made tells where that was.
 func (v *viewer) outerBranch(known map[workflow.GroupID]*branches, scopes []workflow.Scope, g *pawl.Group) workflow.Scope {
 	if known[g.Scope.Group] != nil {
 		return g.Scope
@@ -130,6 +150,8 @@ func (v *viewer) outerBranch(known map[workflow.GroupID]*branches, scopes []work
 	return workflow.Scope{}
 }
 
+// addToken lets a token count in branch i. A live one counts more than any that has ended, a more pressing one more than another live one;
+// of those that have ended the last counts.
 func (b *branches) addToken(i int, t *pawl.Token, live []bool) {
 	s := diagram.StandingOf(t.Status)
 	if t.Status == workflow.Pending && !live[i] { // it has not begun
@@ -144,6 +166,9 @@ func (b *branches) addToken(i int, t *pawl.Token, live []bool) {
 }
 
 // A keptBranches is how the branches of a run stood.
+//
+// It belongs to one life of a run, and mu guards all of it. mu is held while the tokens are read, so that several pages of a run read them
+// once.
 type keptBranches struct {
 	mu    sync.Mutex
 	known map[workflow.GroupID]*branches
@@ -158,6 +183,9 @@ const (
 )
 
 // keptBranchesOf is branchesOf; in the frames of a run that moves and has many branches they may be older.
+//
+// A frame that shows older ones says so by stale: then another frame follows when the run rests, which has what is true. Pages that are not
+// frames are asked for by a reader, and are never older.
 func (v *viewer) keptBranchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches, error) {
 	all := 0
 	for i := range groups {
@@ -173,6 +201,7 @@ func (v *viewer) keptBranchesOf(groups []pawl.Group) (map[workflow.GroupID]*bran
 	}
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
+	// Shown again at the same record: the run has not moved since the last frame, and this one is to be right.
 	rests := kept.seen == v.ov.Seq || v.ov.Status.Final()
 	kept.seen = v.ov.Seq
 	if kept.known != nil && !rests && v.now.Sub(kept.at) < branchesWithin && hasAll(kept.known, groups) {
@@ -186,11 +215,14 @@ func (v *viewer) keptBranchesOf(groups []pawl.Group) (map[workflow.GroupID]*bran
 	return known, err
 }
 
+// hasAll reports whether all groups are among those that are known: a fan-out that has just begun is not.
 func hasAll(known map[workflow.GroupID]*branches, groups []pawl.Group) bool {
 	return !slices.ContainsFunc(groups, func(g pawl.Group) bool { return known[g.ID] == nil })
 }
 
 // groupRows shows groups with a strip of cells each.
+//
+// It looks at the tokens once for all groups, and not at all if there are none.
 func (v *viewer) groupRows(groups []pawl.Group) (rows []groupRow, err error) {
 	var known map[workflow.GroupID]*branches
 	if len(groups) > 0 {
@@ -209,6 +241,7 @@ func (v *viewer) groupRows(groups []pawl.Group) (rows []groupRow, err error) {
 		if b := known[g.ID]; b != nil {
 			row.Counts, row.Strip = b.tally().Counts(), b.cellStrip()
 		} else {
+			// There are too many tokens: the numbers that the engine keeps for each group have to do.
 			t := tally{done: g.Arrived + g.Ended, failed: g.Failed, running: g.Running}
 			t[waiting] = g.Total - t.Total()
 			row.Counts = t.Counts()
@@ -220,6 +253,9 @@ func (v *viewer) groupRows(groups []pawl.Group) (rows []groupRow, err error) {
 
 // cellStrip returns at most stripCells cells, each as the most pressing of its share, and those
 // that are alike together.
+//
+// Of 10,000 branches each cell stands for 50, and is red if one of these has failed. Up to 60 cells stand apart, with a gap behind each;
+// more are bands of colour.
 func (b *branches) cellStrip() (cells []cell) {
 	n := len(b.standing)
 	k := min(n, stripCells)
@@ -243,6 +279,8 @@ func (b *branches) cellStrip() (cells []cell) {
 }
 
 // findGroup returns a group of the run: one that gathers from its numbers, else from its state.
+//
+// The overview only has groups that gather; to find another one the state of the run is read, which costs more.
 func (v *viewer) findGroup() (*pawl.Group, error) {
 	text, _, _ := strings.Cut(v.r.URL.Query().Get("group"), "?") // what follows is a place in the picture
 	id, err := strconv.ParseInt(text, 10, 64)
@@ -267,6 +305,8 @@ func (v *viewer) findGroup() (*pawl.Group, error) {
 }
 
 // viewGroups lists the fan-outs of a run, those that gather first.
+//
+// More counts those that are not listed.
 func (v *viewer) viewGroups() (any, error) {
 	snapshot, err := v.s.engine.Inspect(v.ctx, v.id)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 )
 
 // A runRow is a run in a list.
+//
+// Target is set by lists in which runs can be chosen, and only for those who may act on them.
 type runRow struct {
 	ID       workflow.RunID
 	Href     string
@@ -24,6 +26,7 @@ type runRow struct {
 	Target   string   // with which something can be done to it with others; "" if not
 }
 
+// rowOf describes a run. Labels are sorted by key. A failure is shown as far as the reader may see it.
 func (p *page) rowOf(r *pawl.RunSummary) runRow {
 	row := runRow{ID: r.Run, Href: p.runLink(r.Run), Workflow: r.Workflow, Version: r.Version, Status: r.Status, Started: p.instantOf(r.StartedAt)}
 	if !r.EndedAt.IsZero() {
@@ -39,6 +42,8 @@ func (p *page) rowOf(r *pawl.RunSummary) runRow {
 }
 
 // shortText cuts a text to so many characters.
+//
+// The last of them is then an ellipsis. It cuts characters and not bytes.
 func shortText(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -47,6 +52,8 @@ func shortText(text string, most int) string {
 }
 
 // A need is one kind of what waits for people.
+//
+// Count may be 1,000+; Any says that it is not 0, for the colour.
 type need struct {
 	Word  string // parked tasks
 	Class string
@@ -74,12 +81,14 @@ type workflowRow struct {
 	Parts  []statusCount
 }
 
+// A statusCount is how many runs of a workflow have a status.
 type statusCount struct {
 	Status workflow.RunStatus
 	N      int64
 	Href   string
 }
 
+// A homeBody is the first page: what needs people, with the first of each kind, then all workflows and the newest runs.
 type homeBody struct {
 	Needs     []need
 	Quiet     bool // nothing needs anybody
@@ -95,12 +104,14 @@ type homeBody struct {
 }
 
 // The bounds of the first page.
+// Lists are read up to these numbers and no further, so that the page of an engine with a million failures is as quick as that of another.
 const (
 	countedNeeds = 1000 // of each kind; more are 1,000+
 	shownNeeds   = 5
 	shownRecent  = 12
 )
 
+// showHome answers the first page. Failures of children are those of their roots again, so only roots are counted.
 func (s *server) showHome(p *page) error {
 	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox")}
 	ctx := p.r.Context()
@@ -112,6 +123,7 @@ func (s *server) showHome(p *page) error {
 	if err != nil {
 		return err
 	}
+	// counts, filters and the lists below are in the same order: suspended, failed, unmet joins.
 	var counts [3]int
 	since := p.now.Add(-24 * time.Hour).Truncate(time.Minute) // so that the link stays as it is for a while
 	filters := [3]pawl.RunFilter{
@@ -130,6 +142,7 @@ func (s *server) showHome(p *page) error {
 		}
 	}
 	b.Letters, b.Approvals = letters, approvals
+	// Each need leads to the list of what it counts, by a filter that finds the same.
 	b.Needs = []need{
 		newNeed(nLetters, "parked task", "parked", p.pageLink("inbox")+"#letters", "with no attempts left"),
 		newNeed(nApprovals, "approval", "waiting", p.pageLink("inbox")+"#approvals", "for people to answer"),
@@ -147,10 +160,12 @@ func (s *server) showHome(p *page) error {
 		}
 		b.Recent = append(b.Recent, p.rowOf(&r))
 	}
+	// It is never over: new runs may come.
 	p.markLive(true, false, 0)
 	return p.showPage("home.html", "Overview", "home", b)
 }
 
+// countText says at countedNeeds that there may be more, as counting ends there.
 func countText(n int) string {
 	if n >= countedNeeds {
 		return groupDigits(countedNeeds) + "+"
@@ -159,11 +174,15 @@ func countText(n int) string {
 }
 
 // failedSince is the condition that finds the runs that failed or timed out since an instant.
+//
+// It is the filter of the first page in words of Where, in which it stands in the address of the list, where readers may change it.
 func failedSince(since time.Time) string {
 	return fmt.Sprintf("status in [%q, %q] && ended >= timestamp(%q)", workflow.RunFailed, workflow.RunTimedOut, since.UTC().Format(time.RFC3339))
 }
 
 // listWorkflows counts the runs of each workflow.
+//
+// The counts come sorted by workflow, so each row is complete before the next one begins.
 func (s *server) listWorkflows(p *page) (rows []workflowRow, err error) {
 	counts, err := s.engine.Counts(p.r.Context())
 	if err != nil {
@@ -188,6 +207,8 @@ func (s *server) listWorkflows(p *page) (rows []workflowRow, err error) {
 }
 
 // runStanding returns what people want to know of a run, as of a token.
+//
+// It is the standing whose word is the class of the status.
 func runStanding(s workflow.RunStatus) standing {
 	for i := range standings {
 		if i.String() == statusClass(s) {
@@ -198,4 +219,5 @@ func runStanding(s workflow.RunStatus) standing {
 }
 
 // statusOrder puts what lives first.
+// The constants of package workflow have that order.
 func statusOrder(s workflow.RunStatus) int { return int(s) }
