@@ -59,7 +59,7 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// unitText leaves the smaller unit out if it is 0, or if both says so by being false.
+// unitText leaves the smaller unit out if it is 0, and unless both is true.
 func unitText(large int, unit string, small int, less string, both bool) string {
 	if small == 0 || !both {
 		return fmt.Sprintf("%d %s", large, unit)

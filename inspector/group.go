@@ -14,6 +14,7 @@ import (
 )
 
 // The bounds of what is shown of fan-outs.
+// branchesOf reads all tokens of a run, so for a run of more than cellsTokens only the numbers of a group are shown.
 const (
 	shownGroups  = 12
 	listedGroups = 200

@@ -11,6 +11,8 @@ import (
 )
 
 // A letterRow is a task that has used up its attempts.
+//
+// Code is always shown, Failure and Input only to those who may see values. Target is set for forms, from target, if the reader may act.
 type letterRow struct {
 	Run      workflow.RunID
 	Node     workflow.NodeID
@@ -30,6 +32,8 @@ type letterRow struct {
 }
 
 // An approvalRow is an approval that waits for people.
+//
+// Approved and Rejected count the votes so far. Due is when it times out. Target is set as that of a letterRow.
 type approvalRow struct {
 	Run      workflow.RunID
 	Node     workflow.NodeID
@@ -49,6 +53,7 @@ type approvalRow struct {
 // shownInbox bounds what the inbox lists of each kind.
 const shownInbox = 200
 
+// An inboxBody lists at most shownInbox of each kind; the counts go up to countedNeeds.
 type inboxBody struct {
 	Letters       []letterRow
 	LetterCount   string
@@ -61,6 +66,7 @@ type inboxBody struct {
 	Wrong         string // why it is none; then there are no rows
 }
 
+// textIf returns a text for those to whom it is shown, and "" for others.
 func textIf(shown bool, text string) string {
 	if shown {
 		return text
@@ -69,6 +75,8 @@ func textIf(shown bool, text string) string {
 }
 
 // showInbox lists what waits for people.
+//
+// A condition on the runs may narrow both lists. A wrong one is shown with what is wrong with it, in place of rows.
 func (s *server) showInbox(p *page) error {
 	where := strings.TrimSpace(p.r.URL.Query().Get("where"))
 	if err := pawl.CheckWhere(where); err != nil {
@@ -95,11 +103,14 @@ func (s *server) showInbox(p *page) error {
 	})
 }
 
+// tokenLink leads to the page of a token.
 func (p *page) tokenLink(run workflow.RunID, id workflow.TokenID) string {
 	return p.runLink(run, "view", "token", "token", strconv.FormatInt(int64(id), 10))
 }
 
 // listLetters returns the first dead letters, and how many there are up to countedNeeds.
+//
+// It lists the first most of them. The first page calls it for a few, the inbox for many; n is the same for both.
 func (s *server) listLetters(p *page, most int, where string) (rows []letterRow, n int, err error) {
 	for l, err := range s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{Where: where}) {
 		if err != nil {
@@ -125,6 +136,8 @@ func (s *server) listLetters(p *page, most int, where string) (rows []letterRow,
 }
 
 // listApprovals returns the first approvals, and how many there are up to countedNeeds.
+//
+// It lists the first most of them, as listLetters does.
 func (s *server) listApprovals(p *page, most int, where string) (rows []approvalRow, n int, err error) {
 	for a, err := range s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Where: where}) {
 		if err != nil {
@@ -141,6 +154,7 @@ func (s *server) listApprovals(p *page, most int, where string) (rows []approval
 	return rows, n, nil
 }
 
+// approvalRowOf describes an approval: its message and input as far as the reader may see them.
 func (p *page) approvalRowOf(a *pawl.Approval) approvalRow {
 	row := approvalRow{
 		target: targetText(a.Run, a.Token), Acts: p.inboxLinks(a.Run, a.Token, "approve", "reject"),
@@ -154,6 +168,8 @@ func (p *page) approvalRowOf(a *pawl.Approval) approvalRow {
 }
 
 // findApproval returns an approval as the inbox lists it, without what can be done; nil if it is open no more.
+//
+// It looks at the approvals of one run only.
 func (s *server) findApproval(p *page, t pawl.Target) (*approvalRow, error) {
 	for a, err := range s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Run: t.Run}) {
 		if err != nil {

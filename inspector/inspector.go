@@ -50,6 +50,7 @@ type Options struct {
 // them: after a page that shows what would come of it, in somebody's name and for a reason.
 func Handler(engine *pawl.Engine, o Options) http.Handler { return newServer(engine, o) }
 
+// newServer is what Handler and Local have in common. No goroutine runs until somebody watches a page.
 func newServer(engine *pawl.Engine, o Options) *server {
 	s := &server{engine: engine, options: o, now: time.Now, build: readBuild(), hubs: hubs{viewers: fair.NewPlaces[string](mostViewers)}}
 	s.whys.init(keptExplanations)
@@ -62,6 +63,9 @@ func newServer(engine *pawl.Engine, o Options) *server {
 }
 
 // A server answers the requests of one Handler.
+//
+// The caches are there so that pages of the same run do not work out the same again; without them everything would be as true, and slower.
+// engine and options do not change. Nothing here outlives the process.
 type server struct {
 	engine  *pawl.Engine
 	options Options
@@ -79,9 +83,11 @@ type server struct {
 }
 
 //go:embed templates/*.html
+// templateFiles are the templates of pages, one for each kind of page, and the parts that they share.
 var templateFiles embed.FS
 
 //go:embed static
+// staticFiles are the style and the scripts, which need no rights.
 var staticFiles embed.FS
 
 // readTemplates returns the templates of all pages. They are read for the first page: a program
@@ -107,9 +113,14 @@ func readBuild() string {
 }
 
 // policy lets the page load its own files and nothing else.
+//
+// If a value of a run ever got into a page as HTML, its scripts would not run; and no other page may have this one in a frame, where a
+// click might do what its reader does not see.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // ServeHTTP implements http.Handler.
+//
+// All answers have the same headers, errors as well. Pages are not stored anywhere: they have values of runs, and are old at once.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -130,6 +141,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveStatic answers the files that pages load.
+//
+// Everybody gets them, since they say nothing of the engine. Browsers keep them for five minutes.
 func (s *server) serveStatic(w http.ResponseWriter, r *http.Request, name string) {
 	data, err := fs.ReadFile(staticFiles, "static/"+name)
 	if err != nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -143,6 +156,8 @@ func (s *server) serveStatic(w http.ResponseWriter, r *http.Request, name string
 // errNoPage says that there is nothing at an address.
 var errNoPage = errors.New("there is no such page")
 
+// servePage answers whatever is no file: head is the first segment of the path, rest what is behind it. First come the questions that
+// hold for all pages: who asks, and whether the request comes from a page of another origin, which may not change anything here.
 func (s *server) servePage(p *page, head, rest string) error {
 	if err := s.checkCaller(p); err != nil {
 		return err
@@ -153,6 +168,7 @@ func (s *server) servePage(p *page, head, rest string) error {
 	if p.r.Method == http.MethodPost && head == "theme" && rest == "" {
 		return p.keepTheme()
 	}
+	// The runs of such an engine have placeholders in place of values: to let something happen to them would tell what never happens.
 	p.redacted = s.local && api.IsRedacted(p.r)
 	if head == "act" && rest == "" {
 		if p.redacted {
@@ -171,6 +187,9 @@ func (s *server) servePage(p *page, head, rest string) error {
 }
 
 // routePage answers a page that can be looked at.
+//
+// Both requests of readers and hubs call it, which make the same page as a frame: so nothing below it may read the rights from the request,
+// and it writes to p.w alone.
 func (s *server) routePage(p *page, head, rest string) error {
 	if head == "run" {
 		if rest == "" {

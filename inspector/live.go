@@ -16,6 +16,8 @@ import (
 )
 
 // The pace of what viewers get.
+// A page that is watched is made anew when its runs move, on the server, and sent whole. That costs a processor the more, the larger the
+// page: frameShare bounds it to half a percent of one for each page, whatever it costs, as long as frameWithin lets it.
 const (
 	frameEvery  = 250 * time.Millisecond // at most four frames a second
 	frameShare  = 199                    // times as long as a frame has used a processor, nothing is made, unless the page has saved it
@@ -33,12 +35,17 @@ const (
 )
 
 // A hubKey is a page that looks the same to all who watch it.
+//
+// Rights are part of it, as they decide what is on the page. Who watches is not: the main part of a page does not depend on names.
 type hubKey struct {
 	address string // with the parameters
 	rights  api.Rights
 }
 
 // A hub makes the frames of one page, once for all its viewers.
+//
+// It lives as long as it has viewers and its page may change; runHub is its goroutine. The channel of a viewer has room for one frame, and
+// sendFrame replaces one that was not taken: a slow viewer misses frames, and slows nobody.
 type hub struct {
 	key     hubKey
 	cancel  context.CancelFunc
@@ -47,6 +54,8 @@ type hub struct {
 }
 
 // hubs are the pages that somebody watches.
+//
+// mu guards all of it, with the viewers and last of each hub, and is never held while a frame is made.
 type hubs struct {
 	mu      sync.Mutex
 	all     map[hubKey]*hub
@@ -62,9 +71,13 @@ func (hs *hubs) takePlace(who string) bool {
 	return hs.viewers.Take(who, mostViews)
 }
 
+// errCrowded is answered with 503. The page stays as it is, and asks again.
 var errCrowded = errors.New("too many pages are watched: try again later")
 
 // joinHub returns a channel of the frames of a page, and what to do at the end.
+//
+// The first who watches a page starts its hub. A later one gets the last frame at once. The channel is closed when the hub ends, be it that
+// nothing will change any more. The caller calls the function exactly once.
 func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error) {
 	key := hubKey{address, p.rights}
 	frames := make(chan []byte, 1)
@@ -75,6 +88,7 @@ func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error)
 		return nil, nil, errCrowded
 	}
 	if h == nil {
+		// The hub must not end with the request of its first viewer: others may have joined.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(p.r.Context()))
 		h = &hub{key: key, cancel: cancel, viewers: map[chan []byte]bool{}}
 		if s.hubs.all == nil {
@@ -99,6 +113,8 @@ func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error)
 }
 
 // dropHub forgets a hub; the caller holds the lock.
+//
+// Another hub may have the key already, if this one has ended by itself; that one stays.
 func (s *server) dropHub(h *hub) {
 	h.cancel()
 	if s.hubs.all[h.key] == h {
@@ -107,6 +123,9 @@ func (s *server) dropHub(h *hub) {
 }
 
 // runHub makes a frame whenever something has moved that the page may show.
+//
+// It makes one at the beginning, then after each commit that may concern the page, but no more often than its budget allows. It ends with
+// the last viewer, with the last frame, with the engine, or if the page cannot be made.
 func (s *server) runHub(ctx context.Context, h *hub) {
 	defer func() { // viewers ask again, and get the error if it lasts
 		s.hubs.mu.Lock()
@@ -117,6 +136,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		clear(h.viewers)
 		s.dropHub(h)
 	}()
+	// moved has no buffer: a commit that comes while a frame is made is told when the hub listens again, and many are told as one.
 	moved := make(chan struct{})
 	closed := make(chan struct{})
 	go func() { // ends with ctx, or the engine
@@ -144,6 +164,7 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		case <-unseen:
 		case <-rest.C:
 		}
+		// From here on the frame shows what is committed now; a commit that comes while it is made leads to the next one.
 		begin := time.Now()
 		budget.saveUntil(begin)
 		frame, err := s.makeFrame(ctx, h.key)
@@ -154,9 +175,11 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 		if frame.last {
 			return
 		}
+		// Something in it is older than the run. If nothing moves any more no commit wakes the hub, so this timer does.
 		if rest.Stop(); frame.stale {
 			rest.Reset(whyRest)
 		}
+		// To hand a frame to many viewers is work as well, though other goroutines do it.
 		cost := frame.cost + time.Duration(viewers*len(frame.text))*handOut
 		pause.Reset(budget.chargeFrame(cost, time.Since(begin)))
 		select {
@@ -170,6 +193,9 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 // waitForMove tells that a page may look different now and, when that was heard, waits for the next commit that may
 // change it. It reports whether there may be others. While nobody hears, commits wake nobody: the watch has ended that
 // would, and the next one begins before the next frame is made.
+//
+// runHub calls it again and again in a goroutine. Each watch begins with Lost, which is what tells the hub; so whatever was committed
+// between two watches is told as well.
 func (s *server) waitForMove(ctx context.Context, f pawl.WatchFilter, moved chan<- struct{}) bool {
 	for change, err := range s.engine.Watch(ctx, f) {
 		switch {
@@ -188,6 +214,8 @@ func (s *server) waitForMove(ctx context.Context, f pawl.WatchFilter, moved chan
 }
 
 // sendFrame gives a frame to all viewers, in place of one that they have not taken, and returns how many get it.
+//
+// A frame that is the same as the last one is sent to nobody. All viewers share its bytes, which nobody changes.
 func (s *server) sendFrame(h *hub, frame []byte) int {
 	s.hubs.mu.Lock()
 	defer s.hubs.mu.Unlock()
@@ -197,6 +225,7 @@ func (s *server) sendFrame(h *hub, frame []byte) int {
 	h.last = frame
 	for frames := range h.viewers {
 		select {
+		// Only this goroutine sends, and it holds the lock: after this there is room for one.
 		case <-frames:
 		default:
 		}
@@ -206,6 +235,8 @@ func (s *server) sendFrame(h *hub, frame []byte) int {
 }
 
 // watchFilter selects the runs whose commits may change a page.
+//
+// A page of a run is moved by that run and by whatever begins with its id, as its children do. All others are moved by every commit.
 func watchFilter(address string) pawl.WatchFilter {
 	path, query, _ := strings.Cut(address, "?")
 	id, ok := strings.CutPrefix(path, "run/")
@@ -222,6 +253,9 @@ func watchFilter(address string) pawl.WatchFilter {
 }
 
 // serveLive streams the frames of the page at an address.
+//
+// The stream has the format of server-sent events. When it ends the browser connects again by itself, and sends the number of the last
+// frame.
 func (s *server) serveLive(p *page, address string) error {
 	if p.r.URL.RawQuery != "" {
 		address += "?" + p.r.URL.RawQuery
@@ -232,6 +266,7 @@ func (s *server) serveLive(p *page, address string) error {
 	}
 	defer leave()
 	p.w.Header().Set("Content-Type", "text/event-stream")
+	// Or a proxy such as nginx would keep frames back until it has many.
 	p.w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(p.w)
 	alive := time.NewTicker(aliveEvery)
@@ -242,6 +277,7 @@ func (s *server) serveLive(p *page, address string) error {
 		case <-p.r.Context().Done():
 			return nil
 		case <-alive.C:
+			// A session may have ended since the stream began. The copy keeps the rights of the page to be compared with.
 			now := *p
 			if s.checkCaller(&now) != nil || now.rights != p.rights {
 				return nil // the page asks again, and is told
@@ -263,10 +299,14 @@ func (s *server) serveLive(p *page, address string) error {
 }
 
 // liveViews are the views of a run that change with it.
+// Others show what does not change by itself, such as a definition, or what the reader is in the middle of, such as a trial.
 var liveViews = map[string]bool{"": true, "timeline": true, "tokens": true, "token": true, "groups": true, "group": true, "events": true, "data": true, "family": true, "why": true}
 
 // markLive says that the page changes with what it shows, unless that has ended, and which record
 // of a run it shows.
+//
+// Each page that can be watched calls it before it is shown. One that has ended can still be watched by who has joined before: the
+// frame then says that it is the last.
 func (p *page) markLive(streams, ended bool, seq int64) {
 	p.streams, p.live, p.seq = streams, streams && !ended, seq
 }
