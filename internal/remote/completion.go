@@ -14,6 +14,14 @@ import (
 )
 
 // A Completion is what a worker says that a task came to.
+// Both protocols send it: package worker as the body of /v1/complete, pawlnats inside its "done"
+// request, each with the id of the worker beside it. Key is the only field that decides which attempt
+// it is; Run and Node are copies for a reader, and the HTTP pool refuses those that do not fit the
+// key. Status says which of the other fields count:
+//
+//	completed  Result or ResultRef (one of them at most), Metadata, Artifacts
+//	failed     Error, Metadata
+//	snoozed    After, a duration as text: the attempt is called again later, and has not failed
 type Completion struct {
 	Key       pawl.Key          `json:"key"`
 	Run       string            `json:"run,omitempty"`
@@ -34,6 +42,9 @@ type ArtifactMessage struct {
 }
 
 // A FailureMessage is the error of a task.
+// Retryable nil means that the failure may be retried: a worker in another language that says nothing
+// gets the retries of the definition. RetryAfter is a duration as text; "" leaves the pause to the
+// definition. An empty Code is read as workflow.CodeError.
 type FailureMessage struct {
 	Code       string `json:"code"`
 	Message    string `json:"message"`
@@ -57,6 +68,11 @@ const (
 // NewCompletion returns what a function has returned for a task: an output, which may be a
 // pawl.Result, or an error. An output that is not JSON is the failure invalid_result. Messages of failures are
 // cut at 16 KiB.
+//
+// Remote workers of both protocols call it once PerformTask is done. It never fails: whatever a
+// handler returns has to become a message, since a completion that cannot be sent would leave the
+// attempt to its lease, which gives the task to the next worker with the same outcome. A cause counts
+// more than an output; an output that is no JSON beside a cause is no second failure.
 func NewCompletion(t pawl.Task, output any, cause error) Completion {
 	m := Completion{Key: t.Key, Run: string(t.Run), Node: string(t.Node), Status: StatusCompleted}
 	if err := m.setOutput(output); cause == nil && err != nil {
@@ -69,6 +85,9 @@ func NewCompletion(t pawl.Task, output any, cause error) Completion {
 }
 
 // setOutput puts an output into a completion.
+// It fills Result, Metadata and Artifacts and leaves Status alone; after an error the caller makes a
+// failure of the completion, and SetFailure clears what was filled already. The limit is that of a
+// value that a run merges, so that the worker hears of it here, and not from the engine.
 func (m *Completion) setOutput(output any) error {
 	var metadata map[string]any
 	if r, ok := output.(pawl.Result); ok {
@@ -100,6 +119,11 @@ func encodeMetadata(metadata map[string]any) ([]byte, error) {
 }
 
 // SetFailure makes a completion that of an error.
+//
+// It also turns a completion that was refused into a failure: package worker calls it when the pool
+// answers that a result is too large or not valid, pawlnats also when it does not fit into a message.
+// Everything of a success is cleared, since ReadResult reads a message with Error only if its status
+// is "failed". A snooze, wherever it stands in the chain of the error, is no failure and has no error.
 func (m *Completion) SetFailure(cause error) {
 	if s := (pawl.SnoozeError{}); errors.As(cause, &s) {
 		m.Status, m.Result, m.Metadata, m.Artifacts, m.After = StatusSnoozed, nil, nil, nil, max(s.After, 0).String()
@@ -113,6 +137,7 @@ func (m *Completion) SetFailure(cause error) {
 			f.RetryAfter = te.RetryAfter.String()
 		}
 	}
+	// The cut may fall into the middle of a character; JSON takes whole ones only.
 	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), MaxMessage)], "\uFFFD")
 	retryable := !pawl.IsPermanent(cause)
 	f.Retryable = &retryable
@@ -125,6 +150,11 @@ func (m *Completion) SetFailure(cause error) {
 // ReadResult returns what the message says that the task came to: an output, which may be a
 // pawl.Result, or the cause of a failure. err says what is wrong with the message, whose key
 // is not looked at.
+//
+// It is the other end of NewCompletion, in the process of the engine, but it must not trust that: a
+// worker in any language may have written the message. The errors are sent to its author, so they say
+// what to send instead. A status that contradicts the other fields is refused, and not guessed at. The
+// pool passes output and cause on to SendResult.
 func (m *Completion) ReadResult() (output any, cause, err error) {
 	switch {
 	case m.Status == StatusFailed:
@@ -149,6 +179,10 @@ func (m *Completion) ReadResult() (output any, cause, err error) {
 	return output, nil, err
 }
 
+// readOutput returns a pawl.Result in every case, also for a completion without a result, whose output
+// is nil. A ResultRef becomes the value {"$ref": ...}: the engine keeps the reference and does not
+// read what is behind it. Of an artifact only the form of its reference is looked at; whether its blob
+// is there, the engine checks when it commits the result.
 func (m *Completion) readOutput() (any, error) {
 	var out pawl.Result
 	var err error
@@ -189,6 +223,9 @@ func (m *Completion) readMetadata() (map[string]any, error) {
 }
 
 // readCause returns the error that the message reports.
+//
+// The message stands for a pawl.TaskError, the one kind of error that crosses the protocol: an error
+// of another type has become one in SetFailure, with the code workflow.CodeError.
 func (m *Completion) readCause() (cause, err error) {
 	if m.Error == nil {
 		return nil, errors.New("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")

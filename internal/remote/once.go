@@ -15,6 +15,10 @@ import (
 )
 
 // A OnceMessage is what a worker asks for Task.Once.
+// Key is the task's, Once the key under which the outcome is kept, Turn a random name that the worker
+// makes for one call of Task.Once, so that a message that is repeated joins the same call. The message
+// asks for the turn, unless Outcome is set, which ends the turn with that outcome, or Failed, which
+// ends it without. Wait, a duration as text, is how long the pool may keep an asking worker waiting.
 type OnceMessage struct {
 	Key     pawl.Key        `json:"key"`
 	Turn    string          `json:"turn"`
@@ -25,6 +29,7 @@ type OnceMessage struct {
 }
 
 // A OnceReply is the answer to a OnceMessage.
+// Outcome counts only with the status OnceKept; JSON null is an outcome as well.
 type OnceReply struct {
 	Status  string          `json:"status"`
 	Outcome json.RawMessage `json:"outcome,omitempty"`
@@ -47,6 +52,12 @@ const goodbyeTime = 5 * time.Second
 
 // Once is Task.Once in another process than the engine. Errors: that of f, those of the caller,
 // pawl.ErrInvalid.
+//
+// Client.Once and the Once of a task of pawlnats are this, each with its own way to send a message.
+// Under one key one effect is made at a time: the pool holds a turn open in a goroutine (see Turns) as
+// long as the worker holds the task, and this function makes the effect while it has that turn. If the
+// effect fails, or f panics, the turn is given up by a last message, so that whoever waits under the
+// same key need not wait for the lease.
 func (call OnceCaller) Once(ctx context.Context, task pawl.Key, key string, f func(context.Context) (any, error)) (any, error) {
 	if !utf8.ValidString(key) { // which JSON could not tell
 		return nil, fmt.Errorf("%w: the key %.300q is not UTF-8", pawl.ErrInvalid, key)
@@ -68,6 +79,9 @@ func (call OnceCaller) Once(ctx context.Context, task pawl.Key, key string, f fu
 }
 
 // keptOrMade returns what is kept, or makes the effect when the worker has the turn.
+// Whoever is told to wait asks again, for ever: the end is an answer, an error of call, or ctx, which
+// call heeds. Each question names the same turn, and so joins the call of Task.Once that waits already
+// instead of beginning another.
 func (call OnceCaller) keptOrMade(ctx context.Context, q OnceMessage, f func(context.Context) (any, error)) (any, error) {
 	q.Wait = "30s"
 	for {
@@ -85,6 +99,10 @@ func (call OnceCaller) keptOrMade(ctx context.Context, q OnceMessage, f func(con
 }
 
 // makeEffect calls f, whose turn it is, and has its outcome kept.
+//
+// It returns what the answer says is kept, and not what f has returned: another worker, which had lost
+// its lease and went on, may have had its outcome kept first. A failure of f is not kept: the effect
+// counts as not made, and the next attempt calls f again.
 func (call OnceCaller) makeEffect(ctx context.Context, q OnceMessage, f func(context.Context) (any, error)) (any, error) {
 	if f == nil {
 		return nil, fmt.Errorf("%w: nothing is kept under the key, and there is nothing to call", pawl.ErrInvalid)
@@ -107,6 +125,9 @@ func (call OnceCaller) makeEffect(ctx context.Context, q OnceMessage, f func(con
 
 // EncodeDetails returns the details of a heartbeat as they are sent; nil if there are none. It
 // fails with pawl.ErrInvalid, also a *workflow.LimitError if they are too large.
+//
+// The bound is checked at the worker, before anything is sent, so that the handler that made the
+// details gets the error. The pool checks it again, since other programs speak the protocol as well.
 func EncodeDetails(details any) (json.RawMessage, error) {
 	if details == nil {
 		return nil, nil

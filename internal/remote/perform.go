@@ -15,6 +15,12 @@ import (
 // PerformTask calls the function for a task. A function that panics, or ends its
 // goroutine, fails the attempt for good, and so does a method of what it returns: done gets
 // values without methods of the handler's.
+//
+// The pool of package worker calls it for its workers in the process, Client.Run and pawlnats for
+// those elsewhere. done is called exactly once, on the goroutine of the function, even if that
+// goroutine ends by runtime.Goexit (as t.FailNow of a test does): err begins as that failure, and is
+// overwritten only when the function returns. The results are made plain inside of the same recover,
+// because MarshalJSON, Error, Is and As of a handler's types may panic too.
 func PerformTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(output any, err error)) {
 	var output any
 	err := error(pawl.TaskError{Code: workflow.CodePanic, Message: "the handler ended its goroutine"})
@@ -29,6 +35,9 @@ func PerformTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(ou
 
 // plainResult returns what a function has returned as values of the JSON model and of this
 // module. It calls whatever methods the originals have.
+//
+// A failure beside an output counts, and the output is dropped; its metadata are kept, since they tell
+// of the attempt and not of the result.
 func plainResult(output any, cause error) (any, error) {
 	result, ok := output.(pawl.Result)
 	if cause != nil {
@@ -78,6 +87,12 @@ func withPlainMetadata(plain error, metadata map[string]any) error {
 
 // plainError returns a function's error as one that says the same to the engine: its kind,
 // its text, and whether it is permanent.
+//
+// The order of the cases is that of what must not be lost. ErrPending and a snooze are no failures. A
+// TaskError has its code and its wish for retries in itself. An error about a blob keeps the words of
+// the handler, and below them what the engine recognizes. Of all other errors the text is left, with
+// the mark that it is permanent: the chain below may hold types whose methods panic or block later,
+// when nobody recovers.
 func plainError(cause error) error {
 	var snooze pawl.SnoozeError
 	var task pawl.TaskError
@@ -114,6 +129,8 @@ func (e blobError) Error() string { return e.text }
 // Unwrap returns what the engine looks at.
 func (e blobError) Unwrap() error { return e.about }
 
+// plainBlobError returns a copy whose cause is one of the sentinels of package blob, if it was one,
+// and else a text. The engine and SendResult ask for these sentinels with errors.Is.
 func plainBlobError(e *blob.Error) *blob.Error {
 	kind := errors.New(fmt.Sprint(e.Err))
 	for _, known := range []error{blob.ErrMissing, blob.ErrDamaged, blob.ErrSize} {

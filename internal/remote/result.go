@@ -16,6 +16,9 @@ type Results interface {
 }
 
 // A Verdict is what became of a result.
+// A pool answers its worker by it: after Taken, Late and Refused the worker lets go of the task, after
+// Unsure it keeps the result and sends it again, and Foreign is answered as a message that is not
+// valid.
 type Verdict int
 
 // The values of a Verdict.
@@ -29,6 +32,11 @@ const (
 
 // SendResult delivers a result to the engine. A result that cannot be stored, or refers to
 // a blob that is not there, fails the attempt. The error is nil if it is Taken.
+//
+// It calls the engine once, or twice if the first call says that the result itself is at fault: to
+// repeat such a result would fail for ever, so the attempt fails with the reason instead, and the
+// definition decides about retries. The same engine error, ErrInvalid, is taken for a key that is none
+// when it comes from Fail, so Foreign is looked for behind that.
 func SendResult(ctx context.Context, to Results, key pawl.Key, output any, cause error) (Verdict, error) {
 	var err error
 	if cause != nil {

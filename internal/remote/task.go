@@ -14,6 +14,10 @@ import (
 )
 
 // A TaskMessage is a task as a worker is told of it. Durations are texts like "30s".
+// Root is left out if it is the run itself, Lease is for how long the worker holds the task without a
+// sign of life, and Details are those of the last heartbeat that had some, of this attempt or one
+// before. Deadline is an instant, zero for none. A task's Order does not cross: only the pool sorts by
+// it.
 type TaskMessage struct {
 	Key       pawl.Key        `json:"key"`
 	EffectKey string          `json:"effectKey"`
@@ -55,6 +59,10 @@ func NewTaskMessage(t pawl.Task, lease time.Duration) TaskMessage {
 }
 
 // ToTask returns a message as a worker sees it.
+//
+// The task lacks the services of its process, such as Put and Once: the caller adds them with
+// WithServices. An error says that the pool, or what stands between, has sent something that is no
+// JSON.
 func (m TaskMessage) ToTask() (pawl.Task, error) {
 	input, err := value.Decode(m.Input, value.Limits{})
 	if err != nil {

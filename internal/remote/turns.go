@@ -18,11 +18,18 @@ const MaxTurns = 1000
 var ErrManyTurns = fmt.Errorf("the task has %d turns of Once already: let some end", MaxTurns)
 
 // errTurnOver is why a turn ends without an outcome.
+// It is the cause of the turn's context. A worker hears of it only if one of its messages about that
+// turn waits for an answer when the turn ends.
 var errTurnOver = errors.New("the turn is over")
 
 // Turns are the calls of Task.Once for workers in other processes. A worker asks in two
 // messages: one asks for what is kept, or for the turn to make the effect; the other, of the
 // same turn, gives the outcome, or says that there is none.
+//
+// For the engine each turn is an ordinary call of Task.Once in its process, so the order of those that
+// wait for a key, and the keeping of the outcome, are the engine's alone. open has the turns that have
+// not ended: joinTurn adds one, its goroutine removes it, and EndTurns removes those of a task at
+// once. A pool calls EndTurns when a worker lets go of a task, by result, lease, leave or withdrawal.
 type Turns struct {
 	ctx   context.Context // of every turn
 	group *sync.WaitGroup // of their goroutines
@@ -40,6 +47,7 @@ func NewTurns(ctx context.Context, group *sync.WaitGroup) *Turns {
 // worker has made the effect and sent its outcome. It ends with the worker's hold on the task, so that a
 // worker that died keeps nobody waiting for longer than its lease. The channels but outcome are closed when
 // it has come so far.
+// kept and err are written once, before ended is closed, and may be read after that without a lock.
 type onceTurn struct {
 	cancel  context.CancelCauseFunc
 	yours   chan struct{} // the worker has the turn
@@ -53,6 +61,10 @@ type onceTurn struct {
 // worker holds the task, and is asked once the turn is there: EndTurns ends it if the worker
 // loses the task afterwards. It fails with the error of checkHeld, with ErrManyTurns, or with that of
 // Task.Once.
+//
+// An answer OnceWait leaves the turn open: the worker asks again and joins it. checkHeld is asked
+// after joinTurn and not before, for the lease may run out in between: EndTurns would then have found
+// nothing to end, and the turn would keep others waiting for a worker that is gone.
 func (t *Turns) AskTurn(ctx context.Context, task pawl.Task, q OnceMessage, wait time.Duration, checkHeld func() error) (OnceReply, error) {
 	turn, err := t.joinTurn(task, q)
 	if err == nil {
@@ -77,6 +89,9 @@ func (t *Turns) AskTurn(ctx context.Context, task pawl.Task, q OnceMessage, wait
 }
 
 // joinTurn returns the turn that a message names, begun if there is none.
+//
+// The goroutine that it starts lives until Task.Once returns: there is an outcome, a failure, or the
+// turn's context has ended. group counts it, and the pool's Close waits for it.
 func (t *Turns) joinTurn(task pawl.Task, q OnceMessage) (*onceTurn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,6 +113,7 @@ func (t *Turns) joinTurn(task pawl.Task, q OnceMessage) (*onceTurn, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		turn.kept, turn.err = kept, err
+		// EndTurns may have removed it, and the worker may have begun another turn of that name since.
 		if t.open[q.Key][q.Turn] == turn {
 			delete(t.open[q.Key], q.Turn)
 			if len(t.open[q.Key]) == 0 {
@@ -110,6 +126,9 @@ func (t *Turns) joinTurn(task pawl.Task, q OnceMessage) (*onceTurn, error) {
 }
 
 // awaitOutcome is the effect as the engine sees it.
+//
+// The engine calls it when the turn has come, at most once for each turn, since yours may be closed
+// only once. From then on other callers under the key wait until it returns.
 func (o *onceTurn) awaitOutcome(ctx context.Context) (any, error) {
 	close(o.yours)
 	select {
@@ -131,6 +150,10 @@ func (o *onceTurn) endedReply() (OnceReply, error) {
 // KeepOutcome keeps the outcome of an effect and answers with what is kept. A worker
 // whose turn is over, since the pool was restarted or the message came twice, sends it
 // all the same: what was kept first stays. It fails with an error of Task.Once, or with the cause of ctx.
+//
+// The effect has been made when this is called, so that losing the outcome would make it twice. That
+// is why a turn that is not known is no error: a call of Task.Once with the outcome in hand keeps it,
+// unless another was kept meanwhile.
 func (t *Turns) KeepOutcome(ctx context.Context, task pawl.Task, q OnceMessage) (OnceReply, error) {
 	outcome, err := value.Decode(q.Outcome, value.Limits{})
 	if err != nil {
@@ -159,6 +182,8 @@ func (t *Turns) KeepOutcome(ctx context.Context, task pawl.Task, q OnceMessage) 
 }
 
 // GiveUp ends a turn whose effect was not made.
+// A turn that is not known has ended already; that is no error, since the goodbye of a worker may come
+// twice or late. The goroutine removes the turn.
 func (t *Turns) GiveUp(q OnceMessage) OnceReply {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,6 +194,8 @@ func (t *Turns) GiveUp(q OnceMessage) OnceReply {
 }
 
 // EndTurns ends the turns of a task that a worker has let go of.
+// The effect of a worker that has lost its task may be half made, and the next holder makes it again:
+// Task.Once promises one at a time, and one outcome, but not one call.
 func (t *Turns) EndTurns(k pawl.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
