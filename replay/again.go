@@ -13,6 +13,9 @@ import (
 )
 
 // A Difference is a record of which the planner makes something else now.
+// Either Refused is set, and then Decision, Was and Is are empty, or Decision is 1 or more and at
+// least one of Was and Is is a text. The short lines of decisions leave values out; where two short
+// lines are equal, Was and Is have the encoded decisions instead, which is how journals compare.
 type Difference struct {
 	Run      workflow.RunID `json:"run"`
 	Seq      int64          `json:"record"`            // its sequence, from 1
@@ -27,6 +30,8 @@ type Difference struct {
 }
 
 // String returns the difference in a few lines.
+// The version of the planner is told only if it is another one: a difference under the same version is
+// a change of the program that should have raised planning.Version, or damage.
 func (d *Difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "record %d, %s: ", d.Seq, d.Message)
@@ -54,6 +59,11 @@ func orNone(text string) string {
 // PlanAgain plans a record again on s, the state of its run before it. It returns the plan,
 // and how that differs from the record; nil if the decisions are the same, byte for byte.
 // The state is not changed, but for its epoch, which becomes that of the record.
+//
+// It is what a journal is recorded for: planners read no clock and do no I/O, so the same message on
+// the same state at the same instant gives the same plan. The epoch is part of that state, since the
+// keys of tasks and the check for late results have it. The caller applies the record itself, and not
+// the plan, so that the states of later records are those that were recorded even if this one differs.
 func PlanAgain(s *state.State, r decision.Record) (decision.Plan, *Difference) {
 	s.Epoch = r.Epoch
 	plan, _, err := planSafely(s, r.Message, r.At)
@@ -61,6 +71,10 @@ func PlanAgain(s *state.State, r decision.Record) (decision.Plan, *Difference) {
 }
 
 // planSafely plans a message and makes an error of a panic.
+//
+// Explain plans like the engine, and also returns the routes and the trace that say why. A state made
+// from records that another program wrote may break an invariant on which a planner panics; a checker
+// must report such a run and go on with the next one.
 func planSafely(s *state.State, m state.Message, now time.Time) (plan decision.Plan, routes []planning.Route, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -71,6 +85,10 @@ func planSafely(s *state.State, m state.Message, now time.Time) (plan decision.P
 }
 
 // differenceOf compares what was decided with what a plan, or its error, says.
+//
+// A message that is refused now was accepted then, since a journal has no record of a refusal; so an
+// error of the plan always is a difference. s is the state before the record: the message is described
+// with the node at which its token stood then.
 func differenceOf(s *state.State, r *decision.Record, plan decision.Plan, refused error) *Difference {
 	d := &Difference{Run: s.Run, Seq: r.Seq, At: r.At, Planner: r.Planner}
 	if refused != nil {
@@ -86,6 +104,9 @@ func differenceOf(s *state.State, r *decision.Record, plan decision.Plan, refuse
 }
 
 // findDifference notes the first decision that differs, and reports whether one does.
+// The order of decisions counts: they are applied one after the other, and later ones may rest on
+// earlier ones. Where one list is longer, the first decision that has no partner differs, and its
+// partner is nil.
 func findDifference(d *Difference, was, is []decision.Decision) bool {
 	for i := range max(len(was), len(is)) {
 		var a, b decision.Decision
@@ -109,6 +130,10 @@ func findDifference(d *Difference, was, is []decision.Decision) bool {
 }
 
 // encodedDecision returns a decision as a journal keeps it, with all its values in place.
+//
+// Comparing encodings, and not structs, asks the question that matters for a stored journal, and makes
+// equal what differs only in memory, such as a nil and an empty list that are written alike. A
+// decision that cannot be encoded stands for itself by its error.
 func encodedDecision(d decision.Decision) []byte {
 	if d == nil {
 		return nil
@@ -142,6 +167,8 @@ func placeOf(s *state.State, t *state.Token) string {
 }
 
 // branchText returns the branches around a scope, outermost first, as [2][0].
+// For example, a token in branch 0 of a fan-out that began in branch 2 of another one gives [2][0]. It
+// is "" at the top of the run, whose group is 0.
 func branchText(s *state.State, sc workflow.Scope) (text string) {
 	for sc.Group != 0 {
 		text = fmt.Sprintf("[%d]", sc.Branch) + text

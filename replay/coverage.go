@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
@@ -11,12 +9,17 @@ import (
 )
 
 // A Coverage counts what many runs went through, by definition. The zero value is empty.
+// byHash has definitions by the hash of their content, so that runs of equal definitions count
+// together, whatever they are called.
 type Coverage struct {
 	byHash map[string]*DefinitionCoverage
 }
 
 // A DefinitionCoverage counts what the runs of one definition went through. A definition that
 // a patch has made counts apart.
+//
+// The lists are what Definitions hands out; Definitions makes them anew from the maps, in which Add
+// counts. A value that was decoded from JSON has the lists alone, and Never finds nothing in it.
 type DefinitionCoverage struct {
 	Workflow    string               `json:"workflow"`
 	Version     int                  `json:"version"`
@@ -33,6 +36,8 @@ type DefinitionCoverage struct {
 }
 
 // A NodeCoverage counts the stays at a node, by their end.
+// A token that lives when its run is recorded is reached and nothing else, so that Reached may be more
+// than the sum of the others. A cancelled token counts under Cancelled only after the last record.
 type NodeCoverage struct {
 	Node      workflow.NodeID `json:"node"`
 	Reached   int             `json:"reached"` // tokens that came there
@@ -50,6 +55,8 @@ type ChoiceCoverage struct {
 }
 
 // A TransitionCoverage counts how often a transition was taken.
+// Taken counts choices of the transition: one fan-out into ten branches is taken once and has ten
+// Branches. A fan-out over an empty list is taken, makes no branch and counts under Empty.
 type TransitionCoverage struct {
 	Transition workflow.TransitionID `json:"transition"`
 	Node       workflow.NodeID       `json:"node"`            // that it leaves
@@ -63,6 +70,8 @@ type TransitionCoverage struct {
 }
 
 // A JoinCoverage counts how the joins of a sibling group were decided, or those of a node.
+// Group is "" for the join of a node (all or synchronize), which can only fire. Of a decision by
+// time-out only TimedOut counts, even if it is a shortfall as well.
 type JoinCoverage struct {
 	Group     string          `json:"group,omitempty"`
 	Node      workflow.NodeID `json:"node"` // where the join leads, or that has it
@@ -75,6 +84,11 @@ type JoinCoverage struct {
 }
 
 // Add adds a run. An error says that it cannot be read: it may be counted in part.
+//
+// The run counts under each definition that it had in turn: a patch changes the graph of its state,
+// and what follows counts under the new one. A planner that decides otherwise today is no error here:
+// what is counted are the recorded decisions; only the transitions come from planning again, since no
+// decision names them.
 func (c *Coverage) Add(rec *Recording) (err error) {
 	defer rec.explainPanic(&err)
 	p := newPlayer(rec)
@@ -89,11 +103,15 @@ func (c *Coverage) Add(rec *Recording) (err error) {
 		if err != nil {
 			return err
 		}
+		// The record was applied before this, so a record that is a patch counts under the definition
+		// that it makes.
 		d = c.coverageOf(p.state.Graph)
 		if !counted[d.Hash] {
 			counted[d.Hash] = true
 			d.Runs++
 		}
+		// Ids of tokens are given out in sequence and never again, so every token is seen once, when it
+		// is new.
 		for ; next < p.state.NextToken; next++ {
 			if n := d.nodes[p.state.Token(next).Node]; n != nil {
 				n.Reached++
@@ -110,6 +128,8 @@ func (c *Coverage) Add(rec *Recording) (err error) {
 			d.count(p.state, x)
 		}
 	}
+	// A token is cancelled by a decision of its own, or with the group or the run around it, which
+	// names no token; the statuses at the end have both.
 	for id := workflow.TokenID(1); id < next; id++ {
 		t := p.state.Token(id)
 		if n := d.nodes[t.Node]; n != nil && t.Status == workflow.Cancelled {
@@ -120,6 +140,8 @@ func (c *Coverage) Add(rec *Recording) (err error) {
 }
 
 // count counts a decision, which s has seen.
+// The tokens and groups that the decision names must be in s. Choices count at the first attempt only,
+// or every retry would count as a choice; RenewInput is an operator's retry that evaluates again.
 func (d *DefinitionCoverage) count(s *state.State, x decision.Decision) {
 	if id, _ := endOfStay(x); id != 0 {
 		if n := d.nodes[s.Token(id).Node]; n != nil {
@@ -162,6 +184,8 @@ func (d *DefinitionCoverage) count(s *state.State, x decision.Decision) {
 	}
 }
 
+// countEnd counts the end of a stay. endOfStay yields few types of decisions: what neither fails nor
+// cancels completes, also one that goes on to wait for its siblings.
 func countEnd(n *NodeCoverage, x decision.Decision) {
 	switch x.(type) {
 	case decision.CancelToken: // counted in the end, with those that the end of something cancelled
@@ -173,6 +197,9 @@ func countEnd(n *NodeCoverage, x decision.Decision) {
 }
 
 // noteChoice counts what an expression has chosen for a token.
+//
+// Only names that the definition lists are counted, since Never asks which of these were not chosen; a
+// node without an expression has none.
 func (d *DefinitionCoverage) noteChoice(s *state.State, id workflow.TokenID, name string) {
 	n := d.nodes[s.Token(id).Node]
 	if n == nil {
@@ -183,6 +210,8 @@ func (d *DefinitionCoverage) noteChoice(s *state.State, id workflow.TokenID, nam
 	}
 }
 
+// countBranches counts the branches of a new group by the transition that spawned them. Several
+// transitions of one tier may spawn into one group.
 func (d *DefinitionCoverage) countBranches(g *state.Group) {
 	for _, spawn := range g.Spawns {
 		t := d.transitions[spawn.Transition]
@@ -195,6 +224,8 @@ func (d *DefinitionCoverage) countBranches(g *state.Group) {
 	}
 }
 
+// joinOf returns the counts of the join of a group; nil if the definition has no such group, or it has
+// no join. A patch may have removed it while the group was open.
 func (d *DefinitionCoverage) joinOf(s *state.State, id workflow.GroupID) *JoinCoverage {
 	g := s.Group(id)
 	spec := d.graph.Groups[g.Name]
@@ -204,6 +235,8 @@ func (d *DefinitionCoverage) joinOf(s *state.State, id workflow.GroupID) *JoinCo
 	return d.joins[joinKey(g.Name, spec.To)]
 }
 
+// noteCause counts why a join fired or failed before all branches had arrived. A join that times out
+// mostly falls short as well: the time-out is the cause.
 func (j *JoinCoverage) noteCause(shortfall, timedOut bool) {
 	if timedOut {
 		j.TimedOut++
@@ -212,9 +245,15 @@ func (j *JoinCoverage) noteCause(shortfall, timedOut bool) {
 	}
 }
 
+// joinKey names a join within its definition: that of a sibling group by name and target, that of a
+// node with the group "". Neither may have a zero byte, so no two are alike.
 func joinKey(group string, node workflow.NodeID) string { return group + "\x00" + string(node) }
 
 // coverageOf returns what is counted of a definition.
+//
+// It lists all nodes, transitions, joins and choices with a count of 0 when it first sees the
+// definition: what is never counted must be there to be told. always marks a transition that stands in
+// a tier for completions and in one for failures.
 func (c *Coverage) coverageOf(g *workflow.Graph) *DefinitionCoverage {
 	if d := c.byHash[g.Hash]; d != nil {
 		return d
@@ -248,112 +287,4 @@ func (c *Coverage) coverageOf(g *workflow.Graph) *DefinitionCoverage {
 	}
 	c.byHash[g.Hash] = d
 	return d
-}
-
-// Definitions returns what was counted, by workflow, version and hash.
-func (c *Coverage) Definitions() []*DefinitionCoverage {
-	var out []*DefinitionCoverage
-	for _, d := range c.byHash {
-		out = append(out, d)
-		d.listCounts()
-	}
-	slices.SortFunc(out, func(a, b *DefinitionCoverage) int {
-		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Hash, b.Hash))
-	})
-	return out
-}
-
-// listCounts brings the counts into definition order.
-func (d *DefinitionCoverage) listCounts() {
-	d.Nodes, d.Transitions, d.Joins = nil, nil, nil
-	for i := range d.graph.Definition.Nodes {
-		id := d.graph.Definition.Nodes[i].ID
-		d.Nodes = append(d.Nodes, *d.nodes[id])
-		if j := d.joins[joinKey("", id)]; j != nil {
-			d.Joins = append(d.Joins, *j)
-		}
-		for _, t := range d.graph.Node(id).Outgoing {
-			d.Transitions = append(d.Transitions, *d.transitions[t.ID])
-		}
-	}
-	var groups []JoinCoverage
-	for _, j := range d.joins {
-		if j.Group != "" {
-			groups = append(groups, *j)
-		}
-	}
-	slices.SortFunc(groups, func(a, b JoinCoverage) int { return cmp.Compare(a.Group, b.Group) })
-	d.Joins = append(d.Joins, groups...)
-}
-
-// Never lists what no run went through, a line each: nodes, what their expressions may choose,
-// transitions, whole tiers, joins and branches, in definition order. What leaves a node that was never reached goes without
-// saying.
-func (d *DefinitionCoverage) Never() (out []string) {
-	if d.graph == nil {
-		return nil
-	}
-	if len(d.Nodes) == 0 {
-		d.listCounts()
-	}
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for i := range d.Nodes {
-		n := &d.Nodes[i]
-		if n.Reached == 0 {
-			add("node %s was never reached", n.Node)
-			continue
-		}
-		for _, c := range n.Choices {
-			if c.Chosen == 0 {
-				add("node %s never chose %s", n.Node, c.Name)
-			}
-		}
-		d.addTiers(n, add)
-	}
-	for i := range d.Joins {
-		switch j := &d.Joins[i]; {
-		case j.Group == "" && d.nodes[j.Node].Reached > 0 && j.Fired == 0:
-			add("the join of node %s never fired", j.Node)
-		case j.Group != "" && j.Fired == 0 && j.Failed+j.Abandoned > 0:
-			add("the join of %s at %s never fired", j.Group, j.Node)
-		case j.Group != "" && j.Fired == 0:
-			add("the join of %s at %s was never decided", j.Group, j.Node)
-		case j.times && j.TimedOut == 0:
-			add("the join of %s at %s never timed out", j.Group, j.Node)
-		}
-	}
-	return out
-}
-
-// addTiers adds the transitions and tiers of a node that were never taken, and the fan-outs
-// that never had a branch.
-func (d *DefinitionCoverage) addTiers(n *NodeCoverage, add func(string, ...any)) {
-	g := d.graph.Node(n.Node)
-	for i, tiers := range [][][]*workflow.GraphTransition{g.Success, g.Failure} {
-		word := ""
-		if i == 1 {
-			word = "error "
-		}
-		for _, tier := range tiers {
-			number, never := tier[0].Priority, 0
-			for _, t := range tier {
-				if d.transitions[t.ID].Taken == 0 {
-					never++
-				}
-			}
-			if never == len(tier) && len(tier) > 1 {
-				add("no transition of %stier %d of node %s was ever taken", word, number, n.Node)
-				continue
-			}
-			for _, t := range tier {
-				x := d.transitions[t.ID]
-				switch {
-				case x.Taken == 0 && (!x.always || i == 0):
-					add("transition %s [%stier %d] was never taken", t.ID, word, number)
-				case x.Taken > 0 && x.fans && x.Branches == 0 && i == 0:
-					add("transition %s never made a branch", t.ID)
-				}
-			}
-		}
-	}
 }

@@ -15,6 +15,10 @@ import (
 // A Comparison says how two runs differ. What is compared is what became of each stay at a
 // node and of each fan-out, wherever it stands in the journals: the order in which results of
 // parallel branches came makes no difference, nor do ids and instants.
+//
+// Example: A's approval at review says yes, B's says no. Then Parting is at review, with the
+// transition that each took, OnlyA and OnlyB have the nodes behind the two, and Value is the vote.
+// Where two runs of one definition part, the different value is mostly the cause.
 type Comparison struct {
 	A       workflow.RunID     `json:"a"`
 	B       workflow.RunID     `json:"b"`
@@ -35,6 +39,8 @@ type Parting struct {
 }
 
 // A Choice is what was decided at a place, and why.
+// Seq, At and Message are of the record in which it was decided; Why has the trace of the planner of
+// today for that token.
 type Choice struct {
 	Seq     int64     `json:"record"`
 	At      time.Time `json:"at"`
@@ -102,6 +108,9 @@ func writeNodes(b *strings.Builder, run workflow.RunID, nodes []workflow.NodeID)
 
 // Diff compares two runs, mostly of one definition. An error says that one of them cannot be
 // read.
+//
+// Both runs are in memory as a whole, with a text for every decision. A panic over the records of b is
+// reported with the name of a: there is one recover for both.
 func Diff(a, b *Recording) (_ Comparison, err error) {
 	defer a.explainPanic(&err)
 	x, err := walkThrough(a)
@@ -120,6 +129,8 @@ func Diff(a, b *Recording) (_ Comparison, err error) {
 	return c, nil
 }
 
+// nodesNotIn returns the nodes that this run visited and the other did not, in the order in which this
+// run came to them.
 func (w *walk) nodesNotIn(other *walk) (out []workflow.NodeID) {
 	for _, n := range w.nodes {
 		if !other.visited[n] {
@@ -131,6 +142,10 @@ func (w *walk) nodesNotIn(other *walk) (out []workflow.NodeID) {
 
 // findParting returns the first choice of x at a place where y chose otherwise, and how many
 // came before it; without one the first that only one of them has made.
+//
+// A choice that differs counts more than one that is missing, even if it comes later: a run that is
+// recorded up to its middle lacks choices, and has not decided otherwise. The order is that of x;
+// positions in y are not compared, for the branches of a fan-out end in any order.
 func findParting(x, y *walk) (int, *Parting) {
 	others := map[place]*choice{}
 	for i := range y.choices {
@@ -166,6 +181,10 @@ func shownChoice(c *choice) *Choice {
 }
 
 // firstValue returns the first value of x that y was given otherwise; nil if there is none.
+//
+// A value that only one of the runs was given is no difference here: it is missing because the run
+// went elsewhere, which the parting shows. Names are as noteValue makes them; of equal ones the first
+// counts.
 func firstValue(x, y *walk) *ValueDifference {
 	others := map[string]*given{}
 	for i := range y.values {
@@ -187,6 +206,10 @@ func firstValue(x, y *walk) *ValueDifference {
 
 // firstDifference returns where two values differ first, in the order of keys, and what is
 // there in each.
+//
+// path leads from the value to the difference, such as .lines[2].price, and is "" if the whole
+// differs. Lists of different lengths that agree as far as the shorter one goes differ as a whole; a
+// key that only one object has is nil in the other.
 func firstDifference(a, b any) (path string, inA, inB any, differs bool) {
 	if x, ok := a.(map[string]any); ok {
 		if y, ok := b.(map[string]any); ok {

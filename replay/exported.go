@@ -18,6 +18,8 @@ import (
 const exportExt = ".pawl"
 
 // isExport reports whether a file begins as exported runs do.
+// The content decides and not the ending of the name, since Find takes any path. What cannot be opened
+// or is shorter than the mark is no export; whoever then opens it as a run's file gets the error.
 func isExport(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false
@@ -33,6 +35,9 @@ func isExport(path string) bool {
 }
 
 // eachExported yields the runs of a file of exported ones, and reports whether more are wanted.
+//
+// Each recording remembers the file, so that ReadBlobs can read it again; what comes from a reader has
+// none and yields no blobs.
 func (l library) eachExported(path string, yield func(*Recording, error) bool) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -63,6 +68,8 @@ func (r *Recording) ReadBlobs(each func(hash string, content io.Reader) error) e
 }
 
 // eachIn is eachExported for what a reader has of a source.
+// A run whose definition cannot be compiled comes as an error, and the next run follows it. The
+// records of a run are in memory.
 func (l library) eachIn(from io.Reader, source string, yield func(*Recording, error) bool) bool {
 	for run, err := range portable.Read(from) {
 		var r *Recording
@@ -92,6 +99,8 @@ func ReadExported(from io.Reader, source string) iter.Seq2[*Recording, error] {
 }
 
 // openExported returns a run of a file of exported ones, the first if id is "".
+// An export has no index: the file is read up to that run. An error on the way ends the search, for
+// what is behind it may be the run that is wanted, or not readable.
 func (l library) openExported(path string, id workflow.RunID) (found *Recording, failed error) {
 	l.eachExported(path, func(r *Recording, err error) bool {
 		switch {
@@ -109,6 +118,9 @@ func (l library) openExported(path string, id workflow.RunID) (found *Recording,
 }
 
 // recordingOf returns the recording of an exported run.
+//
+// Its history ranges over a slice, and so may be read any number of times, as New asks; nothing is to
+// be freed.
 func (l library) recordingOf(run *portable.Run, path string) (*Recording, error) {
 	g, err := l.graphOf(string(run.Definition), run.Hash)
 	if err != nil {

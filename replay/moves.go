@@ -25,6 +25,10 @@ type MovedToken struct {
 
 // Moves plays a recording and yields a Move for each record, in order. An error ends the list:
 // the recording cannot be read, or its records do not fit each other.
+//
+// The state collects the tokens that a record has changed; taking these changes after each record
+// empties the collection for the next. A run with many branches thus costs what changes, and not the
+// number of its tokens for each record.
 func Moves(rec *Recording) iter.Seq2[Move, error] {
 	return func(yield func(Move, error) bool) {
 		p := newPlayer(rec)

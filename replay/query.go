@@ -27,6 +27,10 @@ const maxQueryPages = 1 << 18
 
 // A Query is a question in SQL to recorded runs. Its tables are in memory, and have rows only where the question reads
 // them. It belongs to one goroutine.
+// text has no semicolon at its end. in has the tables that the question reads, as SQLite's authorizer
+// saw them when it was prepared; only these are filled. from has where each run came from, for the
+// error about the second one of an id. A Query that was not made by NewQuery has no db, and its
+// methods fail.
 type Query struct {
 	text string
 	db   *sqlite.Conn
@@ -36,6 +40,11 @@ type Query struct {
 
 // NewQuery returns a question to no runs yet. Close it. It fails with ErrNotQuery, and with what SQLite says of a text that is
 // wrong.
+//
+// The question is checked on a database of its own, with the empty tables: to prepare it tells which
+// tables it reads, and an error is found before any run is read. The second database has the bound on
+// pages and is the one that Add fills. It holds everything in memory, sorts included, so a question
+// leaves nothing behind on the disk.
 func NewQuery(text string) (*Query, error) {
 	q := &Query{text: strings.TrimRight(text, "; \t\r\n"), in: map[string]bool{}, from: map[workflow.RunID]string{}}
 	checked, err := sqlite.Open(sqlite.Memory, QuerySchema)
@@ -67,6 +76,9 @@ func (q *Query) Close() error {
 
 // Add adds a run to those that are asked. It fails if its records cannot be read, or do not fit each other, if there is a run
 // of this id already, and with ErrQueryFull; then what has been added of it is taken away again.
+//
+// All rows of a run go in by one transaction, so a run whose records end in damage is left out as a
+// whole, and the question may be asked of the others.
 func (q *Query) Add(rec *Recording) (err error) {
 	if q == nil || q.db == nil || rec == nil {
 		return errEmpty
@@ -97,6 +109,9 @@ func (q *Query) Add(rec *Recording) (err error) {
 // Answer runs the question. It calls head with the names of the columns, once, then row with the values of each row, which are nil,
 // int64, float64, string or []byte; the slice is the next row's after that. An error of theirs, and the end of ctx, ends it.
 // Runs are added before.
+//
+// Before it runs, the connection is limited to reading: from here on no run can be added. Rows are
+// passed on as SQLite finds them, so an answer may be larger than the memory.
 func (q *Query) Answer(ctx context.Context, head func(columns []string) error, row func(values []any) error) error {
 	if q == nil || q.db == nil || head == nil || row == nil {
 		return errEmpty
